@@ -1,0 +1,75 @@
+//! How many 32-bit integer instructions field operations and hashes take, counted low: what the compiled kernels
+//! need for the mathematics alone, without addresses, loads and moves.
+
+use rigel_kernels::element::Element;
+use rigel_kernels::field::{BabyBear, Goldilocks, Goldilocks2, KoalaBear, KoalaBear4, Mersenne31, QM31};
+
+use super::measure::Instructions;
+
+const fn count(logic: u32, multiply: u32, either: u32) -> Instructions {
+    Instructions { logic: logic as f64, multiply: multiply as f64, either: either as f64 }
+}
+
+/// A field or extension whose operations are counted.
+pub trait Counted: Element {
+    /// One multiplication.
+    const PRODUCT: Instructions;
+    /// One addition or subtraction.
+    const SUM: Instructions;
+}
+
+impl Counted for Mersenne31 {
+    const PRODUCT: Instructions = count(3, 1, 1);
+    const SUM: Instructions = count(1, 0, 1);
+}
+
+impl Counted for BabyBear {
+    const PRODUCT: Instructions = count(1, 3, 0);
+    const SUM: Instructions = count(1, 0, 1);
+}
+
+impl Counted for KoalaBear {
+    const PRODUCT: Instructions = count(1, 3, 0);
+    const SUM: Instructions = count(1, 0, 1);
+}
+
+impl Counted for Goldilocks {
+    const PRODUCT: Instructions = count(1, 5, 11);
+    const SUM: Instructions = count(1, 0, 6);
+}
+
+impl Counted for KoalaBear4 {
+    const PRODUCT: Instructions = count(17, 24, 3);
+    const SUM: Instructions = count(4, 0, 4);
+}
+
+impl Counted for Goldilocks2 {
+    const PRODUCT: Instructions = count(6, 22, 70);
+    const SUM: Instructions = count(2, 0, 12);
+}
+
+impl Counted for QM31 {
+    const PRODUCT: Instructions = count(40, 16, 15);
+    const SUM: Instructions = count(4, 0, 4);
+}
+
+/// A transform of `points` points in columns of 2^`log_rows`: half a butterfly a point and level.
+pub fn transform<F: Counted>(points: f64, log_rows: u32) -> Instructions {
+    (F::PRODUCT + F::SUM * 2.0) * (points / 2.0 * f64::from(log_rows))
+}
+
+/// Keccak-f[1600]. A round, on halves of 32 bits: column parities 20, their rotation 10, theta 50, rho 48, chi 50,
+/// iota 2.
+pub const KECCAK_F: Instructions = count(24 * 180, 0, 0);
+
+/// The Blake2s compression: 10 rounds of 8 mixes of 4 three- or two-way additions, 4 XORs and 4 rotations.
+pub const BLAKE2S: Instructions = count(10 * 8 * 8, 0, 10 * 8 * 4);
+
+/// Poseidon2 with 8 full rounds, an S-box of `power` products, and additions for all but the S-box.
+pub fn poseidon2<F: Counted>(width: u32, partial_rounds: u32, power: u32) -> Instructions {
+    let external = 9 * width / 4 + (width - 4) + width;
+    let internal = (width - 1) + 2 * width;
+    let products = (8 * width + partial_rounds) * power;
+    let sums = 9 * external + 8 * width + partial_rounds * (internal + 1);
+    F::PRODUCT * f64::from(products) + F::SUM * f64::from(sums)
+}

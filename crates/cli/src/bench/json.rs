@@ -1,0 +1,72 @@
+//! The report for machines.
+
+use rigel_gpu::{Device, Properties};
+use serde::Serialize;
+
+use super::ceilings::Ceilings;
+use super::measure::{Row, Size};
+
+/// Raised when a field changes its meaning or goes.
+const SCHEMA: u32 = 1;
+
+#[derive(Serialize)]
+pub struct Document {
+    pub schema: u32,
+    /// Rigel's version.
+    pub rigel: &'static str,
+    pub reports: Vec<Report>,
+}
+
+/// What was measured on one device.
+#[derive(Serialize)]
+pub struct Report {
+    pub device: DeviceDescription,
+    /// `full` or `quick`.
+    pub size: &'static str,
+    /// Measurements that each median is of.
+    pub repeat: usize,
+    pub ceilings: Ceilings,
+    pub rows: Vec<Row>,
+}
+
+#[derive(Serialize)]
+pub struct DeviceDescription {
+    /// `cuda:0`.
+    pub device: String,
+    pub name: String,
+    /// Major and minor.
+    pub capability: (u32, u32),
+    pub multiprocessors: u32,
+    pub memory_bytes: usize,
+    pub l2_bytes: usize,
+    pub driver: String,
+    /// What kernels were compiled with.
+    pub compiler: String,
+}
+
+impl DeviceDescription {
+    pub fn new(device: &Device) -> Self {
+        let Properties { name, capability, multiprocessors, l2_bytes, memory_bytes, driver, .. } =
+            device.properties().clone();
+        let compiler = device.compiler().unwrap_or_default();
+        Self { device: device.to_string(), name, capability, multiprocessors, memory_bytes, l2_bytes, driver, compiler }
+    }
+}
+
+impl Document {
+    pub fn new(reports: Vec<Report>) -> Self {
+        Self { schema: SCHEMA, rigel: env!("CARGO_PKG_VERSION"), reports }
+    }
+
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("the report holds strings and finite numbers");
+        text.push('\n');
+        text
+    }
+}
+
+impl Size {
+    pub fn name(self) -> &'static str {
+        self.pick("full", "quick")
+    }
+}

@@ -1,0 +1,159 @@
+//! `rigel bench`: operations measured against what the device can do.
+
+mod ceilings;
+mod html;
+mod instructions;
+mod json;
+mod measure;
+mod random;
+mod roofline;
+mod table;
+mod workloads;
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use rigel_gpu::{Device, Error, Kind, Options, Result, Selector};
+
+use crate::terminal::Progress;
+use json::{DeviceDescription, Document, Report};
+use measure::{Bench, Size};
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Devices to measure: auto, all (every CUDA device), or names such as cuda:1,emulated
+    /// [default: RIGEL_DEVICE, or auto]
+    #[arg(long, value_name = "DEVICES")]
+    device: Option<Devices>,
+    /// Only operations whose name contains this text
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+    /// Small sizes, done in seconds; bars do not apply. The emulated device always takes these
+    #[arg(long)]
+    quick: bool,
+    /// Measurements that each median is of [default: 20, or 3 for small sizes]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    repeat: Option<u32>,
+    /// Measure compilation of all kernels on the emulated device too
+    #[arg(long)]
+    compile: bool,
+    /// Write the report as JSON to a file, or with - to standard output in place of the table
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write the report as a page with a roofline picture
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// List the operations and measure nothing
+    #[arg(long)]
+    list: bool,
+}
+
+/// Which devices to measure.
+#[derive(Clone)]
+enum Devices {
+    AllCuda,
+    Named(Vec<Selector>),
+}
+
+impl FromStr for Devices {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        if text == "all" {
+            return Ok(Self::AllCuda);
+        }
+        text.split(',').map(|name| name.trim().parse()).collect::<Result<_>>().map(Self::Named)
+    }
+}
+
+/// Measures and prints. Whether every measurement came to an end.
+pub fn run(arguments: &Arguments) -> Result<bool> {
+    if arguments.list {
+        let size = if arguments.quick { Size::Quick } else { Size::Full };
+        for case in workloads::all(size, true) {
+            println!("{:<44}{}", case.name, case.shape);
+        }
+        return Ok(true);
+    }
+    let to_stdout = arguments.json.as_deref() == Some(Path::new("-"));
+    let mut reports = Vec::new();
+    for (selector, device) in open(arguments.device.as_ref())? {
+        let report = measure(arguments, selector, &device, to_stdout)?;
+        reports.push(report);
+    }
+    let document = Document::new(reports);
+    match &arguments.json {
+        Some(_) if to_stdout => print!("{}", document.to_json()),
+        Some(path) => write(path, &document.to_json())?,
+        None => {}
+    }
+    if let Some(path) = &arguments.html {
+        write(path, &html::page(&document))?;
+    }
+    Ok(document.reports.iter().flat_map(|report| &report.rows).all(|row| row.error.is_none()))
+}
+
+fn open(devices: Option<&Devices>) -> Result<Vec<(Selector, Device)>> {
+    let selectors = match devices {
+        None => vec![Selector::from_env()?],
+        Some(Devices::Named(selectors)) => selectors.clone(),
+        Some(Devices::AllCuda) => {
+            let devices = Device::all_cuda(&Options::from_env()?)?;
+            return Ok((0..).map(Selector::Cuda).zip(devices).collect());
+        }
+    };
+    let open = |selector| match (Device::open(selector), selector) {
+        (Err(error @ Error::Unavailable { .. }), Selector::Auto) => {
+            eprintln!("note: {error}\nnote: measuring the emulated device instead, with small sizes");
+            let selector = Selector::Emulated(0);
+            Ok((selector, Device::open(selector)?))
+        }
+        (opened, _) => Ok((selector, opened?)),
+    };
+    selectors.into_iter().map(open).collect()
+}
+
+fn measure(arguments: &Arguments, selector: Selector, device: &Device, silent: bool) -> Result<Report> {
+    let emulated = device.kind() == Kind::Emulated;
+    let size = if arguments.quick || emulated { Size::Quick } else { Size::Full };
+    let repeat = arguments.repeat.map_or_else(|| size.pick(20, 3), |n| n as usize);
+    let wanted = |name: &str| {
+        let only = arguments.only.as_deref().unwrap_or_default();
+        name.to_lowercase().contains(&only.to_lowercase())
+    };
+    let mut cases = workloads::all(size, arguments.compile || !emulated);
+    cases.retain(|case| wanted(&case.name));
+    if cases.is_empty() {
+        return Err(Error::shape("--only", "no operation has this text in its name; --list shows all names"));
+    }
+
+    let progress = Progress::new();
+    progress.say("measuring ceilings …");
+    let bench = Bench::new(device, selector, size, repeat)?;
+    let mut report = Report {
+        device: DeviceDescription::new(device),
+        size: size.name(),
+        repeat,
+        ceilings: bench.ceilings.clone(),
+        rows: Vec::new(),
+    };
+    progress.say("");
+    if !silent {
+        println!("{}", table::heading(&report));
+    }
+    let count = cases.len();
+    for (i, case) in cases.into_iter().enumerate() {
+        progress.say(&format!("{}/{count}  {}, {}", i + 1, case.name, case.shape));
+        report.rows.push(case.run(&bench));
+    }
+    drop(progress);
+    if !silent {
+        println!("{}", table::rows(&report));
+    }
+    Ok(report)
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text)
+        .map_err(|error| Error::Io { path: path.display().to_string(), detail: error.to_string() })
+}

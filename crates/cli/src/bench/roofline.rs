@@ -1,0 +1,265 @@
+//! The roofline picture: how much of the device each operation gets, as SVG.
+//!
+//! Across: instructions for each byte of memory traffic. Up: instructions a second. Both axes are logarithmic. No
+//! point can lie above the roofs, which are the measured ceilings: on the left memory, on the right the integer
+//! units.
+
+use std::fmt::Write;
+
+use super::ceilings::Ceilings;
+use super::html::escape;
+use super::json::Report;
+use super::measure::Row;
+
+const WIDTH: f64 = 1080.0;
+const HEIGHT: f64 = 620.0;
+const LEFT: f64 = 78.0;
+const RIGHT: f64 = 24.0;
+const TOP: f64 = 24.0;
+const BOTTOM: f64 = 56.0;
+
+/// An axis over whole decades, from pixel to pixel.
+struct Axis {
+    first: i32,
+    last: i32,
+    from: f64,
+    to: f64,
+}
+
+impl Axis {
+    /// The decades around all `values`, which are positive.
+    fn over(values: impl Iterator<Item = f64>, from: f64, to: f64) -> Self {
+        let (low, high) = values.fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(v), high.max(v)));
+        let first = low.log10().floor() as i32;
+        Self { first, last: (high.log10().ceil() as i32).max(first + 1), from, to }
+    }
+
+    fn at(&self, value: f64) -> f64 {
+        let share = (value.log10() - f64::from(self.first)) / f64::from(self.last - self.first);
+        self.from + share * (self.to - self.from)
+    }
+
+    fn low(&self) -> f64 {
+        10f64.powi(self.first)
+    }
+
+    fn high(&self) -> f64 {
+        10f64.powi(self.last)
+    }
+
+    fn decades(&self) -> impl Iterator<Item = i32> {
+        self.first..=self.last
+    }
+}
+
+/// An operation in the picture.
+struct Point<'a> {
+    row: &'a Row,
+    intensity: f64,
+    per_second: f64,
+}
+
+impl<'a> Point<'a> {
+    /// Nothing for rows that have no instructions or no memory traffic to count.
+    fn of(row: &'a Row) -> Option<Self> {
+        let milliseconds = row.milliseconds?;
+        let counted = row.bytes > 0.0 && row.instructions > 0.0;
+        let per_second = row.instructions / milliseconds * 1e3;
+        counted.then(|| Self { row, intensity: row.instructions / row.bytes, per_second })
+    }
+}
+
+/// The picture, or nothing if no row can be placed in it.
+pub fn svg(report: &Report) -> Option<String> {
+    let points: Vec<Point<'_>> = report.rows.iter().filter_map(Point::of).collect();
+    if points.is_empty() {
+        return None;
+    }
+    let ceilings = &report.ceilings;
+    let roof = ceilings.integer_per_second();
+    let knee = roof / (ceilings.copy_gigabytes_per_second * 1e9);
+    let across = points.iter().map(|point| point.intensity).chain([knee / 4.0, knee * 10.0]);
+    let x = Axis::over(across, LEFT, WIDTH - RIGHT);
+    let up = points.iter().map(|point| point.per_second).chain([roof * 1.5, roof / 100.0]);
+    let y = Axis::over(up, HEIGHT - BOTTOM, TOP);
+
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" \
+         aria-label=\"Roofline of {}\">\n",
+        escape(&report.device.name)
+    );
+    grid(&mut out, &x, &y);
+    let mut labels = roofs(&mut out, ceilings, &x, &y);
+    dots(&mut out, &points, &x, &y, &mut labels);
+    out.push_str("</svg>\n");
+    Some(out)
+}
+
+/// Writing to a string can't fail.
+macro_rules! put {
+    ($out:expr, $($text:tt)*) => {{
+        let _ = writeln!($out, $($text)*);
+    }};
+}
+
+fn grid(out: &mut String, x: &Axis, y: &Axis) {
+    for decade in x.decades() {
+        let at = x.at(10f64.powi(decade));
+        put!(out, "<line class=\"grid\" x1=\"{at:.1}\" y1=\"{TOP}\" x2=\"{at:.1}\" y2=\"{:.1}\"/>", y.from);
+        put!(out, "<text class=\"tick\" x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>", y.from + 18.0, decimal(decade));
+    }
+    for decade in y.decades() {
+        let at = y.at(10f64.powi(decade));
+        put!(out, "<line class=\"grid\" x1=\"{LEFT}\" y1=\"{at:.1}\" x2=\"{:.1}\" y2=\"{at:.1}\"/>", x.to);
+        put!(out, "<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>", LEFT - 8.0, at + 4.0, per_second(decade));
+    }
+    let (middle_x, middle_y) = ((x.from + x.to) / 2.0, (y.from + y.to) / 2.0);
+    put!(
+        out,
+        "<text class=\"axis\" x=\"{middle_x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">integer instructions per byte</text>",
+        HEIGHT - 12.0
+    );
+    put!(
+        out,
+        "<text class=\"axis\" transform=\"translate(16 {middle_y:.1}) rotate(-90)\" text-anchor=\"middle\">integer instructions per second</text>"
+    );
+}
+
+/// `0.01`, `1`, `100`.
+fn decimal(decade: i32) -> String {
+    let places = usize::try_from(-decade).unwrap_or(0);
+    format!("{:.places$}", 10f64.powi(decade))
+}
+
+/// `100 G`, `1 T`.
+fn per_second(decade: i32) -> String {
+    let names = ["", " k", " M", " G", " T", " P", " E"];
+    let thousands = decade.div_euclid(3).clamp(0, names.len() as i32 - 1);
+    format!("{}{}", decimal(decade - 3 * thousands), names[thousands as usize])
+}
+
+/// The roofs and their names. The rectangles that the names take.
+fn roofs(out: &mut String, ceilings: &Ceilings, x: &Axis, y: &Axis) -> Vec<Rectangle> {
+    let bytes_per_second = ceilings.copy_gigabytes_per_second * 1e9;
+    let top = ceilings.integer_per_second();
+    let knee = top / bytes_per_second;
+    // The memory roof enters the picture from the left or from below.
+    let start = x.low().max(y.low() / bytes_per_second);
+    put!(
+        out,
+        "<polyline class=\"roof\" points=\"{:.1},{:.1} {:.1},{:.1} {:.1},{:.1}\"/>",
+        x.at(start),
+        y.at(start * bytes_per_second),
+        x.at(knee),
+        y.at(top),
+        x.at(x.high()),
+        y.at(top)
+    );
+    let mut taken = Vec::new();
+    let mut name = |out: &mut String, at_y: f64, text: String| {
+        let rectangle = Rectangle::of_text(x.to - 6.0 - text_width(&text), at_y, &text);
+        put!(out, "<text class=\"roof-name\" x=\"{:.1}\" y=\"{at_y:.1}\" text-anchor=\"end\">{text}</text>", x.to - 6.0);
+        taken.push(rectangle);
+    };
+    let tera = |rate: f64| format!("{:.3}", rate / 1e12);
+    name(out, y.at(top) - 7.0, format!("both integer units, {} T/s", tera(top)));
+    for (unit, rate) in [("logic", ceilings.logic_per_second), ("multiply", ceilings.multiply_per_second)] {
+        let at = y.at(rate);
+        let from = x.at(rate / bytes_per_second);
+        put!(out, "<line class=\"unit\" x1=\"{from:.1}\" y1=\"{at:.1}\" x2=\"{:.1}\" y2=\"{at:.1}\"/>", x.to);
+        // The two rates are often the same: one name above its line, one below.
+        let below = unit == "multiply";
+        name(out, if below { at + 15.0 } else { at - 7.0 }, format!("{unit} unit, {} T/s", tera(rate)));
+    }
+    let middle = (start * knee).sqrt();
+    let (at_x, at_y) = (x.at(middle), y.at(middle * bytes_per_second));
+    let slope = (y.at(top) - y.at(start * bytes_per_second)) / (x.at(knee) - x.at(start));
+    put!(
+        out,
+        "<text class=\"roof-name\" transform=\"translate({at_x:.1} {:.1}) rotate({:.1})\" text-anchor=\"middle\">memory, {:.0} GB/s</text>",
+        at_y - 8.0,
+        slope.atan().to_degrees(),
+        ceilings.copy_gigabytes_per_second
+    );
+    taken
+}
+
+/// Where something is drawn already.
+#[derive(Clone, Copy)]
+struct Rectangle {
+    left: f64,
+    top: f64,
+    right: f64,
+    bottom: f64,
+}
+
+const LINE: f64 = 13.0;
+
+fn text_width(text: &str) -> f64 {
+    6.0 * text.chars().count() as f64
+}
+
+impl Rectangle {
+    /// Of text that starts at `left` on the base line `base`.
+    fn of_text(left: f64, base: f64, text: &str) -> Self {
+        Self { left, top: base - LINE + 3.0, right: left + text_width(text), bottom: base + 3.0 }
+    }
+
+    fn around(x: f64, y: f64, radius: f64) -> Self {
+        Self { left: x - radius, top: y - radius, right: x + radius, bottom: y + radius }
+    }
+
+    fn meets(&self, other: &Self) -> bool {
+        self.left < other.right && other.left < self.right && self.top < other.bottom && other.top < self.bottom
+    }
+}
+
+/// Points with their names, each at the nearest place where it covers nothing.
+fn dots(out: &mut String, points: &[Point<'_>], x: &Axis, y: &Axis, taken: &mut Vec<Rectangle>) {
+    let places: Vec<(f64, f64)> = points.iter().map(|p| (x.at(p.intensity), y.at(p.per_second))).collect();
+    taken.extend(places.iter().map(|&(at_x, at_y)| Rectangle::around(at_x, at_y, 5.0)));
+    let frame = Rectangle { left: LEFT, top: TOP, right: x.to, bottom: y.from };
+    for (point, &(at_x, at_y)) in points.iter().zip(&places) {
+        let row = point.row;
+        let class = match row.pass {
+            Some(true) => "dot pass",
+            Some(false) => "dot miss",
+            None => "dot",
+        };
+        put!(
+            out,
+            "<circle class=\"{class}\" cx=\"{at_x:.1}\" cy=\"{at_y:.1}\" r=\"4.5\"><title>{}, {}: {:.4} ms, {:.2}x floor</title></circle>",
+            escape(&row.name),
+            escape(&row.shape),
+            row.milliseconds.unwrap_or_default(),
+            row.ratio.unwrap_or_default()
+        );
+        let label = &row.name;
+        if let Some((left, base)) = free_place(label, at_x, at_y, &frame, taken) {
+            let rectangle = Rectangle::of_text(left, base, label);
+            let near_x = at_x.clamp(rectangle.left, rectangle.right);
+            let near_y = at_y.clamp(rectangle.top, rectangle.bottom);
+            if (near_x - at_x).hypot(near_y - at_y) > 12.0 {
+                put!(out, "<line class=\"leader\" x1=\"{at_x:.1}\" y1=\"{at_y:.1}\" x2=\"{near_x:.1}\" y2=\"{near_y:.1}\"/>");
+            }
+            put!(out, "<text class=\"label\" x=\"{left:.1}\" y=\"{base:.1}\">{}</text>", escape(label));
+            taken.push(rectangle);
+        }
+    }
+}
+
+
+/// The start and base line of a label: beside the point if there is room, else further up or down.
+fn free_place(label: &str, x: f64, y: f64, frame: &Rectangle, taken: &[Rectangle]) -> Option<(f64, f64)> {
+    let width = text_width(label);
+    let sides = [x + 8.0, x - 8.0 - width, x - width / 2.0, x + 30.0, x - 30.0 - width];
+    let steps = (0..24).flat_map(|step| [f64::from(step), -f64::from(step)]);
+    steps.flat_map(|step| sides.map(|left| (left, y + 4.0 + step * (LINE - 2.0)))).find(|&(left, base)| {
+        let place = Rectangle::of_text(left, base, label);
+        let inside = place.left >= frame.left
+            && place.right <= frame.right
+            && place.top >= frame.top
+            && place.bottom <= frame.bottom;
+        inside && !taken.iter().any(|other| other.meets(&place))
+    })
+}

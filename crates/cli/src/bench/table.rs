@@ -1,0 +1,71 @@
+//! The report for people.
+
+use rigel_gpu::Bytes;
+
+use super::json::{DeviceDescription, Report};
+use super::measure::Row;
+use crate::terminal::{Align, Columns, Paint, number};
+
+/// The device and its ceilings, which come before the rows.
+pub fn heading(report: &Report) -> String {
+    let DeviceDescription { device, name, multiprocessors, memory_bytes, driver, .. } = &report.device;
+    let ceilings = &report.ceilings;
+    let mut columns = Columns::new(&[Align::Left, Align::Right, Align::Left]);
+    columns.row(Paint::Plain, ["device copy, read + write", &number(ceilings.copy_gigabytes_per_second), "GB/s"]);
+    let rate = |per_second: f64| number(per_second / 1e9);
+    columns.row(Paint::Plain, ["logic and shifts, 32-bit", &rate(ceilings.logic_per_second), "G instructions/s"]);
+    columns.row(Paint::Plain, ["multiply-add, 32-bit", &rate(ceilings.multiply_per_second), "G instructions/s"]);
+    format!(
+        "{} on {device}, {multiprocessors} multiprocessors, {}, driver {driver}\n\nCeilings, measured\n{}",
+        Paint::Bold.on(name),
+        Bytes(*memory_bytes),
+        columns.to_text("  ")
+    )
+}
+
+/// One line a row, then what failed and how many bars are met.
+pub fn rows(report: &Report) -> String {
+    use Align::{Left, Right};
+    let mut columns = Columns::new(&[Left, Left, Right, Right, Left, Right, Right, Left, Left, Left]);
+    columns.row(
+        Paint::Dim,
+        ["operation", "shape", "ms", "floor ms", "bound", "x floor", "rate", "unit", "bar", ""],
+    );
+    for row in &report.rows {
+        columns.painted_row(cells(row));
+    }
+    let mut out = columns.to_text("");
+    for row in &report.rows {
+        if let Some(error) = &row.error {
+            out.push_str(&format!("{}: {error}\n", Paint::Bad.on(&row.name)));
+        }
+    }
+    let judged = report.rows.iter().filter_map(|row| row.pass);
+    let (met, missed) = judged.fold((0, 0), |(met, missed), pass| (met + u32::from(pass), missed + u32::from(!pass)));
+    if met + missed > 0 {
+        out.push_str(&format!("\n{met} of {} bars met\n", met + missed));
+    }
+    out
+}
+
+fn cells(row: &Row) -> [(String, Paint); 10] {
+    let figure = |value: Option<f64>| (value.map(number).unwrap_or_default(), Paint::Plain);
+    let text = |value: Option<&str>| (value.unwrap_or_default().to_string(), Paint::Plain);
+    [
+        text(Some(&row.name)),
+        text(Some(&row.shape)),
+        figure(row.milliseconds),
+        figure(row.floor_milliseconds),
+        text(row.bound),
+        figure(row.ratio),
+        figure(row.rate),
+        text(row.unit),
+        text(row.bar.as_deref()),
+        match (row.pass, &row.error) {
+            (_, Some(_)) => ("FAILED".to_string(), Paint::Bad),
+            (Some(true), None) => ("PASS".to_string(), Paint::Good),
+            (Some(false), None) => ("MISS".to_string(), Paint::Bad),
+            (None, None) => (String::new(), Paint::Plain),
+        },
+    ]
+}

@@ -1,0 +1,38 @@
+//! What is measured, one file a family.
+
+mod columns;
+mod elementwise;
+mod launch;
+mod movement;
+mod pool;
+mod transfer;
+mod transform;
+
+use super::measure::{Case, Size};
+
+/// Every case in the order of the report; `compile` adds those that compile all kernels.
+pub fn all(size: Size, compile: bool) -> Vec<Case> {
+    let _ = compile;
+    [
+        transform::cases(size),
+        elementwise::cases(size),
+        columns::cases(size),
+        movement::cases(size),
+        transfer::cases(size),
+        pool::cases(size),
+        launch::cases(size),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// `2^20` for powers of two from 256 on, the number itself otherwise.
+fn count(n: usize) -> String {
+    if n.is_power_of_two() && n >= 256 { format!("2^{}", n.trailing_zeros()) } else { n.to_string() }
+}
+
+/// Bytes of a matrix of `T`.
+fn matrix_bytes<T>(rows: usize, columns: usize) -> f64 {
+    (rows * columns * size_of::<T>()) as f64
+}

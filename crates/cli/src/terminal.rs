@@ -1,0 +1,171 @@
+//! What people see: aligned columns, a little colour, and a progress line.
+
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal, Write as _};
+
+/// How a piece of text is painted where standard output is a terminal.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Paint {
+    Plain,
+    Bold,
+    Dim,
+    Good,
+    Bad,
+}
+
+impl Paint {
+    /// The text, painted if standard output is a terminal and `NO_COLOR` is not set.
+    pub fn on(self, text: &str) -> String {
+        let code = match self {
+            Self::Plain => return text.to_string(),
+            Self::Bold => "1",
+            Self::Dim => "2",
+            Self::Good => "32",
+            Self::Bad => "31",
+        };
+        let wanted = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        if wanted { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
+    }
+}
+
+/// Which side of its column a cell keeps to.
+#[derive(Clone, Copy)]
+pub enum Align {
+    Left,
+    Right,
+}
+
+/// Rows of cells, printed in columns as wide as their widest cell.
+pub struct Columns {
+    align: Vec<Align>,
+    rows: Vec<Vec<(String, Paint)>>,
+}
+
+impl Columns {
+    pub fn new(align: &[Align]) -> Self {
+        Self { align: align.to_vec(), rows: Vec::new() }
+    }
+
+    pub fn row<C: Into<String>>(&mut self, paint: Paint, cells: impl IntoIterator<Item = C>) {
+        self.painted_row(cells.into_iter().map(|cell| (cell.into(), paint)));
+    }
+
+    pub fn painted_row(&mut self, cells: impl IntoIterator<Item = (String, Paint)>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    /// The lines, each starting with `indent`.
+    pub fn to_text(&self, indent: &str) -> String {
+        let width = |column: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            cells.map(|(text, _)| text.chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..self.align.len()).map(width).collect();
+        let mut out = String::new();
+        for row in &self.rows {
+            let mut line = indent.to_string();
+            for (i, (text, paint)) in row.iter().enumerate() {
+                let gap = " ".repeat(widths[i] - text.chars().count());
+                let painted = paint.on(text);
+                let between = if i == 0 { "" } else { "  " };
+                let _ = match self.align[i] {
+                    Align::Left => write!(line, "{between}{painted}{gap}"),
+                    Align::Right => write!(line, "{between}{gap}{painted}"),
+                };
+            }
+            out.push_str(line.trim_end());
+            out.push('\n');
+        }
+        out
+    }
+}
+
+/// One line on standard error that says what is going on, if someone watches.
+pub struct Progress {
+    watched: bool,
+}
+
+impl Progress {
+    pub fn new() -> Self {
+        Self { watched: io::stderr().is_terminal() }
+    }
+
+    /// Replaces the line.
+    pub fn say(&self, text: &str) {
+        if self.watched {
+            let short: String = text.chars().take(100).collect();
+            eprint!("\r\x1b[2K{short}");
+            let _ = io::stderr().flush();
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.say("");
+    }
+}
+
+/// Lines of at most `width` characters, broken between words; longer words and given line ends stay as they are.
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for given in text.lines() {
+        let mut line = String::new();
+        for word in given.split(' ') {
+            if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width {
+                lines.push(std::mem::take(&mut line));
+            } else if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+        lines.push(line);
+    }
+    lines
+}
+
+/// Three significant digits, with commas above a thousand: `0.0123`, `4.27`, `55.4`, `4,271`.
+pub fn number(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return format!("{value}");
+    }
+    let digits = (2 - value.abs().log10().floor() as i32).clamp(0, 6) as usize;
+    let text = format!("{value:.digits$}");
+    let (sign, text) = text.strip_prefix('-').map_or(("", text.as_str()), |rest| ("-", rest));
+    let (whole, fraction) = text.split_once('.').map_or((text, None), |(whole, rest)| (whole, Some(rest)));
+    let mut grouped = sign.to_string();
+    for (i, digit) in whole.chars().enumerate() {
+        if i > 0 && (whole.len() - i).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    fraction.map_or(grouped.clone(), |fraction| format!("{grouped}.{fraction}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up() {
+        let mut columns = Columns::new(&[Align::Left, Align::Right]);
+        columns.row(Paint::Plain, ["a", "1"]);
+        columns.row(Paint::Plain, ["long", "1,000"]);
+        assert_eq!(columns.to_text("> "), "> a         1\n> long  1,000\n");
+    }
+
+    #[test]
+    fn lines_break_between_words() {
+        assert_eq!(wrap("one two three\nfour extraordinary", 8), ["one two", "three", "four", "extraordinary"]);
+    }
+
+    #[test]
+    fn numbers_keep_three_digits() {
+        let cases =
+            [(0.0, "0"), (0.01234, "0.0123"), (4.2711, "4.27"), (55.4, "55.4"), (4271.3, "4,271"), (-1234567.0, "-1,234,567")];
+        for (value, text) in cases {
+            assert_eq!(number(value), text);
+        }
+    }
+}

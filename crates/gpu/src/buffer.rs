@@ -1,0 +1,277 @@
+//! Typed device memory.
+
+use std::marker::PhantomData;
+use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::arena::StreamSet;
+use crate::device::Device;
+use crate::driver::DevicePtr;
+use crate::error::{Error, Result};
+use crate::plain::Plain;
+use crate::stream::Stream;
+
+/// `len` values of `T` in the memory of a device.
+///
+/// Made by [`Stream::alloc`] and the upload calls. Dropping it gives the memory back to the device's arena, which
+/// hands it out again without ever overtaking work that still uses it.
+pub struct Buffer<T: Plain> {
+    block: Arc<Block>,
+    len: usize,
+    of: PhantomData<T>,
+}
+
+/// A piece of device memory, given back when the last holder (a buffer, or a graph that refers to it) lets go.
+pub(crate) struct Block {
+    device: Device,
+    at: DevicePtr,
+    bytes: usize,
+    streams: AtomicU64,
+}
+
+impl Block {
+    pub(crate) fn new(device: Device, at: DevicePtr, bytes: usize, stream: StreamSet) -> Self {
+        Self { device, at, bytes, streams: AtomicU64::new(stream) }
+    }
+
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    pub(crate) fn used_on(&self, stream: StreamSet) {
+        // Read first: in steady state the bit is set and the line stays shared.
+        if self.streams.load(Ordering::Relaxed) & stream == 0 {
+            self.streams.fetch_or(stream, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        self.device.free(self.at, self.bytes, self.streams.load(Ordering::Relaxed));
+    }
+}
+
+impl<T: Plain> Buffer<T> {
+    pub(crate) fn from_block(block: Block, len: usize) -> Self {
+        Self { block: Arc::new(block), len, of: PhantomData }
+    }
+
+    /// The number of values.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The size in bytes.
+    pub fn bytes(&self) -> usize {
+        self.len * size_of::<T>()
+    }
+
+    /// The device that holds it.
+    pub fn device(&self) -> &Device {
+        self.block.device()
+    }
+
+    pub(crate) fn address(&self) -> &DevicePtr {
+        &self.block.at
+    }
+
+    pub(crate) fn block(&self) -> &Arc<Block> {
+        &self.block
+    }
+
+    /// All of it, for reading.
+    pub fn view(&self) -> View<'_, T> {
+        View { at: self.block.at, block: &self.block, len: self.len, of: PhantomData }
+    }
+
+    /// All of it, for writing.
+    pub fn view_mut(&mut self) -> ViewMut<'_, T> {
+        ViewMut { at: self.block.at, block: &self.block, len: self.len, of: PhantomData }
+    }
+
+    /// A part of it, for reading.
+    pub fn range(&self, range: impl RangeBounds<usize>) -> Result<View<'_, T>> {
+        self.view().range(range)
+    }
+
+    /// A part of it, for writing.
+    pub fn range_mut(&mut self, range: impl RangeBounds<usize>) -> Result<ViewMut<'_, T>> {
+        let View { at, block, len, of: _ } = self.view().range(range)?;
+        Ok(ViewMut { at, block, len, of: PhantomData })
+    }
+
+    /// The same memory as values of another plain type of a size that divides it.
+    pub fn cast<U: Plain>(self) -> Result<Buffer<U>> {
+        let bytes = self.bytes();
+        if size_of::<U>() == 0 || bytes % size_of::<U>() != 0 {
+            return Err(Error::shape(
+                "Buffer::cast",
+                format!("{bytes} bytes are no whole number of values of {} bytes", size_of::<U>()),
+            ));
+        }
+        Ok(Buffer { block: self.block, len: bytes / size_of::<U>(), of: PhantomData })
+    }
+
+    /// Reads it back. Waits for the stream.
+    pub fn to_vec(&self, stream: &Stream) -> Result<Vec<T>> {
+        self.view().to_vec(stream)
+    }
+}
+
+impl<T: Plain> std::fmt::Debug for Buffer<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Buffer<{}>({} on {})", std::any::type_name::<T>(), self.len, self.device())
+    }
+}
+
+/// A part of a [`Buffer`], for reading.
+pub struct View<'a, T: Plain> {
+    at: DevicePtr,
+    block: &'a Arc<Block>,
+    len: usize,
+    of: PhantomData<&'a T>,
+}
+
+impl<T: Plain> Clone for View<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: Plain> Copy for View<'_, T> {}
+
+impl<'a, T: Plain> View<'a, T> {
+    /// The number of values.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The size in bytes.
+    pub fn bytes(&self) -> usize {
+        self.len * size_of::<T>()
+    }
+
+    /// The device that holds it.
+    pub fn device(&self) -> &Device {
+        self.block.device()
+    }
+
+    /// A part of the part.
+    pub fn range(&self, range: impl RangeBounds<usize>) -> Result<View<'a, T>> {
+        let start = match range.start_bound() {
+            Bound::Included(&n) => n,
+            Bound::Excluded(&n) => n + 1,
+            Bound::Unbounded => 0,
+        };
+        let end = match range.end_bound() {
+            Bound::Included(&n) => n + 1,
+            Bound::Excluded(&n) => n,
+            Bound::Unbounded => self.len,
+        };
+        if start > end || end > self.len {
+            return Err(Error::shape("Buffer::range", format!("{start}..{end} of {} values", self.len)));
+        }
+        Ok(View { at: self.at.offset(start * size_of::<T>()), block: self.block, len: end - start, of: PhantomData })
+    }
+
+    /// Reads it back. Waits for the stream.
+    pub fn to_vec(&self, stream: &Stream) -> Result<Vec<T>> {
+        stream.download(*self)
+    }
+
+    pub(crate) fn at(&self) -> &DevicePtr {
+        &self.at
+    }
+
+    pub(crate) fn block(&self) -> &'a Arc<Block> {
+        self.block
+    }
+}
+
+impl<T: Plain> std::fmt::Debug for View<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "View<{}>({} on {})", std::any::type_name::<T>(), self.len, self.device())
+    }
+}
+
+/// A part of a [`Buffer`], for writing.
+pub struct ViewMut<'a, T: Plain> {
+    at: DevicePtr,
+    block: &'a Arc<Block>,
+    len: usize,
+    of: PhantomData<&'a mut T>,
+}
+
+impl<'a, T: Plain> ViewMut<'a, T> {
+    /// The number of values.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The same part, for reading.
+    pub fn view(&self) -> View<'_, T> {
+        View { at: self.at, block: self.block, len: self.len, of: PhantomData }
+    }
+
+    /// The same part, borrowed anew.
+    pub fn reborrow(&mut self) -> ViewMut<'_, T> {
+        ViewMut { at: self.at, block: self.block, len: self.len, of: PhantomData }
+    }
+
+    /// A part of the part.
+    pub fn range(self, range: impl RangeBounds<usize>) -> Result<ViewMut<'a, T>> {
+        let View { at, len, .. } = self.view().range(range)?;
+        Ok(ViewMut { at, block: self.block, len, of: PhantomData })
+    }
+
+    /// Two disjoint parts: before and from `mid`.
+    pub fn split_at(self, mid: usize) -> Result<(ViewMut<'a, T>, ViewMut<'a, T>)> {
+        let (head, tail) = (self.view().range(..mid)?, self.view().range(mid..)?);
+        let (head, tail) = ((head.at, head.len), (tail.at, tail.len));
+        let part = |(at, len)| ViewMut { at, block: self.block, len, of: PhantomData };
+        Ok((part(head), part(tail)))
+    }
+
+    pub(crate) fn at(&self) -> &DevicePtr {
+        &self.at
+    }
+
+    pub(crate) fn block(&self) -> &'a Arc<Block> {
+        self.block
+    }
+}
+
+impl<T: Plain> std::fmt::Debug for ViewMut<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ViewMut<{}>({} on {})", std::any::type_name::<T>(), self.len, self.block.device())
+    }
+}
+
+impl<'a, T: Plain> From<&'a Buffer<T>> for View<'a, T> {
+    fn from(buffer: &'a Buffer<T>) -> Self {
+        buffer.view()
+    }
+}
+
+impl<'a, T: Plain> From<&'a mut Buffer<T>> for ViewMut<'a, T> {
+    fn from(buffer: &'a mut Buffer<T>) -> Self {
+        buffer.view_mut()
+    }
+}

@@ -1,0 +1,446 @@
+//! A device: its driver, its pools, its streams and its code.
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+
+use crate::arena::{Arena, PoolStats, Pooling, StreamSet};
+use crate::buffer::{Block, Buffer};
+use crate::cache::Cache;
+use crate::driver::{DevicePtr, Driver};
+use crate::error::{Error, Result};
+use crate::launch::LaunchPolicy;
+use crate::module::{Loaded, Module};
+use crate::pinned::{PinnedBuffer, PinnedPool};
+use crate::plain::Plain;
+use crate::properties::{Kind, MemoryInfo, Properties};
+use crate::source::Source;
+use crate::stream::{Queue, Stream};
+use crate::transfer::Staging;
+
+/// An open device. Cloning gives another handle to the same one.
+#[derive(Clone)]
+pub struct Device(Arc<Inner>);
+
+/// How a device is opened.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The most bytes that live buffers may take.
+    pub memory_limit: Option<usize>,
+    /// Where buffers come from.
+    pub pooling: Pooling,
+    /// How block sizes are picked.
+    pub launch_policy: LaunchPolicy,
+    /// Where compiled kernels are kept; `None` keeps none.
+    pub cache: Option<PathBuf>,
+    /// How ordinary host memory is copied.
+    pub staging: Staging,
+}
+
+impl Options {
+    /// `RIGEL_MEMORY_LIMIT` (bytes), `RIGEL_POOL` (`arena` or `direct`), `RIGEL_LAUNCH`, `RIGEL_CACHE`.
+    pub fn from_env() -> Result<Self> {
+        let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let memory_limit = match set("RIGEL_MEMORY_LIMIT") {
+            None => None,
+            Some(text) => Some(text.parse().map_err(|_| {
+                Error::shape("RIGEL_MEMORY_LIMIT", format!("{text:?} is not a number of bytes"))
+            })?),
+        };
+        let pooling = match set("RIGEL_POOL").as_deref() {
+            None | Some("arena") => Pooling::Arena,
+            Some("direct") => Pooling::Direct,
+            Some(other) => {
+                return Err(Error::shape("RIGEL_POOL", format!("{other:?} is neither `arena` nor `direct`")));
+            }
+        };
+        Ok(Self {
+            memory_limit,
+            pooling,
+            launch_policy: LaunchPolicy::from_env()?,
+            cache: Cache::default_folder(),
+            staging: Staging::default(),
+        })
+    }
+}
+
+/// What a device has been asked to do so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Activity {
+    /// Kernels launched (those inside a replayed graph not counted).
+    pub launches: u64,
+    /// Graphs replayed.
+    pub replays: u64,
+    /// Copies from the host.
+    pub uploads: u64,
+    /// Bytes copied from the host.
+    pub bytes_up: u64,
+    /// Copies to the host.
+    pub downloads: u64,
+    /// Bytes copied to the host.
+    pub bytes_down: u64,
+}
+
+/// Counts activity. Relaxed: the numbers are read between phases, not to order anything.
+#[derive(Default)]
+pub(crate) struct Counters {
+    launches: AtomicU64,
+    replays: AtomicU64,
+    uploads: AtomicU64,
+    bytes_up: AtomicU64,
+    downloads: AtomicU64,
+    bytes_down: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn launched(&self) {
+        self.launches.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn replayed(&self) {
+        self.replays.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn uploaded(&self, bytes: usize) {
+        self.uploads.fetch_add(1, Ordering::Relaxed);
+        self.bytes_up.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn downloaded(&self, bytes: usize) {
+        self.downloads.fetch_add(1, Ordering::Relaxed);
+        self.bytes_down.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+/// The part of a device that its code refers to: kernels keep it, not the pools.
+pub(crate) struct Core {
+    pub(crate) driver: Arc<dyn Driver>,
+    pub(crate) counters: Counters,
+    pub(crate) launch_policy: Mutex<LaunchPolicy>,
+}
+
+impl fmt::Display for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let properties = self.driver.properties();
+        write!(f, "{}:{}", properties.kind, properties.ordinal)
+    }
+}
+
+/// Refuses memory, streams or code of another device.
+pub(crate) fn must_own(operation: &str, expected: &Arc<Core>, found: &Arc<Core>) -> Result<()> {
+    if Arc::ptr_eq(expected, found) {
+        return Ok(());
+    }
+    Err(Error::WrongDevice {
+        operation: operation.into(),
+        expected: expected.to_string(),
+        found: found.to_string(),
+    })
+}
+
+struct Inner {
+    pinned: PinnedPool,
+    arena: Mutex<Arena>,
+    /// The streams for copies up, kernels, and copies down, made when first asked for.
+    lanes: [OnceLock<Arc<Queue>>; 3],
+    streams: Mutex<Vec<Weak<Queue>>>,
+    modules: Mutex<HashMap<String, Arc<Loaded>>>,
+    programs: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
+    cache: Cache,
+    staging: Mutex<Staging>,
+    core: Arc<Core>,
+}
+
+/// One slot for each bit of a [`StreamSet`].
+const MAX_STREAMS: usize = StreamSet::BITS as usize;
+
+impl Device {
+    pub(crate) fn with_driver(driver: Arc<dyn Driver>, options: Options) -> Self {
+        // The emulated device finds the end of a buffer by the gap behind it.
+        let gap = if driver.properties().kind == Kind::Emulated { 256 } else { 0 };
+        Self(Arc::new(Inner {
+            pinned: PinnedPool::new(driver.clone()),
+            arena: Mutex::new(Arena::new(options.pooling, options.memory_limit, gap)),
+            lanes: Default::default(),
+            streams: Mutex::default(),
+            modules: Mutex::default(),
+            programs: Mutex::default(),
+            cache: Cache::new(options.cache),
+            staging: Mutex::new(options.staging),
+            core: Arc::new(Core {
+                driver,
+                counters: Counters::default(),
+                launch_policy: Mutex::new(options.launch_policy),
+            }),
+        }))
+    }
+
+    /// What the device is.
+    pub fn properties(&self) -> &Properties {
+        self.0.core.driver.properties()
+    }
+
+    /// CUDA or emulated.
+    pub fn kind(&self) -> Kind {
+        self.properties().kind
+    }
+
+    /// Memory of the whole device now.
+    pub fn memory(&self) -> Result<MemoryInfo> {
+        self.0.core.driver.memory()
+    }
+
+    // --- streams ------------------------------------------------------------------------------------------
+
+    /// The stream for kernels.
+    pub fn compute(&self) -> Result<Stream> {
+        self.lane(0)
+    }
+
+    /// The stream for copies to the device, beside the kernels.
+    pub fn upload_lane(&self) -> Result<Stream> {
+        self.lane(1)
+    }
+
+    /// The stream for copies from the device, beside the kernels.
+    pub fn download_lane(&self) -> Result<Stream> {
+        self.lane(2)
+    }
+
+    fn lane(&self, index: usize) -> Result<Stream> {
+        let lane = &self.0.lanes[index];
+        let queue = match lane.get() {
+            Some(queue) => queue.clone(),
+            None => {
+                let made = self.new_queue()?;
+                lane.get_or_init(|| made).clone()
+            }
+        };
+        Ok(Stream::new(self.clone(), queue))
+    }
+
+    /// A further stream.
+    pub fn new_stream(&self) -> Result<Stream> {
+        Ok(Stream::new(self.clone(), self.new_queue()?))
+    }
+
+    fn new_queue(&self) -> Result<Arc<Queue>> {
+        let mut streams = lock(&self.0.streams);
+        let slot = streams.iter().position(|queue| queue.strong_count() == 0).unwrap_or(streams.len());
+        if slot == MAX_STREAMS {
+            return Err(Error::shape("Device::new_stream", format!("{MAX_STREAMS} streams are open already")));
+        }
+        let queue = Arc::new(Queue::new(self.0.core.driver.clone(), 1 << slot)?);
+        if slot == streams.len() {
+            streams.push(Arc::downgrade(&queue));
+        } else {
+            streams[slot] = Arc::downgrade(&queue);
+        }
+        Ok(queue)
+    }
+
+    /// Waits until every stream is done.
+    pub fn synchronize(&self) -> Result<()> {
+        let queues: Vec<_> = lock(&self.0.streams).iter().filter_map(Weak::upgrade).collect();
+        queues.iter().try_for_each(|queue| self.0.core.driver.synchronize(queue.raw))
+    }
+
+    // --- memory -------------------------------------------------------------------------------------------
+
+    /// What the device's memory pool has done so far.
+    pub fn memory_stats(&self) -> PoolStats {
+        lock(&self.0.arena).stats()
+    }
+
+    /// Starts measuring the peak anew.
+    pub fn reset_peak(&self) {
+        lock(&self.0.arena).reset_peak();
+    }
+
+    /// What the pinned-memory pool has done so far.
+    pub fn pinned_stats(&self) -> PoolStats {
+        self.0.pinned.stats()
+    }
+
+    /// The most bytes that live buffers may take, if a limit is set.
+    pub fn memory_limit(&self) -> Option<usize> {
+        lock(&self.0.arena).limit()
+    }
+
+    /// Sets or lifts the limit.
+    pub fn set_memory_limit(&self, limit: Option<usize>) {
+        lock(&self.0.arena).set_limit(limit);
+    }
+
+    /// Takes at least `bytes` from the driver now, so that later allocations need no call to it.
+    pub fn hold(&self, bytes: usize) -> Result<()> {
+        lock(&self.0.arena).hold(&*self.0.core.driver, bytes)
+    }
+
+    /// Page-locked host memory for `len` values, all zero.
+    pub fn pinned<T: Plain>(&self, len: usize) -> Result<PinnedBuffer<T>> {
+        PinnedBuffer::new(self.clone(), len)
+    }
+
+    pub(crate) fn alloc_on<T: Plain>(&self, stream: &Stream, len: usize) -> Result<Buffer<T>> {
+        self.must_own("Stream::alloc", stream.device())?;
+        let bytes = len
+            .checked_mul(size_of::<T>())
+            .ok_or_else(|| Error::shape("Stream::alloc", format!("{len} values overflow the address space")))?;
+        let others: Vec<_> = lock(&self.0.streams).iter().filter_map(Weak::upgrade).collect();
+        let queue = stream.queue();
+        let usable = if queue.is_capturing() {
+            0
+        } else {
+            !others.iter().filter(|other| other.is_capturing()).fold(0, |set, other| set | other.bit)
+        };
+        let placed = lock(&self.0.arena).alloc(&*self.0.core.driver, bytes, queue.bit, usable)?;
+        let block = Block::new(self.clone(), placed.at, bytes, queue.bit);
+        for other in others.iter().filter(|other| placed.wait_for & other.bit != 0) {
+            let event = Stream::new(self.clone(), (*other).clone()).record()?;
+            stream.wait(&event)?;
+        }
+        let buffer = Buffer::from_block(block, len);
+        if queue.is_capturing() {
+            queue.uses(Buffer::block(&buffer));
+        }
+        Ok(buffer)
+    }
+
+    pub(crate) fn free(&self, at: DevicePtr, bytes: usize, streams: StreamSet) {
+        lock(&self.0.arena).free(&*self.0.core.driver, at, bytes, streams);
+    }
+
+    pub(crate) fn pinned_pool(&self) -> &PinnedPool {
+        &self.0.pinned
+    }
+
+    /// How ordinary host memory is copied.
+    pub fn staging(&self) -> Staging {
+        *lock(&self.0.staging)
+    }
+
+    /// Changes how ordinary host memory is copied.
+    pub fn set_staging(&self, staging: Staging) {
+        *lock(&self.0.staging) = Staging { chunk: staging.chunk.max(4096), threads: staging.threads.max(1) };
+    }
+
+    // --- code ---------------------------------------------------------------------------------------------
+
+    /// Compiles a source (or finds it in the cache) and loads it. The same source is loaded once.
+    pub fn compile(&self, source: &Source) -> Result<Module> {
+        let key = source.key(&self.0.core.driver.compiler()?);
+        if let Some(loaded) = lock(&self.0.modules).get(&key) {
+            return Ok(Module::new(loaded.clone()));
+        }
+        // Not under the lock: different sources compile at the same time.
+        let loaded = Arc::new(Loaded::new(self, source, &key)?);
+        let loaded = lock(&self.0.modules).entry(key).or_insert(loaded).clone();
+        Ok(Module::new(loaded))
+    }
+
+    /// The value of type `P` that belongs to this device, made when first asked for: where an operation keeps its
+    /// compiled kernels.
+    pub fn program<P: Any + Send + Sync>(&self, make: impl FnOnce(&Self) -> Result<P>) -> Result<Arc<P>> {
+        let key = TypeId::of::<P>();
+        let known = lock(&self.0.programs).get(&key).cloned();
+        let program = match known {
+            Some(program) => program,
+            None => {
+                let made: Arc<dyn Any + Send + Sync> = Arc::new(make(self)?);
+                lock(&self.0.programs).entry(key).or_insert(made).clone()
+            }
+        };
+        Ok(program.downcast().expect("the key is the type"))
+    }
+
+    /// Lets go of all values that [`program`](Self::program) keeps. A device whose programs hold buffers stays open
+    /// until this is called or the process ends.
+    pub fn clear_programs(&self) {
+        let programs = std::mem::take(&mut *lock(&self.0.programs));
+        drop(programs);
+    }
+
+    /// The compiler used for this device, with its version and target.
+    pub fn compiler(&self) -> Result<String> {
+        self.0.core.driver.compiler()
+    }
+
+    /// The cache of compiled kernels.
+    pub fn cache(&self) -> &Cache {
+        &self.0.cache
+    }
+
+    /// How block sizes are picked.
+    pub fn launch_policy(&self) -> LaunchPolicy {
+        *lock(&self.0.core.launch_policy)
+    }
+
+    /// Changes how block sizes are picked.
+    pub fn set_launch_policy(&self, policy: LaunchPolicy) {
+        *lock(&self.0.core.launch_policy) = policy;
+    }
+
+    // --- the rest -----------------------------------------------------------------------------------------
+
+    /// What the device has been asked to do so far.
+    pub fn activity(&self) -> Activity {
+        let counters = &self.0.core.counters;
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Activity {
+            launches: read(&counters.launches),
+            replays: read(&counters.replays),
+            uploads: read(&counters.uploads),
+            bytes_up: read(&counters.bytes_up),
+            downloads: read(&counters.downloads),
+            bytes_down: read(&counters.bytes_down),
+        }
+    }
+
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.0.core.counters
+    }
+
+    pub(crate) fn driver(&self) -> &Arc<dyn Driver> {
+        &self.0.core.driver
+    }
+
+    /// Whether two handles mean the same open device.
+    pub fn is(&self, other: &Device) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    pub(crate) fn must_own(&self, operation: &str, other: &Device) -> Result<()> {
+        must_own(operation, &self.0.core, &other.0.core)
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.0.core
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let arena = self.arena.get_mut().expect("no panic while the lock is held");
+        arena.release(&*self.core.driver);
+    }
+}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.core.fmt(f)
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Device({self}, {})", self.properties().name)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("no panic while the lock is held")
+}

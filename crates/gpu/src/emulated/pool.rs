@@ -1,0 +1,111 @@
+//! Threads that help the launching thread run a grid.
+
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
+
+/// A piece of work that any number of threads may run at once, each once. Its lifetime is that of a call of
+/// [`Pool::join`], which returns only when no thread can reach the work any more.
+type Work = &'static (dyn Fn() + Sync);
+
+#[derive(Default)]
+struct State {
+    work: Option<Work>,
+    /// How many helpers may still begin the work.
+    wanted: usize,
+    /// How many are in it.
+    running: usize,
+    closed: bool,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    offered: Condvar,
+    finished: Condvar,
+}
+
+/// A fixed number of helpers, started when they are first needed.
+pub(super) struct Pool {
+    shared: Arc<Shared>,
+    helpers: usize,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Pool {
+    pub(super) fn new(helpers: usize) -> Self {
+        Self { shared: Arc::default(), helpers, threads: Mutex::default() }
+    }
+
+    pub(super) fn helpers(&self) -> usize {
+        self.helpers
+    }
+
+    /// Runs `lead` here. It may call its argument to let up to `helpers` other threads run `help` meanwhile.
+    /// Returns when all are done. One call at a time.
+    pub(super) fn join(&self, help: &(dyn Fn() + Sync), helpers: usize, lead: impl FnOnce(&dyn Fn())) {
+        // Waits for the helpers even if `lead` panics.
+        struct Finish<'a>(&'a Shared);
+        impl Drop for Finish<'_> {
+            fn drop(&mut self) {
+                let mut state = self.0.state.lock().unwrap();
+                (state.work, state.wanted) = (None, 0);
+                drop(self.0.finished.wait_while(state, |state| state.running > 0).unwrap());
+            }
+        }
+        let finish = Finish(&self.shared);
+        // SAFETY: only the lifetime changes. `finish` takes the work back and waits until no helper runs it
+        // before this function returns, which is within the borrow.
+        let work = unsafe { std::mem::transmute::<&(dyn Fn() + Sync), Work>(help) };
+        lead(&|| self.offer(work, helpers.min(self.helpers)));
+        drop(finish);
+    }
+
+    fn offer(&self, work: Work, helpers: usize) {
+        if helpers == 0 {
+            return;
+        }
+        let mut threads = self.threads.lock().unwrap();
+        while threads.len() < self.helpers {
+            let shared = self.shared.clone();
+            let helper = std::thread::Builder::new().name("rigel-emulated".into()).spawn(move || shared.help());
+            // Without a helper the launching thread does the work alone.
+            let Ok(helper) = helper else { break };
+            threads.push(helper);
+        }
+        let mut state = self.shared.state.lock().unwrap();
+        (state.work, state.wanted) = (Some(work), helpers);
+        self.shared.offered.notify_all();
+    }
+}
+
+impl Shared {
+    fn help(&self) {
+        let mut state = self.state.lock().unwrap();
+        while !state.closed {
+            match state.work.filter(|_| state.wanted > 0) {
+                None => state = self.offered.wait(state).unwrap(),
+                Some(work) => {
+                    state.wanted -= 1;
+                    state.running += 1;
+                    drop(state);
+                    work();
+                    state = self.state.lock().unwrap();
+                    state.running -= 1;
+                    if state.running == 0 {
+                        self.finished.notify_all();
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        self.shared.state.lock().unwrap().closed = true;
+        self.shared.offered.notify_all();
+        for thread in self.threads.get_mut().unwrap().drain(..) {
+            let _ = thread.join();
+        }
+    }
+}

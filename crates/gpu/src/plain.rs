@@ -1,0 +1,53 @@
+//! Which types may live in device memory.
+
+/// Plain data: any bit pattern is a valid value, and there is no padding.
+///
+/// Device memory holds nothing else, so a wrong kernel can give wrong numbers but never an invalid Rust value.
+///
+/// # Safety
+/// Implement it only for types without padding, pointers, or values that some bit patterns do not have (`bool`,
+/// `char`, most enums). A `#[repr(C)]` or `#[repr(transparent)]` struct of plain fields without gaps qualifies.
+pub unsafe trait Plain: Copy + Send + Sync + 'static {}
+
+macro_rules! plain {
+    ($($t:ty)*) => { $(
+        // SAFETY: numbers have no padding and no invalid bit patterns.
+        unsafe impl Plain for $t {}
+    )* };
+}
+plain!(u8 u16 u32 u64 usize i8 i16 i32 i64 isize f32 f64);
+
+// SAFETY: an array has no padding between its elements.
+unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
+
+/// The bytes of plain data.
+pub fn bytes_of<T: Plain>(values: &[T]) -> &[u8] {
+    // SAFETY: plain data has no padding, so every byte is initialised.
+    unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), std::mem::size_of_val(values)) }
+}
+
+/// The bytes of plain data, for writing.
+pub fn bytes_of_mut<T: Plain>(values: &mut [T]) -> &mut [u8] {
+    // SAFETY: as in `bytes_of`; and any bytes written are a valid value of plain data.
+    unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), std::mem::size_of_val(values)) }
+}
+
+/// A vector of `len` values that the caller is about to overwrite.
+///
+/// Its pages come from the system untouched, so that whoever fills them, on however many threads, is the first to
+/// pay for them.
+pub(crate) fn zeroed_vec<T: Plain>(len: usize) -> Vec<T> {
+    let layout = std::alloc::Layout::array::<T>(len).expect("no larger than the device's memory");
+    if layout.size() == 0 {
+        return Vec::new();
+    }
+    // SAFETY: the layout is not empty; the memory is zeroed, which is a valid value of plain data, and has exactly
+    // the layout that the vector will free.
+    unsafe {
+        let memory = std::alloc::alloc_zeroed(layout);
+        if memory.is_null() {
+            std::alloc::handle_alloc_error(layout);
+        }
+        Vec::from_raw_parts(memory.cast(), len, len)
+    }
+}

@@ -1,0 +1,8 @@
+//! The runtime's own tests, on every device there is.
+
+mod compile;
+mod graphs;
+mod memory;
+mod peers;
+mod selection;
+mod streams;

@@ -1,0 +1,53 @@
+//! Opening devices, and what is said when that fails.
+
+use rigel_gpu::{Device, Error, Kind, Options, Selector};
+
+#[test]
+fn the_emulated_device_opens_and_says_what_it_is() {
+    let device = Device::open(Selector::Emulated(0)).unwrap();
+    let properties = device.properties();
+    assert_eq!(properties.kind, Kind::Emulated);
+    assert!(properties.multiprocessors >= 1 && properties.warp == 32);
+    let memory = device.memory().unwrap();
+    assert!(memory.free <= memory.total && memory.total == properties.memory_bytes);
+    assert_eq!(device.to_string(), "emulated:0");
+}
+
+#[test]
+fn none_is_an_error_that_says_so() {
+    assert!(matches!(Device::open(Selector::None), Err(Error::Disabled)));
+}
+
+#[test]
+fn a_number_that_does_not_exist_is_an_error() {
+    let error = Device::open(Selector::Emulated(9)).unwrap_err();
+    assert!(matches!(error, Error::NoSuchDevice { kind: Kind::Emulated, ordinal: 9, .. }), "{error}");
+    match Device::open(Selector::Cuda(99)) {
+        Err(Error::NoSuchDevice { ordinal: 99, .. }) => {}
+        Err(Error::Unavailable { reason, advice }) => assert!(!reason.is_empty() && !advice.is_empty()),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_list_is_empty_or_opens() {
+    for properties in Device::list() {
+        let device = Device::open(Selector::Cuda(properties.ordinal)).unwrap();
+        assert_eq!(device.properties(), &properties);
+    }
+}
+
+#[test]
+fn the_status_of_cuda_never_panics() {
+    let status = rigel_gpu::cuda_status();
+    if let Err(error) = &status.driver {
+        assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+        assert!(status.devices.is_err());
+    }
+}
+
+#[test]
+fn options_come_from_the_environment() {
+    let options = Options::from_env().unwrap();
+    assert!(options.staging.threads >= 1);
+}

@@ -1,0 +1,227 @@
+#pragma once
+
+#include "field/operators.cuh"
+#include "field/word.cuh"
+
+// Goldilocks: p = 2^64 - 2^32 + 1, stored as any 64-bit integer of the class, as Plonky3 does. Everything here
+// takes and may give such integers; `canonical` gives the one in [0, p).
+//
+// With e = 2^32 - 1: 2^64 = e, 2^96 = -1 and 2^128 = -2^32 (mod p). So a carry out of 64 bits is worth +e and a
+// borrow is worth -e. If both operands are at or above p, adding e may carry once more, but not a third time.
+struct Goldilocks {
+    typedef u64 Word;
+    typedef Goldilocks Base;
+    static constexpr int DEGREE = 1;
+    static constexpr u64 MODULUS = 0xffffffff00000001ull;
+    static constexpr u64 EPSILON = 0xffffffffull;
+    static constexpr int TWO_ADICITY = 32;
+
+    u64 v;
+
+    static __device__ __forceinline__ Goldilocks from_word(u64 word) {
+        Goldilocks x;
+        x.v = word;
+        return x;
+    }
+    static __device__ __forceinline__ Goldilocks zero() { return from_word(0); }
+    static __device__ __forceinline__ Goldilocks one() { return from_word(1); }
+    static __device__ __forceinline__ Goldilocks from_base(Goldilocks x) { return x; }
+
+    // The class of an integer, and the representative in [0, p).
+    static __device__ __forceinline__ Goldilocks from_integer(u64 integer) { return from_word(integer); }
+    __device__ __forceinline__ u64 to_integer() const { return canonical(); }
+
+    // The word that is hashed and compared: v - p = v + e - 2^64, if that is not negative.
+    __device__ __forceinline__ u64 canonical() const { return v >= MODULUS ? v + EPSILON : v; }
+
+    // a + b and a - b, with e times the carry or borrow in `e_out` (0 or e).
+    static __device__ __forceinline__ u64 add_carry(u64 a, u64 b, u32& e_out) {
+#ifndef RIGEL_EMULATED
+        u64 sum;
+        asm("{.reg .u32 c; .reg .pred q; add.cc.u64 %0, %2, %3; addc.u32 c, 0, 0; setp.ne.u32 q, c, 0;"
+            "selp.u32 %1, 0xffffffff, 0, q;}"
+            : "=l"(sum), "=r"(e_out)
+            : "l"(a), "l"(b));
+        return sum;
+#else
+        const u64 sum = a + b;
+        e_out = sum < a ? (u32)EPSILON : 0;
+        return sum;
+#endif
+    }
+    static __device__ __forceinline__ u64 sub_borrow(u64 a, u64 b, u32& e_out) {
+#ifndef RIGEL_EMULATED
+        u64 difference;
+        asm("{sub.cc.u64 %0, %2, %3; subc.u32 %1, 0, 0;}" : "=l"(difference), "=r"(e_out) : "l"(a), "l"(b));
+        return difference;
+#else
+        e_out = a < b ? (u32)EPSILON : 0;
+        return a - b;
+#endif
+    }
+
+    __device__ __forceinline__ Goldilocks operator+(Goldilocks other) const {
+        u32 e1, e2;
+        const u64 sum = add_carry(v, other.v, e1);
+        const u64 folded = add_carry(sum, e1, e2);
+        return from_word(folded + e2);
+    }
+    __device__ __forceinline__ Goldilocks operator-(Goldilocks other) const {
+        u32 e1, e2;
+        const u64 difference = sub_borrow(v, other.v, e1);
+        const u64 folded = sub_borrow(difference, e1, e2);
+        return from_word(folded - e2);
+    }
+    __device__ __forceinline__ Goldilocks operator-() const { return zero() - *this; }
+    __device__ __forceinline__ Goldilocks operator*(Goldilocks other) const {
+        u64 low, high;
+        product(v, other.v, low, high);
+        return from_word(reduce_wide(low, high));
+    }
+    __device__ __forceinline__ bool operator==(Goldilocks other) const {
+        return canonical() == other.canonical();
+    }
+    RIGEL_DERIVED_OPERATORS(Goldilocks)
+
+    __device__ __forceinline__ Goldilocks double_() const { return *this + *this; }
+    __device__ __forceinline__ Goldilocks square() const { return *this * *this; }
+
+    // x / 2: an odd v becomes even by adding p.
+    __device__ __forceinline__ Goldilocks halve() const {
+        return from_word((v >> 1) + ((v & 1) ? (MODULUS + 1) / 2 : 0));
+    }
+
+    // x / 2^K for K <= TWO_ADICITY: with v = h 2^K + l and 1 / 2^K = -(p - 1) / 2^K, it is h - l (p - 1) / 2^K.
+    template <int K>
+    __device__ __forceinline__ Goldilocks div_two_to() const {
+        static_assert(0 < K && K <= TWO_ADICITY, "2^K must divide p - 1");
+        const u64 l = v & ((1ull << K) - 1);
+        u32 e;
+        const u64 difference = sub_borrow(v >> K, (l << (64 - K)) - (l << (32 - K)), e);
+        return from_word(difference - e);
+    }
+
+    // x^(p - 2), which is 1 / x, and 0 for 0; p - 2 is 31 ones, a zero and 32 ones in binary, and ones(n) below
+    // is x to the power of n ones.
+    __device__ __forceinline__ Goldilocks inverse() const {
+        const Goldilocks ones2 = square() * *this;
+        const Goldilocks ones3 = ones2.square() * *this;
+        const Goldilocks ones6 = ones3.square_n(3) * ones3;
+        const Goldilocks ones12 = ones6.square_n(6) * ones6;
+        const Goldilocks ones24 = ones12.square_n(12) * ones12;
+        const Goldilocks ones30 = ones24.square_n(6) * ones6;
+        const Goldilocks ones31 = ones30.square() * *this;
+        const Goldilocks upper = ones31.square_n(32) * ones31;
+        return upper.square() * *this;
+    }
+
+    // The 128-bit product.
+    static __device__ __forceinline__ void product(u64 a, u64 b, u64& low, u64& high) {
+        const u32 a0 = low_word(a), a1 = high_word(a), b0 = low_word(b), b1 = high_word(b);
+#ifndef RIGEL_EMULATED
+        // a1 b1 : a0 b0, then the two middle products added with one carry chain each.
+        u32 r0, r1, r2, r3;
+        asm("{mul.lo.u32 %0, %4, %6; mul.hi.u32 %1, %4, %6; mul.lo.u32 %2, %5, %7; mul.hi.u32 %3, %5, %7;"
+            "mad.lo.cc.u32 %1, %4, %7, %1; madc.hi.cc.u32 %2, %4, %7, %2; addc.u32 %3, %3, 0;"
+            "mad.lo.cc.u32 %1, %5, %6, %1; madc.hi.cc.u32 %2, %5, %6, %2; addc.u32 %3, %3, 0;}"
+            : "=&r"(r0), "=&r"(r1), "=&r"(r2), "=&r"(r3)
+            : "r"(a0), "r"(a1), "r"(b0), "r"(b1));
+        low = join_words(r0, r1);
+        high = join_words(r2, r3);
+#else
+        const u64 bottom = (u64)a0 * b0;
+        const u64 middle = (u64)a0 * b1 + high_word(bottom);
+        const u64 other = (u64)a1 * b0 + low_word(middle);
+        low = join_words(low_word(bottom), low_word(other));
+        high = (u64)a1 * b1 + high_word(middle) + high_word(other);
+#endif
+    }
+
+    // low + 2^64 high, reduced to 64 bits: low + e high0 - high1, where high = high0 + 2^32 high1.
+    static __device__ __forceinline__ u64 reduce_wide(u64 low, u64 high) {
+        u32 e1, e2;
+        const u64 difference = sub_borrow(low, high_word(high), e1);
+        // A borrow leaves a number above 2^64 - 2^32, from which e can be taken; a carry leaves one below
+        // 2^64 - 2^33, to which e can be added.
+        const u64 sum = add_carry(difference - e1, (u64)low_word(high) * EPSILON, e2);
+        return sum + e2;
+    }
+
+    // a0 b0 + a1 b1 with one reduction.
+    static __device__ __forceinline__ Goldilocks dot(Goldilocks a0, Goldilocks b0, Goldilocks a1, Goldilocks b1) {
+        return Sum::zero().mul_add(a0, b0).mul_add(a1, b1).reduce();
+    }
+
+    // A small multiple or a sum of a few elements, unreduced: the integer low + 2^64 top, with top < 2^31. An
+    // addition costs three instructions in place of eight.
+    struct Wide {
+        u64 low;
+        u32 top;
+
+        static __device__ __forceinline__ Wide from(Goldilocks x) {
+            Wide w;
+            w.low = x.v;
+            w.top = 0;
+            return w;
+        }
+        __device__ __forceinline__ Wide operator+(Wide other) const {
+            Wide w;
+#ifndef RIGEL_EMULATED
+            asm("{add.cc.u64 %0, %2, %4; addc.u32 %1, %3, %5;}"
+                : "=l"(w.low), "=r"(w.top)
+                : "l"(low), "r"(top), "l"(other.low), "r"(other.top));
+#else
+            w.low = low + other.low;
+            w.top = top + other.top + (w.low < low);
+#endif
+            return w;
+        }
+        __device__ __forceinline__ Wide double_() const { return *this + *this; }
+        // 2^64 = e; after a carry the sum is below 2^63, so that adding e for it cannot carry again.
+        __device__ __forceinline__ Goldilocks reduce() const {
+            u32 e;
+            const u64 sum = add_carry(low, (u64)top * EPSILON, e);
+            return from_word(sum + e);
+        }
+    };
+
+    // A sum of products that is reduced once at the end: a 160-bit integer.
+    struct Sum {
+        u64 low, high;
+        u32 top;
+
+        static __device__ __forceinline__ Sum zero() {
+            Sum s;
+            s.low = s.high = 0;
+            s.top = 0;
+            return s;
+        }
+        __device__ __forceinline__ Sum& add_wide(u64 other_low, u64 other_high, u32 other_top) {
+#ifndef RIGEL_EMULATED
+            asm("{add.cc.u64 %0, %0, %3; addc.cc.u64 %1, %1, %4; addc.u32 %2, %2, %5;}"
+                : "+l"(low), "+l"(high), "+r"(top)
+                : "l"(other_low), "l"(other_high), "r"(other_top));
+#else
+            low += other_low;
+            const u64 carry = low < other_low;
+            const u64 addend = other_high + carry;
+            high += addend;
+            top += other_top + (addend < carry) + (high < addend);
+#endif
+            return *this;
+        }
+        __device__ __forceinline__ Sum& mul_add(Goldilocks a, Goldilocks b) {
+            u64 product_low, product_high;
+            product(a.v, b.v, product_low, product_high);
+            return add_wide(product_low, product_high, 0);
+        }
+        __device__ __forceinline__ Sum& add(Goldilocks a) { return add_wide(a.v, 0, 0); }
+        __device__ __forceinline__ Sum& operator+=(Sum other) {
+            return add_wide(other.low, other.high, other.top);
+        }
+        // 2^128 = -2^32: the top word comes off the upper half of a 64-bit residue.
+        __device__ __forceinline__ Goldilocks reduce() const {
+            return from_word(reduce_wide(low, high)) - from_word((u64)top << 32);
+        }
+    };
+};

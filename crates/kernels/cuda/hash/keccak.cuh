@@ -1,0 +1,230 @@
+#pragma once
+
+#include "field/word.cuh"
+
+// Keccak-f[1600] and the two sponges that Plonky3 builds on it, one message a thread, the state in registers.
+//
+// A hash is a type with `Word`, `DIGEST_WORDS`, `init`, `absorb(row, count)`, `finish(digest)` and the static
+// `compress(left, right, digest)`, here and in blake2s.cuh and poseidon2_constants.cuh.
+//
+// Messages come as rows: any object with `F operator()(u32 i) const`, the i-th field element of the row. A
+// word of the state takes one 64-bit element, or two of 32 bits as `first | second << 32`; elements enter in
+// their unique stored form (Montgomery for the 31-bit fields, canonical for Goldilocks). The state's indices are
+// constants after unrolling: rows are absorbed by whole blocks of 17 words and one guarded rest.
+
+__constant__ const u64 KECCAK_ROUND_CONSTANTS[24] = {
+    0x0000000000000001ull, 0x0000000000008082ull, 0x800000000000808aull, 0x8000000080008000ull,
+    0x000000000000808bull, 0x0000000080000001ull, 0x8000000080008081ull, 0x8000000000008009ull,
+    0x000000000000008aull, 0x0000000000000088ull, 0x0000000080008009ull, 0x000000008000000aull,
+    0x000000008000808bull, 0x800000000000008bull, 0x8000000000008089ull, 0x8000000000008003ull,
+    0x8000000000008002ull, 0x8000000000000080ull, 0x000000000000800aull, 0x800000008000000aull,
+    0x8000000080008081ull, 0x8000000000008080ull, 0x0000000080000001ull, 0x8000000080008008ull,
+};
+
+// x rotated by N bits: the two halves, exchanged if N >= 32, then funnel-shifted into each other.
+template <u32 N>
+__device__ __forceinline__ u64 rotate_left(u64 x) {
+    const u32 low = N & 32 ? high_word(x) : low_word(x);
+    const u32 high = N & 32 ? low_word(x) : high_word(x);
+    return join_words(__funnelshift_l(high, low, N & 31), __funnelshift_l(low, high, N & 31));
+}
+
+// One row y of rho, pi and chi: the five lanes that pi brings there, rotated, then b ^ (~b' & b'').
+#define RIGEL_KECCAK_ROW(y, l0, r0, l1, r1, l2, r2, l3, r3, l4, r4)                                            \
+    {                                                                                                          \
+        const u64 b0 = rotate_left<r0>(a[l0] ^ d[l0 % 5]), b1 = rotate_left<r1>(a[l1] ^ d[l1 % 5]);            \
+        const u64 b2 = rotate_left<r2>(a[l2] ^ d[l2 % 5]), b3 = rotate_left<r3>(a[l3] ^ d[l3 % 5]);            \
+        const u64 b4 = rotate_left<r4>(a[l4] ^ d[l4 % 5]);                                                     \
+        e[5 * y] = b0 ^ (~b1 & b2);                                                                            \
+        e[5 * y + 1] = b1 ^ (~b2 & b3);                                                                        \
+        e[5 * y + 2] = b2 ^ (~b3 & b4);                                                                        \
+        e[5 * y + 3] = b3 ^ (~b4 & b0);                                                                        \
+        e[5 * y + 4] = b4 ^ (~b0 & b1);                                                                        \
+    }
+
+// The permutation; lane (x, y) is a[x + 5 y]. The 24 rounds stay a loop: unrolled they would not fit the
+// instruction cache.
+__device__ __forceinline__ void keccak_f(u64 (&a)[25]) {
+#pragma unroll 1
+    for (int round = 0; round < 24; ++round) {
+        u64 c[5], d[5], e[25];
+#pragma unroll
+        for (int x = 0; x < 5; ++x) c[x] = a[x] ^ a[x + 5] ^ a[x + 10] ^ a[x + 15] ^ a[x + 20];
+#pragma unroll
+        for (int x = 0; x < 5; ++x) d[x] = c[(x + 4) % 5] ^ rotate_left<1>(c[(x + 1) % 5]);
+        RIGEL_KECCAK_ROW(0, 0, 0, 6, 44, 12, 43, 18, 21, 24, 14)
+        RIGEL_KECCAK_ROW(1, 3, 28, 9, 20, 10, 3, 16, 45, 22, 61)
+        RIGEL_KECCAK_ROW(2, 1, 1, 7, 6, 13, 25, 19, 8, 20, 18)
+        RIGEL_KECCAK_ROW(3, 4, 27, 5, 36, 11, 10, 17, 15, 23, 56)
+        RIGEL_KECCAK_ROW(4, 2, 62, 8, 55, 14, 39, 15, 41, 21, 2)
+        e[0] ^= KECCAK_ROUND_CONSTANTS[round];
+#pragma unroll
+        for (int i = 0; i < 25; ++i) a[i] = e[i];
+    }
+}
+
+#undef RIGEL_KECCAK_ROW
+
+// The element type of a row, and how many elements fill one 64-bit word.
+template <class Row>
+struct RowElements {
+    static __device__ const Row& row();
+    typedef decltype(row()(0u)) Element;
+    static constexpr u32 PER_WORD = 8 / sizeof(typename Element::Word);
+    static constexpr u32 PER_BLOCK = 17 * PER_WORD;
+};
+
+// The word that starts with the row's given element.
+template <class Row>
+__device__ __forceinline__ u64 keccak_word(const Row& row, u32 element) {
+    u64 word = row(element).canonical();
+    if (RowElements<Row>::PER_WORD == 2) word |= (u64)row(element + 1).canonical() << 32;
+    return word;
+}
+
+// The same for a row of `count` elements that may end within the word, whose second half is then zero, or
+// before it, which leaves `word` as it is.
+template <class Row>
+__device__ __forceinline__ void keccak_last_word(const Row& row, u32 element, u32 count, u64& word) {
+    if (element >= count) return;
+    word = row(element).canonical();
+    if (RowElements<Row>::PER_WORD == 2 && element + 1 < count) word |= (u64)row(element + 1).canonical() << 32;
+}
+
+// Plonky3's PaddingFreeSponge<KeccakF, 25, 17, 4> behind its SerializingHasher: words overwrite the state's
+// first 17, a block that is not full leaves the others as they are, and an empty rest costs no permutation.
+struct KeccakSponge {
+    typedef u64 Word;
+    static constexpr int DIGEST_WORDS = 4;
+    static constexpr u32 RATE = 17;
+    u64 a[25];
+
+    __device__ __forceinline__ void init() {
+#pragma unroll
+        for (int i = 0; i < 25; ++i) a[i] = 0;
+    }
+
+    // Elements [0, blocks * BLOCK) of the row, where BLOCK = 17 words. Rows that arrive in parts are absorbed
+    // by calling this for each part; the state may rest in memory in between.
+    template <class Row>
+    __device__ __forceinline__ void absorb_blocks(const Row& row, u32 blocks) {
+        constexpr u32 STEP = RowElements<Row>::PER_WORD;
+#pragma unroll 1
+        for (u32 block = 0; block < blocks; ++block) {
+#pragma unroll
+            for (u32 j = 0; j < RATE; ++j) a[j] = keccak_word(row, (block * RATE + j) * STEP);
+            keccak_f(a);
+        }
+    }
+
+    // The last elements [first, count), fewer than a block.
+    template <class Row>
+    __device__ __forceinline__ void absorb_rest(const Row& row, u32 first, u32 count) {
+        if (first == count) return;
+        constexpr u32 STEP = RowElements<Row>::PER_WORD;
+#pragma unroll
+        for (u32 j = 0; j < RATE; ++j) keccak_last_word(row, first + j * STEP, count, a[j]);
+        keccak_f(a);
+    }
+
+    // A whole row of `count` elements.
+    template <class Row>
+    __device__ __forceinline__ void absorb(const Row& row, u32 count) {
+        const u32 blocks = count / RowElements<Row>::PER_BLOCK;
+        absorb_blocks(row, blocks);
+        absorb_rest(row, blocks * RowElements<Row>::PER_BLOCK, count);
+    }
+
+    __device__ __forceinline__ void finish(u64 (&digest)[4]) const {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) digest[i] = a[i];
+    }
+
+    // CompressionFunctionFromHasher<_, 2, 4>: the sponge of the eight words of two digests.
+    static __device__ __forceinline__ void compress(const u64 (&left)[4], const u64 (&right)[4],
+                                                    u64 (&digest)[4]) {
+        KeccakSponge sponge;
+        sponge.init();
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            sponge.a[i] = left[i];
+            sponge.a[4 + i] = right[i];
+        }
+        keccak_f(sponge.a);
+        sponge.finish(digest);
+    }
+};
+
+// Keccak-256 of a row's little-endian bytes, as Plonky3's SerializingHasher<Keccak256Hash>: words are added
+// (xor) to the state, and the message ends with a byte 0x01, zeros, and 0x80 in the last byte of the block. The
+// digest's 32 bytes are four little-endian words.
+struct Keccak256 {
+    typedef u64 Word;
+    static constexpr int DIGEST_WORDS = 4;
+    static constexpr u32 RATE = 17;
+    static constexpr u64 LAST_BIT = 0x8000000000000000ull;
+    u64 a[25];
+
+    __device__ __forceinline__ void init() {
+#pragma unroll
+        for (int i = 0; i < 25; ++i) a[i] = 0;
+    }
+
+    // Elements [0, blocks * BLOCK) of the row, where BLOCK = 17 words.
+    template <class Row>
+    __device__ __forceinline__ void absorb_blocks(const Row& row, u32 blocks) {
+        constexpr u32 STEP = RowElements<Row>::PER_WORD;
+#pragma unroll 1
+        for (u32 block = 0; block < blocks; ++block) {
+#pragma unroll
+            for (u32 j = 0; j < RATE; ++j) a[j] ^= keccak_word(row, (block * RATE + j) * STEP);
+            keccak_f(a);
+        }
+    }
+
+    // The last elements [first, count), fewer than a block and possibly none, with the padding.
+    template <class Row>
+    __device__ __forceinline__ void absorb_rest(const Row& row, u32 first, u32 count) {
+        constexpr u32 STEP = RowElements<Row>::PER_WORD;
+#pragma unroll
+        for (u32 j = 0; j < RATE; ++j) {
+            const u32 element = first + j * STEP;
+            u64 word = 0;
+            keccak_last_word(row, element, count, word);
+            if (element == count) word = 1;
+            if (STEP == 2 && element + 1 == count) word |= 1ull << 32;
+            a[j] ^= word;
+        }
+        a[RATE - 1] ^= LAST_BIT;
+        keccak_f(a);
+    }
+
+    // A whole row of `count` elements.
+    template <class Row>
+    __device__ __forceinline__ void absorb(const Row& row, u32 count) {
+        const u32 blocks = count / RowElements<Row>::PER_BLOCK;
+        absorb_blocks(row, blocks);
+        absorb_rest(row, blocks * RowElements<Row>::PER_BLOCK, count);
+    }
+
+    __device__ __forceinline__ void finish(u64 (&digest)[4]) const {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) digest[i] = a[i];
+    }
+
+    // CompressionFunctionFromHasher<Keccak256Hash, 2, 32>: the hash of two digests' 64 bytes.
+    static __device__ __forceinline__ void compress(const u64 (&left)[4], const u64 (&right)[4],
+                                                    u64 (&digest)[4]) {
+        Keccak256 hash;
+        hash.init();
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            hash.a[i] = left[i];
+            hash.a[4 + i] = right[i];
+        }
+        hash.a[8] = 1;
+        hash.a[RATE - 1] = LAST_BIT;
+        keccak_f(hash.a);
+        hash.finish(digest);
+    }
+};

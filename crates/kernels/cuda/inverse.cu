@@ -1,0 +1,81 @@
+// Batch inversion by Montgomery's trick, twice: a thread multiplies its elements, and a tree multiplies the products of
+// the block's 256 threads down to 32, one for each lane of a warp, which inverts them. So an inversion, which costs as
+// much as 40 to 110 products, is shared by 8 threads with all their elements.
+
+#include "slab.cuh"
+
+constexpr u32 THREADS = 256, ROOTS = 32;
+
+// out[i] = 1 / in[i], and 0 where in[i] = 0, for slabs of n elements, one slab for each blockIdx.y. In place or not.
+// A thread takes RUNS shares of a vector each.
+template <class E, int RUNS>
+__global__ void __launch_bounds__(THREADS)
+invert(typename E::Base* out, const typename E::Base* in, u64 n) {
+    typedef typename E::Base F;
+    constexpr int N = Vector<F>::N, PER = RUNS * N;
+    // A heap: node i is the product of nodes 2i and 2i + 1, the threads' products are the leaves, THREADS and up.
+    __shared__ F tree[E::DEGREE][2 * THREADS];
+    auto get = [&](u32 node) {
+        E x;
+#pragma unroll
+        for (int d = 0; d < E::DEGREE; ++d) coefficient(x, d) = tree[d][node];
+        return x;
+    };
+    auto put = [&](u32 node, const E& x) {
+#pragma unroll
+        for (int d = 0; d < E::DEGREE; ++d) tree[d][node] = coefficient(x, d);
+    };
+    const u32 thread = threadIdx.x;
+    const bool wide = n % N == 0 && is_aligned(out) && is_aligned(in);
+    const u64 slab = (u64)blockIdx.y * E::DEGREE * n, tile = (u64)blockIdx.x * (THREADS * PER);
+
+    E x[PER], before[PER];
+#pragma unroll
+    for (int k = 0; k < RUNS; ++k)
+        load_share(x + k * N, in + slab, n, Share::of<F>(tile + k * THREADS * N, thread, THREADS, wide));
+    // Zeros, and what lies beyond the end, count as ones.
+    u32 zeros = 0;
+    E product = E::one();
+#pragma unroll
+    for (int i = 0; i < PER; ++i) {
+        if (x[i] == E::zero()) {
+            zeros |= 1u << i;
+            x[i] = E::one();
+        }
+        before[i] = product;
+        product = i == 0 ? x[0] : product * x[i];
+    }
+
+    put(THREADS + thread, product);
+    __syncthreads();
+#pragma unroll 1
+    for (u32 width = THREADS / 2; width >= ROOTS; width /= 2) {
+        const u32 node = width + thread;
+        if (thread < width) put(node, get(2 * node) * get(2 * node + 1));
+        __syncthreads();
+    }
+    if (thread < ROOTS) put(ROOTS + thread, get(ROOTS + thread).inverse());
+    __syncthreads();
+#pragma unroll 1
+    for (u32 width = ROOTS; width < THREADS; width *= 2) {
+        const u32 node = width + thread;
+        if (thread < width) {
+            const E inverse = get(node), left = get(2 * node), right = get(2 * node + 1);
+            put(2 * node, inverse * right);
+            put(2 * node + 1, inverse * left);
+        }
+        __syncthreads();
+    }
+
+    E inverse = get(THREADS + thread);
+#pragma unroll
+    for (int i = PER - 1; i >= 0; --i) {
+        const E own = x[i];
+        x[i] = i == 0 ? inverse : inverse * before[i];
+        if (zeros >> i & 1) x[i] = E::zero();
+        if (i > 0) inverse = inverse * own;
+    }
+#pragma unroll
+    for (int k = 0; k < RUNS; ++k)
+        store_share(out + slab, x + k * N, n, Share::of<F>(tile + k * THREADS * N, thread, THREADS, wide));
+}

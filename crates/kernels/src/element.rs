@@ -1,0 +1,110 @@
+//! Elements of a base field or of one of its extensions, so that an operation is written once for both.
+//!
+//! A column of n elements of degree D is a slab, D neighbouring columns over the base field: coefficient d of element
+//! i lies at `d n + i`.
+
+use rigel_gpu::{Error, Result};
+
+use crate::field::{
+    BabyBear, BabyBear4, CM31, Extension, Field, Goldilocks, Goldilocks2, Goldilocks3, KoalaBear, KoalaBear4,
+    Mersenne31, QM31, Ring,
+};
+use crate::matrix::Matrix;
+
+/// An element of a base field (degree 1) or of an extension.
+pub trait Element: Ring {
+    /// The field of the coefficients.
+    type Base: Field + Element<Base = Self::Base>;
+    /// The number of coefficients.
+    const DEGREE: usize;
+
+    /// The coefficients, lowest power first.
+    fn parts(&self) -> &[Self::Base];
+    /// The element with these coefficients, lowest power first; `None` if there are not [`Self::DEGREE`].
+    fn from_parts(parts: &[Self::Base]) -> Option<Self>;
+}
+
+macro_rules! base_elements {
+    ($($field:ty)*) => { $(
+        impl Element for $field {
+            type Base = Self;
+            const DEGREE: usize = 1;
+
+            fn parts(&self) -> &[Self] {
+                std::slice::from_ref(self)
+            }
+
+            fn from_parts(parts: &[Self]) -> Option<Self> {
+                match parts {
+                    [element] => Some(*element),
+                    _ => None,
+                }
+            }
+        }
+    )* };
+}
+base_elements!(BabyBear KoalaBear Mersenne31 Goldilocks);
+
+macro_rules! extension_elements {
+    ($($extension:ty)*) => { $(
+        impl Element for $extension {
+            type Base = <Self as Extension>::Base;
+            const DEGREE: usize = <Self as Extension>::DEGREE;
+
+            fn parts(&self) -> &[<Self as Extension>::Base] {
+                self.coefficients()
+            }
+
+            fn from_parts(parts: &[<Self as Extension>::Base]) -> Option<Self> {
+                Self::from_coefficients(parts)
+            }
+        }
+    )* };
+}
+extension_elements!(BabyBear4 KoalaBear4 Goldilocks2 Goldilocks3 CM31 QM31);
+
+/// The slab of a column of elements.
+pub fn to_slab<E: Element>(elements: &[E]) -> Vec<E::Base> {
+    (0..E::DEGREE).flat_map(|d| elements.iter().map(move |element| element.parts()[d])).collect()
+}
+
+/// The elements of a slab; `None` if its length is no multiple of the degree.
+pub fn from_slab<E: Element>(slab: &[E::Base]) -> Option<Vec<E>> {
+    let n = slab.len() / E::DEGREE;
+    if n * E::DEGREE != slab.len() {
+        return None;
+    }
+    let element = |i| E::from_parts(&(0..E::DEGREE).map(|d| slab[d * n + i]).collect::<Vec<_>>());
+    (0..n).map(element).collect()
+}
+
+/// The number of columns of elements of a matrix over the base field, which must not be empty.
+pub(crate) fn element_columns<E: Element>(operation: &'static str, matrix: &Matrix<E::Base>) -> Result<usize> {
+    let (rows, columns) = (matrix.rows(), matrix.columns());
+    if rows == 0 || columns == 0 {
+        return Err(Error::shape(operation, format!("a matrix of {rows} rows and {columns} columns has no values")));
+    }
+    if columns % E::DEGREE != 0 {
+        return Err(Error::shape(
+            operation,
+            format!("{columns} columns are no whole number of columns over {}, {} each", E::NAME, E::DEGREE),
+        ));
+    }
+    Ok(columns / E::DEGREE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slabs_keep_coefficients_together() {
+        let [a, b, c, d] = [1, 2, 3, 4].map(Goldilocks::new);
+        let elements = [Goldilocks2([a, b]), Goldilocks2([c, d])];
+        assert_eq!(to_slab(&elements), [a, c, b, d]);
+        assert_eq!(from_slab::<Goldilocks2>(&[a, c, b, d]).unwrap(), elements);
+        assert!(from_slab::<Goldilocks2>(&[a, b, c]).is_none());
+        assert_eq!(to_slab(&[a, b]), [a, b]);
+        assert!(Goldilocks::from_parts(&[]).is_none());
+    }
+}

@@ -1,0 +1,141 @@
+//! The finite fields on the host, one twin for each type of `cuda/field/`.
+//!
+//! A twin has the device's stored form, bit for bit: a slice of twins is uploaded as it is. It is meant for the
+//! small things a launcher computes (roots of unity, coset shifts, scaling factors) and as the plain version
+//! that tests compare with; the bulk of the arithmetic belongs to the device.
+//!
+//! | twin | modulus | stored form | extension twins |
+//! |---|---|---|---|
+//! | [`Mersenne31`] | 2^31 - 1 | the canonical integer | [`CM31`], [`QM31`] |
+//! | [`BabyBear`] | 2^31 - 2^27 + 1 | Montgomery, R = 2^32, in `[0, p)` | [`BabyBear4`] |
+//! | [`KoalaBear`] | 2^31 - 2^24 + 1 | Montgomery, R = 2^32, in `[0, p)` | [`KoalaBear4`] |
+//! | [`Goldilocks`] | 2^64 - 2^32 + 1 | any `u64` of the class | [`Goldilocks2`], [`Goldilocks3`] |
+
+use std::fmt::Debug;
+use std::ops::{Add, AddAssign, Mul, MulAssign, Neg, Sub, SubAssign};
+
+mod extension;
+mod goldilocks;
+mod mersenne31;
+mod monty31;
+#[cfg(test)]
+mod tests;
+
+pub use extension::{BabyBear4, CM31, Goldilocks2, Goldilocks3, KoalaBear4, QM31};
+pub use goldilocks::Goldilocks;
+pub use mersenne31::Mersenne31;
+pub use monty31::{BabyBear, KoalaBear};
+
+/// What base fields and their extensions share: a ring with a name on the device.
+pub trait Ring:
+    rigel_gpu::Plain
+    + Debug
+    + Default
+    + Eq
+    + Send
+    + Sync
+    + 'static
+    + Add<Output = Self>
+    + AddAssign
+    + Sub<Output = Self>
+    + SubAssign
+    + Mul<Output = Self>
+    + MulAssign
+    + Neg<Output = Self>
+{
+    /// The C++ type in `cuda/field/`, as a kernel's template argument is written.
+    const NAME: &'static str;
+    /// The neutral element of addition.
+    const ZERO: Self;
+    /// The neutral element of multiplication.
+    const ONE: Self;
+
+    /// `self^exponent`, with `0^0 = 1`.
+    fn pow(self, mut exponent: u64) -> Self {
+        let (mut power, mut result) = (self, Self::ONE);
+        while exponent != 0 {
+            if exponent & 1 == 1 {
+                result *= power;
+            }
+            power *= power;
+            exponent >>= 1;
+        }
+        result
+    }
+
+    /// `1 / self`, or `None` for zero.
+    fn inverse(self) -> Option<Self>;
+}
+
+/// A prime field as the device stores it.
+pub trait Field: Ring {
+    /// The unsigned integer that holds an element in memory.
+    type Word: Copy + Debug + Eq + Send + Sync + 'static;
+
+    /// The modulus p.
+    const ORDER: u64;
+    /// The largest `k` with `2^k | p - 1`.
+    const TWO_ADICITY: u32;
+    /// The generator of the multiplicative group that Plonky3 uses.
+    const GENERATOR: Self;
+
+    /// The class of an integer modulo p; any `u64` is accepted.
+    fn from_u64(value: u64) -> Self;
+    /// The representative in `[0, p)`.
+    fn to_u64(self) -> u64;
+    /// The element that a word from device memory stands for.
+    fn from_word(word: Self::Word) -> Self;
+    /// The word that stands for this element in device memory.
+    fn word(self) -> Self::Word;
+    /// The root of unity of order `2^bits` that Plonky3's `two_adic_generator` returns.
+    ///
+    /// # Panics
+    ///
+    /// If `bits > TWO_ADICITY`: the field has no such root, and a launcher checks its sizes before it asks.
+    fn two_adic_generator(bits: u32) -> Self;
+}
+
+/// A field extension, stored as its coefficients in the power basis (for [`QM31`], the basis 1, i, u, iu).
+pub trait Extension:
+    Ring + Mul<Self::Base, Output = Self> + Add<Self::Base, Output = Self> + From<Self::Base>
+{
+    /// The field of the coefficients.
+    type Base: Field;
+    /// The number of coefficients.
+    const DEGREE: usize;
+
+    /// The element with these coefficients, lowest power first; `None` if there are not [`Self::DEGREE`].
+    fn from_coefficients(coefficients: &[Self::Base]) -> Option<Self>;
+    /// The coefficients, lowest power first.
+    fn coefficients(&self) -> &[Self::Base];
+}
+
+/// The compound assignments, written once in terms of the operators.
+macro_rules! assign_operators {
+    ($type:ty) => {
+        impl std::ops::AddAssign for $type {
+            fn add_assign(&mut self, other: Self) {
+                *self = *self + other;
+            }
+        }
+        impl std::ops::SubAssign for $type {
+            fn sub_assign(&mut self, other: Self) {
+                *self = *self - other;
+            }
+        }
+        impl std::ops::MulAssign for $type {
+            fn mul_assign(&mut self, other: Self) {
+                *self = *self * other;
+            }
+        }
+    };
+}
+use assign_operators;
+
+macro_rules! plain {
+    ($($twin:ty)*) => { $(
+        // SAFETY: transparent over one or several unsigned integers; every bit pattern stands for an element.
+        unsafe impl rigel_gpu::Plain for $twin {}
+    )* };
+}
+plain!(Mersenne31 BabyBear KoalaBear Goldilocks CM31 QM31 BabyBear4 KoalaBear4 Goldilocks2 Goldilocks3);

@@ -1,0 +1,136 @@
+//! Every twin against upstream: stored forms, ring operations, inverses, generators.
+
+use std::array;
+
+use p3_field::extension::{BinomialExtensionField, CubicTrinomialExtensionField};
+use p3_field::{BasedVectorSpace, PrimeField64, TwoAdicField};
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use stwo::core::fields::FieldExpOps;
+
+use super::*;
+
+/// Integers where carries, borrows and reductions change their minds, then random ones.
+fn integers(seed: u64) -> Vec<u64> {
+    let mut values = vec![0, 1, 2, 3];
+    for order in
+        [BabyBear::ORDER, KoalaBear::ORDER, Mersenne31::ORDER, Goldilocks::ORDER, 1 << 31, 1 << 32, 1 << 63]
+    {
+        values.extend((0..5).map(|i| order.wrapping_add(i).wrapping_sub(2)));
+    }
+    values.extend([u64::MAX - 1, u64::MAX]);
+    let mut rng = SmallRng::seed_from_u64(seed);
+    values.extend((0..50).map(|_| rng.random::<u64>()));
+    values
+}
+
+/// A twin and upstream's type of one prime field, related by the canonical integer.
+fn check_field<F: Field, U: PrimeField64>(word: impl Fn(U) -> F::Word) {
+    assert_eq!(F::ORDER, U::ORDER_U64);
+    assert_eq!(size_of::<F>(), size_of::<U>());
+    assert_eq!(F::GENERATOR.to_u64(), U::GENERATOR.as_canonical_u64());
+    assert_eq!((F::ZERO.to_u64(), F::ONE.to_u64()), (0, 1));
+    assert!(F::ZERO.inverse().is_none());
+
+    let values = integers(1);
+    for &a in &values {
+        let (x, u) = (F::from_u64(a), U::from_u64(a));
+        assert_eq!(x.to_u64(), u.as_canonical_u64());
+        assert_eq!(F::from_word(word(u)), x, "stored form of {a}");
+        assert_eq!(F::from_word(x.word()), x);
+        assert_eq!((-x).to_u64(), (-u).as_canonical_u64());
+        assert_eq!(x.pow(a).to_u64(), u.exp_u64(a).as_canonical_u64());
+        assert_eq!(x.inverse().map(F::to_u64), u.try_inverse().map(|inverse| inverse.as_canonical_u64()));
+        for &b in &values {
+            let (y, v) = (F::from_u64(b), U::from_u64(b));
+            assert_eq!((x + y).to_u64(), (u + v).as_canonical_u64());
+            assert_eq!((x - y).to_u64(), (u - v).as_canonical_u64());
+            assert_eq!((x * y).to_u64(), (u * v).as_canonical_u64());
+            assert_eq!(x == y, u == v);
+        }
+    }
+}
+
+fn check_two_adic<F: Field, U: PrimeField64 + TwoAdicField>() {
+    assert_eq!(F::TWO_ADICITY as usize, U::TWO_ADICITY);
+    for bits in 0..=F::TWO_ADICITY {
+        assert_eq!(F::two_adic_generator(bits).to_u64(), U::two_adic_generator(bits as usize).as_canonical_u64());
+    }
+}
+
+#[test]
+fn base_fields_equal_plonky3() {
+    // SAFETY: upstream's 31-bit fields and Goldilocks are `repr(transparent)` over the stored integer.
+    let word32 = |pointer: *const u32| unsafe { *pointer };
+    check_field::<BabyBear, p3_baby_bear::BabyBear>(|u| word32((&raw const u).cast()));
+    check_field::<KoalaBear, p3_koala_bear::KoalaBear>(|u| word32((&raw const u).cast()));
+    check_field::<Mersenne31, p3_mersenne_31::Mersenne31>(|u| word32((&raw const u).cast()));
+    // SAFETY: as above.
+    check_field::<Goldilocks, p3_goldilocks::Goldilocks>(|u| unsafe { *(&raw const u).cast::<u64>() });
+    check_two_adic::<BabyBear, p3_baby_bear::BabyBear>();
+    check_two_adic::<KoalaBear, p3_koala_bear::KoalaBear>();
+    check_two_adic::<Goldilocks, p3_goldilocks::Goldilocks>();
+    assert_eq!(Mersenne31::two_adic_generator(1), -Mersenne31::ONE);
+}
+
+/// An extension twin against an oracle given by three functions on canonical coefficients.
+fn check_extension<E: Extension>(
+    product: impl Fn(&[u64], &[u64]) -> Vec<u64>,
+    inverse: impl Fn(&[u64]) -> Vec<u64>,
+) {
+    let mut rng = SmallRng::seed_from_u64(2);
+    let edges = integers(3);
+    let mut element = || -> E {
+        let coefficients: Vec<_> =
+            (0..E::DEGREE).map(|_| E::Base::from_u64(edges[rng.random_range(0..edges.len())])).collect();
+        E::from_coefficients(&coefficients).expect("as many coefficients as the degree")
+    };
+    let canonical = |e: E| e.coefficients().iter().map(|c| c.to_u64()).collect::<Vec<_>>();
+
+    assert!(E::ZERO.inverse().is_none());
+    assert!(E::from_coefficients(&[]).is_none());
+    for _ in 0..200 {
+        let (a, b, scalar) = (element(), element(), E::Base::from_u64(edges[7]));
+        assert_eq!(canonical(a * b), product(&canonical(a), &canonical(b)));
+        assert_eq!(a * scalar, a * E::from(scalar));
+        assert_eq!(a + scalar, a + E::from(scalar));
+        assert_eq!(a - b + b, a);
+        assert_eq!(-a + a, E::ZERO);
+        assert_eq!(a.pow(3), a * a * a);
+        if a != E::ZERO {
+            let inverted = a.inverse().expect("nonzero");
+            assert_eq!(canonical(inverted), inverse(&canonical(a)));
+            assert_eq!(inverted * a, E::ONE);
+        }
+    }
+}
+
+/// The same, with upstream's extension `V` of `U` as the oracle.
+fn check_plonky3_extension<E: Extension, U: PrimeField64, V: BasedVectorSpace<U> + p3_field::Field>() {
+    let up = |a: &[u64]| V::from_basis_coefficients_fn(|i| U::from_u64(a[i]));
+    let down = |v: V| v.as_basis_coefficients_slice().iter().map(|c: &U| c.as_canonical_u64()).collect::<Vec<_>>();
+    check_extension::<E>(|a, b| down(up(a) * up(b)), |a| down(up(a).inverse()));
+}
+
+#[test]
+fn extensions_equal_plonky3() {
+    use p3_baby_bear::BabyBear as B;
+    use p3_goldilocks::Goldilocks as G;
+    use p3_koala_bear::KoalaBear as K;
+    check_plonky3_extension::<BabyBear4, B, BinomialExtensionField<B, 4>>();
+    check_plonky3_extension::<KoalaBear4, K, BinomialExtensionField<K, 4>>();
+    check_plonky3_extension::<Goldilocks2, G, BinomialExtensionField<G, 2>>();
+    check_plonky3_extension::<Goldilocks3, G, CubicTrinomialExtensionField<G>>();
+}
+
+#[test]
+fn extensions_equal_stwo() {
+    use stwo::core::fields::{cm31, m31::M31, qm31};
+    let complex = |a: &[u64]| cm31::CM31(M31(a[0] as u32), M31(a[1] as u32));
+    let complex_down = |c: cm31::CM31| vec![c.0.0 as u64, c.1.0 as u64];
+    check_extension::<CM31>(|a, b| complex_down(complex(a) * complex(b)), |a| complex_down(complex(a).inverse()));
+
+    let secure = |a: &[u64]| qm31::QM31::from_m31_array(array::from_fn(|i| M31(a[i] as u32)));
+    let secure_down = |q: qm31::QM31| q.to_m31_array().iter().map(|c| c.0 as u64).collect::<Vec<_>>();
+    check_extension::<QM31>(|a, b| secure_down(secure(a) * secure(b)), |a| secure_down(secure(a).inverse()));
+}

@@ -1,0 +1,23 @@
+//! Grids with one row of blocks for each column.
+
+use std::ops::Range;
+
+/// The most rows of blocks that a grid has.
+const MOST: usize = 65_535;
+
+/// The columns of one launch after another.
+pub(crate) fn column_batches(columns: usize) -> impl Iterator<Item = Range<usize>> {
+    (0..columns).step_by(MOST).map(move |first| first..columns.min(first + MOST))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_cover_all_columns() {
+        assert_eq!(column_batches(0).count(), 0);
+        assert_eq!(column_batches(3).collect::<Vec<_>>(), [0..3]);
+        assert_eq!(column_batches(65_536).collect::<Vec<_>>(), [0..65_535, 65_535..65_536]);
+    }
+}

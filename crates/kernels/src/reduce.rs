@@ -1,0 +1,171 @@
+//! Sums and dot products of the columns of a matrix m of n rows over a base field.
+//!
+//! - [`sums`]: `sum_r m[r][c]` for each column c
+//! - [`dots`]: `sum_r w[r] m[r][c]` for each column c and weights w over the base field or an extension: what
+//!   barycentric evaluation asks for
+//!
+//! The matrix is read once, and the weights, for practical purposes, once for every 32 columns. A warp takes four
+//! columns of a part of the rows, accumulates without reducing, and leaves one partial result a column; a second,
+//! small launch adds the parts. Results do not depend on timing.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use rigel_gpu::{Buffer, Device, Error, Kernel, Plain, Result, Shape, Stream, View};
+
+use crate::element::{Element, element_columns};
+use crate::field::{Field, Ring};
+use crate::matrix::Matrix;
+use crate::source::source;
+
+/// The sum of each column. (Over an extension, these are the coefficients of the sums of its slabs.)
+pub fn sums<F: Field + Element<Base = F>>(stream: &Stream, matrix: &Matrix<F>) -> Result<Buffer<F>> {
+    element_columns::<F>("reduce::sums", matrix)?;
+    let program = Program::<F, false>::of(stream.device())?;
+    program.run(stream, matrix, matrix.values().view())
+}
+
+/// The dot product of each column with `weights`, one slab of as many elements as the matrix has rows. The result is
+/// a slab too: one row for each column of the matrix.
+pub fn dots<E: Element>(
+    stream: &Stream,
+    matrix: &Matrix<E::Base>,
+    weights: &Matrix<E::Base>,
+) -> Result<Matrix<E::Base>> {
+    if matrix.rows() == 0 || matrix.columns() == 0 {
+        let detail = format!("a matrix of {} rows and {} columns has no values", matrix.rows(), matrix.columns());
+        return Err(Error::shape("reduce::dots", detail));
+    }
+    if (weights.rows(), weights.columns()) != (matrix.rows(), E::DEGREE) {
+        return Err(Error::shape(
+            "reduce::dots",
+            format!(
+                "weights of {} x {} for {} rows; over {} they must be {} x {}",
+                weights.rows(),
+                weights.columns(),
+                matrix.rows(),
+                E::NAME,
+                matrix.rows(),
+                E::DEGREE
+            ),
+        ));
+    }
+    let program = Program::<E, true>::of(stream.device())?;
+    Matrix::new(program.run(stream, matrix, weights.values().view())?, matrix.columns(), E::DEGREE)
+}
+
+/// Threads and warps of a block, and columns of a warp.
+const THREADS: u32 = 256;
+const WARPS: usize = 8;
+const COLUMNS: usize = 4;
+/// Rows that a warp reads in one step; parts are multiples of it.
+const STEP: usize = 128;
+/// The most parts of a column: what one block of the second launch adds up in 16 turns.
+const MOST_PARTS: usize = 4096;
+
+/// How a matrix is cut, as `struct Cut` in `reduce.cu`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cut {
+    rows: u64,
+    part_rows: u64,
+    parts: u32,
+    columns: u32,
+    column_warps: u32,
+    padding: u32,
+}
+
+// SAFETY: two words of eight bytes and four of four: no padding, no invalid values.
+unsafe impl Plain for Cut {}
+
+impl Cut {
+    /// Warps enough for every multiprocessor to hold 32, eight times over where parts stay long enough for the work
+    /// at their end not to show.
+    fn new(rows: usize, columns: usize, multiprocessors: usize) -> Self {
+        let groups = columns.div_ceil(COLUMNS);
+        let full = multiprocessors * 32;
+        let (long, short) = (rows.div_ceil(64 * STEP), rows.div_ceil(8 * STEP));
+        let parts = long.max(short.min(full.div_ceil(groups))).clamp(1, MOST_PARTS);
+        let part_rows = rows.div_ceil(parts).next_multiple_of(STEP);
+        Self {
+            rows: rows as u64,
+            part_rows: part_rows as u64,
+            parts: rows.div_ceil(part_rows) as u32,
+            columns: columns as u32,
+            column_warps: groups.next_power_of_two().min(WARPS) as u32,
+            padding: 0,
+        }
+    }
+
+    fn shape(self) -> Shape {
+        let groups = self.columns.div_ceil(COLUMNS as u32);
+        let part_warps = WARPS as u32 / self.column_warps;
+        Shape::new(groups.div_ceil(self.column_warps), THREADS).rows(self.parts.div_ceil(part_warps))
+    }
+}
+
+/// The kernels of both launches.
+struct Program<E, const WEIGHTED: bool> {
+    parts: Kernel,
+    sum: Kernel,
+    of: PhantomData<E>,
+}
+
+impl<E: Element, const WEIGHTED: bool> Program<E, WEIGHTED> {
+    fn of(device: &Device) -> Result<Arc<Self>> {
+        device.program(|device| {
+            let parts = format!("column_parts<{}, {WEIGHTED}, {COLUMNS}>", E::NAME);
+            let sum = format!("sum_parts<{}>", E::Base::NAME);
+            let text = source("reduce.cu", include_str!("../cuda/reduce.cu"));
+            let module = device.compile(&text.kernel(&parts).kernel(&sum))?;
+            Ok(Self { parts: module.kernel(&parts)?, sum: module.kernel(&sum)?, of: PhantomData })
+        })
+    }
+
+    fn run(
+        &self,
+        stream: &Stream,
+        matrix: &Matrix<E::Base>,
+        weights: View<'_, E::Base>,
+    ) -> Result<Buffer<E::Base>> {
+        let (rows, columns) = (matrix.rows(), matrix.columns());
+        if u32::try_from(columns * E::DEGREE).is_err() {
+            return Err(Error::shape("reduce", format!("{columns} columns are more than a launch can take")));
+        }
+        let cut = Cut::new(rows, columns, stream.device().properties().multiprocessors as usize);
+        let results = columns * E::DEGREE;
+        let parts = stream.alloc(results * cut.parts as usize)?;
+        self.parts.launch(stream, cut.shape(), (&parts, matrix.values(), weights, cut))?;
+        if cut.parts == 1 {
+            return Ok(parts);
+        }
+        let out = stream.alloc(results)?;
+        let threads = cut.parts.next_power_of_two().clamp(32, THREADS);
+        self.sum.launch(stream, Shape::new(results as u32, threads), (&out, &parts, cut.parts))?;
+        Ok(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_cover_the_rows() {
+        for rows in [1, 127, 128, 129, 5_000, 1 << 18, (1 << 24) + 1] {
+            for columns in [1, 3, 4, 5, 33, 2_633] {
+                let cut = Cut::new(rows, columns, 132);
+                let (parts, part_rows) = (cut.parts as usize, cut.part_rows as usize);
+                assert!(parts * part_rows >= rows && (parts - 1) * part_rows < rows, "{cut:?}");
+                assert!(part_rows % STEP == 0 && parts <= MOST_PARTS, "{cut:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_column_fills_the_device() {
+        let cut = Cut::new(1 << 24, 1, 132);
+        assert!(cut.parts >= 132 * 8);
+        assert_eq!(Cut::new(100, 1, 132).parts, 1);
+    }
+}

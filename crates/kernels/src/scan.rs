@@ -1,0 +1,143 @@
+//! Prefix sums and products of each column.
+//!
+//! - inclusive: `out[i] = x[0] o .. o x[i]`
+//! - exclusive: `out[i] = x[0] o .. o x[i - 1]`, `out[0]` the neutral element
+//!
+//! with o addition ([`prefix_sums`], which for an extension works coefficient by coefficient) or multiplication
+//! ([`prefix_products`], over slabs, see [`crate::element`]).
+//!
+//! All columns take one launch, and each element is read and written once: tiles of 256 threads and 8 or 16 elements a
+//! thread learn what lies before them from what other tiles publish (decoupled look-back). Two operations o an
+//! element, and about one more for the scan among threads.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use rigel_gpu::{Device, Error, Kernel, Result, Shape, Stream};
+
+use crate::element::{Element, element_columns};
+use crate::field::Field;
+use crate::matrix::Matrix;
+use crate::source::source;
+
+/// Whether a prefix ends with the element at its index or before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// It ends with it.
+    Inclusive,
+    /// It ends before it.
+    Exclusive,
+}
+
+/// The prefix sums of each column.
+pub fn prefix_sums<F: Field + Element<Base = F>>(
+    stream: &Stream,
+    matrix: &Matrix<F>,
+    bound: Bound,
+) -> Result<Matrix<F>> {
+    let columns = element_columns::<F>("scan::prefix_sums", matrix)?;
+    let mut out = Matrix::alloc(stream, matrix.rows(), matrix.columns())?;
+    Program::<F, Plus>::of(stream.device())?.run(stream, &mut out, Some(matrix), columns, bound)?;
+    Ok(out)
+}
+
+/// [`prefix_sums`] in place.
+pub fn prefix_sums_assign<F: Field + Element<Base = F>>(
+    stream: &Stream,
+    matrix: &mut Matrix<F>,
+    bound: Bound,
+) -> Result<()> {
+    let columns = element_columns::<F>("scan::prefix_sums_assign", matrix)?;
+    Program::<F, Plus>::of(stream.device())?.run(stream, matrix, None, columns, bound)
+}
+
+/// The prefix products of each column.
+pub fn prefix_products<E: Element>(
+    stream: &Stream,
+    matrix: &Matrix<E::Base>,
+    bound: Bound,
+) -> Result<Matrix<E::Base>> {
+    let columns = element_columns::<E>("scan::prefix_products", matrix)?;
+    let mut out = Matrix::alloc(stream, matrix.rows(), matrix.columns())?;
+    Program::<E, Times>::of(stream.device())?.run(stream, &mut out, Some(matrix), columns, bound)?;
+    Ok(out)
+}
+
+/// [`prefix_products`] in place.
+pub fn prefix_products_assign<E: Element>(
+    stream: &Stream,
+    matrix: &mut Matrix<E::Base>,
+    bound: Bound,
+) -> Result<()> {
+    let columns = element_columns::<E>("scan::prefix_products_assign", matrix)?;
+    Program::<E, Times>::of(stream.device())?.run(stream, matrix, None, columns, bound)
+}
+
+/// An operation, as its type in `scan.cu`.
+trait Operator: Send + Sync + 'static {
+    const NAME: &'static str;
+}
+
+struct Plus;
+
+impl Operator for Plus {
+    const NAME: &'static str = "Plus";
+}
+
+struct Times;
+
+impl Operator for Times {
+    const NAME: &'static str = "Times";
+}
+
+/// Threads of a block, as in `scan.cu`.
+const THREADS: usize = 256;
+
+/// Vectors of 16 bytes that a thread takes of each coefficient: enough elements for the scan among threads not to
+/// show, and few enough to stay in registers.
+const fn runs(degree: usize) -> usize {
+    if degree == 4 { 2 } else { 4 }
+}
+
+/// The kernel for one type of element and one operation.
+struct Program<E, O> {
+    kernel: Kernel,
+    of: PhantomData<(E, O)>,
+}
+
+impl<E: Element, O: Operator> Program<E, O> {
+    const TILE: usize = THREADS * runs(E::DEGREE) * 16 / size_of::<E::Base>();
+
+    fn of(device: &Device) -> Result<Arc<Self>> {
+        device.program(|device| {
+            let name = format!("scan<{}, {}, {}>", E::NAME, O::NAME, runs(E::DEGREE));
+            let module = device.compile(&source("scan.cu", include_str!("../cuda/scan.cu")).kernel(&name))?;
+            Ok(Self { kernel: module.kernel(&name)?, of: PhantomData })
+        })
+    }
+
+    fn run(
+        &self,
+        stream: &Stream,
+        out: &mut Matrix<E::Base>,
+        from: Option<&Matrix<E::Base>>,
+        columns: usize,
+        bound: Bound,
+    ) -> Result<()> {
+        let rows = out.rows();
+        let tiles = rows.div_ceil(Self::TILE);
+        let blocks = tiles.checked_mul(columns).and_then(|n| i32::try_from(n).ok()).ok_or_else(|| {
+            Error::shape("scan", format!("{columns} columns of {rows} rows are more than a launch can take"))
+        })?;
+        let (totals, prefixes) = (stream.alloc::<E>(blocks as usize)?, stream.alloc::<E>(blocks as usize)?);
+        let states = stream.zeros::<u32>(1 + blocks as usize)?;
+        let out = out.values().view();
+        let from = from.map_or(out, |from| from.values().view());
+        let exclusive = u32::from(bound == Bound::Exclusive);
+        self.kernel.launch(
+            stream,
+            Shape::new(blocks as u32, THREADS as u32),
+            (out, from, rows as u64, tiles as u32, columns as u32, exclusive, &totals, &prefixes, &states),
+        )
+    }
+}

@@ -1,0 +1,64 @@
+//! The kernels' text, with every header an operation may include.
+
+use rigel_gpu::Source;
+
+macro_rules! headers {
+    ($($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../cuda/", $name)))),*]
+    };
+}
+
+/// Headers by the name they are included with.
+const HEADERS: &[(&str, &str)] = headers![
+    "field/baby_bear.cuh",
+    "field/extension.cuh",
+    "field/goldilocks.cuh",
+    "field/koala_bear.cuh",
+    "field/mersenne31.cuh",
+    "field/monty31.cuh",
+    "field/operators.cuh",
+    "field/word.cuh",
+    "hash/blake2s.cuh",
+    "hash/digest.cuh",
+    "hash/keccak.cuh",
+    "hash/poseidon2.cuh",
+    "hash/poseidon2_constants.cuh",
+    "slab.cuh",
+];
+
+/// The text of an operation, `cuda/<name>`, ready for its kernels to be named.
+pub(crate) fn source(name: &str, text: &str) -> Source {
+    // Only what the text reaches goes into the cache key: a change in one hash leaves the others compiled.
+    let mut source = Source::new(name, text);
+    let mut reached: Vec<&str> = Vec::new();
+    let mut open = vec![text];
+    while let Some(text) = open.pop() {
+        for &(header, body) in HEADERS {
+            if !reached.contains(&header) && text.contains(&format!("#include \"{header}\"")) {
+                reached.push(header);
+                open.push(body);
+            }
+        }
+    }
+    reached.sort_unstable();
+    for &(header, body) in HEADERS.iter().filter(|(header, _)| reached.contains(header)) {
+        source = source.header(header, body);
+    }
+    source
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every `#include` of a header names a header that is there.
+    #[test]
+    fn headers_are_complete() {
+        for (name, text) in HEADERS {
+            for line in text.lines().filter_map(|line| line.strip_prefix("#include \"")) {
+                let included = line.trim_end().trim_end_matches('"');
+                assert!(HEADERS.iter().any(|(known, _)| *known == included), "{name} includes {included}");
+            }
+        }
+    }
+}

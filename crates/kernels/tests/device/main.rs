@@ -1,0 +1,14 @@
+//! Every operation against upstream's own function, on every device there is: emulated always, CUDA too.
+
+mod elementwise;
+mod hashes;
+mod inverse;
+mod merkle;
+mod ntt;
+mod oracle;
+mod permute;
+mod powers;
+mod reduce;
+mod rows;
+mod scan;
+mod support;

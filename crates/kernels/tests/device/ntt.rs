@@ -1,0 +1,197 @@
+//! Transforms against Plonky3's.
+
+use p3_dft::{NaiveDft, Radix2DFTSmallBatch, TwoAdicSubgroupDft};
+use p3_field::TwoAdicField;
+use p3_matrix::Matrix as _;
+use p3_matrix::bitrev::BitReversibleMatrix;
+use p3_matrix::dense::RowMajorMatrix;
+use rigel_gpu::Stream;
+use rigel_kernels::Matrix;
+use rigel_kernels::field::{BabyBear, Field, Goldilocks, KoalaBear, Ring};
+use rigel_kernels::ntt::{self, Order, TwoAdic};
+
+use crate::support::{Upstream, on_each_device, random, rng};
+
+/// A random matrix here and upstream, column-major on the device and row-major on the host.
+fn pair<F: Upstream>(stream: &Stream, seed: u64, rows: usize, columns: usize) -> (Matrix<F>, RowMajorMatrix<F::P3>) {
+    let values: Vec<F> = random(&mut rng(seed), rows * columns);
+    let row_major = (0..rows * columns).map(|i| values[i % columns * rows + i / columns].upstream()).collect();
+    (Matrix::upload(stream, &values, rows).unwrap(), RowMajorMatrix::new(row_major, columns))
+}
+
+fn assert_same<F: Upstream>(stream: &Stream, ours: &Matrix<F>, theirs: &RowMajorMatrix<F::P3>, what: &str) {
+    assert_eq!((ours.rows(), ours.columns()), (theirs.height(), theirs.width()), "{what}");
+    let values = ours.to_vec(stream).unwrap();
+    for column in 0..ours.columns() {
+        for row in 0..ours.rows() {
+            let (ours, theirs) = (values[column * ours.rows() + row].upstream(), theirs.values[row * theirs.width() + column]);
+            assert_eq!(ours, theirs, "{what}: row {row}, column {column}");
+        }
+    }
+}
+
+fn reversed<T: Clone + Send + Sync>(matrix: RowMajorMatrix<T>) -> RowMajorMatrix<T> {
+    matrix.bit_reverse_rows().to_row_major_matrix()
+}
+
+/// All directions and orders of one size.
+fn check_size<F: Upstream + TwoAdic>(stream: &Stream, log_rows: u32, columns: usize)
+where
+    F::P3: TwoAdicField,
+{
+    let rows = 1 << log_rows;
+    let dft = Radix2DFTSmallBatch::<F::P3>::default();
+    let shift = F::GENERATOR.pow(u64::from(log_rows) + 1);
+    let (ours, theirs) = pair::<F>(stream, u64::from(log_rows), rows, columns);
+    let what = |text: &str| format!("{} {text}, 2^{log_rows} x {columns}", F::NAME);
+
+    let plain = dft.dft_batch(theirs.clone()).to_row_major_matrix();
+    let found = ntt::forward(stream, &ours, F::ONE, Order::Natural).unwrap();
+    assert_same(stream, &found, &plain, &what("forward"));
+    let back = ntt::inverse(stream, &found, F::ONE, Order::Natural).unwrap();
+    assert_same(stream, &back, &theirs, &what("inverse"));
+
+    let coset = dft.coset_dft_batch(theirs.clone(), shift.upstream()).to_row_major_matrix();
+    let found = ntt::forward(stream, &ours, shift, Order::BitReversed).unwrap();
+    assert_same(stream, &found, &reversed(coset), &what("coset forward, bit-reversed"));
+    let back = ntt::inverse(stream, &found, shift, Order::BitReversed).unwrap();
+    assert_same(stream, &back, &theirs, &what("coset inverse, bit-reversed"));
+}
+
+fn check_extension<F: Upstream + TwoAdic>(stream: &Stream, log_rows: u32, columns: usize, added_bits: u32)
+where
+    F::P3: TwoAdicField,
+{
+    let dft = Radix2DFTSmallBatch::<F::P3>::default();
+    let shift = F::GENERATOR;
+    let (ours, theirs) = pair::<F>(stream, u64::from(log_rows), 1 << log_rows, columns);
+    let extended = dft.coset_lde_batch(theirs, added_bits as usize, shift.upstream()).to_row_major_matrix();
+    let what = format!("{} extension by {added_bits}, 2^{log_rows} x {columns}", F::NAME);
+    let (natural, bit_reversed) = (Order::Natural, Order::BitReversed);
+    let found = ntt::extend(stream, &ours, added_bits, shift, natural, natural).unwrap();
+    assert_same(stream, &found, &extended, &what);
+    let found = ntt::extend(stream, &ours, added_bits, shift, natural, bit_reversed).unwrap();
+    assert_same(stream, &found, &reversed(extended), &what);
+}
+
+#[test]
+fn the_smallest_transform_is_the_definition() {
+    on_each_device(|stream| {
+        let (ours, theirs) = pair::<KoalaBear>(stream, 1, 2, 3);
+        let found = ntt::forward(stream, &ours, KoalaBear::GENERATOR, Order::Natural).unwrap();
+        let shift = KoalaBear::GENERATOR.upstream();
+        assert_same(stream, &found, &NaiveDft.coset_dft_batch(theirs, shift), "naive");
+    });
+}
+
+#[test]
+fn one_row_is_its_own_transform() {
+    on_each_device(|stream| {
+        let (ours, theirs) = pair::<Goldilocks>(stream, 1, 1, 3);
+        let found = ntt::forward(stream, &ours, Goldilocks::GENERATOR, Order::Natural).unwrap();
+        assert_same(stream, &found, &theirs, "forward");
+        let found = ntt::inverse(stream, &ours, Goldilocks::GENERATOR, Order::Natural).unwrap();
+        assert_same(stream, &found, &theirs, "inverse");
+    });
+}
+
+#[test]
+fn koala_bear_in_registers() {
+    on_each_device(|stream| (1..=4).for_each(|log_rows| check_size::<KoalaBear>(stream, log_rows, 5)));
+}
+
+#[test]
+fn koala_bear_in_one_pass() {
+    on_each_device(|stream| (5..=10).for_each(|log_rows| check_size::<KoalaBear>(stream, log_rows, 3)));
+}
+
+#[test]
+fn koala_bear_in_two_passes() {
+    on_each_device(|stream| (11..=17).for_each(|log_rows| check_size::<KoalaBear>(stream, log_rows, 2)));
+}
+
+#[test]
+fn koala_bear_in_two_full_passes() {
+    on_each_device(|stream| check_size::<KoalaBear>(stream, 20, 1));
+}
+
+#[test]
+fn koala_bear_in_three_passes() {
+    on_each_device(|stream| check_size::<KoalaBear>(stream, 21, 1));
+}
+
+#[test]
+fn baby_bear() {
+    on_each_device(|stream| [1, 3, 5, 8, 11, 13].iter().for_each(|&log_rows| check_size::<BabyBear>(stream, log_rows, 3)));
+}
+
+#[test]
+fn goldilocks_in_registers_and_one_pass() {
+    on_each_device(|stream| (1..=10).for_each(|log_rows| check_size::<Goldilocks>(stream, log_rows, 3)));
+}
+
+#[test]
+fn goldilocks_in_two_passes() {
+    on_each_device(|stream| [11, 14, 15, 18].iter().for_each(|&log_rows| check_size::<Goldilocks>(stream, log_rows, 2)));
+}
+
+#[test]
+fn koala_bear_extension() {
+    on_each_device(|stream| {
+        for (log_rows, columns, added_bits) in [(0, 2, 1), (1, 1, 1), (3, 7, 2), (6, 5, 1), (10, 3, 3), (12, 33, 1)] {
+            check_extension::<KoalaBear>(stream, log_rows, columns, added_bits);
+        }
+    });
+}
+
+#[test]
+fn baby_bear_extension() {
+    on_each_device(|stream| check_extension::<BabyBear>(stream, 11, 3, 2));
+}
+
+#[test]
+fn goldilocks_extension() {
+    on_each_device(|stream| {
+        for (log_rows, columns, added_bits) in [(2, 3, 0), (5, 4, 1), (9, 3, 2), (13, 5, 2)] {
+            check_extension::<Goldilocks>(stream, log_rows, columns, added_bits);
+        }
+    });
+}
+
+#[test]
+fn an_extension_of_bit_reversed_input_is_the_same() {
+    on_each_device(|stream| {
+        let (ours, _) = pair::<KoalaBear>(stream, 9, 1 << 11, 3);
+        let shift = KoalaBear::GENERATOR;
+        let reversed = rigel_kernels::permute::bit_reverse(stream, &ours).unwrap();
+        let a = ntt::extend(stream, &ours, 1, shift, Order::Natural, Order::BitReversed).unwrap();
+        let b = ntt::extend(stream, &reversed, 1, shift, Order::BitReversed, Order::BitReversed).unwrap();
+        assert_eq!(a.to_vec(stream).unwrap(), b.to_vec(stream).unwrap());
+    });
+}
+
+#[test]
+fn no_columns_are_no_work() {
+    on_each_device(|stream| {
+        let none = Matrix::<KoalaBear>::alloc(stream, 1 << 12, 0).unwrap();
+        let found = ntt::extend(stream, &none, 1, KoalaBear::GENERATOR, Order::Natural, Order::BitReversed).unwrap();
+        assert_eq!((found.rows(), found.columns()), (1 << 13, 0));
+    });
+}
+
+#[test]
+fn bad_sizes_are_errors_and_the_next_call_works() {
+    on_each_device(|stream| {
+        let shift = KoalaBear::GENERATOR;
+        let odd = Matrix::<KoalaBear>::zeros(stream, 12, 2).unwrap();
+        let error = ntt::forward(stream, &odd, shift, Order::Natural).unwrap_err().to_string();
+        assert!(error.contains("12 rows") && error.contains("power of two"), "{error}");
+        let empty = Matrix::<KoalaBear>::zeros(stream, 0, 2).unwrap();
+        assert!(ntt::inverse(stream, &empty, shift, Order::Natural).is_err());
+        let small = Matrix::<KoalaBear>::zeros(stream, 8, 1).unwrap();
+        let error = ntt::extend(stream, &small, 22, shift, Order::Natural, Order::Natural).unwrap_err().to_string();
+        assert!(error.contains("no root of unity"), "{error}");
+        assert!(ntt::forward(stream, &small, KoalaBear::from_u64(0), Order::Natural).is_err());
+        check_size::<KoalaBear>(stream, 3, 2);
+    });
+}

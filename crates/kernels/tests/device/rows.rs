@@ -1,0 +1,179 @@
+//! Digests of rows against upstream's hashes.
+
+use rigel_gpu::{Error, bytes_of};
+use rigel_kernels::Columns;
+use rigel_kernels::field::{BabyBear, Field, Goldilocks, KoalaBear, Mersenne31};
+use rigel_kernels::hash::*;
+use rigel_kernels::rows;
+use stwo::core::vcs::blake2_hash::{Blake2sHasher, Blake2sM31Hasher};
+
+use crate::hashes::{Plonky3, matrices};
+use crate::support::{Upstream, on_each_device};
+
+/// Compares the digests of the rows of several matrices of one height.
+fn check_joined<H: RowHash<F>, F: Upstream, D: PartialEq + std::fmt::Debug>(
+    shapes: &[(usize, usize)],
+    ours: impl Fn(H::Digest) -> D,
+    theirs: impl Fn(Vec<F>) -> D,
+) {
+    on_each_device(|stream| {
+        let (on_device, on_host) = matrices::<F>(stream, shapes);
+        let columns: Vec<Columns<'_, F>> = on_device.iter().map(Columns::from).collect();
+        let digests = rows::hash::<H, F>(stream, &columns).unwrap().to_vec(stream).unwrap();
+        assert_eq!(digests.len(), shapes[0].0);
+        for (r, digest) in digests.into_iter().enumerate() {
+            let row = on_host.iter().flat_map(|rows| rows[r].clone()).collect();
+            assert_eq!(ours(digest), theirs(row), "{} over {}, {shapes:?}, row {r}", H::ROWS, F::NAME);
+        }
+    });
+}
+
+/// Widths around the blocks of every hash, and heights below, at and above a block of threads.
+fn check_shapes<H: RowHash<F>, F: Upstream, D: PartialEq + std::fmt::Debug>(
+    ours: impl Fn(H::Digest) -> D + Copy,
+    theirs: impl Fn(Vec<F>) -> D + Copy,
+) {
+    for columns in [0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 18, 31, 33, 34, 35, 51, 67, 68, 69] {
+        check_joined::<H, F, D>(&[(4, columns)], ours, theirs);
+    }
+    for (rows, columns) in [(1, 3), (2, 19), (64, 5), (1024, 9)] {
+        check_joined::<H, F, D>(&[(rows, columns)], ours, theirs);
+    }
+}
+
+fn check<H: Plonky3<F>, F: Upstream>() {
+    check_shapes::<H, F, H::Theirs>(H::theirs, |row| H::row(row.into_iter().map(F::upstream).collect()));
+}
+
+macro_rules! rows_equal_plonky3 {
+    ($($test:ident: $hash:ty, $field:ty;)*) => { $(
+        #[test]
+        fn $test() {
+            check::<$hash, $field>();
+        }
+    )* };
+}
+rows_equal_plonky3! {
+    keccak_sponge_of_baby_bear: KeccakSponge, BabyBear;
+    keccak_sponge_of_koala_bear: KeccakSponge, KoalaBear;
+    keccak_sponge_of_mersenne31: KeccakSponge, Mersenne31;
+    keccak_sponge_of_goldilocks: KeccakSponge, Goldilocks;
+    keccak256_of_baby_bear: Keccak256, BabyBear;
+    keccak256_of_koala_bear: Keccak256, KoalaBear;
+    keccak256_of_mersenne31: Keccak256, Mersenne31;
+    keccak256_of_goldilocks: Keccak256, Goldilocks;
+    poseidon2_of_koala_bear_width_16: KoalaBearPoseidon2Width16, KoalaBear;
+    poseidon2_of_koala_bear_width_24: KoalaBearPoseidon2Width24, KoalaBear;
+    poseidon2_of_baby_bear_width_16: BabyBearPoseidon2Width16, BabyBear;
+    poseidon2_of_baby_bear_width_24: BabyBearPoseidon2Width24, BabyBear;
+    poseidon2_of_goldilocks_width_8: GoldilocksPoseidon2Width8, Goldilocks;
+    poseidon2_of_goldilocks_width_12: GoldilocksPoseidon2Width12, Goldilocks;
+}
+
+#[test]
+fn blake2s_of_31_bit_fields() {
+    let blake2s = |bytes: &[u8]| Blake2sHasher::hash(bytes).0;
+    check_shapes::<Blake2s, Mersenne31, _>(|digest| digest, |row| blake2s(bytes_of(&row)));
+    check_shapes::<Blake2s, KoalaBear, _>(|digest| digest, |row| blake2s(bytes_of(&row)));
+    check_joined::<Blake2s, BabyBear, _>(&[(8, 21)], |digest| digest, |row| blake2s(bytes_of(&row)));
+}
+
+#[test]
+fn blake2s_with_words_below_2_31() {
+    let blake2s = |row: Vec<Mersenne31>| Blake2sM31Hasher::hash(bytes_of(&row)).0;
+    check_shapes::<Blake2sM31, Mersenne31, _>(|digest| digest, blake2s);
+}
+
+/// Several matrices are hashed as one whose rows are theirs, one after the other; there may be more than one
+/// launch can list, and some without columns.
+#[test]
+fn rows_across_matrices() {
+    fn check_several<H: Plonky3<F>, F: Upstream>() {
+        let theirs = |row: Vec<F>| H::row(row.into_iter().map(F::upstream).collect());
+        let many: Vec<_> = (0..35).map(|i| (8, i * 7 % 5)).collect();
+        let shapes: [&[_]; 5] = [
+            &[(128, 3), (128, 1)],
+            &[(4, 0), (4, 35), (4, 0)],
+            &[(4, 0), (4, 0)],
+            &[(1, 33), (1, 150), (1, 2)],
+            &many,
+        ];
+        for shapes in shapes {
+            check_joined::<H, F, _>(shapes, H::theirs, theirs);
+        }
+    }
+    check_several::<KeccakSponge, KoalaBear>();
+    check_several::<Keccak256, Goldilocks>();
+    check_several::<KoalaBearPoseidon2Width16, KoalaBear>();
+}
+
+/// Part of a matrix is hashed like a matrix.
+#[test]
+fn rows_of_a_range_of_columns() {
+    on_each_device(|stream| {
+        let (on_device, on_host) = matrices::<KoalaBear>(stream, &[(16, 9)]);
+        let range = Columns::new(on_device[0].column_range(2, 7).unwrap(), 16).unwrap();
+        let digests = rows::hash::<KeccakSponge, _>(stream, &[range]).unwrap().to_vec(stream).unwrap();
+        for (row, digest) in on_host[0].iter().zip(digests) {
+            let row = row[2..7].iter().map(|x| x.upstream()).collect();
+            assert_eq!(digest, <KeccakSponge as Plonky3<KoalaBear>>::row(row));
+        }
+    });
+}
+
+#[test]
+fn packed_rows() {
+    fn check_packed<H: Plonky3<F>, F: Upstream>(rows: usize, columns: usize, log_packed: u32) {
+        on_each_device(|stream| {
+            let (on_device, on_host) = matrices::<F>(stream, &[(rows, columns)]);
+            let digests = rows::hash_packed::<H, F>(stream, (&on_device[0]).into(), log_packed).unwrap();
+            let digests = digests.to_vec(stream).unwrap();
+            assert_eq!(digests.len(), rows >> log_packed);
+            for (rows, digest) in on_host[0].chunks(1 << log_packed).zip(digests) {
+                assert_eq!(H::theirs(digest), H::row(rows.iter().flatten().map(|x| x.upstream()).collect()));
+            }
+        });
+    }
+    for log_packed in 0..=4 {
+        check_packed::<KeccakSponge, KoalaBear>(256, 4, log_packed);
+    }
+    check_packed::<KoalaBearPoseidon2Width16, KoalaBear>(64, 4, 3);
+    check_packed::<GoldilocksPoseidon2Width8, Goldilocks>(64, 2, 2);
+    check_packed::<KeccakSponge, Goldilocks>(8, 3, 3);
+}
+
+#[test]
+fn digests_of_goldilocks_are_canonical() {
+    on_each_device(|stream| {
+        let (on_device, _) = matrices::<Goldilocks>(stream, &[(1024, 4)]);
+        let digests = rows::hash::<GoldilocksPoseidon2Width8, _>(stream, &[(&on_device[0]).into()]).unwrap();
+        let digests = digests.to_vec(stream).unwrap();
+        assert!(digests.iter().flatten().all(|word| word.word() == word.to_u64()));
+    });
+}
+
+/// The kinds of rows, and what is wrong with each.
+#[test]
+fn bad_input_is_refused() {
+    on_each_device(|stream| {
+        let refused = |result: Result<rigel_gpu::Buffer<[u64; 4]>, Error>, words: &str| {
+            let text = result.map(|_| ()).unwrap_err().to_string();
+            assert!(text.contains(words), "{text}");
+        };
+        let (m, _) = matrices::<KoalaBear>(stream, &[(8, 2), (4, 2), (6, 1), (8, 40), (1, 3)]);
+        let m: Vec<Columns<'_, KoalaBear>> = m.iter().map(Columns::from).collect();
+        refused(rows::hash::<KeccakSponge, KoalaBear>(stream, &[]), "no matrices");
+        refused(rows::hash::<KeccakSponge, _>(stream, &[m[0], m[1]]), "8 and of 4 rows");
+        refused(rows::hash::<KeccakSponge, _>(stream, &[m[2]]), "power of two");
+        refused(rows::hash_packed::<KeccakSponge, _>(stream, m[0], 4), "2^4 rows at a time of 8 rows");
+        refused(rows::hash_packed::<KeccakSponge, _>(stream, m[3], 1), "40 columns");
+        refused(rows::hash_packed::<KeccakSponge, _>(stream, m[2], 1), "power of two");
+        refused(rows::hash_lifted::<KeccakSponge, _>(stream, &[m[0]], 2), "8 rows lifted to 2^2");
+        refused(rows::hash_lifted::<KeccakSponge, _>(stream, &[m[4]], 2), "1 rows lifted");
+        refused(rows::hash_lifted::<KeccakSponge, _>(stream, &[m[2]], 5), "power of two");
+        refused(rows::hash_lifted::<KeccakSponge, KoalaBear>(stream, &[], 40), "2^40 rows");
+        assert!(Columns::new(m[0].values(), 3).is_err());
+        assert!(Columns::new(m[0].values(), 0).is_err());
+        assert_eq!(rows::hash::<KeccakSponge, _>(stream, &[m[0]]).unwrap().len(), 8);
+    });
+}
