@@ -23,7 +23,8 @@ impl Paint {
             Self::Good => "32",
             Self::Bad => "31",
         };
-        let wanted = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        let wanted =
+            io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         if wanted { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_string() }
     }
 }
@@ -124,6 +125,12 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// A compiler's name, version and target without its options, which matter to the cache and not to people.
+pub fn without_options(compiler: &str) -> &str {
+    let end = [", ", " -"].iter().filter_map(|start| compiler.find(start)).min().unwrap_or(compiler.len());
+    &compiler[..end]
+}
+
 /// Three significant digits, with commas above a thousand: `0.0123`, `4.27`, `55.4`, `4,271`.
 pub fn number(value: f64) -> String {
     if value == 0.0 || !value.is_finite() {
@@ -161,9 +168,25 @@ mod tests {
     }
 
     #[test]
+    fn options_are_left_out() {
+        assert_eq!(without_options("nvrtc 13.0 sm_90 --std=c++17, x"), "nvrtc 13.0 sm_90");
+        assert_eq!(
+            without_options("c++ (Debian 12.2.0-14) for x86_64, shim 1 -O2"),
+            "c++ (Debian 12.2.0-14) for x86_64"
+        );
+        assert_eq!(without_options("c++"), "c++");
+    }
+
+    #[test]
     fn numbers_keep_three_digits() {
-        let cases =
-            [(0.0, "0"), (0.01234, "0.0123"), (4.2711, "4.27"), (55.4, "55.4"), (4271.3, "4,271"), (-1234567.0, "-1,234,567")];
+        let cases = [
+            (0.0, "0"),
+            (0.01234, "0.0123"),
+            (4.2711, "4.27"),
+            (55.4, "55.4"),
+            (4271.3, "4,271"),
+            (-1234567.0, "-1,234,567"),
+        ];
         for (value, text) in cases {
             assert_eq!(number(value), text);
         }

@@ -30,7 +30,9 @@ struct Scale {
 struct Combine {
     static constexpr bool BINARY = true;
     template <class E>
-    static __device__ __forceinline__ E of(const E& x, const E& y, const E& a, const E& b) { return x * a + y * b; }
+    static __device__ __forceinline__ E of(const E& x, const E& y, const E& a, const E& b) {
+        return x * a + y * b;
+    }
 };
 
 // out = Op(x, y, a, b) for slabs of n elements, one slab for each blockIdx.y. Unary operations do not read y.

@@ -1,13 +1,13 @@
-// Batch inversion by Montgomery's trick, twice: a thread multiplies its elements, and a tree multiplies the products of
-// the block's 256 threads down to 32, one for each lane of a warp, which inverts them. So an inversion, which costs as
-// much as 40 to 110 products, is shared by 8 threads with all their elements.
+// Batch inversion by Montgomery's trick, twice: a thread multiplies its elements, and a tree multiplies the
+// products of the block's 256 threads down to 32, one for each lane of a warp, which inverts them. So an
+// inversion, which costs as much as 40 to 110 products, is shared by 8 threads with all their elements.
 
 #include "slab.cuh"
 
 constexpr u32 THREADS = 256, ROOTS = 32;
 
-// out[i] = 1 / in[i], and 0 where in[i] = 0, for slabs of n elements, one slab for each blockIdx.y. In place or not.
-// A thread takes RUNS shares of a vector each.
+// out[i] = 1 / in[i], and 0 where in[i] = 0, for slabs of n elements, one slab for each blockIdx.y. In place or
+// not. A thread takes RUNS shares of a vector each.
 template <class E, int RUNS>
 __global__ void __launch_bounds__(THREADS)
 invert(typename E::Base* out, const typename E::Base* in, u64 n) {

@@ -7,9 +7,9 @@
 //   X[k] = sum_j2 w_S^(j2 k2)  w^(j2 k1)  sum_j1 w_(2^R)^(j1 k1) x[j1 S + j2]
 //
 // and the outer sum is the next pass's work. Inside a pass each thread holds 2^R1 points in registers, transforms
-// them, exchanges them once through shared memory and transforms 2^R2 at a time: R = R1 + R2. A block works on a
+// them, exchanges them through shared memory and goes on with the next bits: R = R1 + R2 + R3. A block works on a
 // tile of 2^R points of TILE neighbouring j2 (or, in the last pass, TILE runs of 2^R points), so that every access
-// to memory is at least 64 bytes wide.
+// to memory is at least 32 bytes wide and its neighbour is read by the next block.
 
 #include "field/baby_bear.cuh"
 #include "field/goldilocks.cuh"
@@ -103,140 +103,190 @@ __device__ constexpr int reversed_in(int x) {
     return y;
 }
 
-// Where a point of a run lies in shared memory: one point of padding every 2^R2 (and two a run), so that accesses
-// along a run, in steps of 2^R2 and across runs fall into different banks.
-template <int R2>
-__device__ constexpr u32 padded(u32 position) {
-    return position + (position >> R2);
+// Where a point of a run lies in shared memory: padded, so that accesses along a run, in steps of a power of two
+// and across runs fall into different banks.
+__device__ constexpr u32 padded(u32 position) { return position + (position >> 3); }
+
+// A tile of 2^R points in shared memory, and what one thread of 2^(R - V) a run holds of it.
+//
+// The R bits of a position are taken from the top in up to three stages of R1, R2 and R3 bits. In a stage that
+// takes the bits from LOW up to LOW + BITS, a thread holds 2^(V - BITS) groups of 2^BITS points that differ in just
+// those bits.
+template <int R, int V, int LOW, int BITS>
+struct Stage {
+    static constexpr int GROUPS = 1 << (V - BITS);
+
+    // The bits of a group's positions outside the stage's own.
+    static __device__ __forceinline__ u32 rest(u32 place, int group) { return place + ((u32)group << (R - V)); }
+    static __device__ __forceinline__ u32 position(u32 place, int group, int i) {
+        const u32 c = rest(place, group);
+        return (c >> LOW << (LOW + BITS)) + ((u32)i << LOW) + (c & ((1u << LOW) - 1));
+    }
+};
+
+// How a pass cuts its points: R1 + R2 + R3 bits in stages, TILE runs a block, the last pass or one before it.
+template <int R1_, int R2_, int R3_, int TILE_, bool LAST_>
+struct Plan {
+    static constexpr int R1 = R1_, R2 = R2_, R3 = R3_, R = R1 + R2 + R3, TILE = TILE_;
+    static constexpr bool LAST = LAST_;
+    static constexpr int V = R1;  // each thread holds 2^V points
+    static constexpr int THREADS = TILE << (R - V);
+    static constexpr u32 RUN = padded(1 << R) + 2;
+
+    // Blocks a multiprocessor should hold at once: as many threads as have registers for their points and for
+    // addresses and twiddles as much again.
+    template <class F>
+    static constexpr int blocks() {
+        constexpr int threads = (131072 >> V) / (int)sizeof(F) < 1536 ? (131072 >> V) / (int)sizeof(F) : 1536;
+        return threads / THREADS > 0 ? threads / THREADS : 1;
+    }
+
+    // Where position `at` of run `column` lies in the tile: neighbouring threads hold neighbouring positions in
+    // the last pass, neighbouring runs in the others.
+    static __device__ __forceinline__ u32 cell(u32 at, u32 column) {
+        return LAST ? column * RUN + padded(at) : padded(at) * TILE + column;
+    }
+};
+
+// Transforms the stage's groups and multiplies by w_(2^(LOW + BITS))^(k a), a the bits below, from [rev(k)][a].
+template <class Plan, int LOW, int BITS, class F>
+__device__ __forceinline__ void run_stage(F* x, u32 place, const Roots<F>& roots, const F* __restrict__ table) {
+    typedef Stage<Plan::R, Plan::V, LOW, BITS> S;
+#pragma unroll
+    for (int g = 0; g < S::GROUPS; ++g) {
+        F* y = x + (g << BITS);
+        transform<BITS>(y, roots);
+        if (LOW == 0) continue;
+        const u32 a = S::rest(place, g) & ((1u << LOW) - 1);
+#pragma unroll
+        for (int q = 1; q < (1 << BITS); ++q) y[q] *= table[((u32)q << LOW) + a];
+    }
 }
 
-// One pass. `stage` holds w_(2^R)^(a rev(q)) at [q][a], `twiddles` the powers of w_(2^24) and `shifts` those of
-// each coset's shift, both as `power_of` reads them.
+template <class Plan, int LOW, int BITS, class F>
+__device__ __forceinline__ void put(F* tile, const F* x, u32 place, u32 column) {
+    typedef Stage<Plan::R, Plan::V, LOW, BITS> S;
+#pragma unroll
+    for (int i = 0; i < (1 << Plan::V); ++i)
+        tile[Plan::cell(S::position(place, i >> BITS, i & ((1 << BITS) - 1)), column)] = x[i];
+}
+
+template <class Plan, int LOW, int BITS, class F>
+__device__ __forceinline__ void take(const F* tile, F* x, u32 place, u32 column) {
+    typedef Stage<Plan::R, Plan::V, LOW, BITS> S;
+#pragma unroll
+    for (int i = 0; i < (1 << Plan::V); ++i)
+        x[i] = tile[Plan::cell(S::position(place, i >> BITS, i & ((1 << BITS) - 1)), column)];
+}
+
+// One pass. `stages` holds the twiddles inside a run: w_(2^R)^(a rev(q)) at [q][a] for the first stage and, from
+// 2^R on, the same for the second. `twiddles` holds the powers of w_(2^24) and `shifts` those of each coset's
+// shift, both as `power_of` reads them.
 //
 // Blocks: x is the tile of a polynomial, times the coset; y is the polynomial.
-template <class F, int R1, int R2, int TILE, bool LAST>
-__global__ void __launch_bounds__(TILE << R2, 1024 / sizeof(F) * 4 / (TILE << R2))
-ntt_pass(F* out, const F* in, const F* __restrict__ stage, const F* __restrict__ twiddles,
+template <class F, class Plan>
+__global__ void __launch_bounds__(Plan::THREADS, Plan::template blocks<F>())
+ntt_pass(F* out, const F* in, const F* __restrict__ stages, const F* __restrict__ twiddles,
          const F* __restrict__ shifts, Pass<F> pass) {
-    constexpr int R = R1 + R2, POINTS = 1 << R1, GROUPS = 1 << (R1 - R2);
-    constexpr u32 RUN = padded<R2>(1 << R) + 2;
-    extern __shared__ __align__(16) unsigned char memory[];  // TILE * RUN points
+    constexpr int R = Plan::R, V = Plan::V, POINTS = 1 << V, TILE = Plan::TILE;
+    constexpr bool LAST = Plan::LAST, THREE = Plan::R3 > 0;
+    constexpr int LOW1 = R - Plan::R1, LOW2 = Plan::R3, END = THREE ? Plan::R3 : Plan::R2;
+    typedef Stage<R, V, 0, END> Final;
+    extern __shared__ __align__(16) unsigned char memory[];  // TILE * Plan::RUN points
     F* tile = reinterpret_cast<F*>(memory);
 
-    const u32 log_stride = pass.log_span - R;
     const u32 coset = blockIdx.x & ((1u << pass.log_cosets) - 1);
-    const u32 index = blockIdx.x >> pass.log_cosets;
-    const u32 log_runs = pass.log_size - R;
-
-    // This thread's column of the tile, and its place in the column. A strided pass has neighbouring threads on
-    // neighbouring columns; the last pass on neighbouring points of a run.
-    const u32 column = LAST ? threadIdx.x >> R2 : threadIdx.x % TILE;
-    const u32 place = LAST ? threadIdx.x & ((1u << R2) - 1) : threadIdx.x / TILE;
-
-    // The run: where its first point lies, and the distance of the next.
-    u32 first, run = 0;
-    bool inside = true;
-    if (LAST) {
-        run = index * TILE + column;
-        inside = run < (1u << log_runs);
-        if (pass.natural) run = reverse_bits(run, log_runs);
-        first = run << R;
-    } else {
-        const u32 tiles = 1u << log_stride;  // in units of one column
-        const u32 at = index * TILE;
-        first = (at >> log_stride << pass.log_span) + (at & (tiles - 1)) + column;
-    }
-    const u32 j2 = LAST ? 0 : first & ((1u << log_stride) - 1);
-
+    const u32 number = (blockIdx.x >> pass.log_cosets) * TILE;  // of the tile's first run
+    const u32 log_step = LAST ? 0 : pass.log_span - R, log_runs = pass.log_size - R;
     const F* source = in + ((u64)blockIdx.y << pass.log_size);
     F* target = out + ((((u64)blockIdx.y << pass.log_cosets) + coset) << pass.log_size);
+
+    // This thread's run of the tile and its place in the run: neighbouring threads are neighbours in memory.
+    u32 column = LAST ? threadIdx.x >> (R - V) : threadIdx.x % TILE;
+    u32 place = LAST ? threadIdx.x & ((1u << (R - V)) - 1) : threadIdx.x / TILE;
+    bool inside = !LAST || number + column < (1u << log_runs);
+    // The run's first point; the next are 2^log_step apart.
+    const u32 run = number + column, j2 = run & ((1u << log_step) - 1);
+    const u32 first = LAST ? (pass.natural ? reverse_bits(run, log_runs) : run) << R
+                           : (run >> log_step << pass.log_span) + j2;
     F x[POINTS];
     if (inside) {
+        if (pass.reversed) {
 #pragma unroll
-        for (int i = 0; i < POINTS; ++i) {
-            const u32 at = first + ((((u32)i << R2) + place) << (LAST ? 0 : log_stride));
-            x[i] = source[pass.reversed ? reverse_bits(at, pass.log_size) : at];
+            for (int i = 0; i < POINTS; ++i) {
+                const u32 at = first + ((((u32)i << LOW1) + place) << log_step);
+                x[i] = source[reverse_bits(at, pass.log_size)];
+            }
+        } else {
+            const F* from = source + first + (place << log_step);
+#pragma unroll
+            for (int i = 0; i < POINTS; ++i) x[i] = from[(u32)i << (LOW1 + log_step)];
         }
         if (pass.shifted) {
             const F* shift = shifts + coset * 8192;
-            const u32 stride = LAST ? 0 : log_stride;
-            geometric<POINTS>(power_of(shift, first + (place << stride)), power_of(shift, 1u << (R2 + stride)),
-                              [&](int i, F power) { x[i] *= power; });
+            const F power = power_of(shift, first + (place << log_step));
+            geometric<POINTS>(power, power_of(shift, 1u << (LOW1 + log_step)), [&](int i, F w) { x[i] *= w; });
         }
-        transform<R1>(x, pass.roots);
-#pragma unroll
-        for (int q = 0; q < POINTS; ++q) {
-            if (q != 0) x[q] *= stage[((u32)q << R2) + place];
-            const u32 at = padded<R2>(((u32)q << R2) + place);
-            tile[LAST ? column * RUN + at : at * TILE + column] = x[q];
-        }
+        run_stage<Plan, LOW1, Plan::R1>(x, place, pass.roots, stages);
+        put<Plan, LOW1, Plan::R1>(tile, x, place, column);
     }
     __syncthreads();
-    // From here on a thread holds whole groups of 2^R2 neighbouring positions. Where the result leaves in
-    // natural order, neighbouring threads take neighbouring runs, which are neighbours in the result.
+    if (THREE) {
+        if (inside) {
+            take<Plan, LOW2, Plan::R2>(tile, x, place, column);
+            run_stage<Plan, LOW2, Plan::R2>(x, place, pass.roots, stages + (1 << R));
+            put<Plan, LOW2, Plan::R2>(tile, x, place, column);  // where it took them from
+        }
+        __syncthreads();
+    }
+    // In natural order neighbouring runs are neighbours in the result: now neighbouring threads take those.
     const bool across = LAST && pass.natural;
-    const u32 column2 = across ? threadIdx.x % TILE : column;
-    const u32 place2 = across ? threadIdx.x / TILE : place;
-    if (LAST) inside = index * TILE + column2 < (1u << log_runs);
-    // A run's result k1 goes to k1 2^(n - R) + (the natural index of the run).
-    const u32 log_step = LAST ? log_runs : log_stride;
-    const u32 base = LAST ? index * TILE + column2 : first;
+    if (across) {
+        column = threadIdx.x % TILE;
+        place = threadIdx.x / TILE;
+        inside = number + column < (1u << log_runs);
+    }
     if (inside) {
+        take<Plan, 0, END>(tile, x, place, column);
+        run_stage<Plan, 0, END>(x, place, pass.roots, stages);
+        if (!LAST) {
+            // Position (c, q) holds k1 = rev(c) + 2^(R - END) rev(q): its twiddles are a geometric row.
+            const u32 to_24 = 24 - pass.log_span;
+            const F ratio = power_of(twiddles, (j2 << (R - END)) << to_24);
 #pragma unroll
-        for (int g = 0; g < GROUPS; ++g) {
-            const u32 group = place2 + ((u32)g << R2);
-            F* y = x + (g << R2);
-#pragma unroll
-            for (int a = 0; a < (1 << R2); ++a) {
-                const u32 at = padded<R2>((group << R2) + a);
-                y[a] = tile[LAST ? column2 * RUN + at : at * TILE + column2];
+            for (int g = 0; g < Final::GROUPS; ++g) {
+                const u32 k = reverse_bits(Final::rest(place, g), R - END);
+                const F start = power_of(twiddles, (k * j2) << to_24);
+                F* y = x + (g << END);
+                geometric<1 << END>(start, ratio, [&](int i, F w) { y[reversed_in<END>(i)] *= w; });
             }
-            transform<R2>(y, pass.roots);
-            const u32 k = reverse_bits(group, R1);
-            if (!LAST || pass.unshifted) {
-                const F* table = LAST ? shifts : twiddles;
-                const u32 to_24 = 24 - pass.log_span;
-                F start = power_of(table, LAST ? (k << log_runs) + base : (k * j2) << to_24);
-                const F ratio = power_of(table, LAST ? 1u << (R1 + log_runs) : (j2 << R1) << to_24);
-                if (pass.scaled) start *= pass.scale;
-                geometric<1 << R2>(start, ratio, [&](int i, F power) { y[reversed_in<R2>(i)] *= power; });
-            } else if (pass.scaled) {
+        } else if (pass.scaled) {
 #pragma unroll
-                for (int a = 0; a < (1 << R2); ++a) y[a] *= pass.scale;
-            }
+            for (int i = 0; i < POINTS; ++i) x[i] *= pass.scale;
         }
     }
-    if (!LAST || across) {
-        if (inside) {
-#pragma unroll
-            for (int g = 0; g < GROUPS; ++g) {
-#pragma unroll
-                for (int a = 0; a < (1 << R2); ++a) {
-                    const u32 position = ((place2 + ((u32)g << R2)) << R2) + a;
-                    const u32 row = across ? reverse_bits(position, R) : position;
-                    target[base + (row << log_step)] = stored(x[(g << R2) + a]);
-                }
-            }
-        }
-    } else {
-        // The result leaves in place: through shared memory once more, so that a warp writes one line.
+    if (LAST && !across) {
+        // The result leaves in place: through shared memory once more, so that a warp writes whole lines.
+        if (inside) put<Plan, 0, END>(tile, x, place, column);
         __syncthreads();
-        if (inside) {
+        if (!inside) return;
+        F* to = target + first + place;
 #pragma unroll
-            for (int g = 0; g < GROUPS; ++g) {
+        for (int i = 0; i < POINTS; ++i) to[i << LOW1] = stored(tile[Plan::cell((i << LOW1) + place, column)]);
+    } else if (inside) {
 #pragma unroll
-                for (int a = 0; a < (1 << R2); ++a) {
-                    const u32 position = ((place + ((u32)g << R2)) << R2) + a;
-                    tile[column * RUN + padded<R2>(position)] = x[(g << R2) + a];
-                }
-            }
-        }
-        __syncthreads();
-        if (inside) {
+        for (int g = 0; g < Final::GROUPS; ++g) {
+            // In place, position (c, q) of the run; in natural order, k1 2^(n - R) + the run's own number.
+            const u32 c = Final::rest(place, g);
+            const u32 row = LAST ? number + column + (reverse_bits(c, R - END) << log_runs)
+                                 : first + (c << (END + log_step));
+            F* to = target + row;
 #pragma unroll
-            for (int i = 0; i < POINTS; ++i) {
-                const u32 position = ((u32)i << R2) + place;
-                target[first + position] = stored(tile[column * RUN + padded<R2>(position)]);
+            for (int q = 0; q < (1 << END); ++q) {
+                const u32 offset = LAST ? (u32)reversed_in<END>(q) << (R - END + log_runs) : (u32)q << log_step;
+                F y = x[(g << END) + q];
+                if (LAST && pass.unshifted) y *= power_of(shifts, row + offset);
+                to[offset] = stored(y);
             }
         }
     }

@@ -2,9 +2,10 @@
 
 #include "field/word.cuh"
 
-// in has `height` rows of `width` words, out has `width` rows of `height`. A block moves a tile of 2^log_rows rows and
-// 2^log_columns columns, 16 Ki bytes in all: square where the matrix is wide and high, and as wide as the matrix where
-// that is narrow, so that both sides are long runs. One word of padding a row keeps columns in different banks.
+// in has `height` rows of `width` words, out has `width` rows of `height`. A block moves a tile of 2^log_rows rows
+// and 2^log_columns columns, 16 Ki bytes in all: square where the matrix is wide and high, and as wide as the
+// matrix where that is narrow, so that both sides are long runs. One word of padding a row keeps columns in
+// different banks.
 template <class T>
 __global__ void __launch_bounds__(256)
 transpose(T* __restrict__ out, const T* __restrict__ in, u64 height, u64 width, u32 log_rows, u32 log_columns) {

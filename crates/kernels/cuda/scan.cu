@@ -19,9 +19,9 @@ struct Times {
 
 constexpr u32 THREADS = 256, WARPS = THREADS / 32;
 
-// The state of a tile: nothing yet, its own total, or the total of all up to and including it. Total and prefix have
-// places of their own and are written once, before the state says so; so a reader that has seen the state reads whole
-// elements, however wide.
+// The state of a tile: nothing yet, its own total, or the total of all up to and including it. Total and prefix
+// have places of their own and are written once, before the state says so; so a reader that has seen the state
+// reads whole elements, however wide.
 constexpr u32 EMPTY = 0, TOTAL = 1, PREFIX = 2;
 
 template <class E>
@@ -49,8 +49,8 @@ __device__ __forceinline__ E warp_join(E x) {
     return x;
 }
 
-// Op over all tiles before `tile` of a column, in every lane of the calling warp. A lane looks at one tile; the warp
-// goes back 32 tiles at a time until it meets a prefix.
+// Op over all tiles before `tile` of a column, in every lane of the calling warp. A lane looks at one tile; the
+// warp goes back 32 tiles at a time until it meets a prefix.
 template <class E, class Op>
 __device__ __forceinline__ E look_back(const E* totals, const E* prefixes, u32* states, u32 tile) {
     const u32 lane = threadIdx.x % 32;
@@ -73,9 +73,10 @@ __device__ __forceinline__ E look_back(const E* totals, const E* prefixes, u32* 
     }
 }
 
-// The elements of a warp's part of a tile, 32 RUNS N of them. Memory is read and written in shares (run k of lane l
-// holds neighbours of run k of lane l + 1); a scan wants PER = RUNS N neighbours in each lane. `room` turns one into
-// the other, a coefficient at a time, with one vector of padding every RUNS, so that lanes meet different banks.
+// The elements of a warp's part of a tile, 32 RUNS N of them. Memory is read and written in shares (run k of lane
+// l holds neighbours of run k of lane l + 1); a scan wants PER = RUNS N neighbours in each lane. `room` turns one
+// into the other, a coefficient at a time, with one vector of padding every RUNS, so that lanes meet different
+// banks.
 template <class E, int RUNS>
 struct WarpTile {
     typedef typename E::Base F;
@@ -155,11 +156,11 @@ struct WarpTile {
     }
 };
 
-// Inclusive (out[i] = in[0] .. in[i]) or exclusive (out[i] = in[0] .. in[i - 1]) prefixes of columns of n elements,
-// `tiles` tiles a column. `states` holds one ticket, then a state for each tile, all zero at the start.
+// Inclusive (out[i] = in[0] .. in[i]) or exclusive (out[i] = in[0] .. in[i - 1]) prefixes of columns of n
+// elements, `tiles` tiles a column. `states` holds one ticket, then a state for each tile, all zero at the start.
 //
-// A block takes its tile by ticket: the tiles that a tile waits for belong to blocks that have started. Tickets run
-// over the columns first, so that by the time a tile looks back, the tiles before it are mostly done.
+// A block takes its tile by ticket: the tiles that a tile waits for belong to blocks that have started. Tickets
+// run over the columns first, so that by the time a tile looks back, the tiles before it are mostly done.
 template <class E, class Op, int RUNS>
 __global__ void __launch_bounds__(THREADS)
 scan(typename E::Base* out, const typename E::Base* in, u64 n, u32 tiles, u32 columns, u32 exclusive, E* totals,

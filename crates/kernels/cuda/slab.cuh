@@ -17,8 +17,8 @@ __device__ __forceinline__ const typename E::Base& coefficient(const E& x, int d
     else return x.c[d];
 }
 
-// 16 bytes of neighbouring values, read and written as the machine's own vectors: of a struct's members the compiler
-// would make an access each.
+// 16 bytes of neighbouring values, read and written as the machine's own vectors: of a struct's members the
+// compiler would make an access each.
 template <class F>
 struct Vector {
     static constexpr int N = 16 / sizeof(F);
@@ -56,8 +56,9 @@ __device__ __forceinline__ bool is_aligned(const F* values) {
     return ((size_t)values & 15) == 0;
 }
 
-// Which N = Vector::N elements of a tile of `threads` N elements the thread `thread` takes: where slabs are aligned,
-// neighbours, in one access a coefficient; elsewhere elements `threads` apart, so that a warp still reads whole lines.
+// Which N = Vector::N elements of a tile of `threads` N elements the thread `thread` takes: where slabs are
+// aligned, neighbours, in one access a coefficient; elsewhere elements `threads` apart, so that a warp still reads
+// whole lines.
 struct Share {
     u64 first;
     u32 step;

@@ -20,7 +20,7 @@ pub struct Columns<'a, F: Field> {
 impl<'a, F: Field> Columns<'a, F> {
     /// Columns of `rows` values each.
     pub fn new(values: View<'a, F>, rows: usize) -> Result<Self> {
-        if rows == 0 || values.len() % rows != 0 {
+        if rows == 0 || !values.len().is_multiple_of(rows) {
             return Err(Error::shape(
                 "Columns::new",
                 format!("{} values are no whole number of columns of {rows} rows", values.len()),
@@ -86,7 +86,7 @@ impl<F: Field> Arguments for Listing<'_, F> {
     }
 }
 
-/// The list of all columns of `matrices`, in order, each with its matrix's number.
+/// The list of all columns of `matrices`, in order, each with the number given for its matrix.
 ///
 /// It is made on the device, so that it can be part of a graph; the matrices must outlive the work that reads it.
 pub(crate) fn list<F: Field>(stream: &Stream, matrices: &[(Columns<'_, F>, u32)]) -> Result<Buffer<Column>> {

@@ -1,7 +1,7 @@
 //! Elements of a base field or of one of its extensions, so that an operation is written once for both.
 //!
-//! A column of n elements of degree D is a slab, D neighbouring columns over the base field: coefficient d of element
-//! i lies at `d n + i`.
+//! A column of n elements of degree D is a slab, D neighbouring columns over the base field: coefficient d of
+//! element i lies at `d n + i`.
 
 use rigel_gpu::{Error, Result};
 
@@ -82,7 +82,10 @@ pub fn from_slab<E: Element>(slab: &[E::Base]) -> Option<Vec<E>> {
 pub(crate) fn element_columns<E: Element>(operation: &'static str, matrix: &Matrix<E::Base>) -> Result<usize> {
     let (rows, columns) = (matrix.rows(), matrix.columns());
     if rows == 0 || columns == 0 {
-        return Err(Error::shape(operation, format!("a matrix of {rows} rows and {columns} columns has no values")));
+        return Err(Error::shape(
+            operation,
+            format!("a matrix of {rows} rows and {columns} columns has no values"),
+        ));
     }
     if columns % E::DEGREE != 0 {
         return Err(Error::shape(

@@ -1,14 +1,14 @@
 //! Element-wise arithmetic, out of place and in place.
 //!
-//! - [`add`], [`sub`], [`neg`]: `x + y`, `x - y`, `-x`; for an extension these work coefficient by coefficient, so they
-//!   are functions of the base field alone
+//! - [`add`], [`sub`], [`neg`]: `x + y`, `x - y`, `-x`; for an extension these work coefficient by coefficient, so
+//!   they are functions of the base field alone
 //! - [`mul`]: `x y`
 //! - [`scale`]: `a x`, for one element a
 //! - [`combine`]: `a x + b y`, for two elements a and b
 //!
-//! Matrices have equal rows and columns; over an extension, columns are slabs (see [`crate::element`]). Each operation
-//! is one launch that reads each operand and writes the result once, 16 bytes at a time where the number of rows
-//! allows, and so is limited by memory: 12 bytes for a sum of 31-bit values, 8 for its negation.
+//! Matrices have equal rows and columns; over an extension, columns are slabs (see [`crate::element`]). Each
+//! operation is one launch that reads each operand and writes the result once, 16 bytes at a time where the number
+//! of rows allows, and so is limited by memory: 12 bytes for a sum of 31-bit values, 8 for its negation.
 
 use std::marker::PhantomData;
 use std::sync::Arc;

@@ -17,7 +17,7 @@ mod tests {
     #[test]
     fn batches_cover_all_columns() {
         assert_eq!(column_batches(0).count(), 0);
-        assert_eq!(column_batches(3).collect::<Vec<_>>(), [0..3]);
+        assert_eq!(column_batches(65_535).count(), 1);
         assert_eq!(column_batches(65_536).collect::<Vec<_>>(), [0..65_535, 65_535..65_536]);
     }
 }

@@ -1,8 +1,8 @@
 //! Batch inversion: `out[i] = 1 / x[i]` for every element of a matrix, and 0 where `x[i] = 0`.
 //!
-//! Matrices over a base field, or slabs over an extension (see [`crate::element`]). One launch that reads and writes
-//! each element once, by Montgomery's trick: about three products an element, and one inversion for every 8 threads
-//! with their 4 to 16 elements each.
+//! Matrices over a base field, or slabs over an extension (see [`crate::element`]). One launch that reads and
+//! writes each element once, by Montgomery's trick: about three products an element, and one inversion for every 8
+//! threads with their 4 to 16 elements each.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -31,7 +31,8 @@ pub fn invert_assign<E: Element>(stream: &Stream, matrix: &mut Matrix<E::Base>) 
 /// Threads of a block, as in `inverse.cu`.
 const THREADS: u32 = 256;
 
-/// Vectors of 16 bytes that a thread takes of each coefficient: as many as leave room for four blocks of registers.
+/// Vectors of 16 bytes that a thread takes of each coefficient: as many as leave room for four blocks of
+/// registers.
 const fn runs(degree: usize) -> usize {
     match degree {
         1 => 4,
@@ -46,7 +47,8 @@ impl<E: Element> Program<E> {
     fn of(device: &Device) -> Result<Arc<Self>> {
         device.program(|device| {
             let name = format!("invert<{}, {}>", E::NAME, runs(E::DEGREE));
-            let module = device.compile(&source("inverse.cu", include_str!("../cuda/inverse.cu")).kernel(&name))?;
+            let module =
+                device.compile(&source("inverse.cu", include_str!("../cuda/inverse.cu")).kernel(&name))?;
             Ok(Self(module.kernel(&name)?, PhantomData))
         })
     }

@@ -179,36 +179,61 @@ struct Pass<F> {
 // SAFETY: words of one or two times four bytes, eight of four bytes: no padding, no invalid values.
 unsafe impl<F: Field> Plain for Pass<F> {}
 
-/// How a pass of R bits is cut: R1 + R2 bits and TILE runs a block.
+/// How a pass cuts its R bits, as `struct Plan` in `ntt.cu`: in stages of R1, R2 and R3 bits, TILE runs a block.
 #[derive(Clone, Copy)]
 struct Cut {
-    r1: u32,
-    r2: u32,
+    stages: [u32; 3],
     tile: u32,
 }
 
 impl Cut {
-    fn of<F: Field>(bits: u32) -> Self {
-        let r1 = bits.div_ceil(2);
-        let r2 = bits - r1;
-        // At least 64 bytes a row of a tile, and 128 to 512 threads a block.
+    fn of<F: Field>(bits: u32, last: bool, order: Order) -> Self {
         let wide = size_of::<F>() == 8;
-        let tile = match (r2, wide) {
-            (5, true) => 8,
-            (4..=5, _) => 16,
+        let stages = match (bits, wide) {
+            (8, true) => [3, 3, 2],
+            (9, true) => [3, 3, 3],
+            (10, true) => [4, 3, 3],
+            _ => [bits.div_ceil(2), bits / 2, 0],
+        };
+        // The threads of a block are 128 to 512. Runs that are neighbours in memory (before the last pass, or in
+        // natural order after it) are read or written 32 bytes at a time or more.
+        let tile = match (bits, wide, last && order == Order::BitReversed) {
+            (9..=10, false, true) => 4,
+            (9..=10, false, false) => if last { 8 } else { 16 },
+            (9..=10, true, _) => 4,
+            (8, true, _) => 8,
+            (7..=8, ..) => 16,
             _ => 32,
         };
-        Self { r1, r2, tile }
+        Self { stages, tile }
     }
 
     fn bits(self) -> u32 {
-        self.r1 + self.r2
+        self.stages.iter().sum()
+    }
+
+    fn threads(self) -> u32 {
+        self.tile << (self.bits() - self.stages[0])
     }
 
     /// Bytes of shared memory: TILE runs of 2^R points with their padding.
     fn shared<F: Field>(self) -> u32 {
-        let run = (1 << self.bits()) + (1 << self.r1) + 2;
+        let run = (1 << self.bits()) + (1 << self.bits() >> 3) + 2;
         self.tile * run * size_of::<F>() as u32
+    }
+
+    /// The twiddles inside a run: `w_(2^R)^(a rev(q))` at [q][a] for the first stage's q and, behind that, the same
+    /// for the second stage and the bits it leaves.
+    fn table<F: Field>(self, root: impl Fn(u32) -> F) -> Vec<F> {
+        let stage = |bits: u32, taken: u32| {
+            let row = |q: u64| {
+                let ratio = root(bits).pow(q.reverse_bits().checked_shr(64 - taken).unwrap_or(0));
+                std::iter::successors(Some(F::ONE), move |&power| Some(power * ratio)).take(1 << (bits - taken))
+            };
+            (0..1u64 << taken).flat_map(row).collect::<Vec<F>>()
+        };
+        let [r1, r2, _] = self.stages;
+        [stage(self.bits(), r1), stage(self.bits() - r1, r2)].concat()
     }
 }
 
@@ -231,8 +256,8 @@ struct Direction<F: TwoAdic> {
     roots: [F; 16],
     /// Powers of the root of order 2^24, as `power_of` in `ntt.cu` reads them.
     twiddles: Buffer<F>,
-    /// For R bits, `w_(2^R)^(a rev(q))` at [q][a].
-    stages: Vec<Option<Buffer<F>>>,
+    /// The twiddles inside a run of R bits, R = 5, 6, ..
+    stages: Vec<Buffer<F>>,
 }
 
 /// `base^i` and `base^(4096 i)`, i < 4096.
@@ -251,16 +276,9 @@ impl<F: TwoAdic> Direction<F> {
         for k in 1..16 {
             roots[k] = roots[k - 1] * root(5);
         }
-        let mut stages = Vec::new();
-        for bits in 0..=10 {
-            let cut = Cut::of::<F>(bits);
-            let stage = |q: u64| {
-                let k = q.reverse_bits().checked_shr(64 - cut.r1).unwrap_or(0);
-                (0..1u64 << cut.r2).map(move |a| root(bits).pow(a * k))
-            };
-            let table: Vec<F> = (0..1u64 << cut.r1).flat_map(stage).collect();
-            stages.push(if bits < 5 { None } else { Some(stream.upload(&table)?) });
-        }
+        let stages = (5..=10)
+            .map(|bits| stream.upload(&Cut::of::<F>(bits, true, Order::Natural).table(root)))
+            .collect::<Result<_>>()?;
         Ok(Self { roots, twiddles: stream.upload(&power_table(root(MAX_LOG_ROWS)))?, stages })
     }
 }
@@ -378,10 +396,11 @@ impl<F: TwoAdic> Program<F> {
         if job.log_rows < 5 {
             return self.launch_small(stream, template, to, from, shifts);
         }
-        let cuts: Vec<Cut> = passes(job.log_rows).into_iter().map(Cut::of::<F>).collect();
+        let bits = passes(job.log_rows);
         let mut span = job.log_rows;
-        for (i, &cut) in cuts.iter().enumerate() {
-            let (first, last) = (i == 0, i + 1 == cuts.len());
+        for (i, &taken) in bits.iter().enumerate() {
+            let (first, last) = (i == 0, i + 1 == bits.len());
+            let cut = Cut::of::<F>(taken, last, job.output);
             let pass = Pass {
                 log_span: span,
                 log_cosets: if first { job.log_cosets } else { 0 },
@@ -391,9 +410,8 @@ impl<F: TwoAdic> Program<F> {
                 scaled: if last { template.scaled } else { 0 },
                 ..template
             };
-            span -= cut.bits();
-            let stage = direction.stages[cut.bits() as usize].as_ref().expect("a table for each pass size");
-            let tables = [stage.view(), direction.twiddles.view(), shifts];
+            span -= taken;
+            let tables = [direction.stages[taken as usize - 5].view(), direction.twiddles.view(), shifts];
             match (&mut room, first, last) {
                 (Some(room), true, _) => self.launch(stream, cut, last, pass, room.reborrow(), from, tables)?,
                 (Some(room), false, false) => {
@@ -457,14 +475,14 @@ impl<F: TwoAdic> Program<F> {
         mut launch: impl FnMut(&Kernel, Shape, usize, usize) -> Result<()>,
     ) -> Result<()> {
         const MOST: usize = 65_535;
-        let Cut { r1, r2, tile } = cut;
-        let expression = format!("ntt_pass<{}, {r1}, {r2}, {tile}, {last}>", F::NAME);
+        let Cut { stages: [r1, r2, r3], tile } = cut;
+        let expression = format!("ntt_pass<{}, Plan<{r1}, {r2}, {r3}, {tile}, {last}> >", F::NAME);
         let kernel = self.kernel(stream.device(), expression)?;
         let runs = 1u32 << (pass.log_size - cut.bits());
         let blocks = runs.div_ceil(tile) << pass.log_cosets;
         for first in (0..polynomials).step_by(MOST) {
             let count = MOST.min(polynomials - first);
-            let shape = Shape::new(blocks, tile << r2).rows(count as u32).shared(cut.shared::<F>());
+            let shape = Shape::new(blocks, cut.threads()).rows(count as u32).shared(cut.shared::<F>());
             launch(&kernel, shape, first, count)?;
         }
         Ok(())
@@ -501,12 +519,21 @@ mod tests {
     }
 
     #[test]
-    fn tiles_fit_shared_memory() {
+    fn tiles_fit_the_device_and_their_neighbours() {
+        fn check<F: Field>(bits: u32, last: bool, order: Order) {
+            let cut = Cut::of::<F>(bits, last, order);
+            assert_eq!(cut.bits(), bits);
+            assert!(cut.stages[0] <= 5 && cut.stages[0] >= cut.stages[1] && cut.stages[1] >= cut.stages[2]);
+            assert!(cut.shared::<F>() <= 76 << 10);
+            assert!((128..=512).contains(&cut.threads()), "{} threads for {bits} bits", cut.threads());
+            // A pass before the last finds 2^5 neighbouring runs or more.
+            assert!(cut.tile <= 32);
+        }
         for bits in 5..=10 {
-            assert!(Cut::of::<KoalaBear>(bits).shared::<KoalaBear>() <= 72 << 10);
-            assert!(Cut::of::<Goldilocks>(bits).shared::<Goldilocks>() <= 72 << 10);
-            // A strided pass needs as many neighbours as its tile is wide.
-            assert!(Cut::of::<KoalaBear>(bits).tile <= 32);
+            for (last, order) in [(false, Order::Natural), (true, Order::Natural), (true, Order::BitReversed)] {
+                check::<KoalaBear>(bits, last, order);
+                check::<Goldilocks>(bits, last, order);
+            }
         }
     }
 }

@@ -1,13 +1,13 @@
-//! Operations that move values and do not look at them: transposes, bit reversal, chosen rows. For any plain type of
-//! four or eight bytes.
+//! Operations that move values and do not look at them: transposes, bit reversal, chosen rows. For any plain type
+//! of four or eight bytes.
 //!
 //! - [`to_columns`], [`to_rows`]: between row-major buffers and (column-major) matrices
 //! - [`bit_reverse`]: `out[rev(r)][c] = m[r][c]`, rev reversing the bits of a row's number, rows a power of two
 //! - [`gather_rows`]: row k of the result, row-major, is row `indices[k]` of the matrix
 //!
-//! Each reads and writes each value once, through tiles in shared memory where rows and columns change places, so that
-//! both sides are runs of at least 256 bytes (fewer where the matrix itself is smaller). Only the rows of a gather are
-//! read value by value, at 32 bytes of memory each.
+//! Each reads and writes each value once, through tiles in shared memory where rows and columns change places, so
+//! that both sides are runs of at least 256 bytes (fewer where the matrix itself is smaller). Only the rows of a
+//! gather are read value by value, at 32 bytes of memory each.
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ use crate::source::source;
 /// The matrix of a row-major buffer.
 pub fn to_columns<T: Plain>(stream: &Stream, row_major: &Buffer<T>, columns: usize) -> Result<Matrix<T>> {
     let len = row_major.len();
-    if columns == 0 || len == 0 || len % columns != 0 {
+    if columns == 0 || len == 0 || !len.is_multiple_of(columns) {
         return Err(Error::shape(
             "permute::to_columns",
             format!("{len} values are no whole number, at least one, of rows of {columns} columns"),
@@ -60,7 +60,10 @@ pub fn bit_reverse_into<T: Plain>(stream: &Stream, out: ViewMut<'_, T>, from: &M
         ));
     }
     if log_rows > 31 {
-        return Err(Error::shape("permute::bit_reverse_into", format!("2^{log_rows} rows; at most 2^31 are possible")));
+        return Err(Error::shape(
+            "permute::bit_reverse_into",
+            format!("2^{log_rows} rows; at most 2^31 are possible"),
+        ));
     }
     if columns == 0 {
         return Ok(());
@@ -110,13 +113,22 @@ pub fn gather_rows_at<T: Plain>(stream: &Stream, matrix: &Matrix<T>, indices: &[
 fn check<T: Plain>(operation: &'static str, matrix: &Matrix<T>) -> Result<()> {
     let (rows, columns) = (matrix.rows(), matrix.columns());
     if rows == 0 || columns == 0 {
-        return Err(Error::shape(operation, format!("a matrix of {rows} rows and {columns} columns has no values")));
+        return Err(Error::shape(
+            operation,
+            format!("a matrix of {rows} rows and {columns} columns has no values"),
+        ));
     }
     Ok(())
 }
 
 /// `height` rows of `width` values become `width` rows of `height`.
-fn transpose<T: Plain>(stream: &Stream, out: View<'_, T>, from: View<'_, T>, height: usize, width: usize) -> Result<()> {
+fn transpose<T: Plain>(
+    stream: &Stream,
+    out: View<'_, T>,
+    from: View<'_, T>,
+    height: usize,
+    width: usize,
+) -> Result<()> {
     let program = Program::of::<T>(stream.device())?;
     let (log_rows, log_columns) = tile::<T>(height, width);
     let blocks = height.div_ceil(1 << log_rows) * width.div_ceil(1 << log_columns);
@@ -131,16 +143,13 @@ fn transpose<T: Plain>(stream: &Stream, out: View<'_, T>, from: View<'_, T>, hei
 /// Threads of a block, as in `permute.cu`.
 const THREADS: u32 = 256;
 
-/// The logarithms of a tile's rows and columns: 16 KiB, square or nearly so, but no wider or higher than the matrix
-/// needs. The narrowest has two of either.
+/// The logarithms of a tile's rows and columns: 16 KiB, square or nearly so, but no wider or higher than the
+/// matrix needs. The narrowest has two of either.
 fn tile<T>(height: usize, width: usize) -> (u32, u32) {
     let bits = if size_of::<T>() == 4 { 12 } else { 11 };
     let needed = |n: usize| n.next_power_of_two().trailing_zeros().max(1);
-    let columns = if needed(height) < bits - bits / 2 {
-        bits - needed(height)
-    } else {
-        needed(width).min(bits / 2)
-    };
+    let columns =
+        if needed(height) < bits - bits / 2 { bits - needed(height) } else { needed(width).min(bits / 2) };
     (bits - columns, columns)
 }
 
@@ -204,7 +213,10 @@ mod tests {
                 (tile::<u32>(height, width).0, tile::<u32>(height, width).1, 12),
                 (tile::<u64>(height, width).0, tile::<u64>(height, width).1, 11),
             ] {
-                assert!(rows + columns == bits && rows >= 1 && columns >= 1, "{height} x {width}: {rows} {columns}");
+                assert!(
+                    rows + columns == bits && rows >= 1 && columns >= 1,
+                    "{height} x {width}: {rows} {columns}"
+                );
             }
         }
     }

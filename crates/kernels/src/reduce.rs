@@ -25,8 +25,8 @@ pub fn sums<F: Field + Element<Base = F>>(stream: &Stream, matrix: &Matrix<F>) -
     program.run(stream, matrix, matrix.values().view())
 }
 
-/// The dot product of each column with `weights`, one slab of as many elements as the matrix has rows. The result is
-/// a slab too: one row for each column of the matrix.
+/// The dot product of each column with `weights`, one slab of as many elements as the matrix has rows. The result
+/// is a slab too: one row for each column of the matrix.
 pub fn dots<E: Element>(
     stream: &Stream,
     matrix: &Matrix<E::Base>,
@@ -79,8 +79,8 @@ struct Cut {
 unsafe impl Plain for Cut {}
 
 impl Cut {
-    /// Warps enough for every multiprocessor to hold 32, eight times over where parts stay long enough for the work
-    /// at their end not to show.
+    /// Warps enough for every multiprocessor to hold 32, eight times over where parts stay long enough for the
+    /// work at their end not to show.
     fn new(rows: usize, columns: usize, multiprocessors: usize) -> Self {
         let groups = columns.div_ceil(COLUMNS);
         let full = multiprocessors * 32;

@@ -6,9 +6,9 @@
 //! with o addition ([`prefix_sums`], which for an extension works coefficient by coefficient) or multiplication
 //! ([`prefix_products`], over slabs, see [`crate::element`]).
 //!
-//! All columns take one launch, and each element is read and written once: tiles of 256 threads and 8 or 16 elements a
-//! thread learn what lies before them from what other tiles publish (decoupled look-back). Two operations o an
-//! element, and about one more for the scan among threads.
+//! All columns take one launch, and each element is read and written once: tiles of 256 threads and 8 or 16
+//! elements a thread learn what lies before them from what other tiles publish (decoupled look-back). Two
+//! operations o an element, and about one more for the scan among threads.
 
 use std::marker::PhantomData;
 use std::sync::Arc;

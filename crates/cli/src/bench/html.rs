@@ -2,8 +2,6 @@
 
 use std::fmt::Write;
 
-use rigel_gpu::Bytes;
-
 use super::json::{Document, Report};
 use super::measure::Row;
 use super::roofline;
@@ -68,18 +66,14 @@ fn section(report: &Report) -> String {
     let ceilings = &report.ceilings;
     let giga = |rate: f64| number(rate / 1e9);
     let mut out = format!(
-        "<h1>{}</h1>\n<p>{}, {} multiprocessors, {}, driver {}. Kernels compiled with {}. \
-         Sizes: {}; medians of {}.</p>\n",
+        "<h1>{}</h1>\n<p>{}. Sizes: {}; medians of {}.</p>\n",
         escape(&device.name),
-        escape(&device.device),
-        device.multiprocessors,
-        Bytes(device.memory_bytes),
-        escape(&device.driver),
-        escape(&device.compiler),
+        escape(&device.to_string()),
         report.size,
         report.repeat
     );
-    let ceiling = |value: String, unit: &str, name: &str| format!("<div><b>{value} {unit}</b><span>{name}</span></div>\n");
+    let ceiling =
+        |value: String, unit: &str, name: &str| format!("<div><b>{value} {unit}</b><span>{name}</span></div>\n");
     out.push_str("<div class=\"ceilings\">\n");
     out.push_str(&ceiling(number(ceilings.copy_gigabytes_per_second), "GB/s", "device copy, read + write"));
     out.push_str(&ceiling(giga(ceilings.logic_per_second), "G/s", "logic and shift instructions"));

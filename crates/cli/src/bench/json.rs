@@ -1,10 +1,13 @@
 //! The report for machines.
 
-use rigel_gpu::{Device, Properties};
+use std::fmt;
+
+use rigel_gpu::{Bytes, Device, Properties};
 use serde::Serialize;
 
 use super::ceilings::Ceilings;
 use super::measure::{Row, Size};
+use crate::terminal::without_options;
 
 /// Raised when a field changes its meaning or goes.
 const SCHEMA: u32 = 1;
@@ -49,7 +52,29 @@ impl DeviceDescription {
         let Properties { name, capability, multiprocessors, l2_bytes, memory_bytes, driver, .. } =
             device.properties().clone();
         let compiler = device.compiler().unwrap_or_default();
-        Self { device: device.to_string(), name, capability, multiprocessors, memory_bytes, l2_bytes, driver, compiler }
+        let compiler = without_options(&compiler).to_string();
+        Self {
+            device: device.to_string(),
+            name,
+            capability,
+            multiprocessors,
+            memory_bytes,
+            l2_bytes,
+            driver,
+            compiler,
+        }
+    }
+}
+
+/// For people: where it is, how large, and what drives it.
+impl fmt::Display for DeviceDescription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { device, multiprocessors, driver, compiler, .. } = self;
+        write!(f, "{device}, {multiprocessors} multiprocessors, {}, ", Bytes(self.memory_bytes))?;
+        match self.capability {
+            (0, 0) => write!(f, "{compiler}"),
+            _ => write!(f, "driver {driver}, {compiler}"),
+        }
     }
 }
 

@@ -116,11 +116,14 @@ impl Figures {
     }
 }
 
+/// How a case is measured.
+type Run = dyn FnOnce(&Bench) -> Result<Figures>;
+
 /// A measurement that can be asked for.
 pub struct Case {
     pub name: String,
     pub shape: String,
-    run: Box<dyn FnOnce(&Bench) -> Result<Figures>>,
+    run: Box<Run>,
 }
 
 impl Case {
@@ -192,7 +195,9 @@ impl Row {
         let floor = ceilings.floor(&cost);
         let (words, pass) = match bar {
             None => (None, None),
-            Some(Bar::TimesMemory(most)) => (Some(format!("≤ {most}× memory")), Some(milliseconds <= most * memory)),
+            Some(Bar::TimesMemory(most)) => {
+                (Some(format!("≤ {most}× memory")), Some(milliseconds <= most * memory))
+            }
             Some(Bar::ShareOfCopy(share)) => {
                 (Some(format!("≥ {:.0}% of copy", share * 100.0)), Some(memory >= share * milliseconds))
             }

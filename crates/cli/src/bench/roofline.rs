@@ -10,9 +10,10 @@ use super::ceilings::Ceilings;
 use super::html::escape;
 use super::json::Report;
 use super::measure::Row;
+use crate::terminal::number;
 
 const WIDTH: f64 = 1080.0;
-const HEIGHT: f64 = 620.0;
+const HEIGHT: f64 = 700.0;
 const LEFT: f64 = 78.0;
 const RIGHT: f64 = 24.0;
 const TOP: f64 = 24.0;
@@ -80,7 +81,7 @@ pub fn svg(report: &Report) -> Option<String> {
     let knee = roof / (ceilings.copy_gigabytes_per_second * 1e9);
     let across = points.iter().map(|point| point.intensity).chain([knee / 4.0, knee * 10.0]);
     let x = Axis::over(across, LEFT, WIDTH - RIGHT);
-    let up = points.iter().map(|point| point.per_second).chain([roof * 1.5, roof / 100.0]);
+    let up = points.iter().map(|point| point.per_second).chain([roof * 1.5, roof / 20.0]);
     let y = Axis::over(up, HEIGHT - BOTTOM, TOP);
 
     let mut out = format!(
@@ -106,12 +107,23 @@ fn grid(out: &mut String, x: &Axis, y: &Axis) {
     for decade in x.decades() {
         let at = x.at(10f64.powi(decade));
         put!(out, "<line class=\"grid\" x1=\"{at:.1}\" y1=\"{TOP}\" x2=\"{at:.1}\" y2=\"{:.1}\"/>", y.from);
-        put!(out, "<text class=\"tick\" x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>", y.from + 18.0, decimal(decade));
+        put!(
+            out,
+            "<text class=\"tick\" x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
+            y.from + 18.0,
+            decimal(decade)
+        );
     }
     for decade in y.decades() {
         let at = y.at(10f64.powi(decade));
         put!(out, "<line class=\"grid\" x1=\"{LEFT}\" y1=\"{at:.1}\" x2=\"{:.1}\" y2=\"{at:.1}\"/>", x.to);
-        put!(out, "<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>", LEFT - 8.0, at + 4.0, per_second(decade));
+        put!(
+            out,
+            "<text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+            LEFT - 8.0,
+            at + 4.0,
+            per_second(decade)
+        );
     }
     let (middle_x, middle_y) = ((x.from + x.to) / 2.0, (y.from + y.to) / 2.0);
     put!(
@@ -138,6 +150,12 @@ fn per_second(decade: i32) -> String {
     format!("{}{}", decimal(decade - 3 * thousands), names[thousands as usize])
 }
 
+/// `33.5 T/s`, `620 M/s`.
+fn instructions(rate: f64) -> String {
+    let thousands = (rate.log10() / 3.0).floor().clamp(0.0, 4.0);
+    format!("{} {}/s", number(rate / 1000f64.powf(thousands)), ["", "k", "M", "G", "T"][thousands as usize])
+}
+
 /// The roofs and their names. The rectangles that the names take.
 fn roofs(out: &mut String, ceilings: &Ceilings, x: &Axis, y: &Axis) -> Vec<Rectangle> {
     let bytes_per_second = ceilings.copy_gigabytes_per_second * 1e9;
@@ -158,26 +176,28 @@ fn roofs(out: &mut String, ceilings: &Ceilings, x: &Axis, y: &Axis) -> Vec<Recta
     let mut taken = Vec::new();
     let mut name = |out: &mut String, at_y: f64, text: String| {
         let rectangle = Rectangle::of_text(x.to - 6.0 - text_width(&text), at_y, &text);
-        put!(out, "<text class=\"roof-name\" x=\"{:.1}\" y=\"{at_y:.1}\" text-anchor=\"end\">{text}</text>", x.to - 6.0);
+        put!(
+            out,
+            "<text class=\"roof-name\" x=\"{:.1}\" y=\"{at_y:.1}\" text-anchor=\"end\">{text}</text>",
+            x.to - 6.0
+        );
         taken.push(rectangle);
     };
-    let tera = |rate: f64| format!("{:.3}", rate / 1e12);
-    name(out, y.at(top) - 7.0, format!("both integer units, {} T/s", tera(top)));
+    name(out, y.at(top) - 7.0, format!("both integer units, {}", instructions(top)));
     for (unit, rate) in [("logic", ceilings.logic_per_second), ("multiply", ceilings.multiply_per_second)] {
         let at = y.at(rate);
         let from = x.at(rate / bytes_per_second);
         put!(out, "<line class=\"unit\" x1=\"{from:.1}\" y1=\"{at:.1}\" x2=\"{:.1}\" y2=\"{at:.1}\"/>", x.to);
         // The two rates are often the same: one name above its line, one below.
         let below = unit == "multiply";
-        name(out, if below { at + 15.0 } else { at - 7.0 }, format!("{unit} unit, {} T/s", tera(rate)));
+        name(out, if below { at + 15.0 } else { at - 7.0 }, format!("{unit} unit, {}", instructions(rate)));
     }
     let middle = (start * knee).sqrt();
     let (at_x, at_y) = (x.at(middle), y.at(middle * bytes_per_second));
     let slope = (y.at(top) - y.at(start * bytes_per_second)) / (x.at(knee) - x.at(start));
     put!(
         out,
-        "<text class=\"roof-name\" transform=\"translate({at_x:.1} {:.1}) rotate({:.1})\" text-anchor=\"middle\">memory, {:.0} GB/s</text>",
-        at_y - 8.0,
+        "<text class=\"roof-name\" transform=\"translate({at_x:.1} {at_y:.1}) rotate({:.1})\" y=\"-8\" text-anchor=\"middle\">memory, {:.0} GB/s</text>",
         slope.atan().to_degrees(),
         ceilings.copy_gigabytes_per_second
     );
@@ -196,7 +216,7 @@ struct Rectangle {
 const LINE: f64 = 13.0;
 
 fn text_width(text: &str) -> f64 {
-    6.0 * text.chars().count() as f64
+    6.3 * text.chars().count() as f64
 }
 
 impl Rectangle {
@@ -207,6 +227,23 @@ impl Rectangle {
 
     fn around(x: f64, y: f64, radius: f64) -> Self {
         Self { left: x - radius, top: y - radius, right: x + radius, bottom: y + radius }
+    }
+
+    fn lies_in(&self, frame: &Self) -> bool {
+        self.left >= frame.left
+            && self.right <= frame.right
+            && self.top >= frame.top
+            && self.bottom <= frame.bottom
+    }
+
+    /// The nearest point of the rectangle to another point.
+    fn nearest(&self, x: f64, y: f64) -> (f64, f64) {
+        (x.clamp(self.left, self.right), y.clamp(self.top, self.bottom))
+    }
+
+    fn distance(&self, x: f64, y: f64) -> f64 {
+        let (near_x, near_y) = self.nearest(x, y);
+        (near_x - x).hypot(near_y - y)
     }
 
     fn meets(&self, other: &Self) -> bool {
@@ -234,13 +271,15 @@ fn dots(out: &mut String, points: &[Point<'_>], x: &Axis, y: &Axis, taken: &mut 
             row.milliseconds.unwrap_or_default(),
             row.ratio.unwrap_or_default()
         );
-        let label = &row.name;
+        let label = &label(point, points);
         if let Some((left, base)) = free_place(label, at_x, at_y, &frame, taken) {
             let rectangle = Rectangle::of_text(left, base, label);
-            let near_x = at_x.clamp(rectangle.left, rectangle.right);
-            let near_y = at_y.clamp(rectangle.top, rectangle.bottom);
-            if (near_x - at_x).hypot(near_y - at_y) > 12.0 {
-                put!(out, "<line class=\"leader\" x1=\"{at_x:.1}\" y1=\"{at_y:.1}\" x2=\"{near_x:.1}\" y2=\"{near_y:.1}\"/>");
+            if rectangle.distance(at_x, at_y) > 12.0 {
+                let (near_x, near_y) = rectangle.nearest(at_x, at_y);
+                put!(
+                    out,
+                    "<line class=\"leader\" x1=\"{at_x:.1}\" y1=\"{at_y:.1}\" x2=\"{near_x:.1}\" y2=\"{near_y:.1}\"/>"
+                );
             }
             put!(out, "<text class=\"label\" x=\"{left:.1}\" y=\"{base:.1}\">{}</text>", escape(label));
             taken.push(rectangle);
@@ -248,18 +287,27 @@ fn dots(out: &mut String, points: &[Point<'_>], x: &Axis, y: &Axis, taken: &mut 
     }
 }
 
+/// The name, with the first part of the shape where several points have the same name.
+fn label(point: &Point<'_>, points: &[Point<'_>]) -> String {
+    let name = &point.row.name;
+    if points.iter().filter(|other| other.row.name == *name).count() == 1 {
+        return name.clone();
+    }
+    format!("{name} {}", point.row.shape.split(',').next().unwrap_or_default())
+}
 
-/// The start and base line of a label: beside the point if there is room, else further up or down.
+/// The start and base line of a label: the place nearest to its point where it covers nothing.
 fn free_place(label: &str, x: f64, y: f64, frame: &Rectangle, taken: &[Rectangle]) -> Option<(f64, f64)> {
     let width = text_width(label);
-    let sides = [x + 8.0, x - 8.0 - width, x - width / 2.0, x + 30.0, x - 30.0 - width];
-    let steps = (0..24).flat_map(|step| [f64::from(step), -f64::from(step)]);
-    steps.flat_map(|step| sides.map(|left| (left, y + 4.0 + step * (LINE - 2.0)))).find(|&(left, base)| {
+    let lefts = [x + 8.0, x - 8.0 - width, x - width / 2.0, x + 30.0, x - 30.0 - width];
+    let bases = (-24..=24).map(|step| y + 4.0 + f64::from(step) * (LINE - 2.0));
+    let free = |&(left, base): &(f64, f64)| {
         let place = Rectangle::of_text(left, base, label);
-        let inside = place.left >= frame.left
-            && place.right <= frame.right
-            && place.top >= frame.top
-            && place.bottom <= frame.bottom;
-        inside && !taken.iter().any(|other| other.meets(&place))
-    })
+        place.lies_in(frame) && !taken.iter().any(|other| other.meets(&place))
+    };
+    let distance = |&(left, base): &(f64, f64)| Rectangle::of_text(left, base, label).distance(x, y);
+    bases
+        .flat_map(|base| lefts.map(|left| (left, base)))
+        .filter(free)
+        .min_by(|a, b| distance(a).total_cmp(&distance(b)))
 }

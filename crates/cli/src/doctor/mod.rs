@@ -11,7 +11,7 @@ use rigel_gpu::{
 };
 
 use crate::bandwidth::{Way, milliseconds};
-use crate::terminal::Progress;
+use crate::terminal::{Progress, without_options};
 use report::{Bandwidth, CacheReport, CudaReport, DeviceReport, Finding, Peers, Report, Variable};
 
 #[derive(clap::Args)]
@@ -151,9 +151,8 @@ fn compile_and_run(stream: &Stream) -> Result<String> {
     let squares = values.to_vec(stream)?;
     match numbers.iter().zip(&squares).find(|(n, square)| *n * *n != **square) {
         None => {
-            // The options after the first comma matter to the cache, not to people.
             let compiler = device.compiler()?;
-            let compiler = compiler.split(',').next().unwrap_or_default();
+            let compiler = without_options(&compiler);
             Ok(format!("{made} in {milliseconds:.0} ms with {compiler}; right result"))
         }
         Some((n, square)) => Err(Error::Fault {

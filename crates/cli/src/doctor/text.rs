@@ -45,7 +45,9 @@ fn asked(report: &Report) -> String {
 
 fn verdict(report: &Report) -> String {
     match (&report.chosen, report.usable) {
-        (Some(chosen), true) if report.notes.is_empty() => Paint::Good.on(&format!("All good: {chosen} is ready.")),
+        (Some(chosen), true) if report.notes.is_empty() => {
+            Paint::Good.on(&format!("All good: {chosen} is ready."))
+        }
         (Some(chosen), true) => Paint::Good.on(&format!("Usable: {chosen} is ready.")),
         _ => Paint::Bad.on(&format!("Not usable: {}.", report.asked)),
     }
@@ -106,7 +108,8 @@ fn cache(report: &Report) -> String {
     let Some(folder) = &cache.folder else {
         return format!("{INDENT}off: kernels are compiled anew in each process\n");
     };
-    let state = if cache.writable { ("writable".to_string(), Paint::Plain) } else { ("not writable".into(), Paint::Bad) };
+    let state =
+        if cache.writable { ("writable".to_string(), Paint::Plain) } else { ("not writable".into(), Paint::Bad) };
     let content = format!("{} modules, {}", cache.entries, Bytes(cache.bytes as usize));
     facts([("folder", (folder.clone(), Paint::Plain)), ("content", (content, Paint::Plain)), ("state", state)])
 }

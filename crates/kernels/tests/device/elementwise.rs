@@ -103,7 +103,8 @@ fn products_equal_stwo() {
 #[test]
 fn goldilocks_takes_any_word_of_the_class() {
     on_each_device(|stream| {
-        let words = [0, 1, Goldilocks::ORDER - 1, Goldilocks::ORDER, Goldilocks::ORDER + 1, u64::MAX - 1, u64::MAX];
+        let words =
+            [0, 1, Goldilocks::ORDER - 1, Goldilocks::ORDER, Goldilocks::ORDER + 1, u64::MAX - 1, u64::MAX];
         let pairs: Vec<_> = words.iter().flat_map(|&a| words.map(|b| (a, b))).collect();
         let x: Vec<_> = pairs.iter().map(|&(a, _)| Goldilocks::from_word(a)).collect();
         let y: Vec<_> = pairs.iter().map(|&(_, b)| Goldilocks::from_word(b)).collect();
@@ -114,11 +115,8 @@ fn goldilocks_takes_any_word_of_the_class() {
             sub(stream, &m, &n).unwrap(),
             mul::<Goldilocks>(stream, &m, &n).unwrap(),
         ];
-        let expected = [
-            zip_with(&x, &y, |x, y| x + y),
-            zip_with(&x, &y, |x, y| x - y),
-            zip_with(&x, &y, |x, y| x * y),
-        ];
+        let expected =
+            [zip_with(&x, &y, |x, y| x + y), zip_with(&x, &y, |x, y| x - y), zip_with(&x, &y, |x, y| x * y)];
         for (found, expected) in found.iter().zip(expected) {
             assert_eq!(download::<Goldilocks>(stream, found), expected);
         }

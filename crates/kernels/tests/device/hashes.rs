@@ -20,16 +20,16 @@ use rigel_kernels::hash::*;
 use crate::support::{Upstream, random, rng};
 
 /// A commitment and openings, made upstream.
-pub struct Committed<D> {
-    pub cap: Vec<D>,
+pub(crate) struct Committed<D> {
+    pub(crate) cap: Vec<D>,
     /// The siblings of each opened leaf.
-    pub paths: Vec<Vec<D>>,
+    pub(crate) paths: Vec<Vec<D>>,
     /// The siblings of all opened leaves at once.
-    pub pruned: Vec<D>,
+    pub(crate) pruned: Vec<D>,
 }
 
 /// A hash that Plonky3 has too.
-pub trait Plonky3<F: Upstream>: RowHash<F> {
+pub(crate) trait Plonky3<F: Upstream>: RowHash<F> {
     /// Upstream's digest.
     type Theirs: Clone + Debug + PartialEq;
 
@@ -139,7 +139,10 @@ poseidon2!(
 );
 
 /// Random matrices of these rows and columns, on the device and as rows.
-pub fn matrices<F: Upstream>(stream: &Stream, shapes: &[(usize, usize)]) -> (Vec<Matrix<F>>, Vec<Vec<Vec<F>>>) {
+pub(crate) fn matrices<F: Upstream>(
+    stream: &Stream,
+    shapes: &[(usize, usize)],
+) -> (Vec<Matrix<F>>, Vec<Vec<Vec<F>>>) {
     let mut rng = rng(shapes.iter().map(|&(rows, columns)| (rows + 31 * columns) as u64).sum());
     shapes
         .iter()

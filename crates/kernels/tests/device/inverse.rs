@@ -83,7 +83,14 @@ fn zero_stays_zero() {
 fn nothing_but_zeros() {
     on_each_device(|stream| {
         let zeros = Matrix::<Goldilocks>::zeros(stream, 5_000, 2).unwrap();
-        assert!(invert::<Goldilocks2>(stream, &zeros).unwrap().to_vec(stream).unwrap().iter().all(|&x| x == Goldilocks::ZERO));
+        assert!(
+            invert::<Goldilocks2>(stream, &zeros)
+                .unwrap()
+                .to_vec(stream)
+                .unwrap()
+                .iter()
+                .all(|&x| x == Goldilocks::ZERO)
+        );
         // The other word of the class of zero.
         let zeros = Matrix::upload(stream, &[Goldilocks::from_word(Goldilocks::ORDER); 10], 10).unwrap();
         assert_eq!(invert::<Goldilocks>(stream, &zeros).unwrap().to_vec(stream).unwrap(), [Goldilocks::ZERO; 10]);
@@ -109,6 +116,9 @@ fn wrong_shapes_are_refused() {
         assert_says(invert::<KoalaBear>(stream, &matrix(0, 1)), &["inverse::invert", "0 rows"]);
         assert_says(invert::<KoalaBear>(stream, &matrix(1, 0)), &["0 columns"]);
         assert_says(invert_assign::<KoalaBear4>(stream, &mut matrix(8, 3)), &["invert_assign", "3 columns"]);
-        assert_eq!(invert::<KoalaBear>(stream, &matrix(2, 1)).unwrap().to_vec(stream).unwrap(), [KoalaBear::ZERO; 2]);
+        assert_eq!(
+            invert::<KoalaBear>(stream, &matrix(2, 1)).unwrap().to_vec(stream).unwrap(),
+            [KoalaBear::ZERO; 2]
+        );
     });
 }

@@ -2,10 +2,10 @@
 
 use p3_matrix::dense::RowMajorMatrix;
 use rigel_gpu::Stream;
-use rigel_kernels::Columns;
-use rigel_kernels::field::{BabyBear, Goldilocks, KoalaBear, Mersenne31, Ring};
+use rigel_kernels::field::{BabyBear, Field, Goldilocks, KoalaBear, Mersenne31, Ring};
 use rigel_kernels::hash::*;
 use rigel_kernels::merkle::{MerkleTree, Node};
+use rigel_kernels::{Columns, Matrix};
 use stwo::core::fields::m31::BaseField;
 use stwo::core::vcs::blake2_hash::Blake2sHash;
 use stwo::core::vcs_lifted::MerkleHasherLifted;
@@ -29,7 +29,7 @@ fn check_shapes<H: Plonky3<F>, F: Upstream>(stream: &Stream, shapes: &[(usize, u
     let theirs = on_host.iter().zip(shapes).map(|(rows, &(_, columns))| row_major(rows, columns)).collect();
 
     let last = tree.leaves() - 1;
-    let leaves = [last / 3, 0, last, last / 2, last / 3, last / 2 ^ usize::from(last > 0)];
+    let leaves = [last / 3, 0, last, last / 2, last / 3, (last / 2) ^ usize::from(last > 0)];
     let expected = H::commit(theirs, cap_height as usize, &leaves);
     let what = format!("{} over {}, {shapes:?}, cap {cap_height}", H::ROWS, F::NAME);
     let same = |ours: Vec<H::Digest>| ours.into_iter().map(H::theirs).collect::<Vec<_>>();
@@ -93,17 +93,13 @@ fn packed_tree_equals_plonky3() {
 }
 
 /// Random columns of these lengths, on the device and upstream.
-fn columns(stream: &Stream, lengths: &[usize]) -> (Vec<rigel_kernels::Matrix<Mersenne31>>, Vec<Vec<BaseField>>) {
+fn columns(stream: &Stream, lengths: &[usize]) -> (Vec<Matrix<Mersenne31>>, Vec<Vec<BaseField>>) {
     let shapes: Vec<_> = lengths.iter().map(|&length| (length, 1)).collect();
     let (on_device, on_host) = matrices::<Mersenne31>(stream, &shapes);
     let theirs = |column: Vec<Vec<Mersenne31>>| {
-        column.into_iter().flatten().map(|x| BaseField::from_u32_unchecked(bytes(x))).collect()
+        column.into_iter().flatten().map(|x| BaseField::from_u32_unchecked(x.word())).collect()
     };
     (on_device, on_host.into_iter().map(theirs).collect())
-}
-
-fn bytes(x: Mersenne31) -> u32 {
-    rigel_kernels::field::Field::word(x)
 }
 
 /// Compares every layer, and the witness of a decommitment.
@@ -171,7 +167,7 @@ fn packed_tree_equals_stwo() {
     on_each_device(|stream| {
         let (on_device, on_host) = matrices::<Mersenne31>(stream, &[(128, 4)]);
         let theirs: Vec<Vec<BaseField>> = (0..4)
-            .map(|c| on_host[0].iter().map(|row| BaseField::from_u32_unchecked(bytes(row[c]))).collect())
+            .map(|c| on_host[0].iter().map(|row| BaseField::from_u32_unchecked(row[c].word())).collect())
             .collect();
         let tree = MerkleTree::<Blake2s>::packed(stream, (&on_device[0]).into(), 2).unwrap();
         let prover = MerkleProverLifted::<CpuBackend, Blake2sMerkleHasher>::commit(
@@ -203,7 +199,7 @@ fn large_tree_of_given_leaves() {
     });
 }
 
-/// Big layers where a matrix joins, and where it joins within what would be one subtree.
+/// Two launches for 2^16 leaves, one for any number of paths.
 #[test]
 fn launches_are_few() {
     on_each_device(|stream| {

@@ -7,7 +7,7 @@ use p3_matrix::bitrev::BitReversibleMatrix;
 use p3_matrix::dense::RowMajorMatrix;
 use rigel_gpu::Stream;
 use rigel_kernels::Matrix;
-use rigel_kernels::field::{BabyBear, Field, Goldilocks, KoalaBear, Ring};
+use rigel_kernels::field::{BabyBear, Field, Goldilocks, KoalaBear};
 use rigel_kernels::ntt::{self, Order, TwoAdic};
 
 use crate::support::{Upstream, on_each_device, random, rng};

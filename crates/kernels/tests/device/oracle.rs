@@ -6,22 +6,22 @@ use std::ops::{Add, Mul, Neg, Sub};
 
 use p3_field::extension::{BinomialExtensionField, CubicTrinomialExtensionField};
 use p3_field::{
-    BasedVectorSpace, PrimeCharacteristicRing, PrimeField64, batch_multiplicative_inverse,
-    integers::QuotientMap,
+    BasedVectorSpace, PrimeCharacteristicRing, PrimeField64, batch_multiplicative_inverse, integers::QuotientMap,
 };
 use rand::rngs::SmallRng;
 use rigel_gpu::Stream;
 use rigel_kernels::Matrix;
 use rigel_kernels::element::{Element, from_slab, to_slab};
 use rigel_kernels::field::{
-    BabyBear, BabyBear4, CM31, Field, Goldilocks, Goldilocks2, Goldilocks3, KoalaBear, KoalaBear4, Mersenne31, QM31,
+    BabyBear, BabyBear4, CM31, Field, Goldilocks, Goldilocks2, Goldilocks3, KoalaBear, KoalaBear4, Mersenne31,
+    QM31,
 };
 use stwo::core::fields::{cm31, m31::M31, qm31};
 
 use crate::support::random;
 
 /// An element that has a twin upstream.
-pub trait Oracle: Element {
+pub(crate) trait Oracle: Element {
     /// Upstream's type.
     type Theirs: Copy
         + Debug
@@ -117,41 +117,40 @@ stwo! {
 }
 
 /// Random elements.
-pub fn random_elements<E: Element>(rng: &mut SmallRng, n: usize) -> Vec<E> {
+pub(crate) fn random_elements<E: Element>(rng: &mut SmallRng, n: usize) -> Vec<E> {
     from_slab(&random::<E::Base>(rng, n * E::DEGREE)).unwrap()
 }
 
 /// A matrix of these columns.
-pub fn upload<E: Element>(stream: &Stream, columns: &[Vec<E>]) -> Matrix<E::Base> {
+pub(crate) fn upload<E: Element>(stream: &Stream, columns: &[Vec<E>]) -> Matrix<E::Base> {
     let values: Vec<E::Base> = columns.iter().flat_map(|column| to_slab(column)).collect();
     Matrix::upload(stream, &values, columns[0].len()).unwrap()
 }
 
 /// The columns of a matrix.
-pub fn download<E: Element>(stream: &Stream, matrix: &Matrix<E::Base>) -> Vec<Vec<E>> {
+pub(crate) fn download<E: Element>(stream: &Stream, matrix: &Matrix<E::Base>) -> Vec<Vec<E>> {
     let values = matrix.to_vec(stream).unwrap();
     values.chunks(matrix.rows() * E::DEGREE).map(|slab| from_slab(slab).unwrap()).collect()
 }
 
 /// Random columns.
-pub fn random_columns<E: Element>(rng: &mut SmallRng, rows: usize, columns: usize) -> Vec<Vec<E>> {
+pub(crate) fn random_columns<E: Element>(rng: &mut SmallRng, rows: usize, columns: usize) -> Vec<Vec<E>> {
     (0..columns).map(|_| random_elements(rng, rows)).collect()
 }
 
 /// Applies upstream's function to each pair of elements.
-pub fn zip_with<E: Oracle>(
+pub(crate) fn zip_with<E: Oracle>(
     x: &[Vec<E>],
     y: &[Vec<E>],
     f: impl Fn(E::Theirs, E::Theirs) -> E::Theirs,
 ) -> Vec<Vec<E>> {
-    let column = |(x, y): (&Vec<E>, &Vec<E>)| {
-        x.iter().zip(y).map(|(&x, &y)| E::ours(f(x.theirs(), y.theirs()))).collect()
-    };
+    let column =
+        |(x, y): (&Vec<E>, &Vec<E>)| x.iter().zip(y).map(|(&x, &y)| E::ours(f(x.theirs(), y.theirs()))).collect();
     x.iter().zip(y).map(column).collect()
 }
 
 /// Whether an error names the operation and says each of these things.
-pub fn assert_says<T: Debug>(result: rigel_gpu::Result<T>, words: &[&str]) {
+pub(crate) fn assert_says<T: Debug>(result: rigel_gpu::Result<T>, words: &[&str]) {
     let text = result.unwrap_err().to_string();
     for word in words {
         assert!(text.contains(word), "{text:?} does not say {word:?}");

@@ -2,7 +2,6 @@
 
 use rigel_gpu::Stream;
 use rigel_kernels::Matrix;
-use rigel_kernels::element::Element;
 use rigel_kernels::field::*;
 use rigel_kernels::reduce::{dots, sums};
 
@@ -24,7 +23,7 @@ fn check_dots<E: Oracle>(stream: &Stream, rows: usize, columns: usize) {
     let mut rng = rng(rows as u64);
     let x = random_columns::<E::Base>(&mut rng, rows, columns);
     let w = random_elements::<E>(&mut rng, rows);
-    let found = dots::<E>(stream, &upload(stream, &x), &upload(stream, &[w.clone()])).unwrap();
+    let found = dots::<E>(stream, &upload(stream, &x), &upload(stream, std::slice::from_ref(&w))).unwrap();
     let lift = |value: E::Base| {
         let mut parts = vec![E::Base::ZERO; E::DEGREE];
         parts[0] = value;
@@ -51,7 +50,9 @@ fn sums_equal_plonky3() {
 
 #[test]
 fn sums_equal_stwo() {
-    on_each_device(|stream| SIZES.iter().for_each(|&(rows, columns)| check_sums::<Mersenne31>(stream, rows, columns)));
+    on_each_device(|stream| {
+        SIZES.iter().for_each(|&(rows, columns)| check_sums::<Mersenne31>(stream, rows, columns))
+    });
 }
 
 #[test]

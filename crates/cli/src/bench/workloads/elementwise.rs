@@ -43,8 +43,8 @@ fn shape(rows: usize) -> String {
 
 fn add<F: Counted + Field + Element<Base = F>>(rows: usize) -> Case {
     Case::new(format!("elementwise add {}", F::NAME), shape(rows), move |bench| {
-        let cost = Cost::bytes(3.0 * matrix_bytes::<F>(rows, COLUMNS))
-            .instructions(F::SUM * (rows * COLUMNS) as f64);
+        let cost =
+            Cost::bytes(3.0 * matrix_bytes::<F>(rows, COLUMNS)).instructions(F::SUM * (rows * COLUMNS) as f64);
         let (x, y) = (bench.random_matrix::<F>(rows, COLUMNS)?, bench.random_matrix::<F>(rows, COLUMNS)?);
         Ok(bench.measure_bandwidth(cost, |stream| elementwise::add(stream, &x, &y).map(drop))?.bar(BAR))
     })
@@ -62,8 +62,8 @@ fn mul<E: Counted>(rows: usize) -> Case {
 
 fn scale<F: Counted + Field + Element<Base = F>>(rows: usize) -> Case {
     Case::new(format!("elementwise scale {}", F::NAME), shape(rows), move |bench| {
-        let cost = Cost::bytes(2.0 * matrix_bytes::<F>(rows, COLUMNS))
-            .instructions(F::PRODUCT * (rows * COLUMNS) as f64);
+        let cost =
+            Cost::bytes(2.0 * matrix_bytes::<F>(rows, COLUMNS)).instructions(F::PRODUCT * (rows * COLUMNS) as f64);
         let x = bench.random_matrix::<F>(rows, COLUMNS)?;
         let scale = |stream: &_| elementwise::scale(stream, &x, F::GENERATOR).map(drop);
         Ok(bench.measure_bandwidth(cost, scale)?.bar(BAR))

@@ -2,6 +2,7 @@
 
 mod columns;
 mod elementwise;
+mod hashing;
 mod launch;
 mod movement;
 mod pool;
@@ -15,6 +16,7 @@ pub fn all(size: Size, compile: bool) -> Vec<Case> {
     let _ = compile;
     [
         transform::cases(size),
+        hashing::cases(size),
         elementwise::cases(size),
         columns::cases(size),
         movement::cases(size),

@@ -27,12 +27,7 @@ pub fn cases(size: Size) -> Vec<Case> {
     ]
 }
 
-fn case(
-    name: &str,
-    rows: usize,
-    columns: usize,
-    run: fn(&Bench, usize, usize) -> Result<Figures>,
-) -> Case {
+fn case(name: &str, rows: usize, columns: usize, run: fn(&Bench, usize, usize) -> Result<Figures>) -> Case {
     Case::new(name, format!("{} x {columns}", count(rows)), move |bench| run(bench, rows, columns))
 }
 

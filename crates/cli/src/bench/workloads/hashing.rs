@@ -1,0 +1,78 @@
+//! Digests of rows, and Merkle trees.
+
+use rigel_kernels::Columns;
+use rigel_kernels::field::{BabyBear, Field, Goldilocks, KoalaBear, Mersenne31};
+use rigel_kernels::hash::{
+    BabyBearPoseidon2Width16, BabyBearPoseidon2Width24, Blake2s, GoldilocksPoseidon2Width8,
+    GoldilocksPoseidon2Width12, Hash, Keccak256, KeccakSponge, KoalaBearPoseidon2Width16,
+    KoalaBearPoseidon2Width24, RowHash,
+};
+use rigel_kernels::merkle::MerkleTree;
+use rigel_kernels::rows;
+
+use super::{count, matrix_bytes};
+use crate::bench::instructions::{BLAKE2S, KECCAK_F, poseidon2};
+use crate::bench::measure::{Bar, Case, Cost, Instructions, Size};
+
+/// Elements that one permutation absorbs, and what the permutation costs.
+#[derive(Clone, Copy)]
+struct Block(usize, Instructions);
+
+pub fn cases(size: Size) -> Vec<Case> {
+    let (rows, columns) = size.pick((1 << 18, 2633), (1 << 6, 70));
+    let narrow = size.pick(512, 20);
+    let leaves = size.pick(1 << 22, 1 << 8);
+    let koala_16 = poseidon2::<KoalaBear>(16, 20, 2);
+    let koala_24 = poseidon2::<KoalaBear>(24, 23, 2);
+    let baby_16 = poseidon2::<BabyBear>(16, 13, 4);
+    let baby_24 = poseidon2::<BabyBear>(24, 21, 4);
+    let goldilocks_8 = poseidon2::<Goldilocks>(8, 22, 4);
+    let goldilocks_12 = poseidon2::<Goldilocks>(12, 22, 4);
+    vec![
+        hash_rows::<KeccakSponge, KoalaBear>(rows, columns, Block(34, KECCAK_F), Some(Bar::AtLeast(3.0))),
+        hash_rows::<KeccakSponge, Goldilocks>(rows, columns / 2, Block(17, KECCAK_F), None),
+        hash_rows::<Keccak256, KoalaBear>(rows, columns, Block(34, KECCAK_F), None),
+        hash_rows::<Blake2s, Mersenne31>(rows, columns, Block(16, BLAKE2S), None),
+        hash_rows::<KoalaBearPoseidon2Width16, KoalaBear>(rows, narrow, Block(8, koala_16), None),
+        hash_rows::<KoalaBearPoseidon2Width24, KoalaBear>(rows, narrow, Block(16, koala_24), None),
+        hash_rows::<BabyBearPoseidon2Width16, BabyBear>(rows, narrow, Block(8, baby_16), None),
+        hash_rows::<BabyBearPoseidon2Width24, BabyBear>(rows, narrow, Block(16, baby_24), None),
+        hash_rows::<GoldilocksPoseidon2Width8, Goldilocks>(rows, narrow / 2, Block(4, goldilocks_8), None),
+        hash_rows::<GoldilocksPoseidon2Width12, Goldilocks>(rows, narrow / 2, Block(8, goldilocks_12), None),
+        tree::<KoalaBearPoseidon2Width16, KoalaBear>(leaves, koala_16, Some(Bar::AtLeast(0.8))),
+        tree::<BabyBearPoseidon2Width16, BabyBear>(leaves, baby_16, None),
+        tree::<GoldilocksPoseidon2Width8, Goldilocks>(leaves, goldilocks_8, None),
+        tree::<KeccakSponge, Goldilocks>(leaves, KECCAK_F, None),
+        tree::<Keccak256, Goldilocks>(leaves, KECCAK_F, None),
+        tree::<Blake2s, Mersenne31>(leaves, BLAKE2S, None),
+    ]
+}
+
+/// Each element read once, a digest a row written.
+fn hash_rows<H: RowHash<F>, F: Field>(rows: usize, columns: usize, block: Block, bar: Option<Bar>) -> Case {
+    // The names of Poseidon2's types begin with their field.
+    let field = if H::ROWS.starts_with(F::NAME) { String::new() } else { format!(" {}", F::NAME) };
+    Case::new(format!("rows {}{field}", H::ROWS), format!("{} x {columns}", count(rows)), move |bench| {
+        let Block(elements, permutation) = block;
+        let permutations = (rows * columns.div_ceil(elements)) as f64;
+        let cost = Cost::bytes(matrix_bytes::<F>(rows, columns) + matrix_bytes::<H::Digest>(rows, 1))
+            .instructions(permutation * permutations);
+        let matrix = bench.random_matrix::<F>(rows, columns)?;
+        let hash = |stream: &_| rows::hash::<H, F>(stream, &[Columns::from(&matrix)]).map(drop);
+        Ok(bench.measure(cost, permutations, "G permutations/s", hash)?.bar(bar))
+    })
+}
+
+/// Every node read once and written once, the leaves as they are copied into the tree. `F` is what random digests
+/// are made of.
+fn tree<H: Hash, F: Field>(leaves: usize, compression: Instructions, bar: Option<Bar>) -> Case {
+    Case::new(format!("tree {}", H::NODES), format!("{} leaves", count(leaves)), move |bench| {
+        let compressions = (leaves - 1) as f64;
+        let nodes = matrix_bytes::<H::Digest>(2 * leaves, 1);
+        let cost = Cost::bytes(2.0 * nodes).instructions(compression * compressions);
+        let words = leaves * size_of::<H::Digest>() / size_of::<F>();
+        let digests = bench.random::<F>(words)?.cast::<H::Digest>()?;
+        let build = |stream: &_| MerkleTree::<H>::from_leaves(stream, &digests).map(drop);
+        Ok(bench.measure(cost, compressions, "G permutations/s", build)?.bar(bar))
+    })
+}

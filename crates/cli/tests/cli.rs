@@ -1,0 +1,137 @@
+//! The command line from outside, on the emulated device: output, files and exit codes.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// `rigel` with these arguments, and with nothing of the caller's settings but what `set` gives.
+fn rigel(arguments: &[&str], set: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rigel"));
+    for name in ["DEVICE", "EMULATED", "MEMORY_LIMIT", "POOL", "LAUNCH", "NVRTC"] {
+        command.env_remove(format!("RIGEL_{name}"));
+    }
+    command.args(arguments).envs(set.iter().copied()).output().expect("rigel starts")
+}
+
+fn code(output: &Output) -> Option<i32> {
+    output.status.code()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("output is UTF-8")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("output is UTF-8")
+}
+
+#[test]
+fn the_doctor_finds_the_emulated_device_usable() {
+    let output = rigel(&["doctor", "--device", "emulated"], &[]);
+    let text = stdout(&output);
+    assert_eq!(code(&output), Some(0), "{text}{}", stderr(&output));
+    for part in ["emulated:0", "Kernel cache", "Bandwidth", "right result", "RIGEL_DEVICE", "is ready"] {
+        assert!(text.contains(part), "{part:?} is not in\n{text}");
+    }
+}
+
+#[test]
+fn the_doctor_speaks_json() {
+    let output = rigel(&["doctor", "--json"], &[("RIGEL_DEVICE", "emulated"), ("RIGEL_EMULATED", "devices=2")]);
+    assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(report["usable"], true);
+    assert_eq!(report["kernel_check"]["ok"], true);
+    assert_eq!(report["bandwidths"].as_array().map(Vec::len), Some(5));
+    assert_eq!(report["peers"]["links"][0][0], "same");
+    let across = &report["peers"]["gigabytes_per_second"][0][1];
+    assert!(across.as_f64().is_some_and(|rate| rate > 0.0), "{across}");
+}
+
+#[test]
+fn a_device_that_is_not_there_is_exit_code_1() {
+    for (name, words) in [("cuda:9", "To fix"), ("emulated:7", "this machine has 1"), ("nonsense", "cuda:N")] {
+        let output = rigel(&["doctor"], &[("RIGEL_DEVICE", name)]);
+        assert_eq!(code(&output), Some(1), "{name}");
+        assert!(stdout(&output).contains(words), "{name}: {}", stdout(&output));
+
+        let output = rigel(&["bench", "primitives", "--only", "bit reversal"], &[("RIGEL_DEVICE", name)]);
+        assert_eq!(code(&output), Some(1), "{name}");
+        assert!(stderr(&output).starts_with("error: "), "{name}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn settings_that_are_not_understood_are_named() {
+    let output = rigel(&["doctor", "--device", "emulated"], &[("RIGEL_LAUNCH", "many")]);
+    assert_eq!(code(&output), Some(1));
+    assert!(stdout(&output).contains("neither `occupancy` nor a number"), "{}", stdout(&output));
+}
+
+#[test]
+fn a_wrong_command_line_is_exit_code_2() {
+    for arguments in [
+        &["doctor", "--device", "gpu"][..],
+        &["doctor", "--fast"],
+        &["bench"],
+        &["bench", "primitives", "--repeat", "0"],
+        &["bench", "primitives", "--device", "cuda:0,gpu"],
+        &["frobnicate"],
+    ] {
+        let output = rigel(arguments, &[]);
+        assert_eq!(code(&output), Some(2), "{arguments:?}");
+        assert!(stderr(&output).contains("error:") || stderr(&output).contains("Usage:"), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn help_names_the_commands() {
+    let text = stdout(&rigel(&["--help"], &[]));
+    for part in ["doctor", "bench", "emulated", "Exit codes"] {
+        assert!(text.contains(part), "{part:?} is not in\n{text}");
+    }
+}
+
+#[test]
+fn the_bench_writes_json_and_a_page() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (json, html) = (folder.path().join("report.json"), folder.path().join("report.html"));
+    let path = |path: &Path| path.to_str().expect("UTF-8").to_string();
+    let arguments = ["bench", "primitives", "--quick", "--device", "emulated", "--repeat", "1"];
+    let files = ["--only", "elementwise add", "--json", &path(&json), "--html", &path(&html)];
+    let output = rigel(&[&arguments[..], &files[..]].concat(), &[]);
+    assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+    assert!(stdout(&output).contains("elementwise add KoalaBear"), "{}", stdout(&output));
+
+    let document: Value = serde_json::from_str(&std::fs::read_to_string(json).unwrap()).expect("JSON");
+    assert_eq!(document["schema"], 1);
+    let report = &document["reports"][0];
+    assert_eq!(report["device"]["device"], "emulated:0");
+    let positive = |value: &Value| value.as_f64().is_some_and(|x| x.is_finite() && x > 0.0);
+    for ceiling in ["copy_gigabytes_per_second", "logic_per_second", "multiply_per_second"] {
+        assert!(positive(&report["ceilings"][ceiling]), "{ceiling}: {}", report["ceilings"]);
+    }
+    let rows = report["rows"].as_array().expect("rows");
+    assert!(rows.len() >= 4);
+    for row in rows {
+        assert!(row["error"].is_null(), "{row}");
+        assert!(row["pass"].is_null(), "bars are for GPUs: {row}");
+        for figure in ["milliseconds", "floor_milliseconds", "ratio", "rate"] {
+            assert!(positive(&row[figure]), "{figure}: {row}");
+        }
+    }
+
+    let page = std::fs::read_to_string(html).unwrap();
+    assert!(page.starts_with("<!doctype html>") && page.contains("<svg") && page.contains("</svg>"));
+    assert!(!page.contains("<script") && !page.contains("<link") && !page.contains("NaN"), "self-contained");
+}
+
+#[test]
+fn an_operation_that_is_not_there_is_said() {
+    let output = rigel(&["bench", "primitives", "--device", "emulated", "--only", "no such thing"], &[]);
+    assert_eq!(code(&output), Some(1));
+    assert!(stderr(&output).contains("--list"), "{}", stderr(&output));
+    let list = stdout(&rigel(&["bench", "primitives", "--list"], &[]));
+    assert!(list.contains("extend KoalaBear") && list.contains("2^20 -> 2^21, 64 columns"), "{list}");
+}
