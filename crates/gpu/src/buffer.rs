@@ -110,7 +110,7 @@ impl<T: Plain> Buffer<T> {
     /// The same memory as values of another plain type of a size that divides it.
     pub fn cast<U: Plain>(self) -> Result<Buffer<U>> {
         let bytes = self.bytes();
-        if size_of::<U>() == 0 || bytes % size_of::<U>() != 0 {
+        if size_of::<U>() == 0 || !bytes.is_multiple_of(size_of::<U>()) {
             return Err(Error::shape(
                 "Buffer::cast",
                 format!("{bytes} bytes are no whole number of values of {} bytes", size_of::<U>()),
@@ -183,7 +183,12 @@ impl<'a, T: Plain> View<'a, T> {
         if start > end || end > self.len {
             return Err(Error::shape("Buffer::range", format!("{start}..{end} of {} values", self.len)));
         }
-        Ok(View { at: self.at.offset(start * size_of::<T>()), block: self.block, len: end - start, of: PhantomData })
+        Ok(View {
+            at: self.at.offset(start * size_of::<T>()),
+            block: self.block,
+            len: end - start,
+            of: PhantomData,
+        })
     }
 
     /// Reads it back. Waits for the stream.

@@ -44,12 +44,13 @@ impl Options {
     /// `RIGEL_MEMORY_LIMIT` (bytes), `RIGEL_POOL` (`arena` or `direct`), `RIGEL_LAUNCH`, `RIGEL_CACHE`.
     pub fn from_env() -> Result<Self> {
         let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let memory_limit = match set("RIGEL_MEMORY_LIMIT") {
-            None => None,
-            Some(text) => Some(text.parse().map_err(|_| {
-                Error::shape("RIGEL_MEMORY_LIMIT", format!("{text:?} is not a number of bytes"))
-            })?),
-        };
+        let memory_limit =
+            match set("RIGEL_MEMORY_LIMIT") {
+                None => None,
+                Some(text) => Some(text.parse().map_err(|_| {
+                    Error::shape("RIGEL_MEMORY_LIMIT", format!("{text:?} is not a number of bytes"))
+                })?),
+            };
         let pooling = match set("RIGEL_POOL").as_deref() {
             None | Some("arena") => Pooling::Arena,
             Some("direct") => Pooling::Direct,

@@ -47,11 +47,7 @@ impl Graph {
     }
 
     /// Records again, with other arguments, and makes this graph do the new work.
-    pub fn recapture(
-        &mut self,
-        stream: &Stream,
-        record: impl FnOnce(&Stream) -> Result<()>,
-    ) -> Result<Recapture> {
+    pub fn recapture(&mut self, stream: &Stream, record: impl FnOnce(&Stream) -> Result<()>) -> Result<Recapture> {
         self.device.must_own("Graph::recapture", stream.device())?;
         let (graph, kept) = captured(stream, record)?;
         let driver = self.device.driver();

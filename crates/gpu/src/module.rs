@@ -176,9 +176,7 @@ impl Kernel {
         self.core().counters.launched();
         // SAFETY: the arguments match the kernel's parameters in number and size, and outlive the call; their
         // buffers stay mapped until the arena sees that this stream is done with them.
-        unsafe {
-            self.core().driver.launch(stream.raw(), self.entry.function.raw, shape.grid(), &list.values)
-        }
+        unsafe { self.core().driver.launch(stream.raw(), self.entry.function.raw, shape.grid(), &list.values) }
     }
 
     fn check(&self, stream: &Stream, shape: Shape, list: &ArgumentList<'_>) -> Result<()> {

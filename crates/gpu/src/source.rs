@@ -61,9 +61,8 @@ impl Source {
             hash.update((text.len() as u64).to_le_bytes());
             hash.update(text);
         };
-        let pairs = |list: &[(String, String)]| {
-            list.iter().flat_map(|(a, b)| [a.clone(), b.clone()]).collect::<Vec<_>>()
-        };
+        let pairs =
+            |list: &[(String, String)]| list.iter().flat_map(|(a, b)| [a.clone(), b.clone()]).collect::<Vec<_>>();
         let unit = &self.unit;
         part(compiler);
         part(&unit.name);

@@ -110,6 +110,11 @@ pub(crate) fn list<F: Field>(stream: &Stream, matrices: &[(Columns<'_, F>, u32)]
     Ok(list)
 }
 
+/// Compiles the listing of columns.
+pub(crate) fn warm(device: &Device) -> Result<()> {
+    device.program(Program::new).map(|_| ())
+}
+
 struct Program {
     list_columns: Kernel,
 }

@@ -189,6 +189,11 @@ impl<E: Element> Job<E> {
     }
 }
 
+/// Compiles what the operation needs for elements of this type.
+pub(crate) fn warm<E: Element>(device: &Device) -> Result<()> {
+    Program::<E>::of(device).map(|_| ())
+}
+
 /// The kernels for one type of element.
 struct Program<E> {
     kernels: Vec<Kernel>,

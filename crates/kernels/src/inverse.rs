@@ -41,6 +41,11 @@ const fn runs(degree: usize) -> usize {
     }
 }
 
+/// Compiles what the operation needs for elements of this type.
+pub(crate) fn warm<E: Element>(device: &Device) -> Result<()> {
+    Program::<E>::of(device).map(|_| ())
+}
+
 struct Program<E>(Kernel, PhantomData<E>);
 
 impl<E: Element> Program<E> {

@@ -19,6 +19,8 @@ pub mod reduce;
 pub mod rows;
 pub mod scan;
 mod source;
+mod warm;
 
 pub use columns::Columns;
 pub use matrix::Matrix;
+pub use warm::warm;

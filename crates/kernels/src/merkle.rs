@@ -14,7 +14,7 @@
 
 use std::cmp::Reverse;
 
-use rigel_gpu::{Buffer, Error, Kernel, Result, Shape, Stream, View, ViewMut};
+use rigel_gpu::{Buffer, Device, Error, Kernel, Result, Shape, Stream, View, ViewMut};
 
 use crate::columns::Columns;
 use crate::field::Field;
@@ -254,9 +254,20 @@ impl<H: Hash> MerkleTree<H> {
     }
 
     fn kernel(&self, stream: &Stream, name: &str) -> Result<Kernel> {
-        let expression = format!("{name}<{}>", H::NODES);
-        kernel::<H>(stream.device(), "merkle.cu", include_str!("../cuda/merkle.cu"), expression)
+        node_kernel::<H>(stream.device(), name)
     }
+}
+
+fn node_kernel<H: Hash>(device: &Device, name: &str) -> Result<Kernel> {
+    let expression = format!("{name}<{}>", H::NODES);
+    kernel::<H>(device, "merkle.cu", include_str!("../cuda/merkle.cu"), expression)
+}
+
+/// Compiles the layers of trees of this hash.
+pub(crate) fn warm<H: Hash>(device: &Device) -> Result<()> {
+    ["compress_layer", "compress_and_join", "compress_subtrees", "gather_digests"]
+        .iter()
+        .try_for_each(|name| node_kernel::<H>(device, name).map(|_| ()))
 }
 
 impl<H: Hash> std::fmt::Debug for MerkleTree<H> {

@@ -41,7 +41,12 @@ impl TwoAdic for crate::field::KoalaBear {}
 impl TwoAdic for crate::field::Goldilocks {}
 
 /// Evaluations of the columns' polynomials on the coset `shift H`, given their coefficients.
-pub fn forward<F: TwoAdic>(stream: &Stream, coefficients: &Matrix<F>, shift: F, order: Order) -> Result<Matrix<F>> {
+pub fn forward<F: TwoAdic>(
+    stream: &Stream,
+    coefficients: &Matrix<F>,
+    shift: F,
+    order: Order,
+) -> Result<Matrix<F>> {
     let log_rows = check("ntt::forward", coefficients, 0)?;
     check_shift("ntt::forward", shift)?;
     let mut out = Matrix::alloc(stream, coefficients.rows(), coefficients.columns())?;
@@ -104,8 +109,13 @@ pub fn extend_into<F: TwoAdic>(
     let interpolate = Job { log_rows, log_cosets: 0, inverse: true, input, output: Order::Natural };
     // In bit-reversed order the result is one block after another of `rows` points, block b on the coset
     // `shift w^rev(b)` of H, w the root of unity of the large domain.
-    let evaluate =
-        Job { log_rows, log_cosets: added_bits, inverse: false, input: Order::Natural, output: Order::BitReversed };
+    let evaluate = Job {
+        log_rows,
+        log_cosets: added_bits,
+        inverse: false,
+        input: Order::Natural,
+        output: Order::BitReversed,
+    };
     let root = F::two_adic_generator(log_rows + added_bits);
     let cosets: Vec<F> = (0..1u64 << added_bits)
         .map(|block| shift * root.pow(block.reverse_bits().checked_shr(64 - added_bits).unwrap_or(0)))
@@ -199,7 +209,13 @@ impl Cut {
         // natural order after it) are read or written 32 bytes at a time or more.
         let tile = match (bits, wide, last && order == Order::BitReversed) {
             (9..=10, false, true) => 4,
-            (9..=10, false, false) => if last { 8 } else { 16 },
+            (9..=10, false, false) => {
+                if last {
+                    8
+                } else {
+                    16
+                }
+            }
             (9..=10, true, _) => 4,
             (8, true, _) => 8,
             (7..=8, ..) => 16,
@@ -298,10 +314,22 @@ impl<F: TwoAdic> Program<F> {
             return Ok(kernel.clone());
         }
         // One module a kernel, so that a program compiles only the sizes it uses.
-        let module = device.compile(&source("ntt.cu", include_str!("../cuda/ntt.cu")).kernel(expression.clone()))?;
+        let module =
+            device.compile(&source("ntt.cu", include_str!("../cuda/ntt.cu")).kernel(expression.clone()))?;
         let kernel = module.kernel(&expression)?;
         self.kernels.lock().expect("no panic while the lock is held").insert(expression, kernel.clone());
         Ok(kernel)
+    }
+
+    /// The kernel of a pass.
+    fn pass(&self, device: &Device, cut: Cut, last: bool) -> Result<Kernel> {
+        let Cut { stages: [r1, r2, r3], tile } = cut;
+        self.kernel(device, format!("ntt_pass<{}, Plan<{r1}, {r2}, {r3}, {tile}, {last}> >", F::NAME))
+    }
+
+    /// The kernel of a whole transform of less than 2^5 points.
+    fn small(&self, device: &Device, log_rows: u32) -> Result<Kernel> {
+        self.kernel(device, format!("ntt_small<{}, {log_rows}>", F::NAME))
     }
 
     /// Tables of powers of the shifts, or none if the only shift is 1.
@@ -475,11 +503,9 @@ impl<F: TwoAdic> Program<F> {
         mut launch: impl FnMut(&Kernel, Shape, usize, usize) -> Result<()>,
     ) -> Result<()> {
         const MOST: usize = 65_535;
-        let Cut { stages: [r1, r2, r3], tile } = cut;
-        let expression = format!("ntt_pass<{}, Plan<{r1}, {r2}, {r3}, {tile}, {last}> >", F::NAME);
-        let kernel = self.kernel(stream.device(), expression)?;
+        let kernel = self.pass(stream.device(), cut, last)?;
         let runs = 1u32 << (pass.log_size - cut.bits());
-        let blocks = runs.div_ceil(tile) << pass.log_cosets;
+        let blocks = runs.div_ceil(cut.tile) << pass.log_cosets;
         for first in (0..polynomials).step_by(MOST) {
             let count = MOST.min(polynomials - first);
             let shape = Shape::new(blocks, cut.threads()).rows(count as u32).shared(cut.shared::<F>());
@@ -496,10 +522,21 @@ impl<F: TwoAdic> Program<F> {
         from: View<'_, F>,
         shifts: View<'_, F>,
     ) -> Result<()> {
-        let kernel = self.kernel(stream.device(), format!("ntt_small<{}, {}>", F::NAME, pass.log_size))?;
+        let kernel = self.small(stream.device(), pass.log_size)?;
         let results = to.len() >> pass.log_size;
         kernel.launch(stream, Shape::cover(results, 128)?, (to, from, shifts, pass, results as u64))
     }
+}
+
+/// Compiles the passes of `bits` bits, or the transform of so many where it is a single small one.
+pub(crate) fn warm<F: TwoAdic>(device: &Device, bits: u32) -> Result<()> {
+    let program = Program::<F>::of(device)?;
+    if bits < 5 {
+        return program.small(device, bits).map(|_| ());
+    }
+    let cuts = [(false, Order::Natural), (true, Order::Natural), (true, Order::BitReversed)];
+    cuts.iter()
+        .try_for_each(|&(last, order)| program.pass(device, Cut::of::<F>(bits, last, order), last).map(|_| ()))
 }
 
 #[cfg(test)]

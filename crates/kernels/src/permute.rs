@@ -158,6 +158,11 @@ fn square_bits<T>() -> u32 {
     if size_of::<T>() == 4 { 6 } else { 5 }
 }
 
+/// Compiles what is needed for values of this type's size.
+pub(crate) fn warm<T: Plain>(device: &Device) -> Result<()> {
+    Program::of::<T>(device).map(|_| ())
+}
+
 /// The kernels for values of one size.
 #[derive(Clone)]
 struct Program {

@@ -4,8 +4,9 @@
 //! spends one product on each further element; n is limited by memory from about 2^20 on.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
-use rigel_gpu::{Error, Kernel, Result, Shape, Stream};
+use rigel_gpu::{Device, Error, Kernel, Result, Shape, Stream};
 
 use crate::element::Element;
 use crate::matrix::Matrix;
@@ -16,11 +17,7 @@ pub fn powers<E: Element>(stream: &Stream, start: E, x: E, n: usize) -> Result<M
     if n == 0 {
         return Err(Error::shape("powers", "no powers are asked for; n must be at least 1"));
     }
-    let program = stream.device().program(|device| {
-        let name = format!("powers<{}>", E::NAME);
-        let module = device.compile(&source("powers.cu", include_str!("../cuda/powers.cu")).kernel(&name))?;
-        Ok(Program::<E>(module.kernel(&name)?, PhantomData))
-    })?;
+    let program = Program::<E>::of(stream.device())?;
     let out = Matrix::alloc(stream, n, E::DEGREE)?;
     let vector = 16 / size_of::<E::Base>();
     // Eight blocks of 256 threads fill a multiprocessor.
@@ -38,4 +35,19 @@ pub fn powers<E: Element>(stream: &Stream, start: E, x: E, n: usize) -> Result<M
 /// Threads of a block, as in `powers.cu`.
 const THREADS: usize = 256;
 
+/// Compiles what the operation needs for elements of this type.
+pub(crate) fn warm<E: Element>(device: &Device) -> Result<()> {
+    Program::<E>::of(device).map(|_| ())
+}
+
 struct Program<E>(Kernel, PhantomData<E>);
+
+impl<E: Element> Program<E> {
+    fn of(device: &Device) -> Result<Arc<Self>> {
+        device.program(|device| {
+            let name = format!("powers<{}>", E::NAME);
+            let module = device.compile(&source("powers.cu", include_str!("../cuda/powers.cu")).kernel(&name))?;
+            Ok(Self(module.kernel(&name)?, PhantomData))
+        })
+    }
+}

@@ -104,6 +104,16 @@ impl Cut {
     }
 }
 
+/// Compiles sums over this field.
+pub(crate) fn warm_sums<F: Element>(device: &Device) -> Result<()> {
+    Program::<F, false>::of(device).map(|_| ())
+}
+
+/// Compiles dot products with elements of this type.
+pub(crate) fn warm_dots<E: Element>(device: &Device) -> Result<()> {
+    Program::<E, true>::of(device).map(|_| ())
+}
+
 /// The kernels of both launches.
 struct Program<E, const WEIGHTED: bool> {
     parts: Kernel,

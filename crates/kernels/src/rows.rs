@@ -11,11 +11,11 @@
 
 use std::cmp::Reverse;
 
-use rigel_gpu::{Buffer, Error, Plain, Result, Shape, Stream, View, ViewMut};
+use rigel_gpu::{Buffer, Device, Error, Kernel, Plain, Result, Shape, Stream, View, ViewMut};
 
 use crate::columns::{self, Columns};
 use crate::field::Field;
-use crate::hash::{RowHash, kernel};
+use crate::hash::{Hash, RowHash, kernel};
 use crate::matrix::log2_rows;
 
 /// Threads of a block, as in `rows.cu`: few, so that the last blocks of a launch end close together and a small
@@ -192,8 +192,23 @@ fn launch_row<H: RowHash<F>, F: Field, S: Plain>(
     let elements = u32::try_from(elements).map_err(|_| {
         Error::shape("rows", format!("rows of {elements} elements; at most 2^32 - 1 are possible"))
     })?;
-    let expression = format!("hash_rows<{}, {row} >", H::ROWS);
-    let kernel = kernel::<H>(stream.device(), "rows.cu", include_str!("../cuda/rows.cu"), expression)?;
     let rows = digests.len();
-    kernel.launch(stream, Shape::cover(rows, THREADS)?, (digests, source, rows as u64, elements))
+    row_kernel::<H>(stream.device(), row)?.launch(
+        stream,
+        Shape::cover(rows, THREADS)?,
+        (digests, source, rows as u64, elements),
+    )
+}
+
+/// The kernel that hashes rows of the C++ type `row`.
+fn row_kernel<H: Hash>(device: &Device, row: &str) -> Result<Kernel> {
+    let expression = format!("hash_rows<{}, {row} >", H::ROWS);
+    kernel::<H>(device, "rows.cu", include_str!("../cuda/rows.cu"), expression)
+}
+
+/// Compiles the hashing of rows of one matrix and of several.
+pub(crate) fn warm<H: RowHash<F>, F: Field>(device: &Device) -> Result<()> {
+    ["MatrixRow", "JoinedRow"]
+        .iter()
+        .try_for_each(|row| row_kernel::<H>(device, &format!("{row}<{}>", F::NAME)).map(|_| ()))
 }

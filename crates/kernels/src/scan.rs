@@ -99,6 +99,16 @@ const fn runs(degree: usize) -> usize {
     if degree == 4 { 2 } else { 4 }
 }
 
+/// Compiles prefix sums over this field.
+pub(crate) fn warm_sums<F: Element>(device: &Device) -> Result<()> {
+    Program::<F, Plus>::of(device).map(|_| ())
+}
+
+/// Compiles prefix products of elements of this type.
+pub(crate) fn warm_products<E: Element>(device: &Device) -> Result<()> {
+    Program::<E, Times>::of(device).map(|_| ())
+}
+
 /// The kernel for one type of element and one operation.
 struct Program<E, O> {
     kernel: Kernel,

@@ -11,10 +11,13 @@ const SCALE: &str = "template <class T> __global__ void scale(T *x, T by, unsign
 #[test]
 fn templates_headers_and_defines_compile() {
     on_each_device(|stream| {
-        let source = Source::new("apply.cu", "#include \"lib/plus.h\"\n__global__ void apply(int *x) { x[threadIdx.x] = plus(x[threadIdx.x]); }")
-            .header("lib/plus.h", "__device__ int plus(int x) { return x + AMOUNT; }")
-            .define("AMOUNT", "40")
-            .kernel("apply");
+        let source = Source::new(
+            "apply.cu",
+            "#include \"lib/plus.h\"\n__global__ void apply(int *x) { x[threadIdx.x] = plus(x[threadIdx.x]); }",
+        )
+        .header("lib/plus.h", "__device__ int plus(int x) { return x + AMOUNT; }")
+        .define("AMOUNT", "40")
+        .kernel("apply");
         let kernel = stream.device().compile(&source).unwrap().kernel("apply").unwrap();
         let mut x = stream.upload(&[1, 2, 3]).unwrap();
         kernel.launch(stream, Shape::new(1, 3), (&mut x,)).unwrap();
@@ -168,7 +171,8 @@ fn sources_compile_at_the_same_time() {
         std::thread::scope(|scope| {
             for i in 0..4 {
                 scope.spawn(move || {
-                    let source = Source::new("scale.cu", SCALE).define("SALT", format!("{i}")).kernel("scale<int>");
+                    let source =
+                        Source::new("scale.cu", SCALE).define("SALT", format!("{i}")).kernel("scale<int>");
                     stream.device().compile(&source).unwrap().kernel("scale<int>").unwrap();
                 });
             }

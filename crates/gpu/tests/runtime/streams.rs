@@ -103,7 +103,8 @@ fn threads_share_a_device() {
                     let own = device.new_stream().unwrap();
                     for _ in 0..10 {
                         let mut buffer = own.alloc::<u32>(1000).unwrap();
-                        fill.launch(&own, rigel_gpu::Shape::new(1, 64), (&mut buffer, 1000u32, value, 10u32)).unwrap();
+                        fill.launch(&own, rigel_gpu::Shape::new(1, 64), (&mut buffer, 1000u32, value, 10u32))
+                            .unwrap();
                         assert_eq!(buffer.to_vec(&own).unwrap(), [value; 1000]);
                     }
                 });

@@ -13,7 +13,12 @@ use rigel_kernels::ntt::{self, Order, TwoAdic};
 use crate::support::{Upstream, on_each_device, random, rng};
 
 /// A random matrix here and upstream, column-major on the device and row-major on the host.
-fn pair<F: Upstream>(stream: &Stream, seed: u64, rows: usize, columns: usize) -> (Matrix<F>, RowMajorMatrix<F::P3>) {
+fn pair<F: Upstream>(
+    stream: &Stream,
+    seed: u64,
+    rows: usize,
+    columns: usize,
+) -> (Matrix<F>, RowMajorMatrix<F::P3>) {
     let values: Vec<F> = random(&mut rng(seed), rows * columns);
     let row_major = (0..rows * columns).map(|i| values[i % columns * rows + i / columns].upstream()).collect();
     (Matrix::upload(stream, &values, rows).unwrap(), RowMajorMatrix::new(row_major, columns))
@@ -24,7 +29,8 @@ fn assert_same<F: Upstream>(stream: &Stream, ours: &Matrix<F>, theirs: &RowMajor
     let values = ours.to_vec(stream).unwrap();
     for column in 0..ours.columns() {
         for row in 0..ours.rows() {
-            let (ours, theirs) = (values[column * ours.rows() + row].upstream(), theirs.values[row * theirs.width() + column]);
+            let (ours, theirs) =
+                (values[column * ours.rows() + row].upstream(), theirs.values[row * theirs.width() + column]);
             assert_eq!(ours, theirs, "{what}: row {row}, column {column}");
         }
     }
@@ -122,7 +128,9 @@ fn koala_bear_in_three_passes() {
 
 #[test]
 fn baby_bear() {
-    on_each_device(|stream| [1, 3, 5, 8, 11, 13].iter().for_each(|&log_rows| check_size::<BabyBear>(stream, log_rows, 3)));
+    on_each_device(|stream| {
+        [1, 3, 5, 8, 11, 13].iter().for_each(|&log_rows| check_size::<BabyBear>(stream, log_rows, 3))
+    });
 }
 
 #[test]
@@ -132,13 +140,17 @@ fn goldilocks_in_registers_and_one_pass() {
 
 #[test]
 fn goldilocks_in_two_passes() {
-    on_each_device(|stream| [11, 14, 15, 18].iter().for_each(|&log_rows| check_size::<Goldilocks>(stream, log_rows, 2)));
+    on_each_device(|stream| {
+        [11, 14, 15, 18].iter().for_each(|&log_rows| check_size::<Goldilocks>(stream, log_rows, 2))
+    });
 }
 
 #[test]
 fn koala_bear_extension() {
     on_each_device(|stream| {
-        for (log_rows, columns, added_bits) in [(0, 2, 1), (1, 1, 1), (3, 7, 2), (6, 5, 1), (10, 3, 3), (12, 33, 1)] {
+        for (log_rows, columns, added_bits) in
+            [(0, 2, 1), (1, 1, 1), (3, 7, 2), (6, 5, 1), (10, 3, 3), (12, 33, 1)]
+        {
             check_extension::<KoalaBear>(stream, log_rows, columns, added_bits);
         }
     });
@@ -174,7 +186,8 @@ fn an_extension_of_bit_reversed_input_is_the_same() {
 fn no_columns_are_no_work() {
     on_each_device(|stream| {
         let none = Matrix::<KoalaBear>::alloc(stream, 1 << 12, 0).unwrap();
-        let found = ntt::extend(stream, &none, 1, KoalaBear::GENERATOR, Order::Natural, Order::BitReversed).unwrap();
+        let found =
+            ntt::extend(stream, &none, 1, KoalaBear::GENERATOR, Order::Natural, Order::BitReversed).unwrap();
         assert_eq!((found.rows(), found.columns()), (1 << 13, 0));
     });
 }
@@ -189,7 +202,8 @@ fn bad_sizes_are_errors_and_the_next_call_works() {
         let empty = Matrix::<KoalaBear>::zeros(stream, 0, 2).unwrap();
         assert!(ntt::inverse(stream, &empty, shift, Order::Natural).is_err());
         let small = Matrix::<KoalaBear>::zeros(stream, 8, 1).unwrap();
-        let error = ntt::extend(stream, &small, 22, shift, Order::Natural, Order::Natural).unwrap_err().to_string();
+        let error =
+            ntt::extend(stream, &small, 22, shift, Order::Natural, Order::Natural).unwrap_err().to_string();
         assert!(error.contains("no root of unity"), "{error}");
         assert!(ntt::forward(stream, &small, KoalaBear::from_u64(0), Order::Natural).is_err());
         check_size::<KoalaBear>(stream, 3, 2);

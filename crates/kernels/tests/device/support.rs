@@ -4,20 +4,20 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use rigel_kernels::field::Field;
 
-pub use rigel_gpu::testing::on_each_device;
+pub(crate) use rigel_gpu::testing::on_each_device;
 
 /// A generator with a fixed seed: a failure can be run again.
-pub fn rng(seed: u64) -> SmallRng {
+pub(crate) fn rng(seed: u64) -> SmallRng {
     SmallRng::seed_from_u64(seed)
 }
 
 /// Random field elements.
-pub fn random<F: Field>(rng: &mut SmallRng, len: usize) -> Vec<F> {
+pub(crate) fn random<F: Field>(rng: &mut SmallRng, len: usize) -> Vec<F> {
     (0..len).map(|_| F::from_u64(rng.random())).collect()
 }
 
 /// A field and upstream's type for it.
-pub trait Upstream: Field {
+pub(crate) trait Upstream: Field {
     /// Plonky3's field.
     type P3: p3_field::PrimeField64;
 

@@ -1,6 +1,7 @@
 //! What is measured, one file a family.
 
 mod columns;
+mod compile;
 mod elementwise;
 mod hashing;
 mod launch;
@@ -13,7 +14,7 @@ use super::measure::{Case, Size};
 
 /// Every case in the order of the report; `compile` adds those that compile all kernels.
 pub fn all(size: Size, compile: bool) -> Vec<Case> {
-    let _ = compile;
+    let compiled = if compile { compile::cases() } else { Vec::new() };
     [
         transform::cases(size),
         hashing::cases(size),
@@ -23,6 +24,7 @@ pub fn all(size: Size, compile: bool) -> Vec<Case> {
         transfer::cases(size),
         pool::cases(size),
         launch::cases(size),
+        compiled,
     ]
     .into_iter()
     .flatten()

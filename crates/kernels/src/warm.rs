@@ -1,0 +1,126 @@
+//! Compiling everything in advance.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rigel_gpu::{Device, Result};
+
+use crate::element::Element;
+use crate::field::{
+    BabyBear, BabyBear4, CM31, Field, Goldilocks, Goldilocks2, Goldilocks3, KoalaBear, KoalaBear4, Mersenne31,
+    QM31,
+};
+use crate::hash::{
+    BabyBearPoseidon2Width16, BabyBearPoseidon2Width24, Blake2s, Blake2sM31, GoldilocksPoseidon2Width8,
+    GoldilocksPoseidon2Width12, Hash, Keccak256, KeccakSponge, KoalaBearPoseidon2Width16,
+    KoalaBearPoseidon2Width24, RowHash,
+};
+use crate::ntt::TwoAdic;
+use crate::{columns, elementwise, inverse, merkle, ntt, permute, powers, reduce, rows, scan};
+
+type Job = Box<dyn Fn(&Device) -> Result<()> + Send + Sync>;
+
+/// Compiles every kernel for every field and hash (or finds it in the cache) on all cores, so that no later call
+/// waits for a compiler. Returns the number of modules.
+///
+/// It is never needed: each operation compiles what it uses when first called.
+pub fn warm(device: &Device) -> Result<usize> {
+    let modules = || {
+        let stats = device.cache().stats();
+        stats.compiled + stats.hits
+    };
+    let before = modules();
+    let jobs = jobs();
+    let next = AtomicUsize::new(0);
+    let failure = Mutex::new(None);
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if let Err(error) = job(device) {
+                        failure.lock().expect("no panic while the lock is held").get_or_insert(error);
+                        next.store(jobs.len(), Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    match failure.into_inner().expect("no panic while the lock is held") {
+        Some(error) => Err(error),
+        None => Ok((modules() - before) as usize),
+    }
+}
+
+/// The longest first: wide transforms.
+fn jobs() -> Vec<Job> {
+    let mut jobs: Vec<Job> = Vec::new();
+    for bits in (0..=10).rev() {
+        two_adic::<Goldilocks>(&mut jobs, bits);
+        two_adic::<KoalaBear>(&mut jobs, bits);
+        two_adic::<BabyBear>(&mut jobs, bits);
+    }
+    row_hash::<Keccak256, KoalaBear>(&mut jobs);
+    row_hash::<Keccak256, BabyBear>(&mut jobs);
+    row_hash::<Keccak256, Goldilocks>(&mut jobs);
+    row_hash::<KeccakSponge, KoalaBear>(&mut jobs);
+    row_hash::<KeccakSponge, BabyBear>(&mut jobs);
+    row_hash::<KeccakSponge, Goldilocks>(&mut jobs);
+    row_hash::<KoalaBearPoseidon2Width16, KoalaBear>(&mut jobs);
+    row_hash::<KoalaBearPoseidon2Width24, KoalaBear>(&mut jobs);
+    row_hash::<BabyBearPoseidon2Width16, BabyBear>(&mut jobs);
+    row_hash::<BabyBearPoseidon2Width24, BabyBear>(&mut jobs);
+    row_hash::<GoldilocksPoseidon2Width8, Goldilocks>(&mut jobs);
+    row_hash::<GoldilocksPoseidon2Width12, Goldilocks>(&mut jobs);
+    row_hash::<Blake2s, Mersenne31>(&mut jobs);
+    row_hash::<Blake2sM31, Mersenne31>(&mut jobs);
+    node_hash::<Keccak256>(&mut jobs);
+    node_hash::<KeccakSponge>(&mut jobs);
+    node_hash::<KoalaBearPoseidon2Width16>(&mut jobs);
+    node_hash::<BabyBearPoseidon2Width16>(&mut jobs);
+    node_hash::<GoldilocksPoseidon2Width8>(&mut jobs);
+    node_hash::<Blake2s>(&mut jobs);
+    node_hash::<Blake2sM31>(&mut jobs);
+    element::<Goldilocks3>(&mut jobs);
+    element::<Goldilocks2>(&mut jobs);
+    element::<Goldilocks>(&mut jobs);
+    element::<KoalaBear4>(&mut jobs);
+    element::<KoalaBear>(&mut jobs);
+    element::<BabyBear4>(&mut jobs);
+    element::<BabyBear>(&mut jobs);
+    element::<QM31>(&mut jobs);
+    element::<CM31>(&mut jobs);
+    element::<Mersenne31>(&mut jobs);
+    field::<Goldilocks>(&mut jobs);
+    field::<KoalaBear>(&mut jobs);
+    field::<BabyBear>(&mut jobs);
+    field::<Mersenne31>(&mut jobs);
+    jobs.push(Box::new(permute::warm::<u32>));
+    jobs.push(Box::new(permute::warm::<u64>));
+    jobs.push(Box::new(columns::warm));
+    jobs
+}
+
+fn two_adic<F: TwoAdic>(jobs: &mut Vec<Job>, bits: u32) {
+    jobs.push(Box::new(move |device| ntt::warm::<F>(device, bits)));
+}
+
+fn row_hash<H: RowHash<F>, F: Field>(jobs: &mut Vec<Job>) {
+    jobs.push(Box::new(rows::warm::<H, F>));
+}
+
+fn node_hash<H: Hash>(jobs: &mut Vec<Job>) {
+    jobs.push(Box::new(merkle::warm::<H>));
+}
+
+fn field<F: Element>(jobs: &mut Vec<Job>) {
+    jobs.push(Box::new(reduce::warm_sums::<F>));
+    jobs.push(Box::new(scan::warm_sums::<F>));
+}
+
+fn element<E: Element>(jobs: &mut Vec<Job>) {
+    jobs.push(Box::new(elementwise::warm::<E>));
+    jobs.push(Box::new(inverse::warm::<E>));
+    jobs.push(Box::new(powers::warm::<E>));
+    jobs.push(Box::new(reduce::warm_dots::<E>));
+    jobs.push(Box::new(scan::warm_products::<E>));
+}
