@@ -96,16 +96,18 @@ impl Cache {
         {
             return Ok(image);
         }
-        let image = compile()?;
-        self.note(|stats| stats.compiled += 1);
-        if let Err(error) = store(&path, &image) {
-            let problem = format!("{}: {error}; kernels are compiled anew in each process", folder.display());
-            self.note(|stats| stats.problem = Some(problem));
+        let image = compile();
+        if let Ok(image) = &image {
+            self.note(|stats| stats.compiled += 1);
+            if let Err(error) = store(&path, image) {
+                let problem = format!("{}: {error}; kernels are compiled anew in each process", folder.display());
+                self.note(|stats| stats.problem = Some(problem));
+            }
         }
         if lock.is_ok() {
             let _ = fs::remove_file(folder.join(format!("{key}.lock")));
         }
-        Ok(image)
+        image
     }
 
     fn read(&self, path: &Path) -> Option<Image> {
@@ -224,6 +226,7 @@ mod tests {
         let cache = Cache::new(Some(folder.path().into()));
         let fail = || Err(Error::Compile { unit: "u".into(), target: "t".into(), log: "l".into() });
         assert!(cache.get_or_compile("k", fail).is_err());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "no lock is left behind");
         assert_eq!(cache.get_or_compile("k", || Ok(image())).unwrap(), image());
     }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use crate::arena::{Arena, PoolStats, Pooling, StreamSet};
 use crate::buffer::{Block, Buffer};
@@ -18,7 +18,7 @@ use crate::pinned::{PinnedBuffer, PinnedPool};
 use crate::plain::Plain;
 use crate::properties::{Kind, MemoryInfo, Properties};
 use crate::source::Source;
-use crate::stream::{Queue, Stream};
+use crate::stream::{Event, Queue, Stream, Streams};
 use crate::transfer::Staging;
 
 /// An open device. Cloning gives another handle to the same one.
@@ -147,16 +147,13 @@ struct Inner {
     arena: Mutex<Arena>,
     /// The streams for copies up, kernels, and copies down, made when first asked for.
     lanes: [OnceLock<Arc<Queue>>; 3],
-    streams: Mutex<Vec<Weak<Queue>>>,
+    streams: Arc<Streams>,
     modules: Mutex<HashMap<String, Arc<Loaded>>>,
     programs: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
     cache: Cache,
     staging: Mutex<Staging>,
     core: Arc<Core>,
 }
-
-/// One slot for each bit of a [`StreamSet`].
-const MAX_STREAMS: usize = StreamSet::BITS as usize;
 
 impl Device {
     pub(crate) fn with_driver(driver: Arc<dyn Driver>, options: Options) -> Self {
@@ -166,7 +163,7 @@ impl Device {
             pinned: PinnedPool::new(driver.clone()),
             arena: Mutex::new(Arena::new(options.pooling, options.memory_limit, gap)),
             lanes: Default::default(),
-            streams: Mutex::default(),
+            streams: Arc::new(Streams::new()),
             modules: Mutex::default(),
             programs: Mutex::default(),
             cache: Cache::new(options.cache),
@@ -229,24 +226,12 @@ impl Device {
     }
 
     fn new_queue(&self) -> Result<Arc<Queue>> {
-        let mut streams = lock(&self.0.streams);
-        let slot = streams.iter().position(|queue| queue.strong_count() == 0).unwrap_or(streams.len());
-        if slot == MAX_STREAMS {
-            return Err(Error::shape("Device::new_stream", format!("{MAX_STREAMS} streams are open already")));
-        }
-        let queue = Arc::new(Queue::new(self.0.core.driver.clone(), 1 << slot)?);
-        if slot == streams.len() {
-            streams.push(Arc::downgrade(&queue));
-        } else {
-            streams[slot] = Arc::downgrade(&queue);
-        }
-        Ok(queue)
+        Ok(Arc::new(Queue::new(self.0.core.driver.clone(), self.0.streams.clone())?))
     }
 
     /// Waits until every stream is done.
     pub fn synchronize(&self) -> Result<()> {
-        let queues: Vec<_> = lock(&self.0.streams).iter().filter_map(Weak::upgrade).collect();
-        queues.iter().try_for_each(|queue| self.0.core.driver.synchronize(queue.raw))
+        self.0.streams.with(|open| open.of(StreamSet::MAX).try_for_each(|raw| self.driver().synchronize(raw)))
     }
 
     // --- memory -------------------------------------------------------------------------------------------
@@ -291,19 +276,19 @@ impl Device {
         let bytes = len
             .checked_mul(size_of::<T>())
             .ok_or_else(|| Error::shape("Stream::alloc", format!("{len} values overflow the address space")))?;
-        let others: Vec<_> = lock(&self.0.streams).iter().filter_map(Weak::upgrade).collect();
         let queue = stream.queue();
-        let usable = if queue.is_capturing() {
-            0
-        } else {
-            !others.iter().filter(|other| other.is_capturing()).fold(0, |set, other| set | other.bit)
-        };
-        let placed = lock(&self.0.arena).alloc(&*self.0.core.driver, bytes, queue.bit, usable)?;
-        let block = Block::new(self.clone(), placed.at, bytes, queue.bit);
-        for other in others.iter().filter(|other| placed.wait_for & other.bit != 0) {
-            let event = Stream::new(self.clone(), (*other).clone()).record()?;
-            stream.wait(&event)?;
-        }
+        let block = self.0.streams.with(|open| {
+            // A capture can't wait for another stream, nor the other way round.
+            let usable = if queue.is_capturing() { 0 } else { !open.capturing() };
+            let placed = lock(&self.0.arena).alloc(&**self.driver(), bytes, queue.bit, usable)?;
+            let block = Block::new(self.clone(), placed.at, bytes, queue.bit);
+            for other in open.of(placed.wait_for) {
+                let event = Event::new(self.driver().clone(), false)?;
+                self.driver().record_event(event.raw, other)?;
+                stream.wait(&event)?;
+            }
+            Ok(block)
+        })?;
         let buffer = Buffer::from_block(block, len);
         if queue.is_capturing() {
             queue.uses(Buffer::block(&buffer));

@@ -13,8 +13,8 @@ pub enum Error {
     #[error("device {0:?} is not understood; write auto, cuda:N, emulated, emulated:N or none")]
     Selector(String),
 
-    /// `RIGEL_DEVICE=none`.
-    #[error("no device is in use: RIGEL_DEVICE=none")]
+    /// `RIGEL_DEVICE=none`, or [`Selector::None`](crate::Selector::None).
+    #[error("no device is in use: `none` was asked for (RIGEL_DEVICE)")]
     Disabled,
 
     /// There is no CUDA driver, or it has no device, or it is too old.

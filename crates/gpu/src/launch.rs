@@ -30,6 +30,12 @@ impl Shape {
         Ok(Self::new(blocks, threads))
     }
 
+    /// The same with `threads` threads a block, in a line.
+    pub fn threads(mut self, threads: u32) -> Self {
+        self.threads = [threads, 1, 1];
+        self
+    }
+
     /// The same with `rows` blocks along y.
     pub fn rows(mut self, rows: u32) -> Self {
         self.blocks[1] = rows;

@@ -1,13 +1,13 @@
 //! Streams (queues of work that run in order) and events (marks in them).
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::arena::StreamSet;
 use crate::buffer::Block;
 use crate::device::Device;
 use crate::driver::{Driver, Raw};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::properties::Kind;
 
 /// A queue of work on a device. Work of one stream runs in order; streams run beside each other.
@@ -19,9 +19,59 @@ pub struct Stream {
     queue: Arc<Queue>,
 }
 
+/// The open streams of a device. Each has a slot, and the slot's bit stands for it in the arena's books.
+pub(crate) struct Streams(Mutex<[Option<Slot>; MAX_STREAMS]>);
+
+/// One slot for each bit of a [`StreamSet`].
+const MAX_STREAMS: usize = StreamSet::BITS as usize;
+
+#[derive(Clone, Copy)]
+struct Slot {
+    raw: Raw,
+    capturing: bool,
+}
+
+impl Streams {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new([None; MAX_STREAMS]))
+    }
+
+    /// Runs `work` with the open streams, none of which closes meanwhile.
+    pub(crate) fn with<R>(&self, work: impl FnOnce(OpenStreams<'_>) -> R) -> R {
+        work(OpenStreams(&self.slots()))
+    }
+
+    fn slots(&self) -> MutexGuard<'_, [Option<Slot>; MAX_STREAMS]> {
+        self.0.lock().expect("no panic while the lock is held")
+    }
+}
+
+/// The streams that are open.
+#[derive(Clone, Copy)]
+pub(crate) struct OpenStreams<'a>(&'a [Option<Slot>; MAX_STREAMS]);
+
+impl OpenStreams<'_> {
+    /// The streams of a set.
+    pub(crate) fn of(self, set: StreamSet) -> impl Iterator<Item = Raw> {
+        self.0
+            .iter()
+            .enumerate()
+            .filter(move |(i, _)| set >> i & 1 == 1)
+            .filter_map(|(_, slot)| Some((*slot)?.raw))
+    }
+
+    /// Those under capture.
+    pub(crate) fn capturing(self) -> StreamSet {
+        let busy = |slot: &Option<Slot>| slot.is_some_and(|slot| slot.capturing);
+        (0..MAX_STREAMS).filter(|&i| busy(&self.0[i])).fold(0, |set, i| set | 1 << i)
+    }
+}
+
 /// The driver's stream, destroyed with its last handle.
 pub(crate) struct Queue {
     driver: Arc<dyn Driver>,
+    streams: Arc<Streams>,
+    slot: usize,
     pub(crate) raw: Raw,
     /// The bit that stands for this stream in the arena's books.
     pub(crate) bit: StreamSet,
@@ -31,9 +81,16 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    pub(crate) fn new(driver: Arc<dyn Driver>, bit: StreamSet) -> Result<Self> {
+    pub(crate) fn new(driver: Arc<dyn Driver>, streams: Arc<Streams>) -> Result<Self> {
+        let mut slots = streams.slots();
+        let slot = slots.iter().position(Option::is_none).ok_or_else(|| {
+            Error::shape("Device::new_stream", format!("{MAX_STREAMS} streams are open already"))
+        })?;
         let raw = driver.create_stream()?;
-        Ok(Self { driver, raw, bit, capturing: AtomicBool::new(false), kept: Mutex::default() })
+        slots[slot] = Some(Slot { raw, capturing: false });
+        drop(slots);
+        let capturing = AtomicBool::new(false);
+        Ok(Self { driver, streams, slot, raw, bit: 1 << slot, capturing, kept: Mutex::default() })
     }
 
     pub(crate) fn is_capturing(&self) -> bool {
@@ -42,6 +99,9 @@ impl Queue {
 
     pub(crate) fn set_capturing(&self, capturing: bool) {
         self.capturing.store(capturing, Ordering::Release);
+        if let Some(slot) = &mut self.streams.slots()[self.slot] {
+            slot.capturing = capturing;
+        }
     }
 
     /// Ends a capture's hold on memory, handing it over.
@@ -60,8 +120,9 @@ impl Queue {
 
 impl Drop for Queue {
     fn drop(&mut self) {
-        // Memory this stream used may be handed out without a wait once the stream is gone.
+        // Memory this stream used is handed out without a wait once its slot is free.
         let _ = self.driver.synchronize(self.raw);
+        self.streams.slots()[self.slot] = None;
         self.driver.destroy_stream(self.raw);
     }
 }
@@ -142,11 +203,11 @@ impl std::fmt::Debug for Stream {
 /// A mark in a stream.
 pub struct Event {
     driver: Arc<dyn Driver>,
-    raw: Raw,
+    pub(crate) raw: Raw,
 }
 
 impl Event {
-    fn new(driver: Arc<dyn Driver>, timing: bool) -> Result<Self> {
+    pub(crate) fn new(driver: Arc<dyn Driver>, timing: bool) -> Result<Self> {
         let raw = driver.create_event(timing)?;
         Ok(Self { driver, raw })
     }

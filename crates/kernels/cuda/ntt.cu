@@ -21,30 +21,36 @@ struct Roots {
     F power[16];
 };
 
-// A pass over `polynomials` polynomials of 2^log_size points.
+// A pass over polynomials of 2^log_size points.
 template <class F>
 struct Pass {
     Roots<F> roots;
-    F scale;            // multiplies the result, if `scaled`
-    u32 log_size;       // of a polynomial
-    u32 log_span;       // of what earlier passes left: 2^R S points
-    u32 log_cosets;     // each polynomial is read for 2^log_cosets results, on cosets of their own
-    u32 reversed;       // whether the points come in bit-reversed order (first pass)
-    u32 natural;        // whether the result is wanted in natural order (last pass)
-    u32 shifted;        // whether point i is first multiplied by shift^i, one shift a coset (first pass)
-    u32 unshifted;      // whether result k is multiplied by shift^k (last pass, natural order)
-    u32 scaled;
+    F scale;          // multiplies the result, if `scaled`
+    u32 polynomials;
+    u32 log_size;     // of a polynomial
+    u32 log_span;     // of what earlier passes left: 2^R S points
+    u32 log_cosets;   // each polynomial is read for 2^log_cosets results, on cosets of their own (first pass)
+    u32 shifted;      // whether point i is multiplied by shift^i, one shift a coset (first pass)
+    u32 reversed;     // whether the points come in bit-reversed order (first pass)
+    u32 natural;      // whether the result is wanted in natural order (last pass)
+    u32 inverse;      // whether result k goes to -k, which makes a transform its inverse up to scale (natural order)
+    u32 unshifted;    // whether result k is multiplied by entry k of `twiddles` (last pass, natural order)
+    u32 scaled;       // (last pass)
 };
 
 __device__ __forceinline__ u32 reverse_bits(u32 x, u32 bits) { return bits == 0 ? 0 : __brev(x) >> (32 - bits); }
 
-// (u - v) w. A Montgomery product takes any 32-bit factor, so the difference need not be reduced.
+// (u - v) w_32^k, k known when compiled. A Montgomery product takes any 32-bit factor, so the difference need not be
+// reduced.
 template <class P>
-__device__ __forceinline__ Monty31<P> difference_times(Monty31<P> u, Monty31<P> v, Monty31<P> w) {
-    return Monty31<P>::from_word(u.v - v.v + P::MODULUS) * w;
+__device__ __forceinline__ Monty31<P> difference_times(Monty31<P> u, Monty31<P> v, int k,
+                                                       const Roots<Monty31<P>>& roots) {
+    return Monty31<P>::from_word(u.v - v.v + P::MODULUS) * roots.power[k];
 }
-__device__ __forceinline__ Goldilocks difference_times(Goldilocks u, Goldilocks v, Goldilocks w) {
-    return (u - v) * w;
+// In Goldilocks w_32 = 2^78, and 2^96 = -1: a shift.
+__device__ __forceinline__ Goldilocks difference_times(Goldilocks u, Goldilocks v, int k, const Roots<Goldilocks>&) {
+    const int s = 78 * k % 192;
+    return s < 96 ? (u - v).times_two_to(s) : (v - u).times_two_to(s - 96);
 }
 
 // The stored form that leaves the kernel: unique.
@@ -65,33 +71,7 @@ __device__ __forceinline__ void transform(F* x, const Roots<F>& roots) {
             const F u = x[j], v = x[j + half];
             const int k = (j & (half - 1)) * (16 / half);
             x[j] = u + v;
-            x[j + half] = k == 0 ? u - v : difference_times(u, v, roots.power[k]);
-        }
-    }
-}
-
-// base^exponent from tables of base^i and base^(4096 i), i < 4096.
-template <class F>
-__device__ __forceinline__ F power_of(const F* table, u32 exponent) {
-    return table[exponent & 4095] * table[4096 + (exponent >> 12)];
-}
-
-// Calls use(i, start ratio^i) for i < N; four chains of products, so that they overlap.
-template <int N, class F, class Use>
-__device__ __forceinline__ void geometric(F start, F ratio, Use use) {
-    if (N < 4) {
-        use(0, start);
-        if (N > 1) use(1, start * ratio);
-        return;
-    }
-    const F square = ratio.square(), step = square.square();
-    F power[4] = {start, start * ratio, start * square, start * ratio * square};
-#pragma unroll
-    for (int i = 0; i < N; i += 4) {
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-            use(i + j, power[j]);
-            if (i + 4 < N) power[j] *= step;
+            x[j + half] = k == 0 ? u - v : difference_times(u, v, k, roots);
         }
     }
 }
@@ -148,18 +128,21 @@ struct Plan {
     }
 };
 
-// Transforms the stage's groups and multiplies by w_(2^(LOW + BITS))^(k a), a the bits below, from [rev(k)][a].
+// Transforms the stage's groups and multiplies by w_(2^(LOW + BITS))^(k a), a the bits below, from [rev(k)][a]. Row
+// k = 0 is all ones, unless the table holds a coset's shifts too.
 template <class Plan, int LOW, int BITS, class F>
-__device__ __forceinline__ void run_stage(F* x, u32 place, const Roots<F>& roots, const F* __restrict__ table) {
+__device__ __forceinline__ void run_stage(F* x, u32 place, const Roots<F>& roots, const F* __restrict__ table,
+                                          bool shifted) {
     typedef Stage<Plan::R, Plan::V, LOW, BITS> S;
 #pragma unroll
     for (int g = 0; g < S::GROUPS; ++g) {
         F* y = x + (g << BITS);
         transform<BITS>(y, roots);
         if (LOW == 0) continue;
-        const u32 a = S::rest(place, g) & ((1u << LOW) - 1);
+        const F* row = table + (S::rest(place, g) & ((1u << LOW) - 1));
+        if (shifted) y[0] *= row[0];
 #pragma unroll
-        for (int q = 1; q < (1 << BITS); ++q) y[q] *= table[((u32)q << LOW) + a];
+        for (int q = 1; q < (1 << BITS); ++q) y[q] *= row[(u32)q << LOW];
     }
 }
 
@@ -179,15 +162,20 @@ __device__ __forceinline__ void take(const F* tile, F* x, u32 place, u32 column)
         x[i] = tile[Plan::cell(S::position(place, i >> BITS, i & ((1 << BITS) - 1)), column)];
 }
 
-// One pass. `stages` holds the twiddles inside a run: w_(2^R)^(a rev(q)) at [q][a] for the first stage and, from
-// 2^R on, the same for the second. `twiddles` holds the powers of w_(2^24) and `shifts` those of each coset's
-// shift, both as `power_of` reads them.
+// One pass, with three tables:
+//   points     shift^(i 2^(R - R1) S) at [coset][i], i < 2^R1
+//   stages     w_(2^(R - R1))^(a rev(q)) at [q][a] for the second stage; behind that, for the first,
+//              w_(2^R)^(a rev(q)) shift^(a S) at [coset][q][a]
+//   twiddles   w_span^(j2 rev(p)) shift^j2 at [coset][p][j2] for position p of a run
+// Together they multiply point j1 S + j2, j1 = i 2^(R - R1) + a, by shift^(j1 S + j2). Only a first pass has shifts
+// and several cosets.
 //
-// Blocks: x is the tile of a polynomial, times the coset; y is the polynomial.
+// A block is a tile of runs and a coset. Blocks of one tile and different polynomials follow each other, so that the
+// tables come from the cache.
 template <class F, class Plan>
 __global__ void __launch_bounds__(Plan::THREADS, Plan::template blocks<F>())
-ntt_pass(F* out, const F* in, const F* __restrict__ stages, const F* __restrict__ twiddles,
-         const F* __restrict__ shifts, Pass<F> pass) {
+ntt_pass(F* out, const F* in, const F* __restrict__ points, const F* __restrict__ stages,
+         const F* __restrict__ twiddles, Pass<F> pass) {
     constexpr int R = Plan::R, V = Plan::V, POINTS = 1 << V, TILE = Plan::TILE;
     constexpr bool LAST = Plan::LAST, THREE = Plan::R3 > 0;
     constexpr int LOW1 = R - Plan::R1, LOW2 = Plan::R3, END = THREE ? Plan::R3 : Plan::R2;
@@ -195,20 +183,24 @@ ntt_pass(F* out, const F* in, const F* __restrict__ stages, const F* __restrict_
     extern __shared__ __align__(16) unsigned char memory[];  // TILE * Plan::RUN points
     F* tile = reinterpret_cast<F*>(memory);
 
-    const u32 coset = blockIdx.x & ((1u << pass.log_cosets) - 1);
-    const u32 number = (blockIdx.x >> pass.log_cosets) * TILE;  // of the tile's first run
+    // The last pass tiles the runs of all polynomials, the others those of one.
+    const u32 block = LAST ? blockIdx.x : blockIdx.x / pass.polynomials;
+    const u32 coset = block & ((1u << pass.log_cosets) - 1), number = (block >> pass.log_cosets) * TILE;
     const u32 log_step = LAST ? 0 : pass.log_span - R, log_runs = pass.log_size - R;
-    const F* source = in + ((u64)blockIdx.y << pass.log_size);
-    F* target = out + ((((u64)blockIdx.y << pass.log_cosets) + coset) << pass.log_size);
+    const u32 runs = LAST ? pass.polynomials << log_runs : 1u << log_runs;
 
     // This thread's run of the tile and its place in the run: neighbouring threads are neighbours in memory.
     u32 column = LAST ? threadIdx.x >> (R - V) : threadIdx.x % TILE;
     u32 place = LAST ? threadIdx.x & ((1u << (R - V)) - 1) : threadIdx.x / TILE;
-    bool inside = !LAST || number + column < (1u << log_runs);
+    bool inside = number + column < runs;
+    u32 polynomial = LAST ? (number + column) >> log_runs : blockIdx.x % pass.polynomials;
+    u32 run = (number + column) & ((1u << log_runs) - 1);
     // The run's first point; the next are 2^log_step apart.
-    const u32 run = number + column, j2 = run & ((1u << log_step) - 1);
+    const u32 j2 = run & ((1u << log_step) - 1);
     const u32 first = LAST ? (pass.natural ? reverse_bits(run, log_runs) : run) << R
                            : (run >> log_step << pass.log_span) + j2;
+    const F* source = in + ((u64)polynomial << pass.log_size);
+    F* target = out + ((((u64)polynomial << pass.log_cosets) + coset) << pass.log_size);
     F x[POINTS];
     if (inside) {
         if (pass.reversed) {
@@ -223,18 +215,18 @@ ntt_pass(F* out, const F* in, const F* __restrict__ stages, const F* __restrict_
             for (int i = 0; i < POINTS; ++i) x[i] = from[(u32)i << (LOW1 + log_step)];
         }
         if (pass.shifted) {
-            const F* shift = shifts + coset * 8192;
-            const F power = power_of(shift, first + (place << log_step));
-            geometric<POINTS>(power, power_of(shift, 1u << (LOW1 + log_step)), [&](int i, F w) { x[i] *= w; });
+#pragma unroll
+            for (int i = 1; i < POINTS; ++i) x[i] *= points[coset * POINTS + i];
         }
-        run_stage<Plan, LOW1, Plan::R1>(x, place, pass.roots, stages);
+        const F* table = stages + (1 << LOW1) + (coset << R);
+        run_stage<Plan, LOW1, Plan::R1>(x, place, pass.roots, table, pass.shifted);
         put<Plan, LOW1, Plan::R1>(tile, x, place, column);
     }
     __syncthreads();
     if (THREE) {
         if (inside) {
             take<Plan, LOW2, Plan::R2>(tile, x, place, column);
-            run_stage<Plan, LOW2, Plan::R2>(x, place, pass.roots, stages + (1 << R));
+            run_stage<Plan, LOW2, Plan::R2>(x, place, pass.roots, stages, false);
             put<Plan, LOW2, Plan::R2>(tile, x, place, column);  // where it took them from
         }
         __syncthreads();
@@ -244,23 +236,15 @@ ntt_pass(F* out, const F* in, const F* __restrict__ stages, const F* __restrict_
     if (across) {
         column = threadIdx.x % TILE;
         place = threadIdx.x / TILE;
-        inside = number + column < (1u << log_runs);
+        inside = number + column < runs;
+        polynomial = (number + column) >> log_runs;
+        run = (number + column) & ((1u << log_runs) - 1);
+        target = out + ((((u64)polynomial << pass.log_cosets) + coset) << pass.log_size);
     }
     if (inside) {
         take<Plan, 0, END>(tile, x, place, column);
-        run_stage<Plan, 0, END>(x, place, pass.roots, stages);
-        if (!LAST) {
-            // Position (c, q) holds k1 = rev(c) + 2^(R - END) rev(q): its twiddles are a geometric row.
-            const u32 to_24 = 24 - pass.log_span;
-            const F ratio = power_of(twiddles, (j2 << (R - END)) << to_24);
-#pragma unroll
-            for (int g = 0; g < Final::GROUPS; ++g) {
-                const u32 k = reverse_bits(Final::rest(place, g), R - END);
-                const F start = power_of(twiddles, (k * j2) << to_24);
-                F* y = x + (g << END);
-                geometric<1 << END>(start, ratio, [&](int i, F w) { y[reversed_in<END>(i)] *= w; });
-            }
-        } else if (pass.scaled) {
+        run_stage<Plan, 0, END>(x, place, pass.roots, stages, false);
+        if (LAST && pass.scaled) {
 #pragma unroll
             for (int i = 0; i < POINTS; ++i) x[i] *= pass.scale;
         }
@@ -276,27 +260,32 @@ ntt_pass(F* out, const F* in, const F* __restrict__ stages, const F* __restrict_
     } else if (inside) {
 #pragma unroll
         for (int g = 0; g < Final::GROUPS; ++g) {
-            // In place, position (c, q) of the run; in natural order, k1 2^(n - R) + the run's own number.
+            // In place, position (c, q) of the run; in natural order, k1 2^(n - R) + the run's own number, where
+            // k1 = rev(c) + 2^(R - END) rev(q).
             const u32 c = Final::rest(place, g);
-            const u32 row = LAST ? number + column + (reverse_bits(c, R - END) << log_runs)
-                                 : first + (c << (END + log_step));
-            F* to = target + row;
+            const u32 row = LAST ? run + (reverse_bits(c, R - END) << log_runs) : first + (c << (END + log_step));
+            const F* twiddle = twiddles + ((coset << pass.log_span) + (c << (END + log_step)) + j2);
 #pragma unroll
             for (int q = 0; q < (1 << END); ++q) {
-                const u32 offset = LAST ? (u32)reversed_in<END>(q) << (R - END + log_runs) : (u32)q << log_step;
                 F y = x[(g << END) + q];
-                if (LAST && pass.unshifted) y *= power_of(shifts, row + offset);
-                to[offset] = stored(y);
+                if (LAST) {
+                    const u32 k = row + ((u32)reversed_in<END>(q) << (R - END + log_runs));
+                    const u32 at = pass.inverse ? (0 - k) & ((1u << pass.log_size) - 1) : k;
+                    target[at] = stored(pass.unshifted ? y * twiddles[at] : y);
+                } else {
+                    target[row + ((u32)q << log_step)] = stored(y * twiddle[(u32)q << log_step]);
+                }
             }
         }
     }
 }
 
-// A whole transform of 2^R points, R <= 4, one thread a polynomial and coset.
+// A whole transform of 2^R points, R <= 4, one thread a polynomial and coset. `twiddles` holds shift^i at [coset][i]
+// if the pass is shifted, what multiplies result k if it is unshifted.
 template <class F, int R>
-__global__ void ntt_small(F* out, const F* in, const F* __restrict__ shifts, Pass<F> pass, u64 results) {
+__global__ void ntt_small(F* out, const F* in, const F* __restrict__ twiddles, Pass<F> pass) {
     const u64 result = (u64)blockIdx.x * blockDim.x + threadIdx.x;
-    if (result >= results) return;
+    if (result >= (u64)pass.polynomials << pass.log_cosets) return;
     const u32 coset = (u32)result & ((1u << pass.log_cosets) - 1);
     const F* source = in + ((result >> pass.log_cosets) << R);
     F* target = out + (result << R);
@@ -304,13 +293,15 @@ __global__ void ntt_small(F* out, const F* in, const F* __restrict__ shifts, Pas
 #pragma unroll
     for (int i = 0; i < (1 << R); ++i) {
         x[i] = source[pass.reversed ? reversed_in<R>(i) : i];
-        if (pass.shifted) x[i] *= shifts[coset * 8192 + i];
+        if (pass.shifted) x[i] *= twiddles[(coset << R) + i];
     }
     transform<R>(x, pass.roots);
 #pragma unroll
     for (int i = 0; i < (1 << R); ++i) {
-        F y = x[pass.natural ? reversed_in<R>(i) : i];
-        if (pass.unshifted) y *= shifts[i];
+        // Result k of an inverse is result -k of the transform.
+        const int k = reversed_in<R>(pass.inverse ? -i & ((1 << R) - 1) : i);
+        F y = x[pass.natural ? k : i];
+        if (pass.unshifted) y *= twiddles[i];
         if (pass.scaled) y *= pass.scale;
         target[i] = stored(y);
     }

@@ -35,7 +35,7 @@ impl<F: Plain> Matrix<F> {
 
     /// Copies a column-major host matrix to the device.
     pub fn upload(stream: &Stream, values: &[F], rows: usize) -> Result<Self> {
-        let columns = if rows == 0 { 0 } else { values.len() / rows };
+        let columns = values.len().checked_div(rows).unwrap_or(0);
         Self::new(stream.upload(values)?, rows, columns)
     }
 

@@ -52,8 +52,7 @@ pub fn forward<F: TwoAdic>(
     let mut out = Matrix::alloc(stream, coefficients.rows(), coefficients.columns())?;
     let program = Program::<F>::of(stream.device())?;
     let job = Job { log_rows, log_cosets: 0, inverse: false, input: Order::Natural, output: order };
-    let shifts = program.shifts(stream, &[shift])?;
-    program.run(stream, job, out.values_mut().view_mut(), coefficients.values().view(), shifts.as_deref())?;
+    program.run(stream, job, out.values_mut().view_mut(), coefficients.values().view(), &[shift])?;
     Ok(out)
 }
 
@@ -64,8 +63,7 @@ pub fn inverse<F: TwoAdic>(stream: &Stream, evaluations: &Matrix<F>, shift: F, o
     let mut out = Matrix::alloc(stream, evaluations.rows(), evaluations.columns())?;
     let program = Program::<F>::of(stream.device())?;
     let job = Job { log_rows, log_cosets: 0, inverse: true, input: order, output: Order::Natural };
-    let shifts = program.shifts(stream, &[undo])?;
-    program.run(stream, job, out.values_mut().view_mut(), evaluations.values().view(), shifts.as_deref())?;
+    program.run(stream, job, out.values_mut().view_mut(), evaluations.values().view(), &[undo])?;
     Ok(out)
 }
 
@@ -117,12 +115,9 @@ pub fn extend_into<F: TwoAdic>(
         output: Order::BitReversed,
     };
     let root = F::two_adic_generator(log_rows + added_bits);
-    let cosets: Vec<F> = (0..1u64 << added_bits)
-        .map(|block| shift * root.pow(block.reverse_bits().checked_shr(64 - added_bits).unwrap_or(0)))
-        .collect();
-    let shifts = program.shifts(stream, &cosets)?;
-    // A few columns at a time, so that what one pass writes the next still finds in the cache.
-    let batch = program.batch(stream.device(), rows, columns);
+    let cosets: Vec<F> =
+        (0..1usize << added_bits).map(|block| shift * root.pow(reverse_bits(block, added_bits))).collect();
+    let batch = Program::<F>::batch(rows, columns);
     let mut coefficients = stream.alloc::<F>(rows * batch)?;
     for first in (0..columns).step_by(batch) {
         let count = batch.min(columns - first);
@@ -130,8 +125,8 @@ pub fn extend_into<F: TwoAdic>(
         let mut held = coefficients.range_mut(..rows * count)?;
         let mut to = out.reborrow().range((first * rows) << added_bits..((first + count) * rows) << added_bits)?;
         // The first pass of the interpolation may use the room of the result.
-        program.run_through(stream, interpolate, held.reborrow(), to.reborrow(), from, None)?;
-        program.run(stream, evaluate, to, held.view(), shifts.as_deref())?;
+        program.run_through(stream, interpolate, held.reborrow(), to.reborrow(), from, &[F::ONE])?;
+        program.run(stream, evaluate, to, held.view(), &cosets)?;
     }
     Ok(())
 }
@@ -176,17 +171,19 @@ struct Job {
 struct Pass<F> {
     roots: [F; 16],
     scale: F,
+    polynomials: u32,
     log_size: u32,
     log_span: u32,
     log_cosets: u32,
+    shifted: u32,
     reversed: u32,
     natural: u32,
-    shifted: u32,
+    inverse: u32,
     unshifted: u32,
     scaled: u32,
 }
 
-// SAFETY: words of one or two times four bytes, eight of four bytes: no padding, no invalid values.
+// SAFETY: seventeen words of four or eight bytes, then ten of four bytes: no gaps, no invalid values.
 unsafe impl<F: Field> Plain for Pass<F> {}
 
 /// How a pass cuts its R bits, as `struct Plan` in `ntt.cu`: in stages of R1, R2 and R3 bits, TILE runs a block.
@@ -207,18 +204,12 @@ impl Cut {
         };
         // The threads of a block are 128 to 512. Runs that are neighbours in memory (before the last pass, or in
         // natural order after it) are read or written 32 bytes at a time or more.
-        let tile = match (bits, wide, last && order == Order::BitReversed) {
-            (9..=10, false, true) => 4,
-            (9..=10, false, false) => {
-                if last {
-                    8
-                } else {
-                    16
-                }
-            }
-            (9..=10, true, _) => 4,
-            (8, true, _) => 8,
-            (7..=8, ..) => 16,
+        let tile = match (bits, wide, last, order) {
+            (10, false, true, Order::BitReversed) => 4,
+            (10, true, true, Order::Natural) => 8,
+            (9..=10, true, _, _) => 4,
+            (9, false, true, Order::BitReversed) | (8, true, _, _) => 8,
+            (7..=10, ..) => 16,
             _ => 32,
         };
         Self { stages, tile }
@@ -232,24 +223,22 @@ impl Cut {
         self.tile << (self.bits() - self.stages[0])
     }
 
+    /// One block a tile and coset: of the runs of all polynomials in the last pass, of each polynomial before it.
+    fn shape<F: Field>(self, pass: Pass<F>, last: bool) -> Result<Shape> {
+        let log_runs = pass.log_size - self.bits();
+        let polynomials = pass.polynomials as usize;
+        let tiles = if last {
+            (polynomials << log_runs).div_ceil(self.tile as usize)
+        } else {
+            (1usize << log_runs).div_ceil(self.tile as usize) * polynomials
+        };
+        Ok(Shape::cover(tiles << pass.log_cosets, 1)?.threads(self.threads()).shared(self.shared::<F>()))
+    }
+
     /// Bytes of shared memory: TILE runs of 2^R points with their padding.
     fn shared<F: Field>(self) -> u32 {
         let run = (1 << self.bits()) + (1 << self.bits() >> 3) + 2;
         self.tile * run * size_of::<F>() as u32
-    }
-
-    /// The twiddles inside a run: `w_(2^R)^(a rev(q))` at [q][a] for the first stage's q and, behind that, the same
-    /// for the second stage and the bits it leaves.
-    fn table<F: Field>(self, root: impl Fn(u32) -> F) -> Vec<F> {
-        let stage = |bits: u32, taken: u32| {
-            let row = |q: u64| {
-                let ratio = root(bits).pow(q.reverse_bits().checked_shr(64 - taken).unwrap_or(0));
-                std::iter::successors(Some(F::ONE), move |&power| Some(power * ratio)).take(1 << (bits - taken))
-            };
-            (0..1u64 << taken).flat_map(row).collect::<Vec<F>>()
-        };
-        let [r1, r2, _] = self.stages;
-        [stage(self.bits(), r1), stage(self.bits() - r1, r2)].concat()
     }
 }
 
@@ -262,51 +251,63 @@ fn passes(log_rows: u32) -> Vec<u32> {
 /// Kernels and tables for one field on one device.
 struct Program<F: TwoAdic> {
     kernels: Mutex<HashMap<String, Kernel>>,
-    /// Roots and twiddles, forward and inverse.
-    directions: [Direction<F>; 2],
-    /// Tables of powers of coset shifts, by the shifts.
-    shifts: Mutex<HashMap<Vec<u64>, Arc<Buffer<F>>>>,
+    tables: Mutex<HashMap<TableKey, Arc<Vec<Tables<F>>>>>,
 }
 
-struct Direction<F: TwoAdic> {
-    roots: [F; 16],
-    /// Powers of the root of order 2^24, as `power_of` in `ntt.cu` reads them.
+/// A size, a direction and the cosets' shifts.
+type TableKey = (u32, bool, Vec<u64>);
+
+/// The tables of one pass, as `ntt_pass` in `ntt.cu` reads them. Those of all passes are as large as one column of
+/// the result.
+struct Tables<F: Plain> {
+    points: Buffer<F>,
+    stages: Buffer<F>,
     twiddles: Buffer<F>,
-    /// The twiddles inside a run of R bits, R = 5, 6, ..
-    stages: Vec<Buffer<F>>,
 }
 
-/// `base^i` and `base^(4096 i)`, i < 4096.
-fn power_table<F: Field>(base: F) -> Vec<F> {
-    let powers = |base: F| std::iter::successors(Some(F::ONE), move |&power| Some(power * base)).take(4096);
-    powers(base).chain(powers(base.pow(4096))).collect()
+/// `start, start ratio, start ratio^2, ..`
+fn geometric<F: Field>(start: F, ratio: F, len: usize) -> impl Iterator<Item = F> {
+    std::iter::successors(Some(start), move |&power| Some(power * ratio)).take(len)
 }
 
-impl<F: TwoAdic> Direction<F> {
-    fn new(stream: &Stream, inverse: bool) -> Result<Self> {
-        let root = |bits| {
-            let root = F::two_adic_generator(bits);
-            if inverse { root.inverse().expect("a root of unity is not zero") } else { root }
+/// The `bits` low bits of `x` in reverse order.
+fn reverse_bits(x: usize, bits: u32) -> u64 {
+    (x as u64).reverse_bits().checked_shr(64 - bits).unwrap_or(0)
+}
+
+impl<F: TwoAdic> Tables<F> {
+    /// The tables of a pass that cuts `span` bits by `cut`; `shifts` are those of the cosets, or one.
+    fn new(stream: &Stream, cut: Cut, span: u32, shifts: &[F]) -> Result<Self> {
+        let [r1, r2, _] = cut.stages;
+        let (bits, low) = (cut.bits(), cut.bits() - r1);
+        let stride = 1u64 << (span - bits);
+        let points = shifts.iter().flat_map(|shift| geometric(F::ONE, shift.pow(stride << low), 1 << r1));
+
+        let rows = |bits: u32, taken: u32, shift: F| {
+            let ratio = move |q| F::two_adic_generator(bits).pow(reverse_bits(q, taken)) * shift;
+            (0..1 << taken).flat_map(move |q| geometric(F::ONE, ratio(q), 1 << (bits - taken)))
         };
-        let mut roots = [F::ONE; 16];
-        for k in 1..16 {
-            roots[k] = roots[k - 1] * root(5);
-        }
-        let stages = (5..=10)
-            .map(|bits| stream.upload(&Cut::of::<F>(bits, true, Order::Natural).table(root)))
-            .collect::<Result<_>>()?;
-        Ok(Self { roots, twiddles: stream.upload(&power_table(root(MAX_LOG_ROWS)))?, stages })
+        let second = rows(low, r2, F::ONE);
+        let first = shifts.iter().flat_map(|shift| rows(bits, r1, shift.pow(stride)));
+
+        let ratios = |shift: F| {
+            (0..1usize << bits).map(move |p| F::two_adic_generator(span).pow(reverse_bits(p, bits)) * shift)
+        };
+        let twiddles = shifts
+            .iter()
+            .flat_map(|&shift| ratios(shift))
+            .flat_map(|ratio| geometric(F::ONE, ratio, stride as usize));
+        Ok(Self {
+            points: stream.upload(&points.collect::<Vec<_>>())?,
+            stages: stream.upload(&second.chain(first).collect::<Vec<_>>())?,
+            twiddles: stream.upload(&twiddles.collect::<Vec<_>>())?,
+        })
     }
 }
 
 impl<F: TwoAdic> Program<F> {
     fn of(device: &Device) -> Result<Arc<Self>> {
-        device.program(|device| {
-            let stream = device.compute()?;
-            let directions = [Direction::new(&stream, false)?, Direction::new(&stream, true)?];
-            stream.synchronize()?;
-            Ok(Self { kernels: Mutex::default(), directions, shifts: Mutex::default() })
-        })
+        device.program(|_| Ok(Self { kernels: Mutex::default(), tables: Mutex::default() }))
     }
 
     fn kernel(&self, device: &Device, expression: String) -> Result<Kernel> {
@@ -332,42 +333,50 @@ impl<F: TwoAdic> Program<F> {
         self.kernel(device, format!("ntt_small<{}, {log_rows}>", F::NAME))
     }
 
-    /// Tables of powers of the shifts, or none if the only shift is 1.
-    fn shifts(&self, stream: &Stream, shifts: &[F]) -> Result<Option<Arc<Buffer<F>>>> {
-        if shifts == [F::ONE] {
-            return Ok(None);
+    /// The tables of each pass of a job on cosets with these shifts.
+    fn tables(&self, stream: &Stream, job: Job, shifts: &[F]) -> Result<Arc<Vec<Tables<F>>>> {
+        let key = (job.log_rows, job.inverse, shifts.iter().map(|shift| shift.to_u64()).collect());
+        let mut known = self.tables.lock().expect("no panic while the lock is held");
+        if let Some(tables) = known.get(&key) {
+            return Ok(tables.clone());
         }
-        let key: Vec<u64> = shifts.iter().map(|shift| shift.to_u64()).collect();
-        let mut known = self.shifts.lock().expect("no panic while the lock is held");
-        if let Some(table) = known.get(&key) {
-            return Ok(Some(table.clone()));
+        let mut tables = Vec::new();
+        if job.log_rows < 5 {
+            let powers = shifts.iter().flat_map(|&shift| geometric(F::ONE, shift, 1 << job.log_rows));
+            let twiddles = stream.upload(&powers.collect::<Vec<_>>())?;
+            tables.push(Tables { points: stream.alloc(0)?, stages: stream.alloc(0)?, twiddles });
+        } else {
+            let bits = passes(job.log_rows);
+            let mut span = job.log_rows;
+            for (i, &taken) in bits.iter().enumerate() {
+                let (first, last) = (i == 0, i + 1 == bits.len());
+                // The shift of an inverse transform is for its results, not its points.
+                let shifts = if first && !job.inverse { shifts } else { &[F::ONE] };
+                let cut = Cut::of::<F>(taken, last, job.output);
+                tables.push(Tables::new(stream, cut, span, shifts)?);
+                span -= taken;
+            }
+            if job.inverse && shifts != [F::ONE] {
+                let powers: Vec<F> = geometric(F::ONE, shifts[0], 1 << job.log_rows).collect();
+                tables.last_mut().expect("at least one pass").twiddles = stream.upload(&powers)?;
+            }
         }
-        let values: Vec<F> = shifts.iter().flat_map(|&shift| power_table(shift)).collect();
-        let table = Arc::new(stream.upload(&values)?);
-        // Other streams may ask for it next.
+        // Other streams may ask for them next.
         stream.synchronize()?;
-        known.insert(key, table.clone());
-        Ok(Some(table))
+        let tables = Arc::new(tables);
+        known.insert(key, tables.clone());
+        Ok(tables)
     }
 
-    /// Columns to extend at a time: their coefficients take a quarter of the second-level cache, and their first
-    /// pass fills the device.
-    fn batch(&self, device: &Device, rows: usize, columns: usize) -> usize {
-        let properties = device.properties();
-        let cached = properties.l2_bytes / 4 / (rows * size_of::<F>()).max(1);
-        let filling = (properties.multiprocessors as usize * 4 * (16 << 10)).div_ceil(rows.max(1));
-        cached.max(filling).clamp(1, columns.max(1))
+    /// Columns to extend at a time: enough to keep the device busy, and few enough for their coefficients to be
+    /// small beside the result.
+    fn batch(rows: usize, columns: usize) -> usize {
+        const COEFFICIENT_BYTES: usize = 256 << 20;
+        (COEFFICIENT_BYTES / (rows * size_of::<F>())).clamp(1, columns.max(1))
     }
 
     /// Transforms `from` into `to`, through memory of its own where it takes more than one pass.
-    fn run(
-        &self,
-        stream: &Stream,
-        job: Job,
-        to: ViewMut<'_, F>,
-        from: View<'_, F>,
-        shifts: Option<&Buffer<F>>,
-    ) -> Result<()> {
+    fn run(&self, stream: &Stream, job: Job, to: ViewMut<'_, F>, from: View<'_, F>, shifts: &[F]) -> Result<()> {
         if passes(job.log_rows).len() > 1 && job.output == Order::Natural {
             let mut room = stream.alloc::<F>(to.len())?;
             return self.run_through(stream, job, to, room.view_mut(), from, shifts);
@@ -383,7 +392,7 @@ impl<F: TwoAdic> Program<F> {
         to: ViewMut<'_, F>,
         room: ViewMut<'_, F>,
         from: View<'_, F>,
-        shifts: Option<&Buffer<F>>,
+        shifts: &[F],
     ) -> Result<()> {
         let len = to.len();
         let room = if passes(job.log_rows).len() > 1 { Some(room.range(..len)?) } else { None };
@@ -396,135 +405,73 @@ impl<F: TwoAdic> Program<F> {
         &self,
         stream: &Stream,
         job: Job,
-        mut to: ViewMut<'_, F>,
-        mut room: Option<ViewMut<'_, F>>,
+        to: ViewMut<'_, F>,
+        room: Option<ViewMut<'_, F>>,
         from: View<'_, F>,
-        shifts: Option<&Buffer<F>>,
+        shifts: &[F],
     ) -> Result<()> {
         if from.is_empty() {
             return Ok(());
         }
-        let direction = &self.directions[usize::from(job.inverse)];
-        let size = 1usize << job.log_rows;
-        let scale = F::from_u64(size as u64).inverse().expect("a power of two is not zero");
-        let template = Pass {
-            roots: direction.roots,
-            scale,
+        let polynomials = from.len() >> job.log_rows;
+        let count = |n: usize| {
+            u32::try_from(n)
+                .map_err(|_| Error::shape("ntt", format!("{n} columns and cosets are too many at once")))
+        };
+        let mut roots = [F::ONE; 16];
+        for k in 1..16 {
+            roots[k] = roots[k - 1] * F::two_adic_generator(5);
+        }
+        let plain = shifts == [F::ONE];
+        let whole = Pass {
+            roots,
+            scale: F::from_u64(1 << job.log_rows).inverse().expect("a power of two is not zero"),
+            polynomials: count(polynomials)?,
             log_size: job.log_rows,
             log_span: job.log_rows,
             log_cosets: job.log_cosets,
+            shifted: u32::from(!plain && !job.inverse),
             reversed: u32::from(job.input == Order::BitReversed),
             natural: u32::from(job.output == Order::Natural),
-            shifted: u32::from(shifts.is_some() && !job.inverse),
-            unshifted: u32::from(shifts.is_some() && job.inverse),
+            inverse: u32::from(job.inverse),
+            unshifted: u32::from(!plain && job.inverse),
             scaled: u32::from(job.inverse),
         };
-        // Not read unless one of the flags says so.
-        let shifts = shifts.unwrap_or(&direction.twiddles).view();
+        let tables = self.tables(stream, job, shifts)?;
         if job.log_rows < 5 {
-            return self.launch_small(stream, template, to, from, shifts);
+            let kernel = self.small(stream.device(), job.log_rows)?;
+            let shape = Shape::cover(polynomials << job.log_cosets, 128)?;
+            return kernel.launch(stream, shape, (to, from, &tables[0].twiddles, whole));
         }
         let bits = passes(job.log_rows);
-        let mut span = job.log_rows;
         for (i, &taken) in bits.iter().enumerate() {
             let (first, last) = (i == 0, i + 1 == bits.len());
-            let cut = Cut::of::<F>(taken, last, job.output);
+            let log_cosets = if first { job.log_cosets } else { 0 };
             let pass = Pass {
-                log_span: span,
-                log_cosets: if first { job.log_cosets } else { 0 },
-                reversed: if first { template.reversed } else { 0 },
-                shifted: if first { template.shifted } else { 0 },
-                unshifted: if last { template.unshifted } else { 0 },
-                scaled: if last { template.scaled } else { 0 },
-                ..template
+                // After the first pass each coset is a polynomial of its own.
+                polynomials: count(polynomials << (job.log_cosets - log_cosets))?,
+                log_span: job.log_rows - bits[..i].iter().sum::<u32>(),
+                log_cosets,
+                shifted: if first { whole.shifted } else { 0 },
+                reversed: if first { whole.reversed } else { 0 },
+                unshifted: if last { whole.unshifted } else { 0 },
+                scaled: if last { whole.scaled } else { 0 },
+                ..whole
             };
-            span -= taken;
-            let tables = [direction.stages[taken as usize - 5].view(), direction.twiddles.view(), shifts];
-            match (&mut room, first, last) {
-                (Some(room), true, _) => self.launch(stream, cut, last, pass, room.reborrow(), from, tables)?,
-                (Some(room), false, false) => {
-                    let source = room.view();
-                    self.launch_in_place(stream, cut, last, pass, source, tables)?;
-                }
-                (Some(room), false, true) => {
-                    self.launch(stream, cut, last, pass, to.reborrow(), room.view(), tables)?;
-                }
-                (None, true, _) => self.launch(stream, cut, last, pass, to.reborrow(), from, tables)?,
-                (None, false, _) => self.launch_in_place(stream, cut, last, pass, to.view(), tables)?,
-            }
+            let cut = Cut::of::<F>(taken, last, job.output);
+            let kernel = self.pass(stream.device(), cut, last)?;
+            let shape = cut.shape::<F>(pass, last)?;
+            let (target, source) = match (&room, first, last) {
+                (Some(room), true, _) => (room.view(), from),
+                (Some(room), false, false) => (room.view(), room.view()),
+                (Some(room), false, true) => (to.view(), room.view()),
+                (None, true, _) => (to.view(), from),
+                (None, false, _) => (to.view(), to.view()),
+            };
+            let Tables { points, stages, twiddles } = &tables[i];
+            kernel.launch(stream, shape, (target, source, points, stages, twiddles, pass))?;
         }
         Ok(())
-    }
-
-    #[allow(clippy::too_many_arguments)]
-    fn launch(
-        &self,
-        stream: &Stream,
-        cut: Cut,
-        last: bool,
-        pass: Pass<F>,
-        mut to: ViewMut<'_, F>,
-        from: View<'_, F>,
-        tables: [View<'_, F>; 3],
-    ) -> Result<()> {
-        let size = 1usize << pass.log_size;
-        self.grids(stream, cut, last, pass, from.len() / size, |kernel, shape, first, count| {
-            let cosets = 1usize << pass.log_cosets;
-            let to = to.reborrow().range(first * size * cosets..(first + count) * size * cosets)?;
-            let from = from.range(first * size..(first + count) * size)?;
-            kernel.launch(stream, shape, (to, from, tables[0], tables[1], tables[2], pass))
-        })
-    }
-
-    fn launch_in_place(
-        &self,
-        stream: &Stream,
-        cut: Cut,
-        last: bool,
-        pass: Pass<F>,
-        values: View<'_, F>,
-        tables: [View<'_, F>; 3],
-    ) -> Result<()> {
-        let size = 1usize << pass.log_size;
-        self.grids(stream, cut, last, pass, values.len() / size, |kernel, shape, first, count| {
-            let values = values.range(first * size..(first + count) * size)?;
-            kernel.launch(stream, shape, (values, values, tables[0], tables[1], tables[2], pass))
-        })
-    }
-
-    /// Calls `launch(kernel, shape, first, count)` for as many polynomials at a time as a grid has rows.
-    fn grids(
-        &self,
-        stream: &Stream,
-        cut: Cut,
-        last: bool,
-        pass: Pass<F>,
-        polynomials: usize,
-        mut launch: impl FnMut(&Kernel, Shape, usize, usize) -> Result<()>,
-    ) -> Result<()> {
-        const MOST: usize = 65_535;
-        let kernel = self.pass(stream.device(), cut, last)?;
-        let runs = 1u32 << (pass.log_size - cut.bits());
-        let blocks = runs.div_ceil(cut.tile) << pass.log_cosets;
-        for first in (0..polynomials).step_by(MOST) {
-            let count = MOST.min(polynomials - first);
-            let shape = Shape::new(blocks, cut.threads()).rows(count as u32).shared(cut.shared::<F>());
-            launch(&kernel, shape, first, count)?;
-        }
-        Ok(())
-    }
-
-    fn launch_small(
-        &self,
-        stream: &Stream,
-        pass: Pass<F>,
-        to: ViewMut<'_, F>,
-        from: View<'_, F>,
-        shifts: View<'_, F>,
-    ) -> Result<()> {
-        let kernel = self.small(stream.device(), pass.log_size)?;
-        let results = to.len() >> pass.log_size;
-        kernel.launch(stream, Shape::cover(results, 128)?, (to, from, shifts, pass, results as u64))
     }
 }
 

@@ -92,7 +92,7 @@ fn a_limit_is_an_error_with_the_numbers() {
         match stream.alloc::<u8>(600 << 10) {
             Err(Error::OutOfMemory { requested, in_use, limit, free, .. }) => {
                 assert_eq!(requested, 600 << 10);
-                assert!(in_use >= 600 << 10 && in_use < 601 << 10);
+                assert!((600 << 10..601 << 10).contains(&in_use));
                 assert_eq!(limit, Some(1 << 20));
                 assert!(free <= 424 << 10);
             }

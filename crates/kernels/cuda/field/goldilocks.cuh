@@ -78,6 +78,32 @@ struct Goldilocks {
         product(v, other.v, low, high);
         return from_word(reduce_wide(low, high));
     }
+    // x 2^s for s < 96, s known when compiled: with y = x 2^(s mod 32) = y0 + y1 2^32 + y2 2^64,
+    //   s < 32:  y0 + y1 2^32 + y2 e          (2^64 = e)
+    //   s < 64:  y0 2^32 + y1 e - y2          (2^96 = -1)
+    //   s < 96:  y0 e - (y1 + y2 2^32)        (2^128 = -2^32)
+    // Each term is below p but the first of the first line, so one correction a sum is enough.
+    __device__ __forceinline__ Goldilocks times_two_to(u32 s) const {
+        const u32 bits = s % 32;
+        const u64 y = v << bits;
+        const u32 y0 = low_word(y), y1 = high_word(y), y2 = bits == 0 ? 0 : (u32)(v >> (64 - bits));
+        if (s < 32) return from_word(add_below_p(y, times_e(y2)));
+        if (s < 64) return from_word(sub_below_p(add_below_p(times_e(y1), join_words(0, y0)), y2));
+        return from_word(sub_below_p(times_e(y0), join_words(y1, y2)));
+    }
+    static __device__ __forceinline__ u64 times_e(u32 x) { return join_words(0, x) - x; }
+    // a + b and a - b for b < p.
+    static __device__ __forceinline__ u64 add_below_p(u64 a, u64 b) {
+        u32 e;
+        const u64 sum = add_carry(a, b, e);
+        return sum + e;
+    }
+    static __device__ __forceinline__ u64 sub_below_p(u64 a, u64 b) {
+        u32 e;
+        const u64 difference = sub_borrow(a, b, e);
+        return difference - e;
+    }
+
     __device__ __forceinline__ bool operator==(Goldilocks other) const {
         return canonical() == other.canonical();
     }
