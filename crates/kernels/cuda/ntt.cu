@@ -33,23 +33,24 @@ struct Pass {
     u32 shifted;      // whether point i is multiplied by shift^i, one shift a coset (first pass)
     u32 reversed;     // whether the points come in bit-reversed order (first pass)
     u32 natural;      // whether the result is wanted in natural order (last pass)
-    u32 inverse;      // whether result k goes to -k, which makes a transform its inverse up to scale (natural order)
     u32 unshifted;    // whether result k is multiplied by entry k of `twiddles` (last pass, natural order)
     u32 scaled;       // (last pass)
+    u32 padding;
 };
 
 __device__ __forceinline__ u32 reverse_bits(u32 x, u32 bits) { return bits == 0 ? 0 : __brev(x) >> (32 - bits); }
 
-// (u - v) w_32^k, k known when compiled. A Montgomery product takes any 32-bit factor, so the difference need not be
-// reduced.
-template <class P>
+// (u - v) w_32^k, k and the direction known when compiled. A Montgomery product takes any 32-bit factor, so the
+// difference need not be reduced.
+template <bool INVERSE, class P>
 __device__ __forceinline__ Monty31<P> difference_times(Monty31<P> u, Monty31<P> v, int k,
                                                        const Roots<Monty31<P>>& roots) {
     return Monty31<P>::from_word(u.v - v.v + P::MODULUS) * roots.power[k];
 }
 // In Goldilocks w_32 = 2^78, and 2^96 = -1: a shift.
+template <bool INVERSE>
 __device__ __forceinline__ Goldilocks difference_times(Goldilocks u, Goldilocks v, int k, const Roots<Goldilocks>&) {
-    const int s = 78 * k % 192;
+    const int s = (INVERSE ? 192 - 78 : 78) * k % 192;
     return s < 96 ? (u - v).times_two_to(s) : (v - u).times_two_to(s - 96);
 }
 
@@ -60,7 +61,7 @@ __device__ __forceinline__ F stored(F x) {
 }
 
 // x[k] -> sum_j w^(j k) x[j] over 2^R points, the result in bit-reversed order.
-template <int R, class F>
+template <int R, bool INVERSE, class F>
 __device__ __forceinline__ void transform(F* x, const Roots<F>& roots) {
 #pragma unroll
     for (int level = 0; level < R; ++level) {
@@ -71,7 +72,7 @@ __device__ __forceinline__ void transform(F* x, const Roots<F>& roots) {
             const F u = x[j], v = x[j + half];
             const int k = (j & (half - 1)) * (16 / half);
             x[j] = u + v;
-            x[j + half] = k == 0 ? u - v : difference_times(u, v, k, roots);
+            x[j + half] = k == 0 ? u - v : difference_times<INVERSE>(u, v, k, roots);
         }
     }
 }
@@ -104,11 +105,12 @@ struct Stage {
     }
 };
 
-// How a pass cuts its points: R1 + R2 + R3 bits in stages, TILE runs a block, the last pass or one before it.
-template <int R1_, int R2_, int R3_, int TILE_, bool LAST_>
+// How a pass cuts its points: R1 + R2 + R3 bits in stages, TILE runs a block, the last pass or one before it. The
+// direction is only for Goldilocks; other fields have it in their roots.
+template <int R1_, int R2_, int R3_, int TILE_, bool LAST_, bool INVERSE_>
 struct Plan {
     static constexpr int R1 = R1_, R2 = R2_, R3 = R3_, R = R1 + R2 + R3, TILE = TILE_;
-    static constexpr bool LAST = LAST_;
+    static constexpr bool LAST = LAST_, INVERSE = INVERSE_;
     static constexpr int V = R1;  // each thread holds 2^V points
     static constexpr int THREADS = TILE << (R - V);
     static constexpr u32 RUN = padded(1 << R) + 2;
@@ -137,7 +139,7 @@ __device__ __forceinline__ void run_stage(F* x, u32 place, const Roots<F>& roots
 #pragma unroll
     for (int g = 0; g < S::GROUPS; ++g) {
         F* y = x + (g << BITS);
-        transform<BITS>(y, roots);
+        transform<BITS, Plan::INVERSE>(y, roots);
         if (LOW == 0) continue;
         const F* row = table + (S::rest(place, g) & ((1u << LOW) - 1));
         if (shifted) y[0] *= row[0];
@@ -270,8 +272,7 @@ ntt_pass(F* out, const F* in, const F* __restrict__ points, const F* __restrict_
                 F y = x[(g << END) + q];
                 if (LAST) {
                     const u32 k = row + ((u32)reversed_in<END>(q) << (R - END + log_runs));
-                    const u32 at = pass.inverse ? (0 - k) & ((1u << pass.log_size) - 1) : k;
-                    target[at] = stored(pass.unshifted ? y * twiddles[at] : y);
+                    target[k] = stored(pass.unshifted ? y * twiddles[k] : y);
                 } else {
                     target[row + ((u32)q << log_step)] = stored(y * twiddle[(u32)q << log_step]);
                 }
@@ -282,7 +283,7 @@ ntt_pass(F* out, const F* in, const F* __restrict__ points, const F* __restrict_
 
 // A whole transform of 2^R points, R <= 4, one thread a polynomial and coset. `twiddles` holds shift^i at [coset][i]
 // if the pass is shifted, what multiplies result k if it is unshifted.
-template <class F, int R>
+template <class F, int R, bool INVERSE>
 __global__ void ntt_small(F* out, const F* in, const F* __restrict__ twiddles, Pass<F> pass) {
     const u64 result = (u64)blockIdx.x * blockDim.x + threadIdx.x;
     if (result >= (u64)pass.polynomials << pass.log_cosets) return;
@@ -295,12 +296,10 @@ __global__ void ntt_small(F* out, const F* in, const F* __restrict__ twiddles, P
         x[i] = source[pass.reversed ? reversed_in<R>(i) : i];
         if (pass.shifted) x[i] *= twiddles[(coset << R) + i];
     }
-    transform<R>(x, pass.roots);
+    transform<R, INVERSE>(x, pass.roots);
 #pragma unroll
     for (int i = 0; i < (1 << R); ++i) {
-        // Result k of an inverse is result -k of the transform.
-        const int k = reversed_in<R>(pass.inverse ? -i & ((1 << R) - 1) : i);
-        F y = x[pass.natural ? k : i];
+        F y = x[pass.natural ? reversed_in<R>(i) : i];
         if (pass.unshifted) y *= twiddles[i];
         if (pass.scaled) y *= pass.scale;
         target[i] = stored(y);

@@ -15,11 +15,15 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use rigel_gpu::{Buffer, Device, Error, Kernel, Plain, Result, Shape, Stream, View, ViewMut};
+use rigel_gpu::{Device, Error, Kernel, Result, Shape, Stream, View, ViewMut};
 
 use crate::field::Field;
 use crate::matrix::{Matrix, log2_rows};
 use crate::source::source;
+
+mod plan;
+
+use plan::{Cut, Pass, Tables, geometric, passes, reverse_bits, root};
 
 /// The order of evaluations along a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,11 +38,16 @@ pub enum Order {
 pub const MAX_LOG_ROWS: u32 = 24;
 
 /// A field with roots of unity of order up to 2^24.
-pub trait TwoAdic: Field {}
+pub trait TwoAdic: Field {
+    /// Whether kernels multiply by roots of order up to 2^5 with shifts, so that the direction is compiled in.
+    const ROOTS_ARE_SHIFTS: bool = false;
+}
 
 impl TwoAdic for crate::field::BabyBear {}
 impl TwoAdic for crate::field::KoalaBear {}
-impl TwoAdic for crate::field::Goldilocks {}
+impl TwoAdic for crate::field::Goldilocks {
+    const ROOTS_ARE_SHIFTS: bool = true;
+}
 
 /// Evaluations of the columns' polynomials on the coset `shift H`, given their coefficients.
 pub fn forward<F: TwoAdic>(
@@ -165,89 +174,6 @@ struct Job {
     output: Order,
 }
 
-/// The parameters of one launch, as `struct Pass` in `ntt.cu`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Pass<F> {
-    roots: [F; 16],
-    scale: F,
-    polynomials: u32,
-    log_size: u32,
-    log_span: u32,
-    log_cosets: u32,
-    shifted: u32,
-    reversed: u32,
-    natural: u32,
-    inverse: u32,
-    unshifted: u32,
-    scaled: u32,
-}
-
-// SAFETY: seventeen words of four or eight bytes, then ten of four bytes: no gaps, no invalid values.
-unsafe impl<F: Field> Plain for Pass<F> {}
-
-/// How a pass cuts its R bits, as `struct Plan` in `ntt.cu`: in stages of R1, R2 and R3 bits, TILE runs a block.
-#[derive(Clone, Copy)]
-struct Cut {
-    stages: [u32; 3],
-    tile: u32,
-}
-
-impl Cut {
-    fn of<F: Field>(bits: u32, last: bool, order: Order) -> Self {
-        let wide = size_of::<F>() == 8;
-        let stages = match (bits, wide) {
-            (8, true) => [3, 3, 2],
-            (9, true) => [3, 3, 3],
-            (10, true) => [4, 3, 3],
-            _ => [bits.div_ceil(2), bits / 2, 0],
-        };
-        // The threads of a block are 128 to 512. Runs that are neighbours in memory (before the last pass, or in
-        // natural order after it) are read or written 32 bytes at a time or more.
-        let tile = match (bits, wide, last, order) {
-            (10, false, true, Order::BitReversed) => 4,
-            (10, true, true, Order::Natural) => 8,
-            (9..=10, true, _, _) => 4,
-            (9, false, true, Order::BitReversed) | (8, true, _, _) => 8,
-            (7..=10, ..) => 16,
-            _ => 32,
-        };
-        Self { stages, tile }
-    }
-
-    fn bits(self) -> u32 {
-        self.stages.iter().sum()
-    }
-
-    fn threads(self) -> u32 {
-        self.tile << (self.bits() - self.stages[0])
-    }
-
-    /// One block a tile and coset: of the runs of all polynomials in the last pass, of each polynomial before it.
-    fn shape<F: Field>(self, pass: Pass<F>, last: bool) -> Result<Shape> {
-        let log_runs = pass.log_size - self.bits();
-        let polynomials = pass.polynomials as usize;
-        let tiles = if last {
-            (polynomials << log_runs).div_ceil(self.tile as usize)
-        } else {
-            (1usize << log_runs).div_ceil(self.tile as usize) * polynomials
-        };
-        Ok(Shape::cover(tiles << pass.log_cosets, 1)?.threads(self.threads()).shared(self.shared::<F>()))
-    }
-
-    /// Bytes of shared memory: TILE runs of 2^R points with their padding.
-    fn shared<F: Field>(self) -> u32 {
-        let run = (1 << self.bits()) + (1 << self.bits() >> 3) + 2;
-        self.tile * run * size_of::<F>() as u32
-    }
-}
-
-/// The bits each pass takes.
-fn passes(log_rows: u32) -> Vec<u32> {
-    let count = log_rows.div_ceil(10);
-    (0..count).map(|i| (log_rows + count - 1 - i) / count).collect()
-}
-
 /// Kernels and tables for one field on one device.
 struct Program<F: TwoAdic> {
     kernels: Mutex<HashMap<String, Kernel>>,
@@ -256,54 +182,6 @@ struct Program<F: TwoAdic> {
 
 /// A size, a direction and the cosets' shifts.
 type TableKey = (u32, bool, Vec<u64>);
-
-/// The tables of one pass, as `ntt_pass` in `ntt.cu` reads them. Those of all passes are as large as one column of
-/// the result.
-struct Tables<F: Plain> {
-    points: Buffer<F>,
-    stages: Buffer<F>,
-    twiddles: Buffer<F>,
-}
-
-/// `start, start ratio, start ratio^2, ..`
-fn geometric<F: Field>(start: F, ratio: F, len: usize) -> impl Iterator<Item = F> {
-    std::iter::successors(Some(start), move |&power| Some(power * ratio)).take(len)
-}
-
-/// The `bits` low bits of `x` in reverse order.
-fn reverse_bits(x: usize, bits: u32) -> u64 {
-    (x as u64).reverse_bits().checked_shr(64 - bits).unwrap_or(0)
-}
-
-impl<F: TwoAdic> Tables<F> {
-    /// The tables of a pass that cuts `span` bits by `cut`; `shifts` are those of the cosets, or one.
-    fn new(stream: &Stream, cut: Cut, span: u32, shifts: &[F]) -> Result<Self> {
-        let [r1, r2, _] = cut.stages;
-        let (bits, low) = (cut.bits(), cut.bits() - r1);
-        let stride = 1u64 << (span - bits);
-        let points = shifts.iter().flat_map(|shift| geometric(F::ONE, shift.pow(stride << low), 1 << r1));
-
-        let rows = |bits: u32, taken: u32, shift: F| {
-            let ratio = move |q| F::two_adic_generator(bits).pow(reverse_bits(q, taken)) * shift;
-            (0..1 << taken).flat_map(move |q| geometric(F::ONE, ratio(q), 1 << (bits - taken)))
-        };
-        let second = rows(low, r2, F::ONE);
-        let first = shifts.iter().flat_map(|shift| rows(bits, r1, shift.pow(stride)));
-
-        let ratios = |shift: F| {
-            (0..1usize << bits).map(move |p| F::two_adic_generator(span).pow(reverse_bits(p, bits)) * shift)
-        };
-        let twiddles = shifts
-            .iter()
-            .flat_map(|&shift| ratios(shift))
-            .flat_map(|ratio| geometric(F::ONE, ratio, stride as usize));
-        Ok(Self {
-            points: stream.upload(&points.collect::<Vec<_>>())?,
-            stages: stream.upload(&second.chain(first).collect::<Vec<_>>())?,
-            twiddles: stream.upload(&twiddles.collect::<Vec<_>>())?,
-        })
-    }
-}
 
 impl<F: TwoAdic> Program<F> {
     fn of(device: &Device) -> Result<Arc<Self>> {
@@ -323,14 +201,16 @@ impl<F: TwoAdic> Program<F> {
     }
 
     /// The kernel of a pass.
-    fn pass(&self, device: &Device, cut: Cut, last: bool) -> Result<Kernel> {
+    fn pass(&self, device: &Device, cut: Cut, last: bool, inverse: bool) -> Result<Kernel> {
         let Cut { stages: [r1, r2, r3], tile } = cut;
-        self.kernel(device, format!("ntt_pass<{}, Plan<{r1}, {r2}, {r3}, {tile}, {last}> >", F::NAME))
+        let inverse = inverse && F::ROOTS_ARE_SHIFTS;
+        self.kernel(device, format!("ntt_pass<{}, Plan<{r1}, {r2}, {r3}, {tile}, {last}, {inverse}> >", F::NAME))
     }
 
     /// The kernel of a whole transform of less than 2^5 points.
-    fn small(&self, device: &Device, log_rows: u32) -> Result<Kernel> {
-        self.kernel(device, format!("ntt_small<{}, {log_rows}>", F::NAME))
+    fn small(&self, device: &Device, log_rows: u32, inverse: bool) -> Result<Kernel> {
+        let inverse = inverse && F::ROOTS_ARE_SHIFTS;
+        self.kernel(device, format!("ntt_small<{}, {log_rows}, {inverse}>", F::NAME))
     }
 
     /// The tables of each pass of a job on cosets with these shifts.
@@ -353,7 +233,7 @@ impl<F: TwoAdic> Program<F> {
                 // The shift of an inverse transform is for its results, not its points.
                 let shifts = if first && !job.inverse { shifts } else { &[F::ONE] };
                 let cut = Cut::of::<F>(taken, last, job.output);
-                tables.push(Tables::new(stream, cut, span, shifts)?);
+                tables.push(Tables::new(stream, cut, span, job.inverse, shifts)?);
                 span -= taken;
             }
             if job.inverse && shifts != [F::ONE] {
@@ -420,7 +300,7 @@ impl<F: TwoAdic> Program<F> {
         };
         let mut roots = [F::ONE; 16];
         for k in 1..16 {
-            roots[k] = roots[k - 1] * F::two_adic_generator(5);
+            roots[k] = roots[k - 1] * root(5, job.inverse);
         }
         let plain = shifts == [F::ONE];
         let whole = Pass {
@@ -433,13 +313,13 @@ impl<F: TwoAdic> Program<F> {
             shifted: u32::from(!plain && !job.inverse),
             reversed: u32::from(job.input == Order::BitReversed),
             natural: u32::from(job.output == Order::Natural),
-            inverse: u32::from(job.inverse),
             unshifted: u32::from(!plain && job.inverse),
             scaled: u32::from(job.inverse),
+            padding: 0,
         };
         let tables = self.tables(stream, job, shifts)?;
         if job.log_rows < 5 {
-            let kernel = self.small(stream.device(), job.log_rows)?;
+            let kernel = self.small(stream.device(), job.log_rows, job.inverse)?;
             let shape = Shape::cover(polynomials << job.log_cosets, 128)?;
             return kernel.launch(stream, shape, (to, from, &tables[0].twiddles, whole));
         }
@@ -459,7 +339,7 @@ impl<F: TwoAdic> Program<F> {
                 ..whole
             };
             let cut = Cut::of::<F>(taken, last, job.output);
-            let kernel = self.pass(stream.device(), cut, last)?;
+            let kernel = self.pass(stream.device(), cut, last, job.inverse)?;
             let shape = cut.shape::<F>(pass, last)?;
             let (target, source) = match (&room, first, last) {
                 (Some(room), true, _) => (room.view(), from),
@@ -475,49 +355,20 @@ impl<F: TwoAdic> Program<F> {
     }
 }
 
-/// Compiles the passes of `bits` bits, or the transform of so many where it is a single small one.
+/// Compiles the passes of `bits` bits, or the transforms of so many where they are single small ones.
 pub(crate) fn warm<F: TwoAdic>(device: &Device, bits: u32) -> Result<()> {
     let program = Program::<F>::of(device)?;
-    if bits < 5 {
-        return program.small(device, bits).map(|_| ());
-    }
-    let cuts = [(false, Order::Natural), (true, Order::Natural), (true, Order::BitReversed)];
-    cuts.iter()
-        .try_for_each(|&(last, order)| program.pass(device, Cut::of::<F>(bits, last, order), last).map(|_| ()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::field::{Goldilocks, KoalaBear};
-
-    #[test]
-    fn passes_cover_every_size_evenly() {
-        for log_rows in 1..=24 {
-            let bits = passes(log_rows);
-            assert_eq!(bits.iter().sum::<u32>(), log_rows);
-            assert!(bits.iter().all(|&b| b <= 10 && (b >= 5 || log_rows < 10)), "{log_rows}: {bits:?}");
+    for inverse in [false, true] {
+        if bits < 5 {
+            program.small(device, bits, inverse)?;
+            continue;
         }
-        assert_eq!(passes(20), [10, 10]);
-        assert_eq!(passes(21), [7, 7, 7]);
-    }
-
-    #[test]
-    fn tiles_fit_the_device_and_their_neighbours() {
-        fn check<F: Field>(bits: u32, last: bool, order: Order) {
-            let cut = Cut::of::<F>(bits, last, order);
-            assert_eq!(cut.bits(), bits);
-            assert!(cut.stages[0] <= 5 && cut.stages[0] >= cut.stages[1] && cut.stages[1] >= cut.stages[2]);
-            assert!(cut.shared::<F>() <= 76 << 10);
-            assert!((128..=512).contains(&cut.threads()), "{} threads for {bits} bits", cut.threads());
-            // A pass before the last finds 2^5 neighbouring runs or more.
-            assert!(cut.tile <= 32);
-        }
-        for bits in 5..=10 {
-            for (last, order) in [(false, Order::Natural), (true, Order::Natural), (true, Order::BitReversed)] {
-                check::<KoalaBear>(bits, last, order);
-                check::<Goldilocks>(bits, last, order);
-            }
+        // A pass before the last one, one to natural order and, forward only, one to bit-reversed order.
+        program.pass(device, Cut::of::<F>(bits, false, Order::Natural), false, inverse)?;
+        program.pass(device, Cut::of::<F>(bits, true, Order::Natural), true, inverse)?;
+        if !inverse {
+            program.pass(device, Cut::of::<F>(bits, true, Order::BitReversed), true, inverse)?;
         }
     }
+    Ok(())
 }
