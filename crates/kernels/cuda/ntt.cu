@@ -30,7 +30,7 @@ struct Pass {
     u32 log_size;     // of a polynomial
     u32 log_span;     // of what earlier passes left: 2^R S points
     u32 log_cosets;   // each polynomial is read for 2^log_cosets results, on cosets of their own (first pass)
-    u32 shifted;      // whether point i is multiplied by shift^i, one shift a coset (first pass)
+    u32 shifted_from; // the first coset whose point i is multiplied by shift^i, one shift a coset (first pass)
     u32 reversed;     // whether the points come in bit-reversed order (first pass)
     u32 natural;      // whether the result is wanted in natural order (last pass)
     u32 unshifted;    // whether result k is multiplied by entry k of `twiddles` (last pass, natural order)
@@ -216,12 +216,13 @@ ntt_pass(F* out, const F* in, const F* __restrict__ points, const F* __restrict_
 #pragma unroll
             for (int i = 0; i < POINTS; ++i) x[i] = from[(u32)i << (LOW1 + log_step)];
         }
-        if (pass.shifted) {
+        const bool shifted = coset >= pass.shifted_from;
+        if (shifted) {
 #pragma unroll
             for (int i = 1; i < POINTS; ++i) x[i] *= points[coset * POINTS + i];
         }
         const F* table = stages + (1 << LOW1) + (coset << R);
-        run_stage<Plan, LOW1, Plan::R1>(x, place, pass.roots, table, pass.shifted);
+        run_stage<Plan, LOW1, Plan::R1>(x, place, pass.roots, table, shifted);
         put<Plan, LOW1, Plan::R1>(tile, x, place, column);
     }
     __syncthreads();
@@ -267,14 +268,18 @@ ntt_pass(F* out, const F* in, const F* __restrict__ points, const F* __restrict_
             const u32 c = Final::rest(place, g);
             const u32 row = LAST ? run + (reverse_bits(c, R - END) << log_runs) : first + (c << (END + log_step));
             const F* twiddle = twiddles + ((coset << pass.log_span) + (c << (END + log_step)) + j2);
+            F* y = x + (g << END);
+            if (LAST && pass.unshifted) {
+#pragma unroll
+                for (int q = 0; q < (1 << END); ++q)
+                    y[q] *= twiddles[row + ((u32)reversed_in<END>(q) << (R - END + log_runs))];
+            }
 #pragma unroll
             for (int q = 0; q < (1 << END); ++q) {
-                F y = x[(g << END) + q];
                 if (LAST) {
-                    const u32 k = row + ((u32)reversed_in<END>(q) << (R - END + log_runs));
-                    target[k] = stored(pass.unshifted ? y * twiddles[k] : y);
+                    target[row + ((u32)reversed_in<END>(q) << (R - END + log_runs))] = stored(y[q]);
                 } else {
-                    target[row + ((u32)q << log_step)] = stored(y * twiddle[(u32)q << log_step]);
+                    target[row + ((u32)q << log_step)] = stored(y[q] * twiddle[(u32)q << log_step]);
                 }
             }
         }
@@ -294,7 +299,7 @@ __global__ void ntt_small(F* out, const F* in, const F* __restrict__ twiddles, P
 #pragma unroll
     for (int i = 0; i < (1 << R); ++i) {
         x[i] = source[pass.reversed ? reversed_in<R>(i) : i];
-        if (pass.shifted) x[i] *= twiddles[(coset << R) + i];
+        if (coset >= pass.shifted_from) x[i] *= twiddles[(coset << R) + i];
     }
     transform<R, INVERSE>(x, pass.roots);
 #pragma unroll

@@ -124,8 +124,9 @@ pub fn extend_into<F: TwoAdic>(
         output: Order::BitReversed,
     };
     let root = F::two_adic_generator(log_rows + added_bits);
+    // The interpolation multiplies coefficient k by shift^k, so that the first coset needs no shift of its own.
     let cosets: Vec<F> =
-        (0..1usize << added_bits).map(|block| shift * root.pow(reverse_bits(block, added_bits))).collect();
+        (0..1usize << added_bits).map(|block| root.pow(reverse_bits(block, added_bits))).collect();
     let batch = Program::<F>::batch(rows, columns);
     let mut coefficients = stream.alloc::<F>(rows * batch)?;
     for first in (0..columns).step_by(batch) {
@@ -134,7 +135,7 @@ pub fn extend_into<F: TwoAdic>(
         let mut held = coefficients.range_mut(..rows * count)?;
         let mut to = out.reborrow().range((first * rows) << added_bits..((first + count) * rows) << added_bits)?;
         // The first pass of the interpolation may use the room of the result.
-        program.run_through(stream, interpolate, held.reborrow(), to.reborrow(), from, &[F::ONE])?;
+        program.run_through(stream, interpolate, held.reborrow(), to.reborrow(), from, &[shift])?;
         program.run(stream, evaluate, to, held.view(), &cosets)?;
     }
     Ok(())
@@ -222,7 +223,8 @@ impl<F: TwoAdic> Program<F> {
         }
         let mut tables = Vec::new();
         if job.log_rows < 5 {
-            let powers = shifts.iter().flat_map(|&shift| geometric(F::ONE, shift, 1 << job.log_rows));
+            let start = if job.inverse { scale(job.log_rows) } else { F::ONE };
+            let powers = shifts.iter().flat_map(|&shift| geometric(start, shift, 1 << job.log_rows));
             let twiddles = stream.upload(&powers.collect::<Vec<_>>())?;
             tables.push(Tables { points: stream.alloc(0)?, stages: stream.alloc(0)?, twiddles });
         } else {
@@ -237,7 +239,7 @@ impl<F: TwoAdic> Program<F> {
                 span -= taken;
             }
             if job.inverse && shifts != [F::ONE] {
-                let powers: Vec<F> = geometric(F::ONE, shifts[0], 1 << job.log_rows).collect();
+                let powers: Vec<F> = geometric(scale(job.log_rows), shifts[0], 1 << job.log_rows).collect();
                 tables.last_mut().expect("at least one pass").twiddles = stream.upload(&powers)?;
             }
         }
@@ -302,19 +304,22 @@ impl<F: TwoAdic> Program<F> {
         for k in 1..16 {
             roots[k] = roots[k - 1] * root(5, job.inverse);
         }
-        let plain = shifts == [F::ONE];
+        let first_shifted =
+            shifts.iter().position(|&shift| shift != F::ONE).map_or(u32::MAX, |coset| coset as u32);
+        let unshifted = job.inverse && first_shifted == 0;
         let whole = Pass {
             roots,
-            scale: F::from_u64(1 << job.log_rows).inverse().expect("a power of two is not zero"),
+            scale: scale(job.log_rows),
             polynomials: count(polynomials)?,
             log_size: job.log_rows,
             log_span: job.log_rows,
             log_cosets: job.log_cosets,
-            shifted: u32::from(!plain && !job.inverse),
+            shifted_from: if job.inverse { u32::MAX } else { first_shifted },
             reversed: u32::from(job.input == Order::BitReversed),
             natural: u32::from(job.output == Order::Natural),
-            unshifted: u32::from(!plain && job.inverse),
-            scaled: u32::from(job.inverse),
+            unshifted: u32::from(unshifted),
+            // The table of an unshifted result holds the scale.
+            scaled: u32::from(job.inverse && !unshifted),
             padding: 0,
         };
         let tables = self.tables(stream, job, shifts)?;
@@ -332,7 +337,7 @@ impl<F: TwoAdic> Program<F> {
                 polynomials: count(polynomials << (job.log_cosets - log_cosets))?,
                 log_span: job.log_rows - bits[..i].iter().sum::<u32>(),
                 log_cosets,
-                shifted: if first { whole.shifted } else { 0 },
+                shifted_from: if first { whole.shifted_from } else { u32::MAX },
                 reversed: if first { whole.reversed } else { 0 },
                 unshifted: if last { whole.unshifted } else { 0 },
                 scaled: if last { whole.scaled } else { 0 },
@@ -353,6 +358,11 @@ impl<F: TwoAdic> Program<F> {
         }
         Ok(())
     }
+}
+
+/// 1 / 2^`log_rows`.
+fn scale<F: TwoAdic>(log_rows: u32) -> F {
+    F::from_u64(1 << log_rows).inverse().expect("a power of two is not zero")
 }
 
 /// Compiles the passes of `bits` bits, or the transforms of so many where they are single small ones.

@@ -31,7 +31,7 @@ const FLAGS: &[&str] = &[
 ];
 /// A large frame touches each of its pages, so that it can't step over the guard page of a fiber's stack.
 const LIBRARY: &[&str] = &["-O2", "-fPIC", "-shared", "-fstack-clash-protection"];
-const RACES: &[&str] = &["-O1", "-gdwarf-4", "-fsanitize=thread", "-pthread"];
+const RACES: &[&str] = &["-O1", "-g", "-fsanitize=thread", "-pthread"];
 /// Each access as it is written, preceded by a call to `__asan_load4_noabort` and the like.
 const CHECKED: &[&str] = &["-fsanitize=kernel-address", "-fno-tree-vectorize", "-fno-tree-slp-vectorize"];
 const CHECKED_GCC: &[&str] = &[

@@ -134,9 +134,9 @@ fn race(report: &str) -> Option<String> {
         let thread = thread.split(' ').next().unwrap_or(thread);
         let mut place = "an unknown place";
         while let Some(frame) = lines.next_if(|frame| frame.starts_with('#')) {
-            // "#0 void sum<unsigned>(unsigned*) sum.cu:7 (image+0x12ab)"
-            let file = frame.rsplit_once(" (").map_or(frame, |(head, _)| head);
-            let file = file.rsplit_once(' ').map_or(file, |(_, file)| file);
+            // "#0 void sum<unsigned>(unsigned*) sum.cu:7 (image+0x12ab) (BuildId: 34cd)", the last from newer compilers
+            let frame = frame.split(" (image").next().unwrap_or(frame);
+            let file = frame.rsplit_once(' ').map_or(frame, |(_, file)| file);
             if place == "an unknown place" && !file.contains("rigel_emulated/") && file.contains(':') {
                 place = file.rsplit_once('/').map_or(file, |(_, file)| file);
             }
@@ -156,7 +156,7 @@ mod tests {
             WARNING: ThreadSanitizer: data race (pid=1)\n\
             \x20 Atomic write of size 4 at 0x10 by thread T2:\n\
             \x20   #0 atomicAdd(unsigned*, unsigned) text/rigel_emulated/intrinsics.h:9 (image+0x1)\n\
-            \x20   #1 k(unsigned*) k.cu:7 (image+0x1)\n\n\
+            \x20   #1 k(unsigned*) k.cu:7 (image+0x1) (BuildId: 2)\n\n\
             \x20 Previous read of size 4 at 0x10 by thread T1:\n\
             \x20   #0 k(unsigned*) k.cu:9 (image+0x1)\n\n\
             \x20 Thread T2 '(1, 0, 0)' (tid=4, running) created by main thread at:\n";

@@ -15,7 +15,7 @@ pub(super) struct Pass<F> {
     pub(super) log_size: u32,
     pub(super) log_span: u32,
     pub(super) log_cosets: u32,
-    pub(super) shifted: u32,
+    pub(super) shifted_from: u32,
     pub(super) reversed: u32,
     pub(super) natural: u32,
     pub(super) unshifted: u32,
@@ -45,10 +45,8 @@ impl Cut {
         // The threads of a block are 128 to 512. Runs that are neighbours in memory (before the last pass, or in
         // natural order after it) are read or written 32 bytes at a time or more.
         let tile = match (bits, wide, last, order) {
-            (10, false, true, Order::BitReversed) => 4,
-            (10, true, true, Order::Natural) => 8,
-            (9..=10, true, _, _) => 4,
-            (9, false, true, Order::BitReversed) | (8, true, _, _) => 8,
+            (10, false, true, Order::BitReversed) | (9..=10, true, _, _) => 4,
+            (9..=10, false, true, _) | (8, true, _, _) => 8,
             (7..=10, ..) => 16,
             _ => 32,
         };
