@@ -206,10 +206,16 @@ ntt_pass(F* out, const F* in, const F* __restrict__ points, const F* __restrict_
     F x[POINTS];
     if (inside) {
         if (pass.reversed) {
+            // The thread's points differ in the top bits of their index: in reversed order they are neighbours.
+            constexpr int EACH = 16 / sizeof(F);
+            const u32 at = reverse_bits(first + (place << log_step), pass.log_size);
+            const uint4* from = reinterpret_cast<const uint4*>(source + at);
 #pragma unroll
-            for (int i = 0; i < POINTS; ++i) {
-                const u32 at = first + ((((u32)i << LOW1) + place) << log_step);
-                x[i] = source[reverse_bits(at, pass.log_size)];
+            for (int i = 0; i < POINTS; i += EACH) {
+                const uint4 four = from[i / EACH];
+                const F* some = reinterpret_cast<const F*>(&four);
+#pragma unroll
+                for (int j = 0; j < EACH; ++j) x[reversed_in<V>(i + j)] = some[j];
             }
         } else {
             const F* from = source + first + (place << log_step);
