@@ -273,21 +273,17 @@ ntt_pass(F* out, const F* in, const F* __restrict__ points, const F* __restrict_
             // k1 = rev(c) + 2^(R - END) rev(q).
             const u32 c = Final::rest(place, g);
             const u32 row = LAST ? run + (reverse_bits(c, R - END) << log_runs) : first + (c << (END + log_step));
-            const F* twiddle = twiddles + ((coset << pass.log_span) + (c << (END + log_step)) + j2);
             F* y = x + (g << END);
-            if (LAST && pass.unshifted) {
+            F* to = target + row;
+            const u32 log_row = LAST ? R - END + log_runs : log_step;
+            const F* twiddle = twiddles + (LAST ? row : (coset << pass.log_span) + (c << (END + log_step)) + j2);
+            if (!LAST || pass.unshifted) {
 #pragma unroll
-                for (int q = 0; q < (1 << END); ++q)
-                    y[q] *= twiddles[row + ((u32)reversed_in<END>(q) << (R - END + log_runs))];
+                for (int q = 0; q < (1 << END); ++q) y[q] *= twiddle[(u32)(LAST ? reversed_in<END>(q) : q) << log_row];
             }
 #pragma unroll
-            for (int q = 0; q < (1 << END); ++q) {
-                if (LAST) {
-                    target[row + ((u32)reversed_in<END>(q) << (R - END + log_runs))] = stored(y[q]);
-                } else {
-                    target[row + ((u32)q << log_step)] = stored(y[q] * twiddle[(u32)q << log_step]);
-                }
-            }
+            for (int q = 0; q < (1 << END); ++q)
+                to[(u32)(LAST ? reversed_in<END>(q) : q) << log_row] = stored(y[q]);
         }
     }
 }
