@@ -1,6 +1,7 @@
 // Batch inversion by Montgomery's trick, twice: a thread multiplies its elements, and a tree multiplies the
-// products of the block's 256 threads down to 32, one for each lane of a warp, which inverts them. So an
-// inversion, which costs as much as 40 to 110 products, is shared by 8 threads with all their elements.
+// products of the block's 256 threads down to 32, one for each lane of a warp, which inverts them. An inversion is a
+// chain of 40 to 110 products, during which the other warps wait: what hides it is the number of elements that a
+// multiprocessor holds. So they stay in registers, and the products before them in shared memory.
 
 #include "slab.cuh"
 
@@ -8,13 +9,15 @@ constexpr u32 THREADS = 256, ROOTS = 32;
 
 // out[i] = 1 / in[i], and 0 where in[i] = 0, for slabs of n elements, one slab for each blockIdx.y. In place or
 // not. A thread takes RUNS shares of a vector each.
-template <class E, int RUNS>
-__global__ void __launch_bounds__(THREADS)
+template <class E, int RUNS, int BLOCKS>
+__global__ void __launch_bounds__(THREADS, BLOCKS)
 invert(typename E::Base* out, const typename E::Base* in, u64 n) {
     typedef typename E::Base F;
     constexpr int N = Vector<F>::N, PER = RUNS * N;
     // A heap: node i is the product of nodes 2i and 2i + 1, the threads' products are the leaves, THREADS and up.
     __shared__ F tree[E::DEGREE][2 * THREADS];
+    // befores[i - 1]: the product of a thread's elements before element i.
+    __shared__ F befores[PER - 1][E::DEGREE][THREADS];
     auto get = [&](u32 node) {
         E x;
 #pragma unroll
@@ -29,21 +32,32 @@ invert(typename E::Base* out, const typename E::Base* in, u64 n) {
     const bool wide = n % N == 0 && is_aligned(out) && is_aligned(in);
     const u64 slab = (u64)blockIdx.y * E::DEGREE * n, tile = (u64)blockIdx.x * (THREADS * PER);
 
-    E x[PER], before[PER];
+    E x[PER];
 #pragma unroll
     for (int k = 0; k < RUNS; ++k)
         load_share(x + k * N, in + slab, n, Share::of<F>(tile + k * THREADS * N, thread, THREADS, wide));
+    auto multiply = [&] {
+        E product = x[0];
+#pragma unroll
+        for (int i = 1; i < PER; ++i) {
+#pragma unroll
+            for (int d = 0; d < E::DEGREE; ++d) befores[i - 1][d][thread] = coefficient(product, d);
+            product = product * x[i];
+        }
+        return product;
+    };
+    E product = multiply();
     // Zeros, and what lies beyond the end, count as ones.
     u32 zeros = 0;
-    E product = E::one();
+    if (product == E::zero()) {
 #pragma unroll
-    for (int i = 0; i < PER; ++i) {
-        if (x[i] == E::zero()) {
-            zeros |= 1u << i;
-            x[i] = E::one();
+        for (int i = 0; i < PER; ++i) {
+            if (x[i] == E::zero()) {
+                zeros |= 1u << i;
+                x[i] = E::one();
+            }
         }
-        before[i] = product;
-        product = i == 0 ? x[0] : product * x[i];
+        product = multiply();
     }
 
     put(THREADS + thread, product);
@@ -61,19 +75,27 @@ invert(typename E::Base* out, const typename E::Base* in, u64 n) {
         const u32 node = width + thread;
         if (thread < width) {
             const E inverse = get(node), left = get(2 * node), right = get(2 * node + 1);
-            put(2 * node, inverse * right);
-            put(2 * node + 1, inverse * left);
+            put(2 * node, right * inverse);
+            put(2 * node + 1, left * inverse);
         }
         __syncthreads();
     }
 
     E inverse = get(THREADS + thread);
 #pragma unroll
-    for (int i = PER - 1; i >= 0; --i) {
+    for (int i = PER - 1; i > 0; --i) {
+        E before;
+#pragma unroll
+        for (int d = 0; d < E::DEGREE; ++d) coefficient(before, d) = befores[i - 1][d][thread];
         const E own = x[i];
-        x[i] = i == 0 ? inverse : inverse * before[i];
-        if (zeros >> i & 1) x[i] = E::zero();
-        if (i > 0) inverse = inverse * own;
+        x[i] = before * inverse;
+        inverse = own * inverse;
+    }
+    x[0] = inverse;
+    if (zeros != 0) {
+#pragma unroll
+        for (int i = 0; i < PER; ++i)
+            if (zeros >> i & 1) x[i] = E::zero();
     }
 #pragma unroll
     for (int k = 0; k < RUNS; ++k)

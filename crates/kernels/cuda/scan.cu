@@ -1,6 +1,6 @@
 // Prefix sums and products of columns in one pass over memory, by decoupled look-back: a block scans its tile in
-// registers, publishes the tile's total, and gets what lies before the tile from the totals, or the prefixes, that
-// the blocks before it have published.
+// shared memory, publishes the tile's total, and gets what lies before the tile from the totals, or the prefixes,
+// that the blocks before it have published.
 
 #include "slab.cuh"
 
@@ -19,27 +19,44 @@ struct Times {
 
 constexpr u32 THREADS = 256, WARPS = THREADS / 32;
 
-// The state of a tile: nothing yet, its own total, or the total of all up to and including it. Total and prefix
-// have places of their own and are written once, before the state says so; so a reader that has seen the state
-// reads whole elements, however wide.
+// What a tile tells the others: nothing yet, its own total, or the total of all up to and including it. Each 32-bit
+// word of the element carries the state in the other half of 64 bits, which are written and read at once: a reader
+// that finds the same state in all of them has a whole element, with no fence, and in one trip to memory.
 constexpr u32 EMPTY = 0, TOTAL = 1, PREFIX = 2;
 
 template <class E>
-__device__ __forceinline__ void publish(E* at, const E& value, u32* state, u32 is) {
-    *at = value;
-    __threadfence();
-    atomicExch(state, is);
-}
+struct Notice {
+    typedef typename E::Base F;
+    static constexpr int WORDS = sizeof(F) / 4, LENGTH = E::DEGREE * WORDS;
+    E value;
+    u32 state;
 
-// Past the first-level cache, which does not see what other blocks write.
-template <class E>
-__device__ __forceinline__ E published(const E* at) {
-    E x;
+    static __device__ __forceinline__ void post(u64* at, const E& value, u32 state) {
 #pragma unroll
-    for (int d = 0; d < E::DEGREE; ++d)
-        coefficient(x, d) = E::Base::from_word(__ldcg(&coefficient(*at, d).v));
-    return x;
-}
+        for (int i = 0; i < LENGTH; ++i) {
+            const u64 word = coefficient(value, i / WORDS).v;
+            *(volatile u64*)(at + i) = join_words((u32)(word >> i % WORDS * 32), state);
+        }
+    }
+    // EMPTY where the words differ in state.
+    static __device__ __forceinline__ Notice read(const u64* at) {
+        u64 words[LENGTH];
+#pragma unroll
+        for (int i = 0; i < LENGTH; ++i) words[i] = *(const volatile u64*)(at + i);
+        Notice notice;
+        notice.state = high_word(words[0]);
+#pragma unroll
+        for (int i = 1; i < LENGTH; ++i)
+            if (high_word(words[i]) != notice.state) notice.state = EMPTY;
+#pragma unroll
+        for (int d = 0; d < E::DEGREE; ++d) {
+            if constexpr (WORDS == 1) coefficient(notice.value, d) = F::from_word(low_word(words[d]));
+            else coefficient(notice.value, d) =
+                F::from_word(join_words(low_word(words[2 * d]), low_word(words[2 * d + 1])));
+        }
+        return notice;
+    }
+};
 
 // Op over all lanes of a warp, in every lane. (Op commutes.)
 template <class E, class Op>
@@ -52,139 +69,141 @@ __device__ __forceinline__ E warp_join(E x) {
 // Op over all tiles before `tile` of a column, in every lane of the calling warp. A lane looks at one tile; the
 // warp goes back 32 tiles at a time until it meets a prefix.
 template <class E, class Op>
-__device__ __forceinline__ E look_back(const E* totals, const E* prefixes, u32* states, u32 tile) {
+__device__ __forceinline__ E look_back(const u64* notices, u32 tile) {
     const u32 lane = threadIdx.x % 32;
     E before = Op::template identity<E>();
     for (i32 nearest = (i32)tile - 1;; nearest -= 32) {
         const i32 at = nearest - (i32)lane;
-        u32 state = PREFIX;
+        Notice<E> notice;
+        notice.state = PREFIX;
+        // The lanes up to the first that sees a prefix, or all.
+        u32 prefixes, needed;
         for (;;) {
-            if (at >= 0) state = *(volatile u32*)(states + at);
-            if (__all_sync(0xffffffffu, state != EMPTY)) break;
+            if (at >= 0) notice = Notice<E>::read(notices + (u64)at * Notice<E>::LENGTH);
+            prefixes = __ballot_sync(0xffffffffu, notice.state == PREFIX);
+            needed = prefixes ^ (prefixes - 1);
+            if ((__ballot_sync(0xffffffffu, notice.state != EMPTY) & needed) == needed) break;
             __nanosleep(32);
         }
-        __threadfence();
-        const u32 prefix_lanes = __ballot_sync(0xffffffffu, state == PREFIX);
-        const u32 last = prefix_lanes == 0 ? 31 : __ffs(prefix_lanes) - 1;
-        E value = Op::template identity<E>();
-        if (at >= 0 && lane <= last) value = published((state == PREFIX ? prefixes : totals) + at);
-        before = Op::join(before, warp_join<E, Op>(value));
-        if (prefix_lanes != 0) return before;
+        const bool counts = at >= 0 && (needed >> lane & 1);
+        before = Op::join(before, warp_join<E, Op>(counts ? notice.value : Op::template identity<E>()));
+        if (prefixes != 0) return before;
     }
 }
 
-// The elements of a warp's part of a tile, 32 RUNS N of them. Memory is read and written in shares (run k of lane
-// l holds neighbours of run k of lane l + 1); a scan wants PER = RUNS N neighbours in each lane. `room` turns one
-// into the other, a coefficient at a time, with one vector of padding every RUNS, so that lanes meet different
+// A warp's part of a tile in shared memory: 32 PER elements, coefficient by coefficient. Memory is read and written
+// in shares (run k of lane l holds neighbours of run k of lane l + 1); a scan wants PER = RUNS N neighbours for each
+// lane. A lane's neighbours take an odd number of vectors, with padding if need be, so that lanes meet different
 // banks.
 template <class E, int RUNS>
 struct WarpTile {
     typedef typename E::Base F;
-    static constexpr int N = Vector<F>::N, PER = RUNS * N;
-    static constexpr u32 ROOM = 32 * (PER + N);
+    static constexpr int N = Vector<F>::N, PER = RUNS * N, PADDING = RUNS % 2 == 0 ? N : 0;
 
-    static __device__ __forceinline__ Share share(u64 first, int run, bool wide) {
-        return Share::of<F>(first + run * 32 * N, threadIdx.x % 32, 32, wide);
-    }
-    // Where in `room` element j of run k of this lane lies.
-    static __device__ __forceinline__ u32 place(int run, int j, bool wide) {
-        const u32 lane = threadIdx.x % 32;
-        const u32 element = wide ? (run * 32 + lane) * N + j : (run * N + j) * 32 + lane;
-        return element + element / PER * N;
-    }
-    static __device__ __forceinline__ F* own(F* room, int run) {
-        return room + ((threadIdx.x % 32) * (RUNS + 1) + run) * N;
-    }
+    F room[E::DEGREE][32 * (PER + PADDING)];
 
-    static __device__ __forceinline__ void load(E* x, const F* slab, u64 n, u64 first, F* room, bool wide) {
+    __device__ __forceinline__ void load(const F* slab, u64 n, u64 first, bool wide) {
+        E x[PER];
 #pragma unroll
         for (int k = 0; k < RUNS; ++k) load_share(x + k * N, slab, n, share(first, k, wide));
 #pragma unroll
-        for (int d = 0; d < E::DEGREE; ++d) {
+        for (int k = 0; k < RUNS; ++k) {
+            if (wide) write(place(k, 0, true), x + k * N);
+            else {
 #pragma unroll
-            for (int k = 0; k < RUNS; ++k) put(room, x + k * N, d, k, wide);
-            __syncwarp();
+                for (int j = 0; j < N; ++j) {
 #pragma unroll
-            for (int k = 0; k < RUNS; ++k) {
-                const Vector<F> values = Vector<F>::read(own(room, k));
-#pragma unroll
-                for (int j = 0; j < N; ++j) coefficient(x[k * N + j], d) = values.x[j];
+                    for (int d = 0; d < E::DEGREE; ++d) room[d][place(k, j, false)] = coefficient(x[k * N + j], d);
+                }
             }
-            __syncwarp();
         }
+        __syncwarp();
     }
-    static __device__ __forceinline__ void store(F* slab, E* x, u64 n, u64 first, F* room, bool wide) {
+    __device__ __forceinline__ void store(F* slab, u64 n, u64 first, bool wide) const {
+        __syncwarp();
 #pragma unroll
-        for (int d = 0; d < E::DEGREE; ++d) {
+        for (int k = 0; k < RUNS; ++k) {
+            E x[N];
+            if (wide) read(place(k, 0, true), x);
+            else {
 #pragma unroll
-            for (int k = 0; k < RUNS; ++k) {
-                Vector<F> values;
+                for (int j = 0; j < N; ++j) {
 #pragma unroll
-                for (int j = 0; j < N; ++j) values.x[j] = coefficient(x[k * N + j], d);
-                values.write(own(room, k));
+                    for (int d = 0; d < E::DEGREE; ++d) coefficient(x[j], d) = room[d][place(k, j, false)];
+                }
             }
-            __syncwarp();
-#pragma unroll
-            for (int k = 0; k < RUNS; ++k) take(x + k * N, room, d, k, wide);
-            __syncwarp();
+            store_share(slab, x, n, share(first, k, wide));
         }
-#pragma unroll
-        for (int k = 0; k < RUNS; ++k) store_share(slab, x + k * N, n, share(first, k, wide));
     }
 
+    // Neighbours k N to k N + N of this lane's PER.
+    __device__ __forceinline__ void take(E* x, int k) const { read(own(k), x); }
+    __device__ __forceinline__ void put(const E* x, int k) { write(own(k), x); }
+
   private:
-    static __device__ __forceinline__ void put(F* room, const E* x, int d, int run, bool wide) {
-        if (wide) {
+    static __device__ __forceinline__ Share share(u64 first, int run, bool wide) {
+        return Share::of<F>(first + run * 32 * N, threadIdx.x % 32, 32, wide);
+    }
+    // Where element j of run k of this lane's shares lies.
+    static __device__ __forceinline__ u32 place(int run, int j, bool wide) {
+        const u32 lane = threadIdx.x % 32;
+        const u32 element = wide ? (run * 32 + lane) * N + j : (run * N + j) * 32 + lane;
+        return element + element / PER * PADDING;
+    }
+    static __device__ __forceinline__ u32 own(int k) { return (threadIdx.x % 32) * (PER + PADDING) + k * N; }
+
+    __device__ __forceinline__ void read(u32 at, E* x) const {
+#pragma unroll
+        for (int d = 0; d < E::DEGREE; ++d) {
+            const Vector<F> values = Vector<F>::read(room[d] + at);
+#pragma unroll
+            for (int j = 0; j < N; ++j) coefficient(x[j], d) = values.x[j];
+        }
+    }
+    __device__ __forceinline__ void write(u32 at, const E* x) {
+#pragma unroll
+        for (int d = 0; d < E::DEGREE; ++d) {
             Vector<F> values;
 #pragma unroll
             for (int j = 0; j < N; ++j) values.x[j] = coefficient(x[j], d);
-            values.write(room + place(run, 0, true));
-        } else {
-#pragma unroll
-            for (int j = 0; j < N; ++j) room[place(run, j, false)] = coefficient(x[j], d);
-        }
-    }
-    static __device__ __forceinline__ void take(E* x, const F* room, int d, int run, bool wide) {
-        if (wide) {
-            const Vector<F> values = Vector<F>::read(room + place(run, 0, true));
-#pragma unroll
-            for (int j = 0; j < N; ++j) coefficient(x[j], d) = values.x[j];
-        } else {
-#pragma unroll
-            for (int j = 0; j < N; ++j) coefficient(x[j], d) = room[place(run, j, false)];
+            values.write(room[d] + at);
         }
     }
 };
 
 // Inclusive (out[i] = in[0] .. in[i]) or exclusive (out[i] = in[0] .. in[i - 1]) prefixes of columns of n
-// elements, `tiles` tiles a column. `states` holds one ticket, then a state for each tile, all zero at the start.
+// elements, `tiles` tiles a column. `board` holds one ticket, then a notice for each tile, all zero at the start.
 //
 // A block takes its tile by ticket: the tiles that a tile waits for belong to blocks that have started. Tickets
 // run over the columns first, so that by the time a tile looks back, the tiles before it are mostly done.
-template <class E, class Op, int RUNS>
-__global__ void __launch_bounds__(THREADS)
-scan(typename E::Base* out, const typename E::Base* in, u64 n, u32 tiles, u32 columns, u32 exclusive, E* totals,
-     E* prefixes, u32* states) {
-    typedef typename E::Base F;
+template <class E, class Op, int RUNS, int BLOCKS>
+__global__ void __launch_bounds__(THREADS, BLOCKS)
+scan(typename E::Base* out, const typename E::Base* in, u64 n, u32 tiles, u32 columns, u32 exclusive, u64* board) {
     typedef WarpTile<E, RUNS> Part;
-    constexpr int PER = Part::PER;
-    __shared__ __align__(16) F rooms[WARPS][Part::ROOM];
+    constexpr int N = Part::N;
+    extern __shared__ __align__(16) unsigned char memory[];  // WARPS parts
     __shared__ E starts[WARPS];
     __shared__ u32 ticket;
     const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
 
-    if (threadIdx.x == 0) ticket = atomicAdd(states, 1u);
+    if (threadIdx.x == 0) ticket = (u32)atomicAdd(board, 1ull);
     __syncthreads();
     const u32 tile = ticket / columns, column = ticket % columns;
-    const u64 slab = (u64)column * E::DEGREE * n, slot = (u64)column * tiles;
+    const u64 slab = (u64)column * E::DEGREE * n;
+    u64* notices = board + 1 + (u64)column * tiles * Notice<E>::LENGTH;
     const bool wide = n % Part::N == 0 && is_aligned(out) && is_aligned(in);
-    const u64 first = ((u64)tile * WARPS + warp) * (32 * PER);
+    const u64 first = ((u64)tile * WARPS + warp) * (32 * Part::PER);
 
-    E x[PER];
-    Part::load(x, in + slab, n, first, rooms[warp], wide);
-    E total = x[0];
+    Part& part = ((Part*)memory)[warp];
+    part.load(in + slab, n, first, wide);
+    E total = Op::template identity<E>();
 #pragma unroll
-    for (int i = 1; i < PER; ++i) total = Op::join(total, x[i]);
+    for (int k = 0; k < RUNS; ++k) {
+        E x[N];
+        part.take(x, k);
+#pragma unroll
+        for (int j = 0; j < N; ++j) total = k == 0 && j == 0 ? x[0] : Op::join(total, x[j]);
+    }
 #pragma unroll
     for (u32 delta = 1; delta < 32; delta *= 2) {
         const E below = shuffle_up(total, delta);
@@ -203,13 +222,13 @@ scan(typename E::Base* out, const typename E::Base* in, u64 n, u32 tiles, u32 co
             if (lane >= delta) through = Op::join(below, through);
         }
         const E own = broadcast(through, WARPS - 1);
-        u32* state = states + 1 + slot;
+        u64* notice = notices + (u64)tile * Notice<E>::LENGTH;
         E prefix = Op::template identity<E>();
         if (tile != 0) {
-            if (lane == 0) publish(totals + slot + tile, own, state + tile, TOTAL);
-            prefix = look_back<E, Op>(totals + slot, prefixes + slot, state, tile);
+            if (lane == 0) Notice<E>::post(notice, own, TOTAL);
+            prefix = look_back<E, Op>(notices, tile);
         }
-        if (lane == 0) publish(prefixes + slot + tile, Op::join(prefix, own), state + tile, PREFIX);
+        if (lane == 0) Notice<E>::post(notice, Op::join(prefix, own), PREFIX);
         E start = shuffle_up(through, 1);
         if (lane == 0) start = Op::template identity<E>();
         if (lane < WARPS) starts[lane] = Op::join(prefix, start);
@@ -218,10 +237,16 @@ scan(typename E::Base* out, const typename E::Base* in, u64 n, u32 tiles, u32 co
 
     E running = Op::join(starts[warp], before);
 #pragma unroll
-    for (int i = 0; i < PER; ++i) {
-        const E next = Op::join(running, x[i]);
-        x[i] = exclusive ? running : next;
-        running = next;
+    for (int k = 0; k < RUNS; ++k) {
+        E x[N];
+        part.take(x, k);
+#pragma unroll
+        for (int j = 0; j < N; ++j) {
+            const E next = Op::join(running, x[j]);
+            x[j] = exclusive ? running : next;
+            running = next;
+        }
+        part.put(x, k);
     }
-    Part::store(out + slab, x, n, first, rooms[warp], wide);
+    part.store(out + slab, n, first, wide);
 }

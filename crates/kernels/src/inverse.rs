@@ -2,7 +2,7 @@
 //!
 //! Matrices over a base field, or slabs over an extension (see [`crate::element`]). One launch that reads and
 //! writes each element once, by Montgomery's trick: about three products an element, and one inversion for every 8
-//! threads with their 4 to 16 elements each.
+//! threads with their 4 to 24 elements each.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -31,13 +31,16 @@ pub fn invert_assign<E: Element>(stream: &Stream, matrix: &mut Matrix<E::Base>) 
 /// Threads of a block, as in `inverse.cu`.
 const THREADS: u32 = 256;
 
-/// Vectors of 16 bytes that a thread takes of each coefficient: as many as leave room for four blocks of
-/// registers.
-const fn runs(degree: usize) -> usize {
-    match degree {
-        1 => 4,
-        2 | 3 => 2,
-        _ => 1,
+/// Vectors of 16 bytes that a thread takes of each coefficient, and the blocks that share a multiprocessor (which
+/// bounds the registers of a thread): what was fastest on an H200. The more elements are under way, the better the
+/// inversions hide.
+const fn plan<E: Element>() -> (usize, usize) {
+    match (E::DEGREE, size_of::<E::Base>()) {
+        (1, 4) => (6, 4),
+        (1, _) => (8, 4),
+        (2, 4) => (4, 3),
+        (2, _) => (4, 4),
+        _ => (2, 3),
     }
 }
 
@@ -51,7 +54,8 @@ struct Program<E>(Kernel, PhantomData<E>);
 impl<E: Element> Program<E> {
     fn of(device: &Device) -> Result<Arc<Self>> {
         device.program(|device| {
-            let name = format!("invert<{}, {}>", E::NAME, runs(E::DEGREE));
+            let (runs, blocks) = plan::<E>();
+            let name = format!("invert<{}, {runs}, {blocks}>", E::NAME);
             let module =
                 device.compile(&source("inverse.cu", include_str!("../cuda/inverse.cu")).kernel(&name))?;
             Ok(Self(module.kernel(&name)?, PhantomData))
@@ -65,7 +69,7 @@ impl<E: Element> Program<E> {
         let n = slab / E::DEGREE;
         let out = out.values().view();
         let from = from.map_or(out, |from| from.values().view());
-        let shape = Shape::cover(n.div_ceil(runs(E::DEGREE) * 16 / size_of::<E::Base>()), THREADS)?;
+        let shape = Shape::cover(n.div_ceil(plan::<E>().0 * 16 / size_of::<E::Base>()), THREADS)?;
         for batch in column_batches(rows * columns / slab) {
             let part = batch.start * slab..batch.end * slab;
             let (out, from) = (out.range(part.clone())?, from.range(part)?);

@@ -6,9 +6,9 @@
 //! with o addition ([`prefix_sums`], which for an extension works coefficient by coefficient) or multiplication
 //! ([`prefix_products`], over slabs, see [`crate::element`]).
 //!
-//! All columns take one launch, and each element is read and written once: tiles of 256 threads and 8 or 16
+//! All columns take one launch, and each element is read and written once: tiles of 256 threads and 10 to 32
 //! elements a thread learn what lies before them from what other tiles publish (decoupled look-back). Two
-//! operations o an element, and about one more for the scan among threads.
+//! operations o an element, and half of one more for the scan among threads.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -93,10 +93,16 @@ impl Operator for Times {
 /// Threads of a block, as in `scan.cu`.
 const THREADS: usize = 256;
 
-/// Vectors of 16 bytes that a thread takes of each coefficient: enough elements for the scan among threads not to
-/// show, and few enough to stay in registers.
-const fn runs(degree: usize) -> usize {
-    if degree == 4 { 2 } else { 4 }
+/// Vectors of 16 bytes that a thread takes of each coefficient, and the blocks that share a multiprocessor (which
+/// bounds the registers of a thread): what was fastest on an H200. Large tiles look back less often; those of an odd
+/// number of vectors a thread need no padding in shared memory.
+const fn plan(degree: usize) -> (usize, usize) {
+    match degree {
+        1 => (8, 5),
+        2 => (5, 4),
+        3 => (5, 2),
+        _ => (3, 3),
+    }
 }
 
 /// Compiles prefix sums over this field.
@@ -116,11 +122,17 @@ struct Program<E, O> {
 }
 
 impl<E: Element, O: Operator> Program<E, O> {
-    const TILE: usize = THREADS * runs(E::DEGREE) * 16 / size_of::<E::Base>();
+    const RUNS: usize = plan(E::DEGREE).0;
+    const TILE: usize = THREADS * Self::RUNS * 16 / size_of::<E::Base>();
+    /// Bytes of shared memory for a tile: an odd number of vectors a thread and coefficient.
+    const SHARED: usize = THREADS * (Self::RUNS | 1) * 16 * E::DEGREE;
+    /// 64-bit words of a tile's notice: one for each 32 bits of an element.
+    const NOTICE: usize = size_of::<E>() / 4;
 
     fn of(device: &Device) -> Result<Arc<Self>> {
         device.program(|device| {
-            let name = format!("scan<{}, {}, {}>", E::NAME, O::NAME, runs(E::DEGREE));
+            let (runs, blocks) = plan(E::DEGREE);
+            let name = format!("scan<{}, {}, {runs}, {blocks}>", E::NAME, O::NAME);
             let module = device.compile(&source("scan.cu", include_str!("../cuda/scan.cu")).kernel(&name))?;
             Ok(Self { kernel: module.kernel(&name)?, of: PhantomData })
         })
@@ -139,15 +151,14 @@ impl<E: Element, O: Operator> Program<E, O> {
         let blocks = tiles.checked_mul(columns).and_then(|n| i32::try_from(n).ok()).ok_or_else(|| {
             Error::shape("scan", format!("{columns} columns of {rows} rows are more than a launch can take"))
         })?;
-        let (totals, prefixes) = (stream.alloc::<E>(blocks as usize)?, stream.alloc::<E>(blocks as usize)?);
-        let states = stream.zeros::<u32>(1 + blocks as usize)?;
+        let board = stream.zeros::<u64>(1 + blocks as usize * Self::NOTICE)?;
         let out = out.values().view();
         let from = from.map_or(out, |from| from.values().view());
         let exclusive = u32::from(bound == Bound::Exclusive);
         self.kernel.launch(
             stream,
-            Shape::new(blocks as u32, THREADS as u32),
-            (out, from, rows as u64, tiles as u32, columns as u32, exclusive, &totals, &prefixes, &states),
+            Shape::new(blocks as u32, THREADS as u32).shared(Self::SHARED as u32),
+            (out, from, rows as u64, tiles as u32, columns as u32, exclusive, &board),
         )
     }
 }

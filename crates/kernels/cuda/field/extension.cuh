@@ -118,7 +118,7 @@ struct Quadratic : Coefficients<Quadratic<F, W>, F, 2> {
     typedef Coefficients<Quadratic, F, 2> Parent;
     using Parent::c;
 
-    static __device__ __forceinline__ F times_w(F x) { return x * F::from_integer(W); }
+    static __device__ __forceinline__ F times_w(F x) { return x.times_small(W); }
 
     __device__ __forceinline__ Quadratic operator*(const Quadratic& other) const {
         Quadratic x;

@@ -163,19 +163,52 @@ struct Goldilocks {
 #endif
     }
 
-    // low + 2^64 high, reduced to 64 bits: low + e high0 - high1, where high = high0 + 2^32 high1.
-    static __device__ __forceinline__ u64 reduce_wide(u64 low, u64 high) {
+    // low + 2^64 high + 2^128 top, reduced to 64 bits, for top < 2^31: low + e high0 - high1 - 2^32 top, where
+    // high = high0 + 2^32 high1.
+    static __device__ __forceinline__ u64 reduce_wide(u64 low, u64 high, u32 top = 0) {
         u32 e1, e2;
-        const u64 difference = sub_borrow(low, high_word(high), e1);
-        // A borrow leaves a number above 2^64 - 2^32, from which e can be taken; a carry leaves one below
-        // 2^64 - 2^33, to which e can be added.
+        const u64 difference = sub_borrow(low, join_words(high_word(high), top), e1);
+        // A borrow leaves a number above 2^63, from which e can be taken; a carry leaves one below 2^64 - 2^33, to
+        // which e can be added.
         const u64 sum = add_carry(difference - e1, (u64)low_word(high) * EPSILON, e2);
         return sum + e2;
     }
 
     // a0 b0 + a1 b1 with one reduction.
     static __device__ __forceinline__ Goldilocks dot(Goldilocks a0, Goldilocks b0, Goldilocks a1, Goldilocks b1) {
+#ifndef RIGEL_EMULATED
+        // Column by column, so that each partial product is one IMAD.WIDE with a carry out.
+        u32 r0, r1, r2, r3, r4;
+        asm("{.reg .u32 l1, m0, m1, h0, h1, lt, mt, ht;"
+            "mul.lo.u32 %0, %5, %7; mul.hi.u32 l1, %5, %7; mul.lo.u32 m0, %5, %8; mul.hi.u32 m1, %5, %8;"
+            "mul.lo.u32 h0, %6, %8; mul.hi.u32 h1, %6, %8;"
+            "mad.lo.cc.u32 %0, %9, %11, %0; madc.hi.cc.u32 l1, %9, %11, l1; addc.u32 lt, 0, 0;"
+            "mad.lo.cc.u32 m0, %6, %7, m0; madc.hi.cc.u32 m1, %6, %7, m1; addc.u32 mt, 0, 0;"
+            "mad.lo.cc.u32 m0, %9, %12, m0; madc.hi.cc.u32 m1, %9, %12, m1; addc.u32 mt, mt, 0;"
+            "mad.lo.cc.u32 m0, %10, %11, m0; madc.hi.cc.u32 m1, %10, %11, m1; addc.u32 mt, mt, 0;"
+            "mad.lo.cc.u32 h0, %10, %12, h0; madc.hi.cc.u32 h1, %10, %12, h1; addc.u32 ht, 0, 0;"
+            "add.cc.u32 %1, l1, m0; addc.cc.u32 %2, h0, m1; addc.cc.u32 %3, h1, mt; addc.u32 %4, ht, 0;"
+            "add.cc.u32 %2, %2, lt; addc.cc.u32 %3, %3, 0; addc.u32 %4, %4, 0;}"
+            : "=&r"(r0), "=&r"(r1), "=&r"(r2), "=&r"(r3), "=&r"(r4)
+            : "r"(low_word(a0.v)), "r"(high_word(a0.v)), "r"(low_word(b0.v)), "r"(high_word(b0.v)),
+              "r"(low_word(a1.v)), "r"(high_word(a1.v)), "r"(low_word(b1.v)), "r"(high_word(b1.v)));
+        Sum s;
+        s.low = join_words(r0, r1);
+        s.high = join_words(r2, r3);
+        s.top = r4;
+        return s.reduce();
+#else
         return Sum::zero().mul_add(a0, b0).mul_add(a1, b1).reduce();
+#endif
+    }
+
+    // x k for a small integer k.
+    __device__ __forceinline__ Goldilocks times_small(u32 k) const {
+        const u64 bottom = (u64)low_word(v) * k, upper = (u64)high_word(v) * k + high_word(bottom);
+        Wide w;
+        w.low = join_words(low_word(bottom), low_word(upper));
+        w.top = high_word(upper);
+        return w.reduce();
     }
 
     // A small multiple or a sum of a few elements, unreduced: the integer low + 2^64 top, with top < 2^31. An
@@ -247,7 +280,7 @@ struct Goldilocks {
         }
         // 2^128 = -2^32: the top word comes off the upper half of a 64-bit residue.
         __device__ __forceinline__ Goldilocks reduce() const {
-            return from_word(reduce_wide(low, high)) - from_word((u64)top << 32);
+            return from_word(reduce_wide(low, high, top));
         }
     };
 };

@@ -43,8 +43,8 @@ struct Mersenne31 {
 
     // x mod p in [0, p), for x < p 2^32.
     static __device__ __forceinline__ u32 reduce_wide(u64 x) {
-        const u32 upper = (u32)(x >> 31);
-        return least_residue(least_residue((low_word(x) & MODULUS) + (upper & MODULUS)) + (upper >> 31));
+        const u32 upper = __funnelshift_l(low_word(x), high_word(x), 1);
+        return least_residue(least_residue((low_word(x) & MODULUS) + (upper & MODULUS) + (upper >> 31)));
     }
 
     __device__ __forceinline__ Mersenne31 operator+(Mersenne31 other) const {

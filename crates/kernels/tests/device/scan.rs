@@ -41,8 +41,8 @@ fn check_products<E: Oracle>(stream: &Stream, bound: Bound, rows: usize, columns
     assert!(download::<E>(stream, &found) == expected, "{} {rows} x {columns}, {bound:?}", E::NAME);
 }
 
-/// One value; odd; one tile of 4096, less and more; several tiles, odd and even, in several columns.
-const SIZES: [(usize, usize); 6] = [(1, 1), (3, 2), (4_096, 1), (4_097, 2), (9_001, 3), (12_288, 2)];
+/// One value; odd; one tile of up to 8192, less and more; several tiles, odd and even, in several columns.
+const SIZES: [(usize, usize); 6] = [(1, 1), (3, 2), (8_192, 1), (8_193, 2), (9_001, 3), (24_576, 2)];
 
 #[test]
 fn sums_equal_plonky3() {
@@ -108,12 +108,12 @@ fn products_equal_stwo() {
     });
 }
 
-/// More tiles than a warp looks back over at once: 40 of 2048 elements.
+/// More tiles than a warp looks back over at once: 40 of 3072 and of 4096 elements.
 #[test]
 fn look_back_goes_beyond_one_warp() {
     on_each_device(|stream| {
-        check_products::<KoalaBear4>(stream, Bound::Inclusive, 40 * 2_048 + 17, 1);
-        check_sums::<Goldilocks>(stream, Bound::Exclusive, 40 * 2_048, 1);
+        check_products::<KoalaBear4>(stream, Bound::Inclusive, 40 * 3_072 + 17, 1);
+        check_sums::<Goldilocks>(stream, Bound::Exclusive, 40 * 4_096, 1);
     });
 }
 
