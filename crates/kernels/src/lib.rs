@@ -2,6 +2,39 @@
 //!
 //! Each operation is one pair of files: the kernels in `cuda/`, written over a field type, and their typed launcher
 //! here. Matrices are column-major; an extension column is as many neighbouring base columns as its degree.
+//!
+//! ```
+//! use rigel_gpu::{Device, Selector};
+//! use rigel_kernels::field::{Field, KoalaBear};
+//! use rigel_kernels::hash::KeccakSponge;
+//! use rigel_kernels::merkle::MerkleTree;
+//! use rigel_kernels::ntt::{self, Order};
+//! use rigel_kernels::{Columns, Matrix};
+//!
+//! # fn main() -> rigel_gpu::Result<()> {
+//! let device = Device::open(Selector::Emulated(0))?; // or Device::from_env()
+//! let stream = device.compute()?;
+//!
+//! // A trace of 16 rows and 3 columns, column after column.
+//! let trace: Vec<KoalaBear> = (0..48).map(KoalaBear::from_u64).collect();
+//! let trace = Matrix::upload(&stream, &trace, 16)?;
+//!
+//! // Its low-degree extension to twice the rows on a coset, and a Merkle tree over the rows.
+//! let extended = ntt::extend(&stream, &trace, 1, KoalaBear::GENERATOR, Order::Natural, Order::BitReversed)?;
+//! let tree = MerkleTree::<KeccakSponge>::new(&stream, &[Columns::from(&extended)])?;
+//! assert_eq!(tree.cap(&stream, 2)?.len(), 4);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | what | where |
+//! |---|---|
+//! | fields and their extensions | [`field`], [`element`] |
+//! | transforms and low-degree extension | [`ntt`] |
+//! | hashes, rows, trees | [`hash`], [`rows`], [`merkle`] |
+//! | transposition, bit reversal, gathering rows | [`permute`] |
+//! | arithmetic, powers, inverses | [`elementwise`], [`powers`], [`mod@inverse`] |
+//! | sums, dot products, prefix sums and products | [`reduce`], [`scan`] |
 
 mod columns;
 pub mod element;

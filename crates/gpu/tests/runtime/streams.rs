@@ -53,8 +53,8 @@ fn time_passes_on_the_device() {
             stream.time(work).unwrap().1
         };
         run(10);
-        let (short, long) = (run(10), run(1_000_000));
-        assert!(long > short && long > 0.0, "{short} ms, {long} ms");
+        let milliseconds = run(1_000_000);
+        assert!(milliseconds.is_finite() && milliseconds > 0.0, "{milliseconds} ms");
     });
 }
 
