@@ -83,7 +83,7 @@ fn section(report: &Report) -> String {
         let _ = write!(
             out,
             "<h2>Roofline</h2>\n<figure>\n{svg}</figure>\n\
-             <p>A point on a roof uses all that the device has. Green and orange points meet and miss their bar.</p>\n"
+             <p>A point on a roof uses all that the device has. Green and orange points meet and miss their bar. Point at one for its name.</p>\n"
         );
     }
     let _ = write!(

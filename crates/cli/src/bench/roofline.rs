@@ -296,6 +296,9 @@ fn label(point: &Point<'_>, points: &[Point<'_>]) -> String {
     format!("{name} {}", point.row.shape.split(',').next().unwrap_or_default())
 }
 
+/// Labels further than this from their point say less than none; a point without one has its name as a tooltip.
+const REACH: f64 = 44.0;
+
 /// The start and base line of a label: the place nearest to its point where it covers nothing.
 fn free_place(label: &str, x: f64, y: f64, frame: &Rectangle, taken: &[Rectangle]) -> Option<(f64, f64)> {
     let width = text_width(label);
@@ -308,6 +311,6 @@ fn free_place(label: &str, x: f64, y: f64, frame: &Rectangle, taken: &[Rectangle
     let distance = |&(left, base): &(f64, f64)| Rectangle::of_text(left, base, label).distance(x, y);
     bases
         .flat_map(|base| lefts.map(|left| (left, base)))
-        .filter(free)
+        .filter(|place| distance(place) <= REACH && free(place))
         .min_by(|a, b| distance(a).total_cmp(&distance(b)))
 }
