@@ -173,18 +173,18 @@ impl Device {
                     while worker.run_next() {}
                 }
             };
-            // The launching thread counts on its helpers to come back.
+            // The launching thread counts on its workers to come back.
             if std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).is_err() {
                 launch.fail("a worker of the emulated device panicked".into());
             }
         };
         let blocks = launch.blocks();
-        let helpers = usize::try_from(blocks - 1).unwrap_or(usize::MAX).min(self.pool.helpers());
+        let workers = usize::try_from(blocks - 1).unwrap_or(usize::MAX).min(self.pool.workers());
         let threads: u64 = grid.threads.iter().map(|&n| n as u64).product();
-        self.pool.join(&help, helpers, |offer| {
+        self.pool.join(&help, workers, |offer| {
             let Some(mut worker) = worker(stacks.lease()) else { return };
             let began = Instant::now();
-            let mut offered = helpers == 0;
+            let mut offered = workers == 0;
             loop {
                 if !offered && (blocks * threads > SMALL || began.elapsed() > ALONE) && launch.has_more() {
                     offer();

@@ -10,7 +10,7 @@ type Work = &'static (dyn Fn() + Sync);
 #[derive(Default)]
 struct State {
     work: Option<Work>,
-    /// How many helpers may still begin the work.
+    /// How many workers may still begin the work.
     wanted: usize,
     /// How many are in it.
     running: usize,
@@ -24,26 +24,26 @@ struct Shared {
     finished: Condvar,
 }
 
-/// A fixed number of helpers, started when they are first needed.
+/// A fixed number of workers, started when they are first needed.
 pub(super) struct Pool {
     shared: Arc<Shared>,
-    helpers: usize,
+    workers: usize,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Pool {
-    pub(super) fn new(helpers: usize) -> Self {
-        Self { shared: Arc::default(), helpers, threads: Mutex::default() }
+    pub(super) fn new(workers: usize) -> Self {
+        Self { shared: Arc::default(), workers, threads: Mutex::default() }
     }
 
-    pub(super) fn helpers(&self) -> usize {
-        self.helpers
+    pub(super) fn workers(&self) -> usize {
+        self.workers
     }
 
-    /// Runs `lead` here. It may call its argument to let up to `helpers` other threads run `help` meanwhile.
+    /// Runs `lead` here. It may call its argument to let up to `workers` other threads run `help` meanwhile.
     /// Returns when all are done. One call at a time.
-    pub(super) fn join(&self, help: &(dyn Fn() + Sync), helpers: usize, lead: impl FnOnce(&dyn Fn())) {
-        // Waits for the helpers even if `lead` panics.
+    pub(super) fn join(&self, help: &(dyn Fn() + Sync), workers: usize, lead: impl FnOnce(&dyn Fn())) {
+        // Waits for the workers even if `lead` panics.
         struct Finish<'a>(&'a Shared);
         impl Drop for Finish<'_> {
             fn drop(&mut self) {
@@ -53,27 +53,27 @@ impl Pool {
             }
         }
         let finish = Finish(&self.shared);
-        // SAFETY: only the lifetime changes. `finish` takes the work back and waits until no helper runs it
+        // SAFETY: only the lifetime changes. `finish` takes the work back and waits until no worker runs it
         // before this function returns, which is within the borrow.
         let work = unsafe { std::mem::transmute::<&(dyn Fn() + Sync), Work>(help) };
-        lead(&|| self.offer(work, helpers.min(self.helpers)));
+        lead(&|| self.offer(work, workers.min(self.workers)));
         drop(finish);
     }
 
-    fn offer(&self, work: Work, helpers: usize) {
-        if helpers == 0 {
+    fn offer(&self, work: Work, workers: usize) {
+        if workers == 0 {
             return;
         }
         let mut threads = self.threads.lock().unwrap();
-        while threads.len() < self.helpers {
+        while threads.len() < self.workers {
             let shared = self.shared.clone();
-            let helper = std::thread::Builder::new().name("rigel-emulated".into()).spawn(move || shared.help());
-            // Without a helper the launching thread does the work alone.
-            let Ok(helper) = helper else { break };
-            threads.push(helper);
+            let worker = std::thread::Builder::new().name("rigel-emulated".into()).spawn(move || shared.help());
+            // Without a worker the launching thread does the work alone.
+            let Ok(worker) = worker else { break };
+            threads.push(worker);
         }
         let mut state = self.shared.state.lock().unwrap();
-        (state.work, state.wanted) = (Some(work), helpers);
+        (state.work, state.wanted) = (Some(work), workers);
         self.shared.offered.notify_all();
     }
 }
