@@ -11,7 +11,7 @@ use crate::arena::{Arena, PoolStats, Pooling, StreamSet};
 use crate::buffer::{Block, Buffer};
 use crate::cache::Cache;
 use crate::driver::{DevicePtr, Driver};
-use crate::error::{Error, Result};
+use crate::error::{Bytes, Error, Result};
 use crate::launch::LaunchPolicy;
 use crate::module::{Loaded, Module};
 use crate::pinned::{PinnedBuffer, PinnedPool};
@@ -41,16 +41,12 @@ pub struct Options {
 }
 
 impl Options {
-    /// `RIGEL_MEMORY_LIMIT` (bytes), `RIGEL_POOL` (`arena` or `direct`), `RIGEL_LAUNCH`, `RIGEL_CACHE`.
+    /// `RIGEL_MEMORY_LIMIT` (`2GiB`), `RIGEL_POOL` (`arena` or `direct`), `RIGEL_LAUNCH`, `RIGEL_CACHE`.
     pub fn from_env() -> Result<Self> {
         let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let limit = set("RIGEL_MEMORY_LIMIT").map(|text| text.parse::<Bytes>()).transpose();
         let memory_limit =
-            match set("RIGEL_MEMORY_LIMIT") {
-                None => None,
-                Some(text) => Some(text.parse().map_err(|_| {
-                    Error::shape("RIGEL_MEMORY_LIMIT", format!("{text:?} is not a number of bytes"))
-                })?),
-            };
+            limit.map_err(|detail| Error::shape("RIGEL_MEMORY_LIMIT", detail))?.map(|bytes| bytes.0);
         let pooling = match set("RIGEL_POOL").as_deref() {
             None | Some("arena") => Pooling::Arena,
             Some("direct") => Pooling::Direct,

@@ -1,6 +1,6 @@
 //! How the emulated device is set up.
 
-use crate::error::{Error, Result};
+use crate::error::{Bytes, Error, Result};
 
 /// How the emulated device runs kernels.
 ///
@@ -70,7 +70,7 @@ impl Emulation {
             let (name, value) = setting.split_once('=').unwrap_or((setting, ""));
             let understood = match name.trim() {
                 "devices" => positive(value).map(|n| emulation.devices = n),
-                "memory" => bytes(value).map(|n| emulation.memory_bytes = n),
+                "memory" => value.parse::<Bytes>().ok().map(|bytes| emulation.memory_bytes = bytes.0),
                 "workers" => positive(value).map(|n| emulation.workers = n as usize),
                 "checked" => one_of(value, &[("on", true), ("off", false)]).map(|on| emulation.checked = on),
                 "order" => order(value).map(|order| emulation.order = order),
@@ -105,20 +105,6 @@ fn order(text: &str) -> Option<ThreadOrder> {
 
 fn positive(text: &str) -> Option<u32> {
     text.parse().ok().filter(|&n| n > 0)
-}
-
-/// `512`, `64KiB`, `100MiB`, `2GiB`.
-fn bytes(text: &str) -> Option<usize> {
-    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let shift = match text[end..].trim() {
-        "" | "B" => 0,
-        "KiB" => 10,
-        "MiB" => 20,
-        "GiB" => 30,
-        "TiB" => 40,
-        _ => return None,
-    };
-    text[..end].parse::<usize>().ok()?.checked_mul(1 << shift).filter(|&n| n > 0)
 }
 
 #[cfg(test)]
