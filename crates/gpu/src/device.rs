@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use crate::arena::{Arena, PoolStats, Pooling, StreamSet};
 use crate::buffer::{Block, Buffer};
+use crate::bytes::Bytes;
 use crate::cache::Cache;
 use crate::driver::{DevicePtr, Driver};
-use crate::error::{Bytes, Error, Result};
+use crate::error::{Error, Result};
 use crate::launch::LaunchPolicy;
 use crate::module::{Loaded, Module};
 use crate::pinned::{PinnedBuffer, PinnedPool};

@@ -35,7 +35,7 @@ struct Pass {
     u32 natural;      // whether the result is wanted in natural order (last pass)
     u32 unshifted;    // whether result k is multiplied by entry k of `twiddles` (last pass, natural order)
     u32 scaled;       // (last pass)
-    u32 padding;
+    u32 padding;      // to a multiple of eight bytes, so that host and device agree on the size
 };
 
 __device__ __forceinline__ u32 reverse_bits(u32 x, u32 bits) { return bits == 0 ? 0 : __brev(x) >> (32 - bits); }

@@ -208,7 +208,7 @@ fn writable(folder: &Path) -> bool {
 }
 
 fn environment() -> Vec<Variable> {
-    const VARIABLES: [(&str, &str); 7] = [
+    const VARIABLES: [(&str, &str); 8] = [
         ("RIGEL_DEVICE", "the device to use; auto if not set"),
         ("RIGEL_CACHE", "the folder of compiled kernels, or off"),
         ("RIGEL_EMULATED", "how the emulated device is set up"),
@@ -216,6 +216,7 @@ fn environment() -> Vec<Variable> {
         ("RIGEL_POOL", "arena, or direct to see each buffer's bounds in compute-sanitizer"),
         ("RIGEL_LAUNCH", "occupancy, or the number of threads of a block"),
         ("RIGEL_NVRTC", "where NVRTC is"),
+        ("RIGEL_TEST_DEVICES", "the devices that tests run on"),
     ];
     let read = |(name, meaning)| Variable { name, value: std::env::var(name).ok(), meaning };
     VARIABLES.into_iter().map(read).collect()

@@ -1,6 +1,7 @@
 //! How the emulated device is set up.
 
-use crate::error::{Bytes, Error, Result};
+use crate::bytes::Bytes;
+use crate::error::{Error, Result};
 
 /// How the emulated device runs kernels.
 ///

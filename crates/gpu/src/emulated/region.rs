@@ -11,7 +11,8 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicU32;
 
 use super::fiber::{SETS, anonymous};
-use crate::error::{Bytes, Error, Result};
+use crate::bytes::Bytes;
+use crate::error::{Error, Result};
 
 /// A buffer was here.
 const FREED: u8 = 0xff;

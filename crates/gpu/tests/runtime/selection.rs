@@ -1,6 +1,6 @@
 //! Opening devices, and what is said when that fails.
 
-use rigel_gpu::{Device, Error, Kind, Options, Selector};
+use rigel_gpu::{Device, Error, Kind, LaunchPolicy, Options, Pooling, Selector};
 
 #[test]
 fn the_emulated_device_opens_and_says_what_it_is() {
@@ -47,7 +47,11 @@ fn the_status_of_cuda_never_panics() {
 }
 
 #[test]
-fn options_come_from_the_environment() {
+fn options_have_their_defaults_where_nothing_is_set() {
+    let set = |name| std::env::var(name).is_ok_and(|value| !value.is_empty());
     let options = Options::from_env().unwrap();
-    assert!(options.staging.threads >= 1);
+    assert!(set("RIGEL_MEMORY_LIMIT") || options.memory_limit.is_none());
+    assert!(set("RIGEL_POOL") || options.pooling == Pooling::Arena);
+    assert!(set("RIGEL_LAUNCH") || options.launch_policy == LaunchPolicy::Occupancy);
+    assert!(options.staging.chunk >= 1 << 20 && (1..=8).contains(&options.staging.threads));
 }
