@@ -1,0 +1,1 @@
+//! Expression graphs over finite fields, compiled to GPU kernels.

@@ -1,0 +1,1 @@
+//! Plonky3 proofs on the GPU, byte for byte.
