@@ -7,13 +7,10 @@
 
 constexpr u32 THREADS = 256, ROOTS = 32;
 
-// out[i] = 1 / in[i], and 0 where in[i] = 0, for slabs of n elements, one slab for each blockIdx.y. In place or
-// not. A thread takes RUNS shares of a vector each.
-template <class E, int RUNS, int BLOCKS>
-__global__ void __launch_bounds__(THREADS, BLOCKS)
-invert(typename E::Base* out, const typename E::Base* in, u64 n) {
+// Inverts the PER elements of each thread of a block; zero stays zero.
+template <class E, int PER>
+__device__ __forceinline__ void invert_elements(E (&x)[PER]) {
     typedef typename E::Base F;
-    constexpr int N = Vector<F>::N, PER = RUNS * N;
     // A heap: node i is the product of nodes 2i and 2i + 1, the threads' products are the leaves, THREADS and up.
     __shared__ F tree[E::DEGREE][2 * THREADS];
     // befores[i - 1]: the product of a thread's elements before element i.
@@ -29,13 +26,6 @@ invert(typename E::Base* out, const typename E::Base* in, u64 n) {
         for (int d = 0; d < E::DEGREE; ++d) tree[d][node] = coefficient(x, d);
     };
     const u32 thread = threadIdx.x;
-    const bool wide = n % N == 0 && is_aligned(out) && is_aligned(in);
-    const u64 slab = (u64)blockIdx.y * E::DEGREE * n, tile = (u64)blockIdx.x * (THREADS * PER);
-
-    E x[PER];
-#pragma unroll
-    for (int k = 0; k < RUNS; ++k)
-        load_share(x + k * N, in + slab, n, Share::of<F>(tile + k * THREADS * N, thread, THREADS, wide));
     auto multiply = [&] {
         E product = x[0];
 #pragma unroll
@@ -97,7 +87,45 @@ invert(typename E::Base* out, const typename E::Base* in, u64 n) {
         for (int i = 0; i < PER; ++i)
             if (zeros >> i & 1) x[i] = E::zero();
     }
+}
+
+// out[i] = 1 / in[i], and 0 where in[i] = 0, for slabs of n elements, one slab for each blockIdx.y. In place or
+// not. A thread takes RUNS shares of a vector each.
+template <class E, int RUNS, int BLOCKS>
+__global__ void __launch_bounds__(THREADS, BLOCKS)
+invert(typename E::Base* out, const typename E::Base* in, u64 n) {
+    typedef typename E::Base F;
+    constexpr int N = Vector<F>::N;
+    const bool wide = n % N == 0 && is_aligned(out) && is_aligned(in);
+    const u64 slab = (u64)blockIdx.y * E::DEGREE * n, tile = (u64)blockIdx.x * (THREADS * RUNS * N);
+    E x[RUNS * N];
 #pragma unroll
     for (int k = 0; k < RUNS; ++k)
-        store_share(out + slab, x + k * N, n, Share::of<F>(tile + k * THREADS * N, thread, THREADS, wide));
+        load_share(x + k * N, in + slab, n, Share::of<F>(tile + k * THREADS * N, threadIdx.x, THREADS, wide));
+    invert_elements(x);
+#pragma unroll
+    for (int k = 0; k < RUNS; ++k)
+        store_share(out + slab, x + k * N, n, Share::of<F>(tile + k * THREADS * N, threadIdx.x, THREADS, wide));
+}
+
+// out[i] = 1 / (z - points[i]), and 0 where z = points[i], for n points over the base field.
+template <class E, int RUNS, int BLOCKS>
+__global__ void __launch_bounds__(THREADS, BLOCKS)
+invert_differences(typename E::Base* out, const typename E::Base* points, E z, u64 n) {
+    typedef typename E::Base F;
+    constexpr int N = Vector<F>::N;
+    const bool wide = n % N == 0 && is_aligned(out) && is_aligned(points);
+    const u64 tile = (u64)blockIdx.x * (THREADS * RUNS * N);
+    E x[RUNS * N];
+#pragma unroll
+    for (int k = 0; k < RUNS; ++k) {
+        F point[N];
+        load_share(point, points, n, Share::of<F>(tile + k * THREADS * N, threadIdx.x, THREADS, wide));
+#pragma unroll
+        for (int j = 0; j < N; ++j) x[k * N + j] = z - point[j];
+    }
+    invert_elements(x);
+#pragma unroll
+    for (int k = 0; k < RUNS; ++k)
+        store_share(out, x + k * N, n, Share::of<F>(tile + k * THREADS * N, threadIdx.x, THREADS, wide));
 }

@@ -72,16 +72,17 @@ struct Share {
     }
 };
 
-// The elements of a share of a slab of n, zero beyond its end. With step 1, n is a multiple of N.
+// The elements of a share of the first n of a slab of `stride`, zero beyond them. With step 1, n and `stride` are
+// multiples of N.
 template <class E>
-__device__ __forceinline__ void load_share(E* x, const typename E::Base* slab, u64 n, Share share) {
+__device__ __forceinline__ void load_share(E* x, const typename E::Base* slab, u64 n, Share share, u64 stride) {
     typedef typename E::Base F;
     constexpr int N = Vector<F>::N;
     if (share.step == 1) {
         Vector<F> values[E::DEGREE] = {};
         if (share.first < n) {
 #pragma unroll
-            for (int d = 0; d < E::DEGREE; ++d) values[d] = Vector<F>::read(slab + d * n + share.first);
+            for (int d = 0; d < E::DEGREE; ++d) values[d] = Vector<F>::read(slab + d * stride + share.first);
         }
 #pragma unroll
         for (int d = 0; d < E::DEGREE; ++d) {
@@ -93,9 +94,15 @@ __device__ __forceinline__ void load_share(E* x, const typename E::Base* slab, u
         for (int j = 0; j < N; ++j) {
             const u64 i = share.first + j * share.step;
 #pragma unroll
-            for (int d = 0; d < E::DEGREE; ++d) coefficient(x[j], d) = i < n ? slab[d * n + i] : F::zero();
+            for (int d = 0; d < E::DEGREE; ++d) coefficient(x[j], d) = i < n ? slab[d * stride + i] : F::zero();
         }
     }
+}
+
+// The same of a slab of n.
+template <class E>
+__device__ __forceinline__ void load_share(E* x, const typename E::Base* slab, u64 n, Share share) {
+    load_share(x, slab, n, share, n);
 }
 
 // Writes the elements of a share that lie within the slab.

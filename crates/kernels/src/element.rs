@@ -3,7 +3,7 @@
 //! A column of n elements of degree D is a slab, D neighbouring columns over the base field: coefficient d of
 //! element i lies at `d n + i`.
 
-use rigel_gpu::{Error, Result};
+use rigel_gpu::{Error, Result, View};
 
 use crate::field::{
     BabyBear, BabyBear4, CM31, Extension, Field, Goldilocks, Goldilocks2, Goldilocks3, KoalaBear, KoalaBear4,
@@ -76,6 +76,24 @@ pub fn from_slab<E: Element>(slab: &[E::Base]) -> Option<Vec<E>> {
     }
     let element = |i| E::from_parts(&(0..E::DEGREE).map(|d| slab[d * n + i]).collect::<Vec<_>>());
     (0..n).map(element).collect()
+}
+
+/// The element of an extension that is this one of the base field.
+pub(crate) fn constant<E: Element>(x: E::Base) -> E {
+    let mut parts = vec![E::Base::ZERO; E::DEGREE];
+    parts[0] = x;
+    E::from_parts(&parts).expect("as many coefficients as the degree")
+}
+
+/// The number of elements of a slab, which must not be empty.
+pub(crate) fn slab_length<E: Element>(operation: &'static str, slab: View<'_, E::Base>) -> Result<usize> {
+    if slab.is_empty() || !slab.len().is_multiple_of(E::DEGREE) {
+        return Err(Error::shape(
+            operation,
+            format!("{} values are no slab of elements of {}, {} values each", slab.len(), E::NAME, E::DEGREE),
+        ));
+    }
+    Ok(slab.len() / E::DEGREE)
 }
 
 /// The number of columns of elements of a matrix over the base field, which must not be empty.

@@ -42,6 +42,14 @@ pub trait Hash: Debug + Copy + Send + Sync + 'static {
 /// A hash that takes rows of elements of `F`.
 pub trait RowHash<F: Field>: Hash {}
 
+/// A hash whose rows go through a permutation of a state of field elements.
+pub trait Permutation: Hash {
+    /// The field of the state's elements.
+    type Field: Field;
+    /// The number of the state's elements.
+    const WIDTH: usize;
+}
+
 macro_rules! hashes {
     ($($(#[$doc:meta])* $hash:ident / $nodes:ident in $header:literal: [$($field:ty),*] -> $digest:ty;)*) => { $(
         $(#[$doc])*
@@ -88,6 +96,24 @@ hashes! {
     /// Poseidon2 of width 12, rate 8, for rows; of width 8 for nodes.
     GoldilocksPoseidon2Width12 / GoldilocksPoseidon2Width8 in "hash/poseidon2_constants.cuh":
         [Goldilocks] -> [Goldilocks; 4];
+}
+
+macro_rules! permutations {
+    ($($hash:ident: [$field:ty; $width:literal],)*) => { $(
+        impl Permutation for $hash {
+            type Field = $field;
+            const WIDTH: usize = $width;
+        }
+    )* };
+}
+
+permutations! {
+    KoalaBearPoseidon2Width16: [KoalaBear; 16],
+    KoalaBearPoseidon2Width24: [KoalaBear; 24],
+    BabyBearPoseidon2Width16: [BabyBear; 16],
+    BabyBearPoseidon2Width24: [BabyBear; 24],
+    GoldilocksPoseidon2Width8: [Goldilocks; 8],
+    GoldilocksPoseidon2Width12: [Goldilocks; 12],
 }
 
 /// The kernels that a device has compiled for a hash, by their name expression.

@@ -7,7 +7,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use rigel_gpu::{Device, Kernel, Result, Shape, Stream};
+use rigel_gpu::{Device, Kernel, Result, Shape, Stream, View, ViewMut};
 
 use crate::element::{Element, element_columns};
 use crate::grid::column_batches;
@@ -28,6 +28,18 @@ pub fn invert_assign<E: Element>(stream: &Stream, matrix: &mut Matrix<E::Base>) 
     Program::<E>::of(stream.device())?.run(stream, matrix, None)
 }
 
+/// `out[i] = 1 / (z - points[i])`, and 0 where z is a point: a slab of as many elements as there are points. It
+/// reads the points, not the differences.
+pub(crate) fn invert_differences<E: Element>(
+    stream: &Stream,
+    out: ViewMut<'_, E::Base>,
+    points: View<'_, E::Base>,
+    z: E,
+) -> Result<()> {
+    let shape = shape::<E>(points.len())?;
+    Differences::<E>::of(stream.device())?.0.launch(stream, shape, (out, points, z, points.len() as u64))
+}
+
 /// Threads of a block, as in `inverse.cu`.
 const THREADS: u32 = 256;
 
@@ -44,9 +56,34 @@ const fn plan<E: Element>() -> (usize, usize) {
     }
 }
 
+/// The blocks for n elements of a slab.
+fn shape<E: Element>(n: usize) -> Result<Shape> {
+    Shape::cover(n.div_ceil(plan::<E>().0 * 16 / size_of::<E::Base>()), THREADS)
+}
+
 /// Compiles what the operation needs for elements of this type.
 pub(crate) fn warm<E: Element>(device: &Device) -> Result<()> {
     Program::<E>::of(device).map(|_| ())
+}
+
+/// Compiles the inversion of differences.
+pub(crate) fn warm_differences<E: Element>(device: &Device) -> Result<()> {
+    Differences::<E>::of(device).map(|_| ())
+}
+
+struct Differences<E>(Kernel, PhantomData<E>);
+
+impl<E: Element> Differences<E> {
+    fn of(device: &Device) -> Result<Arc<Self>> {
+        device.program(|device| {
+            // Three blocks, so that the differences of 64-bit fields need not spill.
+            let (runs, blocks) = plan::<E>();
+            let name = format!("invert_differences<{}, {runs}, {}>", E::NAME, blocks.min(3));
+            let module =
+                device.compile(&source("inverse.cu", include_str!("../cuda/inverse.cu")).kernel(&name))?;
+            Ok(Self(module.kernel(&name)?, PhantomData))
+        })
+    }
 }
 
 struct Program<E>(Kernel, PhantomData<E>);
@@ -69,7 +106,7 @@ impl<E: Element> Program<E> {
         let n = slab / E::DEGREE;
         let out = out.values().view();
         let from = from.map_or(out, |from| from.values().view());
-        let shape = Shape::cover(n.div_ceil(plan::<E>().0 * 16 / size_of::<E::Base>()), THREADS)?;
+        let shape = shape::<E>(n)?;
         for batch in column_batches(rows * columns / slab) {
             let part = batch.start * slab..batch.end * slab;
             let (out, from) = (out.range(part.clone())?, from.range(part)?);

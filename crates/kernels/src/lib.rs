@@ -35,23 +35,30 @@
 //! | transposition, bit reversal, gathering rows | [`permute`] |
 //! | arithmetic, powers, inverses | [`elementwise`], [`powers`], [`mod@inverse`] |
 //! | sums, dot products, prefix sums and products | [`reduce`], [`scan`] |
+//! | selectors of a trace's rows | [`selectors`] |
+//! | openings outside the domain, FRI's folding, proof of work | [`opening`], [`mod@fold`], [`grind`] |
 
 mod columns;
 pub mod element;
 pub mod elementwise;
 pub mod field;
+pub mod fold;
+pub mod grind;
 mod grid;
 pub mod hash;
 pub mod inverse;
 mod matrix;
 pub mod merkle;
 pub mod ntt;
+pub mod opening;
 pub mod permute;
 pub mod powers;
 pub mod reduce;
+mod roots;
 pub mod rows;
 pub mod scan;
-mod source;
+pub mod selectors;
+pub mod source;
 mod warm;
 
 pub use columns::Columns;

@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex};
 
 use rigel_gpu::{Device, Error, Kernel, Result, Shape, Stream, View, ViewMut};
 
+use crate::columns::Columns;
 use crate::field::Field;
 use crate::matrix::{Matrix, log2_rows};
 use crate::source::source;
@@ -56,7 +57,7 @@ pub fn forward<F: TwoAdic>(
     shift: F,
     order: Order,
 ) -> Result<Matrix<F>> {
-    let log_rows = check("ntt::forward", coefficients, 0)?;
+    let log_rows = check::<F>("ntt::forward", coefficients.rows(), 0)?;
     check_shift("ntt::forward", shift)?;
     let mut out = Matrix::alloc(stream, coefficients.rows(), coefficients.columns())?;
     let program = Program::<F>::of(stream.device())?;
@@ -67,7 +68,7 @@ pub fn forward<F: TwoAdic>(
 
 /// Coefficients of the columns' polynomials, given their evaluations on the coset `shift H`.
 pub fn inverse<F: TwoAdic>(stream: &Stream, evaluations: &Matrix<F>, shift: F, order: Order) -> Result<Matrix<F>> {
-    let log_rows = check("ntt::inverse", evaluations, 0)?;
+    let log_rows = check::<F>("ntt::inverse", evaluations.rows(), 0)?;
     let undo = check_shift("ntt::inverse", shift)?;
     let mut out = Matrix::alloc(stream, evaluations.rows(), evaluations.columns())?;
     let program = Program::<F>::of(stream.device())?;
@@ -77,15 +78,16 @@ pub fn inverse<F: TwoAdic>(stream: &Stream, evaluations: &Matrix<F>, shift: F, o
 }
 
 /// Evaluations on the coset `shift H'` of 2^`added_bits` times as many points, given evaluations on H.
-pub fn extend<F: TwoAdic>(
+pub fn extend<'a, F: TwoAdic>(
     stream: &Stream,
-    evaluations: &Matrix<F>,
+    evaluations: impl Into<Columns<'a, F>>,
     added_bits: u32,
     shift: F,
     input: Order,
     output: Order,
 ) -> Result<Matrix<F>> {
-    check("ntt::extend", evaluations, added_bits)?;
+    let evaluations = evaluations.into();
+    check::<F>("ntt::extend", evaluations.rows(), added_bits)?;
     let mut out = Matrix::alloc(stream, evaluations.rows() << added_bits, evaluations.columns())?;
     extend_into(stream, out.values_mut().view_mut(), evaluations, added_bits, shift, input)?;
     match output {
@@ -95,15 +97,16 @@ pub fn extend<F: TwoAdic>(
 }
 
 /// As [`extend`] in bit-reversed order, into memory that is already there: `rows << added_bits` values a column.
-pub fn extend_into<F: TwoAdic>(
+pub fn extend_into<'a, F: TwoAdic>(
     stream: &Stream,
     mut out: ViewMut<'_, F>,
-    evaluations: &Matrix<F>,
+    evaluations: impl Into<Columns<'a, F>>,
     added_bits: u32,
     shift: F,
     input: Order,
 ) -> Result<()> {
-    let log_rows = check("ntt::extend", evaluations, added_bits)?;
+    let evaluations = evaluations.into();
+    let log_rows = check::<F>("ntt::extend", evaluations.rows(), added_bits)?;
     check_shift("ntt::extend", shift)?;
     let (rows, columns) = (evaluations.rows(), evaluations.columns());
     if out.len() != (rows << added_bits) * columns {
@@ -131,7 +134,7 @@ pub fn extend_into<F: TwoAdic>(
     let mut coefficients = stream.alloc::<F>(rows * batch)?;
     for first in (0..columns).step_by(batch) {
         let count = batch.min(columns - first);
-        let from = evaluations.column_range(first, first + count)?;
+        let from = evaluations.values().range(first * rows..(first + count) * rows)?;
         let mut held = coefficients.range_mut(..rows * count)?;
         let mut to = out.reborrow().range((first * rows) << added_bits..((first + count) * rows) << added_bits)?;
         // The first pass of the interpolation may use the room of the result.
@@ -141,8 +144,8 @@ pub fn extend_into<F: TwoAdic>(
     Ok(())
 }
 
-fn check<F: TwoAdic>(operation: &'static str, matrix: &Matrix<F>, added_bits: u32) -> Result<u32> {
-    let log_rows = log2_rows(operation, matrix.rows())?;
+fn check<F: TwoAdic>(operation: &'static str, rows: usize, added_bits: u32) -> Result<u32> {
+    let log_rows = log2_rows(operation, rows)?;
     let most = MAX_LOG_ROWS.min(F::TWO_ADICITY);
     if log_rows > most {
         return Err(Error::shape(operation, format!("2^{log_rows} rows; {} has at most 2^{most}", F::NAME)));

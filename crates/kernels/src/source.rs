@@ -23,11 +23,12 @@ const HEADERS: &[(&str, &str)] = headers![
     "hash/keccak.cuh",
     "hash/poseidon2.cuh",
     "hash/poseidon2_constants.cuh",
+    "roots.cuh",
     "slab.cuh",
 ];
 
 /// The text of an operation, `cuda/<name>`, ready for its kernels to be named.
-pub(crate) fn source(name: &str, text: &str) -> Source {
+pub fn source(name: &str, text: &str) -> Source {
     // Only what the text reaches goes into the cache key: a change in one hash leaves the others compiled.
     let mut source = Source::new(name, text);
     let mut reached: Vec<&str> = Vec::new();

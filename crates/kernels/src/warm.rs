@@ -13,10 +13,12 @@ use crate::field::{
 use crate::hash::{
     BabyBearPoseidon2Width16, BabyBearPoseidon2Width24, Blake2s, Blake2sM31, GoldilocksPoseidon2Width8,
     GoldilocksPoseidon2Width12, Hash, Keccak256, KeccakSponge, KoalaBearPoseidon2Width16,
-    KoalaBearPoseidon2Width24, RowHash,
+    KoalaBearPoseidon2Width24, Permutation, RowHash,
 };
 use crate::ntt::TwoAdic;
-use crate::{columns, elementwise, inverse, merkle, ntt, permute, powers, reduce, rows, scan};
+use crate::{
+    columns, elementwise, fold, grind, inverse, merkle, ntt, opening, permute, powers, reduce, rows, scan, selectors,
+};
 
 type Job = Box<dyn Fn(&Device) -> Result<()> + Send + Sync>;
 
@@ -80,6 +82,19 @@ fn jobs() -> Vec<Job> {
     node_hash::<GoldilocksPoseidon2Width8>(&mut jobs);
     node_hash::<Blake2s>(&mut jobs);
     node_hash::<Blake2sM31>(&mut jobs);
+    opened::<Goldilocks3>(&mut jobs);
+    opened::<Goldilocks2>(&mut jobs);
+    opened::<KoalaBear4>(&mut jobs);
+    opened::<BabyBear4>(&mut jobs);
+    domain::<Goldilocks>(&mut jobs);
+    domain::<KoalaBear>(&mut jobs);
+    domain::<BabyBear>(&mut jobs);
+    permutation::<KoalaBearPoseidon2Width16>(&mut jobs);
+    permutation::<KoalaBearPoseidon2Width24>(&mut jobs);
+    permutation::<BabyBearPoseidon2Width16>(&mut jobs);
+    permutation::<BabyBearPoseidon2Width24>(&mut jobs);
+    permutation::<GoldilocksPoseidon2Width8>(&mut jobs);
+    permutation::<GoldilocksPoseidon2Width12>(&mut jobs);
     element::<Goldilocks3>(&mut jobs);
     element::<Goldilocks2>(&mut jobs);
     element::<Goldilocks>(&mut jobs);
@@ -110,6 +125,22 @@ fn row_hash<H: RowHash<F>, F: Field>(jobs: &mut Vec<Job>) {
 
 fn node_hash<H: Hash>(jobs: &mut Vec<Job>) {
     jobs.push(Box::new(merkle::warm::<H>));
+}
+
+/// What opens columns at elements of this type, and folds them.
+fn opened<E: Element>(jobs: &mut Vec<Job>) {
+    jobs.push(Box::new(opening::warm::<E>));
+    jobs.push(Box::new(fold::warm::<E>));
+}
+
+fn domain<F: Field + Element<Base = F>>(jobs: &mut Vec<Job>) {
+    jobs.push(Box::new(opening::warm_points::<F>));
+    jobs.push(Box::new(selectors::warm::<F>));
+    jobs.push(Box::new(grind::warm_keccak256::<F>));
+}
+
+fn permutation<P: Permutation>(jobs: &mut Vec<Job>) {
+    jobs.push(Box::new(grind::warm_duplex::<P>));
 }
 
 fn field<F: Element>(jobs: &mut Vec<Job>) {

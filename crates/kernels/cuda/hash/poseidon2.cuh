@@ -270,8 +270,9 @@ struct Poseidon2 {
 // Plonky3's PaddingFreeSponge<Poseidon2, WIDTH, RATE, OUT>: elements overwrite the state's first RATE, a block
 // that is not full leaves the others as they are, and an empty rest costs no permutation. Rows are objects with
 // `F operator()(u32 i) const`.
-template <class F, int WIDTH, int RATE, int OUT>
+template <class F, int STATE, int RATE, int OUT>
 struct Poseidon2Sponge {
+    static constexpr int WIDTH = STATE;
     typedef Poseidon2<F, WIDTH> Permutation;
     typedef typename Permutation::Constants Constants;
     typedef F Word;

@@ -327,11 +327,14 @@ __device__ __forceinline__ const Poseidon2<Goldilocks, 12>::Constants& poseidon2
     return GOLDILOCKS_POSEIDON2_WIDTH_12;
 }
 
-// The sponge and the compression with the default constants.
+// The permutation, the sponge and the compression with the default constants.
 template <class F, int WIDTH, int RATE, int OUT>
 struct DefaultPoseidon2 : Poseidon2Sponge<F, WIDTH, RATE, OUT> {
     typedef Poseidon2Sponge<F, WIDTH, RATE, OUT> Sponge;
 
+    static __device__ __forceinline__ void permute(F (&s)[WIDTH]) {
+        Sponge::Permutation::permute(s, poseidon2_constants<F, WIDTH>());
+    }
     template <class Row>
     __device__ __forceinline__ void absorb(const Row& row, u32 count) {
         Sponge::absorb(row, count, poseidon2_constants<F, WIDTH>());

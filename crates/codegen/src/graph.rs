@@ -1,0 +1,478 @@
+//! Expressions over a field and its extension, each distinct value once.
+
+use std::collections::HashMap;
+use std::hash::{Hash, Hasher};
+
+use rigel_kernels::element::Element;
+use rigel_kernels::field::{Field, Ring};
+
+/// A value of a [`Graph`]: one number for each row, in the base field or in the extension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Value(u32);
+
+/// The field that a value lies in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// The base field F.
+    Base,
+    /// The extension E.
+    Extension,
+}
+
+/// How a value comes about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Node {
+    /// An index into the graph's constants.
+    Constant(usize),
+    Column {
+        input: usize,
+        column: usize,
+        offset: i32,
+    },
+    ExtensionColumn {
+        input: usize,
+        first_column: usize,
+        offset: i32,
+    },
+    Parameter(usize),
+    ExtensionParameter(usize),
+    Add(Value, Value),
+    Sub(Value, Value),
+    Mul(Value, Value),
+    Neg(Value),
+}
+
+impl Node {
+    /// What it is computed from.
+    pub(crate) fn operands(self) -> impl Iterator<Item = Value> {
+        let (a, b) = match self {
+            Self::Add(a, b) | Self::Sub(a, b) | Self::Mul(a, b) => (Some(a), Some(b)),
+            Self::Neg(a) => (Some(a), None),
+            _ => (None, None),
+        };
+        a.into_iter().chain(b)
+    }
+
+    /// Whether it is read from memory.
+    pub(crate) fn is_load(self) -> bool {
+        !matches!(self, Self::Constant(_)) && self.operands().next().is_none()
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    node: Node,
+    kind: Kind,
+    /// Words that are live at most while it is computed, if nothing were shared (Sethi and Ullman's number).
+    need: u32,
+    /// The longest path down to a leaf.
+    height: u32,
+    /// Whether its second operand is better computed first.
+    second_first: bool,
+}
+
+/// Expressions over a base field F = `E::Base` and its extension E, as an acyclic graph in which each distinct value
+/// is one node.
+///
+/// Every constructor looks whether the value is there already (operands of + and * in either order), computes with
+/// constants at once, and applies
+/// `x + 0 = x - 0 = x * 1 = x`, `0 - x = x * (-1) = -x`, `x * 0 = x - x = 0`, `-(-x) = x`, `-(x - y) = y - x`,
+/// `x + (-y) = x - y`, `x - (-y) = x + y`, and writes `x - c` as `x + (-c)` for a constant c.
+/// Operands of different kinds may be mixed: base with extension gives extension, at the price of the mixed
+/// operation.
+///
+/// The same calls in the same order give the same values, and kernels with the same text.
+///
+/// ```
+/// use rigel_codegen::{Graph, Kind};
+/// use rigel_kernels::field::{Field, KoalaBear, KoalaBear4};
+///
+/// let mut graph = Graph::<KoalaBear4>::new();
+/// let x = graph.column(0, 3, 0);
+/// let next = graph.column(0, 3, 1);
+/// let gamma = graph.extension_parameter(0);
+/// let one = graph.constant(KoalaBear::from_u64(1));
+///
+/// let step = graph.sub(next, x);
+/// assert_eq!(graph.kind(step), Kind::Base);
+/// let scaled = graph.mul(step, gamma);
+/// assert_eq!(graph.kind(scaled), Kind::Extension);
+/// assert_eq!(graph.mul(gamma, step), scaled);
+/// assert_eq!(graph.mul(scaled, one), scaled);
+/// ```
+///
+/// # Panics
+/// Its methods panic if they are given a value that another graph, with more values, has made.
+#[derive(Clone)]
+pub struct Graph<E: Element> {
+    entries: Vec<Entry>,
+    constants: Vec<E>,
+    numbers: HashMap<Node, Value>,
+    constant_numbers: HashMap<Vec<u64>, Value>,
+}
+
+/// Graphs are equal if they have the same values under the same numbers.
+impl<E: Element> PartialEq for Graph<E> {
+    fn eq(&self, other: &Self) -> bool {
+        let nodes = |graph: &'_ Self| graph.entries.iter().map(|entry| entry.node).collect::<Vec<_>>();
+        self.entries.len() == other.entries.len() && self.constants == other.constants && nodes(self) == nodes(other)
+    }
+}
+
+impl<E: Element> Eq for Graph<E> {}
+
+impl<E: Element> Hash for Graph<E> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.entries.iter().for_each(|entry| entry.node.hash(state));
+        let words = self.constants.iter().flat_map(|constant| constant.parts().iter().map(|part| part.to_u64()));
+        words.for_each(|word| word.hash(state));
+    }
+}
+
+impl<E: Element> Default for Graph<E> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<E: Element> Graph<E> {
+    /// A graph without values.
+    pub fn new() -> Self {
+        Self {
+            entries: Vec::new(),
+            constants: Vec::new(),
+            numbers: HashMap::new(),
+            constant_numbers: HashMap::new(),
+        }
+    }
+
+    /// The number of values, constants and loads among them.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The field that a value lies in.
+    pub fn kind(&self, value: Value) -> Kind {
+        self.entries[value.0 as usize].kind
+    }
+
+    /// The constant that a value is, if it is one.
+    pub fn as_constant(&self, value: Value) -> Option<E> {
+        match self.node(value) {
+            Node::Constant(index) => Some(self.constants[index]),
+            _ => None,
+        }
+    }
+
+    // --- leaves -------------------------------------------------------------------------------------------
+
+    /// The constant c of the base field.
+    pub fn constant(&mut self, c: E::Base) -> Value {
+        self.extension_constant(embed(c))
+    }
+
+    /// The constant c of the extension. If its upper coefficients are zero, it is a constant of the base field.
+    pub fn extension_constant(&mut self, c: E) -> Value {
+        let key: Vec<u64> = c.parts().iter().map(|part| part.to_u64()).collect();
+        if let Some(&known) = self.constant_numbers.get(&key) {
+            return known;
+        }
+        let kind = if key[1..].iter().all(|&part| part == 0) { Kind::Base } else { Kind::Extension };
+        self.constants.push(c);
+        let value = self.push(Node::Constant(self.constants.len() - 1), kind);
+        self.constant_numbers.insert(key, value);
+        value
+    }
+
+    /// The value of a column of the matrix `input`, `offset` rows further (see [`Rows`](crate::Rows)).
+    pub fn column(&mut self, input: usize, column: usize, offset: i32) -> Value {
+        self.number(Node::Column { input, column, offset }, Kind::Base)
+    }
+
+    /// The extension's value in the `DEGREE` neighbouring columns of the matrix `input` from `first_column` on,
+    /// lowest coefficient first, `offset` rows further.
+    pub fn extension_column(&mut self, input: usize, first_column: usize, offset: i32) -> Value {
+        if E::DEGREE == 1 {
+            return self.column(input, first_column, offset);
+        }
+        self.number(Node::ExtensionColumn { input, first_column, offset }, Kind::Extension)
+    }
+
+    /// The base parameter with this index: the same for all rows, and known only at the launch.
+    pub fn parameter(&mut self, index: usize) -> Value {
+        self.number(Node::Parameter(index), Kind::Base)
+    }
+
+    /// The extension parameter with this index.
+    pub fn extension_parameter(&mut self, index: usize) -> Value {
+        self.number(Node::ExtensionParameter(index), Self::EXTENSION)
+    }
+
+    // --- arithmetic ---------------------------------------------------------------------------------------
+
+    /// a + b.
+    pub fn add(&mut self, a: Value, b: Value) -> Value {
+        match (self.as_constant(a), self.as_constant(b)) {
+            (Some(x), Some(y)) => return self.extension_constant(x + y),
+            (Some(zero), _) if zero == E::ZERO => return b,
+            (_, Some(zero)) if zero == E::ZERO => return a,
+            _ => {}
+        }
+        match (self.node(a), self.node(b)) {
+            (_, Node::Neg(y)) => self.sub(a, y),
+            (Node::Neg(x), _) => self.sub(b, x),
+            _ => self.number(Node::Add(a.min(b), a.max(b)), self.joint(a, b)),
+        }
+    }
+
+    /// a - b.
+    pub fn sub(&mut self, a: Value, b: Value) -> Value {
+        if a == b {
+            return self.extension_constant(E::ZERO);
+        }
+        match (self.as_constant(a), self.as_constant(b)) {
+            (Some(x), Some(y)) => return self.extension_constant(x - y),
+            (Some(zero), _) if zero == E::ZERO => return self.neg(b),
+            (_, Some(y)) => {
+                let negative = self.extension_constant(-y);
+                return self.add(a, negative);
+            }
+            _ => {}
+        }
+        match self.node(b) {
+            Node::Neg(y) => self.add(a, y),
+            _ => self.number(Node::Sub(a, b), self.joint(a, b)),
+        }
+    }
+
+    /// a b.
+    pub fn mul(&mut self, a: Value, b: Value) -> Value {
+        let (x, y) = (self.as_constant(a), self.as_constant(b));
+        if let (Some(x), Some(y)) = (x, y) {
+            return self.extension_constant(x * y);
+        }
+        for (factor, other) in [(x, b), (y, a)] {
+            match factor {
+                Some(zero) if zero == E::ZERO => return self.extension_constant(E::ZERO),
+                Some(one) if one == E::ONE => return other,
+                Some(minus_one) if minus_one == -E::ONE => return self.neg(other),
+                _ => {}
+            }
+        }
+        self.number(Node::Mul(a.min(b), a.max(b)), self.joint(a, b))
+    }
+
+    /// -a.
+    pub fn neg(&mut self, a: Value) -> Value {
+        if let Some(x) = self.as_constant(a) {
+            return self.extension_constant(-x);
+        }
+        match self.node(a) {
+            Node::Neg(x) => x,
+            Node::Sub(x, y) => self.sub(y, x),
+            Node::Add(x, y) if self.as_constant(x).is_some() => {
+                let negative = self.neg(x);
+                self.sub(negative, y)
+            }
+            Node::Add(x, y) if self.as_constant(y).is_some() => {
+                let negative = self.neg(y);
+                self.sub(negative, x)
+            }
+            _ => self.number(Node::Neg(a), self.kind(a)),
+        }
+    }
+
+    // --- inside -------------------------------------------------------------------------------------------
+
+    /// An extension of degree 1 is its base field.
+    const EXTENSION: Kind = if E::DEGREE == 1 { Kind::Base } else { Kind::Extension };
+
+    pub(crate) fn node(&self, value: Value) -> Node {
+        self.entries[value.0 as usize].node
+    }
+
+    /// Whether a value is one of this graph's.
+    pub(crate) fn contains(&self, value: Value) -> bool {
+        (value.0 as usize) < self.entries.len()
+    }
+
+    /// Whether a value takes an instruction: all but constants do.
+    pub(crate) fn is_computed(&self, value: Value) -> bool {
+        !matches!(self.node(value), Node::Constant(_))
+    }
+
+    /// The base elements of a value.
+    pub(crate) fn words(&self, value: Value) -> usize {
+        match self.kind(value) {
+            Kind::Base => 1,
+            Kind::Extension => E::DEGREE,
+        }
+    }
+
+    /// What a value is computed from, constants left out, in the order that keeps fewer words live.
+    pub(crate) fn operands(&self, value: Value) -> impl Iterator<Item = Value> {
+        let entry = &self.entries[value.0 as usize];
+        let mut operands = entry.node.operands();
+        let (mut first, mut second) = (operands.next(), operands.next());
+        if entry.second_first {
+            std::mem::swap(&mut first, &mut second);
+        }
+        first.into_iter().chain(second).filter(|&operand| self.is_computed(operand))
+    }
+
+    fn joint(&self, a: Value, b: Value) -> Kind {
+        self.kind(a).max(self.kind(b))
+    }
+
+    fn number(&mut self, node: Node, kind: Kind) -> Value {
+        if let Some(&known) = self.numbers.get(&node) {
+            return known;
+        }
+        let value = self.push(node, kind);
+        self.numbers.insert(node, value);
+        value
+    }
+
+    fn push(&mut self, node: Node, kind: Kind) -> Value {
+        let value = Value(u32::try_from(self.entries.len()).expect("fewer than 2^32 values"));
+        let words = if kind == Kind::Base { 1 } else { E::DEGREE as u32 };
+        let mut entry = Entry { node, kind, need: words, height: 0, second_first: false };
+        // Of a constant nothing is live.
+        let costs = |operand: Value| {
+            let entry = &self.entries[operand.0 as usize];
+            match entry.node {
+                Node::Constant(_) => (0, 0, 0),
+                _ => (entry.need, self.words(operand) as u32, entry.height + 1),
+            }
+        };
+        let mut operands = node.operands().map(costs);
+        if let Some((need_a, words_a, height_a)) = operands.next() {
+            let (need_b, words_b, height_b) = operands.next().unwrap_or((0, 0, 0));
+            let (a_first, b_first) = (need_a.max(words_a + need_b), need_b.max(words_b + need_a));
+            entry.second_first = (b_first, height_a) < (a_first, height_b);
+            entry.need = words.max(a_first.min(b_first));
+            entry.height = height_a.max(height_b);
+        }
+        self.entries.push(entry);
+        value
+    }
+}
+
+impl<E: Element> std::fmt::Debug for Graph<E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Graph<{}>({} values)", E::NAME, self.len())
+    }
+}
+
+/// The element c + 0 X + 0 X^2 + ...
+fn embed<E: Element>(c: E::Base) -> E {
+    let mut parts = vec![E::Base::ZERO; E::DEGREE];
+    parts[0] = c;
+    E::from_parts(&parts).expect("as many parts as the degree")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rigel_kernels::field::{Goldilocks, Goldilocks2, KoalaBear, KoalaBear4};
+
+    fn koala(x: u64) -> KoalaBear {
+        KoalaBear::from_u64(x)
+    }
+
+    #[test]
+    fn equal_values_are_one() {
+        let mut g = Graph::<KoalaBear4>::new();
+        let (x, y) = (g.column(0, 0, 0), g.column(0, 1, 0));
+        assert_eq!(g.column(0, 0, 0), x);
+        assert_ne!(g.column(0, 0, 1), x);
+        assert_ne!(g.column(1, 0, 0), x);
+        assert_eq!(g.add(x, y), g.add(y, x));
+        assert_eq!(g.mul(x, y), g.mul(y, x));
+        assert_ne!(g.sub(x, y), g.sub(y, x));
+        assert_ne!(g.parameter(0), g.extension_parameter(0));
+        let before = g.len();
+        g.add(y, x);
+        assert_eq!(g.len(), before);
+    }
+
+    #[test]
+    fn constants_are_folded() {
+        let mut g = Graph::<KoalaBear4>::new();
+        let (a, b) = (g.constant(koala(5)), g.constant(koala(7)));
+        for (value, expected) in
+            [(g.add(a, b), koala(12)), (g.sub(a, b), -koala(2)), (g.mul(a, b), koala(35)), (g.neg(a), -koala(5))]
+        {
+            assert_eq!(g.as_constant(value).unwrap(), embed::<KoalaBear4>(expected));
+            assert_eq!(g.constant(expected), value);
+        }
+    }
+
+    #[test]
+    fn an_extension_constant_with_upper_zeros_is_base() {
+        let mut g = Graph::<KoalaBear4>::new();
+        let five = g.constant(koala(5));
+        assert_eq!(g.extension_constant(embed(koala(5))), five);
+        let i = KoalaBear4::from_parts(&[koala(0), koala(0), koala(1), koala(0)]).unwrap();
+        let i = g.extension_constant(i);
+        assert_eq!(g.kind(i), Kind::Extension);
+        let square = g.mul(i, i);
+        assert_eq!((g.kind(square), g.constant(koala(3))), (Kind::Base, square));
+    }
+
+    #[test]
+    fn classes_not_words_are_compared() {
+        let mut g = Graph::<Goldilocks2>::new();
+        assert_eq!(g.constant(Goldilocks::new(1)), g.constant(Goldilocks::new(Goldilocks::ORDER + 1)));
+    }
+
+    #[test]
+    fn identities_hold() {
+        let mut g = Graph::<KoalaBear4>::new();
+        let (x, y) = (g.column(0, 0, 0), g.extension_column(0, 1, 0));
+        let (zero, one, minus_one) = (g.constant(koala(0)), g.constant(koala(1)), g.constant(-koala(1)));
+        let (minus_x, minus_y) = (g.neg(x), g.neg(y));
+        assert_eq!([g.add(x, zero), g.add(zero, x), g.sub(x, zero), g.mul(x, one), g.mul(one, x)], [x; 5]);
+        assert_eq!([g.sub(zero, x), g.mul(x, minus_one), g.mul(minus_one, x)], [minus_x; 3]);
+        assert_eq!([g.mul(y, zero), g.mul(zero, x), g.sub(y, y)], [zero; 3]);
+        assert_eq!(g.neg(minus_x), x);
+        let difference = g.sub(x, y);
+        assert_eq!([g.add(x, minus_y), g.add(minus_y, x)], [difference; 2]);
+        assert_eq!(g.sub(x, minus_y), g.add(x, y));
+        assert_eq!(g.neg(difference), g.sub(y, x));
+        assert_eq!(g.sub(x, one), g.add(minus_one, x));
+        let less = g.sub(x, one);
+        assert_eq!(g.neg(less), g.sub(one, x));
+    }
+
+    #[test]
+    fn kinds_mix() {
+        let mut g = Graph::<KoalaBear4>::new();
+        let (x, y) = (g.column(0, 0, 0), g.extension_column(0, 1, 0));
+        for value in [g.add(x, y), g.sub(x, y), g.mul(y, x), g.neg(y)] {
+            assert_eq!(g.kind(value), Kind::Extension);
+        }
+        let mut g = Graph::<KoalaBear>::new();
+        assert_eq!(g.extension_column(0, 1, 0), g.column(0, 1, 0));
+        let parameter = g.extension_parameter(0);
+        assert_eq!(g.kind(parameter), Kind::Base);
+    }
+
+    /// A chain whose other operands were made first is still walked down before they are read.
+    #[test]
+    fn the_side_that_needs_more_comes_first() {
+        let mut g = Graph::<KoalaBear4>::new();
+        let columns: Vec<Value> = (0..10).map(|c| g.column(0, c, 0)).collect();
+        let mut chain = g.mul(columns[0], columns[1]);
+        for &column in &columns[2..] {
+            let sum = g.add(column, chain);
+            assert_eq!(g.operands(sum).collect::<Vec<_>>(), [chain, column]);
+            chain = sum;
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! Kernels as CUDA C++ text.
+//!
+//! A kernel is straight-line code, one constant a value, and one thread a row. Its parameters are a `Shape`
+//! (see [`Shape`]) and pointers to what it uses and nothing else. Values are numbered as they are printed, so that
+//! a kernel's text depends on what it computes only.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt::Write;
+
+use rigel_gpu::Plain;
+use rigel_kernels::element::Element;
+use rigel_kernels::field::Field;
+
+use crate::graph::{Graph, Kind, Node, Value};
+use crate::program::Output;
+use crate::split::Step;
+
+/// The most matrices that a program reads, and that it writes.
+pub const MATRICES: usize = 8;
+
+/// Threads of a block.
+pub(crate) const THREADS: u32 = 256;
+
+/// Numbers of a launch, as `struct Shape` of the text below.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Shape {
+    pub(crate) rows: u32,
+    pub(crate) log_rows: u32,
+    pub(crate) bit_reversed: u32,
+    pub(crate) log_step: u32,
+    pub(crate) log_block: u32,
+    pub(crate) accumulate: u32,
+    pub(crate) stride: [u32; MATRICES],
+    pub(crate) shift: [u32; MATRICES],
+    pub(crate) mask: [u32; MATRICES],
+    pub(crate) output_stride: [u32; MATRICES],
+}
+
+// SAFETY: words of four bytes and nothing else.
+unsafe impl Plain for Shape {}
+
+const PRELUDE: &str = r#"
+struct Shape {
+    u32 rows, log_rows, bit_reversed, log_step, log_block, accumulate;
+    u32 stride[8], shift[8], mask[8], output_stride[8];
+};
+
+__device__ __forceinline__ u32 reverse_bits(u32 x, u32 bits) { return bits == 0 ? 0 : __brev(x) >> (32 - bits); }
+
+// The storage row that lies `offset` rows further than `row`.
+__device__ __forceinline__ u32 row_at(const Shape& shape, u32 row, i32 offset) {
+    if (shape.bit_reversed) {
+        const u32 x = reverse_bits(row, shape.log_rows) + ((u32)offset << shape.log_step);
+        return reverse_bits(x & (shape.rows - 1), shape.log_rows);
+    }
+    i64 x = (i64)row + offset;
+    if (x < 0) x += shape.rows;
+    if (x >= shape.rows) x -= shape.rows;
+    if (x < 0 || x >= shape.rows) x = (x % shape.rows + shape.rows) % shape.rows;
+    return (u32)x;
+}
+
+// The row of an input that goes with a storage row: its own, or that of a table that repeats.
+__device__ __forceinline__ const F* at_row(const Shape& shape, const F* values, int input, u32 row) {
+    return values + ((row >> shape.shift[input]) & shape.mask[input]);
+}
+
+// A place `column` columns further. The product of a 32-bit stride and a constant is one instruction.
+template <class T>
+__device__ __forceinline__ T* at(T* values, u32 stride, u64 column) {
+    return (T*)((char*)values + stride * (column * sizeof(T)));
+}
+__device__ __forceinline__ E extension_at(const F* values, u32 stride, u64 column) {
+    E x;
+    for (int d = 0; d < E::DEGREE; ++d) coefficient(x, d) = *at(values, stride, column + d);
+    return x;
+}
+__device__ __forceinline__ void store(F* values, u32 stride, u64 column, F x) { *at(values, stride, column) = x; }
+__device__ __forceinline__ void store_extension(F* values, u32 stride, u64 column, const E& x) {
+    for (int d = 0; d < E::DEGREE; ++d) *at(values, stride, column + d) = coefficient(x, d);
+}
+
+// An element whose coefficients are neighbours in memory, in one access where it has 16 bytes.
+__device__ __forceinline__ E element_at(const E* values, u32 index) {
+    if constexpr (sizeof(E) == 16 && E::DEGREE > 1) {
+        const Vector<F> words = Vector<F>::read((const F*)(values + index));
+        E x;
+        for (int d = 0; d < E::DEGREE; ++d) coefficient(x, d) = words.x[d];
+        return x;
+    } else {
+        return values[index];
+    }
+}
+
+// Adds a row's sum, times its block's scale, to the folded column: coefficient d of row p lies at
+// ((p >> log_block) DEGREE + d) 2^log_block + (p mod 2^log_block).
+__device__ __forceinline__ void fold(const Shape& shape, F* folded, const F* scale, u32 row, const E& sum) {
+    const u32 block = row >> shape.log_block;
+    const E x = sum * scale[block];
+    F* place = folded + (((u64)block * E::DEGREE) << shape.log_block) + (row & ((1u << shape.log_block) - 1));
+    for (int d = 0; d < E::DEGREE; ++d) {
+        F* const to = place + ((u64)d << shape.log_block);
+        *to = shape.accumulate ? *to + coefficient(x, d) : coefficient(x, d);
+    }
+}
+"#;
+
+/// What a kernel, or all of a program, reads and writes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Needs {
+    /// The columns read of each input.
+    pub(crate) inputs: BTreeMap<usize, BTreeSet<usize>>,
+    /// Inputs that are read at other rows than the thread's own.
+    pub(crate) offset_inputs: BTreeSet<usize>,
+    /// The number of columns that each output must have.
+    pub(crate) outputs: BTreeMap<usize, usize>,
+    /// The numbers of parameters and weights that there must be.
+    pub(crate) parameters: usize,
+    pub(crate) extension_parameters: usize,
+    pub(crate) weights: usize,
+    pub(crate) folds: bool,
+    pub(crate) scratch: bool,
+}
+
+impl Needs {
+    /// What both together need.
+    pub(crate) fn join(&mut self, other: &Self) {
+        for (&input, columns) in &other.inputs {
+            self.inputs.entry(input).or_default().extend(columns);
+        }
+        self.offset_inputs.extend(&other.offset_inputs);
+        for (&output, &columns) in &other.outputs {
+            let known = self.outputs.entry(output).or_default();
+            *known = columns.max(*known);
+        }
+        self.parameters = self.parameters.max(other.parameters);
+        self.extension_parameters = self.extension_parameters.max(other.extension_parameters);
+        self.weights = self.weights.max(other.weights);
+        self.folds |= other.folds;
+        self.scratch |= other.scratch;
+    }
+}
+
+/// The text of the kernel `name`, and what it needs.
+pub(crate) fn print<E: Element>(
+    name: &str,
+    graph: &Graph<E>,
+    outputs: &[Output],
+    steps: &[Step],
+) -> (String, Needs) {
+    let mut printer = Printer {
+        graph,
+        names: HashMap::new(),
+        places: BTreeSet::new(),
+        body: String::new(),
+        needs: Needs::default(),
+        sums: BTreeSet::new(),
+    };
+    for step in steps {
+        match *step {
+            Step::Compute(value) => printer.compute(value),
+            Step::Recall(value, column) => printer.recall(value, column),
+            Step::Keep(value, column) => printer.keep(value, column),
+            Step::Emit(index) => printer.emit(outputs[index]),
+        }
+    }
+    printer.finish(name)
+}
+
+struct Printer<'a, E: Element> {
+    graph: &'a Graph<E>,
+    names: HashMap<Value, usize>,
+    /// Inputs and offsets that are read.
+    places: BTreeSet<(usize, i32)>,
+    body: String,
+    needs: Needs,
+    /// The kinds of values that are folded.
+    sums: BTreeSet<Kind>,
+}
+
+/// Writing to a string does not fail.
+macro_rules! line {
+    ($to:expr, $($format:tt)*) => {
+        writeln!($to, $($format)*).expect("memory for text")
+    };
+}
+
+impl<E: Element> Printer<'_, E> {
+    fn compute(&mut self, value: Value) {
+        let expression = match self.graph.node(value) {
+            Node::Constant(_) => return,
+            Node::Column { input, column, offset } => {
+                self.reads(input, column, 1, offset);
+                format!("*at({}, shape.stride[{input}], {column})", pointer(input, offset))
+            }
+            Node::ExtensionColumn { input, first_column, offset } => {
+                self.reads(input, first_column, E::DEGREE, offset);
+                format!("extension_at({}, shape.stride[{input}], {first_column})", pointer(input, offset))
+            }
+            Node::Parameter(index) => {
+                self.needs.parameters = self.needs.parameters.max(index.saturating_add(1));
+                format!("parameters[{index}]")
+            }
+            Node::ExtensionParameter(index) => {
+                self.needs.extension_parameters = self.needs.extension_parameters.max(index.saturating_add(1));
+                format!("element_at(extension_parameters, {index})")
+            }
+            Node::Add(a, b) => format!("{} + {}", self.operand(a), self.operand(b)),
+            Node::Sub(a, b) => format!("{} - {}", self.operand(a), self.operand(b)),
+            Node::Mul(a, b) => format!("{} * {}", self.operand(a), self.operand(b)),
+            Node::Neg(a) => format!("-{}", self.operand(a)),
+        };
+        self.define(value, &expression);
+    }
+
+    fn recall(&mut self, value: Value, column: usize) {
+        self.needs.scratch = true;
+        let expression = match self.graph.kind(value) {
+            Kind::Base => format!("*at(scratch + row, shape.rows, {column})"),
+            Kind::Extension => format!("extension_at(scratch + row, shape.rows, {column})"),
+        };
+        self.define(value, &expression);
+    }
+
+    fn keep(&mut self, value: Value, column: usize) {
+        self.needs.scratch = true;
+        let store = store(self.graph.kind(value));
+        line!(self.body, "    {store}(scratch + row, shape.rows, {column}, {});", self.operand(value));
+    }
+
+    fn emit(&mut self, output: Output) {
+        let value = self.operand(output.value());
+        let kind = self.graph.kind(output.value());
+        match output {
+            Output::Fold { weight, .. } => {
+                self.needs.folds = true;
+                self.needs.weights = self.needs.weights.max(weight.saturating_add(1));
+                self.sums.insert(kind);
+                match kind {
+                    Kind::Base => line!(self.body, "    sum.mul_add(element_at(weights, {weight}), {value});"),
+                    Kind::Extension => line!(self.body, "    total += element_at(weights, {weight}) * {value};"),
+                }
+            }
+            Output::Store { output, column, .. } => self.store(kind, output, column, &value),
+            Output::StoreExtension { output, column, .. } => {
+                let value = if kind == Kind::Base { format!("E::from_base({value})") } else { value };
+                self.store(Kind::Extension, output, column, &value);
+            }
+        }
+    }
+
+    fn store(&mut self, kind: Kind, output: usize, column: usize, value: &str) {
+        let columns = if kind == Kind::Base { 1 } else { E::DEGREE };
+        let known = self.needs.outputs.entry(output).or_default();
+        *known = column.saturating_add(columns).max(*known);
+        let store = store(kind);
+        line!(
+            self.body,
+            "    {store}(output_{output} + row, shape.output_stride[{output}], {column}, {value});"
+        );
+    }
+
+    fn reads(&mut self, input: usize, column: usize, columns: usize, offset: i32) {
+        self.needs.inputs.entry(input).or_default().extend(column..column.saturating_add(columns));
+        if offset != 0 {
+            self.needs.offset_inputs.insert(input);
+        }
+        self.places.insert((input, offset));
+    }
+
+    fn define(&mut self, value: Value, expression: &str) {
+        let name = self.names.len();
+        let kind = if self.graph.kind(value) == Kind::Base { "F" } else { "E" };
+        line!(self.body, "    const {kind} v{name} = {expression};");
+        self.names.insert(value, name);
+    }
+
+    /// A value's name, or a constant itself.
+    fn operand(&self, value: Value) -> String {
+        match self.graph.as_constant(value) {
+            None => format!("v{}", self.names[&value]),
+            Some(constant) if self.graph.kind(value) == Kind::Base => literal(constant.parts()[0]),
+            Some(constant) => {
+                let parts: Vec<String> = constant.parts().iter().map(|&part| literal(part)).collect();
+                format!("element({})", parts.join(", "))
+            }
+        }
+    }
+
+    fn finish(self, name: &str) -> (String, Needs) {
+        let needs = self.needs;
+        let mut text = format!(
+            "#include \"slab.cuh\"\n\ntypedef {} E;\ntypedef {} F;\n{PRELUDE}\n",
+            E::NAME,
+            <E::Base as rigel_kernels::field::Ring>::NAME
+        );
+        let list =
+            |part: &dyn Fn(usize) -> String| (0..E::DEGREE).map(part).collect::<Vec<_>>().join(", ");
+        line!(text, "__device__ __forceinline__ E element({}) {{", list(&|d| format!("F c{d}")));
+        line!(text, "    E x;");
+        (0..E::DEGREE).for_each(|d| line!(text, "    coefficient(x, {d}) = c{d};"));
+        line!(text, "    return x;\n}}\n");
+
+        let mut parameters = vec!["const Shape shape".to_owned()];
+        parameters.extend(needs.inputs.keys().map(|input| format!("const F* __restrict__ input_{input}")));
+        parameters.extend(needs.outputs.keys().map(|output| format!("F* __restrict__ output_{output}")));
+        for (needed, parameter) in [
+            (needs.parameters > 0, "const F* __restrict__ parameters"),
+            (needs.extension_parameters > 0, "const E* __restrict__ extension_parameters"),
+            (needs.folds, "const E* __restrict__ weights"),
+            (needs.folds, "const F* __restrict__ scale"),
+            (needs.folds, "F* __restrict__ folded"),
+            (needs.scratch, "F* scratch"),
+        ] {
+            parameters.extend(needed.then(|| parameter.to_owned()));
+        }
+        line!(text, "__global__ void __launch_bounds__({THREADS}) {name}({}) {{", parameters.join(", "));
+        line!(text, "    const u32 row = blockIdx.x * {THREADS} + threadIdx.x;");
+        line!(text, "    if (row >= shape.rows) return;");
+        let offsets: BTreeSet<i32> = self.places.iter().map(|&(_, offset)| offset).collect();
+        for &offset in offsets.iter().filter(|&&offset| offset != 0) {
+            line!(text, "    const u32 row_{} = row_at(shape, row, {offset});", suffix(offset));
+        }
+        for &(input, offset) in &self.places {
+            let row = if offset == 0 { "row".to_owned() } else { format!("row_{}", suffix(offset)) };
+            let pointer = pointer(input, offset);
+            line!(text, "    const F* const {pointer} = at_row(shape, input_{input}, {input}, {row});");
+        }
+        if self.sums.contains(&Kind::Base) {
+            line!(text, "    E::Sum sum = E::Sum::zero();");
+        }
+        if self.sums.contains(&Kind::Extension) {
+            line!(text, "    E total = E::zero();");
+        }
+        text += &self.body;
+        let total = match (self.sums.contains(&Kind::Base), self.sums.contains(&Kind::Extension)) {
+            (true, true) => "sum.reduce() + total",
+            (true, false) => "sum.reduce()",
+            _ => "total",
+        };
+        if needs.folds {
+            line!(text, "    fold(shape, folded, scale, row, {total});");
+        }
+        text += "}\n";
+        (text, needs)
+    }
+}
+
+/// The name of the pointer to an input's row at an offset.
+fn pointer(input: usize, offset: i32) -> String {
+    format!("input_{input}_{}", suffix(offset))
+}
+
+fn suffix(offset: i32) -> String {
+    let sign = if offset < 0 { "minus" } else { "plus" };
+    format!("{sign}_{}", offset.unsigned_abs())
+}
+
+fn store(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Base => "store",
+        Kind::Extension => "store_extension",
+    }
+}
+
+fn literal<F: Field>(constant: F) -> String {
+    // The word of the canonical representative, so that equal constants give equal text.
+    let word = F::from_u64(constant.to_u64()).word();
+    format!("F::from_word({word:?}{})", if size_of::<F>() == 8 { "ull" } else { "u" })
+}

@@ -1,0 +1,240 @@
+//! Graphs as compiled kernels.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::marker::PhantomData;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rigel_gpu::{
+    Argument, ArgumentList, Arguments, Buffer, Device, Error, Kernel, Result, Shape as Grid, Stream, View,
+};
+use rigel_kernels::element::Element;
+use rigel_kernels::source::source;
+
+use crate::bindings::{Bindings, Rows};
+use crate::graph::{Graph, Value};
+use crate::print::{MATRICES, Needs, Shape, THREADS, print};
+use crate::split::{Plan, Split};
+
+/// What is done with a value of each row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Output {
+    /// Adds `weights[weight] * value` to the row's folded sum (see [`Folded`](crate::Folded)).
+    Fold {
+        /// The value, of either kind.
+        value: Value,
+        /// The index of its weight.
+        weight: usize,
+    },
+    /// Writes the value to a column of the matrix `output`; a value of the extension to `DEGREE` neighbouring columns
+    /// from `column` on.
+    Store {
+        /// The value, of either kind.
+        value: Value,
+        /// The index of the matrix.
+        output: usize,
+        /// The column, or the first of them.
+        column: usize,
+    },
+    /// Writes the value as one of the extension, whatever its kind, to `DEGREE` neighbouring columns: an expression
+    /// over the extension may turn out to lie in the base field, such as `x - x`.
+    StoreExtension {
+        /// The value, of either kind.
+        value: Value,
+        /// The index of the matrix.
+        output: usize,
+        /// The first column.
+        column: usize,
+    },
+}
+
+impl Output {
+    /// The value.
+    pub fn value(self) -> Value {
+        match self {
+            Self::Fold { value, .. } | Self::Store { value, .. } | Self::StoreExtension { value, .. } => value,
+        }
+    }
+}
+
+/// A graph's outputs as kernels, compiled for one device.
+///
+/// For each row, every output is computed from the inputs at that row and its neighbours. It costs a read of each
+/// column that is used (once a kernel and offset), the arithmetic of the graph (more where kernels compute the same),
+/// and a write of each output. Folded sums are read and written once more for each further kernel that adds to them.
+pub struct Program<E: Element> {
+    parts: Vec<Part>,
+    needs: Needs,
+    scratch_columns: usize,
+    of: PhantomData<E>,
+}
+
+struct Part {
+    kernel: Kernel,
+    needs: Needs,
+}
+
+impl<E: Element> Program<E> {
+    /// Splits, prints and compiles (or finds in the cache) what the outputs need, on all cores. Kernels are called
+    /// `name_0`, `name_1`, ..
+    pub fn compile(
+        device: &Device,
+        name: &str,
+        graph: &Graph<E>,
+        outputs: &[Output],
+        split: Split,
+    ) -> Result<Self> {
+        let (printed, scratch_columns) = print_all(name, graph, outputs, split)?;
+        let kernels = compile_all(device, &printed)?;
+        let parts: Vec<Part> =
+            kernels.into_iter().zip(printed).map(|(kernel, Printed { needs, .. })| Part { kernel, needs }).collect();
+        let mut needs = Needs::default();
+        parts.iter().for_each(|part| needs.join(&part.needs));
+        Ok(Self { parts, needs, scratch_columns, of: PhantomData })
+    }
+
+    /// The number of kernels, each of which is one launch of [`run`](Self::run).
+    pub fn kernels(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// The kernel with this index, in the order of launches.
+    pub fn kernel(&self, index: usize) -> Option<&Kernel> {
+        self.parts.get(index).map(|part| &part.kernel)
+    }
+
+    /// The columns that a kernel reads, by input; `None` if there is no such kernel.
+    pub fn inputs_of(&self, kernel: usize) -> Option<&BTreeMap<usize, BTreeSet<usize>>> {
+        self.parts.get(kernel).map(|part| &part.needs.inputs)
+    }
+
+    /// Columns of base elements that a run allocates for values that pass from one kernel to another.
+    pub fn scratch_columns(&self) -> usize {
+        self.scratch_columns
+    }
+
+    /// Computes the outputs of all rows.
+    pub fn run(&self, stream: &Stream, rows: Rows, bindings: &Bindings<'_, E>) -> Result<()> {
+        let mut shape = bindings.shape(rows, &self.needs)?;
+        let cells = self.scratch_columns.checked_mul(rows.count());
+        let cells = cells.ok_or_else(|| Error::shape("Program::run", "too many rows for the scratch columns"))?;
+        let scratch = if cells == 0 { None } else { Some(stream.alloc::<E::Base>(cells)?) };
+        let grid = Grid::cover(rows.count(), THREADS)?;
+        for Part { kernel, needs } in &self.parts {
+            kernel.launch(stream, grid, Launch { shape, needs, bindings, scratch: scratch.as_ref() })?;
+            if needs.folds {
+                shape.accumulate = 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<E: Element> std::fmt::Debug for Program<E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Program<{}>({} kernels)", E::NAME, self.kernels())
+    }
+}
+
+/// The arguments of one kernel, in the order in which [`print`] declares them. What it needs is there: the
+/// bindings were checked.
+struct Launch<'a, E: Element> {
+    shape: Shape,
+    needs: &'a Needs,
+    bindings: &'a Bindings<'a, E>,
+    scratch: Option<&'a Buffer<E::Base>>,
+}
+
+impl<E: Element> Arguments for Launch<'_, E> {
+    fn push_all<'a>(&'a self, list: &mut ArgumentList<'a>) {
+        let Self { shape, needs, bindings, scratch } = self;
+        shape.push(list);
+        needs.inputs.keys().for_each(|&input| bindings.inputs[input].values.push(list));
+        needs.outputs.keys().for_each(|&output| bindings.outputs[output].values.push(list));
+        push_if(needs.parameters > 0, &bindings.parameters, list);
+        push_if(needs.extension_parameters > 0, &bindings.extension_parameters, list);
+        push_if(needs.folds, &bindings.weights, list);
+        if let (true, Some(folded)) = (needs.folds, &bindings.folded) {
+            folded.scale.push(list);
+            folded.values.push(list);
+        }
+        if let (true, Some(scratch)) = (needs.scratch, scratch) {
+            scratch.push(list);
+        }
+    }
+}
+
+fn push_if<'a, T: rigel_gpu::Plain>(needed: bool, view: &'a Option<View<'_, T>>, list: &mut ArgumentList<'a>) {
+    if let (true, Some(view)) = (needed, view) {
+        view.push(list);
+    }
+}
+
+/// The text of each kernel, as [`Program::compile`] compiles it.
+pub fn texts<E: Element>(name: &str, graph: &Graph<E>, outputs: &[Output], split: Split) -> Result<Vec<String>> {
+    let (printed, _) = print_all(name, graph, outputs, split)?;
+    Ok(printed.into_iter().map(|kernel| kernel.text).collect())
+}
+
+struct Printed {
+    name: String,
+    text: String,
+    needs: Needs,
+}
+
+/// The kernels, and the number of scratch columns.
+fn print_all<E: Element>(
+    name: &str,
+    graph: &Graph<E>,
+    outputs: &[Output],
+    split: Split,
+) -> Result<(Vec<Printed>, usize)> {
+    let wrong = |detail: String| Err(Error::shape("Program::compile", detail));
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    if !name.starts_with(|c: char| c.is_ascii_alphabetic()) || !name.chars().all(is_word) {
+        return wrong(format!("{name:?} is no name for kernels; write letters, digits and `_`"));
+    }
+    if let Some(output) = outputs.iter().find(|output| !graph.contains(output.value())) {
+        return wrong(format!("{:?} is no value of this graph of {} values", output.value(), graph.len()));
+    }
+    let plan = Plan::new(graph, outputs, split);
+    let mut printed = Vec::new();
+    for (i, steps) in plan.kernels.iter().enumerate() {
+        let name = format!("{name}_{i}");
+        let (text, needs) = print(&name, graph, outputs, steps);
+        for (what, last) in [("input", needs.inputs.keys().last()), ("output", needs.outputs.keys().last())] {
+            if let Some(last) = last.filter(|&&last| last >= MATRICES) {
+                return wrong(format!("{what} {last} (counted from 0) is used; there can be {MATRICES}"));
+            }
+        }
+        printed.push(Printed { name, text, needs });
+    }
+    Ok((printed, plan.scratch_columns))
+}
+
+/// Compiles each kernel as a module of its own, on all cores.
+fn compile_all(device: &Device, printed: &[Printed]) -> Result<Vec<Kernel>> {
+    let compile = |kernel: &Printed| {
+        let text = source(&format!("{}.cu", kernel.name), &kernel.text);
+        device.compile(&text.kernel(&kernel.name))?.kernel(&kernel.name)
+    };
+    let next = AtomicUsize::new(0);
+    let compiled: Mutex<BTreeMap<usize, Result<Kernel>>> = Mutex::default();
+    std::thread::scope(|scope| {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        for _ in 0..cores.min(printed.len()) {
+            scope.spawn(|| {
+                loop {
+                    let i = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(kernel) = printed.get(i) else { break };
+                    let kernel = compile(kernel);
+                    if kernel.is_err() {
+                        next.store(printed.len(), Ordering::Relaxed);
+                    }
+                    compiled.lock().expect("no panic while the lock is held").insert(i, kernel);
+                }
+            });
+        }
+    });
+    compiled.into_inner().expect("no panic while the lock is held").into_values().collect()
+}

@@ -1,0 +1,457 @@
+//! Several tables in one proof, tied together by lookups: upstream's `p3_batch_stark::prove_batch`.
+
+use p3_air::symbolic::{AirLayout, SymbolicExpressionExt};
+use p3_air::{Air, BaseAir};
+use p3_batch_stark::common::{GlobalPreprocessed, PreprocessedInstanceMeta};
+use p3_batch_stark::proof::{BatchCommitments, BatchOpenedValues, OpenedValuesWithLookups};
+use p3_batch_stark::symbolic::get_log_num_quotient_chunks_for_domain;
+use p3_batch_stark::{BatchProof, BatchProverTranscript, BatchShape, CommonData};
+use p3_commit::{OpenedValues as Opened, Pcs, PolynomialSpace};
+use p3_field::coset::TwoAdicMultiplicativeCoset;
+use p3_field::{Algebra, PrimeCharacteristicRing};
+use p3_lookup::{
+    InteractionSymbolicBuilder, LogUpGadget, Lookup, LookupTerminal, Lookups, check_bus_widths,
+    check_multiplicity_height_bound,
+};
+use p3_matrix::Matrix as _;
+use p3_matrix::dense::RowMajorMatrix;
+use p3_uni_stark::{OpenedValues, PreprocessedOpenedValues, StarkGenericConfig};
+use rigel_gpu::Buffer;
+use rigel_kernels::{Columns, Matrix};
+
+use crate::challenger::Searching;
+use crate::check;
+use crate::commit::Committed;
+use crate::config::{Base, DeviceConfig, Ext};
+use crate::constraints::Constraints;
+use crate::error::{Error, Result};
+use crate::fallback::{self, CpuBatchAir, Place};
+use crate::field::{DeviceExtension, DeviceField};
+use crate::lookup::{self, LookupColumns, LookupInputs};
+use crate::open::{Round, download, open};
+use crate::prover::{Prover, Session};
+use crate::quotient::{self, Table, non_empty};
+use crate::report::Proven;
+use crate::trace::{Resident, Trace, upload};
+use crate::transcript::Unfinished;
+
+/// One table of a batch.
+#[derive(Debug)]
+pub struct Instance<'a, SC: DeviceConfig, A> {
+    /// The table's AIR.
+    pub air: &'a A,
+    /// Its trace, on the host or on the device.
+    pub trace: Trace<'a, SC::Value>,
+    /// Its public values.
+    pub public_values: Vec<SC::Value>,
+}
+
+impl<'a, SC: DeviceConfig, A> Instance<'a, SC, A> {
+    /// A table.
+    pub fn new(air: &'a A, trace: impl Into<Trace<'a, SC::Value>>, public_values: Vec<SC::Value>) -> Self {
+        Self { air, trace: trace.into(), public_values }
+    }
+}
+
+/// What all proofs of a batch of AIRs at given heights share: upstream's `ProverData`, with the preprocessed columns
+/// on the device.
+pub struct BatchKey<SC: DeviceConfig> {
+    common: CommonData<SC>,
+    /// `None` without preprocessed columns, or for a prover on the CPU.
+    preprocessed: Option<PreprocessedTables<SC>>,
+    log_rows: Vec<usize>,
+}
+
+struct PreprocessedTables<SC: DeviceConfig> {
+    committed: Committed<SC>,
+    /// As they were before the extension, for lookups.
+    traces: Vec<Matrix<Base<SC>>>,
+}
+
+impl<SC: DeviceConfig> BatchKey<SC> {
+    /// What upstream's `verify_batch` asks for.
+    pub fn common(&self) -> &CommonData<SC> {
+        &self.common
+    }
+
+    fn lookups(&self, table: usize) -> &[Lookup<SC::Value>] {
+        &self.common.lookups[table]
+    }
+
+    /// The place of a table's preprocessed matrix, and its width.
+    fn preprocessed_of(&self, table: usize) -> Option<&PreprocessedInstanceMeta> {
+        self.common.preprocessed.as_ref()?.instances[table].as_ref()
+    }
+}
+
+/// Reads the AIRs' lookups and commits to their preprocessed columns, for traces of 2^`log_rows[i]` rows.
+pub fn setup_batch<SC, A>(prover: &Prover<SC>, airs: &[A], log_rows: &[usize]) -> Result<BatchKey<SC>>
+where
+    SC: DeviceConfig,
+    A: Air<InteractionSymbolicBuilder<SC::Value, SC::Challenge>>,
+    SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
+{
+    if airs.is_empty() {
+        return Err(Error::EmptyBatch);
+    }
+    if airs.len() != log_rows.len() {
+        return Err(Error::BatchLength { expected: log_rows.len(), found: airs.len() });
+    }
+    for (table, &log_rows) in log_rows.iter().enumerate() {
+        check::rows(prover, table, log_rows)?;
+    }
+    let lookups: Vec<_> = airs.iter().zip(log_rows).map(|(air, &log_rows)| packed_lookups::<SC, A>(air, log_rows)).collect();
+    check_bus_widths(&lookups).map_err(|error| Error::Lookup { table: 0, detail: error.to_string() })?;
+    let (global, preprocessed) = commit_preprocessed(prover, airs, log_rows)?.unzip();
+    Ok(BatchKey {
+        common: CommonData::new(global, lookups),
+        preprocessed: preprocessed.flatten(),
+        log_rows: log_rows.to_vec(),
+    })
+}
+
+/// The lookups of an AIR, those on one bus packed into shared columns as far as the quotient's size allows: upstream's
+/// own packing, which the verifier repeats.
+fn packed_lookups<SC, A>(air: &A, log_rows: usize) -> Lookups<SC::Value>
+where
+    SC: DeviceConfig,
+    A: Air<InteractionSymbolicBuilder<SC::Value, SC::Challenge>>,
+    SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
+{
+    let gadget = LogUpGadget::new();
+    let domain = trace_domain::<SC>(log_rows);
+    let unpacked = Lookups::<SC::Value>::from_air::<SC::Challenge, A>(air);
+    let log_chunks = get_log_num_quotient_chunks_for_domain::<_, SC::Challenge, A, _>(
+        air,
+        AirLayout::from_air(air),
+        domain,
+        &unpacked,
+        0,
+        &gadget,
+    );
+    let budget = (1 << log_chunks) + 1;
+    let transition = domain.transition_degree_multiple();
+    unpacked.pack_same_bus_with_degree(budget, |lookup| gadget.constraint_degree_with_transition(lookup, transition))
+}
+
+type Committing<SC> = (GlobalPreprocessed<SC>, Option<PreprocessedTables<SC>>);
+
+fn commit_preprocessed<SC: DeviceConfig, A: BaseAir<SC::Value>>(
+    prover: &Prover<SC>,
+    airs: &[A],
+    log_rows: &[usize],
+) -> Result<Option<Committing<SC>>> {
+    let mut instances = Vec::with_capacity(airs.len());
+    let mut matrix_to_instance = Vec::new();
+    let mut traces: Vec<RowMajorMatrix<SC::Value>> = Vec::new();
+    for (table, (air, &degree_bits)) in airs.iter().zip(log_rows).enumerate() {
+        let Some(trace) = air.preprocessed_trace().filter(|trace| trace.width() > 0) else {
+            instances.push(None);
+            continue;
+        };
+        if trace.height() != 1 << degree_bits {
+            let detail = format!("{} preprocessed rows for a trace of 2^{degree_bits}", trace.height());
+            return Err(Error::Preprocessed { table, detail });
+        }
+        let (matrix_index, width) = (traces.len(), trace.width());
+        instances.push(Some(PreprocessedInstanceMeta { matrix_index, width, degree_bits }));
+        matrix_to_instance.push(table);
+        traces.push(trace);
+    }
+    if traces.is_empty() {
+        return Ok(None);
+    }
+    let (commitment, tables) = if prover.device().is_some() {
+        let session = Session::new(prover)?;
+        let traces: Vec<_> = traces.iter().map(|trace| upload(&session.stream, trace)).collect::<Result<_>>()?;
+        let columns: Vec<Columns<'_, _>> = traces.iter().map(Into::into).collect();
+        let committed = Committed::extend(&session, &columns)?;
+        let cap = committed.cap(&session)?;
+        (cap, Some(PreprocessedTables { committed, traces }))
+    } else {
+        let pcs = prover.config().pcs();
+        let with_domain = |trace: RowMajorMatrix<_>| (pcs.natural_domain_for_degree(trace.height()), trace);
+        (pcs.commit(traces.into_iter().map(with_domain))?.0, None)
+    };
+    Ok(Some((GlobalPreprocessed { commitment, instances, matrix_to_instance }, tables)))
+}
+
+/// Proves all tables at once: upstream's `prove_batch`, and its proof.
+pub fn prove_batch<SC, A>(
+    prover: &Prover<SC>,
+    instances: &[Instance<'_, SC, A>],
+    key: &BatchKey<SC>,
+) -> Result<Proven<BatchProof<SC>>>
+where
+    SC: DeviceConfig,
+    A: CpuBatchAir<SC>,
+    SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
+{
+    if instances.is_empty() {
+        return Err(Error::EmptyBatch);
+    }
+    if instances.len() != key.log_rows.len() {
+        return Err(Error::BatchLength { expected: key.log_rows.len(), found: instances.len() });
+    }
+    for (table, instance) in instances.iter().enumerate() {
+        let log_rows = check::table(prover, table, instance.air, &instance.trace, &instance.public_values)?;
+        if log_rows != key.log_rows[table] {
+            let detail = format!("the key is for 2^{} rows, the trace has 2^{log_rows}", key.log_rows[table]);
+            return Err(Error::Preprocessed { table, detail });
+        }
+    }
+    let heights: Vec<usize> = instances.iter().map(|instance| instance.trace.height()).collect();
+    check_multiplicity_height_bound(&key.common.lookups, &heights)
+        .map_err(|error| Error::Lookup { table: 0, detail: error.to_string() })?;
+    let cells = instances.iter().map(|instance| instance.trace.height() * instance.trace.width()).sum();
+    fallback::choose(prover, cells, |place| match place {
+        Place::Device => on_device(prover, instances, key),
+        Place::Cpu => fallback::prove_batch(prover, instances, &key.log_rows),
+    })
+}
+
+fn on_device<SC, A>(
+    prover: &Prover<SC>,
+    instances: &[Instance<'_, SC, A>],
+    key: &BatchKey<SC>,
+) -> Result<Proven<BatchProof<SC>>>
+where
+    SC: DeviceConfig,
+    A: CpuBatchAir<SC>,
+    SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
+{
+    let session = Session::new(prover)?;
+    let tables = 0..instances.len();
+    let preprocessed = key.preprocessed.as_ref().map(|tables| &tables.committed);
+    let publics: Vec<&[SC::Value]> = instances.iter().map(|instance| instance.public_values.as_slice()).collect();
+
+    let residents: Vec<_> = session.phase("upload", || {
+        instances.iter().map(|instance| Resident::new(&session.stream, &instance.trace)).collect()
+    })?;
+    let columns: Vec<Columns<'_, _>> = residents.iter().map(|resident| resident.matrix().into()).collect();
+    let main = Committed::extend(&session, &columns)?;
+
+    // The host reads the AIRs while the device hashes.
+    let constraints: Vec<_> = tables.clone().map(|table| constraints(&instances[table], table, key)).collect();
+    for (table, constraints) in constraints.iter().enumerate() {
+        check::degree(prover, table, constraints.log_chunks)?;
+    }
+    let mut challenger = Searching::new(prover.config().initialise_challenger(), &session.stream);
+    let shape = shape(prover, instances, key);
+    let mut transcript = Unfinished::new(
+        BatchProverTranscript::<_, SC::Value, SC::Challenge, SC::Commitment>::new(&mut challenger, shape),
+    );
+    transcript.instance_bindings(&key.log_rows);
+
+    let main_cap = main.cap(&session)?;
+    transcript.main_phase(main_cap.clone(), &publics);
+    transcript.preprocessed_phase(key.common.preprocessed.as_ref().map(|global| global.commitment.clone()));
+    let all_lookups: Vec<&[Lookup<SC::Value>]> = tables.clone().map(|table| key.lookups(table)).collect();
+    let (challenges, lookup_pow_witness) = transcript.lookup_phase(&all_lookups, &LogUpGadget::new());
+
+    let (permutation, terminals) = commit_lookups(&session, instances, key, &residents, &challenges)?;
+    drop(residents);
+    let permutation_cap = permutation.as_ref().map(|committed| committed.cap(&session)).transpose()?;
+    let committed_terminals: Vec<SC::Challenge> = terminals.iter().flatten().copied().collect();
+    let alpha = transcript.permutation_phase(permutation_cap.clone(), &committed_terminals);
+
+    let mut chunks = Vec::new();
+    let mut permutations = permutation.iter().flat_map(|committed| &committed.ldes);
+    for (table, instance) in instances.iter().enumerate() {
+        let extension: Vec<SC::Challenge> =
+            terminals[table].into_iter().chain(challenges[table].iter().copied()).collect();
+        let table = Table {
+            log_rows: key.log_rows[table] as u32,
+            constraints: &constraints[table],
+            main: &main.ldes[table],
+            preprocessed: preprocessed.zip(key.preprocessed_of(table)).map(|(pre, meta)| &pre.ldes[meta.matrix_index]),
+            permutation: if key.lookups(table).is_empty() { None } else { permutations.next() },
+            periodic: &instance.air.periodic_columns(),
+            publics: publics[table],
+            extension: &extension,
+        };
+        chunks.push(quotient::chunks(&session, &table, alpha)?);
+    }
+    let chunk_counts: Vec<usize> = chunks.iter().map(Vec::len).collect();
+    let quotient = Committed::new(&session, chunks.into_iter().flatten().collect())?;
+    let quotient_cap = quotient.cap(&session)?;
+    transcript.quotient_phase(quotient_cap.clone(), None);
+    let (zeta, ood_pow_witness) = transcript.ood_phase();
+
+    let points = |table: usize, reads_next: bool| {
+        let next = || trace_domain::<SC>(key.log_rows[table]).next_point(zeta).expect("a two-adic domain has one");
+        if reads_next { vec![zeta, next()] } else { vec![zeta] }
+    };
+    let main_next = |table: usize| !instances[table].air.main_next_row_columns().is_empty();
+    let preprocessed_next = |table: usize| !instances[table].air.preprocessed_next_row_columns().is_empty();
+    let mut rounds = vec![
+        Round { committed: &main, points: tables.clone().map(|table| points(table, main_next(table))).collect() },
+        Round { committed: &quotient, points: vec![vec![zeta]; quotient.ldes.len()] },
+    ];
+    if let Some((committed, global)) = preprocessed.zip(key.common.preprocessed.as_ref()) {
+        let of_matrix = |&table: &usize| points(table, preprocessed_next(table));
+        rounds.push(Round { committed, points: global.matrix_to_instance.iter().map(of_matrix).collect() });
+    }
+    if let Some(committed) = &permutation {
+        let with_lookups = tables.clone().filter(|&table| !key.lookups(table).is_empty());
+        rounds.push(Round { committed, points: with_lookups.map(|table| points(table, true)).collect() });
+    }
+    let (values, opening_proof) = transcript.delegate(|challenger| open(&session, &rounds, challenger))?;
+    transcript.into_inner().finish();
+    challenger.finish()?;
+    drop(rounds);
+
+    let opened = Openings { values, chunk_counts, key, main_next: tables.clone().map(main_next).collect(), preprocessed_next: tables.map(preprocessed_next).collect() };
+    let proof = BatchProof {
+        commitments: BatchCommitments {
+            main: main_cap,
+            permutation: permutation_cap,
+            quotient_chunks: quotient_cap,
+            random: None,
+        },
+        opened_values: opened.by_table(),
+        opening_proof,
+        lookup_terminals: terminals.into_iter().map(|terminal| terminal.map(LookupTerminal)).collect(),
+        degree_bits: key.log_rows.clone(),
+        lookup_pow_witness,
+        ood_pow_witness,
+    };
+    drop((main, quotient, permutation));
+    Ok(Proven { proof, report: session.finish()? })
+}
+
+fn trace_domain<SC: DeviceConfig>(log_rows: usize) -> TwoAdicMultiplicativeCoset<SC::Value> {
+    TwoAdicMultiplicativeCoset::new(SC::Value::ONE, log_rows).expect("the height was checked")
+}
+
+fn constraints<SC, A>(instance: &Instance<'_, SC, A>, table: usize, key: &BatchKey<SC>) -> Constraints<SC>
+where
+    SC: DeviceConfig,
+    A: CpuBatchAir<SC>,
+    SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
+{
+    let air = instance.air;
+    let layout = AirLayout {
+        preprocessed_width: key.preprocessed_of(table).map_or(0, |meta| meta.width),
+        main_width: air.width(),
+        num_public_values: air.num_public_values(),
+        num_periodic_columns: air.num_periodic_columns(),
+        ..Default::default()
+    };
+    Constraints::of_air_and_lookups(air, layout, instance.trace.height(), key.lookups(table))
+}
+
+fn shape<SC: DeviceConfig, A: BaseAir<SC::Value>>(
+    prover: &Prover<SC>,
+    instances: &[Instance<'_, SC, A>],
+    key: &BatchKey<SC>,
+) -> BatchShape {
+    BatchShape {
+        trace_widths: instances.iter().map(|instance| instance.air.width()).collect(),
+        public_value_counts: instances.iter().map(|instance| instance.public_values.len()).collect(),
+        preprocessed_widths: (0..instances.len())
+            .map(|table| key.preprocessed_of(table).map_or(0, |meta| meta.width))
+            .collect(),
+        has_preprocessed_commitment: key.common.preprocessed.is_some(),
+        num_lookup_instances: key.common.lookups.iter().filter(|lookups| !lookups.is_empty()).count(),
+        lookup_pow_bits: prover.config().lookup_proof_of_work_bits(),
+        has_randomization_commitment: false,
+        ood_pow_bits: prover.config().ood_proof_of_work_bits(),
+    }
+}
+
+type CommittedLookups<SC> = (Option<Committed<SC>>, Vec<Option<<SC as StarkGenericConfig>::Challenge>>);
+
+/// The columns of all lookups and their commitment, and the terminal of each table that has any. Waits for the device.
+fn commit_lookups<SC: DeviceConfig, A>(
+    session: &Session<'_, SC>,
+    instances: &[Instance<'_, SC, A>],
+    key: &BatchKey<SC>,
+    residents: &[Resident<'_, SC::Value>],
+    challenges: &[Vec<SC::Challenge>],
+) -> Result<CommittedLookups<SC>> {
+    let mut columns = Vec::new();
+    let mut terminals: Vec<Buffer<Base<SC>>> = Vec::new();
+    for (table, instance) in instances.iter().enumerate() {
+        if key.lookups(table).is_empty() {
+            continue;
+        }
+        let made = session.phase("lookups", || {
+            let parameters: Vec<Ext<SC>> = std::iter::once(SC::Challenge::ZERO)
+                .chain(challenges[table].iter().copied())
+                .map(SC::Challenge::to_device)
+                .collect();
+            let preprocessed = key.preprocessed.as_ref().zip(key.preprocessed_of(table));
+            let publics = non_empty(session, SC::Value::as_device(&instance.public_values))?;
+            let inputs = LookupInputs {
+                main: residents[table].matrix(),
+                preprocessed: preprocessed.map(|(tables, meta)| &tables.traces[meta.matrix_index]),
+                publics: publics.as_ref(),
+                challenges: &session.stream.upload(&parameters)?,
+            };
+            lookup::columns(session, key.lookups(table), &inputs)
+        })?;
+        let LookupColumns { columns: made, terminal } = made;
+        columns.push(made);
+        terminals.extend(terminal);
+    }
+    if columns.is_empty() {
+        return Ok((None, vec![None; instances.len()]));
+    }
+    let committed = {
+        let views: Vec<Columns<'_, _>> = columns.iter().map(Into::into).collect();
+        Committed::extend(session, &views)?
+    };
+    let mut halves = download(&session.stream, &terminals)?.into_iter().flat_map(|words| SC::Challenge::from_words(&words));
+    let mut half = || halves.next().expect("two elements a table with lookups");
+    let terminals = (0..instances.len())
+        .map(|table| (!key.lookups(table).is_empty()).then(|| half() + half()))
+        .collect();
+    Ok((Some(committed), terminals))
+}
+
+/// The opened values of all rounds, on their way to the tables they belong to.
+struct Openings<'a, SC: DeviceConfig> {
+    values: Opened<SC::Challenge>,
+    chunk_counts: Vec<usize>,
+    key: &'a BatchKey<SC>,
+    main_next: Vec<bool>,
+    preprocessed_next: Vec<bool>,
+}
+
+impl<SC: DeviceConfig> Openings<'_, SC> {
+    fn by_table(self) -> BatchOpenedValues<SC::Challenge> {
+        let mut rounds = self.values.into_iter();
+        let mut round = || rounds.next().expect("one a commitment");
+        let (main, quotient) = (round(), round());
+        let preprocessed = self.key.common.preprocessed.as_ref().map(|_| round());
+        let mut permutation = rounds.next().unwrap_or_default().into_iter();
+        let mut chunks = quotient.into_iter();
+        let mut table_values = |(table, values): (usize, Vec<Vec<SC::Challenge>>)| {
+            let values_of = |meta: &PreprocessedInstanceMeta| &preprocessed.as_ref().expect("committed")[meta.matrix_index];
+            let mut lookup_values = match self.key.lookups(table).is_empty() {
+                true => vec![Vec::new(), Vec::new()],
+                false => permutation.next().expect("one a table with lookups"),
+            };
+            OpenedValuesWithLookups {
+                base_opened_values: OpenedValues {
+                    trace_local: values[0].clone(),
+                    trace_next: self.main_next[table].then(|| values[1].clone()),
+                    preprocessed: self.key.preprocessed_of(table).map(|meta| PreprocessedOpenedValues {
+                        local: values_of(meta)[0].clone(),
+                        next: self.preprocessed_next[table].then(|| values_of(meta)[1].clone()),
+                    }),
+                    quotient_chunks: chunks
+                        .by_ref()
+                        .take(self.chunk_counts[table])
+                        .map(|mut values| values.swap_remove(0))
+                        .collect(),
+                    random: None,
+                },
+                permutation_next: lookup_values.pop().expect("two points"),
+                permutation_local: lookup_values.pop().expect("two points"),
+            }
+        };
+        BatchOpenedValues { instances: main.into_iter().enumerate().map(&mut table_values).collect() }
+    }
+}

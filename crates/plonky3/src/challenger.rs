@@ -1,0 +1,166 @@
+//! The transcript's challenger on the host, with its proof of work searched for on the device.
+//!
+//! Upstream's transcripts are generic over the challenger, so a wrapper that forwards everything but `grind` is all
+//! it takes. The search always returns the smallest witness: the one upstream finds with a single thread.
+
+use p3_baby_bear::{BabyBear, Poseidon2BabyBear};
+use p3_challenger::{
+    CanFinalizeDigest, CanObserve, CanSample, CanSampleBits, DuplexChallenger, GrindingChallenger, HashChallenger,
+    SerializingChallenger32, SerializingChallenger64,
+};
+use p3_field::PrimeField32;
+use p3_goldilocks::{Goldilocks, Poseidon2Goldilocks};
+use p3_keccak::Keccak256Hash;
+use p3_koala_bear::{KoalaBear, Poseidon2KoalaBear};
+use p3_symmetric::CryptographicPermutation;
+use rigel_gpu::{Error, Result, Stream};
+use rigel_kernels::grind;
+use rigel_kernels::hash::{Permutation, 
+    BabyBearPoseidon2Width16, BabyBearPoseidon2Width24, GoldilocksPoseidon2Width8, GoldilocksPoseidon2Width12,
+    KoalaBearPoseidon2Width16, KoalaBearPoseidon2Width24,
+};
+
+use crate::field::DeviceField;
+
+/// A challenger whose proof of work has a kernel.
+pub trait DeviceChallenger<V: DeviceField>:
+    GrindingChallenger<Witness = V> + CanObserve<V> + CanSample<V> + CanSampleBits<usize> + Clone
+{
+    /// The smallest witness of `bits` bits for the state reached, or `None` if no element is one.
+    fn search(&self, stream: &Stream, bits: usize) -> Result<Option<V>>;
+}
+
+impl<V> DeviceChallenger<V> for SerializingChallenger32<V, HashChallenger<u8, Keccak256Hash, 32>>
+where
+    V: DeviceField + PrimeField32,
+{
+    fn search(&self, stream: &Stream, bits: usize) -> Result<Option<V>> {
+        // A search starts with a squeeze, so every candidate is hashed behind the digest of what was observed.
+        let witness = grind::keccak256::<V::Device>(stream, self.clone().finalize(), bits as u32)?;
+        Ok(witness.map(V::from_u64))
+    }
+}
+
+impl<V: DeviceField> DeviceChallenger<V> for SerializingChallenger64<V, HashChallenger<u8, Keccak256Hash, 32>> {
+    fn search(&self, stream: &Stream, bits: usize) -> Result<Option<V>> {
+        let witness = grind::keccak256::<V::Device>(stream, self.clone().finalize(), bits as u32)?;
+        Ok(witness.map(V::from_u64))
+    }
+}
+
+/// Upstream's permutations and their kernels.
+pub trait DevicePermutation<V: DeviceField> {
+    /// The kernels' type.
+    type Kernel: Permutation<Field = V::Device>;
+}
+
+macro_rules! permutations {
+    ($($field:ident, $permutation:ty => $kernel:ident;)*) => { $(
+        impl DevicePermutation<$field> for $permutation {
+            type Kernel = $kernel;
+        }
+    )* };
+}
+
+permutations! {
+    KoalaBear, Poseidon2KoalaBear<16> => KoalaBearPoseidon2Width16;
+    KoalaBear, Poseidon2KoalaBear<24> => KoalaBearPoseidon2Width24;
+    BabyBear, Poseidon2BabyBear<16> => BabyBearPoseidon2Width16;
+    BabyBear, Poseidon2BabyBear<24> => BabyBearPoseidon2Width24;
+    Goldilocks, Poseidon2Goldilocks<8> => GoldilocksPoseidon2Width8;
+    Goldilocks, Poseidon2Goldilocks<12> => GoldilocksPoseidon2Width12;
+}
+
+impl<V, P, const WIDTH: usize, const RATE: usize> DeviceChallenger<V> for DuplexChallenger<V, P, WIDTH, RATE>
+where
+    V: DeviceField,
+    P: DevicePermutation<V> + CryptographicPermutation<[V; WIDTH]> + CryptographicPermutation<[V::Packing; WIDTH]>,
+{
+    fn search(&self, stream: &Stream, bits: usize) -> Result<Option<V>> {
+        // The state that absorbs the witness after what is pending: upstream's `duplexing` of one more element.
+        let pending = self.input_buffer.len();
+        let mut state = self.sponge_state;
+        state[..pending].copy_from_slice(&self.input_buffer);
+        state[pending..RATE].fill(V::ZERO);
+        state[RATE] += V::from_u8(pending as u8 + 1);
+        let state = V::as_device(&state);
+        let witness = grind::duplex::<P::Kernel>(stream, state, pending, RATE - 1, bits as u32)?;
+        Ok(witness.map(V::from_u64))
+    }
+}
+
+/// A challenger that searches on the device.
+///
+/// Upstream's `grind` can't fail. So when the device does, upstream's own search takes over, and the error is kept
+/// for [`Self::finish`].
+pub(crate) struct Searching<'a, C> {
+    inner: C,
+    stream: &'a Stream,
+    failed: Option<Error>,
+}
+
+impl<'a, C> Searching<'a, C> {
+    pub(crate) fn new(inner: C, stream: &'a Stream) -> Self {
+        Self { inner, stream, failed: None }
+    }
+
+    /// The first error of a search.
+    pub(crate) fn finish(self) -> Result<()> {
+        self.failed.map_or(Ok(()), Err)
+    }
+}
+
+impl<T, C: CanObserve<T>> CanObserve<T> for Searching<'_, C> {
+    fn observe(&mut self, value: T) {
+        self.inner.observe(value);
+    }
+
+    fn observe_slice(&mut self, values: &[T])
+    where
+        T: Clone,
+    {
+        self.inner.observe_slice(values);
+    }
+}
+
+impl<T, C: CanSample<T>> CanSample<T> for Searching<'_, C> {
+    fn sample(&mut self) -> T {
+        self.inner.sample()
+    }
+}
+
+impl<T, C: CanSampleBits<T>> CanSampleBits<T> for Searching<'_, C> {
+    fn sample_bits(&mut self, bits: usize) -> T {
+        self.inner.sample_bits(bits)
+    }
+}
+
+impl<V: DeviceField, C: DeviceChallenger<V>> GrindingChallenger for Searching<'_, C>
+where
+    C: GrindingChallenger<Witness = V>,
+{
+    type Witness = V;
+
+    fn grind(&mut self, bits: usize) -> V {
+        if bits == 0 {
+            return V::ZERO;
+        }
+        match self.inner.search(self.stream, bits) {
+            // The check is upstream's, and brings the transcript to the state after the witness.
+            Ok(Some(witness)) if self.inner.clone().check_witness(bits, witness) => {
+                let accepted = self.inner.check_witness(bits, witness);
+                debug_assert!(accepted);
+                witness
+            }
+            Ok(_) => self.inner.grind(bits),
+            Err(error) => {
+                self.failed.get_or_insert(error);
+                self.inner.grind(bits)
+            }
+        }
+    }
+
+    fn check_witness(&mut self, bits: usize, witness: V) -> bool {
+        self.inner.check_witness(bits, witness)
+    }
+}

@@ -1,0 +1,67 @@
+//! What must hold before a proof begins. Upstream panics where one of these does not.
+
+use p3_air::BaseAir;
+use p3_commit::{PeriodicColumnShapeError, PeriodicColumns};
+use p3_field::TwoAdicField;
+use rigel_kernels::ntt::MAX_LOG_ROWS;
+
+use crate::config::DeviceConfig;
+use crate::error::{Error, Result};
+use crate::prover::Prover;
+use crate::trace::Trace;
+
+/// Checks a table's trace and public values against its AIR. Returns the logarithm of its height.
+pub(crate) fn table<SC: DeviceConfig>(
+    prover: &Prover<SC>,
+    table: usize,
+    air: &impl BaseAir<SC::Value>,
+    trace: &Trace<'_, SC::Value>,
+    public_values: &[SC::Value],
+) -> Result<usize> {
+    if !air.public_boundary_io().is_empty() {
+        let detail = "public values bound to cells of the boundary; bind them with constraints, as upstream asks";
+        return Err(Error::Unsupported(format!("table {table}: {detail}")));
+    }
+    if trace.width() != air.width() || trace.width() == 0 {
+        return Err(Error::Width { table, expected: air.width(), found: trace.width() });
+    }
+    if !trace.height().is_power_of_two() {
+        return Err(Error::Height { table, rows: trace.height() });
+    }
+    if public_values.len() != air.num_public_values() {
+        return Err(Error::PublicValues {
+            table,
+            expected: air.num_public_values(),
+            found: public_values.len(),
+        });
+    }
+    let log_rows = trace.height().trailing_zeros() as usize;
+    rows::<SC>(prover, table, log_rows)?;
+    periodic(table, air, trace.height())?;
+    Ok(log_rows)
+}
+
+/// Checks that the extended columns have a domain.
+pub(crate) fn rows<SC: DeviceConfig>(prover: &Prover<SC>, table: usize, log_rows: usize) -> Result<()> {
+    let log_blowup = prover.fri.log_blowup;
+    let log_limit = SC::Value::TWO_ADICITY.min(MAX_LOG_ROWS as usize + log_blowup);
+    if log_rows + log_blowup > log_limit {
+        return Err(Error::TooManyRows { table, log_rows, log_blowup, log_limit });
+    }
+    Ok(())
+}
+
+fn periodic<V: p3_field::Field>(table: usize, air: &impl BaseAir<V>, rows: usize) -> Result<()> {
+    let columns = air.periodic_columns();
+    let shape = |error: PeriodicColumnShapeError| Error::Unsupported(format!("table {table}: {error}"));
+    PeriodicColumns::new(&columns, rows).map(|_| ()).map_err(shape)
+}
+
+/// Checks that the quotient's domain lies within the extended trace's.
+pub(crate) fn degree<SC: DeviceConfig>(prover: &Prover<SC>, table: usize, log_chunks: usize) -> Result<()> {
+    let log_blowup = prover.fri.log_blowup;
+    if log_chunks > log_blowup {
+        return Err(Error::Degree { table, log_chunks, log_blowup });
+    }
+    Ok(())
+}

@@ -1,0 +1,244 @@
+//! An AIR's constraints as an expression graph.
+//!
+//! Upstream evaluates the AIR once on symbols; what comes out are trees with shared branches, which become the
+//! nodes of a [`Graph`]. Constraint j of K is an output with the weight `alpha^(K-1-j)`.
+
+use std::collections::HashMap;
+
+use p3_air::symbolic::{
+    AirLayout, BaseEntry, BaseLeaf, ConstraintLayout, ExtEntry, ExtLeaf, SymbolicAirBuilder, SymbolicExpr,
+    SymbolicExpression, SymbolicExpressionExt, constraint_degree_from_poly_degree,
+};
+use p3_air::{Air, BaseAir};
+use p3_field::Algebra;
+use p3_lookup::{InteractionSymbolicBuilder, LogUpGadget, Lookup, LookupProtocol};
+use p3_util::log2_ceil_usize;
+use rigel_codegen::{Graph, Output, Value};
+
+use crate::config::{DeviceConfig, Ext};
+use crate::field::{DeviceExtension, DeviceField};
+
+/// The matrices that constraints read.
+pub(crate) mod input {
+    /// The trace.
+    pub(crate) const MAIN: usize = 0;
+    /// The preprocessed trace.
+    pub(crate) const PREPROCESSED: usize = 1;
+    /// The running sum and the fractions of the lookups.
+    pub(crate) const PERMUTATION: usize = 2;
+    /// First row, last row, transition.
+    pub(crate) const SELECTORS: usize = 3;
+    /// Periodic columns.
+    pub(crate) const PERIODIC: usize = 4;
+}
+
+/// Constraints, ready to be compiled.
+pub(crate) struct Constraints<SC: DeviceConfig> {
+    pub(crate) graph: Graph<Ext<SC>>,
+    pub(crate) outputs: Vec<Output>,
+    /// The logarithm of the number of quotient chunks.
+    pub(crate) log_chunks: usize,
+}
+
+impl<SC: DeviceConfig> Constraints<SC> {
+    /// The number of constraints.
+    pub(crate) fn count(&self) -> usize {
+        self.outputs.len()
+    }
+
+    /// The constraints of an AIR alone.
+    pub(crate) fn of_air<A>(air: &A, layout: AirLayout, rows: usize) -> Self
+    where
+        A: Air<SymbolicAirBuilder<SC::Value>>,
+    {
+        let mut builder = SymbolicAirBuilder::<SC::Value>::new(layout);
+        air.eval(&mut builder);
+        let (base, extension) = (builder.base_constraints(), builder.extension_constraints());
+        let degree = degree(air, layout, rows, &base, &extension);
+        Self::new(degree, &base, &extension, &builder.constraint_layout(), |graph, constant| graph.constant(constant.twin()))
+    }
+
+    /// The constraints of an AIR and of its lookups.
+    pub(crate) fn of_air_and_lookups<A>(
+        air: &A,
+        layout: AirLayout,
+        rows: usize,
+        lookups: &[Lookup<SC::Value>],
+    ) -> Self
+    where
+        A: Air<InteractionSymbolicBuilder<SC::Value, SC::Challenge>>,
+        SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
+    {
+        let gadget = LogUpGadget::new();
+        let layout = AirLayout {
+            permutation_width: if lookups.is_empty() { 0 } else { lookups.len() + 1 },
+            num_permutation_challenges: lookups.len() * gadget.num_challenges(),
+            num_permutation_values: usize::from(!lookups.is_empty()),
+            ..layout
+        };
+        let mut builder = InteractionSymbolicBuilder::<SC::Value, SC::Challenge>::new(layout);
+        gadget.eval_air_and_lookups(air, &mut builder, lookups);
+        let (base, extension) = (builder.base_constraints(), builder.extension_constraints());
+        let degree = degree(air, layout, rows, &base, &extension);
+        Self::new(degree, &base, &extension, &builder.constraint_layout(), |graph, constant| {
+            graph.extension_constant(constant.to_device())
+        })
+    }
+
+    fn new<X: p3_field::ExtensionField<SC::Value>>(
+        degree: usize,
+        base: &[SymbolicExpression<SC::Value>],
+        extension: &[SymbolicExpressionExt<SC::Value, X>],
+        layout: &ConstraintLayout,
+        constant: impl Fn(&mut Graph<Ext<SC>>, X) -> Value,
+    ) -> Self {
+        let last = layout.total_constraints().saturating_sub(1);
+        let mut lowering = Lowering::<SC>::new();
+        let mut values = vec![None; layout.total_constraints()];
+        for (constraint, &index) in base.iter().zip(&layout.base_indices) {
+            values[index] = Some(lowering.base(constraint));
+        }
+        let mut seen = HashMap::new();
+        for (constraint, &index) in extension.iter().zip(&layout.ext_indices) {
+            values[index] = Some(lowering.extension(constraint, &mut seen, &constant));
+        }
+        let output = |(index, value): (usize, Option<Value>)| Output::Fold {
+            value: value.expect("every constraint is of one kind or the other"),
+            weight: last - index,
+        };
+        let outputs = values.into_iter().enumerate().map(output).collect();
+        // As upstream: at least degree 2, and a power of two of chunks.
+        Self { graph: lowering.graph, outputs, log_chunks: log2_ceil_usize(degree.max(2) - 1) }
+    }
+}
+
+/// The largest degree of the constraints, in multiples of the trace's, as upstream computes it.
+fn degree<V: DeviceField, X: p3_field::ExtensionField<V>>(
+    air: &impl BaseAir<V>,
+    layout: AirLayout,
+    rows: usize,
+    base: &[SymbolicExpression<V>],
+    extension: &[SymbolicExpressionExt<V, X>],
+) -> usize {
+    let degree = if layout.num_periodic_columns == 0 {
+        let base = base.iter().map(SymbolicExpr::degree_multiple);
+        base.chain(extension.iter().map(SymbolicExpr::degree_multiple)).max().unwrap_or(0)
+    } else {
+        let periods: Vec<usize> = air.periodic_columns().iter().map(Vec::len).collect();
+        let base = base.iter().map(|constraint| constraint.poly_degree(rows, &periods));
+        let extension = extension.iter().map(|constraint| constraint.poly_degree(rows, &periods));
+        constraint_degree_from_poly_degree(base.chain(extension).max().unwrap_or(0), rows)
+    };
+    degree.max(air.max_constraint_degree().unwrap_or(0))
+}
+
+/// Upstream's symbolic expressions on their way into a graph. Shared branches are visited once, so the expressions
+/// must outlive the lowering.
+pub(crate) struct Lowering<SC: DeviceConfig> {
+    pub(crate) graph: Graph<Ext<SC>>,
+    seen: HashMap<*const SymbolicExpression<SC::Value>, Value>,
+}
+
+impl<SC: DeviceConfig> Lowering<SC> {
+    pub(crate) fn new() -> Self {
+        Self { graph: Graph::new(), seen: HashMap::new() }
+    }
+
+    pub(crate) fn base(&mut self, expression: &SymbolicExpression<SC::Value>) -> Value {
+        if let Some(&value) = self.seen.get(&std::ptr::from_ref(expression)) {
+            return value;
+        }
+        let value = match expression {
+            SymbolicExpr::Leaf(leaf) => self.leaf(leaf),
+            SymbolicExpr::Add { x, y, .. } => {
+                let (x, y) = (self.base(x), self.base(y));
+                self.graph.add(x, y)
+            }
+            SymbolicExpr::Sub { x, y, .. } => {
+                let (x, y) = (self.base(x), self.base(y));
+                self.graph.sub(x, y)
+            }
+            SymbolicExpr::Mul { x, y, .. } => {
+                let (x, y) = (self.base(x), self.base(y));
+                self.graph.mul(x, y)
+            }
+            SymbolicExpr::Neg { x, .. } => {
+                let x = self.base(x);
+                self.graph.neg(x)
+            }
+        };
+        self.seen.insert(expression, value);
+        value
+    }
+
+    fn leaf(&mut self, leaf: &BaseLeaf<SC::Value>) -> Value {
+        let graph = &mut self.graph;
+        match leaf {
+            BaseLeaf::Constant(constant) => graph.constant(constant.twin()),
+            BaseLeaf::IsFirstRow => graph.column(input::SELECTORS, 0, 0),
+            BaseLeaf::IsLastRow => graph.column(input::SELECTORS, 1, 0),
+            BaseLeaf::IsTransition => graph.column(input::SELECTORS, 2, 0),
+            BaseLeaf::Variable(variable) => match variable.entry {
+                BaseEntry::Main { offset } => graph.column(input::MAIN, variable.index, offset as i32),
+                BaseEntry::Preprocessed { offset } => {
+                    graph.column(input::PREPROCESSED, variable.index, offset as i32)
+                }
+                BaseEntry::Periodic => graph.column(input::PERIODIC, variable.index, 0),
+                BaseEntry::Public => graph.parameter(variable.index),
+            },
+        }
+    }
+
+    fn extension<X: p3_field::ExtensionField<SC::Value>>(
+        &mut self,
+        expression: &SymbolicExpressionExt<SC::Value, X>,
+        seen: &mut HashMap<*const SymbolicExpressionExt<SC::Value, X>, Value>,
+        constant: &impl Fn(&mut Graph<Ext<SC>>, X) -> Value,
+    ) -> Value {
+        if let Some(&value) = seen.get(&std::ptr::from_ref(expression)) {
+            return value;
+        }
+        let mut operand = |expression| self.extension(expression, seen, constant);
+        let value = match expression {
+            SymbolicExpr::Leaf(ExtLeaf::Base(base)) => self.base(base),
+            SymbolicExpr::Leaf(ExtLeaf::ExtConstant(element)) => constant(&mut self.graph, *element),
+            SymbolicExpr::Leaf(ExtLeaf::ExtVariable(variable)) => match variable.entry {
+                ExtEntry::Permutation { offset } => {
+                    let first = variable.index * <Ext<SC> as rigel_kernels::element::Element>::DEGREE;
+                    self.graph.extension_column(input::PERMUTATION, first, offset as i32)
+                }
+                ExtEntry::Challenge => self.graph.extension_parameter(parameter::challenge(variable.index)),
+                ExtEntry::PermutationValue => self.graph.extension_parameter(parameter::TERMINAL),
+            },
+            SymbolicExpr::Add { x, y, .. } => {
+                let (x, y) = (operand(x), operand(y));
+                self.graph.add(x, y)
+            }
+            SymbolicExpr::Sub { x, y, .. } => {
+                let (x, y) = (operand(x), operand(y));
+                self.graph.sub(x, y)
+            }
+            SymbolicExpr::Mul { x, y, .. } => {
+                let (x, y) = (operand(x), operand(y));
+                self.graph.mul(x, y)
+            }
+            SymbolicExpr::Neg { x, .. } => {
+                let x = operand(x);
+                self.graph.neg(x)
+            }
+        };
+        seen.insert(expression, value);
+        value
+    }
+}
+
+/// The extension's parameters: the terminal first, then the challenges of the lookups.
+pub(crate) mod parameter {
+    /// The sum of all fractions of a table.
+    pub(crate) const TERMINAL: usize = 0;
+
+    /// Challenge `index` of the table's lookups: two a lookup.
+    pub(crate) const fn challenge(index: usize) -> usize {
+        1 + index
+    }
+}

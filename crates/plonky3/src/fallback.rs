@@ -1,0 +1,156 @@
+//! Where a proof is made: on the device, or, if the policy says so, by upstream on the CPU.
+
+use std::time::Instant;
+
+use p3_air::Air;
+#[cfg(debug_assertions)]
+use p3_air::DebugConstraintBuilder;
+use p3_air::symbolic::SymbolicExpressionExt;
+use p3_batch_stark::folder::ProverConstraintFolderWithLookups;
+use p3_batch_stark::{BatchProof, ProverData, StarkInstance};
+use p3_field::Algebra;
+use p3_lookup::InteractionSymbolicBuilder;
+use p3_uni_stark::{Proof, ProvingError, QuotientAir};
+
+use crate::batch::Instance;
+use crate::config::DeviceConfig;
+use crate::error::{Error, Result};
+use crate::prover::Prover;
+use crate::report::{Fallback, Proven, Report};
+use crate::trace::Trace;
+
+/// What upstream's `prove` asks of an AIR. It is implemented for every such AIR.
+#[cfg(debug_assertions)]
+pub trait CpuAir<SC: DeviceConfig>: QuotientAir<SC> + for<'a> Air<DebugConstraintBuilder<'a, SC::Value>> {}
+#[cfg(debug_assertions)]
+impl<SC: DeviceConfig, A: QuotientAir<SC> + for<'a> Air<DebugConstraintBuilder<'a, SC::Value>>> CpuAir<SC> for A {}
+
+/// What upstream's `prove` asks of an AIR. It is implemented for every such AIR.
+#[cfg(not(debug_assertions))]
+pub trait CpuAir<SC: DeviceConfig>: QuotientAir<SC> {}
+#[cfg(not(debug_assertions))]
+impl<SC: DeviceConfig, A: QuotientAir<SC>> CpuAir<SC> for A {}
+
+/// Where a proof is made.
+pub(crate) enum Place {
+    Device,
+    Cpu,
+}
+
+/// Makes a proof where the policy says, and elsewhere if that fails and the policy allows it.
+pub(crate) fn choose<SC: DeviceConfig, P>(
+    prover: &Prover<SC>,
+    cells: usize,
+    make: impl Fn(Place) -> Result<Proven<P>>,
+) -> Result<Proven<P>> {
+    let policy = prover.policy();
+    let reason = if prover.device().is_none() {
+        Some("the prover has no device".to_string())
+    } else if cells < policy.cpu_below_cells {
+        let below = policy.cpu_below_cells;
+        Some(format!("{cells} cells, and the policy gives proofs of fewer than {below} to the CPU"))
+    } else {
+        match make(Place::Device) {
+            Err(error) if policy.cpu_on_failure && is_of_device(&error) => Some(error.to_string()),
+            made => return made,
+        }
+    };
+    let mut proven = make(Place::Cpu)?;
+    if let Some(reason) = reason {
+        proven.report.fallbacks.push(Fallback { part: "the proof", ran_on: "CPU", reason });
+    }
+    Ok(proven)
+}
+
+/// Whether the CPU may succeed where this error came from.
+fn is_of_device(error: &Error) -> bool {
+    matches!(error, Error::Gpu(_) | Error::DoesNotFit { .. } | Error::Degree { .. } | Error::TooManyRows { .. })
+}
+
+/// Upstream's proof of one table.
+pub(crate) fn prove<SC: DeviceConfig, A: CpuAir<SC>>(
+    prover: &Prover<SC>,
+    air: &A,
+    trace: &Trace<'_, SC::Value>,
+    public_values: &[SC::Value],
+    log_rows: usize,
+) -> Result<Proven<Proof<SC>>> {
+    let began = Instant::now();
+    let preprocessed = if air.preprocessed_width() > 0 {
+        p3_uni_stark::setup_preprocessed(prover.config(), air, log_rows).map_err(upstream)?
+    } else {
+        None
+    };
+    let trace = trace.to_host()?.into_owned();
+    let data = preprocessed.as_ref().map(|(data, _)| data);
+    let proof = p3_uni_stark::prove_with_preprocessed(prover.config(), air, trace, public_values, data);
+    Ok(Proven { proof: proof.map_err(upstream)?, report: report(began) })
+}
+
+pub(crate) fn report(began: Instant) -> Report {
+    Report { device: "cpu".into(), total_ms: began.elapsed().as_secs_f64() * 1e3, ..Report::default() }
+}
+
+pub(crate) fn upstream<E: std::fmt::Debug>(error: ProvingError<E>) -> Error {
+    Error::Upstream(error.to_string())
+}
+
+/// What upstream's `prove_batch` asks of an AIR. It is implemented for every such AIR.
+#[cfg(debug_assertions)]
+pub trait CpuBatchAir<SC: DeviceConfig>:
+    for<'a> Air<DebugConstraintBuilder<'a, SC::Value, SC::Challenge>>
+    + Air<InteractionSymbolicBuilder<SC::Value, SC::Challenge>>
+    + for<'a> Air<ProverConstraintFolderWithLookups<'a, SC>>
+    + Clone
+{
+}
+#[cfg(debug_assertions)]
+impl<SC: DeviceConfig, A> CpuBatchAir<SC> for A where
+    A: for<'a> Air<DebugConstraintBuilder<'a, SC::Value, SC::Challenge>>
+        + Air<InteractionSymbolicBuilder<SC::Value, SC::Challenge>>
+        + for<'a> Air<ProverConstraintFolderWithLookups<'a, SC>>
+        + Clone
+{
+}
+
+/// What upstream's `prove_batch` asks of an AIR. It is implemented for every such AIR.
+#[cfg(not(debug_assertions))]
+pub trait CpuBatchAir<SC: DeviceConfig>:
+    Air<InteractionSymbolicBuilder<SC::Value, SC::Challenge>>
+    + for<'a> Air<ProverConstraintFolderWithLookups<'a, SC>>
+    + Clone
+{
+}
+#[cfg(not(debug_assertions))]
+impl<SC: DeviceConfig, A> CpuBatchAir<SC> for A where
+    A: Air<InteractionSymbolicBuilder<SC::Value, SC::Challenge>>
+        + for<'a> Air<ProverConstraintFolderWithLookups<'a, SC>>
+        + Clone
+{
+}
+
+/// Upstream's proof of a batch.
+pub(crate) fn prove_batch<SC: DeviceConfig, A: CpuBatchAir<SC>>(
+    prover: &Prover<SC>,
+    instances: &[Instance<'_, SC, A>],
+    log_rows: &[usize],
+) -> Result<Proven<BatchProof<SC>>>
+where
+    SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
+{
+    let began = Instant::now();
+    let airs: Vec<A> = instances.iter().map(|instance| instance.air.clone()).collect();
+    let data = ProverData::from_airs_and_degrees(prover.config(), &airs, log_rows).map_err(upstream)?;
+    let traces = instances.iter().map(|instance| instance.trace.to_host()).collect::<Result<Vec<_>>>()?;
+    let upstream_instances: Vec<StarkInstance<'_, SC, A>> = instances
+        .iter()
+        .zip(&traces)
+        .map(|(instance, trace)| StarkInstance {
+            air: instance.air,
+            trace,
+            public_values: instance.public_values.clone(),
+        })
+        .collect();
+    let proof = p3_batch_stark::prove_batch(prover.config(), &upstream_instances, &data).map_err(upstream)?;
+    Ok(Proven { proof, report: report(began) })
+}

@@ -1,0 +1,158 @@
+//! LogUp on the device.
+//!
+//! For lookup c of a table with terms `m_j / (alpha - e_j)`, `e_j` the tuple's elements combined by powers of beta,
+//!
+//! ```text
+//! f_c[r] = sum_j m_j(r) / (alpha - e_j(r))         (for exclusive branches, the one fraction that is selected)
+//! acc[0] = 0,   acc[r + 1] = acc[r] + sum_c f_c[r],   terminal = acc[n - 1] + sum_c f_c[n - 1]
+//! ```
+//!
+//! One generated kernel writes all denominators, a batch inversion inverts them, a second kernel writes the
+//! fractions and their sum, and a scan makes the running sum.
+
+use p3_lookup::Lookup;
+use rigel_codegen::{Graph, Output, Value};
+use rigel_gpu::{Buffer, Stream};
+use rigel_kernels::element::Element;
+use rigel_kernels::scan::{self, Bound};
+use rigel_kernels::{Matrix, inverse, permute, selectors};
+
+use crate::config::{Base, DeviceConfig, Ext};
+use crate::constraints::{Lowering, input, parameter};
+use crate::error::Result;
+use crate::program::{Inputs, compiled};
+use crate::prover::Session;
+
+/// The inverted denominators take the place of the permutation columns among the inputs.
+const INVERSES: usize = input::PERMUTATION;
+
+/// The columns of a table's lookups, and the last row of the running sum and of its summands.
+pub(crate) struct LookupColumns<SC: DeviceConfig> {
+    /// The running sum and one fraction a lookup, over the extension.
+    pub(crate) columns: Matrix<Base<SC>>,
+    /// Two elements, whose sum is the terminal.
+    pub(crate) terminal: [Buffer<Base<SC>>; 2],
+}
+
+/// What a table's lookups read.
+pub(crate) struct LookupInputs<'a, SC: DeviceConfig> {
+    pub(crate) main: &'a Matrix<Base<SC>>,
+    pub(crate) preprocessed: Option<&'a Matrix<Base<SC>>>,
+    pub(crate) publics: Option<&'a Buffer<Base<SC>>>,
+    /// The extension's parameters, as in [`parameter`].
+    pub(crate) challenges: &'a Buffer<Ext<SC>>,
+}
+
+/// The columns of a table's lookups.
+pub(crate) fn columns<SC: DeviceConfig>(
+    session: &Session<'_, SC>,
+    lookups: &[Lookup<SC::Value>],
+    inputs: &LookupInputs<'_, SC>,
+) -> Result<LookupColumns<SC>> {
+    let stream = &session.stream;
+    let degree = Ext::<SC>::DEGREE;
+    let rows = inputs.main.rows();
+    let fractions = Fractions::<SC>::new(lookups);
+    let selectors = selectors::on_trace::<Base<SC>>(stream, rows.trailing_zeros())?;
+    let mut bound = Inputs {
+        main: inputs.main.into(),
+        preprocessed: inputs.preprocessed.map(Into::into),
+        permutation: None,
+        selectors: (&selectors).into(),
+        periodic: None,
+        publics: inputs.publics.map(Buffer::view),
+        extension: Some(inputs.challenges.view()),
+    };
+
+    let mut inverses = Matrix::alloc(stream, rows, fractions.terms * degree)?;
+    let denominators = compiled(stream.device(), "denominators", &fractions.denominators, &fractions.denominator_outputs)?;
+    bound.store(stream, &denominators, &mut [&mut inverses])?;
+    inverse::invert_assign::<Ext<SC>>(stream, &mut inverses)?;
+
+    let mut columns = Matrix::alloc(stream, rows, (lookups.len() + 1) * degree)?;
+    let mut sums = Matrix::alloc(stream, rows, degree)?;
+    bound.permutation = Some((&inverses).into());
+    let program = compiled(stream.device(), "fractions", &fractions.fractions, &fractions.fraction_outputs)?;
+    bound.store(stream, &program, &mut [&mut columns, &mut sums])?;
+    let running = scan::prefix_sums(stream, &sums, Bound::Exclusive)?;
+    stream.copy(columns.column_range_mut(0, degree)?, running.values().view())?;
+    let terminal = [last_row(stream, &running)?, last_row(stream, &sums)?];
+    Ok(LookupColumns { columns, terminal })
+}
+
+fn last_row<F: rigel_gpu::Plain>(stream: &Stream, matrix: &Matrix<F>) -> Result<Buffer<F>> {
+    Ok(permute::gather_rows_at(stream, matrix, &[matrix.rows() as u32 - 1])?)
+}
+
+/// The graphs of a table's denominators and fractions.
+struct Fractions<SC: DeviceConfig> {
+    denominators: Graph<Ext<SC>>,
+    denominator_outputs: Vec<Output>,
+    fractions: Graph<Ext<SC>>,
+    fraction_outputs: Vec<Output>,
+    /// Denominators of a row.
+    terms: usize,
+}
+
+impl<SC: DeviceConfig> Fractions<SC> {
+    fn new(lookups: &[Lookup<SC::Value>]) -> Self {
+        let degree = Ext::<SC>::DEGREE;
+        let mut below = Lowering::<SC>::new();
+        let mut above = Lowering::<SC>::new();
+        let (mut denominator_outputs, mut fraction_outputs) = (Vec::new(), Vec::new());
+        let mut terms = 0;
+        let mut sum = above.graph.constant(Default::default());
+        for lookup in lookups {
+            let mut fraction = above.graph.constant(Default::default());
+            for (denominator, numerator) in denominators(&mut below, lookup).into_iter().zip(numerators(&mut above, lookup)) {
+                denominator_outputs.push(Output::StoreExtension { value: denominator, output: 0, column: terms * degree });
+                let inverse = above.graph.extension_column(INVERSES, terms * degree, 0);
+                let term = above.graph.mul(inverse, numerator);
+                fraction = above.graph.add(fraction, term);
+                terms += 1;
+            }
+            fraction_outputs.push(Output::StoreExtension { value: fraction, output: 0, column: (lookup.column + 1) * degree });
+            sum = above.graph.add(sum, fraction);
+        }
+        fraction_outputs.push(Output::StoreExtension { value: sum, output: 1, column: 0 });
+        Self { denominators: below.graph, denominator_outputs, fractions: above.graph, fraction_outputs, terms }
+    }
+}
+
+/// `alpha - e_j` of each tuple; of exclusive branches `sum_k flag_k (alpha - e_k) + 1 - sum_k flag_k`.
+fn denominators<SC: DeviceConfig>(lowering: &mut Lowering<SC>, lookup: &Lookup<SC::Value>) -> Vec<Value> {
+    let alpha = lowering.graph.extension_parameter(parameter::challenge(2 * lookup.column));
+    let beta = lowering.graph.extension_parameter(parameter::challenge(2 * lookup.column + 1));
+    let mut terms = Vec::with_capacity(lookup.elements.len());
+    for tuple in &lookup.elements {
+        let mut combined = lowering.graph.constant(Default::default());
+        for element in tuple {
+            let element = lowering.base(element);
+            let scaled = lowering.graph.mul(combined, beta);
+            combined = lowering.graph.add(scaled, element);
+        }
+        terms.push(lowering.graph.sub(alpha, combined));
+    }
+    let Some(flags) = &lookup.flags else { return terms };
+    let mut selected = lowering.graph.constant(rigel_kernels::field::Ring::ONE);
+    for (flag, term) in flags.iter().zip(terms) {
+        let flag = lowering.base(flag);
+        let branch = lowering.graph.mul(flag, term);
+        let with = lowering.graph.add(selected, branch);
+        selected = lowering.graph.sub(with, flag);
+    }
+    vec![selected]
+}
+
+/// The multiplicity of each tuple; of exclusive branches `sum_k flag_k m_k`.
+fn numerators<SC: DeviceConfig>(lowering: &mut Lowering<SC>, lookup: &Lookup<SC::Value>) -> Vec<Value> {
+    let multiplicities: Vec<Value> = lookup.multiplicities.iter().map(|m| lowering.base(m)).collect();
+    let Some(flags) = &lookup.flags else { return multiplicities };
+    let mut selected = lowering.graph.constant(Default::default());
+    for (flag, multiplicity) in flags.iter().zip(multiplicities) {
+        let flag = lowering.base(flag);
+        let branch = lowering.graph.mul(flag, multiplicity);
+        selected = lowering.graph.add(selected, branch);
+    }
+    vec![selected]
+}

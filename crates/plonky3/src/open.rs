@@ -1,0 +1,228 @@
+//! Openings: the values of committed polynomials at points outside the domain, and the proof that they are theirs.
+
+use std::cmp::Reverse;
+
+use p3_commit::OpenedValues;
+use p3_field::PrimeCharacteristicRing;
+use p3_field::dot_product;
+use p3_fri::{FriProof, FriProverError, BatchMultiOpening, PcsProverTranscript, PcsShape};
+use p3_uni_stark::StarkGenericConfig;
+use rigel_gpu::{Buffer, Plain, Stream};
+use rigel_kernels::element::Element;
+use rigel_kernels::field::Ring;
+use rigel_kernels::opening::{self, Claim};
+use rigel_kernels::{Matrix, powers};
+
+use crate::challenger::Searching;
+use crate::commit::Committed;
+use crate::config::{Base, DeviceConfig, Ext};
+use crate::error::{Error, Result};
+use crate::field::DeviceExtension;
+use crate::fri;
+use crate::prover::Session;
+use crate::transcript::Unfinished;
+
+/// A commitment and, for each of its matrices, the points that its columns are opened at.
+pub(crate) struct Round<'a, SC: DeviceConfig> {
+    pub(crate) committed: &'a Committed<SC>,
+    pub(crate) points: Vec<Vec<SC::Challenge>>,
+}
+
+/// Upstream's opening proof of a configuration.
+pub(crate) type OpeningProof<SC> = FriProof<
+    <SC as StarkGenericConfig>::Challenge,
+    <SC as DeviceConfig>::FriMmcs,
+    <SC as DeviceConfig>::Value,
+    Vec<BatchMultiOpening<<SC as DeviceConfig>::Value, <SC as DeviceConfig>::InputMmcs>>,
+>;
+
+/// Opens all commitments: the values, and a proof of low degree of `sum_i alpha^i (p_i(z_i) - p_i(x)) / (z_i - x)`.
+pub(crate) fn open<SC: DeviceConfig>(
+    session: &Session<'_, SC>,
+    rounds: &[Round<'_, SC>],
+    challenger: &mut Searching<'_, SC::Challenger>,
+) -> Result<(OpenedValues<SC::Challenge>, OpeningProof<SC>)> {
+    check_heights(session, rounds)?;
+    let domain = Domain::new(session, rounds)?;
+    let values = evaluate(session, rounds, &domain)?;
+    let shape = PcsShape::from_opened_values(&session.prover.fri, &values);
+    let mut transcript =
+        Unfinished::new(PcsProverTranscript::<_, SC::Value, SC::Challenge>::new(challenger, shape));
+    transcript.claimed_openings(&values);
+    let (alpha, batch_witness) = transcript.batch_phase();
+    let reduced = reduce(session, rounds, &domain, &values, alpha)?;
+    drop(domain);
+    let batch_witness = batch_witness.unwrap_or(SC::Value::ZERO);
+    let proof = transcript.delegate(|challenger| fri::prove(session, rounds, reduced, batch_witness, challenger))?;
+    transcript.into_inner().finish();
+    Ok((values, proof))
+}
+
+/// Upstream's own condition: every matrix is higher than the final polynomial on its domain.
+fn check_heights<SC: DeviceConfig>(session: &Session<'_, SC>, rounds: &[Round<'_, SC>]) -> Result<()> {
+    let fri = &session.prover.fri;
+    if fri.log_final_poly_len == 0 {
+        return Ok(());
+    }
+    let log_final_height =
+        fri.log_final_poly_len.checked_add(fri.log_blowup).ok_or(FriProverError::FinalHeightOverflow)?;
+    for lde in rounds.iter().flat_map(|round| &round.committed.ldes) {
+        let log_input_height = lde.rows().trailing_zeros() as usize;
+        if log_input_height <= log_final_height {
+            return Err(Error::Fri(FriProverError::InputHeightTooSmall { log_input_height, log_final_height }));
+        }
+    }
+    Ok(())
+}
+
+/// The coset of the highest matrix and, for each point that is opened, `1 / (z - x)` on as much of it as the highest
+/// matrix opened there has rows. All bit-reversed, so that a prefix serves a lower matrix.
+struct Domain<SC: DeviceConfig> {
+    coset: Buffer<Base<SC>>,
+    points: Vec<(SC::Challenge, Matrix<Base<SC>>)>,
+}
+
+impl<SC: DeviceConfig> Domain<SC> {
+    fn new(session: &Session<'_, SC>, rounds: &[Round<'_, SC>]) -> Result<Self> {
+        let mut highest: Vec<(SC::Challenge, usize)> = Vec::new();
+        for round in rounds {
+            for (lde, points) in round.committed.ldes.iter().zip(&round.points) {
+                for &z in points {
+                    match highest.iter_mut().find(|(point, _)| *point == z) {
+                        Some((_, rows)) => *rows = lde.rows().max(*rows),
+                        None => highest.push((z, lde.rows())),
+                    }
+                }
+            }
+        }
+        let rows = rounds.iter().flat_map(|round| &round.committed.ldes).map(Matrix::rows).max().unwrap_or(1);
+        session.phase("denominators", || {
+            let coset = opening::coset_points::<Base<SC>>(&session.stream, rows.trailing_zeros())?;
+            let invert = |&(z, rows): &(SC::Challenge, usize)| {
+                let inverses =
+                    opening::inverse_denominators::<Ext<SC>>(&session.stream, coset.range(..rows)?, z.to_device())?;
+                Ok((z, inverses))
+            };
+            let points = highest.iter().map(invert).collect::<Result<_>>()?;
+            Ok(Self { coset, points })
+        })
+    }
+
+    fn inverses(&self, z: SC::Challenge) -> &Matrix<Base<SC>> {
+        &self.points.iter().find(|(point, _)| *point == z).expect("every point of a round is there").1
+    }
+}
+
+/// The values of all columns at their points, by barycentric interpolation on the first `rows >> log_blowup` rows,
+/// which determine the polynomial. Waits for the device.
+fn evaluate<SC: DeviceConfig>(
+    session: &Session<'_, SC>,
+    rounds: &[Round<'_, SC>],
+    domain: &Domain<SC>,
+) -> Result<OpenedValues<SC::Challenge>> {
+    let stream = &session.stream;
+    let values = session.phase("open", || {
+        let mut weights: Vec<((SC::Challenge, u32), Matrix<Base<SC>>)> = Vec::new();
+        let mut values = Vec::new();
+        for round in rounds {
+            for (lde, points) in round.committed.ldes.iter().zip(&round.points) {
+                let log_rows = lde.rows().trailing_zeros() - session.log_blowup();
+                for &z in points {
+                    if !weights.iter().any(|(key, _)| *key == (z, log_rows)) {
+                        let inverses = domain.inverses(z);
+                        let made = opening::barycentric_weights::<Ext<SC>>(
+                            stream,
+                            domain.coset.view(),
+                            inverses,
+                            z.to_device(),
+                            log_rows,
+                        )?;
+                        weights.push(((z, log_rows), made));
+                    }
+                }
+                let of = |z: &SC::Challenge| {
+                    &weights.iter().find(|(key, _)| *key == (*z, log_rows)).expect("made above").1
+                };
+                let weights: Vec<&Matrix<Base<SC>>> = points.iter().map(of).collect();
+                values.push(opening::evaluate::<Ext<SC>>(stream, lde.into(), &weights)?);
+            }
+        }
+        Ok(values)
+    })?;
+    let mut values = download(stream, &values)?.into_iter();
+    let mut of_matrix = |lde: &Matrix<Base<SC>>, points: &Vec<SC::Challenge>| {
+        let words = values.next().expect("one result a matrix");
+        let width = lde.columns() * Ext::<SC>::DEGREE;
+        (0..points.len()).map(|k| SC::Challenge::from_words(&words[k * width..(k + 1) * width])).collect()
+    };
+    let of_round = |round: &Round<'_, SC>| {
+        round.committed.ldes.iter().zip(&round.points).map(|(lde, points)| of_matrix(lde, points)).collect()
+    };
+    Ok(rounds.iter().map(of_round).collect())
+}
+
+/// For each height, highest first, `sum alpha^i (p_i(z_i) - p_i(x)) / (z_i - x)` over all columns of that height and
+/// their points, i counted within the height.
+fn reduce<SC: DeviceConfig>(
+    session: &Session<'_, SC>,
+    rounds: &[Round<'_, SC>],
+    domain: &Domain<SC>,
+    values: &OpenedValues<SC::Challenge>,
+    alpha: SC::Challenge,
+) -> Result<Vec<Matrix<Base<SC>>>> {
+    let stream = &session.stream;
+    session.phase("reduce", || {
+        let ldes = || rounds.iter().flat_map(|round| &round.committed.ldes);
+        let widest = ldes().map(Matrix::columns).max().unwrap_or(1);
+        let powers = powers::powers(stream, Ext::<SC>::ONE, alpha.to_device(), widest)?;
+        // By height: the sums so far, and the next power of alpha.
+        let mut heights: Vec<(Matrix<Base<SC>>, SC::Challenge)> = Vec::new();
+        for (round, values) in rounds.iter().zip(values) {
+            for ((lde, points), values) in round.committed.ldes.iter().zip(&round.points).zip(values) {
+                let at = match heights.iter().position(|(sums, _)| sums.rows() == lde.rows()) {
+                    Some(at) => at,
+                    None => {
+                        let sums = Matrix::zeros(stream, lde.rows(), Ext::<SC>::DEGREE)?;
+                        heights.push((sums, SC::Challenge::ONE));
+                        heights.len() - 1
+                    }
+                };
+                let (sums, next) = &mut heights[at];
+                let mut claims = Vec::with_capacity(points.len());
+                for (&z, values) in points.iter().zip(values) {
+                    let value: SC::Challenge = dot_product(alpha.powers(), values.iter().copied());
+                    claims.push(Claim {
+                        scale: next.to_device(),
+                        value: value.to_device(),
+                        inverses: domain.inverses(z),
+                    });
+                    *next *= alpha.exp_u64(lde.columns() as u64);
+                }
+                opening::accumulate_quotients::<Ext<SC>>(stream, sums, lde.into(), powers.values().view(), &claims)?;
+            }
+        }
+        heights.sort_by_key(|(sums, _)| Reverse(sums.rows()));
+        Ok(heights.into_iter().map(|(sums, _)| sums).collect())
+    })
+}
+
+/// Brings several buffers back in one copy. Waits for the device.
+pub(crate) fn download<T: Plain>(stream: &Stream, buffers: &[Buffer<T>]) -> Result<Vec<Vec<T>>> {
+    let total = buffers.iter().map(Buffer::len).sum();
+    let mut all = stream.alloc::<T>(total)?;
+    let mut at = 0;
+    for buffer in buffers {
+        stream.copy(all.range_mut(at..at + buffer.len())?, buffer.view())?;
+        at += buffer.len();
+    }
+    let all = all.to_vec(stream)?;
+    let mut rest = all.as_slice();
+    Ok(buffers
+        .iter()
+        .map(|buffer| {
+            let (head, tail) = rest.split_at(buffer.len());
+            rest = tail;
+            head.to_vec()
+        })
+        .collect())
+}

@@ -1,0 +1,56 @@
+//! Preprocessed columns, committed once and kept on the device.
+
+use p3_air::BaseAir;
+use p3_commit::Pcs;
+use p3_matrix::Matrix as _;
+use p3_uni_stark::PreprocessedVerifierKey;
+
+use crate::check;
+use crate::commit::Committed;
+use crate::config::DeviceConfig;
+use crate::error::{Error, Result};
+use crate::prover::{Prover, Session};
+use crate::trace::upload;
+
+/// The preprocessed columns of an AIR at one height.
+pub struct Preprocessed<SC: DeviceConfig> {
+    /// On the device, unless the prover is one for the CPU.
+    pub(crate) committed: Option<Committed<SC>>,
+    key: PreprocessedVerifierKey<SC>,
+}
+
+impl<SC: DeviceConfig> Preprocessed<SC> {
+    /// What upstream's `verify_with_preprocessed` asks for.
+    pub fn verifier_key(&self) -> &PreprocessedVerifierKey<SC> {
+        &self.key
+    }
+}
+
+/// Commits to the preprocessed columns of an AIR for traces of 2^`log_rows` rows: upstream's `setup_preprocessed`.
+/// `None` if the AIR has none.
+pub fn setup_preprocessed<SC: DeviceConfig>(
+    prover: &Prover<SC>,
+    air: &impl BaseAir<SC::Value>,
+    log_rows: usize,
+) -> Result<Option<Preprocessed<SC>>> {
+    let Some(trace) = air.preprocessed_trace().filter(|trace| trace.width() > 0) else { return Ok(None) };
+    if trace.height() != 1 << log_rows {
+        let detail = format!("{} preprocessed rows for a trace of 2^{log_rows}", trace.height());
+        return Err(Error::Preprocessed { table: 0, detail });
+    }
+    check::rows(prover, 0, log_rows)?;
+    let width = trace.width();
+    let (committed, commitment) = if prover.device().is_some() {
+        let session = Session::new(prover)?;
+        let matrix = upload(&session.stream, &trace)?;
+        let committed = Committed::extend(&session, &[(&matrix).into()])?;
+        let cap = committed.cap(&session)?;
+        (Some(committed), cap)
+    } else {
+        let pcs = prover.config().pcs();
+        let domain = pcs.natural_domain_for_degree(1 << log_rows);
+        (None, pcs.commit([(domain, trace)])?.0)
+    };
+    let key = PreprocessedVerifierKey { width, degree_bits: log_rows, commitment };
+    Ok(Some(Preprocessed { committed, key }))
+}

@@ -1,0 +1,177 @@
+//! One table: upstream's `p3_uni_stark::prove`.
+
+use p3_air::symbolic::AirLayout;
+use p3_field::PrimeCharacteristicRing;
+use p3_field::coset::TwoAdicMultiplicativeCoset;
+use p3_commit::PolynomialSpace;
+use p3_uni_stark::{
+    Commitments, OpenedValues, PreprocessedOpenedValues, Proof, QuotientAir, StarkProverTranscript,
+    StarkShape,
+};
+
+use crate::challenger::Searching;
+use crate::check;
+use crate::commit::Committed;
+use crate::config::DeviceConfig;
+use crate::constraints::Constraints;
+use crate::error::{Error, Result};
+use crate::fallback::{self, CpuAir, Place};
+use crate::open::{Round, open};
+use crate::preprocessed::Preprocessed;
+use crate::prover::{Prover, Session};
+use crate::quotient::{self, Table};
+use crate::report::Proven;
+use crate::trace::{Resident, Trace};
+use crate::transcript::Unfinished;
+
+/// Proves that `trace` satisfies `air`: upstream's `prove`, and its proof.
+///
+/// The trace is upstream's matrix, or one that is already on the device (see [`Trace`]).
+pub fn prove<'t, SC, A>(
+    prover: &Prover<SC>,
+    air: &A,
+    trace: impl Into<Trace<'t, SC::Value>>,
+    public_values: &[SC::Value],
+) -> Result<Proven<Proof<SC>>>
+where
+    SC: DeviceConfig,
+    A: CpuAir<SC>,
+{
+    prove_with_preprocessed(prover, air, trace, public_values, None)
+}
+
+/// As [`prove`], for an AIR with preprocessed columns: upstream's `prove_with_preprocessed`.
+pub fn prove_with_preprocessed<'t, SC, A>(
+    prover: &Prover<SC>,
+    air: &A,
+    trace: impl Into<Trace<'t, SC::Value>>,
+    public_values: &[SC::Value],
+    preprocessed: Option<&Preprocessed<SC>>,
+) -> Result<Proven<Proof<SC>>>
+where
+    SC: DeviceConfig,
+    A: CpuAir<SC>,
+{
+    let trace = trace.into();
+    let log_rows = check::table(prover, 0, air, &trace, public_values)?;
+    check_preprocessed(air.preprocessed_width(), log_rows, preprocessed)?;
+    let cells = trace.height() * trace.width();
+    fallback::choose(prover, cells, |place| match place {
+        Place::Device => on_device(prover, air, &trace, public_values, preprocessed),
+        Place::Cpu => fallback::prove(prover, air, &trace, public_values, log_rows),
+    })
+}
+
+fn check_preprocessed<SC: DeviceConfig>(
+    width: usize,
+    log_rows: usize,
+    preprocessed: Option<&Preprocessed<SC>>,
+) -> Result<()> {
+    let found = preprocessed.map_or((0, log_rows), |pre| (pre.verifier_key().width, pre.verifier_key().degree_bits));
+    let detail = match found {
+        (0, _) if width > 0 => {
+            format!("the AIR has {width} preprocessed columns; call setup_preprocessed and prove_with_preprocessed")
+        }
+        (found, _) if found != width => format!("{found} preprocessed columns, the AIR has {width}"),
+        (_, found) if found != log_rows => format!("2^{found} preprocessed rows, the trace has 2^{log_rows}"),
+        _ => return Ok(()),
+    };
+    Err(Error::Preprocessed { table: 0, detail })
+}
+
+fn on_device<SC, A>(
+    prover: &Prover<SC>,
+    air: &A,
+    trace: &Trace<'_, SC::Value>,
+    public_values: &[SC::Value],
+    preprocessed: Option<&Preprocessed<SC>>,
+) -> Result<Proven<Proof<SC>>>
+where
+    SC: DeviceConfig,
+    A: QuotientAir<SC>,
+{
+    let config = prover.config();
+    let session = Session::new(prover)?;
+    let rows = trace.height();
+    let log_rows = rows.trailing_zeros() as usize;
+    let preprocessed_width = preprocessed.map_or(0, |pre| pre.verifier_key().width);
+    let preprocessed_lde = preprocessed.and_then(|pre| pre.committed.as_ref());
+
+    let resident = session.phase("upload", || Resident::new(&session.stream, trace))?;
+    let main = Committed::extend(&session, &[resident.matrix().into()])?;
+    drop(resident);
+
+    // The host reads the AIR while the device hashes.
+    let layout = AirLayout {
+        preprocessed_width,
+        main_width: air.width(),
+        num_public_values: air.num_public_values(),
+        num_periodic_columns: air.num_periodic_columns(),
+        ..Default::default()
+    };
+    let constraints = Constraints::<SC>::of_air(air, layout, rows);
+    check::degree(prover, 0, constraints.log_chunks)?;
+    let chunks = 1 << constraints.log_chunks;
+    let ood_bits = config.ood_proof_of_work_bits();
+    let shape = StarkShape::new(air, preprocessed_width, log_rows, log_rows, chunks, false, ood_bits);
+    let mut challenger = Searching::new(config.initialise_challenger(), &session.stream);
+    let mut transcript =
+        Unfinished::new(StarkProverTranscript::<_, SC::Value, SC::Challenge>::new(&mut challenger, shape));
+
+    let trace_cap = main.cap(&session)?;
+    let preprocessed_cap = preprocessed.map(|pre| pre.verifier_key().commitment.clone());
+    let alpha = transcript.constraint_phase(trace_cap.clone(), preprocessed_cap, public_values);
+
+    let table = Table {
+        log_rows: log_rows as u32,
+        constraints: &constraints,
+        main: &main.ldes[0],
+        preprocessed: preprocessed_lde.map(|pre| &pre.ldes[0]),
+        permutation: None,
+        periodic: &air.periodic_columns(),
+        publics: public_values,
+        extension: &[],
+    };
+    let quotient = Committed::new(&session, quotient::chunks(&session, &table, alpha)?)?;
+    let quotient_cap = quotient.cap(&session)?;
+    let (zeta, ood_witness) = transcript.ood_phase(quotient_cap.clone(), None);
+
+    let domain = TwoAdicMultiplicativeCoset::new(SC::Value::ONE, log_rows).expect("checked");
+    let next = domain.next_point(zeta).expect("a two-adic domain has a next point");
+    let points = |reads_next: bool| if reads_next { vec![zeta, next] } else { vec![zeta] };
+    let main_next = !air.main_next_row_columns().is_empty();
+    let preprocessed_next = !air.preprocessed_next_row_columns().is_empty();
+    let mut rounds = vec![
+        Round { committed: &main, points: vec![points(main_next)] },
+        Round { committed: &quotient, points: vec![points(false); chunks] },
+    ];
+    rounds.extend(preprocessed_lde.map(|committed| Round { committed, points: vec![points(preprocessed_next)] }));
+    let (values, opening_proof) = transcript.delegate(|challenger| open(&session, &rounds, challenger))?;
+    transcript.into_inner().finish();
+    challenger.finish()?;
+
+    let mut values = values.into_iter();
+    let mut of_round = || values.next().expect("one a round");
+    let (main_values, quotient_values) = (of_round(), of_round());
+    let proof = Proof {
+        commitments: Commitments { trace: trace_cap, quotient_chunks: quotient_cap, random: None },
+        opened_values: OpenedValues {
+            trace_local: main_values[0][0].clone(),
+            trace_next: main_next.then(|| main_values[0][1].clone()),
+            preprocessed: preprocessed_lde.map(|_| {
+                let values = of_round();
+                PreprocessedOpenedValues {
+                    local: values[0][0].clone(),
+                    next: preprocessed_next.then(|| values[0][1].clone()),
+                }
+            }),
+            quotient_chunks: quotient_values.into_iter().map(|mut values| values.swap_remove(0)).collect(),
+            random: None,
+        },
+        opening_proof,
+        degree_bits: log_rows,
+        ood_pow_witness: ood_witness.unwrap_or(SC::Value::ZERO),
+    };
+    drop(rounds);
+    Ok(Proven { proof, report: session.finish()? })
+}

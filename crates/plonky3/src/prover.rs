@@ -1,0 +1,151 @@
+//! A configuration on a device: what every proof starts from.
+
+use p3_commit::Pcs;
+use p3_field::PrimeCharacteristicRing;
+use p3_fri::FriParameters;
+use p3_matrix::dense::RowMajorMatrix;
+use rigel_gpu::{Device, Stream};
+
+use crate::commit::Committed;
+use crate::config::DeviceConfig;
+use crate::error::{Error, Result};
+use crate::report::{Recorder, Report};
+use crate::trace::upload;
+
+/// What to do where the device is not the best place for a proof, or not a possible one.
+///
+/// The default never leaves the device. Whatever a policy decides is in the proof's
+/// [`fallbacks`](Report::fallbacks).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Policy {
+    /// Proofs of fewer cells (rows times columns of all traces on the host) are made on the CPU.
+    pub cpu_below_cells: usize,
+    /// Proofs that the device can't make (it is full, or lost, or its kernels do not take the AIR) are made on the
+    /// CPU.
+    pub cpu_on_failure: bool,
+}
+
+impl Policy {
+    /// Below this many cells upstream's prover is as fast on 16 cores as an H200.
+    pub const CROSSOVER_CELLS: usize = 1 << 12;
+
+    /// The CPU for small proofs and for those that fail.
+    pub const AUTO: Self = Self { cpu_below_cells: Self::CROSSOVER_CELLS, cpu_on_failure: true };
+}
+
+/// A configuration of Plonky3 on a device.
+///
+/// Upstream's PCS and trees keep their parameters to themselves, so the prover carries its own copy: the FRI
+/// parameters and the height of the caps, which [`Self::new`] checks against what the configuration commits to.
+pub struct Prover<SC: DeviceConfig> {
+    device: Option<Device>,
+    config: SC,
+    pub(crate) fri: FriParameters<()>,
+    pub(crate) cap_height: usize,
+    policy: Policy,
+}
+
+impl<SC: DeviceConfig> Prover<SC> {
+    /// A prover on `device`. `fri` and `cap_height` are those that the configuration's PCS and trees were made with.
+    ///
+    /// Commits to a small matrix on both sides. If the commitments differ, the parameters are not the
+    /// configuration's, or its Poseidon2 is not upstream's default instance, and no proof would verify: an error.
+    pub fn new<M>(device: Device, config: SC, fri: &FriParameters<M>, cap_height: usize) -> Result<Self> {
+        let prover = Self { device: Some(device), config, fri: numbers(fri), cap_height, policy: Policy::default() };
+        prover.check_commitment()?;
+        Ok(prover)
+    }
+
+    /// A prover that uses the CPU alone: upstream's.
+    pub fn cpu<M>(config: SC, fri: &FriParameters<M>, cap_height: usize) -> Self {
+        Self { device: None, config, fri: numbers(fri), cap_height, policy: Policy::default() }
+    }
+
+    /// The same prover with another policy.
+    #[must_use]
+    pub fn with_policy(mut self, policy: Policy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// The device, unless the prover is one for the CPU.
+    pub fn device(&self) -> Option<&Device> {
+        self.device.as_ref()
+    }
+
+    /// Upstream's configuration.
+    pub fn config(&self) -> &SC {
+        &self.config
+    }
+
+    /// The policy.
+    pub fn policy(&self) -> Policy {
+        self.policy
+    }
+
+    fn check_commitment(&self) -> Result<()> {
+        let width = 3;
+        let rows = 32;
+        let values = (0..rows * width).map(|i| SC::Value::from_usize(i * i + 7)).collect();
+        let matrix = RowMajorMatrix::new(values, width);
+        let pcs = self.config.pcs();
+        let domain = pcs.natural_domain_for_degree(rows);
+        let (expected, _) = pcs.commit([(domain, matrix.clone())])?;
+
+        let session = Session::new(self)?;
+        let trace = upload(&session.stream, &matrix)?;
+        let found = Committed::extend(&session, &[(&trace).into()])?.cap(&session)?;
+        if found != expected {
+            let poseidon = std::any::type_name::<SC::Hash>().contains("Poseidon2");
+            return Err(Error::Configuration(if poseidon {
+                ", and that its Poseidon2 is upstream's default instance"
+            } else {
+                ""
+            }));
+        }
+        Ok(())
+    }
+}
+
+/// FRI's parameters without upstream's trees.
+fn numbers<M>(fri: &FriParameters<M>) -> FriParameters<()> {
+    FriParameters {
+        log_blowup: fri.log_blowup,
+        log_final_poly_len: fri.log_final_poly_len,
+        max_log_arity: fri.max_log_arity,
+        num_queries: fri.num_queries,
+        batch_proof_of_work_bits: fri.batch_proof_of_work_bits,
+        commit_proof_of_work_bits: fri.commit_proof_of_work_bits,
+        query_proof_of_work_bits: fri.query_proof_of_work_bits,
+        mmcs: (),
+    }
+}
+
+/// One proof in the making: a stream of its own, and the record of what is done on it.
+pub(crate) struct Session<'a, SC: DeviceConfig> {
+    pub(crate) prover: &'a Prover<SC>,
+    pub(crate) stream: Stream,
+    recorder: Recorder,
+}
+
+impl<'a, SC: DeviceConfig> Session<'a, SC> {
+    pub(crate) fn new(prover: &'a Prover<SC>) -> Result<Self> {
+        let device = prover.device.as_ref().ok_or(rigel_gpu::Error::Disabled)?;
+        let stream = device.new_stream()?;
+        let recorder = Recorder::new(&stream);
+        Ok(Self { prover, stream, recorder })
+    }
+
+    pub(crate) fn log_blowup(&self) -> u32 {
+        self.prover.fri.log_blowup as u32
+    }
+
+    /// See [`Recorder::phase`].
+    pub(crate) fn phase<R>(&self, name: &'static str, work: impl FnOnce() -> Result<R>) -> Result<R> {
+        self.recorder.phase(name, work)
+    }
+
+    pub(crate) fn finish(self) -> Result<Report> {
+        self.recorder.finish()
+    }
+}

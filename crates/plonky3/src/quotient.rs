@@ -1,0 +1,124 @@
+//! The quotient: constraints, folded by alpha, over the vanishing polynomial.
+//!
+//! `Q(x) = sum_j alpha^(K-1-j) C_j(x) / Z_H(x)` on the coset g K of n q points. In bit-reversed order the rows of the
+//! extended trace on g K are its first n q, and the chunks that Q is split into, its values on `g w^i H`, are blocks
+//! of n rows: nothing is moved.
+
+use p3_commit::{PolynomialSpace, UnivariateStarkPcs};
+use p3_field::coset::TwoAdicMultiplicativeCoset;
+use p3_field::{Field as _, PrimeCharacteristicRing, TwoAdicField};
+use p3_util::{reverse_bits_len, reverse_slice_index_bits};
+use rigel_codegen::Folded;
+use rigel_gpu::Buffer;
+use rigel_kernels::element::Element;
+use rigel_kernels::field::Ring;
+use rigel_kernels::ntt::Order;
+use rigel_kernels::{Columns, Matrix, opening, permute, powers, selectors};
+
+use crate::commit::extended;
+use crate::config::{Base, DeviceConfig, Ext};
+use crate::constraints::Constraints;
+use crate::error::Result;
+use crate::field::{DeviceExtension, DeviceField};
+use crate::program::{Inputs, compiled};
+use crate::prover::Session;
+
+/// A table, as its constraints see it.
+pub(crate) struct Table<'a, SC: DeviceConfig> {
+    /// The logarithm of the trace's height.
+    pub(crate) log_rows: u32,
+    pub(crate) constraints: &'a Constraints<SC>,
+    pub(crate) main: &'a Matrix<Base<SC>>,
+    pub(crate) preprocessed: Option<&'a Matrix<Base<SC>>>,
+    pub(crate) permutation: Option<&'a Matrix<Base<SC>>>,
+    pub(crate) periodic: &'a [Vec<SC::Value>],
+    pub(crate) publics: &'a [SC::Value],
+    /// The terminal and the lookups' challenges.
+    pub(crate) extension: &'a [SC::Challenge],
+}
+
+/// The chunks of a table's quotient, extended like a trace.
+pub(crate) fn chunks<SC: DeviceConfig>(
+    session: &Session<'_, SC>,
+    table: &Table<'_, SC>,
+    alpha: SC::Challenge,
+) -> Result<Vec<Matrix<Base<SC>>>> {
+    let quotient = session.phase("constraints", || evaluate(session, table, alpha))?;
+    session.phase("extend", || {
+        let log_chunks = table.constraints.log_chunks;
+        let words = Ext::<SC>::DEGREE << table.log_rows;
+        let root = SC::Value::two_adic_generator(table.log_rows as usize + log_chunks);
+        let chunk = |i: usize| {
+            // Chunk i holds the values on g w^i H; dividing by w^i brings them to g H.
+            let block = reverse_bits_len(i, log_chunks);
+            let values = quotient.range(block * words..(block + 1) * words)?;
+            let shift = root.exp_u64(i as u64).inverse().twin();
+            Ok(extended(session, Columns::new(values, 1 << table.log_rows)?, shift, Order::BitReversed)?)
+        };
+        (0..1 << log_chunks).map(chunk).collect()
+    })
+}
+
+/// The quotient's values, one block of `DEGREE` columns a chunk, chunks in bit-reversed order.
+fn evaluate<SC: DeviceConfig>(
+    session: &Session<'_, SC>,
+    table: &Table<'_, SC>,
+    alpha: SC::Challenge,
+) -> Result<Buffer<Base<SC>>> {
+    let stream = &session.stream;
+    let (log_rows, log_chunks) = (table.log_rows, table.constraints.log_chunks as u32);
+    let log_size = log_rows + log_chunks;
+    let mut values = stream.alloc::<Base<SC>>(Ext::<SC>::DEGREE << log_size)?;
+    if table.constraints.count() == 0 {
+        stream.fill_bytes(&mut values, 0)?;
+        return Ok(values);
+    }
+    let points = opening::coset_points::<Base<SC>>(stream, log_size)?;
+    let selectors = selectors::on_coset(stream, points.view(), log_rows, log_chunks)?;
+    let periodic = periodic(session, table)?;
+    let publics = non_empty(session, SC::Value::as_device(table.publics))?;
+    let extension: Vec<Ext<SC>> = table.extension.iter().map(|&x| x.to_device()).collect();
+    let extension = non_empty(session, &extension)?;
+    let weights = powers::powers(stream, Ext::<SC>::ONE, alpha.to_device(), table.constraints.count())?;
+    let weights = permute::to_rows(stream, &weights)?.cast::<Ext<SC>>()?;
+    let scale = stream.upload(&selectors::inverse_vanishing::<Base<SC>>(log_rows, log_chunks))?;
+
+    let program = compiled(stream.device(), "constraints", &table.constraints.graph, &table.constraints.outputs)?;
+    let inputs = Inputs::<Ext<SC>> {
+        main: table.main.into(),
+        preprocessed: table.preprocessed.map(Into::into),
+        permutation: table.permutation.map(Into::into),
+        selectors: (&selectors).into(),
+        periodic: periodic.as_ref().map(|table| (table.into(), table.rows().trailing_zeros())),
+        publics: publics.as_ref().map(Buffer::view),
+        extension: extension.as_ref().map(Buffer::view),
+    };
+    let folded = Folded { values: values.view_mut(), scale: scale.view(), log_block: log_rows };
+    inputs.fold(stream, &program, (log_size, log_chunks), &weights, folded)?;
+    Ok(values)
+}
+
+/// The periodic columns on the quotient's domain, as many rows as the longest period asks for, bit-reversed.
+fn periodic<SC: DeviceConfig>(session: &Session<'_, SC>, table: &Table<'_, SC>) -> Result<Option<Matrix<Base<SC>>>> {
+    if table.periodic.is_empty() {
+        return Ok(None);
+    }
+    let trace_domain = TwoAdicMultiplicativeCoset::new(SC::Value::ONE, table.log_rows as usize).expect("checked");
+    let domain = trace_domain.create_disjoint_domain(1 << (table.log_rows as usize + table.constraints.log_chunks));
+    let lde = session.prover.config().pcs().build_periodic_lde_table(table.periodic, trace_domain, domain);
+    let column = |c: usize| {
+        let mut values: Vec<SC::Value> = (0..lde.height()).map(|row| *lde.get(row, c)).collect();
+        reverse_slice_index_bits(&mut values);
+        values
+    };
+    let values: Vec<SC::Value> = (0..lde.width()).flat_map(column).collect();
+    Ok(Some(Matrix::upload(&session.stream, SC::Value::as_device(&values), lde.height())?))
+}
+
+/// Values on the device, or nothing for none.
+pub(crate) fn non_empty<SC: DeviceConfig, T: rigel_gpu::Plain>(
+    session: &Session<'_, SC>,
+    values: &[T],
+) -> Result<Option<Buffer<T>>> {
+    Ok(if values.is_empty() { None } else { Some(session.stream.upload(values)?) })
+}

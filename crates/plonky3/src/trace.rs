@@ -1,0 +1,96 @@
+//! Traces, on the host or already on the device.
+
+use std::borrow::Cow;
+
+use p3_matrix::Matrix as _;
+use p3_matrix::dense::RowMajorMatrix;
+use rigel_gpu::Stream;
+use rigel_kernels::{Matrix, permute};
+
+use crate::error::Result;
+use crate::field::DeviceField;
+
+/// The trace of a table: upstream's row-major matrix, or a matrix on the device.
+#[derive(Debug)]
+pub enum Trace<'a, V: DeviceField> {
+    /// Upstream's matrix, uploaded when the proof begins.
+    Host(Cow<'a, RowMajorMatrix<V>>),
+    /// A matrix on the prover's device. It is only read.
+    Device(&'a Matrix<V::Device>),
+}
+
+impl<V: DeviceField> From<RowMajorMatrix<V>> for Trace<'_, V> {
+    fn from(trace: RowMajorMatrix<V>) -> Self {
+        Self::Host(Cow::Owned(trace))
+    }
+}
+
+impl<'a, V: DeviceField> From<&'a RowMajorMatrix<V>> for Trace<'a, V> {
+    fn from(trace: &'a RowMajorMatrix<V>) -> Self {
+        Self::Host(Cow::Borrowed(trace))
+    }
+}
+
+impl<'a, V: DeviceField> From<&'a Matrix<V::Device>> for Trace<'a, V> {
+    fn from(trace: &'a Matrix<V::Device>) -> Self {
+        Self::Device(trace)
+    }
+}
+
+impl<V: DeviceField> Trace<'_, V> {
+    /// The number of rows.
+    pub fn height(&self) -> usize {
+        match self {
+            Self::Host(trace) => trace.height(),
+            Self::Device(trace) => trace.rows(),
+        }
+    }
+
+    /// The number of columns.
+    pub fn width(&self) -> usize {
+        match self {
+            Self::Host(trace) => trace.width(),
+            Self::Device(trace) => trace.columns(),
+        }
+    }
+
+    /// Upstream's matrix: the trace itself, or what is read back from the device.
+    pub(crate) fn to_host(&self) -> Result<Cow<'_, RowMajorMatrix<V>>> {
+        match self {
+            Self::Host(trace) => Ok(Cow::Borrowed(trace)),
+            Self::Device(trace) => {
+                let stream = trace.values().device().compute()?;
+                let rows = permute::to_rows(&stream, trace)?.to_vec(&stream)?;
+                Ok(Cow::Owned(RowMajorMatrix::new(V::from_device(&rows).to_vec(), trace.columns())))
+            }
+        }
+    }
+}
+
+/// A trace on the device for as long as a proof needs it: brought there, or lent by the caller.
+pub(crate) enum Resident<'a, V: DeviceField> {
+    Brought(Matrix<V::Device>),
+    Lent(&'a Matrix<V::Device>),
+}
+
+impl<'a, V: DeviceField> Resident<'a, V> {
+    pub(crate) fn new(stream: &Stream, trace: &Trace<'a, V>) -> Result<Self> {
+        match trace {
+            Trace::Host(trace) => Ok(Self::Brought(upload(stream, trace)?)),
+            Trace::Device(trace) => Ok(Self::Lent(trace)),
+        }
+    }
+
+    pub(crate) fn matrix(&self) -> &Matrix<V::Device> {
+        match self {
+            Self::Brought(matrix) => matrix,
+            Self::Lent(matrix) => matrix,
+        }
+    }
+}
+
+/// A host matrix, column-major on the device.
+pub(crate) fn upload<V: DeviceField>(stream: &Stream, trace: &RowMajorMatrix<V>) -> Result<Matrix<V::Device>> {
+    let rows = stream.upload(V::as_device(&trace.values))?;
+    Ok(permute::to_columns(stream, &rows, trace.width())?)
+}

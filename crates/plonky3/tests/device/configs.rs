@@ -1,0 +1,159 @@
+//! Upstream configurations, each with the parameters that it hides.
+
+use p3_baby_bear::{BabyBear, Poseidon2BabyBear, default_babybear_poseidon2_16, default_babybear_poseidon2_24};
+use p3_challenger::{DuplexChallenger, HashChallenger, SerializingChallenger32, SerializingChallenger64};
+use p3_commit::ExtensionMmcs;
+use p3_dft::Radix2DitParallel;
+use p3_field::Field;
+use p3_field::extension::{BinomialExtensionField, CubicTrinomialExtensionField};
+use p3_fri::{FriParameters, TwoAdicFriPcs};
+use p3_goldilocks::{Goldilocks, Poseidon2Goldilocks, default_goldilocks_poseidon2_8};
+use p3_keccak::{Keccak256Hash, KeccakF};
+use p3_koala_bear::{KoalaBear, Poseidon2KoalaBear, default_koalabear_poseidon2_16, default_koalabear_poseidon2_24};
+use p3_merkle_tree::MerkleTreeMmcs;
+use p3_symmetric::{CompressionFunctionFromHasher, PaddingFreeSponge, SerializingHasher, TruncatedPermutation};
+use p3_uni_stark::StarkConfig;
+
+/// FRI's parameters, with small defaults.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fri {
+    pub(crate) log_blowup: usize,
+    pub(crate) log_final_poly_len: usize,
+    pub(crate) max_log_arity: usize,
+    pub(crate) num_queries: usize,
+    pub(crate) pow_bits: [usize; 3],
+    pub(crate) cap_height: usize,
+}
+
+impl Default for Fri {
+    fn default() -> Self {
+        Self { log_blowup: 1, log_final_poly_len: 0, max_log_arity: 3, num_queries: 9, pow_bits: [3, 0, 4], cap_height: 2 }
+    }
+}
+
+impl Fri {
+    pub(crate) fn parameters<M>(self, mmcs: M) -> FriParameters<M> {
+        FriParameters {
+            log_blowup: self.log_blowup,
+            log_final_poly_len: self.log_final_poly_len,
+            max_log_arity: self.max_log_arity,
+            num_queries: self.num_queries,
+            batch_proof_of_work_bits: self.pow_bits[0],
+            commit_proof_of_work_bits: self.pow_bits[1],
+            query_proof_of_work_bits: self.pow_bits[2],
+            mmcs,
+        }
+    }
+}
+
+type Config<V, E, M, C> = StarkConfig<TwoAdicFriPcs<V, Radix2DitParallel<V>, M, ExtensionMmcs<V, E, M>>, E, C>;
+
+fn config<V, E, M, C>(mmcs: M, challenger: C, fri: Fri) -> Config<V, E, M, C>
+where
+    V: p3_field::TwoAdicField + Ord,
+    E: Clone,
+    M: Clone,
+    C: Clone,
+{
+    let parameters = fri.parameters(ExtensionMmcs::new(mmcs.clone()));
+    StarkConfig::new(TwoAdicFriPcs::new(Radix2DitParallel::default(), mmcs, parameters), challenger)
+}
+
+// Keccak.
+
+type Sponge = PaddingFreeSponge<KeccakF, 25, 17, 4>;
+type SpongeMmcs<V> = MerkleTreeMmcs<
+    [V; p3_keccak::VECTOR_LEN],
+    [u64; p3_keccak::VECTOR_LEN],
+    SerializingHasher<Sponge>,
+    CompressionFunctionFromHasher<Sponge, 2, 4>,
+    2,
+    4,
+>;
+type BytesMmcs<V> = MerkleTreeMmcs<
+    V,
+    u8,
+    SerializingHasher<Keccak256Hash>,
+    CompressionFunctionFromHasher<Keccak256Hash, 2, 32>,
+    2,
+    32,
+>;
+pub(crate) type Challenger32<V> = SerializingChallenger32<V, HashChallenger<u8, Keccak256Hash, 32>>;
+pub(crate) type Challenger64<V> = SerializingChallenger64<V, HashChallenger<u8, Keccak256Hash, 32>>;
+
+pub(crate) type KoalaBear4 = BinomialExtensionField<KoalaBear, 4>;
+pub(crate) type BabyBear4 = BinomialExtensionField<BabyBear, 4>;
+pub(crate) type Goldilocks2 = BinomialExtensionField<Goldilocks, 2>;
+pub(crate) type Goldilocks3 = CubicTrinomialExtensionField<Goldilocks>;
+
+fn sponge_mmcs<V>(fri: Fri) -> SpongeMmcs<V> {
+    let sponge = Sponge::new(KeccakF {});
+    SpongeMmcs::new(SerializingHasher::new(sponge), CompressionFunctionFromHasher::new(sponge), fri.cap_height)
+}
+
+fn bytes_mmcs<V>(fri: Fri) -> BytesMmcs<V> {
+    BytesMmcs::new(
+        SerializingHasher::new(Keccak256Hash {}),
+        CompressionFunctionFromHasher::new(Keccak256Hash {}),
+        fri.cap_height,
+    )
+}
+
+macro_rules! keccak {
+    ($($name:ident: $field:ty, $extension:ty, $mmcs:ident = $make:ident, $challenger:ident;)*) => { $(
+        pub(crate) fn $name(fri: Fri) -> Config<$field, $extension, $mmcs<$field>, $challenger<$field>> {
+            config($make(fri), $challenger::from_hasher(vec![], Keccak256Hash {}), fri)
+        }
+    )* };
+}
+keccak! {
+    koala_bear_sponge: KoalaBear, KoalaBear4, SpongeMmcs = sponge_mmcs, Challenger32;
+    koala_bear_bytes: KoalaBear, KoalaBear4, BytesMmcs = bytes_mmcs, Challenger32;
+    baby_bear_sponge: BabyBear, BabyBear4, SpongeMmcs = sponge_mmcs, Challenger32;
+    baby_bear_bytes: BabyBear, BabyBear4, BytesMmcs = bytes_mmcs, Challenger32;
+    goldilocks2_sponge: Goldilocks, Goldilocks2, SpongeMmcs = sponge_mmcs, Challenger64;
+    goldilocks2_bytes: Goldilocks, Goldilocks2, BytesMmcs = bytes_mmcs, Challenger64;
+    goldilocks3_sponge: Goldilocks, Goldilocks3, SpongeMmcs = sponge_mmcs, Challenger64;
+}
+
+// Poseidon2.
+
+type Packed<V> = <V as Field>::Packing;
+
+macro_rules! poseidon2 {
+    ($($name:ident: $field:ty, $extension:ty, $permutation:ident, rows $width:literal / $rate:literal = $rows:expr,
+        nodes $nodes:literal = $compress:expr, digest $digest:literal;)*) => { $(
+        pub(crate) fn $name(fri: Fri) -> Config<
+            $field,
+            $extension,
+            MerkleTreeMmcs<
+                Packed<$field>,
+                Packed<$field>,
+                PaddingFreeSponge<$permutation<$width>, $width, $rate, $digest>,
+                TruncatedPermutation<$permutation<$nodes>, 2, $digest, $nodes>,
+                2,
+                $digest,
+            >,
+            DuplexChallenger<$field, $permutation<$width>, $width, $rate>,
+        > {
+            let mmcs = MerkleTreeMmcs::new(
+                PaddingFreeSponge::new($rows),
+                TruncatedPermutation::new($compress),
+                fri.cap_height,
+            );
+            config(mmcs, DuplexChallenger::new($rows), fri)
+        }
+    )* };
+}
+poseidon2! {
+    koala_bear_poseidon2: KoalaBear, KoalaBear4, Poseidon2KoalaBear, rows 16 / 8 = default_koalabear_poseidon2_16(),
+        nodes 16 = default_koalabear_poseidon2_16(), digest 8;
+    koala_bear_poseidon2_wide: KoalaBear, KoalaBear4, Poseidon2KoalaBear,
+        rows 24 / 16 = default_koalabear_poseidon2_24(), nodes 16 = default_koalabear_poseidon2_16(), digest 8;
+    baby_bear_poseidon2: BabyBear, BabyBear4, Poseidon2BabyBear, rows 24 / 16 = default_babybear_poseidon2_24(),
+        nodes 16 = default_babybear_poseidon2_16(), digest 8;
+    goldilocks2_poseidon2: Goldilocks, Goldilocks2, Poseidon2Goldilocks, rows 8 / 4 = default_goldilocks_poseidon2_8(),
+        nodes 8 = default_goldilocks_poseidon2_8(), digest 4;
+    goldilocks3_poseidon2: Goldilocks, Goldilocks3, Poseidon2Goldilocks, rows 8 / 4 = default_goldilocks_poseidon2_8(),
+        nodes 8 = default_goldilocks_poseidon2_8(), digest 4;
+}
