@@ -86,7 +86,7 @@ accumulate_quotients(typename E::Base* reduced, const typename E::Base* __restri
     for (u32 first = 0; first < columns; first += STAGED) {
         const u32 count = columns - first < STAGED ? columns - first : STAGED;
         __syncthreads();
-        for (u32 i = thread; i < STAGED; i += 256) {
+        for (u32 i = thread; i < (count + COLUMNS - 1) / COLUMNS * COLUMNS; i += 256) {
 #pragma unroll
             for (int d = 0; d < E::DEGREE; ++d)
                 staged[d][i] = i < count ? powers[d * quotients.powers_stride + first + i] : F::zero();

@@ -56,10 +56,9 @@ pub fn fold<E: Element>(
         ));
     }
     let program = Program::<E>::of(stream.device())?;
-    let first = log_arity.min(MOST_AT_ONCE);
     let (mut folded, mut beta) = (None, beta);
     for done in (0..log_arity).step_by(MOST_AT_ONCE as usize) {
-        let step = first.min(log_arity - done);
+        let step = MOST_AT_ONCE.min(log_arity - done);
         let joined = joined.filter(|_| done + step == log_arity);
         let from = folded.as_ref().map_or(values, |matrix: &Matrix<E::Base>| matrix.values().view());
         let next = program.fold(stream, from, step, beta, joined)?;
@@ -135,9 +134,9 @@ impl<E: Element> Program<E> {
         beta: E,
         joined: Option<View<'_, E::Base>>,
     ) -> Result<Matrix<E::Base>> {
-        let n = values.len() / E::DEGREE >> log_arity;
+        let n = (values.len() / E::DEGREE) >> log_arity;
         let out = Matrix::alloc(stream, n, E::DEGREE)?;
-        let outputs = (16 / size_of::<E::Base>() >> log_arity).max(1);
+        let outputs = ((16 / size_of::<E::Base>()) >> log_arity).max(1);
         let shape = Shape::cover(n.div_ceil(outputs), THREADS)?;
         let (joins, joined) = (u32::from(joined.is_some()), joined.unwrap_or(values));
         let kernel = self.kernel(stream.device(), log_arity)?;

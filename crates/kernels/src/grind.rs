@@ -25,9 +25,8 @@ use crate::source::source;
 /// `digest` what the challenger has hashed everything before to, this is upstream's `grind` in order.
 pub fn keccak256<F: Field>(stream: &Stream, digest: [u8; 32], bits: u32) -> Result<Option<u64>> {
     let mask = mask::<F>("grind::keccak256", bits)?;
-    let words: [u64; 4] = std::array::from_fn(|i| {
-        u64::from_le_bytes(std::array::from_fn(|byte| digest[8 * i + byte]))
-    });
+    let words: [u64; 4] =
+        std::array::from_fn(|i| u64::from_le_bytes(std::array::from_fn(|byte| digest[8 * i + byte])));
     let program = Keccak::<F>::of(stream.device())?;
     // The last output byte, the highest of its word, is the sample's lowest.
     search::<F>(stream, mask.swap_bytes(), |found, batch| {

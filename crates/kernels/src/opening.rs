@@ -49,7 +49,10 @@ pub fn inverse_denominators<E: Element>(
     z: E,
 ) -> Result<Matrix<E::Base>> {
     if points.is_empty() {
-        return Err(Error::shape("opening::inverse_denominators", "no points are given; there must be at least one"));
+        return Err(Error::shape(
+            "opening::inverse_denominators",
+            "no points are given; there must be at least one",
+        ));
     }
     let mut out = Matrix::alloc(stream, points.len(), E::DEGREE)?;
     invert_differences::<E>(stream, out.values_mut().view_mut(), points, z)?;
@@ -194,12 +197,7 @@ pub fn accumulate_quotients<E: Element>(
 }
 
 /// Refuses a slab of fewer than n elements.
-fn check_slab<E: Element>(
-    operation: &'static str,
-    what: &str,
-    slab: &Matrix<E::Base>,
-    n: usize,
-) -> Result<()> {
+fn check_slab<E: Element>(operation: &'static str, what: &str, slab: &Matrix<E::Base>, n: usize) -> Result<()> {
     if slab.rows() < n || slab.columns() != E::DEGREE {
         return Err(Error::shape(
             operation,

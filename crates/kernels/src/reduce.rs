@@ -4,6 +4,8 @@
 //! - [`dots`]: `sum_r w[r] m[r][c]` for each column c and weights w over the base field or an extension: what
 //!   barycentric evaluation asks for
 //!
+//! [`evaluate`](crate::opening::evaluate) does the same for the first rows, with several slabs of weights.
+//!
 //! The matrix is read once, and the weights, for practical purposes, once for every 32 columns. A warp takes a few
 //! columns of a part of the rows, accumulates without reducing, and leaves one partial result a column; a second,
 //! small launch adds the parts. Results do not depend on timing.
@@ -24,7 +26,14 @@ pub fn sums<F: Field + Element<Base = F>>(stream: &Stream, matrix: &Matrix<F>) -
     let columns = element_columns::<F>("reduce::sums", matrix)?;
     let mut out = stream.alloc(columns)?;
     let program = Program::<F, 0>::of(stream.device())?;
-    program.run(stream, out.view_mut(), matrix.into(), matrix.rows(), [matrix.values().view(); 2], Layout::Slab)?;
+    program.run(
+        stream,
+        out.view_mut(),
+        matrix.into(),
+        matrix.rows(),
+        [matrix.values().view(); 2],
+        Layout::Slab,
+    )?;
     Ok(out)
 }
 
@@ -203,7 +212,8 @@ impl<E: Element, const SLABS: usize> Program<E, SLABS> {
             return Err(Error::shape("reduce", format!("{columns} columns are more than a launch can take")));
         }
         let multiprocessors = stream.device().properties().multiprocessors as usize;
-        let mut cut = Cut { stride: matrix.rows() as u64, ..Cut::new(rows, columns, Self::COLUMNS, multiprocessors) };
+        let mut cut =
+            Cut { stride: matrix.rows() as u64, ..Cut::new(rows, columns, Self::COLUMNS, multiprocessors) };
         if layout == Layout::Elements {
             (cut.column_step, cut.coefficient_step) = (E::DEGREE as u32, 1);
         }

@@ -51,7 +51,7 @@ pub(crate) fn check_domain<F: Field>(operation: &'static str, log_size: u32) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::field::{Goldilocks, KoalaBear, Ring};
+    use crate::field::{Goldilocks, KoalaBear};
 
     #[test]
     fn powers_come_in_bit_reversed_order() {

@@ -106,11 +106,7 @@ impl<F: Field> Program<F> {
             let on_trace = format!("trace_selectors<{}>", F::NAME);
             let text = source("selectors.cu", include_str!("../cuda/selectors.cu"));
             let module = device.compile(&text.kernel(&on_coset).kernel(&on_trace))?;
-            Ok(Self {
-                on_coset: module.kernel(&on_coset)?,
-                on_trace: module.kernel(&on_trace)?,
-                of: PhantomData,
-            })
+            Ok(Self { on_coset: module.kernel(&on_coset)?, on_trace: module.kernel(&on_trace)?, of: PhantomData })
         })
     }
 }

@@ -17,7 +17,8 @@ use crate::hash::{
 };
 use crate::ntt::TwoAdic;
 use crate::{
-    columns, elementwise, fold, grind, inverse, merkle, ntt, opening, permute, powers, reduce, rows, scan, selectors,
+    columns, elementwise, fold, grind, inverse, merkle, ntt, opening, permute, powers, reduce, rows, scan,
+    selectors,
 };
 
 type Job = Box<dyn Fn(&Device) -> Result<()> + Send + Sync>;

@@ -28,7 +28,8 @@ where
 
     let rows = RowMajorMatrix::new(values.iter().map(|x| x.theirs()).collect(), 1 << log_arity);
     let folding = TwoAdicFriFolding::<(), ()>(PhantomData);
-    let folded = FriFoldingStrategy::<U, E::Theirs>::fold_matrix(&folding, beta.theirs(), log_arity as usize, rows);
+    let folded =
+        FriFoldingStrategy::<U, E::Theirs>::fold_matrix(&folding, beta.theirs(), log_arity as usize, rows);
     let ours = |folded: &[E::Theirs]| folded.iter().map(|&x| E::ours(x)).collect::<Vec<E>>();
 
     let on_device = upload(stream, &[values]);

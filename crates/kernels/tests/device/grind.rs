@@ -20,8 +20,7 @@ use crate::support::{Upstream, on_each_device, random, rng};
 
 /// The smallest witness that upstream accepts.
 fn smallest<C: GrindingChallenger + Clone>(challenger: &C, bits: u32) -> u64 {
-    let accepts =
-        |&i: &u64| challenger.clone().check_witness(bits as usize, C::Witness::from_u64(i));
+    let accepts = |&i: &u64| challenger.clone().check_witness(bits as usize, C::Witness::from_u64(i));
     (0..).find(accepts).unwrap()
 }
 
@@ -110,7 +109,10 @@ fn later_batches_find_the_smallest_too() {
 fn no_work_is_the_first_witness_and_too_much_is_refused() {
     on_each_device(|stream| {
         assert_eq!(keccak256::<KoalaBear>(stream, [7; 32], 0).unwrap(), Some(0));
-        assert_says(keccak256::<KoalaBear>(stream, [7; 32], 31), &["grind::keccak256", "31 bits", "fewer than 31"]);
+        assert_says(
+            keccak256::<KoalaBear>(stream, [7; 32], 31),
+            &["grind::keccak256", "31 bits", "fewer than 31"],
+        );
         assert_says(keccak256::<Goldilocks>(stream, [7; 32], 64), &["64 bits", "fewer than 64"]);
         let state = [KoalaBear::ONE; 16];
         let grind = |state: &[KoalaBear], witness, output| {

@@ -209,9 +209,8 @@ fn a_true_claim_divides() {
         };
         let points = coset_points::<KoalaBear>(stream, log_n).unwrap();
         let xs = points.to_vec(stream).unwrap();
-        let evaluate_at = |x: KoalaBear, column: &Vec<KoalaBear>| {
-            column.iter().rev().fold(KoalaBear::ZERO, |p, &c| p * x + c)
-        };
+        let evaluate_at =
+            |x: KoalaBear, column: &Vec<KoalaBear>| column.iter().rev().fold(KoalaBear::ZERO, |p, &c| p * x + c);
         let rows: Vec<Vec<KoalaBear>> =
             coefficients.iter().map(|column| xs.iter().map(|&x| evaluate_at(x, column)).collect()).collect();
         let matrix = upload(stream, &rows);
@@ -242,9 +241,8 @@ fn wrong_shapes_are_refused() {
         let (z, points) = (KoalaBear4::ONE, coset_points::<KoalaBear>(stream, 3).unwrap());
         let none = points.range(..0).unwrap();
         assert_says(inverse_denominators(stream, none, z), &["opening::inverse_denominators", "at least one"]);
-        let weights = |inverses: &Matrix<KoalaBear>, log_h| {
-            barycentric_weights(stream, points.view(), inverses, z, log_h)
-        };
+        let weights =
+            |inverses: &Matrix<KoalaBear>, log_h| barycentric_weights(stream, points.view(), inverses, z, log_h);
         assert_says(weights(&matrix(4, 4), 3), &["opening::barycentric_weights", "4 x 4", "8 x 4"]);
         assert_says(weights(&matrix(16, 4), 4), &["8 points for 16 weights"]);
 

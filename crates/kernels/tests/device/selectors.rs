@@ -55,7 +55,12 @@ fn a_trace_has_ones_and_zeros() {
                 (0..=last).map(|row| F::from_u64(u64::from(one(row)))).collect()
             };
             let expected = [column(&|row| row == 0), column(&|row| row == last), column(&|row| row != last)];
-            assert_eq!(download::<F>(stream, &on_trace(stream, log_n).unwrap()), expected, "{} 2^{log_n}", F::NAME);
+            assert_eq!(
+                download::<F>(stream, &on_trace(stream, log_n).unwrap()),
+                expected,
+                "{} 2^{log_n}",
+                F::NAME
+            );
         }
     }
     on_each_device(|stream| {

@@ -20,3 +20,21 @@ fn fibonacci_is_upstreams() {
         }
     });
 }
+
+#[test]
+fn keccak_is_upstreams() {
+    on_each_device(|stream| {
+        let fri = Fri::default();
+        let trace = p3_keccak_air::generate_trace_rows(vec![[1; 25]], 0);
+        let began = std::time::Instant::now();
+        let report = support::check(
+            stream.device(),
+            &configs::koala_bear_sponge(fri),
+            fri,
+            &p3_keccak_air::KeccakAir {},
+            &trace,
+            &[],
+        );
+        println!("{report} {:?}", began.elapsed());
+    });
+}
