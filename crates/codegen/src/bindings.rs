@@ -15,9 +15,9 @@ pub enum Rows {
         /// The number of rows, any up to 2^31.
         rows: usize,
     },
-    /// Storage row p holds the natural row x whose bits are those of p reversed. The row at offset o is the natural
-    /// row `(x + o 2^log_step) mod 2^log_rows`: on a domain that extends a trace's by 2^log_step, the trace's row at
-    /// offset o.
+    /// Storage row p holds the natural row x whose bits are those of p reversed. The row at offset o is the
+    /// natural row `(x + o 2^log_step) mod 2^log_rows`: on a domain that extends a trace's by 2^log_step, the
+    /// trace's row at offset o.
     BitReversed {
         /// The logarithm of the number of rows.
         log_rows: u32,
@@ -41,8 +41,9 @@ impl Rows {
 pub enum RowMap {
     /// The same storage row.
     Same,
-    /// A table of 2^log_period rows that repeats: natural row x reads the table's natural row `x mod 2^log_period`.
-    /// Under [`Rows::BitReversed`] the table is stored bit-reversed too. It can be read at offset 0 only.
+    /// A table of 2^log_period rows that repeats: natural row x reads the table's natural row
+    /// `x mod 2^log_period`. Under [`Rows::BitReversed`] the table is stored bit-reversed too. It can be read at
+    /// offset 0 only.
     Repeating {
         /// The logarithm of the number of rows of the table.
         log_period: u32,
@@ -54,7 +55,8 @@ pub enum RowMap {
 pub struct Input<'a, F: Field> {
     /// The values, column after column.
     pub values: View<'a, F>,
-    /// The distance of neighbouring columns. It may exceed the number of rows: then a prefix of each column is read.
+    /// The distance of neighbouring columns. It may exceed the number of rows: then a prefix of each column is
+    /// read.
     pub stride: usize,
     /// Which row is read.
     pub map: RowMap,
@@ -97,9 +99,9 @@ impl<'a, F: Field> From<&'a mut Matrix<F>> for Target<'a, F> {
 
 /// Where the folded sums go: blocks of 2^log_block rows, each a slab of `DEGREE` columns.
 ///
-/// With b = p >> log_block, coefficient d of row p lies at `(b DEGREE + d) 2^log_block + (p mod 2^log_block)`, and is
-/// that of `scale[b]` times the row's sum. So the chunks of a quotient come out apart, each divided by its own value
-/// of a vanishing polynomial.
+/// With b = p >> log_block, coefficient d of row p lies at `(b DEGREE + d) 2^log_block + (p mod 2^log_block)`,
+/// and is that of `scale[b]` times the row's sum. So the chunks of a quotient come out apart, each divided by
+/// its own value of a vanishing polynomial.
 #[derive(Debug)]
 pub struct Folded<'a, F: Field> {
     /// The sums.

@@ -1,14 +1,20 @@
 //! Expressions over a field and its extension, each distinct value once.
 
-use std::collections::HashMap;
-use std::hash::{Hash, Hasher};
-
 use rigel_kernels::element::Element;
 use rigel_kernels::field::{Field, Ring};
+
+use crate::quick::QuickMap;
 
 /// A value of a [`Graph`]: one number for each row, in the base field or in the extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Value(u32);
+
+impl Value {
+    /// Its place among the graph's values.
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// The field that a value lies in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,6 +65,9 @@ impl Node {
     }
 }
 
+/// The most coefficients of an extension.
+const MOST_PARTS: usize = 8;
+
 #[derive(Clone, Copy)]
 struct Entry {
     node: Node,
@@ -71,11 +80,11 @@ struct Entry {
     second_first: bool,
 }
 
-/// Expressions over a base field F = `E::Base` and its extension E, as an acyclic graph in which each distinct value
-/// is one node.
+/// Expressions over a base field F = `E::Base` and its extension E, as an acyclic graph in which each distinct
+/// value is one node.
 ///
-/// Every constructor looks whether the value is there already (operands of + and * in either order), computes with
-/// constants at once, and applies
+/// Every constructor looks whether the value is there already (operands of + and * in either order), computes
+/// with constants at once, and applies
 /// `x + 0 = x - 0 = x * 1 = x`, `0 - x = x * (-1) = -x`, `x * 0 = x - x = 0`, `-(-x) = x`, `-(x - y) = y - x`,
 /// `x + (-y) = x - y`, `x - (-y) = x + y`, and writes `x - c` as `x + (-c)` for a constant c.
 /// Operands of different kinds may be mixed: base with extension gives extension, at the price of the mixed
@@ -107,27 +116,21 @@ struct Entry {
 pub struct Graph<E: Element> {
     entries: Vec<Entry>,
     constants: Vec<E>,
-    numbers: HashMap<Node, Value>,
-    constant_numbers: HashMap<Vec<u64>, Value>,
+    numbers: QuickMap<Node, Value>,
+    constant_numbers: QuickMap<[u64; MOST_PARTS], Value>,
 }
 
 /// Graphs are equal if they have the same values under the same numbers.
 impl<E: Element> PartialEq for Graph<E> {
     fn eq(&self, other: &Self) -> bool {
-        let nodes = |graph: &'_ Self| graph.entries.iter().map(|entry| entry.node).collect::<Vec<_>>();
-        self.entries.len() == other.entries.len() && self.constants == other.constants && nodes(self) == nodes(other)
+        let nodes = self.entries.iter().map(|entry| entry.node);
+        self.len() == other.len()
+            && self.constants == other.constants
+            && nodes.eq(other.entries.iter().map(|entry| entry.node))
     }
 }
 
 impl<E: Element> Eq for Graph<E> {}
-
-impl<E: Element> Hash for Graph<E> {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.entries.iter().for_each(|entry| entry.node.hash(state));
-        let words = self.constants.iter().flat_map(|constant| constant.parts().iter().map(|part| part.to_u64()));
-        words.for_each(|word| word.hash(state));
-    }
-}
 
 impl<E: Element> Default for Graph<E> {
     fn default() -> Self {
@@ -141,8 +144,8 @@ impl<E: Element> Graph<E> {
         Self {
             entries: Vec::new(),
             constants: Vec::new(),
-            numbers: HashMap::new(),
-            constant_numbers: HashMap::new(),
+            numbers: QuickMap::default(),
+            constant_numbers: QuickMap::default(),
         }
     }
 
@@ -178,7 +181,8 @@ impl<E: Element> Graph<E> {
 
     /// The constant c of the extension. If its upper coefficients are zero, it is a constant of the base field.
     pub fn extension_constant(&mut self, c: E) -> Value {
-        let key: Vec<u64> = c.parts().iter().map(|part| part.to_u64()).collect();
+        let mut key = [0; MOST_PARTS];
+        key.iter_mut().zip(c.parts()).for_each(|(word, part)| *word = part.to_u64());
         if let Some(&known) = self.constant_numbers.get(&key) {
             return known;
         }
@@ -371,9 +375,9 @@ impl<E: Element> std::fmt::Debug for Graph<E> {
 
 /// The element c + 0 X + 0 X^2 + ...
 fn embed<E: Element>(c: E::Base) -> E {
-    let mut parts = vec![E::Base::ZERO; E::DEGREE];
+    let mut parts = [E::Base::ZERO; MOST_PARTS];
     parts[0] = c;
-    E::from_parts(&parts).expect("as many parts as the degree")
+    E::from_parts(&parts[..E::DEGREE]).expect("as many parts as the degree")
 }
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 //!
 //! A [`Graph`] holds expressions over a base field and its extension: columns of matrices at a row and its
 //! neighbours, parameters, constants, and sums, differences and products of them. Equal values are one node. A
-//! [`Program`] computes some of them for every row: it splits the graph into kernels of a bounded size, prints them
-//! as CUDA C++ and compiles them. A value is written to a column, or folded into one sum over all with a weight each,
-//! as a STARK's constraints are with powers of a challenge.
+//! [`Program`] computes some of them for every row: it splits the graph into kernels of a bounded size, prints
+//! them as CUDA C++ and compiles them. A value is written to a column, or folded into one sum over all with a
+//! weight each, as a STARK's constraints are with powers of a challenge.
 //!
 //! ```
 //! use rigel_codegen::{Bindings, Folded, Graph, Output, Program, Rows, Split};
@@ -67,6 +67,7 @@ mod bindings;
 mod graph;
 mod print;
 mod program;
+mod quick;
 mod split;
 
 pub use bindings::{Bindings, Folded, Input, RowMap, Rows, Target};

@@ -1,8 +1,8 @@
 //! Kernels as CUDA C++ text.
 //!
 //! A kernel is straight-line code, one constant a value, and one thread a row. Its parameters are a `Shape`
-//! (see [`Shape`]) and pointers to what it uses and nothing else. Values are numbered as they are printed, so that
-//! a kernel's text depends on what it computes only.
+//! (see [`Shape`]) and pointers to what it uses and nothing else. Values are numbered as they are printed, so
+//! that a kernel's text depends on what it computes only.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write;
@@ -66,23 +66,40 @@ __device__ __forceinline__ const F* at_row(const Shape& shape, const F* values, 
     return values + ((row >> shape.shift[input]) & shape.mask[input]);
 }
 
+// What a value takes. A host compiler needs several times as long for the same code inlined.
+#ifdef RIGEL_EMULATED
+#define STEP static __noinline__
+#else
+#define STEP __device__ __forceinline__
+#endif
+
+template <class A, class B>
+STEP auto add(A a, B b) { return a + b; }
+template <class A, class B>
+STEP auto sub(A a, B b) { return a - b; }
+template <class A, class B>
+STEP auto mul(A a, B b) { return a * b; }
+template <class A>
+STEP A neg(A a) { return -a; }
+
 // A place `column` columns further. The product of a 32-bit stride and a constant is one instruction.
 template <class T>
 __device__ __forceinline__ T* at(T* values, u32 stride, u64 column) {
     return (T*)((char*)values + stride * (column * sizeof(T)));
 }
-__device__ __forceinline__ E extension_at(const F* values, u32 stride, u64 column) {
+STEP F load(const F* values, u32 stride, u64 column) { return *at(values, stride, column); }
+STEP E load_extension(const F* values, u32 stride, u64 column) {
     E x;
     for (int d = 0; d < E::DEGREE; ++d) coefficient(x, d) = *at(values, stride, column + d);
     return x;
 }
-__device__ __forceinline__ void store(F* values, u32 stride, u64 column, F x) { *at(values, stride, column) = x; }
-__device__ __forceinline__ void store_extension(F* values, u32 stride, u64 column, const E& x) {
+STEP void store(F* values, u32 stride, u64 column, F x) { *at(values, stride, column) = x; }
+STEP void store_extension(F* values, u32 stride, u64 column, E x) {
     for (int d = 0; d < E::DEGREE; ++d) *at(values, stride, column + d) = coefficient(x, d);
 }
 
 // An element whose coefficients are neighbours in memory, in one access where it has 16 bytes.
-__device__ __forceinline__ E element_at(const E* values, u32 index) {
+STEP E element_at(const E* values, u32 index) {
     if constexpr (sizeof(E) == 16 && E::DEGREE > 1) {
         const Vector<F> words = Vector<F>::read((const F*)(values + index));
         E x;
@@ -93,9 +110,17 @@ __device__ __forceinline__ E element_at(const E* values, u32 index) {
     }
 }
 
+// Adds weight times value to a row's sum.
+STEP void add_weighted(E::Sum& sum, const E* weights, u32 weight, F x) {
+    sum.mul_add(element_at(weights, weight), x);
+}
+STEP void add_weighted_extension(E& sum, const E* weights, u32 weight, E x) {
+    sum += element_at(weights, weight) * x;
+}
+
 // Adds a row's sum, times its block's scale, to the folded column: coefficient d of row p lies at
 // ((p >> log_block) DEGREE + d) 2^log_block + (p mod 2^log_block).
-__device__ __forceinline__ void fold(const Shape& shape, F* folded, const F* scale, u32 row, const E& sum) {
+STEP void fold(const Shape& shape, F* folded, const F* scale, u32 row, const E& sum) {
     const u32 block = row >> shape.log_block;
     const E x = sum * scale[block];
     F* place = folded + (((u64)block * E::DEGREE) << shape.log_block) + (row & ((1u << shape.log_block) - 1));
@@ -192,11 +217,11 @@ impl<E: Element> Printer<'_, E> {
             Node::Constant(_) => return,
             Node::Column { input, column, offset } => {
                 self.reads(input, column, 1, offset);
-                format!("*at({}, shape.stride[{input}], {column})", pointer(input, offset))
+                format!("load({}, shape.stride[{input}], {column})", pointer(input, offset))
             }
             Node::ExtensionColumn { input, first_column, offset } => {
                 self.reads(input, first_column, E::DEGREE, offset);
-                format!("extension_at({}, shape.stride[{input}], {first_column})", pointer(input, offset))
+                format!("load_extension({}, shape.stride[{input}], {first_column})", pointer(input, offset))
             }
             Node::Parameter(index) => {
                 self.needs.parameters = self.needs.parameters.max(index.saturating_add(1));
@@ -206,10 +231,10 @@ impl<E: Element> Printer<'_, E> {
                 self.needs.extension_parameters = self.needs.extension_parameters.max(index.saturating_add(1));
                 format!("element_at(extension_parameters, {index})")
             }
-            Node::Add(a, b) => format!("{} + {}", self.operand(a), self.operand(b)),
-            Node::Sub(a, b) => format!("{} - {}", self.operand(a), self.operand(b)),
-            Node::Mul(a, b) => format!("{} * {}", self.operand(a), self.operand(b)),
-            Node::Neg(a) => format!("-{}", self.operand(a)),
+            Node::Add(a, b) => format!("add({}, {})", self.operand(a), self.operand(b)),
+            Node::Sub(a, b) => format!("sub({}, {})", self.operand(a), self.operand(b)),
+            Node::Mul(a, b) => format!("mul({}, {})", self.operand(a), self.operand(b)),
+            Node::Neg(a) => format!("neg({})", self.operand(a)),
         };
         self.define(value, &expression);
     }
@@ -217,8 +242,8 @@ impl<E: Element> Printer<'_, E> {
     fn recall(&mut self, value: Value, column: usize) {
         self.needs.scratch = true;
         let expression = match self.graph.kind(value) {
-            Kind::Base => format!("*at(scratch + row, shape.rows, {column})"),
-            Kind::Extension => format!("extension_at(scratch + row, shape.rows, {column})"),
+            Kind::Base => format!("load(scratch + row, shape.rows, {column})"),
+            Kind::Extension => format!("load_extension(scratch + row, shape.rows, {column})"),
         };
         self.define(value, &expression);
     }
@@ -238,8 +263,10 @@ impl<E: Element> Printer<'_, E> {
                 self.needs.weights = self.needs.weights.max(weight.saturating_add(1));
                 self.sums.insert(kind);
                 match kind {
-                    Kind::Base => line!(self.body, "    sum.mul_add(element_at(weights, {weight}), {value});"),
-                    Kind::Extension => line!(self.body, "    total += element_at(weights, {weight}) * {value};"),
+                    Kind::Base => line!(self.body, "    add_weighted(sum, weights, {weight}, {value});"),
+                    Kind::Extension => {
+                        line!(self.body, "    add_weighted_extension(total, weights, {weight}, {value});")
+                    }
                 }
             }
             Output::Store { output, column, .. } => self.store(kind, output, column, &value),
@@ -255,10 +282,7 @@ impl<E: Element> Printer<'_, E> {
         let known = self.needs.outputs.entry(output).or_default();
         *known = column.saturating_add(columns).max(*known);
         let store = store(kind);
-        line!(
-            self.body,
-            "    {store}(output_{output} + row, shape.output_stride[{output}], {column}, {value});"
-        );
+        line!(self.body, "    {store}(output_{output} + row, shape.output_stride[{output}], {column}, {value});");
     }
 
     fn reads(&mut self, input: usize, column: usize, columns: usize, offset: i32) {
@@ -295,9 +319,8 @@ impl<E: Element> Printer<'_, E> {
             E::NAME,
             <E::Base as rigel_kernels::field::Ring>::NAME
         );
-        let list =
-            |part: &dyn Fn(usize) -> String| (0..E::DEGREE).map(part).collect::<Vec<_>>().join(", ");
-        line!(text, "__device__ __forceinline__ E element({}) {{", list(&|d| format!("F c{d}")));
+        let list = |part: &dyn Fn(usize) -> String| (0..E::DEGREE).map(part).collect::<Vec<_>>().join(", ");
+        line!(text, "STEP E element({}) {{", list(&|d| format!("F c{d}")));
         line!(text, "    E x;");
         (0..E::DEGREE).for_each(|d| line!(text, "    coefficient(x, {d}) = c{d};"));
         line!(text, "    return x;\n}}\n");

@@ -17,7 +17,7 @@ use crate::print::{MATRICES, Needs, Shape, THREADS, print};
 use crate::split::{Plan, Split};
 
 /// What is done with a value of each row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Adds `weights[weight] * value` to the row's folded sum (see [`Folded`](crate::Folded)).
     Fold {
@@ -26,8 +26,8 @@ pub enum Output {
         /// The index of its weight.
         weight: usize,
     },
-    /// Writes the value to a column of the matrix `output`; a value of the extension to `DEGREE` neighbouring columns
-    /// from `column` on.
+    /// Writes the value to a column of the matrix `output`; a value of the extension to `DEGREE` neighbouring
+    /// columns from `column` on.
     Store {
         /// The value, of either kind.
         value: Value,
@@ -36,8 +36,8 @@ pub enum Output {
         /// The column, or the first of them.
         column: usize,
     },
-    /// Writes the value as one of the extension, whatever its kind, to `DEGREE` neighbouring columns: an expression
-    /// over the extension may turn out to lie in the base field, such as `x - x`.
+    /// Writes the value as one of the extension, whatever its kind, to `DEGREE` neighbouring columns: an
+    /// expression over the extension may turn out to lie in the base field, such as `x - x`.
     StoreExtension {
         /// The value, of either kind.
         value: Value,
@@ -59,9 +59,10 @@ impl Output {
 
 /// A graph's outputs as kernels, compiled for one device.
 ///
-/// For each row, every output is computed from the inputs at that row and its neighbours. It costs a read of each
-/// column that is used (once a kernel and offset), the arithmetic of the graph (more where kernels compute the same),
-/// and a write of each output. Folded sums are read and written once more for each further kernel that adds to them.
+/// For each row, every output is computed from the inputs at that row and its neighbours. It costs a read of
+/// each column that is used (once a kernel and offset), the arithmetic of the graph (more where kernels compute
+/// the same), and a write of each output. Folded sums are read and written once more for each further kernel
+/// that adds to them.
 pub struct Program<E: Element> {
     parts: Vec<Part>,
     needs: Needs,
@@ -75,8 +76,8 @@ struct Part {
 }
 
 impl<E: Element> Program<E> {
-    /// Splits, prints and compiles (or finds in the cache) what the outputs need, on all cores. Kernels are called
-    /// `name_0`, `name_1`, ..
+    /// Splits, prints and compiles (or finds in the cache) what the outputs need, on all cores. Kernels are
+    /// called `name_0`, `name_1`, ..
     pub fn compile(
         device: &Device,
         name: &str,
@@ -86,8 +87,11 @@ impl<E: Element> Program<E> {
     ) -> Result<Self> {
         let (printed, scratch_columns) = print_all(name, graph, outputs, split)?;
         let kernels = compile_all(device, &printed)?;
-        let parts: Vec<Part> =
-            kernels.into_iter().zip(printed).map(|(kernel, Printed { needs, .. })| Part { kernel, needs }).collect();
+        let parts: Vec<Part> = kernels
+            .into_iter()
+            .zip(printed)
+            .map(|(kernel, Printed { needs, .. })| Part { kernel, needs })
+            .collect();
         let mut needs = Needs::default();
         parts.iter().for_each(|part| needs.join(&part.needs));
         Ok(Self { parts, needs, scratch_columns, of: PhantomData })

@@ -86,3 +86,40 @@ hash_rows(Digest* digests, const typename Row::Source* source, u64 rows, u32 ele
     hash.finish(digest);
     store_digest(digests[row], digest);
 }
+
+// Rows that arrive in parts of whole blocks. Between them the state rests in memory, word w of row r at w rows + r.
+
+template <class H>
+__device__ __forceinline__ void load_state(H& hash, const typename H::Word* states, u64 rows, u32 row) {
+#pragma unroll
+    for (int w = 0; w < H::STATE_WORDS; ++w) hash.state(w) = states[w * rows + row];
+}
+
+// The next elements of each row, a whole number of blocks; the first ones unless `resumed`.
+template <class H, class Row>
+__global__ void __launch_bounds__(64, 8)
+absorb_rows(typename H::Word* states, const typename Row::Source* source, u64 rows, u32 elements, u32 resumed) {
+    const u32 row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= rows) return;
+    H hash;
+    if (resumed) load_state(hash, states, rows, row);
+    else hash.init();
+    hash.absorb_whole(Row(source, row, rows, elements), elements);
+#pragma unroll
+    for (int w = 0; w < H::STATE_WORDS; ++w) states[w * rows + row] = hash.state(w);
+}
+
+// The last elements of each row, any number.
+template <class H, class Row>
+__global__ void __launch_bounds__(64, 8)
+finish_rows(Digest* digests, const typename H::Word* states, const typename Row::Source* source, u64 rows,
+            u32 elements) {
+    const u32 row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= rows) return;
+    H hash;
+    load_state(hash, states, rows, row);
+    hash.absorb(Row(source, row, rows, elements), elements);
+    typename H::Word digest[H::DIGEST_WORDS];
+    hash.finish(digest);
+    store_digest(digests[row], digest);
+}

@@ -116,6 +116,34 @@ permutations! {
     GoldilocksPoseidon2Width12: [Goldilocks; 12],
 }
 
+/// A hash that absorbs rows block by block, so that a row may arrive in parts.
+pub trait Sponge: Hash {
+    /// The bytes of field elements that go into one permutation.
+    const BLOCK_BYTES: usize;
+    /// The bytes of the state between two permutations.
+    const STATE_BYTES: usize;
+}
+
+macro_rules! sponges {
+    ($($hash:ident: $block:expr, $state:expr;)*) => { $(
+        impl Sponge for $hash {
+            const BLOCK_BYTES: usize = $block;
+            const STATE_BYTES: usize = $state;
+        }
+    )* };
+}
+
+sponges! {
+    KeccakSponge: 17 * 8, 25 * 8;
+    Keccak256: 17 * 8, 25 * 8;
+    KoalaBearPoseidon2Width16: 8 * 4, 16 * 4;
+    KoalaBearPoseidon2Width24: 16 * 4, 24 * 4;
+    BabyBearPoseidon2Width16: 8 * 4, 16 * 4;
+    BabyBearPoseidon2Width24: 16 * 4, 24 * 4;
+    GoldilocksPoseidon2Width8: 4 * 8, 8 * 8;
+    GoldilocksPoseidon2Width12: 8 * 8, 12 * 8;
+}
+
 /// The kernels that a device has compiled for a hash, by their name expression.
 struct Kernels<H: Hash>(Mutex<HashMap<String, Kernel>>, PhantomData<H>);
 

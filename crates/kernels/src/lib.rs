@@ -37,6 +37,7 @@
 //! | sums, dot products, prefix sums and products | [`reduce`], [`scan`] |
 //! | selectors of a trace's rows | [`selectors`] |
 //! | openings outside the domain, FRI's folding, proof of work | [`opening`], [`mod@fold`], [`grind`] |
+//! | kernels of one's own over these fields | [`mod@source`] |
 
 mod columns;
 pub mod element;

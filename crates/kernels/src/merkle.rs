@@ -18,8 +18,8 @@ use rigel_gpu::{Buffer, Device, Error, Kernel, Result, Shape, Stream, View, View
 
 use crate::columns::Columns;
 use crate::field::Field;
-use crate::hash::{Hash, RowHash, kernel};
-use crate::rows;
+use crate::hash::{Hash, RowHash, Sponge, kernel};
+use crate::rows::{self, RowsInParts};
 
 /// Threads of a block, as in `merkle.cu`.
 const THREADS: u32 = 128;
@@ -82,6 +82,17 @@ impl<H: Hash> MerkleTree<H> {
         let leaves = rows::packed_rows("MerkleTree::packed", matrix, log_packed)?;
         let mut tree = Self::alloc(stream, leaves)?;
         rows::hash_packed_into::<H, F>(stream, tree.layer_mut(0)?, matrix)?;
+        tree.compress(stream, 0, tree.depth)?;
+        Ok(tree)
+    }
+
+    /// The tree over the rows of one matrix whose columns came in parts, with the last of them.
+    pub fn from_parts<F: Field>(stream: &Stream, parts: RowsInParts<H>, rest: Columns<'_, F>) -> Result<Self>
+    where
+        H: RowHash<F> + Sponge,
+    {
+        let mut tree = Self::alloc(stream, parts.rows())?;
+        parts.finish_into::<F>(stream, tree.layer_mut(0)?, rest)?;
         tree.compress(stream, 0, tree.depth)?;
         Ok(tree)
     }

@@ -3,6 +3,7 @@
 //! - [`hash`]: digest r is the hash of row r of all matrices, one after the other
 //! - [`hash_packed`]: digest r is the hash of the 2^k rows from 2^k r on of one matrix, one after the other: the
 //!   leaves of FRI's trees, where a column of extension elements is committed several elements at a time
+//! - [`RowsInParts`]: the same as [`hash`] for one matrix whose columns arrive in parts
 //! - [`hash_lifted`]: the same as [`hash`] for columns of different lengths, as in Stwo's lifted trees
 //!
 //! One row a thread. Each element is read once, in whole lines; the cost is that of the permutations, one for each
@@ -10,12 +11,13 @@
 //! Poseidon2). Digests lie one after the other in memory.
 
 use std::cmp::Reverse;
+use std::marker::PhantomData;
 
 use rigel_gpu::{Buffer, Device, Error, Kernel, Plain, Result, Shape, Stream, View, ViewMut};
 
 use crate::columns::{self, Columns};
 use crate::field::Field;
-use crate::hash::{Hash, RowHash, kernel};
+use crate::hash::{Hash, RowHash, Sponge, kernel};
 use crate::matrix::log2_rows;
 
 /// Threads of a block, as in `rows.cu`: few, so that the last blocks of a launch end close together and a small
@@ -62,6 +64,97 @@ pub(crate) fn hash_into<H: RowHash<F>, F: Field>(
             launch::<H, F, _>(stream, digests, "JoinedRow", list.view(), list.len())
         }
     }
+}
+
+/// Rows whose columns arrive in parts: the states of their hashes, at rest between two parts.
+///
+/// A part is a whole number of [`blocks`](Self::block) of columns; what is left at the end goes to
+/// [`MerkleTree::from_parts`](crate::merkle::MerkleTree::from_parts). It costs a read and a write of all states a part.
+pub struct RowsInParts<H: Sponge> {
+    states: Buffer<u64>,
+    rows: usize,
+    resumed: bool,
+    of: PhantomData<H>,
+}
+
+impl<H: Sponge> RowsInParts<H> {
+    /// States for so many rows, a power of two, of which nothing is hashed yet.
+    pub fn new(stream: &Stream, rows: usize) -> Result<Self> {
+        check_rows("RowsInParts::new", rows)?;
+        Ok(Self { states: stream.alloc(rows * H::STATE_BYTES / 8)?, rows, resumed: false, of: PhantomData })
+    }
+
+    /// The number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The columns of a block.
+    pub fn block<F: Field>() -> usize {
+        H::BLOCK_BYTES / size_of::<F>()
+    }
+
+    /// Hashes the next columns, a whole number of blocks of them.
+    pub fn absorb<F: Field>(&mut self, stream: &Stream, columns: Columns<'_, F>) -> Result<()>
+    where
+        H: RowHash<F>,
+    {
+        const NAME: &str = "RowsInParts::absorb";
+        self.check_height(NAME, columns)?;
+        if !columns.columns().is_multiple_of(Self::block::<F>()) {
+            let detail =
+                format!("{} columns are no whole number of blocks of {}", columns.columns(), Self::block::<F>());
+            return Err(Error::shape(NAME, detail));
+        }
+        let arguments = (
+            &mut self.states,
+            columns.values(),
+            self.rows as u64,
+            columns.columns() as u32,
+            u32::from(self.resumed),
+        );
+        self.resumed = true;
+        part_kernel::<H, F>(stream.device(), "absorb_rows")?.launch(
+            stream,
+            Shape::cover(self.rows, THREADS)?,
+            arguments,
+        )
+    }
+
+    /// Hashes the last columns, any number, and writes the digests.
+    pub(crate) fn finish_into<F: Field>(
+        self,
+        stream: &Stream,
+        digests: ViewMut<'_, H::Digest>,
+        columns: Columns<'_, F>,
+    ) -> Result<()>
+    where
+        H: RowHash<F>,
+    {
+        self.check_height("MerkleTree::from_parts", columns)?;
+        if !self.resumed {
+            return hash_into::<H, F>(stream, digests, &[columns]);
+        }
+        let arguments = (digests, &self.states, columns.values(), self.rows as u64, columns.columns() as u32);
+        part_kernel::<H, F>(stream.device(), "finish_rows")?.launch(
+            stream,
+            Shape::cover(self.rows, THREADS)?,
+            arguments,
+        )
+    }
+
+    fn check_height<F: Field>(&self, operation: &'static str, columns: Columns<'_, F>) -> Result<()> {
+        if columns.rows() != self.rows {
+            let detail = format!("columns of {} rows, the others have {}", columns.rows(), self.rows);
+            return Err(Error::shape(operation, detail));
+        }
+        Ok(())
+    }
+}
+
+fn part_kernel<H: RowHash<F>, F: Field>(device: &Device, name: &str) -> Result<Kernel> {
+    let expression = format!("{name}<{}, MatrixRow<{}> >", H::ROWS, F::NAME);
+    kernel::<H>(device, "rows.cu", include_str!("../cuda/rows.cu"), expression)
 }
 
 /// The digests of 2^`log_packed` rows at a time of a matrix of a few columns.

@@ -1,4 +1,4 @@
-//! The kernels' text, with every header an operation may include.
+//! The text of kernels, with the headers that it includes.
 
 use rigel_gpu::Source;
 
@@ -27,7 +27,11 @@ const HEADERS: &[(&str, &str)] = headers![
     "slab.cuh",
 ];
 
-/// The text of an operation, `cuda/<name>`, ready for its kernels to be named.
+/// Kernel text with those of this crate's headers that it reaches by `#include`, ready for its kernels to be
+/// named.
+///
+/// `slab.cuh` brings every field and extension (`KoalaBear4`, ..) with its operators and delayed sums, under
+/// the names that [`Ring::NAME`](crate::field::Ring::NAME) gives.
 pub fn source(name: &str, text: &str) -> Source {
     // Only what the text reaches goes into the cache key: a change in one hash leaves the others compiled.
     let mut source = Source::new(name, text);

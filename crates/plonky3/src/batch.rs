@@ -1,5 +1,7 @@
 //! Several tables in one proof, tied together by lookups: upstream's `p3_batch_stark::prove_batch`.
 
+use std::panic::resume_unwind;
+
 use p3_air::symbolic::{AirLayout, SymbolicExpressionExt};
 use p3_air::{Air, BaseAir};
 use p3_batch_stark::common::{GlobalPreprocessed, PreprocessedInstanceMeta};
@@ -100,7 +102,8 @@ where
     for (table, &log_rows) in log_rows.iter().enumerate() {
         check::rows(prover, table, log_rows)?;
     }
-    let lookups: Vec<_> = airs.iter().zip(log_rows).map(|(air, &log_rows)| packed_lookups::<SC, A>(air, log_rows)).collect();
+    let lookups: Vec<_> =
+        airs.iter().zip(log_rows).map(|(air, &log_rows)| packed_lookups::<SC, A>(air, log_rows)).collect();
     check_bus_widths(&lookups).map_err(|error| Error::Lookup { table: 0, detail: error.to_string() })?;
     let (global, preprocessed) = commit_preprocessed(prover, airs, log_rows)?.unzip();
     Ok(BatchKey {
@@ -131,7 +134,8 @@ where
     );
     let budget = (1 << log_chunks) + 1;
     let transition = domain.transition_degree_multiple();
-    unpacked.pack_same_bus_with_degree(budget, |lookup| gadget.constraint_degree_with_transition(lookup, transition))
+    unpacked
+        .pack_same_bus_with_degree(budget, |lookup| gadget.constraint_degree_with_transition(lookup, transition))
 }
 
 type Committing<SC> = (GlobalPreprocessed<SC>, Option<PreprocessedTables<SC>>);
@@ -225,14 +229,13 @@ where
     let preprocessed = key.preprocessed.as_ref().map(|tables| &tables.committed);
     let publics: Vec<&[SC::Value]> = instances.iter().map(|instance| instance.public_values.as_slice()).collect();
 
-    let residents: Vec<_> = session.phase("upload", || {
-        instances.iter().map(|instance| Resident::new(&session.stream, &instance.trace)).collect()
-    })?;
-    let columns: Vec<Columns<'_, _>> = residents.iter().map(|resident| resident.matrix().into()).collect();
-    let main = Committed::extend(&session, &columns)?;
-
-    // The host reads the AIRs while the device hashes.
-    let constraints: Vec<_> = tables.clone().map(|table| constraints(&instances[table], table, key)).collect();
+    // The host reads the AIRs while the traces travel and the device extends and hashes them.
+    let (committed, constraints) = std::thread::scope(|scope| {
+        let reading = scope.spawn(|| read_constraints(instances, key));
+        let committed = commit_traces(&session, instances);
+        (committed, reading.join().unwrap_or_else(|panic| resume_unwind(panic)))
+    });
+    let (residents, main) = committed?;
     for (table, constraints) in constraints.iter().enumerate() {
         check::degree(prover, table, constraints.log_chunks)?;
     }
@@ -264,7 +267,9 @@ where
             log_rows: key.log_rows[table] as u32,
             constraints: &constraints[table],
             main: &main.ldes[table],
-            preprocessed: preprocessed.zip(key.preprocessed_of(table)).map(|(pre, meta)| &pre.ldes[meta.matrix_index]),
+            preprocessed: preprocessed
+                .zip(key.preprocessed_of(table))
+                .map(|(pre, meta)| &pre.ldes[meta.matrix_index]),
             permutation: if key.lookups(table).is_empty() { None } else { permutations.next() },
             periodic: &instance.air.periodic_columns(),
             publics: publics[table],
@@ -274,6 +279,7 @@ where
     }
     let chunk_counts: Vec<usize> = chunks.iter().map(Vec::len).collect();
     let quotient = Committed::new(&session, chunks.into_iter().flatten().collect())?;
+    drop(constraints);
     let quotient_cap = quotient.cap(&session)?;
     transcript.quotient_phase(quotient_cap.clone(), None);
     let (zeta, ood_pow_witness) = transcript.ood_phase();
@@ -301,7 +307,13 @@ where
     challenger.finish()?;
     drop(rounds);
 
-    let opened = Openings { values, chunk_counts, key, main_next: tables.clone().map(main_next).collect(), preprocessed_next: tables.map(preprocessed_next).collect() };
+    let opened = Openings {
+        values,
+        chunk_counts,
+        key,
+        main_next: tables.clone().map(main_next).collect(),
+        preprocessed_next: tables.map(preprocessed_next).collect(),
+    };
     let proof = BatchProof {
         commitments: BatchCommitments {
             main: main_cap,
@@ -320,25 +332,43 @@ where
     Ok(Proven { proof, report: session.finish()? })
 }
 
+type CommittedTraces<'a, SC> = (Vec<Resident<'a, <SC as DeviceConfig>::Value>>, Committed<SC>);
+
+fn commit_traces<'a, SC: DeviceConfig, A>(
+    session: &Session<'_, SC>,
+    instances: &[Instance<'a, SC, A>],
+) -> Result<CommittedTraces<'a, SC>> {
+    let residents: Vec<_> = session.phase("upload", || {
+        instances.iter().map(|instance| Resident::new(&session.stream, &instance.trace)).collect()
+    })?;
+    let columns: Vec<Columns<'_, _>> = residents.iter().map(|resident| resident.matrix().into()).collect();
+    let main = Committed::extend(session, &columns)?;
+    drop(columns);
+    Ok((residents, main))
+}
+
 fn trace_domain<SC: DeviceConfig>(log_rows: usize) -> TwoAdicMultiplicativeCoset<SC::Value> {
     TwoAdicMultiplicativeCoset::new(SC::Value::ONE, log_rows).expect("the height was checked")
 }
 
-fn constraints<SC, A>(instance: &Instance<'_, SC, A>, table: usize, key: &BatchKey<SC>) -> Constraints<SC>
+fn read_constraints<SC, A>(instances: &[Instance<'_, SC, A>], key: &BatchKey<SC>) -> Vec<Constraints<SC>>
 where
     SC: DeviceConfig,
     A: CpuBatchAir<SC>,
     SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
 {
-    let air = instance.air;
-    let layout = AirLayout {
-        preprocessed_width: key.preprocessed_of(table).map_or(0, |meta| meta.width),
-        main_width: air.width(),
-        num_public_values: air.num_public_values(),
-        num_periodic_columns: air.num_periodic_columns(),
-        ..Default::default()
+    let read = |(table, instance): (usize, &Instance<'_, SC, A>)| {
+        let air = instance.air;
+        let layout = AirLayout {
+            preprocessed_width: key.preprocessed_of(table).map_or(0, |meta| meta.width),
+            main_width: air.width(),
+            num_public_values: air.num_public_values(),
+            num_periodic_columns: air.num_periodic_columns(),
+            ..Default::default()
+        };
+        Constraints::of_air_and_lookups(air, layout, instance.trace.height(), key.lookups(table))
     };
-    Constraints::of_air_and_lookups(air, layout, instance.trace.height(), key.lookups(table))
+    instances.iter().enumerate().map(read).collect()
 }
 
 fn shape<SC: DeviceConfig, A: BaseAir<SC::Value>>(
@@ -402,11 +432,11 @@ fn commit_lookups<SC: DeviceConfig, A>(
         let views: Vec<Columns<'_, _>> = columns.iter().map(Into::into).collect();
         Committed::extend(session, &views)?
     };
-    let mut halves = download(&session.stream, &terminals)?.into_iter().flat_map(|words| SC::Challenge::from_words(&words));
+    let mut halves =
+        download(&session.stream, &terminals)?.into_iter().flat_map(|words| SC::Challenge::from_words(&words));
     let mut half = || halves.next().expect("two elements a table with lookups");
-    let terminals = (0..instances.len())
-        .map(|table| (!key.lookups(table).is_empty()).then(|| half() + half()))
-        .collect();
+    let terminals =
+        (0..instances.len()).map(|table| (!key.lookups(table).is_empty()).then(|| half() + half())).collect();
     Ok((Some(committed), terminals))
 }
 
@@ -428,7 +458,8 @@ impl<SC: DeviceConfig> Openings<'_, SC> {
         let mut permutation = rounds.next().unwrap_or_default().into_iter();
         let mut chunks = quotient.into_iter();
         let mut table_values = |(table, values): (usize, Vec<Vec<SC::Challenge>>)| {
-            let values_of = |meta: &PreprocessedInstanceMeta| &preprocessed.as_ref().expect("committed")[meta.matrix_index];
+            let values_of =
+                |meta: &PreprocessedInstanceMeta| &preprocessed.as_ref().expect("committed")[meta.matrix_index];
             let mut lookup_values = match self.key.lookups(table).is_empty() {
                 true => vec![Vec::new(), Vec::new()],
                 false => permutation.next().expect("one a table with lookups"),

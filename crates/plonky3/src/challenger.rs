@@ -15,9 +15,9 @@ use p3_koala_bear::{KoalaBear, Poseidon2KoalaBear};
 use p3_symmetric::CryptographicPermutation;
 use rigel_gpu::{Error, Result, Stream};
 use rigel_kernels::grind;
-use rigel_kernels::hash::{Permutation, 
+use rigel_kernels::hash::{
     BabyBearPoseidon2Width16, BabyBearPoseidon2Width24, GoldilocksPoseidon2Width8, GoldilocksPoseidon2Width12,
-    KoalaBearPoseidon2Width16, KoalaBearPoseidon2Width24,
+    KoalaBearPoseidon2Width16, KoalaBearPoseidon2Width24, Permutation,
 };
 
 use crate::field::DeviceField;
@@ -146,18 +146,21 @@ where
             return V::ZERO;
         }
         match self.inner.search(self.stream, bits) {
-            // The check is upstream's, and brings the transcript to the state after the witness.
-            Ok(Some(witness)) if self.inner.clone().check_witness(bits, witness) => {
-                let accepted = self.inner.check_witness(bits, witness);
-                debug_assert!(accepted);
-                witness
+            Ok(witness) => {
+                // The check is upstream's, and brings the transcript to the state after the witness.
+                let mut checked = self.inner.clone();
+                if let Some(witness) = witness
+                    && checked.check_witness(bits, witness)
+                {
+                    self.inner = checked;
+                    return witness;
+                }
             }
-            Ok(_) => self.inner.grind(bits),
             Err(error) => {
                 self.failed.get_or_insert(error);
-                self.inner.grind(bits)
             }
         }
+        self.inner.grind(bits)
     }
 
     fn check_witness(&mut self, bits: usize, witness: V) -> bool {

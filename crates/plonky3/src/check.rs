@@ -29,11 +29,7 @@ pub(crate) fn table<SC: DeviceConfig>(
         return Err(Error::Height { table, rows: trace.height() });
     }
     if public_values.len() != air.num_public_values() {
-        return Err(Error::PublicValues {
-            table,
-            expected: air.num_public_values(),
-            found: public_values.len(),
-        });
+        return Err(Error::PublicValues { table, expected: air.num_public_values(), found: public_values.len() });
     }
     let log_rows = trace.height().trailing_zeros() as usize;
     rows::<SC>(prover, table, log_rows)?;

@@ -65,8 +65,7 @@ pub trait DeviceConfig:
 /// The base field on the device.
 pub type Base<SC> = <<SC as DeviceConfig>::Value as DeviceField>::Device;
 /// The extension on the device.
-pub type Ext<SC> =
-    <<SC as StarkGenericConfig>::Challenge as DeviceExtension<<SC as DeviceConfig>::Value>>::Device;
+pub type Ext<SC> = <<SC as StarkGenericConfig>::Challenge as DeviceExtension<<SC as DeviceConfig>::Value>>::Device;
 /// A digest as the kernels give it.
 pub type Digest<SC> = <<SC as DeviceConfig>::Hash as Hash>::Digest;
 
@@ -91,7 +90,9 @@ where
     C: PseudoCompressionFunction<[PW::Value; N], 2> + PseudoCompressionFunction<[PW; N], 2> + Clone + Sync,
     [PW::Value; N]: Serialize + DeserializeOwned,
     (H, C): TreeHash<V, [PW::Value; N]>,
-    Challenger: DeviceChallenger<V> + p3_challenger::FieldChallenger<V> + CanObserve<MerkleCap<V, [PW::Value; N]>>
+    Challenger: DeviceChallenger<V>
+        + p3_challenger::FieldChallenger<V>
+        + CanObserve<MerkleCap<V, [PW::Value; N]>>
         + p3_challenger::CanSample<EF>,
     MerkleTreeMmcs<P, PW, H, C, 2, N>: Mmcs<
             V,

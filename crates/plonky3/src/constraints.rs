@@ -3,7 +3,9 @@
 //! Upstream evaluates the AIR once on symbols; what comes out are trees with shared branches, which become the
 //! nodes of a [`Graph`]. Constraint j of K is an output with the weight `alpha^(K-1-j)`.
 
+use std::any::Any;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use p3_air::symbolic::{
     AirLayout, BaseEntry, BaseLeaf, ConstraintLayout, ExtEntry, ExtLeaf, SymbolicAirBuilder, SymbolicExpr,
@@ -38,6 +40,9 @@ pub(crate) struct Constraints<SC: DeviceConfig> {
     pub(crate) outputs: Vec<Output>,
     /// The logarithm of the number of quotient chunks.
     pub(crate) log_chunks: usize,
+    /// Upstream's expressions. To free them takes as long as to make them, so it is left to whoever drops this, at a
+    /// time when the host has nothing else to do.
+    _symbols: Box<dyn Any + Send>,
 }
 
 impl<SC: DeviceConfig> Constraints<SC> {
@@ -55,7 +60,10 @@ impl<SC: DeviceConfig> Constraints<SC> {
         air.eval(&mut builder);
         let (base, extension) = (builder.base_constraints(), builder.extension_constraints());
         let degree = degree(air, layout, rows, &base, &extension);
-        Self::new(degree, &base, &extension, &builder.constraint_layout(), |graph, constant| graph.constant(constant.twin()))
+        let layout = builder.constraint_layout();
+        Self::new(degree, &base, &extension, &layout, Box::new(builder), |graph, constant| {
+            graph.constant(constant.twin())
+        })
     }
 
     /// The constraints of an AIR and of its lookups.
@@ -80,7 +88,8 @@ impl<SC: DeviceConfig> Constraints<SC> {
         gadget.eval_air_and_lookups(air, &mut builder, lookups);
         let (base, extension) = (builder.base_constraints(), builder.extension_constraints());
         let degree = degree(air, layout, rows, &base, &extension);
-        Self::new(degree, &base, &extension, &builder.constraint_layout(), |graph, constant| {
+        let layout = builder.constraint_layout();
+        Self::new(degree, &base, &extension, &layout, Box::new(builder), |graph, constant| {
             graph.extension_constant(constant.to_device())
         })
     }
@@ -90,6 +99,7 @@ impl<SC: DeviceConfig> Constraints<SC> {
         base: &[SymbolicExpression<SC::Value>],
         extension: &[SymbolicExpressionExt<SC::Value, X>],
         layout: &ConstraintLayout,
+        symbols: Box<dyn Any + Send>,
         constant: impl Fn(&mut Graph<Ext<SC>>, X) -> Value,
     ) -> Self {
         let last = layout.total_constraints().saturating_sub(1);
@@ -108,7 +118,7 @@ impl<SC: DeviceConfig> Constraints<SC> {
         };
         let outputs = values.into_iter().enumerate().map(output).collect();
         // As upstream: at least degree 2, and a power of two of chunks.
-        Self { graph: lowering.graph, outputs, log_chunks: log2_ceil_usize(degree.max(2) - 1) }
+        Self { graph: lowering.graph, outputs, log_chunks: log2_ceil_usize(degree.max(2) - 1), _symbols: symbols }
     }
 }
 
@@ -145,29 +155,37 @@ impl<SC: DeviceConfig> Lowering<SC> {
     }
 
     pub(crate) fn base(&mut self, expression: &SymbolicExpression<SC::Value>) -> Value {
-        if let Some(&value) = self.seen.get(&std::ptr::from_ref(expression)) {
-            return value;
-        }
-        let value = match expression {
+        match expression {
             SymbolicExpr::Leaf(leaf) => self.leaf(leaf),
             SymbolicExpr::Add { x, y, .. } => {
-                let (x, y) = (self.base(x), self.base(y));
+                let (x, y) = (self.branch(x), self.branch(y));
                 self.graph.add(x, y)
             }
             SymbolicExpr::Sub { x, y, .. } => {
-                let (x, y) = (self.base(x), self.base(y));
+                let (x, y) = (self.branch(x), self.branch(y));
                 self.graph.sub(x, y)
             }
             SymbolicExpr::Mul { x, y, .. } => {
-                let (x, y) = (self.base(x), self.base(y));
+                let (x, y) = (self.branch(x), self.branch(y));
                 self.graph.mul(x, y)
             }
             SymbolicExpr::Neg { x, .. } => {
-                let x = self.base(x);
+                let x = self.branch(x);
                 self.graph.neg(x)
             }
-        };
-        self.seen.insert(expression, value);
+        }
+    }
+
+    fn branch(&mut self, expression: &Arc<SymbolicExpression<SC::Value>>) -> Value {
+        // Most branches have one parent: nothing to remember.
+        if Arc::strong_count(expression) == 1 {
+            return self.base(expression);
+        }
+        if let Some(&value) = self.seen.get(&Arc::as_ptr(expression)) {
+            return value;
+        }
+        let value = self.base(expression);
+        self.seen.insert(Arc::as_ptr(expression), value);
         value
     }
 

@@ -66,7 +66,8 @@ pub trait DeviceExtension<V: DeviceField>: ExtensionField<V> {
 
     /// The elements whose coefficients follow one another in `words`.
     fn from_words(words: &[V::Device]) -> Vec<Self> {
-        let element = |parts| Self::from_basis_coefficients_slice(V::from_device(parts)).expect("chunks of the degree");
+        let element =
+            |parts| Self::from_basis_coefficients_slice(V::from_device(parts)).expect("chunks of the degree");
         words.chunks_exact(Self::DIMENSION).map(element).collect()
     }
 }

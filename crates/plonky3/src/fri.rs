@@ -37,8 +37,7 @@ pub(crate) fn prove<SC: DeviceConfig>(
     let log_heights: Vec<usize> = inputs.iter().map(|input| input.rows().trailing_zeros() as usize).collect();
     let shape = FriShape::new(fri, &log_heights, log_heights[0]);
     let log_arities = shape.log_arities.clone();
-    let mut transcript =
-        Unfinished::new(ProverTranscript::<_, SC::Value, SC::Challenge>::new(challenger, shape));
+    let mut transcript = Unfinished::new(ProverTranscript::<_, SC::Value, SC::Challenge>::new(challenger, shape));
 
     let mut folds: Vec<Fold<SC>> = Vec::new();
     let mut commits = Vec::new();
@@ -46,9 +45,8 @@ pub(crate) fn prove<SC: DeviceConfig>(
     let mut inputs = inputs.into_iter().peekable();
     let mut values = inputs.next().expect("at least one matrix is opened");
     for &log_arity in &log_arities {
-        let tree = session.phase("fold", || {
-            Ok(MerkleTree::packed(&session.stream, (&values).into(), log_arity as u32)?)
-        })?;
+        let tree = session
+            .phase("fold", || Ok(MerkleTree::packed(&session.stream, (&values).into(), log_arity as u32)?))?;
         let commit = cap::<SC>(session, &tree)?;
         let (beta, witness) = transcript.commit_round(commit.clone());
         commits.push(commit);

@@ -6,8 +6,8 @@ use p3_keccak::{Keccak256Hash, KeccakF};
 use p3_koala_bear::{KoalaBear, Poseidon2KoalaBear};
 use p3_symmetric::{CompressionFunctionFromHasher, PaddingFreeSponge, SerializingHasher, TruncatedPermutation};
 use rigel_kernels::hash::{
-    BabyBearPoseidon2Width16, BabyBearPoseidon2Width24, GoldilocksPoseidon2Width8, GoldilocksPoseidon2Width12, Hash,
-    Keccak256, KeccakSponge, KoalaBearPoseidon2Width16, KoalaBearPoseidon2Width24, RowHash,
+    BabyBearPoseidon2Width16, BabyBearPoseidon2Width24, GoldilocksPoseidon2Width8, GoldilocksPoseidon2Width12,
+    Hash, Keccak256, KeccakSponge, KoalaBearPoseidon2Width16, KoalaBearPoseidon2Width24, RowHash,
 };
 
 use crate::field::DeviceField;

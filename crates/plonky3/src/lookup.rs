@@ -65,7 +65,8 @@ pub(crate) fn columns<SC: DeviceConfig>(
     };
 
     let mut inverses = Matrix::alloc(stream, rows, fractions.terms * degree)?;
-    let denominators = compiled(stream.device(), "denominators", &fractions.denominators, &fractions.denominator_outputs)?;
+    let denominators =
+        compiled(stream.device(), "denominators", &fractions.denominators, &fractions.denominator_outputs)?;
     bound.store(stream, &denominators, &mut [&mut inverses])?;
     inverse::invert_assign::<Ext<SC>>(stream, &mut inverses)?;
 
@@ -104,14 +105,24 @@ impl<SC: DeviceConfig> Fractions<SC> {
         let mut sum = above.graph.constant(Default::default());
         for lookup in lookups {
             let mut fraction = above.graph.constant(Default::default());
-            for (denominator, numerator) in denominators(&mut below, lookup).into_iter().zip(numerators(&mut above, lookup)) {
-                denominator_outputs.push(Output::StoreExtension { value: denominator, output: 0, column: terms * degree });
+            for (denominator, numerator) in
+                denominators(&mut below, lookup).into_iter().zip(numerators(&mut above, lookup))
+            {
+                denominator_outputs.push(Output::StoreExtension {
+                    value: denominator,
+                    output: 0,
+                    column: terms * degree,
+                });
                 let inverse = above.graph.extension_column(INVERSES, terms * degree, 0);
                 let term = above.graph.mul(inverse, numerator);
                 fraction = above.graph.add(fraction, term);
                 terms += 1;
             }
-            fraction_outputs.push(Output::StoreExtension { value: fraction, output: 0, column: (lookup.column + 1) * degree });
+            fraction_outputs.push(Output::StoreExtension {
+                value: fraction,
+                output: 0,
+                column: (lookup.column + 1) * degree,
+            });
             sum = above.graph.add(sum, fraction);
         }
         fraction_outputs.push(Output::StoreExtension { value: sum, output: 1, column: 0 });

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use p3_commit::OpenedValues;
 use p3_field::PrimeCharacteristicRing;
 use p3_field::dot_product;
-use p3_fri::{FriProof, FriProverError, BatchMultiOpening, PcsProverTranscript, PcsShape};
+use p3_fri::{BatchMultiOpening, FriProof, FriProverError, PcsProverTranscript, PcsShape};
 use p3_uni_stark::StarkGenericConfig;
 use rigel_gpu::{Buffer, Plain, Stream};
 use rigel_kernels::element::Element;
@@ -53,7 +53,8 @@ pub(crate) fn open<SC: DeviceConfig>(
     let reduced = reduce(session, rounds, &domain, &values, alpha)?;
     drop(domain);
     let batch_witness = batch_witness.unwrap_or(SC::Value::ZERO);
-    let proof = transcript.delegate(|challenger| fri::prove(session, rounds, reduced, batch_witness, challenger))?;
+    let proof =
+        transcript.delegate(|challenger| fri::prove(session, rounds, reduced, batch_witness, challenger))?;
     transcript.into_inner().finish();
     Ok((values, proof))
 }
@@ -99,8 +100,11 @@ impl<SC: DeviceConfig> Domain<SC> {
         session.phase("denominators", || {
             let coset = opening::coset_points::<Base<SC>>(&session.stream, rows.trailing_zeros())?;
             let invert = |&(z, rows): &(SC::Challenge, usize)| {
-                let inverses =
-                    opening::inverse_denominators::<Ext<SC>>(&session.stream, coset.range(..rows)?, z.to_device())?;
+                let inverses = opening::inverse_denominators::<Ext<SC>>(
+                    &session.stream,
+                    coset.range(..rows)?,
+                    z.to_device(),
+                )?;
                 Ok((z, inverses))
             };
             let points = highest.iter().map(invert).collect::<Result<_>>()?;
@@ -198,7 +202,13 @@ fn reduce<SC: DeviceConfig>(
                     });
                     *next *= alpha.exp_u64(lde.columns() as u64);
                 }
-                opening::accumulate_quotients::<Ext<SC>>(stream, sums, lde.into(), powers.values().view(), &claims)?;
+                opening::accumulate_quotients::<Ext<SC>>(
+                    stream,
+                    sums,
+                    lde.into(),
+                    powers.values().view(),
+                    &claims,
+                )?;
             }
         }
         heights.sort_by_key(|(sums, _)| Reverse(sums.rows()));

@@ -1,6 +1,5 @@
 //! Compiled graphs, kept for as long as their device, and what they are run on.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex};
 
 use rigel_codegen::{Bindings, Folded, Graph, Input, Output, Program, Rows, Split};
@@ -14,7 +13,6 @@ use crate::constraints::input;
 struct Programs<E: Element>(Mutex<Vec<Arc<Entry<E>>>>);
 
 struct Entry<E: Element> {
-    hash: u64,
     graph: Graph<E>,
     outputs: Vec<Output>,
     program: Arc<Program<E>>,
@@ -27,18 +25,15 @@ pub(crate) fn compiled<E: Element>(
     graph: &Graph<E>,
     outputs: &[Output],
 ) -> Result<Arc<Program<E>>> {
-    let mut hasher = DefaultHasher::new();
-    (graph, outputs).hash(&mut hasher);
-    let hash = hasher.finish();
     let programs = device.program(|_| Ok(Programs::<E>(Mutex::default())))?;
     let lock = || programs.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let same = |entry: &&Arc<Entry<E>>| entry.hash == hash && entry.graph == *graph && entry.outputs == outputs;
+    let same = |entry: &&Arc<Entry<E>>| entry.graph == *graph && entry.outputs == outputs;
     if let Some(entry) = lock().iter().find(same) {
         return Ok(entry.program.clone());
     }
     let _span = tracing::info_span!("rigel", compile = name).entered();
     let program = Arc::new(Program::compile(device, name, graph, outputs, Split::of(device))?);
-    let entry = Entry { hash, graph: graph.clone(), outputs: outputs.to_vec(), program: program.clone() };
+    let entry = Entry { graph: graph.clone(), outputs: outputs.to_vec(), program: program.clone() };
     lock().push(Arc::new(entry));
     Ok(program)
 }

@@ -1,12 +1,13 @@
 //! One table: upstream's `p3_uni_stark::prove`.
 
+use std::panic::resume_unwind;
+
 use p3_air::symbolic::AirLayout;
+use p3_commit::PolynomialSpace;
 use p3_field::PrimeCharacteristicRing;
 use p3_field::coset::TwoAdicMultiplicativeCoset;
-use p3_commit::PolynomialSpace;
 use p3_uni_stark::{
-    Commitments, OpenedValues, PreprocessedOpenedValues, Proof, QuotientAir, StarkProverTranscript,
-    StarkShape,
+    Commitments, OpenedValues, PreprocessedOpenedValues, Proof, QuotientAir, StarkProverTranscript, StarkShape,
 };
 
 use crate::challenger::Searching;
@@ -67,16 +68,27 @@ fn check_preprocessed<SC: DeviceConfig>(
     log_rows: usize,
     preprocessed: Option<&Preprocessed<SC>>,
 ) -> Result<()> {
-    let found = preprocessed.map_or((0, log_rows), |pre| (pre.verifier_key().width, pre.verifier_key().degree_bits));
+    let found =
+        preprocessed.map_or((0, log_rows), |pre| (pre.verifier_key().width, pre.verifier_key().degree_bits));
     let detail = match found {
         (0, _) if width > 0 => {
-            format!("the AIR has {width} preprocessed columns; call setup_preprocessed and prove_with_preprocessed")
+            format!(
+                "the AIR has {width} preprocessed columns; call setup_preprocessed and prove_with_preprocessed"
+            )
         }
         (found, _) if found != width => format!("{found} preprocessed columns, the AIR has {width}"),
         (_, found) if found != log_rows => format!("2^{found} preprocessed rows, the trace has 2^{log_rows}"),
         _ => return Ok(()),
     };
     Err(Error::Preprocessed { table: 0, detail })
+}
+
+fn commit_trace<SC: DeviceConfig>(
+    session: &Session<'_, SC>,
+    trace: &Trace<'_, SC::Value>,
+) -> Result<Committed<SC>> {
+    let resident = session.phase("upload", || Resident::new(&session.stream, trace))?;
+    Committed::extend(session, &[resident.matrix().into()])
 }
 
 fn on_device<SC, A>(
@@ -97,11 +109,7 @@ where
     let preprocessed_width = preprocessed.map_or(0, |pre| pre.verifier_key().width);
     let preprocessed_lde = preprocessed.and_then(|pre| pre.committed.as_ref());
 
-    let resident = session.phase("upload", || Resident::new(&session.stream, trace))?;
-    let main = Committed::extend(&session, &[resident.matrix().into()])?;
-    drop(resident);
-
-    // The host reads the AIR while the device hashes.
+    // The host reads the AIR while the trace travels and the device extends and hashes it.
     let layout = AirLayout {
         preprocessed_width,
         main_width: air.width(),
@@ -109,7 +117,12 @@ where
         num_periodic_columns: air.num_periodic_columns(),
         ..Default::default()
     };
-    let constraints = Constraints::<SC>::of_air(air, layout, rows);
+    let (main, constraints) = std::thread::scope(|scope| {
+        let reading = scope.spawn(|| Constraints::<SC>::of_air(air, layout, rows));
+        let main = commit_trace(&session, trace);
+        (main, reading.join().unwrap_or_else(|panic| resume_unwind(panic)))
+    });
+    let main = main?;
     check::degree(prover, 0, constraints.log_chunks)?;
     let chunks = 1 << constraints.log_chunks;
     let ood_bits = config.ood_proof_of_work_bits();
@@ -133,6 +146,7 @@ where
         extension: &[],
     };
     let quotient = Committed::new(&session, quotient::chunks(&session, &table, alpha)?)?;
+    drop(constraints);
     let quotient_cap = quotient.cap(&session)?;
     let (zeta, ood_witness) = transcript.ood_phase(quotient_cap.clone(), None);
 

@@ -51,7 +51,8 @@ impl<SC: DeviceConfig> Prover<SC> {
     /// Commits to a small matrix on both sides. If the commitments differ, the parameters are not the
     /// configuration's, or its Poseidon2 is not upstream's default instance, and no proof would verify: an error.
     pub fn new<M>(device: Device, config: SC, fri: &FriParameters<M>, cap_height: usize) -> Result<Self> {
-        let prover = Self { device: Some(device), config, fri: numbers(fri), cap_height, policy: Policy::default() };
+        let prover =
+            Self { device: Some(device), config, fri: numbers(fri), cap_height, policy: Policy::default() };
         prover.check_commitment()?;
         Ok(prover)
     }

@@ -99,12 +99,16 @@ fn evaluate<SC: DeviceConfig>(
 }
 
 /// The periodic columns on the quotient's domain, as many rows as the longest period asks for, bit-reversed.
-fn periodic<SC: DeviceConfig>(session: &Session<'_, SC>, table: &Table<'_, SC>) -> Result<Option<Matrix<Base<SC>>>> {
+fn periodic<SC: DeviceConfig>(
+    session: &Session<'_, SC>,
+    table: &Table<'_, SC>,
+) -> Result<Option<Matrix<Base<SC>>>> {
     if table.periodic.is_empty() {
         return Ok(None);
     }
     let trace_domain = TwoAdicMultiplicativeCoset::new(SC::Value::ONE, table.log_rows as usize).expect("checked");
-    let domain = trace_domain.create_disjoint_domain(1 << (table.log_rows as usize + table.constraints.log_chunks));
+    let domain =
+        trace_domain.create_disjoint_domain(1 << (table.log_rows as usize + table.constraints.log_chunks));
     let lde = session.prover.config().pcs().build_periodic_lde_table(table.periodic, trace_domain, domain);
     let column = |c: usize| {
         let mut values: Vec<SC::Value> = (0..lde.height()).map(|row| *lde.get(row, c)).collect();

@@ -1,7 +1,7 @@
 //! What a proof took: with every proof, measured, not estimated.
 
-use std::cell::RefCell;
 use std::fmt;
+use std::sync::Mutex;
 use std::time::Instant;
 
 use rigel_gpu::{Activity, Bytes, Device, Event, Stream};
@@ -133,7 +133,7 @@ pub(crate) struct Recorder {
     began: Instant,
     before: Activity,
     allocations: u64,
-    phases: RefCell<Vec<(&'static str, Event, Event)>>,
+    phases: Mutex<Vec<(&'static str, Event, Event)>>,
 }
 
 impl Recorder {
@@ -145,7 +145,7 @@ impl Recorder {
             began: Instant::now(),
             before: device.activity(),
             allocations: driver_allocations(device),
-            phases: RefCell::default(),
+            phases: Mutex::default(),
         }
     }
 
@@ -154,7 +154,8 @@ impl Recorder {
         let _span = tracing::info_span!("rigel", phase = name).entered();
         let start = self.stream.record_time()?;
         let result = work()?;
-        self.phases.borrow_mut().push((name, start, self.stream.record_time()?));
+        let end = self.stream.record_time()?;
+        self.phases.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push((name, start, end));
         Ok(result)
     }
 
@@ -163,7 +164,7 @@ impl Recorder {
         let total_ms = self.began.elapsed().as_secs_f64() * 1e3;
         let device = self.stream.device();
         let after = device.activity();
-        let marks = self.phases.into_inner();
+        let marks = self.phases.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
         let mut phases = Vec::with_capacity(marks.len());
         for (name, start, end) in &marks {
             phases.push(Phase {

@@ -127,6 +127,14 @@ struct KeccakSponge {
         keccak_f(a);
     }
 
+    // Whole blocks of a row, and the state between them.
+    static constexpr int STATE_WORDS = 25;
+    __device__ __forceinline__ u64& state(int w) { return a[w]; }
+    template <class Row>
+    __device__ __forceinline__ void absorb_whole(const Row& row, u32 count) {
+        absorb_blocks(row, count / RowElements<Row>::PER_BLOCK);
+    }
+
     // A whole row of `count` elements.
     template <class Row>
     __device__ __forceinline__ void absorb(const Row& row, u32 count) {
@@ -197,6 +205,14 @@ struct Keccak256 {
         }
         a[RATE - 1] ^= LAST_BIT;
         keccak_f(a);
+    }
+
+    // Whole blocks of a row, and the state between them.
+    static constexpr int STATE_WORDS = 25;
+    __device__ __forceinline__ u64& state(int w) { return a[w]; }
+    template <class Row>
+    __device__ __forceinline__ void absorb_whole(const Row& row, u32 count) {
+        absorb_blocks(row, count / RowElements<Row>::PER_BLOCK);
     }
 
     // A whole row of `count` elements.

@@ -284,6 +284,10 @@ struct Poseidon2Sponge {
         for (int i = 0; i < WIDTH; ++i) s[i] = F::zero();
     }
 
+    // The state between whole blocks of a row.
+    static constexpr int STATE_WORDS = WIDTH;
+    __device__ __forceinline__ F& state(int w) { return s[w]; }
+
     // A whole row of `count` elements; rows that arrive in parts of a multiple of RATE are absorbed part by part,
     // and the state may rest in memory in between. The loop holds the only copy of the permutation's code.
     template <class Row>

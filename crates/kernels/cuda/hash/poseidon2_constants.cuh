@@ -336,6 +336,10 @@ struct DefaultPoseidon2 : Poseidon2Sponge<F, WIDTH, RATE, OUT> {
         Sponge::Permutation::permute(s, poseidon2_constants<F, WIDTH>());
     }
     template <class Row>
+    __device__ __forceinline__ void absorb_whole(const Row& row, u32 count) {
+        absorb(row, count);
+    }
+    template <class Row>
     __device__ __forceinline__ void absorb(const Row& row, u32 count) {
         Sponge::absorb(row, count, poseidon2_constants<F, WIDTH>());
     }

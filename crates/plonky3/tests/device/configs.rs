@@ -9,7 +9,9 @@ use p3_field::extension::{BinomialExtensionField, CubicTrinomialExtensionField};
 use p3_fri::{FriParameters, TwoAdicFriPcs};
 use p3_goldilocks::{Goldilocks, Poseidon2Goldilocks, default_goldilocks_poseidon2_8};
 use p3_keccak::{Keccak256Hash, KeccakF};
-use p3_koala_bear::{KoalaBear, Poseidon2KoalaBear, default_koalabear_poseidon2_16, default_koalabear_poseidon2_24};
+use p3_koala_bear::{
+    KoalaBear, Poseidon2KoalaBear, default_koalabear_poseidon2_16, default_koalabear_poseidon2_24,
+};
 use p3_merkle_tree::MerkleTreeMmcs;
 use p3_symmetric::{CompressionFunctionFromHasher, PaddingFreeSponge, SerializingHasher, TruncatedPermutation};
 use p3_uni_stark::StarkConfig;
@@ -27,7 +29,14 @@ pub(crate) struct Fri {
 
 impl Default for Fri {
     fn default() -> Self {
-        Self { log_blowup: 1, log_final_poly_len: 0, max_log_arity: 3, num_queries: 9, pow_bits: [3, 0, 4], cap_height: 2 }
+        Self {
+            log_blowup: 1,
+            log_final_poly_len: 0,
+            max_log_arity: 3,
+            num_queries: 9,
+            pow_bits: [3, 0, 4],
+            cap_height: 2,
+        }
     }
 }
 

@@ -15,7 +15,14 @@ fn fibonacci_is_upstreams() {
         for log_rows in [3, 0, 1, 5, 8] {
             let fri = Fri::default();
             let (trace, publics) = fibonacci(1 << log_rows);
-            let report = support::check(stream.device(), &configs::koala_bear_sponge(fri), fri, &Fibonacci, &trace, &publics);
+            let report = support::check(
+                stream.device(),
+                &configs::koala_bear_sponge(fri),
+                fri,
+                &Fibonacci,
+                &trace,
+                &publics,
+            );
             println!("{report}");
         }
     });
