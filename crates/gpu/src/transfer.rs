@@ -3,6 +3,7 @@
 //! The copy engines reach page-locked memory at full speed and ordinary memory at a seventh of it. So large copies
 //! of ordinary memory go through pinned blocks: several host threads fill blocks while earlier ones travel.
 
+use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -62,9 +63,9 @@ impl Stream {
         self.outside_capture("Stream::write")?;
         self.owns("Stream::write", to.view())?;
         let bytes = bytes_of(values);
-        self.device().counters().uploaded(bytes.len());
-        self.queue().uses(to.block());
         if bytes.len() <= DIRECT {
+            self.device().counters().uploaded(bytes.len());
+            self.queue().uses(to.block());
             if !bytes.is_empty() {
                 // SAFETY: the view is a live range of this device of the same length as the slice, and the driver
                 // is done with ordinary host memory on return.
@@ -72,10 +73,55 @@ impl Stream {
             }
             return Ok(());
         }
-        self.staged(bytes.len(), |block, at, len| {
+        self.write_staged(to, |at, block| block.copy_from_slice(&bytes[at..at + block.len()]))
+    }
+
+    /// A new buffer with some neighbouring columns of a row-major matrix of `width` columns, row-major too. When it
+    /// returns, `rows` may be changed; the copy may still travel.
+    ///
+    /// So a matrix can travel in parts, of which the first are worked on while the others are on their way.
+    pub fn upload_columns<T: Plain>(&self, rows: &[T], width: usize, columns: Range<usize>) -> Result<Buffer<T>> {
+        const NAME: &str = "Stream::upload_columns";
+        if width == 0 || !rows.len().is_multiple_of(width) {
+            let detail = format!("{} values are no whole number of rows of {width} columns", rows.len());
+            return Err(Error::shape(NAME, detail));
+        }
+        if columns.start > columns.end || columns.end > width {
+            return Err(Error::shape(NAME, format!("columns {columns:?} of {width}")));
+        }
+        if columns.len() == width {
+            return self.upload(rows);
+        }
+        self.outside_capture(NAME)?;
+        let mut buffer = self.alloc(rows.len() / width * columns.len())?;
+        let bytes = bytes_of(rows);
+        let (stride, first) = (width * size_of::<T>(), columns.start * size_of::<T>());
+        let segment = columns.len() * size_of::<T>();
+        if buffer.is_empty() {
+            return Ok(buffer);
+        }
+        self.write_staged(buffer.view_mut(), |mut at, mut block| {
+            while !block.is_empty() {
+                let (row, within) = (at / segment, at % segment);
+                let (part, rest) = block.split_at_mut(block.len().min(segment - within));
+                let from = row * stride + first + within;
+                part.copy_from_slice(&bytes[from..from + part.len()]);
+                at += part.len();
+                block = rest;
+            }
+        })?;
+        Ok(buffer)
+    }
+
+    /// Fills `to` through pinned blocks: `fill(offset, block)` writes the bytes that belong at an offset of it.
+    fn write_staged<T: Plain>(&self, to: ViewMut<'_, T>, fill: impl Fn(usize, &mut [u8]) + Sync) -> Result<()> {
+        let bytes = to.view().bytes();
+        self.device().counters().uploaded(bytes);
+        self.queue().uses(to.block());
+        self.staged(bytes, |block, at, len| {
             block.wait()?;
-            // SAFETY: `at + len` is within the slice, the block has room for a chunk, and no copy uses it.
-            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr().add(at), block.as_ptr(), len) };
+            // SAFETY: the block has room for a chunk, no copy uses it, and no one else has it.
+            fill(at, unsafe { std::slice::from_raw_parts_mut(block.as_ptr(), len) });
             // SAFETY: the range lies in the view; the block is not touched before the event below.
             unsafe { self.device().driver().upload(self.raw(), to.at().offset(at), block.as_ptr(), len)? };
             block.busy_until(self.record()?);

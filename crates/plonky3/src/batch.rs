@@ -19,11 +19,13 @@ use p3_matrix::Matrix as _;
 use p3_matrix::dense::RowMajorMatrix;
 use p3_uni_stark::{OpenedValues, PreprocessedOpenedValues, StarkGenericConfig};
 use rigel_gpu::Buffer;
+use rigel_kernels::field::Field;
+use rigel_kernels::ntt::Order;
 use rigel_kernels::{Columns, Matrix};
 
 use crate::challenger::Searching;
 use crate::check;
-use crate::commit::Committed;
+use crate::commit::{Committed, extended};
 use crate::config::{Base, DeviceConfig, Ext};
 use crate::constraints::Constraints;
 use crate::error::{Error, Result};
@@ -232,7 +234,7 @@ where
     // The host reads the AIRs while the traces travel and the device extends and hashes them.
     let (committed, constraints) = std::thread::scope(|scope| {
         let reading = scope.spawn(|| read_constraints(instances, key));
-        let committed = commit_traces(&session, instances);
+        let committed = commit_traces(&session, instances, key);
         (committed, reading.join().unwrap_or_else(|panic| resume_unwind(panic)))
     });
     let (residents, main) = committed?;
@@ -332,19 +334,25 @@ where
     Ok(Proven { proof, report: session.finish()? })
 }
 
-type CommittedTraces<'a, SC> = (Vec<Resident<'a, <SC as DeviceConfig>::Value>>, Committed<SC>);
+type CommittedTraces<'a, SC> = (Vec<Option<Resident<'a, <SC as DeviceConfig>::Value>>>, Committed<SC>);
 
+/// The commitment to all traces, and those that lookups will read.
 fn commit_traces<'a, SC: DeviceConfig, A>(
     session: &Session<'_, SC>,
     instances: &[Instance<'a, SC, A>],
+    key: &BatchKey<SC>,
 ) -> Result<CommittedTraces<'a, SC>> {
-    let residents: Vec<_> = session.phase("upload", || {
-        instances.iter().map(|instance| Resident::new(&session.stream, &instance.trace)).collect()
-    })?;
-    let columns: Vec<Columns<'_, _>> = residents.iter().map(|resident| resident.matrix().into()).collect();
-    let main = Committed::extend(session, &columns)?;
-    drop(columns);
-    Ok((residents, main))
+    // While one table travels, the one before it is extended.
+    let mut residents = Vec::with_capacity(instances.len());
+    let mut ldes = Vec::with_capacity(instances.len());
+    for (table, instance) in instances.iter().enumerate() {
+        let resident = Resident::new(session, &instance.trace)?;
+        ldes.push(session.phase("extend", || {
+            Ok(extended(session, resident.matrix().into(), Base::<SC>::GENERATOR, Order::Natural)?)
+        })?);
+        residents.push((!key.lookups(table).is_empty()).then_some(resident));
+    }
+    Ok((residents, Committed::new(session, ldes)?))
 }
 
 fn trace_domain<SC: DeviceConfig>(log_rows: usize) -> TwoAdicMultiplicativeCoset<SC::Value> {
@@ -397,15 +405,13 @@ fn commit_lookups<SC: DeviceConfig, A>(
     session: &Session<'_, SC>,
     instances: &[Instance<'_, SC, A>],
     key: &BatchKey<SC>,
-    residents: &[Resident<'_, SC::Value>],
+    residents: &[Option<Resident<'_, SC::Value>>],
     challenges: &[Vec<SC::Challenge>],
 ) -> Result<CommittedLookups<SC>> {
     let mut columns = Vec::new();
     let mut terminals: Vec<Buffer<Base<SC>>> = Vec::new();
     for (table, instance) in instances.iter().enumerate() {
-        if key.lookups(table).is_empty() {
-            continue;
-        }
+        let Some(resident) = &residents[table] else { continue };
         let made = session.phase("lookups", || {
             let parameters: Vec<Ext<SC>> = std::iter::once(SC::Challenge::ZERO)
                 .chain(challenges[table].iter().copied())
@@ -414,7 +420,7 @@ fn commit_lookups<SC: DeviceConfig, A>(
             let preprocessed = key.preprocessed.as_ref().zip(key.preprocessed_of(table));
             let publics = non_empty(session, SC::Value::as_device(&instance.public_values))?;
             let inputs = LookupInputs {
-                main: residents[table].matrix(),
+                main: resident.matrix(),
                 preprocessed: preprocessed.map(|(tables, meta)| &tables.traces[meta.matrix_index]),
                 publics: publics.as_ref(),
                 challenges: &session.stream.upload(&parameters)?,

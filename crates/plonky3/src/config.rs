@@ -10,7 +10,7 @@ use p3_matrix::dense::RowMajorMatrix;
 use p3_merkle_tree::{MerkleTreeMmcs, PrunedMerklePaths};
 use p3_symmetric::{CryptographicHasher, MerkleCap, PseudoCompressionFunction};
 use p3_uni_stark::{StarkConfig, StarkGenericConfig};
-use rigel_kernels::hash::{Hash, RowHash};
+use rigel_kernels::hash::{Hash, RowHash, Sponge};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -46,7 +46,7 @@ pub trait DeviceConfig:
     /// The base field.
     type Value: DeviceField;
     /// The kernels of the tree hash.
-    type Hash: RowHash<Base<Self>>;
+    type Hash: RowHash<Base<Self>> + Sponge;
     /// What a tree is committed to with: a cap.
     type Commitment: Clone + PartialEq + std::fmt::Debug + Sync;
     /// Upstream's trees over the base field.

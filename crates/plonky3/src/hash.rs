@@ -7,7 +7,7 @@ use p3_koala_bear::{KoalaBear, Poseidon2KoalaBear};
 use p3_symmetric::{CompressionFunctionFromHasher, PaddingFreeSponge, SerializingHasher, TruncatedPermutation};
 use rigel_kernels::hash::{
     BabyBearPoseidon2Width16, BabyBearPoseidon2Width24, GoldilocksPoseidon2Width8, GoldilocksPoseidon2Width12,
-    Hash, Keccak256, KeccakSponge, KoalaBearPoseidon2Width16, KoalaBearPoseidon2Width24, RowHash,
+    Hash, Keccak256, KeccakSponge, KoalaBearPoseidon2Width16, KoalaBearPoseidon2Width24, RowHash, Sponge,
 };
 
 use crate::field::DeviceField;
@@ -19,7 +19,7 @@ use crate::field::DeviceField;
 /// the same type; [`Prover::new`](crate::Prover::new) finds it out by committing to a small matrix on both sides.
 pub trait TreeHash<V: DeviceField, Digest> {
     /// The hash's kernels.
-    type Kernel: RowHash<V::Device>;
+    type Kernel: RowHash<V::Device> + Sponge;
 
     /// Upstream's digest.
     fn digest(digest: <Self::Kernel as Hash>::Digest) -> Digest;

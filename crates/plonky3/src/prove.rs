@@ -22,7 +22,7 @@ use crate::preprocessed::Preprocessed;
 use crate::prover::{Prover, Session};
 use crate::quotient::{self, Table};
 use crate::report::Proven;
-use crate::trace::{Resident, Trace};
+use crate::trace::Trace;
 use crate::transcript::Unfinished;
 
 /// Proves that `trace` satisfies `air`: upstream's `prove`, and its proof.
@@ -87,8 +87,10 @@ fn commit_trace<SC: DeviceConfig>(
     session: &Session<'_, SC>,
     trace: &Trace<'_, SC::Value>,
 ) -> Result<Committed<SC>> {
-    let resident = session.phase("upload", || Resident::new(&session.stream, trace))?;
-    Committed::extend(session, &[resident.matrix().into()])
+    match trace {
+        Trace::Host(trace) => Committed::arriving(session, trace),
+        Trace::Device(trace) => Committed::extend(session, &[(*trace).into()]),
+    }
 }
 
 fn on_device<SC, A>(

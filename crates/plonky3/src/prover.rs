@@ -1,14 +1,17 @@
 //! A configuration on a device: what every proof starts from.
 
+use std::ops::Range;
+
 use p3_commit::Pcs;
 use p3_field::PrimeCharacteristicRing;
 use p3_fri::FriParameters;
 use p3_matrix::dense::RowMajorMatrix;
-use rigel_gpu::{Device, Stream};
+use rigel_gpu::{Buffer, Device, Stream};
 
 use crate::commit::Committed;
-use crate::config::DeviceConfig;
+use crate::config::{Base, DeviceConfig};
 use crate::error::{Error, Result};
+use crate::field::DeviceField;
 use crate::report::{Recorder, Report};
 use crate::trace::upload;
 
@@ -126,6 +129,8 @@ fn numbers<M>(fri: &FriParameters<M>) -> FriParameters<()> {
 pub(crate) struct Session<'a, SC: DeviceConfig> {
     pub(crate) prover: &'a Prover<SC>,
     pub(crate) stream: Stream,
+    /// The stream that traces travel on, beside the work on those that have arrived.
+    lane: Stream,
     recorder: Recorder,
 }
 
@@ -134,7 +139,7 @@ impl<'a, SC: DeviceConfig> Session<'a, SC> {
         let device = prover.device.as_ref().ok_or(rigel_gpu::Error::Disabled)?;
         let stream = device.new_stream()?;
         let recorder = Recorder::new(&stream);
-        Ok(Self { prover, stream, recorder })
+        Ok(Self { prover, lane: device.new_stream()?, stream, recorder })
     }
 
     pub(crate) fn log_blowup(&self) -> u32 {
@@ -143,7 +148,21 @@ impl<'a, SC: DeviceConfig> Session<'a, SC> {
 
     /// See [`Recorder::phase`].
     pub(crate) fn phase<R>(&self, name: &'static str, work: impl FnOnce() -> Result<R>) -> Result<R> {
-        self.recorder.phase(name, work)
+        self.recorder.phase(name, &self.stream, work)
+    }
+
+    /// Some columns of a matrix on their way from the host: work given to the session's stream from now on finds them,
+    /// row-major.
+    pub(crate) fn bring(
+        &self,
+        matrix: &RowMajorMatrix<SC::Value>,
+        columns: Range<usize>,
+    ) -> Result<Buffer<Base<SC>>> {
+        let arriving = self.recorder.phase("upload", &self.lane, || {
+            Ok(self.lane.upload_columns(SC::Value::as_device(&matrix.values), matrix.width, columns)?)
+        })?;
+        self.stream.wait_for(&self.lane)?;
+        Ok(arriving)
     }
 
     pub(crate) fn finish(self) -> Result<Report> {

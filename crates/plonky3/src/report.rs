@@ -79,12 +79,20 @@ impl Report {
         sums
     }
 
-    /// The part of the proof's time in which the device had work, from 0 to 1.
+    /// The part of the proof's time in which the device had work or data on their way to it, from 0 to 1.
     pub fn busy(&self) -> f64 {
         if self.total_ms == 0.0 {
             return 0.0;
         }
-        (self.phases.iter().map(|phase| phase.ms).sum::<f64>() / self.total_ms).min(1.0)
+        let mut phases: Vec<(f64, f64)> =
+            self.phases.iter().map(|phase| (phase.start_ms, phase.start_ms + phase.ms)).collect();
+        phases.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let (mut busy, mut until) = (0.0, f64::MIN);
+        for (start, end) in phases {
+            busy += (end - start.max(until)).max(0.0);
+            until = until.max(end);
+        }
+        (busy / self.total_ms).min(1.0)
     }
 
     /// The phases as a trace that Perfetto and Chrome's `about:tracing` open.
@@ -150,11 +158,16 @@ impl Recorder {
     }
 
     /// Enqueues the work of a phase between two events of the device's clock, within a span of the same name.
-    pub(crate) fn phase<R>(&self, name: &'static str, work: impl FnOnce() -> Result<R>) -> Result<R> {
+    pub(crate) fn phase<R>(
+        &self,
+        name: &'static str,
+        stream: &Stream,
+        work: impl FnOnce() -> Result<R>,
+    ) -> Result<R> {
         let _span = tracing::info_span!("rigel", phase = name).entered();
-        let start = self.stream.record_time()?;
+        let start = stream.record_time()?;
         let result = work()?;
-        let end = self.stream.record_time()?;
+        let end = stream.record_time()?;
         self.phases.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push((name, start, end));
         Ok(result)
     }

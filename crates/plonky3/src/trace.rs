@@ -7,8 +7,10 @@ use p3_matrix::dense::RowMajorMatrix;
 use rigel_gpu::Stream;
 use rigel_kernels::{Matrix, permute};
 
+use crate::config::DeviceConfig;
 use crate::error::Result;
 use crate::field::DeviceField;
+use crate::prover::Session;
 
 /// The trace of a table: upstream's row-major matrix, or a matrix on the device.
 #[derive(Debug)]
@@ -74,9 +76,15 @@ pub(crate) enum Resident<'a, V: DeviceField> {
 }
 
 impl<'a, V: DeviceField> Resident<'a, V> {
-    pub(crate) fn new(stream: &Stream, trace: &Trace<'a, V>) -> Result<Self> {
+    pub(crate) fn new<SC: DeviceConfig<Value = V>>(
+        session: &Session<'_, SC>,
+        trace: &Trace<'a, V>,
+    ) -> Result<Self> {
         match trace {
-            Trace::Host(trace) => Ok(Self::Brought(upload(stream, trace)?)),
+            Trace::Host(trace) => {
+                let arriving = session.bring(trace, 0..trace.width())?;
+                Ok(Self::Brought(permute::to_columns(&session.stream, &arriving, trace.width())?))
+            }
             Trace::Device(trace) => Ok(Self::Lent(trace)),
         }
     }

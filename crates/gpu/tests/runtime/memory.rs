@@ -164,3 +164,23 @@ fn any_staging_gives_the_same_bytes() {
         }
     });
 }
+
+/// Some columns of a row-major matrix arrive as a row-major matrix of their own, staged or not.
+#[test]
+fn columns_of_a_matrix_travel_alone() {
+    on_each_device(|stream| {
+        for (rows, width) in [(1, 1), (3, 7), (1000, 33), (40_000, 19)] {
+            let matrix: Vec<u32> = (0..rows * width).map(|i| i as u32 ^ 0x5a5a).collect();
+            for columns in [0..width, 0..width / 2, width / 3..width, width - 1..width, width..width] {
+                let expected: Vec<u32> =
+                    matrix.chunks(width).flat_map(|row| row[columns.clone()].iter().copied()).collect();
+                let found = stream.upload_columns(&matrix, width, columns).unwrap();
+                assert_eq!(found.to_vec(stream).unwrap(), expected);
+            }
+        }
+        let message =
+            |error: rigel_gpu::Result<_>| error.map(|_: rigel_gpu::Buffer<u32>| ()).unwrap_err().to_string();
+        assert!(message(stream.upload_columns(&[1u32, 2, 3], 2, 0..1)).contains("no whole number of rows"));
+        assert!(message(stream.upload_columns(&[1u32, 2], 2, 1..3)).contains("columns 1..3 of 2"));
+    });
+}

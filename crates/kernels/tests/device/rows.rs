@@ -4,7 +4,8 @@ use rigel_gpu::{Error, bytes_of};
 use rigel_kernels::Columns;
 use rigel_kernels::field::{BabyBear, Field, Goldilocks, KoalaBear, Mersenne31};
 use rigel_kernels::hash::*;
-use rigel_kernels::rows;
+use rigel_kernels::merkle::MerkleTree;
+use rigel_kernels::rows::{self, RowsInParts};
 use stwo::core::vcs::blake2_hash::{Blake2sHasher, Blake2sM31Hasher};
 
 use crate::hashes::{Plonky3, matrices};
@@ -176,4 +177,41 @@ fn bad_input_is_refused() {
         assert!(Columns::new(m[0].values(), 0).is_err());
         assert_eq!(rows::hash::<KeccakSponge, _>(stream, &[m[0]]).unwrap().len(), 8);
     });
+}
+
+/// Columns that arrive in parts give the leaves and the tree of all of them at once.
+#[test]
+fn rows_in_parts() {
+    fn check_parts<H: RowHash<F> + Sponge, F: Upstream>(rows: usize, blocks: &[usize], rest: usize) {
+        let block = RowsInParts::<H>::block::<F>();
+        let columns = blocks.iter().sum::<usize>() * block + rest;
+        on_each_device(|stream| {
+            let (on_device, _) = matrices::<F>(stream, &[(rows, columns)]);
+            let whole = MerkleTree::<H>::new(stream, &[(&on_device[0]).into()]).unwrap();
+            let part = |first, end| Columns::new(on_device[0].column_range(first, end).unwrap(), rows).unwrap();
+            let mut parts = RowsInParts::<H>::new(stream, rows).unwrap();
+            let mut first = 0;
+            for count in blocks {
+                parts.absorb(stream, part(first, first + count * block)).unwrap();
+                first += count * block;
+            }
+            let tree = MerkleTree::from_parts(stream, parts, part(first, columns)).unwrap();
+            let [expected, found] = [&whole, &tree].map(|tree| tree.digests().to_vec(stream).unwrap());
+            assert_eq!(found, expected, "{} over {}: {blocks:?} blocks and {rest}", H::ROWS, F::NAME);
+            if block > 1 {
+                let wrong = RowsInParts::<H>::new(stream, rows).unwrap().absorb(stream, part(0, 1));
+                assert!(wrong.unwrap_err().to_string().contains("whole number of blocks"));
+            }
+        });
+    }
+    for rest in [1, 3, 34, 40] {
+        check_parts::<KeccakSponge, KoalaBear>(64, &[1, 2], rest);
+    }
+    check_parts::<KeccakSponge, Goldilocks>(128, &[1, 1, 1], 5);
+    check_parts::<KeccakSponge, KoalaBear>(8, &[], 7);
+    check_parts::<Keccak256, BabyBear>(4, &[2], 0);
+    check_parts::<Keccak256, Goldilocks>(64, &[1], 17);
+    check_parts::<KoalaBearPoseidon2Width16, KoalaBear>(32, &[1, 3], 9);
+    check_parts::<BabyBearPoseidon2Width24, BabyBear>(32, &[2], 3);
+    check_parts::<GoldilocksPoseidon2Width12, Goldilocks>(16, &[1, 2], 1);
 }
