@@ -110,6 +110,8 @@ pub struct Folded<'a, F: Field> {
     pub scale: View<'a, F>,
     /// The logarithm of the rows of a block.
     pub log_block: u32,
+    /// Whether to add to the values that are there, instead of writing over them.
+    pub accumulate: bool,
 }
 
 /// What a program reads and writes. What it does not use may be left out.
@@ -230,6 +232,7 @@ impl<'a, E: Element> Bindings<'a, E> {
             let folded = self.folded.as_ref();
             let folded = folded.ok_or_else(|| wrong("values are folded, and there is no place for the sums"))?;
             shape.log_block = check_blocks::<E>(folded, count)?;
+            shape.accumulate = u32::from(folded.accumulate);
         }
         Ok(shape)
     }
@@ -266,7 +269,7 @@ fn fit(place: &str, len: usize, stride: usize, rows: usize, last: usize) -> Resu
 }
 
 fn check_blocks<E: Element>(folded: &Folded<'_, E::Base>, rows: usize) -> Result<u32> {
-    let Folded { values, scale, log_block } = folded;
+    let Folded { values, scale, log_block, .. } = folded;
     if *log_block > 31 {
         return Err(wrong(format!("blocks of 2^{log_block} rows are too large")));
     }

@@ -45,7 +45,7 @@
 //!     .input(&trace)
 //!     .output(&mut sums)
 //!     .weights(&weights)
-//!     .folded(Folded { values: folded.view_mut(), scale: scale.view(), log_block: 2 });
+//!     .folded(Folded { values: folded.view_mut(), scale: scale.view(), log_block: 2 , accumulate: false });
 //! program.run(&stream, Rows::Natural { rows: 4 }, &bindings)?;
 //!
 //! assert_eq!(sums.to_vec(&stream)?, [2u64, 3, 5, 8].map(KoalaBear::from_u64));
@@ -73,5 +73,5 @@ mod split;
 pub use bindings::{Bindings, Folded, Input, RowMap, Rows, Target};
 pub use graph::{Graph, Kind, Value};
 pub use print::MATRICES;
-pub use program::{Output, Program, texts};
+pub use program::{Output, Program, scratch_columns, texts};
 pub use split::Split;

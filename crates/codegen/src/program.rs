@@ -180,6 +180,12 @@ pub fn texts<E: Element>(name: &str, graph: &Graph<E>, outputs: &[Output], split
     Ok(printed.into_iter().map(|kernel| kernel.text).collect())
 }
 
+/// The columns of base elements that a run of these outputs would allocate for values that pass from one kernel to
+/// another, without compiling anything.
+pub fn scratch_columns<E: Element>(graph: &Graph<E>, outputs: &[Output], split: Split) -> usize {
+    Plan::new(graph, outputs, split).scratch_columns
+}
+
 struct Printed {
     name: String,
     text: String,

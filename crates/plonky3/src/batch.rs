@@ -25,14 +25,16 @@ use rigel_kernels::{Columns, Matrix};
 
 use crate::challenger::Searching;
 use crate::check;
-use crate::commit::{Committed, extended};
+use crate::commit::Committed;
 use crate::config::{Base, DeviceConfig, Ext};
 use crate::constraints::Constraints;
 use crate::error::{Error, Result};
+use crate::extended::extend;
 use crate::fallback::{self, CpuBatchAir, Place};
 use crate::field::{DeviceExtension, DeviceField};
 use crate::lookup::{self, LookupColumns, LookupInputs};
 use crate::open::{Round, download, open};
+use crate::plan::{Sizes, TableSize};
 use crate::prover::{Prover, Session};
 use crate::quotient::{self, Table, non_empty};
 use crate::report::Proven;
@@ -67,7 +69,7 @@ pub struct BatchKey<SC: DeviceConfig> {
 }
 
 struct PreprocessedTables<SC: DeviceConfig> {
-    committed: Committed<SC>,
+    committed: Committed<'static, SC>,
     /// As they were before the extension, for lookups.
     traces: Vec<Matrix<Base<SC>>>,
 }
@@ -78,8 +80,19 @@ impl<SC: DeviceConfig> BatchKey<SC> {
         &self.common
     }
 
-    fn lookups(&self, table: usize) -> &[Lookup<SC::Value>] {
+    pub(crate) fn log_rows(&self) -> &[usize] {
+        &self.log_rows
+    }
+
+    pub(crate) fn lookups(&self, table: usize) -> &[Lookup<SC::Value>] {
         &self.common.lookups[table]
+    }
+
+    /// The extension columns of a table's lookups and the denominators of a row, if it has lookups.
+    pub(crate) fn lookup_columns(&self, table: usize) -> Option<(usize, usize)> {
+        let lookups = self.lookups(table);
+        let terms = lookups.iter().map(|lookup| if lookup.flags.is_some() { 1 } else { lookup.elements.len() });
+        (!lookups.is_empty()).then(|| (lookups.len() + 1, terms.sum()))
     }
 
     /// The place of a table's preprocessed matrix, and its width.
@@ -226,6 +239,7 @@ where
     A: CpuBatchAir<SC>,
     SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
 {
+    sizes(prover, instances, key).plan(false)?.check()?;
     let session = Session::new(prover)?;
     let tables = 0..instances.len();
     let preprocessed = key.preprocessed.as_ref().map(|tables| &tables.committed);
@@ -261,7 +275,8 @@ where
     let alpha = transcript.permutation_phase(permutation_cap.clone(), &committed_terminals);
 
     let mut chunks = Vec::new();
-    let mut permutations = permutation.iter().flat_map(|committed| &committed.ldes);
+    let mut permutations =
+        permutation.iter().flat_map(|committed| (0..committed.ldes.len()).map(|i| committed.whole(i)));
     for (table, instance) in instances.iter().enumerate() {
         let extension: Vec<SC::Challenge> =
             terminals[table].into_iter().chain(challenges[table].iter().copied()).collect();
@@ -271,7 +286,7 @@ where
             main: &main.ldes[table],
             preprocessed: preprocessed
                 .zip(key.preprocessed_of(table))
-                .map(|(pre, meta)| &pre.ldes[meta.matrix_index]),
+                .map(|(pre, meta)| pre.whole(meta.matrix_index)),
             permutation: if key.lookups(table).is_empty() { None } else { permutations.next() },
             periodic: &instance.air.periodic_columns(),
             publics: publics[table],
@@ -334,7 +349,23 @@ where
     Ok(Proven { proof, report: session.finish()? })
 }
 
-type CommittedTraces<'a, SC> = (Vec<Option<Resident<'a, <SC as DeviceConfig>::Value>>>, Committed<SC>);
+/// The memory of a proof of these tables, before their constraints are known: quotients as large as can be.
+fn sizes<'p, SC: DeviceConfig, A>(
+    prover: &'p Prover<SC>,
+    instances: &[Instance<'_, SC, A>],
+    key: &BatchKey<SC>,
+) -> Sizes<'p, SC> {
+    let size = |(table, instance): (usize, &Instance<'_, SC, A>)| TableSize {
+        log_rows: key.log_rows[table],
+        width: instance.trace.width(),
+        lookups: key.lookup_columns(table),
+        log_chunks: prover.fri.log_blowup,
+        scratch: 0,
+    };
+    Sizes::new(prover, instances.iter().enumerate().map(size).collect())
+}
+
+type CommittedTraces<'a, SC> = (Vec<Option<Resident<'a, <SC as DeviceConfig>::Value>>>, Committed<'static, SC>);
 
 /// The commitment to all traces, and those that lookups will read.
 fn commit_traces<'a, SC: DeviceConfig, A>(
@@ -348,7 +379,7 @@ fn commit_traces<'a, SC: DeviceConfig, A>(
     for (table, instance) in instances.iter().enumerate() {
         let resident = Resident::new(session, &instance.trace)?;
         ldes.push(session.phase("extend", || {
-            Ok(extended(session, resident.matrix().into(), Base::<SC>::GENERATOR, Order::Natural)?)
+            Ok(extend(session, resident.matrix().into(), Base::<SC>::GENERATOR, Order::Natural)?)
         })?);
         residents.push((!key.lookups(table).is_empty()).then_some(resident));
     }
@@ -359,6 +390,21 @@ fn trace_domain<SC: DeviceConfig>(log_rows: usize) -> TwoAdicMultiplicativeCoset
     TwoAdicMultiplicativeCoset::new(SC::Value::ONE, log_rows).expect("the height was checked")
 }
 
+/// What a table's constraints may read.
+pub(crate) fn table_layout<SC: DeviceConfig>(
+    air: &impl BaseAir<SC::Value>,
+    table: usize,
+    key: &BatchKey<SC>,
+) -> AirLayout {
+    AirLayout {
+        preprocessed_width: key.preprocessed_of(table).map_or(0, |meta| meta.width),
+        main_width: air.width(),
+        num_public_values: air.num_public_values(),
+        num_periodic_columns: air.num_periodic_columns(),
+        ..Default::default()
+    }
+}
+
 fn read_constraints<SC, A>(instances: &[Instance<'_, SC, A>], key: &BatchKey<SC>) -> Vec<Constraints<SC>>
 where
     SC: DeviceConfig,
@@ -367,13 +413,7 @@ where
 {
     let read = |(table, instance): (usize, &Instance<'_, SC, A>)| {
         let air = instance.air;
-        let layout = AirLayout {
-            preprocessed_width: key.preprocessed_of(table).map_or(0, |meta| meta.width),
-            main_width: air.width(),
-            num_public_values: air.num_public_values(),
-            num_periodic_columns: air.num_periodic_columns(),
-            ..Default::default()
-        };
+        let layout = table_layout(air, table, key);
         Constraints::of_air_and_lookups(air, layout, instance.trace.height(), key.lookups(table))
     };
     instances.iter().enumerate().map(read).collect()
@@ -398,7 +438,7 @@ fn shape<SC: DeviceConfig, A: BaseAir<SC::Value>>(
     }
 }
 
-type CommittedLookups<SC> = (Option<Committed<SC>>, Vec<Option<<SC as StarkGenericConfig>::Challenge>>);
+type CommittedLookups<SC> = (Option<Committed<'static, SC>>, Vec<Option<<SC as StarkGenericConfig>::Challenge>>);
 
 /// The columns of all lookups and their commitment, and the terminal of each table that has any. Waits for the device.
 fn commit_lookups<SC: DeviceConfig, A>(

@@ -13,20 +13,22 @@ use rigel_kernels::{Columns, Matrix, permute};
 
 use crate::config::{Base, DeviceConfig};
 use crate::error::Result;
+use crate::extended::{Extended, extend};
 use crate::prover::Session;
+use crate::trace::Resident;
 
-/// Committed matrices: their evaluations on `g K`, bit-reversed, and the tree over their rows.
-pub(crate) struct Committed<SC: DeviceConfig> {
-    pub(crate) ldes: Vec<Matrix<Base<SC>>>,
+/// Committed matrices: their extended columns, and the tree over their rows.
+pub(crate) struct Committed<'a, SC: DeviceConfig> {
+    pub(crate) ldes: Vec<Extended<'a, SC>>,
     pub(crate) tree: MerkleTree<SC::Hash>,
 }
 
-impl<SC: DeviceConfig> Committed<SC> {
+impl<'a, SC: DeviceConfig> Committed<'a, SC> {
     /// Commits to traces, given on the subgroups of their heights in natural order.
     pub(crate) fn extend(session: &Session<'_, SC>, traces: &[Columns<'_, Base<SC>>]) -> Result<Self> {
         let shift = Base::<SC>::GENERATOR;
         let ldes = session.phase("extend", || {
-            let extend = |&trace| extended(session, trace, shift, Order::Natural);
+            let extend = |&trace| extend(session, trace, shift, Order::Natural);
             Ok(traces.iter().map(extend).collect::<GpuResult<_>>()?)
         })?;
         Self::new(session, ldes)
@@ -54,7 +56,7 @@ impl<SC: DeviceConfig> Committed<SC> {
             let rest = Columns::new(lde.column_range(first, width)?, height)?;
             Ok(MerkleTree::from_parts(stream, hashing, rest)?)
         })?;
-        Ok(Self { ldes: vec![lde], tree })
+        Ok(Self { ldes: vec![Extended::Whole(lde)], tree })
     }
 
     /// Commits to matrices that are already extended.
@@ -63,7 +65,42 @@ impl<SC: DeviceConfig> Committed<SC> {
             let matrices: Vec<Columns<'_, _>> = ldes.iter().map(Into::into).collect();
             Ok(MerkleTree::new(&session.stream, &matrices)?)
         })?;
-        Ok(Self { ldes, tree })
+        Ok(Self { ldes: ldes.into_iter().map(Extended::Whole).collect(), tree })
+    }
+
+    /// Commits to one trace whose extension does not fit: its columns are extended and hashed `batch` at a time, and
+    /// not held. `batch` is a whole number of blocks of the hash.
+    pub(crate) fn in_batches(
+        session: &Session<'_, SC>,
+        trace: Resident<'a, SC::Value>,
+        batch: usize,
+    ) -> Result<Self> {
+        let stream = &session.stream;
+        let extended = Extended::InBatches { trace, batch, log_blowup: session.log_blowup() };
+        let mut hashing = Some(RowsInParts::<SC::Hash>::new(stream, extended.rows())?);
+        let mut tree = None;
+        session.phase("extend and hash", || {
+            extended.each(session, |first, lde| {
+                let mut rows = hashing.take().expect("put back until the last batch");
+                if first + lde.columns() < extended.columns() {
+                    rows.absorb(stream, lde.into())?;
+                    hashing = Some(rows);
+                } else {
+                    tree = Some(MerkleTree::from_parts(stream, rows, lde.into())?);
+                }
+                Ok(())
+            })
+        })?;
+        let tree = tree.expect("a trace has at least one column");
+        Ok(Self { ldes: vec![extended], tree })
+    }
+
+    /// A matrix that is held.
+    pub(crate) fn whole(&self, index: usize) -> &Matrix<Base<SC>> {
+        match &self.ldes[index] {
+            Extended::Whole(matrix) => matrix,
+            Extended::InBatches { .. } => unreachable!("only a single trace is extended in batches"),
+        }
     }
 
     /// The commitment. Waits for the device.
@@ -73,7 +110,7 @@ impl<SC: DeviceConfig> Committed<SC> {
 }
 
 /// The columns of a part of a trace: an eighth, more where that is little to send, in whole blocks of the hash.
-fn part_columns<SC: DeviceConfig>(rows: usize, width: usize) -> usize {
+pub(crate) fn part_columns<SC: DeviceConfig>(rows: usize, width: usize) -> usize {
     const PARTS: usize = 8;
     const LEAST_BYTES: usize = 32 << 20;
     let bytes = size_of::<Base<SC>>();
@@ -103,14 +140,4 @@ pub(crate) fn cap<SC: DeviceConfig>(
     tree: &MerkleTree<SC::Hash>,
 ) -> Result<SC::Commitment> {
     Ok(SC::cap(tree.cap(&session.stream, session.prover.cap_height as u32)?))
-}
-
-/// The evaluations on `shift` times the large subgroup, bit-reversed.
-pub(crate) fn extended<SC: DeviceConfig>(
-    session: &Session<'_, SC>,
-    evaluations: Columns<'_, Base<SC>>,
-    shift: Base<SC>,
-    order: Order,
-) -> GpuResult<Matrix<Base<SC>>> {
-    ntt::extend(&session.stream, evaluations, session.log_blowup(), shift, order, Order::BitReversed)
 }

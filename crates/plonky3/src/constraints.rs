@@ -4,7 +4,7 @@
 //! nodes of a [`Graph`]. Constraint j of K is an output with the weight `alpha^(K-1-j)`.
 
 use std::any::Any;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use p3_air::symbolic::{
@@ -45,10 +45,47 @@ pub(crate) struct Constraints<SC: DeviceConfig> {
     _symbols: Box<dyn Any + Send>,
 }
 
+/// Constraints that read a few columns of the trace only.
+pub(crate) struct Part<SC: DeviceConfig> {
+    /// The columns, in order: the i-th is column i of the part's trace.
+    pub(crate) columns: Vec<usize>,
+    pub(crate) graph: Graph<Ext<SC>>,
+    pub(crate) outputs: Vec<Output>,
+}
+
 impl<SC: DeviceConfig> Constraints<SC> {
     /// The number of constraints.
     pub(crate) fn count(&self) -> usize {
         self.outputs.len()
+    }
+
+    /// The constraints in parts that read at most about `columns` columns of the trace each.
+    pub(crate) fn by_columns(&self, columns: usize) -> Vec<Part<SC>> {
+        let mut groups: Vec<(BTreeSet<usize>, Vec<Output>)> = Vec::new();
+        for &output in &self.outputs {
+            let read = self.graph.columns_of(output.value(), input::MAIN);
+            match groups.last_mut() {
+                Some((all, outputs)) if all.union(&read).count() <= columns => {
+                    all.extend(read);
+                    outputs.push(output);
+                }
+                _ => groups.push((read, vec![output])),
+            }
+        }
+        let part = |(mut read, outputs): (BTreeSet<usize>, Vec<Output>)| {
+            if read.is_empty() {
+                read.insert(0);
+            }
+            let columns: Vec<usize> = read.into_iter().collect();
+            let values: Vec<Value> = outputs.iter().map(|output| output.value()).collect();
+            let (graph, values) = self.graph.with_columns(&values, input::MAIN, &columns);
+            let place = |(output, value): (Output, Value)| match output {
+                Output::Fold { weight, .. } => Output::Fold { value, weight },
+                store => unreachable!("constraints are folded, not stored: {store:?}"),
+            };
+            Part { columns, graph, outputs: outputs.into_iter().zip(values).map(place).collect() }
+        };
+        groups.into_iter().map(part).collect()
     }
 
     /// The constraints of an AIR alone.

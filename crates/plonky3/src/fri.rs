@@ -101,26 +101,35 @@ fn open_inputs<SC: DeviceConfig>(
     let mut rows = Vec::new();
     for round in rounds {
         for lde in &round.committed.ldes {
-            let shift = log_height - lde.rows().trailing_zeros() as usize;
+            let shift = log_height - lde.log_rows() as usize;
             let indices: Vec<u32> = indices.iter().map(|&index| (index >> shift) as u32).collect();
-            rows.push(permute::gather_rows_at(stream, lde, &indices)?);
+            lde.each(session, |_, columns| {
+                rows.push(permute::gather_rows_at(stream, columns, &indices)?);
+                Ok(())
+            })?;
         }
     }
     let mut rows = download(stream, &rows)?.into_iter();
     let mut openings = Vec::with_capacity(rounds.len());
     for Round { committed, .. } in rounds {
-        let of_matrices: Vec<Vec<Base<SC>>> = rows.by_ref().take(committed.ldes.len()).collect();
-        let row = |query: usize, lde: &Matrix<Base<SC>>, values: &[Base<SC>]| {
-            let width = lde.columns();
-            SC::Value::from_device(&values[query * width..(query + 1) * width]).to_vec()
-        };
-        let of_query = |query: usize| {
-            committed.ldes.iter().zip(&of_matrices).map(|(lde, values)| row(query, lde, values)).collect()
-        };
+        // By query, then by matrix: the row, batch by batch.
+        let mut opened_values: Vec<Vec<Vec<SC::Value>>> = vec![Vec::new(); indices.len()];
+        for lde in &committed.ldes {
+            opened_values.iter_mut().for_each(|matrices| matrices.push(Vec::with_capacity(lde.columns())));
+            let mut missing = lde.columns();
+            while missing > 0 {
+                let values = rows.next().expect("one gather a batch");
+                let width = values.len() / indices.len();
+                for (matrices, row) in opened_values.iter_mut().zip(values.chunks_exact(width)) {
+                    matrices.last_mut().expect("pushed above").extend_from_slice(SC::Value::from_device(row));
+                }
+                missing -= width;
+            }
+        }
         let shift = log_height - committed.tree.depth() as usize;
         let leaves: Vec<usize> = indices.iter().map(|index| index >> shift).collect();
         openings.push(BatchMultiOpening {
-            opened_values: (0..indices.len()).map(of_query).collect(),
+            opened_values,
             opening_proof: SC::input_paths(open_tree(session, &committed.tree, &leaves)?),
         });
     }

@@ -17,6 +17,7 @@ use crate::challenger::Searching;
 use crate::commit::Committed;
 use crate::config::{Base, DeviceConfig, Ext};
 use crate::error::{Error, Result};
+use crate::extended::Extended;
 use crate::field::DeviceExtension;
 use crate::fri;
 use crate::prover::Session;
@@ -24,7 +25,7 @@ use crate::transcript::Unfinished;
 
 /// A commitment and, for each of its matrices, the points that its columns are opened at.
 pub(crate) struct Round<'a, SC: DeviceConfig> {
-    pub(crate) committed: &'a Committed<SC>,
+    pub(crate) committed: &'a Committed<'a, SC>,
     pub(crate) points: Vec<Vec<SC::Challenge>>,
 }
 
@@ -68,7 +69,7 @@ fn check_heights<SC: DeviceConfig>(session: &Session<'_, SC>, rounds: &[Round<'_
     let log_final_height =
         fri.log_final_poly_len.checked_add(fri.log_blowup).ok_or(FriProverError::FinalHeightOverflow)?;
     for lde in rounds.iter().flat_map(|round| &round.committed.ldes) {
-        let log_input_height = lde.rows().trailing_zeros() as usize;
+        let log_input_height = lde.log_rows() as usize;
         if log_input_height <= log_final_height {
             return Err(Error::Fri(FriProverError::InputHeightTooSmall { log_input_height, log_final_height }));
         }
@@ -96,7 +97,7 @@ impl<SC: DeviceConfig> Domain<SC> {
                 }
             }
         }
-        let rows = rounds.iter().flat_map(|round| &round.committed.ldes).map(Matrix::rows).max().unwrap_or(1);
+        let rows = rounds.iter().flat_map(|round| &round.committed.ldes).map(Extended::rows).max().unwrap_or(1);
         session.phase("denominators", || {
             let coset = opening::coset_points::<Base<SC>>(&session.stream, rows.trailing_zeros())?;
             let invert = |&(z, rows): &(SC::Challenge, usize)| {
@@ -130,17 +131,13 @@ fn evaluate<SC: DeviceConfig>(
         let mut values = Vec::new();
         for round in rounds {
             for (lde, points) in round.committed.ldes.iter().zip(&round.points) {
-                let log_rows = lde.rows().trailing_zeros() - session.log_blowup();
+                let log_rows = lde.log_rows() - session.log_blowup();
                 for &z in points {
                     if !weights.iter().any(|(key, _)| *key == (z, log_rows)) {
-                        let inverses = domain.inverses(z);
-                        let made = opening::barycentric_weights::<Ext<SC>>(
-                            stream,
-                            domain.coset.view(),
-                            inverses,
-                            z.to_device(),
-                            log_rows,
-                        )?;
+                        let (coset, inverses) = (domain.coset.view(), domain.inverses(z));
+                        let z_device = z.to_device();
+                        let made =
+                            opening::barycentric_weights::<Ext<SC>>(stream, coset, inverses, z_device, log_rows)?;
                         weights.push(((z, log_rows), made));
                     }
                 }
@@ -148,16 +145,25 @@ fn evaluate<SC: DeviceConfig>(
                     &weights.iter().find(|(key, _)| *key == (*z, log_rows)).expect("made above").1
                 };
                 let weights: Vec<&Matrix<Base<SC>>> = points.iter().map(of).collect();
-                values.push(opening::evaluate::<Ext<SC>>(stream, lde.into(), &weights)?);
+                lde.each(session, |_, columns| {
+                    values.push(opening::evaluate::<Ext<SC>>(stream, columns.into(), &weights)?);
+                    Ok(())
+                })?;
             }
         }
         Ok(values)
     })?;
     let mut values = download(stream, &values)?.into_iter();
-    let mut of_matrix = |lde: &Matrix<Base<SC>>, points: &Vec<SC::Challenge>| {
-        let words = values.next().expect("one result a matrix");
-        let width = lde.columns() * Ext::<SC>::DEGREE;
-        (0..points.len()).map(|k| SC::Challenge::from_words(&words[k * width..(k + 1) * width])).collect()
+    // Batch by batch, each with all its columns at one point after the other.
+    let mut of_matrix = |lde: &Extended<'_, SC>, points: &Vec<SC::Challenge>| {
+        let mut at_points = vec![Vec::with_capacity(lde.columns()); points.len()];
+        while at_points.first().is_some_and(|values| values.len() < lde.columns()) {
+            let words = values.next().expect("one result a batch");
+            for (words, values) in words.chunks_exact(words.len() / points.len()).zip(&mut at_points) {
+                values.extend(SC::Challenge::from_words(words));
+            }
+        }
+        at_points
     };
     let of_round = |round: &Round<'_, SC>| {
         round.committed.ldes.iter().zip(&round.points).map(|(lde, points)| of_matrix(lde, points)).collect()
@@ -177,7 +183,7 @@ fn reduce<SC: DeviceConfig>(
     let stream = &session.stream;
     session.phase("reduce", || {
         let ldes = || rounds.iter().flat_map(|round| &round.committed.ldes);
-        let widest = ldes().map(Matrix::columns).max().unwrap_or(1);
+        let widest = ldes().map(Extended::columns).max().unwrap_or(1);
         let powers = powers::powers(stream, Ext::<SC>::ONE, alpha.to_device(), widest)?;
         // By height: the sums so far, and the next power of alpha.
         let mut heights: Vec<(Matrix<Base<SC>>, SC::Challenge)> = Vec::new();
@@ -192,23 +198,21 @@ fn reduce<SC: DeviceConfig>(
                     }
                 };
                 let (sums, next) = &mut heights[at];
-                let mut claims = Vec::with_capacity(points.len());
-                for (&z, values) in points.iter().zip(values) {
-                    let value: SC::Challenge = dot_product(alpha.powers(), values.iter().copied());
-                    claims.push(Claim {
-                        scale: next.to_device(),
-                        value: value.to_device(),
-                        inverses: domain.inverses(z),
-                    });
-                    *next *= alpha.exp_u64(lde.columns() as u64);
-                }
-                opening::accumulate_quotients::<Ext<SC>>(
-                    stream,
-                    sums,
-                    lde.into(),
-                    powers.values().view(),
-                    &claims,
-                )?;
+                let width = alpha.exp_u64(lde.columns() as u64);
+                lde.each(session, |first, columns| {
+                    let mut scale = *next * alpha.exp_u64(first as u64);
+                    let mut claims = Vec::with_capacity(points.len());
+                    for (&z, values) in points.iter().zip(values) {
+                        let values = &values[first..first + columns.columns()];
+                        let value: SC::Challenge = dot_product(alpha.powers(), values.iter().copied());
+                        let inverses = domain.inverses(z);
+                        claims.push(Claim { scale: scale.to_device(), value: value.to_device(), inverses });
+                        scale *= width;
+                    }
+                    let powers = powers.values().view();
+                    Ok(opening::accumulate_quotients::<Ext<SC>>(stream, sums, columns.into(), powers, &claims)?)
+                })?;
+                *next *= width.exp_u64(points.len() as u64);
             }
         }
         heights.sort_by_key(|(sums, _)| Reverse(sums.rows()));

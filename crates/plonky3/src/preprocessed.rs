@@ -15,7 +15,7 @@ use crate::trace::upload;
 /// The preprocessed columns of an AIR at one height.
 pub struct Preprocessed<SC: DeviceConfig> {
     /// On the device, unless the prover is one for the CPU.
-    pub(crate) committed: Option<Committed<SC>>,
+    pub(crate) committed: Option<Committed<'static, SC>>,
     key: PreprocessedVerifierKey<SC>,
 }
 

@@ -18,11 +18,12 @@ use crate::constraints::Constraints;
 use crate::error::{Error, Result};
 use crate::fallback::{self, CpuAir, Place};
 use crate::open::{Round, open};
+use crate::plan::{Plan, Sizes, TableSize};
 use crate::preprocessed::Preprocessed;
 use crate::prover::{Prover, Session};
 use crate::quotient::{self, Table};
-use crate::report::Proven;
-use crate::trace::Trace;
+use crate::report::{Fallback, Proven};
+use crate::trace::{Resident, Trace};
 use crate::transcript::Unfinished;
 
 /// Proves that `trace` satisfies `air`: upstream's `prove`, and its proof.
@@ -83,22 +84,65 @@ fn check_preprocessed<SC: DeviceConfig>(
     Err(Error::Preprocessed { table: 0, detail })
 }
 
-fn commit_trace<SC: DeviceConfig>(
-    session: &Session<'_, SC>,
-    trace: &Trace<'_, SC::Value>,
-) -> Result<Committed<SC>> {
-    match trace {
-        Trace::Host(trace) => Committed::arriving(session, trace),
-        Trace::Device(trace) => Committed::extend(session, &[(*trace).into()]),
-    }
-}
-
+/// Proves on the device: with the extended trace as a whole if there is room for it, else in batches of its columns.
 fn on_device<SC, A>(
     prover: &Prover<SC>,
     air: &A,
     trace: &Trace<'_, SC::Value>,
     public_values: &[SC::Value],
     preprocessed: Option<&Preprocessed<SC>>,
+) -> Result<Proven<Proof<SC>>>
+where
+    SC: DeviceConfig,
+    A: QuotientAir<SC>,
+{
+    let proven = |plan: &Plan| in_one_go(prover, air, trace, public_values, preprocessed, plan.batch);
+    let sizes = sizes(prover, trace);
+    let plan = sizes.plan(true)?.check()?;
+    let reason = match (plan.batch, proven(&plan)) {
+        // The plan is an estimate: memory that others use, or that lies in pieces, is found out by asking for it.
+        (None, Err(Error::Gpu(error @ rigel_gpu::Error::OutOfMemory { .. }))) => error.to_string(),
+        (Some(_), Ok(mut proven)) => {
+            let reason = "the extended trace as a whole does not fit".into();
+            proven.report.fallbacks.push(Fallback { part: "the trace", ran_on: BATCHES, reason });
+            return Ok(proven);
+        }
+        (_, done) => return done,
+    };
+    let mut proven = proven(&sizes.in_batches()?.check()?)?;
+    proven.report.fallbacks.push(Fallback { part: "the trace", ran_on: BATCHES, reason });
+    Ok(proven)
+}
+
+/// Where the columns of a trace are worked on that does not fit as a whole.
+const BATCHES: &str = "device in batches of columns";
+
+/// The memory of a proof of this trace, before its constraints are known: a quotient as large as can be.
+fn sizes<'p, SC: DeviceConfig>(prover: &'p Prover<SC>, trace: &Trace<'_, SC::Value>) -> Sizes<'p, SC> {
+    let log_rows = trace.height().trailing_zeros() as usize;
+    let log_chunks = prover.fri.log_blowup;
+    Sizes::new(prover, vec![TableSize { log_rows, width: trace.width(), lookups: None, log_chunks, scratch: 0 }])
+}
+
+fn commit_trace<'t, SC: DeviceConfig>(
+    session: &Session<'_, SC>,
+    trace: &Trace<'t, SC::Value>,
+    batch: Option<usize>,
+) -> Result<Committed<'t, SC>> {
+    match (batch, trace) {
+        (Some(batch), trace) => Committed::in_batches(session, Resident::new(session, trace)?, batch),
+        (None, Trace::Host(trace)) => Committed::arriving(session, trace),
+        (None, Trace::Device(trace)) => Committed::extend(session, &[(*trace).into()]),
+    }
+}
+
+fn in_one_go<SC, A>(
+    prover: &Prover<SC>,
+    air: &A,
+    trace: &Trace<'_, SC::Value>,
+    public_values: &[SC::Value],
+    preprocessed: Option<&Preprocessed<SC>>,
+    batch: Option<usize>,
 ) -> Result<Proven<Proof<SC>>>
 where
     SC: DeviceConfig,
@@ -121,7 +165,7 @@ where
     };
     let (main, constraints) = std::thread::scope(|scope| {
         let reading = scope.spawn(|| Constraints::<SC>::of_air(air, layout, rows));
-        let main = commit_trace(&session, trace);
+        let main = commit_trace(&session, trace, batch);
         (main, reading.join().unwrap_or_else(|panic| resume_unwind(panic)))
     });
     let main = main?;
@@ -141,7 +185,7 @@ where
         log_rows: log_rows as u32,
         constraints: &constraints,
         main: &main.ldes[0],
-        preprocessed: preprocessed_lde.map(|pre| &pre.ldes[0]),
+        preprocessed: preprocessed_lde.map(|pre| pre.whole(0)),
         permutation: None,
         periodic: &air.periodic_columns(),
         publics: public_values,

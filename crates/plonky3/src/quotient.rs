@@ -8,17 +8,17 @@ use p3_commit::{PolynomialSpace, UnivariateStarkPcs};
 use p3_field::coset::TwoAdicMultiplicativeCoset;
 use p3_field::{Field as _, PrimeCharacteristicRing, TwoAdicField};
 use p3_util::{reverse_bits_len, reverse_slice_index_bits};
-use rigel_codegen::Folded;
+use rigel_codegen::{Folded, Graph, Output};
 use rigel_gpu::Buffer;
 use rigel_kernels::element::Element;
 use rigel_kernels::field::Ring;
 use rigel_kernels::ntt::Order;
 use rigel_kernels::{Columns, Matrix, opening, permute, powers, selectors};
 
-use crate::commit::extended;
 use crate::config::{Base, DeviceConfig, Ext};
 use crate::constraints::Constraints;
 use crate::error::Result;
+use crate::extended::{Extended, extend};
 use crate::field::{DeviceExtension, DeviceField};
 use crate::program::{Inputs, compiled};
 use crate::prover::Session;
@@ -28,7 +28,7 @@ pub(crate) struct Table<'a, SC: DeviceConfig> {
     /// The logarithm of the trace's height.
     pub(crate) log_rows: u32,
     pub(crate) constraints: &'a Constraints<SC>,
-    pub(crate) main: &'a Matrix<Base<SC>>,
+    pub(crate) main: &'a Extended<'a, SC>,
     pub(crate) preprocessed: Option<&'a Matrix<Base<SC>>>,
     pub(crate) permutation: Option<&'a Matrix<Base<SC>>>,
     pub(crate) periodic: &'a [Vec<SC::Value>],
@@ -53,7 +53,7 @@ pub(crate) fn chunks<SC: DeviceConfig>(
             let block = reverse_bits_len(i, log_chunks);
             let values = quotient.range(block * words..(block + 1) * words)?;
             let shift = root.exp_u64(i as u64).inverse().twin();
-            Ok(extended(session, Columns::new(values, 1 << table.log_rows)?, shift, Order::BitReversed)?)
+            Ok(extend(session, Columns::new(values, 1 << table.log_rows)?, shift, Order::BitReversed)?)
         };
         (0..1 << log_chunks).map(chunk).collect()
     })
@@ -83,18 +83,29 @@ fn evaluate<SC: DeviceConfig>(
     let weights = permute::to_rows(stream, &weights)?.cast::<Ext<SC>>()?;
     let scale = stream.upload(&selectors::inverse_vanishing::<Base<SC>>(log_rows, log_chunks))?;
 
-    let program = compiled(stream.device(), "constraints", &table.constraints.graph, &table.constraints.outputs)?;
-    let inputs = Inputs::<Ext<SC>> {
-        main: table.main.into(),
-        preprocessed: table.preprocessed.map(Into::into),
-        permutation: table.permutation.map(Into::into),
-        selectors: (&selectors).into(),
-        periodic: periodic.as_ref().map(|table| (table.into(), table.rows().trailing_zeros())),
-        publics: publics.as_ref().map(Buffer::view),
-        extension: extension.as_ref().map(Buffer::view),
+    let mut run = |main: Columns<'_, Base<SC>>, graph: &Graph<Ext<SC>>, outputs: &[Output], accumulate: bool| {
+        let program = compiled(stream.device(), "constraints", graph, outputs)?;
+        let inputs = Inputs::<Ext<SC>> {
+            main,
+            preprocessed: table.preprocessed.map(Into::into),
+            permutation: table.permutation.map(Into::into),
+            selectors: (&selectors).into(),
+            periodic: periodic.as_ref().map(|table| (table.into(), table.rows().trailing_zeros())),
+            publics: publics.as_ref().map(Buffer::view),
+            extension: extension.as_ref().map(Buffer::view),
+        };
+        let folded = Folded { values: values.view_mut(), scale: scale.view(), log_block: log_rows, accumulate };
+        inputs.fold(stream, &program, (log_size, log_chunks), &weights, folded)
     };
-    let folded = Folded { values: values.view_mut(), scale: scale.view(), log_block: log_rows };
-    inputs.fold(stream, &program, (log_size, log_chunks), &weights, folded)?;
+    match table.main {
+        Extended::Whole(main) => run(main.into(), &table.constraints.graph, &table.constraints.outputs, false)?,
+        Extended::InBatches { trace, batch, .. } => {
+            for (index, part) in table.constraints.by_columns(*batch).iter().enumerate() {
+                let main = Extended::chosen(session, trace, &part.columns)?;
+                run((&main).into(), &part.graph, &part.outputs, index > 0)?;
+            }
+        }
+    }
     Ok(values)
 }
 

@@ -213,7 +213,12 @@ impl<E: Element> Data<E> {
             .parameters(&parameters)
             .extension_parameters(&extension_parameters)
             .weights(&weights)
-            .folded(Folded { values: folded.view_mut(), scale: scale_there.view(), log_block: self.log_block });
+            .folded(Folded {
+                values: folded.view_mut(),
+                scale: scale_there.view(),
+                log_block: self.log_block,
+                accumulate: false,
+            });
         for (values, table) in inputs.iter().zip(&self.inputs) {
             bindings = bindings.input(Input { values: values.view(), stride: table.stride, map: table.map });
         }

@@ -92,7 +92,7 @@ fn run(stream: &Stream, case: Case) -> Result<()> {
     }
     if case.folds {
         let (values, scale, log_block) = (sums.view_mut(), scale.view(), case.log_block);
-        bindings = bindings.folded(Folded { values, scale, log_block });
+        bindings = bindings.folded(Folded { values, scale, log_block, accumulate: false });
     }
     program.run(stream, case.rows, &bindings)
 }

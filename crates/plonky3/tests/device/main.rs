@@ -2,6 +2,7 @@
 
 mod airs;
 mod configs;
+mod memory;
 mod support;
 
 use rigel_gpu::testing::on_each_device;

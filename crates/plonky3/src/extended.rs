@@ -1,0 +1,83 @@
+//! Committed columns on the coset: held, or made anew from the trace, some at a time, wherever they are read.
+
+use rigel_gpu::Result as GpuResult;
+use rigel_kernels::field::Field;
+use rigel_kernels::ntt::{self, Order};
+use rigel_kernels::{Columns, Matrix};
+
+use crate::config::{Base, DeviceConfig};
+use crate::error::Result;
+use crate::prover::Session;
+use crate::trace::Resident;
+
+/// The evaluations of a matrix's columns on `g K`, bit-reversed.
+pub(crate) enum Extended<'a, SC: DeviceConfig> {
+    /// All of them, held.
+    Whole(Matrix<Base<SC>>),
+    /// The trace, from which so many columns at a time are extended: for a trace whose extension does not fit.
+    InBatches { trace: Resident<'a, SC::Value>, batch: usize, log_blowup: u32 },
+}
+
+impl<SC: DeviceConfig> Extended<'_, SC> {
+    pub(crate) fn rows(&self) -> usize {
+        match self {
+            Self::Whole(matrix) => matrix.rows(),
+            Self::InBatches { trace, log_blowup, .. } => trace.matrix().rows() << log_blowup,
+        }
+    }
+
+    pub(crate) fn log_rows(&self) -> u32 {
+        self.rows().trailing_zeros()
+    }
+
+    pub(crate) fn columns(&self) -> usize {
+        match self {
+            Self::Whole(matrix) => matrix.columns(),
+            Self::InBatches { trace, .. } => trace.matrix().columns(),
+        }
+    }
+
+    /// Gives all columns to `work`, batch by batch in order, each with the number of its first column.
+    pub(crate) fn each(
+        &self,
+        session: &Session<'_, SC>,
+        mut work: impl FnMut(usize, &Matrix<Base<SC>>) -> Result<()>,
+    ) -> Result<()> {
+        match self {
+            Self::Whole(matrix) => work(0, matrix),
+            Self::InBatches { trace, batch, .. } => {
+                let trace = trace.matrix();
+                for first in (0..trace.columns()).step_by(*batch) {
+                    let end = trace.columns().min(first + batch);
+                    let part = Columns::new(trace.column_range(first, end)?, trace.rows())?;
+                    work(first, &extend(session, part, Base::<SC>::GENERATOR, Order::Natural)?)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Some columns of a trace that is extended in batches, in the order given.
+    pub(crate) fn chosen(
+        session: &Session<'_, SC>,
+        trace: &Resident<'_, SC::Value>,
+        columns: &[usize],
+    ) -> Result<Matrix<Base<SC>>> {
+        let trace = trace.matrix();
+        let mut part = Matrix::alloc(&session.stream, trace.rows(), columns.len())?;
+        for (to, &column) in columns.iter().enumerate() {
+            session.stream.copy(part.column_range_mut(to, to + 1)?, trace.column(column)?)?;
+        }
+        Ok(extend(session, (&part).into(), Base::<SC>::GENERATOR, Order::Natural)?)
+    }
+}
+
+/// The evaluations on `shift` times the large subgroup, bit-reversed.
+pub(crate) fn extend<SC: DeviceConfig>(
+    session: &Session<'_, SC>,
+    evaluations: Columns<'_, Base<SC>>,
+    shift: Base<SC>,
+    order: Order,
+) -> GpuResult<Matrix<Base<SC>>> {
+    ntt::extend(&session.stream, evaluations, session.log_blowup(), shift, order, Order::BitReversed)
+}

@@ -1,0 +1,89 @@
+//! What a proof takes of the device's memory: as planned, and in batches of columns where there is little.
+
+use p3_air::{Air, AirBuilder, BaseAir, WindowAccess};
+use p3_field::PrimeCharacteristicRing;
+use p3_koala_bear::KoalaBear;
+use p3_matrix::dense::RowMajorMatrix;
+use rigel_gpu::testing::on_each_device;
+use rigel_plonky3::{Error, Trace, plan, prove};
+
+use crate::configs::{self, Fri};
+use crate::support::{bytes, prover, upstream};
+
+const WIDTH: usize = 300;
+
+/// Each cell of a row and its right neighbour give the cell below.
+#[derive(Clone, Debug)]
+struct Pascal;
+
+impl<F> BaseAir<F> for Pascal {
+    fn width(&self) -> usize {
+        WIDTH
+    }
+}
+
+impl<AB: AirBuilder> Air<AB> for Pascal {
+    fn eval(&self, builder: &mut AB) {
+        let main = builder.main();
+        for column in 0..WIDTH {
+            let [left, right] = [column, (column + 1) % WIDTH].map(|column| main.current(column).unwrap());
+            let below: AB::Expr = main.next(column).unwrap().into();
+            builder.when_transition().assert_zero(below - left * right - left - AB::Expr::from_usize(column));
+        }
+    }
+}
+
+fn trace(rows: usize) -> RowMajorMatrix<KoalaBear> {
+    let mut values: Vec<KoalaBear> = (0..WIDTH).map(KoalaBear::from_usize).collect();
+    for row in 1..rows {
+        for column in 0..WIDTH {
+            let [left, right] = [column, (column + 1) % WIDTH].map(|column| values[(row - 1) * WIDTH + column]);
+            values.push(left * right + left + KoalaBear::from_usize(column));
+        }
+    }
+    RowMajorMatrix::new(values, WIDTH)
+}
+
+#[test]
+fn memory_is_as_planned_and_batches_give_the_same_proof() {
+    on_each_device(|stream| {
+        let device = stream.device();
+        let fri = Fri { log_blowup: 2, ..Fri::default() };
+        let config = configs::koala_bear_sponge(fri);
+        let trace = trace(1 << 10);
+        let expected = upstream(|| p3_uni_stark::prove(&config, &Pascal, trace.clone(), &[]).unwrap());
+        let prover = prover(device, &config, fri);
+
+        let before = device.memory_stats().in_use;
+        let whole = plan(&prover, &Pascal, 10).unwrap();
+        let proven = prove(&prover, &Pascal, &trace, &[]).unwrap();
+        assert_eq!(bytes(&proven.proof), bytes(&expected));
+        assert!(proven.report.fallbacks.is_empty());
+        let (taken, planned) = (proven.report.peak_bytes - before, whole.peak().bytes);
+        println!("{whole}\n{taken} taken, {planned} planned");
+        assert!(taken <= planned && planned <= taken * 3 / 2, "{taken} taken, {planned} planned\n{whole}");
+
+        // Less than the extended trace alone.
+        let extended = WIDTH * (4 << 10) * size_of::<KoalaBear>();
+        for limit in [extended, extended * 3 / 4] {
+            device.set_memory_limit(Some(before + limit));
+            let planned = plan(&prover, &Pascal, 10).unwrap();
+            assert!(planned.batch.is_some_and(|batch| batch < WIDTH) && planned.fits(), "{planned}");
+            let proven = prove(&prover, &Pascal, &trace, &[]).unwrap();
+            assert_eq!(bytes(&proven.proof), bytes(&expected), "in batches of {:?}", planned.batch);
+            assert!(proven.report.fallbacks[0].ran_on.contains("batches"), "{:?}", proven.report.fallbacks);
+            assert!(proven.report.peak_bytes - before <= limit);
+        }
+
+        // Too little for the trace.
+        device.set_memory_limit(Some(before + extended / 8));
+        let refused = prove(&prover, &Pascal, &trace, &[]).map(|_| ()).unwrap_err();
+        assert!(matches!(refused, Error::DoesNotFit { .. }), "{refused}");
+        device.set_memory_limit(None);
+
+        let rows = stream.upload(rigel_plonky3::DeviceField::as_device(&trace.values)).unwrap();
+        let resident = rigel_kernels::permute::to_columns(stream, &rows, WIDTH).unwrap();
+        let proven = prove(&prover, &Pascal, Trace::Device(&resident), &[]).unwrap();
+        assert_eq!(bytes(&proven.proof), bytes(&expected));
+    });
+}
