@@ -76,12 +76,19 @@ impl Stream {
         self.write_staged(to, |at, block| block.copy_from_slice(&bytes[at..at + block.len()]))
     }
 
-    /// A new buffer with some neighbouring columns of a row-major matrix of `width` columns, row-major too. When it
+    /// Copies some neighbouring columns of a row-major matrix of `width` columns into `to`, row-major too. When it
     /// returns, `rows` may be changed; the copy may still travel.
     ///
     /// So a matrix can travel in parts, of which the first are worked on while the others are on their way.
-    pub fn upload_columns<T: Plain>(&self, rows: &[T], width: usize, columns: Range<usize>) -> Result<Buffer<T>> {
-        const NAME: &str = "Stream::upload_columns";
+    pub fn write_columns<'a, T: Plain>(
+        &self,
+        to: impl Into<ViewMut<'a, T>>,
+        rows: &[T],
+        width: usize,
+        columns: Range<usize>,
+    ) -> Result<()> {
+        const NAME: &str = "Stream::write_columns";
+        let to = to.into();
         if width == 0 || !rows.len().is_multiple_of(width) {
             let detail = format!("{} values are no whole number of rows of {width} columns", rows.len());
             return Err(Error::shape(NAME, detail));
@@ -89,18 +96,19 @@ impl Stream {
         if columns.start > columns.end || columns.end > width {
             return Err(Error::shape(NAME, format!("columns {columns:?} of {width}")));
         }
+        same_length(NAME, to.len(), rows.len() / width * columns.len())?;
         if columns.len() == width {
-            return self.upload(rows);
+            return self.write(to, rows);
         }
         self.outside_capture(NAME)?;
-        let mut buffer = self.alloc(rows.len() / width * columns.len())?;
+        self.owns(NAME, to.view())?;
+        if to.is_empty() {
+            return Ok(());
+        }
         let bytes = bytes_of(rows);
         let (stride, first) = (width * size_of::<T>(), columns.start * size_of::<T>());
         let segment = columns.len() * size_of::<T>();
-        if buffer.is_empty() {
-            return Ok(buffer);
-        }
-        self.write_staged(buffer.view_mut(), |mut at, mut block| {
+        self.write_staged(to, |mut at, mut block| {
             while !block.is_empty() {
                 let (row, within) = (at / segment, at % segment);
                 let (part, rest) = block.split_at_mut(block.len().min(segment - within));
@@ -109,8 +117,7 @@ impl Stream {
                 at += part.len();
                 block = rest;
             }
-        })?;
-        Ok(buffer)
+        })
     }
 
     /// Fills `to` through pinned blocks: `fill(offset, block)` writes the bytes that belong at an offset of it.

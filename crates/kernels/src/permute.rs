@@ -18,7 +18,12 @@ use crate::matrix::{Matrix, log2_rows};
 use crate::source::source;
 
 /// The matrix of a row-major buffer.
-pub fn to_columns<T: Plain>(stream: &Stream, row_major: &Buffer<T>, columns: usize) -> Result<Matrix<T>> {
+pub fn to_columns<'a, T: Plain>(
+    stream: &Stream,
+    row_major: impl Into<View<'a, T>>,
+    columns: usize,
+) -> Result<Matrix<T>> {
+    let row_major = row_major.into();
     let len = row_major.len();
     if columns == 0 || len == 0 || !len.is_multiple_of(columns) {
         return Err(Error::shape(
@@ -28,7 +33,7 @@ pub fn to_columns<T: Plain>(stream: &Stream, row_major: &Buffer<T>, columns: usi
     }
     let rows = len / columns;
     let out = Matrix::alloc(stream, rows, columns)?;
-    transpose(stream, out.values().view(), row_major.view(), rows, columns)?;
+    transpose(stream, out.values().view(), row_major, rows, columns)?;
     Ok(out)
 }
 

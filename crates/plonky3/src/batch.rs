@@ -374,10 +374,13 @@ fn commit_traces<'a, SC: DeviceConfig, A>(
     key: &BatchKey<SC>,
 ) -> Result<CommittedTraces<'a, SC>> {
     // While one table travels, the one before it is extended.
+    let rooms = instances.iter().map(|instance| Resident::room(session, &instance.trace));
+    let mut rooms = rooms.collect::<Result<Vec<_>>>()?;
+    let allocated = session.stream.record()?;
     let mut residents = Vec::with_capacity(instances.len());
     let mut ldes = Vec::with_capacity(instances.len());
     for (table, instance) in instances.iter().enumerate() {
-        let resident = Resident::new(session, &instance.trace)?;
+        let resident = Resident::arriving(session, &instance.trace, rooms[table].as_mut(), &allocated)?;
         ldes.push(session.phase("extend", || {
             Ok(extend(session, resident.matrix().into(), Base::<SC>::GENERATOR, Order::Natural)?)
         })?);

@@ -1,7 +1,5 @@
 //! Commitments: columns extended to the coset of the large domain, and a tree over their rows.
 
-use std::ops::Range;
-
 use p3_matrix::Matrix as _;
 use p3_matrix::dense::RowMajorMatrix;
 use rigel_gpu::Result as GpuResult;
@@ -42,21 +40,32 @@ impl<'a, SC: DeviceConfig> Committed<'a, SC> {
         let height = rows << session.log_blowup();
         let mut lde = Matrix::alloc(stream, height, width)?;
         let mut hashing = RowsInParts::<SC::Hash>::new(stream, height)?;
-        let part = part_columns::<SC>(rows, width);
+        let part = part_columns::<SC>(rows, width).min(width);
+        // One part travels into one room while the other is read.
+        let rooms = (0..if part < width { 2 } else { 1 }).map(|_| stream.alloc(rows * part));
+        let mut rooms = rooms.collect::<GpuResult<Vec<_>>>()?;
+        let mut free = [stream.record()?, stream.record()?];
         let mut first = 0;
-        while width - first > part {
-            extend_part(session, trace, first..first + part, &mut lde)?;
-            session.phase("hash", || {
-                Ok(hashing.absorb(stream, Columns::new(lde.column_range(first, first + part)?, height)?)?)
+        loop {
+            let end = width.min(first + part);
+            let turn = first / part % 2;
+            let mut room = rooms[turn].range_mut(..rows * (end - first))?;
+            session.bring(room.reborrow(), trace, first..end, &free[turn])?;
+            session.phase("extend", || {
+                let columns = permute::to_columns(stream, room.view(), end - first)?;
+                free[turn] = stream.record()?;
+                let to = lde.column_range_mut(first, end)?;
+                let shift = Base::<SC>::GENERATOR;
+                Ok(ntt::extend_into(stream, to, &columns, session.log_blowup(), shift, Order::Natural)?)
             })?;
-            first += part;
+            let arrived = Columns::new(lde.column_range(first, end)?, height)?;
+            if end == width {
+                let tree = session.phase("hash", || Ok(MerkleTree::from_parts(stream, hashing, arrived)?))?;
+                return Ok(Self { ldes: vec![Extended::Whole(lde)], tree });
+            }
+            session.phase("hash", || Ok(hashing.absorb(stream, arrived)?))?;
+            first = end;
         }
-        extend_part(session, trace, first..width, &mut lde)?;
-        let tree = session.phase("hash", || {
-            let rest = Columns::new(lde.column_range(first, width)?, height)?;
-            Ok(MerkleTree::from_parts(stream, hashing, rest)?)
-        })?;
-        Ok(Self { ldes: vec![Extended::Whole(lde)], tree })
     }
 
     /// Commits to matrices that are already extended.
@@ -109,29 +118,13 @@ impl<'a, SC: DeviceConfig> Committed<'a, SC> {
     }
 }
 
-/// The columns of a part of a trace: an eighth, more where that is little to send, in whole blocks of the hash.
+/// The columns of a part of a trace: a quarter, more where that is little to send, in whole blocks of the hash.
 pub(crate) fn part_columns<SC: DeviceConfig>(rows: usize, width: usize) -> usize {
-    const PARTS: usize = 8;
+    const PARTS: usize = 4;
     const LEAST_BYTES: usize = 32 << 20;
     let bytes = size_of::<Base<SC>>();
     let block = RowsInParts::<SC::Hash>::block::<Base<SC>>();
     width.div_ceil(PARTS).max(LEAST_BYTES / (rows * bytes)).next_multiple_of(block)
-}
-
-/// Brings some columns of a trace and extends them in their place.
-fn extend_part<SC: DeviceConfig>(
-    session: &Session<'_, SC>,
-    trace: &RowMajorMatrix<SC::Value>,
-    columns: Range<usize>,
-    lde: &mut Matrix<Base<SC>>,
-) -> Result<()> {
-    let stream = &session.stream;
-    let arriving = session.bring(trace, columns.clone())?;
-    session.phase("extend", || {
-        let part = permute::to_columns(stream, &arriving, columns.len())?;
-        let to = lde.column_range_mut(columns.start, columns.end)?;
-        Ok(ntt::extend_into(stream, to, &part, session.log_blowup(), Base::<SC>::GENERATOR, Order::Natural)?)
-    })
 }
 
 /// The commitment to a tree. Waits for the device.

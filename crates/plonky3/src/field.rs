@@ -87,7 +87,6 @@ impl DeviceExtension<Goldilocks> for CubicTrinomialExtensionField<Goldilocks> {
 
 #[cfg(test)]
 mod tests {
-    use p3_field::{BasedVectorSpace, PrimeCharacteristicRing};
     use rand::rngs::SmallRng;
     use rand::{RngExt, SeedableRng};
     use rigel_kernels::field::Field;

@@ -194,16 +194,21 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
         let trace = |table: &TableSize| table.width * rows(table) * word::<SC>();
         let (main, working) = match batch {
             None => {
-                let part = |table: &TableSize| {
-                    let columns = match self.tables.len() {
-                        1 => part_columns::<SC>(rows(table), table.width).min(table.width),
-                        _ => table.width,
-                    };
-                    let part = columns * rows(table) * word::<SC>();
-                    2 * part + coefficients(part)
+                // Two parts on their way and one in columns; of several tables all on their way.
+                let part = |table: &TableSize| match self.tables.len() {
+                    1 => {
+                        let columns = part_columns::<SC>(rows(table), table.width).min(table.width);
+                        let part = columns * rows(table) * word::<SC>();
+                        (if columns < table.width { 3 } else { 2 }) * part + coefficients(part)
+                    }
+                    _ => trace(table) + coefficients(trace(table)),
                 };
-                let lookups = sum(&|table| if table.lookups.is_some() { trace(table) } else { 0 });
-                (sum(&lde), most(&part) + lookups)
+                let several = self.tables.len() > 1;
+                let held = sum(&|table| {
+                    let kept = if table.lookups.is_some() { trace(table) } else { 0 };
+                    kept + if several { trace(table) } else { 0 }
+                });
+                (sum(&lde), most(&part) + held)
             }
             Some(batch) => {
                 let columns = |table: &TableSize| {

@@ -6,7 +6,7 @@ use p3_commit::Pcs;
 use p3_field::PrimeCharacteristicRing;
 use p3_fri::FriParameters;
 use p3_matrix::dense::RowMajorMatrix;
-use rigel_gpu::{Buffer, Device, Stream};
+use rigel_gpu::{Device, Event, Stream, ViewMut};
 
 use crate::commit::Committed;
 use crate::config::{Base, DeviceConfig};
@@ -151,18 +151,20 @@ impl<'a, SC: DeviceConfig> Session<'a, SC> {
         self.recorder.phase(name, &self.stream, work)
     }
 
-    /// Some columns of a matrix on their way from the host: work given to the session's stream from now on finds them,
-    /// row-major.
-    pub(crate) fn bring(
+    /// Sends some columns of a matrix on their way, row-major, into memory that this session's stream has allocated:
+    /// behind what `after` marks, beside all else. Work given to the stream from now on finds them.
+    pub(crate) fn bring<'b>(
         &self,
+        to: impl Into<ViewMut<'b, Base<SC>>>,
         matrix: &RowMajorMatrix<SC::Value>,
         columns: Range<usize>,
-    ) -> Result<Buffer<Base<SC>>> {
-        let arriving = self.recorder.phase("upload", &self.lane, || {
-            Ok(self.lane.upload_columns(SC::Value::as_device(&matrix.values), matrix.width, columns)?)
+        after: &Event,
+    ) -> Result<()> {
+        self.lane.wait(after)?;
+        self.recorder.phase("upload", &self.lane, || {
+            Ok(self.lane.write_columns(to, SC::Value::as_device(&matrix.values), matrix.width, columns)?)
         })?;
-        self.stream.wait_for(&self.lane)?;
-        Ok(arriving)
+        Ok(self.stream.wait_for(&self.lane)?)
     }
 
     pub(crate) fn finish(self) -> Result<Report> {

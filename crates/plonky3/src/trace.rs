@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use p3_matrix::Matrix as _;
 use p3_matrix::dense::RowMajorMatrix;
-use rigel_gpu::Stream;
+use rigel_gpu::{Buffer, Event, Stream};
 use rigel_kernels::{Matrix, permute};
 
 use crate::config::DeviceConfig;
@@ -80,12 +80,35 @@ impl<'a, V: DeviceField> Resident<'a, V> {
         session: &Session<'_, SC>,
         trace: &Trace<'a, V>,
     ) -> Result<Self> {
+        let mut room = Self::room(session, trace)?;
+        Self::arriving(session, trace, room.as_mut(), &session.stream.record()?)
+    }
+
+    /// Room for a trace that has to be brought, for [`Self::arriving`].
+    pub(crate) fn room<SC: DeviceConfig<Value = V>>(
+        session: &Session<'_, SC>,
+        trace: &Trace<'a, V>,
+    ) -> Result<Option<Buffer<V::Device>>> {
         match trace {
-            Trace::Host(trace) => {
-                let arriving = session.bring(trace, 0..trace.width())?;
-                Ok(Self::Brought(permute::to_columns(&session.stream, &arriving, trace.width())?))
+            Trace::Host(trace) => Ok(Some(session.stream.alloc(trace.values.len())?)),
+            Trace::Device(_) => Ok(None),
+        }
+    }
+
+    /// The trace, brought through `room` once `allocated` is done.
+    pub(crate) fn arriving<SC: DeviceConfig<Value = V>>(
+        session: &Session<'_, SC>,
+        trace: &Trace<'a, V>,
+        room: Option<&mut Buffer<V::Device>>,
+        allocated: &Event,
+    ) -> Result<Self> {
+        match (trace, room) {
+            (Trace::Device(trace), _) => Ok(Self::Lent(trace)),
+            (Trace::Host(_), None) => Self::new(session, trace),
+            (Trace::Host(trace), Some(room)) => {
+                session.bring(&mut *room, trace, 0..trace.width(), allocated)?;
+                Ok(Self::Brought(permute::to_columns(&session.stream, &*room, trace.width())?))
             }
-            Trace::Device(trace) => Ok(Self::Lent(trace)),
         }
     }
 

@@ -174,13 +174,16 @@ fn columns_of_a_matrix_travel_alone() {
             for columns in [0..width, 0..width / 2, width / 3..width, width - 1..width, width..width] {
                 let expected: Vec<u32> =
                     matrix.chunks(width).flat_map(|row| row[columns.clone()].iter().copied()).collect();
-                let found = stream.upload_columns(&matrix, width, columns).unwrap();
+                let mut found = stream.alloc::<u32>(expected.len()).unwrap();
+                stream.write_columns(&mut found, &matrix, width, columns).unwrap();
                 assert_eq!(found.to_vec(stream).unwrap(), expected);
             }
         }
-        let message =
-            |error: rigel_gpu::Result<_>| error.map(|_: rigel_gpu::Buffer<u32>| ()).unwrap_err().to_string();
-        assert!(message(stream.upload_columns(&[1u32, 2, 3], 2, 0..1)).contains("no whole number of rows"));
-        assert!(message(stream.upload_columns(&[1u32, 2], 2, 1..3)).contains("columns 1..3 of 2"));
+        let mut room = stream.alloc::<u32>(2).unwrap();
+        let mut refused =
+            |rows: &[u32], columns| stream.write_columns(&mut room, rows, 2, columns).unwrap_err().to_string();
+        assert!(refused(&[1, 2, 3], 0..1).contains("no whole number of rows"));
+        assert!(refused(&[1, 2], 1..3).contains("columns 1..3 of 2"));
+        assert!(refused(&[1, 2], 0..1).contains("1 values into room for 2"));
     });
 }
