@@ -1,4 +1,4 @@
-//! The command line of Rigel: look after a device, and measure it.
+//! The command line of Rigel: look after a device, prove on it, and measure it.
 
 // Nothing is outside a binary: `pub` says that another module may use it.
 #![allow(unreachable_pub)]
@@ -6,11 +6,16 @@
 mod bandwidth;
 mod bench;
 mod doctor;
+mod proof_file;
+mod prove;
 mod terminal;
+mod verify;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use rigel_workloads::Failure;
 
 /// CUDA for Rust STARK provers.
 #[derive(Parser)]
@@ -30,7 +35,11 @@ Exit codes: 0 done, 1 something failed or is not usable, 2 the command line was 
 enum Command {
     /// Report devices, drivers, compilers and bandwidths, and say what to fix
     Doctor(doctor::Arguments),
-    /// Measure operations against what the device can do
+    /// Prove a workload with Plonky3 on a device, or on the CPU
+    Prove(prove::Arguments),
+    /// Check a proof that prove wrote, with Plonky3's own verifier
+    Verify(verify::Arguments),
+    /// Measure operations against what the device can do, and proofs against Plonky3's
     Bench {
         #[command(subcommand)]
         suite: Suite,
@@ -41,12 +50,17 @@ enum Command {
 enum Suite {
     /// Every operation on its own: transforms, hashes, scans, copies, launches
     Primitives(bench::Arguments),
+    /// Whole proofs beside Plonky3's on the CPU: times, phases, memory
+    Plonky3(bench::plonky3::Arguments),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
-        Command::Doctor(arguments) => doctor::run(&arguments),
-        Command::Bench { suite: Suite::Primitives(arguments) } => bench::run(&arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments).map_err(Failure::from),
+        Command::Prove(arguments) => prove::run(&arguments),
+        Command::Verify(arguments) => verify::run(&arguments),
+        Command::Bench { suite: Suite::Primitives(arguments) } => bench::run(&arguments).map_err(Failure::from),
+        Command::Bench { suite: Suite::Plonky3(arguments) } => bench::plonky3::run(&arguments),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,

@@ -84,11 +84,18 @@ impl Columns {
 /// One line on standard error that says what is going on, if someone watches.
 pub struct Progress {
     watched: bool,
+    /// Whether what is said is written, a line each, where nobody watches.
+    logged: bool,
 }
 
 impl Progress {
     pub fn new() -> Self {
-        Self { watched: io::stderr().is_terminal() }
+        Self { watched: io::stderr().is_terminal(), logged: false }
+    }
+
+    /// Progress in few steps, which a log may keep.
+    pub fn spoken() -> Self {
+        Self { logged: true, ..Self::new() }
     }
 
     /// Replaces the line.
@@ -97,6 +104,8 @@ impl Progress {
             let short: String = text.chars().take(100).collect();
             eprint!("\r\x1b[2K{short}");
             let _ = io::stderr().flush();
+        } else if self.logged && !text.is_empty() {
+            eprintln!("{text}");
         }
     }
 }

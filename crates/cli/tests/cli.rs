@@ -1,30 +1,11 @@
 //! The command line from outside, on the emulated device: output, files and exit codes.
 
+mod command;
+
 use std::path::Path;
-use std::process::{Command, Output};
 
+use command::{code, rigel, stderr, stdout};
 use serde_json::Value;
-
-/// `rigel` with these arguments, and with nothing of the caller's settings but what `set` gives.
-fn rigel(arguments: &[&str], set: &[(&str, &str)]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_rigel"));
-    for name in ["DEVICE", "EMULATED", "MEMORY_LIMIT", "POOL", "LAUNCH", "NVRTC"] {
-        command.env_remove(format!("RIGEL_{name}"));
-    }
-    command.args(arguments).envs(set.iter().copied()).output().expect("rigel starts")
-}
-
-fn code(output: &Output) -> Option<i32> {
-    output.status.code()
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).expect("output is UTF-8")
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).expect("output is UTF-8")
-}
 
 #[test]
 fn the_doctor_finds_the_emulated_device_usable() {
@@ -77,6 +58,10 @@ fn a_wrong_command_line_is_exit_code_2() {
         &["bench"],
         &["bench", "primitives", "--repeat", "0"],
         &["bench", "primitives", "--device", "cuda:0,gpu"],
+        &["prove"],
+        &["prove", "nonsense"],
+        &["prove", "fibonacci", "--cpu", "--device", "emulated"],
+        &["verify"],
         &["frobnicate"],
     ] {
         let output = rigel(arguments, &[]);
@@ -88,7 +73,7 @@ fn a_wrong_command_line_is_exit_code_2() {
 #[test]
 fn help_names_the_commands() {
     let text = stdout(&rigel(&["--help"], &[]));
-    for part in ["doctor", "bench", "emulated", "Exit codes"] {
+    for part in ["doctor", "prove", "verify", "bench", "emulated", "Exit codes"] {
         assert!(text.contains(part), "{part:?} is not in\n{text}");
     }
 }

@@ -44,8 +44,8 @@ pub(crate) fn choose<SC: DeviceConfig, P>(
     make: impl Fn(Place) -> Result<Proven<P>>,
 ) -> Result<Proven<P>> {
     let policy = prover.policy();
-    let reason = if prover.device().is_none() {
-        Some("the prover has no device".to_string())
+    let reason = if let Some(reason) = prover.absence() {
+        Some(reason.to_string())
     } else if cells < policy.cpu_below_cells {
         let below = policy.cpu_below_cells;
         Some(format!("{cells} cells, and the policy gives proofs of fewer than {below} to the CPU"))

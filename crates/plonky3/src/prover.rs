@@ -41,7 +41,8 @@ impl Policy {
 /// Upstream's PCS and trees keep their parameters to themselves, so the prover carries its own copy: the FRI
 /// parameters and the height of the caps, which [`Self::new`] checks against what the configuration commits to.
 pub struct Prover<SC: DeviceConfig> {
-    device: Option<Device>,
+    /// Or why there is none.
+    device: Result<Device, String>,
     config: SC,
     pub(crate) fri: FriParameters<()>,
     pub(crate) cap_height: usize,
@@ -54,15 +55,28 @@ impl<SC: DeviceConfig> Prover<SC> {
     /// Commits to a small matrix on both sides. If the commitments differ, the parameters are not the
     /// configuration's, or its Poseidon2 is not upstream's default instance, and no proof would verify: an error.
     pub fn new<M>(device: Device, config: SC, fri: &FriParameters<M>, cap_height: usize) -> Result<Self> {
-        let prover =
-            Self { device: Some(device), config, fri: numbers(fri), cap_height, policy: Policy::default() };
+        let prover = Self { device: Ok(device), config, fri: numbers(fri), cap_height, policy: Policy::default() };
+        prover.check_parameters()?;
         prover.check_commitment()?;
         Ok(prover)
     }
 
+    /// A prover on the device that `RIGEL_DEVICE` names, or on the first GPU. On a machine without one, and with
+    /// `RIGEL_DEVICE=none`, its proofs are upstream's own, made on the CPU, and say why.
+    pub fn open<M>(config: SC, fri: &FriParameters<M>, cap_height: usize) -> Result<Self> {
+        match Device::from_env() {
+            Ok(device) => Self::new(device, config, fri, cap_height),
+            Err(reason @ (rigel_gpu::Error::Unavailable { .. } | rigel_gpu::Error::Disabled)) => {
+                Ok(Self { device: Err(reason.to_string()), ..Self::cpu(config, fri, cap_height) })
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// A prover that uses the CPU alone: upstream's.
     pub fn cpu<M>(config: SC, fri: &FriParameters<M>, cap_height: usize) -> Self {
-        Self { device: None, config, fri: numbers(fri), cap_height, policy: Policy::default() }
+        let device = Err("the prover was made for the CPU".into());
+        Self { device, config, fri: numbers(fri), cap_height, policy: Policy::default() }
     }
 
     /// The same prover with another policy.
@@ -74,7 +88,12 @@ impl<SC: DeviceConfig> Prover<SC> {
 
     /// The device, unless the prover is one for the CPU.
     pub fn device(&self) -> Option<&Device> {
-        self.device.as_ref()
+        self.device.as_ref().ok()
+    }
+
+    /// Why the prover has no device, if it has none.
+    pub(crate) fn absence(&self) -> Option<&str> {
+        self.device.as_ref().err().map(String::as_str)
     }
 
     /// Upstream's configuration.
@@ -85,6 +104,18 @@ impl<SC: DeviceConfig> Prover<SC> {
     /// The policy.
     pub fn policy(&self) -> Policy {
         self.policy
+    }
+
+    /// What upstream asserts of FRI's parameters when it proves.
+    fn check_parameters(&self) -> Result<()> {
+        let FriParameters { log_blowup, max_log_arity, num_queries, .. } = self.fri;
+        if log_blowup == 0 || max_log_arity == 0 || num_queries == 0 {
+            return Err(Error::Unsupported(format!(
+                "FRI parameters with log_blowup {log_blowup}, max_log_arity {max_log_arity} and {num_queries} queries; \
+                 each must be at least 1"
+            )));
+        }
+        Ok(())
     }
 
     fn check_commitment(&self) -> Result<()> {
@@ -136,7 +167,7 @@ pub(crate) struct Session<'a, SC: DeviceConfig> {
 
 impl<'a, SC: DeviceConfig> Session<'a, SC> {
     pub(crate) fn new(prover: &'a Prover<SC>) -> Result<Self> {
-        let device = prover.device.as_ref().ok_or(rigel_gpu::Error::Disabled)?;
+        let device = prover.device().ok_or(rigel_gpu::Error::Disabled)?;
         let stream = device.new_stream()?;
         let recorder = Recorder::new(&stream);
         Ok(Self { prover, lane: device.new_stream()?, stream, recorder })

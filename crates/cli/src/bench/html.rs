@@ -52,13 +52,17 @@ pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-pub fn page(document: &Document) -> String {
-    let body: String = document.reports.iter().map(section).collect();
+/// A page with nothing from elsewhere.
+pub fn document_of(title: &str, body: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>Rigel primitives</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n{body}</main>\n</body>\n</html>\n"
+         <title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n{body}</main>\n</body>\n</html>\n"
     )
+}
+
+pub fn page(document: &Document) -> String {
+    document_of("Rigel primitives", &document.reports.iter().map(section).collect::<String>())
 }
 
 fn section(report: &Report) -> String {

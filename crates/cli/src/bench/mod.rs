@@ -1,10 +1,11 @@
-//! `rigel bench`: operations measured against what the device can do.
+//! `rigel bench`: operations measured against what the device can do, and proofs against upstream's.
 
 mod ceilings;
 mod html;
 mod instructions;
 mod json;
 mod measure;
+pub mod plonky3;
 mod random;
 mod roofline;
 mod table;

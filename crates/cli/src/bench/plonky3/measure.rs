@@ -1,0 +1,227 @@
+//! One case: proofs on the device and upstream's, of the same trace, timed and compared.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rigel_gpu::Device;
+use rigel_plonky3::{Policy, Report as ProofReport};
+
+use super::cases::{Bars, Case, DOWN_OVER_PROOF, PEAK_OVER_EXTENDED};
+use super::record::{Bar, Bound, Figures, PhasePair, Row, Throughput, Times};
+use super::spans::{self, Phases};
+use crate::Failure;
+use crate::terminal::Progress;
+use rigel_workloads::{Made, Rejection, Shape, Statement, timed};
+
+/// How cases are measured.
+pub struct Bench<'a> {
+    pub device: &'a Device,
+    /// Proofs that a median is of.
+    pub repeat: usize,
+    /// Timed proofs of upstream's; none leaves it out.
+    pub cpu_runs: usize,
+    /// Proofs in a row, or none.
+    pub stream: usize,
+    /// Whether bars apply.
+    pub judges: bool,
+    pub progress: &'a Progress,
+}
+
+/// Up to this many cells upstream's proof is made once more on one thread, where its proof of work finds the least
+/// witness as the device's does, and all bytes are compared.
+const COMPARED_CELLS: usize = 1 << 20;
+
+impl Bench<'_> {
+    /// Measures it. What goes wrong stands in the row: the others are still worth having.
+    pub fn run(&self, case: &Case) -> Row {
+        let mut row = Row {
+            name: case.name(),
+            choice: case.choice,
+            tables: Vec::new(),
+            figures: None,
+            bars: Vec::new(),
+            error: None,
+        };
+        match self.figures(case, &mut row.tables) {
+            Ok(figures) => {
+                row.bars = bars(&figures, &case.bars, self.judges);
+                row.figures = Some(figures);
+            }
+            Err(error) => row.error = Some(error.to_string()),
+        }
+        row
+    }
+
+    fn figures(&self, case: &Case, tables: &mut Vec<Shape>) -> Result<Figures, Failure> {
+        let name = case.name();
+        let say = |what: &str| self.progress.say(&format!("{name}: {what} …"));
+        let mut statement = case.choice.statement()?;
+        say("generating the trace");
+        let ((), trace_milliseconds) = timed(|| statement.generate());
+        *tables = statement.tables();
+
+        say("first proof, compiling what is not in the cache");
+        let compiled = self.device.cache().stats().compiled;
+        let (first, first_milliseconds) = timed(|| {
+            statement.prepare(Some(self.device), Policy::default())?;
+            statement.prove()
+        });
+        let first = first?;
+        let kernels_compiled = self.device.cache().stats().compiled - compiled;
+
+        say("proving from the host");
+        let (host, report) = self.several(|| statement.prove())?;
+        let stream = match self.stream {
+            0 => None,
+            proofs => {
+                say("many proofs in a row");
+                Some(throughput(&*statement, proofs)?)
+            }
+        };
+        say("proving from the device");
+        statement.keep_on_device()?;
+        statement.prove_resident()?;
+        let (resident, _) = self.several(|| statement.prove_resident())?;
+
+        let mut upstream = None;
+        let mut upstream_phases = Phases::new();
+        if self.cpu_runs > 0 {
+            say("upstream's prover on the CPU");
+            let (times, made, phases) = self.upstream(&*statement)?;
+            upstream = Some((times, made));
+            upstream_phases = phases;
+        }
+        say("checking");
+        let check = check(&*statement, &first, upstream.as_ref().map(|(_, made)| made))?;
+        Ok(Figures {
+            trace_milliseconds,
+            first_milliseconds,
+            kernels_compiled,
+            host,
+            resident,
+            upstream: upstream.map(|(times, _)| times),
+            proof_bytes: first.proof.len(),
+            extended_bytes: first.extended_bytes,
+            check,
+            phases: side_by_side(&report, &upstream_phases),
+            report,
+            stream,
+        })
+    }
+
+    /// The times of several proofs, and the report of the one in the middle.
+    fn several(&self, prove: impl Fn() -> Result<Made, Failure>) -> Result<(Times, ProofReport), Failure> {
+        let mut made = (0..self.repeat).map(|_| prove()).collect::<Result<Vec<_>, _>>()?;
+        made.sort_by(|a, b| a.milliseconds.total_cmp(&b.milliseconds));
+        let times = Times::new(made.iter().map(|made| made.milliseconds).collect());
+        let middle = (made.len() - 1) / 2;
+        Ok((times, made.swap_remove(middle).report))
+    }
+
+    /// Upstream's times, and the best one's proof and phases.
+    fn upstream(&self, statement: &dyn Statement) -> Result<(Times, Made, Phases), Failure> {
+        let mut best: Option<(Made, Phases)> = None;
+        let mut times = Vec::new();
+        for _ in 0..self.cpu_runs {
+            let (made, phases) = spans::collect(|| statement.prove_upstream());
+            let made = made?;
+            times.push(made.milliseconds);
+            if best.as_ref().is_none_or(|(best, _)| made.milliseconds < best.milliseconds) {
+                best = Some((made, phases));
+            }
+        }
+        let (made, phases) = best.ok_or("upstream was not run")?;
+        Ok((Times::new(times), made, phases))
+    }
+}
+
+/// Compares the device's proof with upstream's as far as it can be, and has upstream's verifier look at it.
+fn check(statement: &dyn Statement, made: &Made, upstream: Option<&Made>) -> Result<&'static str, Failure> {
+    match statement.verify(&made.proof, &statement.publics()) {
+        Ok(()) => {}
+        Err(Rejection::Malformed(reason) | Rejection::Refused(reason)) => {
+            return Err(format!("upstream's verifier refuses the device's proof: {reason}").into());
+        }
+    }
+    let Some(upstream) = upstream else { return Ok("verified") };
+    let cells: usize = statement.tables().iter().map(Shape::cells).sum();
+    if cells <= COMPARED_CELLS {
+        let single = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
+        let expected = single.install(|| statement.prove_upstream())?;
+        if expected.proof != made.proof {
+            return Err("the device's proof is not upstream's, byte for byte".into());
+        }
+        return Ok("all bytes");
+    }
+    if upstream.settled != made.settled {
+        return Err("commitments or opened values are not upstream's".into());
+    }
+    Ok("commitments, openings, verified")
+}
+
+/// Proofs a second from the host, one after the other and from two threads, each on streams of its own.
+fn throughput(statement: &dyn Statement, proofs: usize) -> Result<Throughput, Failure> {
+    let run = |threads: usize| -> Result<f64, Failure> {
+        let next = AtomicUsize::new(0);
+        let work = || -> Result<(), Failure> {
+            while next.fetch_add(1, Ordering::Relaxed) < proofs {
+                statement.prove()?;
+            }
+            Ok(())
+        };
+        let (done, milliseconds) = timed(|| {
+            std::thread::scope(|scope| {
+                let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+                workers.into_iter().try_for_each(|worker| worker.join().expect("a proof does not panic"))
+            })
+        });
+        done?;
+        Ok(proofs as f64 / milliseconds * 1e3)
+    };
+    // The second thread's memory and pinned blocks are made once.
+    run(2)?;
+    Ok(Throughput { proofs, alone_per_second: run(1)?, paired_per_second: run(2)? })
+}
+
+/// Our phases beside upstream's, then what only upstream has, then the rest.
+fn side_by_side(report: &ProofReport, upstream: &Phases) -> Vec<PhasePair> {
+    let of_upstream = |name: &str| upstream.iter().find(|(known, _)| *known == name).map(|(_, ms)| *ms);
+    let ours = report.by_phase();
+    let mut pairs: Vec<PhasePair> = ours
+        .iter()
+        .map(|&(name, ms)| PhasePair { name, milliseconds: Some(ms), upstream_milliseconds: of_upstream(name) })
+        .collect();
+    let missing =
+        upstream.iter().filter(|(name, _)| *name != "other" && ours.iter().all(|(known, _)| known != name));
+    pairs.extend(missing.map(|&(name, ms)| PhasePair {
+        name,
+        milliseconds: None,
+        upstream_milliseconds: Some(ms),
+    }));
+    let rest = report.total_ms - ours.iter().map(|(_, ms)| ms).sum::<f64>();
+    pairs.push(PhasePair {
+        name: "other",
+        milliseconds: Some(rest.max(0.0)),
+        upstream_milliseconds: of_upstream("other"),
+    });
+    pairs
+}
+
+fn bars(figures: &Figures, bars: &Bars, judges: bool) -> Vec<Bar> {
+    let most = |figure, value, bound: Option<f64>| {
+        bound.map(|bound| Bar::new(figure, Some(value), Bound::AtMost(bound), judges))
+    };
+    let least = |figure, value, bound: Option<f64>| {
+        bound.map(|bound| Bar::new(figure, value, Bound::AtLeast(bound), judges))
+    };
+    [
+        most("host ms", figures.host.median(), bars.host_ms),
+        least("host, x upstream", figures.host_ratio(), bars.host_ratio),
+        most("resident ms", figures.resident.median(), bars.resident_ms),
+        least("resident, x upstream", figures.resident_ratio(), bars.resident_ratio),
+        most("peak memory / extended columns", figures.peak_over_extended(), Some(PEAK_OVER_EXTENDED)),
+        most("bytes back / proof", figures.down_over_proof(), Some(DOWN_OVER_PROOF)),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}

@@ -1,0 +1,126 @@
+//! `rigel bench plonky3`: proofs on the device beside upstream's on the CPU.
+
+mod cases;
+mod html;
+mod measure;
+mod record;
+mod spans;
+mod table;
+
+use std::path::{Path, PathBuf};
+
+use rigel_gpu::{Device, Kind};
+
+use super::json::DeviceDescription;
+use super::measure::Size;
+use super::{Devices, open, write};
+use crate::Failure;
+use crate::terminal::Progress;
+use measure::Bench;
+use record::{Document, Report};
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Devices to measure: auto, all (every CUDA device), or names such as cuda:1,emulated
+    /// [default: RIGEL_DEVICE, or auto]
+    #[arg(long, value_name = "DEVICES")]
+    device: Option<Devices>,
+    /// Only cases whose name contains this text
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+    /// Small sizes, done in seconds; bars do not apply. The emulated device always takes these
+    #[arg(long)]
+    quick: bool,
+    /// Proofs that each median is of [default: 5, or 2 for small sizes]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repeat: Option<u32>,
+    /// Leave upstream's prover out; the device's proofs are only verified
+    #[arg(long)]
+    no_cpu: bool,
+    /// Also make N proofs in a row, one and two at a time
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    stream: usize,
+    /// Write the report as JSON to a file, or with - to standard output in place of the table
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Write the report as a page with the phases side by side
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// List the cases and measure nothing
+    #[arg(long)]
+    list: bool,
+}
+
+/// Timed proofs of upstream's.
+const CPU_RUNS: usize = 2;
+
+/// Measures and prints. Whether every case came to an end with the right proof.
+pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
+    if arguments.list {
+        let size = if arguments.quick { Size::Quick } else { Size::Full };
+        for case in cases::all(size) {
+            println!("{}", case.name());
+        }
+        return Ok(true);
+    }
+    let to_stdout = arguments.json.as_deref() == Some(Path::new("-"));
+    let mut reports = Vec::new();
+    for (_, device) in open(arguments.device.as_ref())? {
+        reports.push(measure(arguments, &device, to_stdout)?);
+    }
+    let document = Document::new(reports);
+    match &arguments.json {
+        Some(_) if to_stdout => print!("{}", document.to_json()),
+        Some(path) => write(path, &document.to_json())?,
+        None => {}
+    }
+    if let Some(path) = &arguments.html {
+        write(path, &html::page(&document))?;
+    }
+    Ok(document.reports.iter().flat_map(|report| &report.rows).all(|row| row.error.is_none()))
+}
+
+fn measure(arguments: &Arguments, device: &Device, silent: bool) -> Result<Report, Failure> {
+    let emulated = device.kind() == Kind::Emulated;
+    let size = if arguments.quick || emulated { Size::Quick } else { Size::Full };
+    let repeat = arguments.repeat.map_or_else(|| size.pick(5, 2), |n| n as usize);
+    let only = arguments.only.as_deref().unwrap_or_default().to_lowercase();
+    let mut cases = cases::all(size);
+    cases.retain(|case| case.name().contains(&only));
+    if emulated && only.is_empty() {
+        eprintln!(
+            "note: the host's compiler takes minutes for the kernels of wide AIRs; --only keccak asks for them"
+        );
+        cases.retain(cases::Case::is_narrow);
+    }
+    if cases.is_empty() {
+        return Err("--only: no case has this text in its name; --list shows all names".into());
+    }
+    let progress = Progress::new();
+    let bench = Bench {
+        device,
+        repeat,
+        cpu_runs: if arguments.no_cpu { 0 } else { CPU_RUNS },
+        stream: arguments.stream,
+        judges: !emulated && size == Size::Full,
+        progress: &progress,
+    };
+    let mut report = Report {
+        device: DeviceDescription::new(device),
+        size: size.name(),
+        repeat,
+        cpu_threads: rayon::current_num_threads(),
+        rows: Vec::new(),
+    };
+    if !silent {
+        println!("{}", table::heading(&report));
+    }
+    for case in &cases {
+        report.rows.push(bench.run(case));
+    }
+    drop(progress);
+    if !silent {
+        println!("{}", table::rows(&report));
+    }
+    Ok(report)
+}

@@ -1,0 +1,200 @@
+//! What was measured, as it stands in the JSON.
+
+use rigel_plonky3::Report as ProofReport;
+use serde::Serialize;
+
+use crate::bench::json::DeviceDescription;
+use rigel_workloads::{Choice, Shape};
+
+/// Raised when a field changes its meaning or goes.
+const SCHEMA: u32 = 1;
+
+#[derive(Serialize)]
+pub struct Document {
+    pub schema: u32,
+    /// Rigel's version.
+    pub rigel: &'static str,
+    pub suite: &'static str,
+    pub reports: Vec<Report>,
+}
+
+impl Document {
+    pub fn new(reports: Vec<Report>) -> Self {
+        Self { schema: SCHEMA, rigel: env!("CARGO_PKG_VERSION"), suite: "plonky3", reports }
+    }
+
+    pub fn to_json(&self) -> String {
+        let mut text = serde_json::to_string_pretty(self).expect("the report holds strings and finite numbers");
+        text.push('\n');
+        text
+    }
+}
+
+/// What was measured on one device.
+#[derive(Serialize)]
+pub struct Report {
+    pub device: DeviceDescription,
+    /// `full` or `quick`.
+    pub size: &'static str,
+    /// Proofs that each median is of.
+    pub repeat: usize,
+    /// Threads that upstream's prover had.
+    pub cpu_threads: usize,
+    pub rows: Vec<Row>,
+}
+
+/// One case.
+#[derive(Serialize)]
+pub struct Row {
+    pub name: String,
+    pub choice: Choice,
+    pub tables: Vec<Shape>,
+    pub figures: Option<Figures>,
+    pub bars: Vec<Bar>,
+    /// What went wrong.
+    pub error: Option<String>,
+}
+
+#[derive(Serialize)]
+pub struct Figures {
+    /// Making the trace.
+    pub trace_milliseconds: f64,
+    /// Making the prover and its first proof, compiling included.
+    pub first_milliseconds: f64,
+    /// Kernel modules that were not in the cache.
+    pub kernels_compiled: u64,
+    /// From the trace on the host; the median counts.
+    pub host: Times,
+    /// From the trace on the device; the median counts.
+    pub resident: Times,
+    /// Upstream on the CPU; the best counts.
+    pub upstream: Option<Times>,
+    pub proof_bytes: usize,
+    /// All columns that were extended and committed to.
+    pub extended_bytes: usize,
+    /// What was compared with upstream.
+    pub check: &'static str,
+    /// The proof from the host whose time is the median.
+    pub report: ProofReport,
+    pub phases: Vec<PhasePair>,
+    pub stream: Option<Throughput>,
+}
+
+impl Figures {
+    pub fn host_ratio(&self) -> Option<f64> {
+        self.upstream.as_ref().map(|upstream| upstream.best() / self.host.median())
+    }
+
+    pub fn resident_ratio(&self) -> Option<f64> {
+        self.upstream.as_ref().map(|upstream| upstream.best() / self.resident.median())
+    }
+
+    pub fn peak_over_extended(&self) -> f64 {
+        self.report.peak_bytes as f64 / self.extended_bytes as f64
+    }
+
+    pub fn down_over_proof(&self) -> f64 {
+        self.report.bytes_down as f64 / self.proof_bytes as f64
+    }
+}
+
+/// Milliseconds, in ascending order.
+#[derive(Clone, Debug, Serialize)]
+pub struct Times {
+    pub milliseconds: Vec<f64>,
+}
+
+impl Times {
+    pub fn new(mut milliseconds: Vec<f64>) -> Self {
+        milliseconds.sort_by(f64::total_cmp);
+        Self { milliseconds }
+    }
+
+    /// The lower one of two in the middle.
+    pub fn median(&self) -> f64 {
+        self.milliseconds[(self.milliseconds.len() - 1) / 2]
+    }
+
+    pub fn best(&self) -> f64 {
+        self.milliseconds[0]
+    }
+}
+
+/// A phase on both sides.
+#[derive(Clone, Debug, Serialize)]
+pub struct PhasePair {
+    pub name: &'static str,
+    pub milliseconds: Option<f64>,
+    pub upstream_milliseconds: Option<f64>,
+}
+
+/// Many proofs in a row.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Throughput {
+    pub proofs: usize,
+    /// One after the other.
+    pub alone_per_second: f64,
+    /// Two at a time.
+    pub paired_per_second: f64,
+}
+
+impl Throughput {
+    pub fn gain(&self) -> f64 {
+        self.paired_per_second / self.alone_per_second
+    }
+}
+
+/// What a figure should reach.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bound {
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Bar {
+    pub figure: &'static str,
+    pub value: Option<f64>,
+    pub bound: Bound,
+    /// Whether it is met; nothing where it was not measured, or does not apply to this device or size.
+    pub pass: Option<bool>,
+}
+
+impl Bar {
+    pub fn new(figure: &'static str, value: Option<f64>, bound: Bound, judged: bool) -> Self {
+        let met = |value: f64| match bound {
+            Bound::AtMost(most) => value <= most,
+            Bound::AtLeast(least) => value >= least,
+        };
+        Self { figure, value, bound, pass: value.filter(|_| judged).map(met) }
+    }
+
+    pub fn words(&self) -> String {
+        match self.bound {
+            Bound::AtMost(most) => format!("≤ {most}"),
+            Bound::AtLeast(least) => format!("≥ {least}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_are_judged_at_their_edge() {
+        let judge = |value, bound| Bar::new("", value, bound, true).pass;
+        assert_eq!(judge(Some(2.0), Bound::AtMost(2.0)), Some(true));
+        assert_eq!(judge(Some(2.1), Bound::AtMost(2.0)), Some(false));
+        assert_eq!(judge(Some(1.9), Bound::AtLeast(2.0)), Some(false));
+        assert_eq!(judge(None, Bound::AtLeast(2.0)), None);
+        assert_eq!(Bar::new("", Some(1.0), Bound::AtMost(2.0), false).pass, None);
+    }
+
+    #[test]
+    fn times_are_sorted() {
+        let times = Times::new(vec![3.0, 1.0, 2.0]);
+        assert_eq!((times.best(), times.median()), (1.0, 2.0));
+    }
+}

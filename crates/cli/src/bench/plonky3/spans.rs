@@ -1,0 +1,142 @@
+//! Upstream's phases, from the spans that it traces.
+
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+/// Milliseconds in each of our phases, in order of their first end.
+pub type Phases = Vec<(&'static str, f64)>;
+
+/// Runs `work` on this thread and sums the time of upstream's spans by the phase of ours that they are.
+pub fn collect<R>(work: impl FnOnce() -> R) -> (R, Phases) {
+    let state = Arc::new(Mutex::new(State::default()));
+    let result = tracing::subscriber::with_default(Collector(state.clone()), work);
+    let phases = std::mem::take(&mut state.lock().expect("no span panics").sums);
+    (result, phases)
+}
+
+/// The phase that a span's own time belongs to, by its name and those around it, outermost first.
+fn phase(path: &[&str]) -> &'static str {
+    if path.contains(&"commit phase") {
+        return "fold";
+    }
+    if path.contains(&"query phase") {
+        return "query";
+    }
+    let known = |name: &&str| match *name {
+        "build merkle tree" | "first digest layer" => Some("hash"),
+        "generate lookup permutation" => Some("lookups"),
+        "quotient_values" | "compute quotient" | "compute quotient polynomial" => Some("constraints"),
+        // A batch evaluates its tables' constraints on the pool's threads while this one waits within its own span.
+        "prove_batch" => Some("constraints"),
+        "check constraints" | "infer log of constraint degree" => Some("other"),
+        "compute_inverse_denominators" => Some("denominators"),
+        "compute opened values with Lagrange interpolation" | "evaluate matrix" | "open" => Some("open"),
+        "reduce matrix quotient" | "compress mat" => Some("reduce"),
+        "FRI prover" => Some("fold"),
+        "commit to trace data" | "commit to quotient poly chunks" => Some("extend"),
+        name if name.starts_with("grind") => Some("proof of work"),
+        name if name.contains("lde") || name.contains("dft") => Some("extend"),
+        _ => None,
+    };
+    path.iter().rev().find_map(known).unwrap_or("other")
+}
+
+struct Collector(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    names: Vec<&'static str>,
+    open: Vec<Open>,
+    sums: Phases,
+}
+
+/// A span that was entered.
+struct Open {
+    name: &'static str,
+    since: Instant,
+    /// Time in spans within it.
+    within: f64,
+}
+
+impl State {
+    fn exit(&mut self) {
+        let path: Vec<&str> = self.open.iter().map(|open| open.name).collect();
+        let phase = phase(&path);
+        let Some(open) = self.open.pop() else { return };
+        let milliseconds = open.since.elapsed().as_secs_f64() * 1e3;
+        if let Some(around) = self.open.last_mut() {
+            around.within += milliseconds;
+        }
+        let own = milliseconds - open.within;
+        match self.sums.iter_mut().find(|(name, _)| *name == phase) {
+            Some((_, sum)) => *sum += own,
+            None => self.sums.push((phase, own)),
+        }
+    }
+}
+
+impl Collector {
+    fn with(&self, act: impl FnOnce(&mut State)) {
+        act(&mut self.0.lock().expect("no span panics"));
+    }
+}
+
+impl Subscriber for Collector {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_span() && metadata.target().starts_with("p3_")
+    }
+
+    fn new_span(&self, attributes: &Attributes<'_>) -> Id {
+        let mut number = 0;
+        self.with(|state| {
+            state.names.push(attributes.metadata().name());
+            number = state.names.len() as u64;
+        });
+        Id::from_u64(number)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, _: &Event<'_>) {}
+
+    fn enter(&self, span: &Id) {
+        self.with(|state| {
+            let name = state.names[span.into_u64() as usize - 1];
+            state.open.push(Open { name, since: Instant::now(), within: 0.0 });
+        });
+    }
+
+    fn exit(&self, _: &Id) {
+        self.with(State::exit);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_belongs_to_the_nearest_known_phase() {
+        assert_eq!(phase(&["prove", "commit to trace data"]), "extend");
+        assert_eq!(phase(&["prove", "commit to trace data", "build merkle tree", "first digest layer"]), "hash");
+        assert_eq!(phase(&["prove", "open", "FRI prover", "commit phase", "build merkle tree"]), "fold");
+        assert_eq!(phase(&["prove"]), "other");
+    }
+
+    #[test]
+    fn time_within_is_counted_once() {
+        let ((), phases) = collect(|| {
+            let _outer = tracing::info_span!(target: "p3_test", "commit to trace data").entered();
+            let _inner = tracing::debug_span!(target: "p3_test", "build merkle tree").entered();
+            let _foreign = tracing::info_span!(target: "rigel", "open").entered();
+        });
+        let names: Vec<&str> = phases.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, ["hash", "extend"]);
+        assert!(phases.iter().all(|(_, ms)| *ms >= 0.0));
+    }
+}

@@ -1,0 +1,175 @@
+//! A proof in a file that says what it is a proof of.
+//!
+//! ```text
+//! 8 bytes   magic
+//! 4 bytes   version, little-endian as all numbers
+//! 4 bytes   length of the header
+//! 8 bytes   length of the proof
+//!           header, JSON
+//!           proof, postcard
+//! 32 bytes  SHA-256 of everything before
+//! ```
+//!
+//! Nothing is read further than it was checked: foreign, newer, cut and altered files are told apart before any of
+//! their contents is taken at its word.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use rigel_workloads::Choice;
+
+/// A byte that no text has, a name, and the line ends that a transfer as text would change.
+const MAGIC: [u8; 8] = *b"\x89RIGEL\r\n";
+const VERSION: u32 = 1;
+const FIXED: usize = 24;
+const CHECKSUM: usize = 32;
+/// No header of ours comes near it.
+const MOST_HEADER: usize = 1 << 20;
+/// Upstream's largest proofs are a few MiB.
+const MOST_PROOF: u64 = 1 << 30;
+
+/// What a proof is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// The version of Rigel that wrote it.
+    pub rigel: String,
+    #[serde(flatten)]
+    pub choice: Choice,
+    /// The public values of each table.
+    pub public_values: Vec<Vec<u64>>,
+}
+
+/// Why a file is refused.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Refusal {
+    Foreign,
+    Version(u32),
+    Cut { expected: u64, found: u64 },
+    Longer { expected: u64, found: u64 },
+    Altered,
+    Header(String),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Foreign => write!(f, "this is not a proof file of rigel; `rigel prove -o FILE` writes one"),
+            Self::Version(version) if *version > VERSION => write!(
+                f,
+                "the file has version {version}, this rigel reads version {VERSION}; verify it with a newer rigel"
+            ),
+            Self::Version(version) => write!(f, "the file has version {version}, which was never used"),
+            Self::Cut { expected, found } => {
+                write!(f, "the file is cut short: {found} of {expected} bytes are there; copy or make it again")
+            }
+            Self::Longer { expected, found } => {
+                write!(f, "the file has {found} bytes, {} more than it should", found - expected)
+            }
+            Self::Altered => write!(f, "the file was altered: its checksum does not match; copy or make it again"),
+            Self::Header(detail) => write!(f, "the file's header is not understood: {detail}"),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// The file's bytes.
+pub fn encode(header: &Header, proof: &[u8]) -> Vec<u8> {
+    let header = serde_json::to_vec(header).expect("a header holds strings and numbers");
+    let mut out = Vec::with_capacity(FIXED + header.len() + proof.len() + CHECKSUM);
+    out.extend(MAGIC);
+    out.extend(VERSION.to_le_bytes());
+    out.extend((header.len() as u32).to_le_bytes());
+    out.extend((proof.len() as u64).to_le_bytes());
+    out.extend(&header);
+    out.extend(proof);
+    let checksum = Sha256::digest(&out);
+    out.extend(checksum);
+    out
+}
+
+/// The header and the proof, if the file is whole and the header is one that a proof can be checked by.
+pub fn decode(file: &[u8]) -> Result<(Header, &[u8]), Refusal> {
+    let known = file.len().min(MAGIC.len());
+    if known == 0 || file[..known] != MAGIC[..known] {
+        return Err(Refusal::Foreign);
+    }
+    let found = file.len() as u64;
+    if file.len() < FIXED + CHECKSUM {
+        return Err(Refusal::Cut { expected: (FIXED + CHECKSUM) as u64, found });
+    }
+    let number = |from: usize| u32::from_le_bytes(file[from..from + 4].try_into().expect("four bytes"));
+    if number(8) != VERSION {
+        return Err(Refusal::Version(number(8)));
+    }
+    let header_len = number(12) as usize;
+    let proof_len = u64::from_le_bytes(file[16..24].try_into().expect("eight bytes"));
+    if header_len > MOST_HEADER || proof_len > MOST_PROOF {
+        return Err(Refusal::Altered);
+    }
+    let expected = (FIXED + header_len + CHECKSUM) as u64 + proof_len;
+    match found.cmp(&expected) {
+        std::cmp::Ordering::Less => return Err(Refusal::Cut { expected, found }),
+        std::cmp::Ordering::Greater => return Err(Refusal::Longer { expected, found }),
+        std::cmp::Ordering::Equal => {}
+    }
+    let (contents, checksum) = file.split_at(file.len() - CHECKSUM);
+    if Sha256::digest(contents)[..] != *checksum {
+        return Err(Refusal::Altered);
+    }
+    let (header, proof) = contents[FIXED..].split_at(header_len);
+    let header: Header = serde_json::from_slice(header).map_err(|error| Refusal::Header(error.to_string()))?;
+    header.choice.check().map_err(Refusal::Header)?;
+    Ok((header, proof))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rigel_workloads::{Field, Fri, Hash, Workload};
+
+    fn header() -> Header {
+        let choice = Choice {
+            workload: Workload::Fibonacci,
+            log_rows: 4,
+            field: Field::Goldilocks3,
+            hash: Hash::Keccak,
+            fri: Fri::default(),
+        };
+        Header { rigel: "0".into(), choice, public_values: vec![vec![0, 1, u64::MAX]] }
+    }
+
+    #[test]
+    fn what_was_written_is_read() {
+        let file = encode(&header(), b"proof");
+        assert_eq!(decode(&file), Ok((header(), &b"proof"[..])));
+    }
+
+    #[test]
+    fn every_cut_and_every_altered_byte_is_found() {
+        let file = encode(&header(), b"proof");
+        for len in 0..file.len() {
+            assert!(decode(&file[..len]).is_err(), "{len}");
+        }
+        for at in 0..file.len() {
+            let mut altered = file.clone();
+            altered[at] ^= 1;
+            assert!(decode(&altered).is_err(), "{at}");
+        }
+        assert!(matches!(decode(&file[..file.len() - 1]), Err(Refusal::Cut { .. })));
+        assert!(matches!(decode(&[&file[..], &[0]].concat()), Err(Refusal::Longer { .. })));
+        assert_eq!(decode(b"PK\x03\x04 something else"), Err(Refusal::Foreign));
+    }
+
+    #[test]
+    fn a_header_out_of_bounds_is_refused() {
+        let mut forged = header();
+        forged.choice.log_rows = 60;
+        assert!(matches!(decode(&encode(&forged, b"")), Err(Refusal::Header(_))));
+        let mut forged = header();
+        forged.choice.fri.queries = usize::MAX;
+        assert!(matches!(decode(&encode(&forged, b"")), Err(Refusal::Header(_))));
+    }
+}

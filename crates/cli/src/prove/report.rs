@@ -1,0 +1,106 @@
+//! What a proof took, for people and for machines.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use rigel_gpu::Bytes;
+use rigel_plonky3::Report;
+use serde::Serialize;
+
+use crate::proof_file::Header;
+use crate::terminal::{Align, Columns, Paint, number, wrap};
+use rigel_workloads::Shape;
+
+/// Everything about one proof.
+#[derive(Serialize)]
+pub struct Summary<'a> {
+    #[serde(flatten)]
+    pub header: &'a Header,
+    pub tables: Vec<Shape>,
+    /// What the device calls itself.
+    pub device_name: Option<String>,
+    /// Making the witness.
+    pub trace_milliseconds: f64,
+    /// Making the prover, compiling included.
+    pub prepare_milliseconds: f64,
+    /// Kernel modules that were not in the cache.
+    pub kernels_compiled: u64,
+    pub proof_bytes: usize,
+    /// All columns that were extended and committed to.
+    pub extended_bytes: usize,
+    pub report: &'a Report,
+    pub file: Option<&'a Path>,
+}
+
+impl Summary<'_> {
+    pub fn to_text(&self) -> String {
+        let Self { header, report, .. } = self;
+        let mut out = format!("{}\n", Paint::Bold.on(&header.choice.to_string()));
+        let shape = |shape: &Shape| format!("2^{} x {}", shape.log_rows, shape.columns);
+        let tables: Vec<String> = self.tables.iter().map(shape).collect();
+        for line in wrap(&format!("tables: {}", tables.join(", ")), 100) {
+            let _ = writeln!(out, "  {line}");
+        }
+        let name = self.device_name.as_ref().filter(|_| report.device != "cpu");
+        let device = match name {
+            Some(name) => format!("{} ({name})", report.device),
+            None => "the CPU (upstream's prover)".to_string(),
+        };
+        let _ = writeln!(out, "  proved on {device} in {} ms\n", number(report.total_ms));
+        out.push_str(&self.phases());
+        out.push_str(&self.figures());
+        for fallback in report.fallbacks.iter().filter(|_| self.device_name.is_some()) {
+            let text = format!("{} ran on the {}: {}", fallback.part, fallback.ran_on, fallback.reason);
+            let _ = writeln!(out, "  {}", Paint::Bad.on(&text));
+        }
+        if let Some(file) = self.file {
+            let file = file.display();
+            let _ = writeln!(out, "\nwritten to {file}; check it with: rigel verify {file}");
+        }
+        out
+    }
+
+    fn phases(&self) -> String {
+        let phases = self.report.by_phase();
+        if phases.is_empty() {
+            return String::new();
+        }
+        let mut columns = Columns::new(&[Align::Left, Align::Right, Align::Right]);
+        columns.row(Paint::Dim, ["phase", "ms", "%"]);
+        let total = self.report.total_ms;
+        let mut rest = total;
+        let share = |ms: f64| format!("{:.0}", 100.0 * ms / total);
+        for (name, ms) in phases {
+            columns.row(Paint::Plain, [name, &number(ms), &share(ms)]);
+            rest -= ms;
+        }
+        let rest = rest.max(0.0);
+        columns.row(Paint::Plain, ["host, and waiting", &number(rest), &share(rest)]);
+        format!("{}\n", columns.to_text("  "))
+    }
+
+    fn figures(&self) -> String {
+        let report = self.report;
+        let bytes = |bytes: usize| Bytes(bytes).to_string();
+        let mut columns = Columns::new(&[Align::Left, Align::Left]);
+        columns.row(Paint::Plain, ["proof", &bytes(self.proof_bytes)]);
+        columns.row(Paint::Plain, ["trace made in", &format!("{} ms", number(self.trace_milliseconds))]);
+        if !report.phases.is_empty() {
+            let compiled = match self.kernels_compiled {
+                0 => "none, all were in the cache".to_string(),
+                n => format!("{n} modules, not in the cache before"),
+            };
+            let peak = format!(
+                "{}, {} x the extended columns",
+                bytes(report.peak_bytes),
+                number(report.peak_bytes as f64 / self.extended_bytes as f64)
+            );
+            let traffic = format!("{} / {}", bytes(report.bytes_up as usize), bytes(report.bytes_down as usize));
+            columns.row(Paint::Plain, ["bytes up / down", &traffic]);
+            columns.row(Paint::Plain, ["peak device memory", &peak]);
+            columns.row(Paint::Plain, ["kernel launches", &report.launches.to_string()]);
+            columns.row(Paint::Plain, ["kernels compiled", &compiled]);
+        }
+        columns.to_text("  ")
+    }
+}

@@ -1,0 +1,24 @@
+//! `rigel` as a process.
+
+use std::process::{Command, Output};
+
+/// `rigel` with these arguments, and with nothing of the caller's settings but what `set` gives.
+pub(crate) fn rigel(arguments: &[&str], set: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rigel"));
+    for name in ["DEVICE", "EMULATED", "MEMORY_LIMIT", "POOL", "LAUNCH", "NVRTC"] {
+        command.env_remove(format!("RIGEL_{name}"));
+    }
+    command.args(arguments).envs(set.iter().copied()).output().expect("rigel starts")
+}
+
+pub(crate) fn code(output: &Output) -> Option<i32> {
+    output.status.code()
+}
+
+pub(crate) fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("output is UTF-8")
+}
+
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("output is UTF-8")
+}

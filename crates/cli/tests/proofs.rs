@@ -1,0 +1,209 @@
+//! Proofs from outside: made on the CPU and on the emulated device, written, read, altered and refused.
+
+mod command;
+
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use command::{code, rigel, stderr, stdout};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use tempfile::TempDir;
+
+/// Little work for every proof; the shapes are the same.
+const QUICK: [&str; 6] = ["--queries", "5", "--pow-bits", "2", "--batch-pow-bits", "2"];
+
+struct Folder(TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a temporary folder"))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Proves with these words of the command line, into a file.
+    fn prove(&self, name: &str, words: &str) -> PathBuf {
+        let path = self.path(name);
+        let words: Vec<&str> = ["prove"].into_iter().chain(words.split(' ')).collect();
+        let output = rigel(&[&words[..], &QUICK[..], &["-o", text(&path)]].concat(), &[]);
+        assert_eq!(code(&output), Some(0), "{words:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains("proving on"), "{}", stderr(&output));
+        path
+    }
+
+    /// What `verify` says about these bytes.
+    fn verify(&self, bytes: &[u8]) -> Output {
+        let path = self.path("file");
+        std::fs::write(&path, bytes).unwrap();
+        verify(&path)
+    }
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+fn verify(path: &Path) -> Output {
+    rigel(&["verify", text(path)], &[])
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// The file with another header, and a checksum to go with it.
+fn with_header(file: &[u8], change: impl FnOnce(&mut Value)) -> Vec<u8> {
+    let header_len = u32::from_le_bytes(file[12..16].try_into().unwrap()) as usize;
+    let (header, proof) = file[24..file.len() - 32].split_at(header_len);
+    let mut header: Value = serde_json::from_slice(header).expect("JSON");
+    change(&mut header);
+    let header = serde_json::to_vec(&header).unwrap();
+    let mut out = file[..12].to_vec();
+    out.extend((header.len() as u32).to_le_bytes());
+    out.extend((proof.len() as u64).to_le_bytes());
+    out.extend(&header);
+    out.extend(proof);
+    let checksum = Sha256::digest(&out);
+    out.extend(checksum);
+    out
+}
+
+#[test]
+fn what_is_proved_verifies() {
+    let folder = Folder::new();
+    for words in [
+        "fibonacci --log-rows 4 --cpu",
+        "fibonacci --log-rows 5 --field goldilocks3 --cpu",
+        "fibonacci --log-rows 5 --field goldilocks --hash poseidon2 --cpu",
+        "fibonacci --log-rows 5 --field koala-bear --hash keccak256 --cpu",
+        "keccak --log-rows 5 --cpu",
+        "poseidon2 --log-rows 3 --field goldilocks --cpu",
+        "blake3 --log-rows 3 --cpu",
+        "lookups --log-rows 7 --field baby-bear --cpu",
+        "fibonacci --log-rows 4 --device emulated",
+        "lookups --log-rows 6 --device emulated",
+    ] {
+        let output = verify(&folder.prove("proof", words));
+        assert_eq!(code(&output), Some(0), "{words}: {}", stderr(&output));
+        assert!(stdout(&output).contains("verified in"), "{words}: {}", stdout(&output));
+    }
+}
+
+#[test]
+fn the_report_speaks_json_and_the_phases_are_a_trace() {
+    let folder = Folder::new();
+    let trace = folder.path("trace.json");
+    let words = ["prove", "fibonacci", "--log-rows", "4", "--device", "emulated", "--json", "--trace-file"];
+    let output = rigel(&[&words[..], &[text(&trace)], &QUICK[..]].concat(), &[]);
+    assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+    let report = json(&output);
+    assert_eq!((&report["workload"], &report["log_rows"]), (&"fibonacci".into(), &4.into()));
+    assert_eq!(report["public_values"][0][2], 987);
+    assert_eq!(report["report"]["device"], "emulated:0");
+    let phases = report["report"]["phases"].as_array().expect("phases");
+    assert!(phases.iter().any(|phase| phase["name"] == "query"), "{report}");
+    let trace: Value = serde_json::from_str(&std::fs::read_to_string(trace).unwrap()).expect("JSON");
+    assert_eq!(trace["traceEvents"].as_array().map(Vec::len), Some(phases.len() + 1));
+}
+
+#[test]
+fn without_a_device_the_cpu_proves_and_says_so() {
+    let words = ["prove", "fibonacci", "--log-rows", "4"];
+    let output = rigel(&[&words[..], &QUICK[..]].concat(), &[("RIGEL_DEVICE", "none")]);
+    assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+    assert!(stdout(&output).contains("the CPU (upstream's prover)"), "{}", stdout(&output));
+}
+
+#[test]
+fn each_damage_is_told_from_the_others() {
+    let folder = Folder::new();
+    let file = std::fs::read(folder.prove("proof", "fibonacci --log-rows 4 --cpu")).unwrap();
+    let mut altered = file.clone();
+    altered[file.len() / 2] ^= 1;
+    let mut newer = file.clone();
+    newer[8] = 99;
+    let cases: [(&[u8], &str); 6] = [
+        (&altered, "altered"),
+        (&file[..file.len() - 100], "cut short"),
+        (&file[..5], "cut short"),
+        (&newer, "version 99"),
+        (b"\x7fELF and so on, which is something else", "not a proof file"),
+        (b"", "not a proof file"),
+    ];
+    for (bytes, words) in cases {
+        let output = folder.verify(bytes);
+        assert_eq!(code(&output), Some(1), "{words}");
+        assert!(stderr(&output).contains(words), "{words}: {}", stderr(&output));
+    }
+    let output = verify(&folder.path("nowhere"));
+    assert_eq!(code(&output), Some(1));
+}
+
+#[test]
+fn a_proof_of_something_else_does_not_verify() {
+    let folder = Folder::new();
+    let file = std::fs::read(folder.prove("proof", "fibonacci --log-rows 4 --cpu")).unwrap();
+    type Change = fn(&mut Value);
+    let changes: [(Change, &str); 6] = [
+        (|header| header["public_values"][0][2] = 986.into(), "does not verify"),
+        (|header| header["public_values"][0] = Value::Array(vec![]), "malformed"),
+        (|header| header["public_values"][0][0] = u64::MAX.into(), "malformed"),
+        (|header| header["log_rows"] = 5.into(), "malformed"),
+        (|header| header["fri"]["queries"] = 6.into(), "does not verify"),
+        (|header| header["workload"] = "lookups".into(), "takes 2^6"),
+    ];
+    for (change, words) in changes {
+        let output = folder.verify(&with_header(&file, change));
+        assert_eq!(code(&output), Some(1), "{words}");
+        let said = stdout(&output) + &stderr(&output);
+        assert!(said.contains(words) && !said.contains("panicked"), "{words}: {said}");
+    }
+    std::fs::write(folder.path("other"), with_header(&file, changes[0].0)).unwrap();
+    let verdict = json(&rigel(&["verify", "--json", text(&folder.path("other"))], &[]));
+    assert_eq!(verdict["verified"], false);
+    assert!(verdict["reason"].is_string(), "{verdict}");
+}
+
+#[test]
+fn what_is_not_there_is_said_with_what_is() {
+    let cases = [
+        (vec!["prove", "blake3", "--field", "baby-bear"], "--field koala-bear"),
+        (vec!["prove", "fibonacci", "--log-rows", "40"], "--log-rows"),
+        (vec!["prove", "fibonacci", "--queries", "0"], "--queries"),
+        (vec!["prove", "fibonacci", "--log-rows", "4", "--log-final-poly-len", "4"], "lower --log-final-poly-len"),
+        (vec!["bench", "plonky3", "--device", "emulated", "--only", "no such thing"], "--list"),
+    ];
+    for (words, advice) in cases {
+        let output = rigel(&words, &[]);
+        assert_eq!(code(&output), Some(1), "{words:?}");
+        assert!(stderr(&output).contains(advice), "{words:?}: {}", stderr(&output));
+    }
+    let list = stdout(&rigel(&["bench", "plonky3", "--list"], &[]));
+    assert!(list.contains("keccak 2^17, goldilocks, keccak"), "{list}");
+}
+
+#[test]
+fn the_bench_compares_with_upstream() {
+    let folder = Folder::new();
+    let (report, page) = (folder.path("report.json"), folder.path("report.html"));
+    let words = ["bench", "plonky3", "--quick", "--only", "fibonacci", "--device", "emulated", "--repeat", "1"];
+    let files = ["--stream", "2", "--json", text(&report), "--html", text(&page)];
+    let output = rigel(&[&words[..], &files[..]].concat(), &[]);
+    assert_eq!(code(&output), Some(0), "{}{}", stdout(&output), stderr(&output));
+    assert!(stdout(&output).contains("all bytes"), "{}", stdout(&output));
+
+    let document: Value = serde_json::from_str(&std::fs::read_to_string(report).unwrap()).expect("JSON");
+    let row = &document["reports"][0]["rows"][0];
+    assert!(row["error"].is_null(), "{row}");
+    for side in ["milliseconds", "upstream_milliseconds"] {
+        let phases = row["figures"]["phases"].as_array().expect("phases");
+        assert!(phases.iter().any(|phase| phase["name"] == "fold" && phase[side].is_number()), "{side}: {row}");
+    }
+    assert!(row["bars"].as_array().is_some_and(|bars| bars.iter().all(|bar| bar["pass"].is_null())), "{row}");
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.starts_with("<!doctype html>") && page.contains("<svg"));
+    assert!(!page.contains("<script") && !page.contains("<link") && !page.contains("NaN"), "self-contained");
+}

@@ -1,0 +1,150 @@
+//! The workload of several tables tied by lookups: upstream's `p3_batch_stark`.
+
+use p3_air::symbolic::SymbolicExpressionExt;
+use p3_batch_stark::{BatchProof, ProverData, StarkInstance, verify_batch};
+use p3_field::Algebra;
+use p3_matrix::Matrix as _;
+use p3_matrix::dense::RowMajorMatrix;
+use rigel_gpu::Device;
+use rigel_kernels::Matrix;
+use rigel_plonky3::{Base, BatchKey, Instance, Policy, Proven, Prover, Report, Trace, prove_batch, setup_batch};
+
+use super::fri::Fri;
+use super::lookups::{self, LookupAir};
+use super::statement::{Config, Made, Rejection, Shape, Statement, decode, encode, timed, upload};
+use crate::Failure;
+
+/// The batch with lookups over a configuration.
+pub(crate) struct Batch<SC: Config> {
+    config: SC,
+    fri: Fri,
+    airs: Vec<LookupAir>,
+    traces: Vec<RowMajorMatrix<SC::Value>>,
+    prover: Option<(Prover<SC>, BatchKey<SC>)>,
+    resident: Vec<Matrix<Base<SC>>>,
+}
+
+impl<SC: Config> Batch<SC> {
+    pub(crate) fn new(config: SC, fri: Fri, log_rows: u32) -> Self {
+        let airs = lookups::airs(log_rows);
+        Self { config, fri, airs, traces: Vec::new(), prover: None, resident: Vec::new() }
+    }
+
+    fn log_rows(&self) -> Vec<usize> {
+        self.airs.iter().map(|air| air.log_rows() as usize).collect()
+    }
+
+    fn made(&self, proof: &BatchProof<SC>, milliseconds: f64, report: Report) -> Made {
+        let table =
+            |(values, air): (&p3_batch_stark::proof::OpenedValuesWithLookups<SC::Challenge>, &LookupAir)| {
+                let base = &values.base_opened_values;
+                let columns = base.trace_local.len()
+                    + base.preprocessed_local().map_or(0, <[_]>::len)
+                    + base.quotient_chunks.iter().map(Vec::len).sum::<usize>()
+                    + values.permutation_local.len();
+                columns << (air.log_rows() as usize + self.fri.log_blowup)
+            };
+        let cells: usize = proof.opened_values.instances.iter().zip(&self.airs).map(table).sum();
+        Made {
+            extended_bytes: cells * size_of::<SC::Value>(),
+            settled: encode(&(&proof.commitments, &proof.opened_values)),
+            proof: encode(proof),
+            milliseconds,
+            report,
+        }
+    }
+}
+
+impl<SC> Batch<SC>
+where
+    SC: Config,
+    SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
+{
+    fn prove_traces<'a>(&'a self, traces: impl Iterator<Item = Trace<'a, SC::Value>>) -> Result<Made, Failure> {
+        let (prover, key) = self.prover.as_ref().expect("prepare comes first");
+        let instances: Vec<Instance<'a, SC, LookupAir>> =
+            self.airs.iter().zip(traces).map(|(air, trace)| Instance::new(air, trace, Vec::new())).collect();
+        let (proven, milliseconds) = timed(|| prove_batch(prover, &instances, key));
+        let Proven { proof, report } = proven?;
+        Ok(self.made(&proof, milliseconds, report))
+    }
+}
+
+impl<SC> Statement for Batch<SC>
+where
+    SC: Config,
+    SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
+{
+    fn generate(&mut self) {
+        self.traces = lookups::witness(&self.airs);
+    }
+
+    fn prepare(&mut self, device: Option<&Device>, policy: Policy) -> Result<(), Failure> {
+        let (config, fri) = (self.config.clone(), self.fri.parameters(()));
+        let prover = match device {
+            Some(device) => Prover::new(device.clone(), config, &fri, self.fri.cap_height)?,
+            None => Prover::cpu(config, &fri, self.fri.cap_height),
+        };
+        let prover = prover.with_policy(policy);
+        let key = setup_batch(&prover, &self.airs, &self.log_rows())?;
+        self.prover = Some((prover, key));
+        Ok(())
+    }
+
+    fn tables(&self) -> Vec<Shape> {
+        let shape = |(air, trace): (&LookupAir, &RowMajorMatrix<SC::Value>)| Shape {
+            log_rows: air.log_rows(),
+            columns: trace.width(),
+        };
+        self.airs.iter().zip(&self.traces).map(shape).collect()
+    }
+
+    fn publics(&self) -> Vec<Vec<u64>> {
+        vec![Vec::new(); self.airs.len()]
+    }
+
+    fn prove(&self) -> Result<Made, Failure> {
+        self.prove_traces(self.traces.iter().map(Into::into))
+    }
+
+    fn keep_on_device(&mut self) -> Result<(), Failure> {
+        let (prover, _) = self.prover.as_ref().expect("prepare comes first");
+        let device = prover.device().ok_or("the prover has no device")?;
+        self.resident = self.traces.iter().map(|trace| upload(device, trace)).collect::<Result<_, _>>()?;
+        Ok(())
+    }
+
+    fn prove_resident(&self) -> Result<Made, Failure> {
+        self.prove_traces(self.resident.iter().map(Trace::Device))
+    }
+
+    fn prove_upstream(&self) -> Result<Made, Failure> {
+        let data = ProverData::from_airs_and_degrees(&self.config, &self.airs, &self.log_rows())
+            .map_err(|error| error.to_string())?;
+        let instances: Vec<StarkInstance<'_, SC, LookupAir>> = self
+            .airs
+            .iter()
+            .zip(&self.traces)
+            .map(|(air, trace)| StarkInstance { air, trace, public_values: Vec::new() })
+            .collect();
+        let (proof, milliseconds) = timed(|| p3_batch_stark::prove_batch(&self.config, &instances, &data));
+        Ok(self.made(&proof.map_err(|error| error.to_string())?, milliseconds, Report::default()))
+    }
+
+    fn verify(&self, proof: &[u8], publics: &[Vec<u64>]) -> Result<(), Rejection> {
+        let proof: BatchProof<SC> = decode(proof)?;
+        if publics.len() != self.airs.len() || !publics.iter().all(Vec::is_empty) {
+            return Err(Rejection::Malformed("public values; the tables have none".into()));
+        }
+        // Before anything of the size that the header gives is computed.
+        if proof.degree_bits != self.log_rows() {
+            let detail =
+                format!("the proof is about tables of 2^{:?} rows, its header says otherwise", proof.degree_bits);
+            return Err(Rejection::Malformed(detail));
+        }
+        let data = ProverData::from_airs_and_degrees(&self.config, &self.airs, &self.log_rows())
+            .map_err(|error| Rejection::Refused(error.to_string()))?;
+        verify_batch(&self.config, &self.airs, &proof, &vec![Vec::new(); self.airs.len()], &data.common)
+            .map_err(|error| Rejection::Refused(error.to_string()))
+    }
+}

@@ -1,0 +1,21 @@
+//! Upstream's Blake3 AIR: a compression a row.
+
+use p3_blake3_air::{Blake3Air, generate_trace_rows};
+use p3_field::PrimeField64;
+use p3_matrix::dense::RowMajorMatrix;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+
+use super::single::OneTable;
+
+impl<V: PrimeField64> OneTable<V> for Blake3Air {
+    fn new() -> Self {
+        Self {}
+    }
+
+    fn witness(&self, log_rows: u32) -> (RowMajorMatrix<V>, Vec<V>) {
+        let mut rng = SmallRng::seed_from_u64(super::SEED);
+        let inputs = (0..1usize << log_rows).map(|_| rng.random()).collect();
+        (generate_trace_rows(inputs, 0), Vec::new())
+    }
+}

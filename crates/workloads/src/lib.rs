@@ -1,0 +1,312 @@
+//! What Rigel's command line proves and measures: the workloads, and the configurations they can be proved in.
+//!
+//! Upstream's provers and ours are compiled for each combination of AIR, field and hash. They are behind one trait,
+//! [`Statement`], so that this is done once, here, and what is above sees no type of upstream's.
+//!
+//! ```
+//! use rigel_plonky3::Policy;
+//! use rigel_workloads::{Choice, Field, Fri, Hash, Workload};
+//!
+//! let fri = Fri { pow_bits: 4, batch_pow_bits: 0, ..Fri::default() };
+//! let choice = Choice {
+//!     workload: Workload::Fibonacci,
+//!     log_rows: 4,
+//!     field: Field::KoalaBear,
+//!     hash: Hash::Keccak,
+//!     fri,
+//! };
+//! let mut statement = choice.statement()?;
+//! statement.generate();
+//! statement.prepare(None, Policy::default())?; // the CPU; Some(&device) for a device
+//! let made = statement.prove()?;
+//! assert_eq!(statement.verify(&made.proof, &statement.publics()), Ok(()));
+//! # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+//! ```
+
+mod batch;
+mod blake3;
+mod configs;
+mod fibonacci;
+mod fri;
+mod keccak;
+mod lookups;
+mod poseidon2;
+mod single;
+mod statement;
+
+use std::fmt;
+
+use clap::ValueEnum;
+use p3_air::Air;
+use p3_air::symbolic::SymbolicExpressionExt;
+use p3_blake3_air::Blake3Air;
+use p3_field::Algebra;
+use p3_keccak_air::KeccakAir;
+use p3_uni_stark::VerifierConstraintFolder;
+use rigel_plonky3::CpuAir;
+use serde::{Deserialize, Serialize};
+
+pub use fri::Fri;
+pub use statement::{Made, Rejection, Shape, Statement, timed};
+
+use batch::Batch;
+use fibonacci::Fibonacci;
+use single::{OneTable, Single};
+use statement::Config;
+
+/// Why a proof was not made, in words.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// Where all witnesses come from.
+const SEED: u64 = 1;
+
+/// What is proved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Workload {
+    /// Keccak-f permutations, 24 rows each
+    Keccak,
+    /// Poseidon2 permutations, 8 a row
+    Poseidon2,
+    /// Blake3 compressions, one a row
+    Blake3,
+    /// Fibonacci's numbers, with public values
+    Fibonacci,
+    /// Eight tables tied by 20 lookups
+    Lookups,
+}
+
+/// The field, and the degree of its extension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Field {
+    /// KoalaBear, extension of degree 4
+    KoalaBear,
+    /// BabyBear, extension of degree 4
+    BabyBear,
+    /// Goldilocks, extension of degree 2
+    Goldilocks,
+    /// Goldilocks, extension of degree 3
+    #[value(name = "goldilocks3")]
+    #[serde(rename = "goldilocks3")]
+    Goldilocks3,
+}
+
+/// The hash of trees and challenges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Hash {
+    /// Keccak-f as a sponge in the trees, Keccak-256 for challenges
+    Keccak,
+    /// Keccak-256
+    #[value(name = "keccak256")]
+    #[serde(rename = "keccak256")]
+    Keccak256,
+    /// The field's Poseidon2
+    #[value(name = "poseidon2")]
+    #[serde(rename = "poseidon2")]
+    Poseidon2,
+}
+
+macro_rules! named {
+    ($($type:ty),*) => { $(
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.to_possible_value().expect("none is hidden").get_name())
+            }
+        }
+    )* };
+}
+named!(Workload, Field, Hash);
+
+/// Everything that says which statement a proof is about, but its public values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Choice {
+    /// What is proved.
+    pub workload: Workload,
+    /// The rows, as a power of two; of the highest table, if there are several.
+    pub log_rows: u32,
+    /// The field.
+    pub field: Field,
+    /// The hash.
+    pub hash: Hash,
+    /// FRI's parameters.
+    pub fri: Fri,
+}
+
+impl Workload {
+    /// The least and the most rows, as powers of two.
+    fn log_rows(self) -> (u32, u32) {
+        match self {
+            Self::Keccak => (5, 24),
+            Self::Poseidon2 | Self::Blake3 => (3, 24),
+            Self::Fibonacci => (3, 31),
+            // The verifier computes the preprocessed tables again, which are 2^4 times smaller.
+            Self::Lookups => (6, 26),
+        }
+    }
+
+    /// The rows to prove when none are asked for.
+    pub fn default_log_rows(self) -> u32 {
+        match self {
+            Self::Keccak => 14,
+            Self::Poseidon2 | Self::Blake3 => 12,
+            Self::Fibonacci => 16,
+            Self::Lookups => 16,
+        }
+    }
+
+    /// Whether it can be proved with a field and a hash. Each combination is compiled for itself and takes its time:
+    /// what the benchmarks ask for is there, and every field and every hash with something.
+    fn with(self, field: Field, hash: Hash) -> bool {
+        match (field, hash) {
+            (Field::KoalaBear | Field::Goldilocks, Hash::Keccak) => true,
+            (Field::KoalaBear, Hash::Poseidon2) | (Field::BabyBear, Hash::Keccak) => {
+                matches!(self, Self::Keccak | Self::Fibonacci | Self::Lookups)
+            }
+            (Field::KoalaBear, Hash::Keccak256)
+            | (Field::BabyBear | Field::Goldilocks, Hash::Poseidon2)
+            | (Field::Goldilocks3, Hash::Keccak) => self == Self::Fibonacci,
+            _ => false,
+        }
+    }
+}
+
+impl Choice {
+    /// Whether there is such a statement and its size is one that can be handled; if not, why.
+    pub fn check(&self) -> Result<(), String> {
+        let Self { workload, log_rows, field, hash, fri } = self;
+        fri.check()?;
+        let (least, most) = workload.log_rows();
+        if !(least..=most).contains(log_rows) {
+            return Err(format!("{workload} takes 2^{least} to 2^{most} rows, not 2^{log_rows}; see --log-rows"));
+        }
+        if *log_rows as usize <= fri.log_final_poly_len {
+            return Err(format!(
+                "2^{log_rows} rows can't be folded to 2^{} coefficients; lower --log-final-poly-len or raise --log-rows",
+                fri.log_final_poly_len
+            ));
+        }
+        if !workload.with(*field, *hash) {
+            return Err(self.not_there());
+        }
+        Ok(())
+    }
+
+    /// The statement, which knows nothing of a witness or a device yet.
+    pub fn statement(&self) -> Result<Box<dyn Statement>, String> {
+        self.check()?;
+        let fri = &self.fri;
+        let made = match (self.field, self.hash) {
+            (Field::KoalaBear, Hash::Keccak) => {
+                self.all::<_, poseidon2::KoalaBearAir>(configs::koala_bear_keccak(fri))
+            }
+            (Field::Goldilocks, Hash::Keccak) => {
+                self.all::<_, poseidon2::GoldilocksAir>(configs::goldilocks_keccak(fri))
+            }
+            (Field::KoalaBear, Hash::Poseidon2) => self.most(configs::koala_bear_poseidon2(fri)),
+            (Field::BabyBear, Hash::Keccak) => self.most(configs::baby_bear_keccak(fri)),
+            (Field::KoalaBear, Hash::Keccak256) => self.fibonacci(configs::koala_bear_keccak256(fri)),
+            (Field::BabyBear, Hash::Poseidon2) => self.fibonacci(configs::baby_bear_poseidon2(fri)),
+            (Field::Goldilocks, Hash::Poseidon2) => self.fibonacci(configs::goldilocks_poseidon2(fri)),
+            (Field::Goldilocks3, Hash::Keccak) => self.fibonacci(configs::goldilocks3_keccak(fri)),
+            _ => return Err(self.not_there()),
+        };
+        Ok(made)
+    }
+
+    fn not_there(&self) -> String {
+        let Self { workload, field, hash, .. } = self;
+        format!("{workload} is not there with {field} and {hash}. There are:\n{}", offered())
+    }
+
+    /// All workloads; `P` is Poseidon2's AIR over the field.
+    fn all<SC, P>(&self, config: SC) -> Box<dyn Statement>
+    where
+        SC: Config,
+        SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
+        P: OneTable<SC::Value>
+            + CpuAir<SC>
+            + for<'a> Air<VerifierConstraintFolder<'a, SC>>
+            + Send
+            + Sync
+            + 'static,
+    {
+        match self.workload {
+            Workload::Poseidon2 => self.single::<SC, P>(config),
+            Workload::Blake3 => self.single::<SC, Blake3Air>(config),
+            _ => self.most(config),
+        }
+    }
+
+    /// Those but Poseidon2 and Blake3.
+    fn most<SC: Config>(&self, config: SC) -> Box<dyn Statement>
+    where
+        SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
+    {
+        match self.workload {
+            Workload::Keccak => self.single::<SC, KeccakAir>(config),
+            Workload::Lookups => Box::new(Batch::new(config, self.fri, self.log_rows)),
+            _ => self.fibonacci(config),
+        }
+    }
+
+    fn fibonacci<SC: Config>(&self, config: SC) -> Box<dyn Statement> {
+        self.single::<SC, Fibonacci>(config)
+    }
+
+    fn single<SC, A>(&self, config: SC) -> Box<dyn Statement>
+    where
+        SC: Config,
+        A: OneTable<SC::Value>
+            + CpuAir<SC>
+            + for<'a> Air<VerifierConstraintFolder<'a, SC>>
+            + Send
+            + Sync
+            + 'static,
+    {
+        Box::new(Single::<SC, A>::new(config, self.fri, self.log_rows))
+    }
+}
+
+/// `keccak 2^17, koala-bear, keccak`.
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { workload, log_rows, field, hash, .. } = self;
+        write!(f, "{workload} 2^{log_rows}, {field}, {hash}")
+    }
+}
+
+/// Which workloads there are with which field and hash, one line for each of these.
+fn offered() -> String {
+    let mut out = String::new();
+    for &field in Field::value_variants() {
+        for &hash in Hash::value_variants() {
+            let there = Workload::value_variants().iter().filter(|workload| workload.with(field, hash));
+            let names: Vec<String> = there.map(ToString::to_string).collect();
+            if names.is_empty() {
+                continue;
+            }
+            out.push_str(&format!("  --field {field:<12}--hash {hash:<11}{}\n", names.join(", ")));
+        }
+    }
+    out.trim_end().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_combination_is_there_or_is_said_not_to_be() {
+        for &workload in Workload::value_variants() {
+            for &field in Field::value_variants() {
+                for &hash in Hash::value_variants() {
+                    let choice =
+                        Choice { workload, log_rows: workload.log_rows().0, field, hash, fri: Fri::default() };
+                    assert_eq!(choice.statement().is_ok(), workload.with(field, hash), "{choice}");
+                }
+            }
+        }
+    }
+}

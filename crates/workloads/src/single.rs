@@ -1,0 +1,151 @@
+//! Workloads of one table: upstream's `p3_uni_stark`.
+
+use p3_air::Air;
+use p3_field::PrimeField64;
+use p3_matrix::Matrix as _;
+use p3_matrix::dense::RowMajorMatrix;
+use p3_uni_stark::{Proof, VerifierConstraintFolder};
+use rigel_gpu::Device;
+use rigel_kernels::Matrix;
+use rigel_plonky3::{Base, CpuAir, Policy, Proven, Prover, Report, Trace};
+
+use super::fri::Fri;
+use super::statement::{
+    Config, Made, Rejection, Shape, Statement, decode, elements, encode, roomy, timed, upload,
+};
+use crate::Failure;
+
+/// A trace and its public values.
+pub(crate) type Witness<V> = (RowMajorMatrix<V>, Vec<V>);
+
+/// An AIR of one table, and a witness for it.
+pub(crate) trait OneTable<V>: Sized {
+    /// The AIR.
+    fn new() -> Self;
+
+    /// A trace of 2^`log_rows` rows and its public values, the same every time.
+    fn witness(&self, log_rows: u32) -> Witness<V>;
+}
+
+/// A workload of one table over a configuration.
+pub(crate) struct Single<SC: Config, A> {
+    config: SC,
+    fri: Fri,
+    log_rows: u32,
+    air: A,
+    witness: Option<Witness<SC::Value>>,
+    prover: Option<Prover<SC>>,
+    resident: Option<Matrix<Base<SC>>>,
+}
+
+impl<SC: Config, A: OneTable<SC::Value>> Single<SC, A> {
+    pub(crate) fn new(config: SC, fri: Fri, log_rows: u32) -> Self {
+        Self { config, fri, log_rows, air: A::new(), witness: None, prover: None, resident: None }
+    }
+
+    fn witness(&self) -> &Witness<SC::Value> {
+        self.witness.as_ref().expect("generate comes first")
+    }
+
+    fn prover(&self) -> &Prover<SC> {
+        self.prover.as_ref().expect("prepare comes first")
+    }
+
+    fn made(&self, proof: Proof<SC>, milliseconds: f64, report: Report) -> Made {
+        let values = &proof.opened_values;
+        let preprocessed = values.preprocessed_local().map_or(0, <[_]>::len);
+        let columns =
+            values.trace_local.len() + preprocessed + values.quotient_chunks.iter().map(Vec::len).sum::<usize>();
+        let rows = 1 << (self.log_rows as usize + self.fri.log_blowup);
+        Made {
+            extended_bytes: columns * rows * size_of::<SC::Value>(),
+            settled: encode(&(&proof.commitments, &proof.opened_values)),
+            proof: encode(&proof),
+            milliseconds,
+            report,
+        }
+    }
+}
+
+impl<SC, A> Single<SC, A>
+where
+    SC: Config,
+    A: OneTable<SC::Value> + CpuAir<SC>,
+{
+    fn prove_trace(&self, trace: Trace<'_, SC::Value>) -> Result<Made, Failure> {
+        let (_, publics) = self.witness();
+        let (proven, milliseconds) = timed(|| rigel_plonky3::prove(self.prover(), &self.air, trace, publics));
+        let Proven { proof, report } = proven?;
+        Ok(self.made(proof, milliseconds, report))
+    }
+}
+
+impl<SC, A> Statement for Single<SC, A>
+where
+    SC: Config,
+    A: OneTable<SC::Value> + CpuAir<SC> + for<'a> Air<VerifierConstraintFolder<'a, SC>> + Send + Sync,
+{
+    fn generate(&mut self) {
+        self.witness = Some(self.air.witness(self.log_rows));
+    }
+
+    fn prepare(&mut self, device: Option<&Device>, policy: Policy) -> Result<(), Failure> {
+        let (config, fri) = (self.config.clone(), self.fri.parameters(()));
+        let prover = match device {
+            Some(device) => Prover::new(device.clone(), config, &fri, self.fri.cap_height)?,
+            None => Prover::cpu(config, &fri, self.fri.cap_height),
+        };
+        self.prover = Some(prover.with_policy(policy));
+        Ok(())
+    }
+
+    fn tables(&self) -> Vec<Shape> {
+        vec![Shape { log_rows: self.log_rows, columns: self.witness().0.width() }]
+    }
+
+    fn publics(&self) -> Vec<Vec<u64>> {
+        vec![self.witness().1.iter().map(PrimeField64::as_canonical_u64).collect()]
+    }
+
+    fn prove(&self) -> Result<Made, Failure> {
+        self.prove_trace((&self.witness().0).into())
+    }
+
+    fn keep_on_device(&mut self) -> Result<(), Failure> {
+        let device = self.prover().device().ok_or("the prover has no device")?;
+        self.resident = Some(upload(device, &self.witness().0)?);
+        Ok(())
+    }
+
+    fn prove_resident(&self) -> Result<Made, Failure> {
+        self.prove_trace(Trace::Device(self.resident.as_ref().expect("keep_on_device comes first")))
+    }
+
+    fn prove_upstream(&self) -> Result<Made, Failure> {
+        let (trace, publics) = self.witness();
+        let trace = roomy(trace, self.fri.log_blowup);
+        let (proof, milliseconds) = timed(|| p3_uni_stark::prove(&self.config, &self.air, trace, publics));
+        let proof = proof.map_err(|error| error.to_string())?;
+        Ok(self.made(proof, milliseconds, Report::default()))
+    }
+
+    fn verify(&self, proof: &[u8], publics: &[Vec<u64>]) -> Result<(), Rejection> {
+        let proof: Proof<SC> = decode(proof)?;
+        let [publics] = publics else {
+            return Err(Rejection::Malformed(format!("public values of {} tables; there is one", publics.len())));
+        };
+        let publics = elements(publics)?;
+        if publics.len() != self.air.num_public_values() {
+            let expected = self.air.num_public_values();
+            return Err(Rejection::Malformed(format!("{} public values; the AIR has {expected}", publics.len())));
+        }
+        if proof.degree_bits != self.log_rows as usize {
+            let (found, said) = (proof.degree_bits, self.log_rows);
+            return Err(Rejection::Malformed(format!(
+                "the proof is about 2^{found} rows, its header says 2^{said}"
+            )));
+        }
+        p3_uni_stark::verify(&self.config, &self.air, &proof, &publics)
+            .map_err(|error| Rejection::Refused(error.to_string()))
+    }
+}

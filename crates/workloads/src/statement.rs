@@ -1,0 +1,136 @@
+//! What a command does with a workload, whatever its field, hash and AIR.
+
+use std::time::Instant;
+
+use p3_field::PrimeField64;
+use p3_matrix::dense::RowMajorMatrix;
+use rigel_gpu::Device;
+use rigel_kernels::{Matrix, permute};
+use rigel_plonky3::{DeviceConfig, DeviceField, Policy, Report};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::Failure;
+
+/// A workload at one size over one configuration: makes its witness, and proofs of it.
+///
+/// The only thing that the commands see of upstream's types; what is behind it is compiled for each of them.
+pub trait Statement: Send + Sync {
+    /// Makes the witness, the same one every time.
+    fn generate(&mut self);
+
+    /// Makes the prover, with the device or with the CPU alone, and what its proofs share.
+    fn prepare(&mut self, device: Option<&Device>, policy: Policy) -> Result<(), Failure>;
+
+    /// The tables of the witness.
+    fn tables(&self) -> Vec<Shape>;
+
+    /// The public values of each table.
+    fn publics(&self) -> Vec<Vec<u64>>;
+
+    /// A proof from the witness on the host.
+    fn prove(&self) -> Result<Made, Failure>;
+
+    /// Brings the witness to the prover's device and keeps it there.
+    fn keep_on_device(&mut self) -> Result<(), Failure>;
+
+    /// A proof from the witness that was kept on the device.
+    fn prove_resident(&self) -> Result<Made, Failure>;
+
+    /// Upstream's own proof, on the threads of the caller's pool, as upstream's benchmark makes it.
+    fn prove_upstream(&self) -> Result<Made, Failure>;
+
+    /// Upstream's verdict about a proof. Neither witness nor prover is needed.
+    fn verify(&self, proof: &[u8], publics: &[Vec<u64>]) -> Result<(), Rejection>;
+}
+
+/// A configuration whose proofs can be made on several threads and written down.
+pub(crate) trait Config: DeviceConfig<Commitment: Serialize + Send> + Send + Sync + 'static {}
+impl<SC: DeviceConfig<Commitment: Serialize + Send> + Send + Sync + 'static> Config for SC {}
+
+/// A table's size.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Shape {
+    /// The rows, as a power of two.
+    pub log_rows: u32,
+    /// The columns.
+    pub columns: usize,
+}
+
+impl Shape {
+    /// Rows times columns.
+    pub fn cells(&self) -> usize {
+        self.columns << self.log_rows
+    }
+}
+
+/// A proof as bytes, and what it took.
+pub struct Made {
+    /// Upstream's proof in postcard.
+    pub proof: Vec<u8>,
+    /// The parts that no proof of work has a say in: commitments and opened values.
+    pub settled: Vec<u8>,
+    /// The bytes of all columns that were extended and committed to.
+    pub extended_bytes: usize,
+    /// From the call to the proof.
+    pub milliseconds: f64,
+    /// Where the time and the bytes went.
+    pub report: Report,
+}
+
+/// Why a proof is not taken.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Rejection {
+    /// It is no proof of this shape at all.
+    Malformed(String),
+    /// Upstream's verifier says no, with its reason.
+    Refused(String),
+}
+
+/// The result of `work` and its milliseconds.
+pub fn timed<R>(work: impl FnOnce() -> R) -> (R, f64) {
+    let start = Instant::now();
+    let result = work();
+    (result, start.elapsed().as_secs_f64() * 1e3)
+}
+
+/// Upstream's form of what a proof file holds.
+pub(crate) fn decode<T: DeserializeOwned>(proof: &[u8]) -> Result<T, Rejection> {
+    match postcard::take_from_bytes(proof) {
+        Ok((value, [])) => Ok(value),
+        Ok((_, rest)) => Err(Rejection::Malformed(format!("{} bytes follow the proof", rest.len()))),
+        Err(error) => Err(Rejection::Malformed(error.to_string())),
+    }
+}
+
+pub(crate) fn encode(value: &impl Serialize) -> Vec<u8> {
+    postcard::to_allocvec(value).expect("a proof is plain data")
+}
+
+/// Field elements for public values, which must be canonical.
+pub(crate) fn elements<V: PrimeField64>(values: &[u64]) -> Result<Vec<V>, Rejection> {
+    let element = |&value: &u64| {
+        let refuse = || Rejection::Malformed(format!("public value {value} is not below the field's order"));
+        if value < V::ORDER_U64 { Ok(V::from_u64(value)) } else { Err(refuse()) }
+    };
+    values.iter().map(element).collect()
+}
+
+/// A copy with room for the extension, which upstream's transforms then make in place.
+pub(crate) fn roomy<V: Clone + Send + Sync>(trace: &RowMajorMatrix<V>, log_blowup: usize) -> RowMajorMatrix<V> {
+    let mut values = Vec::with_capacity(trace.values.len() << log_blowup);
+    values.extend_from_slice(&trace.values);
+    RowMajorMatrix::new(values, trace.width)
+}
+
+/// A trace, column-major on the device, ready for any of its streams.
+pub(crate) fn upload<V: DeviceField>(
+    device: &Device,
+    trace: &RowMajorMatrix<V>,
+) -> Result<Matrix<V::Device>, Failure> {
+    let stream = device.compute()?;
+    let rows = stream.upload(V::as_device(&trace.values))?;
+    let matrix = permute::to_columns(&stream, &rows, trace.width)?;
+    stream.synchronize()?;
+    Ok(matrix)
+}
