@@ -1,4 +1,86 @@
 //! Plonky3 proofs on the GPU, byte for byte.
+//!
+//! [`prove`] and [`prove_batch`] are `p3_uni_stark::prove` and `p3_batch_stark::prove_batch` on a device: a Plonky3 AIR
+//! and a trace in, upstream's own proof out, equal to the one that upstream makes with one thread. Every phase is on the
+//! device from the trace on; the host holds upstream's transcript.
+//!
+//! A [`Prover`] is a configuration on a device. Upstream's PCS hides its FRI parameters, so they are given once more:
+//!
+//! ```
+//! # use p3_air::{Air, AirBuilder, BaseAir, WindowAccess};
+//! # use p3_challenger::{HashChallenger, SerializingChallenger32};
+//! # use p3_commit::ExtensionMmcs;
+//! # use p3_dft::Radix2DitParallel;
+//! # use p3_field::PrimeCharacteristicRing;
+//! # use p3_field::extension::BinomialExtensionField;
+//! # use p3_fri::{FriParameters, TwoAdicFriPcs};
+//! # use p3_keccak::{Keccak256Hash, KeccakF};
+//! # use p3_koala_bear::KoalaBear;
+//! # use p3_matrix::dense::RowMajorMatrix;
+//! # use p3_merkle_tree::MerkleTreeMmcs;
+//! # use p3_symmetric::{CompressionFunctionFromHasher, PaddingFreeSponge, SerializingHasher};
+//! # use p3_uni_stark::{StarkConfig, verify};
+//! # type Value = KoalaBear;
+//! # type Challenge = BinomialExtensionField<Value, 4>;
+//! # type Sponge = PaddingFreeSponge<KeccakF, 25, 17, 4>;
+//! # type Mmcs = MerkleTreeMmcs<
+//! #     [Value; p3_keccak::VECTOR_LEN], [u64; p3_keccak::VECTOR_LEN],
+//! #     SerializingHasher<Sponge>, CompressionFunctionFromHasher<Sponge, 2, 4>, 2, 4,
+//! # >;
+//! # type Pcs = TwoAdicFriPcs<Value, Radix2DitParallel<Value>, Mmcs, ExtensionMmcs<Value, Challenge, Mmcs>>;
+//! # type Challenger = SerializingChallenger32<Value, HashChallenger<u8, Keccak256Hash, 32>>;
+//! # type Config = StarkConfig<Pcs, Challenge, Challenger>;
+//! # struct Counter;
+//! # impl<F> BaseAir<F> for Counter {
+//! #     fn width(&self) -> usize { 1 }
+//! # }
+//! # impl<AB: AirBuilder> Air<AB> for Counter {
+//! #     fn eval(&self, builder: &mut AB) {
+//! #         let main = builder.main();
+//! #         let (x, next) = (main.current(0).unwrap(), main.next(0).unwrap());
+//! #         builder.when_first_row().assert_zero(x);
+//! #         builder.when_transition().assert_eq(next, x + AB::Expr::ONE);
+//! #     }
+//! # }
+//! use rigel_gpu::{Device, Selector};
+//! use rigel_plonky3::{Prover, prove};
+//!
+//! // As for upstream.
+//! let cap_height = 3;
+//! let sponge = Sponge::new(KeccakF {});
+//! let mmcs = Mmcs::new(SerializingHasher::new(sponge), CompressionFunctionFromHasher::new(sponge), cap_height);
+//! let fri = FriParameters::new_benchmark_high_arity(ExtensionMmcs::new(mmcs.clone()));
+//! let pcs = Pcs::new(Radix2DitParallel::default(), mmcs, fri.clone());
+//! let config = Config::new(pcs, Challenger::from_hasher(vec![], Keccak256Hash {}));
+//!
+//! // The emulated device here; `Prover::open` takes the first GPU, or the CPU where there is none.
+//! let device = Device::open(Selector::Emulated(0))?;
+//! let prover = Prover::new(device, config.clone(), &fri, cap_height)?;
+//!
+//! let trace = RowMajorMatrix::new((0..8).map(Value::from_u32).collect(), 1);
+//! let proven = prove(&prover, &Counter, trace, &[])?;
+//! verify(&config, &Counter, &proven.proof, &[]).unwrap();
+//! println!("{}", proven.report);
+//! # Ok::<(), rigel_plonky3::Error>(())
+//! ```
+//!
+//! | to | see |
+//! |---|---|
+//! | prove one table, with preprocessed columns | [`prove`], [`setup_preprocessed`], [`prove_with_preprocessed`] |
+//! | prove several tables with lookups | [`setup_batch`], [`prove_batch`] |
+//! | prove a trace that is already on the device | [`Trace`] |
+//! | know the device memory of a proof before it begins | [`plan()`], [`plan_batch`] |
+//! | decide what happens where the device can't or shouldn't | [`Policy`] |
+//! | see where the time went | [`Report`] |
+//! | bring a field, an extension, a hash or a challenger | [`DeviceField`], [`DeviceExtension`], [`TreeHash`], [`DeviceChallenger`] |
+//!
+//! Configurations: KoalaBear and BabyBear with extensions of degree 4, Goldilocks of degree 2 and 3; trees with the
+//! KeccakF sponge, Keccak-256 or Poseidon2; any FRI parameters that upstream takes. One that has no kernels does not
+//! compile. Where the device does less than upstream: constraints of a degree whose quotient exceeds the blowup are an
+//! [`Error::Degree`], traces of more than 2^24 rows an [`Error::TooManyRows`]; a [`Policy`] may give both to the CPU.
+//!
+//! The first proof of an AIR compiles its constraints, which takes from a second to half a minute and is kept on disk.
+//! Examples: `own_air`, `lookup`, `device_trace`.
 
 mod batch;
 mod challenger;

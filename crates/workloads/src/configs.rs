@@ -73,7 +73,7 @@ fn bytes_mmcs<V>(fri: &Fri) -> BytesMmcs<V> {
 
 macro_rules! keccak {
     ($($name:ident: $field:ty, $extension:ty, $mmcs:ident = $make:ident, $challenger:ident;)*) => { $(
-        pub fn $name(fri: &Fri) -> Config<$field, $extension, $mmcs<$field>, $challenger<$field>> {
+        pub(crate) fn $name(fri: &Fri) -> Config<$field, $extension, $mmcs<$field>, $challenger<$field>> {
             config($make(fri), $challenger::from_hasher(vec![], Keccak256Hash {}), fri)
         }
     )* };
@@ -93,7 +93,7 @@ type Packed<V> = <V as Field>::Packing;
 macro_rules! poseidon2 {
     ($($name:ident: $field:ty, $extension:ty, $permutation:ident, rows $width:literal / $rate:literal = $rows:expr,
         nodes $nodes:literal = $compress:expr, digest $digest:literal;)*) => { $(
-        pub fn $name(fri: &Fri) -> Config<
+        pub(crate) fn $name(fri: &Fri) -> Config<
             $field,
             $extension,
             MerkleTreeMmcs<

@@ -24,7 +24,7 @@ macro_rules! airs {
     ($($name:ident: $field:ty, $layers:ty, width $width:literal, degree $degree:expr, registers $registers:literal,
         rounds $full:expr, $partial:expr;)*) => { $(
         #[doc = concat!("Poseidon2 over ", stringify!($field), ".")]
-        pub type $name =
+        pub(crate) type $name =
             VectorizedPoseidon2Air<$field, $layers, $width, { $degree }, $registers, { $full }, { $partial }, PERMUTATIONS>;
 
         impl OneTable<$field> for $name {
