@@ -179,6 +179,11 @@ impl<H: Hash> MerkleTree<H> {
 
     /// The digests of any nodes, in the order given: one upload, one launch, one download. Waits for the stream.
     pub fn gather(&self, stream: &Stream, nodes: &[Node]) -> Result<Vec<H::Digest>> {
+        self.select(stream, nodes)?.to_vec(stream)
+    }
+
+    /// As [`Self::gather`], left on the device, so that those of several trees can come back in one copy.
+    pub fn select(&self, stream: &Stream, nodes: &[Node]) -> Result<Buffer<H::Digest>> {
         let mut positions = Vec::with_capacity(nodes.len());
         for &Node { layer, index } in nodes {
             if layer > self.depth || index >= self.leaves() >> layer {
@@ -190,7 +195,7 @@ impl<H: Hash> MerkleTree<H> {
             positions.push((self.start(layer) + index) as u64);
         }
         if positions.is_empty() {
-            return Ok(Vec::new());
+            return stream.alloc(0);
         }
         let mut chosen = stream.alloc::<H::Digest>(positions.len())?;
         let positions = stream.upload(&positions)?;
@@ -201,7 +206,7 @@ impl<H: Hash> MerkleTree<H> {
             shape,
             (&mut chosen, &self.digests, &positions, count as u64),
         )?;
-        chosen.to_vec(stream)
+        Ok(chosen)
     }
 
     /// For each leaf the siblings on its path, from the leaf up to below the cap: Plonky3's opening proofs. Waits
@@ -219,8 +224,13 @@ impl<H: Hash> MerkleTree<H> {
     /// Plonky3's
     /// `PrunedMerklePaths` and, with a cap of height 0, of Stwo's `hash_witness`. Waits for the stream.
     pub fn open_pruned(&self, stream: &Stream, leaves: &[usize], cap_height: u32) -> Result<Vec<H::Digest>> {
-        self.check_leaves("MerkleTree::open_pruned", leaves)?;
-        self.gather(stream, &frontier(leaves, self.cap_layer(cap_height)))
+        self.gather(stream, &self.frontier(leaves, cap_height)?)
+    }
+
+    /// The nodes that [`Self::open_pruned`] opens.
+    pub fn frontier(&self, leaves: &[usize], cap_height: u32) -> Result<Vec<Node>> {
+        self.check_leaves("MerkleTree::frontier", leaves)?;
+        Ok(frontier(leaves, self.cap_layer(cap_height)))
     }
 
     fn check_leaves(&self, operation: &'static str, leaves: &[usize]) -> Result<()> {

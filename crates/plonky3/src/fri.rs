@@ -3,6 +3,7 @@
 use p3_dft::{Radix2DFTSmallBatch, TwoAdicSubgroupDft};
 use p3_field::PrimeCharacteristicRing;
 use p3_fri::{BatchMultiOpening, CommitPhaseMultiStep, FriProof, FriShape, ProverTranscript};
+use p3_uni_stark::StarkGenericConfig;
 use p3_util::reverse_slice_index_bits;
 use rigel_gpu::Buffer;
 use rigel_kernels::element::{Element, from_slab};
@@ -11,8 +12,9 @@ use rigel_kernels::{Matrix, fold, permute};
 
 use crate::challenger::Searching;
 use crate::commit::cap;
-use crate::config::{Base, DeviceConfig, Ext};
+use crate::config::{Base, DeviceConfig, Digest, Ext};
 use crate::error::Result;
+use crate::extended::Extended;
 use crate::field::{DeviceExtension, DeviceField};
 use crate::open::{OpeningProof, Round, download};
 use crate::prover::Session;
@@ -63,8 +65,8 @@ pub(crate) fn prove<SC: DeviceConfig>(
     let final_poly = final_polynomial(session, &values)?;
     let (indices, query_witness) = transcript.query_phase(&final_poly);
     transcript.into_inner().finish();
-    let input_openings = session.phase("query", || open_inputs(session, rounds, log_heights[0], &indices))?;
-    let commit_phase_openings = session.phase("query", || open_folds(session, &folds, &indices))?;
+    let (input_openings, commit_phase_openings) =
+        session.phase("query", || query(session, rounds, &folds, log_heights[0], &indices))?;
     Ok(FriProof {
         batch_pow_witness,
         commit_phase_commits: commits,
@@ -90,17 +92,30 @@ fn final_polynomial<SC: DeviceConfig>(
     Ok(Radix2DFTSmallBatch::<SC::Value>::default().idft_algebra(evaluations))
 }
 
-/// The queried rows of every commitment, and their paths.
-fn open_inputs<SC: DeviceConfig>(
+type Openings<SC> = (
+    Vec<BatchMultiOpening<<SC as DeviceConfig>::Value, <SC as DeviceConfig>::InputMmcs>>,
+    Vec<CommitPhaseMultiStep<<SC as StarkGenericConfig>::Challenge, <SC as DeviceConfig>::FriMmcs>>,
+);
+
+/// The queried rows and leaves of every commitment and fold, and their paths: all chosen on the device, then brought
+/// back in two copies.
+fn query<SC: DeviceConfig>(
     session: &Session<'_, SC>,
     rounds: &[Round<'_, SC>],
+    folds: &[Fold<SC>],
     log_height: usize,
     indices: &[usize],
-) -> Result<Vec<BatchMultiOpening<SC::Value, SC::InputMmcs>>> {
+) -> Result<Openings<SC>> {
     let stream = &session.stream;
-    let mut rows = Vec::new();
-    for round in rounds {
-        for lde in &round.committed.ldes {
+    let mut rows: Vec<Buffer<Base<SC>>> = Vec::new();
+    let mut digests: Vec<Buffer<Digest<SC>>> = Vec::new();
+    let mut open_tree = |tree: &MerkleTree<SC::Hash>, leaves: &[usize]| -> Result<()> {
+        let nodes = tree.frontier(leaves, session.prover.cap_height as u32)?;
+        digests.push(tree.select(stream, &nodes)?);
+        Ok(())
+    };
+    for Round { committed, .. } in rounds {
+        for lde in &committed.ldes {
             let shift = log_height - lde.log_rows() as usize;
             let indices: Vec<u32> = indices.iter().map(|&index| (index >> shift) as u32).collect();
             lde.each(session, |_, columns| {
@@ -108,76 +123,60 @@ fn open_inputs<SC: DeviceConfig>(
                 Ok(())
             })?;
         }
+        let shift = log_height - committed.tree.depth() as usize;
+        open_tree(&committed.tree, &indices.iter().map(|index| index >> shift).collect::<Vec<_>>())?;
+    }
+    // Of each fold the places queried, and the leaves they lie in, which are the places of the next.
+    let mut places = vec![indices.to_vec()];
+    for fold in folds {
+        let leaves: Vec<usize> = places[places.len() - 1].iter().map(|place| place >> fold.log_arity).collect();
+        let arity = 1 << fold.log_arity;
+        let elements = leaves.iter().flat_map(|leaf| (0..arity).map(move |j| (leaf * arity + j) as u32));
+        rows.push(permute::gather_rows_at(stream, &fold.values, &elements.collect::<Vec<_>>())?);
+        open_tree(&fold.tree, &leaves)?;
+        places.push(leaves);
     }
     let mut rows = download(stream, &rows)?.into_iter();
-    let mut openings = Vec::with_capacity(rounds.len());
+    let mut digests = download(stream, &digests)?.into_iter();
+    let mut paths = || digests.next().expect("one a tree");
+
+    let mut input_openings = Vec::with_capacity(rounds.len());
     for Round { committed, .. } in rounds {
-        // By query, then by matrix: the row, batch by batch.
-        let mut opened_values: Vec<Vec<Vec<SC::Value>>> = vec![Vec::new(); indices.len()];
-        for lde in &committed.ldes {
-            opened_values.iter_mut().for_each(|matrices| matrices.push(Vec::with_capacity(lde.columns())));
-            let mut missing = lde.columns();
-            while missing > 0 {
-                let values = rows.next().expect("one gather a batch");
-                let width = values.len() / indices.len();
-                for (matrices, row) in opened_values.iter_mut().zip(values.chunks_exact(width)) {
-                    matrices.last_mut().expect("pushed above").extend_from_slice(SC::Value::from_device(row));
-                }
-                missing -= width;
-            }
-        }
-        let shift = log_height - committed.tree.depth() as usize;
-        let leaves: Vec<usize> = indices.iter().map(|index| index >> shift).collect();
-        openings.push(BatchMultiOpening {
-            opened_values,
-            opening_proof: SC::input_paths(open_tree(session, &committed.tree, &leaves)?),
-        });
+        let opened_values = opened_rows(&committed.ldes, indices.len(), &mut rows);
+        input_openings.push(BatchMultiOpening { opened_values, opening_proof: SC::input_paths(paths()) });
     }
-    Ok(openings)
-}
-
-/// The siblings in the queried leaves of every fold, and the leaves' paths.
-fn open_folds<SC: DeviceConfig>(
-    session: &Session<'_, SC>,
-    folds: &[Fold<SC>],
-    indices: &[usize],
-) -> Result<Vec<CommitPhaseMultiStep<SC::Challenge, SC::FriMmcs>>> {
-    let stream = &session.stream;
-    let mut places = Vec::with_capacity(folds.len());
-    let mut at = indices.to_vec();
-    for fold in folds {
-        let next: Vec<usize> = at.iter().map(|index| index >> fold.log_arity).collect();
-        places.push((at, next.clone()));
-        at = next;
-    }
-    let mut leaves: Vec<Buffer<Base<SC>>> = Vec::with_capacity(folds.len());
-    for (fold, (_, parents)) in folds.iter().zip(&places) {
-        let arity = 1 << fold.log_arity;
-        let rows: Vec<u32> =
-            parents.iter().flat_map(|parent| (0..arity).map(move |j| (parent * arity + j) as u32)).collect();
-        leaves.push(permute::gather_rows_at(stream, &fold.values, &rows)?);
-    }
-    let leaves = download(stream, &leaves)?;
     let mut steps = Vec::with_capacity(folds.len());
-    for ((fold, (places, parents)), words) in folds.iter().zip(&places).zip(leaves) {
+    for (fold, places) in folds.iter().zip(&places) {
         let arity = 1 << fold.log_arity;
-        let elements = SC::Challenge::from_words(&words);
-        let siblings = |(query, place): (usize, &usize)| {
-            let leaf = elements[query * arity..(query + 1) * arity].iter().enumerate();
-            leaf.filter(|(j, _)| *j != place % arity).map(|(_, &element)| element).collect()
+        let elements = SC::Challenge::from_words(&rows.next().expect("one a fold"));
+        let siblings = |(leaf, place): (&[SC::Challenge], &usize)| {
+            let others = leaf.iter().enumerate().filter(|(j, _)| *j != place % arity);
+            others.map(|(_, &element)| element).collect()
         };
-        steps.push(CommitPhaseMultiStep {
-            sibling_values: places.iter().enumerate().map(siblings).collect(),
-            opening_proof: SC::fri_paths(open_tree(session, &fold.tree, parents)?),
-        });
+        let sibling_values = elements.chunks_exact(arity).zip(places).map(siblings).collect();
+        steps.push(CommitPhaseMultiStep { sibling_values, opening_proof: SC::fri_paths(paths()) });
     }
-    Ok(steps)
+    Ok((input_openings, steps))
 }
 
-fn open_tree<SC: DeviceConfig>(
-    session: &Session<'_, SC>,
-    tree: &MerkleTree<SC::Hash>,
-    leaves: &[usize],
-) -> Result<Vec<<SC::Hash as rigel_kernels::hash::Hash>::Digest>> {
-    Ok(tree.open_pruned(&session.stream, leaves, session.prover.cap_height as u32)?)
+/// By query, then by matrix: the row, which came batch by batch.
+fn opened_rows<SC: DeviceConfig>(
+    ldes: &[Extended<'_, SC>],
+    queries: usize,
+    batches: &mut impl Iterator<Item = Vec<Base<SC>>>,
+) -> Vec<Vec<Vec<SC::Value>>> {
+    let mut opened: Vec<Vec<Vec<SC::Value>>> = vec![Vec::with_capacity(ldes.len()); queries];
+    for lde in ldes {
+        opened.iter_mut().for_each(|matrices| matrices.push(Vec::with_capacity(lde.columns())));
+        let mut missing = lde.columns();
+        while missing > 0 {
+            let values = batches.next().expect("one gather a batch");
+            let width = values.len() / queries;
+            for (matrices, row) in opened.iter_mut().zip(values.chunks_exact(width)) {
+                matrices.last_mut().expect("pushed above").extend_from_slice(SC::Value::from_device(row));
+            }
+            missing -= width;
+        }
+    }
+    opened
 }
