@@ -117,9 +117,17 @@ where
     for (table, &log_rows) in log_rows.iter().enumerate() {
         check::rows(prover, table, log_rows)?;
     }
-    let lookups: Vec<_> =
-        airs.iter().zip(log_rows).map(|(air, &log_rows)| packed_lookups::<SC, A>(air, log_rows)).collect();
-    check_bus_widths(&lookups).map_err(|error| Error::Lookup { table: 0, detail: error.to_string() })?;
+    let unpacked: Vec<_> = airs.iter().map(Lookups::from_air::<SC::Challenge, A>).collect();
+    // Before they are packed, which panics where the widths on a bus of one table differ.
+    check_bus_widths(&unpacked).map_err(|error| Error::Lookup { table: 0, detail: error.to_string() })?;
+    for (table, lookups) in unpacked.iter().enumerate() {
+        if lookup::reads_periodic(lookups) {
+            let detail = "a lookup reads a periodic column; bind a column of the trace to it and read that".into();
+            return Err(Error::Lookup { table, detail });
+        }
+    }
+    let packed = |((air, lookups), &log_rows)| packed_lookups::<SC, A>(air, lookups, log_rows);
+    let lookups = airs.iter().zip(unpacked).zip(log_rows).map(packed).collect();
     let (global, preprocessed) = commit_preprocessed(prover, airs, log_rows)?.unzip();
     Ok(BatchKey {
         common: CommonData::new(global, lookups),
@@ -130,7 +138,7 @@ where
 
 /// The lookups of an AIR, those on one bus packed into shared columns as far as the quotient's size allows: upstream's
 /// own packing, which the verifier repeats.
-fn packed_lookups<SC, A>(air: &A, log_rows: usize) -> Lookups<SC::Value>
+fn packed_lookups<SC, A>(air: &A, unpacked: Lookups<SC::Value>, log_rows: usize) -> Lookups<SC::Value>
 where
     SC: DeviceConfig,
     A: Air<InteractionSymbolicBuilder<SC::Value, SC::Challenge>>,
@@ -138,7 +146,6 @@ where
 {
     let gadget = LogUpGadget::new();
     let domain = trace_domain::<SC>(log_rows);
-    let unpacked = Lookups::<SC::Value>::from_air::<SC::Challenge, A>(air);
     let log_chunks = get_log_num_quotient_chunks_for_domain::<_, SC::Challenge, A, _>(
         air,
         AirLayout::from_air(air),
@@ -218,6 +225,13 @@ where
             let detail = format!("the key is for 2^{} rows, the trace has 2^{log_rows}", key.log_rows[table]);
             return Err(Error::Preprocessed { table, detail });
         }
+    }
+    if let Some(global) = &key.common.preprocessed
+        && prover.device().is_some()
+        && key.preprocessed.is_none()
+    {
+        let detail = "the key was made by a prover on the CPU; call setup_batch with this one".into();
+        return Err(Error::Preprocessed { table: global.matrix_to_instance[0], detail });
     }
     let heights: Vec<usize> = instances.iter().map(|instance| instance.trace.height()).collect();
     check_multiplicity_height_bound(&key.common.lookups, &heights)

@@ -10,6 +10,9 @@
 //! One generated kernel writes all denominators, a batch inversion inverts them, a second kernel writes the
 //! fractions and their sum, and a scan makes the running sum.
 
+use std::collections::HashSet;
+
+use p3_air::symbolic::{BaseEntry, BaseLeaf, SymbolicExpr, SymbolicExpression};
 use p3_lookup::Lookup;
 use rigel_codegen::{Graph, Output, Value};
 use rigel_gpu::{Buffer, Stream};
@@ -83,6 +86,33 @@ pub(crate) fn columns<SC: DeviceConfig>(
 
 fn last_row<F: rigel_gpu::Plain>(stream: &Stream, matrix: &Matrix<F>) -> Result<Buffer<F>> {
     Ok(permute::gather_rows_at(stream, matrix, &[matrix.rows() as u32 - 1])?)
+}
+
+/// Whether a lookup reads a periodic column. Upstream's prover panics at one.
+pub(crate) fn reads_periodic<V>(lookups: &[Lookup<V>]) -> bool
+where
+    V: p3_field::Field,
+{
+    let mut seen = HashSet::new();
+    let expressions = |lookup| {
+        let Lookup { elements, multiplicities, flags, .. }: &Lookup<V> = lookup;
+        elements.iter().flatten().chain(multiplicities).chain(flags.iter().flatten())
+    };
+    lookups.iter().flat_map(expressions).any(|expression| has_periodic(expression, &mut seen))
+}
+
+fn has_periodic<V>(expression: &SymbolicExpression<V>, seen: &mut HashSet<*const SymbolicExpression<V>>) -> bool {
+    if !seen.insert(expression) {
+        return false;
+    }
+    match expression {
+        SymbolicExpr::Leaf(BaseLeaf::Variable(variable)) => matches!(variable.entry, BaseEntry::Periodic),
+        SymbolicExpr::Leaf(_) => false,
+        SymbolicExpr::Add { x, y, .. } | SymbolicExpr::Sub { x, y, .. } | SymbolicExpr::Mul { x, y, .. } => {
+            has_periodic(x, seen) || has_periodic(y, seen)
+        }
+        SymbolicExpr::Neg { x, .. } => has_periodic(x, seen),
+    }
 }
 
 /// The graphs of a table's denominators and fractions.

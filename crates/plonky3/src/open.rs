@@ -127,22 +127,24 @@ fn evaluate<SC: DeviceConfig>(
 ) -> Result<OpenedValues<SC::Challenge>> {
     let stream = &session.stream;
     let values = session.phase("open", || {
-        let mut weights: Vec<((SC::Challenge, u32), Matrix<Base<SC>>)> = Vec::new();
+        // By point and height.
+        let mut weights: Vec<(SC::Challenge, u32, Matrix<Base<SC>>)> = Vec::new();
         let mut values = Vec::new();
         for round in rounds {
             for (lde, points) in round.committed.ldes.iter().zip(&round.points) {
                 let log_rows = lde.log_rows() - session.log_blowup();
                 for &z in points {
-                    if !weights.iter().any(|(key, _)| *key == (z, log_rows)) {
+                    if !weights.iter().any(|(point, rows, _)| (*point, *rows) == (z, log_rows)) {
                         let (coset, inverses) = (domain.coset.view(), domain.inverses(z));
                         let z_device = z.to_device();
                         let made =
                             opening::barycentric_weights::<Ext<SC>>(stream, coset, inverses, z_device, log_rows)?;
-                        weights.push(((z, log_rows), made));
+                        weights.push((z, log_rows, made));
                     }
                 }
                 let of = |z: &SC::Challenge| {
-                    &weights.iter().find(|(key, _)| *key == (*z, log_rows)).expect("made above").1
+                    let here = |(point, rows, _): &&(_, _, _)| (point, rows) == (z, &log_rows);
+                    &weights.iter().find(here).expect("made above").2
                 };
                 let weights: Vec<&Matrix<Base<SC>>> = points.iter().map(of).collect();
                 lde.each(session, |_, columns| {

@@ -34,11 +34,11 @@ pub fn setup_preprocessed<SC: DeviceConfig>(
     log_rows: usize,
 ) -> Result<Option<Preprocessed<SC>>> {
     let Some(trace) = air.preprocessed_trace().filter(|trace| trace.width() > 0) else { return Ok(None) };
+    check::rows(prover, 0, log_rows)?;
     if trace.height() != 1 << log_rows {
         let detail = format!("{} preprocessed rows for a trace of 2^{log_rows}", trace.height());
         return Err(Error::Preprocessed { table: 0, detail });
     }
-    check::rows(prover, 0, log_rows)?;
     let width = trace.width();
     let (committed, commitment) = if prover.device().is_some() {
         let session = Session::new(prover)?;

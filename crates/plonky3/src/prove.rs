@@ -56,7 +56,7 @@ where
 {
     let trace = trace.into();
     let log_rows = check::table(prover, 0, air, &trace, public_values)?;
-    check_preprocessed(air.preprocessed_width(), log_rows, preprocessed)?;
+    check_preprocessed(prover, air.preprocessed_width(), log_rows, preprocessed)?;
     let cells = trace.height() * trace.width();
     fallback::choose(prover, cells, |place| match place {
         Place::Device => on_device(prover, air, &trace, public_values, preprocessed),
@@ -65,6 +65,7 @@ where
 }
 
 fn check_preprocessed<SC: DeviceConfig>(
+    prover: &Prover<SC>,
     width: usize,
     log_rows: usize,
     preprocessed: Option<&Preprocessed<SC>>,
@@ -79,6 +80,10 @@ fn check_preprocessed<SC: DeviceConfig>(
         }
         (found, _) if found != width => format!("{found} preprocessed columns, the AIR has {width}"),
         (_, found) if found != log_rows => format!("2^{found} preprocessed rows, the trace has 2^{log_rows}"),
+        _ if prover.device().is_some() && preprocessed.is_some_and(|pre| pre.committed.is_none()) => {
+            "the preprocessed columns were set up by a prover on the CPU; call setup_preprocessed with this one"
+                .into()
+        }
         _ => return Ok(()),
     };
     Err(Error::Preprocessed { table: 0, detail })

@@ -120,7 +120,8 @@ impl<SC: DeviceConfig> Prover<SC> {
 
     fn check_commitment(&self) -> Result<()> {
         let width = 3;
-        let rows = 32;
+        // As many rows as the cap has digests, and once extended more: a cap of another height is another commitment.
+        let rows = 32 << self.cap_height.saturating_sub(5).min(10);
         let values = (0..rows * width).map(|i| SC::Value::from_usize(i * i + 7)).collect();
         let matrix = RowMajorMatrix::new(values, width);
         let pcs = self.config.pcs();

@@ -36,7 +36,8 @@ pub struct Report {
     pub bytes_down: u64,
     /// Kernels launched.
     pub launches: u64,
-    /// The most device memory in use at one time, in bytes.
+    /// The most device memory that the proof took at one time, in bytes: what was in use before it (a trace kept there,
+    /// preprocessed columns, tables of earlier proofs) not counted.
     pub peak_bytes: usize,
     /// Calls to the driver for more memory: none once a proof of the same shape was made before.
     pub driver_allocations: u64,
@@ -121,7 +122,7 @@ impl fmt::Display for Report {
             writeln!(f, "  the device had work {:.0} % of the time", 100.0 * self.busy())?;
             writeln!(
                 f,
-                "  {} up, {} down, {} launches, at most {} in use",
+                "  {} up, {} down, {} launches, at most {} of device memory",
                 Bytes(self.bytes_up as usize),
                 Bytes(self.bytes_down as usize),
                 self.launches,
@@ -140,6 +141,7 @@ pub(crate) struct Recorder {
     stream: Stream,
     began: Instant,
     before: Activity,
+    in_use: usize,
     allocations: u64,
     phases: Mutex<Vec<(&'static str, Event, Event)>>,
 }
@@ -152,6 +154,7 @@ impl Recorder {
             stream: stream.clone(),
             began: Instant::now(),
             before: device.activity(),
+            in_use: device.memory_stats().in_use,
             allocations: driver_allocations(device),
             phases: Mutex::default(),
         }
@@ -193,7 +196,7 @@ impl Recorder {
             bytes_up: after.bytes_up - self.before.bytes_up,
             bytes_down: after.bytes_down - self.before.bytes_down,
             launches: (after.launches - self.before.launches) + (after.replays - self.before.replays),
-            peak_bytes: device.memory_stats().peak,
+            peak_bytes: device.memory_stats().peak.saturating_sub(self.in_use),
             driver_allocations: driver_allocations(device) - self.allocations,
             fallbacks: Vec::new(),
         })

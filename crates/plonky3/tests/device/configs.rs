@@ -7,7 +7,9 @@ use p3_dft::Radix2DitParallel;
 use p3_field::Field;
 use p3_field::extension::{BinomialExtensionField, CubicTrinomialExtensionField};
 use p3_fri::{FriParameters, TwoAdicFriPcs};
-use p3_goldilocks::{Goldilocks, Poseidon2Goldilocks, default_goldilocks_poseidon2_8};
+use p3_goldilocks::{
+    Goldilocks, Poseidon2Goldilocks, default_goldilocks_poseidon2_8, default_goldilocks_poseidon2_12,
+};
 use p3_keccak::{Keccak256Hash, KeccakF};
 use p3_koala_bear::{
     KoalaBear, Poseidon2KoalaBear, default_koalabear_poseidon2_16, default_koalabear_poseidon2_24,
@@ -161,8 +163,40 @@ poseidon2! {
         rows 24 / 16 = default_koalabear_poseidon2_24(), nodes 16 = default_koalabear_poseidon2_16(), digest 8;
     baby_bear_poseidon2: BabyBear, BabyBear4, Poseidon2BabyBear, rows 24 / 16 = default_babybear_poseidon2_24(),
         nodes 16 = default_babybear_poseidon2_16(), digest 8;
+    baby_bear_poseidon2_narrow: BabyBear, BabyBear4, Poseidon2BabyBear, rows 16 / 8 = default_babybear_poseidon2_16(),
+        nodes 16 = default_babybear_poseidon2_16(), digest 8;
     goldilocks2_poseidon2: Goldilocks, Goldilocks2, Poseidon2Goldilocks, rows 8 / 4 = default_goldilocks_poseidon2_8(),
         nodes 8 = default_goldilocks_poseidon2_8(), digest 4;
     goldilocks3_poseidon2: Goldilocks, Goldilocks3, Poseidon2Goldilocks, rows 8 / 4 = default_goldilocks_poseidon2_8(),
         nodes 8 = default_goldilocks_poseidon2_8(), digest 4;
+    goldilocks3_poseidon2_wide: Goldilocks, Goldilocks3, Poseidon2Goldilocks,
+        rows 12 / 8 = default_goldilocks_poseidon2_12(), nodes 8 = default_goldilocks_poseidon2_8(), digest 4;
+}
+
+type KoalaBearPoseidon2Mmcs = MerkleTreeMmcs<
+    Packed<KoalaBear>,
+    Packed<KoalaBear>,
+    PaddingFreeSponge<Poseidon2KoalaBear<16>, 16, 8, 8>,
+    TruncatedPermutation<Poseidon2KoalaBear<16>, 2, 8, 16>,
+    2,
+    8,
+>;
+
+/// [`koala_bear_poseidon2`] with any permutations in its trees and in its challenger.
+pub(crate) fn koala_bear_poseidon2_of(
+    trees: &Poseidon2KoalaBear<16>,
+    challenger: &Poseidon2KoalaBear<16>,
+    fri: Fri,
+) -> Config<
+    KoalaBear,
+    KoalaBear4,
+    KoalaBearPoseidon2Mmcs,
+    DuplexChallenger<KoalaBear, Poseidon2KoalaBear<16>, 16, 8>,
+> {
+    let mmcs = MerkleTreeMmcs::new(
+        PaddingFreeSponge::new(trees.clone()),
+        TruncatedPermutation::new(trees.clone()),
+        fri.cap_height,
+    );
+    config(mmcs, DuplexChallenger::new(challenger.clone()), fri)
 }

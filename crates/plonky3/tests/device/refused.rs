@@ -1,0 +1,347 @@
+//! What no proof can be made of is refused with the numbers, and the next proof is right.
+
+use p3_air::{BoundaryEnd, BoundaryPublic};
+use p3_field::PrimeCharacteristicRing;
+use p3_koala_bear::{KoalaBear, Poseidon2KoalaBear, default_koalabear_poseidon2_16};
+use p3_matrix::dense::RowMajorMatrix;
+use rigel_gpu::testing::on_each_device;
+use rigel_gpu::{Device, Selector};
+use rigel_kernels::Matrix;
+use rigel_plonky3::{
+    DeviceField, Error, Instance, Prover, Result, prove, prove_batch, prove_with_preprocessed, setup_batch,
+    setup_preprocessed,
+};
+
+use crate::airs::{Bound, Periods, Power, Small, Steps, fibonacci, numbers};
+use crate::configs::{self, Fri};
+use crate::support::{self, Filled, airs, heights, instances};
+use crate::tables::{self, Table};
+
+macro_rules! refused {
+    ($result:expr, $error:pat, $($words:literal),+) => {
+        match $result {
+            Ok(_) => panic!("{} was not refused", stringify!($result)),
+            Err(error) => {
+                assert!(matches!(error, $error), "{error:?}");
+                let text = error.to_string();
+                $( assert!(text.contains($words), "{text:?} does not say {:?}", $words); )+
+            }
+        }
+    };
+}
+
+fn matrix(rows: usize, width: usize) -> RowMajorMatrix<KoalaBear> {
+    RowMajorMatrix::new(vec![KoalaBear::ONE; rows * width], width)
+}
+
+#[test]
+fn traces() {
+    on_each_device(|stream| {
+        let fri = Fri::default();
+        let prover = support::prover(stream.device(), &configs::koala_bear_sponge(fri), fri);
+        let (trace, publics) = fibonacci(8);
+        let air = numbers();
+        let right = || support::check_with(&prover, &air, &trace, &publics);
+
+        refused!(
+            prove(&prover, &air, matrix(3, 2), &publics),
+            Error::Height { table: 0, rows: 3 },
+            "3 rows",
+            "power of two"
+        );
+        right();
+        refused!(prove(&prover, &air, matrix(0, 2), &publics), Error::Height { rows: 0, .. }, "0 rows");
+        refused!(
+            prove(&prover, &air, matrix(8, 3), &publics),
+            Error::Width { table: 0, expected: 2, found: 3 },
+            "3 columns",
+            "2"
+        );
+        right();
+        refused!(
+            prove(&prover, &air, &trace, &publics[..2]),
+            Error::PublicValues { table: 0, expected: 3, found: 2 },
+            "2 public values",
+            "3"
+        );
+        right();
+        let power = Power { degree: 5, hint: None };
+        refused!(
+            prove(&prover, &Small::from(power.clone()), power.trace(8), &[]),
+            Error::Degree { table: 0, log_chunks: 2, log_blowup: 1 },
+            "2^2",
+            "2^1",
+            "log_blowup"
+        );
+        right();
+        let bound = Bound([BoundaryPublic::new(0, BoundaryEnd::Last, 0)]);
+        refused!(
+            prove(&prover, &Small::from(bound), matrix(8, 1), &publics[..1]),
+            Error::Unsupported(_),
+            "table 0",
+            "constraints"
+        );
+        for (length, words) in [(3, "length 3"), (16, "length 16")] {
+            let air = Small::Periods(Periods::new(&[2, length]));
+            let error = prove(&prover, &air, matrix(8, 3), &[]).err().expect("a bad period");
+            assert!(matches!(error, Error::Unsupported(_)) && error.to_string().contains(words), "{error}");
+        }
+        right();
+    });
+}
+
+#[test]
+fn more_rows_than_roots_of_unity() {
+    on_each_device(|stream| {
+        let fri = Fri { log_blowup: 6, ..Fri::default() };
+        let prover = support::prover(stream.device(), &configs::koala_bear_sponge(fri), fri);
+        let (_, publics) = fibonacci(1);
+        refused!(
+            prove(&prover, &numbers(), matrix(1 << 19, 2), &publics),
+            Error::TooManyRows { table: 0, log_rows: 19, log_blowup: 6, log_limit: 24 },
+            "2^19 rows",
+            "2^6",
+            "2^24"
+        );
+        let tables = [Table::Fibonacci, Table::Fibonacci];
+        refused!(
+            setup_batch(&prover, &tables, &[3, 19]),
+            Error::TooManyRows { table: 1, log_rows: 19, .. },
+            "2^19 rows"
+        );
+        let steps = Small::from(Steps { rows: 8, reads_next: true });
+        refused!(setup_preprocessed(&prover, &steps, 64), Error::TooManyRows { log_rows: 64, .. }, "2^64");
+        let (trace, publics) = fibonacci(4);
+        support::check_with(&prover, &numbers(), &trace, &publics);
+    });
+}
+
+#[test]
+fn preprocessed_columns() {
+    on_each_device(|stream| {
+        let fri = Fri::default();
+        let prover = support::prover(stream.device(), &configs::koala_bear_sponge(fri), fri);
+        let steps = Steps { rows: 8, reads_next: true };
+        let (air, trace) = (Small::from(steps.clone()), steps.trace());
+        let right = || support::check_with(&prover, &air, &trace, &[]);
+        let with = |air: &_, trace: &_, publics: &[_], key| {
+            prove_with_preprocessed(&prover, air, trace, publics, Some(key)).map(|_| ())
+        };
+
+        refused!(
+            prove(&prover, &air, &trace, &[]),
+            Error::Preprocessed { table: 0, .. },
+            "2 preprocessed columns",
+            "setup_preprocessed"
+        );
+        right();
+        refused!(
+            setup_preprocessed(&prover, &air, 4),
+            Error::Preprocessed { table: 0, .. },
+            "8 preprocessed rows",
+            "2^4"
+        );
+        let key = setup_preprocessed(&prover, &air, 3).unwrap().unwrap();
+        let (other, publics) = fibonacci(8);
+        refused!(
+            with(&numbers(), &other, &publics, &key),
+            Error::Preprocessed { table: 0, .. },
+            "2 preprocessed columns",
+            "0"
+        );
+        right();
+        let longer = Steps { rows: 16, reads_next: true };
+        refused!(
+            with(&Small::from(longer.clone()), &longer.trace(), &[], &key),
+            Error::Preprocessed { table: 0, .. },
+            "2^3",
+            "2^4"
+        );
+        right();
+
+        // Set up elsewhere: without a device, or on another.
+        let cpu = Prover::cpu(configs::koala_bear_sponge(fri), &fri.parameters(()), fri.cap_height);
+        let key = setup_preprocessed(&cpu, &air, 3).unwrap().unwrap();
+        refused!(with(&air, &trace, &[], &key), Error::Preprocessed { table: 0, .. }, "CPU");
+        right();
+        let elsewhere = Device::open(Selector::Emulated(0)).unwrap();
+        let elsewhere = support::prover(&elsewhere, &configs::koala_bear_sponge(fri), fri);
+        let key = setup_preprocessed(&elsewhere, &air, 3).unwrap().unwrap();
+        refused!(with(&air, &trace, &[], &key), Error::Gpu(rigel_gpu::Error::WrongDevice { .. }), "emulated:0");
+        right();
+    });
+}
+
+#[test]
+fn a_trace_on_another_device() {
+    on_each_device(|stream| {
+        let fri = Fri::default();
+        let prover = support::prover(stream.device(), &configs::koala_bear_sponge(fri), fri);
+        let elsewhere = Device::open(Selector::Emulated(0)).unwrap().compute().unwrap();
+        let (trace, publics) = fibonacci::<KoalaBear>(8);
+        let matrix = Matrix::upload(&elsewhere, KoalaBear::as_device(&trace.values), 8).unwrap();
+        refused!(
+            prove(&prover, &numbers(), &matrix, &publics),
+            Error::Gpu(rigel_gpu::Error::WrongDevice { .. }),
+            "emulated:0"
+        );
+        support::check_with(&prover, &numbers(), &trace, &publics);
+    });
+}
+
+#[test]
+fn batches() {
+    on_each_device(|stream| {
+        let fri = Fri::default();
+        let prover = support::prover(stream.device(), &configs::koala_bear_sponge(fri), fri);
+        let tables = tables::chain::<KoalaBear>(1, 8);
+        let (airs, log_rows) = (airs(&tables), heights(&tables));
+        let key = setup_batch(&prover, &airs, &log_rows).unwrap();
+        let expected = support::expected_batch(prover.config(), &tables);
+        let right = || {
+            let proof = prove_batch(&prover, &instances(&tables), &key).unwrap().proof;
+            assert!(support::bytes(&proof) == expected);
+        };
+        let batch = |tables: &[Filled<Table<KoalaBear>, KoalaBear>]| -> Result<()> {
+            prove_batch(&prover, &instances(tables), &key).map(|_| ())
+        };
+
+        refused!(setup_batch(&prover, &[] as &[Table<KoalaBear>], &[]), Error::EmptyBatch, "empty");
+        refused!(batch(&[]), Error::EmptyBatch, "empty");
+        refused!(
+            setup_batch(&prover, &airs, &log_rows[..1]),
+            Error::BatchLength { expected: 1, found: 2 },
+            "1 instances",
+            "2"
+        );
+        refused!(batch(&tables[..1]), Error::BatchLength { expected: 2, found: 1 }, "2 instances", "1");
+        right();
+        let mut wrong = tables.clone();
+        wrong[1].trace = matrix(8, 2);
+        refused!(batch(&wrong), Error::Width { table: 1, expected: 1, found: 2 }, "table 1");
+        wrong[1].trace = matrix(7, 1);
+        refused!(batch(&wrong), Error::Height { table: 1, rows: 7 }, "table 1", "7 rows");
+        wrong[1].trace = matrix(16, 1);
+        refused!(batch(&wrong), Error::Preprocessed { table: 1, .. }, "2^3 rows", "2^4");
+        wrong[1] = tables[1].clone();
+        wrong[1].publics.clear();
+        refused!(batch(&wrong), Error::PublicValues { table: 1, expected: 1, found: 0 }, "table 1");
+        right();
+
+        refused!(setup_batch(&prover, &airs, &[4, 4]), Error::Preprocessed { table: 1, .. }, "8", "2^4");
+        let steep = [tables::numbers(4), tables::powers(4, 5)];
+        let steep_key = setup_batch(&prover, &support::airs(&steep), &[2, 2]).unwrap();
+        refused!(
+            prove_batch(&prover, &instances(&steep), &steep_key),
+            Error::Degree { table: 1, log_chunks: 2, log_blowup: 1 },
+            "table 1"
+        );
+        right();
+        let cpu = Prover::cpu(configs::koala_bear_sponge(fri), &fri.parameters(()), fri.cap_height);
+        let without_device = setup_batch(&cpu, &airs, &log_rows).unwrap();
+        refused!(
+            prove_batch(&prover, &instances(&tables), &without_device),
+            Error::Preprocessed { table: 1, .. },
+            "CPU"
+        );
+        right();
+    });
+}
+
+#[test]
+fn lookups() {
+    on_each_device(|stream| {
+        let fri = Fri::default();
+        let prover = support::prover(stream.device(), &configs::koala_bear_sponge(fri), fri);
+        let setup = |airs: &[Table<KoalaBear>]| setup_batch(&prover, airs, &vec![3; airs.len()]).map(|_| ());
+        refused!(
+            setup(&[Table::Squares { rows: 8 }, Table::WrongWidth]),
+            Error::Lookup { .. },
+            "squares",
+            "1",
+            "2"
+        );
+        refused!(setup(&[Table::TwoWidths]), Error::Lookup { .. }, "squares", "1", "2");
+        refused!(setup(&[Table::Fibonacci, Table::PeriodicLookup]), Error::Lookup { table: 1, .. }, "periodic");
+        let tables = tables::chain::<KoalaBear>(1, 8);
+        support::check_batch(stream.device(), prover.config(), fri, &tables);
+    });
+}
+
+#[test]
+fn memory() {
+    on_each_device(|stream| {
+        let device = stream.device();
+        let fri = Fri::default();
+        let prover = support::prover(device, &configs::koala_bear_sponge(fri), fri);
+        let (trace, publics) = fibonacci(64);
+        let make = || prove(&prover, &numbers(), &trace, &publics);
+        make().unwrap();
+        let before = device.memory_stats().in_use;
+        // From far too little to enough.
+        let (mut room, mut refusals) = (512, 0);
+        loop {
+            device.set_memory_limit(Some(before + room));
+            match make() {
+                Ok(_) => break,
+                Err(error) => {
+                    let full = matches!(
+                        error,
+                        Error::DoesNotFit { .. } | Error::Gpu(rigel_gpu::Error::OutOfMemory { .. })
+                    );
+                    assert!(full, "{error}");
+                }
+            }
+            assert_eq!(device.memory_stats().in_use, before, "with room for {room}");
+            refusals += 1;
+            room += room / 4;
+        }
+        assert!(refusals > 5, "{refusals}");
+        device.set_memory_limit(None);
+        support::check_with(&prover, &numbers(), &trace, &publics);
+    });
+}
+
+#[test]
+fn configurations() {
+    on_each_device(|stream| {
+        let fri = Fri { log_blowup: 2, ..Fri::default() };
+        let new = |config: Fri, given: Fri| {
+            let config = configs::koala_bear_sponge(config);
+            Prover::new(stream.device().clone(), config, &given.parameters(()), given.cap_height).map(|_| ())
+        };
+        new(fri, fri).unwrap();
+        refused!(new(fri, Fri { log_blowup: 1, ..fri }), Error::Configuration(_), "`fri`", "`cap_height`");
+        refused!(new(fri, Fri { log_blowup: 3, ..fri }), Error::Configuration(_), "`fri`");
+        for cap_height in [0, 1, 3, 4] {
+            refused!(new(fri, Fri { cap_height, ..fri }), Error::Configuration(_), "`cap_height`");
+        }
+        // Caps that are higher than small trees.
+        let high = Fri { cap_height: 8, ..fri };
+        new(high, high).unwrap();
+        for cap_height in [7, 9] {
+            refused!(new(high, Fri { cap_height, ..fri }), Error::Configuration(_), "`cap_height`");
+        }
+
+        let default = default_koalabear_poseidon2_16();
+        let other = Poseidon2KoalaBear::<16>::new_from_rng_128(&mut support::rng(1));
+        let config = configs::koala_bear_poseidon2_of(&other, &default, fri);
+        let made = Prover::new(stream.device().clone(), config, &fri.parameters(()), fri.cap_height);
+        refused!(made, Error::Configuration(_), "Poseidon2", "default instance");
+        // A challenger of its own makes the search slow, not wrong.
+        let config = configs::koala_bear_poseidon2_of(&default, &other, fri);
+        let (trace, publics) = fibonacci(8);
+        support::check(stream.device(), &config, fri, &numbers(), &trace, &publics);
+    });
+}
+
+#[test]
+fn traces_of_a_prover_without_a_device() {
+    let fri = Fri::default();
+    let cpu = Prover::cpu(configs::koala_bear_sponge(fri), &fri.parameters(()), fri.cap_height);
+    assert!(cpu.device().is_none());
+    let table = tables::numbers::<KoalaBear>(8);
+    let key = setup_batch(&cpu, &[Table::Fibonacci], &[3]).unwrap();
+    let instance = Instance::new(&table.air, matrix(8, 3), table.publics.clone());
+    refused!(prove_batch(&cpu, &[instance], &key), Error::Width { table: 0, .. }, "3 columns");
+}

@@ -1,0 +1,114 @@
+//! Proofs that follow one another, run beside one another, or start on the device.
+
+use p3_batch_stark::verify_batch;
+use p3_field::PrimeCharacteristicRing;
+use p3_koala_bear::KoalaBear;
+use p3_matrix::Matrix as _;
+use p3_matrix::dense::RowMajorMatrix;
+use p3_uni_stark::verify;
+use rigel_gpu::Stream;
+use rigel_gpu::testing::on_each_device;
+use rigel_kernels::Matrix;
+use rigel_plonky3::{DeviceField, Instance, prove, prove_batch, setup_batch};
+
+use crate::airs::{fibonacci, fibonacci_from, numbers};
+use crate::configs::{self, Fri};
+use crate::support::{self, bytes};
+use crate::tables;
+
+#[test]
+fn the_same_proof_twice_is_the_same_bytes() {
+    on_each_device(|stream| {
+        let fri = Fri::default();
+        let prover = support::prover(stream.device(), &configs::koala_bear_sponge(fri), fri);
+        let (trace, publics) = fibonacci(64);
+        let proofs = [0, 1, 2].map(|_| bytes(&prove(&prover, &numbers(), &trace, &publics).unwrap().proof));
+        assert!(proofs[0] == proofs[1] && proofs[1] == proofs[2]);
+    });
+}
+
+#[test]
+fn two_proofs_at_once() {
+    on_each_device(|stream| {
+        let fri = Fri::default();
+        let prover = support::prover(stream.device(), &configs::koala_bear_sponge(fri), fri);
+        let make = &|first: u32, rows: usize| {
+            let (trace, publics) = fibonacci_from(KoalaBear::from_u32(first), KoalaBear::ONE, rows);
+            let proofs = [0, 1, 2].map(|_| bytes(&prove(&prover, &numbers(), &trace, &publics).unwrap().proof));
+            (support::expected(prover.config(), &numbers(), &trace, &publics), proofs)
+        };
+        std::thread::scope(|scope| {
+            let threads = [(5, 128), (9, 32)].map(|(first, rows)| scope.spawn(move || make(first, rows)));
+            for thread in threads {
+                let (expected, proofs) = thread.join().unwrap();
+                assert!(proofs.iter().all(|proof| *proof == expected));
+            }
+        });
+    });
+}
+
+/// A trace on the device, column after column.
+fn on_device<V: DeviceField>(stream: &Stream, trace: &RowMajorMatrix<V>) -> Matrix<V::Device> {
+    let columns = trace.transpose();
+    Matrix::upload(stream, V::as_device(&columns.values), trace.height()).unwrap()
+}
+
+#[test]
+fn a_trace_on_the_device_gives_the_same_proof() {
+    on_each_device(|stream| {
+        let fri = Fri::default();
+        let prover = support::prover(stream.device(), &configs::koala_bear_sponge(fri), fri);
+        let (trace, publics) = fibonacci(32);
+        let expected = support::expected(prover.config(), &numbers(), &trace, &publics);
+        let matrix = on_device(stream, &trace);
+        for _ in 0..2 {
+            let proof = prove(&prover, &numbers(), &matrix, &publics).unwrap().proof;
+            assert!(bytes(&proof) == expected);
+        }
+
+        // One table of a batch here, the other there.
+        let tables = tables::chain(7, 8);
+        let expected = support::expected_batch(prover.config(), &tables);
+        let key = setup_batch(&prover, &support::airs(&tables), &support::heights(&tables)).unwrap();
+        let matrix = on_device(stream, &tables[1].trace);
+        let instances = [
+            Instance::new(&tables[0].air, &tables[0].trace, tables[0].publics.clone()),
+            Instance::new(&tables[1].air, &matrix, tables[1].publics.clone()),
+        ];
+        for _ in 0..2 {
+            let proof = prove_batch(&prover, &instances, &key).unwrap().proof;
+            assert!(bytes(&proof) == expected);
+        }
+    });
+}
+
+/// The device does not check a trace; the verifier does.
+#[test]
+fn a_wrong_cell_gives_a_proof_that_is_refused() {
+    on_each_device(|stream| {
+        let fri = Fri::default();
+        let config = configs::koala_bear_sponge(fri);
+        let prover = support::prover(stream.device(), &config, fri);
+        let (trace, publics) = fibonacci(16);
+        for cell in [0, 13, 31] {
+            let mut wrong = trace.clone();
+            wrong.values[cell] += KoalaBear::ONE;
+            let proof = prove(&prover, &numbers(), wrong, &publics).unwrap().proof;
+            verify(&config, &numbers(), &proof, &publics).expect_err("a wrong trace");
+        }
+        let mut wrong = publics.clone();
+        wrong[2] += KoalaBear::ONE;
+        let proof = prove(&prover, &numbers(), &trace, &publics).unwrap().proof;
+        verify(&config, &numbers(), &proof, &wrong).expect_err("other public values");
+        verify(&config, &numbers(), &proof, &publics).unwrap();
+
+        // A table that provides a square once more than it was asked for.
+        let mut squares = tables::Squares::new(1, 16);
+        let mut tables = [squares.pairs::<KoalaBear>(8, false), squares.table()];
+        tables[1].trace.values[3] += KoalaBear::ONE;
+        let airs = support::airs(&tables);
+        let key = setup_batch(&prover, &airs, &support::heights(&tables)).unwrap();
+        let proof = prove_batch(&prover, &support::instances(&tables), &key).unwrap().proof;
+        verify_batch(&config, &airs, &proof, &[vec![], vec![]], key.common()).expect_err("a wrong count");
+    });
+}
