@@ -101,7 +101,7 @@ where
     SC: DeviceConfig,
     A: QuotientAir<SC>,
 {
-    let proven = |plan: &Plan| in_one_go(prover, air, trace, public_values, preprocessed, plan.batch);
+    let proven = |plan: &Plan| protocol(prover, air, trace, public_values, preprocessed, plan.batch);
     let sizes = sizes(prover, trace);
     let plan = sizes.plan(true)?.check()?;
     let reason = match (plan.batch, proven(&plan)) {
@@ -141,7 +141,8 @@ fn commit_trace<'t, SC: DeviceConfig>(
     }
 }
 
-fn in_one_go<SC, A>(
+/// The protocol. With `batch`, the trace is extended so many columns at a time.
+fn protocol<SC, A>(
     prover: &Prover<SC>,
     air: &A,
     trace: &Trace<'_, SC::Value>,
@@ -215,28 +216,31 @@ where
     transcript.into_inner().finish();
     challenger.finish()?;
 
-    let mut values = values.into_iter();
-    let mut of_round = || values.next().expect("one a round");
-    let (main_values, quotient_values) = (of_round(), of_round());
+    drop(rounds);
     let proof = Proof {
         commitments: Commitments { trace: trace_cap, quotient_chunks: quotient_cap, random: None },
-        opened_values: OpenedValues {
-            trace_local: main_values[0][0].clone(),
-            trace_next: main_next.then(|| main_values[0][1].clone()),
-            preprocessed: preprocessed_lde.map(|_| {
-                let values = of_round();
-                PreprocessedOpenedValues {
-                    local: values[0][0].clone(),
-                    next: preprocessed_next.then(|| values[0][1].clone()),
-                }
-            }),
-            quotient_chunks: quotient_values.into_iter().map(|mut values| values.swap_remove(0)).collect(),
-            random: None,
-        },
+        opened_values: opened_values(values, preprocessed_lde.is_some()),
         opening_proof,
         degree_bits: log_rows,
         ood_pow_witness: ood_witness.unwrap_or(SC::Value::ZERO),
     };
-    drop(rounds);
     Ok(Proven { proof, report: session.finish()? })
+}
+
+/// Upstream's form of the values of all rounds: the trace's, the quotient's, and those of preprocessed columns.
+fn opened_values<E>(values: p3_commit::OpenedValues<E>, preprocessed: bool) -> OpenedValues<E> {
+    let mut rounds = values.into_iter();
+    let mut round = || rounds.next().expect("one a commitment");
+    // The first matrix at zeta and, if the next row is read, at the next point.
+    let local_and_next = |matrices: Vec<Vec<Vec<E>>>| {
+        let mut points = matrices.into_iter().flatten();
+        (points.next().expect("every matrix is opened at zeta"), points.next())
+    };
+    let (trace_local, trace_next) = local_and_next(round());
+    let quotient_chunks = round().into_iter().flatten().collect();
+    let preprocessed = preprocessed.then(|| {
+        let (local, next) = local_and_next(round());
+        PreprocessedOpenedValues { local, next }
+    });
+    OpenedValues { trace_local, trace_next, preprocessed, quotient_chunks, random: None }
 }

@@ -5,6 +5,7 @@
 use std::alloc::Layout;
 use std::ffi::c_void;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -39,6 +40,8 @@ pub(super) struct Device {
     pool: Pool,
     /// One grid at a time.
     launching: Mutex<()>,
+    /// Launches so far.
+    launches: AtomicU64,
     streams: Handles<Mutex<Stream>>,
     events: Handles<Event>,
     modules: Handles<Arc<Module>>,
@@ -83,6 +86,7 @@ pub(super) fn open(emulation: &Emulation) -> Result<Vec<Arc<dyn Driver>>> {
             memory: Memory::new(format!("emulated:{ordinal}"), emulation.memory_bytes, region.clone()),
             pool: Pool::new(workers - 1),
             launching: Mutex::default(),
+            launches: AtomicU64::new(0),
             streams: Handles::new("stream"),
             events: Handles::new("event"),
             modules: Handles::new("module"),
@@ -97,6 +101,18 @@ pub(super) fn open(emulation: &Emulation) -> Result<Vec<Arc<dyn Driver>>> {
 impl Device {
     fn failed(&self, operation: &'static str, detail: impl Into<String>) -> Error {
         Error::Driver { device: format!("emulated:{}", self.properties.ordinal), operation, detail: detail.into() }
+    }
+
+    /// Whether the device is there still.
+    fn answers(&self, operation: &'static str) -> Result<()> {
+        match self.emulation.lost_after {
+            Some(most) if self.launches.load(Ordering::Relaxed) > most => Err(Error::DeviceLost {
+                device: format!("emulated:{}", self.properties.ordinal),
+                operation,
+                detail: format!("it was set up to be lost after {most} launches"),
+            }),
+            _ => Ok(()),
+        }
     }
 
     /// Runs or records an operation, as the stream does now.
@@ -122,6 +138,10 @@ impl Device {
     ///
     /// Addresses are valid for the operation, and arguments fit the kernel's parameters.
     unsafe fn run(&self, operation: &Operation) -> Result<()> {
+        if matches!(operation, Operation::Launch { .. }) {
+            self.launches.fetch_add(1, Ordering::Relaxed);
+        }
+        self.answers("running an operation")?;
         match operation {
             Operation::Launch { kernel, grid, arguments } => {
                 let pointers: Vec<*const c_void> = arguments.iter().map(Argument::as_ptr).collect();
@@ -300,6 +320,7 @@ impl Driver for Device {
     }
 
     fn synchronize(&self, stream: Raw) -> Result<()> {
+        self.answers("synchronizing")?;
         self.forbid_recording(stream, "synchronizing")
     }
 

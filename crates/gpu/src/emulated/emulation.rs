@@ -21,6 +21,9 @@ pub struct Emulation {
     pub order: ThreadOrder,
     /// What the threads of a block are.
     pub execution: Execution,
+    /// The number of launches after which each device is lost: like a GPU that no longer answers, it fails whatever it is
+    /// asked from then on.
+    pub lost_after: Option<u64>,
 }
 
 /// In which order the threads of a block run between barriers.
@@ -51,6 +54,7 @@ impl Default for Emulation {
             checked: true,
             order: ThreadOrder::Ascending,
             execution: Execution::Fibers,
+            lost_after: None,
         }
     }
 }
@@ -77,6 +81,7 @@ impl Emulation {
                 "order" => order(value).map(|order| emulation.order = order),
                 "execution" => one_of(value, &[("fibers", Execution::Fibers), ("threads", Execution::Threads)])
                     .map(|execution| emulation.execution = execution),
+                "lost_after" => value.parse().ok().map(|launches| emulation.lost_after = Some(launches)),
                 _ => None,
             };
             understood.ok_or_else(|| {
@@ -84,7 +89,7 @@ impl Emulation {
                     "RIGEL_EMULATED",
                     format!(
                         "{setting:?} is not understood; write devices=N, memory=1GiB, workers=N, checked=on|off, \
-                         order=ascending|shuffled:SEED, execution=fibers|threads, separated by commas"
+                         order=ascending|shuffled:SEED, execution=fibers|threads, lost_after=N, separated by commas"
                     ),
                 )
             })?;
@@ -114,7 +119,7 @@ mod tests {
 
     #[test]
     fn every_field_can_be_set() {
-        let text = "devices=2, memory=1GiB,workers=3,checked=off,order=shuffled:7,execution=threads";
+        let text = "devices=2, memory=1GiB,workers=3,checked=off,order=shuffled:7,execution=threads,lost_after=9";
         let expected = Emulation {
             devices: 2,
             memory_bytes: 1 << 30,
@@ -122,6 +127,7 @@ mod tests {
             checked: false,
             order: ThreadOrder::Shuffled(7),
             execution: Execution::Threads,
+            lost_after: Some(9),
         };
         assert_eq!(Emulation::parse(text).unwrap(), expected);
         assert_eq!(Emulation::parse("").unwrap(), Emulation::default());

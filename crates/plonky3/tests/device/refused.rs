@@ -8,8 +8,8 @@ use rigel_gpu::testing::on_each_device;
 use rigel_gpu::{Device, Selector};
 use rigel_kernels::Matrix;
 use rigel_plonky3::{
-    DeviceField, Error, Instance, Prover, Result, prove, prove_batch, prove_with_preprocessed, setup_batch,
-    setup_preprocessed,
+    DeviceField, Error, Instance, Policy, Prover, Result, prove, prove_batch, prove_with_preprocessed,
+    setup_batch, setup_preprocessed,
 };
 
 use crate::airs::{Bound, Periods, Power, Small, Steps, fibonacci, numbers};
@@ -344,4 +344,41 @@ fn traces_of_a_prover_without_a_device() {
     let key = setup_batch(&cpu, &[Table::Fibonacci], &[3]).unwrap();
     let instance = Instance::new(&table.air, matrix(8, 3), table.publics.clone());
     refused!(prove_batch(&cpu, &[instance], &key), Error::Width { table: 0, .. }, "3 columns");
+}
+
+/// A device that is lost in one phase or another: an error, or upstream's proof where the policy asks for it, and
+/// right proofs on a device that is opened anew.
+#[test]
+fn a_device_that_is_lost() {
+    let fri = Fri::default();
+    let config = configs::koala_bear_sponge(fri);
+    let (trace, publics) = fibonacci(32);
+    let expected = support::expected(&config, &numbers(), &trace, &publics);
+    let open = |lost_after| {
+        let emulation = rigel_gpu::Emulation { lost_after, ..rigel_gpu::Emulation::default() };
+        let device = Device::emulated(&emulation, &rigel_gpu::Options::from_env().unwrap()).unwrap().remove(0);
+        Prover::new(device, config.clone(), &fri.parameters(()), fri.cap_height)
+    };
+    // The check of the configuration and a proof, as many launches as they take.
+    let prover = open(None).unwrap();
+    let checked = prover.device().unwrap().activity().launches;
+    prove(&prover, &numbers(), &trace, &publics).unwrap();
+    let launches = prover.device().unwrap().activity().launches;
+    assert!(launches > checked + 20);
+    for lost_after in (checked..launches).step_by(7) {
+        let prover = open(Some(lost_after)).unwrap();
+        refused!(
+            prove(&prover, &numbers(), &trace, &publics),
+            Error::Gpu(rigel_gpu::Error::DeviceLost { .. }),
+            "lost after"
+        );
+        let policy = Policy { cpu_on_failure: true, ..Policy::default() };
+        let prover = open(Some(lost_after)).unwrap().with_policy(policy);
+        let proven = support::upstream(|| prove(&prover, &numbers(), &trace, &publics).unwrap());
+        assert!(support::bytes(&proven.proof) == expected);
+        assert!(proven.report.fallbacks[0].reason.contains("lost"), "{}", proven.report);
+    }
+    refused!(open(Some(0)), Error::Gpu(rigel_gpu::Error::DeviceLost { .. }), "lost after 0 launches");
+    let proven = prove(&open(None).unwrap(), &numbers(), &trace, &publics).unwrap();
+    assert!(support::bytes(&proven.proof) == expected);
 }
