@@ -109,7 +109,7 @@ pub enum Error {
     #[error("{0}")]
     Unsupported(String),
 
-    /// The proof does not fit the device, by the plan that [`plan`](crate::Prover::plan) gives.
+    /// The proof does not fit the device, by the plan that [`plan`](crate::plan()) gives.
     #[error(
         "the proof needs {needed} on the device (its largest phase is \"{phase}\"), {available} are free; lower the \
          number of rows, or let the policy take the CPU",

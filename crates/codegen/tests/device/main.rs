@@ -1,5 +1,6 @@
 //! Programs against a plain evaluation of the same expressions on the host, on every device there is.
 
+mod doubling;
 mod long;
 mod mirror;
 mod random;
