@@ -2,27 +2,21 @@
 
 use std::panic::resume_unwind;
 
-use p3_air::symbolic::{AirLayout, SymbolicExpressionExt};
-use p3_air::{Air, BaseAir};
-use p3_batch_stark::common::{GlobalPreprocessed, PreprocessedInstanceMeta};
+use p3_air::BaseAir;
+use p3_air::symbolic::SymbolicExpressionExt;
+use p3_batch_stark::common::PreprocessedInstanceMeta;
 use p3_batch_stark::proof::{BatchCommitments, BatchOpenedValues, OpenedValuesWithLookups};
-use p3_batch_stark::symbolic::get_log_num_quotient_chunks_for_domain;
-use p3_batch_stark::{BatchProof, BatchProverTranscript, BatchShape, CommonData};
-use p3_commit::{OpenedValues as Opened, Pcs, PolynomialSpace};
-use p3_field::coset::TwoAdicMultiplicativeCoset;
+use p3_batch_stark::{BatchProof, BatchProverTranscript, BatchShape};
+use p3_commit::{OpenedValues as Opened, PolynomialSpace};
 use p3_field::{Algebra, PrimeCharacteristicRing};
-use p3_lookup::{
-    InteractionSymbolicBuilder, LogUpGadget, Lookup, LookupTerminal, Lookups, check_bus_widths,
-    check_multiplicity_height_bound,
-};
-use p3_matrix::Matrix as _;
-use p3_matrix::dense::RowMajorMatrix;
+use p3_lookup::{LogUpGadget, Lookup, LookupTerminal, check_multiplicity_height_bound};
 use p3_uni_stark::{OpenedValues, PreprocessedOpenedValues, StarkGenericConfig};
 use rigel_gpu::Buffer;
+use rigel_kernels::Columns;
 use rigel_kernels::field::Field;
 use rigel_kernels::ntt::Order;
-use rigel_kernels::{Columns, Matrix};
 
+use crate::batch_key::{BatchKey, table_layout, trace_domain};
 use crate::challenger::Searching;
 use crate::check;
 use crate::commit::Committed;
@@ -38,7 +32,7 @@ use crate::plan::{Sizes, TableSize};
 use crate::prover::{Prover, Session};
 use crate::quotient::{self, Table, non_empty};
 use crate::report::Proven;
-use crate::trace::{Resident, Trace, upload};
+use crate::trace::{Resident, Trace};
 use crate::transcript::Unfinished;
 
 /// One table of a batch.
@@ -57,149 +51,6 @@ impl<'a, SC: DeviceConfig, A> Instance<'a, SC, A> {
     pub fn new(air: &'a A, trace: impl Into<Trace<'a, SC::Value>>, public_values: Vec<SC::Value>) -> Self {
         Self { air, trace: trace.into(), public_values }
     }
-}
-
-/// What all proofs of a batch of AIRs at given heights share: upstream's `ProverData`, with the preprocessed columns
-/// on the device.
-pub struct BatchKey<SC: DeviceConfig> {
-    common: CommonData<SC>,
-    /// `None` without preprocessed columns, or for a prover on the CPU.
-    preprocessed: Option<PreprocessedTables<SC>>,
-    log_rows: Vec<usize>,
-}
-
-struct PreprocessedTables<SC: DeviceConfig> {
-    committed: Committed<'static, SC>,
-    /// As they were before the extension, for lookups.
-    traces: Vec<Matrix<Base<SC>>>,
-}
-
-impl<SC: DeviceConfig> BatchKey<SC> {
-    /// What upstream's `verify_batch` asks for.
-    pub fn common(&self) -> &CommonData<SC> {
-        &self.common
-    }
-
-    pub(crate) fn log_rows(&self) -> &[usize] {
-        &self.log_rows
-    }
-
-    pub(crate) fn lookups(&self, table: usize) -> &[Lookup<SC::Value>] {
-        &self.common.lookups[table]
-    }
-
-    /// The extension columns of a table's lookups and the denominators of a row, if it has lookups.
-    pub(crate) fn lookup_columns(&self, table: usize) -> Option<(usize, usize)> {
-        let lookups = self.lookups(table);
-        let terms = lookups.iter().map(|lookup| if lookup.flags.is_some() { 1 } else { lookup.elements.len() });
-        (!lookups.is_empty()).then(|| (lookups.len() + 1, terms.sum()))
-    }
-
-    /// The place of a table's preprocessed matrix, and its width.
-    fn preprocessed_of(&self, table: usize) -> Option<&PreprocessedInstanceMeta> {
-        self.common.preprocessed.as_ref()?.instances[table].as_ref()
-    }
-}
-
-/// Reads the AIRs' lookups and commits to their preprocessed columns, for traces of 2^`log_rows[i]` rows.
-pub fn setup_batch<SC, A>(prover: &Prover<SC>, airs: &[A], log_rows: &[usize]) -> Result<BatchKey<SC>>
-where
-    SC: DeviceConfig,
-    A: Air<InteractionSymbolicBuilder<SC::Value, SC::Challenge>>,
-    SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
-{
-    if airs.is_empty() {
-        return Err(Error::EmptyBatch);
-    }
-    if airs.len() != log_rows.len() {
-        return Err(Error::BatchLength { expected: log_rows.len(), found: airs.len() });
-    }
-    for (table, &log_rows) in log_rows.iter().enumerate() {
-        check::rows(prover, table, log_rows)?;
-    }
-    let unpacked: Vec<_> = airs.iter().map(Lookups::from_air::<SC::Challenge, A>).collect();
-    // Before they are packed, which panics where the widths on a bus of one table differ.
-    check_bus_widths(&unpacked).map_err(|error| Error::Lookup { table: 0, detail: error.to_string() })?;
-    for (table, lookups) in unpacked.iter().enumerate() {
-        if lookup::reads_periodic(lookups) {
-            let detail = "a lookup reads a periodic column; bind a column of the trace to it and read that".into();
-            return Err(Error::Lookup { table, detail });
-        }
-    }
-    let packed = |((air, lookups), &log_rows)| packed_lookups::<SC, A>(air, lookups, log_rows);
-    let lookups = airs.iter().zip(unpacked).zip(log_rows).map(packed).collect();
-    let (global, preprocessed) = commit_preprocessed(prover, airs, log_rows)?.unzip();
-    Ok(BatchKey {
-        common: CommonData::new(global, lookups),
-        preprocessed: preprocessed.flatten(),
-        log_rows: log_rows.to_vec(),
-    })
-}
-
-/// The lookups of an AIR, those on one bus packed into shared columns as far as the quotient's size allows: upstream's
-/// own packing, which the verifier repeats.
-fn packed_lookups<SC, A>(air: &A, unpacked: Lookups<SC::Value>, log_rows: usize) -> Lookups<SC::Value>
-where
-    SC: DeviceConfig,
-    A: Air<InteractionSymbolicBuilder<SC::Value, SC::Challenge>>,
-    SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
-{
-    let gadget = LogUpGadget::new();
-    let domain = trace_domain::<SC>(log_rows);
-    let log_chunks = get_log_num_quotient_chunks_for_domain::<_, SC::Challenge, A, _>(
-        air,
-        AirLayout::from_air(air),
-        domain,
-        &unpacked,
-        0,
-        &gadget,
-    );
-    let budget = (1 << log_chunks) + 1;
-    let transition = domain.transition_degree_multiple();
-    unpacked
-        .pack_same_bus_with_degree(budget, |lookup| gadget.constraint_degree_with_transition(lookup, transition))
-}
-
-type Committing<SC> = (GlobalPreprocessed<SC>, Option<PreprocessedTables<SC>>);
-
-fn commit_preprocessed<SC: DeviceConfig, A: BaseAir<SC::Value>>(
-    prover: &Prover<SC>,
-    airs: &[A],
-    log_rows: &[usize],
-) -> Result<Option<Committing<SC>>> {
-    let mut instances = Vec::with_capacity(airs.len());
-    let mut matrix_to_instance = Vec::new();
-    let mut traces: Vec<RowMajorMatrix<SC::Value>> = Vec::new();
-    for (table, (air, &degree_bits)) in airs.iter().zip(log_rows).enumerate() {
-        let Some(trace) = air.preprocessed_trace().filter(|trace| trace.width() > 0) else {
-            instances.push(None);
-            continue;
-        };
-        if trace.height() != 1 << degree_bits {
-            let detail = format!("{} preprocessed rows for a trace of 2^{degree_bits}", trace.height());
-            return Err(Error::Preprocessed { table, detail });
-        }
-        let (matrix_index, width) = (traces.len(), trace.width());
-        instances.push(Some(PreprocessedInstanceMeta { matrix_index, width, degree_bits }));
-        matrix_to_instance.push(table);
-        traces.push(trace);
-    }
-    if traces.is_empty() {
-        return Ok(None);
-    }
-    let (commitment, tables) = if prover.device().is_some() {
-        let session = Session::new(prover)?;
-        let traces: Vec<_> = traces.iter().map(|trace| upload(&session.stream, trace)).collect::<Result<_>>()?;
-        let columns: Vec<Columns<'_, _>> = traces.iter().map(Into::into).collect();
-        let committed = Committed::extend(&session, &columns)?;
-        let cap = committed.cap(&session)?;
-        (cap, Some(PreprocessedTables { committed, traces }))
-    } else {
-        let pcs = prover.config().pcs();
-        let with_domain = |trace: RowMajorMatrix<_>| (pcs.natural_domain_for_degree(trace.height()), trace);
-        (pcs.commit(traces.into_iter().map(with_domain))?.0, None)
-    };
-    Ok(Some((GlobalPreprocessed { commitment, instances, matrix_to_instance }, tables)))
 }
 
 /// Proves all tables at once: upstream's `prove_batch`, and its proof.
@@ -401,25 +252,6 @@ fn commit_traces<'a, SC: DeviceConfig, A>(
         residents.push((!key.lookups(table).is_empty()).then_some(resident));
     }
     Ok((residents, Committed::new(session, ldes)?))
-}
-
-fn trace_domain<SC: DeviceConfig>(log_rows: usize) -> TwoAdicMultiplicativeCoset<SC::Value> {
-    TwoAdicMultiplicativeCoset::new(SC::Value::ONE, log_rows).expect("the height was checked")
-}
-
-/// What a table's constraints may read.
-pub(crate) fn table_layout<SC: DeviceConfig>(
-    air: &impl BaseAir<SC::Value>,
-    table: usize,
-    key: &BatchKey<SC>,
-) -> AirLayout {
-    AirLayout {
-        preprocessed_width: key.preprocessed_of(table).map_or(0, |meta| meta.width),
-        main_width: air.width(),
-        num_public_values: air.num_public_values(),
-        num_periodic_columns: air.num_periodic_columns(),
-        ..Default::default()
-    }
 }
 
 fn read_constraints<SC, A>(instances: &[Instance<'_, SC, A>], key: &BatchKey<SC>) -> Vec<Constraints<SC>>

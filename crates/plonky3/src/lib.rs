@@ -83,6 +83,7 @@
 //! Examples: `own_air`, `lookup`, `device_trace`.
 
 mod batch;
+mod batch_key;
 mod challenger;
 mod check;
 mod commit;
@@ -106,7 +107,8 @@ mod report;
 mod trace;
 mod transcript;
 
-pub use batch::{BatchKey, Instance, prove_batch, setup_batch};
+pub use batch::{Instance, prove_batch};
+pub use batch_key::{BatchKey, setup_batch};
 pub use challenger::{DeviceChallenger, DevicePermutation};
 pub use config::{Base, DeviceConfig, Digest, Ext};
 pub use error::{Error, Result};

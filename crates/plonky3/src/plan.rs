@@ -11,7 +11,7 @@ use rigel_kernels::element::Element;
 use rigel_kernels::hash::Sponge;
 use rigel_kernels::rows::RowsInParts;
 
-use crate::batch::{BatchKey, table_layout};
+use crate::batch_key::{BatchKey, table_layout};
 use crate::check;
 use crate::commit::part_columns;
 use crate::config::{Base, DeviceConfig, Ext};
@@ -100,12 +100,12 @@ where
     A: CpuBatchAir<SC>,
     SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
 {
-    if airs.len() != key.log_rows().len() {
-        return Err(Error::BatchLength { expected: key.log_rows().len(), found: airs.len() });
+    if airs.len() != key.log_rows.len() {
+        return Err(Error::BatchLength { expected: key.log_rows.len(), found: airs.len() });
     }
     let device = prover.device().ok_or(rigel_gpu::Error::Disabled)?;
     let size = |(table, air): (usize, &A)| {
-        let (log_rows, lookups) = (key.log_rows()[table], key.lookups(table));
+        let (log_rows, lookups) = (key.log_rows[table], key.lookups(table));
         let layout = table_layout(air, table, key);
         let constraints = Constraints::<SC>::of_air_and_lookups(air, layout, 1 << log_rows, lookups);
         check::degree(prover, table, constraints.log_chunks)?;
