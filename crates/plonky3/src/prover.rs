@@ -30,7 +30,7 @@ pub struct Policy {
 
 impl Policy {
     /// Below this many cells a proof is fixed costs on either side. At 2^11 cells an H200 is already the faster one, 1.6
-    /// against 2.8 ms on 16 cores.
+    /// against 3 ms on 16 cores.
     pub const CROSSOVER_CELLS: usize = 1 << 8;
 
     /// The CPU for small proofs and for those that fail.
