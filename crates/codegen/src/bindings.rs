@@ -24,6 +24,15 @@ pub enum Rows {
         /// The logarithm of the distance of neighbouring rows.
         log_step: u32,
     },
+    /// A circle domain of 2^log_rows points in bit-reversed order: a half coset, then its mirror image. The row at
+    /// offset o is that of the point which lies o steps further on a trace's canonic coset of 2^log_trace points: the
+    /// domain is that coset itself, or one that extends it.
+    Circle {
+        /// The logarithm of the number of rows.
+        log_rows: u32,
+        /// The logarithm of the number of rows of the trace, from 1 to `log_rows`.
+        log_trace: u32,
+    },
 }
 
 impl Rows {
@@ -31,7 +40,9 @@ impl Rows {
     pub fn count(self) -> usize {
         match self {
             Self::Natural { rows } => rows,
-            Self::BitReversed { log_rows, .. } => 1usize.checked_shl(log_rows).unwrap_or(usize::MAX),
+            Self::BitReversed { log_rows, .. } | Self::Circle { log_rows, .. } => {
+                1usize.checked_shl(log_rows).unwrap_or(usize::MAX)
+            }
         }
     }
 }
@@ -42,8 +53,8 @@ pub enum RowMap {
     /// The same storage row.
     Same,
     /// A table of 2^log_period rows that repeats: natural row x reads the table's natural row
-    /// `x mod 2^log_period`. Under [`Rows::BitReversed`] the table is stored bit-reversed too. It can be read at
-    /// offset 0 only.
+    /// `x mod 2^log_period`. Under [`Rows::BitReversed`] the table is stored bit-reversed too; under [`Rows::Circle`]
+    /// there are none. It can be read at offset 0 only.
     Repeating {
         /// The logarithm of the number of rows of the table.
         log_period: u32,
@@ -100,14 +111,16 @@ impl<'a, F: Field> From<&'a mut Matrix<F>> for Target<'a, F> {
 /// Where the folded sums go: blocks of 2^log_block rows, each a slab of `DEGREE` columns.
 ///
 /// With b = p >> log_block, coefficient d of row p lies at `(b DEGREE + d) 2^log_block + (p mod 2^log_block)`,
-/// and is that of `scale[b]` times the row's sum. So the chunks of a quotient come out apart, each divided by
-/// its own value of a vanishing polynomial.
+/// and is that of `scale[p >> log_scale]` times the row's sum. So the chunks of a quotient come out apart, or
+/// together, each divided by its own value of a vanishing polynomial.
 #[derive(Debug)]
 pub struct Folded<'a, F: Field> {
     /// The sums.
     pub values: ViewMut<'a, F>,
-    /// A factor for each block.
+    /// The factors.
     pub scale: View<'a, F>,
+    /// The logarithm of the rows that share a factor.
+    pub log_scale: u32,
     /// The logarithm of the rows of a block.
     pub log_block: u32,
     /// Whether to add to the values that are there, instead of writing over them.
@@ -210,6 +223,9 @@ impl<'a, E: Element> Bindings<'a, E> {
                 match rows {
                     Rows::Natural { .. } => shape.mask[input] = (1 << log_period) - 1,
                     Rows::BitReversed { log_rows, .. } => shape.shift[input] = log_rows - log_period,
+                    Rows::Circle { .. } => {
+                        return Err(wrong(format!("input {input} repeats, and rows of a circle domain do not")));
+                    }
                 }
             }
             shape.stride[input] = fit(&format!("input {input}"), values.len(), *stride, read, last)?;
@@ -231,7 +247,7 @@ impl<'a, E: Element> Bindings<'a, E> {
         if needs.folds {
             let folded = self.folded.as_ref();
             let folded = folded.ok_or_else(|| wrong("values are folded, and there is no place for the sums"))?;
-            shape.log_block = check_blocks::<E>(folded, count)?;
+            (shape.log_block, shape.log_scale) = check_blocks::<E>(folded, count)?;
             shape.accumulate = u32::from(folded.accumulate);
         }
         Ok(shape)
@@ -244,11 +260,27 @@ fn row_order(rows: Rows) -> Result<Shape> {
         return Err(wrong("there can be 2^31 rows at most"));
     }
     let mut shape = Shape { rows: count as u32, ..Shape::default() };
-    if let Rows::BitReversed { log_rows, log_step } = rows {
-        if log_step > log_rows {
-            return Err(wrong(format!("2^{log_rows} rows have no neighbours 2^{log_step} rows apart")));
+    match rows {
+        Rows::Natural { .. } => {}
+        Rows::BitReversed { log_rows, log_step } => {
+            if log_step > log_rows {
+                return Err(wrong(format!("2^{log_rows} rows have no neighbours 2^{log_step} rows apart")));
+            }
+            (shape.order, shape.log_rows, shape.log_step) = (1, log_rows, log_step);
         }
-        (shape.bit_reversed, shape.log_rows, shape.log_step) = (1, log_rows, log_step);
+        Rows::Circle { log_rows, log_trace } => {
+            if !(1..=log_rows).contains(&log_trace) {
+                return Err(wrong(format!(
+                    "a circle domain of 2^{log_rows} points has no trace of 2^{log_trace} rows; it needs at least 2 \
+                     and at most as many"
+                )));
+            }
+            shape.log_rows = log_rows;
+            match log_rows - log_trace {
+                0 => shape.order = 3,
+                extension => (shape.order, shape.log_step) = (2, extension - 1),
+            }
+        }
     }
     Ok(shape)
 }
@@ -268,10 +300,10 @@ fn fit(place: &str, len: usize, stride: usize, rows: usize, last: usize) -> Resu
     u32::try_from(stride).map_err(|_| wrong(format!("{place} has columns of {stride} rows, which is too many")))
 }
 
-fn check_blocks<E: Element>(folded: &Folded<'_, E::Base>, rows: usize) -> Result<u32> {
-    let Folded { values, scale, log_block, .. } = folded;
-    if *log_block > 31 {
-        return Err(wrong(format!("blocks of 2^{log_block} rows are too large")));
+fn check_blocks<E: Element>(folded: &Folded<'_, E::Base>, rows: usize) -> Result<(u32, u32)> {
+    let Folded { values, scale, log_scale, log_block, .. } = folded;
+    if let Some(log) = [log_block, log_scale].into_iter().find(|&&log| log > 31) {
+        return Err(wrong(format!("blocks of 2^{log} rows are too large")));
     }
     let blocks = rows.div_ceil(1 << log_block);
     // A last block that is not full reaches as far as its last coefficient does.
@@ -283,10 +315,11 @@ fn check_blocks<E: Element>(folded: &Folded<'_, E::Base>, rows: usize) -> Result
             values.len()
         )));
     }
-    if scale.len() < blocks {
-        return Err(wrong(format!("there are {blocks} blocks of sums, and {} factors for them", scale.len())));
+    let factors = rows.div_ceil(1 << log_scale);
+    if scale.len() < factors {
+        return Err(wrong(format!("{factors} factors are needed for the sums, and there are {}", scale.len())));
     }
-    Ok(*log_block)
+    Ok((*log_block, *log_scale))
 }
 
 fn absent(what: &str, index: usize) -> Error {

@@ -27,10 +27,12 @@ pub(crate) const THREADS: u32 = 256;
 pub(crate) struct Shape {
     pub(crate) rows: u32,
     pub(crate) log_rows: u32,
-    pub(crate) bit_reversed: u32,
+    pub(crate) order: u32,
     pub(crate) log_step: u32,
     pub(crate) log_block: u32,
+    pub(crate) log_scale: u32,
     pub(crate) accumulate: u32,
+    pub(crate) padding: u32,
     pub(crate) stride: [u32; MATRICES],
     pub(crate) shift: [u32; MATRICES],
     pub(crate) mask: [u32; MATRICES],
@@ -42,17 +44,32 @@ unsafe impl Plain for Shape {}
 
 const PRELUDE: &str = r#"
 struct Shape {
-    u32 rows, log_rows, bit_reversed, log_step, log_block, accumulate;
+    u32 rows, log_rows, order, log_step, log_block, log_scale, accumulate, padding;
     u32 stride[8], shift[8], mask[8], output_stride[8];
 };
+
+enum { NATURAL, BIT_REVERSED, CIRCLE, CIRCLE_TRACE };
 
 __device__ __forceinline__ u32 reverse_bits(u32 x, u32 bits) { return bits == 0 ? 0 : __brev(x) >> (32 - bits); }
 
 // The storage row that lies `offset` rows further than `row`.
 __device__ __forceinline__ u32 row_at(const Shape& shape, u32 row, i32 offset) {
-    if (shape.bit_reversed) {
+    const u32 last = shape.rows - 1;
+    if (shape.order == BIT_REVERSED) {
         const u32 x = reverse_bits(row, shape.log_rows) + ((u32)offset << shape.log_step);
-        return reverse_bits(x & (shape.rows - 1), shape.log_rows);
+        return reverse_bits(x & last, shape.log_rows);
+    }
+    if (shape.order == CIRCLE) {
+        // The lowest bit of the storage row tells the half coset from its mirror image, which runs the other way.
+        const u32 half = reverse_bits(row >> 1, shape.log_rows - 1), step = (u32)offset << shape.log_step;
+        const u32 x = (row & 1 ? half - step : half + step) & (last >> 1);
+        return (reverse_bits(x, shape.log_rows - 1) << 1) + (row & 1);
+    }
+    if (shape.order == CIRCLE_TRACE) {
+        // Place 2 c of the coset is point c of the half coset, place 2 c + 1 its mirror image from the end.
+        const u32 c = reverse_bits(row, shape.log_rows);
+        const u32 place = ((c <= last >> 1 ? 2 * c : 2 * (last - c) + 1) + (u32)offset) & last;
+        return reverse_bits(place & 1 ? last - (place >> 1) : place >> 1, shape.log_rows);
     }
     i64 x = (i64)row + offset;
     if (x < 0) x += shape.rows;
@@ -132,11 +149,11 @@ STEP void add_weighted_extension(E& sum, const E* weights, u32 weight, E x) {
     sum += element_at(weights, weight) * x;
 }
 
-// Adds a row's sum, times its block's scale, to the folded column: coefficient d of row p lies at
+// Adds a row's sum, times its scale, to the folded column: coefficient d of row p lies at
 // ((p >> log_block) DEGREE + d) 2^log_block + (p mod 2^log_block).
 STEP void fold(const Shape& shape, F* folded, const F* scale, u32 row, const E& sum) {
     const u32 block = row >> shape.log_block;
-    const E x = sum * scale[block];
+    const E x = sum * scale[row >> shape.log_scale];
     F* place = folded + (((u64)block * E::DEGREE) << shape.log_block) + (row & ((1u << shape.log_block) - 1));
     for (int d = 0; d < E::DEGREE; ++d) {
         F* const to = place + ((u64)d << shape.log_block);

@@ -16,8 +16,12 @@ use crate::stream::Stream;
 ///
 /// Made by [`Stream::alloc`] and the upload calls. Dropping it gives the memory back to the device's arena, which
 /// hands it out again without ever overtaking work that still uses it.
+///
+/// A buffer can be cut into parts, each a buffer of its own ([`Buffer::split`]); the memory goes back when the last
+/// part is dropped.
 pub struct Buffer<T: Plain> {
     block: Arc<Block>,
+    at: DevicePtr,
     len: usize,
     of: PhantomData<T>,
 }
@@ -55,7 +59,7 @@ impl Drop for Block {
 
 impl<T: Plain> Buffer<T> {
     pub(crate) fn from_block(block: Block, len: usize) -> Self {
-        Self { block: Arc::new(block), len, of: PhantomData }
+        Self { at: block.at, block: Arc::new(block), len, of: PhantomData }
     }
 
     /// The number of values.
@@ -79,7 +83,7 @@ impl<T: Plain> Buffer<T> {
     }
 
     pub(crate) fn address(&self) -> &DevicePtr {
-        &self.block.at
+        &self.at
     }
 
     pub(crate) fn block(&self) -> &Arc<Block> {
@@ -88,12 +92,12 @@ impl<T: Plain> Buffer<T> {
 
     /// All of it, for reading.
     pub fn view(&self) -> View<'_, T> {
-        View { at: self.block.at, block: &self.block, len: self.len, of: PhantomData }
+        View { at: self.at, block: &self.block, len: self.len, of: PhantomData }
     }
 
     /// All of it, for writing.
     pub fn view_mut(&mut self) -> ViewMut<'_, T> {
-        ViewMut { at: self.block.at, block: &self.block, len: self.len, of: PhantomData }
+        ViewMut { at: self.at, block: &self.block, len: self.len, of: PhantomData }
     }
 
     /// A part of it, for reading.
@@ -116,7 +120,41 @@ impl<T: Plain> Buffer<T> {
                 format!("{bytes} bytes are no whole number of values of {} bytes", size_of::<U>()),
             ));
         }
-        Ok(Buffer { block: self.block, len: bytes / size_of::<U>(), of: PhantomData })
+        Ok(Buffer { block: self.block, at: self.at, len: bytes / size_of::<U>(), of: PhantomData })
+    }
+
+    /// Two buffers: the values before and from `mid`.
+    pub fn split_at(self, mid: usize) -> Result<(Self, Self)> {
+        let tail = self.range(mid..)?;
+        let tail = Buffer { block: self.block.clone(), at: tail.at, len: tail.len, of: PhantomData };
+        Ok((Buffer { len: mid, ..self }, tail))
+    }
+
+    /// One buffer after another of these lengths, which must be as many values as there are.
+    pub fn split(self, lengths: &[usize]) -> Result<Vec<Self>> {
+        if lengths.iter().try_fold(0usize, |sum, &len| sum.checked_add(len)) != Some(self.len) {
+            let detail = format!("{} values in {} parts of another length in all", self.len, lengths.len());
+            return Err(Error::shape("Buffer::split", detail));
+        }
+        let (mut parts, mut rest) = (Vec::with_capacity(lengths.len()), self);
+        for &len in lengths {
+            let (part, tail) = rest.split_at(len)?;
+            parts.push(part);
+            rest = tail;
+        }
+        Ok(parts)
+    }
+
+    /// Undoes [`Self::split`]: one buffer over parts that lie one after the other in the same memory; the parts as they
+    /// are if they do not, or if there are none.
+    pub fn join(parts: Vec<Self>) -> std::result::Result<Self, Vec<Self>> {
+        let Some(whole) = View::join(parts.iter().map(Buffer::view)) else { return Err(parts) };
+        Ok(Buffer { block: whole.block.clone(), at: whole.at, len: whole.len, of: PhantomData })
+    }
+
+    /// A second owner, for reading only: it keeps the memory, not the content, which the buffer may still change.
+    pub fn share(&self) -> Shared<T> {
+        Shared(Buffer { block: self.block.clone(), at: self.at, len: self.len, of: PhantomData })
     }
 
     /// Reads it back. Waits for the stream.
@@ -128,6 +166,32 @@ impl<T: Plain> Buffer<T> {
 impl<T: Plain> std::fmt::Debug for Buffer<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Buffer<{}>({} on {})", std::any::type_name::<T>(), self.len, self.device())
+    }
+}
+
+/// Keeps the memory of a [`Buffer`], for reading; made by [`Buffer::share`].
+pub struct Shared<T: Plain>(Buffer<T>);
+
+impl<T: Plain> Shared<T> {
+    /// The number of values.
+    pub fn len(&self) -> usize {
+        self.0.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// All of it.
+    pub fn view(&self) -> View<'_, T> {
+        self.0.view()
+    }
+}
+
+impl<T: Plain> std::fmt::Debug for Shared<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Shared<{}>({} on {})", std::any::type_name::<T>(), self.len(), self.0.device())
     }
 }
 
@@ -189,6 +253,20 @@ impl<'a, T: Plain> View<'a, T> {
             len: end - start,
             of: PhantomData,
         })
+    }
+
+    /// One view over views that lie one after the other in the same memory; `None` if they do not, or if there are
+    /// none.
+    pub fn join(views: impl IntoIterator<Item = View<'a, T>>) -> Option<View<'a, T>> {
+        let mut views = views.into_iter();
+        let mut joined = views.next()?;
+        for next in views {
+            if !Arc::ptr_eq(joined.block, next.block) || joined.at.offset(joined.bytes()) != next.at {
+                return None;
+            }
+            joined.len += next.len;
+        }
+        Some(joined)
     }
 
     /// Reads it back. Waits for the stream.

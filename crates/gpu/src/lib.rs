@@ -68,7 +68,7 @@ mod transfer;
 
 pub use arena::{PoolStats, Pooling};
 pub use args::{Argument, ArgumentList, Arguments};
-pub use buffer::{Buffer, View, ViewMut};
+pub use buffer::{Buffer, Shared, View, ViewMut};
 pub use bytes::Bytes;
 pub use cache::{Cache, CacheStats};
 pub use cuda::{Status as CudaStatus, status as cuda_status};

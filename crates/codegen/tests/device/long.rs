@@ -44,6 +44,7 @@ fn data<E: Element>(rows: Rows) -> Data<E> {
         extension_parameters: random_elements(&mut rng, 1),
         weights: random_elements(&mut rng, 2),
         log_block: 6,
+        log_scale: 6,
         output_columns: vec![E::DEGREE],
     }
 }

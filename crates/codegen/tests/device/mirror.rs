@@ -6,6 +6,10 @@ use rigel_codegen::{Bindings, Folded, Graph, Input, Kind, Output, Program, RowMa
 use rigel_gpu::Stream;
 use rigel_kernels::element::Element;
 use rigel_kernels::field::{Field, Ring};
+use stwo::core::utils::{
+    bit_reverse_index, circle_domain_index_to_coset_index, coset_index_to_circle_domain_index,
+    offset_bit_reversed_circle_domain_index,
+};
 
 /// An expression as it was asked for, without any simplification.
 #[derive(Clone, Copy)]
@@ -158,6 +162,9 @@ impl<F: Field> Table<F> {
     }
 
     fn at(&self, rows: Rows, row: usize, column: usize, offset: i32) -> F {
+        if let Rows::Circle { log_rows, log_trace } = rows {
+            return self.values[column * self.stride + circle_row(row, log_rows, log_trace, offset)];
+        }
         let n = rows.count() as i64;
         let reversed = |row: usize, bits: u32| match rows {
             Rows::BitReversed { .. } if bits > 0 => row.reverse_bits() >> (usize::BITS - bits),
@@ -166,6 +173,7 @@ impl<F: Field> Table<F> {
         let (bits, step) = match rows {
             Rows::Natural { .. } => (0, 1),
             Rows::BitReversed { log_rows, log_step } => (log_rows, 1 << log_step),
+            Rows::Circle { .. } => unreachable!("a circle domain has rows of its own"),
         };
         let natural = (reversed(row, bits) as i64 + i64::from(offset) * step).rem_euclid(n) as usize;
         let row = match self.map {
@@ -176,6 +184,16 @@ impl<F: Field> Table<F> {
     }
 }
 
+/// The row of a circle domain at an offset on the trace, as Stwo finds it.
+fn circle_row(row: usize, log_rows: u32, log_trace: u32, offset: i32) -> usize {
+    if log_rows > log_trace {
+        return offset_bit_reversed_circle_domain_index(row, log_trace, log_rows, offset as isize);
+    }
+    let place = circle_domain_index_to_coset_index(bit_reverse_index(row, log_rows), log_rows);
+    let place = (place as i64 + i64::from(offset)).rem_euclid(1 << log_rows) as usize;
+    bit_reverse_index(coset_index_to_circle_domain_index(place, log_rows), log_rows)
+}
+
 /// What a program is run on.
 pub(crate) struct Data<E: Element> {
     pub(crate) rows: Rows,
@@ -184,6 +202,7 @@ pub(crate) struct Data<E: Element> {
     pub(crate) extension_parameters: Vec<E>,
     pub(crate) weights: Vec<E>,
     pub(crate) log_block: u32,
+    pub(crate) log_scale: u32,
     pub(crate) output_columns: Vec<usize>,
 }
 
@@ -199,7 +218,7 @@ impl<E: Element> Data<E> {
     pub(crate) fn check_run(&self, stream: &Stream, mirror: &Mirror<E>, program: &Program<E>) {
         let rows = self.rows.count();
         let blocks = rows.div_ceil(1 << self.log_block);
-        let scale: Vec<E::Base> = random(&mut rng(9), blocks);
+        let scale: Vec<E::Base> = random(&mut rng(9), rows.div_ceil(1 << self.log_scale));
         let mut folded = stream.upload(&vec![E::Base::ONE; (blocks * E::DEGREE) << self.log_block]).unwrap();
         let inputs: Vec<_> = self.inputs.iter().map(|table| stream.upload(&table.values).unwrap()).collect();
         let mut outputs: Vec<_> =
@@ -216,6 +235,7 @@ impl<E: Element> Data<E> {
             .folded(Folded {
                 values: folded.view_mut(),
                 scale: scale_there.view(),
+                log_scale: self.log_scale,
                 log_block: self.log_block,
                 accumulate: false,
             });
@@ -253,7 +273,7 @@ impl<E: Element> Data<E> {
             }
             if mirror.outputs.iter().any(|output| matches!(output, Output::Fold { .. })) {
                 let block = row >> self.log_block;
-                let sum = sum * embed(scale[block]);
+                let sum = sum * embed(scale[row >> self.log_scale]);
                 for d in 0..E::DEGREE {
                     let at = ((block * E::DEGREE + d) << self.log_block) + row % (1 << self.log_block);
                     assert_eq!(folded[at], sum.parts()[d], "{}: row {row}, coefficient {d}", E::NAME);

@@ -69,6 +69,7 @@ fn data<E: Element>(rng: &mut SmallRng, rows: Rows, log_period: u32, log_block: 
         extension_parameters: random_elements(rng, PARAMETERS),
         weights: random_elements(rng, WEIGHTS),
         log_block,
+        log_scale: log_block,
         output_columns: vec![3 * E::DEGREE, 3 * E::DEGREE],
     }
 }
@@ -135,6 +136,36 @@ fn many_on_a_gpu() {
                 check::<Goldilocks2>(stream, len, Split { nodes: len / 2 });
                 check::<QM31>(stream, len, Split { nodes: len / 7 });
             }
+        }
+    });
+}
+
+/// Rows of circle domains, at offsets that wrap, and factors for a part of a block each.
+#[test]
+fn circle_domains() {
+    let rng = rng(5);
+    let mut mirror = Mirror::<QM31>::new();
+    let mut sum = mirror.column(0, 0, 0);
+    for (column, offset) in [(1, 1), (0, -1), (1, 2), (2, -3), (0, 7)] {
+        let next = mirror.column(0, column, offset);
+        let product = mirror.mul(sum, next);
+        sum = mirror.add(product, next);
+    }
+    mirror.fold(sum, 0);
+    mirror.store_extension(sum, 0, 0);
+    on_each_device(|stream| {
+        for (log_rows, log_trace) in [(1, 1), (2, 1), (4, 4), (5, 4), (9, 9), (9, 8), (9, 6), (9, 1)] {
+            let data = Data {
+                rows: Rows::Circle { log_rows, log_trace },
+                inputs: vec![Table::random(&mut rng.clone(), (1 << log_rows) + 4, 3)],
+                parameters: Vec::new(),
+                extension_parameters: Vec::new(),
+                weights: random_elements(&mut rng.clone(), 1),
+                log_block: log_rows,
+                log_scale: log_trace,
+                output_columns: vec![4],
+            };
+            data.check(stream, &mirror, "circle", Split::of(stream.device()));
         }
     });
 }

@@ -92,7 +92,7 @@ fn run(stream: &Stream, case: Case) -> Result<()> {
     }
     if case.folds {
         let (values, scale, log_block) = (sums.view_mut(), scale.view(), case.log_block);
-        bindings = bindings.folded(Folded { values, scale, log_block, accumulate: false });
+        bindings = bindings.folded(Folded { values, scale, log_scale: log_block, log_block, accumulate: false });
     }
     program.run(stream, case.rows, &bindings)
 }
@@ -119,7 +119,7 @@ fn what_does_not_fit_is_refused() {
             (Case { parameters: 1, ..GOOD }, ["2 parameters", "1 are given"]),
             (Case { weights: 2, ..GOOD }, ["3 weights", "2 are given"]),
             (Case { sums: 31, ..GOOD }, ["32 values", "room for 31"]),
-            (Case { scales: 3, ..GOOD }, ["4 blocks", "3 factors"]),
+            (Case { scales: 3, ..GOOD }, ["4 factors", "there are 3"]),
             (Case { log_block: 32, ..GOOD }, ["2^32 rows", "too large"]),
             (Case { folds: false, ..GOOD }, ["folded", "no place"]),
             (Case { output_rows: 7, ..GOOD }, ["output 0", "8 are used"]),

@@ -1,7 +1,7 @@
 //! Buffers, pools and copies.
 
 use rigel_gpu::testing::on_each_device;
-use rigel_gpu::{Device, Emulation, Error, Options, Pooling, Staging};
+use rigel_gpu::{Buffer, Device, Emulation, Error, Options, Pooling, Staging, View};
 
 #[test]
 fn what_goes_up_comes_back() {
@@ -185,5 +185,39 @@ fn columns_of_a_matrix_travel_alone() {
         assert!(refused(&[1, 2, 3], 0..1).contains("no whole number of rows"));
         assert!(refused(&[1, 2], 1..3).contains("columns 1..3 of 2"));
         assert!(refused(&[1, 2], 0..1).contains("1 values into room for 2"));
+    });
+}
+
+#[test]
+fn parts_of_a_buffer_own_its_memory_together() {
+    on_each_device(|stream| {
+        let held = |stream: &rigel_gpu::Stream| stream.device().memory_stats().in_use;
+        let before = held(stream);
+        let buffer = stream.upload(&(0..1000u32).collect::<Vec<_>>()).unwrap();
+        let wrong = stream.zeros::<u32>(7).unwrap().split(&[3, 5]).unwrap_err().to_string();
+        assert!(wrong.contains("7 values in 2 parts"), "{wrong}");
+        let mut parts = buffer.split(&[10, 0, 490, 500]).unwrap();
+        stream.fill_bytes(&mut parts[2], 0).unwrap();
+        assert_eq!(parts[0].to_vec(stream).unwrap(), (0..10).collect::<Vec<_>>());
+        assert_eq!(parts[3].to_vec(stream).unwrap(), (500..1000).collect::<Vec<_>>());
+
+        let shared = parts[3].share();
+        let last = parts.pop().unwrap();
+        assert_eq!(View::join([last.view(), parts[0].view()]).map(|view| view.len()), None);
+        let (head, tail) = last.split_at(1).unwrap();
+        let Err(mut swapped) = Buffer::join(vec![tail, head]) else { panic!("they do not follow each other") };
+        swapped.reverse();
+        parts.extend(swapped);
+        let whole = Buffer::join(parts).unwrap();
+        let expected: Vec<u32> = (0..1000).map(|i| if (10..500).contains(&i) { 0 } else { i }).collect();
+        assert_eq!(whole.to_vec(stream).unwrap(), expected);
+
+        // The memory goes back with its last owner.
+        drop(whole);
+        assert!(held(stream) > before);
+        assert_eq!(shared.view().range(..2).unwrap().to_vec(stream).unwrap(), [500, 501]);
+        drop(shared);
+        assert_eq!(held(stream), before);
+        assert!(Buffer::<u32>::join(Vec::new()).is_err());
     });
 }
