@@ -65,6 +65,7 @@
 
 mod bindings;
 mod graph;
+mod known;
 mod print;
 mod program;
 mod quick;
@@ -72,6 +73,7 @@ mod split;
 
 pub use bindings::{Bindings, Folded, Input, RowMap, Rows, Target};
 pub use graph::{Graph, Kind, Value};
+pub use known::compiled;
 pub use print::MATRICES;
 pub use program::{Output, Program, scratch_columns, texts};
 pub use split::Split;

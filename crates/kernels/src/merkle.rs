@@ -134,6 +134,12 @@ impl<H: Hash> MerkleTree<H> {
         1 << self.depth
     }
 
+    /// The layers, each a buffer of its own, from the leaves to the root.
+    pub fn into_layers(self) -> Result<Vec<Buffer<H::Digest>>> {
+        let lengths: Vec<usize> = (0..=self.depth).map(|layer| self.leaves() >> layer).collect();
+        self.digests.split(&lengths)
+    }
+
     /// All digests, layer after layer from the leaves to the root.
     pub fn digests(&self) -> &Buffer<H::Digest> {
         &self.digests

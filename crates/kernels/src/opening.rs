@@ -98,24 +98,46 @@ pub fn evaluate<E: Element>(
     weights: &[&Matrix<E::Base>],
 ) -> Result<Buffer<E::Base>> {
     const NAME: &str = "opening::evaluate";
-    let (rows, columns) = (matrix.rows(), matrix.columns());
     let Some(first) = weights.first() else {
         return Err(Error::shape(NAME, "no weights are given; there must be at least one slab"));
     };
-    let h = first.rows();
+    for slab in weights {
+        if (slab.rows(), slab.columns()) != (first.rows(), E::DEGREE) {
+            return Err(Error::shape(
+                NAME,
+                format!(
+                    "weights of {} x {} beside {} x {}",
+                    slab.rows(),
+                    slab.columns(),
+                    first.rows(),
+                    E::DEGREE
+                ),
+            ));
+        }
+    }
+    evaluate_slabs::<E>(stream, matrix, &weights.iter().map(|slab| slab.values().view()).collect::<Vec<_>>())
+}
+
+/// As [`evaluate`], with slabs of weights as they lie in memory, all of one length.
+pub fn evaluate_slabs<E: Element>(
+    stream: &Stream,
+    matrix: Columns<'_, E::Base>,
+    weights: &[View<'_, E::Base>],
+) -> Result<Buffer<E::Base>> {
+    const NAME: &str = "opening::evaluate";
+    let (rows, columns) = (matrix.rows(), matrix.columns());
+    let Some(&first) = weights.first() else {
+        return Err(Error::shape(NAME, "no weights are given; there must be at least one slab"));
+    };
+    let h = slab_length::<E>(NAME, first)?;
+    if weights.iter().any(|slab| slab.len() != first.len()) {
+        return Err(Error::shape(NAME, "slabs of weights of different lengths; they must have one"));
+    }
     if columns == 0 || !(1..=rows).contains(&h) {
         return Err(Error::shape(
             NAME,
             format!("{h} weights for {rows} rows of {columns} columns; they must be from 1 to the number of rows"),
         ));
-    }
-    for slab in weights {
-        if (slab.rows(), slab.columns()) != (h, E::DEGREE) {
-            return Err(Error::shape(
-                NAME,
-                format!("weights of {} x {} beside {h} x {}", slab.rows(), slab.columns(), E::DEGREE),
-            ));
-        }
     }
     let results = columns * E::DEGREE;
     let mut out = stream.alloc(weights.len() * results)?;

@@ -63,7 +63,7 @@ pub fn dots<E: Element>(
         ));
     }
     let mut out = Matrix::alloc(stream, matrix.columns(), E::DEGREE)?;
-    dots_into::<E>(stream, out.values_mut().view_mut(), matrix.into(), &[weights], Layout::Slab)?;
+    dots_into::<E>(stream, out.values_mut().view_mut(), matrix.into(), &[weights.values().view()], Layout::Slab)?;
     Ok(out)
 }
 
@@ -77,11 +77,11 @@ pub(crate) fn dots_into<E: Element>(
     stream: &Stream,
     out: ViewMut<'_, E::Base>,
     matrix: Columns<'_, E::Base>,
-    weights: &[&Matrix<E::Base>],
+    weights: &[View<'_, E::Base>],
     layout: Layout,
 ) -> Result<()> {
-    let (first, last) = (weights[0].values().view(), weights[weights.len() - 1].values().view());
-    let (device, rows) = (stream.device(), weights[0].rows());
+    let (first, last) = (weights[0], weights[weights.len() - 1]);
+    let (device, rows) = (stream.device(), first.len() / E::DEGREE);
     match weights.len() {
         1 => Program::<E, 1>::of(device)?.run(stream, out, matrix, rows, [first, last], layout),
         _ => Program::<E, 2>::of(device)?.run(stream, out, matrix, rows, [first, last], layout),

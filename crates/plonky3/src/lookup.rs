@@ -14,7 +14,7 @@ use std::collections::HashSet;
 
 use p3_air::symbolic::{BaseEntry, BaseLeaf, SymbolicExpr, SymbolicExpression};
 use p3_lookup::Lookup;
-use rigel_codegen::{Graph, Output, Value};
+use rigel_codegen::{Graph, Output, Value, compiled};
 use rigel_gpu::{Buffer, Stream};
 use rigel_kernels::element::Element;
 use rigel_kernels::scan::{self, Bound};
@@ -23,7 +23,7 @@ use rigel_kernels::{Matrix, inverse, permute, selectors};
 use crate::config::{Base, DeviceConfig, Ext};
 use crate::constraints::{Lowering, input, parameter};
 use crate::error::Result;
-use crate::program::{Inputs, compiled};
+use crate::program::Inputs;
 use crate::prover::Session;
 
 /// The inverted denominators take the place of the permutation columns among the inputs.

@@ -1,42 +1,11 @@
-//! Compiled graphs, kept for as long as their device, and what they are run on.
+//! What compiled graphs are run on.
 
-use std::sync::{Arc, Mutex};
-
-use rigel_codegen::{Bindings, Folded, Graph, Input, Output, Program, Rows, Split};
-use rigel_gpu::{Buffer, Device, Result, Stream, View};
+use rigel_codegen::{Bindings, Folded, Input, Program, Rows};
+use rigel_gpu::{Buffer, Result, Stream, View};
 use rigel_kernels::element::Element;
 use rigel_kernels::{Columns, Matrix};
 
 use crate::constraints::input;
-
-/// The programs compiled for a device, by the graph they were compiled from.
-struct Programs<E: Element>(Mutex<Vec<Arc<Entry<E>>>>);
-
-struct Entry<E: Element> {
-    graph: Graph<E>,
-    outputs: Vec<Output>,
-    program: Arc<Program<E>>,
-}
-
-/// The program of a graph: compiled, taken from the cache on disk, or at hand since the last proof.
-pub(crate) fn compiled<E: Element>(
-    device: &Device,
-    name: &str,
-    graph: &Graph<E>,
-    outputs: &[Output],
-) -> Result<Arc<Program<E>>> {
-    let programs = device.program(|_| Ok(Programs::<E>(Mutex::default())))?;
-    let lock = || programs.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let same = |entry: &&Arc<Entry<E>>| entry.graph == *graph && entry.outputs == outputs;
-    if let Some(entry) = lock().iter().find(same) {
-        return Ok(entry.program.clone());
-    }
-    let _span = tracing::info_span!("rigel", compile = name).entered();
-    let program = Arc::new(Program::compile(device, name, graph, outputs, Split::of(device))?);
-    let entry = Entry { graph: graph.clone(), outputs: outputs.to_vec(), program: program.clone() };
-    lock().push(Arc::new(entry));
-    Ok(program)
-}
 
 /// The matrices and parameters that a table's expressions read.
 pub(crate) struct Inputs<'a, E: Element> {

@@ -6,13 +6,13 @@ use p3_commit::Pcs;
 use p3_field::PrimeCharacteristicRing;
 use p3_fri::FriParameters;
 use p3_matrix::dense::RowMajorMatrix;
-use rigel_gpu::{Device, Event, Stream, ViewMut};
+use rigel_gpu::{Device, Event, Recorder, Stream, ViewMut};
 
 use crate::commit::Committed;
 use crate::config::{Base, DeviceConfig};
 use crate::error::{Error, Result};
 use crate::field::DeviceField;
-use crate::report::{Recorder, Report};
+use crate::report::Report;
 use crate::trace::upload;
 
 /// What to do where the device is not the best place for a proof, or not a possible one.

@@ -8,7 +8,7 @@ use p3_commit::{PolynomialSpace, UnivariateStarkPcs};
 use p3_field::coset::TwoAdicMultiplicativeCoset;
 use p3_field::{Field as _, PrimeCharacteristicRing, TwoAdicField};
 use p3_util::{reverse_bits_len, reverse_slice_index_bits};
-use rigel_codegen::{Folded, Graph, Output};
+use rigel_codegen::{Folded, Graph, Output, compiled};
 use rigel_gpu::Buffer;
 use rigel_kernels::element::Element;
 use rigel_kernels::field::Ring;
@@ -20,7 +20,7 @@ use crate::constraints::Constraints;
 use crate::error::Result;
 use crate::extended::{Extended, extend};
 use crate::field::{DeviceExtension, DeviceField};
-use crate::program::{Inputs, compiled};
+use crate::program::Inputs;
 use crate::prover::Session;
 
 /// A table, as its constraints see it.

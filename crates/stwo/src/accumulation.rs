@@ -1,0 +1,79 @@
+//! Sums of columns.
+
+use num_traits::One;
+use rigel_gpu::{Buffer, Result};
+use rigel_kernels::field::Mersenne31;
+use rigel_kernels::{Matrix, circle_fold};
+use stwo::core::fields::qm31::SecureField;
+use stwo::prover::AccumulationOps;
+use stwo::prover::backend::Column;
+use stwo::prover::secure_column::SecureColumnByCoords;
+
+use crate::CudaBackend;
+use crate::column::{BaseColumn, Joined, coordinates};
+use crate::device::stream;
+use crate::failure::OrFail;
+use crate::report::phase;
+
+type Coordinates = SecureColumnByCoords<CudaBackend>;
+
+/// The memory of four coordinates as one slab: their own if they lie so, else a copy.
+pub(crate) fn into_slab(columns: Coordinates) -> Result<Matrix<Mersenne31>> {
+    let rows = columns.len();
+    let joined = match Joined::slab(&columns) {
+        Joined::Copied(words) => Some(words),
+        Joined::Here(_) => None,
+    };
+    let words = match joined {
+        Some(words) => words,
+        None => {
+            let parts = columns.columns.into_iter().map(BaseColumn::into_buffer).collect();
+            Buffer::join(parts).unwrap_or_else(|_| unreachable!("they lie in one piece"))
+        }
+    };
+    Matrix::new(words, rows, 4)
+}
+
+/// Takes the columns out, leaving room.
+pub(crate) fn take(columns: &mut Coordinates) -> Coordinates {
+    let rooms = columns.columns.each_ref().map(|column| BaseColumn::room(column.device(), column.len()));
+    std::mem::replace(columns, Coordinates { columns: rooms })
+}
+
+impl AccumulationOps for CudaBackend {
+    fn accumulate(column: &mut Coordinates, other: &Coordinates) {
+        let _phase = phase("accumulate");
+        assert_eq!(column.len(), other.len(), "columns of one length");
+        let mut add = || {
+            let stream = stream(column.columns[0].device());
+            let mut sum = into_slab(take(column))?;
+            // What is as long is lifted as it is.
+            circle_fold::lift_add(&stream, sum.values_mut().view_mut(), Joined::slab(other).view())?;
+            *column = coordinates(sum);
+            Ok(())
+        };
+        let added: Result<()> = add();
+        added.or_fail("add columns");
+    }
+
+    fn generate_secure_powers(felt: SecureField, n_powers: usize) -> Vec<SecureField> {
+        std::iter::successors(Some(SecureField::one()), |power| Some(*power * felt)).take(n_powers).collect()
+    }
+
+    fn lift_and_accumulate(cols: Vec<Coordinates>) -> Option<Coordinates> {
+        let _phase = phase("accumulate");
+        let mut columns = cols.into_iter();
+        let mut sum = columns.next()?;
+        for column in columns {
+            let add = || {
+                let stream = stream(column.columns[0].device());
+                let mut longer = into_slab(column)?;
+                circle_fold::lift_add(&stream, longer.values_mut().view_mut(), Joined::slab(&sum).view())?;
+                Ok(coordinates(longer))
+            };
+            let added: Result<_> = add();
+            sum = added.or_fail("lift and add columns");
+        }
+        Some(sum)
+    }
+}

@@ -1,0 +1,434 @@
+//! Columns that are opened together.
+//!
+//! Upstream's prover asks for openings one by one: the value of one column at one point, one element of a column, one
+//! node of a tree. Answered so, a proof would wait for tens of thousands of copies. But the columns of a tree are all
+//! opened at the same points and the same queries, so the first question brings the answers to the next ones:
+//!
+//! - a column's value at a point is computed together with those of its neighbours in the tree;
+//! - the queries are known as soon as the proof of work is: the channel that is searched for gives them. So the first
+//!   element that is asked for after it brings all elements and nodes, of all trees of the proof, that the queries
+//!   lead to, in two copies. An element that is not among them is read alone.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+
+use rigel_gpu::{Device, Result, Shared, Stream};
+use rigel_kernels::field::{Mersenne31, QM31};
+use rigel_kernels::{Columns, gather, opening};
+use stwo::core::circle::CirclePoint;
+use stwo::core::fields::m31::BaseField;
+use stwo::core::fields::qm31::SecureField;
+use stwo::core::vcs::blake2_hash::Blake2sHash;
+
+use crate::column::{BaseColumn, SecureColumn};
+use crate::device::stream;
+use crate::failure::OrFail;
+use crate::field::secure;
+
+/// A digest as the device holds it.
+pub(crate) type Digest = [u8; 32];
+
+/// Columns evaluated at a point when one of them is first asked for; eight times as many each time after.
+const FIRST_WINDOW: usize = 32;
+
+/// Columns that are opened together, and their tree.
+pub(crate) struct Batch {
+    device: Device,
+    columns: Vec<Shared<Mersenne31>>,
+    role: Role,
+    tree: Mutex<Tree>,
+    fetched: RwLock<Fetched>,
+    samples: Mutex<HashMap<Point, Samples>>,
+    bases: Mutex<HashMap<BasisPoint, Arc<SecureColumn>>>,
+}
+
+/// A point, and the logarithm of the number of coefficients that the basis is evaluated for.
+type BasisPoint = (CirclePoint<SecureField>, u32);
+
+/// How queries lead to elements.
+enum Role {
+    /// Columns of a trace, of any lengths: each query is one row.
+    Trace,
+    /// Coordinates of a layer of FRI: a query is the 2^folds neighbours that are folded into one.
+    Layer { folds: AtomicU32, circle: Option<Weak<Batch>> },
+}
+
+/// The tree over the columns: layers from the leaves to the root, and the rows of a leaf.
+#[derive(Default)]
+struct Tree {
+    layers: Vec<Shared<Digest>>,
+    log_packed: u32,
+}
+
+/// What the queries lead to: for each column, and for each layer, where and what.
+#[derive(Default)]
+struct Fetched {
+    columns: Vec<(Arc<[u32]>, Vec<BaseField>)>,
+    layers: Vec<(Vec<u32>, Vec<Blake2sHash>)>,
+}
+
+/// What a column is evaluated with: the number of a column of weights.
+pub(crate) type Point = u64;
+
+/// Values at one point.
+struct Samples {
+    values: Vec<Option<SecureField>>,
+    window: usize,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Batch {
+    /// Columns of a trace.
+    pub(crate) fn of_trace(columns: &[&BaseColumn]) -> Option<Arc<Self>> {
+        Self::new(columns, Role::Trace)
+    }
+
+    /// Coordinates of a layer of FRI. `circle` is the layer on the circle that they were folded from, if it was.
+    pub(crate) fn of_layer(columns: [&BaseColumn; 4], circle: Option<&Arc<Self>>) -> Option<Arc<Self>> {
+        Self::new(&columns, Role::Layer { folds: AtomicU32::new(0), circle: circle.map(Arc::downgrade) })
+    }
+
+    fn new(columns: &[&BaseColumn], role: Role) -> Option<Arc<Self>> {
+        let first = columns.first()?;
+        let batch = Arc::new(Self {
+            device: first.device().clone(),
+            columns: columns.iter().map(|column| column.share()).collect(),
+            role,
+            tree: Mutex::default(),
+            fetched: RwLock::default(),
+            samples: Mutex::default(),
+            bases: Mutex::default(),
+        });
+        for (place, column) in columns.iter().enumerate() {
+            column.open_with(&batch, place);
+        }
+        PROOF.with_borrow_mut(|proof| {
+            proof.batches.retain(|known| known.strong_count() > 0);
+            proof.batches.push(Arc::downgrade(&batch));
+        });
+        Some(batch)
+    }
+
+    /// The layer of FRI that these coordinates are, if they are one.
+    pub(crate) fn layer_of(columns: &[&BaseColumn]) -> Option<Arc<Self>> {
+        let (batch, 0) = columns.first()?.opened_with()? else { return None };
+        let all = columns.len() == batch.columns.len() && matches!(batch.role, Role::Layer { .. });
+        let mut places = columns.iter().enumerate().map(|(i, column)| (i, column.opened_with()));
+        let together = |(i, place): (usize, Option<(Arc<Self>, usize)>)| {
+            place.is_some_and(|(other, place)| place == i && Arc::ptr_eq(&batch, &other))
+        };
+        (all && places.all(together)).then(|| batch.clone())
+    }
+
+    /// Notes the tree over the columns: its layers from the leaves to the root, 2^`log_packed` rows a leaf.
+    pub(crate) fn set_tree(&self, layers: Vec<Shared<Digest>>, log_packed: u32) {
+        *lock(&self.tree) = Tree { layers, log_packed };
+    }
+
+    /// Notes that a layer of FRI was folded. What is folded after the circle without a tree of its own is a part of
+    /// the circle's folding.
+    pub(crate) fn folded(&self, steps: u32) {
+        let Role::Layer { folds, circle } = &self.role else { return };
+        match circle.as_ref().and_then(Weak::upgrade) {
+            Some(circle) if lock(&self.tree).layers.is_empty() => circle.folded(steps),
+            _ => {
+                folds.fetch_add(steps, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// The values of the basis of 2^`log_size` coefficients at a point, made if this batch was not evaluated there yet.
+    pub(crate) fn basis(
+        &self,
+        point: CirclePoint<SecureField>,
+        log_size: u32,
+        make: impl FnOnce(CirclePoint<SecureField>, u32) -> SecureColumn,
+    ) -> Arc<SecureColumn> {
+        lock(&self.bases).entry((point, log_size)).or_insert_with(|| Arc::new(make(point, log_size))).clone()
+    }
+
+    /// The value of column `place` at a point, given by its weights: `sum_i weights[i] column[i]`.
+    pub(crate) fn sample(&self, place: usize, weights: &SecureColumn) -> SecureField {
+        let mut samples = lock(&self.samples);
+        let count = self.columns.len();
+        let known =
+            samples.entry(weights.id()).or_insert_with(|| Samples { values: vec![None; count], window: FIRST_WINDOW });
+        if let Some(value) = known.values[place] {
+            return value;
+        }
+        let rows = self.columns[place].len();
+        let same = self.columns[place..].iter().take_while(|column| column.len() == rows).count();
+        let end = place + same.min(known.window);
+        known.window *= 8;
+        let values = self.evaluate(place..end, weights).or_fail("evaluate columns at a point");
+        for (value, found) in known.values[place..end].iter_mut().zip(values) {
+            *value = Some(found);
+        }
+        known.values[place].expect("just computed")
+    }
+
+    fn evaluate(&self, columns: std::ops::Range<usize>, weights: &SecureColumn) -> Result<Vec<SecureField>> {
+        let stream = stream(&self.device);
+        let mut values = Vec::with_capacity(columns.len());
+        let rows = self.columns[columns.start].len();
+        let mut first = columns.start;
+        let mut parts = Vec::new();
+        while first < columns.end {
+            // As many as lie one after the other are read by one launch.
+            let mut run = self.columns[first].view();
+            let mut next = first + 1;
+            while next < columns.end
+                && let Some(longer) = rigel_gpu::View::join([run, self.columns[next].view()])
+            {
+                (run, next) = (longer, next + 1);
+            }
+            parts.push(opening::evaluate_slabs::<QM31>(&stream, Columns::new(run, rows)?, &[weights.view()])?);
+            first = next;
+        }
+        // One copy, whatever the number of runs.
+        let words = join(&stream, parts)?;
+        for element in words.chunks_exact(4) {
+            let element = <QM31 as rigel_kernels::element::Element>::from_parts(element).expect("four coordinates");
+            values.push(secure(element));
+        }
+        Ok(values)
+    }
+
+    /// Element `index` of column `place`, if the queries lead there.
+    pub(crate) fn element(self: &Arc<Self>, place: usize, index: usize) -> Option<BaseField> {
+        let find = || {
+            let fetched = self.fetched.read().unwrap_or_else(PoisonError::into_inner);
+            let (positions, values) = fetched.columns.get(place)?;
+            Some(values[positions.binary_search(&(index as u32)).ok()?])
+        };
+        find().or_else(|| {
+            let log = self.columns[place].len().trailing_zeros();
+            let leads = |log_domain, word| self.rows(log_domain, word, log).contains(&(index as u32));
+            fetch_if_queried(leads).then(find)?
+        })
+    }
+
+    /// Node `index` of layer `layer` (counted from the leaves), if the queries lead there.
+    pub(crate) fn node(self: &Arc<Self>, layer: usize, index: usize) -> Option<Blake2sHash> {
+        let find = || {
+            let fetched = self.fetched.read().unwrap_or_else(PoisonError::into_inner);
+            let (positions, digests) = fetched.layers.get(layer)?;
+            Some(digests[positions.binary_search(&(index as u32)).ok()?])
+        };
+        find().or_else(|| {
+            let leads = |log_domain, word| {
+                self.leaves(log_domain, word).is_some_and(|leaves| {
+                    let node = |leaf: u32| leaf >> layer;
+                    node(leaves.start) >> 1 <= index as u32 >> 1 && index as u32 >> 1 <= node(leaves.end - 1) >> 1
+                })
+            };
+            fetch_if_queried(leads).then(find)?
+        })
+    }
+
+    /// The rows of a column of 2^`log` elements that a query of a domain of 2^`log_domain` points leads to.
+    fn rows(&self, log_domain: u32, word: u32, log: u32) -> std::ops::Range<u32> {
+        let query = word & (u32::MAX >> (32 - log_domain.clamp(1, 32)));
+        match &self.role {
+            Role::Trace => {
+                let row = lifted(lifted(query, log_domain, self.depth()), self.depth(), log);
+                row..row + 1
+            }
+            Role::Layer { folds, .. } => {
+                let folds = folds.load(Ordering::Relaxed).min(log);
+                let start = query >> (log_domain.saturating_sub(log) + folds) << folds;
+                start..start + (1 << folds)
+            }
+        }
+    }
+
+    fn depth(&self) -> u32 {
+        lock(&self.tree).layers.len().saturating_sub(1) as u32
+    }
+
+    /// The leaves that a query leads to; none if there is no tree.
+    fn leaves(&self, log_domain: u32, word: u32) -> Option<std::ops::Range<u32>> {
+        let (depth, log_packed) = {
+            let tree = lock(&self.tree);
+            (tree.layers.len().checked_sub(1)? as u32, tree.log_packed)
+        };
+        let rows = self.rows(log_domain, word, depth + log_packed);
+        Some(rows.start >> log_packed..(rows.end - 1 >> log_packed) + 1)
+    }
+
+    /// Where the queries lead to: in each column (with its length's logarithm), and in each layer.
+    fn places(&self, log_domain: u32, words: &[u32]) -> Places {
+        let mut by_log: HashMap<u32, Arc<[u32]>> = HashMap::new();
+        let columns = self.columns.iter().map(|column| {
+            let log = column.len().trailing_zeros();
+            let sorted = || sorted(words.iter().flat_map(|&word| self.rows(log_domain, word, log)));
+            by_log.entry(log).or_insert_with(|| sorted().into()).clone()
+        });
+        let columns = columns.collect();
+        let mut layers = Vec::new();
+        let mut nodes = sorted(words.iter().filter_map(|&word| self.leaves(log_domain, word)).flatten());
+        // Both children of each node on a path; above the leaves, of each parent.
+        for _ in 1..lock(&self.tree).layers.len() {
+            nodes.iter_mut().for_each(|node| *node >>= 1);
+            nodes.dedup();
+            layers.push(nodes.iter().flat_map(|&parent| [2 * parent, 2 * parent + 1]).collect());
+        }
+        Places { columns, layers }
+    }
+}
+
+/// Sorted indices of elements of each column, and of nodes of each layer below the root.
+struct Places {
+    columns: Vec<Arc<[u32]>>,
+    layers: Vec<Vec<u32>>,
+}
+
+/// The row of a column of 2^`to` elements that stands for row `row` of 2^`from`: Stwo's lifting, or its inverse.
+fn lifted(row: u32, from: u32, to: u32) -> u32 {
+    if to >= from { (row >> 1 << (to - from + 1)) + (row & 1) } else { (row >> (from - to + 1) << 1) + (row & 1) }
+}
+
+fn sorted(rows: impl Iterator<Item = u32>) -> Vec<u32> {
+    let mut rows: Vec<u32> = rows.collect();
+    rows.sort_unstable();
+    rows.dedup();
+    rows
+}
+
+/// All parts, read with one copy.
+fn join(stream: &Stream, parts: Vec<rigel_gpu::Buffer<Mersenne31>>) -> Result<Vec<Mersenne31>> {
+    if let [part] = &parts[..] {
+        return part.to_vec(stream);
+    }
+    let (mut all, mut at) = (stream.alloc(parts.iter().map(|part| part.len()).sum())?, 0);
+    for part in &parts {
+        stream.copy(all.range_mut(at..at + part.len())?, part)?;
+        at += part.len();
+    }
+    all.to_vec(stream)
+}
+
+/// What is known, on this thread, of the proof that is under way.
+#[derive(Default)]
+struct Proof {
+    batches: Vec<Weak<Batch>>,
+    log_domain: Option<u32>,
+    queries: Option<Queries>,
+}
+
+/// The words that queries are made from, as many as were asked for so far.
+struct Queries {
+    draw: Box<dyn FnMut() -> Vec<u32>>,
+    words: Vec<u32>,
+    /// How many of them are fetched.
+    fetched: usize,
+}
+
+/// Words to fetch at first: more queries than most proofs have, and few enough for the rest not to show.
+const FIRST_QUERIES: usize = 64;
+
+/// The most words that an element is looked for among.
+const MOST_QUERIES: usize = 1024;
+
+thread_local! {
+    static PROOF: RefCell<Proof> = RefCell::default();
+}
+
+/// Notes the domain that the next proof's queries are drawn from.
+pub(crate) fn set_query_domain(log_domain: u32) {
+    PROOF.with_borrow_mut(|proof| (proof.log_domain, proof.queries) = (Some(log_domain), None));
+}
+
+/// Notes where the words of the next queries come from.
+pub(crate) fn set_queries(draw: impl FnMut() -> Vec<u32> + 'static) {
+    let queries = Queries { draw: Box::new(draw), words: Vec::new(), fetched: 0 };
+    PROOF.with_borrow_mut(|proof| proof.queries = Some(queries));
+}
+
+/// If `leads(log_domain, word)` for one of the queries' words, fetches what all queries up to it lead to, unless that is
+/// done. Whether it did.
+fn fetch_if_queried(leads: impl Fn(u32, u32) -> bool) -> bool {
+    PROOF.with_borrow_mut(|proof| {
+        let (Some(log_domain), Some(queries)) = (proof.log_domain, &mut proof.queries) else { return false };
+        let Some(word) = (queries.fetched..MOST_QUERIES).find(|&i| leads(log_domain, queries.word(i))) else {
+            return false;
+        };
+        let count = (word + 1).next_power_of_two().max(FIRST_QUERIES);
+        queries.word(count - 1);
+        queries.fetched = count;
+        let batches: Vec<_> = proof.batches.iter().filter_map(Weak::upgrade).collect();
+        fetch(&batches, log_domain, &queries.words[..count]).or_fail("fetch what the queries lead to");
+        true
+    })
+}
+
+impl Queries {
+    fn word(&mut self, index: usize) -> u32 {
+        while self.words.len() <= index {
+            self.words.extend((self.draw)());
+        }
+        self.words[index]
+    }
+}
+
+/// Fetches what queries lead to in all batches that have a tree: one launch and one copy for elements, one for nodes.
+fn fetch(batches: &[Arc<Batch>], log_domain: u32, words: &[u32]) -> Result<()> {
+    let Some(first) = batches.first() else { return Ok(()) };
+    let committed = |batch: &&Arc<Batch>| !lock(&batch.tree).layers.is_empty() && batch.device.is(&first.device);
+    let batches: Vec<_> = batches.iter().filter(committed).collect();
+    let places: Vec<Places> = batches.iter().map(|batch| batch.places(log_domain, words)).collect();
+    let (mut elements, mut nodes) = (Picks::new(), Picks::new());
+    let trees: Vec<_> = batches.iter().map(|batch| lock(&batch.tree)).collect();
+    for ((batch, tree), places) in batches.iter().zip(&trees).zip(&places) {
+        batch.columns.iter().zip(&places.columns).for_each(|(column, rows)| elements.add(column, rows));
+        tree.layers.iter().zip(&places.layers).for_each(|(layer, rows)| nodes.add(layer, rows));
+    }
+    let stream = stream(&first.device);
+    let mut elements = elements.fetch(&stream)?.into_iter().map(BaseField::from_u32_unchecked);
+    let nodes = nodes.fetch(&stream)?;
+    let mut nodes = nodes.chunks_exact(8).map(|words| Blake2sHash(bytemuck::pod_read_unaligned(bytemuck::cast_slice(words))));
+    for (batch, places) in batches.iter().zip(places) {
+        let columns = places.columns.into_iter().map(|rows| {
+            let values = elements.by_ref().take(rows.len()).collect();
+            (rows, values)
+        });
+        let columns = columns.collect();
+        let layers = places.layers.into_iter().map(|rows| {
+            let digests = nodes.by_ref().take(rows.len()).collect();
+            (rows, digests)
+        });
+        let layers = layers.collect();
+        *batch.fetched.write().unwrap_or_else(PoisonError::into_inner) = Fetched { columns, layers };
+    }
+    Ok(())
+}
+
+/// Elements of several buffers.
+struct Picks<'a, T: rigel_gpu::Plain> {
+    sources: Vec<rigel_gpu::View<'a, T>>,
+    picks: Vec<(u32, u64)>,
+}
+
+impl<'a, T: rigel_gpu::Plain> Picks<'a, T> {
+    fn new() -> Self {
+        Self { sources: Vec::new(), picks: Vec::new() }
+    }
+
+    fn add(&mut self, source: &'a Shared<T>, rows: &[u32]) {
+        let number = self.sources.len() as u32;
+        self.sources.push(source.view());
+        self.picks.extend(rows.iter().map(|&row| (number, u64::from(row))));
+    }
+
+    fn fetch(&self, stream: &Stream) -> Result<Vec<u32>> {
+        if self.picks.is_empty() {
+            return Ok(Vec::new());
+        }
+        gather::words(stream, &self.sources, &self.picks, size_of::<T>() / 4)?.to_vec(stream)
+    }
+}

@@ -1,0 +1,457 @@
+//! Columns on the device.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use rigel_gpu::{Buffer, Device, Error, Result, View, ViewMut};
+use rigel_kernels::Matrix;
+use rigel_kernels::element::{from_slab, to_slab};
+use rigel_kernels::field::{Mersenne31, QM31};
+use rigel_kernels::permute;
+use stwo::core::fields::m31::BaseField;
+use stwo::core::fields::qm31::{SECURE_EXTENSION_DEGREE, SecureField};
+use stwo::prover::backend::{Column, ColumnOps};
+use stwo::prover::secure_column::SecureColumnByCoords;
+
+use crate::CudaBackend;
+use crate::batch::Batch;
+use crate::device::{device, stream};
+use crate::failure::OrFail;
+use crate::field::{Twin, base, secure};
+
+/// A column of base field elements on the device.
+pub type BaseColumn = DeviceColumn<BaseField>;
+
+/// A column of secure field elements on the device: a slab, coordinate after coordinate.
+pub type SecureColumn = DeviceColumn<SecureField>;
+
+/// A column of this length or less is read as a whole when one of its elements is asked for.
+const SMALL: usize = 64;
+
+/// What a column can hold: as many base field words an element as it has coordinates.
+pub trait Value: Copy + fmt::Debug + Send + Sync + 'static {
+    /// Coordinates of an element.
+    const COORDINATES: usize;
+
+    /// The words of some elements, coordinate after coordinate.
+    fn to_words(values: &[Self]) -> Vec<Mersenne31>;
+    /// The elements of some words, coordinate after coordinate.
+    fn from_words(words: &[Mersenne31]) -> Vec<Self>;
+}
+
+impl Value for BaseField {
+    const COORDINATES: usize = 1;
+
+    fn to_words(values: &[Self]) -> Vec<Mersenne31> {
+        values.iter().map(|value| value.twin()).collect()
+    }
+
+    fn from_words(words: &[Mersenne31]) -> Vec<Self> {
+        words.iter().map(|&word| base(word)).collect()
+    }
+}
+
+impl Value for SecureField {
+    const COORDINATES: usize = SECURE_EXTENSION_DEGREE;
+
+    fn to_words(values: &[Self]) -> Vec<Mersenne31> {
+        to_slab::<QM31>(&values.iter().map(|value| value.twin()).collect::<Vec<_>>())
+    }
+
+    fn from_words(words: &[Mersenne31]) -> Vec<Self> {
+        let elements = from_slab::<QM31>(words).expect("a whole number of elements");
+        elements.into_iter().map(secure).collect()
+    }
+}
+
+/// A column of field elements on the device.
+///
+/// Coordinate c of element i lies at word `c * len + i` of its memory. The memory is taken when it is first written or
+/// read: a column of zeros that is overwritten, or room that is never used, costs nothing.
+pub struct DeviceColumn<T: Value> {
+    device: Device,
+    len: usize,
+    words: OnceLock<Buffer<Mersenne31>>,
+    /// A number of its own, and of this content of it.
+    id: u64,
+    /// The columns that are opened together with this one.
+    batch: Mutex<Option<(Arc<Batch>, usize)>>,
+    /// The layer of FRI whose rows it holds, packed.
+    packed_from: Mutex<Option<Arc<Batch>>>,
+    /// The elements of a small column that was read.
+    read: OnceLock<Vec<T>>,
+    of: PhantomData<T>,
+}
+
+fn next_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+impl<T: Value> DeviceColumn<T> {
+    fn new(device: Device, len: usize, words: OnceLock<Buffer<Mersenne31>>) -> Self {
+        Self {
+            device,
+            len,
+            words,
+            id: next_id(),
+            batch: Mutex::new(None),
+            packed_from: Mutex::new(None),
+            read: OnceLock::new(),
+            of: PhantomData,
+        }
+    }
+
+    /// A column over memory that a kernel has filled, with canonical words (below 2^31 - 1): for a secure column
+    /// four coordinates, one after the other.
+    pub fn from_buffer(words: Buffer<Mersenne31>) -> Result<Self> {
+        if !words.len().is_multiple_of(T::COORDINATES) {
+            return Err(Error::shape(
+                "DeviceColumn::from_buffer",
+                format!("{} words are no whole number of elements of {} words", words.len(), T::COORDINATES),
+            ));
+        }
+        Ok(Self::new(words.device().clone(), words.len() / T::COORDINATES, OnceLock::from(words)))
+    }
+
+    /// A column of a matrix' words.
+    pub(crate) fn from_matrix(matrix: Matrix<Mersenne31>) -> Self {
+        Self::from_buffer(matrix.into_values()).or_fail("make a column")
+    }
+
+    /// Room for elements on a device, without memory yet.
+    pub(crate) fn room(device: &Device, len: usize) -> Self {
+        Self::new(device.clone(), len, OnceLock::new())
+    }
+
+    /// The device that holds it.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// A number that no other column has, and no other content of this one.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Whether it is known to be zero, because nothing was written yet.
+    pub(crate) fn is_blank(&self) -> bool {
+        self.words.get().is_none()
+    }
+
+    /// Its words, for reading by kernels.
+    pub fn view(&self) -> View<'_, Mersenne31> {
+        let blank = || stream(&self.device).zeros(self.len * T::COORDINATES).or_fail("take memory for a column");
+        self.words.get_or_init(blank).view()
+    }
+
+    /// Its words, for writing by kernels.
+    pub fn view_mut(&mut self) -> ViewMut<'_, Mersenne31> {
+        self.view();
+        self.changed();
+        self.words.get_mut().expect("just made").view_mut()
+    }
+
+    /// The memory of the column.
+    pub fn into_buffer(self) -> Buffer<Mersenne31> {
+        self.view();
+        self.words.into_inner().expect("just made")
+    }
+
+    /// Replaces the words by others of as many elements.
+    pub(crate) fn replace(&mut self, words: Buffer<Mersenne31>) {
+        debug_assert_eq!(words.len(), self.len * T::COORDINATES);
+        self.changed();
+        self.words = OnceLock::from(words);
+    }
+
+    /// Forgets what is known of the content.
+    fn changed(&mut self) {
+        self.id = next_id();
+        (self.batch, self.packed_from) = (Mutex::new(None), Mutex::new(None));
+        self.read = OnceLock::new();
+    }
+
+    fn read_all(&self) -> Vec<T> {
+        if self.is_blank() {
+            return T::from_words(&vec![Mersenne31::new(0); self.len * T::COORDINATES]);
+        }
+        T::from_words(&self.view().to_vec(&stream(&self.device)).or_fail("read a column"))
+    }
+
+    /// Reads one element: a copy for each coordinate.
+    fn read_one(&self, index: usize) -> T {
+        let stream = stream(&self.device);
+        let word = |c: usize| -> Result<Mersenne31> {
+            let at = c * self.len + index;
+            Ok(self.view().range(at..at + 1)?.to_vec(&stream)?[0])
+        };
+        let words: Result<Vec<_>> = (0..T::COORDINATES).map(word).collect();
+        T::from_words(&words.or_fail("read an element"))[0]
+    }
+
+    /// Reads one element of a small column or, as no more is known, alone.
+    fn read_alone(&self, index: usize) -> T {
+        assert!(index < self.len, "element {index} of a column of {}", self.len);
+        if self.len <= SMALL {
+            return self.read.get_or_init(|| self.read_all())[index];
+        }
+        self.read_one(index)
+    }
+
+    fn zeroed(len: usize) -> Self {
+        Self::room(&device(), len)
+    }
+
+    fn write(&mut self, index: usize, value: T) {
+        assert!(index < self.len, "element {index} of a column of {}", self.len);
+        let (stream, len) = (stream(&self.device), self.len);
+        for (c, word) in T::to_words(&[value]).into_iter().enumerate() {
+            let at = c * len + index;
+            let place = self.view_mut().range(at..at + 1);
+            place.and_then(|place| stream.write(place, &[word])).or_fail("write an element");
+        }
+    }
+}
+
+impl BaseColumn {
+    /// Notes that the column is opened together with others, as number `place` among them.
+    pub(crate) fn open_with(&self, batch: &Arc<Batch>, place: usize) {
+        *self.batch.lock().unwrap_or_else(PoisonError::into_inner) = Some((batch.clone(), place));
+    }
+
+    /// The columns it is opened with, and its place among them.
+    pub(crate) fn opened_with(&self) -> Option<(Arc<Batch>, usize)> {
+        self.batch.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Notes that the column holds packed rows of a layer of FRI.
+    pub(crate) fn pack_from(&self, layer: &Arc<Batch>) {
+        *self.packed_from.lock().unwrap_or_else(PoisonError::into_inner) = Some(layer.clone());
+    }
+
+    /// The layer of FRI whose packed rows it holds.
+    pub(crate) fn packed_from(&self) -> Option<Arc<Batch>> {
+        self.packed_from.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The memory of the column, to read it even after the column is gone.
+    pub(crate) fn share(&self) -> rigel_gpu::Shared<Mersenne31> {
+        self.view();
+        self.words.get().expect("just made").share()
+    }
+}
+
+/// Columns as the parts of one buffer.
+pub(crate) fn split(words: Buffer<Mersenne31>, rows: usize) -> Vec<BaseColumn> {
+    let lengths = vec![rows; words.len().checked_div(rows).unwrap_or(0)];
+    let parts = words.split(&lengths).or_fail("split a matrix into columns");
+    parts.into_iter().map(|part| BaseColumn::from_buffer(part).or_fail("make a column")).collect()
+}
+
+/// Four coordinate columns as the parts of a slab.
+pub(crate) fn coordinates(slab: Matrix<Mersenne31>) -> SecureColumnByCoords<CudaBackend> {
+    let rows = slab.rows();
+    let columns = split(slab.into_values(), rows).try_into();
+    SecureColumnByCoords { columns: columns.expect("a slab has four coordinates") }
+}
+
+/// Words of several columns, one after the other: in place where they lie so, else a copy.
+pub(crate) enum Joined<'a> {
+    Here(View<'a, Mersenne31>),
+    Copied(Buffer<Mersenne31>),
+}
+
+impl<'a> Joined<'a> {
+    pub(crate) fn new(columns: impl Iterator<Item = &'a BaseColumn> + Clone) -> Self {
+        if let Some(view) = View::join(columns.clone().map(BaseColumn::view)) {
+            return Self::Here(view);
+        }
+        let len = columns.clone().map(|column| column.len).sum();
+        let copy = || {
+            let Some(first) = columns.clone().next() else {
+                return Err(Error::shape("CudaBackend", "no columns, so nothing to join"));
+            };
+            let stream = stream(first.device());
+            let (mut words, mut at) = (stream.alloc(len)?, 0);
+            for column in columns {
+                stream.copy(words.range_mut(at..at + column.len)?, column.view())?;
+                at += column.len;
+            }
+            Ok(words)
+        };
+        Self::Copied(copy().or_fail("gather columns"))
+    }
+
+    /// The slab of coordinate columns.
+    pub(crate) fn slab(columns: &'a SecureColumnByCoords<CudaBackend>) -> Self {
+        Self::new(columns.columns.iter())
+    }
+
+    pub(crate) fn view(&self) -> View<'_, Mersenne31> {
+        match self {
+            Self::Here(view) => *view,
+            Self::Copied(words) => words.view(),
+        }
+    }
+}
+
+/// Neighbouring columns that lie one after the other in memory, with the number of the first: as few runs as there can
+/// be.
+pub(crate) fn runs<'a>(columns: &[&'a BaseColumn]) -> Vec<(usize, View<'a, Mersenne31>)> {
+    let mut runs: Vec<(usize, usize, View<'a, Mersenne31>)> = Vec::new();
+    for (i, column) in columns.iter().enumerate() {
+        if let Some((_, rows, run)) = runs.last_mut() {
+            if *rows == column.len
+                && let Some(longer) = View::join([*run, column.view()])
+            {
+                *run = longer;
+                continue;
+            }
+        }
+        runs.push((i, column.len, column.view()));
+    }
+    runs.into_iter().map(|(first, _, run)| (first, run)).collect()
+}
+
+impl<T: Value> Clone for DeviceColumn<T> {
+    fn clone(&self) -> Self {
+        let copy = || {
+            let Some(words) = self.words.get() else { return Ok(OnceLock::new()) };
+            let stream = stream(&self.device);
+            let mut copy = stream.alloc(words.len())?;
+            stream.copy(&mut copy, words)?;
+            Ok(OnceLock::from(copy))
+        };
+        Self::new(self.device.clone(), self.len, copy().or_fail("copy a column"))
+    }
+}
+
+impl<T: Value> fmt::Debug for DeviceColumn<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DeviceColumn<{}>({} on {})", std::any::type_name::<T>(), self.len, self.device)
+    }
+}
+
+impl<T: Value> FromIterator<T> for DeviceColumn<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
+        let words = T::to_words(&values.into_iter().collect::<Vec<_>>());
+        let words = stream(&device()).upload(&words).or_fail("upload a column");
+        Self::from_buffer(words).or_fail("make a column")
+    }
+}
+
+impl Column<BaseField> for BaseColumn {
+    fn zeros(len: usize) -> Self {
+        Self::zeroed(len)
+    }
+
+    unsafe fn uninitialized(len: usize) -> Self {
+        Self::zeroed(len)
+    }
+
+    fn to_cpu(&self) -> Vec<BaseField> {
+        self.read_all()
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    /// One element: from those that were fetched together with it, from a copy of a small column, or by a copy of its
+    /// own.
+    fn at(&self, index: usize) -> BaseField {
+        assert!(index < self.len, "element {index} of a column of {}", self.len);
+        if let Some(values) = self.read.get() {
+            return values[index];
+        }
+        let opened = self.opened_with().and_then(|(batch, place)| batch.element(place, index));
+        opened.unwrap_or_else(|| self.read_alone(index))
+    }
+
+    fn set(&mut self, index: usize, value: BaseField) {
+        self.write(index, value);
+    }
+
+    fn split_at_mid(self) -> (Self, Self) {
+        let (device, mid) = (self.device.clone(), self.len / 2);
+        if self.is_blank() {
+            return (Self::room(&device, mid), Self::room(&device, self.len - mid));
+        }
+        let (head, tail) = self.into_buffer().split_at(mid).or_fail("split a column");
+        let column = |words| Self::from_buffer(words).or_fail("split a column");
+        (column(head), column(tail))
+    }
+}
+
+impl Column<SecureField> for SecureColumn {
+    fn zeros(len: usize) -> Self {
+        Self::zeroed(len)
+    }
+
+    unsafe fn uninitialized(len: usize) -> Self {
+        Self::zeroed(len)
+    }
+
+    fn to_cpu(&self) -> Vec<SecureField> {
+        self.read_all()
+    }
+
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    fn at(&self, index: usize) -> SecureField {
+        self.read_alone(index)
+    }
+
+    fn set(&mut self, index: usize, value: SecureField) {
+        self.write(index, value);
+    }
+
+    /// Each half is a slab of its own: the coordinates move.
+    fn split_at_mid(self) -> (Self, Self) {
+        let mid = self.len / 2;
+        let part = |start: usize, end: usize| {
+            let (stream, n) = (stream(&self.device), end - start);
+            let mut words = stream.alloc(n * SecureField::COORDINATES)?;
+            for c in 0..SecureField::COORDINATES {
+                let from = self.view().range(c * self.len + start..c * self.len + end)?;
+                stream.copy(words.range_mut(c * n..(c + 1) * n)?, from)?;
+            }
+            Self::from_buffer(words)
+        };
+        (part(0, mid).or_fail("split a column"), part(mid, self.len).or_fail("split a column"))
+    }
+}
+
+fn bit_reverse<T: Value>(column: &mut DeviceColumn<T>) {
+    let (device, len) = (column.device.clone(), column.len);
+    assert!(len.is_power_of_two(), "bit reversal of a column of {len}, which is no power of two");
+    if column.is_blank() {
+        return;
+    }
+    let words = std::mem::replace(column, DeviceColumn::room(&device, len)).into_buffer();
+    let reversed = Matrix::new(words, len, T::COORDINATES)
+        .and_then(|matrix| permute::bit_reverse(&stream(&device), &matrix))
+        .or_fail("reverse a column's bits");
+    column.replace(reversed.into_values());
+}
+
+impl ColumnOps<BaseField> for CudaBackend {
+    type Column = BaseColumn;
+
+    fn bit_reverse_column(column: &mut BaseColumn) {
+        bit_reverse(column);
+    }
+}
+
+impl ColumnOps<SecureField> for CudaBackend {
+    type Column = SecureColumn;
+
+    fn bit_reverse_column(column: &mut SecureColumn) {
+        bit_reverse(column);
+    }
+}

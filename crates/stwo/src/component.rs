@@ -1,0 +1,237 @@
+//! Constraints on the device.
+
+use std::sync::Arc;
+
+use rigel_codegen::{Bindings, Folded, Input, Output, Program, RowMap, Rows, compiled};
+use rigel_gpu::{Buffer, Device, Result, View};
+use rigel_kernels::field::{Mersenne31, QM31};
+use rigel_kernels::{Columns, Matrix, circle};
+use stwo::core::air::Component;
+use stwo::core::constraints::coset_vanishing;
+use stwo::core::fields::FieldExpOps;
+use stwo::core::fields::m31::BaseField;
+use stwo::core::fields::qm31::SecureField;
+use stwo::core::poly::circle::{CanonicCoset, CircleDomain};
+use stwo::core::utils::bit_reverse;
+use stwo::prover::backend::Column;
+use stwo::prover::{ComponentProver, DomainEvaluationAccumulator, EvaluationMode, Poly, Trace};
+use stwo_constraint_framework::{FrameworkComponent, FrameworkEval, PREPROCESSED_TRACE_IDX};
+
+use crate::CudaBackend;
+use crate::accumulation::{into_slab, take};
+use crate::column::{BaseColumn, Joined, coordinates, runs};
+use crate::device::stream;
+use crate::failure::OrFail;
+use crate::field::Twin;
+use crate::recorder::{Recorded, record};
+use crate::report::phase;
+use crate::twiddles::of_coset;
+
+impl<E: FrameworkEval> ComponentProver<CudaBackend> for FrameworkComponent<E> {
+    fn evaluate_constraint_quotients_on_domain(
+        &self,
+        trace: &Trace<'_, CudaBackend>,
+        evaluation_accumulator: &mut DomainEvaluationAccumulator<CudaBackend>,
+    ) {
+        if self.n_constraints() == 0 {
+            return;
+        }
+        if self.is_disabled() {
+            evaluation_accumulator.skip_coeffs(self.n_constraints());
+            return;
+        }
+        let mode = evaluation_accumulator.evaluation_mode();
+        let domain = evaluation_domain(self.max_constraint_log_degree_bound(), mode);
+        let [accumulator] = evaluation_accumulator.columns([(domain.log_size(), self.n_constraints())]);
+        let mut weights = accumulator.random_coeff_powers;
+        weights.reverse();
+
+        // Each tree's columns, the preprocessed ones wherever they are.
+        let mut trees: Vec<Vec<&Poly<CudaBackend>>> = trace
+            .polys
+            .sub_tree(self.trace_locations())
+            .iter()
+            .map(|tree| tree.iter().map(|&&polynomial| polynomial).collect())
+            .collect();
+        trees.resize_with(trees.len().max(PREPROCESSED_TRACE_IDX + 1), Vec::new);
+        trees[PREPROCESSED_TRACE_IDX] = self
+            .preprocessed_column_indices()
+            .iter()
+            .map(|&index| trace.polys[PREPROCESSED_TRACE_IDX][index])
+            .collect();
+
+        let evaluate = || -> Result<()> {
+            let phase_of_columns = phase("extend for constraints");
+            let inputs: Result<Vec<TreeInput<'_>>> = trees
+                .iter()
+                .enumerate()
+                .map(|(tree, columns)| match mode {
+                    EvaluationMode::SubDomain { .. } => {
+                        let committed = columns.iter().map(|polynomial| &polynomial.evals.values).collect();
+                        let neighbours = (tree == PREPROCESSED_TRACE_IDX)
+                            .then(|| trace.polys[PREPROCESSED_TRACE_IDX].iter().map(|p| &p.evals.values));
+                        Ok(TreeInput::new(committed, neighbours.into_iter().flatten()))
+                    }
+                    EvaluationMode::ExtendToEvalDomain => TreeInput::extended(columns, domain),
+                })
+                .collect();
+            let inputs = inputs?;
+            drop(phase_of_columns);
+            let _phase = phase("constraints");
+            let recorded = record(&**self, &inputs[PREPROCESSED_TRACE_IDX].places, self.claimed_sum());
+            let Some(device) = inputs.iter().find_map(TreeInput::device) else {
+                return Err(rigel_gpu::Error::shape("CudaBackend", "a component without columns has no rows"));
+            };
+            let constraints = Constraints { recorded, log_trace: self.log_size(), domain };
+            let blank = accumulator.col.columns.iter().all(BaseColumn::is_blank);
+            let mut sums = if blank {
+                Matrix::alloc(&stream(&device), domain.size(), 4)?
+            } else {
+                into_slab(take(accumulator.col))?
+            };
+            constraints.fold(&device, &inputs, &weights, &mut sums, !blank)?;
+            *accumulator.col = coordinates(sums);
+            Ok(())
+        };
+        evaluate().or_fail("evaluate constraints");
+    }
+}
+
+/// The domain that constraints are evaluated on: a part of the committed one, or one of its own.
+fn evaluation_domain(log_degree_bound: u32, mode: EvaluationMode) -> CircleDomain {
+    match mode {
+        EvaluationMode::SubDomain { log_expansion } => {
+            CanonicCoset::new(log_degree_bound + log_expansion).circle_domain().split(log_expansion).0
+        }
+        EvaluationMode::ExtendToEvalDomain => CanonicCoset::new(log_degree_bound).circle_domain(),
+    }
+}
+
+/// A tree's columns as one matrix.
+pub(crate) struct TreeInput<'a> {
+    values: Option<Joined<'a>>,
+    stride: usize,
+    /// Where each column that was asked for is in the matrix.
+    pub(crate) places: Vec<usize>,
+}
+
+impl<'a> TreeInput<'a> {
+    /// Columns of one length. If they do not lie one after the other they are found among `neighbours` that do, or
+    /// copied.
+    pub(crate) fn new(columns: Vec<&'a BaseColumn>, neighbours: impl Iterator<Item = &'a BaseColumn>) -> Self {
+        let Some(first) = columns.first() else { return Self { values: None, stride: 0, places: Vec::new() } };
+        let stride = first.len();
+        let alike: Vec<&BaseColumn> = neighbours.filter(|column| column.len() == stride).collect();
+        if let [(_, whole)] = runs(&alike)[..] {
+            let place = |column: &&BaseColumn| alike.iter().position(|other| std::ptr::eq(*column, *other));
+            if let Some(places) = columns.iter().map(place).collect() {
+                return Self { values: Some(Joined::Here(whole)), stride, places };
+            }
+        }
+        let places = (0..columns.len()).collect();
+        Self { values: Some(Joined::new(columns.iter().copied())), stride, places }
+    }
+
+    /// The evaluations of polynomials on a domain.
+    fn extended(polynomials: &[&'a Poly<CudaBackend>], domain: CircleDomain) -> Result<Self> {
+        let coefficients: Vec<&BaseColumn> = polynomials
+            .iter()
+            .map(|polynomial| match &polynomial.coeffs {
+                Some(coefficients) => &coefficients.coeffs,
+                None => panic!("The polynomial's coefficients are not stored"),
+            })
+            .collect();
+        let Some(first) = coefficients.first() else { return Ok(Self::new(Vec::new(), std::iter::empty())) };
+        let (device, rows, size) = (first.device(), first.len(), domain.size());
+        let (stream, twiddles) = (stream(device), of_coset(device, domain.half_coset)?);
+        let mut values = stream.alloc(size * coefficients.len())?;
+        for (first, run) in runs(&coefficients) {
+            let to = values.range_mut(first * size..(first + run.len() / rows) * size)?;
+            let initial = domain.half_coset.initial.twin();
+            let twiddles = circle::Twiddles { tower: twiddles.twiddles.tower()?, initial };
+            circle::evaluate_into(&stream, to, domain.log_size(), Columns::new(run, rows)?, twiddles)?;
+        }
+        let places = (0..coefficients.len()).collect();
+        Ok(Self { values: Some(Joined::Copied(values)), stride: size, places })
+    }
+
+    pub(crate) fn device(&self) -> Option<Device> {
+        self.values.as_ref().map(|values| values.view().device().clone())
+    }
+
+    fn input(&self) -> Option<Input<'_, Mersenne31>> {
+        let values = self.values.as_ref()?.view();
+        Some(Input { values, stride: self.stride, map: RowMap::Same })
+    }
+}
+
+/// The inputs of a program, one for each tree. A tree without columns is read by no expression; its place is filled with
+/// another.
+pub(crate) fn bindings<'a>(inputs: &'a [TreeInput<'_>]) -> Bindings<'a, QM31> {
+    let mut bindings = Bindings::new();
+    if let Some(some) = inputs.iter().find_map(TreeInput::input) {
+        bindings.inputs = inputs.iter().map(|tree| tree.input().unwrap_or(some)).collect();
+    }
+    bindings
+}
+
+/// The parameters of a recording, on the device.
+pub(crate) fn parameters(device: &Device, recorded: &Recorded) -> Result<Option<Buffer<QM31>>> {
+    if recorded.parameters.is_empty() {
+        return Ok(None);
+    }
+    let values: Vec<QM31> = recorded.parameters.iter().map(|value| value.twin()).collect();
+    Ok(Some(stream(device).upload(&values)?))
+}
+
+/// A component's constraints, and where they are evaluated.
+struct Constraints {
+    recorded: Recorded,
+    log_trace: u32,
+    domain: CircleDomain,
+}
+
+impl Constraints {
+    /// The sum of the weighted constraints of each row, divided by the polynomial that vanishes on the trace's domain.
+    fn fold(
+        &self,
+        device: &Device,
+        inputs: &[TreeInput<'_>],
+        weights: &[SecureField],
+        sums: &mut Matrix<Mersenne31>,
+        accumulate: bool,
+    ) -> Result<()> {
+        let Recorded { graph, constraints, .. } = &self.recorded;
+        let fold = |(weight, &value)| Output::Fold { value, weight };
+        let outputs: Vec<Output> = constraints.iter().enumerate().map(fold).collect();
+        let program: Arc<Program<QM31>> = compiled(device, "constraints", graph, &outputs)?;
+
+        let stream = stream(device);
+        let extension = parameters(device, &self.recorded)?;
+        let weights: Vec<QM31> = weights.iter().map(|weight| weight.twin()).collect();
+        let weights = stream.upload(&weights)?;
+        let scale = stream.upload(&self.inverse_vanishing())?;
+        let log_rows = self.domain.log_size();
+        let mut bindings = bindings(inputs).weights(&weights).folded(Folded {
+            values: sums.values_mut().view_mut(),
+            scale: scale.view(),
+            log_scale: self.log_trace,
+            log_block: log_rows,
+            accumulate,
+        });
+        bindings.extension_parameters = extension.as_ref().map(View::from);
+        program.run(&stream, Rows::Circle { log_rows, log_trace: self.log_trace }, &bindings)
+    }
+
+    /// The inverses of the vanishing polynomial of the trace's domain: as it has the same values on all shifts of that
+    /// domain, one for every 2^log_trace rows.
+    fn inverse_vanishing(&self) -> Vec<Mersenne31> {
+        let trace = CanonicCoset::new(self.log_trace);
+        let shifts = 1usize << (self.domain.log_size() - self.log_trace);
+        let at = |i| coset_vanishing(trace.coset(), self.domain.at(i));
+        let mut inverses: Vec<BaseField> = (0..shifts).map(|i| at(i).inverse()).collect();
+        bit_reverse(&mut inverses);
+        inverses.into_iter().map(Twin::twin).collect()
+    }
+}
+

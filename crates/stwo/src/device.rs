@@ -1,0 +1,73 @@
+//! Which device the backend works on.
+//!
+//! Stwo's backend is a type, and its operations are functions without a place for a device. So there is one that is
+//! meant: the one of the enclosing [`on`], or else the process' own, opened when it is first needed.
+
+use std::cell::RefCell;
+use std::sync::{Mutex, PoisonError};
+
+use rigel_gpu::{Device, Result, Stream};
+
+use crate::failure::OrFail;
+
+thread_local! {
+    static CURRENT: RefCell<Option<Device>> = const { RefCell::new(None) };
+}
+
+/// The process' own device.
+static DEFAULT: Mutex<Option<Device>> = Mutex::new(None);
+
+/// Runs `work` with this device as the one that [`CudaBackend`](crate::CudaBackend) works on, in `work` and in what it
+/// does on rayon's threads.
+///
+/// Columns, twiddles and trees stay on the device they were made on; to mix those of two devices is refused when a
+/// kernel meets both.
+///
+/// ```
+/// use rigel_gpu::{Device, Selector};
+/// use stwo::core::fields::m31::BaseField;
+/// use stwo::prover::backend::Column;
+///
+/// # fn main() -> rigel_gpu::Result<()> {
+/// let device = Device::open(Selector::Emulated(0))?; // or Device::from_env()
+/// let sum = rigel_stwo::on(&device, || {
+///     let column: rigel_stwo::BaseColumn = (0..16).map(BaseField::from_u32_unchecked).collect();
+///     column.at(3) + column.at(4)
+/// })?;
+/// assert_eq!(sum, BaseField::from_u32_unchecked(7));
+/// # Ok(())
+/// # }
+/// ```
+pub fn on<R: Send>(device: &Device, work: impl FnOnce() -> R + Send) -> Result<R> {
+    // Upstream hands work to rayon: threads of a pool of their own know the device too.
+    let of_threads = device.clone();
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(rayon::current_num_threads())
+        .start_handler(move |_| CURRENT.set(Some(of_threads.clone())))
+        .build()
+        .map_err(|error| rigel_gpu::Error::shape("rigel_stwo::on", format!("no threads to work on: {error}")))?;
+    Ok(pool.install(work))
+}
+
+/// The device that the backend works on here. Opens the one that `RIGEL_DEVICE` names (the first GPU if it names none)
+/// if there is none yet.
+pub fn current() -> Result<Device> {
+    if let Some(device) = CURRENT.with_borrow(Clone::clone) {
+        return Ok(device);
+    }
+    let mut default = DEFAULT.lock().unwrap_or_else(PoisonError::into_inner);
+    match &*default {
+        Some(device) => Ok(device.clone()),
+        None => Ok(default.insert(Device::from_env()?).clone()),
+    }
+}
+
+/// As [`current`], where there is no way to return an error.
+pub(crate) fn device() -> Device {
+    current().or_fail("open a device (SimdBackend needs none)")
+}
+
+/// The stream that all of the backend's work on a device is queued on.
+pub(crate) fn stream(device: &Device) -> Stream {
+    device.compute().or_fail("open a stream")
+}

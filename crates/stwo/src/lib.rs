@@ -1,0 +1,31 @@
+//! Stwo's prover on the GPU: [`CudaBackend`] in the place of `SimdBackend`, and the same proof.
+mod accumulation;
+mod backend;
+mod batch;
+mod column;
+mod component;
+mod device;
+mod failure;
+mod field;
+mod fri;
+mod grind;
+mod logup;
+mod lookups;
+mod merkle;
+mod poly;
+mod quotients;
+mod recorder;
+mod report;
+mod twiddles;
+mod upload;
+
+pub use backend::CudaBackend;
+pub use column::{BaseColumn, DeviceColumn, SecureColumn, Value};
+pub use device::{current, on};
+pub use failure::catch;
+pub use logup::{Interaction, LogupColGenerator, LogupTraceGenerator, Numerators, interaction_trace};
+pub use merkle::HashColumn;
+pub use report::measure;
+pub use rigel_gpu::Report;
+pub use twiddles::Twiddles;
+pub use upload::upload;

@@ -1,0 +1,243 @@
+//! LogUp's running sums on the device.
+//!
+//! A component's lookups are fractions, summed in batches: a column of running sums for each batch, of which the last
+//! runs over all rows. With v_k the fraction of batch k in a row,
+//!
+//! ```text
+//! column k = column k-1 + v_k                                  within a row
+//! last column = prefix sums, in the order of the coset, of (column so far - claimed sum / rows)
+//! ```
+//!
+//! - [`interaction_trace`]: all of it from the component itself, which says what its fractions are
+//! - [`LogupTraceGenerator`]: from fractions that are columns already
+//!
+//! A batch costs an inversion, and its columns are read and written a few times; all denominators of a component are
+//! inverted at once.
+
+use rigel_codegen::{Bindings, Graph, Output, Rows, Target, compiled};
+use rigel_gpu::{Buffer, Device, Error, Result, View};
+use rigel_kernels::element::from_slab;
+use rigel_kernels::field::{Mersenne31, QM31};
+use rigel_kernels::{Matrix, circle_order, elementwise, inverse, reduce};
+use stwo::core::fields::m31::BaseField;
+use stwo::core::fields::qm31::SecureField;
+use stwo::core::poly::circle::CanonicCoset;
+use stwo::prover::backend::Column;
+use stwo::prover::poly::BitReversedOrder;
+use stwo::prover::poly::circle::CircleEvaluation;
+use stwo_constraint_framework::FrameworkEval;
+
+use crate::CudaBackend;
+use crate::column::{BaseColumn, SecureColumn, split};
+use crate::component::{TreeInput, bindings, parameters};
+use crate::device::stream;
+use crate::field::{Twin, secure};
+use crate::recorder::record;
+use crate::report::phase;
+
+type Evaluation = CircleEvaluation<CudaBackend, BaseField, BitReversedOrder>;
+
+/// Columns of running sums, and the sum over all rows that the component claims.
+pub type Interaction = (Vec<Evaluation>, SecureField);
+
+/// A component's columns of running sums, from its own constraints: `eval` is the component with the lookup elements that
+/// were drawn, `preprocessed` the preprocessed columns in the order in which it asks for them, `trace` its columns of the
+/// original trace, all on the trace's domain (as they were before they were committed).
+///
+/// # Errors
+/// A component without lookups, columns of another length than it says, and failures of the device.
+pub fn interaction_trace<E: FrameworkEval>(
+    eval: &E,
+    preprocessed: &[&BaseColumn],
+    trace: &[&BaseColumn],
+) -> Result<Interaction> {
+    const NAME: &str = "rigel_stwo::interaction_trace";
+    let _phase = phase("lookups");
+    let log_size = eval.log_size();
+    if let Some(column) = preprocessed.iter().chain(trace).find(|column| column.len() != 1 << log_size) {
+        return Err(Error::shape(NAME, format!("a column of {} rows, the component has 2^{log_size}", column.len())));
+    }
+    let inputs =
+        [TreeInput::new(preprocessed.to_vec(), std::iter::empty()), TreeInput::new(trace.to_vec(), std::iter::empty())];
+    let recorded = record(eval, &inputs[0].places, SecureField::default());
+    let batches = recorded.fractions.len();
+    let Some(device) = inputs.iter().find_map(TreeInput::device).filter(|_| batches > 0) else {
+        return Err(Error::shape(NAME, format!("{batches} batches of lookups in a component; there must be some, and columns")));
+    };
+    let mut outputs = Vec::with_capacity(2 * batches);
+    for (batch, &(numerator, denominator)) in recorded.fractions.iter().enumerate() {
+        for (output, value) in [numerator, denominator].into_iter().enumerate() {
+            outputs.push(Output::StoreExtension { value, output, column: 4 * batch });
+        }
+    }
+    let program = compiled(&device, "fractions", &recorded.graph, &outputs)?;
+    let (stream, rows) = (stream(&device), 1 << log_size);
+    let mut numerators = Matrix::alloc(&stream, rows, 4 * batches)?;
+    let mut denominators = Matrix::alloc(&stream, rows, 4 * batches)?;
+    let extension = parameters(&device, &recorded)?;
+    let mut bindings = bindings(&inputs).output(&mut numerators).output(&mut denominators);
+    bindings.extension_parameters = extension.as_ref().map(View::from);
+    program.run(&stream, Rows::Circle { log_rows: log_size, log_trace: log_size }, &bindings)?;
+
+    inverse::invert_assign::<QM31>(&stream, &mut denominators)?;
+    elementwise::mul_assign::<QM31>(&stream, &mut numerators, &denominators)?;
+    drop(denominators);
+    let fractions = numerators.into_values().split(&vec![4 * rows; batches])?;
+    let mut generator = LogupTraceGenerator::on(&device, log_size);
+    fractions.into_iter().try_for_each(|fraction| generator.push(fraction))?;
+    generator.finalize_last()
+}
+
+/// What stands above the line of a fraction.
+#[derive(Clone, Copy, Debug)]
+pub enum Numerators<'a> {
+    /// A column of the secure field.
+    Secure(&'a SecureColumn),
+    /// A column of the base field, such as multiplicities.
+    Base(&'a BaseColumn),
+    /// The same in every row.
+    Constant(SecureField),
+}
+
+/// Makes the columns of running sums of a component from columns of fractions, in the shape of upstream's generator for
+/// the SIMD backend.
+///
+/// ```
+/// use rigel_gpu::{Device, Selector};
+/// use rigel_stwo::{LogupTraceGenerator, Numerators, SecureColumn};
+/// use stwo::core::fields::qm31::SecureField;
+///
+/// # fn main() -> rigel_gpu::Result<()> {
+/// let device = Device::open(Selector::Emulated(0))?; // or Device::from_env()
+/// let (columns, claimed_sum) = rigel_stwo::on(&device, || -> rigel_gpu::Result<_> {
+///     let four = SecureField::from_u32_unchecked(4, 0, 0, 0);
+///     let denominators: SecureColumn = std::iter::repeat_n(four, 16).collect();
+///     let mut generator = LogupTraceGenerator::new(4)?;
+///     generator.new_col().write_fracs(Numerators::Constant(four), &denominators)?;
+///     generator.finalize_last()
+/// })??;
+/// assert_eq!((columns.len(), claimed_sum), (4, SecureField::from_u32_unchecked(16, 0, 0, 0)));
+/// # Ok(())
+/// # }
+/// ```
+pub struct LogupTraceGenerator {
+    device: Device,
+    log_size: u32,
+    /// The columns so far, each a slab.
+    slabs: Vec<Buffer<Mersenne31>>,
+}
+
+impl LogupTraceGenerator {
+    /// A generator of columns of 2^`log_size` rows on the [current](crate::current) device.
+    pub fn new(log_size: u32) -> Result<Self> {
+        Ok(Self::on(&crate::current()?, log_size))
+    }
+
+    fn on(device: &Device, log_size: u32) -> Self {
+        Self { device: device.clone(), log_size, slabs: Vec::new() }
+    }
+
+    /// The next column.
+    pub fn new_col(&mut self) -> LogupColGenerator<'_> {
+        LogupColGenerator { generator: self }
+    }
+
+    /// Adds the column whose fractions, given as a slab, come on top of those of the last.
+    fn push(&mut self, mut fractions: Buffer<Mersenne31>) -> Result<()> {
+        let stream = stream(&self.device);
+        if let Some(last) = self.slabs.last() {
+            rigel_kernels::circle_fold::lift_add(&stream, fractions.view_mut(), last.view())?;
+        }
+        self.slabs.push(fractions);
+        Ok(())
+    }
+
+    /// All columns, the last as running sums, and the sum of all fractions.
+    pub fn finalize_last(mut self) -> Result<Interaction> {
+        let _phase = phase("lookups");
+        let Some(last) = self.slabs.pop() else {
+            return Err(Error::shape("LogupTraceGenerator::finalize_last", "there are no columns of fractions"));
+        };
+        let (stream, rows) = (stream(&self.device), 1usize << self.log_size);
+        let last = Matrix::new(last, rows, 4)?;
+        let total = from_slab::<QM31>(&reduce::sums(&stream, &last)?.to_vec(&stream)?);
+        let claimed_sum = secure(total.expect("four coordinates")[0]);
+        let share = claimed_sum / BaseField::from_u32_unchecked(rows as u32);
+        let shifted = shifted(&self.device, last, -share)?;
+        let sums = circle_order::prefix_sums(&stream, shifted.values().view(), rows)?;
+        self.slabs.push(sums.into_values());
+        let domain = CanonicCoset::new(self.log_size).circle_domain();
+        let columns = self.slabs.into_iter().flat_map(|slab| split(slab, rows));
+        Ok((columns.map(|column| Evaluation::new(domain, column)).collect(), claimed_sum))
+    }
+}
+
+/// One column of a [`LogupTraceGenerator`].
+pub struct LogupColGenerator<'a> {
+    generator: &'a mut LogupTraceGenerator,
+}
+
+impl LogupColGenerator<'_> {
+    /// Adds the fractions of all rows. A denominator must not be zero: its fraction counts as zero.
+    pub fn write_fracs(self, numerators: Numerators<'_>, denominators: &SecureColumn) -> Result<()> {
+        let _phase = phase("lookups");
+        let LogupTraceGenerator { device, log_size, .. } = self.generator;
+        let rows = 1usize << *log_size;
+        let length = match numerators {
+            Numerators::Secure(column) => column.len(),
+            Numerators::Base(column) => column.len(),
+            Numerators::Constant(_) => rows,
+        };
+        if (length, denominators.len()) != (rows, rows) {
+            let detail = format!("{length} numerators and {} denominators for {rows} rows", denominators.len());
+            return Err(Error::shape("LogupColGenerator::write_fracs", detail));
+        }
+        let stream = stream(device);
+        let mut inverses = Matrix::alloc(&stream, rows, 4)?;
+        stream.copy(inverses.values_mut(), denominators.view())?;
+        inverse::invert_assign::<QM31>(&stream, &mut inverses)?;
+        let mut graph = Graph::<QM31>::new();
+        let inverse = graph.extension_column(0, 0, 0);
+        let (numerator, given, parameter) = match numerators {
+            Numerators::Secure(column) => (graph.extension_column(1, 0, 0), Some(column.view()), None),
+            Numerators::Base(column) => (graph.column(1, 0, 0), Some(column.view()), None),
+            Numerators::Constant(value) => (graph.extension_parameter(0), None, Some(value)),
+        };
+        let product = graph.mul(numerator, inverse);
+        let fractions = row_by_row(device, &graph, product, rows, &[Some(inverses.values().view()), given], parameter)?;
+        self.generator.push(fractions)
+    }
+}
+
+/// A slab with the same added to each element.
+fn shifted(device: &Device, slab: Matrix<Mersenne31>, by: SecureField) -> Result<Matrix<Mersenne31>> {
+    let mut graph = Graph::<QM31>::new();
+    let (element, shift) = (graph.extension_column(0, 0, 0), graph.extension_parameter(0));
+    let sum = graph.add(element, shift);
+    let rows = slab.rows();
+    let shifted = row_by_row(device, &graph, sum, rows, &[Some(slab.values().view())], Some(by))?;
+    Matrix::new(shifted, rows, 4)
+}
+
+/// The slab of a value in each row.
+fn row_by_row(
+    device: &Device,
+    graph: &Graph<QM31>,
+    value: rigel_codegen::Value,
+    rows: usize,
+    inputs: &[Option<View<'_, Mersenne31>>],
+    parameter: Option<SecureField>,
+) -> Result<Buffer<Mersenne31>> {
+    let program = compiled(device, "fraction", graph, &[Output::StoreExtension { value, output: 0, column: 0 }])?;
+    let stream = stream(device);
+    let mut out = stream.alloc(4 * rows)?;
+    let parameter = parameter.map(|value| stream.upload(&[value.twin()])).transpose()?;
+    let mut bindings = Bindings::new().output(Target { values: out.view_mut(), stride: rows });
+    for values in inputs.iter().flatten() {
+        let map = rigel_codegen::RowMap::Same;
+        bindings = bindings.input(rigel_codegen::Input { values: *values, stride: rows, map });
+    }
+    bindings.extension_parameters = parameter.as_ref().map(View::from);
+    program.run(&stream, Rows::Natural { rows }, &bindings)?;
+    Ok(out)
+}

@@ -1,0 +1,97 @@
+//! GKR's layers and multilinear polynomials.
+
+use rigel_gpu::Result;
+use rigel_kernels::multilinear::{self, Values};
+use stwo::core::fields::m31::BaseField;
+use stwo::core::fields::qm31::SecureField;
+use stwo::prover::lookups::gkr_prover::{
+    GkrMultivariatePolyOracle, GkrOps, Layer, correct_sum_as_poly_in_first_variable,
+};
+use stwo::prover::lookups::mle::{Mle, MleOps};
+use stwo::prover::lookups::sumcheck::MultivariatePolyOracle;
+use stwo::prover::lookups::utils::UnivariatePoly;
+
+use crate::CudaBackend;
+use crate::column::SecureColumn;
+use crate::device::{device, stream};
+use crate::failure::OrFail;
+use crate::field::{Twin, secure};
+
+/// Elements as a multilinear polynomial.
+fn mle(slab: rigel_kernels::Matrix<rigel_kernels::field::Mersenne31>) -> Mle<CudaBackend, SecureField> {
+    Mle::new(SecureColumn::from_matrix(slab))
+}
+
+/// What stands above the line in a layer of fractions.
+fn numerators(layer: &Layer<CudaBackend>) -> multilinear::Numerators<'_> {
+    match layer {
+        Layer::LogUpGeneric { numerators, .. } => multilinear::Numerators::Extension(numerators.view()),
+        Layer::LogUpMultiplicities { numerators, .. } => multilinear::Numerators::Base(numerators.view()),
+        Layer::LogUpSingles { .. } | Layer::GrandProduct(_) => multilinear::Numerators::One,
+    }
+}
+
+impl MleOps<BaseField> for CudaBackend {
+    fn fix_first_variable(polynomial: Mle<Self, BaseField>, assignment: SecureField) -> Mle<Self, SecureField> {
+        let stream = stream(polynomial.device());
+        let fixed = multilinear::fix_first_variable(&stream, Values::Base(polynomial.view()), assignment.twin());
+        mle(fixed.or_fail("fix a variable"))
+    }
+}
+
+impl MleOps<SecureField> for CudaBackend {
+    fn fix_first_variable(polynomial: Mle<Self, SecureField>, assignment: SecureField) -> Mle<Self, SecureField> {
+        let stream = stream(polynomial.device());
+        let fixed = multilinear::fix_first_variable(&stream, Values::Extension(polynomial.view()), assignment.twin());
+        mle(fixed.or_fail("fix a variable"))
+    }
+}
+
+impl GkrOps for CudaBackend {
+    fn gen_eq_evals(y: &[SecureField], v: SecureField) -> Mle<Self, SecureField> {
+        let y: Vec<_> = y.iter().map(|y| y.twin()).collect();
+        mle(multilinear::eq_evals(&stream(&device()), &y, v.twin()).or_fail("evaluate eq"))
+    }
+
+    fn next_layer(layer: &Layer<Self>) -> Layer<Self> {
+        let next = || -> Result<_> {
+            Ok(match layer {
+                Layer::GrandProduct(values) => {
+                    Layer::GrandProduct(mle(multilinear::products(&stream(values.device()), values.view())?))
+                }
+                Layer::LogUpGeneric { denominators, .. }
+                | Layer::LogUpMultiplicities { denominators, .. }
+                | Layer::LogUpSingles { denominators } => {
+                    let stream = stream(denominators.device());
+                    let (above, below) = multilinear::fractions(&stream, numerators(layer), denominators.view())?;
+                    Layer::LogUpGeneric { numerators: mle(above), denominators: mle(below) }
+                }
+            })
+        };
+        next().or_fail("make the next layer")
+    }
+
+    fn sum_as_poly_in_first_variable(
+        h: &GkrMultivariatePolyOracle<'_, Self>,
+        claim: SecureField,
+    ) -> UnivariatePoly<SecureField> {
+        let n_variables = h.n_variables();
+        assert_ne!(n_variables, 0, "a polynomial without variables has no first one");
+        let eq_evals = h.eq_evals.view();
+        let sums = match &h.input_layer {
+            Layer::GrandProduct(values) => {
+                multilinear::product_sums(&stream(values.device()), eq_evals, values.view())
+            }
+            layer @ (Layer::LogUpGeneric { denominators, .. }
+            | Layer::LogUpMultiplicities { denominators, .. }
+            | Layer::LogUpSingles { denominators }) => {
+                let stream = stream(denominators.device());
+                let below = denominators.view();
+                multilinear::fraction_sums(&stream, eq_evals, numerators(layer), below, h.lambda.twin())
+            }
+        };
+        let [at_0, at_2] = sums.or_fail("sum over the first variable");
+        let corrected = [at_0, at_2].map(|sum| secure(sum) * h.eq_fixed_var_correction);
+        correct_sum_as_poly_in_first_variable(corrected[0], corrected[1], claim, h.eq_evals.y(), n_variables)
+    }
+}

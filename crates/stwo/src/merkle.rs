@@ -1,0 +1,243 @@
+//! Lifted Merkle trees.
+//!
+//! Upstream asks for a tree layer by layer. The leaves are hashed and all layers above them made in one go, and handed
+//! out as they are asked for: small layers share launches, and the digests lie in one piece of memory.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use rigel_gpu::{Buffer, Device, Result, Stream};
+use rigel_kernels::Columns;
+use rigel_kernels::field::Mersenne31;
+use rigel_kernels::hash::{Blake2s, Blake2sM31, Hash, RowHash};
+use rigel_kernels::merkle::MerkleTree;
+use rigel_kernels::{circle_order, permute};
+use stwo::core::fields::qm31::SECURE_EXTENSION_DEGREE;
+use stwo::core::vcs::blake2_hash::Blake2sHash;
+use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleHasherGeneric;
+use stwo::core::vcs_lifted::verifier::{LOG_PACKED_LEAF_SIZE, PACKED_LEAF_SIZE};
+use stwo::prover::backend::{Column, ColumnOps};
+use stwo::prover::vcs_lifted::ops::{MerkleOpsLifted, PackLeavesOps};
+
+use crate::CudaBackend;
+use crate::batch::{Batch, Digest};
+use crate::column::{BaseColumn, Joined, runs, split};
+use crate::device::{device, stream};
+use crate::failure::OrFail;
+use crate::report::phase;
+
+/// A column of this length or less is read as a whole when one of its digests is asked for.
+const SMALL: usize = 64;
+
+/// A layer of a tree on the device.
+pub struct HashColumn {
+    digests: Buffer<Digest>,
+    /// The layer above, made already and not yet asked for, and the hash it was made with.
+    above: Mutex<Option<(Kind, Box<HashColumn>)>>,
+    /// The columns that are opened together with it, and its number counted from the leaves.
+    batch: Option<(Arc<Batch>, usize)>,
+    /// The digests of a small layer that was read.
+    read: OnceLock<Vec<Blake2sHash>>,
+}
+
+/// Which of the two hashes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Blake2s,
+    Blake2sM31,
+}
+
+impl HashColumn {
+    fn new(digests: Buffer<Digest>) -> Self {
+        Self { digests, above: Mutex::new(None), batch: None, read: OnceLock::new() }
+    }
+
+    fn stream(&self) -> Stream {
+        stream(self.digests.device())
+    }
+
+    fn read_all(&self) -> Vec<Blake2sHash> {
+        let digests = self.digests.to_vec(&self.stream()).or_fail("read digests");
+        digests.into_iter().map(Blake2sHash).collect()
+    }
+
+    /// The lowest of these layers, with the others above it.
+    fn stack(layers: Vec<Buffer<Digest>>, batch: Option<&Arc<Batch>>, kind: Kind) -> Self {
+        let mut above: Option<HashColumn> = None;
+        for (i, digests) in layers.into_iter().enumerate().rev() {
+            let layer = Self {
+                above: Mutex::new(above.map(|above| (kind, Box::new(above)))),
+                batch: batch.map(|batch| (batch.clone(), i)),
+                ..Self::new(digests)
+            };
+            above = Some(layer);
+        }
+        above.expect("a tree has a root")
+    }
+
+    fn changed(&mut self) {
+        (self.above, self.batch, self.read) = (Mutex::new(None), None, OnceLock::new());
+    }
+}
+
+impl Clone for HashColumn {
+    fn clone(&self) -> Self {
+        let copy = || {
+            let (stream, from) = (self.stream(), &self.digests);
+            let mut copy = stream.alloc(from.len())?;
+            stream.copy(&mut copy, from)?;
+            Ok(copy)
+        };
+        let copy: Result<_> = copy();
+        Self::new(copy.or_fail("copy digests"))
+    }
+}
+
+impl fmt::Debug for HashColumn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HashColumn({} on {})", self.digests.len(), self.digests.device())
+    }
+}
+
+impl FromIterator<Blake2sHash> for HashColumn {
+    fn from_iter<I: IntoIterator<Item = Blake2sHash>>(values: I) -> Self {
+        let digests: Vec<Digest> = values.into_iter().map(|hash| hash.0).collect();
+        Self::new(stream(&device()).upload(&digests).or_fail("upload digests"))
+    }
+}
+
+impl Column<Blake2sHash> for HashColumn {
+    fn zeros(len: usize) -> Self {
+        Self::new(stream(&device()).zeros(len).or_fail("take memory for digests"))
+    }
+
+    unsafe fn uninitialized(len: usize) -> Self {
+        Self::new(stream(&device()).alloc(len).or_fail("take memory for digests"))
+    }
+
+    fn to_cpu(&self) -> Vec<Blake2sHash> {
+        self.read_all()
+    }
+
+    fn len(&self) -> usize {
+        self.digests.len()
+    }
+
+    /// One digest: from those that were fetched together with it, from a copy of a small layer, or by a copy of its own.
+    fn at(&self, index: usize) -> Blake2sHash {
+        assert!(index < self.len(), "digest {index} of a layer of {}", self.len());
+        if let Some(digests) = self.read.get() {
+            return digests[index];
+        }
+        let opened = self.batch.as_ref().and_then(|(batch, layer)| batch.node(*layer, index));
+        opened.unwrap_or_else(|| {
+            if self.len() <= SMALL {
+                return self.read.get_or_init(|| self.read_all())[index];
+            }
+            let one = self.digests.range(index..index + 1).and_then(|one| one.to_vec(&self.stream()));
+            Blake2sHash(one.or_fail("read a digest")[0])
+        })
+    }
+
+    fn set(&mut self, index: usize, value: Blake2sHash) {
+        self.changed();
+        let stream = self.stream();
+        let place = self.digests.range_mut(index..index + 1);
+        place.and_then(|place| stream.write(place, &[value.0])).or_fail("write a digest");
+    }
+
+    fn split_at_mid(self) -> (Self, Self) {
+        let mid = self.digests.len() / 2;
+        let (head, tail) = self.digests.split_at(mid).or_fail("split digests");
+        (Self::new(head), Self::new(tail))
+    }
+}
+
+impl ColumnOps<Blake2sHash> for CudaBackend {
+    type Column = HashColumn;
+
+    fn bit_reverse_column(column: &mut HashColumn) {
+        let (device, len) = (column.digests.device().clone(), column.len());
+        assert!(len.is_power_of_two(), "bit reversal of {len} digests, which is no power of two");
+        let reverse = || {
+            let stream = stream(&device);
+            let digests = std::mem::replace(&mut column.digests, stream.alloc(0)?);
+            let matrix = rigel_kernels::Matrix::new(digests, len, 1)?;
+            permute::bit_reverse(&stream, &matrix)
+        };
+        let reversed: Result<_> = reverse();
+        *column = HashColumn::new(reversed.or_fail("reverse a column's bits").into_values());
+    }
+}
+
+/// The tree over columns, whose leaves are lifted to 2^`log_leaves`.
+fn tree<H: Hash<Digest = Digest> + RowHash<Mersenne31>>(
+    columns: &[&BaseColumn],
+    log_leaves: u32,
+) -> Result<Vec<Buffer<Digest>>> {
+    let device: Device = columns.first().map_or_else(device, |column| column.device().clone());
+    let matrices: Result<Vec<_>> = runs(columns)
+        .into_iter()
+        .map(|(first, run)| Columns::new(run, columns[first].len()))
+        .collect();
+    MerkleTree::<H>::lifted(&stream(&device), &matrices?, log_leaves)?.into_layers()
+}
+
+/// The layers above this one.
+fn above<H: Hash<Digest = Digest>>(layer: &HashColumn) -> Result<Vec<Buffer<Digest>>> {
+    let mut layers = MerkleTree::<H>::from_leaves(&layer.stream(), &layer.digests)?.into_layers()?;
+    layers.remove(0);
+    Ok(layers)
+}
+
+impl<const M31: bool> MerkleOpsLifted<Blake2sMerkleHasherGeneric<M31>> for CudaBackend {
+    fn build_leaves(columns: &[&BaseColumn], lifting_log_size: u32) -> HashColumn {
+        let _phase = phase("merkle tree");
+        let layers = if M31 { tree::<Blake2sM31>(columns, lifting_log_size) } else { tree::<Blake2s>(columns, lifting_log_size) };
+        let layers = layers.or_fail("build a Merkle tree");
+        // The tree of a layer of FRI, of its packed rows, or of a trace.
+        let batch = match columns.first().and_then(|column| column.packed_from()) {
+            Some(batch) => Some((batch, LOG_PACKED_LEAF_SIZE)),
+            None => Batch::layer_of(columns).or_else(|| Batch::of_trace(columns)).map(|batch| (batch, 0)),
+        };
+        if let Some((batch, log_packed)) = &batch {
+            batch.set_tree(layers.iter().map(Buffer::share).collect(), *log_packed);
+        }
+        HashColumn::stack(layers, batch.as_ref().map(|(batch, _)| batch), kind::<M31>())
+    }
+
+    fn build_next_layer(layer: &HashColumn) -> HashColumn {
+        let mut made = layer.above.lock().unwrap_or_else(PoisonError::into_inner);
+        match made.take() {
+            Some((with, above)) if with == kind::<M31>() => *above,
+            _ => {
+                let _phase = phase("merkle tree");
+                let layers = if M31 { above::<Blake2sM31>(layer) } else { above::<Blake2s>(layer) };
+                let layers = layers.or_fail("build a layer of a Merkle tree");
+                assert!(!layers.is_empty(), "there is no layer above the root");
+                HashColumn::stack(layers, None, kind::<M31>())
+            }
+        }
+    }
+}
+
+const fn kind<const M31: bool>() -> Kind {
+    if M31 { Kind::Blake2sM31 } else { Kind::Blake2s }
+}
+
+impl PackLeavesOps for CudaBackend {
+    fn pack_leaves_input(
+        values: &[&BaseColumn; SECURE_EXTENSION_DEGREE],
+    ) -> [BaseColumn; SECURE_EXTENSION_DEGREE * PACKED_LEAF_SIZE] {
+        let _phase = phase("merkle tree");
+        let slab = Joined::new(values.iter().copied());
+        let packed = circle_order::pack_leaves(&stream(values[0].device()), slab.view()).or_fail("pack leaves");
+        let rows = packed.rows();
+        let columns = split(packed.into_values(), rows);
+        if let Some(batch) = Batch::layer_of(values) {
+            columns.iter().for_each(|column| column.pack_from(&batch));
+        }
+        columns.try_into().unwrap_or_else(|_| unreachable!("four coordinates of four rows"))
+    }
+}
+

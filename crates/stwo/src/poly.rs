@@ -1,0 +1,253 @@
+//! Circle polynomials: transforms, and values at points.
+
+use std::sync::Arc;
+
+use rigel_gpu::{Buffer, Result};
+use rigel_kernels::circle::{self, Twiddles};
+use rigel_kernels::field::Mersenne31;
+use rigel_kernels::{Columns, circle_fold, circle_opening};
+use stwo::core::circle::{CirclePoint, Coset};
+use stwo::core::fields::m31::BaseField;
+use stwo::core::fields::qm31::SecureField;
+use stwo::core::poly::circle::{CanonicCoset, CircleDomain};
+use stwo::core::poly::utils::get_folding_alphas;
+use stwo::prover::Poly;
+use stwo::prover::backend::{Backend, Column};
+use stwo::prover::mempool::BaseColumnPool;
+use stwo::prover::poly::BitReversedOrder;
+use stwo::prover::poly::circle::{CircleCoefficients, CircleEvaluation, PolyOps};
+use stwo::prover::poly::twiddles::TwiddleTree;
+
+use crate::CudaBackend;
+use crate::batch::Batch;
+use crate::column::{BaseColumn, SecureColumn, runs, split};
+use crate::device::{device, stream};
+use crate::failure::OrFail;
+use crate::field::{Twin, secure};
+use crate::report::phase;
+use crate::twiddles::{self, of_coset};
+
+type Evaluation = CircleEvaluation<CudaBackend, BaseField, BitReversedOrder>;
+type Coefficients = CircleCoefficients<CudaBackend>;
+
+/// The twiddles of a domain, from a tower that contains its own.
+fn of_domain(tower: &twiddles::Twiddles, domain: CircleDomain) -> Result<Twiddles<'_>> {
+    Ok(Twiddles { tower: tower.tower()?, initial: domain.half_coset.initial.twin() })
+}
+
+/// Interpolates columns of one domain in place, as many at a time as lie one after the other in memory.
+fn interpolate_run(
+    columns: Vec<Evaluation>,
+    twiddles: &TwiddleTree<CudaBackend>,
+) -> Result<impl Iterator<Item = Coefficients>> {
+    let domain = columns[0].domain;
+    let rows = domain.size();
+    let stream = stream(columns[0].values.device());
+    let parts: Vec<Buffer<Mersenne31>> = columns.into_iter().map(|column| column.values.into_buffer()).collect();
+    let mut values = match Buffer::join(parts) {
+        Ok(values) => values,
+        Err(_) => unreachable!("a run lies in one piece"),
+    };
+    circle::interpolate(&stream, values.view_mut(), rows, of_domain(&twiddles.itwiddles, domain)?)?;
+    Ok(split(values, rows).into_iter().map(Coefficients::new))
+}
+
+/// The evaluations of polynomials of one size, in `room` if that is one piece of memory, else in some of their own.
+fn evaluate_same(
+    polynomials: &[&BaseColumn],
+    domain: CircleDomain,
+    twiddles: &TwiddleTree<CudaBackend>,
+    room: Vec<BaseColumn>,
+) -> Result<Vec<BaseColumn>> {
+    let (rows, size) = (polynomials[0].len(), domain.size());
+    let stream = stream(polynomials[0].device());
+    let mut values = match reuse(room, size * polynomials.len()) {
+        Some(values) => values,
+        None => stream.alloc(size * polynomials.len())?,
+    };
+    for (first, run) in runs(polynomials) {
+        let to = values.range_mut(first * size..(first + run.len() / rows) * size)?;
+        let twiddles = of_domain(&twiddles.twiddles, domain)?;
+        circle::evaluate_into(&stream, to, domain.log_size(), Columns::new(run, rows)?, twiddles)?;
+    }
+    Ok(split(values, size))
+}
+
+/// The memory of columns that were used before, if they are the parts of one piece of this length.
+fn reuse(columns: Vec<BaseColumn>, len: usize) -> Option<Buffer<Mersenne31>> {
+    if columns.iter().any(BaseColumn::is_blank) {
+        return None;
+    }
+    let parts: Vec<_> = columns.into_iter().map(BaseColumn::into_buffer).collect();
+    // They come back last first.
+    let joined = Buffer::join(parts).or_else(|mut parts| {
+        parts.reverse();
+        Buffer::join(parts)
+    });
+    joined.ok().filter(|joined| joined.len() == len)
+}
+
+impl PolyOps for CudaBackend {
+    type Twiddles = twiddles::Twiddles;
+
+    fn interpolate(evaluation: Evaluation, twiddles: &TwiddleTree<Self>) -> Coefficients {
+        let _phase = phase("interpolate");
+        let mut one = interpolate_run(vec![evaluation], twiddles).or_fail("interpolate a column");
+        one.next().expect("one column")
+    }
+
+    fn interpolate_columns(columns: Vec<Evaluation>, twiddles: &TwiddleTree<Self>) -> Vec<Coefficients> {
+        let _phase = phase("interpolate");
+        let mut starts: Vec<usize> = runs(&columns.iter().map(|column| &column.values).collect::<Vec<_>>())
+            .into_iter()
+            .map(|(first, _)| first)
+            .collect();
+        let changes = columns.windows(2).enumerate().filter(|(_, pair)| pair[0].domain != pair[1].domain);
+        starts.extend(changes.map(|(i, _)| i + 1));
+        starts.sort_unstable();
+        starts.dedup();
+        let (mut rest, mut runs) = (columns, Vec::new());
+        for &start in starts.iter().rev() {
+            runs.push(rest.split_off(start));
+        }
+        let run = |run| interpolate_run(run, twiddles).or_fail("interpolate columns");
+        runs.into_iter().rev().flat_map(run).collect()
+    }
+
+    fn eval_at_point(polynomial: &Coefficients, point: CirclePoint<SecureField>) -> SecureField {
+        let _phase = phase("evaluate at points");
+        let (batch, place) = batch_of(&polynomial.coeffs);
+        let device = polynomial.coeffs.device();
+        let weights = batch.basis(point, polynomial.log_size(), |point, log_size| {
+            let slab = circle_opening::basis(&stream(device), log_size, point.twin());
+            SecureColumn::from_matrix(slab.or_fail("evaluate the basis at a point"))
+        });
+        batch.sample(place, &weights)
+    }
+
+    fn barycentric_weights(coset: CanonicCoset, point: CirclePoint<SecureField>) -> SecureColumn {
+        let _phase = phase("barycentric weights");
+        let slab = circle_opening::barycentric_weights(&stream(&device()), coset.log_size(), point.twin());
+        SecureColumn::from_matrix(slab.or_fail("make barycentric weights"))
+    }
+
+    fn barycentric_eval_at_point(evaluation: &Evaluation, weights: &SecureColumn) -> SecureField {
+        assert_eq!(evaluation.values.len(), weights.len(), "a weight for each value");
+        let _phase = phase("evaluate at points");
+        let (batch, place) = batch_of(&evaluation.values);
+        batch.sample(place, weights)
+    }
+
+    fn eval_at_point_by_folding(
+        evaluation: &Evaluation,
+        point: CirclePoint<SecureField>,
+        twiddles: &TwiddleTree<Self>,
+    ) -> SecureField {
+        let _phase = phase("evaluate at points");
+        let fold = || {
+            let log_size = evaluation.domain.log_size();
+            let mut alphas = get_folding_alphas(point, log_size as usize).into_iter().rev().map(Twin::twin);
+            let mut alpha = || alphas.next().expect("one for each folding");
+            let (stream, tower) = (stream(evaluation.values.device()), twiddles.itwiddles.tower()?);
+            let initial = evaluation.domain.half_coset.initial.twin();
+            let values = evaluation.values.view();
+            let mut layer = circle_fold::base_circle_to_line(&stream, values, alpha(), tower, initial)?;
+            while layer.rows() > 1 {
+                layer = circle_fold::line(&stream, layer.values().view(), alpha(), tower, 1)?;
+            }
+            let value = rigel_kernels::element::from_slab(&layer.values().to_vec(&stream)?);
+            Ok(secure(value.expect("one element")[0]) / BaseField::from(2).pow(u128::from(log_size)))
+        };
+        let value: Result<_> = fold();
+        value.or_fail("evaluate a column by folding")
+    }
+
+    fn extend(polynomial: &Coefficients, log_size: u32) -> Coefficients {
+        assert!(log_size >= polynomial.log_size(), "a polynomial can be extended to more coefficients only");
+        let extend = || {
+            let from = &polynomial.coeffs;
+            let stream = stream(from.device());
+            let mut coefficients = stream.alloc(1 << log_size)?;
+            stream.copy(coefficients.range_mut(..from.len())?, from.view())?;
+            stream.fill_bytes(coefficients.range_mut(from.len()..)?, 0)?;
+            BaseColumn::from_buffer(coefficients)
+        };
+        Coefficients::new(extend().or_fail("extend a polynomial"))
+    }
+
+    fn evaluate(polynomial: &Coefficients, domain: CircleDomain, twiddles: &TwiddleTree<Self>) -> Evaluation {
+        let _phase = phase("evaluate");
+        let mut values = evaluate_same(&[&polynomial.coeffs], domain, twiddles, Vec::new()).or_fail("evaluate a polynomial");
+        Evaluation::new(domain, values.remove(0))
+    }
+
+    fn evaluate_into(
+        polynomial: &Coefficients,
+        domain: CircleDomain,
+        twiddles: &TwiddleTree<Self>,
+        buffer: BaseColumn,
+    ) -> Evaluation {
+        assert_eq!(buffer.len(), domain.size(), "room for each value");
+        let _phase = phase("evaluate");
+        let mut values =
+            evaluate_same(&[&polynomial.coeffs], domain, twiddles, vec![buffer]).or_fail("evaluate a polynomial");
+        Evaluation::new(domain, values.remove(0))
+    }
+
+    fn evaluate_polynomials(
+        polynomials: Vec<Coefficients>,
+        log_blowup_factor: u32,
+        twiddles: &TwiddleTree<Self>,
+        store_polynomials_coefficients: bool,
+        pool: &BaseColumnPool<Self>,
+    ) -> Vec<Poly<Self>>
+    where
+        Self: Backend,
+    {
+        let _phase = phase("evaluate");
+        let mut sizes: Vec<u32> = polynomials.iter().map(Coefficients::log_size).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        let mut evaluations: Vec<Option<Evaluation>> = polynomials.iter().map(|_| None).collect();
+        for log_size in sizes {
+            let domain = CanonicCoset::new(log_size + log_blowup_factor).circle_domain();
+            let of_size = |(_, polynomial): &(usize, &Coefficients)| polynomial.log_size() == log_size;
+            let (places, same): (Vec<usize>, Vec<&BaseColumn>) = polynomials
+                .iter()
+                .enumerate()
+                .filter(of_size)
+                .map(|(i, polynomial)| (i, &polynomial.coeffs))
+                .unzip();
+            let room = same.iter().map(|_| pool.take_or_alloc(domain.log_size())).collect();
+            let values = evaluate_same(&same, domain, twiddles, room).or_fail("evaluate polynomials");
+            for (place, values) in places.into_iter().zip(values) {
+                evaluations[place] = Some(Evaluation::new(domain, values));
+            }
+        }
+        if store_polynomials_coefficients {
+            // They are evaluated at the same points.
+            Batch::of_trace(&polynomials.iter().map(|polynomial| &polynomial.coeffs).collect::<Vec<_>>());
+        }
+        let evaluations = evaluations.into_iter().map(|evaluation| evaluation.expect("one for each size"));
+        polynomials
+            .into_iter()
+            .zip(evaluations)
+            .map(|(polynomial, evaluation)| Poly::new(store_polynomials_coefficients.then_some(polynomial), evaluation))
+            .collect()
+    }
+
+    fn precompute_twiddles(coset: Coset) -> TwiddleTree<Self> {
+        let _phase = phase("twiddles");
+        of_coset(&device(), coset).or_fail("make twiddles")
+    }
+
+    fn split_at_mid(polynomial: Coefficients) -> (Coefficients, Coefficients) {
+        let (low, high) = polynomial.coeffs.split_at_mid();
+        (Coefficients::new(low), Coefficients::new(high))
+    }
+}
+
+/// What a column is opened with: itself, if nothing else is known.
+fn batch_of(column: &BaseColumn) -> (Arc<Batch>, usize) {
+    column.opened_with().unwrap_or_else(|| (Batch::of_trace(&[column]).expect("a column"), 0))
+}

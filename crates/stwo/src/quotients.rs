@@ -1,0 +1,104 @@
+//! Quotients of the columns' openings, for FRI.
+
+use rigel_gpu::Result;
+use rigel_kernels::circle_quotients::{self, Numerators};
+use rigel_kernels::{Columns, Matrix, circle};
+use stwo::core::fields::m31::BaseField;
+use stwo::core::fields::qm31::SecureField;
+use stwo::core::pcs::quotients::{ColumnSampleBatch, quotient_constants};
+use stwo::core::poly::circle::CanonicCoset;
+use stwo::prover::QuotientOps;
+use stwo::prover::backend::Column;
+use stwo::prover::pcs::quotient_ops::AccumulatedNumerators;
+use stwo::prover::poly::BitReversedOrder;
+use stwo::prover::poly::circle::{CircleEvaluation, SecureEvaluation};
+use stwo::prover::poly::twiddles::TwiddleTree;
+
+use crate::CudaBackend;
+use crate::batch::{Batch, set_query_domain};
+use crate::column::{Joined, coordinates, runs};
+use crate::device::stream;
+use crate::failure::OrFail;
+use crate::field::Twin;
+use crate::report::phase;
+use crate::twiddles::of_coset;
+
+impl QuotientOps for CudaBackend {
+    fn accumulate_numerators(
+        columns: &[&CircleEvaluation<Self, BaseField, BitReversedOrder>],
+        sample_batches: &[ColumnSampleBatch],
+        accumulated_numerators_vec: &mut Vec<AccumulatedNumerators<Self>>,
+        log_blowup_factor: u32,
+    ) {
+        let _phase = phase("quotients");
+        let values: Vec<_> = columns.iter().map(|column| &column.values).collect();
+        let rows = columns[0].domain.size();
+        let accumulate = |batch: &ColumnSampleBatch, coefficients: &[(SecureField, SecureField, SecureField)]| {
+            let matrices: Result<Vec<_>> = runs(&values).into_iter().map(|(_, run)| Columns::new(run, rows)).collect();
+            // sum (c f - b) = sum c f - sum b
+            let (mut linear, mut constant) = (SecureField::default(), SecureField::default());
+            let mut terms = Vec::with_capacity(coefficients.len());
+            for (column, &(a, b, c)) in batch.cols_vals_randpows.iter().zip(coefficients) {
+                linear += a;
+                constant += b;
+                terms.push((column.column_index, c.twin()));
+            }
+            let stream = stream(values[0].device());
+            let sums =
+                circle_quotients::accumulate(&stream, &matrices?, &terms, constant.twin(), rows >> log_blowup_factor)?;
+            Ok(AccumulatedNumerators {
+                sample_point: batch.point,
+                partial_numerators_acc: coordinates(sums),
+                first_linear_term_acc: linear,
+            })
+        };
+        let coefficients = quotient_constants(sample_batches).line_coeffs;
+        for (batch, coefficients) in sample_batches.iter().zip(&coefficients) {
+            let accumulated: Result<_> = accumulate(batch, coefficients);
+            accumulated_numerators_vec.push(accumulated.or_fail("accumulate the numerators of quotients"));
+        }
+    }
+
+    fn compute_quotients_and_combine(
+        accs: Vec<AccumulatedNumerators<Self>>,
+        lifting_log_size: u32,
+        log_blowup_factor: u32,
+        twiddles: &TwiddleTree<Self>,
+    ) -> SecureEvaluation<Self, BitReversedOrder> {
+        let _phase = phase("quotients");
+        let combine = || -> Result<_> {
+            let stream = stream(accs[0].partial_numerators_acc.columns[0].device());
+            let domain = CanonicCoset::new(lifting_log_size).circle_domain();
+            let (subdomain, _) = domain.split(log_blowup_factor);
+            let slabs: Vec<_> = accs.iter().map(|acc| Joined::slab(&acc.partial_numerators_acc)).collect();
+            let numerators: Vec<_> = accs
+                .iter()
+                .zip(&slabs)
+                .map(|(acc, slab)| Numerators {
+                    point: acc.sample_point.twin(),
+                    values: slab.view(),
+                    linear: acc.first_linear_term_acc.twin(),
+                })
+                .collect();
+            let mut quotients = circle_quotients::combine(&stream, &numerators, subdomain.twin())?;
+            // From the subdomain to the whole domain.
+            let (rows, initial) = (subdomain.size(), subdomain.half_coset.initial.twin());
+            let of_subdomain = of_coset(stream.device(), subdomain.half_coset)?;
+            let tower = of_subdomain.itwiddles.tower()?;
+            let values = quotients.values_mut().view_mut();
+            circle::interpolate(&stream, values, rows, circle::Twiddles { tower, initial })?;
+            let mut extended = Matrix::alloc(&stream, domain.size(), quotients.columns())?;
+            let twiddles = circle::Twiddles {
+                tower: twiddles.twiddles.tower()?,
+                initial: domain.half_coset.initial.twin(),
+            };
+            let (to, log_domain) = (extended.values_mut().view_mut(), domain.log_size());
+            circle::evaluate_into(&stream, to, log_domain, Columns::from(&quotients), twiddles)?;
+            Ok(SecureEvaluation::new(domain, coordinates(extended)))
+        };
+        let quotients: SecureEvaluation<Self, _> = combine().or_fail("compute quotients");
+        Batch::of_layer(quotients.values.columns.each_ref(), None);
+        set_query_domain(lifting_log_size);
+        quotients
+    }
+}

@@ -1,0 +1,348 @@
+//! A component's constraints as an expression graph.
+//!
+//! The framework evaluates constraints on whatever numbers it is given. Given [`Base`] and [`Extension`], which are no
+//! numbers but values of a [`Graph`], it writes them down.
+//!
+//! Constants of the base field are a part of the expressions. Other constants of the secure field are drawn from the
+//! channel, lookup elements for example, and differ from proof to proof: they become parameters, so that the compiled
+//! kernels are the same.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::ops::{Add, AddAssign, Mul, MulAssign, Neg, Sub};
+
+use num_traits::{One, Zero};
+use rigel_codegen::{Graph, Value};
+use rigel_kernels::element::Element;
+use rigel_kernels::field::{Mersenne31, QM31, Ring};
+use stwo::core::Fraction;
+use stwo::core::fields::FieldExpOps;
+use stwo::core::fields::m31::BaseField;
+use stwo::core::fields::qm31::{SECURE_EXTENSION_DEGREE, SecureField};
+use stwo_constraint_framework::preprocessed_columns::PreProcessedColumnId;
+use stwo_constraint_framework::{EvalAtRow, FrameworkEval, INTERACTION_TRACE_IDX, PREPROCESSED_TRACE_IDX};
+
+use crate::field::Twin;
+
+/// What a component's evaluation wrote down.
+pub(crate) struct Recorded {
+    pub(crate) graph: Graph<QM31>,
+    /// The values of the extension parameters.
+    pub(crate) parameters: Vec<SecureField>,
+    pub(crate) constraints: Vec<Value>,
+    /// For each column of running sums, the fraction that it adds: numerator and denominator.
+    pub(crate) fractions: Vec<(Value, Value)>,
+}
+
+/// Writes down a component's constraints. Column k of tree t is column k of input t; of the preprocessed tree, use k is
+/// column `preprocessed[k]` of input 0.
+pub(crate) fn record<E: FrameworkEval>(
+    eval: &E,
+    preprocessed: &[usize],
+    claimed_sum: SecureField,
+) -> Recorded {
+    let outer = RECORDING.replace(Some(Recording::default()));
+    let shift = claimed_sum / BaseField::from_u32_unchecked(1 << eval.log_size());
+    let recorder = eval.evaluate(Recorder {
+        next_column: HashMap::new(),
+        preprocessed,
+        shift,
+        pending: Vec::new(),
+        constraints: Vec::new(),
+        fractions: Vec::new(),
+    });
+    assert!(recorder.pending.is_empty(), "the lookups of a component are written but not finalized");
+    let Recorder { constraints, fractions, .. } = recorder;
+    let Recording { graph, parameters, .. } = RECORDING.replace(outer).expect("put there above");
+    Recorded { graph, parameters, constraints, fractions }
+}
+
+thread_local! {
+    /// The expressions that values on this thread belong to.
+    static RECORDING: RefCell<Option<Recording>> = const { RefCell::new(None) };
+}
+
+#[derive(Default)]
+struct Recording {
+    graph: Graph<QM31>,
+    parameters: Vec<SecureField>,
+    known: HashMap<SecureField, usize>,
+    /// The tree, column and offset of a value that is one.
+    columns: HashMap<Value, (usize, usize, i32)>,
+}
+
+fn with<R>(work: impl FnOnce(&mut Recording) -> R) -> R {
+    RECORDING.with_borrow_mut(|recording| {
+        work(recording.as_mut().expect("values of a recording are used while it is made, on its thread"))
+    })
+}
+
+impl Recording {
+    fn secure(&mut self, constant: SecureField) -> Value {
+        let [first, rest @ ..] = constant.to_m31_array();
+        if rest.iter().all(Zero::is_zero) {
+            return self.graph.constant(first.twin());
+        }
+        let next = self.parameters.len();
+        let index = *self.known.entry(constant).or_insert(next);
+        if index == next {
+            self.parameters.push(constant);
+        }
+        self.graph.extension_parameter(index)
+    }
+}
+
+/// A value in the base field.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Base(Value);
+
+/// A value in the secure field.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extension(Value);
+
+/// What stands for a value of the graph.
+trait Operand {
+    fn value(self, recording: &mut Recording) -> Value;
+}
+
+impl Operand for Base {
+    fn value(self, _: &mut Recording) -> Value {
+        self.0
+    }
+}
+
+impl Operand for Extension {
+    fn value(self, _: &mut Recording) -> Value {
+        self.0
+    }
+}
+
+impl Operand for BaseField {
+    fn value(self, recording: &mut Recording) -> Value {
+        recording.graph.constant(self.twin())
+    }
+}
+
+impl Operand for SecureField {
+    fn value(self, recording: &mut Recording) -> Value {
+        recording.secure(self)
+    }
+}
+
+fn binary(a: impl Operand, b: impl Operand, operation: impl FnOnce(&mut Graph<QM31>, Value, Value) -> Value) -> Value {
+    with(|recording| {
+        let (a, b) = (a.value(recording), b.value(recording));
+        operation(&mut recording.graph, a, b)
+    })
+}
+
+macro_rules! operators {
+    ($($a:ident $b:ident -> $c:ident;)*) => { $(
+        impl Add<$b> for $a {
+            type Output = $c;
+            fn add(self, other: $b) -> $c {
+                $c(binary(self, other, Graph::add))
+            }
+        }
+        impl Sub<$b> for $a {
+            type Output = $c;
+            fn sub(self, other: $b) -> $c {
+                $c(binary(self, other, Graph::sub))
+            }
+        }
+        impl Mul<$b> for $a {
+            type Output = $c;
+            fn mul(self, other: $b) -> $c {
+                $c(binary(self, other, Graph::mul))
+            }
+        }
+    )* };
+}
+
+operators! {
+    Base Base -> Base;
+    Base BaseField -> Base;
+    Base SecureField -> Extension;
+    Extension Extension -> Extension;
+    Extension Base -> Extension;
+    Extension BaseField -> Extension;
+    Extension SecureField -> Extension;
+}
+
+macro_rules! elements {
+    ($($element:ident of $constant:ident;)*) => { $(
+        impl Neg for $element {
+            type Output = Self;
+            fn neg(self) -> Self {
+                Self(with(|recording| recording.graph.neg(self.0)))
+            }
+        }
+        impl AddAssign for $element {
+            fn add_assign(&mut self, other: Self) {
+                *self = *self + other;
+            }
+        }
+        impl MulAssign for $element {
+            fn mul_assign(&mut self, other: Self) {
+                *self = *self * other;
+            }
+        }
+        impl From<$constant> for $element {
+            fn from(constant: $constant) -> Self {
+                Self(with(|recording| constant.value(recording)))
+            }
+        }
+        impl Zero for $element {
+            fn zero() -> Self {
+                $constant::zero().into()
+            }
+            fn is_zero(&self) -> bool {
+                with(|recording| recording.graph.as_constant(self.0)) == Some(QM31::ZERO)
+            }
+        }
+        impl One for $element {
+            fn one() -> Self {
+                $constant::one().into()
+            }
+        }
+    )* };
+}
+
+elements! {
+    Base of BaseField;
+    Extension of SecureField;
+}
+
+impl AddAssign<BaseField> for Base {
+    fn add_assign(&mut self, constant: BaseField) {
+        *self = *self + constant;
+    }
+}
+
+impl From<Base> for Extension {
+    fn from(value: Base) -> Self {
+        Self(value.0)
+    }
+}
+
+impl FieldExpOps for Base {
+    /// # Panics
+    /// If the value is not a constant: a constraint is a polynomial in the columns, which has no inverses.
+    fn inverse(&self) -> Self {
+        let constant = with(|recording| recording.graph.as_constant(self.0));
+        let inverse = constant.and_then(|constant| constant.parts()[0].inverse());
+        let inverse: Mersenne31 = inverse.expect("a constraint divides by zero or by a value that depends on the row");
+        Self(with(|recording| recording.graph.constant(inverse)))
+    }
+}
+
+/// The evaluator that the framework is given.
+pub(crate) struct Recorder<'a> {
+    next_column: HashMap<usize, usize>,
+    preprocessed: &'a [usize],
+    shift: SecureField,
+    pending: Vec<Fraction<Extension, Extension>>,
+    constraints: Vec<Value>,
+    fractions: Vec<(Value, Value)>,
+}
+
+impl EvalAtRow for Recorder<'_> {
+    type F = Base;
+    type EF = Extension;
+
+    fn get_preprocessed_column(&mut self, _: PreProcessedColumnId) -> Base {
+        let [value] = self.next_interaction_mask(PREPROCESSED_TRACE_IDX, [0]);
+        value
+    }
+
+    fn next_interaction_mask<const N: usize>(&mut self, interaction: usize, offsets: [isize; N]) -> [Base; N] {
+        let next = self.next_column.entry(interaction).or_default();
+        let mut column = *next;
+        *next += 1;
+        if interaction == PREPROCESSED_TRACE_IDX {
+            column = self.preprocessed[column];
+        }
+        offsets.map(|offset| {
+            let offset = i32::try_from(offset).expect("an offset of less than 2^31 rows");
+            with(|recording| {
+                let value = recording.graph.column(interaction, column, offset);
+                recording.columns.insert(value, (interaction, column, offset));
+                Base(value)
+            })
+        })
+    }
+
+    fn add_constraint<G>(&mut self, constraint: G)
+    where
+        Extension: Mul<G, Output = Extension> + From<G>,
+    {
+        self.constraints.push(Extension::from(constraint).0);
+    }
+
+    fn combine_ef(values: [Base; SECURE_EXTENSION_DEGREE]) -> Extension {
+        // Neighbouring columns are read at once.
+        let column = with(|recording| {
+            let at = values.map(|value| recording.columns.get(&value.0).copied());
+            let (tree, first, offset) = at[0]?;
+            let together = (0..SECURE_EXTENSION_DEGREE).all(|d| at[d] == Some((tree, first + d, offset)));
+            together.then(|| recording.graph.extension_column(tree, first, offset))
+        });
+        if let Some(column) = column {
+            return Extension(column);
+        }
+        let unit = |d: usize| {
+            let unit: [Mersenne31; 4] = std::array::from_fn(|i| if i == d { Mersenne31::ONE } else { Mersenne31::ZERO });
+            QM31::from_parts(&unit).expect("four coordinates")
+        };
+        Extension(with(|recording| {
+            let graph = &mut recording.graph;
+            (1..SECURE_EXTENSION_DEGREE).fold(values[0].0, |sum, d| {
+                let unit = graph.extension_constant(unit(d));
+                let part = graph.mul(values[d].0, unit);
+                graph.add(sum, part)
+            })
+        }))
+    }
+
+    fn write_logup_frac(&mut self, fraction: Fraction<Extension, Extension>) {
+        self.pending.push(fraction);
+    }
+
+    /// Each batch but the last has a column of sums so far in its row; the last one's runs over all rows. As the running
+    /// sum must come back to where it began, each row takes away its share of the total.
+    fn finalize_logup_batched(&mut self, batching: &Vec<usize>) {
+        let pending = std::mem::take(&mut self.pending);
+        assert_eq!(batching.len(), pending.len(), "a batch for each fraction");
+        let last = *batching.iter().max().expect("at least one fraction");
+        let mut previous = Extension::zero();
+        for batch in 0..=last {
+            let of_batch = batching.iter().zip(&pending).filter(|(number, _)| **number == batch);
+            let sum = of_batch.map(|(_, fraction)| fraction.clone()).reduce(|a, b| a + b);
+            let fraction = sum.expect("batches are numbered from 0 without gaps");
+            self.fractions.push((fraction.numerator.0, fraction.denominator.0));
+            let step = if batch < last {
+                let [current] = self.next_extension_interaction_mask(INTERACTION_TRACE_IDX, [0]);
+                let step = current - previous;
+                previous = current;
+                step
+            } else {
+                let [before, current] = self.next_extension_interaction_mask(INTERACTION_TRACE_IDX, [-1, 0]);
+                // The share is a parameter even where it is zero or one, for the kernels to stay the same.
+                let shift = with(|recording| {
+                    recording.parameters.push(self.shift);
+                    Extension(recording.graph.extension_parameter(recording.parameters.len() - 1))
+                });
+                current - before - previous + shift
+            };
+            self.add_constraint(step * fraction.denominator - fraction.numerator);
+        }
+    }
+
+    fn finalize_logup(&mut self) {
+        self.finalize_logup_batched(&(0..self.pending.len()).collect());
+    }
+
+    fn finalize_logup_in_pairs(&mut self) {
+        self.finalize_logup_batched(&(0..self.pending.len()).map(|i| i / 2).collect());
+    }
+}

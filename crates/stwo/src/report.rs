@@ -1,0 +1,83 @@
+//! What a proof took.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rigel_gpu::{Device, Event, Recorder, Report, Result, Stream};
+
+use crate::device::{current, stream};
+
+/// The reports that are taken now, on any device: while there are none, phases cost nothing.
+static TAKEN: AtomicUsize = AtomicUsize::new(0);
+
+/// The report that is taken on a device.
+#[derive(Default)]
+struct Recording(Mutex<Option<Arc<Recorder>>>);
+
+fn recording(device: &Device) -> Result<Arc<Recording>> {
+    device.program(|_| Ok(Recording::default()))
+}
+
+/// Does `work`, such as a proof, and reports what it took on the [current](crate::current) device: its time, that of its
+/// phases by the device's clock, copies, launches and memory.
+///
+/// One report is taken on a device at a time: phases of work done by others meanwhile are in it too.
+pub fn measure<R>(work: impl FnOnce() -> R) -> Result<(R, Report)> {
+    let device = current()?;
+    let recording = recording(&device)?;
+    let recorder = Arc::new(Recorder::new(&stream(&device)));
+    let outer = put(&recording, Some(recorder.clone()));
+    TAKEN.fetch_add(1, Ordering::Relaxed);
+    // Also if `work` panics.
+    let end = End { recording: &recording, outer: Some(outer) };
+    let result = work();
+    drop(end);
+    let recorder = Arc::into_inner(recorder).ok_or_else(|| {
+        rigel_gpu::Error::shape("rigel_stwo::measure", "the work that was measured still goes on on another thread")
+    })?;
+    Ok((result, recorder.finish()?))
+}
+
+fn put(recording: &Recording, recorder: Option<Arc<Recorder>>) -> Option<Arc<Recorder>> {
+    std::mem::replace(&mut *recording.0.lock().unwrap_or_else(PoisonError::into_inner), recorder)
+}
+
+struct End<'a> {
+    recording: &'a Recording,
+    outer: Option<Option<Arc<Recorder>>>,
+}
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        TAKEN.fetch_sub(1, Ordering::Relaxed);
+        put(self.recording, self.outer.take().flatten());
+    }
+}
+
+/// A phase, from now until it is dropped.
+pub(crate) struct Marked(Option<(Arc<Recorder>, Stream, &'static str, Event)>);
+
+/// Begins a phase of the report that is taken on the current device, if one is.
+pub(crate) fn phase(name: &'static str) -> Marked {
+    if TAKEN.load(Ordering::Relaxed) == 0 {
+        return Marked(None);
+    }
+    let begin = || {
+        let device = current().ok()?;
+        let recorder = recording(&device).ok()?.0.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        let stream = device.compute().ok()?;
+        let start = stream.record_time().ok()?;
+        Some((recorder, stream, name, start))
+    };
+    Marked(begin())
+}
+
+impl Drop for Marked {
+    fn drop(&mut self) {
+        if let Some((recorder, stream, name, start)) = self.0.take()
+            && let Ok(end) = stream.record_time()
+        {
+            recorder.add(name, start, end);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Twiddles on the device.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rigel_gpu::{Buffer, Device, Error, Result, View};
+use rigel_kernels::circle_domain;
+use rigel_kernels::field::Mersenne31;
+use stwo::core::circle::Coset;
+use stwo::prover::poly::BitReversedOrder;
+use stwo::prover::poly::twiddles::{TwiddleBuffer, TwiddleTree};
+
+use crate::CudaBackend;
+use crate::device::stream;
+use crate::failure::OrFail;
+use crate::field::Twin;
+
+/// The x-coordinates (or their inverses) of a tower of cosets, as upstream lays them out: those of half a coset, of half
+/// its doubling and so on, in bit-reversed order, with one more value to make a power of two.
+#[derive(Clone)]
+pub struct Twiddles(Option<Arc<Buffer<Mersenne31>>>);
+
+impl Twiddles {
+    /// The values; an error if they were left out.
+    pub(crate) fn tower(&self) -> Result<View<'_, Mersenne31>> {
+        match &self.0 {
+            Some(tower) => Ok(tower.view()),
+            None => Err(Error::shape("CudaBackend", "the twiddles that are needed here were left out of the tree")),
+        }
+    }
+}
+
+impl fmt::Debug for Twiddles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Twiddles({})", self.0.as_ref().map_or(0, |tower| tower.len()))
+    }
+}
+
+impl TwiddleBuffer<BitReversedOrder> for Twiddles {
+    fn empty() -> Self {
+        Self(None)
+    }
+
+    /// In bit-reversed order the subdomain is a prefix: of each layer from that of the domain on, the first values.
+    fn extract_subdomain_twiddles(&self, domain_log_size: u32, subdomain_log_size: u32) -> Self {
+        let extract = || {
+            let tower = self.tower()?;
+            let (whole, domain, part) = (tower.len().ilog2(), domain_log_size - 1, subdomain_log_size - 1);
+            if !(part <= domain && domain <= whole) {
+                return Err(Error::shape(
+                    "extract_subdomain_twiddles",
+                    format!(
+                        "twiddles of 2^{part} points of 2^{domain} from a tower of 2^{whole}; each must be at most the \
+                         next"
+                    ),
+                ));
+            }
+            let stream = stream(tower.device());
+            let mut extracted = stream.alloc(1 << part)?;
+            let mut at = 0;
+            for layer in 0..part {
+                let start = (1 << whole) - (1usize << domain >> layer);
+                let len = 1usize << (part - 1 - layer);
+                stream.copy(extracted.range_mut(at..at + len)?, tower.range(start..start + len)?)?;
+                at += len;
+            }
+            stream.copy(extracted.range_mut(at..)?, tower.range(tower.len() - 1..)?)?;
+            Ok(extracted)
+        };
+        Self(Some(Arc::new(extract().or_fail("extract the twiddles of a subdomain"))))
+    }
+}
+
+/// Towers that were made last, by their cosets: upstream asks for some again in every proof.
+#[derive(Default)]
+struct Known(Mutex<Vec<(Coset, Twiddles, Twiddles)>>);
+
+/// How many to keep: the domains of a proof that are not those of its commitments.
+const MOST_KNOWN: usize = 8;
+
+/// Only towers of up to this many values are kept: larger ones belong to whoever asked for them.
+const MOST_KEPT: usize = 1 << 24;
+
+/// The twiddles of a coset and their inverses.
+pub(crate) fn of_coset(device: &Device, coset: Coset) -> Result<TwiddleTree<CudaBackend>> {
+    let known = device.program(|_| Ok(Known::default()))?;
+    let tree = |twiddles: &Twiddles, inverses: &Twiddles| TwiddleTree {
+        root_coset: coset,
+        twiddles: twiddles.clone(),
+        itwiddles: inverses.clone(),
+    };
+    let lock = || known.0.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, twiddles, inverses)) = lock().iter().find(|(of, ..)| *of == coset) {
+        return Ok(tree(twiddles, inverses));
+    }
+    let (twiddles, inverses) = circle_domain::twiddles_and_inverses(&stream(device), coset.twin())?;
+    let [twiddles, inverses] = [twiddles, inverses].map(|tower| Twiddles(Some(Arc::new(tower))));
+    if coset.size() <= MOST_KEPT {
+        let mut known = lock();
+        if known.len() == MOST_KNOWN {
+            known.remove(0);
+        }
+        known.push((coset, twiddles.clone(), inverses.clone()));
+    }
+    Ok(tree(&twiddles, &inverses))
+}

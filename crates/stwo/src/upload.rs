@@ -1,0 +1,77 @@
+//! Host columns on their way to the device.
+
+use rigel_gpu::{Device, Kernel, Result, Shape, Stream, ViewMut};
+use rigel_kernels::field::Mersenne31;
+use rigel_kernels::source::source;
+use stwo::core::fields::m31::BaseField;
+use stwo::prover::backend::simd::SimdBackend;
+use stwo::prover::poly::BitReversedOrder;
+use stwo::prover::poly::circle::CircleEvaluation;
+
+use crate::CudaBackend;
+use crate::column::split;
+use crate::device::{current, stream};
+use crate::report::phase;
+
+/// Copies columns that the host has made to the [current](crate::current) device, through pinned memory, as one piece of
+/// memory for all that follow each other with the same length: the transforms and hashes that follow read them at once.
+///
+/// ```
+/// use rigel_gpu::{Device, Selector};
+/// use stwo::core::fields::m31::BaseField;
+/// use stwo::core::poly::circle::CanonicCoset;
+/// use stwo::prover::backend::Column;
+/// use stwo::prover::backend::simd::SimdBackend;
+/// use stwo::prover::poly::circle::CircleEvaluation;
+/// use stwo::prover::poly::BitReversedOrder;
+///
+/// # fn main() -> rigel_gpu::Result<()> {
+/// let device = Device::open(Selector::Emulated(0))?; // or Device::from_env()
+/// let domain = CanonicCoset::new(4).circle_domain();
+/// let column = (0..16).map(BaseField::from_u32_unchecked).collect();
+/// let trace = vec![CircleEvaluation::<SimdBackend, BaseField, BitReversedOrder>::new(domain, column)];
+/// let there = rigel_stwo::on(&device, || rigel_stwo::upload(&trace))??;
+/// assert_eq!(there[0].values.to_cpu(), trace[0].values.to_cpu());
+/// # Ok(())
+/// # }
+/// ```
+pub fn upload(
+    columns: &[CircleEvaluation<SimdBackend, BaseField, BitReversedOrder>],
+) -> Result<Vec<CircleEvaluation<CudaBackend, BaseField, BitReversedOrder>>> {
+    let _phase = phase("upload");
+    let device = current()?;
+    let stream = stream(&device);
+    let mut uploaded = Vec::with_capacity(columns.len());
+    for alike in columns.chunk_by(|a, b| a.domain.size() == b.domain.size()) {
+        let rows = alike[0].domain.size();
+        let mut words = stream.alloc::<u32>(rows * alike.len())?;
+        for (i, column) in alike.iter().enumerate() {
+            let values = bytemuck::cast_slice(column.values.as_slice());
+            stream.write(words.range_mut(i * rows..(i + 1) * rows)?, values)?;
+        }
+        let mut words = words.cast::<Mersenne31>()?;
+        canonical(&stream, words.view_mut())?;
+        let values = split(words, rows);
+        uploaded.extend(alike.iter().zip(values).map(|(column, values)| CircleEvaluation::new(column.domain, values)));
+    }
+    Ok(uploaded)
+}
+
+struct Canonical(Kernel);
+
+impl Canonical {
+    fn new(device: &Device) -> Result<Self> {
+        let text = source("canonical.cu", include_str!("../cuda/canonical.cu"));
+        Ok(Self(device.compile(&text.kernel("canonical"))?.kernel("canonical")?))
+    }
+}
+
+/// Upstream's vectors may hold 2^31 - 1 for zero: writes zero in its place.
+fn canonical(stream: &Stream, words: ViewMut<'_, Mersenne31>) -> Result<()> {
+    let len = words.len();
+    if len == 0 {
+        return Ok(());
+    }
+    let program = stream.device().program(Canonical::new)?;
+    program.0.launch(stream, Shape::cover(len.div_ceil(4), 256)?, (words, len as u64))
+}
