@@ -4,7 +4,9 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 use crate::buffer::{Block, Buffer, View, ViewMut};
+use crate::error::Result;
 use crate::plain::Plain;
+use crate::stream::Stream;
 
 /// A kernel argument: a buffer or a part of one (the kernel gets a pointer), or a plain value.
 pub trait Argument {
@@ -64,6 +66,29 @@ impl<T: Plain> Argument for ViewMut<'_, T> {
     fn push<'a>(&'a self, list: &mut ArgumentList<'a>) {
         list.value(self.at());
         list.blocks.push(self.block());
+    }
+}
+
+impl Stream {
+    /// The addresses of `views`, in order, in a buffer: for kernels that read more buffers than a launch has
+    /// arguments. A kernel takes it as a `const T* const*`.
+    ///
+    /// This counts as a use of every view on this stream, as a launch with them as arguments would: memory given back
+    /// after the work that reads it was enqueued here is not handed out before that work is done. But an address
+    /// does not hold its memory. So the views must outlive the enqueueing of all work that reads through them; that
+    /// work belongs on this stream, or on one that the views are also arguments on; and a graph must not record it,
+    /// since it would keep the list and not what the list points to. Otherwise a kernel reads whatever is there then:
+    /// wrong numbers, never an invalid Rust value.
+    pub fn addresses<T: Plain>(&self, views: &[View<'_, T>]) -> Result<Buffer<u64>> {
+        for view in views {
+            self.owns("Stream::addresses", *view)?;
+        }
+        let addresses: Vec<u64> = views.iter().map(|view| view.at().0).collect();
+        let list = self.upload(&addresses)?;
+        for view in views {
+            self.queue().uses(view.block());
+        }
+        Ok(list)
     }
 }
 

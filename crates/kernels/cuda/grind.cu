@@ -1,6 +1,7 @@
 // Proof of work: the smallest witness among a batch of candidates, one a thread.
 
 #include "field/mersenne31.cuh"
+#include "hash/blake2s.cuh"
 #include "hash/keccak.cuh"
 #include "hash/poseidon2_constants.cuh"
 
@@ -67,4 +68,30 @@ grind_duplex(u64* found, SpongeState<typename P::Word> state, u32 witness, u32 o
 #pragma unroll
     for (u32 i = 0; i < P::WIDTH; ++i) sample |= s[i].v & (0 - (Word)(i == output));
     if ((F::from_word(sample).to_integer() & batch.mask) == 0) atomicMin(found, candidate);
+}
+
+struct PrefixWords {
+    u32 x[8];
+};
+
+// The same for Stwo's hash H (Blake2s or Blake2sM31) of the 40 bytes of a prefix and a nonce: the first word of the
+// digest has zeros where `mask` has ones. Candidate i is the nonce of the low word i mod 2^20 and the high word
+// i / 2^20, so that candidates are in the order of nonces.
+template <class H>
+__global__ void __launch_bounds__(128) grind_blake2s(u64* found, PrefixWords prefix, Batch batch) {
+    const u64 candidate = batch.first + (u64)blockIdx.x * 128 + threadIdx.x;
+    if (candidate >= batch.end) return;
+    u32 m[16];
+#pragma unroll
+    for (int i = 0; i < 8; ++i) m[i] = prefix.x[i];
+    m[8] = (u32)candidate & 0xfffff;
+    m[9] = (u32)(candidate >> 20);
+#pragma unroll
+    for (int i = 10; i < 16; ++i) m[i] = 0;
+    H hash;
+    hash.init();
+    hash.compress_block(m, 40, true);
+    u32 digest[8];
+    hash.finish(digest);
+    if ((digest[0] & (u32)batch.mask) == 0) atomicMin(found, candidate);
 }

@@ -1,10 +1,11 @@
-//! Proof of work: the smallest witness, a field element as an integer, after which a challenger's next sample ends in
-//! so many zero bits.
+//! Proof of work: the smallest witness, a field element as an integer or a nonce, after which a challenger's next
+//! sample ends in so many zero bits.
 //!
 //! - [`keccak256`]: for Plonky3's `SerializingChallenger32` and `64` over a `HashChallenger` of Keccak-256
 //! - [`duplex`]: for its `DuplexChallenger` over Poseidon2
+//! - [`blake2s`]: for Stwo's `Blake2sChannel` and `Blake2sM31Channel`
 //!
-//! One candidate a thread and one permutation a candidate, in batches from the smallest on: of 2048 candidates a
+//! One candidate a thread and one permutation (or compression) a candidate, in batches from the smallest on: of 2048 candidates a
 //! multiprocessor at first, twice as many each time, up to 16 times that. Each batch ends with a download of one word,
 //! for which the call waits. The result does not depend on timing.
 
@@ -13,8 +14,8 @@ use std::sync::Arc;
 
 use rigel_gpu::{Buffer, Device, Error, Kernel, Plain, Result, Shape, Stream};
 
-use crate::field::{Field, Ring};
-use crate::hash::Permutation;
+use crate::field::{Field, Mersenne31, Ring};
+use crate::hash::{Blake2s, Blake2sM31, Hash, Permutation};
 use crate::source::source;
 
 /// The smallest integer i below the field's order for which Keccak-256 of `digest` and the bytes of the element i
@@ -29,7 +30,7 @@ pub fn keccak256<F: Field>(stream: &Stream, digest: [u8; 32], bits: u32) -> Resu
         std::array::from_fn(|i| u64::from_le_bytes(std::array::from_fn(|byte| digest[8 * i + byte])));
     let program = Keccak::<F>::of(stream.device())?;
     // The last output byte, the highest of its word, is the sample's lowest.
-    search::<F>(stream, mask.swap_bytes(), |found, batch| {
+    search(stream, F::ORDER, mask.swap_bytes(), |found, batch| {
         program.0.launch(stream, batch.shape(KECCAK_THREADS)?, (found, words, batch))
     })
 }
@@ -65,14 +66,39 @@ pub fn duplex<P: Permutation>(
     whole[..P::WIDTH].copy_from_slice(state);
     let (witness, output) = (witness_index as u32, output_index as u32);
     let program = Duplex::<P>::of(stream.device())?;
-    search::<P::Field>(stream, mask, |found, batch| {
+    search(stream, P::Field::ORDER, mask, |found, batch| {
         program.0.launch(stream, batch.shape(DUPLEX_THREADS)?, (found, whole, witness, output, batch))
+    })
+}
+
+/// The smallest nonce `a 2^32 + b`, a < 2^31 - 1 and b < 2^20, for which the first word of Blake2s-256 of `prefix` and
+/// the nonce (40 bytes: ten little-endian words, b before a) ends in at least `bits` zeros, of at most 32. With `m31`
+/// the word is reduced modulo 2^31 - 1 before its zeros are counted, as the digests of `Blake2sM31Channel` are.
+///
+/// With `prefix` the hash of upstream's prefix, the channel's digest and `bits`, this is `SimdBackend::grind`. It is
+/// an error if no nonce will do, which at 32 bits and 2^51 nonces does not happen.
+pub fn blake2s(stream: &Stream, prefix: [u32; 8], bits: u32, m31: bool) -> Result<u64> {
+    const NAME: &str = "grind::blake2s";
+    if bits > u32::BITS {
+        return Err(Error::shape(NAME, format!("{bits} bits of work; the tested word has 32")));
+    }
+    let kernel = if m31 { Blake::<Blake2sM31>::kernel(stream)? } else { Blake::<Blake2s>::kernel(stream)? };
+    let candidates = Mersenne31::ORDER << NONCE_LOW_BITS;
+    let found = search(stream, candidates, (1 << bits) - 1, |found, batch| {
+        kernel.launch(stream, batch.shape(BLAKE2S_THREADS)?, (found, prefix, batch))
+    })?;
+    let low = (1 << NONCE_LOW_BITS) - 1;
+    found.map(|i| (i >> NONCE_LOW_BITS) << 32 | i & low).ok_or_else(|| {
+        Error::shape(NAME, format!("none of {candidates} nonces gives {bits} zero bits; ask for fewer"))
     })
 }
 
 /// Threads of a block, as in `grind.cu`: few, so that the last blocks of a batch end close together.
 const KECCAK_THREADS: u32 = 128;
 const DUPLEX_THREADS: u32 = 64;
+const BLAKE2S_THREADS: u32 = 128;
+/// The bits of a Stwo nonce's low word, as in `grind.cu`.
+const NONCE_LOW_BITS: u32 = 20;
 /// The widest state.
 const MOST_WIDTH: usize = 24;
 /// Candidates of the first batch for each multiprocessor, and how often batches double.
@@ -108,17 +134,19 @@ impl Batch {
     }
 }
 
-/// Batch after batch of the field's elements until `try_batch` has lowered the word it is given to a witness.
-fn search<F: Field>(
+/// Batch after batch of the integers below `candidates` until `try_batch` has lowered the word it is given to a
+/// witness.
+fn search(
     stream: &Stream,
+    candidates: u64,
     mask: u64,
     try_batch: impl Fn(&mut Buffer<u64>, Batch) -> Result<()>,
 ) -> Result<Option<u64>> {
     let mut found = stream.upload(&[u64::MAX])?;
     let smallest = FIRST_BATCH * u64::from(stream.device().properties().multiprocessors);
     let (mut first, mut doublings) = (0, 0);
-    while first < F::ORDER {
-        let end = first.saturating_add(smallest << doublings).min(F::ORDER);
+    while first < candidates {
+        let end = first.saturating_add(smallest << doublings).min(candidates);
         try_batch(&mut found, Batch { first, end, mask })?;
         if let [witness] = found.to_vec(stream)?[..]
             && witness != u64::MAX
@@ -140,6 +168,11 @@ pub(crate) fn warm_duplex<P: Permutation>(device: &Device) -> Result<()> {
     Duplex::<P>::of(device).map(|_| ())
 }
 
+/// Compiles the search with this form of Blake2s.
+pub(crate) fn warm_blake2s<H: Hash>(device: &Device) -> Result<()> {
+    Blake::<H>::of(device).map(|_| ())
+}
+
 struct Keccak<F>(Kernel, PhantomData<F>);
 
 impl<F: Field> Keccak<F> {
@@ -153,6 +186,18 @@ struct Duplex<P>(Kernel, PhantomData<P>);
 impl<P: Permutation> Duplex<P> {
     fn of(device: &Device) -> Result<Arc<Self>> {
         device.program(|device| Ok(Self(compile(device, format!("grind_duplex<{}>", P::ROWS))?, PhantomData)))
+    }
+}
+
+struct Blake<H>(Kernel, PhantomData<H>);
+
+impl<H: Hash> Blake<H> {
+    fn of(device: &Device) -> Result<Arc<Self>> {
+        device.program(|device| Ok(Self(compile(device, format!("grind_blake2s<{}>", H::ROWS))?, PhantomData)))
+    }
+
+    fn kernel(stream: &Stream) -> Result<Kernel> {
+        Ok(Self::of(stream.device())?.0.clone())
     }
 }
 

@@ -31,25 +31,38 @@
 //! |---|---|
 //! | fields and their extensions | [`field`], [`element`] |
 //! | transforms and low-degree extension | [`ntt`] |
+//! | circle transforms over Mersenne-31 | [`circle`] |
 //! | hashes, rows, trees | [`hash`], [`rows`], [`merkle`] |
 //! | transposition, bit reversal, gathering rows | [`permute`] |
 //! | arithmetic, powers, inverses | [`elementwise`], [`powers`], [`mod@inverse`] |
 //! | sums, dot products, prefix sums and products | [`reduce`], [`scan`] |
 //! | selectors of a trace's rows | [`selectors`] |
+//! | single values from many buffers | [`gather`] |
+//! | multilinear polynomials, layers and sums of GKR | [`multilinear`] |
 //! | openings outside the domain, FRI's folding, proof of work | [`opening`], [`mod@fold`], [`grind`] |
+//! | circle domains: points, twiddles, order of values | [`circle_domain`], [`circle_order`] |
+//! | openings, quotients and FRI's folding on them | [`circle_opening`], [`circle_quotients`], [`circle_fold`] |
 //! | kernels of one's own over these fields | [`mod@source`] |
 
+pub mod circle;
+pub mod circle_domain;
+pub mod circle_fold;
+pub mod circle_opening;
+pub mod circle_order;
+pub mod circle_quotients;
 mod columns;
 pub mod element;
 pub mod elementwise;
 pub mod field;
 pub mod fold;
+pub mod gather;
 mod grid;
 pub mod grind;
 pub mod hash;
 pub mod inverse;
 mod matrix;
 pub mod merkle;
+pub mod multilinear;
 pub mod ntt;
 pub mod opening;
 pub mod permute;

@@ -16,24 +16,25 @@ use std::sync::Arc;
 use rigel_gpu::{Buffer, Device, Error, Kernel, Plain, Result, Shape, Stream, View, ViewMut};
 
 use crate::columns::Columns;
-use crate::element::{Element, element_columns};
+use crate::element::Element;
 use crate::field::{Field, Ring};
 use crate::matrix::Matrix;
 use crate::source::source;
 
 /// The sum of each column. (Over an extension, these are the coefficients of the sums of its slabs.)
-pub fn sums<F: Field + Element<Base = F>>(stream: &Stream, matrix: &Matrix<F>) -> Result<Buffer<F>> {
-    let columns = element_columns::<F>("reduce::sums", matrix)?;
+pub fn sums<'a, F: Field + Element<Base = F>>(
+    stream: &Stream,
+    matrix: impl Into<Columns<'a, F>>,
+) -> Result<Buffer<F>> {
+    let matrix = matrix.into();
+    let (rows, columns) = (matrix.rows(), matrix.columns());
+    if rows == 0 || columns == 0 {
+        let detail = format!("a matrix of {rows} rows and {columns} columns has no values");
+        return Err(Error::shape("reduce::sums", detail));
+    }
     let mut out = stream.alloc(columns)?;
     let program = Program::<F, 0>::of(stream.device())?;
-    program.run(
-        stream,
-        out.view_mut(),
-        matrix.into(),
-        matrix.rows(),
-        [matrix.values().view(); 2],
-        Layout::Slab,
-    )?;
+    program.run(stream, out.view_mut(), matrix, rows, [matrix.values(); 2], Layout::Slab)?;
     Ok(out)
 }
 

@@ -10,6 +10,7 @@ macro_rules! headers {
 
 /// Headers by the name they are included with.
 const HEADERS: &[(&str, &str)] = headers![
+    "circle_domain.cuh",
     "field/baby_bear.cuh",
     "field/extension.cuh",
     "field/goldilocks.cuh",
@@ -23,6 +24,7 @@ const HEADERS: &[(&str, &str)] = headers![
     "hash/keccak.cuh",
     "hash/poseidon2.cuh",
     "hash/poseidon2_constants.cuh",
+    "quads.cuh",
     "roots.cuh",
     "slab.cuh",
 ];

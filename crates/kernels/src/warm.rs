@@ -17,8 +17,8 @@ use crate::hash::{
 };
 use crate::ntt::TwoAdic;
 use crate::{
-    columns, elementwise, fold, grind, inverse, merkle, ntt, opening, permute, powers, reduce, rows, scan,
-    selectors,
+    circle, circle_domain, circle_fold, circle_opening, circle_order, circle_quotients, columns, elementwise, fold,
+    gather, grind, inverse, merkle, multilinear, ntt, opening, permute, powers, reduce, rows, scan, selectors,
 };
 
 type Job = Box<dyn Fn(&Device) -> Result<()> + Send + Sync>;
@@ -61,6 +61,9 @@ fn jobs() -> Vec<Job> {
         two_adic::<Goldilocks>(&mut jobs, bits);
         two_adic::<KoalaBear>(&mut jobs, bits);
         two_adic::<BabyBear>(&mut jobs, bits);
+    }
+    for log_rows in (1..=23).rev() {
+        jobs.push(Box::new(move |device| circle::warm(device, log_rows)));
     }
     row_hash::<Keccak256, KoalaBear>(&mut jobs);
     row_hash::<Keccak256, BabyBear>(&mut jobs);
@@ -112,7 +115,16 @@ fn jobs() -> Vec<Job> {
     field::<Mersenne31>(&mut jobs);
     jobs.push(Box::new(permute::warm::<u32>));
     jobs.push(Box::new(permute::warm::<u64>));
+    jobs.push(Box::new(multilinear::warm));
+    jobs.push(Box::new(grind::warm_blake2s::<Blake2s>));
+    jobs.push(Box::new(grind::warm_blake2s::<Blake2sM31>));
     jobs.push(Box::new(columns::warm));
+    jobs.push(Box::new(circle_domain::warm));
+    jobs.push(Box::new(circle_fold::warm));
+    jobs.push(Box::new(circle_opening::warm));
+    jobs.push(Box::new(circle_order::warm));
+    jobs.push(Box::new(circle_quotients::warm));
+    jobs.push(Box::new(gather::warm));
     jobs
 }
 

@@ -8,7 +8,6 @@ use rigel_kernels::field::{Mersenne31, QM31};
 use rigel_kernels::{Columns, Matrix, circle};
 use stwo::core::air::Component;
 use stwo::core::constraints::coset_vanishing;
-use stwo::core::fields::FieldExpOps;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::circle::{CanonicCoset, CircleDomain};
@@ -60,7 +59,7 @@ impl<E: FrameworkEval> ComponentProver<CudaBackend> for FrameworkComponent<E> {
             .map(|&index| trace.polys[PREPROCESSED_TRACE_IDX][index])
             .collect();
 
-        let evaluate = || -> Result<()> {
+        let mut evaluate = || -> Result<()> {
             let phase_of_columns = phase("extend for constraints");
             let inputs: Result<Vec<TreeInput<'_>>> = trees
                 .iter()

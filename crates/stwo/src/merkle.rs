@@ -159,7 +159,7 @@ impl ColumnOps<Blake2sHash> for CudaBackend {
     fn bit_reverse_column(column: &mut HashColumn) {
         let (device, len) = (column.digests.device().clone(), column.len());
         assert!(len.is_power_of_two(), "bit reversal of {len} digests, which is no power of two");
-        let reverse = || {
+        let mut reverse = || {
             let stream = stream(&device);
             let digests = std::mem::replace(&mut column.digests, stream.alloc(0)?);
             let matrix = rigel_kernels::Matrix::new(digests, len, 1)?;

@@ -156,7 +156,7 @@ impl PolyOps for CudaBackend {
                 layer = circle_fold::line(&stream, layer.values().view(), alpha(), tower, 1)?;
             }
             let value = rigel_kernels::element::from_slab(&layer.values().to_vec(&stream)?);
-            Ok(secure(value.expect("one element")[0]) / BaseField::from(2).pow(u128::from(log_size)))
+            Ok(secure(value.expect("one element")[0]) / BaseField::from_u32_unchecked(1 << log_size))
         };
         let value: Result<_> = fold();
         value.or_fail("evaluate a column by folding")

@@ -8,7 +8,6 @@ use stwo::core::fields::qm31::SecureField;
 use stwo::core::pcs::quotients::{ColumnSampleBatch, quotient_constants};
 use stwo::core::poly::circle::CanonicCoset;
 use stwo::prover::QuotientOps;
-use stwo::prover::backend::Column;
 use stwo::prover::pcs::quotient_ops::AccumulatedNumerators;
 use stwo::prover::poly::BitReversedOrder;
 use stwo::prover::poly::circle::{CircleEvaluation, SecureEvaluation};

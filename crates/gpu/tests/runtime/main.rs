@@ -1,5 +1,6 @@
 //! The runtime's own tests, on every device there is.
 
+mod addresses;
 mod compile;
 mod graphs;
 mod memory;

@@ -1,4 +1,4 @@
-//! Proof of work against upstream's challengers, tried witness by witness.
+//! Proof of work against upstream's challengers, tried witness by witness, and against Stwo's own search.
 
 use p3_baby_bear::{default_babybear_poseidon2_16, default_babybear_poseidon2_24};
 use p3_challenger::{
@@ -10,10 +10,15 @@ use p3_goldilocks::{default_goldilocks_poseidon2_8, default_goldilocks_poseidon2
 use p3_keccak::Keccak256Hash;
 use p3_koala_bear::{default_koalabear_poseidon2_16, default_koalabear_poseidon2_24};
 use p3_symmetric::CryptographicPermutation;
+use rand::RngExt;
 use rigel_gpu::Stream;
 use rigel_kernels::field::{BabyBear, Field, Goldilocks, KoalaBear, Mersenne31, Ring};
-use rigel_kernels::grind::{duplex, keccak256};
+use rigel_kernels::grind::{blake2s, duplex, keccak256};
 use rigel_kernels::hash::*;
+use stwo::core::channel::{Blake2sChannelGeneric, Channel};
+use stwo::core::proof_of_work::GrindOps;
+use stwo::core::vcs::blake2_hash::{Blake2sHash, Blake2sHasherGeneric};
+use stwo::prover::backend::simd::SimdBackend;
 
 use crate::oracle::assert_says;
 use crate::support::{Upstream, on_each_device, random, rng};
@@ -105,6 +110,51 @@ fn later_batches_find_the_smallest_too() {
     });
 }
 
+/// What Stwo hashes before a nonce.
+fn prefix<const M31: bool>(channel: &Blake2sChannelGeneric<M31>, bits: u32) -> [u32; 8] {
+    let mut hasher = Blake2sHasherGeneric::<M31>::default();
+    hasher.update(&Blake2sChannelGeneric::<M31>::POW_PREFIX.to_le_bytes());
+    hasher.update(&[0; 12]);
+    hasher.update(channel.digest().as_ref());
+    hasher.update(&bits.to_le_bytes());
+    let digest = hasher.finalize().0;
+    std::array::from_fn(|i| u32::from_le_bytes(std::array::from_fn(|byte| digest[4 * i + byte])))
+}
+
+/// Compares for a random digest; the nonce.
+fn check_blake2s<const M31: bool>(stream: &Stream, bits: u32, seed: u64) -> u64
+where
+    SimdBackend: GrindOps<Blake2sChannelGeneric<M31>>,
+{
+    let mut channel = Blake2sChannelGeneric::<M31>::default();
+    channel.update_digest(Blake2sHash(rng(seed).random()));
+    let found = blake2s(stream, prefix(&channel, bits), bits, M31).unwrap();
+    assert_eq!(found, SimdBackend::grind(&channel, bits), "{bits} bits");
+    assert!(channel.verify_pow_nonce(bits, found));
+    found
+}
+
+#[test]
+fn blake2s_equals_stwo() {
+    on_each_device(|stream| {
+        for bits in 0..=16 {
+            for seed in 0..3 {
+                check_blake2s::<false>(stream, bits, seed);
+                check_blake2s::<true>(stream, bits, seed);
+            }
+        }
+    });
+}
+
+/// A digest for which no nonce below 2^20 will do: the next is 2^32.
+#[test]
+fn blake2s_goes_on_in_the_high_word() {
+    on_each_device(|stream| {
+        let found = check_blake2s::<false>(stream, 18, 157);
+        assert_eq!(found >> 32, 1, "{found:#x}");
+    });
+}
+
 #[test]
 fn no_work_is_the_first_witness_and_too_much_is_refused() {
     on_each_device(|stream| {
@@ -121,5 +171,7 @@ fn no_work_is_the_first_witness_and_too_much_is_refused() {
         assert_says(grind(&state[..8], 0, 7), &["grind::duplex", "a state of 8", "has 16"]);
         assert_says(grind(&state, 16, 7), &["place 16"]);
         assert_says(grind(&state, 0, 16), &["place 16"]);
+        assert_eq!(blake2s(stream, [7; 8], 0, true).unwrap(), 0);
+        assert_says(blake2s(stream, [7; 8], 33, false), &["grind::blake2s", "33 bits", "has 32"]);
     });
 }

@@ -1,0 +1,60 @@
+//! Orders on circle domains against Stwo's.
+
+use rigel_kernels::Matrix;
+use rigel_kernels::circle_order::*;
+use rigel_kernels::field::{Mersenne31, QM31};
+use stwo::prover::backend::CpuBackend;
+use stwo::prover::backend::simd::column::BaseColumn;
+use stwo::prover::backend::simd::prefix_sum::inclusive_prefix_sum;
+use stwo::prover::vcs_lifted::ops::PackLeavesOps;
+
+use crate::circle_domain::{ours, theirs};
+use crate::oracle::{assert_says, download, random_columns, random_elements, upload};
+use crate::support::{on_each_device, rng};
+
+#[test]
+fn prefix_sums_equal_stwo() {
+    on_each_device(|stream| {
+        for (log_rows, columns) in [(1, 1), (2, 3), (3, 2), (6, 4), (8, 1), (14, 2)] {
+            let values = random_columns::<Mersenne31>(&mut rng(log_rows), 1 << log_rows, columns);
+            let expected: Vec<Vec<Mersenne31>> = values
+                .iter()
+                .map(|column| {
+                    let column: BaseColumn = theirs(column).into_iter().collect();
+                    ours(&inclusive_prefix_sum(column).into_cpu_vec())
+                })
+                .collect();
+            let matrix = upload(stream, &values);
+            let found = prefix_sums(stream, matrix.values().view(), 1 << log_rows).unwrap();
+            assert_eq!(download::<Mersenne31>(stream, &found), expected, "{columns} of 2^{log_rows}");
+        }
+    });
+}
+
+#[test]
+fn packed_leaves_equal_stwo() {
+    on_each_device(|stream| {
+        for n in [4, 8, 64, 2_052] {
+            let values = random_elements::<QM31>(&mut rng(n as u64), n);
+            let slab = upload(stream, &[values]);
+            let columns = download::<Mersenne31>(stream, &slab);
+            let columns: Vec<_> = columns.iter().map(|column| theirs(column)).collect();
+            let expected = CpuBackend::pack_leaves_input(&std::array::from_fn(|d| &columns[d]));
+            let expected: Vec<Vec<Mersenne31>> = expected.iter().map(|column| ours(column)).collect();
+            let found = pack_leaves(stream, slab.values().view()).unwrap();
+            assert_eq!(download::<Mersenne31>(stream, &found), expected, "{n}");
+        }
+    });
+}
+
+#[test]
+fn wrong_shapes_are_refused() {
+    on_each_device(|stream| {
+        let matrix = Matrix::<Mersenne31>::zeros(stream, 6, 4).unwrap();
+        let values = matrix.values().view();
+        assert_says(prefix_sums(stream, values, 6), &["6 rows", "power of two"]);
+        assert_says(prefix_sums(stream, values, 1), &["circle_order::prefix_sums", "24 columns of 1 rows"]);
+        assert_says(prefix_sums(stream, values, 16), &["24 values", "16 rows"]);
+        assert_says(pack_leaves(stream, values), &["circle_order::pack_leaves", "6 values", "multiple of 4"]);
+    });
+}

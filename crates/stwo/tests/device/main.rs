@@ -1,0 +1,3 @@
+//! The backend against Stwo's own, on every device there is.
+
+mod first;
