@@ -73,12 +73,12 @@ impl Stream {
     /// The addresses of `views`, in order, in a buffer: for kernels that read more buffers than a launch has
     /// arguments. A kernel takes it as a `const T* const*`.
     ///
-    /// This counts as a use of every view on this stream, as a launch with them as arguments would: memory given back
-    /// after the work that reads it was enqueued here is not handed out before that work is done. But an address
-    /// does not hold its memory. So the views must outlive the enqueueing of all work that reads through them; that
-    /// work belongs on this stream, or on one that the views are also arguments on; and a graph must not record it,
-    /// since it would keep the list and not what the list points to. Otherwise a kernel reads whatever is there then:
-    /// wrong numbers, never an invalid Rust value.
+    /// This counts as a use of every view on this stream, as a launch with them as arguments would: memory given
+    /// back after the work that reads it was enqueued here is not handed out before that work is done. But an
+    /// address does not hold its memory. So the views must outlive the enqueueing of all work that reads through
+    /// them; that work belongs on this stream, or on one that the views are also arguments on; and a graph must
+    /// not record it, since it would keep the list and not what the list points to. Otherwise a kernel reads
+    /// whatever is there then: wrong numbers, never an invalid Rust value.
     pub fn addresses<T: Plain>(&self, views: &[View<'_, T>]) -> Result<Buffer<u64>> {
         for view in views {
             self.owns("Stream::addresses", *view)?;

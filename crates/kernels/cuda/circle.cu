@@ -1,22 +1,23 @@
 // Circle transforms over Mersenne-31: coefficients in Stwo's basis to evaluations in bit-reversed order, and back.
 //
-// Layer i of a domain of 2^n points ties points whose index differs in bit i, with a twiddle t(i, h) that depends on
-// the index above that bit only, h = index >> (i + 1):
+// Layer i of a domain of 2^n points ties points whose index differs in bit i, with a twiddle t(i, h) that depends
+// on the index above that bit only, h = index >> (i + 1):
 //
 //   forward, from the top layer to layer 0:   (a, b) -> (a + t b, a - t b)
 //   inverse, from layer 0 to the top:         (a, b) -> (a + b, (a - b) / t)
 //
 // Layers 1 and up read the tower: t(i, h) at T - 2^(n - i) + h of its T values. Layer 0 takes those of layer 1:
-// points 4 j .. 4 j + 3 of the half coset are (x, y), (-x, -y), (y, -x), (-y, x), so that
-// t(0, 4 j ..) = y, -y, -x, x with x = t(1, 2 j), y = t(1, 2 j + 1).
+// points 4 j .. 4 j + 3 of the half coset are (x, y), (-x, -y), (y, -x), (-y, x), so that t(0, 4 j ..) = y, -y,
+// -x, x with x = t(1, 2 j), y = t(1, 2 j + 1).
 //
-// A polynomial of 2^k coefficients is evaluated on a domain 2^(n - k) times larger as if padded with zeros: the layers
-// from k up copy it, so that each block of 2^k results is a transform of its own, by its own twiddles.
+// A polynomial of 2^k coefficients is evaluated on a domain 2^(n - k) times larger as if padded with zeros: the
+// layers from k up copy it, so that each block of 2^k results is a transform of its own, by its own twiddles.
 //
-// A pass takes some layers. The contiguous one takes those from layer 0 on, in tiles of neighbouring points; a strided
-// one takes R layers from layer LOW on, in tiles of 2^R points 2^LOW apart, times a run of neighbours. Inside a pass a
-// thread holds 2^V points in registers and exchanges them through shared memory after V layers or fewer. The
-// twiddles of a tile are a binary tree in shared memory: those of its top layer at 1, of the next at 2, 3, and so on.
+// A pass takes some layers. The contiguous one takes those from layer 0 on, in tiles of neighbouring points; a
+// strided one takes R layers from layer LOW on, in tiles of 2^R points 2^LOW apart, times a run of neighbours.
+// Inside a pass a thread holds 2^V points in registers and exchanges them through shared memory after V layers or
+// fewer. The twiddles of a tile are a binary tree in shared memory: those of its top layer at 1, of the next at 2,
+// 3, and so on.
 
 #include "field/mersenne31.cuh"
 
@@ -38,8 +39,8 @@ __device__ __forceinline__ i32 prepared(u32 twiddle) { return (i32)((twiddle + (
 
 // factor * twiddle in [0, p), for a factor from -p to p in two's complement and a prepared twiddle 2 w.
 //
-// Let factor 2 w = 2^32 h + l with l from -2^31 to 2^31 - 1, even since 2 w is. Then factor w = 2^31 h + l / 2, which
-// is h + l / 2 mod p. With |h| < 2^30 that lies in [-p, p). The addend makes h of a floor a rounded number,
+// Let factor 2 w = 2^32 h + l with l from -2^31 to 2^31 - 1, even since 2 w is. Then factor w = 2^31 h + l / 2,
+// which is h + l / 2 mod p. With |h| < 2^30 that lies in [-p, p). The addend makes h of a floor a rounded number,
 // and takes from it the 2^30 that l / 2 has too much as an unsigned number: a product, a shifted sum, a minimum.
 __device__ __forceinline__ u32 times(u32 factor, i32 twiddle) {
     const u64 wide = (u64)((i64)(i32)factor * twiddle + ((1ll << 31) - (1ll << 62)));
@@ -56,14 +57,11 @@ __device__ __forceinline__ u32 scaled(u32 x, u32 scale) {
 __device__ __forceinline__ u32 sum(u32 a, u32 b) { return least(a + b, a + b - P); }
 __device__ __forceinline__ u32 difference(u32 a, u32 b) { return least(a - b, a - b + P); }
 
-// `count` neighbouring twiddles, aligned to their number.
+// One, two or four neighbouring twiddles, aligned to their number.
 __device__ __forceinline__ void take_twiddles(i32* w, const i32* from, int count) {
-    if (count >= 4) {
-#pragma unroll
-        for (int i = 0; i < count; i += 4) {
-            const int4 four = *(const int4*)(from + i);
-            w[i] = four.x, w[i + 1] = four.y, w[i + 2] = four.z, w[i + 3] = four.w;
-        }
+    if (count == 4) {
+        const int4 four = *(const int4*)from;
+        w[0] = four.x, w[1] = four.y, w[2] = four.z, w[3] = four.w;
     } else if (count == 2) {
         const int2 two = *(const int2*)from;
         w[0] = two.x, w[1] = two.y;
@@ -72,8 +70,8 @@ __device__ __forceinline__ void take_twiddles(i32* w, const i32* from, int count
     }
 }
 
-// The bits from LOW up to LOW + BITS of the positions in a tile of 2^B, of which a thread holds 2^V: 2^(V - BITS) groups
-// of 2^BITS that differ in just those bits. There are 2^(B - V) places, one a thread.
+// The bits from LOW up to LOW + BITS of the positions in a tile of 2^B, of which a thread holds 2^V: 2^(V - BITS)
+// groups of 2^BITS that differ in just those bits. There are 2^(B - V) places, one a thread.
 template <int B_, int V_, int LOW_, int BITS_>
 struct Stage {
     static constexpr int B = B_, V = V_, LOW = LOW_, BITS = BITS_, GROUPS = 1 << (V - BITS);
@@ -85,10 +83,14 @@ struct Stage {
     static __device__ __forceinline__ u32 first(u32 place, int group) {
         return (above(place, group) << (LOW + BITS)) + (rest(place, group) & ((1u << LOW) - 1));
     }
+    // Of the thread's point i, counted through its groups.
+    static __device__ __forceinline__ u32 position(u32 place, int i) {
+        return first(place, i >> BITS) + ((i & ((1 << BITS) - 1)) << LOW);
+    }
 };
 
-// The layers of a stage on one group of points in [0, p), the lowest TOP of them. CIRCLE: the stage's layer 0 is the
-// domain's. SCALED: its layer TOP - 1 is the last of an interpolation, whose twiddles hold the scale already.
+// The layers of a stage on one group of points in [0, p), the lowest TOP of them. CIRCLE: the stage's layer 0 is
+// the domain's. SCALED: its layer TOP - 1 is the last of an interpolation, whose twiddles hold the scale already.
 //
 // Going forward, what the next layer multiplies need not be reduced: a sum less p and a difference lie in [-p, p].
 template <class Stage, int TOP, bool INVERSE, bool CIRCLE, bool SCALED>
@@ -98,15 +100,17 @@ __device__ __forceinline__ void run_layers(u32* x, u32 above, const i32* tree, u
     for (int n = 0; n < TOP; ++n) {
         const int s = INVERSE ? n : TOP - 1 - n, half = 1 << s;
         const bool circle = CIRCLE && s == 0;
-        const int from = circle ? 1 : s, count = 1 << (BITS - 1 - from);
+        const int from = circle ? 1 : s, count = 1 << (BITS - 1 - from), each = count < 4 ? count : 4;
+        const i32* twiddles = tree + (1 << (Stage::B - 1 - Stage::LOW - from)) + (above << (BITS - 1 - from));
         i32 w[1 << (BITS - 1)];
-        take_twiddles(w, tree + (1 << (Stage::B - 1 - Stage::LOW - from)) + (above << (BITS - 1 - from)), count);
 #pragma unroll
         for (int j = 0; j < (1 << BITS); ++j) {
             if (j & half) continue;
-            const int h = j >> (s + 1);
+            const int h = j >> (s + 1), index = circle ? h >> 1 : h;
+            // Four at a time, when first needed: all of a layer's at once would fill the registers.
+            if ((j & ((each << (from + 1)) - 1)) == 0) take_twiddles(w + index, twiddles + index, each);
             // y, -y, -x, x
-            const i32 twiddle = circle ? w[(h >> 2) * 2 + (((h >> 1) & 1) ^ 1)] : w[h];
+            const i32 twiddle = w[circle ? index ^ 1 : index];
             const bool negative = circle && ((h & 3) == 1 || (h & 3) == 2);
             const u32 a = x[j], b = x[j + half];
             if (INVERSE) {
@@ -128,11 +132,13 @@ template <class Stage, int TOP, bool INVERSE, bool CIRCLE, bool SCALED>
 __device__ __forceinline__ void run_stage(u32* x, u32 place, const i32* tree, u32 scale) {
 #pragma unroll
     for (int g = 0; g < Stage::GROUPS; ++g)
-        run_layers<Stage, TOP, INVERSE, CIRCLE, SCALED>(x + (g << Stage::BITS), Stage::above(place, g), tree, scale);
+        run_layers<Stage, TOP, INVERSE, CIRCLE, SCALED>(x + (g << Stage::BITS), Stage::above(place, g), tree,
+                                                        scale);
 }
 
-// The cell of a position with more bits, given its own cell and that of the bits. Cells are linear over bits, and all
-// but the lowest five, the bank, are the position's own: what is known when compiled becomes the access's offset.
+// The cell of a position with more bits, given its own cell and that of the bits. Cells are linear over bits, and
+// all but the lowest five, the bank, are the position's own: what is known when compiled becomes the access's
+// offset.
 __device__ __forceinline__ u32 beside(u32 cell, u32 cell_of_bits) {
     return (cell ^ (cell_of_bits & 31)) + (cell_of_bits & ~31u);
 }
@@ -147,7 +153,7 @@ struct Either<false, A, B> {
     typedef B Type;
 };
 
-// --- strided passes -----------------------------------------------------------------------------------------------
+// --- strided passes -------------------------------------------------------------------------------------------
 
 // R1 + R2 layers from LOW on, in tiles of 2^(R1 + R2) points by 2^RUN neighbours.
 template <int LOW_, int R1_, int R2_, int RUN_, bool INVERSE_, bool SCALED_>
@@ -160,8 +166,8 @@ struct Strided {
     typedef Stage<R, R1, R2, R1> Upper;
     typedef Stage<R, R1, 0, R2> Lower;
 
-    // Where a point of the tile lies in shared memory. In the upper stage the threads of a warp differ in the lowest
-    // bits of the position, in the lower stage in those from R2 on: with both in the bank, none meet.
+    // Where a point of the tile lies in shared memory. In the upper stage the threads of a warp differ in the
+    // lowest bits of the position, in the lower stage in those from R2 on: with both in the bank, none meet.
     static __device__ constexpr u32 cell(u32 position, u32 neighbour) {
         constexpr u32 SEVERAL = RUN < 5 ? (32u >> RUN) - 1 : 0;
         return ((position ^ (position >> R2 & SEVERAL)) << RUN) + neighbour;
@@ -174,7 +180,8 @@ __device__ __forceinline__ void load_strided(u32* x, const u32* from, u32 place)
     for (int g = 0; g < Stage::GROUPS; ++g) {
         const u32* at = from + ((u64)Stage::first(place, g) << Plan::LOW);
 #pragma unroll
-        for (int i = 0; i < (1 << Stage::BITS); ++i) x[(g << Stage::BITS) + i] = at[(u64)i << (Stage::LOW + Plan::LOW)];
+        for (int i = 0; i < (1 << Stage::BITS); ++i)
+            x[(g << Stage::BITS) + i] = at[(u64)i << (Stage::LOW + Plan::LOW)];
     }
 }
 
@@ -184,7 +191,8 @@ __device__ __forceinline__ void store_strided(u32* to, const u32* x, u32 place) 
     for (int g = 0; g < Stage::GROUPS; ++g) {
         u32* at = to + ((u64)Stage::first(place, g) << Plan::LOW);
 #pragma unroll
-        for (int i = 0; i < (1 << Stage::BITS); ++i) at[(u64)i << (Stage::LOW + Plan::LOW)] = x[(g << Stage::BITS) + i];
+        for (int i = 0; i < (1 << Stage::BITS); ++i)
+            at[(u64)i << (Stage::LOW + Plan::LOW)] = x[(g << Stage::BITS) + i];
     }
 }
 
@@ -210,8 +218,8 @@ __device__ __forceinline__ void take_strided(u32* x, const u32* tile, u32 place,
     }
 }
 
-// A block is a tile of one column, blockIdx.y. Blocks that read the same coefficients for different parts of the result
-// follow each other, then those of neighbouring runs.
+// A block is a tile of one column, blockIdx.y. Blocks that read the same coefficients for different parts of the
+// result follow each other, then those of neighbouring runs.
 template <class Plan>
 __global__ void __launch_bounds__(Plan::THREADS, Plan::BLOCKS)
 circle_strided(u32* out, const u32* in, const u32* __restrict__ tower, Pass pass) {
@@ -255,14 +263,15 @@ circle_strided(u32* out, const u32* in, const u32* __restrict__ tower, Pass pass
     }
 }
 
-// --- the contiguous pass ------------------------------------------------------------------------------------------
+// --- the contiguous pass --------------------------------------------------------------------------------------
 
-// Layers 0 to R - 1, in tiles of 2^(V + 8) neighbouring words of the result and blocks of 256 threads, in up to three
-// stages: of 4 layers, 4 and V. With R < V + 8 a polynomial has 2^R coefficients, and a tile spans several.
+// Layers 0 to R - 1, in tiles of 2^(V + 8) neighbouring words of the result and blocks of 256 threads, in up to
+// three stages: of 4 layers, 4 and V. With R < V + 8 a polynomial has 2^R coefficients, and a tile spans several.
 template <int V_, int R_, bool INVERSE_, bool SCALED_>
 struct Contiguous {
     static constexpr int V = V_, R = R_, B = V + 8, THREADS = 256;
     static constexpr bool INVERSE = INVERSE_, SCALED = SCALED_, SEVERAL = R < B;
+    static_assert(V == 4 || R > 8, "a thread's points are one group of the stage that ends in registers");
     static constexpr int BLOCKS = V == 5 ? 4 : 5;
     typedef Stage<B, V, 8, V> Upper;
     typedef Stage<B, V, 4, 4> Middle;
@@ -279,37 +288,43 @@ struct Contiguous {
     }
 };
 
+// One group of a thread's points to and from the tile, in vectors where they are neighbours.
 template <class Plan, class Stage>
-__device__ __forceinline__ void put(u32* tile, const u32* x, u32 place) {
+__device__ __forceinline__ void put(u32* tile, const u32* x, u32 place, int group) {
+    const u32 first = Plan::cell(Stage::first(place, group));
 #pragma unroll
-    for (int g = 0; g < Stage::GROUPS; ++g) {
-        const u32 first = Plan::cell(Stage::first(place, g));
-#pragma unroll
-        for (int i = 0; i < (1 << Stage::BITS); i += Stage::LOW == 0 ? 4 : 1) {
-            const u32* y = x + (g << Stage::BITS) + i;
-            u32* at = tile + beside(first, Plan::cell((u32)i << Stage::LOW));
-            if (Stage::LOW == 0) *(uint4*)at = make_uint4(y[0], y[1], y[2], y[3]);
-            else *at = y[0];
-        }
+    for (int i = 0; i < (1 << Stage::BITS); i += Stage::LOW == 0 ? 4 : 1) {
+        u32* at = tile + beside(first, Plan::cell((u32)i << Stage::LOW));
+        if (Stage::LOW == 0) *(uint4*)at = make_uint4(x[i], x[i + 1], x[i + 2], x[i + 3]);
+        else *at = x[i];
     }
 }
 
 template <class Plan, class Stage>
-__device__ __forceinline__ void take(u32* x, const u32* tile, u32 place) {
+__device__ __forceinline__ void take(u32* x, const u32* tile, u32 place, int group) {
+    const u32 first = Plan::cell(Stage::first(place, group));
+#pragma unroll
+    for (int i = 0; i < (1 << Stage::BITS); i += Stage::LOW == 0 ? 4 : 1) {
+        const u32* at = tile + beside(first, Plan::cell((u32)i << Stage::LOW));
+        if (Stage::LOW == 0) {
+            const uint4 four = *(const uint4*)at;
+            x[i] = four.x, x[i + 1] = four.y, x[i + 2] = four.z, x[i + 3] = four.w;
+        } else {
+            x[i] = *at;
+        }
+    }
+}
+
+// A stage from the tile to the tile. A thread's points are its own, so that one group after the other needs no
+// barrier, and registers for one.
+template <class Plan, class Stage, int TOP, bool CIRCLE, bool SCALED>
+__device__ __forceinline__ void run_in_tile(u32* tile, u32 place, const i32* tree, u32 scale) {
 #pragma unroll
     for (int g = 0; g < Stage::GROUPS; ++g) {
-        const u32 first = Plan::cell(Stage::first(place, g));
-#pragma unroll
-        for (int i = 0; i < (1 << Stage::BITS); i += Stage::LOW == 0 ? 4 : 1) {
-            u32* y = x + (g << Stage::BITS) + i;
-            const u32* at = tile + beside(first, Plan::cell((u32)i << Stage::LOW));
-            if (Stage::LOW == 0) {
-                const uint4 four = *(const uint4*)at;
-                y[0] = four.x, y[1] = four.y, y[2] = four.z, y[3] = four.w;
-            } else {
-                y[0] = *at;
-            }
-        }
+        u32 x[1 << Stage::BITS];
+        take<Plan, Stage>(x, tile, place, g);
+        run_layers<Stage, TOP, Plan::INVERSE, CIRCLE, SCALED>(x, Stage::above(place, g), tree, scale);
+        put<Plan, Stage>(tile, x, place, g);
     }
 }
 
@@ -338,7 +353,7 @@ template <class Plan, class Stage>
 __device__ __forceinline__ void load(u32* x, const Words<Plan>& words, u32 place) {
 #pragma unroll
     for (int i = 0; i < (1 << Plan::V); ++i) {
-        const u32 position = Stage::first(place, i >> Stage::BITS) + ((i & ((1 << Stage::BITS) - 1)) << Stage::LOW);
+        const u32 position = Stage::position(place, i);
         x[i] = words.inside(position) ? *words.at(position) : 0;
     }
 }
@@ -347,91 +362,90 @@ template <class Plan, class Stage>
 __device__ __forceinline__ void store(const Words<Plan>& words, const u32* x, u32 place) {
 #pragma unroll
     for (int i = 0; i < (1 << Plan::V); ++i) {
-        const u32 position = Stage::first(place, i >> Stage::BITS) + ((i & ((1 << Stage::BITS) - 1)) << Stage::LOW);
+        const u32 position = Stage::position(place, i);
         if (words.inside(position)) *words.to(position) = x[i];
     }
 }
 
-// A warp's words of the lower stage, read and written in whole lines: the positions of one group of its 32 threads are
-// neighbours. Four words a thread and access where memory is aligned, else one.
-struct Line {
-    u32 first, lane;
+// A warp's words of the lower stage, read and written in whole lines: the positions of one group of its 32 threads
+// are neighbours. A thread's access i is EACH words, 32 EACH i after its first.
+template <class Plan, int EACH>
+struct Lines {
+    typedef typename Plan::Lower Lower;
+    static constexpr int COUNT = 16 / EACH;
 
-    template <class Stage>
-    static __device__ __forceinline__ Line of(u32 place, int group) {
-        Line line;
-        line.lane = place & 31;
-        line.first = Stage::first(place - line.lane, group);
-        return line;
+    static __device__ __forceinline__ u32 first(u32 place, int group) {
+        return Lower::first(place & ~31u, group) + EACH * (place & 31);
     }
-    __device__ __forceinline__ u32 four(int i) const { return first + 4 * lane + ((u32)i << 7); }
-    __device__ __forceinline__ u32 one(int i) const { return first + lane + ((u32)i << 5); }
+    static __device__ constexpr u32 step(int i) { return 32 * EACH * i; }
+
+    static __device__ __forceinline__ void load(u32* x, const Words<Plan>& words, u32 place) {
+#pragma unroll
+        for (int g = 0; g < Lower::GROUPS; ++g) {
+            const u32* from = words.at(first(place, g));
+#pragma unroll
+            for (int i = 0; i < COUNT; ++i) {
+                u32* y = x + (g << Lower::BITS) + EACH * i;
+                const u32 position = first(place, g) + step(i);
+                const u32* at = Plan::SEVERAL ? words.at(position) : from + step(i);
+                uint4 four = make_uint4(0, 0, 0, 0);
+                if (words.inside(position)) {
+                    if (EACH == 4) four = *(const uint4*)at;
+                    else four.x = *at;
+                }
+                y[0] = four.x;
+                if (EACH == 4) y[1] = four.y, y[2] = four.z, y[3] = four.w;
+            }
+        }
+    }
+    static __device__ __forceinline__ void put(u32* tile, const u32* x, u32 place) {
+#pragma unroll
+        for (int g = 0; g < Lower::GROUPS; ++g) {
+            const u32 cell = Plan::cell(first(place, g));
+#pragma unroll
+            for (int i = 0; i < COUNT; ++i) {
+                const u32* y = x + (g << Lower::BITS) + EACH * i;
+                u32* at = tile + beside(cell, Plan::cell(step(i)));
+                if (EACH == 4) *(uint4*)at = make_uint4(y[0], y[1], y[2], y[3]);
+                else *at = y[0];
+            }
+        }
+    }
+    static __device__ __forceinline__ void store(const Words<Plan>& words, const u32* tile, u32 place) {
+#pragma unroll
+        for (int g = 0; g < Lower::GROUPS; ++g) {
+            const u32 cell = Plan::cell(first(place, g));
+            u32* to = words.to(first(place, g));
+#pragma unroll
+            for (int i = 0; i < COUNT; ++i) {
+                const u32* at = tile + beside(cell, Plan::cell(step(i)));
+                if (!words.inside(first(place, g) + step(i))) continue;
+                // The compiler would merge a plain store with those of the other branch.
+                if (EACH == 4) __stwb((uint4*)(to + step(i)), *(const uint4*)at);
+                else to[step(i)] = *at;
+            }
+        }
+    }
 };
 
+// Four words a thread and access where memory is aligned, else one. What a warp puts, its lower stage takes, and
+// the other way round.
 template <class Plan>
 __device__ __forceinline__ void load_lines(u32* x, const Words<Plan>& words, u32 place) {
-    typedef typename Plan::Lower Lower;
-#pragma unroll
-    for (int g = 0; g < Lower::GROUPS; ++g) {
-        const Line line = Line::of<Lower>(place, g);
-        u32* y = x + (g << Lower::BITS);
-        if (words.aligned) {
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                uint4 four = make_uint4(0, 0, 0, 0);
-                if (words.inside(line.four(i))) four = *(const uint4*)words.at(line.four(i));
-                y[4 * i] = four.x, y[4 * i + 1] = four.y, y[4 * i + 2] = four.z, y[4 * i + 3] = four.w;
-            }
-        } else {
-#pragma unroll
-            for (int i = 0; i < 16; ++i) y[i] = words.inside(line.one(i)) ? *words.at(line.one(i)) : 0;
-        }
-    }
+    if (words.aligned) Lines<Plan, 4>::load(x, words, place);
+    else Lines<Plan, 1>::load(x, words, place);
 }
-
-// From the order of `load_lines` to that of the lower stage. The warp's part of the tile is its own meanwhile.
 template <class Plan>
-__device__ __forceinline__ void lines_to_lower(u32* x, u32* tile, u32 place, bool aligned) {
-    typedef typename Plan::Lower Lower;
-#pragma unroll
-    for (int g = 0; g < Lower::GROUPS; ++g) {
-        const Line line = Line::of<Lower>(place, g);
-        const u32* y = x + (g << Lower::BITS);
-        if (aligned) {
-#pragma unroll
-            for (int i = 0; i < 4; ++i)
-                *(uint4*)(tile + Plan::cell(line.four(i))) =
-                    make_uint4(y[4 * i], y[4 * i + 1], y[4 * i + 2], y[4 * i + 3]);
-        } else {
-#pragma unroll
-            for (int i = 0; i < 16; ++i) tile[Plan::cell(line.one(i))] = y[i];
-        }
-    }
+__device__ __forceinline__ void put_lines(u32* tile, const u32* x, u32 place, bool aligned) {
+    if (aligned) Lines<Plan, 4>::put(tile, x, place);
+    else Lines<Plan, 1>::put(tile, x, place);
     __syncwarp();
-    take<Plan, Lower>(x, tile, place);
 }
-
-// Writes what the lower stage has left.
 template <class Plan>
-__device__ __forceinline__ void store_lines(const Words<Plan>& words, const u32* x, u32* tile, u32 place) {
-    typedef typename Plan::Lower Lower;
-    put<Plan, Lower>(tile, x, place);
+__device__ __forceinline__ void store_lines(const Words<Plan>& words, const u32* tile, u32 place) {
     __syncwarp();
-#pragma unroll
-    for (int g = 0; g < Lower::GROUPS; ++g) {
-        const Line line = Line::of<Lower>(place, g);
-        if (words.aligned) {
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                const uint4 four = *(const uint4*)(tile + Plan::cell(line.four(i)));
-                if (words.inside(line.four(i))) __stwb((uint4*)words.to(line.four(i)), four);
-            }
-        } else {
-#pragma unroll
-            for (int i = 0; i < 16; ++i)
-                if (words.inside(line.one(i))) *words.to(line.one(i)) = tile[Plan::cell(line.one(i))];
-        }
-    }
+    if (words.aligned) Lines<Plan, 4>::store(words, tile, place);
+    else Lines<Plan, 1>::store(words, tile, place);
 }
 
 // The twiddle at a node of a tile's tree: number `index` of its layer in the tile.
@@ -458,7 +472,8 @@ __device__ __forceinline__ void keep_twiddles(i32* tree, const u32* tower, u32 p
     for (int level = TOP < 8 ? 8 : TOP; level < B - 1; ++level) {
 #pragma unroll
         for (u32 index = 0; index < (1u << level); index += Plan::THREADS)
-            tree[(1u << level) + index + node] = twiddle_of<Plan>(tower, position, B - 1 - level, index + node, pass);
+            tree[(1u << level) + index + node] =
+                twiddle_of<Plan>(tower, position, B - 1 - level, index + node, pass);
     }
 }
 
@@ -469,29 +484,28 @@ __device__ __forceinline__ void forward_tile(const Words<Plan>& words, u32* tile
     typedef typename Plan::Lower Lower;
     const u32 place = threadIdx.x;
     u32 x[1 << Plan::V];
+    // At the first barrier the tile before is written and the twiddles are there.
     if constexpr (Plan::R > 8) {
         load<Plan, Upper>(x, words, place);
-        __syncthreads();  // the tile before is written, the twiddles are there
-        run_stage<Upper, Plan::UPPER, false, false, false>(x, place, tree, 0);
-        put<Plan, Upper>(tile, x, place);
         __syncthreads();
-        take<Plan, Middle>(x, tile, place);
+        run_stage<Upper, Plan::UPPER, false, false, false>(x, place, tree, 0);
+        put<Plan, Upper>(tile, x, place, 0);
+        __syncthreads();
+        run_in_tile<Plan, Middle, Plan::MIDDLE, false, false>(tile, place, tree, 0);
+        __syncthreads();
     } else if constexpr (Plan::R > 4) {
         load<Plan, Middle>(x, words, place);
         __syncthreads();
-    }
-    if constexpr (Plan::R > 4) {
         run_stage<Middle, Plan::MIDDLE, false, false, false>(x, place, tree, 0);
-        put<Plan, Middle>(tile, x, place);
+        put<Plan, Middle>(tile, x, place, 0);
         __syncthreads();
-        take<Plan, Lower>(x, tile, place);
     } else {
         load_lines(x, words, place);
         __syncthreads();
-        lines_to_lower<Plan>(x, tile, place, words.aligned);
+        put_lines<Plan>(tile, x, place, words.aligned);
     }
-    run_stage<Lower, Plan::LOWER, false, true, false>(x, place, tree, 0);
-    store_lines(words, x, tile, place);
+    run_in_tile<Plan, Lower, Plan::LOWER, true, false>(tile, place, tree, 0);
+    store_lines(words, tile, place);
 }
 
 template <class Plan>
@@ -504,24 +518,23 @@ __device__ __forceinline__ void inverse_tile(const Words<Plan>& words, u32* tile
     u32 x[1 << Plan::V];
     load_lines(x, words, place);
     __syncthreads();  // the tile before is written, the twiddles are there
-    lines_to_lower<Plan>(x, tile, place, words.aligned);
-    run_stage<Lower, Plan::LOWER, true, true, SCALED && Plan::R <= 4>(x, place, tree, scale);
+    put_lines<Plan>(tile, x, place, words.aligned);
+    run_in_tile<Plan, Lower, Plan::LOWER, true, SCALED && Plan::R <= 4>(tile, place, tree, scale);
     if constexpr (Plan::R <= 4) {
-        store_lines(words, x, tile, place);
-    } else {
-        put<Plan, Lower>(tile, x, place);
+        store_lines(words, tile, place);
+        return;
+    }
+    __syncthreads();
+    if constexpr (Plan::R > 8) {
+        run_in_tile<Plan, Middle, Plan::MIDDLE, false, false>(tile, place, tree, scale);
         __syncthreads();
-        take<Plan, Middle>(x, tile, place);
-        run_stage<Middle, Plan::MIDDLE, true, false, SCALED && Plan::R <= 8>(x, place, tree, scale);
-        if constexpr (Plan::R <= 8) {
-            store<Plan, Middle>(words, x, place);
-        } else {
-            put<Plan, Middle>(tile, x, place);
-            __syncthreads();
-            take<Plan, Upper>(x, tile, place);
-            run_stage<Upper, Plan::UPPER, true, false, SCALED>(x, place, tree, scale);
-            store<Plan, Upper>(words, x, place);
-        }
+        take<Plan, Upper>(x, tile, place, 0);
+        run_stage<Upper, Plan::UPPER, true, false, SCALED>(x, place, tree, scale);
+        store<Plan, Upper>(words, x, place);
+    } else if constexpr (Plan::R > 4) {
+        take<Plan, Middle>(x, tile, place, 0);
+        run_stage<Middle, Plan::MIDDLE, true, false, SCALED>(x, place, tree, scale);
+        store<Plan, Middle>(words, x, place);
     }
 }
 
@@ -554,7 +567,7 @@ circle_contiguous(u32* out, const u32* in, const u32* __restrict__ tower, Pass p
     }
 }
 
-// --- domains of two and four points -------------------------------------------------------------------------------
+// --- domains of two and four points ---------------------------------------------------------------------------
 
 // As `struct Tiny` in circle.rs: the half coset's first point, or the inverses of its coordinates and of the size.
 struct Tiny {

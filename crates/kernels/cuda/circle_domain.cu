@@ -8,8 +8,8 @@ struct Doublings {
     CM31 initials[32];
 };
 
-// The layer of word p of the tower of n = 2^log_size twiddles: layer d, the coset doubled d times, has n / 2^(d + 1)
-// words from n - n / 2^d on. p < n - 1.
+// The layer of word p of the tower of n = 2^log_size twiddles: layer d, the coset doubled d times, has n / 2^(d +
+// 1) words from n - n / 2^d on. p < n - 1.
 __device__ __forceinline__ u32 layer_of(u32 p, u32 log_size) {
     const u32 last = (1u << log_size) - 1 - p;
     return log_size - (32 - __clz(last));

@@ -14,9 +14,9 @@ struct ReversedCoset {
     CM31 steps[31];
 };
 
-// The points that a warp takes: those whose index has the lane's number in the bits FIRST .. FIRST + 4 and a group's
-// in the bits above, with zeros below. What the lane adds is found once. What the group adds, a product over up to 26
-// bits, the lanes compute together, each with one of the bits: five products whatever the size.
+// The points that a warp takes: those whose index has the lane's number in the bits FIRST .. FIRST + 4 and a
+// group's in the bits above, with zeros below. What the lane adds is found once. What the group adds, a product
+// over up to 26 bits, the lanes compute together, each with one of the bits: five products whatever the size.
 template <int FIRST>
 struct WarpPoints {
     CM31 lane;  // what the lane's number adds

@@ -2,11 +2,11 @@
 
 #include "quads.cuh"
 
-// out[i] = f0 + alpha f1 for i < n, a slab, with f0 = v[2i] + v[2i + 1] and f1 = (v[2i] - v[2i + 1]) / y_i, y_i the
-// coordinate of point 2i of a circle domain of 2 n points in bit-reversed order. V is the values' type, the base field
-// or QM31. The n / 2 twiddles are 1 / x of the points 4i: of four neighbours (x, y), (-x, -y), (y, -x), (-y, x) of the
-// half coset the line's twiddles have x and y, so that the y coordinates are y, -y, -x, x. For n below 4, `inverse_y`
-// is 1 / y of the first point, and the second is its negative.
+// out[i] = f0 + alpha f1 for i < n, a slab, with f0 = v[2i] + v[2i + 1] and f1 = (v[2i] - v[2i + 1]) / y_i, y_i
+// the coordinate of point 2i of a circle domain of 2 n points in bit-reversed order. V is the values' type, the
+// base field or QM31. The n / 2 twiddles are 1 / x of the points 4i: of four neighbours (x, y), (-x, -y), (y, -x),
+// (-y, x) of the half coset the line's twiddles have x and y, so that the y coordinates are y, -y, -x, x. For n
+// below 4, `inverse_y` is 1 / y of the first point, and the second is its negative.
 template <class V>
 __global__ void __launch_bounds__(256)
 fold_circle(Mersenne31* out, const Mersenne31* __restrict__ values, const Mersenne31* __restrict__ twiddles, u64 n,
@@ -41,8 +41,8 @@ struct Alphas {
 };
 
 // STEPS halvings of the slab of n << STEPS values on a line domain, in registers: v'[i] = (v[2i] + v[2i + 1]) +
-// alpha (v[2i] - v[2i + 1]) / x_i. The tower of inverse twiddles has the m / 2 of a domain of m points m words before
-// its end. A thread has one output, or two of one halving.
+// alpha (v[2i] - v[2i + 1]) / x_i. The tower of inverse twiddles has the m / 2 of a domain of m points m words
+// before its end. A thread has one output, or two of one halving.
 template <int STEPS>
 __global__ void __launch_bounds__(256)
 fold_line(Mersenne31* out, const Mersenne31* __restrict__ values, const Mersenne31* __restrict__ tower, u64 length,

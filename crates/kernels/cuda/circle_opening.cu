@@ -7,8 +7,8 @@
 // With p - P = (x', y') for a point P of the domain, weight i is +-scale (1 + x') / y', + for even i. For the four
 // points (+-x, +-y) of a lane, a = p.x x, b = p.y y, d = p.y x, e = p.x y:
 //   p - (x, y) = (a + b, d - e)        p - (x, -y) = (a - b, d + e)
-// and the other two are the negatives. So two of the y' are to be inverted, for which one inversion of their product
-// is enough. Where p is a point of the domain, scale is zero.
+// and the other two are the negatives. So two of the y' are to be inverted, for which one inversion of their
+// product is enough. Where p is a point of the domain, scale is zero.
 __global__ void __launch_bounds__(256, 3)
 circle_weights(Mersenne31* out, u64 n, ReversedCoset half, QM31 px, QM31 py, QM31 scale) {
     const u32 groups = (u32)((n + 127) / 128);
@@ -33,8 +33,8 @@ struct Factors {
     QM31 groups[32];    // those of the bits from 10 on, and ones
 };
 
-// out[k] = the product of m_j over the bits j of k that are set. A warp takes 1024 elements: what the upper bits give
-// its lanes compute together, in five products, and each element then costs one.
+// out[k] = the product of m_j over the bits j of k that are set. A warp takes 1024 elements: what the upper bits
+// give its lanes compute together, in five products, and each element then costs one.
 __global__ void __launch_bounds__(256) circle_basis(Mersenne31* out, u64 n, Factors factors) {
     const u32 lane = threadIdx.x % 32;
     const u64 group = ((u64)blockIdx.x * 256 + threadIdx.x) / 32;

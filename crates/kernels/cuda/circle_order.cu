@@ -3,7 +3,8 @@
 #include "quads.cuh"
 
 // Where value i of the coset of 2^log_rows points, in its own order, lies among the values of the circle domain in
-// bit-reversed order. The domain has the even points of the coset, and then the odd ones, from the last to the first.
+// bit-reversed order. The domain has the even points of the coset, and then the odd ones, from the last to the
+// first.
 __device__ __forceinline__ u32 domain_position(u32 i, u32 log_rows) {
     const u32 last = (1u << log_rows) - 1;
     const u32 index = i & 1 ? last - (i >> 1) : i >> 1;
@@ -16,8 +17,8 @@ __device__ __forceinline__ u32 coset_position(u32 i, u32 log_rows) {
     return index >> (log_rows - 1) ? 2 * (last - index) + 1 : 2 * index;
 }
 
-// Column blockIdx.y in coset order (TO_COSET) or back in the domain's bit-reversed order. Values are read one by one,
-// where they are, and written in runs.
+// Column blockIdx.y in coset order (TO_COSET) or back in the domain's bit-reversed order. Values are read one by
+// one, where they are, and written in runs.
 template <bool TO_COSET>
 __global__ void __launch_bounds__(256) reorder(Mersenne31* out, const Mersenne31* __restrict__ in, u32 log_rows) {
     const u32 i = blockIdx.x * 256 + threadIdx.x;

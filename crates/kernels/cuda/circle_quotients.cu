@@ -18,8 +18,8 @@ struct Term {
 // Terms that wait in shared memory at a time, and columns that a warp loads before it uses them.
 constexpr u32 STAGED = 256, COLUMNS = 4;
 
-// out[r] = the sum over the terms of coefficient column[r], less the constant, for r < rows: a slab. A lane takes four
-// rows, and the warps of a block that share rows, `term_warps` of them, add up in shared memory. Products are
+// out[r] = the sum over the terms of coefficient column[r], less the constant, for r < rows: a slab. A lane takes
+// four rows, and the warps of a block that share rows, `term_warps` of them, add up in shared memory. Products are
 // accumulated without reducing them. A column is read once for each term that names it.
 __global__ void __launch_bounds__(256, 2)
 accumulate_terms(Mersenne31* out, const Column* __restrict__ columns, const Term* __restrict__ terms, u32 count,
@@ -102,8 +102,8 @@ accumulate_terms(Mersenne31* out, const Column* __restrict__ columns, const Term
     store_quad(out, total, rows, first);
 }
 
-// What the numerators of one opened point p are divided by: with p = Re + Im u over CM31, the line through p and its
-// conjugate has at (x, y) the value (Re.x - x) Im.y - (Re.y - y) Im.x = constant - x Im.y + y Im.x.
+// What the numerators of one opened point p are divided by: with p = Re + Im u over CM31, the line through p and
+// its conjugate has at (x, y) the value (Re.x - x) Im.y - (Re.y - y) Im.x = constant - x Im.y + y Im.x.
 struct Line {
     QM31 linear;     // what is subtracted from a numerator, times y
     CM31 constant;
@@ -141,9 +141,10 @@ __device__ __forceinline__ void invert_all(CM31 (&x)[N]) {
     }
 }
 
-// out[i] = the sum over the points of (lifted(values)[i] - linear y_i) / line(P_i), for the n points P_i of a domain
-// in bit-reversed order. A lane takes four neighbours (see `DomainPoints`) and the four 128 points on: eight
-// denominators, of which each quad has the four values constant +- x Im.y +- y Im.x, and one inversion for them.
+// out[i] = the sum over the points of (lifted(values)[i] - linear y_i) / line(P_i), for the n points P_i of a
+// domain in bit-reversed order. A lane takes four neighbours (see `DomainPoints`) and the four 128 points on:
+// eight denominators, of which each quad has the four values constant +- x Im.y +- y Im.x, and one inversion for
+// them.
 __global__ void __launch_bounds__(256, 2)
 combine_quotients(Mersenne31* out, u64 n, ReversedCoset half, Lines points, const Mersenne31* values0,
                   const Mersenne31* values1, const Mersenne31* values2, const Mersenne31* values3) {

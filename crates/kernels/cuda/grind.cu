@@ -74,9 +74,9 @@ struct PrefixWords {
     u32 x[8];
 };
 
-// The same for Stwo's hash H (Blake2s or Blake2sM31) of the 40 bytes of a prefix and a nonce: the first word of the
-// digest has zeros where `mask` has ones. Candidate i is the nonce of the low word i mod 2^20 and the high word
-// i / 2^20, so that candidates are in the order of nonces.
+// The same for Stwo's hash H (Blake2s or Blake2sM31) of the 40 bytes of a prefix and a nonce: the first word of
+// the digest has zeros where `mask` has ones. Candidate i is the nonce of the low word i mod 2^20 and the high
+// word i / 2^20, so that candidates are in the order of nonces.
 template <class H>
 __global__ void __launch_bounds__(128) grind_blake2s(u64* found, PrefixWords prefix, Batch batch) {
     const u64 candidate = batch.first + (u64)blockIdx.x * 128 + threadIdx.x;

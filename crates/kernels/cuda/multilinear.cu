@@ -1,5 +1,6 @@
-// Multilinear polynomials over Stwo's fields, as their values on the hypercube: variables fixed, eq(x, y), the layers
-// of GKR's binary trees, and the sums of its sumchecks. Values of QM31 are slabs, those of Mersenne31 columns.
+// Multilinear polynomials over Stwo's fields, as their values on the hypercube: variables fixed, eq(x, y), the
+// layers of GKR's binary trees, and the sums of its sumchecks. Values of QM31 are slabs, those of Mersenne31
+// columns.
 
 #include "slab.cuh"
 
@@ -16,8 +17,8 @@ struct One {
     friend __device__ __forceinline__ QM31 operator*(const QM31& x, One) { return x; }
 };
 
-// out[i] = (1 - r) values[i] + r values[half + i] for i < half, r = assignment: the slab of the polynomial whose first
-// variable is r. E is QM31 or M31. A thread has 16 bytes of each coefficient.
+// out[i] = (1 - r) values[i] + r values[half + i] for i < half, r = assignment: the slab of the polynomial whose
+// first variable is r. E is QM31 or M31. A thread has 16 bytes of each coefficient.
 template <class E>
 __global__ void __launch_bounds__(256)
 fix_first_variable(M31* out, const M31* __restrict__ values, u64 half, QM31 assignment) {
@@ -48,8 +49,8 @@ __device__ __forceinline__ QM31 choose(u32 bit, const QM31& zero, const QM31& on
     return x;
 }
 
-// out[i] = start prod_k (bit k of i ? at_one : at_zero)[k] for i < n = 2^variables: eq(x, y) times start.
-// A block has 2^log_turns <= 32 tiles of 1024 elements, a thread four neighbours of each. It finds the product over an
+// out[i] = start prod_k (bit k of i ? at_one : at_zero)[k] for i < n = 2^variables: eq(x, y) times start. A block
+// has 2^log_turns <= 32 tiles of 1024 elements, a thread four neighbours of each. It finds the product over an
 // element's lowest ten bits once; the products over the others, one a tile, are shared, and cost one product an
 // element.
 __global__ void __launch_bounds__(256) eq_evals(M31* out, u32 variables, u32 log_turns, EqFactors factors) {
@@ -179,8 +180,8 @@ __device__ __forceinline__ QM31 warp_sum(QM31 x) {
     return x;
 }
 
-// parts[(4 s + d) blocks + b]: coefficient d of the sum, over the threads of block b, of their sums[s]. All threads of
-// the block call it.
+// parts[(4 s + d) blocks + b]: coefficient d of the sum, over the threads of block b, of their sums[s]. All
+// threads of the block call it.
 __device__ __forceinline__ void store_block_sums(M31* parts, const QM31 (&sums)[2]) {
     __shared__ QM31 warps[2][8];
     const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -198,8 +199,9 @@ __device__ __forceinline__ void store_block_sums(M31* parts, const QM31 (&sums)[
     parts[(u64)threadIdx.x * gridDim.x + blockIdx.x] = sum;
 }
 
-// A layer's polynomial in its first variable t is linear for each choice of the others, with its values at t = 0 in
-// the first half of the slab and those at t = 1 in the second. So its value at 2 is twice the second less the first.
+// A layer's polynomial in its first variable t is linear for each choice of the others, with its values at t = 0
+// in the first half of the slab and those at t = 1 in the second. So its value at 2 is twice the second less the
+// first.
 template <class E>
 __device__ __forceinline__ void value_at_2(E* x, const E* at_0, const E* at_1) {
 #pragma unroll
@@ -251,8 +253,8 @@ product_sums(M31* parts, const M31* __restrict__ eq, Terms of, const M31* __rest
     store_block_sums(parts, sums);
 }
 
-// The same for fractions: the parts of sum_i eq[i] (a + lambda c)(t, i), where a / c is the sum of the fractions at
-// (t, i, 0) and (t, i, 1), numerators of type E (QM31, M31 or One) over denominators of QM31.
+// The same for fractions: the parts of sum_i eq[i] (a + lambda c)(t, i), where a / c is the sum of the fractions
+// at (t, i, 0) and (t, i, 1), numerators of type E (QM31, M31 or One) over denominators of QM31.
 template <class E>
 __global__ void __launch_bounds__(256)
 fraction_sums(M31* parts, const M31* __restrict__ eq, Terms of, const M31* __restrict__ numerators,

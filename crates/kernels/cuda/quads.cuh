@@ -2,9 +2,9 @@
 
 #include "slab.cuh"
 
-// Four neighbouring elements of a slab of words of four bytes, of which those from n on are not there. Where the slab
-// is aligned and all four are there, in one access a coefficient. Unlike `Share`, a thread has the same four of every
-// slab, however they lie.
+// Four neighbouring elements of a slab of words of four bytes, of which those from n on are not there. Where the
+// slab is aligned and all four are there, in one access a coefficient. Unlike `Share`, a thread has the same four
+// of every slab, however they lie.
 
 // The slab's columns begin at multiples of 16 bytes.
 template <class F>
@@ -59,10 +59,10 @@ __device__ __forceinline__ void store_quad(typename E::Base* slab, const E* x, u
     }
 }
 
-// A column on a circle domain, seen on one of 2^log_ratio times as many points: in bit-reversed order, point i of the
-// larger domain goes to point (i >> (log_ratio + 1) << 1) + (i & 1) of the smaller. Elements first .. first + 3 of
-// the larger one, which has n; `first` is a multiple of 4, and the smaller has an even number. From a ratio of 2 on they
-// are one pair, twice.
+// A column on a circle domain, seen on one of 2^log_ratio times as many points: in bit-reversed order, point i of
+// the larger domain goes to point (i >> (log_ratio + 1) << 1) + (i & 1) of the smaller. Elements first .. first +
+// 3 of the larger one, which has n; `first` is a multiple of 4, and the smaller has an even number. From a ratio
+// of 2 on they are one pair, twice.
 template <class E>
 __device__ __forceinline__ void load_lifted(E* x, const typename E::Base* slab, u32 log_ratio, u64 first, u64 n) {
     typedef typename E::Base F;

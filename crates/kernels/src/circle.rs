@@ -1,12 +1,14 @@
 //! Circle transforms over Mersenne-31, Stwo's, of many columns at once.
 //!
-//! On a circle domain of 2^n points, with `t(i, h)` the twiddles of its layers (`y` for layer 0, `x` for layer 1, then
-//! `2 x^2 - 1` again and again) and h = index >> (i + 1), layer i ties the points whose index differs in bit i:
+//! On a circle domain of 2^n points, with `t(i, h)` the twiddles of its layers (`y` for layer 0, `x` for layer 1,
+//! then `2 x^2 - 1` again and again) and h = index >> (i + 1), layer i ties the points whose index differs in bit
+//! i:
 //!
 //! - evaluation, from the top layer down: `(a, b) -> (a + t b, a - t b)`
 //! - interpolation, from layer 0 up: `(a, b) -> (a + b, (a - b) / t)`, and 1 / 2^n at the end
 //!
-//! Evaluations are in bit-reversed order, coefficients in the natural order of the basis, as in Stwo's `CpuBackend`.
+//! Evaluations are in bit-reversed order, coefficients in the natural order of the basis, as in Stwo's
+//! `CpuBackend`.
 //!
 //! | rows | passes over memory |
 //! |---|---|
@@ -14,11 +16,11 @@
 //! | up to 2^23 | two: 12 or 13 layers on neighbouring points, then up to 10 on points a stride apart |
 //! | up to 2^28 | three |
 //!
-//! A pass reads and writes each word once. An evaluation on a domain 2^e times larger reads the coefficients 2^e times
-//! in its first pass, all but the first from the cache, and computes nothing for the zeros that stand above them. Each
-//! point costs half a product, a sum and a difference a layer, about 3 instructions: 66 for 2^22 points. Twiddles are
-//! read once a tile and column group: 2^(12 - 1) for tiles of 2^12 points and up to four columns, 2^10 at most for
-//! a strided tile of 2^14.
+//! A pass reads and writes each word once. An evaluation on a domain 2^e times larger reads the coefficients 2^e
+//! times in its first pass, all but the first from the cache, and computes nothing for the zeros that stand above
+//! them. Each point costs half a product, a sum and a difference a layer, about 3 instructions: 66 for 2^22
+//! points. Twiddles are read once a tile and column group: 2^(12 - 1) for tiles of 2^12 points and up to four
+//! columns, 2^10 at most for a strided tile of 2^14.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -41,16 +43,16 @@ pub const MAX_LOG_ROWS: u32 = 28;
 /// What a circle domain of 2^n points needs for its transforms.
 #[derive(Clone, Copy, Debug)]
 pub struct Twiddles<'a> {
-    /// The line twiddles of the domain's half coset, or of one that it is a doubling of, in Stwo's layout: layer after
-    /// layer from the largest, each in bit-reversed order, padded with one value to a power of two. The last 2^(n-1)
-    /// values are the domain's.
+    /// The line twiddles of the domain's half coset, or of one that it is a doubling of, in Stwo's layout: layer
+    /// after layer from the largest, each in bit-reversed order, padded with one value to a power of two. The last
+    /// 2^(n-1) values are the domain's.
     pub tower: View<'a, Mersenne31>,
     /// The half coset's first point (x, y), needed for domains of 2 and 4 points only.
     pub initial: [Mersenne31; 2],
 }
 
-/// Evaluations to coefficients, in place, in columns of `rows`. The tower holds the inverse twiddles 1 / x, `initial` the
-/// point itself.
+/// Evaluations to coefficients, in place, in columns of `rows`. The tower holds the inverse twiddles 1 / x,
+/// `initial` the point itself.
 pub fn interpolate(
     stream: &Stream,
     values: ViewMut<'_, Mersenne31>,
@@ -72,8 +74,8 @@ pub fn interpolate_into(
     job.run(stream, &to, from.values())
 }
 
-/// Coefficients to evaluations on a domain of 2^`log_domain` points, at least as many as there are coefficients: column
-/// c of the result begins at `c << log_domain`. The tower holds the twiddles x themselves.
+/// Coefficients to evaluations on a domain of 2^`log_domain` points, at least as many as there are coefficients:
+/// column c of the result begins at `c << log_domain`. The tower holds the twiddles x themselves.
 pub fn evaluate_into(
     stream: &Stream,
     to: ViewMut<'_, Mersenne31>,

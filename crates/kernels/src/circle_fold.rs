@@ -1,8 +1,8 @@
-//! FRI's folding on circle and line domains, as Stwo does it; values are slabs of [`QM31`] (see [`crate::element`]) in
-//! bit-reversed order.
+//! FRI's folding on circle and line domains, as Stwo does it; values are slabs of [`QM31`] (see
+//! [`crate::element`]) in bit-reversed order.
 //!
-//! - [`circle_to_line`]: `v'[i] = (v[2i] + v[2i + 1]) + alpha (v[2i] - v[2i + 1]) / y_i`, from a circle domain of 2n points
-//!   to a line domain of n; [`base_circle_to_line`] for values over the base field
+//! - [`circle_to_line`]: `v'[i] = (v[2i] + v[2i + 1]) + alpha (v[2i] - v[2i + 1]) / y_i`, from a circle domain of
+//!   2n points to a line domain of n; [`base_circle_to_line`] for values over the base field
 //! - [`line`]: `v'[i] = (v[2i] + v[2i + 1]) + alpha (v[2i] - v[2i + 1]) / x_i` with alpha, alpha^2, alpha^4, ..
 //! - [`decompose`]: what lies outside the space of the transform of half the size, split off
 //! - [`lift_add`]: the sum of columns on a domain and on the same doubled several times
@@ -25,8 +25,8 @@ use crate::source::source;
 
 /// Folds the slab of 2n values on a circle domain to one of n on a line: Stwo's `fold_circle_into_line`.
 ///
-/// The tower has n words or more. Domains of 2 and 4 points do not read it; they take `initial`, the first point of the
-/// domain, whose y must not be zero.
+/// The tower has n words or more. Domains of 2 and 4 points do not read it; they take `initial`, the first point
+/// of the domain, whose y must not be zero.
 pub fn circle_to_line(
     stream: &Stream,
     values: View<'_, M31>,
@@ -81,8 +81,8 @@ fn fold_circle<V: Element<Base = M31>>(
     Ok(out)
 }
 
-/// Folds the slab of n values on a line domain `steps` times, from once to log2 n times: Stwo's `fold_line`. The tower
-/// has n words or more.
+/// Folds the slab of n values on a line domain `steps` times, from once to log2 n times: Stwo's `fold_line`. The
+/// tower has n words or more.
 pub fn line(
     stream: &Stream,
     values: View<'_, M31>,
@@ -129,8 +129,8 @@ fn tower_start(name: &'static str, tower: View<'_, M31>, n: usize) -> Result<usi
     Ok(tower.len() - n)
 }
 
-/// The slab less lambda in its first half and more lambda in its second, and lambda, the sum of the first half less
-/// that of the second, over the number of values: Stwo's `FriOps::decompose`. Waits for the stream.
+/// The slab less lambda in its first half and more lambda in its second, and lambda, the sum of the first half
+/// less that of the second, over the number of values: Stwo's `FriOps::decompose`. Waits for the stream.
 pub fn decompose(stream: &Stream, values: View<'_, M31>) -> Result<(Matrix<M31>, QM31)> {
     const NAME: &str = "circle_fold::decompose";
     let n = slab_length::<QM31>(NAME, values)?;
@@ -147,8 +147,8 @@ pub fn decompose(stream: &Stream, values: View<'_, M31>) -> Result<(Matrix<M31>,
     Ok((out, lambda))
 }
 
-/// Adds `shorter[(i >> (r + 1) << 1) + (i & 1)]` to `to[i]`, for a slab of n values and one 2^r times shorter, of two or
-/// more: a step of Stwo's `lift_and_accumulate`.
+/// Adds `shorter[(i >> (r + 1) << 1) + (i & 1)]` to `to[i]`, for a slab of n values and one 2^r times shorter, of
+/// two or more: a step of Stwo's `lift_and_accumulate`.
 pub fn lift_add(stream: &Stream, to: ViewMut<'_, M31>, shorter: View<'_, M31>) -> Result<()> {
     const NAME: &str = "circle_fold::lift_add";
     let (n, short) = (slab_length::<QM31>(NAME, to.view())?, slab_length::<QM31>(NAME, shorter)?);
@@ -192,8 +192,8 @@ impl Program {
         let circle = |values: &str| format!("fold_circle<{values}>");
         let lines: Vec<String> = (1..=MOST_AT_ONCE).map(|steps| format!("fold_line<{steps}>")).collect();
         let mut text = source("circle_fold.cu", include_str!("../cuda/circle_fold.cu"))
-            .kernel(&circle(QM31::NAME))
-            .kernel(&circle(M31::NAME))
+            .kernel(circle(QM31::NAME))
+            .kernel(circle(M31::NAME))
             .kernel("split_off")
             .kernel("add_lifted");
         for name in &lines {

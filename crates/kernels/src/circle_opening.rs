@@ -1,14 +1,14 @@
 //! Opening columns on circle domains at a point p outside them, a point of the circle over [`QM31`].
 //!
-//! - [`barycentric_weights`]: the w_i with which `f(p) = sum_i w_i f(P_i)` over the points P_i of a canonic domain in
-//!   bit-reversed order, for f in the space of the transform on it: with `p - P_i = (x', y')`,
+//! - [`barycentric_weights`]: the w_i with which `f(p) = sum_i w_i f(P_i)` over the points P_i of a canonic domain
+//!   in bit-reversed order, for f in the space of the transform on it: with `p - P_i = (x', y')`,
 //!   `w_i = +-c (1 + x') / y'`, + for even i, and c the same for all
-//! - [`basis`]: the transform's basis at p, `b_k = prod_j m_j^(bit j of k)` with `m = (y, x, pi(x), pi(pi(x)), ..)` and
-//!   `pi(x) = 2 x^2 - 1`, with which `f(p) = sum_k b_k f_k` for coefficients f_k as Stwo orders them
+//! - [`basis`]: the transform's basis at p, `b_k = prod_j m_j^(bit j of k)` with `m = (y, x, pi(x), pi(pi(x)),
+//!   ..)` and `pi(x) = 2 x^2 - 1`, with which `f(p) = sum_k b_k f_k` for coefficients f_k as Stwo orders them
 //!
-//! Both are slabs (see [`crate::element`]) that [`evaluate`](crate::opening::evaluate) takes as weights. One launch
-//! each, which writes each element once. A weight costs a quarter of an inversion and about three products of
-//! [`QM31`], an element of the basis one product.
+//! Both are slabs (see [`crate::element`]) that [`evaluate`](crate::opening::evaluate) takes as weights. One
+//! launch each, which writes each element once. A weight costs a quarter of an inversion and about three products
+//! of [`QM31`], an element of the basis one product.
 
 use rigel_gpu::{Device, Error, Kernel, Plain, Result, Shape, Stream};
 
@@ -17,15 +17,15 @@ use crate::field::{Mersenne31 as M31, QM31, Ring};
 use crate::matrix::Matrix;
 use crate::source::source;
 
-/// The slab of the 2^`log_size` weights that evaluate at p what is given on the canonic domain of that size, from 2
-/// points on: Stwo's `barycentric_weights(CanonicCoset::new(log_size), p)`. For a point of the domain all weights are
-/// zero.
+/// The slab of the 2^`log_size` weights that evaluate at p what is given on the canonic domain of that size, from
+/// 2 points on: Stwo's `barycentric_weights(CanonicCoset::new(log_size), p)`. For a point of the domain all
+/// weights are zero.
 pub fn barycentric_weights(stream: &Stream, log_size: u32, p: [QM31; 2]) -> Result<Matrix<M31>> {
     let half = Domain::canonic(log_size)?.half;
     let n = 1usize << log_size;
     let out = Matrix::alloc(stream, n, 4)?;
-    // The polynomial that vanishes on the domain is x doubled log_size - 1 times. Its derivative at the first point,
-    // times -2 y, is what the weights are divided by; it is the same for all points but for the sign of y.
+    // The polynomial that vanishes on the domain is x doubled log_size - 1 times. Its derivative at the first
+    // point, times -2 y, is what the weights are divided by; it is the same for all points but for the sign of y.
     let [x, y] = half.initial;
     let (mut vanishing, mut doubled, mut derivative) = (p[0], x, -(y + y));
     for _ in 1..log_size {

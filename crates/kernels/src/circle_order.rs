@@ -1,11 +1,12 @@
 //! Values on circle domains, rearranged.
 //!
-//! - [`prefix_sums`]: inclusive prefix sums in the order of the coset, of columns in the domain's bit-reversed order
+//! - [`prefix_sums`]: inclusive prefix sums in the order of the coset, of columns in the domain's bit-reversed
+//!   order
 //! - [`pack_leaves`]: the columns of rows of four neighbouring values
 //!
 //! A circle domain of n points has the even points of a coset, and then the odd ones, from the last to the first.
-//! Prefix sums take three launches: to the coset's order, the sums, and back, each of which reads and writes each value
-//! once. The two that rearrange read values one by one, at 32 bytes of cache each.
+//! Prefix sums take three launches: to the coset's order, the sums, and back, each of which reads and writes each
+//! value once. The two that rearrange read values one by one, at 32 bytes of cache each.
 
 use rigel_gpu::{Device, Error, Kernel, Result, Shape, Stream, View};
 
@@ -17,8 +18,8 @@ use crate::matrix::{Matrix, log2_rows};
 use crate::scan::{self, Bound};
 use crate::source::source;
 
-/// The inclusive prefix sums, in the coset's order, of each column of `rows` values, which come and go in the domain's
-/// bit-reversed order: Stwo's `inclusive_prefix_sum`. There are from 2 to 2^30 rows.
+/// The inclusive prefix sums, in the coset's order, of each column of `rows` values, which come and go in the
+/// domain's bit-reversed order: Stwo's `inclusive_prefix_sum`. There are from 2 to 2^30 rows.
 pub fn prefix_sums(stream: &Stream, values: View<'_, M31>, rows: usize) -> Result<Matrix<M31>> {
     const NAME: &str = "circle_order::prefix_sums";
     let columns = Columns::new(values, rows)?.columns();

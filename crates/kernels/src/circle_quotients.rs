@@ -1,14 +1,15 @@
 //! The quotients that Stwo's FRI is run on.
 //!
-//! A column f opened at p with the value v gives `(c f(P) - a y - b) / line_p(P)` at the points P = (x, y) of a domain:
-//! the line through p and its conjugate vanishes at both, and so does the numerator.
+//! A column f opened at p with the value v gives `(c f(P) - a y - b) / line_p(P)` at the points P = (x, y) of a
+//! domain: the line through p and its conjugate vanishes at both, and so does the numerator.
 //!
 //! - [`accumulate`]: `sum_k c_k f_k[r] - b`, the part of the numerators of one point that needs the columns
-//! - [`combine`]: the sum over the points of what that gives, lifted to one domain, less `a y`, over the line's values
+//! - [`combine`]: the sum over the points of what that gives, lifted to one domain, less `a y`, over the line's
+//!   values
 //!
-//! [`accumulate`] is limited by memory: it reads each column once. [`combine`] reads each numerator once and writes
-//! each result once, for up to four points a launch; a value costs an eighth of an inversion in the base field and
-//! about 25 products there for each point.
+//! [`accumulate`] is limited by memory: it reads each column once. [`combine`] reads each numerator once and
+//! writes each result once, for up to four points a launch; a value costs an eighth of an inversion in the base
+//! field and about 25 products there for each point.
 
 use rigel_gpu::{Device, Error, Kernel, Plain, Result, Shape, Stream, View};
 
@@ -21,8 +22,8 @@ use crate::source::source;
 
 /// The slab of `sum_k c_k f_k[r] - constant` for r < `rows`.
 ///
-/// A term `(i, c)` names column i of all columns of all matrices, in order, whose length is `rows` or more; a column may
-/// occur in several terms, or in none.
+/// A term `(i, c)` names column i of all columns of all matrices, in order, whose length is `rows` or more; a
+/// column may occur in several terms, or in none.
 pub fn accumulate(
     stream: &Stream,
     columns: &[Columns<'_, M31>],
@@ -87,18 +88,19 @@ fn term_warps(rows: usize, terms: usize, multiprocessors: usize) -> usize {
 pub struct Numerators<'a> {
     /// The point, x and y.
     pub point: [QM31; 2],
-    /// The slab of as many values as the domain has points, or fewer by a power of two (two or more): on the domain
-    /// doubled so many times, in bit-reversed order.
+    /// The slab of as many values as the domain has points, or fewer by a power of two (two or more): on the
+    /// domain doubled so many times, in bit-reversed order.
     pub values: View<'a, M31>,
     /// The coefficient a of y.
     pub linear: QM31,
 }
 
-/// The slab of `sum_k (values_k[lift(i)] - linear_k y_i) / line_k(P_i)` for the points `P_i = (x_i, y_i)` of a domain in
-/// bit-reversed order. For numerators 2^r times fewer than points, `lift(i) = (i >> (r + 1) << 1) + (i & 1)`.
+/// The slab of `sum_k (values_k[lift(i)] - linear_k y_i) / line_k(P_i)` for the points `P_i = (x_i, y_i)` of a
+/// domain in bit-reversed order. For numerators 2^r times fewer than points,
+/// `lift(i) = (i >> (r + 1) << 1) + (i & 1)`.
 ///
-/// `line_k(x, y) = (Re.x - x) Im.y - (Re.y - y) Im.x` for the point `Re + Im u` over [`CM31`]. It is not zero for a
-/// point that is not over the base field; where it were, the quotient is not defined.
+/// `line_k(x, y) = (Re.x - x) Im.y - (Re.y - y) Im.x` for the point `Re + Im u` over [`CM31`]. It is not zero for
+/// a point that is not over the base field; where it were, the quotient is not defined.
 pub fn combine(stream: &Stream, numerators: &[Numerators<'_>], domain: Domain) -> Result<Matrix<M31>> {
     const NAME: &str = "circle_quotients::combine";
     domain.half.check(NAME)?;

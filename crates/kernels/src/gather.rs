@@ -1,15 +1,16 @@
 //! Single values from many buffers, for a prover that opens its queries: value k of the result is
 //! `sources[s][i]` for the k-th pick (s, i).
 //!
-//! One upload of an address a pick, one launch, and one download by whoever asks for the values, however many buffers
-//! there are. A value costs the device 32 bytes of memory for each 32 bytes or less that it has.
+//! One upload of an address a pick, one launch, and one download by whoever asks for the values, however many
+//! buffers there are. A value costs the device 32 bytes of memory for each 32 bytes or less that it has.
 
 use rigel_gpu::{Buffer, Device, Error, Kernel, Plain, Result, Shape, Stream, View};
 
 use crate::source::source;
 
-/// The values at `picks`, pairs of a source's number and an index in it, one after another as `width_words` words of
-/// four bytes each: 1 for an element of a 31-bit field, 8 for a digest of 32 bytes. That must be the size of `T`.
+/// The values at `picks`, pairs of a source's number and an index in it, one after another as `width_words` words
+/// of four bytes each: 1 for an element of a 31-bit field, 8 for a digest of 32 bytes. That must be the size of
+/// `T`.
 ///
 /// The sources must be there until this returns; what they are read for is then on its way.
 pub fn words<T: Plain>(

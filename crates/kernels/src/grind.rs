@@ -5,9 +5,9 @@
 //! - [`duplex`]: for its `DuplexChallenger` over Poseidon2
 //! - [`blake2s`]: for Stwo's `Blake2sChannel` and `Blake2sM31Channel`
 //!
-//! One candidate a thread and one permutation (or compression) a candidate, in batches from the smallest on: of 2048 candidates a
-//! multiprocessor at first, twice as many each time, up to 16 times that. Each batch ends with a download of one word,
-//! for which the call waits. The result does not depend on timing.
+//! One candidate a thread and one permutation (or compression) a candidate, in batches from the smallest on: of
+//! 2048 candidates a multiprocessor at first, twice as many each time, up to 16 times that. Each batch ends with a
+//! download of one word, for which the call waits. The result does not depend on timing.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -71,12 +71,13 @@ pub fn duplex<P: Permutation>(
     })
 }
 
-/// The smallest nonce `a 2^32 + b`, a < 2^31 - 1 and b < 2^20, for which the first word of Blake2s-256 of `prefix` and
-/// the nonce (40 bytes: ten little-endian words, b before a) ends in at least `bits` zeros, of at most 32. With `m31`
-/// the word is reduced modulo 2^31 - 1 before its zeros are counted, as the digests of `Blake2sM31Channel` are.
+/// The smallest nonce `a 2^32 + b`, a < 2^31 - 1 and b < 2^20, for which the first word of Blake2s-256 of `prefix`
+/// and the nonce (40 bytes: ten little-endian words, b before a) ends in at least `bits` zeros, of at most 32.
+/// With `m31` the word is reduced modulo 2^31 - 1 before its zeros are counted, as the digests of
+/// `Blake2sM31Channel` are.
 ///
-/// With `prefix` the hash of upstream's prefix, the channel's digest and `bits`, this is `SimdBackend::grind`. It is
-/// an error if no nonce will do, which at 32 bits and 2^51 nonces does not happen.
+/// With `prefix` the hash of upstream's prefix, the channel's digest and `bits`, this is `SimdBackend::grind`. It
+/// is an error if no nonce will do, which at 32 bits and 2^51 nonces does not happen.
 pub fn blake2s(stream: &Stream, prefix: [u32; 8], bits: u32, m31: bool) -> Result<u64> {
     const NAME: &str = "grind::blake2s";
     if bits > u32::BITS {

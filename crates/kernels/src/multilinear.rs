@@ -1,19 +1,18 @@
-//! Multilinear polynomials in k variables over Stwo's fields, as their 2^k values on the hypercube: what `MleOps` and
-//! `GkrOps` ask for. The first variable is the highest bit of a value's index.
+//! Multilinear polynomials in k variables over Stwo's fields, as their 2^k values on the hypercube: what `MleOps`
+//! and `GkrOps` ask for. The first variable is the highest bit of a value's index.
 //!
 //! - [`fix_first_variable`]: `out[i] = (1 - r) m[i] + r m[i + n/2]`
 //! - [`eq_evals`]: `out[x] = v eq(x, y)`, where `eq(x, y) = prod_i (x_i y_i + (1 - x_i)(1 - y_i))`
 //! - [`products`]: `out[i] = m[2i] m[2i + 1]`, the next layer of a grand product
-//! - [`fractions`]: `a'[i] / c'[i] = a[2i] / c[2i] + a[2i + 1] / c[2i + 1]`, the next layer of a sum of fractions, as
-//!   `a[2i] c[2i + 1] + a[2i + 1] c[2i]` over `c[2i] c[2i + 1]`
+//! - [`fractions`]: `a'[i] / c'[i] = a[2i] / c[2i] + a[2i + 1] / c[2i + 1]`, the next layer of a sum of fractions,
+//!   as `a[2i] c[2i + 1] + a[2i + 1] c[2i]` over `c[2i] c[2i + 1]`
 //! - [`product_sums`], [`fraction_sums`]: for the sumcheck between two layers, `sum_i eq[i] g(t, i)` at t = 0 and
 //!   t = 2, where g(t, .) is the next layer of the layer whose first variable is t
 //!
-//! Values over the extension are slabs ([`crate::element`]). Each operation is one launch that reads and writes each
-//! value once; sums have a second, small launch for what the blocks of the first have left, and end with a download of
-//! eight words, for which the call waits. A sum of fractions costs ten products of the extension a term (six where the
-//! numerators are one), and 144 bytes (80), and is as much limited by the one as by the other. Results do not depend
-//! on timing.
+//! Values over the extension are slabs ([`crate::element`]). Each operation is one launch that reads and writes
+//! each value once; sums have a second, small launch for what the blocks of the first have left, and end with a
+//! download of eight words, for which the call waits. A term of a sum of fractions costs ten products of the
+//! extension and 144 bytes, or six and 80 where the numerators are one. Results do not depend on timing.
 
 use std::sync::Arc;
 
@@ -61,8 +60,8 @@ pub fn fix_first_variable(stream: &Stream, values: Values<'_>, assignment: QM31)
     Ok(out)
 }
 
-/// `v eq(x, y)` for all x of {0, 1}^k, k = `y.len()` at most 31: a slab of 2^k values, the last element of y for the
-/// lowest bit of the index.
+/// `v eq(x, y)` for all x of {0, 1}^k, k = `y.len()` at most 31: a slab of 2^k values, the last element of y for
+/// the lowest bit of the index.
 pub fn eq_evals(stream: &Stream, y: &[QM31], v: QM31) -> Result<Matrix<Mersenne31>> {
     if y.len() > MOST_VARIABLES {
         return Err(Error::shape(
@@ -95,8 +94,8 @@ pub fn products(stream: &Stream, layer: View<'_, Mersenne31>) -> Result<Matrix<M
     Ok(out)
 }
 
-/// The layer above a layer of fractions: numerators over a slab of n denominators, n a power of two from 2 on, become
-/// a slab of n / 2 numerators and one of n / 2 denominators.
+/// The layer above a layer of fractions: numerators over a slab of n denominators, n a power of two from 2 on,
+/// become a slab of n / 2 numerators and one of n / 2 denominators.
 pub fn fractions(
     stream: &Stream,
     numerators: Numerators<'_>,
@@ -115,9 +114,8 @@ pub fn fractions(
     Ok((above, below))
 }
 
-/// `sum_i eq[i] m(t, i, 0) m(t, i, 1)` at t = 0 and at t = 2, i < n / 4, for a layer m of n values, n a power of two
-/// from 4 on. Of the slab `eq_evals`, which has a power of two of values and may have more than n / 4, the first n / 4
-/// are taken.
+/// `sum_i eq[i] m(t, i, 0) m(t, i, 1)` at t = 0 and at t = 2, i < n / 4, for a layer m of n values, n a power of
+/// two from 4 on. Of the slab `eq_evals`, which may have more values, the first n / 4 are taken.
 ///
 /// It is what upstream's `correct_sum_as_poly_in_first_variable` takes, up to the oracle's correction factor.
 pub fn product_sums(
@@ -131,8 +129,8 @@ pub fn product_sums(
     terms.sums(stream, |shape, parts| program.product_sums.launch(stream, shape, (parts, eq_evals, terms, layer)))
 }
 
-/// `sum_i eq[i] (a(t, i) + lambda c(t, i))` at t = 0 and at t = 2, i < n / 4, where a / c is the sum of the fractions
-/// at (t, i, 0) and (t, i, 1), numerators over n denominators. Sizes are as for [`product_sums`].
+/// `sum_i eq[i] (a(t, i) + lambda c(t, i))` at t = 0 and at t = 2, i < n / 4, where a / c is the sum of the
+/// fractions at (t, i, 0) and (t, i, 1), numerators over n denominators. Sizes are as for [`product_sums`].
 pub fn fraction_sums(
     stream: &Stream,
     eq_evals: View<'_, Mersenne31>,

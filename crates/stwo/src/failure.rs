@@ -37,6 +37,13 @@ impl<T> OrFail<T> for rigel_gpu::Result<T> {
     }
 }
 
+/// The value, or a panic that names the task and the cause, and that [`catch`] turns into the error again: for code around
+/// the backend that has no error to return either.
+#[track_caller]
+pub fn or_fail<T>(result: rigel_gpu::Result<T>, task: &str) -> T {
+    result.or_fail(task)
+}
+
 /// Runs `work`, and returns as an error what made an operation of [`CudaBackend`](crate::CudaBackend) panic: a device
 /// that is lost or full, columns of the wrong shape. The device is usable afterwards, unless it is lost. Other panics go
 /// on.

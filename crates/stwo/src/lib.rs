@@ -22,7 +22,7 @@ mod upload;
 pub use backend::CudaBackend;
 pub use column::{BaseColumn, DeviceColumn, SecureColumn, Value};
 pub use device::{current, on};
-pub use failure::catch;
+pub use failure::{catch, or_fail};
 pub use logup::{Interaction, LogupColGenerator, LogupTraceGenerator, Numerators, interaction_trace};
 pub use merkle::HashColumn;
 pub use report::measure;

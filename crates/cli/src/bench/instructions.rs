@@ -58,6 +58,12 @@ pub fn transform<F: Counted>(points: f64, log_rows: u32) -> Instructions {
     (F::PRODUCT + F::SUM * 2.0) * (points / 2.0 * f64::from(log_rows))
 }
 
+/// The same on the circle. A butterfly is a product by a prepared twiddle (one multiplication, a shifted sum, a
+/// minimum), a sum and a difference, of which one is reduced.
+pub fn circle_transform(points: f64, log_rows: u32) -> Instructions {
+    count(3, 1, 2) * (points / 2.0 * f64::from(log_rows))
+}
+
 /// Keccak-f\[1600\]. A round, on halves of 32 bits: column parities 20, their rotation 10, theta 50, rho 48, chi 50,
 /// iota 2.
 pub const KECCAK_F: Instructions = count(24 * 180, 0, 0);

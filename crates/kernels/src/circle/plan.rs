@@ -48,8 +48,8 @@ const MOST_STRIDED: u32 = 10;
 impl Cut {
     /// The cut of transforms of 2^`log_rows` points: one pass up to 2^13, two up to 2^23, then three.
     pub(super) fn of(log_rows: u32) -> Self {
-        // With 13 layers a thread holds 32 points, with 12 it holds 16 and more threads are resident: the wide tile is
-        // for where it makes the strided pass smaller than its largest tile.
+        // With 13 layers a thread holds 32 points, with 12 it holds 16 and more threads are resident: the wide
+        // tile is for where it makes the strided pass smaller than its largest tile.
         let contiguous = if log_rows == 13 || log_rows >= 22 { 13 } else { 12.min(log_rows) };
         let rest = log_rows - contiguous;
         let count = rest.div_ceil(MOST_STRIDED);
@@ -128,8 +128,8 @@ impl Kind {
         words * size_of::<Mersenne31>() as u32
     }
 
-    /// The launch over `columns` columns of the result, which the pass then knows. A contiguous block works on several
-    /// columns where there are enough for all `multiprocessors`.
+    /// The launch over `columns` columns of the result, which the pass then knows. A contiguous block works on
+    /// several columns where there are enough for all `multiprocessors`.
     pub(super) fn shape(self, pass: &mut Pass, columns: u32, multiprocessors: u32) -> Result<Shape> {
         let shape = match self {
             Self::Contiguous { .. } => {

@@ -43,12 +43,12 @@ fn circle_folds_equal_stwo() {
             };
 
             let values = random_elements::<QM31>(&mut rng, 1 << log_size);
-            let slab = upload(stream, &[values.clone()]);
+            let slab = upload(stream, std::slice::from_ref(&values));
             let found = circle_to_line(stream, slab.values().view(), alpha, tower.view(), initial).unwrap();
             assert_eq!(download::<QM31>(stream, &found), [fold(&values)], "2^{log_size}");
 
             let values = random_elements::<Mersenne31>(&mut rng, 1 << log_size);
-            let column = upload(stream, &[values.clone()]);
+            let column = upload(stream, std::slice::from_ref(&values));
             let found = base_circle_to_line(stream, column.values().view(), alpha, tower.view(), initial).unwrap();
             let values: Vec<_> = values.into_iter().map(QM31::from).collect();
             assert_eq!(download::<QM31>(stream, &found), [fold(&values)], "2^{log_size} over the base field");

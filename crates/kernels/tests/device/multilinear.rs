@@ -176,8 +176,8 @@ fn next_layers_equal_stwo() {
     });
 }
 
-/// The polynomial that upstream makes of its own sums, and the same of ours, with as many values of eq as there are
-/// terms and with more.
+/// The polynomial that upstream makes of its own sums, and the same of ours, with as many values of eq as there
+/// are terms and with more.
 #[test]
 fn sums_equal_stwo() {
     each_layer(|stream, variables, layers| {

@@ -1,3 +1,12 @@
 //! The backend against Stwo's own, on every device there is.
 
-mod first;
+mod columns;
+mod fri;
+mod logup;
+mod lookups;
+mod merkle;
+mod proofs;
+mod quotients;
+mod random;
+mod sums;
+mod transforms;

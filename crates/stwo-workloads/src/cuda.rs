@@ -1,0 +1,30 @@
+//! The workloads on a CUDA device.
+
+use rigel_stwo::{BaseColumn, CudaBackend, interaction_trace};
+use stwo::core::fields::qm31::SecureField;
+use stwo_constraint_framework::{FrameworkComponent, FrameworkEval, ORIGINAL_TRACE_IDX};
+
+use crate::logup::LogUp;
+use crate::prove::FromHost;
+use crate::witness::{Adopted, Evaluation, HostColumn};
+
+impl FromHost for CudaBackend {
+    /// # Panics
+    /// If the device has no room for the columns, or is lost: see [`rigel_stwo::catch`].
+    fn adopt(columns: &[HostColumn]) -> Vec<Evaluation<Self>> {
+        rigel_stwo::or_fail(rigel_stwo::upload(columns), "upload columns")
+    }
+}
+
+impl<E: FrameworkEval> LogUp<CudaBackend> for FrameworkComponent<E> {
+    /// # Panics
+    /// As [`FromHost::adopt`].
+    fn logup(&self, columns: &Adopted<CudaBackend>) -> (Vec<Evaluation<CudaBackend>>, SecureField) {
+        let span = self.trace_locations()[ORIGINAL_TRACE_IDX];
+        let trace: Vec<&BaseColumn> =
+            columns.trace[span.col_start..span.col_end].iter().map(|column| &column.values).collect();
+        let preprocessed: Vec<&BaseColumn> =
+            self.preprocessed_column_indices().iter().map(|&index| &columns.preprocessed[index].values).collect();
+        rigel_stwo::or_fail(interaction_trace(&**self, &preprocessed, &trace), "make interaction columns")
+    }
+}

@@ -1,0 +1,209 @@
+//! Statements to prove with [Stwo](https://github.com/starkware-libs/stwo), on any of its backends.
+//!
+//! A [`Statement`] has components, public values and a [`Witness`] in host memory. [`prove`] takes the witness's
+//! columns to a backend that adopts them ([`FromHost`]) and can prove the statement's components ([`Provable`]);
+//! [`verify`] checks the proof. Both are generic over the channel. What is timed when a proof is timed is
+//! [`prove`]; witnesses are made before.
+//!
+//! Lookup elements are drawn in the middle of a proof, and interaction columns depend on them. The backend makes
+//! them ([`LogUp`]), from the AIR alone; or they are recorded by a first proof and used again, see
+//! [`InteractionSource`].
+//!
+//! | workload | components | columns | lookups |
+//! |---|---|---|---|
+//! | [`WideFibonacci`] | 1 | 100 | none |
+//! | [`Poseidon2`] | 1 | 2,400 | inputs and outputs of 8 permutations a row |
+//! | [`Plonk`] | 1 | 4 + 4 preprocessed | wires |
+//! | [`StateMachine`] | 2 | 2 and 2 | states, across components |
+//! | [`Xor`] | 2 | 7, and 2 + 3 preprocessed | an XOR table and a range |
+//! | [`Blake2s`] | 12 | 10 x 416, 192, and 1 + 3 preprocessed | an XOR table, rounds, a chain |
+//!
+//! ```
+//! use rigel_stwo_workloads::{
+//!     AllWorkloads, InteractionSource, VerifierKey, Workload, benchmark_config, prove, twiddles, verify,
+//! };
+//! use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleChannel;
+//! use stwo::prover::backend::simd::SimdBackend;
+//!
+//! let statement = SimdBackend::statement(Workload::Plonk, 5, 1)?;
+//! let witness = statement.witness();
+//! let config = benchmark_config();
+//! let twiddles = twiddles::<SimdBackend>(statement.log_rows(), &config);
+//! let proof = prove::<SimdBackend, Blake2sMerkleChannel>(
+//!     &*statement,
+//!     &witness,
+//!     config,
+//!     false,
+//!     &twiddles,
+//!     InteractionSource::Generate,
+//! )?;
+//! let key = VerifierKey::<Blake2sMerkleChannel>::new(&*statement, config);
+//! verify(&*statement, &key, proof)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+pub mod blake2s;
+mod cuda;
+mod logup;
+mod lookup;
+pub mod plonk;
+pub mod poseidon2;
+mod prove;
+mod random;
+pub mod state_machine;
+mod statement;
+mod verify;
+pub mod wide_fibonacci;
+mod witness;
+pub mod xor;
+
+use std::fmt;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
+
+pub use blake2s::Blake2s;
+pub use logup::LogUp;
+pub use lookup::Elements;
+pub use plonk::Plonk;
+pub use poseidon2::Poseidon2;
+pub use prove::{
+    FromHost, Interaction, InteractionSource, Proof, Unproved, benchmark_config, prove, prove_adopted, twiddles,
+};
+pub use state_machine::StateMachine;
+pub use statement::{Provable, Prover, Statement};
+pub use verify::{Rejection, VerifierKey, verify};
+pub use wide_fibonacci::WideFibonacci;
+pub use witness::{Adopted, Evaluation, HostColumn, Tree, Witness};
+pub use xor::Xor;
+
+/// What is proved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Workload {
+    /// Sequences of squares' sums, one a row.
+    WideFibonacci,
+    /// A chain of Poseidon2 permutations, 8 a row.
+    Poseidon2,
+    /// A circuit of additions and multiplications.
+    Plonk,
+    /// Steps in a plane, by two components.
+    StateMachine,
+    /// XORs and sums by looking into tables.
+    Xor,
+    /// A chain of Blake2s compressions, by twelve components.
+    Blake2s,
+}
+
+impl Workload {
+    /// All of them.
+    pub const ALL: [Self; 6] =
+        [Self::WideFibonacci, Self::Poseidon2, Self::Plonk, Self::StateMachine, Self::Xor, Self::Blake2s];
+
+    /// Its name: what `Display` writes and `FromStr` reads.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::WideFibonacci => "wide-fibonacci",
+            Self::Poseidon2 => "poseidon2",
+            Self::Plonk => "plonk",
+            Self::StateMachine => "state-machine",
+            Self::Xor => "xor",
+            Self::Blake2s => "blake2s",
+        }
+    }
+
+    /// What its size counts.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Self::WideFibonacci | Self::Xor => "rows",
+            Self::Poseidon2 => "permutations",
+            Self::Plonk => "gates",
+            Self::StateMachine => "steps",
+            Self::Blake2s => "compressions",
+        }
+    }
+
+    /// The least and the largest size, as powers of two. A component has at least 16 rows, which is one vector of
+    /// upstream's SIMD backend.
+    pub fn log_sizes(self) -> RangeInclusive<u32> {
+        match self {
+            Self::WideFibonacci | Self::Xor => 4..=26,
+            Self::Poseidon2 => 4 + poseidon2::LOG_INSTANCES..=26,
+            Self::Plonk => 4..=26,
+            Self::StateMachine => 5..=26,
+            Self::Blake2s => 4..=20,
+        }
+    }
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Workload {
+    type Err = UnknownWorkload;
+
+    fn from_str(name: &str) -> Result<Self, UnknownWorkload> {
+        let named = Self::ALL.into_iter().find(|workload| workload.name() == name);
+        named.ok_or_else(|| UnknownWorkload(name.to_string()))
+    }
+}
+
+/// A name that no workload has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no workload is called {0:?}; there are {names}", names = Workload::ALL.map(Workload::name).join(", "))]
+pub struct UnknownWorkload(String);
+
+/// A size that a workload cannot have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what} {asked} asked for, at least {least} and at most {most} are possible")]
+pub struct BadSize {
+    what: &'static str,
+    asked: u64,
+    least: u64,
+    most: u64,
+}
+
+/// Refuses a number outside of a range.
+fn check(what: &'static str, asked: u64, range: RangeInclusive<u64>) -> Result<(), BadSize> {
+    match range.contains(&asked) {
+        true => Ok(()),
+        false => Err(BadSize { what, asked, least: *range.start(), most: *range.end() }),
+    }
+}
+
+/// Refuses a size outside of a workload's range.
+fn check_size(workload: Workload, what: &'static str, asked: u32) -> Result<(), BadSize> {
+    let range = workload.log_sizes();
+    check(what, asked.into(), u64::from(*range.start())..=u64::from(*range.end()))
+}
+
+/// A backend that can prove all workloads.
+///
+/// It follows from [`FromHost`], and `ComponentProver` and [`LogUp`] for upstream's `FrameworkComponent<E>`.
+pub trait AllWorkloads: FromHost {
+    /// The workload of 2^`log_size` units ([`Workload::unit`]), with public values and witness that the seed
+    /// gives.
+    fn statement(workload: Workload, log_size: u32, seed: u64) -> Result<Box<dyn Provable<Self>>, BadSize>;
+}
+
+impl<B: FromHost> AllWorkloads for B
+where
+    WideFibonacci: Provable<B>,
+    Poseidon2: Provable<B>,
+    Plonk: Provable<B>,
+    StateMachine: Provable<B>,
+    Xor: Provable<B>,
+    Blake2s: Provable<B>,
+{
+    fn statement(workload: Workload, log_size: u32, seed: u64) -> Result<Box<dyn Provable<B>>, BadSize> {
+        Ok(match workload {
+            Workload::WideFibonacci => Box::new(WideFibonacci::new(log_size, seed)?),
+            Workload::Poseidon2 => Box::new(Poseidon2::new(log_size, seed)?),
+            Workload::Plonk => Box::new(Plonk::new(log_size, seed)?),
+            Workload::StateMachine => Box::new(StateMachine::new(log_size, seed)?),
+            Workload::Xor => Box::new(Xor::new(log_size, seed)?),
+            Workload::Blake2s => Box::new(Blake2s::new(log_size, seed)?),
+        })
+    }
+}

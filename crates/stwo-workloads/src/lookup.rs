@@ -1,0 +1,75 @@
+//! The elements that lookups are combined with, drawn after the trace is committed to.
+//!
+//! A relation is a multiset of tuples. An entry (x_0, .., x_{k-1}) of multiplicity m contributes m / (sum_i
+//! alpha^i x_i - z). When the contributions of all components and of the public data sum to zero, then, but for a
+//! chance of about entries / 2^124, every tuple that is used (m > 0) is yielded (m < 0) as often.
+
+use num_traits::One;
+use stwo::core::channel::Channel;
+use stwo::core::fields::FieldExpOps;
+use stwo::core::fields::m31::BaseField;
+use stwo::core::fields::qm31::SecureField;
+use stwo_constraint_framework::logup::LookupElements;
+
+/// A pair (z, alpha) for each relation of a statement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Elements(Vec<[SecureField; 2]>);
+
+impl Elements {
+    /// Draws the pairs of `relations` relations, as upstream's `LookupElements::draw` would one after the other.
+    pub(crate) fn draw(channel: &mut impl Channel, relations: usize) -> Self {
+        let pair = |_| {
+            let drawn = channel.draw_secure_felts(2);
+            [drawn[0], drawn[1]]
+        };
+        Self((0..relations).map(pair).collect())
+    }
+
+    /// Elements for a statement of which only the shape is asked.
+    pub(crate) fn placeholder(relations: usize) -> Self {
+        let pair = [SecureField::from_u32_unchecked(1, 2, 3, 4), SecureField::from_u32_unchecked(4, 3, 2, 1)];
+        Self(vec![pair; relations])
+    }
+
+    /// Upstream's elements of relation number `index`, for tuples of up to N values.
+    pub fn relation<const N: usize>(&self, index: usize) -> LookupElements<N> {
+        let [z, alpha] = self.0[index];
+        let mut alpha_powers = [SecureField::one(); N];
+        for i in 1..N {
+            alpha_powers[i] = alpha_powers[i - 1] * alpha;
+        }
+        LookupElements { z, alpha, alpha_powers }
+    }
+}
+
+/// The contribution m / (sum_i alpha^i x_i - z) of one public entry.
+pub(crate) fn fraction<const N: usize>(
+    elements: &LookupElements<N>,
+    multiplicity: BaseField,
+    values: &[BaseField],
+) -> SecureField {
+    let denominator: SecureField = elements.combine(values);
+    denominator.inverse() * multiplicity
+}
+
+/// Declares upstream's relations, of tuples of so many values, and makes them from drawn elements.
+macro_rules! relations {
+    ($($name:ident: $size:literal),+) => {
+        // What upstream's macro writes has no documentation.
+        #[allow(missing_docs, unreachable_pub)]
+        mod relation {
+            use stwo_constraint_framework::logup::LookupElements;
+            $(
+                stwo_constraint_framework::relation!($name, $size);
+
+                impl From<LookupElements<$size>> for $name {
+                    fn from(elements: LookupElements<$size>) -> Self {
+                        Self(elements)
+                    }
+                }
+            )+
+        }
+        pub(crate) use relation::{$($name),+};
+    };
+}
+pub(crate) use relations;

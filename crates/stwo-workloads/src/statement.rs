@@ -1,0 +1,147 @@
+//! What a statement is to a prover and to a verifier.
+
+use num_traits::Zero;
+use stwo::core::air::Component;
+use stwo::core::channel::Channel;
+use stwo::core::fields::qm31::SecureField;
+use stwo::core::pcs::PcsConfig;
+use stwo::prover::ComponentProver;
+use stwo::prover::backend::Backend;
+use stwo_constraint_framework::preprocessed_columns::PreProcessedColumnId;
+
+use crate::Workload;
+use crate::logup::LogUp;
+use crate::lookup::Elements;
+use crate::witness::{HostColumn, Witness};
+
+/// Something to prove: a set of components, with public values and a witness.
+///
+/// A component's columns lie next to each other in each tree, in the order of [`components`](Self::components).
+/// All constraints have degree at most 3, so that each component's degree bound is twice its rows: upstream
+/// commits to the composition polynomial as two halves, which are then as long as the longest columns.
+pub trait Statement: Send + Sync {
+    /// Which of the workloads it is.
+    fn workload(&self) -> Workload;
+
+    /// What is proved, in a sentence.
+    fn description(&self) -> String;
+
+    /// The rows of each component, as powers of two.
+    fn log_sizes(&self) -> Vec<u32>;
+
+    /// The values that prover and verifier agree on, as words.
+    fn publics(&self) -> Vec<u32>;
+
+    /// The names of the preprocessed columns, in the order of their tree.
+    fn preprocessed_ids(&self) -> Vec<PreProcessedColumnId> {
+        Vec::new()
+    }
+
+    /// The preprocessed columns.
+    fn preprocessed(&self) -> Vec<HostColumn> {
+        Vec::new()
+    }
+
+    /// The columns of the trace.
+    fn trace(&self) -> Vec<HostColumn>;
+
+    /// The number of relations that lookups go to. With none there is no interaction tree.
+    fn relations(&self) -> usize {
+        0
+    }
+
+    /// The components, for the verifier. `claimed_sums` has one sum for each, all zero if there are no relations.
+    fn components(&self, elements: &Elements, claimed_sums: &[SecureField]) -> Vec<Box<dyn Component>>;
+
+    /// The fractions of public entries. Claimed sums and these must sum to zero.
+    fn public_sum(&self, _elements: &Elements) -> SecureField {
+        SecureField::zero()
+    }
+
+    /// The witness: made once, proved any number of times.
+    fn witness(&self) -> Witness {
+        Witness { preprocessed: self.preprocessed(), trace: self.trace() }
+    }
+
+    /// The rows of the highest component, as a power of two.
+    fn log_rows(&self) -> u32 {
+        self.log_sizes().into_iter().max().expect("a statement has a component")
+    }
+
+    /// The number of columns in the preprocessed, the trace and the interaction tree.
+    fn columns(&self) -> [usize; 3] {
+        let sums = vec![SecureField::zero(); self.log_sizes().len()];
+        let mut count = [self.preprocessed_ids().len(), 0, 0];
+        for component in self.components(&Elements::placeholder(self.relations()), &sums) {
+            let bounds = component.trace_log_degree_bounds();
+            for (count, tree) in count.iter_mut().zip(bounds.iter()).skip(1) {
+                *count += tree.len();
+            }
+        }
+        count
+    }
+}
+
+/// A component that backend B can prove.
+pub trait Prover<B: Backend>: ComponentProver<B> + LogUp<B> {}
+
+impl<B: Backend, T: ComponentProver<B> + LogUp<B>> Prover<B> for T {}
+
+/// A statement that backend B can prove.
+pub trait Provable<B: Backend>: Statement {
+    /// The components of [`Statement::components`], for the prover.
+    fn provers(&self, elements: &Elements, claimed_sums: &[SecureField]) -> Vec<Box<dyn Prover<B>>>;
+}
+
+/// Implements [`Provable`] for a statement with components of these AIRs: what its method `assemble` makes, taken
+/// apart by the pattern and put into boxes by the expression.
+macro_rules! provable {
+    ($statement:ty, [$($eval:ty),+], |$components:pat_param| $boxes:expr) => {
+        impl<B> $crate::statement::Provable<B> for $statement
+        where
+            B: stwo::prover::backend::Backend,
+            $(stwo_constraint_framework::FrameworkComponent<$eval>: $crate::statement::Prover<B>,)+
+        {
+            fn provers(
+                &self,
+                elements: &$crate::Elements,
+                claimed_sums: &[stwo::core::fields::qm31::SecureField],
+            ) -> Vec<Box<dyn $crate::statement::Prover<B>>> {
+                let $components = self.assemble(elements, claimed_sums);
+                $boxes
+            }
+        }
+    };
+}
+pub(crate) use provable;
+
+/// The configuration that a statement is proved in: the one asked for, and if it leaves the size of the trees open
+/// and the preprocessed columns are shorter than the longest ones, with all trees of the longest columns' size.
+///
+/// Upstream takes query q of a domain 2^k times as long to (q >> (k + 1) << 1) + (q & 1) in a lower preprocessed
+/// tree. This does not keep the order of queries, on which its decommitments rely: queries 1 and 2 become 1 and 0
+/// for k = 1, and the verifier finds another root. It takes two queries in one block of 2^(k + 1), rare in large
+/// domains and common in small ones. Trees of the same size are not affected.
+pub(crate) fn lifted<S: Statement + ?Sized>(statement: &S, mut config: PcsConfig) -> PcsConfig {
+    let sums = vec![SecureField::zero(); statement.log_sizes().len()];
+    let components = statement.components(&Elements::placeholder(statement.relations()), &sums);
+    // A component's preprocessed columns are as long as its others.
+    let reads = components.iter().filter(|component| !component.preprocessed_column_indices().is_empty());
+    let longest = reads.map(|component| component.max_constraint_log_degree_bound() - 1).max();
+    if config.lifting_log_size.is_none() && longest.is_some_and(|longest| longest < statement.log_rows()) {
+        config.lifting_log_size = Some(statement.log_rows() + config.fri_config.log_blowup_factor);
+    }
+    config
+}
+
+/// What prover and verifier say first: the configuration, which statement it is, and its public values.
+pub(crate) fn introduce<S: Statement + ?Sized>(channel: &mut impl Channel, statement: &S, config: &PcsConfig) {
+    config.mix_into(channel);
+    let sizes = statement.log_sizes();
+    let publics = statement.publics();
+    let mut words = vec![statement.workload() as u32, sizes.len() as u32];
+    words.extend(sizes);
+    words.push(publics.len() as u32);
+    words.extend(publics);
+    channel.mix_u32s(&words);
+}

@@ -1,0 +1,150 @@
+//! The verifier, and what it knows before it sees a proof.
+
+use num_traits::Zero;
+use stwo::core::air::{Component, Components};
+use stwo::core::channel::{Channel, MerkleChannel};
+use stwo::core::circle::SECURE_FIELD_CIRCLE_GEN;
+use stwo::core::fields::qm31::{SECURE_EXTENSION_DEGREE, SecureField};
+use stwo::core::pcs::{CommitmentSchemeVerifier, PcsConfig};
+use stwo::core::vcs_lifted::merkle_hasher::MerkleHasherLifted;
+use stwo::core::verifier::VerificationError;
+use stwo::prover::CommitmentTreeProver;
+use stwo::prover::backend::BackendForChannel;
+use stwo::prover::backend::simd::SimdBackend;
+use stwo::prover::mempool::BaseColumnPool;
+use stwo::prover::poly::circle::PolyOps;
+
+use crate::lookup::Elements;
+use crate::prove::{Proof, twiddles};
+use crate::statement::{Statement, introduce, lifted};
+
+/// Why a proof is refused.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Rejection {
+    /// The proof has not the parts that a proof of this statement has.
+    #[error("the proof has {there} {what}, a proof of this statement has {expected}")]
+    Shape {
+        /// What was counted.
+        what: &'static str,
+        /// How many a proof of the statement has.
+        expected: usize,
+        /// How many there are.
+        there: usize,
+    },
+    /// The proof was made in another configuration.
+    #[error("the proof was made in another configuration")]
+    Config,
+    /// The preprocessed tree is not the statement's: another table, another circuit.
+    #[error("the proof is about other preprocessed columns")]
+    Preprocessed,
+    /// The lookups of all components and the public values do not balance.
+    #[error("the claimed sums of the lookups do not balance with the public values")]
+    Lookups,
+    /// Upstream's verifier refused.
+    #[error(transparent)]
+    Stark(#[from] VerificationError),
+}
+
+/// What a verifier keeps of a statement's preprocessed columns and of the configuration.
+pub struct VerifierKey<MC: MerkleChannel> {
+    config: PcsConfig,
+    preprocessed: <MC::H as MerkleHasherLifted>::Hash,
+}
+
+impl<MC: MerkleChannel> VerifierKey<MC>
+where
+    SimdBackend: BackendForChannel<MC>,
+{
+    /// Commits to the statement's preprocessed columns, on the host. Takes the configuration that
+    /// [`prove`](crate::prove) takes.
+    pub fn new<S: Statement + ?Sized>(statement: &S, config: PcsConfig) -> Self {
+        let config = lifted(statement, config);
+        let twiddles = twiddles::<SimdBackend>(statement.log_rows(), &config);
+        let columns = SimdBackend::interpolate_columns(statement.preprocessed(), &twiddles);
+        let tree = CommitmentTreeProver::<SimdBackend, MC>::new(
+            columns,
+            config.fri_config.log_blowup_factor,
+            &twiddles,
+            false,
+            config.lifting_log_size,
+            &BaseColumnPool::new(),
+        );
+        Self { config, preprocessed: tree.commitment.root() }
+    }
+}
+
+/// Verifies a proof of a statement, of which only the public side is used.
+pub fn verify<S: Statement + ?Sized, MC: MerkleChannel>(
+    statement: &S,
+    key: &VerifierKey<MC>,
+    proof: Proof<MC::H>,
+) -> Result<(), Rejection> {
+    let Proof { claimed_sums, stark } = proof;
+    let lookups = statement.relations() > 0;
+    let parts = statement.log_sizes().len();
+    // Preprocessed, trace, interaction and composition.
+    let trees = if lookups { 4 } else { 3 };
+    count("claimed sums", if lookups { parts } else { 0 }, claimed_sums.len())?;
+    count("commitments", trees, stark.commitments.len())?;
+    if stark.config != key.config {
+        return Err(Rejection::Config);
+    }
+    if stark.commitments[0] != key.preprocessed {
+        return Err(Rejection::Preprocessed);
+    }
+
+    let channel = &mut MC::C::default();
+    let mut scheme = CommitmentSchemeVerifier::<MC>::new(key.config);
+    let sums = if lookups { claimed_sums.clone() } else { vec![SecureField::zero(); parts] };
+
+    // The columns' sizes do not depend on the elements, which are drawn after the first two trees.
+    let shape = statement.components(&Elements::placeholder(statement.relations()), &sums);
+    let sizes = view(&shape, statement).column_log_sizes();
+    introduce(channel, statement, &key.config);
+    scheme.commit(stark.commitments[0], &sizes[0], channel);
+    scheme.commit(stark.commitments[1], &sizes[1], channel);
+
+    let elements = Elements::draw(channel, statement.relations());
+    if lookups {
+        let total = claimed_sums.iter().fold(statement.public_sum(&elements), |total, &sum| total + sum);
+        if !total.is_zero() {
+            return Err(Rejection::Lookups);
+        }
+        channel.mix_felts(&claimed_sums);
+        scheme.commit(stark.commitments[2], &sizes[2], channel);
+    }
+
+    let components = statement.components(&elements, &sums);
+    let components = view(&components, statement);
+    sampled_shape(&components, &stark.sampled_values)?;
+    Ok(stwo::core::verifier::verify(&components.components, channel, &mut scheme, stark)?)
+}
+
+/// Upstream's view of a list of components.
+fn view<'a, S: Statement + ?Sized>(components: &'a [Box<dyn Component>], statement: &S) -> Components<'a> {
+    Components {
+        components: components.iter().map(|component| &**component).collect(),
+        n_preprocessed_columns: statement.preprocessed_ids().len(),
+    }
+}
+
+/// Upstream's verifier takes it for granted that each column was opened at as many points as the AIR asks for.
+fn sampled_shape(components: &Components<'_>, sampled: &[Vec<Vec<SecureField>>]) -> Result<(), Rejection> {
+    // How many points there are does not depend on which.
+    let log_degree = components.composition_log_degree_bound() - 1;
+    let mut points = components.mask_points(SECURE_FIELD_CIRCLE_GEN, log_degree, false);
+    points.push(vec![vec![SECURE_FIELD_CIRCLE_GEN]; 2 * SECURE_EXTENSION_DEGREE]);
+    count("trees of openings", points.len(), sampled.len())?;
+    for (points, sampled) in points.iter().zip(sampled) {
+        count("opened columns in a tree", points.len(), sampled.len())?;
+        for (points, sampled) in points.iter().zip(sampled) {
+            count("openings of a column", points.len(), sampled.len())?;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses another number of parts than a proof of the statement has.
+fn count(what: &'static str, expected: usize, there: usize) -> Result<(), Rejection> {
+    if expected == there { Ok(()) } else { Err(Rejection::Shape { what, expected, there }) }
+}

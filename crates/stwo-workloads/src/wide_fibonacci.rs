@@ -1,0 +1,105 @@
+//! Wide Fibonacci: each row is a sequence a_{i+2} = a_i^2 + a_{i+1}^2 of its own, one column for each number.
+
+use stwo::core::air::Component;
+use stwo::core::fields::FieldExpOps;
+use stwo::core::fields::qm31::SecureField;
+use stwo_constraint_framework::{EvalAtRow, FrameworkComponent, FrameworkEval, TraceLocationAllocator};
+
+use crate::lookup::Elements;
+use crate::random::Random;
+use crate::statement::{Statement, provable};
+use crate::witness::{HostColumn, fill};
+use crate::{Workload, check_size};
+
+/// The columns when none are asked for.
+pub const COLUMNS: usize = 100;
+
+/// 2^`log_rows` sequences of `columns` numbers, each with two first numbers that only the prover knows.
+#[derive(Clone, Debug)]
+pub struct WideFibonacci {
+    log_rows: u32,
+    columns: usize,
+    seed: u64,
+}
+
+impl WideFibonacci {
+    /// Sequences of [`COLUMNS`] numbers.
+    pub fn new(log_rows: u32, seed: u64) -> Result<Self, crate::BadSize> {
+        Self::with_columns(log_rows, COLUMNS, seed)
+    }
+
+    /// Sequences of `columns` numbers, at least 3.
+    pub fn with_columns(log_rows: u32, columns: usize, seed: u64) -> Result<Self, crate::BadSize> {
+        check_size(Workload::WideFibonacci, "log rows", log_rows)?;
+        crate::check("columns", columns as u64, 3..=1 << 16)?;
+        Ok(Self { log_rows, columns, seed })
+    }
+
+    fn assemble(&self, _: &Elements, claimed_sums: &[SecureField]) -> FrameworkComponent<WideFibonacciEval> {
+        let eval = WideFibonacciEval { log_rows: self.log_rows, columns: self.columns };
+        FrameworkComponent::new(&mut TraceLocationAllocator::default(), eval, claimed_sums[0])
+    }
+}
+
+impl Statement for WideFibonacci {
+    fn workload(&self) -> Workload {
+        Workload::WideFibonacci
+    }
+
+    fn description(&self) -> String {
+        format!("2^{} sequences of {} numbers, a'' = a^2 + a'^2", self.log_rows, self.columns)
+    }
+
+    fn log_sizes(&self) -> Vec<u32> {
+        vec![self.log_rows]
+    }
+
+    fn publics(&self) -> Vec<u32> {
+        vec![self.columns as u32]
+    }
+
+    fn trace(&self) -> Vec<HostColumn> {
+        let random = Random::new(self.seed, 0);
+        fill(self.log_rows, self.columns, |row, cells| {
+            cells[0] = random.field(2 * row);
+            cells[1] = random.field(2 * row + 1);
+            for i in 2..cells.len() {
+                cells[i] = cells[i - 2].square() + cells[i - 1].square();
+            }
+        })
+    }
+
+    fn components(&self, elements: &Elements, claimed_sums: &[SecureField]) -> Vec<Box<dyn Component>> {
+        vec![Box::new(self.assemble(elements, claimed_sums))]
+    }
+}
+
+provable!(WideFibonacci, [WideFibonacciEval], |sequences| vec![Box::new(sequences)]);
+
+/// The AIR: a_{i+2} = a_i^2 + a_{i+1}^2 for each i.
+#[derive(Clone, Debug)]
+pub struct WideFibonacciEval {
+    log_rows: u32,
+    columns: usize,
+}
+
+impl FrameworkEval for WideFibonacciEval {
+    fn log_size(&self) -> u32 {
+        self.log_rows
+    }
+
+    fn max_constraint_log_degree_bound(&self) -> u32 {
+        self.log_rows + 1
+    }
+
+    fn evaluate<E: EvalAtRow>(&self, mut eval: E) -> E {
+        let mut a = eval.next_trace_mask();
+        let mut b = eval.next_trace_mask();
+        for _ in 2..self.columns {
+            let c = eval.next_trace_mask();
+            eval.add_constraint(c.clone() - (a.square() + b.square()));
+            (a, b) = (b, c);
+        }
+        eval
+    }
+}

@@ -1,0 +1,127 @@
+//! The columns of a statement in host memory.
+
+use std::fmt;
+
+use num_traits::One;
+use rayon::prelude::*;
+use stwo::core::fields::m31::BaseField;
+use stwo::core::poly::circle::CanonicCoset;
+use stwo::prover::backend::{Backend, Column};
+use stwo::prover::backend::simd::SimdBackend;
+use stwo::prover::backend::simd::column::BaseColumn;
+use stwo::prover::poly::BitReversedOrder;
+use stwo::prover::poly::circle::CircleEvaluation;
+
+use crate::prove::FromHost;
+
+/// A column of a backend: values on the canonic coset of its size, in bit-reversed order.
+pub type Evaluation<B> = CircleEvaluation<B, BaseField, BitReversedOrder>;
+
+/// A column in host memory.
+pub type HostColumn = Evaluation<SimdBackend>;
+
+/// The columns that are there before any challenge is drawn.
+#[derive(Clone)]
+pub struct Witness {
+    /// The columns of the preprocessed tree: tables and circuits, which the verifier knows.
+    pub preprocessed: Vec<HostColumn>,
+    /// The columns of the trace.
+    pub trace: Vec<HostColumn>,
+}
+
+/// One of the two trees of a [`Witness`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tree {
+    /// What the verifier knows.
+    Preprocessed,
+    /// What the prover claims.
+    Trace,
+}
+
+impl Witness {
+    /// Adds one to a cell, so that the witness is wrong.
+    ///
+    /// # Panics
+    ///
+    /// If the tree has no such cell.
+    pub fn corrupt(&mut self, tree: Tree, column: usize, row: usize) {
+        let columns = match tree {
+            Tree::Preprocessed => &mut self.preprocessed,
+            Tree::Trace => &mut self.trace,
+        };
+        let values = &mut columns[column].values;
+        values.set(row, values.at(row) + BaseField::one());
+    }
+
+    /// The same columns on a backend.
+    pub fn adopt<B: FromHost>(&self) -> Adopted<B> {
+        Adopted { preprocessed: B::adopt(&self.preprocessed), trace: B::adopt(&self.trace) }
+    }
+
+    /// Bytes of all columns.
+    pub fn bytes(&self) -> usize {
+        let cells = self.preprocessed.iter().chain(&self.trace).map(|column| column.values.len());
+        cells.sum::<usize>() * size_of::<BaseField>()
+    }
+}
+
+/// The columns of a [`Witness`] on a backend.
+pub struct Adopted<B: Backend> {
+    /// The columns of the preprocessed tree.
+    pub preprocessed: Vec<Evaluation<B>>,
+    /// The columns of the trace.
+    pub trace: Vec<Evaluation<B>>,
+}
+
+impl<B: Backend> Clone for Adopted<B> {
+    fn clone(&self) -> Self {
+        Self { preprocessed: self.preprocessed.clone(), trace: self.trace.clone() }
+    }
+}
+
+impl fmt::Debug for Witness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [preprocessed, trace] = [self.preprocessed.len(), self.trace.len()];
+        write!(f, "Witness({preprocessed} + {trace} columns, {} bytes)", self.bytes())
+    }
+}
+
+/// `width` columns of 2^`log_rows` cells. `row(i, cells)` writes row i; rows are made in parallel.
+pub(crate) fn fill(log_rows: u32, width: usize, row: impl Fn(usize, &mut [BaseField]) + Sync) -> Vec<HostColumn> {
+    let rows = 1usize << log_rows;
+    // Rows come as rows and go as columns: a block of rows is turned while it is in the cache.
+    let height = rows.min(64);
+    let zero = BaseField::from_u32_unchecked(0);
+    let blocks: Vec<Vec<BaseField>> = (0..rows / height)
+        .into_par_iter()
+        .map(|block| {
+            let mut cells = vec![zero; width];
+            let mut columns = vec![zero; width * height];
+            for i in 0..height {
+                cells.fill(zero);
+                row(block * height + i, &mut cells);
+                for (column, &cell) in columns.chunks_exact_mut(height).zip(&cells) {
+                    column[i] = cell;
+                }
+            }
+            columns
+        })
+        .collect();
+    (0..width)
+        .into_par_iter()
+        .map(|column| {
+            let parts = blocks.iter().flat_map(|block| &block[column * height..][..height]);
+            host_column(log_rows, parts.copied().collect())
+        })
+        .collect()
+}
+
+/// A column of 2^`log_rows` cells.
+pub(crate) fn host_column(log_rows: u32, cells: BaseColumn) -> HostColumn {
+    CircleEvaluation::new(CanonicCoset::new(log_rows).circle_domain(), cells)
+}
+
+/// Field elements of small numbers.
+pub(crate) fn field(number: u32) -> BaseField {
+    BaseField::from_u32_unchecked(number)
+}

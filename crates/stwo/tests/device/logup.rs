@@ -1,0 +1,135 @@
+//! LogUp's columns, against upstream's generator.
+
+use rigel_stwo::{BaseColumn, LogupTraceGenerator, Numerators, SecureColumn, interaction_trace};
+use stwo::core::fields::m31::BaseField;
+use stwo::core::fields::qm31::SecureField;
+use stwo::prover::backend::Column;
+use stwo::prover::backend::simd::qm31::PackedSecureField;
+use stwo_constraint_framework::preprocessed_columns::PreProcessedColumnId;
+use stwo_constraint_framework::{EvalAtRow, FrameworkEval, RelationEntry, relation};
+
+use crate::random::{bases, on_devices, rng, secures};
+
+/// Columns of running sums, and the claimed sum, as upstream makes them from fractions.
+fn upstream(log_size: u32, fractions: &[(Vec<SecureField>, Vec<SecureField>)]) -> (Vec<Vec<BaseField>>, SecureField) {
+    let mut generator = stwo_constraint_framework::LogupTraceGenerator::new(log_size);
+    for (numerators, denominators) in fractions {
+        let packed = |values: &[SecureField], i: usize| {
+            PackedSecureField::from_array(std::array::from_fn(|lane| values[16 * i + lane]))
+        };
+        let rows = (0..1usize << (log_size - 4)).map(|i| (packed(numerators, i), packed(denominators, i)));
+        generator.col_from_iter(rows);
+    }
+    let (columns, sum) = generator.finalize_last();
+    (columns.iter().map(|column| column.values.to_cpu()).collect(), sum)
+}
+
+fn columns(found: &rigel_stwo::Interaction) -> Vec<Vec<BaseField>> {
+    found.0.iter().map(|column| column.values.to_cpu()).collect()
+}
+
+#[test]
+fn from_columns_of_fractions() {
+    on_devices(|_| {
+        for log_size in [4, 5, 9] {
+            let mut rng = rng(log_size.into());
+            let n = 1 << log_size;
+            let [a, b, c, d] = std::array::from_fn(|_| secures(&mut rng, n));
+            let multiplicities = bases(&mut rng, n);
+            let constant = SecureField::from_u32_unchecked(1, 2, 0, 5);
+            let mut generator = LogupTraceGenerator::new(log_size).unwrap();
+            let column = |values: &[SecureField]| values.iter().copied().collect::<SecureColumn>();
+            generator.new_col().write_fracs(Numerators::Secure(&column(&a)), &column(&b)).unwrap();
+            let base: BaseColumn = multiplicities.iter().copied().collect();
+            generator.new_col().write_fracs(Numerators::Base(&base), &column(&c)).unwrap();
+            generator.new_col().write_fracs(Numerators::Constant(constant), &column(&d)).unwrap();
+            let found = generator.finalize_last().unwrap();
+            let multiplicities = multiplicities.into_iter().map(SecureField::from).collect();
+            let expected = upstream(log_size, &[(a, b), (multiplicities, c), (vec![constant; n], d)]);
+            assert_eq!((columns(&found), found.1), expected, "2^{log_size}");
+        }
+    });
+}
+
+#[test]
+fn wrong_fractions_are_refused() {
+    on_devices(|_| {
+        let column: SecureColumn = secures(&mut rng(1), 16).into_iter().collect();
+        let mut generator = LogupTraceGenerator::new(5).unwrap();
+        let refused = generator.new_col().write_fracs(Numerators::Secure(&column), &column).unwrap_err().to_string();
+        assert!(refused.contains("16 numerators") && refused.contains("32 rows"), "{refused}");
+        let empty = generator.finalize_last().unwrap_err().to_string();
+        assert!(empty.contains("no columns"), "{empty}");
+    });
+}
+
+relation!(Pairs, 2);
+relation!(Singles, 1);
+
+/// Three lookups in two batches, one with a preprocessed column and one with the next row.
+struct Lookups {
+    log_size: u32,
+    pairs: Pairs,
+    singles: Singles,
+}
+
+impl FrameworkEval for Lookups {
+    fn log_size(&self) -> u32 {
+        self.log_size
+    }
+
+    fn max_constraint_log_degree_bound(&self) -> u32 {
+        self.log_size + 1
+    }
+
+    fn evaluate<E: EvalAtRow>(&self, mut eval: E) -> E {
+        let fixed = eval.get_preprocessed_column(PreProcessedColumnId { id: "fixed".into() });
+        let [a, next] = eval.next_interaction_mask(1, [0, 1]);
+        let b = eval.next_trace_mask();
+        eval.add_to_relation(RelationEntry::new(&self.pairs, E::EF::from(b.clone()), &[a.clone(), fixed]));
+        eval.add_to_relation(RelationEntry::new(&self.singles, -E::EF::from(a.clone()), &[next]));
+        eval.add_to_relation(RelationEntry::new(&self.pairs, E::EF::from(BaseField::from(1).into()), &[b, a]));
+        eval.finalize_logup_in_pairs();
+        eval
+    }
+}
+
+#[test]
+fn from_the_component_itself() {
+    use stwo::core::utils::{
+        bit_reverse_index, circle_domain_index_to_coset_index, coset_index_to_circle_domain_index,
+    };
+    on_devices(|_| {
+        for log_size in [4, 8] {
+            let n = 1usize << log_size;
+            let mut rng = rng(3);
+            let [fixed, a, b] = std::array::from_fn(|_| bases(&mut rng, n));
+            let lookups = Lookups { log_size, pairs: Pairs::dummy(), singles: Singles::dummy() };
+            let there = [&fixed, &a, &b].map(|values| values.iter().copied().collect::<BaseColumn>());
+            let found = interaction_trace(&lookups, &[&there[0]], &[&there[1], &there[2]]).unwrap();
+
+            let next = |row: usize| {
+                let place = circle_domain_index_to_coset_index(bit_reverse_index(row, log_size), log_size);
+                bit_reverse_index(coset_index_to_circle_domain_index((place + 1) % n, log_size), log_size)
+            };
+            let combine = |relation: &dyn Fn(&[BaseField]) -> SecureField, values: &[BaseField]| relation(values);
+            let pairs = |values: &[BaseField]| stwo_constraint_framework::Relation::combine(&lookups.pairs, values);
+            let singles = |values: &[BaseField]| stwo_constraint_framework::Relation::combine(&lookups.singles, values);
+            let mut fractions = [(vec![], vec![]), (vec![], vec![])];
+            for row in 0..n {
+                let first: SecureField = combine(&pairs, &[a[row], fixed[row]]);
+                let second: SecureField = combine(&singles, &[a[next(row)]]);
+                let numerator = second * b[row] - first * a[row];
+                fractions[0].0.push(numerator);
+                fractions[0].1.push(first * second);
+                fractions[1].0.push(BaseField::from(1).into());
+                fractions[1].1.push(combine(&pairs, &[b[row], a[row]]));
+            }
+            assert_eq!((columns(&found), found.1), upstream(log_size, &fractions), "2^{log_size}");
+        }
+        let short: BaseColumn = bases(&mut rng(1), 8).into_iter().collect();
+        let lookups = Lookups { log_size: 4, pairs: Pairs::dummy(), singles: Singles::dummy() };
+        let error = interaction_trace(&lookups, &[&short], &[&short, &short]).unwrap_err().to_string();
+        assert!(error.contains("8 rows") && error.contains("2^4"), "{error}");
+    });
+}

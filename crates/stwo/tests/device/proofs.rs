@@ -1,0 +1,181 @@
+//! Whole proofs: those of upstream's SIMD backend, byte for byte.
+
+use rigel_stwo_workloads::{AllWorkloads, InteractionSource, VerifierKey, Workload, benchmark_config, prove, twiddles, verify};
+use serde::Serialize;
+use stwo::core::channel::MerkleChannel;
+use stwo::core::fri::FriConfig;
+use stwo::core::pcs::PcsConfig;
+use stwo::core::vcs_lifted::blake2_merkle::{Blake2sM31MerkleChannel, Blake2sMerkleChannel};
+use stwo::prover::backend::BackendForChannel;
+use stwo::prover::backend::simd::SimdBackend;
+
+use crate::random::{Cuda, on_devices};
+
+/// A proof's bytes.
+fn bytes(proof: &impl Serialize) -> Vec<u8> {
+    postcard::to_allocvec(proof).unwrap()
+}
+
+/// The proof of a workload on a backend.
+fn made<B, MC>(workload: Workload, log_size: u32, config: PcsConfig, store: bool) -> Vec<u8>
+where
+    B: AllWorkloads + BackendForChannel<MC>,
+    MC: MerkleChannel,
+{
+    let statement = B::statement(workload, log_size, 5).unwrap();
+    let twiddles = twiddles::<B>(statement.log_rows(), &config);
+    let witness = statement.witness();
+    let proof =
+        prove::<B, MC>(&*statement, &witness, config, store, &twiddles, InteractionSource::Generate).unwrap();
+    let bytes = bytes(&proof);
+    verify(&*statement, &VerifierKey::<MC>::new(&*statement, config), proof).unwrap();
+    bytes
+}
+
+/// Both backends make the same proof, and the verifier takes it.
+fn check<MC: MerkleChannel>(workload: Workload, log_size: u32, config: PcsConfig, store: bool)
+where
+    SimdBackend: BackendForChannel<MC>,
+    Cuda: BackendForChannel<MC>,
+{
+    let expected = made::<SimdBackend, MC>(workload, log_size, config, store);
+    let found = made::<Cuda, MC>(workload, log_size, config, store);
+    assert_eq!(found, expected, "{workload} of 2^{log_size}, coefficients stored: {store}");
+}
+
+fn check_sizes(workload: Workload, sizes: impl IntoIterator<Item = u32>) {
+    let sizes: Vec<u32> = sizes.into_iter().collect();
+    on_devices(|stream| {
+        for &log_size in &sizes {
+            check::<Blake2sMerkleChannel>(workload, log_size, benchmark_config(), log_size % 2 == 1);
+        }
+        // The same columns again: nothing new is asked of the driver.
+        assert!(stream.device().activity().launches > 0);
+    });
+}
+
+#[test]
+fn wide_fibonacci() {
+    check_sizes(Workload::WideFibonacci, 4..=12);
+}
+
+#[test]
+fn poseidon2() {
+    check_sizes(Workload::Poseidon2, [7, 8, 9, 10]);
+}
+
+#[test]
+fn plonk() {
+    check_sizes(Workload::Plonk, 4..=12);
+}
+
+#[test]
+fn state_machine() {
+    check_sizes(Workload::StateMachine, 5..=12);
+}
+
+#[test]
+fn xor() {
+    check_sizes(Workload::Xor, 4..=12);
+}
+
+#[test]
+fn blake2s() {
+    check_sizes(Workload::Blake2s, [4]);
+}
+
+#[test]
+fn with_reduced_digests() {
+    on_devices(|_| {
+        for workload in [Workload::WideFibonacci, Workload::Plonk, Workload::StateMachine] {
+            check::<Blake2sM31MerkleChannel>(workload, 6, benchmark_config(), false);
+        }
+    });
+}
+
+fn config(log_blowup: u32, queries: usize, log_last: u32, fold: u32) -> PcsConfig {
+    PcsConfig { pow_bits: 5, fri_config: FriConfig::new(log_last, log_blowup, queries, fold), lifting_log_size: None }
+}
+
+#[test]
+fn blowups() {
+    on_devices(|_| {
+        for log_blowup in 1..=3 {
+            for store in [false, true] {
+                check::<Blake2sMerkleChannel>(Workload::StateMachine, 7, config(log_blowup, 10, 0, 1), store);
+                check::<Blake2sMerkleChannel>(Workload::WideFibonacci, 6, config(log_blowup, 10, 0, 1), store);
+            }
+        }
+    });
+}
+
+#[test]
+fn folds_and_last_layers() {
+    on_devices(|_| {
+        for (log_last, fold) in [(0, 2), (0, 3), (1, 1), (2, 2), (3, 4), (1, 5)] {
+            check::<Blake2sMerkleChannel>(Workload::Plonk, 9, config(1, 12, log_last, fold), false);
+        }
+    });
+}
+
+#[test]
+fn few_queries_and_many() {
+    on_devices(|_| {
+        for queries in [1, 3, 64, 65, 200] {
+            check::<Blake2sMerkleChannel>(Workload::WideFibonacci, 8, config(1, queries, 0, 1), false);
+        }
+    });
+}
+
+#[test]
+fn trees_lifted_beyond_their_columns() {
+    on_devices(|_| {
+        let lifted = PcsConfig { lifting_log_size: Some(9), ..config(1, 20, 0, 1) };
+        check::<Blake2sMerkleChannel>(Workload::WideFibonacci, 8, lifted, false);
+    });
+}
+
+#[test]
+fn one_wrong_cell_is_refused() {
+    on_devices(|_| {
+        let statement = Cuda::statement(Workload::WideFibonacci, 5, 1).unwrap();
+        let config = benchmark_config();
+        let twiddles = twiddles::<Cuda>(statement.log_rows(), &config);
+        let mut witness = statement.witness();
+        witness.corrupt(rigel_stwo_workloads::Tree::Trace, 50, 7);
+        let refused = prove::<Cuda, Blake2sMerkleChannel>(
+            &*statement,
+            &witness,
+            config,
+            false,
+            &twiddles,
+            InteractionSource::Generate,
+        );
+        assert_eq!(refused.unwrap_err(), rigel_stwo_workloads::Unproved::Constraints);
+    });
+}
+
+/// Openings cost a handful of copies, however many columns and queries there are.
+#[test]
+fn copies_back_are_few() {
+    on_devices(|_| {
+        let copies = |workload, log_size, queries| {
+            let config = config(1, queries, 0, 1);
+            let statement = Cuda::statement(workload, log_size, 1).unwrap();
+            let twiddles = twiddles::<Cuda>(statement.log_rows(), &config);
+            let witness = statement.witness();
+            let prove = || {
+                let source = InteractionSource::Generate;
+                prove::<Cuda, Blake2sMerkleChannel>(&*statement, &witness, config, false, &twiddles, source).unwrap()
+            };
+            let (_, report) = rigel_stwo::measure(prove).unwrap();
+            report.downloads
+        };
+        // Roots and folds of FRI for each halving, openings at points for each tree, and the queries.
+        let few = copies(Workload::WideFibonacci, 8, 3);
+        assert!(few <= 30, "{few} copies");
+        assert_eq!(copies(Workload::WideFibonacci, 8, 60), few);
+        let wide = copies(Workload::Poseidon2, 8, 20);
+        assert!(wide <= 40, "{wide} copies for 2,400 columns");
+    });
+}

@@ -1,0 +1,85 @@
+//! Random values, and the same ones on both backends.
+
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use rigel_gpu::Stream;
+use rigel_gpu::testing::on_each_device;
+use rigel_stwo::CudaBackend;
+use stwo::core::circle::{CirclePoint, SECURE_FIELD_CIRCLE_GEN};
+use stwo::core::fields::m31::{BaseField, P};
+use stwo::core::fields::qm31::SecureField;
+use stwo::core::poly::circle::CircleDomain;
+use stwo::prover::backend::{Column, ColumnOps, CpuBackend};
+use stwo::prover::poly::BitReversedOrder;
+use stwo::prover::poly::circle::{CircleEvaluation, SecureEvaluation};
+use stwo::prover::secure_column::SecureColumnByCoords;
+
+/// A backend that can hold random columns.
+pub(crate) trait Holds: ColumnOps<BaseField> + ColumnOps<SecureField> {}
+impl<B: ColumnOps<BaseField> + ColumnOps<SecureField>> Holds for B {}
+
+pub(crate) fn rng(seed: u64) -> SmallRng {
+    SmallRng::seed_from_u64(seed)
+}
+
+pub(crate) fn base(rng: &mut SmallRng) -> BaseField {
+    BaseField::from_u32_unchecked(rng.random_range(0..P))
+}
+
+pub(crate) fn secure(rng: &mut SmallRng) -> SecureField {
+    SecureField::from_m31_array(std::array::from_fn(|_| base(rng)))
+}
+
+pub(crate) fn bases(rng: &mut SmallRng, n: usize) -> Vec<BaseField> {
+    // Zeros and ones among them.
+    (0..n).map(|i| if i % 7 == 3 { BaseField::from_u32_unchecked(i as u32 % 2) } else { base(rng) }).collect()
+}
+
+pub(crate) fn secures(rng: &mut SmallRng, n: usize) -> Vec<SecureField> {
+    (0..n).map(|_| secure(rng)).collect()
+}
+
+pub(crate) fn point(rng: &mut SmallRng) -> CirclePoint<SecureField> {
+    SECURE_FIELD_CIRCLE_GEN.mul(rng.random())
+}
+
+pub(crate) fn column<B: ColumnOps<T>, T: Copy>(values: &[T]) -> B::Column {
+    values.iter().copied().collect()
+}
+
+pub(crate) fn evaluation<B: ColumnOps<BaseField>>(
+    domain: CircleDomain,
+    values: &[BaseField],
+) -> CircleEvaluation<B, BaseField, BitReversedOrder> {
+    CircleEvaluation::new(domain, column::<B, _>(values))
+}
+
+pub(crate) fn coordinates<B: ColumnOps<BaseField>>(values: &[SecureField]) -> SecureColumnByCoords<B> {
+    let coordinate = |c: usize| values.iter().map(|value| value.to_m31_array()[c]).collect();
+    SecureColumnByCoords { columns: std::array::from_fn(coordinate) }
+}
+
+pub(crate) fn secure_evaluation<B: ColumnOps<BaseField>>(
+    domain: CircleDomain,
+    values: &[SecureField],
+) -> SecureEvaluation<B, BitReversedOrder> {
+    SecureEvaluation::new(domain, coordinates::<B>(values))
+}
+
+/// The elements of coordinate columns.
+pub(crate) fn elements<B: ColumnOps<BaseField>>(columns: &SecureColumnByCoords<B>) -> Vec<SecureField> {
+    let coordinates = columns.columns.each_ref().map(Column::to_cpu);
+    (0..columns.len()).map(|i| SecureField::from_m31_array(std::array::from_fn(|c| coordinates[c][i]))).collect()
+}
+
+/// Runs a test with the backend on each device.
+pub(crate) fn on_devices(test: impl Fn(&Stream) + Sync) {
+    on_each_device(|stream| {
+        let result = rigel_stwo::on(stream.device(), || test(stream));
+        result.unwrap_or_else(|error| panic!("{error}"));
+    });
+}
+
+/// The backend, and the one that it is compared with where SIMD's order of coefficients or its least sizes differ.
+pub(crate) type Cuda = CudaBackend;
+pub(crate) type Cpu = CpuBackend;

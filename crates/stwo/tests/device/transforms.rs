@@ -1,0 +1,187 @@
+//! Circle polynomials.
+
+use stwo::core::fields::m31::BaseField;
+use stwo::core::poly::circle::{CanonicCoset, CircleDomain};
+use stwo::prover::backend::simd::SimdBackend;
+use stwo::prover::backend::{Column, ColumnOps};
+use stwo::prover::mempool::BaseColumnPool;
+use stwo::prover::poly::circle::{CircleCoefficients, PolyOps};
+use stwo::prover::poly::twiddles::{TwiddleBuffer, TwiddleTree};
+
+use crate::random::{Cpu, Cuda, bases, column, evaluation, on_devices, point, rng};
+
+fn canonic(log_size: u32) -> CircleDomain {
+    CanonicCoset::new(log_size).circle_domain()
+}
+
+fn coefficients<B: PolyOps>(values: &[BaseField]) -> CircleCoefficients<B> {
+    CircleCoefficients::new(column::<B, _>(values))
+}
+
+#[test]
+fn interpolation_and_evaluation() {
+    on_devices(|_| {
+        for log_size in 1..=13 {
+            let values = bases(&mut rng(log_size.into()), 1 << log_size);
+            let domain = canonic(log_size);
+            let expected = evaluation::<Cpu>(domain, &values).interpolate();
+            let found = evaluation::<Cuda>(domain, &values).interpolate();
+            assert_eq!(found.coeffs.to_cpu(), expected.coeffs, "2^{log_size}");
+            assert_eq!(found.evaluate(domain).values.to_cpu(), values, "2^{log_size}");
+            for blowup in 1..=3 {
+                let larger = canonic(log_size + blowup);
+                let expected = expected.evaluate(larger).values;
+                assert_eq!(found.evaluate(larger).values.to_cpu(), expected, "2^{log_size} to {blowup} more");
+            }
+        }
+    });
+}
+
+#[test]
+fn many_columns_at_once() {
+    on_devices(|_| {
+        let mut rng = rng(1);
+        let twiddles = Cuda::precompute_twiddles(canonic(12).half_coset);
+        let host = Cpu::precompute_twiddles(canonic(12).half_coset);
+        let logs = [4, 4, 7, 4, 10, 10, 10, 1, 2];
+        let values: Vec<_> = logs.iter().map(|&log| bases(&mut rng, 1 << log)).collect();
+        let evaluations = |i: usize| evaluation::<Cuda>(canonic(logs[i]), &values[i]);
+        let found = Cuda::interpolate_columns((0..logs.len()).map(evaluations).collect(), &twiddles);
+        let expected: Vec<_> = (0..logs.len())
+            .map(|i| evaluation::<Cpu>(canonic(logs[i]), &values[i]).interpolate_with_twiddles(&host))
+            .collect();
+        for (found, expected) in found.iter().zip(&expected) {
+            assert_eq!(found.coeffs.to_cpu(), expected.coeffs);
+        }
+        // With memory given back by an earlier proof, and without.
+        let pool = BaseColumnPool::new();
+        for store in [false, true] {
+            let found: Vec<_> = found.iter().map(|polynomial| coefficients::<Cuda>(&polynomial.coeffs.to_cpu())).collect();
+            let evaluated = Cuda::evaluate_polynomials(found, 2, &twiddles, store, &pool);
+            for (polynomial, expected) in evaluated.into_iter().zip(&expected) {
+                let log_size = expected.log_size() + 2;
+                assert_eq!(polynomial.evals.domain, canonic(log_size));
+                assert_eq!(polynomial.evals.values.to_cpu(), expected.evaluate(canonic(log_size)).values);
+                assert_eq!(polynomial.coeffs.is_some(), store);
+                pool.give_back(log_size, polynomial.evals.values);
+            }
+        }
+    });
+}
+
+#[test]
+fn subdomains_and_their_twiddles() {
+    on_devices(|_| {
+        let (domain, parts) = (canonic(9), 2);
+        let (subdomain, _) = domain.split(parts);
+        let values = bases(&mut rng(2), subdomain.size());
+        let expected = evaluation::<Cpu>(subdomain, &values).interpolate();
+        for log_tower in [9, 11] {
+            let tower = Cuda::precompute_twiddles(canonic(log_tower).half_coset);
+            let twiddles = TwiddleTree::<Cuda> {
+                root_coset: subdomain.half_coset,
+                twiddles: TwiddleBuffer::empty(),
+                itwiddles: tower.itwiddles.extract_subdomain_twiddles(domain.log_size(), subdomain.log_size()),
+            };
+            let found = evaluation::<Cuda>(subdomain, &values).interpolate_with_twiddles(&twiddles);
+            assert_eq!(found.coeffs.to_cpu(), expected.coeffs);
+            assert_eq!(found.evaluate_with_twiddles(domain, &tower).values.to_cpu(), expected.evaluate(domain).values);
+        }
+    });
+}
+
+#[test]
+fn values_at_points() {
+    on_devices(|_| {
+        for log_size in 1..=12 {
+            let mut rng = rng(log_size.into());
+            let (values, point) = (bases(&mut rng, 1 << log_size), point(&mut rng));
+            let domain = canonic(log_size);
+            let expected = evaluation::<Cpu>(domain, &values).interpolate().eval_at_point(point);
+            let there = evaluation::<Cuda>(domain, &values);
+            let twiddles = Cuda::precompute_twiddles(domain.half_coset);
+            assert_eq!(there.eval_at_point_by_folding(point, &twiddles), expected, "2^{log_size} by folding");
+
+            let weights = Cuda::barycentric_weights(CanonicCoset::new(log_size), point);
+            let same = Cpu::barycentric_weights(CanonicCoset::new(log_size), point);
+            assert_eq!(weights.to_cpu(), same, "weights of 2^{log_size}");
+            assert_eq!(there.barycentric_eval_at_point(&weights), expected, "2^{log_size} by weights");
+            assert_eq!(there.interpolate().eval_at_point(point), expected, "2^{log_size} by coefficients");
+        }
+    });
+}
+
+#[test]
+fn values_of_one_column_at_two_points() {
+    on_devices(|_| {
+        let mut rng = rng(9);
+        let values = bases(&mut rng, 256);
+        let there = evaluation::<Cuda>(canonic(8), &values).interpolate();
+        let here = evaluation::<Cpu>(canonic(8), &values).interpolate();
+        for point in [point(&mut rng), point(&mut rng)] {
+            assert_eq!(there.eval_at_point(point), here.eval_at_point(point));
+            assert_eq!(there.eval_at_point(point), here.eval_at_point(point));
+        }
+    });
+}
+
+#[test]
+fn more_coefficients_and_halves() {
+    on_devices(|_| {
+        let values = bases(&mut rng(4), 128);
+        let extended = coefficients::<Cuda>(&values).extend(10);
+        assert_eq!(extended.coeffs.to_cpu(), coefficients::<Cpu>(&values).extend(10).coeffs);
+        let (low, high) = coefficients::<Cuda>(&values).split_at_mid();
+        assert_eq!((low.coeffs.to_cpu(), high.coeffs.to_cpu()), (values[..64].to_vec(), values[64..].to_vec()));
+    });
+}
+
+#[test]
+fn twiddles_of_any_coset() {
+    on_devices(|_| {
+        for domain in [canonic(1), canonic(2), canonic(6), canonic(11).split(3).0] {
+            let found = Cuda::precompute_twiddles(domain.half_coset);
+            let values = bases(&mut rng(5), domain.size());
+            let there = evaluation::<Cuda>(domain, &values).interpolate_with_twiddles(&found);
+            assert_eq!(there.coeffs.to_cpu(), evaluation::<Cpu>(domain, &values).interpolate().coeffs);
+        }
+    });
+}
+
+#[test]
+fn a_domain_larger_than_the_twiddles_is_refused() {
+    on_devices(|_| {
+        let small = Cuda::precompute_twiddles(canonic(5).half_coset);
+        let values = bases(&mut rng(6), 64);
+        let refused = rigel_stwo::catch(|| evaluation::<Cuda>(canonic(6), &values).interpolate_with_twiddles(&small));
+        let error = refused.unwrap_err().to_string();
+        assert!(error.contains("2^6") && error.contains("16"), "{error}");
+        let polynomial = coefficients::<Cuda>(&values);
+        let refused = rigel_stwo::catch(|| polynomial.evaluate_with_twiddles(canonic(7), &small));
+        assert!(refused.is_err());
+        // The device works on.
+        assert_eq!(polynomial.evaluate(canonic(6)).values.len(), 64);
+    });
+}
+
+#[test]
+fn uploaded_columns_are_canonical() {
+    on_devices(|_| {
+        let mut values = bases(&mut rng(7), 256);
+        let mut host = column::<SimdBackend, _>(&values);
+        // What arithmetic on upstream's vectors may leave for zero.
+        for i in [0, 17, 255] {
+            host.as_mut_slice()[i] = BaseField::from_u32_unchecked((1 << 31) - 1);
+            values[i] = BaseField::default();
+        }
+        let host = stwo::prover::poly::circle::CircleEvaluation::new(canonic(8), host);
+        let short = evaluation::<SimdBackend>(canonic(4), &values[..16]);
+        let there = rigel_stwo::upload(&[host.clone(), short, host]).unwrap();
+        assert_eq!(there[0].values.to_cpu(), values);
+        assert_eq!(there[1].values.to_cpu(), values[..16]);
+        assert_eq!(there[2].values.to_cpu(), values);
+        let mut reversed = there[0].values.clone();
+        Cuda::bit_reverse_column(&mut reversed);
+        assert!(rigel_stwo::upload(&[]).unwrap().is_empty());
+    });
+}
