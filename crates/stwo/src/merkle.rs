@@ -11,8 +11,9 @@ use rigel_kernels::Columns;
 use rigel_kernels::field::Mersenne31;
 use rigel_kernels::hash::{Blake2s, Blake2sM31, Hash, RowHash};
 use rigel_kernels::merkle::MerkleTree;
-use rigel_kernels::{circle_order, permute};
+use rigel_kernels::{circle_order, gather};
 use stwo::core::fields::qm31::SECURE_EXTENSION_DEGREE;
+use stwo::core::utils::bit_reverse_index;
 use stwo::core::vcs::blake2_hash::Blake2sHash;
 use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleHasherGeneric;
 use stwo::core::vcs_lifted::verifier::{LOG_PACKED_LEAF_SIZE, PACKED_LEAF_SIZE};
@@ -159,14 +160,10 @@ impl ColumnOps<Blake2sHash> for CudaBackend {
     fn bit_reverse_column(column: &mut HashColumn) {
         let (device, len) = (column.digests.device().clone(), column.len());
         assert!(len.is_power_of_two(), "bit reversal of {len} digests, which is no power of two");
-        let mut reverse = || {
-            let stream = stream(&device);
-            let digests = std::mem::replace(&mut column.digests, stream.alloc(0)?);
-            let matrix = rigel_kernels::Matrix::new(digests, len, 1)?;
-            permute::bit_reverse(&stream, &matrix)
-        };
-        let reversed: Result<_> = reverse();
-        *column = HashColumn::new(reversed.or_fail("reverse a column's bits").into_values());
+        let bits = len.trailing_zeros();
+        let picks: Vec<(u32, u64)> = (0..len).map(|i| (0, bit_reverse_index(i, bits) as u64)).collect();
+        let reversed = gather::words(&stream(&device), &[column.digests.view()], &picks, 8).and_then(Buffer::cast);
+        *column = HashColumn::new(reversed.or_fail("reverse a column's bits"));
     }
 }
 

@@ -1,5 +1,6 @@
 //! LogUp's columns, against upstream's generator.
 
+use num_traits::One;
 use rigel_stwo::{BaseColumn, LogupTraceGenerator, Numerators, SecureColumn, interaction_trace};
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
@@ -88,7 +89,7 @@ impl FrameworkEval for Lookups {
         let b = eval.next_trace_mask();
         eval.add_to_relation(RelationEntry::new(&self.pairs, E::EF::from(b.clone()), &[a.clone(), fixed]));
         eval.add_to_relation(RelationEntry::new(&self.singles, -E::EF::from(a.clone()), &[next]));
-        eval.add_to_relation(RelationEntry::new(&self.pairs, E::EF::from(BaseField::from(1).into()), &[b, a]));
+        eval.add_to_relation(RelationEntry::new(&self.pairs, E::EF::one(), &[b, a]));
         eval.finalize_logup_in_pairs();
         eval
     }

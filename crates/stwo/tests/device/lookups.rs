@@ -79,7 +79,7 @@ fn proofs_of_gkr() {
             assert_eq!(found.output_claims_by_instance, expected.output_claims_by_instance);
             (found, artifact)
         };
-        for log in [1, 4, 8] {
+        for log in [2, 4, 8] {
             let (proof, artifact) = prove(log);
             let gates = vec![Gate::GrandProduct, Gate::LogUp, Gate::LogUp, Gate::LogUp];
             let verified = partially_verify_batch(gates, &proof, &mut Blake2sChannel::default()).unwrap();

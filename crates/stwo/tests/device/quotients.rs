@@ -63,7 +63,7 @@ fn numerators_are_accumulated() {
                 .samples
                 .iter()
                 .enumerate()
-                .map(|(i, samples)| samples.iter().map(|&sample| (sample, coefficients(i))).collect())
+                .map(|(i, samples)| samples.iter().map(|sample| (sample.clone(), coefficients(i))).collect())
                 .collect();
             let batches = ColumnSampleBatch::new_vec(&samples.iter().collect::<Vec<_>>());
             let (mut found, mut expected) = (Vec::new(), Vec::new());

@@ -3,9 +3,10 @@
 use stwo::core::fields::m31::BaseField;
 use stwo::core::poly::circle::{CanonicCoset, CircleDomain};
 use stwo::prover::backend::simd::SimdBackend;
-use stwo::prover::backend::{Column, ColumnOps};
+use stwo::prover::backend::Column;
 use stwo::prover::mempool::BaseColumnPool;
-use stwo::prover::poly::circle::{CircleCoefficients, PolyOps};
+use stwo::prover::poly::BitReversedOrder;
+use stwo::prover::poly::circle::{CircleCoefficients, CircleEvaluation, PolyOps};
 use stwo::prover::poly::twiddles::{TwiddleBuffer, TwiddleTree};
 
 use crate::random::{Cpu, Cuda, bases, column, evaluation, on_devices, point, rng};
@@ -174,14 +175,12 @@ fn uploaded_columns_are_canonical() {
             host.as_mut_slice()[i] = BaseField::from_u32_unchecked((1 << 31) - 1);
             values[i] = BaseField::default();
         }
-        let host = stwo::prover::poly::circle::CircleEvaluation::new(canonic(8), host);
+        let host = CircleEvaluation::<SimdBackend, BaseField, BitReversedOrder>::new(canonic(8), host);
         let short = evaluation::<SimdBackend>(canonic(4), &values[..16]);
         let there = rigel_stwo::upload(&[host.clone(), short, host]).unwrap();
         assert_eq!(there[0].values.to_cpu(), values);
         assert_eq!(there[1].values.to_cpu(), values[..16]);
         assert_eq!(there[2].values.to_cpu(), values);
-        let mut reversed = there[0].values.clone();
-        Cuda::bit_reverse_column(&mut reversed);
         assert!(rigel_stwo::upload(&[]).unwrap().is_empty());
     });
 }

@@ -1,0 +1,186 @@
+//! What is proved, and with which prover.
+
+use std::fmt;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+
+use crate::stwo;
+use rigel_workloads::{Statement, Workload as Plonky3Workload};
+
+/// Upstream's provers that there are on the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Prover {
+    /// Plonky3's, over three fields
+    Plonky3,
+    /// Stwo's, over Mersenne31
+    Stwo,
+}
+
+impl Prover {
+    /// As upstream writes its name.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Plonky3 => "Plonky3",
+            Self::Stwo => "Stwo",
+        }
+    }
+
+    /// The workloads that it has, by name.
+    pub fn workloads(self) -> Vec<&'static str> {
+        let named = Workload::value_variants().iter().filter(|workload| workload.provers().contains(&self));
+        named.map(|workload| workload.name()).collect()
+    }
+}
+
+/// The names of all workloads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Workload {
+    /// Plonky3: Keccak-f permutations, 24 rows each
+    Keccak,
+    /// Both: Poseidon2 permutations, 8 a row; Plonky3's unless --prover stwo
+    #[value(name = "poseidon2")]
+    Poseidon2,
+    /// Plonky3: Blake3 compressions, one a row
+    #[value(name = "blake3")]
+    Blake3,
+    /// Plonky3: Fibonacci's numbers, with public values
+    Fibonacci,
+    /// Plonky3: eight tables tied by 20 lookups
+    Lookups,
+    /// Stwo: sequences of squares' sums, 100 columns
+    WideFibonacci,
+    /// Stwo: a circuit of additions and multiplications
+    Plonk,
+    /// Stwo: steps in a plane, by two components
+    StateMachine,
+    /// Stwo: XORs and sums by looking into tables
+    Xor,
+    /// Stwo: a chain of Blake2s compressions, by twelve components
+    #[value(name = "blake2s")]
+    Blake2s,
+}
+
+impl Workload {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Keccak => "keccak",
+            Self::Poseidon2 => "poseidon2",
+            Self::Blake3 => "blake3",
+            Self::Fibonacci => "fibonacci",
+            Self::Lookups => "lookups",
+            Self::WideFibonacci => "wide-fibonacci",
+            Self::Plonk => "plonk",
+            Self::StateMachine => "state-machine",
+            Self::Xor => "xor",
+            Self::Blake2s => "blake2s",
+        }
+    }
+
+    /// What Plonky3 proves by this name.
+    pub fn of_plonky3(self) -> Option<Plonky3Workload> {
+        Plonky3Workload::from_str(self.name(), false).ok()
+    }
+
+    /// What Stwo proves by this name.
+    pub fn of_stwo(self) -> Option<rigel_stwo_workloads::Workload> {
+        self.name().parse().ok()
+    }
+
+    /// Those that have a workload of this name; the first is meant where none is asked for.
+    fn provers(self) -> Vec<Prover> {
+        let there = [self.of_plonky3().map(|_| Prover::Plonky3), self.of_stwo().map(|_| Prover::Stwo)];
+        there.into_iter().flatten().collect()
+    }
+
+    /// The prover to use: the one asked for, if it has a workload of this name.
+    pub fn prover(self, asked: Option<Prover>) -> Result<Prover, String> {
+        let there = self.provers();
+        match asked {
+            None => Ok(there[0]),
+            Some(prover) if there.contains(&prover) => Ok(prover),
+            Some(_) => {
+                let all = Prover::value_variants().iter();
+                let lines = all.map(|prover| format!("  {}: {}", prover.title(), prover.workloads().join(", ")));
+                let lines: Vec<String> = lines.collect();
+                let [asked, other] = [asked, there.first().copied()].map(|prover| prover.map_or("", Prover::title));
+                let name = self.name();
+                Err(format!(
+                    "{name} is a workload of {other}'s, not of {asked}'s. There are:\n{}",
+                    lines.join("\n")
+                ))
+            }
+        }
+    }
+}
+
+/// Everything that says which statement a proof is about, but its public values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "prover", rename_all = "kebab-case")]
+pub enum Choice {
+    Plonky3(rigel_workloads::Choice),
+    Stwo(stwo::Choice),
+}
+
+impl Choice {
+    pub fn prover(&self) -> Prover {
+        match self {
+            Self::Plonky3(_) => Prover::Plonky3,
+            Self::Stwo(_) => Prover::Stwo,
+        }
+    }
+
+    /// Whether its parameters lie where a proof can be made and checked; if not, which does not.
+    pub fn check(&self) -> Result<(), String> {
+        match self {
+            Self::Plonky3(choice) => choice.check(),
+            Self::Stwo(choice) => choice.check(),
+        }
+    }
+
+    /// The statement, which knows nothing of a witness or a device yet.
+    pub fn statement(&self) -> Result<Box<dyn Statement>, String> {
+        match self {
+            Self::Plonky3(choice) => choice.statement(),
+            Self::Stwo(choice) => choice.statement(stwo::Making::default()),
+        }
+    }
+}
+
+/// `keccak 2^17, koala-bear, keccak`.
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plonky3(choice) => choice.fmt(f),
+            Self::Stwo(choice) => choice.fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_workload_has_a_name_here() {
+        let plonky3 = Plonky3Workload::value_variants().iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(Prover::Plonky3.workloads(), plonky3);
+        let mut stwo = rigel_stwo_workloads::Workload::ALL.map(|workload| workload.name()).to_vec();
+        let mut named = Prover::Stwo.workloads();
+        stwo.sort_unstable();
+        named.sort_unstable();
+        assert_eq!(named, stwo);
+        for &workload in Workload::value_variants() {
+            assert_eq!(workload.to_possible_value().expect("none is hidden").get_name(), workload.name());
+        }
+    }
+
+    #[test]
+    fn a_name_that_both_have_is_plonky3s() {
+        assert_eq!(Workload::Poseidon2.prover(None), Ok(Prover::Plonky3));
+        assert_eq!(Workload::Poseidon2.prover(Some(Prover::Stwo)), Ok(Prover::Stwo));
+        assert_eq!(Workload::Plonk.prover(None), Ok(Prover::Stwo));
+        let refusal = Workload::Plonk.prover(Some(Prover::Plonky3)).unwrap_err();
+        assert!(refusal.contains("of Stwo's, not of Plonky3's") && refusal.contains("keccak, poseidon2"), "{refusal}");
+    }
+}

@@ -1,0 +1,193 @@
+//! Stwo's statements, as the commands know Plonky3's: a choice of one, and behind [`rigel_workloads::Statement`] its
+//! proofs.
+
+mod shape;
+mod statement;
+
+use std::fmt;
+
+use clap::ValueEnum;
+use rigel_stwo_workloads::{AllWorkloads, Workload};
+use rigel_workloads::Statement;
+use serde::{Deserialize, Serialize};
+use stwo::core::fri::FriConfig;
+use stwo::core::pcs::PcsConfig;
+use stwo::core::vcs_lifted::blake2_merkle::{Blake2sM31MerkleChannel, Blake2sMerkleChannel};
+use stwo::prover::backend::simd::SimdBackend;
+
+use statement::Stwo;
+
+/// Where all public values and witnesses come from.
+const SEED: u64 = 1;
+
+/// The longest extended columns that a verifier is asked to make, as a power of two: those of tables and circuits.
+const MOST_LOG_EXTENDED: u32 = 28;
+
+/// The hash of trees and challenges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+pub enum Channel {
+    /// Blake2s
+    #[value(name = "blake2s")]
+    #[serde(rename = "blake2s")]
+    Blake2s,
+    /// Blake2s, each word of a digest reduced to a field element
+    #[value(name = "blake2s-m31")]
+    #[serde(rename = "blake2s-m31")]
+    Blake2sM31,
+}
+
+/// Parameters of the commitment scheme. The defaults are [`rigel_stwo_workloads::benchmark_config`]'s.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fri {
+    /// Extended columns are 2^this times as long as the trace's.
+    pub log_blowup: u32,
+    /// Folding ends at a polynomial of 2^this coefficients.
+    pub log_last_layer: u32,
+    pub queries: usize,
+    /// A fold takes 2^this elements to one.
+    pub fold_step: u32,
+    /// Proof of work before the queries.
+    pub pow_bits: u32,
+}
+
+impl Default for Fri {
+    fn default() -> Self {
+        let PcsConfig { pow_bits, fri_config, .. } = rigel_stwo_workloads::benchmark_config();
+        Self {
+            log_blowup: fri_config.log_blowup_factor,
+            log_last_layer: fri_config.log_last_layer_degree_bound,
+            queries: fri_config.n_queries,
+            fold_step: fri_config.fold_step,
+            pow_bits,
+        }
+    }
+}
+
+impl Fri {
+    /// Whether every parameter lies where a proof can be made and checked; if not, which does not.
+    fn check(&self) -> Result<(), String> {
+        let within = [
+            ("--log-blowup", self.log_blowup as usize, 1, 8),
+            ("--log-final-poly-len", self.log_last_layer as usize, 0, 10),
+            ("--queries", self.queries, 1, 1000),
+            ("--fold-step", self.fold_step as usize, 1, 8),
+            ("--pow-bits", self.pow_bits as usize, 0, 30),
+        ];
+        for (name, value, least, most) in within {
+            if !(least..=most).contains(&value) {
+                return Err(format!("{name} is {value}; with Stwo it may be {least} to {most}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Upstream's form. The parameters must have been checked.
+    fn config(&self) -> PcsConfig {
+        let fri_config = FriConfig::new(self.log_last_layer, self.log_blowup, self.queries, self.fold_step);
+        PcsConfig { pow_bits: self.pow_bits, fri_config, lifting_log_size: None }
+    }
+
+    /// Upstream's conjecture about security, in bits.
+    pub fn conjectured_bits(&self) -> u32 {
+        self.log_blowup * self.queries as u32 + self.pow_bits
+    }
+}
+
+/// How proofs are made. They do not depend on it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Making {
+    /// Keep the columns' coefficients beside their extended values.
+    pub store_coefficients: bool,
+    /// Make the columns of lookups with the witness, and not in the proof.
+    pub recorded_lookups: bool,
+}
+
+/// Everything that says which statement of Stwo's a proof is about, but its public values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Choice {
+    #[serde(with = "by_name")]
+    pub workload: Workload,
+    /// The number of what the workload counts, as a power of two.
+    pub log_size: u32,
+    pub channel: Channel,
+    pub fri: Fri,
+}
+
+/// The size to prove when none is asked for, as a power of two.
+pub fn default_log_size(workload: Workload) -> u32 {
+    match workload {
+        Workload::Blake2s => 8,
+        _ => 14,
+    }
+}
+
+impl Choice {
+    /// Whether its parameters lie where a proof can be made and checked; if not, which does not.
+    pub fn check(&self) -> Result<(), String> {
+        let Self { workload, log_size, fri, .. } = self;
+        fri.check()?;
+        let sizes = workload.log_sizes();
+        if !sizes.contains(log_size) {
+            let (least, most, unit) = (sizes.start(), sizes.end(), workload.unit());
+            return Err(format!("{workload} takes 2^{least} to 2^{most} {unit}, not 2^{log_size}; see --log-rows"));
+        }
+        if log_size + fri.log_blowup > MOST_LOG_EXTENDED {
+            return Err(format!(
+                "2^{log_size} {} extended by 2^{} are more than 2^{MOST_LOG_EXTENDED}; lower --log-rows or --log-blowup",
+                workload.unit(),
+                fri.log_blowup
+            ));
+        }
+        Ok(())
+    }
+
+    /// The statement, which has neither a witness nor a device yet.
+    pub fn statement(&self, making: Making) -> Result<Box<dyn Statement>, String> {
+        self.check()?;
+        let statement = SimdBackend::statement(self.workload, self.log_size, SEED).map_err(|error| error.to_string())?;
+        let Fri { log_last_layer, fold_step, .. } = self.fri;
+        let log_rows = statement.log_rows();
+        if log_last_layer + fold_step > log_rows {
+            return Err(format!(
+                "2^{log_rows} rows can't be folded by 2^{fold_step} to 2^{log_last_layer} coefficients; lower \
+                 --log-final-poly-len or --fold-step, or raise --log-rows"
+            ));
+        }
+        Ok(match self.channel {
+            Channel::Blake2s => Box::new(Stwo::<Blake2sMerkleChannel>::new(*self, statement, making)),
+            Channel::Blake2sM31 => Box::new(Stwo::<Blake2sM31MerkleChannel>::new(*self, statement, making)),
+        })
+    }
+
+    /// The same with as little to prove as there can be.
+    pub fn smallest(&self) -> Self {
+        let sizes = *self.workload.log_sizes().start()..self.log_size;
+        let mut smaller = sizes.map(|log_size| Self { log_size, ..*self });
+        smaller.find(|choice| choice.statement(Making::default()).is_ok()).unwrap_or(*self)
+    }
+}
+
+/// `plonk 2^20, mersenne31, blake2s`.
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { workload, log_size, channel, .. } = self;
+        let channel = channel.to_possible_value().expect("none is hidden");
+        write!(f, "{workload} 2^{log_size}, mersenne31, {}", channel.get_name())
+    }
+}
+
+/// A workload as its name.
+mod by_name {
+    use rigel_stwo_workloads::Workload;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    // Serde's form.
+    #[allow(clippy::trivially_copy_pass_by_ref)]
+    pub(super) fn serialize<S: Serializer>(workload: &Workload, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(workload.name())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Workload, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}

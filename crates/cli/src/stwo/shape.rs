@@ -1,0 +1,125 @@
+//! How large a statement's columns are.
+
+use std::sync::{Mutex, PoisonError};
+
+use rigel_stwo_workloads::{Elements, HostColumn, Provable, Statement, Workload};
+use rigel_workloads::Shape;
+use stwo::core::air::Component;
+use stwo::core::fields::qm31::{SECURE_EXTENSION_DEGREE, SecureField};
+use stwo::prover::backend::simd::SimdBackend;
+use stwo_constraint_framework::preprocessed_columns::PreProcessedColumnId;
+use stwo_constraint_framework::{INTERACTION_TRACE_IDX, ORIGINAL_TRACE_IDX};
+
+/// The logarithms of the lengths of a component's columns.
+#[derive(Clone, Default)]
+struct Lengths {
+    trace: Vec<u32>,
+    interaction: Vec<u32>,
+}
+
+/// The sizes of all columns but the preprocessed ones.
+pub(super) struct Sizes {
+    components: Vec<Lengths>,
+    log_rows: u32,
+}
+
+impl Sizes {
+    pub(super) fn of(statement: &dyn Provable<SimdBackend>) -> Self {
+        let components = Mutex::default();
+        // It makes components to count their columns.
+        Counted { statement, components: &components }.columns();
+        let components = components.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Self { components, log_rows: statement.log_rows() }
+    }
+
+    /// Each component's columns of the trace.
+    pub(super) fn tables(&self) -> Vec<Shape> {
+        let table = |lengths: &Lengths| Shape {
+            log_rows: lengths.trace.iter().copied().max().unwrap_or(0),
+            columns: lengths.trace.len(),
+        };
+        self.components.iter().map(table).collect()
+    }
+
+    /// The bytes of all columns of all trees after their extension, those of the composition polynomial included.
+    pub(super) fn extended_bytes(&self, preprocessed: &[HostColumn], log_blowup: u32) -> usize {
+        let lengths = self.components.iter().flat_map(|lengths| lengths.trace.iter().chain(&lengths.interaction));
+        let of_tables = preprocessed.iter().map(|column| column.domain.size()).sum::<usize>();
+        let of_components = lengths.map(|log| 1usize << log).sum::<usize>();
+        // Two halves, each as long as the longest columns.
+        let of_composition = (2 * SECURE_EXTENSION_DEGREE) << self.log_rows;
+        ((of_tables + of_components + of_composition) << log_blowup) * size_of::<u32>()
+    }
+}
+
+/// A statement that notes its components when they are made.
+///
+/// A component's columns depend on lookup elements by name only, but none can be made outside of a proof: they are
+/// seen where the statement counts its own columns.
+struct Counted<'a> {
+    statement: &'a dyn Provable<SimdBackend>,
+    components: &'a Mutex<Vec<Lengths>>,
+}
+
+impl Statement for Counted<'_> {
+    fn workload(&self) -> Workload {
+        self.statement.workload()
+    }
+
+    fn description(&self) -> String {
+        self.statement.description()
+    }
+
+    fn log_sizes(&self) -> Vec<u32> {
+        self.statement.log_sizes()
+    }
+
+    fn publics(&self) -> Vec<u32> {
+        self.statement.publics()
+    }
+
+    fn preprocessed_ids(&self) -> Vec<PreProcessedColumnId> {
+        self.statement.preprocessed_ids()
+    }
+
+    fn trace(&self) -> Vec<HostColumn> {
+        self.statement.trace()
+    }
+
+    fn relations(&self) -> usize {
+        self.statement.relations()
+    }
+
+    fn components(&self, elements: &Elements, claimed_sums: &[SecureField]) -> Vec<Box<dyn Component>> {
+        let components = self.statement.components(elements, claimed_sums);
+        let lengths = components.iter().map(|component| {
+            let bounds = component.trace_log_degree_bounds();
+            let of = |tree: usize| bounds.get(tree).cloned().unwrap_or_default();
+            Lengths { trace: of(ORIGINAL_TRACE_IDX), interaction: of(INTERACTION_TRACE_IDX) }
+        });
+        *self.components.lock().unwrap_or_else(PoisonError::into_inner) = lengths.collect();
+        components
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rigel_stwo_workloads::AllWorkloads;
+
+    #[test]
+    fn all_columns_are_counted() {
+        for workload in Workload::ALL {
+            let statement = SimdBackend::statement(workload, *workload.log_sizes().start() + 1, 1).unwrap();
+            let sizes = Sizes::of(&*statement);
+            let [_, trace, interaction] = statement.columns();
+            let count = |of: fn(&Lengths) -> &Vec<u32>| sizes.components.iter().map(|one| of(one).len()).sum::<usize>();
+            assert_eq!(count(|lengths| &lengths.trace), trace, "{workload}");
+            assert_eq!(count(|lengths| &lengths.interaction), interaction, "{workload}");
+            let logs: Vec<u32> = sizes.tables().iter().map(|table| table.log_rows).collect();
+            assert_eq!(logs, statement.log_sizes(), "{workload}");
+        }
+        let fibonacci = SimdBackend::statement(Workload::WideFibonacci, 6, 1).unwrap();
+        assert_eq!(Sizes::of(&*fibonacci).extended_bytes(&[], 1), (100 + 8) * 128 * 4);
+    }
+}

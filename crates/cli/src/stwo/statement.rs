@@ -1,0 +1,239 @@
+//! Proofs of one of Stwo's statements: on a device, on the CPU, and upstream's verdict about them.
+
+use std::marker::PhantomData;
+use std::sync::OnceLock;
+
+use rigel_gpu::{Device, Error, Fallback, Report};
+use rigel_plonky3::Policy;
+use rigel_stwo::CudaBackend;
+use rigel_stwo_workloads::{
+    AllWorkloads, FromHost, Interaction, InteractionSource, Proof, Provable, Rejection as StwoRejection, VerifierKey,
+    Witness, prove, prove_adopted, twiddles, verify,
+};
+use rigel_workloads::{Failure, Made, Rejection, Shape, Statement, timed};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use stwo::core::channel::MerkleChannel;
+use stwo::core::pcs::PcsConfig;
+use stwo::prover::backend::BackendForChannel;
+use stwo::prover::backend::simd::SimdBackend;
+use stwo::prover::poly::twiddles::TwiddleTree;
+
+use super::shape::Sizes;
+use super::{Choice, Making, SEED};
+use crate::panics::quietly;
+
+/// A workload at one size, in one configuration and channel.
+pub(super) struct Stwo<MC> {
+    choice: Choice,
+    config: PcsConfig,
+    making: Making,
+    policy: Policy,
+    statement: Box<dyn Provable<SimdBackend>>,
+    sizes: Sizes,
+    /// Twiddles are made once, before any proof is timed.
+    twiddles: OnceLock<TwiddleTree<SimdBackend>>,
+    witness: Option<(Witness, Option<Interaction>)>,
+    device: Option<OnDevice>,
+    channel: PhantomData<fn() -> MC>,
+}
+
+/// What proofs on a device share.
+struct OnDevice {
+    device: Device,
+    statement: Box<dyn Provable<CudaBackend>>,
+    /// Or why there are none.
+    twiddles: rigel_gpu::Result<TwiddleTree<CudaBackend>>,
+}
+
+/// Where a proof on the device begins.
+#[derive(Clone, Copy)]
+enum From {
+    Host,
+    Device,
+}
+
+impl<MC> Stwo<MC>
+where
+    MC: MerkleChannel,
+    SimdBackend: BackendForChannel<MC>,
+    CudaBackend: BackendForChannel<MC>,
+    Proof<MC::H>: Serialize + DeserializeOwned + Send,
+{
+    pub(super) fn new(choice: Choice, statement: Box<dyn Provable<SimdBackend>>, making: Making) -> Self {
+        Self {
+            choice,
+            config: choice.fri.config(),
+            making,
+            policy: Policy::default(),
+            sizes: Sizes::of(&*statement),
+            statement,
+            twiddles: OnceLock::new(),
+            witness: None,
+            device: None,
+            channel: PhantomData,
+        }
+    }
+
+    fn twiddles(&self) -> &TwiddleTree<SimdBackend> {
+        self.twiddles.get_or_init(|| twiddles(self.statement.log_rows(), &self.config))
+    }
+
+    fn witness(&self) -> Result<&(Witness, Option<Interaction>), Failure> {
+        self.witness.as_ref().ok_or_else(|| "the witness was not made".into())
+    }
+
+    /// The proof as bytes, which all of it is settled by: upstream's proof of work finds the least nonce on any number
+    /// of threads.
+    fn made(&self, proof: &Proof<MC::H>, milliseconds: f64, report: Report) -> Result<Made, Failure> {
+        let proof = postcard::to_allocvec(proof)?;
+        let extended_bytes =
+            self.sizes.extended_bytes(&self.witness()?.0.preprocessed, self.config.fri_config.log_blowup_factor);
+        Ok(Made { settled: proof.clone(), proof, extended_bytes, milliseconds, report })
+    }
+
+    /// A proof by a backend from columns that it has.
+    fn prove_from<B: FromHost + BackendForChannel<MC>>(
+        &self,
+        statement: &dyn Provable<B>,
+        columns: rigel_stwo_workloads::Adopted<B>,
+        twiddles: &TwiddleTree<B>,
+        interaction: Option<&Interaction>,
+    ) -> Result<Proof<MC::H>, Failure> {
+        let store = self.making.store_coefficients;
+        Ok(prove_adopted::<B, MC>(statement, columns, self.config, store, twiddles, source(interaction))?)
+    }
+
+    fn on_cpu(&self) -> Result<Made, Failure> {
+        let (witness, interaction) = self.witness()?;
+        let twiddles = self.twiddles();
+        let columns = witness.adopt();
+        let (proof, total_ms) =
+            timed(|| self.prove_from(&*self.statement, columns, twiddles, interaction.as_ref()));
+        self.made(&proof?, total_ms, Report { device: "cpu".into(), total_ms, ..Report::default() })
+    }
+
+    fn on_device(&self, there: &OnDevice, from: From) -> Result<Made, Failure> {
+        let (witness, interaction) = self.witness()?;
+        let OnDevice { device, statement, twiddles } = there;
+        let twiddles = twiddles.as_ref().map_err(Clone::clone)?;
+        let (statement, interaction) = (&**statement, interaction.as_ref());
+        let store = self.making.store_coefficients;
+        let work = || -> rigel_gpu::Result<_> {
+            let kept = match from {
+                From::Host => None,
+                From::Device => Some(witness.adopt()),
+            };
+            device.compute()?.synchronize()?;
+            rigel_stwo::measure(|| {
+                timed(|| match kept {
+                    Some(columns) => self.prove_from(statement, columns, twiddles, interaction),
+                    None => {
+                        let source = source(interaction);
+                        Ok(prove::<CudaBackend, MC>(statement, witness, self.config, store, twiddles, source)?)
+                    }
+                })
+            })
+        };
+        let ((proof, milliseconds), report) = catch(device, work)??;
+        self.made(&proof?, milliseconds, report)
+    }
+}
+
+/// Where the columns of lookups come from.
+fn source(interaction: Option<&Interaction>) -> InteractionSource<'_> {
+    interaction.map_or(InteractionSource::Generate, InteractionSource::Reuse)
+}
+
+/// Works on a device. Its errors come back as such, and nothing is printed about them.
+fn catch<R: Send>(device: &Device, work: impl FnOnce() -> R + Send) -> rigel_gpu::Result<R> {
+    let of_device = |message: &str| message.starts_with("CudaBackend could not");
+    quietly(of_device, || rigel_stwo::on(device, || rigel_stwo::catch(work)))?
+}
+
+impl<MC> Statement for Stwo<MC>
+where
+    MC: MerkleChannel,
+    SimdBackend: BackendForChannel<MC>,
+    CudaBackend: BackendForChannel<MC>,
+    Proof<MC::H>: Serialize + DeserializeOwned + Send,
+{
+    fn generate(&mut self) {
+        let witness = self.statement.witness();
+        let mut interaction = None;
+        if self.making.recorded_lookups {
+            let source = InteractionSource::Record(&mut interaction);
+            let made =
+                prove::<SimdBackend, MC>(&*self.statement, &witness, self.config, false, self.twiddles(), source);
+            made.expect("the witness is right");
+        }
+        self.witness = Some((witness, interaction));
+    }
+
+    fn prepare(&mut self, device: Option<&Device>, policy: Policy) -> Result<(), Failure> {
+        self.policy = policy;
+        self.device = None;
+        let Some(device) = device else {
+            self.twiddles();
+            return Ok(());
+        };
+        let statement = CudaBackend::statement(self.choice.workload, self.choice.log_size, SEED)?;
+        let log_rows = statement.log_rows();
+        let twiddles = catch(device, || twiddles::<CudaBackend>(log_rows, &self.config));
+        if let (Err(error), false) = (&twiddles, policy.cpu_on_failure) {
+            return Err(error.clone().into());
+        }
+        self.device = Some(OnDevice { device: device.clone(), statement, twiddles });
+        Ok(())
+    }
+
+    fn tables(&self) -> Vec<Shape> {
+        self.sizes.tables()
+    }
+
+    fn publics(&self) -> Vec<Vec<u64>> {
+        vec![self.statement.publics().into_iter().map(u64::from).collect()]
+    }
+
+    fn prove(&self) -> Result<Made, Failure> {
+        let Some(there) = &self.device else { return self.on_cpu() };
+        let failure = match self.on_device(there, From::Host) {
+            Err(failure) if self.policy.cpu_on_failure && failure.is::<Error>() => failure,
+            made => return made,
+        };
+        let mut made = self.on_cpu()?;
+        made.report.fallbacks.push(Fallback { part: "the proof", ran_on: "CPU", reason: failure.to_string() });
+        Ok(made)
+    }
+
+    /// A proof uses its columns up: [`Self::prove_resident`] brings them there each time, before its time begins.
+    fn keep_on_device(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn prove_resident(&self) -> Result<Made, Failure> {
+        let there = self.device.as_ref().ok_or("no device was prepared")?;
+        self.on_device(there, From::Device)
+    }
+
+    fn prove_upstream(&self) -> Result<Made, Failure> {
+        self.on_cpu()
+    }
+
+    fn verify(&self, proof: &[u8], publics: &[Vec<u64>]) -> Result<(), Rejection> {
+        let proof: Proof<MC::H> = match postcard::take_from_bytes(proof) {
+            Ok((proof, [])) => proof,
+            Ok((_, rest)) => return Err(Rejection::Malformed(format!("{} bytes follow the proof", rest.len()))),
+            Err(error) => return Err(Rejection::Malformed(error.to_string())),
+        };
+        if publics != self.publics() {
+            let reason = format!("the public values are not those of {}", self.statement.description());
+            return Err(Rejection::Refused(reason));
+        }
+        let key = VerifierKey::<MC>::new(&*self.statement, self.config);
+        verify(&*self.statement, &key, proof).map_err(|rejection| match rejection {
+            StwoRejection::Shape { .. } => Rejection::Malformed(rejection.to_string()),
+            refused => Rejection::Refused(refused.to_string()),
+        })
+    }
+}
