@@ -5,9 +5,12 @@
 
 mod bandwidth;
 mod bench;
+mod choice;
 mod doctor;
+mod panics;
 mod proof_file;
 mod prove;
+mod stwo;
 mod terminal;
 mod verify;
 
@@ -35,11 +38,11 @@ Exit codes: 0 done, 1 something failed or is not usable, 2 the command line was 
 enum Command {
     /// Report devices, drivers, compilers and bandwidths, and say what to fix
     Doctor(doctor::Arguments),
-    /// Prove a workload with Plonky3 on a device, or on the CPU
+    /// Prove a workload with Plonky3 or Stwo, on a device or on the CPU
     Prove(prove::Arguments),
-    /// Check a proof that prove wrote, with Plonky3's own verifier
+    /// Check a proof that prove wrote, with upstream's own verifier
     Verify(verify::Arguments),
-    /// Measure operations against what the device can do, and proofs against Plonky3's
+    /// Measure operations against what the device can do, and proofs against upstream's
     Bench {
         #[command(subcommand)]
         suite: Suite,
@@ -51,7 +54,9 @@ enum Suite {
     /// Every operation on its own: transforms, hashes, scans, copies, launches
     Primitives(bench::Arguments),
     /// Whole proofs beside Plonky3's on the CPU: times, phases, memory
-    Plonky3(bench::plonky3::Arguments),
+    Plonky3(bench::proofs::plonky3::Arguments),
+    /// Whole proofs beside Stwo's SIMD backend on the CPU: times, phases, memory
+    Stwo(bench::proofs::stwo::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -60,7 +65,8 @@ fn main() -> ExitCode {
         Command::Prove(arguments) => prove::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Bench { suite: Suite::Primitives(arguments) } => bench::run(&arguments).map_err(Failure::from),
-        Command::Bench { suite: Suite::Plonky3(arguments) } => bench::plonky3::run(&arguments),
+        Command::Bench { suite: Suite::Plonky3(arguments) } => bench::proofs::plonky3::run(&arguments),
+        Command::Bench { suite: Suite::Stwo(arguments) } => bench::proofs::stwo::run(&arguments),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,

@@ -10,6 +10,8 @@
 //! 32 bytes  SHA-256 of everything before
 //! ```
 //!
+//! The header's `prover` says whose proof it is. Files of version 1 do not say: theirs are Plonky3's.
+//!
 //! Nothing is read further than it was checked: foreign, newer, cut and altered files are told apart before any of
 //! their contents is taken at its word.
 
@@ -18,11 +20,13 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use rigel_workloads::Choice;
+use crate::choice::Choice;
 
 /// A byte that no text has, a name, and the line ends that a transfer as text would change.
 const MAGIC: [u8; 8] = *b"\x89RIGEL\r\n";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// The last version in which there was one prover.
+const PLONKY3_ONLY: u32 = 1;
 const FIXED: usize = 24;
 const CHECKSUM: usize = 32;
 /// No header of ours comes near it.
@@ -58,7 +62,7 @@ impl fmt::Display for Refusal {
             Self::Foreign => write!(f, "this is not a proof file of rigel; `rigel prove -o FILE` writes one"),
             Self::Version(version) if *version > VERSION => write!(
                 f,
-                "the file has version {version}, this rigel reads version {VERSION}; verify it with a newer rigel"
+                "the file has version {version}, this rigel reads up to version {VERSION}; verify it with a newer rigel"
             ),
             Self::Version(version) => write!(f, "the file has version {version}, which was never used"),
             Self::Cut { expected, found } => {
@@ -101,8 +105,9 @@ pub fn decode(file: &[u8]) -> Result<(Header, &[u8]), Refusal> {
         return Err(Refusal::Cut { expected: (FIXED + CHECKSUM) as u64, found });
     }
     let number = |from: usize| u32::from_le_bytes(file[from..from + 4].try_into().expect("four bytes"));
-    if number(8) != VERSION {
-        return Err(Refusal::Version(number(8)));
+    let version = number(8);
+    if !(PLONKY3_ONLY..=VERSION).contains(&version) {
+        return Err(Refusal::Version(version));
     }
     let header_len = number(12) as usize;
     let proof_len = u64::from_le_bytes(file[16..24].try_into().expect("eight bytes"));
@@ -120,36 +125,76 @@ pub fn decode(file: &[u8]) -> Result<(Header, &[u8]), Refusal> {
         return Err(Refusal::Altered);
     }
     let (header, proof) = contents[FIXED..].split_at(header_len);
-    let header: Header = serde_json::from_slice(header).map_err(|error| Refusal::Header(error.to_string()))?;
+    let header = parse(header, version).map_err(|error| Refusal::Header(error.to_string()))?;
     header.choice.check().map_err(Refusal::Header)?;
     Ok((header, proof))
+}
+
+fn parse(header: &[u8], version: u32) -> serde_json::Result<Header> {
+    let mut fields: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(header)?;
+    if version == PLONKY3_ONLY {
+        fields.insert("prover".into(), "plonky3".into());
+    }
+    serde_json::from_value(fields.into())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rigel_workloads::{Field, Fri, Hash, Workload};
+    use crate::stwo;
+    use rigel_workloads::{Choice as Plonky3Choice, Field, Fri, Hash, Workload};
 
-    fn header() -> Header {
-        let choice = Choice {
+    fn plonky3() -> Plonky3Choice {
+        Plonky3Choice {
             workload: Workload::Fibonacci,
             log_rows: 4,
             field: Field::Goldilocks3,
             hash: Hash::Keccak,
             fri: Fri::default(),
-        };
+        }
+    }
+
+    fn stwo() -> stwo::Choice {
+        stwo::Choice {
+            workload: rigel_stwo_workloads::Workload::StateMachine,
+            log_size: 5,
+            channel: stwo::Channel::Blake2sM31,
+            fri: stwo::Fri::default(),
+        }
+    }
+
+    fn header(choice: Choice) -> Header {
         Header { rigel: "0".into(), choice, public_values: vec![vec![0, 1, u64::MAX]] }
     }
 
     #[test]
     fn what_was_written_is_read() {
-        let file = encode(&header(), b"proof");
-        assert_eq!(decode(&file), Ok((header(), &b"proof"[..])));
+        for choice in [Choice::Plonky3(plonky3()), Choice::Stwo(stwo())] {
+            let file = encode(&header(choice), b"proof");
+            assert_eq!(decode(&file), Ok((header(choice), &b"proof"[..])));
+        }
+    }
+
+    #[test]
+    fn files_of_the_first_version_are_plonky3s() {
+        let current = header(Choice::Plonky3(plonky3()));
+        let mut fields = serde_json::to_value(&current).unwrap();
+        assert_eq!(fields.as_object_mut().and_then(|fields| fields.remove("prover")), Some("plonky3".into()));
+        let text = serde_json::to_vec(&fields).unwrap();
+        let mut file = MAGIC.to_vec();
+        file.extend(1u32.to_le_bytes());
+        file.extend((text.len() as u32).to_le_bytes());
+        file.extend(5u64.to_le_bytes());
+        file.extend(&text);
+        file.extend(b"proof");
+        let checksum = Sha256::digest(&file);
+        file.extend(checksum);
+        assert_eq!(decode(&file), Ok((current, &b"proof"[..])));
     }
 
     #[test]
     fn every_cut_and_every_altered_byte_is_found() {
-        let file = encode(&header(), b"proof");
+        let file = encode(&header(Choice::Stwo(stwo())), b"proof");
         for len in 0..file.len() {
             assert!(decode(&file[..len]).is_err(), "{len}");
         }
@@ -165,11 +210,13 @@ mod tests {
 
     #[test]
     fn a_header_out_of_bounds_is_refused() {
-        let mut forged = header();
-        forged.choice.log_rows = 60;
-        assert!(matches!(decode(&encode(&forged, b"")), Err(Refusal::Header(_))));
-        let mut forged = header();
-        forged.choice.fri.queries = usize::MAX;
-        assert!(matches!(decode(&encode(&forged, b"")), Err(Refusal::Header(_))));
+        let refused = |choice| matches!(decode(&encode(&header(choice), b"")), Err(Refusal::Header(_)));
+        let right = plonky3();
+        assert!(refused(Choice::Plonky3(Plonky3Choice { log_rows: 60, ..right })));
+        assert!(refused(Choice::Plonky3(Plonky3Choice { fri: Fri { queries: usize::MAX, ..right.fri }, ..right })));
+        let right = stwo();
+        assert!(refused(Choice::Stwo(stwo::Choice { log_size: 60, ..right })));
+        assert!(refused(Choice::Stwo(stwo::Choice { log_size: 26, fri: stwo::Fri { log_blowup: 8, ..right.fri }, ..right })));
+        assert!(refused(Choice::Stwo(stwo::Choice { fri: stwo::Fri { fold_step: 0, ..right.fri }, ..right })));
     }
 }

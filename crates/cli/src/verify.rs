@@ -7,6 +7,8 @@ use rigel_gpu::Bytes;
 use serde::Serialize;
 
 use crate::Failure;
+use crate::choice::Choice;
+use crate::panics::{message, quietly};
 use crate::proof_file::{self, Header};
 use crate::terminal::{Paint, number};
 use rigel_workloads::{Rejection, timed};
@@ -61,17 +63,12 @@ fn verify(header: &Header, proof: &[u8]) -> Result<(), String> {
         let statement = header.choice.statement().map_err(Rejection::Malformed)?;
         statement.verify(proof, &header.public_values)
     };
-    let hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|_| {}));
-    let verdict = catch_unwind(AssertUnwindSafe(judge));
-    std::panic::set_hook(hook);
-    match verdict {
+    match quietly(|_| true, || catch_unwind(AssertUnwindSafe(judge))) {
         Ok(Ok(())) => Ok(()),
         Ok(Err(Rejection::Malformed(detail))) => Err(format!("the proof is malformed: {detail}")),
         Ok(Err(Rejection::Refused(reason))) => Err(reason),
         Err(panic) => {
-            let words = panic.downcast_ref::<String>().map(String::as_str);
-            let words = words.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason given");
+            let words = message(&*panic).unwrap_or("no reason given");
             Err(format!("the proof is malformed: upstream's verifier gave up ({words})"))
         }
     }
@@ -79,7 +76,6 @@ fn verify(header: &Header, proof: &[u8]) -> Result<(), String> {
 
 fn text(header: &Header, bytes: usize, reason: Option<&str>, milliseconds: f64) -> String {
     let Header { choice, public_values, .. } = header;
-    let fri = &choice.fri;
     let verdict = match reason {
         None => format!("{} in {} ms", Paint::Good.on("verified"), number(milliseconds)),
         Some(reason) => format!("{}: {reason}", Paint::Bad.on("does not verify")),
@@ -88,18 +84,39 @@ fn text(header: &Header, bytes: usize, reason: Option<&str>, milliseconds: f64) 
         public_values.iter().filter(|values| !values.is_empty()).map(|values| format!("{values:?}")).collect();
     let publics = if publics.is_empty() { "none".to_string() } else { publics.join(", ") };
     format!(
-        "{choice}: {verdict}\n  proof          {}\n  public values  {publics}\n  FRI            blowup 2^{}, {} queries, \
-         {} + {} + {} bits of work, arity at most 2^{}, final polynomial 2^{}, caps 2^{}\n  security       {} bits, \
-         by upstream's conjecture about queries\n",
+        "{choice}: {verdict}\n  prover         {}\n  proof          {}\n  public values  {publics}\n{}",
+        choice.prover().title(),
         Bytes(bytes),
-        fri.log_blowup,
-        fri.queries,
-        fri.batch_pow_bits,
-        fri.commit_pow_bits,
-        fri.pow_bits,
-        fri.max_log_arity,
-        fri.log_final_poly_len,
-        fri.cap_height,
-        fri.conjectured_bits(),
+        parameters(choice)
     )
+}
+
+/// What a proof's size and soundness come from.
+fn parameters(choice: &Choice) -> String {
+    let (fri, security) = match choice {
+        Choice::Plonky3(choice) => {
+            let fri = &choice.fri;
+            let text = format!(
+                "blowup 2^{}, {} queries, {} + {} + {} bits of work, arity at most 2^{}, final polynomial 2^{}, caps 2^{}",
+                fri.log_blowup,
+                fri.queries,
+                fri.batch_pow_bits,
+                fri.commit_pow_bits,
+                fri.pow_bits,
+                fri.max_log_arity,
+                fri.log_final_poly_len,
+                fri.cap_height,
+            );
+            (text, fri.conjectured_bits())
+        }
+        Choice::Stwo(choice) => {
+            let fri = &choice.fri;
+            let text = format!(
+                "blowup 2^{}, {} queries, {} bits of work, folds by 2^{}, last layer 2^{}",
+                fri.log_blowup, fri.queries, fri.pow_bits, fri.fold_step, fri.log_last_layer
+            );
+            (text, fri.conjectured_bits() as usize)
+        }
+    };
+    format!("  FRI            {fri}\n  security       {security} bits, by upstream's conjecture about queries\n")
 }

@@ -5,7 +5,7 @@ mod html;
 mod instructions;
 mod json;
 mod measure;
-pub mod plonky3;
+pub mod proofs;
 mod random;
 mod roofline;
 mod table;

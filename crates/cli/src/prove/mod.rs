@@ -1,5 +1,6 @@
 //! `rigel prove`: a proof of a workload, on a device or on the CPU, and what it took.
 
+mod options;
 mod report;
 
 use std::path::{Path, PathBuf};
@@ -8,24 +9,37 @@ use rigel_gpu::{Device, Error, Selector};
 use rigel_plonky3::Policy;
 
 use crate::Failure;
+use crate::choice::{Choice, Prover, Workload};
 use crate::proof_file::{self, Header};
+use crate::stwo::{Channel, Making};
 use crate::terminal::Progress;
+use options::FriArguments;
 use report::Summary;
-use rigel_workloads::{Choice, Field, Fri, Hash, Workload, timed};
+use rigel_workloads::{Field, Hash, timed};
 
 #[derive(clap::Args)]
 pub struct Arguments {
     /// What to prove
     workload: Workload,
-    /// Rows of the trace, as a power of two; of the largest table for lookups [default: small, 12 to 16]
-    #[arg(long, value_name = "N")]
+    /// Whose prover [default: the one that has the workload; Plonky3's if both have]
+    #[arg(long)]
+    prover: Option<Prover>,
+    /// Rows of the trace, as a power of two; of the largest table for lookups. With Stwo the number of what the workload
+    /// has: rows, permutations, gates, steps, compressions [default: small, 8 to 16]
+    #[arg(long, value_name = "N", alias = "log-size")]
     log_rows: Option<u32>,
-    /// The field
-    #[arg(long, default_value_t = Field::KoalaBear)]
-    field: Field,
-    /// The hash of trees and challenges
-    #[arg(long, default_value_t = Hash::Keccak)]
-    hash: Hash,
+    /// Plonky3: the field [default: koala-bear]
+    #[arg(long)]
+    field: Option<Field>,
+    /// Plonky3: the hash of trees and challenges [default: keccak]
+    #[arg(long)]
+    hash: Option<Hash>,
+    /// Stwo: the hash of trees and challenges [default: blake2s]
+    #[arg(long)]
+    channel: Option<Channel>,
+    /// Stwo: keep the columns' coefficients beside their extended values; more memory, the same proof
+    #[arg(long)]
+    store_coefficients: bool,
     /// The device: auto, cuda:N, emulated, emulated:N or none [default: RIGEL_DEVICE, or auto, which is the CPU
     /// where there is no GPU]
     #[arg(long, conflicts_with = "cpu")]
@@ -43,15 +57,18 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     trace_file: Option<PathBuf>,
     #[command(flatten, next_help_heading = "FRI")]
-    fri: Fri,
+    fri: FriArguments,
 }
 
 /// Proves and reports.
 pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
-    let Arguments { workload, field, hash, fri, .. } = *arguments;
-    let log_rows = arguments.log_rows.unwrap_or(workload.default_log_rows());
-    let choice = Choice { workload, log_rows, field, hash, fri };
-    let mut statement = choice.statement()?;
+    let choice = options::choice(arguments)?;
+    let mut statement = match &choice {
+        Choice::Plonky3(choice) => choice.statement()?,
+        Choice::Stwo(choice) => {
+            choice.statement(Making { store_coefficients: arguments.store_coefficients, ..Making::default() })?
+        }
+    };
     let device = open(arguments)?;
 
     let progress = Progress::spoken();
@@ -63,7 +80,10 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
         progress.say(&format!("preparing {device}; kernels that are not in the cache are compiled …"));
     }
     let policy = Policy { cpu_on_failure: true, ..Policy::default() };
-    let (prepared, prepare_ms) = timed(|| statement.prepare(device.as_ref(), policy));
+    let (prepared, prepare_ms) = timed(|| {
+        compile(&choice, device.as_ref(), policy)?;
+        statement.prepare(device.as_ref(), policy)
+    });
     prepared?;
     let place = device.as_ref().map_or("the CPU".to_string(), ToString::to_string);
     progress.say(&format!("proving on {place} …"));
@@ -95,6 +115,18 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
         print!("{}", summary.to_text());
     }
     Ok(true)
+}
+
+/// Has the kernels compiled that the proof will need. Stwo's backend compiles each when it is first asked for: a proof
+/// with as little as there can be asks for nearly all.
+fn compile(choice: &Choice, device: Option<&Device>, policy: Policy) -> Result<(), Failure> {
+    if let (Choice::Stwo(choice), Some(device)) = (choice, device) {
+        let mut smallest = choice.smallest().statement(Making::default())?;
+        smallest.generate();
+        smallest.prepare(Some(device), policy)?;
+        smallest.prove()?;
+    }
+    Ok(())
 }
 
 /// The device asked for; none for the CPU, which `auto` takes where there is no GPU, and says so.

@@ -3,8 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use rigel_gpu::Bytes;
-use rigel_plonky3::Report;
+use rigel_gpu::{Bytes, Report};
 use serde::Serialize;
 
 use crate::proof_file::Header;
@@ -99,6 +98,7 @@ impl Summary<'_> {
             columns.row(Paint::Plain, ["bytes up / down", &traffic]);
             columns.row(Paint::Plain, ["peak device memory", &peak]);
             columns.row(Paint::Plain, ["kernel launches", &report.launches.to_string()]);
+            columns.row(Paint::Plain, ["copies back", &report.downloads.to_string()]);
             columns.row(Paint::Plain, ["kernels compiled", &compiled]);
         }
         columns.to_text("  ")

@@ -1,6 +1,8 @@
 //! The backend against Stwo's own, on every device there is.
 
 mod columns;
+mod components;
+mod failures;
 mod fri;
 mod logup;
 mod lookups;

@@ -14,10 +14,6 @@ use stwo::prover::poly::BitReversedOrder;
 use stwo::prover::poly::circle::{CircleEvaluation, SecureEvaluation};
 use stwo::prover::secure_column::SecureColumnByCoords;
 
-/// A backend that can hold random columns.
-pub(crate) trait Holds: ColumnOps<BaseField> + ColumnOps<SecureField> {}
-impl<B: ColumnOps<BaseField> + ColumnOps<SecureField>> Holds for B {}
-
 pub(crate) fn rng(seed: u64) -> SmallRng {
     SmallRng::seed_from_u64(seed)
 }

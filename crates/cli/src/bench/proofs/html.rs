@@ -3,12 +3,12 @@
 use std::fmt::Write;
 
 use super::record::{Bar, Document, Figures, PhasePair, Report, Row, Times};
-use super::table::{shape, verdict};
+use super::table::{shape, verdict, work};
 use crate::bench::html::{document_of, escape};
 use crate::terminal::number;
 
-pub fn page(document: &Document) -> String {
-    document_of("Rigel and Plonky3", &document.reports.iter().map(section).collect::<String>())
+pub fn page(title: &str, document: &Document) -> String {
+    document_of(title, &document.reports.iter().map(section).collect::<String>())
 }
 
 fn section(report: &Report) -> String {
@@ -94,14 +94,15 @@ fn footer(figures: &Figures) -> String {
     });
     format!(
         "<p>Milliseconds on the device from a trace on the host (blue), and upstream's on the CPU (grey). The device \
-         had work {:.0} % of the time.</p>\n{}",
+         had work {:.0} % of the time: {}.</p>\n{}",
         100.0 * figures.report.busy(),
+        work(figures),
         stream.unwrap_or_default()
     )
 }
 
 const WIDTH: f64 = 1060.0;
-const NAMES: f64 = 110.0;
+const NAMES: f64 = 150.0;
 const FIGURES: f64 = 80.0;
 const BAR: f64 = 11.0;
 const STEP: f64 = 34.0;

@@ -2,13 +2,14 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rigel_gpu::Device;
-use rigel_plonky3::{Policy, Report as ProofReport};
+use rigel_gpu::{Device, Report as ProofReport};
+use rigel_plonky3::Policy;
 
-use super::cases::{Bars, Case, DOWN_OVER_PROOF, PEAK_OVER_EXTENDED};
+use super::cases::{Bars, Case, PEAK_OVER_EXTENDED};
 use super::record::{Bar, Bound, Figures, PhasePair, Row, Throughput, Times};
-use super::spans::{self, Phases};
+use super::spans::{self, Dialect, Phases};
 use crate::Failure;
+use crate::choice::{Choice, Prover};
 use crate::terminal::Progress;
 use rigel_workloads::{Made, Rejection, Shape, Statement, timed};
 
@@ -21,12 +22,17 @@ pub struct Bench<'a> {
     pub cpu_runs: usize,
     /// Proofs in a row, or none.
     pub stream: usize,
+    /// How upstream names its phases.
+    pub dialect: Dialect,
     /// Whether bars apply.
     pub judges: bool,
     pub progress: &'a Progress,
 }
 
-/// Up to this many cells upstream's proof is made once more on one thread, where its proof of work finds the least
+/// What is said of a proof that is upstream's.
+const ALL_BYTES: &str = "all bytes";
+
+/// Up to this many cells Plonky3's proof is made once more on one thread, where its proof of work finds the least
 /// witness as the device's does, and all bytes are compared.
 const COMPARED_CELLS: usize = 1 << 20;
 
@@ -54,7 +60,7 @@ impl Bench<'_> {
     fn figures(&self, case: &Case, tables: &mut Vec<Shape>) -> Result<Figures, Failure> {
         let name = case.name();
         let say = |what: &str| self.progress.say(&format!("{name}: {what} …"));
-        let mut statement = case.choice.statement()?;
+        let mut statement = case.statement()?;
         say("generating the trace");
         let ((), trace_milliseconds) = timed(|| statement.generate());
         *tables = statement.tables();
@@ -83,26 +89,24 @@ impl Bench<'_> {
         let (resident, _) = self.several(|| statement.prove_resident())?;
 
         let mut upstream = None;
-        let mut upstream_phases = Phases::new();
         if self.cpu_runs > 0 {
             say("upstream's prover on the CPU");
-            let (times, made, phases) = self.upstream(&*statement)?;
-            upstream = Some((times, made));
-            upstream_phases = phases;
+            upstream = Some(self.upstream(&*statement)?);
         }
         say("checking");
-        let check = check(&*statement, &first, upstream.as_ref().map(|(_, made)| made))?;
+        let check = check(&case.choice, &*statement, &first, upstream.as_ref().map(|(_, made, _)| made))?;
         Ok(Figures {
             trace_milliseconds,
             first_milliseconds,
             kernels_compiled,
             host,
             resident,
-            upstream: upstream.map(|(times, _)| times),
             proof_bytes: first.proof.len(),
             extended_bytes: first.extended_bytes,
             check,
-            phases: side_by_side(&report, &upstream_phases),
+            equal_bytes: check == ALL_BYTES,
+            phases: side_by_side(&report, upstream.as_ref().map(|(_, made, phases)| (made.milliseconds, phases))),
+            upstream: upstream.map(|(times, ..)| times),
             report,
             stream,
         })
@@ -122,7 +126,7 @@ impl Bench<'_> {
         let mut best: Option<(Made, Phases)> = None;
         let mut times = Vec::new();
         for _ in 0..self.cpu_runs {
-            let (made, phases) = spans::collect(|| statement.prove_upstream());
+            let (made, phases) = spans::collect(self.dialect, || statement.prove_upstream());
             let made = made?;
             times.push(made.milliseconds);
             if best.as_ref().is_none_or(|(best, _)| made.milliseconds < best.milliseconds) {
@@ -135,7 +139,12 @@ impl Bench<'_> {
 }
 
 /// Compares the device's proof with upstream's as far as it can be, and has upstream's verifier look at it.
-fn check(statement: &dyn Statement, made: &Made, upstream: Option<&Made>) -> Result<&'static str, Failure> {
+fn check(
+    choice: &Choice,
+    statement: &dyn Statement,
+    made: &Made,
+    upstream: Option<&Made>,
+) -> Result<&'static str, Failure> {
     match statement.verify(&made.proof, &statement.publics()) {
         Ok(()) => {}
         Err(Rejection::Malformed(reason) | Rejection::Refused(reason)) => {
@@ -143,14 +152,17 @@ fn check(statement: &dyn Statement, made: &Made, upstream: Option<&Made>) -> Res
         }
     }
     let Some(upstream) = upstream else { return Ok("verified") };
+    let same = |expected: &Made| match expected.proof == made.proof {
+        true => Ok(ALL_BYTES),
+        false => Err("the device's proof is not upstream's, byte for byte".into()),
+    };
+    if choice.prover() == Prover::Stwo {
+        return same(upstream);
+    }
     let cells: usize = statement.tables().iter().map(Shape::cells).sum();
     if cells <= COMPARED_CELLS {
         let single = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
-        let expected = single.install(|| statement.prove_upstream())?;
-        if expected.proof != made.proof {
-            return Err("the device's proof is not upstream's, byte for byte".into());
-        }
-        return Ok("all bytes");
+        return same(&single.install(|| statement.prove_upstream())?);
     }
     if upstream.settled != made.settled {
         return Err("commitments or opened values are not upstream's".into());
@@ -182,26 +194,29 @@ fn throughput(statement: &dyn Statement, proofs: usize) -> Result<Throughput, Fa
     Ok(Throughput { proofs, alone_per_second: run(1)?, paired_per_second: run(2)? })
 }
 
-/// Our phases beside upstream's, then what only upstream has, then the rest.
-fn side_by_side(report: &ProofReport, upstream: &Phases) -> Vec<PhasePair> {
-    let of_upstream = |name: &str| upstream.iter().find(|(known, _)| *known == name).map(|(_, ms)| *ms);
+/// Our phases beside upstream's, then what only upstream has, then the rest. Of upstream its time and the parts of it
+/// that are known.
+fn side_by_side(report: &ProofReport, upstream: Option<(f64, &Phases)>) -> Vec<PhasePair> {
+    let known: Phases = upstream.map_or(Phases::new(), |(_, phases)| {
+        phases.iter().filter(|(name, _)| *name != "other").copied().collect()
+    });
+    let sum = |phases: &[(&str, f64)]| phases.iter().map(|(_, ms)| ms).sum::<f64>();
+    let of_upstream = |name: &str| known.iter().find(|(known, _)| *known == name).map(|(_, ms)| *ms);
     let ours = report.by_phase();
     let mut pairs: Vec<PhasePair> = ours
         .iter()
         .map(|&(name, ms)| PhasePair { name, milliseconds: Some(ms), upstream_milliseconds: of_upstream(name) })
         .collect();
-    let missing =
-        upstream.iter().filter(|(name, _)| *name != "other" && ours.iter().all(|(known, _)| known != name));
+    let missing = known.iter().filter(|(name, _)| ours.iter().all(|(known, _)| known != name));
     pairs.extend(missing.map(|&(name, ms)| PhasePair {
         name,
         milliseconds: None,
         upstream_milliseconds: Some(ms),
     }));
-    let rest = report.total_ms - ours.iter().map(|(_, ms)| ms).sum::<f64>();
     pairs.push(PhasePair {
         name: "other",
-        milliseconds: Some(rest.max(0.0)),
-        upstream_milliseconds: of_upstream("other"),
+        milliseconds: Some((report.total_ms - sum(&ours)).max(0.0)),
+        upstream_milliseconds: upstream.map(|(total, _)| (total - sum(&known)).max(0.0)),
     });
     pairs
 }
@@ -218,8 +233,9 @@ fn bars(figures: &Figures, bars: &Bars, judges: bool) -> Vec<Bar> {
         least("host, x upstream", figures.host_ratio(), bars.host_ratio),
         most("resident ms", figures.resident.median(), bars.resident_ms),
         least("resident, x upstream", figures.resident_ratio(), bars.resident_ratio),
+        least("constraints, x upstream", figures.constraints_ratio(), bars.constraints_ratio),
         most("peak memory / extended columns", figures.peak_over_extended(), Some(PEAK_OVER_EXTENDED)),
-        most("bytes back / proof", figures.down_over_proof(), Some(DOWN_OVER_PROOF)),
+        most("bytes back / proof", figures.down_over_proof(), bars.down_over_proof),
     ]
     .into_iter()
     .flatten()

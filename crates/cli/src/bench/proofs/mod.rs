@@ -1,10 +1,12 @@
-//! `rigel bench plonky3`: proofs on the device beside upstream's on the CPU.
+//! Whole proofs on the device beside upstream's on the CPU: one suite for each prover.
 
 mod cases;
 mod html;
 mod measure;
+pub mod plonky3;
 mod record;
 mod spans;
+pub mod stwo;
 mod table;
 
 use std::path::{Path, PathBuf};
@@ -16,11 +18,28 @@ use super::measure::Size;
 use super::{Devices, open, write};
 use crate::Failure;
 use crate::terminal::Progress;
+use cases::Case;
 use measure::Bench;
 use record::{Document, Report};
+use spans::Dialect;
 
+/// What is measured of one prover.
+struct Suite<'a> {
+    name: &'static str,
+    /// What its page is called.
+    title: &'static str,
+    cases: &'a dyn Fn(Size) -> Vec<Case>,
+    /// How upstream names its phases.
+    dialect: Dialect,
+    /// Timed proofs of upstream's.
+    cpu_runs: usize,
+    /// Proofs in a row, or none.
+    stream: usize,
+}
+
+/// What every suite can be asked.
 #[derive(clap::Args)]
-pub struct Arguments {
+pub struct Common {
     /// Devices to measure: auto, all (every CUDA device), or names such as cuda:1,emulated
     /// [default: RIGEL_DEVICE, or auto]
     #[arg(long, value_name = "DEVICES")]
@@ -37,9 +56,6 @@ pub struct Arguments {
     /// Leave upstream's prover out; the device's proofs are only verified
     #[arg(long)]
     no_cpu: bool,
-    /// Also make N proofs in a row, one and two at a time
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    stream: usize,
     /// Write the report as JSON to a file, or with - to standard output in place of the table
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -51,14 +67,11 @@ pub struct Arguments {
     list: bool,
 }
 
-/// Timed proofs of upstream's.
-const CPU_RUNS: usize = 2;
-
 /// Measures and prints. Whether every case came to an end with the right proof.
-pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
+fn run(suite: &Suite<'_>, arguments: &Common) -> Result<bool, Failure> {
     if arguments.list {
         let size = if arguments.quick { Size::Quick } else { Size::Full };
-        for case in cases::all(size) {
+        for case in (suite.cases)(size) {
             println!("{}", case.name());
         }
         return Ok(true);
@@ -66,32 +79,35 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
     let to_stdout = arguments.json.as_deref() == Some(Path::new("-"));
     let mut reports = Vec::new();
     for (_, device) in open(arguments.device.as_ref())? {
-        reports.push(measure(arguments, &device, to_stdout)?);
+        reports.push(measure(suite, arguments, &device, to_stdout)?);
     }
-    let document = Document::new(reports);
+    let document = Document::new(suite.name, reports);
     match &arguments.json {
         Some(_) if to_stdout => print!("{}", document.to_json()),
         Some(path) => write(path, &document.to_json())?,
         None => {}
     }
     if let Some(path) = &arguments.html {
-        write(path, &html::page(&document))?;
+        write(path, &html::page(suite.title, &document))?;
     }
     Ok(document.reports.iter().flat_map(|report| &report.rows).all(|row| row.error.is_none()))
 }
 
-fn measure(arguments: &Arguments, device: &Device, silent: bool) -> Result<Report, Failure> {
+fn measure(suite: &Suite<'_>, arguments: &Common, device: &Device, silent: bool) -> Result<Report, Failure> {
     let emulated = device.kind() == Kind::Emulated;
     let size = if arguments.quick || emulated { Size::Quick } else { Size::Full };
     let repeat = arguments.repeat.map_or_else(|| size.pick(5, 2), |n| n as usize);
     let only = arguments.only.as_deref().unwrap_or_default().to_lowercase();
-    let mut cases = cases::all(size);
+    let mut cases = (suite.cases)(size);
     cases.retain(|case| case.name().contains(&only));
     if emulated && only.is_empty() {
-        eprintln!(
-            "note: the host's compiler takes minutes for the kernels of wide AIRs; --only keccak asks for them"
-        );
-        cases.retain(cases::Case::is_narrow);
+        if let Some(wide) = cases.iter().find(|case| !case.is_narrow) {
+            eprintln!(
+                "note: the host's compiler takes minutes for the kernels of wide AIRs; --only '{}' asks for them",
+                wide.name()
+            );
+        }
+        cases.retain(|case| case.is_narrow);
     }
     if cases.is_empty() {
         return Err("--only: no case has this text in its name; --list shows all names".into());
@@ -100,8 +116,9 @@ fn measure(arguments: &Arguments, device: &Device, silent: bool) -> Result<Repor
     let bench = Bench {
         device,
         repeat,
-        cpu_runs: if arguments.no_cpu { 0 } else { CPU_RUNS },
-        stream: arguments.stream,
+        cpu_runs: if arguments.no_cpu { 0 } else { suite.cpu_runs },
+        stream: suite.stream,
+        dialect: suite.dialect,
         judges: !emulated && size == Size::Full,
         progress: &progress,
     };

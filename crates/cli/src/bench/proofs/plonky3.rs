@@ -1,64 +1,62 @@
-//! What is measured, and what it should reach.
+//! `rigel bench plonky3`: proofs on the device beside Plonky3's on the CPU.
 
+use super::cases::{Bars, Case};
+use super::spans::Dialect;
+use super::{Common, Suite};
+use crate::Failure;
 use crate::bench::measure::Size;
-use rigel_workloads::{Choice, Field, Fri, Hash, Workload};
+use crate::choice::Choice;
+use crate::stwo::Making;
+use rigel_workloads::{Field, Fri, Hash, Workload};
 
-/// What a case should reach on an H200 with 16 cores beside it; nothing where a figure has no bar.
-#[derive(Clone, Copy, Default)]
-pub struct Bars {
-    /// At most this many milliseconds from a trace on the host.
-    pub host_ms: Option<f64>,
-    /// At least this many times as fast as upstream from there.
-    pub host_ratio: Option<f64>,
-    /// At most this many milliseconds from a trace on the device.
-    pub resident_ms: Option<f64>,
-    /// At least this many times as fast as upstream from there.
-    pub resident_ratio: Option<f64>,
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    common: Common,
+    /// Also make N proofs in a row, one and two at a time
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    stream: usize,
 }
 
-/// At most this many times the bytes of all extended columns in use at once.
-pub const PEAK_OVER_EXTENDED: f64 = 2.5;
+/// Measures and prints. Whether every case came to an end with the right proof.
+pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
+    let suite = Suite {
+        name: "plonky3",
+        title: "Rigel and Plonky3",
+        cases: &all,
+        dialect: Dialect { target: "p3_", phase },
+        cpu_runs: 2,
+        stream: arguments.stream,
+    };
+    super::run(&suite, &arguments.common)
+}
+
 /// At most this many times the proof's bytes come back.
-pub const DOWN_OVER_PROOF: f64 = 4.0;
-
-/// A proof to measure.
-#[derive(Clone, Copy)]
-pub struct Case {
-    pub choice: Choice,
-    pub bars: Bars,
-}
-
-impl Case {
-    pub fn name(&self) -> String {
-        self.choice.to_string()
-    }
-
-    /// Whether the AIR has few enough columns for a host's compiler to be done with its kernels soon.
-    pub fn is_narrow(&self) -> bool {
-        matches!(self.choice.workload, Workload::Fibonacci | Workload::Lookups)
-    }
-}
+const DOWN_OVER_PROOF: f64 = 4.0;
 
 /// All cases, at full size or at sizes that any machine has done in seconds.
-pub fn all(size: Size) -> Vec<Case> {
+fn all(size: Size) -> Vec<Case> {
     use Field::{Goldilocks, KoalaBear};
     let case = |workload, full, quick, field, bars| Case {
-        choice: Choice {
+        choice: Choice::Plonky3(rigel_workloads::Choice {
             workload,
             log_rows: size.pick(full, quick),
             field,
             hash: Hash::Keccak,
             fri: Fri::default(),
-        },
-        bars,
+        }),
+        making: Making::default(),
+        bars: Bars { down_over_proof: Some(DOWN_OVER_PROOF), ..bars },
+        is_narrow: matches!(workload, Workload::Fibonacci | Workload::Lookups),
     };
+    let none = Bars::default();
     let bars = |host: [f64; 2], resident: [f64; 2]| Bars {
         host_ms: Some(host[0]),
         host_ratio: Some(host[1]),
         resident_ms: Some(resident[0]),
         resident_ratio: Some(resident[1]),
+        ..none
     };
-    let none = Bars::default();
     vec![
         case(Workload::Keccak, 17, 6, KoalaBear, bars([100.0, 11.0], [45.0, 25.0])),
         case(Workload::Keccak, 17, 6, Goldilocks, bars([190.0, 12.0], [90.0, 25.0])),
@@ -66,4 +64,44 @@ pub fn all(size: Size) -> Vec<Case> {
         case(Workload::Lookups, 20, 10, KoalaBear, Bars { host_ratio: Some(12.0), ..none }),
         case(Workload::Fibonacci, 10, 10, KoalaBear, Bars { host_ms: Some(5.0), ..none }),
     ]
+}
+
+/// The phase of ours that a span's own time belongs to, by its name and those around it, outermost first.
+fn phase(path: &[&str]) -> &'static str {
+    if path.contains(&"commit phase") {
+        return "fold";
+    }
+    if path.contains(&"query phase") {
+        return "query";
+    }
+    let known = |name: &&str| match *name {
+        "build merkle tree" | "first digest layer" => Some("hash"),
+        "generate lookup permutation" => Some("lookups"),
+        "quotient_values" | "compute quotient" | "compute quotient polynomial" => Some("constraints"),
+        // A batch evaluates its tables' constraints on the pool's threads while this one waits within its own span.
+        "prove_batch" => Some("constraints"),
+        "check constraints" | "infer log of constraint degree" => Some("other"),
+        "compute_inverse_denominators" => Some("denominators"),
+        "compute opened values with Lagrange interpolation" | "evaluate matrix" | "open" => Some("open"),
+        "reduce matrix quotient" | "compress mat" => Some("reduce"),
+        "FRI prover" => Some("fold"),
+        "commit to trace data" | "commit to quotient poly chunks" => Some("extend"),
+        name if name.starts_with("grind") => Some("proof of work"),
+        name if name.contains("lde") || name.contains("dft") => Some("extend"),
+        _ => None,
+    };
+    path.iter().rev().find_map(known).unwrap_or("other")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_belongs_to_the_nearest_known_phase() {
+        assert_eq!(phase(&["prove", "commit to trace data"]), "extend");
+        assert_eq!(phase(&["prove", "commit to trace data", "build merkle tree", "first digest layer"]), "hash");
+        assert_eq!(phase(&["prove", "open", "FRI prover", "commit phase", "build merkle tree"]), "fold");
+        assert_eq!(phase(&["prove"]), "other");
+    }
 }

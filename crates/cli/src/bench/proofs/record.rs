@@ -1,10 +1,11 @@
 //! What was measured, as it stands in the JSON.
 
-use rigel_plonky3::Report as ProofReport;
+use rigel_gpu::Report as ProofReport;
 use serde::Serialize;
 
 use crate::bench::json::DeviceDescription;
-use rigel_workloads::{Choice, Shape};
+use crate::choice::Choice;
+use rigel_workloads::Shape;
 
 /// Raised when a field changes its meaning or goes.
 const SCHEMA: u32 = 1;
@@ -19,8 +20,8 @@ pub struct Document {
 }
 
 impl Document {
-    pub fn new(reports: Vec<Report>) -> Self {
-        Self { schema: SCHEMA, rigel: env!("CARGO_PKG_VERSION"), suite: "plonky3", reports }
+    pub fn new(suite: &'static str, reports: Vec<Report>) -> Self {
+        Self { schema: SCHEMA, rigel: env!("CARGO_PKG_VERSION"), suite, reports }
     }
 
     pub fn to_json(&self) -> String {
@@ -74,6 +75,8 @@ pub struct Figures {
     pub extended_bytes: usize,
     /// What was compared with upstream.
     pub check: &'static str,
+    /// Whether all bytes were compared, and are the same.
+    pub equal_bytes: bool,
     /// The proof from the host whose time is the median.
     pub report: ProofReport,
     pub phases: Vec<PhasePair>,
@@ -87,6 +90,12 @@ impl Figures {
 
     pub fn resident_ratio(&self) -> Option<f64> {
         self.upstream.as_ref().map(|upstream| upstream.best() / self.resident.median())
+    }
+
+    /// How many times as fast the evaluation of constraints is as upstream's.
+    pub fn constraints_ratio(&self) -> Option<f64> {
+        let pair = self.phases.iter().find(|pair| pair.name == "constraints")?;
+        Some(pair.upstream_milliseconds? / pair.milliseconds?)
     }
 
     pub fn peak_over_extended(&self) -> f64 {

@@ -10,41 +10,26 @@ use tracing::{Event, Metadata, Subscriber};
 pub type Phases = Vec<(&'static str, f64)>;
 
 /// Runs `work` on this thread and sums the time of upstream's spans by the phase of ours that they are.
-pub fn collect<R>(work: impl FnOnce() -> R) -> (R, Phases) {
+pub fn collect<R>(dialect: Dialect, work: impl FnOnce() -> R) -> (R, Phases) {
     let state = Arc::new(Mutex::new(State::default()));
-    let result = tracing::subscriber::with_default(Collector(state.clone()), work);
+    let result = tracing::subscriber::with_default(Collector { dialect, state: state.clone() }, work);
     let phases = std::mem::take(&mut state.lock().expect("no span panics").sums);
     (result, phases)
 }
 
-/// The phase that a span's own time belongs to, by its name and those around it, outermost first.
-fn phase(path: &[&str]) -> &'static str {
-    if path.contains(&"commit phase") {
-        return "fold";
-    }
-    if path.contains(&"query phase") {
-        return "query";
-    }
-    let known = |name: &&str| match *name {
-        "build merkle tree" | "first digest layer" => Some("hash"),
-        "generate lookup permutation" => Some("lookups"),
-        "quotient_values" | "compute quotient" | "compute quotient polynomial" => Some("constraints"),
-        // A batch evaluates its tables' constraints on the pool's threads while this one waits within its own span.
-        "prove_batch" => Some("constraints"),
-        "check constraints" | "infer log of constraint degree" => Some("other"),
-        "compute_inverse_denominators" => Some("denominators"),
-        "compute opened values with Lagrange interpolation" | "evaluate matrix" | "open" => Some("open"),
-        "reduce matrix quotient" | "compress mat" => Some("reduce"),
-        "FRI prover" => Some("fold"),
-        "commit to trace data" | "commit to quotient poly chunks" => Some("extend"),
-        name if name.starts_with("grind") => Some("proof of work"),
-        name if name.contains("lde") || name.contains("dft") => Some("extend"),
-        _ => None,
-    };
-    path.iter().rev().find_map(known).unwrap_or("other")
+/// How to read the spans of one upstream prover.
+#[derive(Clone, Copy)]
+pub struct Dialect {
+    /// What the targets of its spans begin with.
+    pub target: &'static str,
+    /// The phase of ours that a span's own time belongs to, by its name and those around it, outermost first.
+    pub phase: fn(&[&str]) -> &'static str,
 }
 
-struct Collector(Arc<Mutex<State>>);
+struct Collector {
+    dialect: Dialect,
+    state: Arc<Mutex<State>>,
+}
 
 #[derive(Default)]
 struct State {
@@ -62,9 +47,9 @@ struct Open {
 }
 
 impl State {
-    fn exit(&mut self) {
+    fn exit(&mut self, dialect: Dialect) {
         let path: Vec<&str> = self.open.iter().map(|open| open.name).collect();
-        let phase = phase(&path);
+        let phase = (dialect.phase)(&path);
         let Some(open) = self.open.pop() else { return };
         let milliseconds = open.since.elapsed().as_secs_f64() * 1e3;
         if let Some(around) = self.open.last_mut() {
@@ -80,13 +65,13 @@ impl State {
 
 impl Collector {
     fn with(&self, act: impl FnOnce(&mut State)) {
-        act(&mut self.0.lock().expect("no span panics"));
+        act(&mut self.state.lock().expect("no span panics"));
     }
 }
 
 impl Subscriber for Collector {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.is_span() && metadata.target().starts_with("p3_")
+        metadata.is_span() && metadata.target().starts_with(self.dialect.target)
     }
 
     fn new_span(&self, attributes: &Attributes<'_>) -> Id {
@@ -112,7 +97,7 @@ impl Subscriber for Collector {
     }
 
     fn exit(&self, _: &Id) {
-        self.with(State::exit);
+        self.with(|state| state.exit(self.dialect));
     }
 }
 
@@ -121,16 +106,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_span_belongs_to_the_nearest_known_phase() {
-        assert_eq!(phase(&["prove", "commit to trace data"]), "extend");
-        assert_eq!(phase(&["prove", "commit to trace data", "build merkle tree", "first digest layer"]), "hash");
-        assert_eq!(phase(&["prove", "open", "FRI prover", "commit phase", "build merkle tree"]), "fold");
-        assert_eq!(phase(&["prove"]), "other");
-    }
-
-    #[test]
     fn time_within_is_counted_once() {
-        let ((), phases) = collect(|| {
+        fn phase(path: &[&str]) -> &'static str {
+            match path {
+                [.., "build merkle tree"] => "hash",
+                _ => "extend",
+            }
+        }
+        let ((), phases) = collect(Dialect { target: "p3_", phase }, || {
             let _outer = tracing::info_span!(target: "p3_test", "commit to trace data").entered();
             let _inner = tracing::debug_span!(target: "p3_test", "build merkle tree").entered();
             let _foreign = tracing::info_span!(target: "rigel", "open").entered();

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use rigel_gpu::Bytes;
+
 use super::record::{Bar, Figures, Report, Row};
 use crate::terminal::Align::{Left, Right};
 use crate::terminal::{Columns, Paint, number};
@@ -137,6 +139,18 @@ fn bars(report: &Report) -> String {
     format!("\n{}\n{summary}\n", columns.to_text(""))
 }
 
+/// What the device did in a proof from the host.
+pub fn work(figures: &Figures) -> String {
+    let report = &figures.report;
+    format!(
+        "{} launches, {} copies back, at most {} of device memory, {} x the extended columns",
+        report.launches,
+        report.downloads,
+        Bytes(report.peak_bytes),
+        number(figures.peak_over_extended())
+    )
+}
+
 fn phases(row: &Row, figures: &Figures) -> String {
     let mut columns = Columns::new(&[Left, Right, Right, Right]);
     columns.row(Paint::Dim, ["phase", "ms", "upstream ms", "x"]);
@@ -153,5 +167,5 @@ fn phases(row: &Row, figures: &Figures) -> String {
             ],
         );
     }
-    format!("\n{}, from the host\n{}", row.name, columns.to_text("  "))
+    format!("\n{}, from the host: {}\n{}", row.name, work(figures), columns.to_text("  "))
 }

@@ -1,0 +1,93 @@
+//! `rigel bench stwo`: proofs on the device beside those of Stwo's SIMD backend.
+
+use super::cases::{Bars, Case};
+use super::spans::Dialect;
+use super::{Common, Suite};
+use crate::Failure;
+use crate::bench::measure::Size;
+use crate::choice::Choice;
+use crate::stwo::{self, Channel, Fri, Making};
+use rigel_stwo_workloads::Workload;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    common: Common,
+    /// Keep the columns' coefficients beside their extended values, on both sides
+    #[arg(long)]
+    store_coefficients: bool,
+}
+
+/// Measures and prints. Whether every case came to an end with the right proof.
+pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
+    let suite = Suite {
+        name: "stwo",
+        title: "Rigel and Stwo",
+        cases: &|size| all(size, arguments.store_coefficients),
+        dialect: Dialect { target: "stwo", phase },
+        // The first one warms the memory up.
+        cpu_runs: 4,
+        stream: 0,
+    };
+    super::run(&suite, &arguments.common)
+}
+
+/// All cases, at full size or at sizes that any machine has done in seconds.
+fn all(size: Size, store_coefficients: bool) -> Vec<Case> {
+    use Workload::{Blake2s, Plonk, Poseidon2, StateMachine, WideFibonacci, Xor};
+    let case = |workload, full, quick, bars| Case {
+        choice: Choice::Stwo(stwo::Choice {
+            workload,
+            log_size: size.pick(full, quick),
+            channel: Channel::Blake2s,
+            fri: Fri::default(),
+        }),
+        // Where upstream's own benchmark makes the columns of lookups it is outside of the prover, on the CPU.
+        making: Making { store_coefficients, recorded_lookups: workload == Poseidon2 },
+        bars,
+        is_narrow: !matches!(workload, Poseidon2 | Blake2s),
+    };
+    let none = Bars::default();
+    let host = |ms, ratio| Bars { host_ms: Some(ms), host_ratio: Some(ratio), ..none };
+    vec![
+        case(WideFibonacci, 20, 8, host(35.0, 15.0)),
+        case(WideFibonacci, 22, 9, Bars { resident_ms: Some(60.0), resident_ratio: Some(50.0), ..host(120.0, 25.0) }),
+        case(Poseidon2, 20, 8, Bars { constraints_ratio: Some(20.0), ..host(100.0, 10.0) }),
+        case(Plonk, 20, 8, none),
+        case(StateMachine, 20, 8, none),
+        case(Xor, 18, 8, none),
+        case(Blake2s, 10, 4, none),
+    ]
+}
+
+/// The phase of ours that a span's own time belongs to, by its name and those around it, outermost first.
+fn phase(path: &[&str]) -> &'static str {
+    let known = |name: &&str| match *name {
+        "Interpolation for commitment" | "Constraints interpolation" => Some("interpolate"),
+        "Extension" => Some("evaluate"),
+        "Merkle" => Some("merkle tree"),
+        "Constraint Extension" => Some("extend for constraints"),
+        "Constraint point-wise eval" => Some("constraints"),
+        "Evaluate columns out of domain" => Some("evaluate at points"),
+        "Compute FRI quotients" => Some("quotients"),
+        // FRI's: trees within it are trees.
+        "commit" => Some("fold"),
+        "Grind" => Some("proof of work"),
+        _ => None,
+    };
+    path.iter().rev().find_map(known).unwrap_or("other")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_span_belongs_to_the_nearest_known_phase() {
+        assert_eq!(phase(&["Commitment", "Commitment", "Extension"]), "evaluate");
+        assert_eq!(phase(&["prove_ex", "Composition", "Generation", "Constraint point-wise eval"]), "constraints");
+        assert_eq!(phase(&["prove_ex", "commit"]), "fold");
+        assert_eq!(phase(&["prove_ex", "commit", "Merkle"]), "merkle tree");
+        assert_eq!(phase(&["prove_ex", "Composition"]), "other");
+    }
+}

@@ -1,0 +1,188 @@
+//! Constraints on random columns, against upstream's CPU backend.
+
+use num_traits::One;
+use stwo::core::fields::m31::BaseField;
+use stwo::core::fields::qm31::SecureField;
+use stwo::core::fields::FieldExpOps;
+use stwo::core::pcs::TreeVec;
+use stwo::core::poly::circle::CanonicCoset;
+use stwo::prover::backend::{Backend, Column};
+use stwo::prover::poly::circle::CircleCoefficients;
+use stwo::prover::{ComponentProver, ComponentProvers, Poly, Trace};
+use stwo_constraint_framework::preprocessed_columns::PreProcessedColumnId;
+use stwo_constraint_framework::{
+    EvalAtRow, FrameworkComponent, FrameworkEval, RelationEntry, TraceLocationAllocator, relation,
+};
+
+use crate::random::{Cpu, Cuda, bases, column, on_devices, rng, secure};
+
+relation!(Triples, 3);
+
+/// Constraints of every kind: masks at offsets, preprocessed columns, constants of both fields, coordinates of one
+/// extension value, lookups in batches.
+struct Mixed {
+    log_size: u32,
+    /// The constraints' degree is at most 2^`log_degree` + 1.
+    log_degree: u32,
+    triples: Triples,
+    constant: SecureField,
+    lookups: bool,
+}
+
+impl Mixed {
+    fn new(log_size: u32, log_degree: u32, lookups: bool) -> Self {
+        let constant = secure(&mut rng(u64::from(log_size) + 1));
+        Self { log_size, log_degree, triples: Triples::dummy(), constant, lookups }
+    }
+}
+
+impl FrameworkEval for Mixed {
+    fn log_size(&self) -> u32 {
+        self.log_size
+    }
+
+    fn max_constraint_log_degree_bound(&self) -> u32 {
+        self.log_size + self.log_degree
+    }
+
+    fn evaluate<E: EvalAtRow>(&self, mut eval: E) -> E {
+        let named = |name: &str| PreProcessedColumnId { id: name.into() };
+        let last = eval.get_preprocessed_column(named("last"));
+        let first = eval.get_preprocessed_column(named("first"));
+        let [a, before, after] = eval.next_interaction_mask(1, [0, -1, 2]);
+        let b = eval.next_trace_mask();
+        let c = eval.next_trace_mask();
+        let [element, next] = eval.next_extension_interaction_mask(1, [0, 1]);
+        eval.add_constraint(a.clone() + before.clone() - after.clone() + first.clone());
+        eval.add_constraint(element.clone() - next + E::EF::from(self.constant));
+        eval.add_constraint(c.clone() - a.square() * b.clone());
+        eval.add_constraint(element * a.clone() * self.constant - E::EF::from(b.clone()) + BaseField::from(5));
+        eval.add_constraint(E::combine_ef([b.clone(), c.clone(), last.clone(), a.clone()]) * last.clone());
+        eval.add_constraint((before - after * BaseField::from(2).inverse()) * first.pow(2));
+        if self.lookups {
+            for (i, values) in [[a.clone(), b.clone(), c.clone()], [b, first, last], [c.clone(), a.clone(), c]]
+                .iter()
+                .enumerate()
+            {
+                let multiplicity = if i == 1 { E::EF::one() } else { -E::EF::from(a.clone()) };
+                eval.add_to_relation(RelationEntry::new(&self.triples, multiplicity, values));
+            }
+            if self.log_degree > 1 {
+                eval.finalize_logup_batched(&vec![0, 1, 1]);
+            } else {
+                eval.finalize_logup();
+            }
+        }
+        eval
+    }
+}
+
+type Component = FrameworkComponent<Mixed>;
+
+/// The components, each with its own columns in each tree.
+fn components(evals: Vec<Mixed>) -> Vec<Component> {
+    let ids = ["first", "other", "last"].map(|id| PreProcessedColumnId { id: id.into() });
+    let mut allocator = TraceLocationAllocator::new_with_preprocessed_columns(&ids);
+    let sum = secure(&mut rng(8));
+    evals.into_iter().map(|eval| FrameworkComponent::new(&mut allocator, eval, sum)).collect()
+}
+
+/// The coefficients of the composition polynomial on random columns.
+fn composition<B: Backend>(components: &[Component], log_blowup: u32, store: bool) -> [Vec<BaseField>; 4]
+where
+    Component: ComponentProver<B>,
+{
+    let log_sizes: Vec<u32> = components.iter().map(|component| component.log_size()).collect();
+    let largest = *log_sizes.iter().max().unwrap();
+    let polynomial = |seed: u64, log_size: u32| {
+        let coefficients =
+            CircleCoefficients::<B>::new(column::<B, _>(&bases(&mut rng(seed), 1 << log_size)));
+        let evaluation = coefficients.evaluate(CanonicCoset::new(log_size + log_blowup).circle_domain());
+        Poly::new(store.then_some(coefficients), evaluation)
+    };
+    // All components read the preprocessed columns, so they have one size.
+    let mut trees = vec![(0..3).map(|i| polynomial(i, log_sizes[0])).collect::<Vec<_>>()];
+    for tree in 1..3 {
+        let mut columns = Vec::new();
+        for (component, &log_size) in components.iter().zip(&log_sizes) {
+            let bounds = stwo::core::air::Component::trace_log_degree_bounds(component);
+            let count = bounds.get(tree).map_or(0, Vec::len);
+            columns.extend((0..count).map(|i| polynomial((100 * tree + i) as u64, log_size)));
+        }
+        trees.push(columns);
+    }
+    let trace = Trace { polys: TreeVec(trees.iter().map(|tree| tree.iter().collect()).collect()) };
+    let provers = ComponentProvers {
+        components: components.iter().map(|component| component as &dyn ComponentProver<B>).collect(),
+        n_preprocessed_columns: 3,
+    };
+    let twiddles = B::precompute_twiddles(CanonicCoset::new(largest + 1 + log_blowup).half_coset());
+    let composition = provers.compute_composition_polynomial(secure(&mut rng(4)), &trace, &twiddles, log_blowup);
+    composition.0.map(|coordinate| coordinate.coeffs.to_cpu())
+}
+
+fn check(make: impl Fn() -> Vec<Component>, log_blowup: u32, store: bool) {
+    let (here, there) = (make(), make());
+    assert_eq!(composition::<Cuda>(&there, log_blowup, store), composition::<Cpu>(&here, log_blowup, store));
+}
+
+#[test]
+fn on_the_committed_domain() {
+    on_devices(|_| {
+        for log_size in [2, 4, 9] {
+            check(|| components(vec![Mixed::new(log_size, 1, true)]), 1, false);
+        }
+    });
+}
+
+#[test]
+fn on_a_part_of_the_committed_domain() {
+    on_devices(|_| {
+        check(|| components(vec![Mixed::new(5, 1, true)]), 2, false);
+        check(|| components(vec![Mixed::new(6, 1, false)]), 3, true);
+    });
+}
+
+#[test]
+fn on_a_domain_of_their_own() {
+    on_devices(|_| {
+        // Of different degrees: nothing is common to extend from.
+        check(|| components(vec![Mixed::new(5, 1, false), Mixed::new(5, 2, true)]), 2, true);
+        // Of a higher degree than the committed domain has room for.
+        check(|| components(vec![Mixed::new(6, 2, true)]), 1, true);
+    });
+}
+
+#[test]
+fn without_stored_coefficients_there_is_no_other_domain() {
+    on_devices(|_| {
+        let two = components(vec![Mixed::new(4, 1, false), Mixed::new(4, 2, true)]);
+        let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| composition::<Cuda>(&two, 2, false)));
+        let panic = panic.unwrap_err();
+        let message = panic.downcast_ref::<&str>().copied().map(String::from);
+        let message = message.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap();
+        assert!(message.contains("coefficients are not stored"), "{message}");
+    });
+}
+
+#[test]
+fn several_components_add_up() {
+    on_devices(|_| {
+        check(|| components((0..3).map(|i| Mixed::new(6, 1, i != 1)).collect()), 1, false);
+    });
+}
+
+#[test]
+fn kernels_do_not_depend_on_what_is_drawn() {
+    on_devices(|stream| {
+        let compiled = || stream.device().cache().stats().compiled + stream.device().cache().stats().hits;
+        composition::<Cuda>(&components(vec![Mixed::new(5, 1, true)]), 1, false);
+        let before = compiled();
+        // Another constant, other lookup elements, another sum.
+        let mut other = Mixed::new(5, 1, true);
+        other.constant = secure(&mut rng(99));
+        other.triples = Triples::draw(&mut stwo::core::channel::Blake2sChannel::default());
+        composition::<Cuda>(&components(vec![other]), 1, false);
+        assert_eq!(compiled(), before, "no kernel was compiled or looked for");
+    });
+}
