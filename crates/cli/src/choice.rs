@@ -99,15 +99,14 @@ impl Workload {
         match asked {
             None => Ok(there[0]),
             Some(prover) if there.contains(&prover) => Ok(prover),
-            Some(_) => {
-                let all = Prover::value_variants().iter();
-                let lines = all.map(|prover| format!("  {}: {}", prover.title(), prover.workloads().join(", ")));
-                let lines: Vec<String> = lines.collect();
-                let [asked, other] = [asked, there.first().copied()].map(|prover| prover.map_or("", Prover::title));
-                let name = self.name();
+            Some(prover) => {
+                let line = |prover: &Prover| format!("\n  {}: {}", prover.title(), prover.workloads().join(", "));
                 Err(format!(
-                    "{name} is a workload of {other}'s, not of {asked}'s. There are:\n{}",
-                    lines.join("\n")
+                    "{} is a workload of {}'s, not of {}'s. There are:{}",
+                    self.name(),
+                    there[0].title(),
+                    prover.title(),
+                    Prover::value_variants().iter().map(line).collect::<String>()
                 ))
             }
         }
@@ -181,6 +180,9 @@ mod tests {
         assert_eq!(Workload::Poseidon2.prover(Some(Prover::Stwo)), Ok(Prover::Stwo));
         assert_eq!(Workload::Plonk.prover(None), Ok(Prover::Stwo));
         let refusal = Workload::Plonk.prover(Some(Prover::Plonky3)).unwrap_err();
-        assert!(refusal.contains("of Stwo's, not of Plonky3's") && refusal.contains("keccak, poseidon2"), "{refusal}");
+        assert!(
+            refusal.contains("of Stwo's, not of Plonky3's") && refusal.contains("keccak, poseidon2"),
+            "{refusal}"
+        );
     }
 }

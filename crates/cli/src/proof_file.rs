@@ -213,10 +213,17 @@ mod tests {
         let refused = |choice| matches!(decode(&encode(&header(choice), b"")), Err(Refusal::Header(_)));
         let right = plonky3();
         assert!(refused(Choice::Plonky3(Plonky3Choice { log_rows: 60, ..right })));
-        assert!(refused(Choice::Plonky3(Plonky3Choice { fri: Fri { queries: usize::MAX, ..right.fri }, ..right })));
+        assert!(refused(Choice::Plonky3(Plonky3Choice {
+            fri: Fri { queries: usize::MAX, ..right.fri },
+            ..right
+        })));
         let right = stwo();
         assert!(refused(Choice::Stwo(stwo::Choice { log_size: 60, ..right })));
-        assert!(refused(Choice::Stwo(stwo::Choice { log_size: 26, fri: stwo::Fri { log_blowup: 8, ..right.fri }, ..right })));
+        assert!(refused(Choice::Stwo(stwo::Choice {
+            log_size: 26,
+            fri: stwo::Fri { log_blowup: 8, ..right.fri },
+            ..right
+        })));
         assert!(refused(Choice::Stwo(stwo::Choice { fri: stwo::Fri { fold_step: 0, ..right.fri }, ..right })));
     }
 }

@@ -76,6 +76,40 @@ impl Stream {
         self.write_staged(to, |at, block| block.copy_from_slice(&bytes[at..at + block.len()]))
     }
 
+    /// Copies slices, one after the other, into `to`, which is as long as all of them together. When it returns, they may
+    /// be changed; the copy may still travel.
+    ///
+    /// It is as fast as one copy, however many slices there are.
+    pub fn write_joined<'a, T: Plain>(&self, to: impl Into<ViewMut<'a, T>>, slices: &[&[T]]) -> Result<()> {
+        const NAME: &str = "Stream::write_joined";
+        let to = to.into();
+        same_length(NAME, to.len(), slices.iter().map(|slice| slice.len()).sum())?;
+        if let [slice] = slices {
+            return self.write(to, slice);
+        }
+        self.outside_capture(NAME)?;
+        self.owns(NAME, to.view())?;
+        if to.is_empty() {
+            return Ok(());
+        }
+        let slices: Vec<&[u8]> = slices.iter().map(|slice| bytes_of(slice)).collect();
+        let starts: Vec<usize> = slices
+            .iter()
+            .scan(0, |at, slice| Some(std::mem::replace(at, *at + slice.len())))
+            .collect();
+        self.write_staged(to, |at, mut block| {
+            // The last slice that begins here or before.
+            let mut index = starts.partition_point(|&start| start <= at) - 1;
+            let mut within = at - starts[index];
+            while !block.is_empty() {
+                let rest = &slices[index][within..];
+                let (part, next) = block.split_at_mut(block.len().min(rest.len()));
+                part.copy_from_slice(&rest[..part.len()]);
+                (block, index, within) = (next, index + 1, 0);
+            }
+        })
+    }
+
     /// Copies some neighbouring columns of a row-major matrix of `width` columns into `to`, row-major too. When it
     /// returns, `rows` may be changed; the copy may still travel.
     ///

@@ -1,14 +1,14 @@
 //! Single values from many buffers, for a prover that opens its queries: value k of the result is
-//! `sources[s][i]` for the k-th pick (s, i).
+//! `sources[s][i]` for the k-th pick [s, i].
 //!
-//! One upload of an address a pick, one launch, and one download by whoever asks for the values, however many
-//! buffers there are. A value costs the device 32 bytes of memory for each 32 bytes or less that it has.
+//! One upload of the sources' addresses and one of the picks, one launch, and one download by whoever asks for the values,
+//! however many buffers there are. A value costs the device 32 bytes of memory for each 32 bytes or less that it has.
 
 use rigel_gpu::{Buffer, Device, Error, Kernel, Plain, Result, Shape, Stream, View};
 
 use crate::source::source;
 
-/// The values at `picks`, pairs of a source's number and an index in it, one after another as `width_words` words
+/// The values at `picks`, each a source's number and an index in it, one after another as `width_words` words
 /// of four bytes each: 1 for an element of a 31-bit field, 8 for a digest of 32 bytes. That must be the size of
 /// `T`.
 ///
@@ -16,9 +16,10 @@ use crate::source::source;
 pub fn words<T: Plain>(
     stream: &Stream,
     sources: &[View<'_, T>],
-    picks: &[(u32, u64)],
+    picks: &[[u32; 2]],
     width_words: usize,
 ) -> Result<Buffer<u32>> {
+    const NAME: &str = "gather::words";
     if size_of::<T>() == 0 || width_words.checked_mul(4) != Some(size_of::<T>()) {
         return Err(Error::shape(
             NAME,
@@ -34,30 +35,27 @@ pub fn words<T: Plain>(
             format!("{} values of {width_words} words; at most 2^32 - 1 words are possible", picks.len()),
         ));
     };
-    let values = picks.iter().map(|&pick| value(sources, pick)).collect::<Result<Vec<_>>>()?;
-    let program = stream.device().program(Program::new)?;
-    let addresses = stream.addresses(&values)?;
+    for &[source, index] in picks {
+        let Some(values) = sources.get(source as usize) else {
+            return Err(Error::shape(NAME, format!("source {source} of {}", sources.len())));
+        };
+        if index as usize >= values.len() {
+            let detail = format!("value {index} of source {source}, which has {}", values.len());
+            return Err(Error::shape(NAME, detail));
+        }
+    }
     let mut out = stream.alloc(words as usize)?;
-    let shape = Shape::cover(words as usize, THREADS)?;
-    program.gather_words.launch(stream, shape, (&mut out, &addresses, words, width_words as u32))?;
+    if words > 0 {
+        let program = stream.device().program(Program::new)?;
+        let (addresses, picks) = (stream.addresses(sources)?, stream.upload(picks)?);
+        let shape = Shape::cover(words as usize, THREADS)?;
+        program.gather_words.launch(stream, shape, (&mut out, &addresses, &picks, words, width_words as u32))?;
+    }
     Ok(out)
 }
 
-const NAME: &str = "gather::words";
-
 /// Threads of a block, as in `gather.cu`.
 const THREADS: u32 = 256;
-
-/// The one value of a pick.
-fn value<'a, T: Plain>(sources: &[View<'a, T>], (source, index): (u32, u64)) -> Result<View<'a, T>> {
-    let Some(values) = sources.get(source as usize) else {
-        return Err(Error::shape(NAME, format!("source {source} of {}", sources.len())));
-    };
-    match usize::try_from(index) {
-        Ok(index) if index < values.len() => values.range(index..=index),
-        _ => Err(Error::shape(NAME, format!("value {index} of source {source}, which has {}", values.len()))),
-    }
-}
 
 /// Compiles the gathering of values.
 pub(crate) fn warm(device: &Device) -> Result<()> {

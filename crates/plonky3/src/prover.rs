@@ -195,12 +195,12 @@ impl<'a, SC: DeviceConfig> Session<'a, SC> {
     ) -> Result<()> {
         self.lane.wait(after)?;
         self.recorder.phase("upload", &self.lane, || {
-            Ok(self.lane.write_columns(to, SC::Value::as_device(&matrix.values), matrix.width, columns)?)
+            self.lane.write_columns(to, SC::Value::as_device(&matrix.values), matrix.width, columns)
         })?;
         Ok(self.stream.wait_for(&self.lane)?)
     }
 
     pub(crate) fn finish(self) -> Result<Report> {
-        self.recorder.finish()
+        Ok(self.recorder.finish()?)
     }
 }

@@ -7,6 +7,10 @@ use stwo::prover::backend::simd::SimdBackend as Simd;
 
 fn main() {
     let device = rigel_gpu::Device::from_env().unwrap();
+    if std::env::var("SPANS").is_ok() {
+        use tracing_subscriber::fmt::format::FmtSpan;
+        tracing_subscriber::fmt().with_span_events(FmtSpan::CLOSE).with_max_level(tracing_subscriber::filter::LevelFilter::INFO).init();
+    }
     let args: Vec<String> = std::env::args().collect();
     let simd = args.iter().any(|a| a == "simd");
     let cases: Vec<(Workload, u32)> = args[1..].iter().filter_map(|a| { let (n, l) = a.split_once(':')?; Some((n.parse().ok()?, l.parse().ok()?)) }).collect();

@@ -26,11 +26,12 @@ use crate::column::{BaseColumn, SecureColumn};
 use crate::device::stream;
 use crate::failure::OrFail;
 use crate::field::secure;
+use crate::report::phase;
 
 /// A digest as the device holds it.
 pub(crate) type Digest = [u8; 32];
 
-/// Columns evaluated at a point when one of them is first asked for; eight times as many each time after.
+/// Columns evaluated at a further point when one of them is first asked for there; eight times as many each time after.
 const FIRST_WINDOW: usize = 32;
 
 /// Columns that are opened together, and their tree.
@@ -110,6 +111,8 @@ impl Batch {
         PROOF.with_borrow_mut(|proof| {
             proof.batches.retain(|known| known.strong_count() > 0);
             proof.batches.push(Arc::downgrade(&batch));
+            // Something new is committed to: the queries of a proof before this one lead nowhere.
+            proof.queries = None;
         });
         Some(batch)
     }
@@ -155,24 +158,27 @@ impl Batch {
     /// The value of column `place` at a point, given by its weights: `sum_i weights[i] column[i]`.
     pub(crate) fn sample(&self, place: usize, weights: &SecureColumn) -> SecureField {
         let mut samples = lock(&self.samples);
-        let count = self.columns.len();
-        let known =
-            samples.entry(weights.id()).or_insert_with(|| Samples { values: vec![None; count], window: FIRST_WINDOW });
+        // At the first point most likely all columns are opened, at further ones perhaps a few.
+        let (count, window) = (self.columns.len(), if samples.is_empty() { usize::MAX } else { FIRST_WINDOW });
+        let known = samples.entry(weights.id()).or_insert_with(|| Samples { values: vec![None; count], window });
         if let Some(value) = known.values[place] {
             return value;
         }
         let rows = self.columns[place].len();
-        let same = self.columns[place..].iter().take_while(|column| column.len() == rows).count();
-        let end = place + same.min(known.window);
-        known.window *= 8;
-        let values = self.evaluate(place..end, weights).or_fail("evaluate columns at a point");
-        for (value, found) in known.values[place..end].iter_mut().zip(values) {
+        let alike = |column: &&Shared<Mersenne31>| column.len() == rows;
+        let (before, after) = self.columns.split_at(place);
+        let first = if known.window == usize::MAX { place - before.iter().rev().take_while(alike).count() } else { place };
+        let end = place + after.iter().take_while(alike).count().min(known.window);
+        known.window = known.window.saturating_mul(8);
+        let values = self.evaluate(first..end, weights).or_fail("evaluate columns at a point");
+        for (value, found) in known.values[first..end].iter_mut().zip(values) {
             *value = Some(found);
         }
         known.values[place].expect("just computed")
     }
 
     fn evaluate(&self, columns: std::ops::Range<usize>, weights: &SecureColumn) -> Result<Vec<SecureField>> {
+        let _phase = phase("evaluate at points");
         let stream = stream(&self.device);
         let mut values = Vec::with_capacity(columns.len());
         let rows = self.columns[columns.start].len();
@@ -215,6 +221,10 @@ impl Batch {
 
     /// Node `index` of layer `layer` (counted from the leaves), if the queries lead there.
     pub(crate) fn node(self: &Arc<Self>, layer: usize, index: usize) -> Option<Blake2sHash> {
+        // Above all of them is the root, which no query leads to.
+        if layer >= self.depth() as usize {
+            return None;
+        }
         let find = || {
             let fetched = self.fetched.read().unwrap_or_else(PoisonError::into_inner);
             let (positions, digests) = fetched.layers.get(layer)?;
@@ -411,7 +421,7 @@ fn fetch(batches: &[Arc<Batch>], log_domain: u32, words: &[u32]) -> Result<()> {
 /// Elements of several buffers.
 struct Picks<'a, T: rigel_gpu::Plain> {
     sources: Vec<rigel_gpu::View<'a, T>>,
-    picks: Vec<(u32, u64)>,
+    picks: Vec<[u32; 2]>,
 }
 
 impl<'a, T: rigel_gpu::Plain> Picks<'a, T> {
@@ -422,7 +432,7 @@ impl<'a, T: rigel_gpu::Plain> Picks<'a, T> {
     fn add(&mut self, source: &'a Shared<T>, rows: &[u32]) {
         let number = self.sources.len() as u32;
         self.sources.push(source.view());
-        self.picks.extend(rows.iter().map(|&row| (number, u64::from(row))));
+        self.picks.extend(rows.iter().map(|&row| [number, row]));
     }
 
     fn fetch(&self, stream: &Stream) -> Result<Vec<u32>> {

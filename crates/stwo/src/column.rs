@@ -367,7 +367,10 @@ impl Column<BaseField> for BaseColumn {
         if let Some(values) = self.read.get() {
             return values[index];
         }
-        let opened = self.opened_with().and_then(|(batch, place)| batch.element(place, index));
+        let opened = {
+            let batch = self.batch.lock().unwrap_or_else(PoisonError::into_inner);
+            batch.as_ref().and_then(|(batch, place)| batch.element(*place, index))
+        };
         opened.unwrap_or_else(|| self.read_alone(index))
     }
 

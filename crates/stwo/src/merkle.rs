@@ -161,7 +161,7 @@ impl ColumnOps<Blake2sHash> for CudaBackend {
         let (device, len) = (column.digests.device().clone(), column.len());
         assert!(len.is_power_of_two(), "bit reversal of {len} digests, which is no power of two");
         let bits = len.trailing_zeros();
-        let picks: Vec<(u32, u64)> = (0..len).map(|i| (0, bit_reverse_index(i, bits) as u64)).collect();
+        let picks: Vec<[u32; 2]> = (0..len).map(|i| [0, bit_reverse_index(i, bits) as u32]).collect();
         let reversed = gather::words(&stream(&device), &[column.digests.view()], &picks, 8).and_then(Buffer::cast);
         *column = HashColumn::new(reversed.or_fail("reverse a column's bits"));
     }

@@ -115,7 +115,6 @@ impl PolyOps for CudaBackend {
     }
 
     fn eval_at_point(polynomial: &Coefficients, point: CirclePoint<SecureField>) -> SecureField {
-        let _phase = phase("evaluate at points");
         let (batch, place) = batch_of(&polynomial.coeffs);
         let device = polynomial.coeffs.device();
         let weights = batch.basis(point, polynomial.log_size(), |point, log_size| {
@@ -133,7 +132,6 @@ impl PolyOps for CudaBackend {
 
     fn barycentric_eval_at_point(evaluation: &Evaluation, weights: &SecureColumn) -> SecureField {
         assert_eq!(evaluation.values.len(), weights.len(), "a weight for each value");
-        let _phase = phase("evaluate at points");
         let (batch, place) = batch_of(&evaluation.values);
         batch.sample(place, weights)
     }

@@ -45,10 +45,8 @@ pub fn upload(
     for alike in columns.chunk_by(|a, b| a.domain.size() == b.domain.size()) {
         let rows = alike[0].domain.size();
         let mut words = stream.alloc::<u32>(rows * alike.len())?;
-        for (i, column) in alike.iter().enumerate() {
-            let values = bytemuck::cast_slice(column.values.as_slice());
-            stream.write(words.range_mut(i * rows..(i + 1) * rows)?, values)?;
-        }
+        let slices: Vec<&[u32]> = alike.iter().map(|column| bytemuck::cast_slice(column.values.as_slice())).collect();
+        stream.write_joined(&mut words, &slices)?;
         let mut words = words.cast::<Mersenne31>()?;
         canonical(&stream, words.view_mut())?;
         let values = split(words, rows);

@@ -5,7 +5,7 @@ mod report;
 
 use std::path::{Path, PathBuf};
 
-use rigel_gpu::{Device, Error, Selector};
+use rigel_gpu::{Device, Error, Kind, Selector};
 use rigel_plonky3::Policy;
 
 use crate::Failure;
@@ -15,7 +15,7 @@ use crate::stwo::{Channel, Making};
 use crate::terminal::Progress;
 use options::FriArguments;
 use report::Summary;
-use rigel_workloads::{Field, Hash, timed};
+use rigel_workloads::{Field, Hash, Statement, timed};
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -26,7 +26,7 @@ pub struct Arguments {
     prover: Option<Prover>,
     /// Rows of the trace, as a power of two; of the largest table for lookups. With Stwo the number of what the workload
     /// has: rows, permutations, gates, steps, compressions [default: small, 8 to 16]
-    #[arg(long, value_name = "N", alias = "log-size")]
+    #[arg(long, value_name = "N", visible_alias = "log-size")]
     log_rows: Option<u32>,
     /// Plonky3: the field [default: koala-bear]
     #[arg(long)]
@@ -81,8 +81,8 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
     }
     let policy = Policy { cpu_on_failure: true, ..Policy::default() };
     let (prepared, prepare_ms) = timed(|| {
-        compile(&choice, device.as_ref(), policy)?;
-        statement.prepare(device.as_ref(), policy)
+        statement.prepare(device.as_ref(), policy)?;
+        compile(&choice, device.as_ref(), &*statement)
     });
     prepared?;
     let place = device.as_ref().map_or("the CPU".to_string(), ToString::to_string);
@@ -117,14 +117,12 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
     Ok(true)
 }
 
-/// Has the kernels compiled that the proof will need. Stwo's backend compiles each when it is first asked for: a proof
-/// with as little as there can be asks for nearly all.
-fn compile(choice: &Choice, device: Option<&Device>, policy: Policy) -> Result<(), Failure> {
-    if let (Choice::Stwo(choice), Some(device)) = (choice, device) {
-        let mut smallest = choice.smallest().statement(Making::default())?;
-        smallest.generate();
-        smallest.prepare(Some(device), policy)?;
-        smallest.prove()?;
+/// Has the kernels compiled that the proof will need. Stwo's backend compiles each when it is first asked for, and a proof
+/// that does not count asks for all. The emulated device's times say nothing: there one proof is enough.
+fn compile(choice: &Choice, device: Option<&Device>, statement: &dyn Statement) -> Result<(), Failure> {
+    let is_timed = device.is_some_and(|device| device.kind() != Kind::Emulated);
+    if choice.prover() == Prover::Stwo && is_timed {
+        statement.prove()?;
     }
     Ok(())
 }

@@ -129,7 +129,9 @@ impl Choice {
         let sizes = workload.log_sizes();
         if !sizes.contains(log_size) {
             let (least, most, unit) = (sizes.start(), sizes.end(), workload.unit());
-            return Err(format!("{workload} takes 2^{least} to 2^{most} {unit}, not 2^{log_size}; see --log-rows"));
+            return Err(format!(
+                "{workload} takes 2^{least} to 2^{most} {unit}, not 2^{log_size}; see --log-rows"
+            ));
         }
         if log_size + fri.log_blowup > MOST_LOG_EXTENDED {
             return Err(format!(
@@ -144,7 +146,8 @@ impl Choice {
     /// The statement, which has neither a witness nor a device yet.
     pub fn statement(&self, making: Making) -> Result<Box<dyn Statement>, String> {
         self.check()?;
-        let statement = SimdBackend::statement(self.workload, self.log_size, SEED).map_err(|error| error.to_string())?;
+        let statement =
+            SimdBackend::statement(self.workload, self.log_size, SEED).map_err(|error| error.to_string())?;
         let Fri { log_last_layer, fold_step, .. } = self.fri;
         let log_rows = statement.log_rows();
         if log_last_layer + fold_step > log_rows {
@@ -157,13 +160,6 @@ impl Choice {
             Channel::Blake2s => Box::new(Stwo::<Blake2sMerkleChannel>::new(*self, statement, making)),
             Channel::Blake2sM31 => Box::new(Stwo::<Blake2sM31MerkleChannel>::new(*self, statement, making)),
         })
-    }
-
-    /// The same with as little to prove as there can be.
-    pub fn smallest(&self) -> Self {
-        let sizes = *self.workload.log_sizes().start()..self.log_size;
-        let mut smaller = sizes.map(|log_size| Self { log_size, ..*self });
-        smaller.find(|choice| choice.statement(Making::default()).is_ok()).unwrap_or(*self)
     }
 }
 
@@ -181,8 +177,6 @@ mod by_name {
     use rigel_stwo_workloads::Workload;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 
-    // Serde's form.
-    #[allow(clippy::trivially_copy_pass_by_ref)]
     pub(super) fn serialize<S: Serializer>(workload: &Workload, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(workload.name())
     }

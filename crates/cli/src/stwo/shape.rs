@@ -113,7 +113,8 @@ mod tests {
             let statement = SimdBackend::statement(workload, *workload.log_sizes().start() + 1, 1).unwrap();
             let sizes = Sizes::of(&*statement);
             let [_, trace, interaction] = statement.columns();
-            let count = |of: fn(&Lengths) -> &Vec<u32>| sizes.components.iter().map(|one| of(one).len()).sum::<usize>();
+            let count =
+                |of: fn(&Lengths) -> &Vec<u32>| sizes.components.iter().map(|one| of(one).len()).sum::<usize>();
             assert_eq!(count(|lengths| &lengths.trace), trace, "{workload}");
             assert_eq!(count(|lengths| &lengths.interaction), interaction, "{workload}");
             let logs: Vec<u32> = sizes.tables().iter().map(|table| table.log_rows).collect();

@@ -7,8 +7,8 @@ use rigel_gpu::{Device, Error, Fallback, Report};
 use rigel_plonky3::Policy;
 use rigel_stwo::CudaBackend;
 use rigel_stwo_workloads::{
-    AllWorkloads, FromHost, Interaction, InteractionSource, Proof, Provable, Rejection as StwoRejection, VerifierKey,
-    Witness, prove, prove_adopted, twiddles, verify,
+    AllWorkloads, FromHost, Interaction, InteractionSource, Proof, Provable, Rejection as StwoRejection,
+    VerifierKey, Witness, prove, prove_adopted, twiddles, verify,
 };
 use rigel_workloads::{Failure, Made, Rejection, Shape, Statement, timed};
 use serde::Serialize;

@@ -16,6 +16,28 @@ fn what_goes_up_comes_back() {
 }
 
 #[test]
+fn slices_go_up_as_one() {
+    on_each_device(|stream| {
+        let values: Vec<u32> = (0..700_001u32).map(|i| i.wrapping_mul(2_654_435_761)).collect();
+        // Empty ones, some shorter and some longer than a chunk, none at its borders.
+        let mut slices = Vec::new();
+        let mut rest = &values[..];
+        for len in [0, 1, 5, 300_000, 0, 17, 65_536, 1, 250_000, 0] {
+            let (slice, tail) = rest.split_at(len);
+            slices.push(slice);
+            rest = tail;
+        }
+        slices.push(rest);
+        let mut buffer = stream.zeros(values.len()).unwrap();
+        stream.write_joined(&mut buffer, &slices).unwrap();
+        assert_eq!(buffer.to_vec(stream).unwrap(), values);
+        let error = stream.write_joined(&mut buffer, &slices[1..5]).unwrap_err().to_string();
+        assert!(error.contains("300006 values into room for 700001"), "{error}");
+        stream.write_joined::<u32>(&mut stream.alloc(0).unwrap(), &[]).unwrap();
+    });
+}
+
+#[test]
 fn ranges_are_parts() {
     on_each_device(|stream| {
         let mut buffer = stream.upload(&[0u64, 1, 2, 3, 4, 5, 6, 7]).unwrap();

@@ -36,8 +36,12 @@ pub struct Case {
 }
 
 impl Case {
+    /// What tells it from the others of its suite.
     pub fn name(&self) -> String {
-        self.choice.to_string()
+        match &self.choice {
+            Choice::Plonky3(choice) => choice.to_string(),
+            Choice::Stwo(choice) => format!("{} 2^{}", choice.workload, choice.log_size),
+        }
     }
 
     pub fn statement(&self) -> Result<Box<dyn Statement>, String> {

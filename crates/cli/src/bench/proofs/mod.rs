@@ -39,7 +39,7 @@ struct Suite<'a> {
 
 /// What every suite can be asked.
 #[derive(clap::Args)]
-pub struct Common {
+pub struct SuiteArguments {
     /// Devices to measure: auto, all (every CUDA device), or names such as cuda:1,emulated
     /// [default: RIGEL_DEVICE, or auto]
     #[arg(long, value_name = "DEVICES")]
@@ -68,7 +68,7 @@ pub struct Common {
 }
 
 /// Measures and prints. Whether every case came to an end with the right proof.
-fn run(suite: &Suite<'_>, arguments: &Common) -> Result<bool, Failure> {
+fn run(suite: &Suite<'_>, arguments: &SuiteArguments) -> Result<bool, Failure> {
     if arguments.list {
         let size = if arguments.quick { Size::Quick } else { Size::Full };
         for case in (suite.cases)(size) {
@@ -93,7 +93,12 @@ fn run(suite: &Suite<'_>, arguments: &Common) -> Result<bool, Failure> {
     Ok(document.reports.iter().flat_map(|report| &report.rows).all(|row| row.error.is_none()))
 }
 
-fn measure(suite: &Suite<'_>, arguments: &Common, device: &Device, silent: bool) -> Result<Report, Failure> {
+fn measure(
+    suite: &Suite<'_>,
+    arguments: &SuiteArguments,
+    device: &Device,
+    silent: bool,
+) -> Result<Report, Failure> {
     let emulated = device.kind() == Kind::Emulated;
     let size = if arguments.quick || emulated { Size::Quick } else { Size::Full };
     let repeat = arguments.repeat.map_or_else(|| size.pick(5, 2), |n| n as usize);

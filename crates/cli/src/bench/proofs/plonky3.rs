@@ -2,7 +2,7 @@
 
 use super::cases::{Bars, Case};
 use super::spans::Dialect;
-use super::{Common, Suite};
+use super::{Suite, SuiteArguments};
 use crate::Failure;
 use crate::bench::measure::Size;
 use crate::choice::Choice;
@@ -12,7 +12,7 @@ use rigel_workloads::{Field, Fri, Hash, Workload};
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
-    common: Common,
+    suite: SuiteArguments,
     /// Also make N proofs in a row, one and two at a time
     #[arg(long, value_name = "N", default_value_t = 0)]
     stream: usize,
@@ -28,7 +28,7 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
         cpu_runs: 2,
         stream: arguments.stream,
     };
-    super::run(&suite, &arguments.common)
+    super::run(&suite, &arguments.suite)
 }
 
 /// At most this many times the proof's bytes come back.

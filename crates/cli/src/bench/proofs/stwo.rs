@@ -2,7 +2,7 @@
 
 use super::cases::{Bars, Case};
 use super::spans::Dialect;
-use super::{Common, Suite};
+use super::{Suite, SuiteArguments};
 use crate::Failure;
 use crate::bench::measure::Size;
 use crate::choice::Choice;
@@ -12,7 +12,7 @@ use rigel_stwo_workloads::Workload;
 #[derive(clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
-    common: Common,
+    suite: SuiteArguments,
     /// Keep the columns' coefficients beside their extended values, on both sides
     #[arg(long)]
     store_coefficients: bool,
@@ -29,7 +29,7 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
         cpu_runs: 4,
         stream: 0,
     };
-    super::run(&suite, &arguments.common)
+    super::run(&suite, &arguments.suite)
 }
 
 /// All cases, at full size or at sizes that any machine has done in seconds.
@@ -45,13 +45,18 @@ fn all(size: Size, store_coefficients: bool) -> Vec<Case> {
         // Where upstream's own benchmark makes the columns of lookups it is outside of the prover, on the CPU.
         making: Making { store_coefficients, recorded_lookups: workload == Poseidon2 },
         bars,
-        is_narrow: !matches!(workload, Poseidon2 | Blake2s),
+        is_narrow: workload != Blake2s,
     };
     let none = Bars::default();
     let host = |ms, ratio| Bars { host_ms: Some(ms), host_ratio: Some(ratio), ..none };
     vec![
         case(WideFibonacci, 20, 8, host(35.0, 15.0)),
-        case(WideFibonacci, 22, 9, Bars { resident_ms: Some(60.0), resident_ratio: Some(50.0), ..host(120.0, 25.0) }),
+        case(
+            WideFibonacci,
+            22,
+            9,
+            Bars { resident_ms: Some(60.0), resident_ratio: Some(50.0), ..host(120.0, 25.0) },
+        ),
         case(Poseidon2, 20, 8, Bars { constraints_ratio: Some(20.0), ..host(100.0, 10.0) }),
         case(Plonk, 20, 8, none),
         case(StateMachine, 20, 8, none),

@@ -1,75 +1,12 @@
-//! Proofs from outside: made on the CPU and on the emulated device, written, read, altered and refused.
+//! Plonky3's.
 
-mod command;
-
-use std::path::{Path, PathBuf};
-use std::process::Output;
-
-use command::{code, rigel, stderr, stdout};
 use serde_json::Value;
-use sha2::{Digest, Sha256};
-use tempfile::TempDir;
+
+use crate::command::{code, rigel, stderr, stdout};
+use crate::files::{Folder, json, text, verify, with_header};
 
 /// Little work for every proof; the shapes are the same.
 const QUICK: [&str; 6] = ["--queries", "5", "--pow-bits", "2", "--batch-pow-bits", "2"];
-
-struct Folder(TempDir);
-
-impl Folder {
-    fn new() -> Self {
-        Self(tempfile::tempdir().expect("a temporary folder"))
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    /// Proves with these words of the command line, into a file.
-    fn prove(&self, name: &str, words: &str) -> PathBuf {
-        let path = self.path(name);
-        let words: Vec<&str> = ["prove"].into_iter().chain(words.split(' ')).collect();
-        let output = rigel(&[&words[..], &QUICK[..], &["-o", text(&path)]].concat(), &[]);
-        assert_eq!(code(&output), Some(0), "{words:?}: {}", stderr(&output));
-        assert!(stderr(&output).contains("proving on"), "{}", stderr(&output));
-        path
-    }
-
-    /// What `verify` says about these bytes.
-    fn verify(&self, bytes: &[u8]) -> Output {
-        let path = self.path("file");
-        std::fs::write(&path, bytes).unwrap();
-        verify(&path)
-    }
-}
-
-fn text(path: &Path) -> &str {
-    path.to_str().expect("UTF-8")
-}
-
-fn verify(path: &Path) -> Output {
-    rigel(&["verify", text(path)], &[])
-}
-
-fn json(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).expect("JSON")
-}
-
-/// The file with another header, and a checksum to go with it.
-fn with_header(file: &[u8], change: impl FnOnce(&mut Value)) -> Vec<u8> {
-    let header_len = u32::from_le_bytes(file[12..16].try_into().unwrap()) as usize;
-    let (header, proof) = file[24..file.len() - 32].split_at(header_len);
-    let mut header: Value = serde_json::from_slice(header).expect("JSON");
-    change(&mut header);
-    let header = serde_json::to_vec(&header).unwrap();
-    let mut out = file[..12].to_vec();
-    out.extend((header.len() as u32).to_le_bytes());
-    out.extend((proof.len() as u64).to_le_bytes());
-    out.extend(&header);
-    out.extend(proof);
-    let checksum = Sha256::digest(&out);
-    out.extend(checksum);
-    out
-}
 
 #[test]
 fn what_is_proved_verifies() {
@@ -86,7 +23,7 @@ fn what_is_proved_verifies() {
         "fibonacci --log-rows 4 --device emulated",
         "lookups --log-rows 6 --device emulated",
     ] {
-        let output = verify(&folder.prove("proof", words));
+        let output = verify(&folder.prove("proof", words, &QUICK));
         assert_eq!(code(&output), Some(0), "{words}: {}", stderr(&output));
         assert!(stdout(&output).contains("verified in"), "{words}: {}", stdout(&output));
     }
@@ -120,7 +57,7 @@ fn without_a_device_the_cpu_proves_and_says_so() {
 #[test]
 fn each_damage_is_told_from_the_others() {
     let folder = Folder::new();
-    let file = std::fs::read(folder.prove("proof", "fibonacci --log-rows 4 --cpu")).unwrap();
+    let file = std::fs::read(folder.prove("proof", "fibonacci --log-rows 4 --cpu", &QUICK)).unwrap();
     let mut altered = file.clone();
     altered[file.len() / 2] ^= 1;
     let mut newer = file.clone();
@@ -145,7 +82,7 @@ fn each_damage_is_told_from_the_others() {
 #[test]
 fn a_proof_of_something_else_does_not_verify() {
     let folder = Folder::new();
-    let file = std::fs::read(folder.prove("proof", "fibonacci --log-rows 4 --cpu")).unwrap();
+    let file = std::fs::read(folder.prove("proof", "fibonacci --log-rows 4 --cpu", &QUICK)).unwrap();
     type Change = fn(&mut Value);
     let changes: [(Change, &str); 6] = [
         (|header| header["public_values"][0][2] = 986.into(), "does not verify"),

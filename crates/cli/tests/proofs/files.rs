@@ -1,0 +1,72 @@
+//! Proof files, whole and altered.
+
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use tempfile::TempDir;
+
+use crate::command::{code, rigel, stderr};
+
+/// A folder of its own for the files of a test.
+pub(crate) struct Folder(TempDir);
+
+impl Folder {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().expect("a temporary folder"))
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Proves with these words of the command line, into a file.
+    pub(crate) fn prove(&self, name: &str, words: &str, more: &[&str]) -> PathBuf {
+        let path = self.path(name);
+        let words: Vec<&str> = ["prove"].into_iter().chain(words.split(' ')).collect();
+        let output = rigel(&[&words[..], more, &["-o", text(&path)]].concat(), &[]);
+        assert_eq!(code(&output), Some(0), "{words:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains("proving on"), "{}", stderr(&output));
+        path
+    }
+
+    /// What `verify` says about these bytes.
+    pub(crate) fn verify(&self, bytes: &[u8]) -> Output {
+        let path = self.path("file");
+        std::fs::write(&path, bytes).unwrap();
+        verify(&path)
+    }
+}
+
+/// A path as an argument.
+pub(crate) fn text(path: &Path) -> &str {
+    path.to_str().expect("UTF-8")
+}
+
+/// What `verify` says about a file.
+pub(crate) fn verify(path: &Path) -> Output {
+    rigel(&["verify", text(path)], &[])
+}
+
+/// What was printed, as JSON.
+pub(crate) fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// The file with another header, and a checksum to go with it.
+pub(crate) fn with_header(file: &[u8], change: impl FnOnce(&mut Value)) -> Vec<u8> {
+    let header_len = u32::from_le_bytes(file[12..16].try_into().unwrap()) as usize;
+    let (header, proof) = file[24..file.len() - 32].split_at(header_len);
+    let mut header: Value = serde_json::from_slice(header).expect("JSON");
+    change(&mut header);
+    let header = serde_json::to_vec(&header).unwrap();
+    let mut out = file[..12].to_vec();
+    out.extend((header.len() as u32).to_le_bytes());
+    out.extend((proof.len() as u64).to_le_bytes());
+    out.extend(&header);
+    out.extend(proof);
+    let checksum = Sha256::digest(&out);
+    out.extend(checksum);
+    out
+}

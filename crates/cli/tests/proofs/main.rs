@@ -1,0 +1,7 @@
+//! Proofs from outside: made on the CPU and on the emulated device, written, read, altered and refused.
+
+#[path = "../command/mod.rs"]
+mod command;
+mod files;
+mod plonky3;
+mod stwo;
