@@ -26,7 +26,7 @@ use crate::column::{BaseColumn, SecureColumn};
 use crate::device::stream;
 use crate::failure::OrFail;
 use crate::field::secure;
-use crate::report::phase;
+use crate::report::phase_on;
 
 /// A digest as the device holds it.
 pub(crate) type Digest = [u8; 32];
@@ -178,7 +178,7 @@ impl Batch {
     }
 
     fn evaluate(&self, columns: std::ops::Range<usize>, weights: &SecureColumn) -> Result<Vec<SecureField>> {
-        let _phase = phase("evaluate at points");
+        let _phase = phase_on(&self.device, "evaluate at points");
         let stream = stream(&self.device);
         let mut values = Vec::with_capacity(columns.len());
         let rows = self.columns[columns.start].len();
@@ -193,7 +193,7 @@ impl Batch {
             {
                 (run, next) = (longer, next + 1);
             }
-            parts.push(opening::evaluate_slabs::<QM31>(&stream, Columns::new(run, rows)?, &[weights.view()])?);
+            parts.push(opening::evaluate_slabs::<QM31>(&stream, Columns::new(run, rows)?, &[weights.view_on(&self.device)])?);
             first = next;
         }
         // One copy, whatever the number of runs.

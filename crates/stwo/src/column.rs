@@ -9,7 +9,8 @@ use rigel_gpu::{Buffer, Device, Error, Result, View, ViewMut};
 use rigel_kernels::Matrix;
 use rigel_kernels::element::{from_slab, to_slab};
 use rigel_kernels::field::{Mersenne31, QM31};
-use rigel_kernels::permute;
+use rigel_kernels::{circle_opening, permute};
+use stwo::core::circle::CirclePoint;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::{SECURE_EXTENSION_DEGREE, SecureField};
 use stwo::prover::backend::{Column, ColumnOps};
@@ -20,6 +21,7 @@ use crate::batch::Batch;
 use crate::device::{device, stream};
 use crate::failure::OrFail;
 use crate::field::{Twin, base, secure};
+use crate::report::phase_on;
 
 /// A column of base field elements on the device.
 pub type BaseColumn = DeviceColumn<BaseField>;
@@ -71,8 +73,11 @@ impl Value for SecureField {
 /// Coordinate c of element i lies at word `c * len + i` of its memory. The memory is taken when it is first written or
 /// read: a column of zeros that is overwritten, or room that is never used, costs nothing.
 pub struct DeviceColumn<T: Value> {
-    device: Device,
+    /// Not there as long as nothing has shown which device is meant.
+    device: OnceLock<Device>,
     len: usize,
+    /// What its words will be; zeros if nothing else.
+    plan: Option<Plan>,
     words: OnceLock<Buffer<Mersenne31>>,
     /// A number of its own, and of this content of it.
     id: u64,
@@ -85,16 +90,34 @@ pub struct DeviceColumn<T: Value> {
     of: PhantomData<T>,
 }
 
+/// Words that are computed when they are first needed. Upstream asks for weights on threads that do not know the device,
+/// and uses them together with columns that do.
+#[derive(Clone, Copy)]
+pub(crate) enum Plan {
+    /// The barycentric weights of a canonic domain of 2^`log_size` points for a point outside of it.
+    BarycentricWeights { log_size: u32, point: CirclePoint<SecureField> },
+}
+
+impl Plan {
+    fn make(self, device: &Device) -> Result<Buffer<Mersenne31>> {
+        let Self::BarycentricWeights { log_size, point } = self;
+        let _phase = phase_on(device, "barycentric weights");
+        let slab = circle_opening::barycentric_weights(&stream(device), log_size, point.twin())?;
+        Ok(slab.into_values())
+    }
+}
+
 fn next_id() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 impl<T: Value> DeviceColumn<T> {
-    fn new(device: Device, len: usize, words: OnceLock<Buffer<Mersenne31>>) -> Self {
+    fn new(device: OnceLock<Device>, len: usize, words: OnceLock<Buffer<Mersenne31>>) -> Self {
         Self {
             device,
             len,
+            plan: None,
             words,
             id: next_id(),
             batch: Mutex::new(None),
@@ -113,7 +136,8 @@ impl<T: Value> DeviceColumn<T> {
                 format!("{} words are no whole number of elements of {} words", words.len(), T::COORDINATES),
             ));
         }
-        Ok(Self::new(words.device().clone(), words.len() / T::COORDINATES, OnceLock::from(words)))
+        let device = OnceLock::from(words.device().clone());
+        Ok(Self::new(device, words.len() / T::COORDINATES, OnceLock::from(words)))
     }
 
     /// A column of a matrix' words.
@@ -123,12 +147,17 @@ impl<T: Value> DeviceColumn<T> {
 
     /// Room for elements on a device, without memory yet.
     pub(crate) fn room(device: &Device, len: usize) -> Self {
-        Self::new(device.clone(), len, OnceLock::new())
+        Self::new(OnceLock::from(device.clone()), len, OnceLock::new())
+    }
+
+    /// Elements that are made when they are needed.
+    pub(crate) fn planned(len: usize, plan: Plan) -> Self {
+        Self { plan: Some(plan), ..Self::new(OnceLock::new(), len, OnceLock::new()) }
     }
 
     /// The device that holds it.
     pub fn device(&self) -> &Device {
-        &self.device
+        self.device.get_or_init(device)
     }
 
     /// A number that no other column has, and no other content of this one.
@@ -138,13 +167,23 @@ impl<T: Value> DeviceColumn<T> {
 
     /// Whether it is known to be zero, because nothing was written yet.
     pub(crate) fn is_blank(&self) -> bool {
-        self.words.get().is_none()
+        self.words.get().is_none() && self.plan.is_none()
     }
 
     /// Its words, for reading by kernels.
     pub fn view(&self) -> View<'_, Mersenne31> {
-        let blank = || stream(&self.device).zeros(self.len * T::COORDINATES).or_fail("take memory for a column");
-        self.words.get_or_init(blank).view()
+        let make = || {
+            let device = self.device();
+            let zeros = || stream(device).zeros(self.len * T::COORDINATES);
+            self.plan.map_or_else(zeros, |plan| plan.make(device)).or_fail("make a column")
+        };
+        self.words.get_or_init(make).view()
+    }
+
+    /// Its words, for reading together with what is on a device.
+    pub(crate) fn view_on(&self, device: &Device) -> View<'_, Mersenne31> {
+        self.device.get_or_init(|| device.clone());
+        self.view()
     }
 
     /// Its words, for writing by kernels.
@@ -164,7 +203,7 @@ impl<T: Value> DeviceColumn<T> {
     pub(crate) fn replace(&mut self, words: Buffer<Mersenne31>) {
         debug_assert_eq!(words.len(), self.len * T::COORDINATES);
         self.changed();
-        self.words = OnceLock::from(words);
+        (self.plan, self.words) = (None, OnceLock::from(words));
     }
 
     /// Forgets what is known of the content.
@@ -178,12 +217,12 @@ impl<T: Value> DeviceColumn<T> {
         if self.is_blank() {
             return T::from_words(&vec![Mersenne31::new(0); self.len * T::COORDINATES]);
         }
-        T::from_words(&self.view().to_vec(&stream(&self.device)).or_fail("read a column"))
+        T::from_words(&self.view().to_vec(&stream(self.device())).or_fail("read a column"))
     }
 
     /// Reads one element: a copy for each coordinate.
     fn read_one(&self, index: usize) -> T {
-        let stream = stream(&self.device);
+        let stream = stream(self.device());
         let word = |c: usize| -> Result<Mersenne31> {
             let at = c * self.len + index;
             Ok(self.view().range(at..at + 1)?.to_vec(&stream)?[0])
@@ -207,7 +246,7 @@ impl<T: Value> DeviceColumn<T> {
 
     fn write(&mut self, index: usize, value: T) {
         assert!(index < self.len, "element {index} of a column of {}", self.len);
-        let (stream, len) = (stream(&self.device), self.len);
+        let (stream, len) = (stream(self.device()), self.len);
         for (c, word) in T::to_words(&[value]).into_iter().enumerate() {
             let at = c * len + index;
             let place = self.view_mut().range(at..at + 1);
@@ -320,18 +359,20 @@ impl<T: Value> Clone for DeviceColumn<T> {
     fn clone(&self) -> Self {
         let copy = || {
             let Some(words) = self.words.get() else { return Ok(OnceLock::new()) };
-            let stream = stream(&self.device);
+            let stream = stream(self.device());
             let mut copy = stream.alloc(words.len())?;
             stream.copy(&mut copy, words)?;
             Ok(OnceLock::from(copy))
         };
-        Self::new(self.device.clone(), self.len, copy().or_fail("copy a column"))
+        let words = copy().or_fail("copy a column");
+        Self { plan: self.plan, ..Self::new(self.device.clone(), self.len, words) }
     }
 }
 
 impl<T: Value> fmt::Debug for DeviceColumn<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "DeviceColumn<{}>({} on {})", std::any::type_name::<T>(), self.len, self.device)
+        let place = self.device.get().map_or("no device yet".into(), ToString::to_string);
+        write!(f, "DeviceColumn<{}>({} on {place})", std::any::type_name::<T>(), self.len)
     }
 }
 
@@ -379,7 +420,7 @@ impl Column<BaseField> for BaseColumn {
     }
 
     fn split_at_mid(self) -> (Self, Self) {
-        let (device, mid) = (self.device.clone(), self.len / 2);
+        let (device, mid) = (self.device().clone(), self.len / 2);
         if self.is_blank() {
             return (Self::room(&device, mid), Self::room(&device, self.len - mid));
         }
@@ -418,7 +459,7 @@ impl Column<SecureField> for SecureColumn {
     fn split_at_mid(self) -> (Self, Self) {
         let mid = self.len / 2;
         let part = |start: usize, end: usize| {
-            let (stream, n) = (stream(&self.device), end - start);
+            let (stream, n) = (stream(self.device()), end - start);
             let mut words = stream.alloc(n * SecureField::COORDINATES)?;
             for c in 0..SecureField::COORDINATES {
                 let from = self.view().range(c * self.len + start..c * self.len + end)?;
@@ -431,7 +472,7 @@ impl Column<SecureField> for SecureColumn {
 }
 
 fn bit_reverse<T: Value>(column: &mut DeviceColumn<T>) {
-    let (device, len) = (column.device.clone(), column.len);
+    let (device, len) = (column.device().clone(), column.len);
     assert!(len.is_power_of_two(), "bit reversal of a column of {len}, which is no power of two");
     if column.is_blank() {
         return;

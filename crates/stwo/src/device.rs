@@ -17,11 +17,10 @@ thread_local! {
 /// The process' own device.
 static DEFAULT: Mutex<Option<Device>> = Mutex::new(None);
 
-/// Runs `work` with this device as the one that [`CudaBackend`](crate::CudaBackend) works on, in `work` and in what it
-/// does on rayon's threads.
+/// Runs `work` with this device as the one that [`CudaBackend`](crate::CudaBackend) works on, on this thread.
 ///
 /// Columns, twiddles and trees stay on the device they were made on; to mix those of two devices is refused when a
-/// kernel meets both.
+/// kernel meets both. Several threads can work on several devices.
 ///
 /// ```
 /// use rigel_gpu::{Device, Selector};
@@ -33,20 +32,21 @@ static DEFAULT: Mutex<Option<Device>> = Mutex::new(None);
 /// let sum = rigel_stwo::on(&device, || {
 ///     let column: rigel_stwo::BaseColumn = (0..16).map(BaseField::from_u32_unchecked).collect();
 ///     column.at(3) + column.at(4)
-/// })?;
+/// });
 /// assert_eq!(sum, BaseField::from_u32_unchecked(7));
 /// # Ok(())
 /// # }
 /// ```
-pub fn on<R: Send>(device: &Device, work: impl FnOnce() -> R + Send) -> Result<R> {
-    // Upstream hands work to rayon: threads of a pool of their own know the device too.
-    let of_threads = device.clone();
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(rayon::current_num_threads())
-        .start_handler(move |_| CURRENT.set(Some(of_threads.clone())))
-        .build()
-        .map_err(|error| rigel_gpu::Error::shape("rigel_stwo::on", format!("no threads to work on: {error}")))?;
-    Ok(pool.install(work))
+pub fn on<R>(device: &Device, work: impl FnOnce() -> R) -> R {
+    // Also if `work` panics.
+    struct Outer(Option<Device>);
+    impl Drop for Outer {
+        fn drop(&mut self) {
+            CURRENT.set(self.0.take());
+        }
+    }
+    let _outer = Outer(CURRENT.replace(Some(device.clone())));
+    work()
 }
 
 /// The device that the backend works on here. Opens the one that `RIGEL_DEVICE` names (the first GPU if it names none)
@@ -60,6 +60,12 @@ pub fn current() -> Result<Device> {
         Some(device) => Ok(device.clone()),
         None => Ok(default.insert(Device::from_env()?).clone()),
     }
+}
+
+/// The device that the backend works on here, if it has worked on one.
+pub(crate) fn known() -> Option<Device> {
+    let default = || DEFAULT.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    CURRENT.with_borrow(Clone::clone).or_else(default)
 }
 
 /// As [`current`], where there is no way to return an error.

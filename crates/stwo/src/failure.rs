@@ -56,8 +56,8 @@ pub fn or_fail<T>(result: rigel_gpu::Result<T>, task: &str) -> T {
 /// let device = Device::open(Selector::Emulated(0))?;
 /// device.set_memory_limit(Some(1 << 20));
 /// let column = rigel_stwo::on(&device, || {
-///     rigel_stwo::catch(|| rigel_stwo::BaseColumn::zeros(1 << 24).clone())
-/// })?;
+///     rigel_stwo::catch(|| rigel_stwo::BaseColumn::zeros(1 << 24).into_buffer())
+/// });
 /// assert!(matches!(column, Err(Error::OutOfMemory { .. })));
 /// # Ok(())
 /// # }

@@ -1,4 +1,96 @@
-//! Stwo's prover on the GPU: [`CudaBackend`] in the place of `SimdBackend`, and the same proof.
+//! Stwo's prover on the GPU: [`CudaBackend`] in the place of `SimdBackend`, and the same proof, byte for byte.
+//!
+//! Stwo's prover is generic over a backend, a set of traits. This one implements all of them for the Blake2s channels of
+//! Stwo 2.3.0: columns live on the device, and so does all work on them. Constraints of any `FrameworkComponent` are
+//! recorded once and compiled to kernels; there is nothing to write for the GPU.
+//!
+//! ```
+//! use rigel_gpu::{Device, Selector};
+//! use rigel_stwo::CudaBackend;
+//! use stwo::core::channel::Blake2sChannel;
+//! use stwo::core::fields::FieldExpOps;
+//! use stwo::core::fields::m31::BaseField;
+//! use stwo::core::fields::qm31::SecureField;
+//! use stwo::core::pcs::{CommitmentSchemeVerifier, PcsConfig};
+//! use stwo::core::poly::circle::CanonicCoset;
+//! use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleChannel;
+//! use stwo::core::verifier::verify;
+//! use stwo::prover::poly::circle::{CircleEvaluation, PolyOps};
+//! use stwo::prover::{CommitmentSchemeProver, prove};
+//! use stwo_constraint_framework::{EvalAtRow, FrameworkComponent, FrameworkEval, TraceLocationAllocator};
+//!
+//! /// b = a^2, in 2^log_size rows.
+//! struct Squares {
+//!     log_size: u32,
+//! }
+//!
+//! impl FrameworkEval for Squares {
+//!     fn log_size(&self) -> u32 {
+//!         self.log_size
+//!     }
+//!     fn max_constraint_log_degree_bound(&self) -> u32 {
+//!         self.log_size + 1
+//!     }
+//!     fn evaluate<E: EvalAtRow>(&self, mut eval: E) -> E {
+//!         let (a, b) = (eval.next_trace_mask(), eval.next_trace_mask());
+//!         eval.add_constraint(b - a.square());
+//!         eval
+//!     }
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // The trace, made on the host.
+//! let log_size = 6;
+//! let domain = CanonicCoset::new(log_size).circle_domain();
+//! let a: Vec<BaseField> = (0..1 << log_size).map(BaseField::from_u32_unchecked).collect();
+//! let b: Vec<BaseField> = a.iter().map(|a| a.square()).collect();
+//! let trace = [a, b].map(|column| CircleEvaluation::new(domain, column.into_iter().collect()));
+//!
+//! let config = PcsConfig::default();
+//! let component =
+//!     FrameworkComponent::new(&mut TraceLocationAllocator::default(), Squares { log_size }, SecureField::default());
+//! let device = Device::open(Selector::Emulated(0))?; // or Device::from_env()
+//! let proof = rigel_stwo::on(&device, || {
+//!     // As with SimdBackend; the columns travel.
+//!     let twiddles = CudaBackend::precompute_twiddles(CanonicCoset::new(log_size + 1).half_coset());
+//!     let mut channel = Blake2sChannel::default();
+//!     let mut scheme = CommitmentSchemeProver::<CudaBackend, Blake2sMerkleChannel>::new(config, &twiddles);
+//!     scheme.tree_builder().commit(&mut channel); // no preprocessed columns
+//!     let mut tree = scheme.tree_builder();
+//!     tree.extend_evals(rigel_stwo::upload(&trace)?);
+//!     tree.commit(&mut channel);
+//!     Ok::<_, rigel_gpu::Error>(prove(&[&component], &mut channel, scheme))
+//! })??;
+//!
+//! // Stwo's own verifier takes it.
+//! let mut channel = Blake2sChannel::default();
+//! let mut scheme = CommitmentSchemeVerifier::<Blake2sMerkleChannel>::new(config);
+//! scheme.commit(proof.commitments[0], &[], &mut channel);
+//! scheme.commit(proof.commitments[1], &[log_size; 2], &mut channel);
+//! verify(&[&component], &mut channel, &mut scheme, proof)?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | what | where |
+//! |---|---|
+//! | which device is meant | [`on`], [`current`] |
+//! | columns: from the host, from a kernel of one's own | [`upload`], [`BaseColumn::from_buffer`](DeviceColumn::from_buffer) |
+//! | running sums of lookups, from the component or from fractions | [`interaction_trace`], [`LogupTraceGenerator`] |
+//! | what a proof took | [`measure`] |
+//! | errors, where upstream's signatures have none | [`catch`] |
+//!
+//! # What it does differently
+//!
+//! - Columns of a tree that follow each other with the same length are one piece of memory; transforms, hashes and
+//!   openings take them at once. Columns from elsewhere work too, in more launches.
+//! - Upstream's prover asks for openings one by one. They are answered from what was fetched for all of them: a proof
+//!   reads back a few dozen times, mostly roots, whatever its number of columns and queries.
+//! - Values of the secure field in a component (lookup elements, claimed sums) are parameters of its kernels, which are
+//!   compiled once and kept on disk. Constants of the base field are part of the kernels: a component with other ones is
+//!   compiled anew.
+//! - Coefficients are in the order that upstream documents, not in that of `SimdBackend`, which transposes long ones.
+
 mod accumulation;
 mod backend;
 mod batch;

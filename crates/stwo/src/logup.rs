@@ -115,7 +115,7 @@ pub enum Numerators<'a> {
 ///     let mut generator = LogupTraceGenerator::new(4)?;
 ///     generator.new_col().write_fracs(Numerators::Constant(four), &denominators)?;
 ///     generator.finalize_last()
-/// })??;
+/// })?;
 /// assert_eq!((columns.len(), claimed_sum), (4, SecureField::from_u32_unchecked(16, 0, 0, 0)));
 /// # Ok(())
 /// # }

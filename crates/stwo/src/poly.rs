@@ -20,7 +20,7 @@ use stwo::prover::poly::twiddles::TwiddleTree;
 
 use crate::CudaBackend;
 use crate::batch::Batch;
-use crate::column::{BaseColumn, SecureColumn, runs, split};
+use crate::column::{BaseColumn, Plan, SecureColumn, runs, split};
 use crate::device::{device, stream};
 use crate::failure::OrFail;
 use crate::field::{Twin, secure};
@@ -125,9 +125,8 @@ impl PolyOps for CudaBackend {
     }
 
     fn barycentric_weights(coset: CanonicCoset, point: CirclePoint<SecureField>) -> SecureColumn {
-        let _phase = phase("barycentric weights");
-        let slab = circle_opening::barycentric_weights(&stream(&device()), coset.log_size(), point.twin());
-        SecureColumn::from_matrix(slab.or_fail("make barycentric weights"))
+        let plan = Plan::BarycentricWeights { log_size: coset.log_size(), point };
+        SecureColumn::planned(coset.size(), plan)
     }
 
     fn barycentric_eval_at_point(evaluation: &Evaluation, weights: &SecureColumn) -> SecureField {

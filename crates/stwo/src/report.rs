@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rigel_gpu::{Device, Event, Recorder, Report, Result, Stream};
 
-use crate::device::{current, stream};
+use crate::device::{current, known, stream};
 
 /// The reports that are taken now, on any device: while there are none, phases cost nothing.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
@@ -62,9 +62,16 @@ pub(crate) fn phase(name: &'static str) -> Marked {
     if TAKEN.load(Ordering::Relaxed) == 0 {
         return Marked(None);
     }
+    known().map_or(Marked(None), |device| phase_on(&device, name))
+}
+
+/// Begins a phase of the report that is taken on a device, if one is.
+pub(crate) fn phase_on(device: &Device, name: &'static str) -> Marked {
+    if TAKEN.load(Ordering::Relaxed) == 0 {
+        return Marked(None);
+    }
     let begin = || {
-        let device = current().ok()?;
-        let recorder = recording(&device).ok()?.0.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        let recorder = recording(device).ok()?.0.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
         let stream = device.compute().ok()?;
         let start = stream.record_time().ok()?;
         Some((recorder, stream, name, start))

@@ -30,7 +30,7 @@ use crate::report::phase;
 /// let domain = CanonicCoset::new(4).circle_domain();
 /// let column = (0..16).map(BaseField::from_u32_unchecked).collect();
 /// let trace = vec![CircleEvaluation::<SimdBackend, BaseField, BitReversedOrder>::new(domain, column)];
-/// let there = rigel_stwo::on(&device, || rigel_stwo::upload(&trace))??;
+/// let there = rigel_stwo::on(&device, || rigel_stwo::upload(&trace))?;
 /// assert_eq!(there[0].values.to_cpu(), trace[0].values.to_cpu());
 /// # Ok(())
 /// # }

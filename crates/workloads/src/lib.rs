@@ -292,21 +292,3 @@ fn offered() -> String {
     }
     out.trim_end().to_string()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_combination_is_there_or_is_said_not_to_be() {
-        for &workload in Workload::value_variants() {
-            for &field in Field::value_variants() {
-                for &hash in Hash::value_variants() {
-                    let choice =
-                        Choice { workload, log_rows: workload.log_rows().0, field, hash, fri: Fri::default() };
-                    assert_eq!(choice.statement().is_ok(), workload.with(field, hash), "{choice}");
-                }
-            }
-        }
-    }
-}

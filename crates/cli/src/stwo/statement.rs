@@ -146,9 +146,9 @@ fn source(interaction: Option<&Interaction>) -> InteractionSource<'_> {
 }
 
 /// Works on a device. Its errors come back as such, and nothing is printed about them.
-fn catch<R: Send>(device: &Device, work: impl FnOnce() -> R + Send) -> rigel_gpu::Result<R> {
+fn catch<R>(device: &Device, work: impl FnOnce() -> R) -> rigel_gpu::Result<R> {
     let of_device = |message: &str| message.starts_with("CudaBackend could not");
-    quietly(of_device, || rigel_stwo::on(device, || rigel_stwo::catch(work)))?
+    quietly(of_device, || rigel_stwo::on(device, || rigel_stwo::catch(work)))
 }
 
 impl<MC> Statement for Stwo<MC>

@@ -44,7 +44,7 @@ fn a_device_that_is_lost() {
     for after in [0, 3, 20, 45] {
         let emulation = Emulation { lost_after: Some(after), ..Emulation::default() };
         let device: Device = Device::emulated(&emulation, &Options::from_env().unwrap()).unwrap().remove(0);
-        let error = rigel_stwo::on(&device, || proof(6)).unwrap().unwrap_err();
+        let error = rigel_stwo::on(&device, || proof(6)).unwrap_err();
         assert!(matches!(error, Error::DeviceLost { .. }), "after {after} launches: {error}");
     }
 }
@@ -85,9 +85,9 @@ fn columns_of_the_wrong_length() {
 #[test]
 fn columns_of_another_device() {
     let devices = Device::emulated(&Emulation { devices: 2, ..Emulation::default() }, &Options::from_env().unwrap()).unwrap();
-    let column = rigel_stwo::on(&devices[0], || bases(&mut rng(1), 64).into_iter().collect::<BaseColumn>()).unwrap();
+    let column = rigel_stwo::on(&devices[0], || bases(&mut rng(1), 64).into_iter().collect::<BaseColumn>());
     let twiddles =
-        rigel_stwo::on(&devices[1], || Cuda::precompute_twiddles(CanonicCoset::new(6).half_coset())).unwrap();
+        rigel_stwo::on(&devices[1], || Cuda::precompute_twiddles(CanonicCoset::new(6).half_coset()));
     let domain = CanonicCoset::new(6).circle_domain();
     let mixed = rigel_stwo::on(&devices[1], || {
         catch(|| {
@@ -95,6 +95,6 @@ fn columns_of_another_device() {
             Cuda::interpolate(evaluation, &twiddles)
         })
     });
-    let error = mixed.unwrap().unwrap_err().to_string();
+    let error = mixed.unwrap_err().to_string();
     assert!(error.contains("emulated:0") && error.contains("emulated:1"), "{error}");
 }

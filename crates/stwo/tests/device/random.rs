@@ -69,11 +69,8 @@ pub(crate) fn elements<B: ColumnOps<BaseField>>(columns: &SecureColumnByCoords<B
 }
 
 /// Runs a test with the backend on each device.
-pub(crate) fn on_devices(test: impl Fn(&Stream) + Sync) {
-    on_each_device(|stream| {
-        let result = rigel_stwo::on(stream.device(), || test(stream));
-        result.unwrap_or_else(|error| panic!("{error}"));
-    });
+pub(crate) fn on_devices(test: impl Fn(&Stream)) {
+    on_each_device(|stream| rigel_stwo::on(stream.device(), || test(stream)));
 }
 
 /// The backend, and the one that it is compared with where SIMD's order of coefficients or its least sizes differ.
