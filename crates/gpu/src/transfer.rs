@@ -93,10 +93,8 @@ impl Stream {
             return Ok(());
         }
         let slices: Vec<&[u8]> = slices.iter().map(|slice| bytes_of(slice)).collect();
-        let starts: Vec<usize> = slices
-            .iter()
-            .scan(0, |at, slice| Some(std::mem::replace(at, *at + slice.len())))
-            .collect();
+        let starts: Vec<usize> =
+            slices.iter().scan(0, |at, slice| Some(std::mem::replace(at, *at + slice.len()))).collect();
         self.write_staged(to, |at, mut block| {
             // The last slice that begins here or before.
             let mut index = starts.partition_point(|&start| start <= at) - 1;

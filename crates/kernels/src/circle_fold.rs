@@ -154,7 +154,10 @@ pub fn lift_add(stream: &Stream, to: ViewMut<'_, M31>, shorter: View<'_, M31>) -
     let (n, short) = (slab_length::<QM31>(NAME, to.view())?, slab_length::<QM31>(NAME, shorter)?);
     let (log_n, log_short) = (log2_rows(NAME, n)?, log2_rows(NAME, short)?);
     if log_short > log_n || (log_short == 0 && log_n > 0) {
-        return Err(Error::shape(NAME, format!("{short} values on {n}; they must be as many, or fewer and at least 2")));
+        return Err(Error::shape(
+            NAME,
+            format!("{short} values on {n}; they must be as many, or fewer and at least 2"),
+        ));
     }
     let program = stream.device().program(Program::new)?;
     let shape = Shape::cover(n.div_ceil(4), THREADS)?;

@@ -105,13 +105,7 @@ pub fn evaluate<E: Element>(
         if (slab.rows(), slab.columns()) != (first.rows(), E::DEGREE) {
             return Err(Error::shape(
                 NAME,
-                format!(
-                    "weights of {} x {} beside {} x {}",
-                    slab.rows(),
-                    slab.columns(),
-                    first.rows(),
-                    E::DEGREE
-                ),
+                format!("weights of {} x {} beside {} x {}", slab.rows(), slab.columns(), first.rows(), E::DEGREE),
             ));
         }
     }

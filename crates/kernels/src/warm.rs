@@ -17,8 +17,9 @@ use crate::hash::{
 };
 use crate::ntt::TwoAdic;
 use crate::{
-    circle, circle_domain, circle_fold, circle_opening, circle_order, circle_quotients, columns, elementwise, fold,
-    gather, grind, inverse, merkle, multilinear, ntt, opening, permute, powers, reduce, rows, scan, selectors,
+    circle, circle_domain, circle_fold, circle_opening, circle_order, circle_quotients, columns, elementwise,
+    fold, gather, grind, inverse, merkle, multilinear, ntt, opening, permute, powers, reduce, rows, scan,
+    selectors,
 };
 
 type Job = Box<dyn Fn(&Device) -> Result<()> + Send + Sync>;

@@ -94,7 +94,13 @@ fn evaluate<SC: DeviceConfig>(
             publics: publics.as_ref().map(Buffer::view),
             extension: extension.as_ref().map(Buffer::view),
         };
-        let folded = Folded { values: values.view_mut(), scale: scale.view(), log_scale: log_rows, log_block: log_rows, accumulate };
+        let folded = Folded {
+            values: values.view_mut(),
+            scale: scale.view(),
+            log_scale: log_rows,
+            log_block: log_rows,
+            accumulate,
+        };
         inputs.fold(stream, &program, (log_size, log_chunks), &weights, folded)
     };
     match table.main {

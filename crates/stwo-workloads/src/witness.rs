@@ -6,9 +6,9 @@ use num_traits::One;
 use rayon::prelude::*;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::poly::circle::CanonicCoset;
-use stwo::prover::backend::{Backend, Column};
 use stwo::prover::backend::simd::SimdBackend;
 use stwo::prover::backend::simd::column::BaseColumn;
+use stwo::prover::backend::{Backend, Column};
 use stwo::prover::poly::BitReversedOrder;
 use stwo::prover::poly::circle::CircleEvaluation;
 

@@ -167,7 +167,8 @@ impl Batch {
         let rows = self.columns[place].len();
         let alike = |column: &&Shared<Mersenne31>| column.len() == rows;
         let (before, after) = self.columns.split_at(place);
-        let first = if known.window == usize::MAX { place - before.iter().rev().take_while(alike).count() } else { place };
+        let first =
+            if known.window == usize::MAX { place - before.iter().rev().take_while(alike).count() } else { place };
         let end = place + after.iter().take_while(alike).count().min(known.window);
         known.window = known.window.saturating_mul(8);
         let values = self.evaluate(first..end, weights).or_fail("evaluate columns at a point");
@@ -193,13 +194,18 @@ impl Batch {
             {
                 (run, next) = (longer, next + 1);
             }
-            parts.push(opening::evaluate_slabs::<QM31>(&stream, Columns::new(run, rows)?, &[weights.view_on(&self.device)])?);
+            parts.push(opening::evaluate_slabs::<QM31>(
+                &stream,
+                Columns::new(run, rows)?,
+                &[weights.view_on(&self.device)],
+            )?);
             first = next;
         }
         // One copy, whatever the number of runs.
         let words = join(&stream, parts)?;
         for element in words.chunks_exact(4) {
-            let element = <QM31 as rigel_kernels::element::Element>::from_parts(element).expect("four coordinates");
+            let element =
+                <QM31 as rigel_kernels::element::Element>::from_parts(element).expect("four coordinates");
             values.push(secure(element));
         }
         Ok(values)
@@ -268,7 +274,7 @@ impl Batch {
             (tree.layers.len().checked_sub(1)? as u32, tree.log_packed)
         };
         let rows = self.rows(log_domain, word, depth + log_packed);
-        Some(rows.start >> log_packed..(rows.end - 1 >> log_packed) + 1)
+        Some(rows.start >> log_packed..((rows.end - 1) >> log_packed) + 1)
     }
 
     /// Where the queries lead to: in each column (with its length's logarithm), and in each layer.
@@ -401,7 +407,8 @@ fn fetch(batches: &[Arc<Batch>], log_domain: u32, words: &[u32]) -> Result<()> {
     let stream = stream(&first.device);
     let mut elements = elements.fetch(&stream)?.into_iter().map(BaseField::from_u32_unchecked);
     let nodes = nodes.fetch(&stream)?;
-    let mut nodes = nodes.chunks_exact(8).map(|words| Blake2sHash(bytemuck::pod_read_unaligned(bytemuck::cast_slice(words))));
+    let mut nodes =
+        nodes.chunks_exact(8).map(|words| Blake2sHash(bytemuck::pod_read_unaligned(bytemuck::cast_slice(words))));
     for (batch, places) in batches.iter().zip(places) {
         let columns = places.columns.into_iter().map(|rows| {
             let values = elements.by_ref().take(rows.len()).collect();

@@ -342,13 +342,12 @@ impl<'a> Joined<'a> {
 pub(crate) fn runs<'a>(columns: &[&'a BaseColumn]) -> Vec<(usize, View<'a, Mersenne31>)> {
     let mut runs: Vec<(usize, usize, View<'a, Mersenne31>)> = Vec::new();
     for (i, column) in columns.iter().enumerate() {
-        if let Some((_, rows, run)) = runs.last_mut() {
-            if *rows == column.len
-                && let Some(longer) = View::join([*run, column.view()])
-            {
-                *run = longer;
-                continue;
-            }
+        if let Some((_, rows, run)) = runs.last_mut()
+            && *rows == column.len
+            && let Some(longer) = View::join([*run, column.view()])
+        {
+            *run = longer;
+            continue;
         }
         runs.push((i, column.len, column.view()));
     }

@@ -233,4 +233,3 @@ impl Constraints {
         inverses.into_iter().map(Twin::twin).collect()
     }
 }
-

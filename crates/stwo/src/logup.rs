@@ -55,14 +55,22 @@ pub fn interaction_trace<E: FrameworkEval>(
     let _phase = phase("lookups");
     let log_size = eval.log_size();
     if let Some(column) = preprocessed.iter().chain(trace).find(|column| column.len() != 1 << log_size) {
-        return Err(Error::shape(NAME, format!("a column of {} rows, the component has 2^{log_size}", column.len())));
+        return Err(Error::shape(
+            NAME,
+            format!("a column of {} rows, the component has 2^{log_size}", column.len()),
+        ));
     }
-    let inputs =
-        [TreeInput::new(preprocessed.to_vec(), std::iter::empty()), TreeInput::new(trace.to_vec(), std::iter::empty())];
+    let inputs = [
+        TreeInput::new(preprocessed.to_vec(), std::iter::empty()),
+        TreeInput::new(trace.to_vec(), std::iter::empty()),
+    ];
     let recorded = record(eval, &inputs[0].places, SecureField::default());
     let batches = recorded.fractions.len();
     let Some(device) = inputs.iter().find_map(TreeInput::device).filter(|_| batches > 0) else {
-        return Err(Error::shape(NAME, format!("{batches} batches of lookups in a component; there must be some, and columns")));
+        return Err(Error::shape(
+            NAME,
+            format!("{batches} batches of lookups in a component; there must be some, and columns"),
+        ));
     };
     let mut outputs = Vec::with_capacity(2 * batches);
     for (batch, &(numerator, denominator)) in recorded.fractions.iter().enumerate() {
@@ -204,7 +212,8 @@ impl LogupColGenerator<'_> {
             Numerators::Constant(value) => (graph.extension_parameter(0), None, Some(value)),
         };
         let product = graph.mul(numerator, inverse);
-        let fractions = row_by_row(device, &graph, product, rows, &[Some(inverses.values().view()), given], parameter)?;
+        let fractions =
+            row_by_row(device, &graph, product, rows, &[Some(inverses.values().view()), given], parameter)?;
         self.generator.push(fractions)
     }
 }

@@ -42,7 +42,8 @@ impl MleOps<BaseField> for CudaBackend {
 impl MleOps<SecureField> for CudaBackend {
     fn fix_first_variable(polynomial: Mle<Self, SecureField>, assignment: SecureField) -> Mle<Self, SecureField> {
         let stream = stream(polynomial.device());
-        let fixed = multilinear::fix_first_variable(&stream, Values::Extension(polynomial.view()), assignment.twin());
+        let fixed =
+            multilinear::fix_first_variable(&stream, Values::Extension(polynomial.view()), assignment.twin());
         mle(fixed.or_fail("fix a variable"))
     }
 }

@@ -173,10 +173,8 @@ fn tree<H: Hash<Digest = Digest> + RowHash<Mersenne31>>(
     log_leaves: u32,
 ) -> Result<Vec<Buffer<Digest>>> {
     let device: Device = columns.first().map_or_else(device, |column| column.device().clone());
-    let matrices: Result<Vec<_>> = runs(columns)
-        .into_iter()
-        .map(|(first, run)| Columns::new(run, columns[first].len()))
-        .collect();
+    let matrices: Result<Vec<_>> =
+        runs(columns).into_iter().map(|(first, run)| Columns::new(run, columns[first].len())).collect();
     MerkleTree::<H>::lifted(&stream(&device), &matrices?, log_leaves)?.into_layers()
 }
 
@@ -190,7 +188,11 @@ fn above<H: Hash<Digest = Digest>>(layer: &HashColumn) -> Result<Vec<Buffer<Dige
 impl<const M31: bool> MerkleOpsLifted<Blake2sMerkleHasherGeneric<M31>> for CudaBackend {
     fn build_leaves(columns: &[&BaseColumn], lifting_log_size: u32) -> HashColumn {
         let _phase = phase("merkle tree");
-        let layers = if M31 { tree::<Blake2sM31>(columns, lifting_log_size) } else { tree::<Blake2s>(columns, lifting_log_size) };
+        let layers = if M31 {
+            tree::<Blake2sM31>(columns, lifting_log_size)
+        } else {
+            tree::<Blake2s>(columns, lifting_log_size)
+        };
         let layers = layers.or_fail("build a Merkle tree");
         // The tree of a layer of FRI, of its packed rows, or of a trace.
         let batch = match columns.first().and_then(|column| column.packed_from()) {
@@ -237,4 +239,3 @@ impl PackLeavesOps for CudaBackend {
         columns.try_into().unwrap_or_else(|_| unreachable!("four coordinates of four rows"))
     }
 }
-

@@ -174,7 +174,8 @@ impl PolyOps for CudaBackend {
 
     fn evaluate(polynomial: &Coefficients, domain: CircleDomain, twiddles: &TwiddleTree<Self>) -> Evaluation {
         let _phase = phase("evaluate");
-        let mut values = evaluate_same(&[&polynomial.coeffs], domain, twiddles, Vec::new()).or_fail("evaluate a polynomial");
+        let mut values =
+            evaluate_same(&[&polynomial.coeffs], domain, twiddles, Vec::new()).or_fail("evaluate a polynomial");
         Evaluation::new(domain, values.remove(0))
     }
 
@@ -229,7 +230,9 @@ impl PolyOps for CudaBackend {
         polynomials
             .into_iter()
             .zip(evaluations)
-            .map(|(polynomial, evaluation)| Poly::new(store_polynomials_coefficients.then_some(polynomial), evaluation))
+            .map(|(polynomial, evaluation)| {
+                Poly::new(store_polynomials_coefficients.then_some(polynomial), evaluation)
+            })
             .collect()
     }
 

@@ -33,7 +33,8 @@ impl QuotientOps for CudaBackend {
         let values: Vec<_> = columns.iter().map(|column| &column.values).collect();
         let rows = columns[0].domain.size();
         let accumulate = |batch: &ColumnSampleBatch, coefficients: &[(SecureField, SecureField, SecureField)]| {
-            let matrices: Result<Vec<_>> = runs(&values).into_iter().map(|(_, run)| Columns::new(run, rows)).collect();
+            let matrices: Result<Vec<_>> =
+                runs(&values).into_iter().map(|(_, run)| Columns::new(run, rows)).collect();
             // sum (c f - b) = sum c f - sum b
             let (mut linear, mut constant) = (SecureField::default(), SecureField::default());
             let mut terms = Vec::with_capacity(coefficients.len());
@@ -43,8 +44,13 @@ impl QuotientOps for CudaBackend {
                 terms.push((column.column_index, c.twin()));
             }
             let stream = stream(values[0].device());
-            let sums =
-                circle_quotients::accumulate(&stream, &matrices?, &terms, constant.twin(), rows >> log_blowup_factor)?;
+            let sums = circle_quotients::accumulate(
+                &stream,
+                &matrices?,
+                &terms,
+                constant.twin(),
+                rows >> log_blowup_factor,
+            )?;
             Ok(AccumulatedNumerators {
                 sample_point: batch.point,
                 partial_numerators_acc: coordinates(sums),
@@ -87,10 +93,8 @@ impl QuotientOps for CudaBackend {
             let values = quotients.values_mut().view_mut();
             circle::interpolate(&stream, values, rows, circle::Twiddles { tower, initial })?;
             let mut extended = Matrix::alloc(&stream, domain.size(), quotients.columns())?;
-            let twiddles = circle::Twiddles {
-                tower: twiddles.twiddles.tower()?,
-                initial: domain.half_coset.initial.twin(),
-            };
+            let twiddles =
+                circle::Twiddles { tower: twiddles.twiddles.tower()?, initial: domain.half_coset.initial.twin() };
             let (to, log_domain) = (extended.values_mut().view_mut(), domain.log_size());
             circle::evaluate_into(&stream, to, log_domain, Columns::from(&quotients), twiddles)?;
             Ok(SecureEvaluation::new(domain, coordinates(extended)))

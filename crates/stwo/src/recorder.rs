@@ -36,11 +36,7 @@ pub(crate) struct Recorded {
 
 /// Writes down a component's constraints. Column k of tree t is column k of input t; of the preprocessed tree, use k is
 /// column `preprocessed[k]` of input 0.
-pub(crate) fn record<E: FrameworkEval>(
-    eval: &E,
-    preprocessed: &[usize],
-    claimed_sum: SecureField,
-) -> Recorded {
+pub(crate) fn record<E: FrameworkEval>(eval: &E, preprocessed: &[usize], claimed_sum: SecureField) -> Recorded {
     let outer = RECORDING.replace(Some(Recording::default()));
     let shift = claimed_sum / BaseField::from_u32_unchecked(1 << eval.log_size());
     let recorder = eval.evaluate(Recorder {
@@ -129,7 +125,11 @@ impl Operand for SecureField {
     }
 }
 
-fn binary(a: impl Operand, b: impl Operand, operation: impl FnOnce(&mut Graph<QM31>, Value, Value) -> Value) -> Value {
+fn binary(
+    a: impl Operand,
+    b: impl Operand,
+    operation: impl FnOnce(&mut Graph<QM31>, Value, Value) -> Value,
+) -> Value {
     with(|recording| {
         let (a, b) = (a.value(recording), b.value(recording));
         operation(&mut recording.graph, a, b)
@@ -231,7 +231,8 @@ impl FieldExpOps for Base {
     fn inverse(&self) -> Self {
         let constant = with(|recording| recording.graph.as_constant(self.0));
         let inverse = constant.and_then(|constant| constant.parts()[0].inverse());
-        let inverse: Mersenne31 = inverse.expect("a constraint divides by zero or by a value that depends on the row");
+        let inverse: Mersenne31 =
+            inverse.expect("a constraint divides by zero or by a value that depends on the row");
         Self(with(|recording| recording.graph.constant(inverse)))
     }
 }
@@ -291,7 +292,8 @@ impl EvalAtRow for Recorder<'_> {
             return Extension(column);
         }
         let unit = |d: usize| {
-            let unit: [Mersenne31; 4] = std::array::from_fn(|i| if i == d { Mersenne31::ONE } else { Mersenne31::ZERO });
+            let unit: [Mersenne31; 4] =
+                std::array::from_fn(|i| if i == d { Mersenne31::ONE } else { Mersenne31::ZERO });
             QM31::from_parts(&unit).expect("four coordinates")
         };
         Extension(with(|recording| {
@@ -317,7 +319,7 @@ impl EvalAtRow for Recorder<'_> {
         let mut previous = Extension::zero();
         for batch in 0..=last {
             let of_batch = batching.iter().zip(&pending).filter(|(number, _)| **number == batch);
-            let sum = of_batch.map(|(_, fraction)| fraction.clone()).reduce(|a, b| a + b);
+            let sum = of_batch.map(|(_, fraction)| *fraction).reduce(|a, b| a + b);
             let fraction = sum.expect("batches are numbered from 0 without gaps");
             self.fractions.push((fraction.numerator.0, fraction.denominator.0));
             let step = if batch < last {

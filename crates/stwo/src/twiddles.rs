@@ -25,7 +25,9 @@ impl Twiddles {
     pub(crate) fn tower(&self) -> Result<View<'_, Mersenne31>> {
         match &self.0 {
             Some(tower) => Ok(tower.view()),
-            None => Err(Error::shape("CudaBackend", "the twiddles that are needed here were left out of the tree")),
+            None => {
+                Err(Error::shape("CudaBackend", "the twiddles that are needed here were left out of the tree"))
+            }
         }
     }
 }

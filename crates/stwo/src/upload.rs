@@ -45,12 +45,14 @@ pub fn upload(
     for alike in columns.chunk_by(|a, b| a.domain.size() == b.domain.size()) {
         let rows = alike[0].domain.size();
         let mut words = stream.alloc::<u32>(rows * alike.len())?;
-        let slices: Vec<&[u32]> = alike.iter().map(|column| bytemuck::cast_slice(column.values.as_slice())).collect();
+        let slices: Vec<&[u32]> =
+            alike.iter().map(|column| bytemuck::cast_slice(column.values.as_slice())).collect();
         stream.write_joined(&mut words, &slices)?;
         let mut words = words.cast::<Mersenne31>()?;
         canonical(&stream, words.view_mut())?;
         let values = split(words, rows);
-        uploaded.extend(alike.iter().zip(values).map(|(column, values)| CircleEvaluation::new(column.domain, values)));
+        uploaded
+            .extend(alike.iter().zip(values).map(|(column, values)| CircleEvaluation::new(column.domain, values)));
     }
     Ok(uploaded)
 }

@@ -30,7 +30,8 @@ fn check<E: Element>() {
         let weights_on_device = stream.upload(&weights).unwrap();
         let scale = stream.upload(&[E::Base::ONE]).unwrap();
         let mut sums = stream.alloc::<E::Base>(rows * E::DEGREE).unwrap();
-        let folded = Folded { values: sums.view_mut(), scale: scale.view(), log_scale: 3, log_block: 3, accumulate: false };
+        let folded =
+            Folded { values: sums.view_mut(), scale: scale.view(), log_scale: 3, log_block: 3, accumulate: false };
         let bindings = Bindings::<E>::new().input(&input).weights(&weights_on_device).folded(folded);
         program.run(stream, Rows::Natural { rows }, &bindings).unwrap();
         let found = from_slab::<E>(&sums.to_vec(stream).unwrap()).unwrap();

@@ -54,7 +54,10 @@ fn base_columns() {
 fn secure_columns() {
     on_devices(|_| {
         for n in LENGTHS {
-            check::<SecureField, SecureColumn>(secures(&mut rng(n as u64), n), SecureField::from_u32_unchecked(1, 2, 3, 4));
+            check::<SecureField, SecureColumn>(
+                secures(&mut rng(n as u64), n),
+                SecureField::from_u32_unchecked(1, 2, 3, 4),
+            );
         }
     });
 }

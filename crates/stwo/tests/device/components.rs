@@ -1,9 +1,9 @@
 //! Constraints on random columns, against upstream's CPU backend.
 
 use num_traits::One;
+use stwo::core::fields::FieldExpOps;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
-use stwo::core::fields::FieldExpOps;
 use stwo::core::pcs::TreeVec;
 use stwo::core::poly::circle::CanonicCoset;
 use stwo::prover::backend::{Backend, Column};
@@ -60,9 +60,8 @@ impl FrameworkEval for Mixed {
         eval.add_constraint(E::combine_ef([b.clone(), c.clone(), last.clone(), a.clone()]) * last.clone());
         eval.add_constraint((before - after * BaseField::from(2).inverse()) * first.pow(2));
         if self.lookups {
-            for (i, values) in [[a.clone(), b.clone(), c.clone()], [b, first, last], [c.clone(), a.clone(), c]]
-                .iter()
-                .enumerate()
+            for (i, values) in
+                [[a.clone(), b.clone(), c.clone()], [b, first, last], [c.clone(), a.clone(), c]].iter().enumerate()
             {
                 let multiplicity = if i == 1 { E::EF::one() } else { -E::EF::from(a.clone()) };
                 eval.add_to_relation(RelationEntry::new(&self.triples, multiplicity, values));
@@ -95,8 +94,7 @@ where
     let log_sizes: Vec<u32> = components.iter().map(|component| component.log_size()).collect();
     let largest = *log_sizes.iter().max().unwrap();
     let polynomial = |seed: u64, log_size: u32| {
-        let coefficients =
-            CircleCoefficients::<B>::new(column::<B, _>(&bases(&mut rng(seed), 1 << log_size)));
+        let coefficients = CircleCoefficients::<B>::new(column::<B, _>(&bases(&mut rng(seed), 1 << log_size)));
         let evaluation = coefficients.evaluate(CanonicCoset::new(log_size + log_blowup).circle_domain());
         Poly::new(store.then_some(coefficients), evaluation)
     };

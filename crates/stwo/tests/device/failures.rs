@@ -84,10 +84,11 @@ fn columns_of_the_wrong_length() {
 
 #[test]
 fn columns_of_another_device() {
-    let devices = Device::emulated(&Emulation { devices: 2, ..Emulation::default() }, &Options::from_env().unwrap()).unwrap();
+    let devices =
+        Device::emulated(&Emulation { devices: 2, ..Emulation::default() }, &Options::from_env().unwrap())
+            .unwrap();
     let column = rigel_stwo::on(&devices[0], || bases(&mut rng(1), 64).into_iter().collect::<BaseColumn>());
-    let twiddles =
-        rigel_stwo::on(&devices[1], || Cuda::precompute_twiddles(CanonicCoset::new(6).half_coset()));
+    let twiddles = rigel_stwo::on(&devices[1], || Cuda::precompute_twiddles(CanonicCoset::new(6).half_coset()));
     let domain = CanonicCoset::new(6).circle_domain();
     let mixed = rigel_stwo::on(&devices[1], || {
         catch(|| {

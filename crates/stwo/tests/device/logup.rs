@@ -12,7 +12,10 @@ use stwo_constraint_framework::{EvalAtRow, FrameworkEval, RelationEntry, relatio
 use crate::random::{bases, on_devices, rng, secures};
 
 /// Columns of running sums, and the claimed sum, as upstream makes them from fractions.
-fn upstream(log_size: u32, fractions: &[(Vec<SecureField>, Vec<SecureField>)]) -> (Vec<Vec<BaseField>>, SecureField) {
+fn upstream(
+    log_size: u32,
+    fractions: &[(Vec<SecureField>, Vec<SecureField>)],
+) -> (Vec<Vec<BaseField>>, SecureField) {
     let mut generator = stwo_constraint_framework::LogupTraceGenerator::new(log_size);
     for (numerators, denominators) in fractions {
         let packed = |values: &[SecureField], i: usize| {
@@ -57,7 +60,8 @@ fn wrong_fractions_are_refused() {
     on_devices(|_| {
         let column: SecureColumn = secures(&mut rng(1), 16).into_iter().collect();
         let mut generator = LogupTraceGenerator::new(5).unwrap();
-        let refused = generator.new_col().write_fracs(Numerators::Secure(&column), &column).unwrap_err().to_string();
+        let refused =
+            generator.new_col().write_fracs(Numerators::Secure(&column), &column).unwrap_err().to_string();
         assert!(refused.contains("16 numerators") && refused.contains("32 rows"), "{refused}");
         let empty = generator.finalize_last().unwrap_err().to_string();
         assert!(empty.contains("no columns"), "{empty}");
@@ -114,8 +118,10 @@ fn from_the_component_itself() {
                 bit_reverse_index(coset_index_to_circle_domain_index((place + 1) % n, log_size), log_size)
             };
             let combine = |relation: &dyn Fn(&[BaseField]) -> SecureField, values: &[BaseField]| relation(values);
-            let pairs = |values: &[BaseField]| stwo_constraint_framework::Relation::combine(&lookups.pairs, values);
-            let singles = |values: &[BaseField]| stwo_constraint_framework::Relation::combine(&lookups.singles, values);
+            let pairs =
+                |values: &[BaseField]| stwo_constraint_framework::Relation::combine(&lookups.pairs, values);
+            let singles =
+                |values: &[BaseField]| stwo_constraint_framework::Relation::combine(&lookups.singles, values);
             let mut fractions = [(vec![], vec![]), (vec![], vec![])];
             for row in 0..n {
                 let first: SecureField = combine(&pairs, &[a[row], fixed[row]]);

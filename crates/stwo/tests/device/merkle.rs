@@ -1,7 +1,9 @@
 //! Lifted trees.
 
 use stwo::core::fields::m31::BaseField;
-use stwo::core::vcs_lifted::blake2_merkle::{Blake2sM31MerkleHasher, Blake2sMerkleHasher, Blake2sMerkleHasherGeneric};
+use stwo::core::vcs_lifted::blake2_merkle::{
+    Blake2sM31MerkleHasher, Blake2sMerkleHasher, Blake2sMerkleHasherGeneric,
+};
 use stwo::prover::backend::{Col, Column, CpuBackend};
 use stwo::prover::vcs_lifted::ops::{MerkleOpsLifted, PackLeavesOps};
 use stwo::prover::vcs_lifted::prover::MerkleProverLifted;

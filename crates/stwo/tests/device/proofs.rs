@@ -1,6 +1,8 @@
 //! Whole proofs: those of upstream's SIMD backend, byte for byte.
 
-use rigel_stwo_workloads::{AllWorkloads, InteractionSource, VerifierKey, Workload, benchmark_config, prove, twiddles, verify};
+use rigel_stwo_workloads::{
+    AllWorkloads, InteractionSource, VerifierKey, Workload, benchmark_config, prove, twiddles, verify,
+};
 use serde::Serialize;
 use stwo::core::channel::MerkleChannel;
 use stwo::core::fri::FriConfig;
@@ -96,7 +98,11 @@ fn with_reduced_digests() {
 }
 
 fn config(log_blowup: u32, queries: usize, log_last: u32, fold: u32) -> PcsConfig {
-    PcsConfig { pow_bits: 5, fri_config: FriConfig::new(log_last, log_blowup, queries, fold), lifting_log_size: None }
+    PcsConfig {
+        pow_bits: 5,
+        fri_config: FriConfig::new(log_last, log_blowup, queries, fold),
+        lifting_log_size: None,
+    }
 }
 
 #[test]
@@ -168,7 +174,8 @@ fn copies_back_are_few() {
             let witness = statement.witness();
             let prove = || {
                 let source = InteractionSource::Generate;
-                prove::<Cuda, Blake2sMerkleChannel>(&*statement, &witness, config, false, &twiddles, source).unwrap()
+                prove::<Cuda, Blake2sMerkleChannel>(&*statement, &witness, config, false, &twiddles, source)
+                    .unwrap()
             };
             let (_, report) = rigel_stwo::measure(prove).unwrap();
             report.downloads

@@ -38,8 +38,10 @@ fn columns_are_lifted_and_added() {
     on_devices(|_| {
         for logs in [vec![5], vec![1, 2], vec![2, 3, 7], vec![1, 10]] {
             let values: Vec<_> = logs.iter().map(|&log| secures(&mut rng(log), 1 << log)).collect();
-            let found = Cuda::lift_and_accumulate(values.iter().map(|v| coordinates::<Cuda>(v)).collect()).unwrap();
-            let expected = Cpu::lift_and_accumulate(values.iter().map(|v| coordinates::<Cpu>(v)).collect()).unwrap();
+            let found =
+                Cuda::lift_and_accumulate(values.iter().map(|v| coordinates::<Cuda>(v)).collect()).unwrap();
+            let expected =
+                Cpu::lift_and_accumulate(values.iter().map(|v| coordinates::<Cpu>(v)).collect()).unwrap();
             assert_eq!(elements(&found), elements(&expected), "2^{logs:?}");
         }
         assert!(Cuda::lift_and_accumulate(Vec::new()).is_none());

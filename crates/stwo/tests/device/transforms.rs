@@ -2,8 +2,8 @@
 
 use stwo::core::fields::m31::BaseField;
 use stwo::core::poly::circle::{CanonicCoset, CircleDomain};
-use stwo::prover::backend::simd::SimdBackend;
 use stwo::prover::backend::Column;
+use stwo::prover::backend::simd::SimdBackend;
 use stwo::prover::mempool::BaseColumnPool;
 use stwo::prover::poly::BitReversedOrder;
 use stwo::prover::poly::circle::{CircleCoefficients, CircleEvaluation, PolyOps};
@@ -57,7 +57,8 @@ fn many_columns_at_once() {
         // With memory given back by an earlier proof, and without.
         let pool = BaseColumnPool::new();
         for store in [false, true] {
-            let found: Vec<_> = found.iter().map(|polynomial| coefficients::<Cuda>(&polynomial.coeffs.to_cpu())).collect();
+            let found: Vec<_> =
+                found.iter().map(|polynomial| coefficients::<Cuda>(&polynomial.coeffs.to_cpu())).collect();
             let evaluated = Cuda::evaluate_polynomials(found, 2, &twiddles, store, &pool);
             for (polynomial, expected) in evaluated.into_iter().zip(&expected) {
                 let log_size = expected.log_size() + 2;
@@ -86,7 +87,10 @@ fn subdomains_and_their_twiddles() {
             };
             let found = evaluation::<Cuda>(subdomain, &values).interpolate_with_twiddles(&twiddles);
             assert_eq!(found.coeffs.to_cpu(), expected.coeffs);
-            assert_eq!(found.evaluate_with_twiddles(domain, &tower).values.to_cpu(), expected.evaluate(domain).values);
+            assert_eq!(
+                found.evaluate_with_twiddles(domain, &tower).values.to_cpu(),
+                expected.evaluate(domain).values
+            );
         }
     });
 }
@@ -154,7 +158,8 @@ fn a_domain_larger_than_the_twiddles_is_refused() {
     on_devices(|_| {
         let small = Cuda::precompute_twiddles(canonic(5).half_coset);
         let values = bases(&mut rng(6), 64);
-        let refused = rigel_stwo::catch(|| evaluation::<Cuda>(canonic(6), &values).interpolate_with_twiddles(&small));
+        let refused =
+            rigel_stwo::catch(|| evaluation::<Cuda>(canonic(6), &values).interpolate_with_twiddles(&small));
         let error = refused.unwrap_err().to_string();
         assert!(error.contains("2^6") && error.contains("16"), "{error}");
         let polynomial = coefficients::<Cuda>(&values);
