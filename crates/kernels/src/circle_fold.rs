@@ -3,7 +3,7 @@
 //!
 //! - [`circle_to_line`]: `v'[i] = (v[2i] + v[2i + 1]) + alpha (v[2i] - v[2i + 1]) / y_i`, from a circle domain of
 //!   2n points to a line domain of n; [`base_circle_to_line`] for values over the base field
-//! - [`line`]: `v'[i] = (v[2i] + v[2i + 1]) + alpha (v[2i] - v[2i + 1]) / x_i` with alpha, alpha^2, alpha^4, ..
+//! - [`line()`]: `v'[i] = (v[2i] + v[2i + 1]) + alpha (v[2i] - v[2i + 1]) / x_i` with alpha, alpha^2, alpha^4, ..
 //! - [`decompose`]: what lies outside the space of the transform of half the size, split off
 //! - [`lift_add`]: the sum of columns on a domain and on the same doubled several times
 //!
