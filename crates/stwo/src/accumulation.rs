@@ -10,9 +10,10 @@ use stwo::prover::backend::Column;
 use stwo::prover::secure_column::SecureColumnByCoords;
 
 use crate::CudaBackend;
-use crate::column::{BaseColumn, Joined, coordinates};
+use crate::column::BaseColumn;
 use crate::device::stream;
 use crate::failure::OrFail;
+use crate::joined::{Joined, coordinates};
 use crate::report::phase;
 
 type Coordinates = SecureColumnByCoords<CudaBackend>;

@@ -9,14 +9,13 @@
 //!   element that is asked for after it brings all elements and nodes, of all trees of the proof, that the queries
 //!   lead to, in two copies. An element that is not among them is read alone.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
 use rigel_gpu::{Device, Result, Shared, Stream};
 use rigel_kernels::field::{Mersenne31, QM31};
-use rigel_kernels::{Columns, gather, opening};
+use rigel_kernels::{Columns, opening};
 use stwo::core::circle::CirclePoint;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
@@ -27,6 +26,10 @@ use crate::device::stream;
 use crate::failure::OrFail;
 use crate::field::secure;
 use crate::report::phase_on;
+
+mod queries;
+
+pub(crate) use queries::{set_queries, set_query_domain};
 
 /// A digest as the device holds it.
 pub(crate) type Digest = [u8; 32];
@@ -108,12 +111,7 @@ impl Batch {
         for (place, column) in columns.iter().enumerate() {
             column.open_with(&batch, place);
         }
-        PROOF.with_borrow_mut(|proof| {
-            proof.batches.retain(|known| known.strong_count() > 0);
-            proof.batches.push(Arc::downgrade(&batch));
-            // Something new is committed to: the queries of a proof before this one lead nowhere.
-            proof.queries = None;
-        });
+        queries::enter(&batch);
         Some(batch)
     }
 
@@ -221,7 +219,7 @@ impl Batch {
         find().or_else(|| {
             let log = self.columns[place].len().trailing_zeros();
             let leads = |log_domain, word| self.rows(log_domain, word, log).contains(&(index as u32));
-            fetch_if_queried(leads).then(find)?
+            queries::fetch_if_queried(leads).then(find)?
         })
     }
 
@@ -243,7 +241,7 @@ impl Batch {
                     node(leaves.start) >> 1 <= index as u32 >> 1 && index as u32 >> 1 <= node(leaves.end - 1) >> 1
                 })
             };
-            fetch_if_queried(leads).then(find)?
+            queries::fetch_if_queried(leads).then(find)?
         })
     }
 
@@ -327,125 +325,4 @@ fn join(stream: &Stream, parts: Vec<rigel_gpu::Buffer<Mersenne31>>) -> Result<Ve
         at += part.len();
     }
     all.to_vec(stream)
-}
-
-/// What is known, on this thread, of the proof that is under way.
-#[derive(Default)]
-struct Proof {
-    batches: Vec<Weak<Batch>>,
-    log_domain: Option<u32>,
-    queries: Option<Queries>,
-}
-
-/// The words that queries are made from, as many as were asked for so far.
-struct Queries {
-    draw: Box<dyn FnMut() -> Vec<u32>>,
-    words: Vec<u32>,
-    /// How many of them are fetched.
-    fetched: usize,
-}
-
-/// Words to fetch at first: more queries than most proofs have, and few enough for the rest not to show.
-const FIRST_QUERIES: usize = 64;
-
-/// The most words that an element is looked for among.
-const MOST_QUERIES: usize = 1024;
-
-thread_local! {
-    static PROOF: RefCell<Proof> = RefCell::default();
-}
-
-/// Notes the domain that the next proof's queries are drawn from.
-pub(crate) fn set_query_domain(log_domain: u32) {
-    PROOF.with_borrow_mut(|proof| (proof.log_domain, proof.queries) = (Some(log_domain), None));
-}
-
-/// Notes where the words of the next queries come from.
-pub(crate) fn set_queries(draw: impl FnMut() -> Vec<u32> + 'static) {
-    let queries = Queries { draw: Box::new(draw), words: Vec::new(), fetched: 0 };
-    PROOF.with_borrow_mut(|proof| proof.queries = Some(queries));
-}
-
-/// If `leads(log_domain, word)` for one of the queries' words, fetches what all queries up to it lead to, unless that is
-/// done. Whether it did.
-fn fetch_if_queried(leads: impl Fn(u32, u32) -> bool) -> bool {
-    PROOF.with_borrow_mut(|proof| {
-        let (Some(log_domain), Some(queries)) = (proof.log_domain, &mut proof.queries) else { return false };
-        let Some(word) = (queries.fetched..MOST_QUERIES).find(|&i| leads(log_domain, queries.word(i))) else {
-            return false;
-        };
-        let count = (word + 1).next_power_of_two().max(FIRST_QUERIES);
-        queries.word(count - 1);
-        queries.fetched = count;
-        let batches: Vec<_> = proof.batches.iter().filter_map(Weak::upgrade).collect();
-        fetch(&batches, log_domain, &queries.words[..count]).or_fail("fetch what the queries lead to");
-        true
-    })
-}
-
-impl Queries {
-    fn word(&mut self, index: usize) -> u32 {
-        while self.words.len() <= index {
-            self.words.extend((self.draw)());
-        }
-        self.words[index]
-    }
-}
-
-/// Fetches what queries lead to in all batches that have a tree: one launch and one copy for elements, one for nodes.
-fn fetch(batches: &[Arc<Batch>], log_domain: u32, words: &[u32]) -> Result<()> {
-    let Some(first) = batches.first() else { return Ok(()) };
-    let committed = |batch: &&Arc<Batch>| !lock(&batch.tree).layers.is_empty() && batch.device.is(&first.device);
-    let batches: Vec<_> = batches.iter().filter(committed).collect();
-    let places: Vec<Places> = batches.iter().map(|batch| batch.places(log_domain, words)).collect();
-    let (mut elements, mut nodes) = (Picks::new(), Picks::new());
-    let trees: Vec<_> = batches.iter().map(|batch| lock(&batch.tree)).collect();
-    for ((batch, tree), places) in batches.iter().zip(&trees).zip(&places) {
-        batch.columns.iter().zip(&places.columns).for_each(|(column, rows)| elements.add(column, rows));
-        tree.layers.iter().zip(&places.layers).for_each(|(layer, rows)| nodes.add(layer, rows));
-    }
-    let stream = stream(&first.device);
-    let mut elements = elements.fetch(&stream)?.into_iter().map(BaseField::from_u32_unchecked);
-    let nodes = nodes.fetch(&stream)?;
-    let mut nodes =
-        nodes.chunks_exact(8).map(|words| Blake2sHash(bytemuck::pod_read_unaligned(bytemuck::cast_slice(words))));
-    for (batch, places) in batches.iter().zip(places) {
-        let columns = places.columns.into_iter().map(|rows| {
-            let values = elements.by_ref().take(rows.len()).collect();
-            (rows, values)
-        });
-        let columns = columns.collect();
-        let layers = places.layers.into_iter().map(|rows| {
-            let digests = nodes.by_ref().take(rows.len()).collect();
-            (rows, digests)
-        });
-        let layers = layers.collect();
-        *batch.fetched.write().unwrap_or_else(PoisonError::into_inner) = Fetched { columns, layers };
-    }
-    Ok(())
-}
-
-/// Elements of several buffers.
-struct Picks<'a, T: rigel_gpu::Plain> {
-    sources: Vec<rigel_gpu::View<'a, T>>,
-    picks: Vec<[u32; 2]>,
-}
-
-impl<'a, T: rigel_gpu::Plain> Picks<'a, T> {
-    fn new() -> Self {
-        Self { sources: Vec::new(), picks: Vec::new() }
-    }
-
-    fn add(&mut self, source: &'a Shared<T>, rows: &[u32]) {
-        let number = self.sources.len() as u32;
-        self.sources.push(source.view());
-        self.picks.extend(rows.iter().map(|&row| [number, row]));
-    }
-
-    fn fetch(&self, stream: &Stream) -> Result<Vec<u32>> {
-        if self.picks.is_empty() {
-            return Ok(Vec::new());
-        }
-        gather::words(stream, &self.sources, &self.picks, size_of::<T>() / 4)?.to_vec(stream)
-    }
 }

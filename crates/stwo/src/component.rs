@@ -18,10 +18,11 @@ use stwo_constraint_framework::{FrameworkComponent, FrameworkEval, PREPROCESSED_
 
 use crate::CudaBackend;
 use crate::accumulation::{into_slab, take};
-use crate::column::{BaseColumn, Joined, coordinates, runs};
+use crate::column::BaseColumn;
 use crate::device::stream;
 use crate::failure::OrFail;
 use crate::field::Twin;
+use crate::joined::{Joined, coordinates, runs};
 use crate::recorder::{Recorded, record};
 use crate::report::phase;
 use crate::twiddles::of_coset;

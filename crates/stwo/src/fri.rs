@@ -11,10 +11,10 @@ use stwo::prover::poly::twiddles::TwiddleTree;
 
 use crate::CudaBackend;
 use crate::batch::Batch;
-use crate::column::{Joined, coordinates};
 use crate::device::stream;
 use crate::failure::OrFail;
 use crate::field::{Twin, secure};
+use crate::joined::{Joined, coordinates};
 use crate::report::phase;
 
 impl FriOps for CudaBackend {

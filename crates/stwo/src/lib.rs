@@ -101,6 +101,7 @@ mod failure;
 mod field;
 mod fri;
 mod grind;
+mod joined;
 mod logup;
 mod lookups;
 mod merkle;

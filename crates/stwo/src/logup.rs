@@ -28,10 +28,11 @@ use stwo::prover::poly::circle::CircleEvaluation;
 use stwo_constraint_framework::FrameworkEval;
 
 use crate::CudaBackend;
-use crate::column::{BaseColumn, SecureColumn, split};
+use crate::column::{BaseColumn, SecureColumn};
 use crate::component::{TreeInput, bindings, parameters};
 use crate::device::stream;
 use crate::field::{Twin, secure};
+use crate::joined::split;
 use crate::recorder::record;
 use crate::report::phase;
 

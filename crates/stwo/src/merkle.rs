@@ -22,9 +22,10 @@ use stwo::prover::vcs_lifted::ops::{MerkleOpsLifted, PackLeavesOps};
 
 use crate::CudaBackend;
 use crate::batch::{Batch, Digest};
-use crate::column::{BaseColumn, Joined, runs, split};
+use crate::column::BaseColumn;
 use crate::device::{device, stream};
 use crate::failure::OrFail;
+use crate::joined::{Joined, runs, split};
 use crate::report::phase;
 
 /// A column of this length or less is read as a whole when one of its digests is asked for.

@@ -20,10 +20,11 @@ use stwo::prover::poly::twiddles::TwiddleTree;
 
 use crate::CudaBackend;
 use crate::batch::Batch;
-use crate::column::{BaseColumn, Plan, SecureColumn, runs, split};
+use crate::column::{BaseColumn, Plan, SecureColumn};
 use crate::device::{device, stream};
 use crate::failure::OrFail;
 use crate::field::{Twin, secure};
+use crate::joined::{runs, split};
 use crate::report::phase;
 use crate::twiddles::{self, of_coset};
 

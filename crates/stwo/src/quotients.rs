@@ -15,10 +15,10 @@ use stwo::prover::poly::twiddles::TwiddleTree;
 
 use crate::CudaBackend;
 use crate::batch::{Batch, set_query_domain};
-use crate::column::{Joined, coordinates, runs};
 use crate::device::stream;
 use crate::failure::OrFail;
 use crate::field::Twin;
+use crate::joined::{Joined, coordinates, runs};
 use crate::report::phase;
 use crate::twiddles::of_coset;
 

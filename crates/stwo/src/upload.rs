@@ -9,8 +9,8 @@ use stwo::prover::poly::BitReversedOrder;
 use stwo::prover::poly::circle::CircleEvaluation;
 
 use crate::CudaBackend;
-use crate::column::split;
 use crate::device::{current, stream};
+use crate::joined::split;
 use crate::report::phase;
 
 /// Copies columns that the host has made to the [current](crate::current) device, through pinned memory, as one piece of

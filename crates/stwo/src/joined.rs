@@ -1,0 +1,83 @@
+//! Columns that lie one after the other in memory, and how to get there.
+
+use rigel_gpu::{Buffer, Error, View};
+use rigel_kernels::Matrix;
+use rigel_kernels::field::Mersenne31;
+use stwo::prover::backend::Column;
+use stwo::prover::secure_column::SecureColumnByCoords;
+
+use crate::CudaBackend;
+use crate::column::BaseColumn;
+use crate::device::stream;
+use crate::failure::OrFail;
+
+/// Columns as the parts of one buffer.
+pub(crate) fn split(words: Buffer<Mersenne31>, rows: usize) -> Vec<BaseColumn> {
+    let lengths = vec![rows; words.len().checked_div(rows).unwrap_or(0)];
+    let parts = words.split(&lengths).or_fail("split a matrix into columns");
+    parts.into_iter().map(|part| BaseColumn::from_buffer(part).or_fail("make a column")).collect()
+}
+
+/// Four coordinate columns as the parts of a slab.
+pub(crate) fn coordinates(slab: Matrix<Mersenne31>) -> SecureColumnByCoords<CudaBackend> {
+    let rows = slab.rows();
+    let columns = split(slab.into_values(), rows).try_into();
+    SecureColumnByCoords { columns: columns.expect("a slab has four coordinates") }
+}
+
+/// Words of several columns, one after the other: in place where they lie so, else a copy.
+pub(crate) enum Joined<'a> {
+    Here(View<'a, Mersenne31>),
+    Copied(Buffer<Mersenne31>),
+}
+
+impl<'a> Joined<'a> {
+    pub(crate) fn new(columns: impl Iterator<Item = &'a BaseColumn> + Clone) -> Self {
+        if let Some(view) = View::join(columns.clone().map(BaseColumn::view)) {
+            return Self::Here(view);
+        }
+        let len = columns.clone().map(|column| column.len()).sum();
+        let copy = || {
+            let Some(first) = columns.clone().next() else {
+                return Err(Error::shape("CudaBackend", "no columns, so nothing to join"));
+            };
+            let stream = stream(first.device());
+            let (mut words, mut at) = (stream.alloc(len)?, 0);
+            for column in columns {
+                stream.copy(words.range_mut(at..at + column.len())?, column.view())?;
+                at += column.len();
+            }
+            Ok(words)
+        };
+        Self::Copied(copy().or_fail("gather columns"))
+    }
+
+    /// The slab of coordinate columns.
+    pub(crate) fn slab(columns: &'a SecureColumnByCoords<CudaBackend>) -> Self {
+        Self::new(columns.columns.iter())
+    }
+
+    pub(crate) fn view(&self) -> View<'_, Mersenne31> {
+        match self {
+            Self::Here(view) => *view,
+            Self::Copied(words) => words.view(),
+        }
+    }
+}
+
+/// Neighbouring columns that lie one after the other in memory, with the number of the first: as few runs as there can
+/// be.
+pub(crate) fn runs<'a>(columns: &[&'a BaseColumn]) -> Vec<(usize, View<'a, Mersenne31>)> {
+    let mut runs: Vec<(usize, usize, View<'a, Mersenne31>)> = Vec::new();
+    for (i, column) in columns.iter().enumerate() {
+        if let Some((_, rows, run)) = runs.last_mut()
+            && *rows == column.len()
+            && let Some(longer) = View::join([*run, column.view()])
+        {
+            *run = longer;
+            continue;
+        }
+        runs.push((i, column.len(), column.view()));
+    }
+    runs.into_iter().map(|(first, _, run)| (first, run)).collect()
+}
