@@ -37,6 +37,9 @@ pub(crate) type Digest = [u8; 32];
 /// Columns evaluated at a further point when one of them is first asked for there; eight times as many each time after.
 const FIRST_WINDOW: usize = 32;
 
+/// The most points that values are remembered for, where no proof ends in between.
+const MOST_POINTS: usize = 32;
+
 /// Columns that are opened together, and their tree.
 pub(crate) struct Batch {
     device: Device,
@@ -150,12 +153,19 @@ impl Batch {
         log_size: u32,
         make: impl FnOnce(CirclePoint<SecureField>, u32) -> SecureColumn,
     ) -> Arc<SecureColumn> {
-        lock(&self.bases).entry((point, log_size)).or_insert_with(|| Arc::new(make(point, log_size))).clone()
+        let mut bases = lock(&self.bases);
+        if bases.len() == MOST_POINTS {
+            bases.clear();
+        }
+        bases.entry((point, log_size)).or_insert_with(|| Arc::new(make(point, log_size))).clone()
     }
 
     /// The value of column `place` at a point, given by its weights: `sum_i weights[i] column[i]`.
     pub(crate) fn sample(&self, place: usize, weights: &SecureColumn) -> SecureField {
         let mut samples = lock(&self.samples);
+        if samples.len() == MOST_POINTS {
+            samples.clear();
+        }
         // At the first point most likely all columns are opened, at further ones perhaps a few.
         let (count, window) = (self.columns.len(), if samples.is_empty() { usize::MAX } else { FIRST_WINDOW });
         let known = samples.entry(weights.id()).or_insert_with(|| Samples { values: vec![None; count], window });
@@ -219,7 +229,7 @@ impl Batch {
         find().or_else(|| {
             let log = self.columns[place].len().trailing_zeros();
             let leads = |log_domain, word| self.rows(log_domain, word, log).contains(&(index as u32));
-            queries::fetch_if_queried(leads).then(find)?
+            queries::fetch_if_queried(self, leads).then(find)?
         })
     }
 
@@ -241,7 +251,7 @@ impl Batch {
                     node(leaves.start) >> 1 <= index as u32 >> 1 && index as u32 >> 1 <= node(leaves.end - 1) >> 1
                 })
             };
-            queries::fetch_if_queried(leads).then(find)?
+            queries::fetch_if_queried(self, leads).then(find)?
         })
     }
 

@@ -60,9 +60,14 @@ pub(crate) fn set_queries(draw: impl FnMut() -> Vec<u32> + 'static) {
 
 /// If `leads(log_domain, word)` for one of the queries' words, fetches what all queries up to it lead to, unless that is
 /// done. Whether it did.
-pub(super) fn fetch_if_queried(leads: impl Fn(u32, u32) -> bool) -> bool {
+pub(super) fn fetch_if_queried(batch: &Arc<Batch>, leads: impl Fn(u32, u32) -> bool) -> bool {
     PROOF.with_borrow_mut(|proof| {
         let (Some(log_domain), Some(queries)) = (proof.log_domain, &mut proof.queries) else { return false };
+        // A tree that was committed to on another thread, and is used in proofs of several.
+        if !proof.batches.iter().any(|known| std::ptr::eq(known.as_ptr(), Arc::as_ptr(batch))) {
+            proof.batches.push(Arc::downgrade(batch));
+            queries.fetched = 0;
+        }
         let Some(word) = (queries.fetched..MOST_QUERIES).find(|&i| leads(log_domain, queries.word(i))) else {
             return false;
         };
@@ -113,6 +118,9 @@ fn fetch(batches: &[Arc<Batch>], log_domain: u32, words: &[u32]) -> Result<()> {
         });
         let layers = layers.collect();
         *batch.fetched.write().unwrap_or_else(PoisonError::into_inner) = Fetched { columns, layers };
+        // Openings at points are behind us; a tree that lives on is opened at others next time.
+        lock(&batch.samples).clear();
+        lock(&batch.bases).clear();
     }
     Ok(())
 }

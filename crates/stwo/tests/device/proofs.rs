@@ -189,3 +189,54 @@ fn copies_back_are_few() {
         assert!(wide <= 50, "{wide} copies for 2,400 columns");
     });
 }
+
+/// A tree that is committed to once and borrowed by the proofs of several threads costs each of them no more copies.
+#[test]
+fn a_tree_of_several_proofs() {
+    use stwo::core::channel::Blake2sChannel;
+    use stwo::core::poly::circle::CanonicCoset;
+    use stwo::core::utils::MaybeOwned;
+    use stwo::prover::mempool::BaseColumnPool;
+    use stwo::prover::poly::circle::{CircleCoefficients, PolyOps};
+    use stwo::prover::{CommitmentSchemeProver, CommitmentTreeProver};
+
+    use crate::random::{bases, point, rng};
+
+    fn open<B: BackendForChannel<Blake2sMerkleChannel>>(
+        tree: &CommitmentTreeProver<B, Blake2sMerkleChannel>,
+        twiddles: &stwo::prover::poly::twiddles::TwiddleTree<B>,
+    ) -> Vec<u8> {
+        let mut channel = Blake2sChannel::default();
+        let mut scheme = CommitmentSchemeProver::<B, Blake2sMerkleChannel>::new(config(1, 20, 0, 1), twiddles);
+        scheme.commit_tree(MaybeOwned::Borrowed(tree), &mut channel);
+        let points = vec![vec![point(&mut rng(3))]; tree.polynomials.len()];
+        bytes(&scheme.prove_values(stwo::core::pcs::TreeVec(vec![points]), &mut channel).proof)
+    }
+
+    fn tree<B: BackendForChannel<Blake2sMerkleChannel>>(
+        twiddles: &stwo::prover::poly::twiddles::TwiddleTree<B>,
+    ) -> CommitmentTreeProver<B, Blake2sMerkleChannel> {
+        let polynomial = |seed| CircleCoefficients::new(bases(&mut rng(seed), 1 << 9).into_iter().collect());
+        let polynomials = (0..70).map(polynomial).collect();
+        CommitmentTreeProver::new(polynomials, 1, twiddles, false, None, &BaseColumnPool::new())
+    }
+
+    let coset = CanonicCoset::new(10).half_coset();
+    let host = SimdBackend::precompute_twiddles(coset);
+    let expected = open(&tree::<SimdBackend>(&host), &host);
+    on_devices(|stream| {
+        let twiddles = Cuda::precompute_twiddles(coset);
+        let tree = tree::<Cuda>(&twiddles);
+        let proof = || {
+            let before = stream.device().activity().downloads;
+            let proof = rigel_stwo::on(stream.device(), || open(&tree, &twiddles));
+            assert_eq!(proof, expected);
+            stream.device().activity().downloads - before
+        };
+        let copies = proof();
+        assert!(copies < 40, "{copies} copies");
+        assert!(proof() <= copies + 2);
+        let elsewhere = std::thread::scope(|scope| scope.spawn(proof).join()).unwrap();
+        assert!(elsewhere <= copies + 4, "{elsewhere} copies on another thread, {copies} on the first");
+    });
+}
