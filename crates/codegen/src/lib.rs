@@ -45,7 +45,13 @@
 //!     .input(&trace)
 //!     .output(&mut sums)
 //!     .weights(&weights)
-//!     .folded(Folded { values: folded.view_mut(), scale: scale.view(), log_block: 2 , accumulate: false });
+//!     .folded(Folded {
+//!         values: folded.view_mut(),
+//!         scale: scale.view(),
+//!         log_scale: 2,
+//!         log_block: 2,
+//!         accumulate: false,
+//!     });
 //! program.run(&stream, Rows::Natural { rows: 4 }, &bindings)?;
 //!
 //! assert_eq!(sums.to_vec(&stream)?, [2u64, 3, 5, 8].map(KoalaBear::from_u64));

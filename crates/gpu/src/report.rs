@@ -180,12 +180,12 @@ impl Recorder {
     }
 
     /// Waits for the stream, and sums up.
-    pub fn finish(self) -> Result<Report> {
+    pub fn finish(&self) -> Result<Report> {
         self.stream.synchronize()?;
         let total_ms = self.began.elapsed().as_secs_f64() * 1e3;
         let device = self.stream.device();
         let after = device.activity();
-        let marks = self.phases.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let marks = std::mem::take(&mut *self.phases.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
         let mut phases = Vec::with_capacity(marks.len());
         for (name, start, end) in &marks {
             phases.push(Phase {

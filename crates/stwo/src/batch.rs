@@ -10,8 +10,8 @@
 //!   lead to, in two copies. An element that is not among them is read alone.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use rigel_gpu::{Device, Result, Shared, Stream};
 use rigel_kernels::field::{Mersenne31, QM31};
@@ -37,16 +37,18 @@ pub(crate) type Digest = [u8; 32];
 /// Columns evaluated at a further point when one of them is first asked for there; eight times as many each time after.
 const FIRST_WINDOW: usize = 32;
 
-/// The most points that values are remembered for, where no proof ends in between.
-const MOST_POINTS: usize = 32;
+/// The most points that values are remembered for, where no proof ends in between, and that the basis is: its values take as
+/// much memory as four columns.
+const MOST_POINTS: usize = 4096;
+const MOST_BASES: usize = 16;
 
 /// Columns that are opened together, and their tree.
 pub(crate) struct Batch {
+    id: u64,
     device: Device,
     columns: Vec<Shared<Mersenne31>>,
     role: Role,
-    tree: Mutex<Tree>,
-    fetched: RwLock<Fetched>,
+    tree: Mutex<Arc<Tree>>,
     samples: Mutex<HashMap<Point, Samples>>,
     bases: Mutex<HashMap<BasisPoint, Arc<SecureColumn>>>,
 }
@@ -67,13 +69,6 @@ enum Role {
 struct Tree {
     layers: Vec<Shared<Digest>>,
     log_packed: u32,
-}
-
-/// What the queries lead to: for each column, and for each layer, where and what.
-#[derive(Default)]
-struct Fetched {
-    columns: Vec<(Arc<[u32]>, Vec<BaseField>)>,
-    layers: Vec<(Vec<u32>, Vec<Blake2sHash>)>,
 }
 
 /// What a column is evaluated with: the number of a column of weights.
@@ -102,12 +97,13 @@ impl Batch {
 
     fn new(columns: &[&BaseColumn], role: Role) -> Option<Arc<Self>> {
         let first = columns.first()?;
+        static NEXT: AtomicU64 = AtomicU64::new(0);
         let batch = Arc::new(Self {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
             device: first.device().clone(),
             columns: columns.iter().map(|column| column.share()).collect(),
             role,
             tree: Mutex::default(),
-            fetched: RwLock::default(),
             samples: Mutex::default(),
             bases: Mutex::default(),
         });
@@ -131,7 +127,22 @@ impl Batch {
 
     /// Notes the tree over the columns: its layers from the leaves to the root, 2^`log_packed` rows a leaf.
     pub(crate) fn set_tree(&self, layers: Vec<Shared<Digest>>, log_packed: u32) {
-        *lock(&self.tree) = Tree { layers, log_packed };
+        *lock(&self.tree) = Arc::new(Tree { layers, log_packed });
+    }
+
+    fn tree(&self) -> Arc<Tree> {
+        lock(&self.tree).clone()
+    }
+
+    /// Whether there is a tree over the columns.
+    pub(crate) fn has_tree(&self) -> bool {
+        !self.tree().layers.is_empty()
+    }
+
+    /// Forgets values at points.
+    fn forget_points(&self) {
+        lock(&self.samples).clear();
+        lock(&self.bases).clear();
     }
 
     /// Notes that a layer of FRI was folded. What is folded after the circle without a tree of its own is a part of
@@ -139,7 +150,7 @@ impl Batch {
     pub(crate) fn folded(&self, steps: u32) {
         let Role::Layer { folds, circle } = &self.role else { return };
         match circle.as_ref().and_then(Weak::upgrade) {
-            Some(circle) if lock(&self.tree).layers.is_empty() => circle.folded(steps),
+            Some(circle) if !self.has_tree() => circle.folded(steps),
             _ => {
                 folds.fetch_add(steps, Ordering::Relaxed);
             }
@@ -154,7 +165,7 @@ impl Batch {
         make: impl FnOnce(CirclePoint<SecureField>, u32) -> SecureColumn,
     ) -> Arc<SecureColumn> {
         let mut bases = lock(&self.bases);
-        if bases.len() == MOST_POINTS {
+        if bases.len() == MOST_BASES && !bases.contains_key(&(point, log_size)) {
             bases.clear();
         }
         bases.entry((point, log_size)).or_insert_with(|| Arc::new(make(point, log_size))).clone()
@@ -163,7 +174,7 @@ impl Batch {
     /// The value of column `place` at a point, given by its weights: `sum_i weights[i] column[i]`.
     pub(crate) fn sample(&self, place: usize, weights: &SecureColumn) -> SecureField {
         let mut samples = lock(&self.samples);
-        if samples.len() == MOST_POINTS {
+        if samples.len() == MOST_POINTS && !samples.contains_key(&weights.id()) {
             samples.clear();
         }
         // At the first point most likely all columns are opened, at further ones perhaps a few.
@@ -221,11 +232,7 @@ impl Batch {
 
     /// Element `index` of column `place`, if the queries lead there.
     pub(crate) fn element(self: &Arc<Self>, place: usize, index: usize) -> Option<BaseField> {
-        let find = || {
-            let fetched = self.fetched.read().unwrap_or_else(PoisonError::into_inner);
-            let (positions, values) = fetched.columns.get(place)?;
-            Some(values[positions.binary_search(&(index as u32)).ok()?])
-        };
+        let find = || queries::element(self, place, index);
         find().or_else(|| {
             let log = self.columns[place].len().trailing_zeros();
             let leads = |log_domain, word| self.rows(log_domain, word, log).contains(&(index as u32));
@@ -239,11 +246,7 @@ impl Batch {
         if layer >= self.depth() as usize {
             return None;
         }
-        let find = || {
-            let fetched = self.fetched.read().unwrap_or_else(PoisonError::into_inner);
-            let (positions, digests) = fetched.layers.get(layer)?;
-            Some(digests[positions.binary_search(&(index as u32)).ok()?])
-        };
+        let find = || queries::node(self, layer, index);
         find().or_else(|| {
             let leads = |log_domain, word| {
                 self.leaves(log_domain, word).is_some_and(|leaves| {
@@ -272,15 +275,13 @@ impl Batch {
     }
 
     fn depth(&self) -> u32 {
-        lock(&self.tree).layers.len().saturating_sub(1) as u32
+        self.tree().layers.len().saturating_sub(1) as u32
     }
 
     /// The leaves that a query leads to; none if there is no tree.
     fn leaves(&self, log_domain: u32, word: u32) -> Option<std::ops::Range<u32>> {
-        let (depth, log_packed) = {
-            let tree = lock(&self.tree);
-            (tree.layers.len().checked_sub(1)? as u32, tree.log_packed)
-        };
+        let tree = self.tree();
+        let (depth, log_packed) = (tree.layers.len().checked_sub(1)? as u32, tree.log_packed);
         let rows = self.rows(log_domain, word, depth + log_packed);
         Some(rows.start >> log_packed..((rows.end - 1) >> log_packed) + 1)
     }
@@ -297,7 +298,7 @@ impl Batch {
         let mut layers = Vec::new();
         let mut nodes = sorted(words.iter().filter_map(|&word| self.leaves(log_domain, word)).flatten());
         // Both children of each node on a path; above the leaves, of each parent.
-        for _ in 1..lock(&self.tree).layers.len() {
+        for _ in 1..self.tree().layers.len() {
             nodes.iter_mut().for_each(|node| *node >>= 1);
             nodes.dedup();
             layers.push(nodes.iter().flat_map(|&parent| [2 * parent, 2 * parent + 1]).collect());

@@ -20,7 +20,9 @@ static DEFAULT: Mutex<Option<Device>> = Mutex::new(None);
 /// Runs `work` with this device as the one that [`CudaBackend`](crate::CudaBackend) works on, on this thread.
 ///
 /// Columns, twiddles and trees stay on the device they were made on; to mix those of two devices is refused when a
-/// kernel meets both. Several threads can work on several devices.
+/// kernel meets both. Several threads can work on several devices. Columns that `work` makes on other threads, such as
+/// rayon's, are made on the process' own device unless `on` is called there too; what upstream's prover does on them is
+/// taken care of.
 ///
 /// ```
 /// use rigel_gpu::{Device, Selector};

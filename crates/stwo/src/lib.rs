@@ -1,8 +1,8 @@
 //! Stwo's prover on the GPU: [`CudaBackend`] in the place of `SimdBackend`, and the same proof, byte for byte.
 //!
-//! Stwo's prover is generic over a backend, a set of traits. This one implements all of them for the Blake2s channels of
-//! Stwo 2.3.0: columns live on the device, and so does all work on them. Constraints of any `FrameworkComponent` are
-//! recorded once and compiled to kernels; there is nothing to write for the GPU.
+//! Stwo's prover is generic over a backend, a set of traits. This one implements those of `Backend` and, for the Blake2s
+//! channels, of `BackendForChannel`, of Stwo 2.3.0: columns live on the device, and so does all work on them. Constraints
+//! of any `FrameworkComponent` are recorded, and compiled to kernels once; there is nothing to write for the GPU.
 //!
 //! ```
 //! use rigel_gpu::{Device, Selector};
@@ -85,7 +85,8 @@
 //! - Columns of a tree that follow each other with the same length are one piece of memory; transforms, hashes and
 //!   openings take them at once. Columns from elsewhere work too, in more launches.
 //! - Upstream's prover asks for openings one by one. They are answered from what was fetched for all of them: a proof
-//!   reads back a few dozen times, mostly roots, whatever its number of columns and queries.
+//!   reads back a few dozen times, mostly roots, whatever its number of columns and queries (up to 1,024).
+//! - A `BaseColumnPool` is not needed: memory comes from the device's arena, which hands it out again by itself.
 //! - Values of the secure field in a component (lookup elements, claimed sums) are parameters of its kernels, which are
 //!   compiled once and kept on disk. Constants of the base field are part of the kernels: a component with other ones is
 //!   compiled anew.

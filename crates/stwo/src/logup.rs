@@ -25,7 +25,7 @@ use stwo::core::poly::circle::CanonicCoset;
 use stwo::prover::backend::Column;
 use stwo::prover::poly::BitReversedOrder;
 use stwo::prover::poly::circle::CircleEvaluation;
-use stwo_constraint_framework::FrameworkEval;
+use stwo_constraint_framework::{FrameworkEval, InfoEvaluator, ORIGINAL_TRACE_IDX};
 
 use crate::CudaBackend;
 use crate::column::{BaseColumn, SecureColumn};
@@ -44,9 +44,10 @@ pub type Interaction = (Vec<Evaluation>, SecureField);
 /// A component's columns of running sums, from its own constraints: `eval` is the component with the lookup elements that
 /// were drawn, `preprocessed` the preprocessed columns in the order in which it asks for them, `trace` its columns of the
 /// original trace, all on the trace's domain (as they were before they were committed).
+/// A preprocessed column that it asks for twice is given twice. A fraction with a zero denominator counts as zero.
 ///
 /// # Errors
-/// A component without lookups, columns of another length than it says, and failures of the device.
+/// A component without lookups, columns of another number or length than it says, and failures of the device.
 pub fn interaction_trace<E: FrameworkEval>(
     eval: &E,
     preprocessed: &[&BaseColumn],
@@ -59,6 +60,20 @@ pub fn interaction_trace<E: FrameworkEval>(
         return Err(Error::shape(
             NAME,
             format!("a column of {} rows, the component has 2^{log_size}", column.len()),
+        ));
+    }
+    let info = eval.evaluate(InfoEvaluator::empty());
+    let asked = [info.preprocessed_columns.len(), info.mask_offsets.get(ORIGINAL_TRACE_IDX).map_or(0, Vec::len)];
+    if asked != [preprocessed.len(), trace.len()] {
+        let [fixed, columns] = asked;
+        return Err(Error::shape(
+            NAME,
+            format!(
+                "{} preprocessed columns and {} of the trace; the component asks for {fixed} (one that it asks for \
+                 twice counted twice) and {columns}",
+                preprocessed.len(),
+                trace.len()
+            ),
         ));
     }
     let inputs = [

@@ -173,6 +173,8 @@ fn tree<H: Hash<Digest = Digest> + RowHash<Mersenne31>>(
     columns: &[&BaseColumn],
     log_leaves: u32,
 ) -> Result<Vec<Buffer<Digest>>> {
+    // The tree of nothing is one leaf, wherever it is to be lifted to.
+    let log_leaves = if columns.is_empty() { 0 } else { log_leaves };
     let device: Device = columns.first().map_or_else(device, |column| column.device().clone());
     let matrices: Result<Vec<_>> =
         runs(columns).into_iter().map(|(first, run)| Columns::new(run, columns[first].len())).collect();
@@ -196,9 +198,13 @@ impl<const M31: bool> MerkleOpsLifted<Blake2sMerkleHasherGeneric<M31>> for CudaB
         };
         let layers = layers.or_fail("build a Merkle tree");
         // The tree of a layer of FRI, of its packed rows, or of a trace.
+        // A layer that has a tree keeps it: a second one is opened for itself.
         let batch = match columns.first().and_then(|column| column.packed_from()) {
-            Some(batch) => Some((batch, LOG_PACKED_LEAF_SIZE)),
-            None => Batch::layer_of(columns).or_else(|| Batch::of_trace(columns)).map(|batch| (batch, 0)),
+            Some(batch) => Some((batch, LOG_PACKED_LEAF_SIZE)).filter(|(batch, _)| !batch.has_tree()),
+            None => {
+                let layer = Batch::layer_of(columns).filter(|batch| !batch.has_tree());
+                layer.or_else(|| Batch::of_trace(columns)).map(|batch| (batch, 0))
+            }
         };
         if let Some((batch, log_packed)) = &batch {
             batch.set_tree(layers.iter().map(Buffer::share).collect(), *log_packed);

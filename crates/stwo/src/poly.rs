@@ -53,17 +53,17 @@ fn interpolate_run(
     Ok(split(values, rows).into_iter().map(Coefficients::new))
 }
 
-/// The evaluations of polynomials of one size, in `room` if that is one piece of memory, else in some of their own.
+/// The evaluations of polynomials of one size, in one piece of memory: `room` if it is as long, else some of their own.
 fn evaluate_same(
     polynomials: &[&BaseColumn],
     domain: CircleDomain,
     twiddles: &TwiddleTree<CudaBackend>,
-    room: Vec<BaseColumn>,
+    room: Option<Buffer<Mersenne31>>,
 ) -> Result<Vec<BaseColumn>> {
     let (rows, size) = (polynomials[0].len(), domain.size());
     let stream = stream(polynomials[0].device());
-    let mut values = match reuse(room, size * polynomials.len()) {
-        Some(values) => values,
+    let mut values = match room.filter(|room| room.len() == size * polynomials.len()) {
+        Some(room) => room,
         None => stream.alloc(size * polynomials.len())?,
     };
     for (first, run) in runs(polynomials) {
@@ -74,18 +74,10 @@ fn evaluate_same(
     Ok(split(values, size))
 }
 
-/// The memory of columns that were used before, if they are the parts of one piece of this length.
-fn reuse(columns: Vec<BaseColumn>, len: usize) -> Option<Buffer<Mersenne31>> {
-    if columns.iter().any(BaseColumn::is_blank) {
-        return None;
-    }
-    let parts: Vec<_> = columns.into_iter().map(BaseColumn::into_buffer).collect();
-    // They come back last first.
-    let joined = Buffer::join(parts).or_else(|mut parts| {
-        parts.reverse();
-        Buffer::join(parts)
-    });
-    joined.ok().filter(|joined| joined.len() == len)
+/// Drops the columns of this size that earlier proofs gave back. The device's arena hands their memory out again, for all
+/// columns of a tree in one piece, which single columns of a pool are not.
+fn drain(pool: &BaseColumnPool<CudaBackend>, log_size: u32) {
+    while !pool.take_or_alloc(log_size).is_blank() {}
 }
 
 impl PolyOps for CudaBackend {
@@ -176,7 +168,7 @@ impl PolyOps for CudaBackend {
     fn evaluate(polynomial: &Coefficients, domain: CircleDomain, twiddles: &TwiddleTree<Self>) -> Evaluation {
         let _phase = phase("evaluate");
         let mut values =
-            evaluate_same(&[&polynomial.coeffs], domain, twiddles, Vec::new()).or_fail("evaluate a polynomial");
+            evaluate_same(&[&polynomial.coeffs], domain, twiddles, None).or_fail("evaluate a polynomial");
         Evaluation::new(domain, values.remove(0))
     }
 
@@ -188,8 +180,9 @@ impl PolyOps for CudaBackend {
     ) -> Evaluation {
         assert_eq!(buffer.len(), domain.size(), "room for each value");
         let _phase = phase("evaluate");
+        let room = (!buffer.is_blank()).then(|| buffer.into_buffer());
         let mut values =
-            evaluate_same(&[&polynomial.coeffs], domain, twiddles, vec![buffer]).or_fail("evaluate a polynomial");
+            evaluate_same(&[&polynomial.coeffs], domain, twiddles, room).or_fail("evaluate a polynomial");
         Evaluation::new(domain, values.remove(0))
     }
 
@@ -217,8 +210,8 @@ impl PolyOps for CudaBackend {
                 .filter(of_size)
                 .map(|(i, polynomial)| (i, &polynomial.coeffs))
                 .unzip();
-            let room = same.iter().map(|_| pool.take_or_alloc(domain.log_size())).collect();
-            let values = evaluate_same(&same, domain, twiddles, room).or_fail("evaluate polynomials");
+            drain(pool, domain.log_size());
+            let values = evaluate_same(&same, domain, twiddles, None).or_fail("evaluate polynomials");
             for (place, values) in places.into_iter().zip(values) {
                 evaluations[place] = Some(Evaluation::new(domain, values));
             }

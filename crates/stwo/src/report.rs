@@ -32,12 +32,6 @@ pub fn measure<R>(work: impl FnOnce() -> R) -> Result<(R, Report)> {
     let end = End { recording: &recording, outer: Some(outer) };
     let result = work();
     drop(end);
-    let recorder = Arc::into_inner(recorder).ok_or_else(|| {
-        rigel_gpu::Error::shape(
-            "rigel_stwo::measure",
-            "the work that was measured still goes on on another thread",
-        )
-    })?;
     Ok((result, recorder.finish()?))
 }
 

@@ -80,8 +80,8 @@ struct Known(Mutex<Vec<(Coset, Twiddles, Twiddles)>>);
 /// How many to keep: the domains of a proof that are not those of its commitments.
 const MOST_KNOWN: usize = 8;
 
-/// Only towers of up to this many values are kept: larger ones belong to whoever asked for them.
-const MOST_KEPT: usize = 1 << 24;
+/// Only towers of up to this many values are kept, 16 MiB; larger ones belong to whoever asked for them.
+const MOST_KEPT: usize = 1 << 22;
 
 /// The twiddles of a coset and their inverses.
 pub(crate) fn of_coset(device: &Device, coset: Coset) -> Result<TwiddleTree<CudaBackend>> {
@@ -92,8 +92,15 @@ pub(crate) fn of_coset(device: &Device, coset: Coset) -> Result<TwiddleTree<Cuda
         itwiddles: inverses.clone(),
     };
     let lock = || known.0.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, twiddles, inverses)) = lock().iter().find(|(of, ..)| *of == coset) {
-        return Ok(tree(twiddles, inverses));
+    {
+        let mut known = lock();
+        if let Some(at) = known.iter().position(|(of, ..)| *of == coset) {
+            // The one that was asked for longest ago makes room first.
+            let entry = known.remove(at);
+            let found = tree(&entry.1, &entry.2);
+            known.push(entry);
+            return Ok(found);
+        }
     }
     let (twiddles, inverses) = circle_domain::twiddles_and_inverses(&stream(device), coset.twin())?;
     let [twiddles, inverses] = [twiddles, inverses].map(|tower| Twiddles(Some(Arc::new(tower))));

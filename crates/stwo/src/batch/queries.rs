@@ -1,14 +1,15 @@
 //! The queries of the proof that is under way, and what they lead to.
 
 use std::cell::RefCell;
-use std::sync::{Arc, PoisonError, Weak};
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
 
-use rigel_gpu::{Plain, Result, Shared, Stream, View};
+use rigel_gpu::{Device, Plain, Result, Shared, Stream, View};
 use rigel_kernels::gather;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::vcs::blake2_hash::Blake2sHash;
 
-use super::{Batch, Fetched, Places, lock};
+use super::{Batch, Places};
 use crate::device::stream;
 use crate::failure::OrFail;
 
@@ -18,6 +19,14 @@ struct Proof {
     batches: Vec<Weak<Batch>>,
     log_domain: Option<u32>,
     queries: Option<Queries>,
+    /// What the queries lead to, by the batches' numbers.
+    fetched: HashMap<u64, Fetched>,
+}
+
+/// What the queries lead to in a batch: for each column, and for each layer, where and what.
+struct Fetched {
+    columns: Vec<(Arc<[u32]>, Vec<BaseField>)>,
+    layers: Vec<(Vec<u32>, Vec<Blake2sHash>)>,
 }
 
 /// The words that queries are made from, as many as were asked for so far.
@@ -44,12 +53,33 @@ pub(super) fn enter(batch: &Arc<Batch>) {
         proof.batches.retain(|known| known.strong_count() > 0);
         proof.batches.push(Arc::downgrade(batch));
         proof.queries = None;
+        proof.fetched.clear();
     });
+}
+
+/// An element of a column of a batch, if it was fetched.
+pub(super) fn element(batch: &Batch, place: usize, index: usize) -> Option<BaseField> {
+    PROOF.with_borrow(|proof| {
+        let (rows, values) = proof.fetched.get(&batch.id)?.columns.get(place)?;
+        Some(values[rows.binary_search(&(index as u32)).ok()?])
+    })
+}
+
+/// A node of a layer of a batch' tree, if it was fetched.
+pub(super) fn node(batch: &Batch, layer: usize, index: usize) -> Option<Blake2sHash> {
+    PROOF.with_borrow(|proof| {
+        let (rows, digests) = proof.fetched.get(&batch.id)?.layers.get(layer)?;
+        Some(digests[rows.binary_search(&(index as u32)).ok()?])
+    })
 }
 
 /// Notes the domain that the next proof's queries are drawn from.
 pub(crate) fn set_query_domain(log_domain: u32) {
-    PROOF.with_borrow_mut(|proof| (proof.log_domain, proof.queries) = (Some(log_domain), None));
+    PROOF.with_borrow_mut(|proof| {
+        (proof.log_domain, proof.queries) = (Some(log_domain), None);
+        // Openings at points are behind us; a tree that lives on is opened at others next time.
+        proof.batches.iter().filter_map(Weak::upgrade).for_each(|batch| batch.forget_points());
+    });
 }
 
 /// Notes where the words of the next queries come from.
@@ -75,7 +105,8 @@ pub(super) fn fetch_if_queried(batch: &Arc<Batch>, leads: impl Fn(u32, u32) -> b
         queries.word(count - 1);
         queries.fetched = count;
         let batches: Vec<_> = proof.batches.iter().filter_map(Weak::upgrade).collect();
-        fetch(&batches, log_domain, &queries.words[..count]).or_fail("fetch what the queries lead to");
+        let fetched = fetch(&batch.device, &batches, log_domain, &queries.words[..count]);
+        proof.fetched = fetched.or_fail("fetch what the queries lead to");
         true
     })
 }
@@ -89,40 +120,43 @@ impl Queries {
     }
 }
 
-/// Fetches what queries lead to in all batches that have a tree: one launch and one copy for elements, one for nodes.
-fn fetch(batches: &[Arc<Batch>], log_domain: u32, words: &[u32]) -> Result<()> {
-    let Some(first) = batches.first() else { return Ok(()) };
-    let committed = |batch: &&Arc<Batch>| !lock(&batch.tree).layers.is_empty() && batch.device.is(&first.device);
+/// Fetches what queries lead to in all batches on a device that have a tree: one launch and one copy for elements, one for
+/// nodes.
+fn fetch(
+    device: &Device,
+    batches: &[Arc<Batch>],
+    log_domain: u32,
+    words: &[u32],
+) -> Result<HashMap<u64, Fetched>> {
+    let committed = |batch: &&Arc<Batch>| batch.has_tree() && batch.device.is(device);
     let batches: Vec<_> = batches.iter().filter(committed).collect();
+    let trees: Vec<_> = batches.iter().map(|batch| batch.tree()).collect();
     let places: Vec<Places> = batches.iter().map(|batch| batch.places(log_domain, words)).collect();
     let (mut elements, mut nodes) = (Picks::new(), Picks::new());
-    let trees: Vec<_> = batches.iter().map(|batch| lock(&batch.tree)).collect();
     for ((batch, tree), places) in batches.iter().zip(&trees).zip(&places) {
         batch.columns.iter().zip(&places.columns).for_each(|(column, rows)| elements.add(column, rows));
         tree.layers.iter().zip(&places.layers).for_each(|(layer, rows)| nodes.add(layer, rows));
     }
-    let stream = stream(&first.device);
+    let stream = stream(device);
     let mut elements = elements.fetch(&stream)?.into_iter().map(BaseField::from_u32_unchecked);
     let nodes = nodes.fetch(&stream)?;
-    let mut nodes =
-        nodes.chunks_exact(8).map(|words| Blake2sHash(bytemuck::pod_read_unaligned(bytemuck::cast_slice(words))));
+    let digest = |words| Blake2sHash(bytemuck::pod_read_unaligned(bytemuck::cast_slice(words)));
+    let mut nodes = nodes.chunks_exact(8).map(digest);
+    let mut fetched = HashMap::with_capacity(batches.len());
     for (batch, places) in batches.iter().zip(places) {
-        let columns = places.columns.into_iter().map(|rows| {
+        let mut columns = Vec::with_capacity(places.columns.len());
+        for rows in places.columns {
             let values = elements.by_ref().take(rows.len()).collect();
-            (rows, values)
-        });
-        let columns = columns.collect();
-        let layers = places.layers.into_iter().map(|rows| {
+            columns.push((rows, values));
+        }
+        let mut layers = Vec::with_capacity(places.layers.len());
+        for rows in places.layers {
             let digests = nodes.by_ref().take(rows.len()).collect();
-            (rows, digests)
-        });
-        let layers = layers.collect();
-        *batch.fetched.write().unwrap_or_else(PoisonError::into_inner) = Fetched { columns, layers };
-        // Openings at points are behind us; a tree that lives on is opened at others next time.
-        lock(&batch.samples).clear();
-        lock(&batch.bases).clear();
+            layers.push((rows, digests));
+        }
+        fetched.insert(batch.id, Fetched { columns, layers });
     }
-    Ok(())
+    Ok(fetched)
 }
 
 /// Elements of several buffers.

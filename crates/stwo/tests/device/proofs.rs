@@ -238,5 +238,14 @@ fn a_tree_of_several_proofs() {
         assert!(proof() <= copies + 2);
         let elsewhere = std::thread::scope(|scope| scope.spawn(proof).join()).unwrap();
         assert!(elsewhere <= copies + 4, "{elsewhere} copies on another thread, {copies} on the first");
+        // And at the same time.
+        let before = stream.device().activity().downloads;
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| assert_eq!(rigel_stwo::on(stream.device(), || open(&tree, &twiddles)), expected));
+            }
+        });
+        let together = stream.device().activity().downloads - before;
+        assert!(together <= 3 * (copies + 4), "{together} copies of three proofs at once, {copies} of one");
     });
 }
