@@ -53,6 +53,8 @@ enum Command {
 enum Suite {
     /// Every operation on its own: transforms, hashes, scans, copies, launches
     Primitives(bench::Arguments),
+    /// Arrays: element-wise and fused operations, sums, matrix products, transforms, copies
+    Array(bench::Arguments),
     /// Whole proofs beside Plonky3's on the CPU: times, phases, memory
     Plonky3(bench::proofs::plonky3::Arguments),
     /// Whole proofs beside Stwo's SIMD backend on the CPU: times, phases, memory
@@ -64,7 +66,12 @@ fn main() -> ExitCode {
         Command::Doctor(arguments) => doctor::run(&arguments).map_err(Failure::from),
         Command::Prove(arguments) => prove::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
-        Command::Bench { suite: Suite::Primitives(arguments) } => bench::run(&arguments).map_err(Failure::from),
+        Command::Bench { suite: Suite::Primitives(arguments) } => {
+            bench::run(&arguments, bench::Family::Primitives).map_err(Failure::from)
+        }
+        Command::Bench { suite: Suite::Array(arguments) } => {
+            bench::run(&arguments, bench::Family::Array).map_err(Failure::from)
+        }
         Command::Bench { suite: Suite::Plonky3(arguments) } => bench::proofs::plonky3::run(&arguments),
         Command::Bench { suite: Suite::Stwo(arguments) } => bench::proofs::stwo::run(&arguments),
     };

@@ -72,6 +72,7 @@
 mod bindings;
 mod graph;
 mod known;
+pub mod map;
 mod print;
 mod program;
 mod quick;

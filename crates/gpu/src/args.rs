@@ -33,6 +33,19 @@ impl<'a> ArgumentList<'a> {
         self.values.push(std::ptr::from_ref(value).cast());
         self.sizes.push(size_of::<T>());
     }
+
+    /// Adds a structure that the kernel takes by value, given as the 64-bit words it consists of: for generated kernels,
+    /// whose structure has a size that is known when they are printed.
+    pub fn words(&mut self, words: &'a [u64]) {
+        self.bytes(words, size_of_val(words));
+    }
+
+    /// Adds a value of a size that is known at run time only: the first `bytes` bytes of `words`, or all if there are
+    /// fewer.
+    pub fn bytes(&mut self, words: &'a [u64], bytes: usize) {
+        self.values.push(words.as_ptr().cast());
+        self.sizes.push(bytes.min(size_of_val(words)));
+    }
 }
 
 impl<T: Plain> Argument for T {
@@ -43,14 +56,14 @@ impl<T: Plain> Argument for T {
 
 impl<T: Plain> Argument for &Buffer<T> {
     fn push<'a>(&'a self, list: &mut ArgumentList<'a>) {
-        list.value(Buffer::address(self));
+        list.value(Buffer::at(self));
         list.blocks.push(Buffer::block(self));
     }
 }
 
 impl<T: Plain> Argument for &mut Buffer<T> {
     fn push<'a>(&'a self, list: &mut ArgumentList<'a>) {
-        list.value(Buffer::address(self));
+        list.value(Buffer::at(self));
         list.blocks.push(Buffer::block(self));
     }
 }

@@ -9,6 +9,7 @@ use crate::arena::StreamSet;
 use crate::device::Device;
 use crate::driver::DevicePtr;
 use crate::error::{Error, Result};
+use crate::foreign::Owner;
 use crate::plain::Plain;
 use crate::stream::Stream;
 
@@ -32,11 +33,18 @@ pub(crate) struct Block {
     at: DevicePtr,
     bytes: usize,
     streams: AtomicU64,
+    /// Present where others allocated the memory: what keeps it.
+    owner: Option<Owner>,
 }
 
 impl Block {
     pub(crate) fn new(device: Device, at: DevicePtr, bytes: usize, stream: StreamSet) -> Self {
-        Self { device, at, bytes, streams: AtomicU64::new(stream) }
+        Self { device, at, bytes, streams: AtomicU64::new(stream), owner: None }
+    }
+
+    /// Memory that is not the arena's.
+    pub(crate) fn foreign(device: Device, at: DevicePtr, bytes: usize, owner: Owner) -> Self {
+        Self { device, at, bytes, streams: AtomicU64::new(0), owner: Some(owner) }
     }
 
     pub(crate) fn device(&self) -> &Device {
@@ -53,7 +61,11 @@ impl Block {
 
 impl Drop for Block {
     fn drop(&mut self) {
-        self.device.free(self.at, self.bytes, self.streams.load(Ordering::Relaxed));
+        let streams = self.streams.load(Ordering::Relaxed);
+        match self.owner.take() {
+            None => self.device.free(self.at, self.bytes, streams),
+            Some(owner) => self.device.let_go(owner, streams),
+        }
     }
 }
 
@@ -82,7 +94,13 @@ impl<T: Plain> Buffer<T> {
         self.block.device()
     }
 
-    pub(crate) fn address(&self) -> &DevicePtr {
+    /// Where it lies in the device's memory, for other libraries of the process (see
+    /// [`Stream::release_to`]). It is valid while the buffer, or a part of it, is there.
+    pub fn address(&self) -> u64 {
+        self.at.0
+    }
+
+    pub(crate) fn at(&self) -> &DevicePtr {
         &self.at
     }
 
@@ -232,6 +250,11 @@ impl<'a, T: Plain> View<'a, T> {
         self.block.device()
     }
 
+    /// Where it lies in the device's memory.
+    pub fn address(&self) -> u64 {
+        self.at.0
+    }
+
     /// A part of the part.
     pub fn range(&self, range: impl RangeBounds<usize>) -> Result<View<'a, T>> {
         let start = match range.start_bound() {
@@ -253,6 +276,16 @@ impl<'a, T: Plain> View<'a, T> {
             len: end - start,
             of: PhantomData,
         })
+    }
+
+    /// The same memory as values of another plain type, of a size that divides its bytes and, for this place, aligned.
+    pub fn cast<U: Plain>(self) -> Result<View<'a, U>> {
+        let (bytes, size) = (self.bytes(), size_of::<U>());
+        if size == 0 || !bytes.is_multiple_of(size) || !self.at.0.is_multiple_of(align_of::<U>() as u64) {
+            let detail = format!("{bytes} bytes at {:#x} are no values of {size} bytes", self.at.0);
+            return Err(Error::shape("View::cast", detail));
+        }
+        Ok(View { at: self.at, block: self.block, len: bytes / size, of: PhantomData })
     }
 
     /// One view over views that lie one after the other in the same memory; `None` if they do not, or if there are

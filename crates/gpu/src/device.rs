@@ -8,11 +8,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use crate::arena::{Arena, PoolStats, Pooling, StreamSet};
+use crate::blas::Blas;
 use crate::buffer::{Block, Buffer};
 use crate::bytes::Bytes;
 use crate::cache::Cache;
 use crate::driver::{DevicePtr, Driver};
 use crate::error::{Error, Result};
+use crate::foreign::{Departures, Owner};
 use crate::launch::LaunchPolicy;
 use crate::module::{Loaded, Module};
 use crate::pinned::{PinnedBuffer, PinnedPool};
@@ -149,6 +151,8 @@ struct Inner {
     programs: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
     cache: Cache,
     staging: Mutex<Staging>,
+    departures: Departures,
+    blas: Mutex<Option<Arc<Blas>>>,
     core: Arc<Core>,
 }
 
@@ -165,6 +169,8 @@ impl Device {
             programs: Mutex::default(),
             cache: Cache::new(options.cache),
             staging: Mutex::new(options.staging),
+            departures: Departures::default(),
+            blas: Mutex::default(),
             core: Arc::new(Core {
                 driver,
                 counters: Counters::default(),
@@ -228,7 +234,9 @@ impl Device {
 
     /// Waits until every stream is done.
     pub fn synchronize(&self) -> Result<()> {
-        self.0.streams.with(|open| open.of(StreamSet::MAX).try_for_each(|raw| self.driver().synchronize(raw)))
+        self.0.streams.with(|open| open.of(StreamSet::MAX).try_for_each(|raw| self.driver().synchronize(raw)))?;
+        self.settle();
+        Ok(())
     }
 
     // --- memory -------------------------------------------------------------------------------------------
@@ -297,6 +305,17 @@ impl Device {
         lock(&self.0.arena).free(&*self.0.core.driver, at, bytes, streams);
     }
 
+    /// Ends the use of foreign memory that `streams` may still be using.
+    pub(crate) fn let_go(&self, owner: Owner, streams: StreamSet) {
+        self.0.departures.add(owner, streams);
+        self.settle();
+    }
+
+    /// Drops the owners of foreign memory that no stream uses any more.
+    pub(crate) fn settle(&self) {
+        self.0.departures.settle(self.driver(), &self.0.streams);
+    }
+
     pub(crate) fn pinned_pool(&self) -> &PinnedPool {
         &self.0.pinned
     }
@@ -345,6 +364,15 @@ impl Device {
     pub fn clear_programs(&self) {
         let programs = std::mem::take(&mut *lock(&self.0.programs));
         drop(programs);
+    }
+
+    /// The device's one library for matrix products, made when first asked for.
+    pub(crate) fn kept_blas(&self, make: impl FnOnce(&Arc<Core>) -> Result<Blas>) -> Result<Arc<Blas>> {
+        let mut kept = lock(&self.0.blas);
+        if let Some(blas) = &*kept {
+            return Ok(blas.clone());
+        }
+        Ok(kept.insert(Arc::new(make(&self.0.core)?)).clone())
     }
 
     /// The compiler used for this device, with its version and target.
@@ -407,6 +435,7 @@ impl Device {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        self.departures.finish(&*self.core.driver, &self.streams);
         let arena = self.arena.get_mut().expect("no panic while the lock is held");
         arena.release(&*self.core.driver);
     }

@@ -7,7 +7,8 @@
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
-use crate::error::Result;
+use crate::blas::BlasType;
+use crate::error::{Error, Result};
 use crate::properties::{Link, MemoryInfo, Properties};
 
 /// An address in a device's memory.
@@ -76,6 +77,29 @@ pub(crate) struct Grid {
     pub shared: u32,
 }
 
+/// Column-major products C (m x n) = A (m x k) B (k x n), one for each matrix of a batch.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gemm {
+    pub of: BlasType,
+    /// m, n and k.
+    pub sizes: [usize; 3],
+    pub batch: usize,
+    pub left: GemmSide,
+    pub right: GemmSide,
+    pub out: GemmSide,
+}
+
+/// A matrix of a product; strides count elements.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GemmSide {
+    pub at: DevicePtr,
+    /// From a stored column to the next.
+    pub leading: usize,
+    /// From one product's matrix to the next one's.
+    pub stride: usize,
+    pub transposed: bool,
+}
+
 /// One device of one kind.
 ///
 /// Work given to a stream runs in order on that stream. Calls may come from any thread. Methods that take raw
@@ -111,6 +135,9 @@ pub(crate) trait Driver: Send + Sync + 'static {
     /// Says that `[at, at + bytes)` of a reserved range now is, or no longer is, a live buffer. Only the
     /// emulated device cares: it checks each access against live buffers.
     fn mark(&self, at: DevicePtr, bytes: usize, live: bool);
+
+    /// Refuses a range that is not memory of this device, whoever allocated it.
+    fn check_foreign(&self, at: DevicePtr, bytes: usize) -> Result<()>;
 
     /// Page-locked host memory, readable and writable by the host at full speed.
     fn alloc_pinned(&self, bytes: usize) -> Result<NonNull<u8>>;
@@ -172,6 +199,19 @@ pub(crate) trait Driver: Send + Sync + 'static {
     /// Enqueues a grid. `parameters` point to the values, in order; they are read before the call returns.
     unsafe fn launch(&self, stream: Raw, function: Raw, grid: Grid, parameters: &[*const c_void]) -> Result<()>;
 
+    // --- matrix products ----------------------------------------------------------------------------------
+
+    /// A handle of the device's library for matrix products, where it has one.
+    fn create_blas(&self) -> Result<Raw> {
+        Err(no_blas(self.properties()))
+    }
+    fn destroy_blas(&self, _blas: Raw) {}
+    /// Enqueues a product. The caller guarantees its matrices and `workspace`, of which no other product makes use
+    /// meanwhile; and that no other call with this handle is under way.
+    unsafe fn gemm(&self, _blas: Raw, _stream: Raw, _workspace: (DevicePtr, usize), _gemm: &Gemm) -> Result<()> {
+        Err(no_blas(self.properties()))
+    }
+
     // --- graphs -------------------------------------------------------------------------------------------
 
     /// From now on work given to `stream` is recorded, not run.
@@ -192,6 +232,14 @@ pub(crate) trait Driver: Send + Sync + 'static {
     fn link(&self, peer: &dyn Driver) -> Result<Link>;
     /// Lets this device's streams address the peer's memory. Idempotent; only called where `link` is direct.
     fn enable_peer(&self, peer: &dyn Driver) -> Result<()>;
+}
+
+fn no_blas(properties: &Properties) -> Error {
+    Error::NoLibrary {
+        library: "cuBLAS",
+        reason: format!("{}:{} is no GPU and has none", properties.kind, properties.ordinal),
+        advice: "Use a CUDA device, or kernels of your own".into(),
+    }
 }
 
 /// What [`Driver::occupancy`] found.

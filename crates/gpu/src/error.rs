@@ -50,6 +50,17 @@ pub enum Error {
         advice: String,
     },
 
+    /// A library that only some operations need is missing.
+    #[error("{library} is missing: {reason}. {advice}")]
+    NoLibrary {
+        /// Which one.
+        library: &'static str,
+        /// What was tried.
+        reason: String,
+        /// How to get it, or what to do without it.
+        advice: String,
+    },
+
     /// A kernel does not compile.
     #[error("{unit} does not compile for {target}:\n{log}")]
     Compile {

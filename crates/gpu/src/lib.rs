@@ -38,6 +38,8 @@
 //! | order of work | [`Stream`], [`Event`], [`Graph`] |
 //! | memory | [`Buffer`], [`PinnedBuffer`], [`PoolStats`] |
 //! | code | [`Source`], [`Module`], [`Kernel`], [`Shape`], [`Cache`] |
+//! | matrix products by cuBLAS | [`Blas`] |
+//! | memory and streams of other libraries | [`Device::adopt`], [`Stream::wait_foreign`], [`Stream::release_to`] |
 //! | several devices | [`Topology`], [`Link`], [`Route`] |
 //!
 //! No call panics on bad input, a missing driver, a full memory or a lost device: each gives an [`Error`] that says
@@ -45,6 +47,7 @@
 
 mod arena;
 mod args;
+mod blas;
 mod buffer;
 mod bytes;
 mod cache;
@@ -53,6 +56,7 @@ mod device;
 mod driver;
 mod emulated;
 mod error;
+mod foreign;
 mod graph;
 mod launch;
 mod module;
@@ -69,10 +73,11 @@ mod transfer;
 
 pub use arena::{PoolStats, Pooling};
 pub use args::{Argument, ArgumentList, Arguments};
+pub use blas::{Blas, BlasType, GemmOperand, GemmShape, GemmTarget};
 pub use buffer::{Buffer, Shared, View, ViewMut};
 pub use bytes::Bytes;
 pub use cache::{Cache, CacheStats};
-pub use cuda::{Status as CudaStatus, status as cuda_status};
+pub use cuda::{CublasStatus, Status as CudaStatus, cublas_status, status as cuda_status};
 pub use device::{Activity, Device, Options};
 pub use emulated::{Emulation, Execution, ThreadOrder};
 pub use error::{Error, Result};

@@ -115,6 +115,11 @@ impl Kernel {
         &self.loaded.core
     }
 
+    /// The size of each parameter in bytes, where the driver tells.
+    pub fn parameters(&self) -> Option<&[usize]> {
+        self.entry.function.parameters.as_deref()
+    }
+
     /// Registers and memory it takes.
     pub fn resources(&self) -> Resources {
         let function = &self.entry.function;

@@ -147,7 +147,9 @@ impl Stream {
 
     /// Waits on the host until all work given so far is done, and reports what went wrong in it.
     pub fn synchronize(&self) -> Result<()> {
-        self.device.driver().synchronize(self.raw())
+        self.device.driver().synchronize(self.raw())?;
+        self.device.settle();
+        Ok(())
     }
 
     /// Marks this point of the stream.

@@ -96,7 +96,7 @@ impl<T: Plain> Buffer<T> {
             from.queue().uses(self.block());
             // SAFETY: both are live ranges of the same length, each on its device.
             unsafe {
-                source.copy_to_peer(from.raw(), &**target, *copy.address(), *self.address(), self.bytes())?;
+                source.copy_to_peer(from.raw(), &**target, *copy.at(), *self.at(), self.bytes())?;
             }
             to.wait_for(from)?;
         } else {

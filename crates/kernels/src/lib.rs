@@ -35,6 +35,7 @@
 //! | hashes, rows, trees | [`hash`], [`rows`], [`merkle`] |
 //! | transposition, bit reversal, gathering rows | [`permute`] |
 //! | arithmetic, powers, inverses | [`elementwise`], [`powers`], [`mod@inverse`] |
+//! | matrix products over any type | [`matmul`] |
 //! | sums, dot products, prefix sums and products | [`reduce`], [`scan`] |
 //! | selectors of a trace's rows | [`selectors`] |
 //! | single values from many buffers | [`gather`] |
@@ -60,6 +61,7 @@ mod grid;
 pub mod grind;
 pub mod hash;
 pub mod inverse;
+pub mod matmul;
 mod matrix;
 pub mod merkle;
 pub mod multilinear;

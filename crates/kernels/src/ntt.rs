@@ -51,29 +51,36 @@ impl TwoAdic for crate::field::Goldilocks {
 }
 
 /// Evaluations of the columns' polynomials on the coset `shift H`, given their coefficients.
-pub fn forward<F: TwoAdic>(
+pub fn forward<'a, F: TwoAdic>(
     stream: &Stream,
-    coefficients: &Matrix<F>,
+    coefficients: impl Into<Columns<'a, F>>,
     shift: F,
     order: Order,
 ) -> Result<Matrix<F>> {
+    let coefficients = coefficients.into();
     let log_rows = check::<F>("ntt::forward", coefficients.rows(), 0)?;
     check_shift("ntt::forward", shift)?;
     let mut out = Matrix::alloc(stream, coefficients.rows(), coefficients.columns())?;
     let program = Program::<F>::of(stream.device())?;
     let job = Job { log_rows, log_cosets: 0, inverse: false, input: Order::Natural, output: order };
-    program.run(stream, job, out.values_mut().view_mut(), coefficients.values().view(), &[shift])?;
+    program.run(stream, job, out.values_mut().view_mut(), coefficients.values(), &[shift])?;
     Ok(out)
 }
 
 /// Coefficients of the columns' polynomials, given their evaluations on the coset `shift H`.
-pub fn inverse<F: TwoAdic>(stream: &Stream, evaluations: &Matrix<F>, shift: F, order: Order) -> Result<Matrix<F>> {
+pub fn inverse<'a, F: TwoAdic>(
+    stream: &Stream,
+    evaluations: impl Into<Columns<'a, F>>,
+    shift: F,
+    order: Order,
+) -> Result<Matrix<F>> {
+    let evaluations = evaluations.into();
     let log_rows = check::<F>("ntt::inverse", evaluations.rows(), 0)?;
     let undo = check_shift("ntt::inverse", shift)?;
     let mut out = Matrix::alloc(stream, evaluations.rows(), evaluations.columns())?;
     let program = Program::<F>::of(stream.device())?;
     let job = Job { log_rows, log_cosets: 0, inverse: true, input: order, output: Order::Natural };
-    program.run(stream, job, out.values_mut().view_mut(), evaluations.values().view(), &[undo])?;
+    program.run(stream, job, out.values_mut().view_mut(), evaluations.values(), &[undo])?;
     Ok(out)
 }
 

@@ -11,6 +11,7 @@ macro_rules! headers {
 /// Headers by the name they are included with.
 const HEADERS: &[(&str, &str)] = headers![
     "circle_domain.cuh",
+    "dot.cuh",
     "field/baby_bear.cuh",
     "field/extension.cuh",
     "field/goldilocks.cuh",
@@ -24,6 +25,9 @@ const HEADERS: &[(&str, &str)] = headers![
     "hash/keccak.cuh",
     "hash/poseidon2.cuh",
     "hash/poseidon2_constants.cuh",
+    "number.cuh",
+    "number_complex.cuh",
+    "number_field.cuh",
     "quads.cuh",
     "roots.cuh",
     "slab.cuh",

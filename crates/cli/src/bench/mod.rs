@@ -19,6 +19,7 @@ use rigel_gpu::{Device, Error, Kind, Options, Result, Selector};
 use crate::terminal::Progress;
 use json::{DeviceDescription, Document, Report};
 use measure::{Bench, Size};
+pub use workloads::Family;
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -68,10 +69,10 @@ impl FromStr for Devices {
 }
 
 /// Measures and prints. Whether every measurement came to an end.
-pub fn run(arguments: &Arguments) -> Result<bool> {
+pub fn run(arguments: &Arguments, family: Family) -> Result<bool> {
     if arguments.list {
         let size = if arguments.quick { Size::Quick } else { Size::Full };
-        for case in workloads::all(size, true) {
+        for case in workloads::all(family, size, true) {
             println!("{:<44}{}", case.name, case.shape);
         }
         return Ok(true);
@@ -79,7 +80,7 @@ pub fn run(arguments: &Arguments) -> Result<bool> {
     let to_stdout = arguments.json.as_deref() == Some(Path::new("-"));
     let mut reports = Vec::new();
     for (selector, device) in open(arguments.device.as_ref())? {
-        let report = measure(arguments, selector, &device, to_stdout)?;
+        let report = measure(arguments, family, selector, &device, to_stdout)?;
         reports.push(report);
     }
     let document = Document::new(reports);
@@ -114,7 +115,13 @@ fn open(devices: Option<&Devices>) -> Result<Vec<(Selector, Device)>> {
     selectors.into_iter().map(open).collect()
 }
 
-fn measure(arguments: &Arguments, selector: Selector, device: &Device, silent: bool) -> Result<Report> {
+fn measure(
+    arguments: &Arguments,
+    family: Family,
+    selector: Selector,
+    device: &Device,
+    silent: bool,
+) -> Result<Report> {
     let emulated = device.kind() == Kind::Emulated;
     let size = if arguments.quick || emulated { Size::Quick } else { Size::Full };
     let repeat = arguments.repeat.map_or_else(|| size.pick(20, 3), |n| n as usize);
@@ -122,7 +129,7 @@ fn measure(arguments: &Arguments, selector: Selector, device: &Device, silent: b
         let only = arguments.only.as_deref().unwrap_or_default();
         name.to_lowercase().contains(&only.to_lowercase())
     };
-    let mut cases = workloads::all(size, arguments.compile || !emulated);
+    let mut cases = workloads::all(family, size, arguments.compile || !emulated);
     cases.retain(|case| wanted(&case.name));
     if cases.is_empty() {
         return Err(Error::shape("--only", "no operation has this text in its name; --list shows all names"));

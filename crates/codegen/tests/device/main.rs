@@ -2,6 +2,7 @@
 
 mod doubling;
 mod long;
+mod map;
 mod mirror;
 mod random;
 mod refused;

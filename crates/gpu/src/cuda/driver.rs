@@ -10,7 +10,7 @@ use cudarc::driver::sys::{self, CUevent_flags, CUresult, CUstream_flags};
 
 use super::context::{Cuda, handle, pointer};
 use super::nvrtc;
-use crate::driver::{DevicePtr, Driver, Function, Grid, Image, Occupancy, Raw, Unit};
+use crate::driver::{DevicePtr, Driver, Function, Gemm, Grid, Image, Occupancy, Raw, Unit};
 use crate::error::Result;
 use crate::properties::{Link, MemoryInfo, Properties};
 
@@ -51,6 +51,10 @@ impl Driver for Cuda {
     }
 
     fn mark(&self, _at: DevicePtr, _bytes: usize, _live: bool) {}
+
+    fn check_foreign(&self, at: DevicePtr, bytes: usize) -> Result<()> {
+        self.check_memory_of_others(at, bytes)
+    }
 
     fn alloc_pinned(&self, bytes: usize) -> Result<NonNull<u8>> {
         self.allocate_pinned(bytes)
@@ -200,6 +204,21 @@ impl Driver for Cuda {
     unsafe fn launch(&self, stream: Raw, function: Raw, grid: Grid, parameters: &[*const c_void]) -> Result<()> {
         // SAFETY: the caller's promise, passed on.
         unsafe { self.launch_grid(stream, function, grid, parameters) }
+    }
+
+    // --- matrix products ----------------------------------------------------------------------------------
+
+    fn create_blas(&self) -> Result<Raw> {
+        self.open_blas()
+    }
+
+    fn destroy_blas(&self, blas: Raw) {
+        self.close_blas(blas);
+    }
+
+    unsafe fn gemm(&self, blas: Raw, stream: Raw, workspace: (DevicePtr, usize), gemm: &Gemm) -> Result<()> {
+        // SAFETY: the caller's promise, passed on.
+        unsafe { self.multiply(blas, stream, workspace, gemm) }
     }
 
     // --- graphs -------------------------------------------------------------------------------------------

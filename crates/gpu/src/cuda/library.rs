@@ -1,16 +1,15 @@
 //! Finding libcuda and libnvrtc, and asking no more of them than they have.
 
 use std::env;
-use std::ffi::{CStr, OsString, c_void};
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::ffi::c_void;
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use cudarc::driver::sys::{self, CUresult};
 use cudarc::nvrtc::sys as nvrtc_sys;
-use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
 use super::failure::describe;
+use super::search::{self, Wanted};
 use crate::error::{Error, Result};
 
 /// The oldest driver that has every call made here, as `cuDriverGetVersion` counts: `cuEventElapsedTime_v2` came
@@ -25,6 +24,13 @@ const DRIVER_ADVICE: &str = "Install an NVIDIA driver of version 580 or later (5
 
 const NVRTC_ADVICE: &str = "Install NVRTC of the CUDA 13 toolkit, or `pip install nvidia-cuda-nvrtc==13.0.*` and \
                             set RIGEL_NVRTC to the folder that holds libnvrtc.so.13";
+
+const NVRTC: Wanted = Wanted {
+    library: "libnvrtc.so",
+    companion: "libnvrtc-builtins.so",
+    wheels: &["cu13/lib", "cuda_nvrtc/lib"],
+    variable: "RIGEL_NVRTC",
+};
 
 /// What can be asked of any driver, before its version is known.
 const DRIVER_BASICS: [&str; 3] = ["cuInit", "cuDriverGetVersion", "cuGetErrorString"];
@@ -235,17 +241,16 @@ fn initialise(library: &Libcuda) -> Result<()> {
 }
 
 fn find_libnvrtc() -> Result<Libnvrtc> {
-    let named = env::var_os("RIGEL_NVRTC").filter(|place| !place.is_empty()).map(PathBuf::from);
-    let named = named
+    let named = NVRTC
+        .named()
         .map(|place| {
-            preload(&place).map_err(|reason| no_nvrtc(format!("RIGEL_NVRTC={}: {reason}", place.display())))
+            NVRTC.preload(&place).map_err(|reason| no_nvrtc(format!("RIGEL_NVRTC={}: {reason}", place.display())))
         })
         .transpose()?;
     if !nvrtc_is_present() {
-        let places = nvrtc_places(|variable| env::var_os(variable));
-        if !places.iter().any(|place| preload(place).is_ok()) || !nvrtc_is_present() {
-            let places: Vec<_> = places.iter().map(|place| place.display().to_string()).collect();
-            let reason = format!("libnvrtc.so is not on the loader's path, nor in {}", places.join(", "));
+        let places = NVRTC.places(|variable| env::var_os(variable));
+        if !places.iter().any(|place| NVRTC.preload(place).is_ok()) || !nvrtc_is_present() {
+            let reason = format!("libnvrtc.so is not on the loader's path, nor in {}", search::list(&places));
             return Err(no_nvrtc(reason));
         }
     }
@@ -253,7 +258,7 @@ fn find_libnvrtc() -> Result<Libnvrtc> {
         return Err(no_nvrtc(format!("libnvrtc.so has no {symbol}")));
     }
     let path = nvrtc_symbol("nvrtcVersion").and_then(file_of).unwrap_or_else(|| "libnvrtc.so".into());
-    if let Some(named) = named.filter(|named| resolved(path.clone()) != *named) {
+    if let Some(named) = named.filter(|named| search::resolved(path.clone()) != *named) {
         // cudarc asks the loader for `libnvrtc.so` before `libnvrtc.so.13`: a toolkit's library wins.
         return Err(no_nvrtc(format!(
             "{}, named by RIGEL_NVRTC, is hidden by {}, which the loader finds first; take that off its path",
@@ -283,62 +288,6 @@ fn nvrtc_is_present() -> bool {
     unsafe { nvrtc_sys::is_culib_present() }
 }
 
-/// Folders where NVRTC is found on machines whose loader does not know it.
-fn nvrtc_places(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
-    let root = |name: &str| variable(name).filter(|path| !path.is_empty()).map(PathBuf::from);
-    let mut places = Vec::new();
-    for toolkit in [root("CUDA_HOME"), root("CUDA_PATH"), Some("/usr/local/cuda".into())].into_iter().flatten() {
-        places.push(toolkit.join("lib64"));
-        places.push(toolkit.join("targets/x86_64-linux/lib"));
-    }
-    let user = root("HOME").map(|home| home.join(".local"));
-    for prefix in [root("VIRTUAL_ENV"), root("CONDA_PREFIX"), user].into_iter().flatten() {
-        places.push(prefix.join("lib"));
-        for python in entries(&prefix.join("lib"), "python3") {
-            let packages = python.join("site-packages/nvidia");
-            places.push(packages.join("cu13/lib"));
-            places.push(packages.join("cuda_nvrtc/lib"));
-        }
-    }
-    places
-}
-
-/// Opens NVRTC's two libraries (the builtins first, which NVRTC looks for by name) so that a later search for
-/// them by name, cudarc's or NVRTC's own, finds these. `place` is the library or its folder; the library's file
-/// comes back.
-fn preload(place: &Path) -> Result<PathBuf, String> {
-    let (folder, library) = if place.is_dir() {
-        (place, entries(place, "libnvrtc.so").pop())
-    } else {
-        (place.parent().unwrap_or(Path::new(".")), place.is_file().then(|| place.to_owned()))
-    };
-    let library = resolved(library.ok_or("there is no libnvrtc.so")?);
-    let builtins = entries(folder, "libnvrtc-builtins.so").pop().map(resolved);
-    for file in builtins.iter().chain([&library]) {
-        // SAFETY: the file is named as NVIDIA names NVRTC, or the user named it; its initialisers run.
-        let opened = unsafe { Library::open(Some(file), RTLD_NOW | RTLD_GLOBAL) };
-        // It stays open for the life of the process.
-        std::mem::forget(opened.map_err(|error| error.to_string())?);
-    }
-    Ok(library)
-}
-
-fn resolved(file: PathBuf) -> PathBuf {
-    fs::canonicalize(&file).unwrap_or(file)
-}
-
-/// The entries of a folder whose names begin with `prefix`, in order of name.
-fn entries(folder: &Path, prefix: &str) -> Vec<PathBuf> {
-    let Ok(listing) = fs::read_dir(folder) else { return Vec::new() };
-    let mut found: Vec<_> = listing
-        .filter_map(|entry| entry.ok())
-        .filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix))
-        .map(|entry| entry.path())
-        .collect();
-    found.sort();
-    found
-}
-
 type Symbol = unsafe extern "C" fn();
 
 fn driver_symbol(name: &str) -> Option<Symbol> {
@@ -354,20 +303,7 @@ fn nvrtc_symbol(name: &str) -> Option<Symbol> {
 
 /// The file that a symbol was loaded from.
 fn file_of(symbol: Symbol) -> Option<PathBuf> {
-    let mut info = libc::Dl_info {
-        dli_fname: std::ptr::null(),
-        dli_fbase: std::ptr::null_mut(),
-        dli_sname: std::ptr::null(),
-        dli_saddr: std::ptr::null_mut(),
-    };
-    // SAFETY: dladdr takes any address, and `info` outlives the call.
-    let found = unsafe { libc::dladdr(symbol as *const c_void, &mut info) };
-    if found == 0 || info.dli_fname.is_null() {
-        return None;
-    }
-    // SAFETY: dladdr succeeded: the name is a string of the loader's, which lives while the library is open.
-    let name = unsafe { CStr::from_ptr(info.dli_fname) };
-    Some(PathBuf::from(name.to_string_lossy().into_owned()))
+    search::file_of(symbol as *const c_void)
 }
 
 #[cfg(test)]
@@ -396,6 +332,7 @@ mod tests {
             include_str!("copy.rs"),
             include_str!("driver.rs"),
             include_str!("failure.rs"),
+            include_str!("foreign.rs"),
             include_str!("graph.rs"),
             include_str!("library.rs"),
             include_str!("memory.rs"),
@@ -414,15 +351,5 @@ mod tests {
     fn versions_read_as_nvidia_writes_them() {
         assert_eq!(dotted(12_080), "12.8");
         assert_eq!(dotted(13_000), "13.0");
-    }
-
-    #[test]
-    fn wheels_are_looked_for_in_the_active_environment() {
-        let environment = std::env::temp_dir().join(format!("rigel-nvrtc-places-{}", std::process::id()));
-        fs::create_dir_all(environment.join("lib/python3.11")).unwrap();
-        let places = nvrtc_places(|name| (name == "VIRTUAL_ENV").then(|| environment.clone().into()));
-        fs::remove_dir_all(&environment).unwrap();
-        assert_eq!(places[0], Path::new("/usr/local/cuda/lib64"));
-        assert!(places.contains(&environment.join("lib/python3.11/site-packages/nvidia/cu13/lib")));
     }
 }

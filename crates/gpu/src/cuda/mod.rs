@@ -7,11 +7,12 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `library.rs` | finding libcuda and libnvrtc, and their versions |
+//! | `library.rs`, `search.rs` | finding libcuda and libnvrtc, and their versions; where libraries are looked for |
+//! | `cublas.rs` | cuBLAS: finding it, and matrix products |
 //! | `failure.rs` | which error a driver's code becomes |
 //! | `context.rs` | one device, its context and its properties |
 //! | `driver.rs` | [`Driver`], method by method |
-//! | `memory.rs` | reserved ranges and the memory mapped into them |
+//! | `memory.rs`, `foreign.rs` | reserved ranges and the memory mapped into them; memory of others |
 //! | `copy.rs` | copies between host and device |
 //! | `code.rs`, `cubin.rs` | modules, functions and launches; whether a binary is whole |
 //! | `graph.rs` | capture, instantiation and update of graphs |
@@ -23,14 +24,17 @@ mod code;
 mod context;
 mod copy;
 mod cubin;
+mod cublas;
 mod diagnostics;
 mod driver;
 mod failure;
+mod foreign;
 mod graph;
 mod library;
 mod memory;
 mod nvrtc;
 mod peer;
+mod search;
 mod status;
 
 use std::collections::BTreeMap;
@@ -42,6 +46,7 @@ use crate::error::{Error, Result};
 
 use context::Cuda;
 
+pub use cublas::{CublasStatus, cublas_status};
 pub use status::{Status, status};
 
 /// The number of CUDA devices; at least one, or [`Error::Unavailable`].

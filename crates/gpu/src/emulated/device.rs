@@ -298,6 +298,15 @@ impl Driver for Device {
         self.memory.region().mark(at.0 as usize, bytes, live);
     }
 
+    fn check_foreign(&self, at: DevicePtr, bytes: usize) -> Result<()> {
+        let at = at.0 as usize;
+        if self.memory.region().is_live(at, bytes) {
+            return Ok(());
+        }
+        let place = self.memory.region().describe(at, bytes);
+        Err(Error::shape("Device::adopt", format!("{bytes} bytes at {at:#x}, {place}, are no live buffer")))
+    }
+
     fn alloc_pinned(&self, bytes: usize) -> Result<NonNull<u8>> {
         // SAFETY: the layout's size is not zero.
         let memory = pinned_layout(bytes).and_then(|layout| NonNull::new(unsafe { std::alloc::alloc(layout) }));

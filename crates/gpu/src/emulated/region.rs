@@ -152,6 +152,13 @@ impl Region {
         buffers.insert(at, Buffer { bytes, live });
     }
 
+    /// Whether the bytes lie in one live buffer.
+    pub(super) fn is_live(&self, at: usize, bytes: usize) -> bool {
+        let buffers = self.buffers.lock().unwrap();
+        let holder = buffers.range(..=at).next_back().filter(|(_, buffer)| buffer.live);
+        holder.is_some_and(|(start, buffer)| at.checked_add(bytes).is_some_and(|end| end <= start + buffer.bytes))
+    }
+
     /// Sets the shadow alone.
     pub(super) fn set(&self, at: usize, bytes: usize, live: bool) {
         if !self.checked || bytes == 0 {

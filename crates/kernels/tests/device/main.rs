@@ -12,6 +12,7 @@ mod gather;
 mod grind;
 mod hashes;
 mod inverse;
+mod matmul;
 mod merkle;
 mod multilinear;
 mod ntt;

@@ -1,5 +1,6 @@
 //! What is measured, one file a family.
 
+mod array;
 mod columns;
 mod compile;
 mod elementwise;
@@ -12,8 +13,20 @@ mod transform;
 
 use super::measure::{Case, Size};
 
+/// What a report is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// The engine's operations.
+    Primitives,
+    /// Arrays.
+    Array,
+}
+
 /// Every case in the order of the report; `compile` adds those that compile all kernels.
-pub fn all(size: Size, compile: bool) -> Vec<Case> {
+pub fn all(family: Family, size: Size, compile: bool) -> Vec<Case> {
+    if family == Family::Array {
+        return array::cases(size);
+    }
     let compiled = if compile { compile::cases() } else { Vec::new() };
     [
         transform::cases(size),

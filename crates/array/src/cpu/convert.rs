@@ -1,0 +1,182 @@
+//! Conversions between types, see [`rigel_codegen::map::Node::Convert`].
+
+use rigel_codegen::map::{Complex, Kind, Type};
+
+use super::field::{
+    BabyBear, BabyBear4, Cm31, Cubic, Embed, Goldilocks, Goldilocks2, KoalaBear, KoalaBear4, Mersenne31, Prime,
+    Qm31,
+};
+use super::loops::{Loop, unary};
+use super::number::{Arithmetic, Truth, with_type};
+
+/// A number that is no field's element.
+trait Plain: Copy + 'static {
+    fn is_nonzero(self) -> bool;
+    fn to_i32(self) -> i32;
+    fn to_i64(self) -> i64;
+    fn to_u32(self) -> u32;
+    fn to_u64(self) -> u64;
+    fn to_f32(self) -> f32;
+    fn to_f64(self) -> f64;
+    fn imaginary(self) -> f64;
+}
+
+macro_rules! plain {
+    ($($of:ty, $x:ident: $nonzero:expr, $value:expr, $imaginary:expr;)*) => { $(
+        impl Plain for $of {
+            #[inline(always)]
+            fn is_nonzero(self) -> bool {
+                let $x = self;
+                $nonzero
+            }
+            #[inline(always)]
+            fn to_i32(self) -> i32 {
+                let $x = self;
+                $value as i32
+            }
+            #[inline(always)]
+            fn to_i64(self) -> i64 {
+                let $x = self;
+                $value as i64
+            }
+            #[inline(always)]
+            fn to_u32(self) -> u32 {
+                let $x = self;
+                $value as u32
+            }
+            #[inline(always)]
+            fn to_u64(self) -> u64 {
+                let $x = self;
+                $value as u64
+            }
+            #[inline(always)]
+            fn to_f32(self) -> f32 {
+                let $x = self;
+                $value as f32
+            }
+            #[inline(always)]
+            fn to_f64(self) -> f64 {
+                let $x = self;
+                $value as f64
+            }
+            #[inline(always)]
+            fn imaginary(self) -> f64 {
+                let $x = self;
+                $imaginary
+            }
+        }
+    )* };
+}
+
+plain! {
+    Truth, x: x.holds(), x.holds() as u8, { let _ = x; 0.0 };
+    i32, x: x != 0, x, { let _ = x; 0.0 };
+    i64, x: x != 0, x, { let _ = x; 0.0 };
+    u32, x: x != 0, x, { let _ = x; 0.0 };
+    u64, x: x != 0, x, { let _ = x; 0.0 };
+    f32, x: x != 0.0, x, { let _ = x; 0.0 };
+    f64, x: x != 0.0, x, { let _ = x; 0.0 };
+    Complex, x: x.re != 0.0 || x.im != 0.0, x.re, x.im;
+}
+
+/// An integer's class modulo p. Negative ones count from above.
+trait Integer: Plain {
+    fn modulo<F: Prime>(self) -> F;
+}
+
+macro_rules! integers {
+    ($($of:ty)*) => { $(
+        impl Integer for $of {
+            #[inline(always)]
+            fn modulo<F: Prime>(self) -> F {
+                F::from_u64(self.to_u64())
+            }
+        }
+    )* };
+}
+integers!(Truth u32 u64);
+
+macro_rules! signed {
+    ($($of:ty)*) => { $(
+        impl Integer for $of {
+            #[inline(always)]
+            fn modulo<F: Prime>(self) -> F {
+                let size = F::from_u64(self.unsigned_abs() as u64);
+                if self < 0 { size.neg() } else { size }
+            }
+        }
+    )* };
+}
+signed!(i32 i64);
+
+/// A loop of one function.
+macro_rules! from {
+    ($of:ty, $f:expr) => {
+        // SAFETY: a loop's contract is its caller's.
+        (|call| unsafe { unary::<$of, _>(call, $f) }) as Loop
+    };
+}
+
+/// The loop that converts; `None` where there is no such conversion.
+pub(crate) fn convert_loop(from: Type, to: Type) -> Option<Loop> {
+    match (from.kind(), to.kind()) {
+        (Kind::Field, Kind::Field) => embed_loop(from, to),
+        (Kind::Field, Kind::Bool) => {
+            with_type!(field from, T => from!(T, |x: T| Truth::from(x != <T as Arithmetic>::ZERO)))
+        }
+        (Kind::Field, _) => with_type!(prime from, T => prime_loop::<T>(to))?,
+        (Kind::Bool, Kind::Field) => modulo_loop::<Truth>(to),
+        (_, Kind::Field) => with_type!(integer from, T => modulo_loop::<T>(to))?,
+        _ => match from {
+            Type::C128 => plain_loop::<Complex>(to),
+            _ => with_type!(ordered from, T => plain_loop::<T>(to))?,
+        },
+    }
+}
+
+fn plain_loop<S: Plain>(to: Type) -> Option<Loop> {
+    Some(match to {
+        Type::Bool => from!(S, |x: S| Truth::from(x.is_nonzero())),
+        Type::I32 => from!(S, |x: S| x.to_i32()),
+        Type::I64 => from!(S, |x: S| x.to_i64()),
+        Type::U32 => from!(S, |x: S| x.to_u32()),
+        Type::U64 => from!(S, |x: S| x.to_u64()),
+        Type::F32 => from!(S, |x: S| x.to_f32()),
+        Type::F64 => from!(S, |x: S| x.to_f64()),
+        Type::C128 => from!(S, |x: S| Complex { re: x.to_f64(), im: x.imaginary() }),
+        _ => return None,
+    })
+}
+
+fn prime_loop<F: Prime>(to: Type) -> Option<Loop> {
+    with_type!(integer to, T => from!(F, |x: F| x.to_u64() as T))
+}
+
+fn modulo_loop<S: Integer>(to: Type) -> Option<Loop> {
+    Some(match to {
+        Type::Mersenne31 => from!(S, |x: S| x.modulo::<Mersenne31>()),
+        Type::BabyBear => from!(S, |x: S| x.modulo::<BabyBear>()),
+        Type::KoalaBear => from!(S, |x: S| x.modulo::<KoalaBear>()),
+        Type::Goldilocks => from!(S, |x: S| x.modulo::<Goldilocks>()),
+        Type::CM31 => from!(S, |x: S| Cm31::embed(x.modulo())),
+        Type::QM31 => from!(S, |x: S| Qm31::embed(x.modulo::<Mersenne31>())),
+        Type::BabyBear4 => from!(S, |x: S| BabyBear4::embed(x.modulo())),
+        Type::KoalaBear4 => from!(S, |x: S| KoalaBear4::embed(x.modulo())),
+        Type::Goldilocks2 => from!(S, |x: S| Goldilocks2::embed(x.modulo())),
+        Type::Goldilocks3 => from!(S, |x: S| Cubic::embed(x.modulo())),
+        _ => return None,
+    })
+}
+
+fn embed_loop(from: Type, to: Type) -> Option<Loop> {
+    Some(match (from, to) {
+        (Type::Mersenne31, Type::CM31) => from!(Mersenne31, Cm31::embed),
+        (Type::Mersenne31, Type::QM31) => from!(Mersenne31, |x: Mersenne31| Qm31::embed(x)),
+        (Type::CM31, Type::QM31) => from!(Cm31, |x: Cm31| Qm31::embed(x)),
+        (Type::BabyBear, Type::BabyBear4) => from!(BabyBear, BabyBear4::embed),
+        (Type::KoalaBear, Type::KoalaBear4) => from!(KoalaBear, KoalaBear4::embed),
+        (Type::Goldilocks, Type::Goldilocks2) => from!(Goldilocks, Goldilocks2::embed),
+        (Type::Goldilocks, Type::Goldilocks3) => from!(Goldilocks, Cubic::embed),
+        _ => return None,
+    })
+}

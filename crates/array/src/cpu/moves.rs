@@ -1,0 +1,166 @@
+//! Elements between an operand's places in memory and a chunk, where they lie side by side. An element is moved as so
+//! many bytes, whatever its type and alignment.
+
+use super::space::{Area, Space};
+
+/// Places in memory: element (r, c) at `start + r row_stride + c stride`, counted in elements.
+#[derive(Clone, Copy)]
+struct Grid {
+    rows: usize,
+    columns: usize,
+    row_stride: isize,
+    stride: isize,
+}
+
+impl Grid {
+    /// Calls `visit(place in memory, place in the chunk)`, along the shorter stride innermost.
+    #[inline(always)]
+    fn visit(self, mut visit: impl FnMut(isize, usize)) {
+        if self.rows > 1 && self.row_stride.unsigned_abs() < self.stride.unsigned_abs() {
+            for c in 0..self.columns {
+                for r in 0..self.rows {
+                    visit(r as isize * self.row_stride + c as isize * self.stride, r * self.columns + c);
+                }
+            }
+        } else {
+            for r in 0..self.rows {
+                for c in 0..self.columns {
+                    visit(r as isize * self.row_stride + c as isize * self.stride, r * self.columns + c);
+                }
+            }
+        }
+    }
+}
+
+/// `$function::<N>` for the size of an element.
+macro_rules! with_size {
+    ($size:expr, $function:ident($($argument:expr),*)) => {
+        match $size {
+            1 => $function::<1>($($argument),*),
+            4 => $function::<4>($($argument),*),
+            8 => $function::<8>($($argument),*),
+            16 => $function::<16>($($argument),*),
+            24 => $function::<24>($($argument),*),
+            other => unreachable!("there is no type of {other} bytes"),
+        }
+    };
+}
+
+unsafe fn gather_grid<const N: usize>(from: *const u8, grid: Grid, to: *mut u8) {
+    let (from, to) = (from.cast::<[u8; N]>(), to.cast::<[u8; N]>());
+    if grid.stride == 1 {
+        for r in 0..grid.rows {
+            // SAFETY: the caller guarantees both rows.
+            unsafe {
+                let row = from.offset(r as isize * grid.row_stride);
+                row.copy_to(to.add(r * grid.columns), grid.columns);
+            }
+        }
+        return;
+    }
+    // SAFETY: the caller guarantees both places.
+    grid.visit(|place, at| unsafe { to.add(at).write(from.offset(place).read()) });
+}
+
+unsafe fn scatter_grid<const N: usize>(from: *const u8, grid: Grid, to: *mut u8) {
+    let (from, to) = (from.cast::<[u8; N]>(), to.cast::<[u8; N]>());
+    if grid.stride == 1 {
+        for r in 0..grid.rows {
+            // SAFETY: the caller guarantees both rows.
+            unsafe {
+                let row = to.offset(r as isize * grid.row_stride);
+                from.add(r * grid.columns).copy_to(row, grid.columns);
+            }
+        }
+        return;
+    }
+    // SAFETY: the caller guarantees both places.
+    grid.visit(|place, at| unsafe { to.offset(place).write(from.add(at).read()) });
+}
+
+unsafe fn fill_run<const N: usize>(value: *const u8, to: *mut u8, count: usize) {
+    // SAFETY: the caller guarantees a value, and room for so many.
+    unsafe {
+        let value = value.cast::<[u8; N]>().read();
+        for i in 0..count {
+            to.cast::<[u8; N]>().add(i).write(value);
+        }
+    }
+}
+
+/// The elements of an operand in an area, side by side.
+///
+/// # Safety
+/// `origin` is where the operand's strides count from, its elements of `size` bytes at the area's places can be read, and
+/// `to` has room for them.
+pub(crate) unsafe fn gather(
+    space: &Space,
+    operand: usize,
+    area: Area,
+    origin: *const u8,
+    size: usize,
+    to: *mut u8,
+) {
+    let stride = space.step(operand);
+    space.segments(operand, area, |s| {
+        let grid = Grid { rows: s.rows, columns: area.columns, row_stride: s.row_stride, stride };
+        // SAFETY: the segment's places are the area's.
+        unsafe {
+            let from = origin.offset(s.start * size as isize);
+            let to = to.add(s.before * area.columns * size);
+            with_size!(size, gather_grid(from, grid, to));
+        }
+    });
+}
+
+/// The other way round.
+///
+/// # Safety
+/// As of [`gather`], with reading and writing exchanged.
+pub(crate) unsafe fn scatter(
+    space: &Space,
+    operand: usize,
+    area: Area,
+    origin: *mut u8,
+    size: usize,
+    from: *const u8,
+) {
+    let stride = space.step(operand);
+    space.segments(operand, area, |s| {
+        let grid = Grid { rows: s.rows, columns: area.columns, row_stride: s.row_stride, stride };
+        // SAFETY: the segment's places are the area's.
+        unsafe {
+            let to = origin.offset(s.start * size as isize);
+            let from = from.add(s.before * area.columns * size);
+            with_size!(size, scatter_grid(from, grid, to));
+        }
+    });
+}
+
+/// The value of `size` bytes, `count` times side by side.
+///
+/// # Safety
+/// The value can be read, and there is room at `to`.
+pub(crate) unsafe fn fill(value: *const u8, size: usize, to: *mut u8, count: usize) {
+    // SAFETY: passed on to the caller.
+    unsafe { with_size!(size, fill_run(value, to, count)) }
+}
+
+/// The numbers of an area's places, whose strides are the operand's.
+///
+/// # Safety
+/// `to` is aligned, and there is room for a number for each of the area's places.
+pub(crate) unsafe fn numbers(space: &Space, operand: usize, area: Area, to: *mut u64) {
+    let step = space.step(operand) as u64;
+    space.segments(operand, area, |s| {
+        for r in 0..s.rows {
+            let first = (s.start + r as isize * s.row_stride) as u64;
+            // SAFETY: the row is one of the area's.
+            let row = unsafe { to.add((s.before + r) * area.columns) };
+            for c in 0..area.columns {
+                // SAFETY: the column is one of the area's.
+                unsafe { row.add(c).write(first.wrapping_add((c as u64).wrapping_mul(step))) };
+            }
+        }
+    });
+}

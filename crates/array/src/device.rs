@@ -1,0 +1,101 @@
+//! Where arrays are.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::{Mutex, PoisonError};
+
+use rigel_gpu::Selector;
+
+use crate::error::Result;
+
+/// Where an array's memory is and its operations run: the CPU, or a GPU (or the emulated one).
+///
+/// ```
+/// use rigel_array::Device;
+///
+/// assert_eq!(Device::open("cpu")?.to_string(), "cpu");
+/// let device = Device::open("emulated")?; // or "cuda:0", or "auto" for the first GPU
+/// assert_eq!(device, Device::open("emulated:0")?);
+/// # Ok::<(), rigel_array::Error>(())
+/// ```
+#[derive(Clone)]
+pub enum Device {
+    /// The host's memory and cores.
+    Cpu,
+    /// A device of the engine.
+    Gpu(rigel_gpu::Device),
+}
+
+/// The devices that are open. A device is opened once a process, so that its pools are shared.
+static OPEN: Mutex<Vec<rigel_gpu::Device>> = Mutex::new(Vec::new());
+
+impl Device {
+    /// The device of this name: `cpu`, `auto` (the first GPU), `cuda:N`, `emulated`, `emulated:N`.
+    ///
+    /// It never takes another one: where there is no GPU, `cuda:0` and `auto` are errors that say what is missing.
+    pub fn open(name: &str) -> Result<Self> {
+        if name == "cpu" {
+            return Ok(Self::Cpu);
+        }
+        let name = if name == "cuda" { "cuda:0" } else { name };
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let selector = Selector::from_str(name)?;
+        let full = match selector {
+            Selector::Auto => "cuda:0".to_owned(),
+            Selector::Emulated(ordinal) => format!("emulated:{ordinal}"),
+            _ => name.to_owned(),
+        };
+        if let Some(known) = open.iter().find(|device| device.to_string() == full) {
+            return Ok(Self::Gpu(known.clone()));
+        }
+        let device = rigel_gpu::Device::open(selector)?;
+        open.push(device.clone());
+        Ok(Self::Gpu(device))
+    }
+
+    /// Whether it is the CPU.
+    pub fn is_cpu(&self) -> bool {
+        matches!(self, Self::Cpu)
+    }
+
+    /// Waits until all work given to it is done, and reports what went wrong in it. The CPU has none waiting.
+    pub fn synchronize(&self) -> Result<()> {
+        match self {
+            Self::Cpu => Ok(()),
+            Self::Gpu(device) => Ok(device.synchronize()?),
+        }
+    }
+}
+
+impl PartialEq for Device {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Cpu, Self::Cpu) => true,
+            (Self::Gpu(a), Self::Gpu(b)) => a.is(b),
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Device {}
+
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cpu => f.write_str("cpu"),
+            Self::Gpu(device) => device.fmt(f),
+        }
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Device({self})")
+    }
+}
+
+impl From<rigel_gpu::Device> for Device {
+    fn from(device: rigel_gpu::Device) -> Self {
+        Self::Gpu(device)
+    }
+}

@@ -1,0 +1,228 @@
+//! Arrays as text, in the form that NumPy prints them.
+
+use std::fmt;
+
+use rigel_codegen::map::Type;
+
+use crate::array::Array;
+use crate::error::Result;
+use crate::layout::Index;
+use crate::scalar::{coefficients, name};
+
+/// Arrays with more elements show the first and last few of each axis.
+const SHOW_ALL: usize = 1000;
+/// How many those are.
+const EDGE: usize = 3;
+/// Digits behind the point.
+const PRECISION: usize = 8;
+
+impl Array {
+    /// The elements as NumPy's `str` shows them.
+    ///
+    /// Waits for the device; of a large array only what is shown is copied.
+    pub fn to_text(&self) -> Result<String> {
+        self.text_after(0, ", ")
+    }
+
+    /// The array as NumPy's `repr` shows it, with its type where that is not the usual one, and its device where that is
+    /// not the CPU.
+    pub fn to_repr(&self) -> Result<String> {
+        let mut text = format!("array({}", self.text_after("array(".len(), ", ")?);
+        if self.is_empty() && self.shape() != [0] {
+            text += &format!(", shape={}", crate::layout::text(self.shape()));
+        }
+        if !matches!(self.dtype, Type::F64 | Type::I64 | Type::Bool | Type::C128) || self.is_empty() {
+            text += &format!(", dtype={}", name(self.dtype));
+        }
+        if !self.device().is_cpu() {
+            text += &format!(", device='{}'", self.device());
+        }
+        Ok(text + ")")
+    }
+
+    fn text_after(&self, indent: usize, separator: &str) -> Result<String> {
+        if self.is_empty() {
+            return Ok("[]".to_owned());
+        }
+        let summarise = self.len() > SHOW_ALL;
+        let shown = if summarise { self.edges()? } else { self.clone() };
+        let mut bytes = vec![0; shown.bytes()];
+        shown.read_into(&mut bytes)?;
+        let cells = cells(self.dtype, &bytes);
+        let mut writer = Writer { shape: self.shape(), cells: cells.into_iter(), summarise, separator };
+        Ok(writer.axis(0, indent + 1))
+    }
+
+    /// The first and last places of each long axis, side by side.
+    fn edges(&self) -> Result<Self> {
+        let mut array = self.clone();
+        for axis in 0..self.axes() {
+            if self.shape()[axis] > 2 * EDGE {
+                let part = |start, stop| {
+                    let mut index = vec![Index::ALL; axis];
+                    index.push(Index::Range { start, stop, step: 1 });
+                    array.index(&index)
+                };
+                let edge = EDGE as isize;
+                array = Self::concatenate(&[part(None, Some(edge))?, part(Some(-edge), None)?], axis as isize)?;
+            }
+        }
+        Ok(array)
+    }
+}
+
+struct Writer<'a> {
+    shape: &'a [usize],
+    cells: std::vec::IntoIter<String>,
+    summarise: bool,
+    separator: &'a str,
+}
+
+impl Writer<'_> {
+    /// The text of one place of the axes before `axis`, whose lines begin at column `indent`.
+    fn axis(&mut self, axis: usize, indent: usize) -> String {
+        let Some(&length) = self.shape.get(axis) else { return self.cells.next().unwrap_or_default() };
+        let innermost = axis + 1 == self.shape.len();
+        let cut = self.summarise && length > 2 * EDGE;
+        let mut parts = Vec::new();
+        for at in 0..if cut { 2 * EDGE } else { length } {
+            if cut && at == EDGE {
+                parts.push("...".to_owned());
+            }
+            parts.push(self.axis(axis + 1, indent + 1));
+        }
+        let text = if innermost {
+            wrapped(&parts, self.separator, indent)
+        } else {
+            let lines = "\n".repeat(self.shape.len() - axis - 1);
+            parts.join(&format!("{}{lines}{}", self.separator.trim_end(), " ".repeat(indent)))
+        };
+        format!("[{text}]")
+    }
+}
+
+/// Cells in lines of at most 75 columns.
+fn wrapped(cells: &[String], separator: &str, indent: usize) -> String {
+    let (mut text, mut column) = (String::new(), indent);
+    for (at, cell) in cells.iter().enumerate() {
+        if at > 0 {
+            text += separator.trim_end();
+            column += separator.trim_end().len();
+            if column + 1 + cell.len() > 75 {
+                text += "\n";
+                text += &" ".repeat(indent);
+                column = indent;
+            } else {
+                text += " ";
+                column += 1;
+            }
+        }
+        text += cell;
+        column += cell.len();
+    }
+    text
+}
+
+/// Each element's text, all of one width.
+fn cells(of: Type, bytes: &[u8]) -> Vec<String> {
+    let elements: Vec<[u64; 3]> = bytes.chunks(of.bytes()).map(crate::scalar::words).collect();
+    let texts: Vec<String> = match of {
+        Type::Bool => elements.iter().map(|words| if words[0] & 0xff != 0 { "True" } else { "False" }.into()).collect(),
+        Type::F32 => {
+            let values: Vec<f64> = elements.iter().map(|words| f32::from_bits(words[0] as u32).into()).collect();
+            floats(&values, |value| format!("{}", value as f32))
+        }
+        Type::F64 => {
+            let values: Vec<f64> = elements.iter().map(|words| f64::from_bits(words[0])).collect();
+            floats(&values, |value| format!("{value}"))
+        }
+        Type::C128 => {
+            let part = |at: usize| -> Vec<f64> { elements.iter().map(|words| f64::from_bits(words[at])).collect() };
+            let magnitudes: Vec<f64> = part(1).iter().map(|value| value.abs()).collect();
+            let signs: Vec<bool> = part(1).iter().map(|value| value.is_sign_negative()).collect();
+            let real = padded(floats(&part(0), |value| format!("{value}")));
+            let imaginary = floats(&magnitudes, |value| format!("{value}"));
+            let join = |((real, imaginary), negative): ((String, String), bool)| {
+                format!("{real}{}{imaginary}j", if negative { '-' } else { '+' })
+            };
+            real.into_iter().zip(imaginary).zip(signs).map(join).collect()
+        }
+        _ if of.is_field() => elements
+            .iter()
+            .map(|&words| {
+                let parts: Vec<String> = coefficients(of, words).iter().map(u64::to_string).collect();
+                if parts.len() == 1 { parts[0].clone() } else { format!("[{}]", parts.join(", ")) }
+            })
+            .collect(),
+        _ => elements.iter().map(|&words| crate::scalar::Scalar::of_words(of, words).to_string()).collect(),
+    };
+    padded(texts)
+}
+
+fn padded(texts: Vec<String>) -> Vec<String> {
+    let width = texts.iter().map(String::len).max().unwrap_or(0);
+    texts.into_iter().map(|text| format!("{text:>width$}")).collect()
+}
+
+/// Floats with as many digits as the one that needs most, at most [`PRECISION`]; trailing zeros are left out. Very large,
+/// very small and widely spread ones are written with exponents.
+fn floats(values: &[f64], shortest: impl Fn(f64) -> String) -> Vec<String> {
+    let finite: Vec<f64> = values.iter().copied().filter(|value| value.is_finite() && *value != 0.0).collect();
+    let largest = finite.iter().fold(0.0f64, |most, value| most.max(value.abs()));
+    let smallest = finite.iter().fold(f64::INFINITY, |least, value| least.min(value.abs()));
+    let exponents = largest >= 1e8 || (!finite.is_empty() && (smallest < 1e-4 || largest / smallest > 1e3));
+    let digits = |value: f64| {
+        let text = if exponents { exponent_digits(value) } else { shortest(value) };
+        text.split_once('.').map_or(0, |(_, behind)| behind.len()).min(PRECISION)
+    };
+    let most = finite.iter().map(|&value| digits(value)).max().unwrap_or(0);
+    values
+        .iter()
+        .map(|&value| {
+            if value.is_nan() {
+                return "nan".to_owned();
+            }
+            if value.is_infinite() {
+                return if value > 0.0 { "inf" } else { "-inf" }.to_owned();
+            }
+            if exponents {
+                return with_exponent(value, most);
+            }
+            let text = format!("{value:.most$}");
+            let (front, behind) = text.split_once('.').unwrap_or((&text, ""));
+            let kept = behind.trim_end_matches('0');
+            format!("{front}.{kept:<most$}")
+        })
+        .collect()
+}
+
+/// The digits before the exponent, as short as they can be.
+fn exponent_digits(value: f64) -> String {
+    format!("{value:e}").split('e').next().unwrap_or_default().to_owned()
+}
+
+fn with_exponent(value: f64, digits: usize) -> String {
+    let text = format!("{value:.digits$e}");
+    let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let point = if mantissa.contains('.') { "" } else { "." };
+    let (sign, number) = exponent.strip_prefix('-').map_or(('+', exponent), |number| ('-', number));
+    format!("{mantissa}{point}e{sign}{number:0>2}")
+}
+
+impl fmt::Display for Array {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.to_text() {
+            Ok(text) => f.write_str(&text),
+            Err(error) => write!(f, "<{error}>"),
+        }
+    }
+}
+
+impl fmt::Debug for Array {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.to_repr() {
+            Ok(text) => f.write_str(&text),
+            Err(error) => write!(f, "array(<{error}>)"),
+        }
+    }
+}

@@ -1,0 +1,655 @@
+//! Expressions that are evaluated when asked, as one kernel.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use rigel_codegen::map::{Binary, Complex, Expression, Id, Kind, Reduction, Type, Unary};
+
+use crate::array::Array;
+use crate::device::Device;
+use crate::error::{Error, Result};
+use crate::evaluate::{self, Prepared};
+use crate::layout::broadcast;
+use crate::reduce::Axes;
+use crate::scalar::{Scalar, name, promote, words};
+use crate::views::same_device;
+
+/// An element-wise expression over arrays, not evaluated yet.
+///
+/// Operators build it; [`eval`](Self::eval) computes it in one pass over memory, on a GPU as one kernel that is compiled
+/// once for the expression, whatever the arrays and scalars in it. What does not fit together (shapes, types,
+/// devices) is reported by `eval`.
+///
+/// ```
+/// use rigel_array::{Array, Device};
+///
+/// let device = Device::Cpu; // or Device::open("cuda:0")?
+/// let [a, b, c] = [1.0, 2.0, 3.0].map(|x| Array::full(&[1000], x, &device).unwrap());
+/// let d = (a.lazy() * &b + c.lazy() * 0.5 - 1.0).eval()?;
+/// assert_eq!(d.to_vec::<f64>()?[..2], [2.5, 2.5]);
+/// # Ok::<(), rigel_array::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Lazy(Result<Arc<Tree>>);
+
+struct Tree {
+    root: Root,
+    dtype: Type,
+    shape: Vec<usize>,
+    device: Option<Device>,
+    /// How many nodes there are, counted with repetition.
+    size: usize,
+}
+
+enum Root {
+    Array(Array),
+    /// A scalar, whose type is that of what stands beside it.
+    Scalar(Scalar),
+    Unary(Unary, Arc<Tree>),
+    Binary(Binary, Arc<Tree>, Arc<Tree>),
+    Select(Arc<Tree>, Arc<Tree>, Arc<Tree>),
+    Convert(Arc<Tree>),
+    /// The place in row-major order.
+    Index,
+}
+
+/// Larger expressions are evaluated in parts: a kernel of thousands of operations takes the compiler long, and saves no
+/// more memory traffic than one of some hundred.
+const LARGEST: usize = 200;
+
+impl Lazy {
+    fn new(root: Root, dtype: Type, shape: Vec<usize>, device: Option<Device>, size: usize) -> Self {
+        Self(Ok(Arc::new(Tree { root, dtype, shape, device, size })))
+    }
+
+    /// The place of each element of a shape, in row-major order, as U64.
+    pub(crate) fn places(shape: &[usize], device: &Device) -> Self {
+        Self::new(Root::Index, Type::U64, shape.to_vec(), Some(device.clone()), 1)
+    }
+
+    /// One number for every element of a shape.
+    pub(crate) fn filled(value: Scalar, dtype: Type, shape: &[usize], device: &Device) -> Self {
+        let scalar = value.words_as(dtype).map(|words| Scalar::Element(dtype, words));
+        match scalar {
+            Ok(scalar) => Self::new(Root::Scalar(scalar), dtype, shape.to_vec(), Some(device.clone()), 1),
+            Err(error) => Self(Err(error)),
+        }
+    }
+
+    fn then(self, next: impl FnOnce(Arc<Tree>) -> Result<Self>) -> Self {
+        match self.0.and_then(next) {
+            Ok(lazy) => lazy,
+            Err(error) => Self(Err(error)),
+        }
+    }
+
+    /// Evaluates it now if it has grown large, and goes on with the result.
+    fn bounded(self) -> Self {
+        match &self.0 {
+            Ok(tree) if tree.size > LARGEST => match self.eval() {
+                Ok(array) => Self::from(&array),
+                Err(error) => Self(Err(error)),
+            },
+            _ => self,
+        }
+    }
+
+    // --- building -----------------------------------------------------------------------------------------
+
+    /// An operation on every element.
+    pub fn unary(self, operation: Unary) -> Self {
+        self.then(|tree| {
+            let undefined = || Error::of_type(format!("{} is not defined for {}", operation.name(), name(tree.dtype)));
+            // Integers have the functions of floats, as in NumPy.
+            let tree = match operation.result(tree.dtype) {
+                None if is_whole(tree.dtype) && operation.result(Type::F64).is_some() => {
+                    Self(Ok(tree)).astype(Type::F64).0?
+                }
+                None => return Err(undefined()),
+                Some(_) => tree,
+            };
+            let dtype = operation.result(tree.dtype).ok_or_else(|| {
+                Error::of_type(format!("{} is not defined for {}", operation.name(), name(tree.dtype)))
+            })?;
+            let (shape, device, size) = (tree.shape.clone(), tree.device.clone(), tree.size + 1);
+            Ok(Self::new(Root::Unary(operation, tree), dtype, shape, device, size))
+        })
+        .bounded()
+    }
+
+    /// An operation on every pair of elements, after broadcasting.
+    pub fn binary(self, operation: Binary, other: impl Into<Self>) -> Self {
+        let other = other.into();
+        self.then(|a| match operation {
+            Binary::Div => divide(a, other.0?),
+            Binary::Pow => power(a, other.0?),
+            _ => join(operation, a, other.0?),
+        })
+        .bounded()
+    }
+
+    /// The elements of `self` where `condition` is true, those of `other` elsewhere.
+    pub fn select(self, condition: impl Into<Self>, other: impl Into<Self>) -> Self {
+        let (condition, other) = (condition.into(), other.into());
+        self.then(|a| {
+            let condition = condition.astype(Type::Bool).0?;
+            let (a, b) = alike("where", a, other.0?)?;
+            let shape = broadcast("where", &condition.shape, &broadcast("where", &a.shape, &b.shape)?)?;
+            let device = joint_device("where", &[&condition, &a, &b])?;
+            let (dtype, size) = (a.dtype, condition.size + a.size + b.size + 1);
+            Ok(Self::new(Root::Select(condition, a, b), dtype, shape, device, size))
+        })
+        .bounded()
+    }
+
+    /// The elements in another type.
+    pub fn astype(self, dtype: Type) -> Self {
+        self.then(|tree| convert(tree, dtype).map(|tree| Self(Ok(tree))))
+    }
+
+    // --- evaluating ---------------------------------------------------------------------------------------
+
+    /// The result, as an array of its own; an array that nothing is done with is returned as it is.
+    pub fn eval(&self) -> Result<Array> {
+        match &self.0 {
+            Ok(tree) => match &tree.root {
+                Root::Array(array) => Ok(array.clone()),
+                _ => self.eval_anew(),
+            },
+            Err(error) => Err(error.clone()),
+        }
+    }
+
+    /// The result in memory of its own, whatever it is.
+    pub(crate) fn eval_anew(&self) -> Result<Array> {
+        let tree = self.tree()?;
+        let device = tree.device.clone().unwrap_or(Device::Cpu);
+        let out = Array::alloc(&tree.shape, tree.dtype, &device)?;
+        evaluate::map(&self.prepare(tree, &tree.shape)?, &tree.shape, &out)?;
+        Ok(out)
+    }
+
+    /// Writes the result, broadcast and converted, to the elements of `to`.
+    pub(crate) fn eval_into(self, to: &Array) -> Result<()> {
+        let lazy = self.astype(to.dtype);
+        let tree = lazy.tree()?;
+        if let Some(device) = &tree.device {
+            same_device("assign", &to.device(), device)?;
+        }
+        let prepared = lazy.prepare(tree, &to.layout.shape)?;
+        // What is read and written in different places must be computed before it is written.
+        if prepared.arrays.iter().any(|array| array.memory.is(&to.memory) && array.layout != to.layout) {
+            let result = lazy.eval_anew()?;
+            return Self::from(&result).eval_into(to);
+        }
+        evaluate::map(&prepared, &to.layout.shape, to)
+    }
+
+    /// One value for all elements along `axes`, which go away, or stay with length 1 if `keep`. The expression is
+    /// computed while it is reduced.
+    pub fn reduce(self, reduction: Reduction, axes: impl Into<Axes>, keep: bool) -> Result<Array> {
+        // Booleans and small integers are summed as 64-bit integers, as in NumPy.
+        let dtype = self.tree()?.dtype;
+        let counted = matches!(reduction, Reduction::Sum | Reduction::Product);
+        let lazy = match dtype {
+            Type::Bool | Type::I32 if counted => self.astype(Type::I64),
+            Type::U32 if counted => self.astype(Type::U64),
+            _ => self,
+        };
+        let tree = lazy.tree()?;
+        if !reduction.is_defined(tree.dtype) {
+            return Err(Error::of_type(format!("{} is not defined for {}", reduction.name(), name(dtype))));
+        }
+        let device = tree.device.clone().unwrap_or(Device::Cpu);
+        let prepared = lazy.prepare(tree, &tree.shape)?;
+        crate::reduce::reduce(&prepared, &tree.shape, tree.dtype, &device, reduction, &axes.into(), keep)
+    }
+
+    /// The type of the result.
+    pub fn dtype(&self) -> Result<Type> {
+        self.tree().map(|tree| tree.dtype)
+    }
+
+    /// The shape of the result.
+    pub fn shape(&self) -> Result<&[usize]> {
+        self.tree().map(|tree| &tree.shape[..])
+    }
+
+    /// Where it is computed; `None` if it reads no array, or is in error.
+    pub fn device(&self) -> Option<Device> {
+        self.0.as_ref().ok().and_then(|tree| tree.device.clone())
+    }
+
+    fn tree(&self) -> Result<&Arc<Tree>> {
+        self.0.as_ref().map_err(Error::clone)
+    }
+
+    /// The expression, the arrays it reads, broadcast to `shape`, and its scalars.
+    fn prepare(&self, tree: &Arc<Tree>, shape: &[usize]) -> Result<Prepared> {
+        let mut builder = Builder { prepared: Prepared::default(), inputs: Vec::new(), known: HashMap::new(), shape };
+        let result = builder.node(tree)?;
+        builder.prepared.expression.set_result(result);
+        Ok(builder.prepared)
+    }
+}
+
+/// Makes the expression of a tree: each subtree and each array once.
+struct Builder<'a> {
+    prepared: Prepared,
+    /// The values that read the arrays.
+    inputs: Vec<Id>,
+    known: HashMap<*const Tree, Id>,
+    shape: &'a [usize],
+}
+
+impl Builder<'_> {
+    fn node(&mut self, tree: &Arc<Tree>) -> Result<Id> {
+        if let Some(&known) = self.known.get(&Arc::as_ptr(tree)) {
+            return Ok(known);
+        }
+        let built = match &tree.root {
+            Root::Array(array) => Some(self.array(array)?),
+            Root::Scalar(scalar) => Some(self.scalar(*scalar, tree.dtype)?),
+            Root::Unary(operation, a) => {
+                let a = self.node(a)?;
+                self.prepared.expression.unary(*operation, a)
+            }
+            Root::Binary(operation, a, b) => {
+                let (a, b) = (self.node(a)?, self.node(b)?);
+                self.prepared.expression.binary(*operation, a, b)
+            }
+            Root::Select(condition, a, b) => {
+                let (condition, a, b) = (self.node(condition)?, self.node(a)?, self.node(b)?);
+                self.prepared.expression.select(condition, a, b)
+            }
+            Root::Convert(a) => {
+                let a = self.node(a)?;
+                self.prepared.expression.convert(tree.dtype, a)
+            }
+            Root::Index => Some(self.prepared.expression.index()),
+        };
+        let id = built.expect("types were checked when the tree was built");
+        self.known.insert(Arc::as_ptr(tree), id);
+        Ok(id)
+    }
+
+    fn array(&mut self, array: &Array) -> Result<Id> {
+        let layout = array.layout.broadcast_to(self.shape)?;
+        let same = |known: &Array| {
+            known.memory.is(&array.memory) && known.layout == layout && known.dtype == array.dtype
+        };
+        if let Some(index) = self.prepared.arrays.iter().position(same) {
+            return Ok(self.inputs[index]);
+        }
+        let id = self.prepared.expression.input(array.dtype);
+        self.prepared.arrays.push(Array::new(array.memory.clone(), layout, array.dtype));
+        self.inputs.push(id);
+        Ok(id)
+    }
+
+    fn scalar(&mut self, scalar: Scalar, dtype: Type) -> Result<Id> {
+        self.prepared.scalars.push(scalar.words_as(dtype)?);
+        Ok(self.prepared.expression.scalar(dtype))
+    }
+}
+
+fn is_whole(of: Type) -> bool {
+    matches!(of.kind(), Kind::Bool | Kind::Integer)
+}
+
+fn is_scalar(tree: &Tree) -> bool {
+    matches!(tree.root, Root::Scalar(_)) && tree.device.is_none()
+}
+
+fn convert(tree: Arc<Tree>, dtype: Type) -> Result<Arc<Tree>> {
+    if tree.dtype == dtype {
+        return Ok(tree);
+    }
+    if let (Root::Scalar(scalar), true) = (&tree.root, is_scalar(&tree)) {
+        scalar.words_as(dtype)?;
+        let (shape, size) = (tree.shape.clone(), tree.size);
+        return Ok(Arc::new(Tree { root: Root::Scalar(*scalar), dtype, shape, device: None, size }));
+    }
+    if !Expression::converts(tree.dtype, dtype) {
+        return Err(Error::of_type(format!("{} can't be converted to {}", name(tree.dtype), name(dtype))));
+    }
+    let (shape, device, size) = (tree.shape.clone(), tree.device.clone(), tree.size + 1);
+    Ok(Arc::new(Tree { root: Root::Convert(tree), dtype, shape, device, size }))
+}
+
+/// Both operands in the type that they have together.
+fn alike(operation: &'static str, a: Arc<Tree>, b: Arc<Tree>) -> Result<(Arc<Tree>, Arc<Tree>)> {
+    let joint = match (&a.root, &b.root) {
+        (_, Root::Scalar(scalar)) if is_scalar(&b) && !is_scalar(&a) => scalar.type_beside(a.dtype),
+        (Root::Scalar(scalar), _) if is_scalar(&a) && !is_scalar(&b) => scalar.type_beside(b.dtype),
+        _ => promote(a.dtype, b.dtype),
+    };
+    let joint = joint.map_err(|error| Error::of_type(format!("{operation}: {error}")))?;
+    Ok((convert(a, joint)?, convert(b, joint)?))
+}
+
+fn joint_device(operation: &'static str, trees: &[&Arc<Tree>]) -> Result<Option<Device>> {
+    let mut joint: Option<&Device> = None;
+    for device in trees.iter().filter_map(|tree| tree.device.as_ref()) {
+        if let Some(known) = joint {
+            same_device(operation, known, device)?;
+        }
+        joint = Some(device);
+    }
+    Ok(joint.cloned())
+}
+
+fn join(operation: Binary, a: Arc<Tree>, b: Arc<Tree>) -> Result<Lazy> {
+    let (a, b) = alike(operation.name(), a, b)?;
+    // Sums and products of booleans are what NumPy makes of them.
+    let (operation, a, b) = match (operation, a.dtype) {
+        (Binary::Add, Type::Bool) => (Binary::Or, a, b),
+        (Binary::Mul, Type::Bool) => (Binary::And, a, b),
+        _ => (operation, a, b),
+    };
+    together(operation, a, b)
+}
+
+fn together(operation: Binary, a: Arc<Tree>, b: Arc<Tree>) -> Result<Lazy> {
+    let dtype = operation.result(a.dtype, b.dtype).ok_or_else(|| {
+        Error::of_type(format!("{} is not defined for {}", operation.name(), name(a.dtype)))
+    })?;
+    let shape = broadcast(operation.name(), &a.shape, &b.shape)?;
+    let device = joint_device(operation.name(), &[&a, &b])?;
+    let size = a.size + b.size + 1;
+    Ok(Lazy::new(Root::Binary(operation, a, b), dtype, shape, device, size))
+}
+
+/// a / b: of integers as f64, of a field as a product with inverses, which are made in one batch.
+fn divide(a: Arc<Tree>, b: Arc<Tree>) -> Result<Lazy> {
+    let (a, b) = alike("div", a, b)?;
+    if a.dtype.is_field() {
+        return together(Binary::Mul, a, inverse(b)?);
+    }
+    if is_whole(a.dtype) {
+        return together(Binary::Div, convert(a, Type::F64)?, convert(b, Type::F64)?);
+    }
+    together(Binary::Div, a, b)
+}
+
+/// The inverses of a field's elements; that of a lone number is a lone number again.
+fn inverse(of: Arc<Tree>) -> Result<Arc<Tree>> {
+    let (lone, dtype) = (is_scalar(&of), of.dtype);
+    let inverse = Lazy(Ok(of)).eval()?.inverse()?;
+    if !lone {
+        return Lazy::from(inverse).0;
+    }
+    let mut bytes = vec![0; dtype.bytes()];
+    inverse.read_into(&mut bytes)?;
+    Lazy::from(Scalar::Element(dtype, words(&bytes))).0
+}
+
+/// Refuses arrays of exponents of which one is negative.
+fn no_negatives(exponents: &Arc<Tree>) -> Result<()> {
+    let signed = matches!(exponents.dtype, Type::I32 | Type::I64);
+    if !signed || exponents.shape.contains(&0) || is_scalar(exponents) {
+        return Ok(());
+    }
+    match Lazy(Ok(exponents.clone())).reduce(Reduction::Min, .., false)?.item()? {
+        Scalar::Int(least) if least < 0 => {
+            Err(Error::of_type(format!("pow: the exponent {least} is negative; take the inverse, or float64")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// a^b: exponents of fields and integers are integers.
+fn power(a: Arc<Tree>, b: Arc<Tree>) -> Result<Lazy> {
+    let whole_exponent = is_whole(b.dtype);
+    if a.dtype.is_field() {
+        if !whole_exponent {
+            return Err(Error::of_type(format!("pow: an exponent of a field is an integer, not {}", name(b.dtype))));
+        }
+        if let Root::Scalar(Scalar::Int(exponent)) = b.root {
+            let base = if exponent < 0 { inverse(a)? } else { a };
+            let exponent = u64::try_from(exponent.unsigned_abs())
+                .map_err(|_| Error::of_type(format!("pow: the exponent {exponent} has more than 64 bits")))?;
+            return together(Binary::Pow, base, Lazy::from(exponent).astype(Type::U64).0?);
+        }
+        no_negatives(&b)?;
+        return together(Binary::Pow, a, convert(b, Type::U64)?);
+    }
+    match b.root {
+        // Small whole exponents of floats are products: faster, and as exact as one.
+        Root::Scalar(Scalar::Int(2)) if !is_whole(a.dtype) => return together(Binary::Mul, a.clone(), a),
+        Root::Scalar(Scalar::Int(exponent)) if exponent < 0 && is_whole(a.dtype) => {
+            return Err(Error::of_type("pow: integers have no negative powers; convert them to float64"));
+        }
+        _ => {}
+    }
+    let (a, b) = alike("pow", a, b)?;
+    if is_whole(a.dtype) {
+        no_negatives(&b)?;
+        let a = if a.dtype == Type::Bool { convert(a, Type::I64)? } else { a };
+        return together(Binary::Pow, a, convert(b, Type::U64)?);
+    }
+    together(Binary::Pow, a, b)
+}
+
+// --- what becomes an operand ------------------------------------------------------------------------------
+
+impl From<&Array> for Lazy {
+    fn from(array: &Array) -> Self {
+        let (shape, device) = (array.shape().to_vec(), array.device());
+        Self::new(Root::Array(array.clone()), array.dtype, shape, Some(device), 1)
+    }
+}
+
+impl From<Array> for Lazy {
+    fn from(array: Array) -> Self {
+        Self::from(&array)
+    }
+}
+
+impl From<&Lazy> for Lazy {
+    fn from(lazy: &Lazy) -> Self {
+        lazy.clone()
+    }
+}
+
+impl From<Scalar> for Lazy {
+    fn from(scalar: Scalar) -> Self {
+        Self::new(Root::Scalar(scalar), scalar.natural_type(), Vec::new(), None, 1)
+    }
+}
+
+macro_rules! lazy_from_scalars {
+    ($($of:ty)*) => { $(
+        impl From<$of> for Lazy {
+            fn from(value: $of) -> Self {
+                Self::from(Scalar::from(value))
+            }
+        }
+    )* };
+}
+lazy_from_scalars!(bool i32 i64 u32 u64 f32 f64 Complex);
+
+// --- the operations by name, on expressions and on arrays --------------------------------------------------
+
+macro_rules! operators {
+    ($($trait:ident $method:ident)*) => { $(
+        impl<R: Into<Lazy>> std::ops::$trait<R> for Lazy {
+            type Output = Self;
+
+            fn $method(self, other: R) -> Self {
+                self.binary(Binary::$trait, other)
+            }
+        }
+    )* };
+}
+operators!(Add add Sub sub Mul mul Div div);
+
+impl std::ops::Neg for Lazy {
+    type Output = Self;
+
+    fn neg(self) -> Self {
+        self.unary(Unary::Neg)
+    }
+}
+
+macro_rules! unary_methods {
+    ($($(#[$doc:meta])* $method:ident $operation:ident)*) => {
+        impl Lazy { $(
+            $(#[$doc])*
+            pub fn $method(self) -> Self {
+                self.unary(Unary::$operation)
+            }
+        )* }
+
+        impl Array { $(
+            $(#[$doc])*
+            pub fn $method(&self) -> Result<Self> {
+                self.lazy().unary(Unary::$operation).eval()
+            }
+        )* }
+    };
+}
+unary_methods! {
+    /// `|x|`; of complex numbers their length.
+    abs Abs
+    /// The exponential function.
+    exp Exp
+    /// The natural logarithm.
+    log Log
+    /// The square root.
+    sqrt Sqrt
+    /// The sine.
+    sin Sin
+    /// The cosine.
+    cos Cos
+    /// The tangent.
+    tan Tan
+    /// The inverse of the sine.
+    asin Asin
+    /// The inverse of the cosine.
+    acos Acos
+    /// The inverse of the tangent.
+    atan Atan
+    /// The hyperbolic sine.
+    sinh Sinh
+    /// The hyperbolic cosine.
+    cosh Cosh
+    /// The hyperbolic tangent.
+    tanh Tanh
+    /// The largest integer that is not above x.
+    floor Floor
+    /// The smallest integer that is not below x.
+    ceil Ceil
+    /// The complex conjugate.
+    conj Conj
+    /// The real part.
+    real Real
+    /// The imaginary part.
+    imag Imag
+    /// Whether x is not a number.
+    isnan IsNan
+    /// Whether x is finite.
+    isfinite IsFinite
+    /// Not x, of booleans.
+    logical_not Not
+}
+
+macro_rules! binary_methods {
+    ($($(#[$doc:meta])* $method:ident $operation:ident)*) => {
+        impl Lazy { $(
+            $(#[$doc])*
+            pub fn $method(self, other: impl Into<Self>) -> Self {
+                self.binary(Binary::$operation, other)
+            }
+        )* }
+
+        impl Array { $(
+            $(#[$doc])*
+            pub fn $method(&self, other: impl Into<Lazy>) -> Result<Self> {
+                self.lazy().binary(Binary::$operation, other).eval()
+            }
+        )* }
+    };
+}
+binary_methods! {
+    /// `x^y`. Exponents of fields are integers; negative ones take the inverse.
+    pow Pow
+    /// The quotient rounded down.
+    floor_div FloorDiv
+    /// What [`floor_div`](Self::floor_div) leaves, with the divisor's sign.
+    remainder Remainder
+    /// The smaller of two.
+    minimum Min
+    /// The larger of two.
+    maximum Max
+    /// Whether x equals y.
+    eq Eq
+    /// Whether x differs from y.
+    ne Ne
+    /// Whether x is below y.
+    lt Lt
+    /// Whether x is at most y.
+    le Le
+    /// Whether x is above y.
+    gt Gt
+    /// Whether x is at least y.
+    ge Ge
+    /// Whether both are true.
+    logical_and And
+    /// Whether at least one is true.
+    logical_or Or
+    /// Whether one of the two is true.
+    logical_xor Xor
+}
+
+impl Array {
+    /// This array as an expression, to build a larger one from.
+    pub fn lazy(&self) -> Lazy {
+        Lazy::from(self)
+    }
+
+    /// An operation on every element.
+    pub fn unary(&self, operation: Unary) -> Result<Self> {
+        self.lazy().unary(operation).eval()
+    }
+
+    /// An operation on every pair of elements, after broadcasting.
+    pub fn binary(&self, operation: Binary, other: impl Into<Lazy>) -> Result<Self> {
+        self.lazy().binary(operation, other).eval()
+    }
+
+    /// `x + y`.
+    pub fn add(&self, other: impl Into<Lazy>) -> Result<Self> {
+        self.binary(Binary::Add, other)
+    }
+
+    /// `x - y`.
+    pub fn sub(&self, other: impl Into<Lazy>) -> Result<Self> {
+        self.binary(Binary::Sub, other)
+    }
+
+    /// `x y`, element by element.
+    pub fn mul(&self, other: impl Into<Lazy>) -> Result<Self> {
+        self.binary(Binary::Mul, other)
+    }
+
+    /// `x / y`: of integers as f64, of a field with inverses, for which no y may be zero.
+    pub fn div(&self, other: impl Into<Lazy>) -> Result<Self> {
+        self.binary(Binary::Div, other)
+    }
+
+    /// `-x`.
+    pub fn neg(&self) -> Result<Self> {
+        self.unary(Unary::Neg)
+    }
+
+    /// The elements of `self` where `condition` is true, those of `other` elsewhere.
+    pub fn select(&self, condition: &Self, other: impl Into<Lazy>) -> Result<Self> {
+        self.lazy().select(condition, other).eval()
+    }
+
+    /// Writes `values`, broadcast and converted, to the elements of this array, and so of all that share its memory.
+    pub fn assign(&self, values: impl Into<Lazy>) -> Result<()> {
+        values.into().eval_into(self)
+    }
+}

@@ -1,0 +1,72 @@
+//! N-dimensional arrays of numbers and of finite-field elements, on the CPU and on GPUs.
+//!
+//! The habits are NumPy's: shapes broadcast, slices and transposes share memory, types are promoted. An array lives on one
+//! [`Device`] and its operations run there; it moves when told to ([`Array::to`]), and arrays of different devices do not
+//! mix. The API and the results are the same everywhere.
+//!
+//! ```
+//! use rigel_array::{Array, Device, Type};
+//!
+//! # fn main() -> rigel_array::Result<()> {
+//! let device = Device::Cpu; // or Device::open("cuda:0")?, or "emulated"
+//!
+//! // Floats, as in NumPy.
+//! let x = Array::linspace(0.0, 1.0, 5, &device)?;
+//! let y = x.mul(&x)?.add(1.0)?.sqrt()?;
+//! assert_eq!(y.index(&[0.into()])?.to_vec::<f64>()?, [1.0]);
+//!
+//! // One pass over memory for a whole expression: on a GPU, one kernel.
+//! let z = (x.lazy() * &y - 0.5).eval()?;
+//! assert_eq!(z.shape(), [5]);
+//!
+//! // Field elements: a Reed-Solomon code word is the extension of its message.
+//! let message = Array::arange(0, 8, 1, &device)?.astype(Type::Goldilocks)?;
+//! let code = message.intt()?.ntt()?;
+//! assert_eq!(code.eq(&message)?.to_bools()?, [true; 8]);
+//! assert_eq!(message.lde(2, None)?.shape(), [32]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | what | where |
+//! |---|---|
+//! | arrays: making, looking at parts, joining | [`Array`], [`Index`] |
+//! | element-wise operations, one by one or fused | [`Array`], [`Lazy`], [`Scalar`] |
+//! | sums, extremes, means | [`Axes`] |
+//! | products of matrices | [`Array::matmul`], [`matmul_engine`] |
+//! | inverses, transforms, extensions, commitments of fields | [`Array::inverse`], [`Array::ntt`], [`Array::lde`], [`Array::merkle_root`], [`Hash`] |
+//! | devices, copies beside other work | [`Device`], [`Array::to`], [`Array::send`], [`Pending`] |
+//! | kernels of one's own | [`Kernel`], [`Grid`], [`Argument`] |
+//! | types of elements | [`Type`], [`Number`], [`Complex`], [`promote`] |
+
+mod array;
+mod cpu;
+mod create;
+mod device;
+mod error;
+mod evaluate;
+mod field;
+mod format;
+mod kernel;
+mod layout;
+mod lazy;
+mod matmul;
+mod memory;
+mod merkle;
+mod reduce;
+mod scalar;
+mod transfer;
+mod views;
+
+pub use array::Array;
+pub use device::Device;
+pub use error::{Error, Result};
+pub use kernel::{Argument, Grid, Kernel, OnCpu};
+pub use layout::Index;
+pub use lazy::Lazy;
+pub use matmul::{MatmulEngine, matmul_engine};
+pub use merkle::Hash;
+pub use reduce::Axes;
+pub use rigel_codegen::map::{Binary, Complex, Kind, Number, Reduction, Type, Unary};
+pub use scalar::{Scalar, name, promote, type_named};
+pub use transfer::Pending;

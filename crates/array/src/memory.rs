@@ -1,0 +1,164 @@
+//! The memory behind arrays: shared by all arrays that look at it, and changeable through each.
+
+use std::alloc::Layout as Allocation;
+use std::any::Any;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use rigel_gpu::{Buffer, Shared, View};
+
+use crate::device::Device;
+use crate::error::{Error, Result};
+
+/// Memory of the host or of a device.
+#[derive(Clone)]
+pub(crate) enum Memory {
+    Host(Arc<HostMemory>),
+    Device(Arc<DeviceMemory>),
+}
+
+impl Memory {
+    /// Memory for `bytes` on a device, with any content.
+    pub(crate) fn alloc(device: &Device, bytes: usize) -> Result<Self> {
+        Ok(match device {
+            Device::Cpu => Self::Host(Arc::new(HostMemory::alloc(bytes)?)),
+            Device::Gpu(device) => Self::from_buffer(device.compute()?.alloc(bytes)?),
+        })
+    }
+
+    pub(crate) fn from_buffer(buffer: Buffer<u8>) -> Self {
+        Self::Device(Arc::new(DeviceMemory { read: buffer.share(), write: Mutex::new(buffer) }))
+    }
+
+    /// Its size.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Host(memory) => memory.bytes,
+            Self::Device(memory) => memory.read.len(),
+        }
+    }
+
+    pub(crate) fn device(&self) -> Device {
+        match self {
+            Self::Host(_) => Device::Cpu,
+            Self::Device(memory) => Device::Gpu(memory.read.view().device().clone()),
+        }
+    }
+
+    /// Whether both are the same memory.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Host(a), Self::Host(b)) => Arc::ptr_eq(a, b),
+            (Self::Device(a), Self::Device(b)) => Arc::ptr_eq(a, b),
+            _ => false,
+        }
+    }
+}
+
+/// Host memory: of our own, or of someone else who is kept alive with it.
+///
+/// Reading and writing go through its lock, so that threads that share an array do not race. Whoever else has the
+/// memory (NumPy, say) does not know the lock; that is between them and the user, as between any two holders of a
+/// Python buffer.
+pub(crate) struct HostMemory {
+    at: NonNull<u8>,
+    bytes: usize,
+    lock: RwLock<()>,
+    /// Whose memory it is; ours if nobody's.
+    owner: Option<Box<dyn Any + Send + Sync>>,
+}
+
+// SAFETY: the memory is reached through the lock only, and an owner may go to another thread.
+unsafe impl Send for HostMemory {}
+// SAFETY: as above.
+unsafe impl Sync for HostMemory {}
+
+/// Wide enough for every vector instruction, and for copies by whole cache lines.
+const ALIGNMENT: usize = 64;
+
+impl HostMemory {
+    fn alloc(bytes: usize) -> Result<Self> {
+        let layout = allocation(bytes).ok_or(Error::HostMemory(bytes))?;
+        // SAFETY: the size is not zero. Zeroed pages come from the system untouched, so this costs nothing for large
+        // arrays, and no byte is ever read uninitialised.
+        let at = NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) }).ok_or(Error::HostMemory(bytes))?;
+        Ok(Self { at, bytes, lock: RwLock::new(()), owner: None })
+    }
+
+    /// Memory of someone else.
+    ///
+    /// # Safety
+    /// `bytes` from `at` on must be readable and writable for as long as `owner` lives.
+    pub(crate) unsafe fn foreign(at: NonNull<u8>, bytes: usize, owner: Box<dyn Any + Send + Sync>) -> Self {
+        Self { at, bytes, lock: RwLock::new(()), owner: Some(owner) }
+    }
+
+    /// Runs `work` with the bytes, which no one else of ours changes meanwhile.
+    pub(crate) fn read<R>(&self, work: impl FnOnce(&[u8]) -> R) -> R {
+        let _held = self.lock.read().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: the memory is there while `self` is, and the lock keeps writers away.
+        work(unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.bytes) })
+    }
+
+    /// Runs `work` with the bytes, which no one else of ours looks at meanwhile.
+    pub(crate) fn write<R>(&self, work: impl FnOnce(&mut [u8]) -> R) -> R {
+        let _held = self.lock.write().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: the memory is there while `self` is, and the lock keeps everyone else away.
+        work(unsafe { std::slice::from_raw_parts_mut(self.at.as_ptr(), self.bytes) })
+    }
+
+    /// Runs `work` while all of `read` are locked for reading and `written` for writing; one that is in both is locked for
+    /// writing.
+    pub(crate) fn locked<R>(read: &[&Self], written: Option<&Self>, work: impl FnOnce() -> R) -> R {
+        // Each once, since a second lock on one thread could wait for itself, and in the order of addresses, so that two
+        // such calls can't wait for each other.
+        let mut distinct: Vec<&Self> = read.iter().copied().chain(written).collect();
+        distinct.sort_unstable_by_key(|memory| memory.at);
+        distinct.dedup_by_key(|memory| memory.at);
+        let is_written = |memory: &Self| written.is_some_and(|written| written.at == memory.at);
+        let _held: Vec<(Option<_>, Option<_>)> = distinct
+            .iter()
+            .map(|memory| match is_written(memory) {
+                true => (None, Some(memory.lock.write().unwrap_or_else(PoisonError::into_inner))),
+                false => (Some(memory.lock.read().unwrap_or_else(PoisonError::into_inner)), None),
+            })
+            .collect();
+        work()
+    }
+
+    /// Where it is, for handing it out.
+    pub(crate) fn address(&self) -> NonNull<u8> {
+        self.at
+    }
+}
+
+impl Drop for HostMemory {
+    fn drop(&mut self) {
+        if let (None, Some(layout)) = (&self.owner, allocation(self.bytes)) {
+            // SAFETY: allocated with this layout by `alloc`.
+            unsafe { std::alloc::dealloc(self.at.as_ptr(), layout) };
+        }
+    }
+}
+
+fn allocation(bytes: usize) -> Option<Allocation> {
+    Allocation::from_size_align(bytes.max(1), ALIGNMENT).ok()
+}
+
+/// Memory of a device. What is done with it is ordered by the device's compute stream.
+pub(crate) struct DeviceMemory {
+    read: Shared<u8>,
+    write: Mutex<Buffer<u8>>,
+}
+
+impl DeviceMemory {
+    /// All of it, for reading.
+    pub(crate) fn view(&self) -> View<'_, u8> {
+        self.read.view()
+    }
+
+    /// All of it, for writing, while the guard is held.
+    pub(crate) fn writable(&self) -> MutexGuard<'_, Buffer<u8>> {
+        self.write.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,311 @@
+//! Single numbers, and what type an operation on two types has.
+
+use rigel_codegen::map::{Complex, Kind, Number, Type};
+use rigel_gpu::bytes_of;
+use rigel_kernels::element::Element;
+use rigel_kernels::field::{
+    BabyBear, BabyBear4, CM31, Field, Goldilocks, Goldilocks2, Goldilocks3, KoalaBear, KoalaBear4, Mersenne31, QM31,
+    Ring,
+};
+
+use crate::error::{Error, Result};
+
+/// One number beside arrays. It takes the array's type where that can hold its kind: `1` beside floats is a float and
+/// beside a field an element of it, `0.5` beside integers makes them f64.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Scalar {
+    /// True or false.
+    Bool(bool),
+    /// An integer.
+    Int(i128),
+    /// A float.
+    Float(f64),
+    /// A complex number.
+    Complex(Complex),
+    /// An element of a type that stays what it is, by its words in memory.
+    Element(Type, [u64; 3]),
+}
+
+impl Scalar {
+    /// An element of an array's type.
+    pub fn element<T: Number>(value: T) -> Self {
+        Self::Element(T::TYPE, words(bytes_of(&[value])))
+    }
+
+    /// The type that it has when no array gives it one.
+    pub fn natural_type(&self) -> Type {
+        match *self {
+            Self::Bool(_) => Type::Bool,
+            Self::Int(value) if value > i64::MAX.into() => Type::U64,
+            Self::Int(_) => Type::I64,
+            Self::Float(_) => Type::F64,
+            Self::Complex(_) => Type::C128,
+            Self::Element(of, _) => of,
+        }
+    }
+
+    /// The type of an operation on it and an array of type `array`.
+    pub(crate) fn type_beside(&self, array: Type) -> Result<Type> {
+        let refused = || Err(Error::of_type(format!("{self} is no number that goes with {}", name(array))));
+        match (self, array.kind()) {
+            (Self::Element(of, _), _) => promote(*of, array),
+            (Self::Bool(_), Kind::Field) => refused(),
+            (Self::Bool(_), _) => Ok(array),
+            (Self::Int(_), Kind::Bool) => Ok(Type::I64),
+            (Self::Int(_), _) => Ok(array),
+            (Self::Float(_), Kind::Float | Kind::Complex) => Ok(array),
+            (Self::Float(_), Kind::Bool | Kind::Integer) => Ok(Type::F64),
+            (Self::Complex(_), Kind::Field) | (Self::Float(_), Kind::Field) => refused(),
+            (Self::Complex(_), _) => Ok(Type::C128),
+        }
+    }
+
+    /// Its words in memory as an element of a type.
+    pub(crate) fn words_as(&self, of: Type) -> Result<[u64; 3]> {
+        let lost = || Error::of_type(format!("{self} is no value of {}", name(of)));
+        Ok(match (*self, of.kind()) {
+            (Self::Element(own, words), _) if own == of => words,
+            (Self::Element(own, words), Kind::Field) if own.embeds_in(of) => words, // a field's first coefficients
+            (Self::Int(value), Kind::Field) => integer_in_field(value, of),
+            (Self::Bool(value), _) if of == Type::Bool => words(&[u8::from(value)]),
+            (Self::Int(value), Kind::Bool) => words(&[u8::from(value != 0)]),
+            (Self::Bool(value), Kind::Integer) => integer(value.into(), of).ok_or_else(lost)?,
+            (Self::Int(value), Kind::Integer) => integer(value, of).ok_or_else(|| {
+                Error::of_type(format!("{value} is outside the range of {}", name(of)))
+            })?,
+            (_, Kind::Float) => {
+                let value = self.real().ok_or_else(lost)?;
+                if of == Type::F32 { words(&(value as f32).to_le_bytes()) } else { words(&value.to_le_bytes()) }
+            }
+            (Self::Complex(value), Kind::Complex) => words(bytes_of(&[value])),
+            (_, Kind::Complex) => words(bytes_of(&[Complex { re: self.real().ok_or_else(lost)?, im: 0.0 }])),
+            _ => return Err(lost()),
+        })
+    }
+
+    fn real(&self) -> Option<f64> {
+        match *self {
+            Self::Bool(value) => Some(f64::from(u8::from(value))),
+            Self::Int(value) => Some(value as f64),
+            Self::Float(value) => Some(value),
+            Self::Complex(_) | Self::Element(..) => None,
+        }
+    }
+
+    /// The number that an element's words in memory stand for; an extension's element stays an element.
+    pub(crate) fn of_words(of: Type, words: [u64; 3]) -> Self {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        match of {
+            Type::Bool => Self::Bool(bytes[0] != 0),
+            Type::I32 => Self::Int((words[0] as i32).into()),
+            Type::U32 => Self::Int((words[0] as u32).into()),
+            Type::I64 => Self::Int((words[0] as i64).into()),
+            Type::U64 => Self::Int(words[0].into()),
+            Type::F32 => Self::Float(f32::from_bits(words[0] as u32).into()),
+            Type::F64 => Self::Float(f64::from_bits(words[0])),
+            Type::C128 => {
+                Self::Complex(Complex { re: f64::from_bits(words[0]), im: f64::from_bits(words[1]) })
+            }
+            _ if of.degree() == 1 => Self::Int(coefficients(of, words)[0].into()),
+            // The one form among several that Goldilocks has for a number.
+            _ => Self::Element(of, canonical(of, words)),
+        }
+    }
+}
+
+impl std::fmt::Display for Scalar {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match *self {
+            Self::Bool(value) => write!(f, "{value}"),
+            Self::Int(value) => write!(f, "{value}"),
+            Self::Float(value) => write!(f, "{value:?}"),
+            Self::Complex(Complex { re, im }) => write!(f, "{re:?}{im:+?}j"),
+            Self::Element(of, words) if of.is_field() => {
+                let parts: Vec<String> = coefficients(of, words).iter().map(u64::to_string).collect();
+                if parts.len() == 1 { f.write_str(&parts[0]) } else { write!(f, "[{}]", parts.join(", ")) }
+            }
+            Self::Element(of, words) => Self::of_words(of, words).fmt(f),
+        }
+    }
+}
+
+macro_rules! scalars_from {
+    ($($of:ty => $variant:ident),*) => { $(
+        impl From<$of> for Scalar {
+            fn from(value: $of) -> Self {
+                Self::$variant(value.into())
+            }
+        }
+    )* };
+}
+scalars_from!(bool => Bool, i32 => Int, i64 => Int, u32 => Int, u64 => Int, f32 => Float, f64 => Float, Complex => Complex);
+
+/// Bytes, lowest first, as words.
+pub(crate) fn words(bytes: &[u8]) -> [u64; 3] {
+    let mut all = [0; 24];
+    all[..bytes.len()].copy_from_slice(bytes);
+    std::array::from_fn(|i| u64::from_le_bytes(std::array::from_fn(|j| all[8 * i + j])))
+}
+
+fn integer(value: i128, of: Type) -> Option<[u64; 3]> {
+    Some(match of {
+        Type::I32 => words(&i32::try_from(value).ok()?.to_le_bytes()),
+        Type::U32 => words(&u32::try_from(value).ok()?.to_le_bytes()),
+        Type::I64 => words(&i64::try_from(value).ok()?.to_le_bytes()),
+        _ => words(&u64::try_from(value).ok()?.to_le_bytes()),
+    })
+}
+
+/// Runs a generic function for the Rust type of a field.
+macro_rules! for_field {
+    ($of:expr, $function:ident($($argument:expr),* $(,)?)) => {
+        match $of {
+            Type::Mersenne31 => $function::<Mersenne31>($($argument),*),
+            Type::BabyBear => $function::<BabyBear>($($argument),*),
+            Type::KoalaBear => $function::<KoalaBear>($($argument),*),
+            Type::Goldilocks => $function::<Goldilocks>($($argument),*),
+            Type::CM31 => $function::<CM31>($($argument),*),
+            Type::QM31 => $function::<QM31>($($argument),*),
+            Type::BabyBear4 => $function::<BabyBear4>($($argument),*),
+            Type::KoalaBear4 => $function::<KoalaBear4>($($argument),*),
+            Type::Goldilocks2 => $function::<Goldilocks2>($($argument),*),
+            Type::Goldilocks3 => $function::<Goldilocks3>($($argument),*),
+            other => unreachable!("{other:?} is no field"),
+        }
+    };
+}
+
+fn integer_in_field(value: i128, of: Type) -> [u64; 3] {
+    fn element<E: Element>(value: i128) -> [u64; 3] {
+        let mut parts = vec![E::Base::ZERO; E::DEGREE];
+        parts[0] = E::Base::from_u64(value.rem_euclid(E::Base::ORDER.into()) as u64);
+        words(bytes_of(&parts))
+    }
+    for_field!(of, element(value))
+}
+
+/// The coefficients of a field's element, each in `0..p`, lowest power first.
+pub(crate) fn coefficients(of: Type, element: [u64; 3]) -> Vec<u64> {
+    fn parts<E: Element>(words: [u64; 3]) -> Vec<u64> {
+        let mut value = [E::ZERO];
+        let bytes = rigel_gpu::bytes_of_mut(&mut value);
+        let all: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        bytes.copy_from_slice(&all[..size_of::<E>()]);
+        value[0].parts().iter().map(|part| part.to_u64()).collect()
+    }
+    for_field!(of, parts(element))
+}
+
+/// The words of an element, each coefficient by its representative in `0..p`.
+fn canonical(of: Type, element: [u64; 3]) -> [u64; 3] {
+    fn rebuilt<E: Element>(parts: &[u64]) -> [u64; 3] {
+        let parts: Vec<E::Base> = parts.iter().map(|&part| E::Base::from_u64(part)).collect();
+        words(bytes_of(&parts))
+    }
+    for_field!(of, rebuilt(&coefficients(of, element)))
+}
+
+/// The name of a type, as in Python.
+pub fn name(of: Type) -> &'static str {
+    match of {
+        Type::Bool => "bool",
+        Type::I32 => "int32",
+        Type::I64 => "int64",
+        Type::U32 => "uint32",
+        Type::U64 => "uint64",
+        Type::F32 => "float32",
+        Type::F64 => "float64",
+        Type::C128 => "complex128",
+        Type::Mersenne31 => "mersenne31",
+        Type::BabyBear => "babybear",
+        Type::KoalaBear => "koalabear",
+        Type::Goldilocks => "goldilocks",
+        Type::CM31 => "cm31",
+        Type::QM31 => "qm31",
+        Type::BabyBear4 => "babybear4",
+        Type::KoalaBear4 => "koalabear4",
+        Type::Goldilocks2 => "goldilocks2",
+        Type::Goldilocks3 => "goldilocks3",
+    }
+}
+
+/// The type of this name, upper or lower case, with or without `-` and `_` (`KoalaBear`, `mersenne-31`).
+pub fn type_named(text: &str) -> Result<Type> {
+    let plain: String = text.chars().filter(|c| !matches!(c, '-' | '_')).flat_map(char::to_lowercase).collect();
+    Type::ALL.into_iter().find(|&of| name(of) == plain).ok_or_else(|| {
+        let known: Vec<_> = Type::ALL.into_iter().map(name).collect();
+        Error::of_type(format!("there is no type {text:?}; there are {}", known.join(", ")))
+    })
+}
+
+/// The type of an operation on two types: NumPy's for numbers, the larger field for elements of a field and an
+/// extension of it.
+pub fn promote(a: Type, b: Type) -> Result<Type> {
+    use Type::{Bool, C128, F32, F64, I32, I64, U32, U64};
+    if a == b {
+        return Ok(a);
+    }
+    if a.is_field() || b.is_field() {
+        return if a.embeds_in(b) {
+            Ok(b)
+        } else if b.embeds_in(a) {
+            Ok(a)
+        } else {
+            Err(Error::of_type(format!(
+                "{} and {} do not go together; convert one with astype",
+                name(a),
+                name(b)
+            )))
+        };
+    }
+    let (low, high) = (a.min(b), a.max(b));
+    Ok(match (low, high) {
+        (Bool, other) => other,
+        (_, C128) => C128,
+        (F32, F64) => F64,
+        (_, F32 | F64) => F64,
+        (I32 | I64, U32) | (I32, I64) => I64,
+        (U32, U64) => U64,
+        (I32 | I64, U64) => F64,
+        _ => high,
+    })
+}
+
+pub(crate) use for_field;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_again() {
+        for of in Type::ALL {
+            assert_eq!(type_named(name(of)).unwrap(), of);
+        }
+        assert_eq!(type_named("Mersenne-31").unwrap(), Type::Mersenne31);
+        assert!(type_named("float16").unwrap_err().to_string().contains("float32"));
+    }
+
+    #[test]
+    fn promotion_is_numpys() {
+        use Type::{F32, F64, Goldilocks, Goldilocks2, I32, I64, KoalaBear, U32, U64};
+        for (a, b, joint) in [(F32, I32, F64), (I32, U32, I64), (I64, U64, F64), (U32, U64, U64), (I64, U32, I64)] {
+            assert_eq!(promote(a, b).unwrap(), joint);
+            assert_eq!(promote(b, a).unwrap(), joint);
+        }
+        assert_eq!(promote(Goldilocks, Goldilocks2).unwrap(), Goldilocks2);
+        assert!(promote(Goldilocks, KoalaBear).is_err());
+        assert!(promote(Goldilocks, F64).is_err());
+    }
+
+    #[test]
+    fn integers_beside_fields_are_taken_modulo_p() {
+        let minus_one = Scalar::Int(-1).words_as(Type::KoalaBear).unwrap();
+        assert_eq!(coefficients(Type::KoalaBear, minus_one), [KoalaBear::ORDER - 1]);
+        let in_extension = Scalar::Int(5).words_as(Type::Goldilocks3).unwrap();
+        assert_eq!(coefficients(Type::Goldilocks3, in_extension), [5, 0, 0]);
+        assert!(Scalar::Float(0.5).type_beside(Type::BabyBear).is_err());
+        assert!(Scalar::Int(300).words_as(Type::I32).is_ok());
+        assert!(Scalar::Int(1 << 40).words_as(Type::I32).is_err());
+    }
+}

@@ -1,0 +1,168 @@
+//! Expressions with a type for every value.
+
+use super::operation::{Binary, Unary};
+use super::types::{Kind, Type};
+
+/// A value of an [`Expression`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Id(u32);
+
+impl Id {
+    /// Its place among the expression's nodes. Operands come before what is computed from them.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// How a value comes about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Node {
+    /// The element of this input at the result's place.
+    Input(u32),
+    /// The scalar with this number, given at the launch.
+    Scalar(u32),
+    /// The result's place, counted in row-major order: a U64.
+    Index,
+    /// An operation on one value.
+    Unary(Unary, Id),
+    /// An operation on two.
+    Binary(Binary, Id, Id),
+    /// The second value where the first, a boolean, is true, the third elsewhere.
+    Select(Id, Id, Id),
+    /// The same number in the node's type. Conversions that lose something are as NumPy's: floats to integers by
+    /// truncation, complex numbers to their real part, anything to whether it is not zero. Integers go to fields modulo
+    /// p; elements of prime fields go to integers as `0..p`; elements of a field to one that contains it.
+    Convert(Id),
+}
+
+/// What one element of a result is, as a list of nodes, each distinct one once.
+///
+/// ```
+/// use rigel_codegen::map::{Binary, Expression, Type};
+///
+/// // a b + c
+/// let mut expression = Expression::new();
+/// let [a, b, c] = [0; 3].map(|_| expression.input(Type::F32));
+/// let product = expression.binary(Binary::Mul, a, b).unwrap();
+/// let sum = expression.binary(Binary::Add, product, c).unwrap();
+/// assert_eq!(expression.type_of(sum), Type::F32);
+/// assert_eq!(expression.binary(Binary::And, a, b), None); // not defined for floats
+/// expression.set_result(sum);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Expression {
+    nodes: Vec<(Node, Type)>,
+    inputs: Vec<Type>,
+    scalars: Vec<Type>,
+    result: Option<Id>,
+}
+
+impl Expression {
+    /// An expression without values.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A further input of this type.
+    pub fn input(&mut self, of: Type) -> Id {
+        self.inputs.push(of);
+        self.push(Node::Input(self.inputs.len() as u32 - 1), of)
+    }
+
+    /// A further scalar of this type. Its value is given at the launch, so the kernel is the same for all.
+    pub fn scalar(&mut self, of: Type) -> Id {
+        self.scalars.push(of);
+        self.push(Node::Scalar(self.scalars.len() as u32 - 1), of)
+    }
+
+    /// The result's place in row-major order, a U64.
+    pub fn index(&mut self) -> Id {
+        self.number(Node::Index, Type::U64)
+    }
+
+    /// An operation on one value; `None` where it is not defined for the value's type.
+    pub fn unary(&mut self, operation: Unary, a: Id) -> Option<Id> {
+        let of = operation.result(self.type_of(a))?;
+        Some(self.number(Node::Unary(operation, a), of))
+    }
+
+    /// An operation on two values; `None` where it is not defined for their types.
+    pub fn binary(&mut self, operation: Binary, a: Id, b: Id) -> Option<Id> {
+        let of = operation.result(self.type_of(a), self.type_of(b))?;
+        Some(self.number(Node::Binary(operation, a, b), of))
+    }
+
+    /// `a` where `condition` is true, `b` elsewhere; `None` if that is no boolean, or a and b differ in type.
+    pub fn select(&mut self, condition: Id, a: Id, b: Id) -> Option<Id> {
+        let of = self.type_of(a);
+        (self.type_of(condition) == Type::Bool && self.type_of(b) == of)
+            .then(|| self.number(Node::Select(condition, a, b), of))
+    }
+
+    /// The value in another type; `None` where there is no such conversion.
+    pub fn convert(&mut self, to: Type, a: Id) -> Option<Id> {
+        let from = self.type_of(a);
+        if from == to {
+            return Some(a);
+        }
+        Self::converts(from, to).then(|| self.number(Node::Convert(a), to))
+    }
+
+    /// Whether values of one type can be converted to another (see [`Node::Convert`]).
+    pub fn converts(from: Type, to: Type) -> bool {
+        match (from.kind(), to.kind()) {
+            (Kind::Field, Kind::Field) => from.embeds_in(to),
+            (Kind::Field, Kind::Integer) => from.degree() == 1,
+            (Kind::Field, kind) => kind == Kind::Bool,
+            (kind, Kind::Field) => matches!(kind, Kind::Bool | Kind::Integer),
+            _ => true,
+        }
+    }
+
+    /// The type of a value.
+    pub fn type_of(&self, value: Id) -> Type {
+        self.nodes[value.index()].1
+    }
+
+    /// The nodes with their types, operands first.
+    pub fn nodes(&self) -> &[(Node, Type)] {
+        &self.nodes
+    }
+
+    /// The types of the inputs, in order.
+    pub fn inputs(&self) -> &[Type] {
+        &self.inputs
+    }
+
+    /// The types of the scalars, in order.
+    pub fn scalars(&self) -> &[Type] {
+        &self.scalars
+    }
+
+    /// Says which value is the result.
+    pub fn set_result(&mut self, value: Id) {
+        self.result = Some(value);
+    }
+
+    /// The value that is the result: the one that was said to be, or else the last.
+    ///
+    /// # Panics
+    /// If there are no values.
+    pub fn result(&self) -> Id {
+        self.result
+            .unwrap_or_else(|| Id(self.nodes.len().checked_sub(1).expect("an expression with values") as u32))
+    }
+
+    /// The node's value: the one there is, or a new one. Few nodes make an expression, so the search is short.
+    fn number(&mut self, node: Node, of: Type) -> Id {
+        match self.nodes.iter().position(|&known| known == (node, of)) {
+            Some(index) => Id(index as u32),
+            None => self.push(node, of),
+        }
+    }
+
+    fn push(&mut self, node: Node, of: Type) -> Id {
+        self.nodes.push((node, of));
+        Id(self.nodes.len() as u32 - 1)
+    }
+}

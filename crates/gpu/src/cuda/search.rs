@@ -1,0 +1,144 @@
+//! Where NVIDIA's libraries are looked for, on machines whose loader does not know them.
+
+use std::env;
+use std::ffi::{CStr, OsString, c_void};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
+
+/// A library to look for.
+pub(super) struct Wanted {
+    /// Its file name without a version.
+    pub(super) library: &'static str,
+    /// Another that it looks for by name and that lies beside it.
+    pub(super) companion: &'static str,
+    /// The folders under `site-packages/nvidia` that wheels put it in.
+    pub(super) wheels: &'static [&'static str],
+    /// The variable that names it or its folder.
+    pub(super) variable: &'static str,
+}
+
+impl Wanted {
+    /// What the user named, if anything.
+    pub(super) fn named(&self) -> Option<PathBuf> {
+        env::var_os(self.variable).filter(|place| !place.is_empty()).map(PathBuf::from)
+    }
+
+    /// Folders of toolkits, and of wheels in the active Python environment, the user's and the system's.
+    pub(super) fn places(&self, variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+        let root = |name: &str| variable(name).filter(|path| !path.is_empty()).map(PathBuf::from);
+        let mut places = Vec::new();
+        for toolkit in [root("CUDA_HOME"), root("CUDA_PATH"), Some("/usr/local/cuda".into())].into_iter().flatten()
+        {
+            places.push(toolkit.join("lib64"));
+            places.push(toolkit.join("targets/x86_64-linux/lib"));
+        }
+        let user = root("HOME").map(|home| home.join(".local"));
+        let system = Some("/usr/local".into());
+        for prefix in [root("VIRTUAL_ENV"), root("CONDA_PREFIX"), user, system].into_iter().flatten() {
+            places.push(prefix.join("lib"));
+            for python in entries(&prefix.join("lib"), "python3") {
+                // Debian's own Python has another name for the folder.
+                for packages in ["site-packages", "dist-packages"].map(|name| python.join(name).join("nvidia")) {
+                    places.extend(
+                        self.wheels.iter().map(|wheel| packages.join(wheel)).filter(|place| place.is_dir()),
+                    );
+                }
+            }
+        }
+        places
+    }
+
+    /// Opens the library, its companion first, so that a later search for either by name, the library's own or
+    /// another's, finds these. `place` is the library or its folder; the library's file comes back.
+    pub(super) fn preload(&self, place: &Path) -> Result<PathBuf, String> {
+        let (folder, library) = if place.is_dir() {
+            (place, entries(place, self.library).pop())
+        } else {
+            (place.parent().unwrap_or(Path::new(".")), place.is_file().then(|| place.to_owned()))
+        };
+        let library = resolved(library.ok_or_else(|| format!("there is no {}", self.library))?);
+        let companion = entries(folder, self.companion).pop().map(resolved);
+        for file in companion.iter().chain([&library]) {
+            // SAFETY: the file is named as NVIDIA names the library, or the user named it; its initialisers run.
+            let opened = unsafe { Library::open(Some(file), RTLD_NOW | RTLD_GLOBAL) };
+            // It stays open for the life of the process.
+            std::mem::forget(opened.map_err(|error| error.to_string())?);
+        }
+        Ok(library)
+    }
+}
+
+/// The file itself, past symbolic links.
+pub(super) fn resolved(file: PathBuf) -> PathBuf {
+    fs::canonicalize(&file).unwrap_or(file)
+}
+
+/// The entries of a folder whose names begin with `prefix`, in order of name.
+fn entries(folder: &Path, prefix: &str) -> Vec<PathBuf> {
+    let Ok(listing) = fs::read_dir(folder) else { return Vec::new() };
+    let mut found: Vec<_> = listing
+        .filter_map(|entry| entry.ok())
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix))
+        .map(|entry| entry.path())
+        .collect();
+    found.sort();
+    found
+}
+
+/// The paths with commas between them.
+pub(super) fn list(places: &[PathBuf]) -> String {
+    places.iter().map(|place| place.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// The file that a function was loaded from.
+pub(super) fn file_of(function: *const c_void) -> Option<PathBuf> {
+    let mut info = libc::Dl_info {
+        dli_fname: std::ptr::null(),
+        dli_fbase: std::ptr::null_mut(),
+        dli_sname: std::ptr::null(),
+        dli_saddr: std::ptr::null_mut(),
+    };
+    // SAFETY: dladdr takes any address, and `info` outlives the call.
+    let found = unsafe { libc::dladdr(function, &mut info) };
+    if found == 0 || info.dli_fname.is_null() {
+        return None;
+    }
+    // SAFETY: dladdr succeeded: the name is a string of the loader's, which lives while the library is open.
+    let name = unsafe { CStr::from_ptr(info.dli_fname) };
+    Some(PathBuf::from(name.to_string_lossy().into_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAMPLE: Wanted = Wanted {
+        library: "libsample.so",
+        companion: "libsampleLt.so",
+        wheels: &["cu13/lib", "sample/lib"],
+        variable: "RIGEL_SAMPLE",
+    };
+
+    #[test]
+    fn wheels_are_looked_for_in_the_active_environment() {
+        let environment = tempfile::tempdir().unwrap();
+        let packages = environment.path().join("lib/python3.11/site-packages/nvidia");
+        fs::create_dir_all(packages.join("sample/lib")).unwrap();
+        let places =
+            SAMPLE.places(|name| (name == "VIRTUAL_ENV").then(|| environment.path().as_os_str().to_owned()));
+        assert_eq!(places[0], Path::new("/usr/local/cuda/lib64"));
+        assert!(places.contains(&packages.join("sample/lib")), "{places:?}");
+        assert!(!places.contains(&packages.join("cu13/lib")), "{places:?}");
+    }
+
+    #[test]
+    fn what_is_no_library_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(SAMPLE.preload(folder.path()).unwrap_err(), "there is no libsample.so");
+        assert!(SAMPLE.preload(&folder.path().join("none")).is_err());
+        fs::write(folder.path().join("libsample.so.1"), b"text").unwrap();
+        assert!(SAMPLE.preload(folder.path()).unwrap_err().contains("libsample.so.1"));
+    }
+}

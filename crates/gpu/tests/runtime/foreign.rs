@@ -1,0 +1,171 @@
+//! Memory and streams of others.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rigel_gpu::testing::on_each_device;
+use rigel_gpu::{Buffer, Error, Graph, Kernel, Kind, Shape, Source, Stream};
+
+/// Adds 1 to each value, after so many rounds of waiting.
+fn increment(stream: &Stream) -> Kernel {
+    let text = "__global__ void increment(unsigned *x, unsigned n, unsigned rounds) {
+        unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+        if (i >= n) return;
+        unsigned y = i;
+        for (unsigned r = 0; r < rounds; ++r) y = y * 1664525u + 1013904223u;
+        for (unsigned r = 0; r < rounds; ++r) y = (y - 1013904223u) * 4276115653u;
+        x[y] += 1;
+    }";
+    let source = Source::new("increment.cu", text).kernel("increment");
+    stream.device().compile(&source).unwrap().kernel("increment").unwrap()
+}
+
+fn run(stream: &Stream, x: &mut Buffer<u8>, rounds: u32) {
+    let n = (x.len() / 4) as u32;
+    increment(stream).launch(stream, Shape::cover(n as usize, 128).unwrap(), (x, n, rounds)).unwrap();
+}
+
+/// Keeps memory as another library would, and counts when it lets go.
+struct Keeper {
+    _memory: Buffer<u32>,
+    gone: Arc<AtomicUsize>,
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.gone.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// Memory with these values, adopted, and the count of owners that are gone.
+fn adopted(stream: &Stream, values: &[u32]) -> (Buffer<u8>, Arc<AtomicUsize>) {
+    let memory = stream.upload(values).unwrap();
+    stream.synchronize().unwrap();
+    let gone = Arc::new(AtomicUsize::new(0));
+    let (address, bytes) = (memory.address(), memory.bytes());
+    assert_eq!(memory.view().address(), address);
+    let owner = Box::new(Keeper { _memory: memory, gone: gone.clone() });
+    // SAFETY: the owner keeps the memory, and nobody else uses it.
+    (unsafe { stream.device().adopt(address, bytes, owner) }.unwrap(), gone)
+}
+
+#[test]
+fn adopted_memory_is_read_and_written() {
+    on_each_device(|stream| {
+        let before = stream.device().memory_stats().in_use;
+        let (mut x, gone) = adopted(stream, &[5; 300]);
+        run(stream, &mut x, 0);
+        let x = x.cast::<u32>().unwrap();
+        assert_eq!(x.to_vec(stream).unwrap(), [6; 300]);
+        let (head, tail) = x.split_at(100).unwrap();
+        drop(head);
+        assert_eq!(tail.to_vec(stream).unwrap(), [6; 200]);
+        assert_eq!(gone.load(Ordering::SeqCst), 0);
+        drop(tail);
+        stream.synchronize().unwrap();
+        assert_eq!(gone.load(Ordering::SeqCst), 1);
+        assert_eq!(stream.device().memory_stats().in_use, before);
+    });
+}
+
+/// The owner goes after the kernel that uses its memory, whoever waits for that.
+#[test]
+fn an_owner_outlives_the_work() {
+    on_each_device(|stream| {
+        let (mut x, gone) = adopted(stream, &[1; 1 << 12]);
+        let other = stream.device().new_stream().unwrap();
+        run(&other, &mut x, 200_000);
+        drop(x);
+        other.synchronize().unwrap();
+        assert_eq!(gone.load(Ordering::SeqCst), 1);
+    });
+}
+
+#[test]
+fn a_graph_keeps_adopted_memory() {
+    on_each_device(|stream| {
+        let (mut x, gone) = adopted(stream, &[1; 64]);
+        let kernel = increment(stream);
+        let graph = Graph::capture(stream, |stream| {
+            kernel.launch(stream, Shape::new(1, 64), (&mut x, 64u32, 0u32))?;
+            drop(x);
+            Ok(())
+        })
+        .unwrap();
+        graph.replay(stream).unwrap();
+        stream.synchronize().unwrap();
+        assert_eq!(gone.load(Ordering::SeqCst), 0);
+        drop(graph);
+        stream.synchronize().unwrap();
+        assert_eq!(gone.load(Ordering::SeqCst), 1);
+    });
+}
+
+/// Memory given back while its stream records a graph of other work waits for the recording's end.
+#[test]
+fn an_owner_waits_for_a_capture() {
+    on_each_device(|stream| {
+        let (mut x, gone) = adopted(stream, &[1; 64]);
+        run(stream, &mut x, 0);
+        let graph = Graph::capture(stream, |_| {
+            drop(x);
+            assert_eq!(gone.load(Ordering::SeqCst), 0);
+            Ok(())
+        });
+        stream.synchronize().unwrap();
+        assert_eq!(gone.load(Ordering::SeqCst), 1);
+        drop(graph);
+    });
+}
+
+#[test]
+fn what_is_not_the_devices_memory_is_refused() {
+    on_each_device(|stream| {
+        let device = stream.device();
+        let host = [0u8; 16];
+        let here = stream.upload(&[1u32; 4]).unwrap();
+        // SAFETY: nothing is done with the memory.
+        let adopt = |address, bytes| unsafe { device.adopt(address, bytes, Box::new(())) };
+        for (address, bytes) in [(host.as_ptr() as u64, 16), (0, 1), (u64::MAX, 2), (here.address(), 1 << 50)] {
+            let error = adopt(address, bytes).unwrap_err();
+            assert!(matches!(error, Error::Shape { operation: "Device::adopt", .. }), "{error}");
+        }
+        assert!(adopt(here.address(), 16).is_ok());
+        assert!(adopt(0, 0).unwrap().is_empty());
+        if device.kind() == Kind::Emulated {
+            assert!(adopt(here.address() + 4, 12).is_ok());
+            assert!(adopt(here.address(), 17).unwrap_err().to_string().contains("no live buffer"));
+            let freed = here.address();
+            drop(here);
+            assert!(adopt(freed, 16).unwrap_err().to_string().contains("no live buffer"));
+        }
+    });
+}
+
+/// Another stream of the engine plays the foreign one.
+#[test]
+fn work_is_ordered_with_foreign_streams() {
+    on_each_device(|stream| {
+        let theirs = stream.device().new_stream().unwrap();
+        for handle in [theirs.raw_handle(), 0, 1, 2] {
+            let mut x = stream.zeros::<u32>(1 << 12).unwrap().cast::<u8>().unwrap();
+            // SAFETY: the handles are a live stream of this device and the default streams.
+            let wait = || unsafe { stream.wait_foreign(handle) }.unwrap();
+            // SAFETY: as above.
+            let release = || unsafe { stream.release_to(handle) }.unwrap();
+            run(stream, &mut x, 100_000);
+            release();
+            if handle == theirs.raw_handle() {
+                run(&theirs, &mut x, 100_000);
+                wait();
+                run(stream, &mut x, 0);
+                assert_eq!(x.cast::<u32>().unwrap().to_vec(stream).unwrap(), [3; 1 << 12]);
+            } else {
+                wait();
+            }
+        }
+        // SAFETY: as above.
+        let error = Graph::capture(stream, |stream| unsafe { stream.wait_foreign(0) }).unwrap_err();
+        assert!(error.to_string().contains("wait_foreign"), "{error}");
+    });
+}
