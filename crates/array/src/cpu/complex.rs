@@ -136,8 +136,8 @@ pub(crate) fn sinh(z: Complex) -> Complex {
     if z.im == 0.0 {
         return complex(z.re.sinh(), z.im);
     }
-    if z.re == 0.0 {
-        return complex(z.re, z.im.sin());
+    if z.re == 0.0 && !z.im.is_finite() {
+        return complex(z.re, f64::NAN);
     }
     let (sine, cosine) = z.im.sin_cos();
     if z.re.abs() > LARGEST_EXPONENT && z.re.is_finite() {
@@ -232,7 +232,7 @@ fn atanh(z: Complex) -> Complex {
     }
     if x.abs() == 1.0 && y.abs() < 1e-150 {
         // The square of y would vanish: log(1 + 4 / y^2) / 4.
-        return complex((0.5 * (2.0 / y.abs()).ln()).copysign(x), 0.5 * (2.0 * y).atan2(-y * y));
+        return complex((0.5 * (LN_2 - y.abs().ln())).copysign(x), 0.5 * (2.0 * y).atan2(0.0 - y * y));
     }
     let squares = (1.0 - x.abs()) * (1.0 - x.abs()) + y * y;
     let re = (0.25 * (4.0 * x.abs() / squares).ln_1p()).copysign(x);

@@ -18,6 +18,16 @@ pub(crate) trait Prime: Arithmetic {
     fn from_u64(value: u64) -> Self;
     /// The integer below p.
     fn to_u64(self) -> u64;
+
+    /// The sum of the products of up to four pairs.
+    #[inline(always)]
+    fn dot<const D: usize>(a: [Self; D], b: [Self; D]) -> Self {
+        let mut sum = a[0].mul(b[0]);
+        for i in 1..D {
+            sum = sum.add(a[i].mul(b[i]));
+        }
+        sum
+    }
 }
 
 /// A prime field of 31 bits in Montgomery form with R = 2^32.
@@ -98,6 +108,20 @@ impl<const P: u32> Prime for Monty31<P> {
     #[inline(always)]
     fn to_u64(self) -> u64 {
         Self::reduce(self.0 as u64).0 as u64
+    }
+
+    /// Four products are below 2^64, and with 2^32 p taken off twice at most, below 2^32 p.
+    #[inline(always)]
+    fn dot<const D: usize>(a: [Self; D], b: [Self; D]) -> Self {
+        const { assert!(D <= 4) };
+        let mut sum = 0u64;
+        for i in 0..D {
+            sum = sum.wrapping_add(a[i].0 as u64 * b[i].0 as u64);
+        }
+        for _ in 0..2 {
+            sum = sum.min(sum.wrapping_sub((P as u64) << 32));
+        }
+        Self::reduce(sum)
     }
 }
 
@@ -276,17 +300,11 @@ impl<F: Prime, const D: usize, const W: u64> Arithmetic for Binomial<F, D, W> {
 
     #[inline(always)]
     fn mul(self, other: Self) -> Self {
+        // Coefficients that come round again do so W times.
         let w = F::from_u64(W);
+        let around = other.0.map(|x| x.mul(w));
         Self(std::array::from_fn(|k| {
-            let (mut low, mut high) = (F::ZERO, F::ZERO);
-            for i in 0..D {
-                if i <= k {
-                    low = low.add(self.0[i].mul(other.0[k - i]));
-                } else {
-                    high = high.add(self.0[i].mul(other.0[D + k - i]));
-                }
-            }
-            if k + 1 == D { low } else { low.add(high.mul(w)) }
+            F::dot(self.0, std::array::from_fn(|i| if i <= k { other.0[k - i] } else { around[D + k - i] }))
         }))
     }
 }

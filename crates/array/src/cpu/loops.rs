@@ -44,7 +44,7 @@ pub(crate) type Loop = unsafe fn(&Call);
 /// # Safety
 /// As of [`Loop`], for the source with this number.
 #[inline(always)]
-unsafe fn read<'a, T>(call: &'a Call, source: usize) -> &'a [T] {
+unsafe fn read<'a, T>(call: Call, source: usize) -> &'a [T] {
     let Source { start, uniform } = call.sources[source];
     // SAFETY: the caller guarantees as many aligned elements.
     unsafe { slice::from_raw_parts(start.cast(), if uniform { 1 } else { call.count }) }
@@ -55,7 +55,7 @@ unsafe fn read<'a, T>(call: &'a Call, source: usize) -> &'a [T] {
 /// # Safety
 /// As of [`Loop`].
 #[inline(always)]
-unsafe fn room<'a, R>(call: &'a Call) -> &'a mut [MaybeUninit<R>] {
+unsafe fn room<'a, R>(call: Call) -> &'a mut [MaybeUninit<R>] {
     // SAFETY: the caller guarantees the room, and that nothing else refers to it.
     unsafe { slice::from_raw_parts_mut(call.out.cast(), call.count) }
 }
@@ -63,7 +63,7 @@ unsafe fn room<'a, R>(call: &'a Call) -> &'a mut [MaybeUninit<R>] {
 #[inline(always)]
 unsafe fn unary_body<A: Copy, R: Copy>(call: &Call, f: impl Fn(A) -> R) {
     // SAFETY: passed on to the caller.
-    let (a, out) = unsafe { (read::<A>(call, 0), room::<R>(call)) };
+    let (a, out) = unsafe { (read::<A>(*call, 0), room::<R>(*call)) };
     if call.sources[0].uniform {
         out.fill(MaybeUninit::new(f(a[0])));
         return;
@@ -76,7 +76,7 @@ unsafe fn unary_body<A: Copy, R: Copy>(call: &Call, f: impl Fn(A) -> R) {
 #[inline(always)]
 unsafe fn binary_body<A: Copy, B: Copy, R: Copy>(call: &Call, f: impl Fn(A, B) -> R) {
     // SAFETY: passed on to the caller.
-    let (a, b, out) = unsafe { (read::<A>(call, 0), read::<B>(call, 1), room::<R>(call)) };
+    let (a, b, out) = unsafe { (read::<A>(*call, 0), read::<B>(*call, 1), room::<R>(*call)) };
     match (call.sources[0].uniform, call.sources[1].uniform) {
         (true, true) => out.fill(MaybeUninit::new(f(a[0], b[0]))),
         (true, false) => {
@@ -161,7 +161,8 @@ pub(crate) unsafe fn binary_call<A: Copy, B: Copy, R: Copy>(call: &Call, f: impl
 /// As of [`Loop`].
 pub(crate) unsafe fn select<T: Copy>(call: &Call) {
     // SAFETY: passed on to the caller.
-    let (c, a, b, out) = unsafe { (read::<u8>(call, 0), read::<T>(call, 1), read::<T>(call, 2), room::<T>(call)) };
+    let (c, a, b, out) =
+        unsafe { (read::<u8>(*call, 0), read::<T>(*call, 1), read::<T>(*call, 2), room::<T>(*call)) };
     let at = |source: usize, i: usize| if call.sources[source].uniform { 0 } else { i };
     for (i, out) in out.iter_mut().enumerate() {
         let (a, b) = (a[at(1, i)], b[at(2, i)]);

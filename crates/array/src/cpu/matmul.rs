@@ -1,7 +1,6 @@
 //! Products of matrices: floats by the crate `matrixmultiply`, integers and fields by blocks of 4 by 8 results whose sums
 //! stay in registers. Products of fields with an order of 31 or 64 bits are summed before they are reduced.
 
-use matrixmultiply::CGemmOption;
 use rayon::prelude::*;
 use rigel_codegen::map::{Complex, Type};
 
@@ -190,28 +189,33 @@ gemms! {
     f64: dgemm;
 }
 
+/// Real and imaginary parts are matrices of floats of twice the strides: `re = Re A Re B - Im A Im B` and
+/// `im = Re A Im B + Im A Re B`.
 impl Gemm for Complex {
     unsafe fn gemm([m, n, k]: [usize; 3], a: Shared<Self>, b: Shared<Self>, c: *mut Self, stride: usize) {
-        // SAFETY: passed on to the caller; a complex number is two floats, as in an array.
-        unsafe {
-            matrixmultiply::zgemm(
-                CGemmOption::Standard,
-                CGemmOption::Standard,
-                m,
-                k,
-                n,
-                [1.0, 0.0],
-                a.start.cast(),
-                a.row_stride,
-                a.column_stride,
-                b.start.cast(),
-                b.row_stride,
-                b.column_stride,
-                [0.0, 0.0],
-                c.cast(),
-                stride as isize,
-                1,
-            );
+        // The part of C, whether it is added to, the parts of A and B, and the sign.
+        for (to, more, from_a, from_b, sign) in
+            [(0, 0.0, 0, 0, 1.0), (0, 1.0, 1, 1, -1.0), (1, 0.0, 0, 1, 1.0), (1, 1.0, 1, 0, 1.0)]
+        {
+            // SAFETY: passed on to the caller; a complex number is two floats.
+            unsafe {
+                matrixmultiply::dgemm(
+                    m,
+                    k,
+                    n,
+                    sign,
+                    a.start.cast::<f64>().add(from_a),
+                    2 * a.row_stride,
+                    2 * a.column_stride,
+                    b.start.cast::<f64>().add(from_b),
+                    2 * b.row_stride,
+                    2 * b.column_stride,
+                    more,
+                    c.cast::<f64>().add(to),
+                    2 * stride as isize,
+                    2,
+                );
+            }
         }
     }
 }

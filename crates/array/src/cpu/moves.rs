@@ -3,6 +3,9 @@
 
 use super::space::{Area, Space};
 
+/// Bytes of a row that are worth a call to copy them.
+const LONG_ROW: usize = 64;
+
 /// Places in memory: element (r, c) at `start + r row_stride + c stride`, counted in elements.
 #[derive(Clone, Copy)]
 struct Grid {
@@ -48,7 +51,7 @@ macro_rules! with_size {
 
 unsafe fn gather_grid<const N: usize>(from: *const u8, grid: Grid, to: *mut u8) {
     let (from, to) = (from.cast::<[u8; N]>(), to.cast::<[u8; N]>());
-    if grid.stride == 1 {
+    if grid.stride == 1 && grid.columns * N >= LONG_ROW {
         for r in 0..grid.rows {
             // SAFETY: the caller guarantees both rows.
             unsafe {
@@ -64,7 +67,7 @@ unsafe fn gather_grid<const N: usize>(from: *const u8, grid: Grid, to: *mut u8) 
 
 unsafe fn scatter_grid<const N: usize>(from: *const u8, grid: Grid, to: *mut u8) {
     let (from, to) = (from.cast::<[u8; N]>(), to.cast::<[u8; N]>());
-    if grid.stride == 1 {
+    if grid.stride == 1 && grid.columns * N >= LONG_ROW {
         for r in 0..grid.rows {
             // SAFETY: the caller guarantees both rows.
             unsafe {

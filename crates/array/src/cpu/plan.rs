@@ -291,11 +291,11 @@ impl Plan {
             };
             let source = match work.step {
                 Step::Input { input, origin, size, access } => match access {
-                    // SAFETY: the area's places are inside the operand.
-                    Access::InPlace | Access::Single => Source {
-                        start: unsafe { origin.offset(self.space.start(input, area) * size as isize) },
-                        uniform: access == Access::Single,
-                    },
+                    Access::InPlace | Access::Single => {
+                        // SAFETY: the area's places are inside the operand.
+                        let start = unsafe { origin.offset(self.space.start(input, area) * size as isize) };
+                        Source { start, uniform: access == Access::Single }
+                    }
                     Access::Gathered => {
                         // SAFETY: the area's places are inside the operand, and the room is for as many.
                         unsafe { moves::gather(&self.space, input, area, origin, size, room) };

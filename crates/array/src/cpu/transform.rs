@@ -4,7 +4,6 @@
 use std::sync::OnceLock;
 
 use p3_dft::{Radix2DFTSmallBatch, TwoAdicSubgroupDft};
-use p3_field::integers::QuotientMap;
 use p3_field::{PrimeField64, TwoAdicField};
 use p3_matrix::Matrix;
 use p3_matrix::dense::RowMajorMatrix;

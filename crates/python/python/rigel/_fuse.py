@@ -1,0 +1,44 @@
+"""Functions of arrays as one pass over memory."""
+
+from __future__ import annotations
+
+import functools
+
+from ._rigel import Array, Lazy, lazy
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+def fuse(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Makes a function of arrays one kernel: it is called with expressions in place of its array arguments, and what it
+    returns (an expression, or a tuple or list of them) is evaluated.
+
+    The function must consist of operators and of rigel's element-wise functions; reductions in it are evaluated where they
+    stand.
+
+    >>> import rigel
+    >>> @rigel.fuse
+    ... def smooth(x, y, weight=0.5):
+    ...     return rigel.tanh(x) * weight + y * (1 - weight)
+    >>> smooth(rigel.zeros(3), rigel.ones(3))
+    array([0.5, 0.5, 0.5])
+    """
+
+    @functools.wraps(function)
+    def fused(*args: Any, **kwargs: Any) -> Any:
+        places = [lazy(arg) if isinstance(arg, Array) else arg for arg in args]
+        names = {name: lazy(arg) if isinstance(arg, Array) else arg for name, arg in kwargs.items()}
+        return _evaluated(function(*places, **names))
+
+    return fused
+
+
+def _evaluated(result: Any) -> Any:
+    if isinstance(result, Lazy):
+        return result.eval()
+    if isinstance(result, (tuple, list)):
+        return type(result)(_evaluated(entry) for entry in result)
+    return result

@@ -1,0 +1,54 @@
+//! Shapes, axes and devices as Python's callers write them.
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+use rigel_array::{Axes, Device};
+
+use crate::work::released;
+
+/// A device by name; the CPU if none is named.
+pub(crate) fn device(given: Option<&Bound<'_, PyAny>>) -> PyResult<Device> {
+    Ok(device_option(given)?.unwrap_or(Device::Cpu))
+}
+
+/// A device by name, if one is named.
+pub(crate) fn device_option(given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Device>> {
+    let Some(given) = given.filter(|given| !given.is_none()) else { return Ok(None) };
+    let Ok(text) = given.cast::<PyString>() else {
+        return Err(PyTypeError::new_err(format!(
+            "a device is named by a string such as 'cpu', 'cuda:0' or 'emulated', not by {}",
+            given.repr()?
+        )));
+    };
+    let name = text.to_str()?;
+    if name == "cpu" {
+        return Ok(Some(Device::Cpu));
+    }
+    released(given.py(), || Device::open(name)).map(Some)
+}
+
+/// Whole numbers: one, or a sequence of them.
+pub(crate) fn integers(given: &Bound<'_, PyAny>) -> PyResult<Vec<isize>> {
+    if let Ok(one) = given.extract::<isize>() {
+        return Ok(vec![one]);
+    }
+    given.extract::<Vec<isize>>().map_err(|_| {
+        let text = given.repr().map_or_else(|_| "?".to_owned(), |text| text.to_string());
+        PyTypeError::new_err(format!("expected an integer or a tuple of integers, not {text}"))
+    })
+}
+
+/// The lengths of axes.
+pub(crate) fn shape(given: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
+    let negative = |length: isize| PyValueError::new_err(format!("an axis can't have a length of {length}"));
+    integers(given)?.into_iter().map(|length| usize::try_from(length).map_err(|_| negative(length))).collect()
+}
+
+/// The axes of a reduction; all where none are named.
+pub(crate) fn axes(given: Option<&Bound<'_, PyAny>>) -> PyResult<Axes> {
+    match given.filter(|given| !given.is_none()) {
+        None => Ok(Axes::All),
+        Some(given) => integers(given).map(Axes::These),
+    }
+}

@@ -1,0 +1,453 @@
+//! The class `rigel.Array`: what it is, other looks at it, its elements as Python's numbers.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyTuple};
+use rigel_array::{Array, Device, Kind, Scalar, Type, Unary, name};
+
+use crate::arguments::{device, integers};
+use crate::cuda_interface::{LEGACY_STREAM, wait_for_stream};
+use crate::dtype::{self, DType};
+use crate::elements;
+use crate::operand::Operand;
+use crate::work::{is_on_cpu, on, quick, released, settle};
+
+/// An n-dimensional array of numbers or of finite-field elements, on the CPU or on a GPU.
+///
+/// It has NumPy's habits: operators work element by element and broadcast, slices and transposes share memory. `rigel.array`
+/// and its like make arrays; `to`, `cuda` and `cpu` move them.
+///
+/// >>> import rigel
+/// >>> a = rigel.array([[1.0, 2.0], [3.0, 4.0]])
+/// >>> a @ a + 1
+/// array([[ 8., 11.],
+///        [16., 23.]])
+/// >>> a[0].sum().item(), a.T.shape, a.device
+/// (3.0, (2, 2), 'cpu')
+#[pyclass(frozen, module = "rigel", name = "Array", weakref)]
+pub(crate) struct PyArray {
+    pub(crate) array: Array,
+    /// Whether another library was shown the device's memory, and may still use it when this goes.
+    handed_out: AtomicBool,
+}
+
+impl From<Array> for PyArray {
+    fn from(array: Array) -> Self {
+        Self { array, handed_out: AtomicBool::new(false) }
+    }
+}
+
+impl PyArray {
+    /// Remembers that another library was shown the memory.
+    pub(crate) fn hand_out(&self) {
+        self.handed_out.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for PyArray {
+    fn drop(&mut self) {
+        if *self.handed_out.get_mut() {
+            // The consumer kept this object while it gave work away; the default stream waits for that. An error means that
+            // the device is lost, and its memory with it.
+            let _ = quick(|| wait_for_stream(&self.array, LEGACY_STREAM));
+        }
+    }
+}
+
+/// The numbers of `*shape`, given one by one or as one tuple.
+fn spread(given: &Bound<'_, PyTuple>) -> PyResult<Vec<isize>> {
+    match given.len() {
+        1 => integers(&given.get_item(0)?),
+        _ => integers(given.as_any()),
+    }
+}
+
+#[pymethods]
+impl PyArray {
+    /// NumPy's operators leave operations with an array to it.
+    #[classattr]
+    fn __array_ufunc__() -> Option<bool> {
+        None
+    }
+
+    /// Before NumPy's arrays in mixed operations.
+    #[classattr]
+    fn __array_priority__() -> f64 {
+        1000.0
+    }
+
+    /// The length of each axis.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.array.shape())
+    }
+
+    /// The distance from one element to the next along each axis, in bytes.
+    #[getter]
+    fn strides<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let item = self.array.dtype().bytes() as isize;
+        PyTuple::new(py, self.array.strides().iter().map(|stride| stride * item))
+    }
+
+    /// The type of the elements.
+    #[getter]
+    fn dtype(&self, py: Python<'_>) -> PyResult<Py<DType>> {
+        dtype::object(py, self.array.dtype())
+    }
+
+    /// The number of axes.
+    #[getter]
+    fn ndim(&self) -> usize {
+        self.array.axes()
+    }
+
+    /// The number of elements.
+    #[getter]
+    fn size(&self) -> usize {
+        self.array.len()
+    }
+
+    /// The bytes of an element.
+    #[getter]
+    fn itemsize(&self) -> usize {
+        self.array.dtype().bytes()
+    }
+
+    /// The bytes of all elements.
+    #[getter]
+    fn nbytes(&self) -> usize {
+        self.array.bytes()
+    }
+
+    /// Where the array is: `cpu`, `cuda:0`, ...
+    #[getter]
+    fn device(&self) -> String {
+        self.array.device().to_string()
+    }
+
+    /// The axes in reverse order, over the same memory.
+    #[getter(T)]
+    fn transposed(&self) -> Self {
+        self.array.transpose().into()
+    }
+
+    /// The real part.
+    #[getter]
+    fn real(&self, py: Python<'_>) -> PyResult<Self> {
+        self.unary(py, Unary::Real)
+    }
+
+    /// The imaginary part.
+    #[getter]
+    fn imag(&self, py: Python<'_>) -> PyResult<Self> {
+        self.unary(py, Unary::Imag)
+    }
+
+    // --- other looks -----------------------------------------------------------------------------------------
+
+    /// The same elements in another shape, over the same memory where that can be. One length may be -1: what is left.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.arange(6).reshape(2, -1)
+    /// array([[0, 1, 2],
+    ///        [3, 4, 5]])
+    #[pyo3(signature = (*shape))]
+    fn reshape(&self, py: Python<'_>, shape: &Bound<'_, PyTuple>) -> PyResult<Self> {
+        let shape = spread(shape)?;
+        on(py, &self.array, || self.array.reshape(&shape)).map(Self::from)
+    }
+
+    /// The axes in another order, or reversed; over the same memory.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.zeros((2, 3, 4)).transpose(2, 0, 1).shape
+    /// (4, 2, 3)
+    #[pyo3(signature = (*axes))]
+    fn transpose(&self, axes: &Bound<'_, PyTuple>) -> PyResult<Self> {
+        if axes.is_empty() || (axes.len() == 1 && axes.get_item(0)?.is_none()) {
+            return Ok(self.transposed());
+        }
+        let axes = spread(axes)?;
+        quick(|| self.array.permute(&axes)).map(Self::from)
+    }
+
+    /// Two axes exchanged; over the same memory.
+    fn swapaxes(&self, axis1: isize, axis2: isize) -> PyResult<Self> {
+        quick(|| self.array.swap_axes(axis1, axis2)).map(Self::from)
+    }
+
+    /// The same without axes of length 1, or without those named; over the same memory.
+    #[pyo3(signature = (axis=None))]
+    fn squeeze(&self, axis: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        let Some(axis) = axis.filter(|axis| !axis.is_none()) else { return Ok(self.array.squeeze().into()) };
+        let axes = self.array.axes() as isize;
+        let mut shape: Vec<Option<isize>> =
+            self.array.shape().iter().map(|&length| Some(length as isize)).collect();
+        for axis in integers(axis)? {
+            let at = if axis < 0 { axis + axes } else { axis };
+            match usize::try_from(at).ok().and_then(|at| shape.get_mut(at)) {
+                Some(length) if *length == Some(1) => *length = None,
+                _ => {
+                    return Err(PyValueError::new_err(format!(
+                        "axis {axis} of shape {:?} is not of length 1 and can't be squeezed",
+                        self.array.shape()
+                    )));
+                }
+            }
+        }
+        let left: Vec<isize> = shape.into_iter().flatten().collect();
+        quick(|| self.array.reshape(&left)).map(Self::from)
+    }
+
+    /// A new axis of length 1 before the axis named; over the same memory.
+    fn expand_dims(&self, axis: isize) -> PyResult<Self> {
+        quick(|| self.array.expand(axis)).map(Self::from)
+    }
+
+    /// The elements along one axis, over the same memory where that can be.
+    fn ravel(&self, py: Python<'_>) -> PyResult<Self> {
+        on(py, &self.array, || self.array.reshape(&[-1])).map(Self::from)
+    }
+
+    /// A copy of the elements along one axis.
+    fn flatten(&self, py: Python<'_>) -> PyResult<Self> {
+        on(py, &self.array, || self.array.copy()?.reshape(&[self.array.len() as isize])).map(Self::from)
+    }
+
+    /// The array repeated along new axes and axes of length 1, over the same memory.
+    fn broadcast_to(&self, shape: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let shape = crate::arguments::shape(shape)?;
+        quick(|| self.array.broadcast_to(&shape)).map(Self::from)
+    }
+
+    /// The elements in another type.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.array([-1, 2]).astype("goldilocks")
+    /// array([18446744069414584320,                    2], dtype=goldilocks)
+    fn astype(&self, py: Python<'_>, dtype: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let dtype = dtype::parse(dtype)?;
+        on(
+            py,
+            &self.array,
+            || {
+                if self.array.dtype() == dtype { self.array.copy() } else { self.array.astype(dtype) }
+            },
+        )
+        .map(Self::from)
+    }
+
+    /// A copy in memory of its own.
+    fn copy(&self, py: Python<'_>) -> PyResult<Self> {
+        on(py, &self.array, || self.array.copy()).map(Self::from)
+    }
+
+    fn __copy__(&self, py: Python<'_>) -> PyResult<Self> {
+        self.copy(py)
+    }
+
+    fn __deepcopy__(&self, py: Python<'_>, _memo: &Bound<'_, PyAny>) -> PyResult<Self> {
+        self.copy(py)
+    }
+
+    /// The array itself if its elements lie side by side in row-major order, or a copy whose elements do.
+    fn contiguous(&self, py: Python<'_>) -> PyResult<Self> {
+        on(py, &self.array, || self.array.contiguous()).map(Self::from)
+    }
+
+    /// Sets every element to a number.
+    fn fill(&self, py: Python<'_>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.assign(py, &self.array, value)
+    }
+
+    // --- elements ------------------------------------------------------------------------------------------
+
+    /// The only element as a number of Python's, or the one at an index. Waits for the device.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.array([1.5, 2.5]).item(1)
+    /// 2.5
+    #[pyo3(signature = (*index))]
+    fn item<'py>(&self, py: Python<'py>, index: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
+        let picked = match index.len() {
+            0 => self.array.clone(),
+            1 if self.array.axes() != 1 => {
+                let at: isize = index.get_item(0)?.extract()?;
+                quick(|| self.array.reshape(&[-1])?.index(&[at.into()]))?
+            }
+            _ => crate::index::pick(&self.array, index.as_any())?,
+        };
+        elements::one(py, &picked)
+    }
+
+    /// The elements as nested lists of Python's numbers. Waits for the device.
+    fn tolist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        elements::nested(py, &self.array)
+    }
+
+    /// The bytes of the elements as they lie in memory, in row-major order. Waits for the device.
+    fn tobytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        Ok(PyBytes::new(py, &elements::bytes(py, &self.array)?))
+    }
+
+    fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
+        if self.array.len() != 1 {
+            return Err(PyValueError::new_err(format!(
+                "whether an array of {} elements is true is ambiguous; reduce it first",
+                self.array.len()
+            )));
+        }
+        elements::one(py, &self.array)?.is_truthy()
+    }
+
+    fn __int__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let value = elements::one(py, &self.array)?;
+        py.get_type::<pyo3::types::PyInt>().call1((value,))
+    }
+
+    fn __index__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        if self.array.dtype().kind() != Kind::Integer {
+            return Err(PyTypeError::new_err(format!(
+                "only an array of one integer is an index, not one of {}",
+                name(self.array.dtype())
+            )));
+        }
+        elements::one(py, &self.array)
+    }
+
+    fn __float__(&self, py: Python<'_>) -> PyResult<f64> {
+        elements::one(py, &self.array)?.extract()
+    }
+
+    fn __complex__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let value = elements::one(py, &self.array)?;
+        py.get_type::<pyo3::types::PyComplex>().call1((value,))
+    }
+
+    fn __len__(&self) -> PyResult<usize> {
+        self.array
+            .shape()
+            .first()
+            .copied()
+            .ok_or_else(|| PyTypeError::new_err("an array without axes has no length"))
+    }
+
+    fn __iter__(&self) -> PyResult<Rows> {
+        let length = self.__len__()?;
+        Ok(Rows { array: self.array.clone(), length, next: std::sync::atomic::AtomicUsize::new(0) })
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> PyResult<String> {
+        settle(py, &self.array.device())?;
+        on(py, &self.array, || self.array.to_repr())
+    }
+
+    fn __str__(&self, py: Python<'_>) -> PyResult<String> {
+        settle(py, &self.array.device())?;
+        on(py, &self.array, || self.array.to_text())
+    }
+
+    fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyTuple>> {
+        let (py, array) = (slf.py(), &slf.get().array);
+        let restore = py.import("rigel._rigel")?.getattr("_restore")?;
+        let bytes = PyBytes::new(py, &elements::bytes(py, array)?);
+        let shape = PyTuple::new(py, array.shape())?;
+        let arguments = (bytes, shape, name(array.dtype()), array.device().to_string());
+        (restore, arguments).into_pyobject(py)
+    }
+}
+
+impl PyArray {
+    /// An operation on every element.
+    pub(crate) fn unary(&self, py: Python<'_>, operation: Unary) -> PyResult<Self> {
+        on(py, &self.array, || self.array.unary(operation)).map(Self::from)
+    }
+
+    /// Writes what is given, broadcast and converted, to the elements of `to`, a part of this array.
+    pub(crate) fn assign(&self, py: Python<'_>, to: &Array, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let Some(operand) = Operand::beside(value, Some(to.dtype()), &to.device())? else {
+            return Err(PyTypeError::new_err(format!(
+                "{} can't be assigned to elements of an array",
+                value.repr()?
+            )));
+        };
+        if let Operand::Scalar(Scalar::Complex(_)) = &operand
+            && to.dtype() != Type::C128
+        {
+            return Err(PyTypeError::new_err(format!("a complex number is no value of {}", name(to.dtype()))));
+        }
+        // A number takes the array's type, as NumPy's assignments do.
+        let operand = match operand {
+            Operand::Scalar(Scalar::Float(value)) if to.dtype().kind() == Kind::Integer => {
+                Operand::Scalar(Scalar::Int(value as i128))
+            }
+            other => other,
+        };
+        let elements = to.len();
+        crate::work::sized(py, elements, is_on_cpu(to), || to.assign(operand))
+    }
+}
+
+/// The places of the first axis, one after the other.
+#[pyclass(frozen, module = "rigel")]
+pub(crate) struct Rows {
+    array: Array,
+    length: usize,
+    next: std::sync::atomic::AtomicUsize,
+}
+
+#[pymethods]
+impl Rows {
+    fn __iter__(slf: Py<Self>) -> Py<Self> {
+        slf
+    }
+
+    fn __next__(&self) -> PyResult<Option<PyArray>> {
+        let at = self.next.fetch_add(1, Ordering::Relaxed);
+        if at >= self.length {
+            return Ok(None);
+        }
+        quick(|| self.array.index(&[(at as isize).into()])).map(|row| Some(row.into()))
+    }
+}
+
+/// An array from what `Array.__reduce__` wrote down.
+#[pyfunction]
+fn _restore(
+    py: Python<'_>,
+    bytes: &[u8],
+    shape: Vec<usize>,
+    dtype: &Bound<'_, PyAny>,
+    device: &Bound<'_, PyAny>,
+) -> PyResult<PyArray> {
+    let (dtype, device) = (dtype::parse(dtype)?, self::device(Some(device))?);
+    released(py, || Array::from_bytes(bytes, &shape, dtype, &device)).map(PyArray::from)
+}
+
+/// The device of arrays that are given together, if one says.
+pub(crate) fn device_of(arrays: &[Array]) -> Device {
+    arrays.first().map_or(Device::Cpu, Array::device)
+}
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<PyArray>()?;
+    module.add_function(wrap_pyfunction!(_restore, module)?)
+}
+
+/// The arrays of a sequence.
+pub(crate) fn several(given: &Bound<'_, PyAny>) -> PyResult<Vec<Array>> {
+    let mut arrays = Vec::new();
+    for entry in given.try_iter()? {
+        let entry = entry?;
+        match entry.cast::<PyArray>() {
+            Ok(array) => arrays.push(array.get().array.clone()),
+            Err(_) => arrays.push(crate::convert::array(
+                &entry,
+                &crate::convert::Wish { dtype: None, device: arrays.first().map(Array::device), copy: false },
+            )?),
+        }
+    }
+    Ok(arrays)
+}

@@ -1,0 +1,244 @@
+//! Arrays from objects, and from nothing but a rule.
+
+use std::hash::{BuildHasher, RandomState};
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use rigel_array::{Array, Device, Result, Scalar, Type};
+
+use crate::arguments::{device_option, shape as parse_shape};
+use crate::array::PyArray;
+use crate::convert::{self, Wish};
+use crate::dtype::{parse as parse_dtype, parse_option};
+use crate::operand::scalar;
+use crate::work::sized;
+
+type Argument<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
+
+/// A new array with a copy of the elements of a nested list, a number, or any object that shows its memory.
+///
+/// >>> import rigel
+/// >>> rigel.array([[1, 2], [3, 4.5]])
+/// array([[1. , 2. ],
+///        [3. , 4.5]])
+/// >>> rigel.array([1, 2], dtype="float32").dtype
+/// rigel.float32
+#[pyfunction]
+#[pyo3(signature = (obj, dtype=None, device=None))]
+fn array(obj: &Bound<'_, PyAny>, dtype: Argument<'_, '_>, device: Argument<'_, '_>) -> PyResult<PyArray> {
+    // An array keeps its place unless another is named; all else is made on the CPU.
+    let device = device_option(device)?;
+    let device = if obj.is_instance_of::<PyArray>() { device } else { Some(device.unwrap_or(Device::Cpu)) };
+    let wish = Wish { dtype: parse_option(dtype)?, device, copy: true };
+    convert::array(obj, &wish).map(PyArray::from)
+}
+
+/// An array of an object's elements, over its memory where that can be: NumPy's arrays, and CuPy's and PyTorch's on their
+/// device.
+///
+/// >>> import rigel, numpy
+/// >>> theirs = numpy.zeros(2)
+/// >>> ours = rigel.asarray(theirs)
+/// >>> ours += 1
+/// >>> theirs
+/// array([1., 1.])
+#[pyfunction]
+#[pyo3(signature = (obj, dtype=None, device=None))]
+fn asarray<'py>(
+    obj: &Bound<'py, PyAny>,
+    dtype: Argument<'_, 'py>,
+    device: Argument<'_, 'py>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let wish = Wish { dtype: parse_option(dtype)?, device: device_option(device)?, copy: false };
+    if let Ok(array) = obj.cast::<PyArray>() {
+        let array = &array.get().array;
+        let same_type = wish.dtype.is_none_or(|dtype| dtype == array.dtype());
+        if same_type && wish.device.as_ref().is_none_or(|device| *device == array.device()) {
+            return Ok(obj.clone());
+        }
+    }
+    let array = convert::array(obj, &wish)?;
+    Ok(Bound::new(obj.py(), PyArray::from(array))?.into_any())
+}
+
+/// A new array of a shape, made by `make`.
+fn made(
+    shape: &Bound<'_, PyAny>,
+    dtype: Argument<'_, '_>,
+    device: Argument<'_, '_>,
+    make: impl FnOnce(&[usize], Type, &Device) -> Result<Array> + Send,
+) -> PyResult<PyArray> {
+    let py = shape.py();
+    let shape = parse_shape(shape)?;
+    let dtype = dtype.map_or(Ok(Type::F64), parse_dtype)?;
+    let device = crate::arguments::device(device)?;
+    let size = shape.iter().fold(1usize, |product, &length| product.saturating_mul(length));
+    sized(py, size, device.is_cpu(), || make(&shape, dtype, &device)).map(PyArray::from)
+}
+
+/// A new array of zeros.
+///
+/// >>> import rigel
+/// >>> rigel.zeros((2, 2), dtype="int32")
+/// array([[0, 0],
+///        [0, 0]], dtype=int32)
+#[pyfunction]
+#[pyo3(signature = (shape, dtype=None, device=None))]
+fn zeros(shape: &Bound<'_, PyAny>, dtype: Argument<'_, '_>, device: Argument<'_, '_>) -> PyResult<PyArray> {
+    made(shape, dtype, device, Array::zeros)
+}
+
+/// A new array of ones.
+///
+/// >>> import rigel
+/// >>> rigel.ones(3)
+/// array([1., 1., 1.])
+#[pyfunction]
+#[pyo3(signature = (shape, dtype=None, device=None))]
+fn ones(shape: &Bound<'_, PyAny>, dtype: Argument<'_, '_>, device: Argument<'_, '_>) -> PyResult<PyArray> {
+    made(shape, dtype, device, Array::ones)
+}
+
+/// A new array with any content, for a kernel to fill.
+///
+/// >>> import rigel
+/// >>> rigel.empty((2, 3)).shape
+/// (2, 3)
+#[pyfunction]
+#[pyo3(signature = (shape, dtype=None, device=None))]
+fn empty(shape: &Bound<'_, PyAny>, dtype: Argument<'_, '_>, device: Argument<'_, '_>) -> PyResult<PyArray> {
+    made(shape, dtype, device, Array::empty)
+}
+
+/// A new array whose elements are all one number.
+///
+/// >>> import rigel
+/// >>> rigel.full(2, 7)
+/// array([7, 7])
+#[pyfunction]
+#[pyo3(signature = (shape, value, dtype=None, device=None))]
+fn full(
+    shape: &Bound<'_, PyAny>,
+    value: &Bound<'_, PyAny>,
+    dtype: Argument<'_, '_>,
+    device: Argument<'_, '_>,
+) -> PyResult<PyArray> {
+    let asked = parse_option(dtype)?;
+    let Some(value) = scalar(value, asked)? else {
+        return Err(PyTypeError::new_err(format!("{} is no number", value.repr()?)));
+    };
+    made(shape, None, device, |shape, _, device| match asked {
+        Some(dtype) => Array::filled(shape, value, dtype, device),
+        None => Array::full(shape, value, device),
+    })
+}
+
+/// `start`, `start + step`, ... before `stop`.
+///
+/// >>> import rigel
+/// >>> rigel.arange(5)
+/// array([0, 1, 2, 3, 4])
+/// >>> rigel.arange(1, 2, 0.25)
+/// array([1.  , 1.25, 1.5 , 1.75])
+#[pyfunction]
+#[pyo3(signature = (start, stop=None, step=None, dtype=None, device=None))]
+fn arange(
+    start: &Bound<'_, PyAny>,
+    stop: Argument<'_, '_>,
+    step: Argument<'_, '_>,
+    dtype: Argument<'_, '_>,
+    device: Argument<'_, '_>,
+) -> PyResult<PyArray> {
+    let py = start.py();
+    let number = |given: &Bound<'_, PyAny>| match scalar(given, None)? {
+        // The type of a NumPy number is not kept: what counts is whether it is whole.
+        Some(Scalar::Element(..)) => Ok(scalar(&given.call_method0("item")?, None)?.unwrap_or(Scalar::Int(0))),
+        Some(value) => Ok(value),
+        None => Err(PyTypeError::new_err(format!("{} is no number", given.repr()?))),
+    };
+    let given = |argument: Argument<'_, '_>| argument.filter(|given| !given.is_none()).map(number).transpose();
+    let (first, second) = (number(start)?, given(stop)?);
+    let (start, stop) = second.map_or((Scalar::Int(0), first), |stop| (first, stop));
+    let step = given(step)?.unwrap_or(Scalar::Int(1));
+    let dtype = parse_option(dtype)?;
+    let device = crate::arguments::device(device)?;
+    sized(py, usize::MAX, device.is_cpu(), || {
+        let line = Array::arange(start, stop, step, &device)?;
+        dtype.map_or(Ok(line.clone()), |dtype| line.astype(dtype))
+    })
+    .map(PyArray::from)
+}
+
+/// `num` numbers from `start` to `stop`, both included, at equal distances.
+///
+/// >>> import rigel
+/// >>> rigel.linspace(0, 1, 5)
+/// array([0.  , 0.25, 0.5 , 0.75, 1.  ])
+#[pyfunction]
+#[pyo3(signature = (start, stop, num=50, dtype=None, device=None))]
+fn linspace(
+    py: Python<'_>,
+    start: f64,
+    stop: f64,
+    num: usize,
+    dtype: Argument<'_, '_>,
+    device: Argument<'_, '_>,
+) -> PyResult<PyArray> {
+    let (dtype, device) = (parse_option(dtype)?, crate::arguments::device(device)?);
+    sized(py, num, device.is_cpu(), || {
+        let line = Array::linspace(start, stop, num, &device)?;
+        dtype.map_or(Ok(line.clone()), |dtype| line.astype(dtype))
+    })
+    .map(PyArray::from)
+}
+
+/// The identity matrix of `n` rows.
+///
+/// >>> import rigel
+/// >>> rigel.eye(2)
+/// array([[1., 0.],
+///        [0., 1.]])
+#[pyfunction]
+#[pyo3(signature = (n, dtype=None, device=None))]
+fn eye(n: &Bound<'_, PyAny>, dtype: Argument<'_, '_>, device: Argument<'_, '_>) -> PyResult<PyArray> {
+    made(n, dtype, device, |shape, dtype, device| match shape {
+        [rows] => Array::eye(*rows, dtype, device),
+        _ => Err(rigel_array::Error::Shape("eye takes one number of rows".into())),
+    })
+}
+
+/// Random elements, a function of the seed alone, the same on every device: floats in `[0, 1)`, field elements and integers over
+/// their whole range, booleans. Without a seed, another one each time.
+///
+/// >>> import rigel
+/// >>> a = rigel.random(1000, seed=1)
+/// >>> bool(a.min() >= 0), bool(a.max() < 1), bool((a == rigel.random(1000, seed=1)).min())
+/// (True, True, True)
+#[pyfunction]
+#[pyo3(signature = (shape, dtype=None, seed=None, device=None))]
+pub(crate) fn random(
+    shape: &Bound<'_, PyAny>,
+    dtype: Argument<'_, '_>,
+    seed: Option<i128>,
+    device: Argument<'_, '_>,
+) -> PyResult<PyArray> {
+    let seed = match seed {
+        Some(seed) => u64::try_from(seed)
+            .map_err(|_| PyValueError::new_err(format!("a seed is 64 bits, and {seed} is not")))?,
+        None => RandomState::new().hash_one(0),
+    };
+    made(shape, dtype, device, |shape, dtype, device| Array::random(shape, dtype, seed, device))
+}
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(array, module)?)?;
+    module.add_function(wrap_pyfunction!(asarray, module)?)?;
+    module.add_function(wrap_pyfunction!(zeros, module)?)?;
+    module.add_function(wrap_pyfunction!(ones, module)?)?;
+    module.add_function(wrap_pyfunction!(empty, module)?)?;
+    module.add_function(wrap_pyfunction!(full, module)?)?;
+    module.add_function(wrap_pyfunction!(arange, module)?)?;
+    module.add_function(wrap_pyfunction!(linspace, module)?)?;
+    module.add_function(wrap_pyfunction!(eye, module)?)?;
+    module.add_function(wrap_pyfunction!(random, module)?)
+}

@@ -1,0 +1,126 @@
+//! Arrays of other libraries on CUDA devices (CuPy, Numba, PyTorch) and ours over the same memory, by
+//! `__cuda_array_interface__`, version 3.
+
+use pyo3::exceptions::PyAttributeError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyTuple};
+use rigel_array::{Array, Device, Result, name};
+use rigel_gpu::Kind;
+
+use crate::array::PyArray;
+use crate::convert::refused;
+use crate::error::raise;
+use crate::numpy::{Description, strides_of, typestr};
+use crate::work::{quick, released};
+
+/// CUDA's legacy default stream, which waits for all others but those that asked not to be waited for.
+pub(crate) const LEGACY_STREAM: u64 = 1;
+
+/// The array of an object with `__cuda_array_interface__`, over the same memory. Its stream is waited for on the device.
+pub(crate) fn adopt(given: &Bound<'_, PyAny>, interface: &Bound<'_, PyAny>) -> PyResult<Array> {
+    let py = given.py();
+    let description = Description::of(given, interface)?;
+    let Some(of) = description.dtype() else {
+        return Err(refused(
+            given,
+            &format!("elements of type {} have no counterpart; convert them with its astype", description.typestr),
+        ));
+    };
+    let stream: Option<u64> = match interface.cast::<PyDict>()?.get_item(intern!(py, "stream"))? {
+        Some(stream) if !stream.is_none() => Some(stream.extract()?),
+        _ => None,
+    };
+    let ordinal = device_number(given)?;
+    if description.shape.contains(&0) {
+        let device = released(py, || Device::open(&format!("cuda:{}", ordinal.unwrap_or(0))))?;
+        return released(py, || Array::zeros(&description.shape, of, &device));
+    }
+    let item = of.bytes();
+    let strides = description.byte_strides(item);
+    let aligned = description.address.is_multiple_of(item)
+        && strides.iter().all(|stride| stride.unsigned_abs().is_multiple_of(item));
+    if !aligned {
+        return Err(refused(given, "its elements do not lie at multiples of their size; copy it first"));
+    }
+    let in_elements: Vec<isize> = strides.iter().map(|stride| stride / item as isize).collect();
+    let (below, bytes) = description.reach(item);
+    let address = (description.address - below) as u64;
+    let candidates = match ordinal {
+        Some(ordinal) => vec![ordinal],
+        None => (0..released(py, || Ok(rigel_gpu::cuda_status().devices?))?).collect(),
+    };
+    let mut failure = refused(given, "there is no CUDA device");
+    for ordinal in candidates {
+        let owner: Box<Py<PyAny>> = Box::new(given.clone().unbind());
+        let adopted = quick(|| {
+            let device = Device::open(&format!("cuda:{ordinal}"))?;
+            let Device::Gpu(device) = &device else { unreachable!("a CUDA device") };
+            if let Some(stream) = stream {
+                // SAFETY: the interface promises a stream of the device's primary context.
+                unsafe { device.compute()?.wait_foreign(stream)? };
+            }
+            // SAFETY: the interface promises memory for every place of its shape while the object lives, which the owner
+            // keeps; other users are ordered by the streams exchanged here and when the memory is handed out.
+            let buffer = unsafe { device.adopt(address, bytes, owner)? };
+            Array::from_buffer(buffer, &description.shape, &in_elements, below / item, of)
+        });
+        match adopted {
+            Ok(array) if description.read_only => return released(py, || array.copy()),
+            Ok(array) => return Ok(array),
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure)
+}
+
+/// The number of the CUDA device that an object says it is on, if it does.
+fn device_number(given: &Bound<'_, PyAny>) -> PyResult<Option<u32>> {
+    let py = given.py();
+    if given.hasattr(intern!(py, "__dlpack_device__"))? {
+        let (_, ordinal): (i32, u32) = given.call_method0(intern!(py, "__dlpack_device__"))?.extract()?;
+        return Ok(Some(ordinal));
+    }
+    Ok(None)
+}
+
+/// Orders work on an array's device after what a foreign stream was given so far, if the device is a GPU.
+pub(crate) fn wait_for_stream(array: &Array, stream: u64) -> Result<()> {
+    let Device::Gpu(device) = array.device() else { return Ok(()) };
+    // SAFETY: one of CUDA's default streams, or the one that the consumer named for this memory.
+    unsafe { device.compute()?.wait_foreign(stream)? };
+    Ok(())
+}
+
+#[pymethods]
+impl PyArray {
+    /// CUDA's description of the memory, of arrays on a GPU.
+    #[getter]
+    fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let array = &self.array;
+        let device = match array.device() {
+            Device::Gpu(device) if device.kind() == Kind::Cuda => device,
+            other => {
+                return Err(PyAttributeError::new_err(format!(
+                    "the array is on {other}, which is no CUDA device"
+                )));
+            }
+        };
+        let Some(typestr) = typestr(array.dtype()) else {
+            return Err(PyAttributeError::new_err(format!(
+                "elements of {} are not stored as plain integers; make such with astype",
+                name(array.dtype())
+            )));
+        };
+        let stream = device.compute().map_err(|error| raise(error.into()))?.raw_handle();
+        self.hand_out();
+        let interface = PyDict::new(py);
+        interface.set_item(intern!(py, "version"), 3)?;
+        interface.set_item(intern!(py, "shape"), PyTuple::new(py, array.shape())?)?;
+        interface.set_item(intern!(py, "typestr"), typestr)?;
+        interface.set_item(intern!(py, "data"), (array.address(), false))?;
+        interface.set_item(intern!(py, "strides"), strides_of(py, array)?)?;
+        interface.set_item(intern!(py, "stream"), stream)?;
+        Ok(interface)
+    }
+}

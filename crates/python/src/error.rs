@@ -1,0 +1,50 @@
+//! Errors as Python's exceptions, with the same words.
+
+use pyo3::create_exception;
+use pyo3::exceptions::{
+    PyIndexError, PyMemoryError, PyRuntimeError, PyTypeError, PyValueError, PyZeroDivisionError,
+};
+use pyo3::prelude::*;
+use rigel_array::Error;
+
+create_exception!(
+    rigel,
+    DeviceError,
+    PyRuntimeError,
+    "A device that is missing, was lost or refused the work, or arrays of different devices in one operation."
+);
+create_exception!(
+    rigel,
+    CompileError,
+    PyRuntimeError,
+    "A kernel that does not compile, with the compiler's words."
+);
+
+/// The exception that says what an error of the array library says.
+#[cold]
+pub(crate) fn raise(error: Error) -> PyErr {
+    let text = error.to_string();
+    match error {
+        Error::Shape(_) | Error::Gpu(rigel_gpu::Error::Shape { .. }) => PyValueError::new_err(text),
+        Error::Type(_) => PyTypeError::new_err(text),
+        Error::Index(_) => PyIndexError::new_err(text),
+        Error::NotInvertible { .. } => PyZeroDivisionError::new_err(text),
+        Error::HostMemory(_)
+        | Error::Gpu(rigel_gpu::Error::OutOfMemory { .. } | rigel_gpu::Error::OutOfPinnedMemory { .. }) => {
+            PyMemoryError::new_err(text)
+        }
+        Error::Gpu(rigel_gpu::Error::Compile { .. }) => CompileError::new_err(text),
+        _ => DeviceError::new_err(text),
+    }
+}
+
+/// The same for an error of the engine.
+#[cold]
+pub(crate) fn raise_gpu(error: rigel_gpu::Error) -> PyErr {
+    raise(Error::Gpu(error))
+}
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("DeviceError", module.py().get_type::<DeviceError>())?;
+    module.add("CompileError", module.py().get_type::<CompileError>())
+}

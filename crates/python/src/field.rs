@@ -1,0 +1,364 @@
+//! The class `rigel.Field`, and what only arrays of field elements have.
+
+use std::str::FromStr;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBytes, PyString, PyType};
+use rigel_array::{Array, Hash, Type, name, type_named};
+use rigel_kernels::field::{BabyBear, Field as PrimeField, Goldilocks, KoalaBear, Mersenne31};
+
+use crate::arguments::{device as parse_device, shape as parse_shape};
+use crate::array::PyArray;
+use crate::convert::{self, Wish};
+use crate::dtype::{self, DType};
+use crate::error::raise;
+use crate::work::{heavy, interruptible, is_on_cpu, on, settle, sized};
+
+type Argument<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
+
+/// A finite field: makes arrays of its elements. `rigel.field(name)` gives it.
+///
+/// >>> import rigel
+/// >>> GF = rigel.field("goldilocks")
+/// >>> a = GF([1, 2, -1])
+/// >>> a * a
+/// array([1, 4, 1], dtype=goldilocks)
+/// >>> isinstance(a, GF), GF.order == 2**64 - 2**32 + 1
+/// (True, True)
+#[pyclass(frozen, module = "rigel", name = "Field")]
+pub(crate) struct Field {
+    pub(crate) of: Type,
+}
+
+/// One object for each field, by the type's number.
+fn object(py: Python<'_>, of: Type) -> PyResult<Py<Field>> {
+    static ALL: PyOnceLock<Vec<Py<Field>>> = PyOnceLock::new();
+    let all = ALL.get_or_try_init(py, || {
+        Type::ALL.into_iter().map(|of| Py::new(py, Field { of })).collect::<PyResult<Vec<_>>>()
+    })?;
+    Ok(all[of as usize].clone_ref(py))
+}
+
+/// The field of this name: `mersenne31`, `babybear`, `koalabear`, `goldilocks`, and their extensions `cm31`, `qm31`,
+/// `babybear4`, `koalabear4`, `goldilocks2`, `goldilocks3`.
+///
+/// >>> import rigel
+/// >>> rigel.field("koalabear4")
+/// rigel.field('koalabear4')
+/// >>> rigel.field("KoalaBear") is rigel.field("koala-bear")
+/// True
+#[pyfunction]
+fn field(py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<Py<Field>> {
+    let of = match name.cast::<PyString>() {
+        Ok(text) => type_named(text.to_str()?).map_err(raise)?,
+        Err(_) => dtype::parse(name)?,
+    };
+    if !of.is_field() {
+        let fields: Vec<&str> = Type::ALL.into_iter().filter(|of| of.is_field()).map(rigel_array::name).collect();
+        return Err(PyValueError::new_err(format!(
+            "{} is no field; there are {}",
+            rigel_array::name(of),
+            fields.join(", ")
+        )));
+    }
+    object(py, of)
+}
+
+/// A number of the prime field, by the field's type.
+fn of_prime(of: Type, number: impl Numbered) -> Option<u64> {
+    match of.base() {
+        Type::Mersenne31 => number.of::<Mersenne31>(),
+        Type::BabyBear => number.of::<BabyBear>(),
+        Type::KoalaBear => number.of::<KoalaBear>(),
+        _ => number.of::<Goldilocks>(),
+    }
+}
+
+/// A number that each prime field has.
+trait Numbered {
+    fn of<F: PrimeField>(self) -> Option<u64>;
+}
+
+/// The generator of the multiplicative group.
+struct Generator;
+
+impl Numbered for Generator {
+    fn of<F: PrimeField>(self) -> Option<u64> {
+        Some(F::GENERATOR.to_u64())
+    }
+}
+
+/// The root of unity of order `2^bits`, if there is one.
+struct Root(u32);
+
+impl Numbered for Root {
+    fn of<F: PrimeField>(self) -> Option<u64> {
+        (self.0 <= F::TWO_ADICITY).then(|| F::two_adic_generator(self.0).to_u64())
+    }
+}
+
+impl Field {
+    fn made(
+        &self,
+        shape: &Bound<'_, PyAny>,
+        device: Argument<'_, '_>,
+        make: fn(&[usize], Type, &rigel_array::Device) -> rigel_array::Result<Array>,
+    ) -> PyResult<PyArray> {
+        let (py, of) = (shape.py(), self.of);
+        let (shape, device) = (parse_shape(shape)?, parse_device(device)?);
+        sized(py, usize::MAX, device.is_cpu(), || make(&shape, of, &device)).map(PyArray::from)
+    }
+}
+
+#[pymethods]
+impl Field {
+    /// An array of the elements that integers, of any size and sign, stand for modulo p. An extension's elements are given as
+    /// lists of their coefficients, lowest power first, or as one more axis.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.field("babybear")([[1, -1], [2**100, 0]])
+    /// array([[         1, 2013265920],
+    ///        [1172168163,          0]], dtype=babybear)
+    #[pyo3(signature = (values, device=None))]
+    fn __call__(&self, values: &Bound<'_, PyAny>, device: Argument<'_, '_>) -> PyResult<PyArray> {
+        let wish = Wish { dtype: Some(self.of), device: Some(parse_device(device)?), copy: true };
+        convert::array(values, &wish).map(PyArray::from)
+    }
+
+    /// An array of zeros.
+    #[pyo3(signature = (shape, device=None))]
+    fn zeros(&self, shape: &Bound<'_, PyAny>, device: Argument<'_, '_>) -> PyResult<PyArray> {
+        self.made(shape, device, Array::zeros)
+    }
+
+    /// An array of ones.
+    #[pyo3(signature = (shape, device=None))]
+    fn ones(&self, shape: &Bound<'_, PyAny>, device: Argument<'_, '_>) -> PyResult<PyArray> {
+        self.made(shape, device, Array::ones)
+    }
+
+    /// An array of random elements, a function of the seed alone, the same on every device.
+    #[pyo3(signature = (shape, seed=None, device=None))]
+    fn random(
+        slf: &Bound<'_, Self>,
+        shape: &Bound<'_, PyAny>,
+        seed: Option<i128>,
+        device: Argument<'_, '_>,
+    ) -> PyResult<PyArray> {
+        crate::create::random(shape, Some(slf.as_any()), seed, device)
+    }
+
+    /// The elements `start`, `start + step`, ... before `stop`, as integers modulo p.
+    #[pyo3(signature = (start, stop=None, step=1, device=None))]
+    fn arange(
+        &self,
+        py: Python<'_>,
+        start: i64,
+        stop: Option<i64>,
+        step: i64,
+        device: Argument<'_, '_>,
+    ) -> PyResult<PyArray> {
+        let (device, of) = (parse_device(device)?, self.of);
+        let (start, stop) = stop.map_or((0, start), |stop| (start, stop));
+        sized(py, usize::MAX, device.is_cpu(), || Array::arange(start, stop, step, &device)?.astype(of))
+            .map(PyArray::from)
+    }
+
+    /// Its name.
+    #[getter]
+    fn name(&self) -> &'static str {
+        name(self.of)
+    }
+
+    /// The number of its elements.
+    #[getter]
+    fn order<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.characteristic().into_pyobject(py)?.into_any().pow(self.of.degree(), py.None())
+    }
+
+    /// The prime p.
+    #[getter]
+    fn characteristic(&self) -> u64 {
+        self.of.modulus().unwrap_or(0)
+    }
+
+    /// The degree over its prime field: how many coefficients an element has.
+    #[getter]
+    fn degree(&self) -> usize {
+        self.of.degree()
+    }
+
+    /// The largest k for which the prime field has a root of unity of order 2^k.
+    #[getter]
+    fn two_adicity(&self) -> u32 {
+        self.of.two_adicity()
+    }
+
+    /// The generator of the prime field's multiplicative group that Plonky3 uses.
+    #[getter]
+    fn generator(&self) -> Option<u64> {
+        of_prime(self.of, Generator)
+    }
+
+    /// The type of its arrays' elements.
+    #[getter]
+    fn dtype(&self, py: Python<'_>) -> PyResult<Py<DType>> {
+        dtype::object(py, self.of)
+    }
+
+    /// The root of unity of order `n`, a power of two, that transforms of that length use.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.field("goldilocks").root_of_unity(4)
+    /// 281474976710656
+    fn root_of_unity(&self, n: u64) -> PyResult<u64> {
+        let refused = || {
+            PyValueError::new_err(format!(
+                "{} has roots of unity of order 2^0 to 2^{} here, none of order {n}",
+                name(self.of.base()),
+                self.of.two_adicity()
+            ))
+        };
+        if !n.is_power_of_two() {
+            return Err(refused());
+        }
+        of_prime(self.of, Root(n.ilog2())).ok_or_else(refused)
+    }
+
+    fn __instancecheck__(&self, instance: &Bound<'_, PyAny>) -> bool {
+        instance.cast::<PyArray>().is_ok_and(|array| array.get().array.dtype() == self.of)
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<Self>().is_ok_and(|other| other.get().of == self.of)
+    }
+
+    fn __hash__(&self) -> u64 {
+        dtype::hash_of(("rigel.Field", self.of))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("rigel.field('{}')", name(self.of))
+    }
+
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (&'static str,))> {
+        Ok((py.import("rigel._rigel")?.getattr("field")?, (name(self.of),)))
+    }
+
+    /// `Field[...]` in annotations.
+    #[classmethod]
+    fn __class_getitem__<'py>(cls: &Bound<'py, PyType>, _item: &Bound<'py, PyAny>) -> Bound<'py, PyType> {
+        cls.clone()
+    }
+}
+
+/// Elementary steps of a transform of an array.
+fn transform_steps(array: &Array, blowup: f64) -> f64 {
+    let length = array.shape().last().copied().unwrap_or(1) as f64 * blowup;
+    array.len() as f64 * array.dtype().degree() as f64 * blowup * length.max(2.0).log2()
+}
+
+#[pymethods]
+impl PyArray {
+    /// `1 / x` for every element of a field, in one batch. ZeroDivisionError if one is zero.
+    ///
+    /// >>> import rigel
+    /// >>> a = rigel.field("koalabear")([1, 2, 3])
+    /// >>> a * a.inverse()
+    /// array([1, 1, 1], dtype=koalabear)
+    fn inverse(&self, py: Python<'_>) -> PyResult<Self> {
+        let array = self.array.clone();
+        let steps = 100.0 * array.len() as f64;
+        heavy(py, steps, is_on_cpu(&array), move || array.inverse()).map(Self::from)
+    }
+
+    /// The values at `1, w, w^2, ...` of the polynomials whose coefficients, lowest first, are the last axis, where w is
+    /// `Field.root_of_unity` of that axis' length.
+    ///
+    /// >>> import rigel
+    /// >>> a = rigel.field("goldilocks")([1, 1, 0, 0])
+    /// >>> bool((a.ntt().intt() == a).min()), a.ntt()[0].item()
+    /// (True, 2)
+    fn ntt(&self, py: Python<'_>) -> PyResult<Self> {
+        let array = self.array.clone();
+        heavy(py, transform_steps(&array, 1.0), is_on_cpu(&array), move || array.ntt()).map(Self::from)
+    }
+
+    /// Undoes `ntt`.
+    fn intt(&self, py: Python<'_>) -> PyResult<Self> {
+        let array = self.array.clone();
+        heavy(py, transform_steps(&array, 1.0), is_on_cpu(&array), move || array.intt()).map(Self::from)
+    }
+
+    /// The low-degree extension: the polynomials whose values at `1, w, ...` are the last axis, at `blowup` times as many
+    /// points `shift v^i`. Without a shift, that is the field's generator.
+    ///
+    /// >>> import rigel
+    /// >>> a = rigel.field("goldilocks").arange(8)
+    /// >>> code = a.lde(blowup=4, shift=1)
+    /// >>> code.shape, bool((code[::4] == a).min())
+    /// ((32,), True)
+    #[pyo3(signature = (blowup=2, shift=None))]
+    fn lde(&self, py: Python<'_>, blowup: u64, shift: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        if !blowup.is_power_of_two() {
+            return Err(PyValueError::new_err(format!("a blowup is a power of two, and {blowup} is not")));
+        }
+        let array = self.array.clone();
+        let shift = match shift.filter(|shift| !shift.is_none()) {
+            None => None,
+            Some(shift) => {
+                let modulus = array.dtype().modulus().unwrap_or(u64::MAX);
+                let shift: u64 = shift.rem(modulus)?.extract()?;
+                if shift == 0 {
+                    return Err(PyValueError::new_err(
+                        "a shift of 0 takes every point to 0; give another, or none",
+                    ));
+                }
+                Some(shift)
+            }
+        };
+        let steps = transform_steps(&array, blowup as f64);
+        heavy(py, steps, is_on_cpu(&array), move || array.lde(blowup.ilog2(), shift)).map(Self::from)
+    }
+
+    /// The root of the Merkle tree whose leaf i is the hash of row i; 32 bytes. The hash is `keccak`, `poseidon2` or `blake2s`.
+    ///
+    /// >>> import rigel
+    /// >>> len(rigel.field("babybear").arange(8).reshape(4, 2).merkle_root())
+    /// 32
+    #[pyo3(signature = (hash="keccak"))]
+    fn merkle_root<'py>(&self, py: Python<'py>, hash: &str) -> PyResult<Bound<'py, PyBytes>> {
+        let hash = Hash::from_str(hash).map_err(raise)?;
+        let array = self.array.clone();
+        let root = if is_on_cpu(&array) && array.len() > 1 << 16 {
+            interruptible(py, move || array.merkle_root(hash))?
+        } else {
+            settle(py, &array.device())?;
+            on(py, &array, || array.merkle_root(hash))?
+        };
+        Ok(PyBytes::new(py, &root))
+    }
+
+    /// The coefficients of a field's elements as a further last axis, over the same memory.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.field("koalabear4")([[1, 2, 3, 4]]).coefficients()
+    /// array([[1, 2, 3, 4]], dtype=koalabear)
+    fn coefficients(&self) -> PyResult<Self> {
+        crate::work::quick(|| self.array.coefficients()).map(Self::from)
+    }
+
+    /// The field of the elements; `None` where they are of none.
+    #[getter]
+    fn field(&self, py: Python<'_>) -> PyResult<Option<Py<Field>>> {
+        let of = self.array.dtype();
+        if of.is_field() { object(py, of).map(Some) } else { Ok(None) }
+    }
+}
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Field>()?;
+    module.add_function(wrap_pyfunction!(field, module)?)
+}

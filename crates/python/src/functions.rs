@@ -1,0 +1,427 @@
+//! Functions on arrays by name: element by element, and joining.
+
+use pyo3::IntoPyObjectExt;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use rigel_array::{Array, Binary, Device, Lazy, Unary};
+
+use crate::array::{PyArray, device_of, several};
+use crate::convert::{self, Wish};
+use crate::lazy::PyLazy;
+use crate::operand::Operand;
+use crate::work::{guard, on, sized};
+
+/// An object's own elements, where they are.
+pub(crate) fn anything() -> Wish {
+    Wish { dtype: None, device: None, copy: false }
+}
+
+/// An operation on every element of an array, an expression, or what can be made an array.
+fn unary<'py>(x: &Bound<'py, PyAny>, operation: Unary) -> PyResult<Bound<'py, PyAny>> {
+    let py = x.py();
+    if let Ok(array) = x.cast::<PyArray>() {
+        return array.get().unary(py, operation)?.into_bound_py_any(py);
+    }
+    if let Ok(lazy) = x.cast::<PyLazy>() {
+        let lazy = lazy.get().0.clone();
+        return guard(|| Ok(PyLazy(lazy.unary(operation))))?.into_bound_py_any(py);
+    }
+    let array = convert::array(x, &anything())?;
+    on(py, &array, || array.unary(operation)).map(PyArray::from)?.into_bound_py_any(py)
+}
+
+/// The operands of a function, of which one may be an array that says the others' type and device.
+fn operands<const N: usize>(given: [&Bound<'_, PyAny>; N]) -> PyResult<[Operand; N]> {
+    let first = given.iter().find_map(|x| {
+        let array = x.cast::<PyArray>().ok().map(|array| (array.get().array.dtype(), array.get().array.device()));
+        array.or_else(|| {
+            let lazy = &x.cast::<PyLazy>().ok()?.get().0;
+            Some((lazy.dtype().ok()?, lazy.device().unwrap_or(Device::Cpu)))
+        })
+    });
+    let (of, device) = first.map_or((None, Device::Cpu), |(of, device)| (Some(of), device));
+    let mut found = Vec::with_capacity(N);
+    for x in given {
+        found.push(match Operand::beside(x, of, &device)? {
+            Some(operand) => operand,
+            None => return Err(PyTypeError::new_err(format!("{} is no number and no array", x.repr()?))),
+        });
+    }
+    found.try_into().map_err(|_| PyTypeError::new_err("too few operands"))
+}
+
+/// What a function of several operands gives: an expression if one of them is, an array otherwise.
+fn joined<'py, const N: usize>(
+    given: [&Bound<'py, PyAny>; N],
+    join: impl FnOnce([Lazy; N]) -> Lazy + Send,
+) -> PyResult<Bound<'py, PyAny>> {
+    let py = given[0].py();
+    let operands = operands(given)?;
+    let postponed = operands.iter().any(|operand| matches!(operand, Operand::Lazy(_)));
+    let size = operands.iter().map(Operand::len).max().unwrap_or(0);
+    let on_cpu =
+        !operands.iter().any(|operand| matches!(operand, Operand::Array(array) if !array.device().is_cpu()));
+    let lazies = operands.map(Lazy::from);
+    if postponed {
+        return guard(|| Ok(PyLazy(join(lazies))))?.into_bound_py_any(py);
+    }
+    sized(py, size, on_cpu, || join(lazies).eval()).map(PyArray::from)?.into_bound_py_any(py)
+}
+
+macro_rules! unary_functions {
+    ($($(#[$doc:meta])* $name:ident $operation:ident;)*) => {
+        $(
+            $(#[$doc])*
+            #[pyfunction]
+            fn $name<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+                unary(x, Unary::$operation)
+            }
+        )*
+
+        fn register_unary(module: &Bound<'_, PyModule>) -> PyResult<()> {
+            $( module.add_function(wrap_pyfunction!($name, module)?)?; )*
+            Ok(())
+        }
+    };
+}
+unary_functions! {
+    /// `-x`.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.neg([1, -2])
+    /// array([-1,  2])
+    neg Neg;
+    /// Not x, of booleans.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.logical_not([True, False])
+    /// array([False,  True])
+    logical_not Not;
+    /// `|x|`; of complex numbers their length.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.abs([3 + 4j, -1])
+    /// array([5., 1.])
+    abs Abs;
+    /// The exponential function.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.exp([0.0, 1.0])
+    /// array([1.        , 2.71828183])
+    exp Exp;
+    /// The natural logarithm.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.log([1.0, 2.0])
+    /// array([0.        , 0.69314718])
+    log Log;
+    /// The square root.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.sqrt([4, 9])
+    /// array([2., 3.])
+    sqrt Sqrt;
+    /// The sine.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.sin([0.0, 0.5])
+    /// array([0.        , 0.47942554])
+    sin Sin;
+    /// The cosine.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.cos([0.0, 0.5])
+    /// array([1.        , 0.87758256])
+    cos Cos;
+    /// The tangent.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.tan([0.0, 0.5])
+    /// array([0.        , 0.54630249])
+    tan Tan;
+    /// The inverse of the sine.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.asin([0.0, 1.0])
+    /// array([0.        , 1.57079633])
+    asin Asin;
+    /// The inverse of the cosine.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.acos([1.0, 0.0])
+    /// array([0.        , 1.57079633])
+    acos Acos;
+    /// The inverse of the tangent.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.atan([0.0, 1.0])
+    /// array([0.        , 0.78539816])
+    atan Atan;
+    /// The hyperbolic sine.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.sinh([0.0, 1.0])
+    /// array([0.        , 1.17520119])
+    sinh Sinh;
+    /// The hyperbolic cosine.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.cosh([0.0, 1.0])
+    /// array([1.        , 1.54308063])
+    cosh Cosh;
+    /// The hyperbolic tangent.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.tanh([0.0, 1.0])
+    /// array([0.        , 0.76159416])
+    tanh Tanh;
+    /// The largest integer that is not above x.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.floor([1.5, -1.5])
+    /// array([ 1., -2.])
+    floor Floor;
+    /// The smallest integer that is not below x.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.ceil([1.5, -1.5])
+    /// array([ 2., -1.])
+    ceil Ceil;
+    /// The complex conjugate.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.conj([1 + 2j])
+    /// array([1.-2.j])
+    conj Conj;
+    /// The real part.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.real([1 + 2j])
+    /// array([1.])
+    real Real;
+    /// The imaginary part.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.imag([1 + 2j])
+    /// array([2.])
+    imag Imag;
+    /// Whether x is not a number.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.isnan([1.0, float("nan")])
+    /// array([False,  True])
+    isnan IsNan;
+    /// Whether x is finite.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.isfinite([1.0, float("inf")])
+    /// array([ True, False])
+    isfinite IsFinite;
+}
+
+macro_rules! binary_functions {
+    ($($(#[$doc:meta])* $name:ident $operation:ident;)*) => {
+        $(
+            $(#[$doc])*
+            #[pyfunction]
+            fn $name<'py>(x: &Bound<'py, PyAny>, y: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+                joined([x, y], |[x, y]| x.binary(Binary::$operation, y))
+            }
+        )*
+
+        fn register_binary(module: &Bound<'_, PyModule>) -> PyResult<()> {
+            $( module.add_function(wrap_pyfunction!($name, module)?)?; )*
+            Ok(())
+        }
+    };
+}
+binary_functions! {
+    /// `x + y`.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.add([1, 2], 3)
+    /// array([4, 5])
+    add Add;
+    /// `x - y`.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.sub([1, 2], 3)
+    /// array([-2, -1])
+    sub Sub;
+    /// `x y`, element by element.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.mul([1, 2], 3)
+    /// array([3, 6])
+    mul Mul;
+    /// `x / y`: of integers as float64, of a field with inverses, for which no y may be zero.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.div([1, 2], 4)
+    /// array([0.25, 0.5 ])
+    div Div;
+    /// `x^y`. Exponents of fields are integers; negative ones take the inverse.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.pow([2, 3], 2)
+    /// array([4, 9])
+    pow Pow;
+    /// The quotient rounded down.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.floor_div([7, -7], 2)
+    /// array([ 3, -4])
+    floor_div FloorDiv;
+    /// What `floor_div` leaves, with the divisor's sign.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.remainder([7, -7], 3)
+    /// array([1, 2])
+    remainder Remainder;
+    /// The smaller of two.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.minimum([1, 5], 3)
+    /// array([1, 3])
+    minimum Min;
+    /// The larger of two.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.maximum([1, 5], 3)
+    /// array([3, 5])
+    maximum Max;
+    /// Whether x equals y.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.eq([1, 5], 5)
+    /// array([False,  True])
+    eq Eq;
+    /// Whether x differs from y.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.ne([1, 5], 5)
+    /// array([ True, False])
+    ne Ne;
+    /// Whether x is below y.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.lt([1, 5], 5)
+    /// array([ True, False])
+    lt Lt;
+    /// Whether x is at most y.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.le([1, 5, 6], 5)
+    /// array([ True,  True, False])
+    le Le;
+    /// Whether x is above y.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.gt([1, 5], 1)
+    /// array([False,  True])
+    gt Gt;
+    /// Whether x is at least y.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.ge([0, 1, 5], 1)
+    /// array([False,  True,  True])
+    ge Ge;
+    /// Whether both are true.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.logical_and([True, False], True)
+    /// array([ True, False])
+    logical_and And;
+    /// Whether at least one is true.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.logical_or([True, False], False)
+    /// array([ True, False])
+    logical_or Or;
+    /// Whether one of the two is true.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.logical_xor([True, False], True)
+    /// array([False,  True])
+    logical_xor Xor;
+}
+
+/// The elements of `x` where `condition` is true, those of `y` elsewhere.
+///
+/// >>> import rigel
+/// >>> a = rigel.arange(4)
+/// >>> rigel.where(a > 1, a, -a)
+/// array([ 0, -1,  2,  3])
+#[pyfunction]
+fn r#where<'py>(
+    condition: &Bound<'py, PyAny>,
+    x: &Bound<'py, PyAny>,
+    y: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    // The condition says nothing about the numbers' type: a field's element is one beside x or y.
+    joined([x, y, condition], |[x, y, condition]| x.select(condition, y))
+}
+
+/// Arrays one after the other along an axis.
+///
+/// >>> import rigel
+/// >>> rigel.concatenate([rigel.arange(2), rigel.arange(3)])
+/// array([0, 1, 0, 1, 2])
+#[pyfunction]
+#[pyo3(signature = (arrays, axis=0))]
+fn concatenate(py: Python<'_>, arrays: &Bound<'_, PyAny>, axis: isize) -> PyResult<PyArray> {
+    let arrays = several(arrays)?;
+    let size = arrays.iter().map(Array::len).sum();
+    sized(py, size, device_of(&arrays).is_cpu(), || Array::concatenate(&arrays, axis)).map(PyArray::from)
+}
+
+/// Arrays of one shape side by side along a new axis.
+///
+/// >>> import rigel
+/// >>> rigel.stack([rigel.arange(2), rigel.arange(2)], axis=1)
+/// array([[0, 0],
+///        [1, 1]])
+#[pyfunction]
+#[pyo3(signature = (arrays, axis=0))]
+fn stack(py: Python<'_>, arrays: &Bound<'_, PyAny>, axis: isize) -> PyResult<PyArray> {
+    let arrays = several(arrays)?;
+    let size = arrays.iter().map(Array::len).sum();
+    sized(py, size, device_of(&arrays).is_cpu(), || Array::stack(&arrays, axis)).map(PyArray::from)
+}
+
+/// The unary functions that are methods too.
+#[pymethods]
+impl PyArray {
+    /// The complex conjugate.
+    fn conj(&self, py: Python<'_>) -> PyResult<Self> {
+        self.unary(py, Unary::Conj)
+    }
+
+    /// `|x|`; of complex numbers their length.
+    fn abs(&self, py: Python<'_>) -> PyResult<Self> {
+        self.unary(py, Unary::Abs)
+    }
+
+    /// The exponential function.
+    fn exp(&self, py: Python<'_>) -> PyResult<Self> {
+        self.unary(py, Unary::Exp)
+    }
+
+    /// The natural logarithm.
+    fn log(&self, py: Python<'_>) -> PyResult<Self> {
+        self.unary(py, Unary::Log)
+    }
+
+    /// The square root.
+    fn sqrt(&self, py: Python<'_>) -> PyResult<Self> {
+        self.unary(py, Unary::Sqrt)
+    }
+}
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    register_unary(module)?;
+    register_binary(module)?;
+    module.add_function(wrap_pyfunction!(r#where, module)?)?;
+    module.add_function(wrap_pyfunction!(concatenate, module)?)?;
+    module.add_function(wrap_pyfunction!(stack, module)?)
+}

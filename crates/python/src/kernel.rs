@@ -1,0 +1,141 @@
+//! The class `rigel.Kernel`: CUDA C++ of the user's own, on arrays.
+
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use rigel_array::{Argument, Array, Grid, Kernel, Scalar};
+
+use crate::arguments::{device as parse_device, integers};
+use crate::array::PyArray;
+use crate::operand::scalar;
+use crate::work::{is_on_cpu, released};
+
+/// A kernel from CUDA C++ text, compiled for a device when it is first launched there. It is called as CuPy's `RawKernel`:
+/// `kernel(grid, block, args)`.
+///
+/// Arguments are arrays (their elements must lie side by side; the kernel gets the address of the first), integers and floats
+/// (as wide as the kernel's parameter), and NumPy's numbers (just their width). For arrays on the CPU, `on_cpu(grid, block, args)`
+/// is called instead.
+///
+/// The text may include Rigel's headers for fields, such as `field/koala_bear.cuh`.
+///
+/// >>> import rigel
+/// >>> def on_cpu(grid, block, args):
+/// ...     x, by, n = args
+/// ...     x *= by
+/// >>> scale = rigel.Kernel('''
+/// ... extern "C" __global__ void scale(double *x, double by, unsigned n) {
+/// ...     unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+/// ...     if (i < n) x[i] *= by;
+/// ... }''', "scale", on_cpu=on_cpu)
+/// >>> x = rigel.ones(3)
+/// >>> scale(1, 256, (x, 2.5, 3))
+/// >>> x
+/// array([2.5, 2.5, 2.5])
+#[pyclass(frozen, module = "rigel", name = "Kernel")]
+pub(crate) struct PyKernel {
+    kernel: Kernel,
+    on_cpu: Option<Py<PyAny>>,
+}
+
+/// A number of blocks or threads along x, y and z.
+fn three(given: &Bound<'_, PyAny>, what: &str) -> PyResult<[u32; 3]> {
+    let numbers = integers(given)?;
+    if numbers.is_empty() || numbers.len() > 3 {
+        return Err(PyValueError::new_err(format!("{what} has 1 to 3 numbers, not {}", numbers.len())));
+    }
+    let mut all = [1; 3];
+    for (to, &number) in all.iter_mut().zip(&numbers) {
+        *to = u32::try_from(number).ok().filter(|&number| number > 0).ok_or_else(|| {
+            PyValueError::new_err(format!("{what} is made of positive numbers of 32 bits, and {number} is none"))
+        })?;
+    }
+    Ok(all)
+}
+
+/// An argument that is no array.
+fn value(given: &Bound<'_, PyAny>, at: usize) -> PyResult<Argument<'static>> {
+    Ok(match scalar(given, None)? {
+        Some(Scalar::Bool(value)) => Argument::Int(value.into()),
+        Some(Scalar::Int(value)) => Argument::Int(value),
+        Some(Scalar::Float(value)) => Argument::Float(value),
+        Some(Scalar::Complex(value)) => Argument::value(value),
+        Some(Scalar::Element(of, words)) => Argument::Value(words[..of.bytes().div_ceil(8)].to_vec(), of.bytes()),
+        None => {
+            return Err(PyTypeError::new_err(format!(
+                "argument {at} of a kernel is an array of rigel's or a number, not {}; take rigel.asarray of it",
+                given.get_type().name()?
+            )));
+        }
+    })
+}
+
+#[pymethods]
+impl PyKernel {
+    #[new]
+    #[pyo3(signature = (source, name, on_cpu=None))]
+    fn new(source: &str, name: &str, on_cpu: Option<Bound<'_, PyAny>>) -> PyResult<Self> {
+        let kernel = Kernel::new(source, name);
+        let on_cpu = on_cpu.filter(|work| !work.is_none());
+        let Some(work) = on_cpu else { return Ok(Self { kernel, on_cpu: None }) };
+        if !work.is_callable() {
+            return Err(PyTypeError::new_err("on_cpu is a function of the grid, the block and the arguments"));
+        }
+        // The launch checks its arguments; what runs then is Python's, below.
+        Ok(Self { kernel: kernel.on_cpu(|_, _| Ok(())), on_cpu: Some(work.unbind()) })
+    }
+
+    /// Its name.
+    #[getter]
+    fn name(&self) -> &str {
+        self.kernel.name()
+    }
+
+    /// Compiles it for a device now, to see the compiler's words before the first launch.
+    #[pyo3(signature = (device=None))]
+    fn compile(&self, py: Python<'_>, device: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+        let device = parse_device(device)?;
+        released(py, || self.kernel.compile(&device))
+    }
+
+    /// Launches it where its arrays are: `grid` blocks of `block` threads, each a number or up to three.
+    #[pyo3(signature = (grid, block, args, *, shared_mem=0))]
+    fn __call__(
+        &self,
+        py: Python<'_>,
+        grid: &Bound<'_, PyAny>,
+        block: &Bound<'_, PyAny>,
+        args: &Bound<'_, PyAny>,
+        shared_mem: u32,
+    ) -> PyResult<()> {
+        let shape = Grid { blocks: three(grid, "grid")?, threads: three(block, "block")?, shared: shared_mem };
+        let given: Vec<Bound<'_, PyAny>> = args.try_iter()?.collect::<PyResult<_>>()?;
+        let array_of =
+            |given: &Bound<'_, PyAny>| given.cast::<PyArray>().ok().map(|array| array.get().array.clone());
+        let arrays: Vec<Option<Array>> = given.iter().map(array_of).collect();
+        let arguments = arrays
+            .iter()
+            .zip(&given)
+            .enumerate()
+            .map(|(at, (array, given))| match array {
+                Some(array) => Ok(Argument::Array(array)),
+                None => value(given, at),
+            })
+            .collect::<PyResult<Vec<_>>>()?;
+        released(py, || self.kernel.launch(shape, &arguments))?;
+        let on_cpu = arrays.iter().flatten().next().is_some_and(is_on_cpu);
+        if let (true, Some(work)) = (on_cpu, &self.on_cpu) {
+            let three = |numbers: [u32; 3]| PyTuple::new(py, numbers);
+            work.call1(py, (three(shape.blocks)?, three(shape.threads)?, PyTuple::new(py, given)?))?;
+        }
+        Ok(())
+    }
+
+    fn __repr__(&self) -> String {
+        format!("rigel.Kernel({:?})", self.kernel.name())
+    }
+}
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<PyKernel>()
+}

@@ -1,0 +1,141 @@
+//! The class `rigel.Lazy`: expressions that are evaluated when asked, in one pass over memory.
+
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+use rigel_array::{Lazy, Reduction};
+
+use crate::arguments::axes;
+use crate::array::PyArray;
+use crate::convert::{self, Wish};
+use crate::dtype::{self, DType};
+use crate::error::raise;
+use crate::work::{quick, released};
+
+/// An element-wise expression over arrays that is not evaluated yet.
+///
+/// Operators and the functions of this module build it; `eval` computes it in one pass over memory, on a GPU as one kernel that
+/// is compiled once for the expression, whatever the arrays and numbers in it.
+///
+/// >>> import rigel
+/// >>> a = rigel.linspace(0.0, 1.0, 3)
+/// >>> (rigel.lazy(a) * 2 + rigel.exp(rigel.lazy(a) * 0)).eval()
+/// array([1., 2., 3.])
+#[pyclass(frozen, module = "rigel", name = "Lazy")]
+pub(crate) struct PyLazy(pub(crate) Lazy);
+
+#[pymethods]
+impl PyLazy {
+    /// Operators of NumPy's arrays leave operations with an expression to it.
+    #[classattr]
+    fn __array_ufunc__() -> Option<bool> {
+        None
+    }
+
+    /// The result.
+    fn eval(&self, py: Python<'_>) -> PyResult<PyArray> {
+        released(py, || self.0.eval()).map(PyArray::from)
+    }
+
+    /// The shape of the result.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.0.shape().map_err(raise)?)
+    }
+
+    /// The type of the result's elements.
+    #[getter]
+    fn dtype(&self, py: Python<'_>) -> PyResult<Py<DType>> {
+        dtype::object(py, self.0.dtype().map_err(raise)?)
+    }
+
+    /// The expression's values in another type.
+    fn astype(&self, dtype: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let dtype = dtype::parse(dtype)?;
+        quick(|| Ok(Self(self.0.clone().astype(dtype))))
+    }
+
+    /// The sum along axes, computed with the expression.
+    #[pyo3(signature = (axis=None, keepdims=false))]
+    fn sum(&self, py: Python<'_>, axis: Option<&Bound<'_, PyAny>>, keepdims: bool) -> PyResult<PyArray> {
+        reduced(py, self.0.clone(), Reduction::Sum, axis, keepdims)
+    }
+
+    /// The product along axes, computed with the expression.
+    #[pyo3(signature = (axis=None, keepdims=false))]
+    fn prod(&self, py: Python<'_>, axis: Option<&Bound<'_, PyAny>>, keepdims: bool) -> PyResult<PyArray> {
+        reduced(py, self.0.clone(), Reduction::Product, axis, keepdims)
+    }
+
+    /// The smallest along axes, computed with the expression.
+    #[pyo3(signature = (axis=None, keepdims=false))]
+    fn min(&self, py: Python<'_>, axis: Option<&Bound<'_, PyAny>>, keepdims: bool) -> PyResult<PyArray> {
+        reduced(py, self.0.clone(), Reduction::Min, axis, keepdims)
+    }
+
+    /// The largest along axes, computed with the expression.
+    #[pyo3(signature = (axis=None, keepdims=false))]
+    fn max(&self, py: Python<'_>, axis: Option<&Bound<'_, PyAny>>, keepdims: bool) -> PyResult<PyArray> {
+        reduced(py, self.0.clone(), Reduction::Max, axis, keepdims)
+    }
+
+    /// The mean along axes, computed with the expression.
+    #[pyo3(signature = (axis=None, keepdims=false))]
+    fn mean(&self, py: Python<'_>, axis: Option<&Bound<'_, PyAny>>, keepdims: bool) -> PyResult<PyArray> {
+        averaged(py, self.0.clone(), axis, keepdims)
+    }
+
+    fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
+        let array = released(py, || self.0.eval())?;
+        crate::elements::one(py, &array)?.is_truthy()
+    }
+
+    fn __repr__(&self) -> String {
+        match (self.0.shape(), self.0.dtype()) {
+            (Ok(shape), Ok(of)) => format!("Lazy(shape={shape:?}, dtype={})", rigel_array::name(of)),
+            (Err(error), _) | (_, Err(error)) => format!("Lazy(<{error}>)"),
+        }
+    }
+}
+
+/// A reduction of an expression.
+pub(crate) fn reduced(
+    py: Python<'_>,
+    lazy: Lazy,
+    reduction: Reduction,
+    axis: Option<&Bound<'_, PyAny>>,
+    keep: bool,
+) -> PyResult<PyArray> {
+    let axes = axes(axis)?;
+    released(py, || lazy.reduce(reduction, axes, keep)).map(PyArray::from)
+}
+
+/// The mean of an expression.
+pub(crate) fn averaged(
+    py: Python<'_>,
+    lazy: Lazy,
+    axis: Option<&Bound<'_, PyAny>>,
+    keep: bool,
+) -> PyResult<PyArray> {
+    let axes = axes(axis)?;
+    released(py, || lazy.mean(axes, keep)).map(PyArray::from)
+}
+
+/// An array as an expression, to build a larger one from.
+///
+/// >>> import rigel
+/// >>> a = rigel.lazy(rigel.arange(4))
+/// >>> (a * a).sum().item()
+/// 14
+#[pyfunction]
+fn lazy(a: &Bound<'_, PyAny>) -> PyResult<PyLazy> {
+    if let Ok(lazy) = a.cast::<PyLazy>() {
+        return Ok(PyLazy(lazy.get().0.clone()));
+    }
+    let array = convert::array(a, &Wish { dtype: None, device: None, copy: false })?;
+    Ok(PyLazy(array.lazy()))
+}
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<PyLazy>()?;
+    module.add_function(wrap_pyfunction!(lazy, module)?)
+}

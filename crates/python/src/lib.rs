@@ -1,0 +1,62 @@
+//! The native module of the Python package `rigel`: arrays on the CPU and on GPUs with NumPy's habits, over
+//! [`rigel_array`], and Plonky3's proofs.
+//!
+//! | what | where |
+//! |---|---|
+//! | the classes | `array`, `lazy`, `dtype`, `field`, `kernel`, `transfer` |
+//! | operators and functions | `operators`, `functions`, `reduce`, `matmul`, `index`, `create` |
+//! | objects to arrays | `convert`, `operand`, `parse`, `arguments` |
+//! | memory shared with other libraries | `numpy`, `cuda_interface`, `dlpack` |
+//! | devices and proofs | `devices`, `plonky3` |
+//! | errors, Python's lock, Ctrl-C | `error`, `work` |
+//!
+//! What Python's users read is in the doc comments of what Python sees; its examples run in `tests/test_examples.py`.
+
+// Python's examples begin with `>>>`, which Markdown takes for quotes.
+#![allow(clippy::doc_lazy_continuation)]
+
+use pyo3::prelude::*;
+
+mod arguments;
+mod array;
+mod convert;
+mod create;
+mod cuda_interface;
+mod devices;
+mod dlpack;
+mod dtype;
+mod elements;
+mod error;
+mod field;
+mod functions;
+mod index;
+mod kernel;
+mod lazy;
+mod matmul;
+mod numpy;
+mod operand;
+mod operators;
+mod parse;
+mod plonky3;
+mod reduce;
+mod transfer;
+mod work;
+
+#[pymodule]
+fn _rigel(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    error::register(module)?;
+    dtype::register(module)?;
+    array::register(module)?;
+    lazy::register(module)?;
+    create::register(module)?;
+    functions::register(module)?;
+    reduce::register(module)?;
+    matmul::register(module)?;
+    field::register(module)?;
+    kernel::register(module)?;
+    transfer::register(module)?;
+    dlpack::register(module)?;
+    devices::register(module)?;
+    plonky3::register(module)
+}

@@ -1,0 +1,160 @@
+//! What may stand beside an array in an operation.
+
+use pyo3::exceptions::PyOverflowError;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyList, PyTuple};
+use rigel_array::{Array, Complex, Device, Lazy, Scalar, Type, promote};
+
+use crate::array::PyArray;
+use crate::convert::{self, Wish};
+use crate::dtype;
+use crate::error::raise;
+use crate::lazy::PyLazy;
+
+/// An operand of an operation.
+pub(crate) enum Operand {
+    Array(Array),
+    Scalar(Scalar),
+    Lazy(Lazy),
+}
+
+impl From<Operand> for Lazy {
+    fn from(operand: Operand) -> Self {
+        match operand {
+            Operand::Array(array) => Self::from(array),
+            Operand::Scalar(scalar) => Self::from(scalar),
+            Operand::Lazy(lazy) => lazy,
+        }
+    }
+}
+
+impl Operand {
+    /// How many elements it has, for a guess at how long an operation takes.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::Array(array) => array.len(),
+            Self::Scalar(_) => 1,
+            Self::Lazy(lazy) => lazy.shape().map_or(0, |shape| shape.iter().product()),
+        }
+    }
+
+    /// What stands beside an array of type `of` on a device; `None` for what is no number and no array.
+    pub(crate) fn beside(given: &Bound<'_, PyAny>, of: Option<Type>, device: &Device) -> PyResult<Option<Self>> {
+        if let Ok(array) = given.cast::<PyArray>() {
+            return Ok(Some(Self::Array(array.get().array.clone())));
+        }
+        if let Some(scalar) = scalar(given, of)? {
+            return Ok(Some(Self::Scalar(scalar)));
+        }
+        if let Ok(lazy) = given.cast::<PyLazy>() {
+            return Ok(Some(Self::Lazy(lazy.get().0.clone())));
+        }
+        let field = of.filter(|of| of.is_field());
+        if given.is_instance_of::<PyList>() || given.is_instance_of::<PyTuple>() {
+            let wish = Wish { dtype: field, device: Some(device.clone()), copy: false };
+            return Ok(Some(Self::Array(convert::array(given, &wish)?)));
+        }
+        if convert::is_array_like(given)? {
+            let is_whole = |of: Type| matches!(of, Type::I32 | Type::I64 | Type::U32 | Type::U64);
+            let array = convert::array(given, &Wish { dtype: None, device: None, copy: false })?;
+            return Ok(Some(Self::Array(match field {
+                Some(field) if is_whole(array.dtype()) => array.astype(field).map_err(raise)?,
+                _ => array,
+            })));
+        }
+        Ok(None)
+    }
+}
+
+/// A number of Python or NumPy; `None` for what is none. NumPy's keep their type, but beside a field.
+pub(crate) fn scalar(given: &Bound<'_, PyAny>, beside: Option<Type>) -> PyResult<Option<Scalar>> {
+    if given.is_exact_instance_of::<PyFloat>() {
+        return Ok(Some(Scalar::Float(given.extract()?)));
+    }
+    if given.is_exact_instance_of::<PyInt>() {
+        return integer(given, beside).map(Some);
+    }
+    if let Ok(truth) = given.cast::<PyBool>() {
+        return Ok(Some(Scalar::Bool(truth.is_true())));
+    }
+    if given.is_exact_instance_of::<PyComplex>() {
+        return complex(given).map(Some);
+    }
+    if given.is_instance_of::<PyArray>() || given.is_instance_of::<PyLazy>() {
+        return Ok(None);
+    }
+    let py = given.py();
+    if let Some(shape) = given.getattr_opt(intern!(py, "shape"))? {
+        // NumPy's scalars are immutable, and so hashable; its arrays without axes are not, and stay arrays.
+        let is_scalar = shape.cast::<PyTuple>().is_ok_and(|shape| shape.is_empty()) && given.hash().is_ok();
+        if !is_scalar || given.getattr_opt(intern!(py, "__array_interface__"))?.is_none() {
+            return Ok(None);
+        }
+        let plain = given.call_method0(intern!(py, "item"))?;
+        let Some(value) = scalar(&plain, beside)? else { return Ok(None) };
+        let exact = dtype::parse(&given.getattr(intern!(py, "dtype"))?).ok();
+        return Ok(Some(match (exact, beside) {
+            (Some(of), None) => typed(value, of),
+            // Already in the type that both have together.
+            (Some(of), Some(beside)) if !beside.is_field() => typed(value, promote(of, beside).map_err(raise)?),
+            _ => value,
+        }));
+    }
+    if given.is_instance_of::<PyInt>() {
+        return integer(given, beside).map(Some);
+    }
+    if given.is_instance_of::<PyFloat>() {
+        return Ok(Some(Scalar::Float(given.extract()?)));
+    }
+    if given.is_instance_of::<PyComplex>() {
+        return complex(given).map(Some);
+    }
+    Ok(None)
+}
+
+fn complex(given: &Bound<'_, PyAny>) -> PyResult<Scalar> {
+    use pyo3::types::PyComplexMethods;
+    let value = given.cast::<PyComplex>()?;
+    Ok(Scalar::Complex(Complex { re: value.real(), im: value.imag() }))
+}
+
+/// An integer; beside a field, of any size.
+pub(crate) fn integer(given: &Bound<'_, PyAny>, beside: Option<Type>) -> PyResult<Scalar> {
+    if let Ok(value) = given.extract::<i64>() {
+        return Ok(Scalar::Int(value.into()));
+    }
+    match (given.extract::<i128>(), beside.and_then(Type::modulus)) {
+        (Ok(value), _) => Ok(Scalar::Int(value)),
+        (Err(_), Some(modulus)) => Ok(Scalar::Int(given.rem(modulus)?.extract::<u64>()?.into())),
+        (Err(_), None) => {
+            Err(PyOverflowError::new_err("the integer has more than 127 bits; only fields take such integers"))
+        }
+    }
+}
+
+/// A number as an element of just this type; as it is where the type can't hold it.
+fn typed(value: Scalar, of: Type) -> Scalar {
+    let real = match value {
+        Scalar::Bool(value) => Some(f64::from(u8::from(value))),
+        Scalar::Int(value) => Some(value as f64),
+        Scalar::Float(value) => Some(value),
+        _ => None,
+    };
+    let whole = match value {
+        Scalar::Bool(value) => Some(i128::from(value)),
+        Scalar::Int(value) => Some(value),
+        _ => None,
+    };
+    let words = match (of, value, whole, real) {
+        (Type::Bool, Scalar::Bool(value), ..) => [value.into(), 0, 0],
+        (Type::I32 | Type::U32, _, Some(value), _) => [(value as u32).into(), 0, 0],
+        (Type::I64 | Type::U64, _, Some(value), _) => [value as u64, 0, 0],
+        (Type::F32, _, _, Some(value)) => [(value as f32).to_bits().into(), 0, 0],
+        (Type::F64, _, _, Some(value)) => [value.to_bits(), 0, 0],
+        (Type::C128, Scalar::Complex(value), ..) => [value.re.to_bits(), value.im.to_bits(), 0],
+        (Type::C128, _, _, Some(value)) => [value.to_bits(), 0, 0],
+        _ => return value,
+    };
+    Scalar::Element(of, words)
+}

@@ -1,0 +1,138 @@
+//! How calls run: with Python's lock or without it, with an eye on Ctrl-C, and so that no panic gets out.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use rigel_array::{Array, Device, Result};
+
+use crate::error::raise;
+
+/// Above so many elements an operation on the CPU takes longer than giving Python's lock away and taking it back.
+const LONG: usize = 1 << 15;
+
+/// How often Python's signals are looked at while the calling thread waits.
+const GLANCE: Duration = Duration::from_millis(50);
+
+/// How long the host waits for a device by itself before it leaves that to a thread.
+const SPIN: Duration = Duration::from_micros(300);
+
+fn internal(panic: &(dyn Any + Send)) -> PyErr {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no words were given");
+    PyRuntimeError::new_err(format!("internal error: {text}"))
+}
+
+/// Runs our code for Python: a panic in it becomes a RuntimeError.
+pub(crate) fn guard<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(internal(&*panic)))
+}
+
+/// What is done at once, with Python's lock held.
+pub(crate) fn quick<T>(work: impl FnOnce() -> Result<T>) -> PyResult<T> {
+    guard(|| work().map_err(raise))
+}
+
+/// What may take long: without Python's lock.
+pub(crate) fn released<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
+    guard(|| py.detach(work).map_err(raise))
+}
+
+/// An operation on `elements` elements of `device`: without Python's lock where that is worth it. A device's first call may
+/// compile a kernel.
+pub(crate) fn sized<T: Send>(
+    py: Python<'_>,
+    elements: usize,
+    on_cpu: bool,
+    work: impl FnOnce() -> Result<T> + Send,
+) -> PyResult<T> {
+    if on_cpu && elements < LONG { quick(work) } else { released(py, work) }
+}
+
+/// An operation on one array.
+pub(crate) fn on<T: Send>(py: Python<'_>, array: &Array, work: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
+    sized(py, array.len(), is_on_cpu(array), work)
+}
+
+/// Whether an array is on the CPU.
+pub(crate) fn is_on_cpu(array: &Array) -> bool {
+    array.device().is_cpu()
+}
+
+/// Work that may take seconds: on a thread of its own, while this one looks out for Ctrl-C. When that comes, the exception is
+/// raised at once; the work ends by itself and its result is dropped.
+pub(crate) fn interruptible<T: Send + 'static>(
+    py: Python<'_>,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> PyResult<T> {
+    interruptible_with(py, move || work().map_err(raise))
+}
+
+/// The same for work with errors of its own.
+pub(crate) fn interruptible_with<T: Send + 'static>(
+    py: Python<'_>,
+    work: impl FnOnce() -> PyResult<T> + Send + 'static,
+) -> PyResult<T> {
+    let (sender, receiver) = mpsc::sync_channel(1);
+    let run = move || {
+        // Whoever asked may be gone.
+        let _ = sender.send(guard(work));
+    };
+    let started = thread::Builder::new().name("rigel-work".into()).spawn(run);
+    started.map_err(|error| PyRuntimeError::new_err(format!("no thread could be started: {error}")))?;
+    loop {
+        // A receiver is not Sync; it is lent to this very thread.
+        let waiting = AssertSend(&receiver);
+        match py.detach(move || waiting.receive(GLANCE)) {
+            Ok(result) => return result,
+            Err(RecvTimeoutError::Timeout) => py.check_signals()?,
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(PyRuntimeError::new_err("internal error: a working thread was lost"));
+            }
+        }
+    }
+}
+
+struct AssertSend<'a, T>(&'a mpsc::Receiver<T>);
+
+// SAFETY: `Python::detach` runs its closure on the calling thread, which is the receiver's.
+unsafe impl<T> Send for AssertSend<'_, T> {}
+
+impl<T> AssertSend<'_, T> {
+    fn receive(&self, patience: Duration) -> std::result::Result<T, RecvTimeoutError> {
+        self.0.recv_timeout(patience)
+    }
+}
+
+/// Work on the CPU that takes `steps` elementary steps: on a thread of its own only where that is long. On a device, the call
+/// only gives the work away.
+pub(crate) fn heavy<T: Send + 'static>(
+    py: Python<'_>,
+    steps: f64,
+    on_cpu: bool,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> PyResult<T> {
+    const SECONDS_LONG: f64 = 1e8;
+    if on_cpu && steps > SECONDS_LONG { interruptible(py, work) } else { sized(py, steps as usize, on_cpu, work) }
+}
+
+/// Waits until a device has done what it was given, so that reading from it does not wait where Ctrl-C is not heard.
+pub(crate) fn settle(py: Python<'_>, device: &Device) -> PyResult<()> {
+    let Device::Gpu(device) = device else { return Ok(()) };
+    let event = released(py, || Ok(device.compute()?.record()?))?;
+    let done = released(py, || {
+        let start = Instant::now();
+        while !event.is_done()? {
+            if start.elapsed() > SPIN {
+                return Ok(false);
+            }
+            std::hint::spin_loop();
+        }
+        Ok(true)
+    })?;
+    if done { Ok(()) } else { interruptible(py, move || Ok(event.synchronize()?)) }
+}

@@ -1,0 +1,180 @@
+"""The memory that arrays share with NumPy, PyTorch and CuPy."""
+
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import rigel
+from conftest import needs_cuda
+
+
+def address(array):
+    return array.__array_interface__["data"][0]
+
+
+def test_numpys_memory_is_used():
+    theirs = np.arange(12.0).reshape(3, 4)
+    ours = rigel.asarray(theirs)
+    assert address(ours) == address(theirs)
+    ours[0] = 7
+    assert (theirs[0] == 7).all()
+    part = theirs[::-1, 1::2]
+    np.testing.assert_array_equal(rigel.asarray(part).numpy(), part)
+    assert address(rigel.asarray(part)) == address(part)
+
+
+def test_our_memory_is_used_by_numpy():
+    ours = rigel.arange(6, dtype="float64").reshape(2, 3)
+    for theirs in [np.asarray(ours), ours.numpy(), np.from_dlpack(ours), np.asarray(ours.T).T]:
+        assert address(theirs) == address(ours)
+        theirs[0, 0] += 1
+    assert ours[0, 0].item() == 4
+    copied = np.array(ours)
+    assert address(copied) != address(ours)
+
+
+def test_array_copies():
+    theirs = np.zeros(3)
+    ours = rigel.array(theirs)
+    ours += 1
+    assert (theirs == 0).all()
+    again = rigel.array(ours)
+    again += 1
+    assert ours.tolist() == [1, 1, 1]
+    assert rigel.asarray(ours) is ours
+
+
+def test_memory_lives_as_long_as_it_is_used():
+    theirs = np.arange(1000.0)
+    gone = weakref.ref(theirs)
+    ours = rigel.asarray(theirs)[10:]
+    del theirs
+    gc.collect()
+    assert gone() is not None and ours[0].item() == 10
+    del ours
+    gc.collect()
+    rigel.zeros(1)  # references that were dropped without Python's lock go at the next call
+    assert gone() is None
+    view = np.asarray(rigel.arange(1000))
+    gc.collect()
+    assert view[999] == 999
+    view = np.from_dlpack(rigel.arange(1000))
+    gc.collect()
+    assert view[999] == 999
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int8", "int16", "uint8", "uint16", "complex64", ">f8", ">i4"])
+def test_other_types_are_converted(dtype):
+    theirs = np.arange(5).astype(dtype)
+    ours = rigel.asarray(theirs)
+    np.testing.assert_array_equal(ours.numpy(), theirs)
+
+
+def test_memory_that_must_be_copied():
+    locked = np.arange(4.0)
+    locked.flags.writeable = False
+    ours = rigel.asarray(locked)
+    ours += 1
+    assert (locked == np.arange(4.0)).all()
+    raw = np.zeros(33, dtype="uint8")
+    crooked = raw[1:].view("float64")
+    crooked[:] = [1, 2, 3, 4]
+    assert rigel.asarray(crooked).tolist() == [1, 2, 3, 4]
+    records = np.zeros(3, dtype=[("a", "u1"), ("b", "f8")])
+    records["b"] = [5, 6, 7]
+    assert rigel.asarray(records["b"]).tolist() == [5, 6, 7]
+    assert rigel.asarray(np.zeros((0, 3))).shape == (0, 3)
+    with pytest.raises(TypeError, match="counterpart"):
+        rigel.asarray(np.array(["a"]))
+
+
+def test_dtype_and_copy_of_array_protocol():
+    ours = rigel.arange(3)
+    assert np.asarray(ours, dtype="float32").dtype == np.float32
+    assert address(np.array(ours, copy=True)) != address(ours)
+
+
+def test_dlpack_of_numpy():
+    theirs = np.arange(6, dtype="complex128").reshape(2, 3)[:, ::-1]
+    ours = rigel.from_dlpack(theirs)
+    np.testing.assert_array_equal(ours.numpy(), theirs)
+    ours[0, 0] = 99
+    assert theirs[0, 0] == 99
+    assert ours.__dlpack_device__() == (1, 0)
+    for version in [None, (1, 0), (0, 8)]:
+        capsule = ours.__dlpack__(max_version=version)
+        assert ("versioned" in repr(capsule)) == (version == (1, 0))
+        del capsule  # never used: it frees its tensor itself
+
+
+def test_fields_are_handed_out_as_copies():
+    GF = rigel.field("koalabear")
+    a = GF([1, 2, -1])
+    assert np.asarray(a).tolist() == [1, 2, 2**31 - 2**24]
+    assert np.asarray(a).dtype == np.uint32 and np.asarray(rigel.field("goldilocks")([1])).dtype == np.uint64
+    assert np.asarray(rigel.field("koalabear4")([[1, 2, 3, 4]])).tolist() == [[1, 2, 3, 4]]
+    assert not hasattr(a, "__array_interface__")
+    with pytest.raises(TypeError, match="astype"):
+        a.__dlpack__()
+
+
+def test_devices_arrays_are_not_numpys():
+    try:
+        a = rigel.zeros(3, device="emulated")
+    except rigel.DeviceError:
+        pytest.skip("no C++ compiler for the emulated device")
+    with pytest.raises(TypeError, match=r"\.cpu\(\)"):
+        np.asarray(a)
+    assert not hasattr(a, "__array_interface__") and not hasattr(a, "__cuda_array_interface__")
+    with pytest.raises(BufferError):
+        a.__dlpack__()
+    assert a.cpu().numpy().tolist() == a.numpy().tolist() == [0, 0, 0]
+
+
+def test_torch_on_the_cpu():
+    torch = pytest.importorskip("torch")
+    theirs = torch.arange(6.0).reshape(2, 3)
+    ours = rigel.asarray(theirs)
+    ours += 1
+    assert theirs[0, 0] == 1
+    back = torch.from_dlpack(ours)
+    back += 1
+    assert ours[0, 0].item() == 2
+    assert back.data_ptr() == theirs.data_ptr()
+
+
+@needs_cuda
+def test_torch_on_a_gpu():
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("torch sees no GPU")
+    theirs = torch.arange(1 << 20, device="cuda", dtype=torch.float32)
+    ours = rigel.asarray(theirs)
+    assert ours.device == "cuda:0"
+    ours += 1
+    rigel.synchronize("cuda:0")
+    assert theirs.data_ptr() == ours.__cuda_array_interface__["data"][0]
+    assert theirs[-1].item() == 1 << 20
+    for _ in range(20):
+        made = torch.from_dlpack(rigel.full(1 << 20, 3.0, device="cuda:0"))
+        total = (made * 2).sum()
+        del made
+        rigel.zeros(1 << 20, device="cuda:0")
+        assert total.item() == 6 << 20
+
+
+@needs_cuda
+def test_cupy():
+    cupy = pytest.importorskip("cupy")
+    theirs = cupy.arange(1 << 16, dtype="float64")
+    for ours in [rigel.asarray(theirs), rigel.from_dlpack(theirs)]:
+        ours += 1
+        rigel.synchronize("cuda:0")
+    assert theirs[0].item() == 2
+    ours = rigel.arange(1000, device="cuda:0")
+    for shared in [cupy.asarray(ours), cupy.from_dlpack(ours)]:
+        assert shared.data.ptr == ours.__cuda_array_interface__["data"][0]
+        assert int(shared.sum()) == 499500
+    assert (rigel.asarray(cupy.ones(3)) * 2).tolist() == [2, 2, 2]

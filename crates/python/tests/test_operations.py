@@ -1,0 +1,222 @@
+"""Every operation against NumPy, on every device."""
+
+import numpy as np
+import pytest
+
+import rigel
+from test_arrays import sample
+
+UNARY = {
+    "neg": np.negative, "abs": np.abs, "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos,
+    "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh,
+    "tanh": np.tanh, "floor": np.floor, "ceil": np.ceil, "conj": np.conj, "real": np.real, "imag": np.imag,
+    "isnan": np.isnan, "isfinite": np.isfinite,
+}  # fmt: skip
+BINARY = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "pow": np.power,
+    "floor_div": np.floor_divide, "remainder": np.remainder, "minimum": np.minimum, "maximum": np.maximum,
+    "eq": np.equal, "ne": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+}  # fmt: skip
+
+
+def close(ours, theirs, tolerance=1e-12):
+    ours = ours.numpy()
+    assert ours.dtype == theirs.dtype and ours.shape == theirs.shape
+    if theirs.dtype == np.float32:
+        tolerance = 2e-6
+    np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128", "int64"])
+@pytest.mark.parametrize("name", UNARY)
+def test_unary(rng, name, dtype):
+    if dtype == "complex128" and name in ("floor", "ceil"):
+        with pytest.raises(TypeError):
+            getattr(rigel, name)(rigel.zeros(3, dtype=dtype))
+        return
+    x = sample(rng, dtype, 37)
+    if dtype != "int64":
+        x = (x * 0.3).astype(dtype)
+    elif name in ("asin", "acos", "exp", "sinh", "cosh"):
+        x = x % 2
+    if name in ("log", "sqrt") and dtype != "complex128":
+        x = np.abs(x) + 1
+    if name in ("asin", "acos") and dtype.startswith("float"):
+        x = np.clip(x, -1, 1)
+    if name in ("floor", "ceil") and dtype == "int64":
+        return  # NumPy keeps integers, rigel makes floats of them
+    if name in ("isnan", "isfinite") and dtype == "int64":
+        x = x.astype(float)
+    close(getattr(rigel, name)(rigel.array(x)), UNARY[name](x), 1e-11)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128", "int32", "uint64"])
+@pytest.mark.parametrize("name", BINARY)
+def test_binary(rng, name, dtype):
+    ordered = ("floor_div", "remainder", "minimum", "maximum", "lt", "le", "gt", "ge")
+    if dtype == "complex128" and name in ordered:
+        with pytest.raises(TypeError):
+            getattr(rigel, name)(rigel.zeros(3, dtype=dtype), 1)
+        return
+    x, y = sample(rng, dtype, (5, 7)), sample(rng, dtype, (7,))
+    if name == "pow":
+        y = (y % 4).astype(dtype) if dtype != "complex128" else y * 0.5
+        x = np.abs(x).astype(dtype) if dtype.startswith("float") else x
+    if name in ("floor_div", "remainder", "div"):
+        y = np.where(y == 0, 1, y).astype(dtype)
+    close(getattr(rigel, name)(rigel.array(x), rigel.array(y)), BINARY[name](x, y), 1e-10)
+
+
+def test_operators_on_devices(rng, device):
+    x, y = rng.normal(size=(4, 6)), rng.normal(size=(6,)) + 3
+    a, b = rigel.array(x, device=device), rigel.array(y, device=device)
+    close(a + b, x + y)
+    close((a - b) * 2 / b, (x - y) * 2 / y)
+    close(1.5 - a, 1.5 - x)
+    close(-a, -x)
+    close(abs(a) ** 0.5, abs(x) ** 0.5, 1e-11)
+    close(a[:, ::2].T + 1, x[:, ::2].T + 1)
+    assert ((a < 0).numpy() == (x < 0)).all()
+    close(rigel.where(a < 0, a, 0.0), np.where(x < 0, x, 0.0))
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "x + 1", "1 + x", "x - 2.5", "2.5 - x", "x * 3", "3 * x", "x / 4", "4 / (x + 100.5)", "x // 3", "100 // (x + 100.5)",
+        "x % 7", "x ** 2", "2 ** (x % 5)", "-x", "+x", "abs(x)", "x == 1", "x != 1", "x < 1", "1 < x", "x <= 1", "x >= 1",
+        "x + 1j", "x * np.float64(2)", "np.float64(2) * x", "np.float32(2) + x", "x + np.arange(4.0)", "np.arange(4.0) - x",
+        "x + [1, 2, 3, 4]", "(x > 0) & (x < 10)", "(x > 0) | (x < -10)", "(x > 0) ^ (x < 10)", "~(x > 0)",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("dtype", ["int64", "float32"])
+def test_operators_with_numbers(expression, dtype):
+    theirs = np.array([[-3, -1, 0, 1], [2, 5, 7, 11]], dtype=dtype)
+    expected = eval(expression, {"np": np, "x": theirs})
+    found = eval(expression, {"np": np, "x": rigel.array(theirs)})
+    assert isinstance(found, rigel.Array)
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5)
+    assert found.dtype == expected.dtype or expected.dtype == np.complex64
+
+
+def test_bits_of_integers_turn():
+    x = np.array([0, 1, -5], dtype="int32")
+    assert (~rigel.array(x)).tolist() == (~x).tolist()
+    with pytest.raises(TypeError):
+        rigel.array(x) & 1
+    with pytest.raises(TypeError):
+        ~rigel.zeros(2)
+
+
+def test_in_place_writes_the_same_memory(device):
+    a = rigel.arange(6, dtype="float64", device=device)
+    view = a[::2]
+    a += 1
+    a *= 2
+    a -= rigel.ones(6, device=device)
+    a /= 2
+    a **= 2
+    assert view.tolist() == [(2 * (i + 1) - 1) ** 2 / 4 for i in [0, 2, 4]]
+    view += 100
+    assert a[0].item() == 100.25
+    with pytest.raises(ValueError):
+        view += rigel.zeros((2, 3), device=device)
+
+
+def test_in_place_keeps_the_type():
+    a = rigel.arange(3)
+    a //= 2
+    a %= 2
+    assert a.dtype == "int64"
+    with pytest.raises(TypeError, match="float64"):
+        a += 0.5
+    with pytest.raises(TypeError):
+        a /= 2
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, -1, (0, 2), (1, 2)])
+@pytest.mark.parametrize("name", ["sum", "prod", "min", "max", "mean"])
+@pytest.mark.parametrize("dtype", ["float64", "int32"])
+def test_reductions(rng, name, axis, dtype):
+    x = sample(rng, dtype, (3, 4, 5))
+    if name == "prod":
+        x = x % 3 + 1
+    a = rigel.array(x)
+    for keepdims in [False, True]:
+        expected = np.asarray(getattr(np, name)(x, axis=axis, keepdims=keepdims))
+        close(getattr(rigel, name)(a, axis=axis, keepdims=keepdims), expected, 1e-10)
+        close(getattr(a, name)(axis, keepdims), expected, 1e-10)
+
+
+def test_reductions_on_devices(rng, device):
+    x = rng.normal(size=(33, 70))
+    a = rigel.array(x, device=device)
+    close(a.sum(), np.asarray(x.sum()), 1e-10)
+    close(a.sum(axis=0), x.sum(axis=0), 1e-10)
+    close(a.max(axis=1), x.max(axis=1))
+    close(a.mean(), np.asarray(x.mean()), 1e-10)
+
+
+def test_empty_reductions():
+    assert rigel.zeros(0).sum().item() == 0 and rigel.zeros(0).prod().item() == 1
+    with pytest.raises(ValueError, match="no elements"):
+        rigel.zeros(0).max()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128", "int64", "uint32"])
+@pytest.mark.parametrize("shapes", [((3, 4), (4, 5)), ((4,), (4, 5)), ((3, 4), (4,)), ((4,), (4,)), ((2, 3, 4), (4, 5))])
+def test_matmul(rng, dtype, shapes):
+    x, y = (sample(rng, dtype, shape) for shape in shapes)
+    expected = np.asarray(x @ y)
+    np.testing.assert_allclose((rigel.array(x) @ rigel.array(y)).numpy(), expected, rtol=1e-4)
+    np.testing.assert_allclose(rigel.matmul(rigel.array(x), y).numpy(), expected, rtol=1e-4)
+
+
+def test_matmul_on_devices(rng, device):
+    x, y = rng.normal(size=(17, 33)), rng.normal(size=(9, 33))
+    close(rigel.array(x, device=device) @ rigel.array(y, device=device).T, x @ y.T, 1e-10)
+    assert isinstance(rigel.matmul_engine(device), str)
+
+
+def test_lazy_and_fuse(rng, device):
+    x, y = rng.normal(size=(20, 3)), rng.normal(size=3)
+    a, b = rigel.array(x, device=device), rigel.array(y, device=device)
+    expected = np.tanh(x * y + 1) - np.where(x > 0, x, 0.5) ** 2
+
+    def formula(a, b, one):
+        return rigel.tanh(a * b + one) - rigel.where(a > 0, a, 0.5) ** 2
+
+    close(formula(rigel.lazy(a), b, 1).eval(), expected)
+    close(rigel.fuse(formula)(a, b, one=1), expected)
+    close(formula(rigel.lazy(a), b, 1).sum(axis=0), expected.sum(axis=0), 1e-10)
+    first, (second,) = rigel.fuse(lambda a, b: (a + b, [a - b]))(a, b)
+    close(first, x + y)
+    close(second, x - y)
+    postponed = rigel.lazy(a) + 1
+    assert isinstance(postponed, rigel.Lazy) and postponed.shape == (20, 3) and postponed.dtype == "float64"
+    assert "20" in repr(postponed)
+
+
+def test_lazy_reports_when_evaluated():
+    wrong = rigel.lazy(rigel.zeros(3)) + rigel.zeros(4)
+    with pytest.raises(ValueError, match=r"\(3,\) and \(4,\)"):
+        wrong.eval()
+
+
+def test_what_does_not_fit(device):
+    with pytest.raises(ValueError, match="do not fit"):
+        rigel.zeros(3, device=device) + rigel.zeros(4, device=device)
+    with pytest.raises(TypeError):
+        rigel.zeros(3, device=device) + "a"
+    with pytest.raises(ValueError):
+        rigel.zeros((2, 3), device=device) @ rigel.zeros((2, 3), device=device)
+    if device != "cpu":
+        with pytest.raises(rigel.DeviceError, match="cpu"):
+            rigel.zeros(3, device=device) + rigel.zeros(3)
+
+
+def test_large_operations_on_threads(rng):
+    x = rng.normal(size=200_000)
+    a = rigel.array(x)
+    close(a * 2 + a, x * 3)
+    close(a.sum(), np.asarray(x.sum()), 1e-9)

@@ -1,0 +1,47 @@
+"""Plonky3's proofs."""
+
+import pytest
+
+import rigel
+from rigel import plonky3
+
+QUICK = {"queries": 10, "pow_bits": 4, "batch_pow_bits": 0}
+
+
+@pytest.mark.parametrize(
+    "prove, log_rows",
+    [
+        (plonky3.prove_fibonacci, 5),
+        (plonky3.prove_keccak, 5),
+        (plonky3.prove_poseidon2, 3),
+        (plonky3.prove_blake3, 3),
+        (plonky3.prove_lookups, 6),
+    ],
+)
+def test_proofs_are_verified(prove, log_rows):
+    proof = prove(log_rows=log_rows, device="cpu", **QUICK)
+    proof.verify()
+    assert proof.device == "cpu" and proof.fallbacks == [] and proof.milliseconds > 0
+    assert len(proof.bytes) > 1000 and "CPU" in proof.report
+    assert proof.statement["log_rows"] == log_rows and isinstance(proof.public_values, list)
+
+
+def test_auto_says_where_it_ran():
+    proof = plonky3.prove_fibonacci(log_rows=4, device="auto", **QUICK)
+    proof.verify()
+    has_gpu = any(device.kind == "cuda" for device in rigel.devices())
+    assert (proof.device == "cpu") == (not has_gpu)
+    assert bool(proof.fallbacks) == (not has_gpu)
+    if not has_gpu:
+        assert "CUDA" in proof.fallbacks[0] and proof.fallbacks[0] in proof.report
+
+
+def test_what_provers_refuse():
+    with pytest.raises(ValueError, match="koala-bear"):
+        plonky3.prove_keccak(field="float64")
+    with pytest.raises(ValueError, match="rows"):
+        plonky3.prove_keccak(log_rows=60, device="cpu")
+    with pytest.raises(ValueError, match="queries"):
+        plonky3.prove_keccak(log_rows=5, device="cpu", number_of_queries=3)
+    with pytest.raises(rigel.DeviceError):
+        plonky3.prove_keccak(log_rows=5, device="cuda:77")

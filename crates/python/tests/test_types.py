@@ -1,0 +1,42 @@
+"""The types for checkers name what there is, and nothing else."""
+
+import ast
+import inspect
+import pathlib
+
+import rigel
+from rigel import _rigel
+
+STUB = pathlib.Path(rigel.__file__).with_name("_rigel.pyi")
+
+
+def names(body):
+    found = set()
+    for entry in body:
+        if isinstance(entry, (ast.FunctionDef, ast.ClassDef)):
+            found.add(entry.name)
+        elif isinstance(entry, ast.AnnAssign) and "TypeAlias" not in ast.dump(entry.annotation):
+            found.add(entry.target.id)
+    return found
+
+
+def is_public(name):
+    return not name.startswith("_")
+
+
+def test_every_name_is_typed():
+    tree = ast.parse(STUB.read_text())
+    there = set(filter(is_public, vars(_rigel))) - {"Rows"}
+    typed = set(filter(is_public, names(tree.body)))
+    assert there == typed
+    for entry in tree.body:
+        if isinstance(entry, ast.ClassDef) and is_public(entry.name) and not issubclass(getattr(_rigel, entry.name), Exception):
+            members = set(filter(is_public, vars(getattr(_rigel, entry.name))))
+            assert members == set(filter(is_public, names(entry.body))), entry.name
+
+
+def test_everything_public_is_reachable():
+    assert all(hasattr(rigel, name) for name in rigel.__all__)
+    missing = {name for name in vars(_rigel) if is_public(name)} - set(rigel.__all__) - {"Proof"}
+    assert not missing
+    assert all(inspect.getdoc(getattr(rigel, name)) for name in rigel.__all__)
