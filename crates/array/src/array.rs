@@ -100,7 +100,7 @@ impl Array {
         dtype: Type,
         owner: Box<dyn Any + Send + Sync>,
     ) -> Result<Self> {
-        let layout = Layout { shape: shape.to_vec(), strides: strides.to_vec(), offset };
+        let layout = Layout { shape: shape.into(), strides: strides.into(), offset };
         // SAFETY: the caller's promise, passed on.
         let memory = Memory::Host(unsafe { HostMemory::foreign(at, bytes, owner) }.into());
         Self::over(memory, layout, dtype)
@@ -117,7 +117,7 @@ impl Array {
         offset: usize,
         dtype: Type,
     ) -> Result<Self> {
-        let layout = Layout { shape: shape.to_vec(), strides: strides.to_vec(), offset };
+        let layout = Layout { shape: shape.into(), strides: strides.into(), offset };
         Self::over(Memory::from_buffer(buffer), layout, dtype)
     }
 

@@ -1,11 +1,13 @@
 //! Running an expression where its arrays are.
 
 use rigel_codegen::map::{self, Expression, Operand, Target};
+use smallvec::SmallVec;
 
 use crate::array::Array;
 use crate::cpu;
 use crate::device::Device;
 use crate::error::Result;
+use crate::layout::Strides;
 use crate::memory::{DeviceMemory, HostMemory, Memory};
 
 /// An expression with what it reads, all of one shape.
@@ -21,7 +23,7 @@ impl Prepared {
     /// Runs `work` with the inputs in a device's memory, their axes in the order `axes`.
     pub(crate) fn with_operands<R>(&self, axes: Option<&[usize]>, work: impl FnOnce(&[Operand<'_>]) -> R) -> R {
         let strides = self.strides(axes);
-        let operands: Vec<Operand<'_>> = self
+        let operands: SmallVec<[Operand<'_>; 4]> = self
             .arrays
             .iter()
             .zip(&strides)
@@ -55,7 +57,7 @@ impl Prepared {
         HostMemory::locked(&memories, Some(written), || work(&operands))
     }
 
-    fn strides(&self, axes: Option<&[usize]>) -> Vec<Vec<isize>> {
+    fn strides(&self, axes: Option<&[usize]>) -> SmallVec<[Strides; 4]> {
         let ordered = |array: &Array| match axes {
             Some(axes) => axes.iter().map(|&axis| array.layout.strides[axis]).collect(),
             None => array.layout.strides.clone(),

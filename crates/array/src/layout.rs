@@ -3,13 +3,20 @@
 //! Element `(i_0, .., i_k)` of an array is at `offset + sum_j i_j strides_j`, counted in elements. So a slice, a
 //! transpose or a broadcast is another layout over the same memory.
 
+use smallvec::{SmallVec, smallvec};
+
 use crate::error::{Error, Result};
+
+/// Lengths of axes: those of most arrays lie here, not on the heap.
+pub(crate) type Lengths = SmallVec<[usize; 4]>;
+/// Strides of axes.
+pub(crate) type Strides = SmallVec<[isize; 4]>;
 
 /// A shape with a stride for each axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
-    pub(crate) shape: Vec<usize>,
-    pub(crate) strides: Vec<isize>,
+    pub(crate) shape: Lengths,
+    pub(crate) strides: Strides,
     pub(crate) offset: usize,
 }
 
@@ -59,7 +66,7 @@ impl From<std::ops::RangeFull> for Index {
 impl Layout {
     /// Row-major from the start of the memory.
     pub(crate) fn contiguous(shape: &[usize]) -> Self {
-        Self { strides: row_major(shape), shape: shape.to_vec(), offset: 0 }
+        Self { strides: row_major(shape), shape: shape.into(), offset: 0 }
     }
 
     /// The number of elements.
@@ -88,7 +95,10 @@ impl Layout {
             Err(Error::shape(format!("an array of shape {} can't be broadcast to {}", text(&self.shape), text(shape))))
         };
         let Some(new_axes) = shape.len().checked_sub(self.shape.len()) else { return refused() };
-        let mut strides = vec![0; shape.len()];
+        if self.shape[..] == *shape {
+            return Ok(self.clone());
+        }
+        let mut strides: Strides = smallvec![0; shape.len()];
         for (axis, (&length, &stride)) in self.shape.iter().zip(&self.strides).enumerate() {
             let wanted = shape[new_axes + axis];
             if length != wanted && length != 1 {
@@ -96,7 +106,7 @@ impl Layout {
             }
             strides[new_axes + axis] = if length == 1 { 0 } else { stride };
         }
-        Ok(Self { shape: shape.to_vec(), strides, offset: self.offset })
+        Ok(Self { shape: shape.into(), strides, offset: self.offset })
     }
 
     /// Axis j of the result is axis `axes[j]`.
@@ -124,7 +134,7 @@ impl Layout {
                 _ => merged.push((length, stride)),
             }
         }
-        let mut strides = vec![0; shape.len()];
+        let mut strides: Strides = smallvec![0; shape.len()];
         let mut axis = shape.len();
         for &(length, stride) in merged.iter().rev() {
             let mut covered = 1;
@@ -137,7 +147,7 @@ impl Layout {
                 return None;
             }
         }
-        Some(Self { shape: shape.to_vec(), strides, offset: self.offset })
+        Some(Self { shape: shape.into(), strides, offset: self.offset })
     }
 
     /// The part that an index picks.
@@ -153,7 +163,7 @@ impl Layout {
                 text(&self.shape)
             )));
         };
-        let mut out = Self { shape: Vec::new(), strides: Vec::new(), offset: self.offset };
+        let mut out = Self { shape: Lengths::new(), strides: Strides::new(), offset: self.offset };
         let mut axis = 0;
         let mut offset = self.offset as isize;
         let tail = if index.contains(&Index::Ellipsis) { &[][..] } else { &[Index::Ellipsis][..] };
@@ -165,8 +175,8 @@ impl Layout {
                     continue;
                 }
                 Index::Ellipsis => {
-                    out.shape.extend(&self.shape[axis..axis + rest]);
-                    out.strides.extend(&self.strides[axis..axis + rest]);
+                    out.shape.extend_from_slice(&self.shape[axis..axis + rest]);
+                    out.strides.extend_from_slice(&self.strides[axis..axis + rest]);
                     axis += rest;
                     continue;
                 }
@@ -193,8 +203,8 @@ impl Layout {
 }
 
 /// The strides of an array whose elements lie side by side, last axis first.
-pub(crate) fn row_major(shape: &[usize]) -> Vec<isize> {
-    let mut strides = vec![0; shape.len()];
+pub(crate) fn row_major(shape: &[usize]) -> Strides {
+    let mut strides: Strides = smallvec![0; shape.len()];
     let mut stride = 1isize;
     for (to, &length) in strides.iter_mut().zip(shape).rev() {
         *to = stride;
@@ -237,9 +247,9 @@ fn span(start: Option<isize>, stop: Option<isize>, step: isize, length: usize) -
 }
 
 /// The shape that arrays of both shapes are broadcast to.
-pub(crate) fn broadcast(operation: &str, a: &[usize], b: &[usize]) -> Result<Vec<usize>> {
+pub(crate) fn broadcast(operation: &str, a: &[usize], b: &[usize]) -> Result<Lengths> {
     if a == b {
-        return Ok(a.to_vec());
+        return Ok(a.into());
     }
     let axes = a.len().max(b.len());
     let length = |shape: &[usize], axis: usize| (axis + shape.len()).checked_sub(axes).map_or(1, |axis| shape[axis]);
@@ -281,12 +291,12 @@ mod tests {
     #[test]
     fn reshapes_without_a_copy_where_memory_allows() {
         let transposed = layout(&[2, 3, 4]).permuted(&[2, 0, 1]);
-        assert_eq!(transposed.reshaped(&[4, 6]).unwrap().strides, [1, 4]);
+        assert_eq!(transposed.reshaped(&[4, 6]).unwrap().strides[..], [1, 4]);
         assert!(transposed.reshaped(&[24]).is_none());
         let every_second = layout(&[10, 6]).indexed(&[Index::Range { start: None, stop: None, step: 2 }]).unwrap();
-        assert_eq!(every_second.reshaped(&[5, 2, 3]).unwrap().strides, [12, 3, 1]);
+        assert_eq!(every_second.reshaped(&[5, 2, 3]).unwrap().strides[..], [12, 3, 1]);
         assert!(every_second.reshaped(&[30]).is_none());
-        assert_eq!(every_second.reshaped(&[5, 1, 6, 1]).unwrap().strides, [12, 0, 1, 0]);
+        assert_eq!(every_second.reshaped(&[5, 1, 6, 1]).unwrap().strides[..], [12, 0, 1, 0]);
     }
 
     #[test]
@@ -297,7 +307,7 @@ mod tests {
         let part = layout(&[4, 5]).indexed(&[Index::At(-1), range(Some(-4), Some(100), 2)]).unwrap();
         assert_eq!((part.offset, &part.strides[..], &part.shape[..]), (16, &[2][..], &[2][..]));
         let none = layout(&[4]).indexed(&[range(Some(3), Some(1), 1)]).unwrap();
-        assert_eq!(none.shape, [0]);
+        assert_eq!(none.shape[..], [0]);
         let middle = layout(&[2, 3, 4]).indexed(&[Index::Ellipsis, Index::NewAxis, Index::At(1)]).unwrap();
         assert_eq!((&middle.shape[..], middle.offset), (&[2, 3, 1][..], 1));
         assert!(layout(&[4]).indexed(&[Index::At(4)]).is_err());
@@ -307,8 +317,8 @@ mod tests {
 
     #[test]
     fn shapes_broadcast_as_in_numpy() {
-        assert_eq!(broadcast("add", &[4, 1, 3], &[5, 1]).unwrap(), [4, 5, 3]);
-        assert_eq!(broadcast("add", &[0], &[1]).unwrap(), [0]);
+        assert_eq!(broadcast("add", &[4, 1, 3], &[5, 1]).unwrap()[..], [4, 5, 3]);
+        assert_eq!(broadcast("add", &[0], &[1]).unwrap()[..], [0]);
         let error = broadcast("add", &[2, 3], &[2]).unwrap_err();
         assert_eq!(error.to_string(), "add: shapes (2, 3) and (2,) do not fit together");
     }

@@ -1,6 +1,5 @@
 //! Expressions that are evaluated when asked, as one kernel.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use rigel_codegen::map::{Binary, Complex, Expression, Id, Kind, Reduction, Type, Unary};
@@ -9,7 +8,7 @@ use crate::array::Array;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::evaluate::{self, Prepared};
-use crate::layout::broadcast;
+use crate::layout::{Lengths, broadcast};
 use crate::reduce::Axes;
 use crate::scalar::{Scalar, name, promote, words};
 use crate::views::same_device;
@@ -35,7 +34,7 @@ pub struct Lazy(Result<Arc<Tree>>);
 struct Tree {
     root: Root,
     dtype: Type,
-    shape: Vec<usize>,
+    shape: Lengths,
     device: Option<Device>,
     /// How many nodes there are, counted with repetition.
     size: usize,
@@ -58,20 +57,20 @@ enum Root {
 const LARGEST: usize = 200;
 
 impl Lazy {
-    fn new(root: Root, dtype: Type, shape: Vec<usize>, device: Option<Device>, size: usize) -> Self {
+    fn new(root: Root, dtype: Type, shape: Lengths, device: Option<Device>, size: usize) -> Self {
         Self(Ok(Arc::new(Tree { root, dtype, shape, device, size })))
     }
 
     /// The place of each element of a shape, in row-major order, as U64.
     pub(crate) fn places(shape: &[usize], device: &Device) -> Self {
-        Self::new(Root::Index, Type::U64, shape.to_vec(), Some(device.clone()), 1)
+        Self::new(Root::Index, Type::U64, shape.into(), Some(device.clone()), 1)
     }
 
     /// One number for every element of a shape.
     pub(crate) fn filled(value: Scalar, dtype: Type, shape: &[usize], device: &Device) -> Self {
         let scalar = value.words_as(dtype).map(|words| Scalar::Element(dtype, words));
         match scalar {
-            Ok(scalar) => Self::new(Root::Scalar(scalar), dtype, shape.to_vec(), Some(device.clone()), 1),
+            Ok(scalar) => Self::new(Root::Scalar(scalar), dtype, shape.into(), Some(device.clone()), 1),
             Err(error) => Self(Err(error)),
         }
     }
@@ -226,7 +225,7 @@ impl Lazy {
 
     /// The expression, the arrays it reads, broadcast to `shape`, and its scalars.
     fn prepare(&self, tree: &Arc<Tree>, shape: &[usize]) -> Result<Prepared> {
-        let mut builder = Builder { prepared: Prepared::default(), inputs: Vec::new(), known: HashMap::new(), shape };
+        let mut builder = Builder { prepared: Prepared::default(), inputs: Vec::new(), known: Vec::new(), shape };
         let result = builder.node(tree)?;
         builder.prepared.expression.set_result(result);
         Ok(builder.prepared)
@@ -238,13 +237,14 @@ struct Builder<'a> {
     prepared: Prepared,
     /// The values that read the arrays.
     inputs: Vec<Id>,
-    known: HashMap<*const Tree, Id>,
+    /// Subtrees that have their value already. An expression has few, so the search is short.
+    known: Vec<(*const Tree, Id)>,
     shape: &'a [usize],
 }
 
 impl Builder<'_> {
     fn node(&mut self, tree: &Arc<Tree>) -> Result<Id> {
-        if let Some(&known) = self.known.get(&Arc::as_ptr(tree)) {
+        if let Some(&(_, known)) = self.known.iter().find(|(known, _)| *known == Arc::as_ptr(tree)) {
             return Ok(known);
         }
         let built = match &tree.root {
@@ -269,7 +269,7 @@ impl Builder<'_> {
             Root::Index => Some(self.prepared.expression.index()),
         };
         let id = built.expect("types were checked when the tree was built");
-        self.known.insert(Arc::as_ptr(tree), id);
+        self.known.push((Arc::as_ptr(tree), id));
         Ok(id)
     }
 
@@ -435,7 +435,7 @@ fn power(a: Arc<Tree>, b: Arc<Tree>) -> Result<Lazy> {
 
 impl From<&Array> for Lazy {
     fn from(array: &Array) -> Self {
-        let (shape, device) = (array.shape().to_vec(), array.device());
+        let (shape, device) = (array.layout.shape.clone(), array.device());
         Self::new(Root::Array(array.clone()), array.dtype, shape, Some(device), 1)
     }
 }
@@ -454,7 +454,7 @@ impl From<&Lazy> for Lazy {
 
 impl From<Scalar> for Lazy {
     fn from(scalar: Scalar) -> Self {
-        Self::new(Root::Scalar(scalar), scalar.natural_type(), Vec::new(), None, 1)
+        Self::new(Root::Scalar(scalar), scalar.natural_type(), Lengths::new(), None, 1)
     }
 }
 

@@ -158,7 +158,7 @@ impl Stacks {
             array.broadcast_to(&whole)?.reshape(&[batch as isize, rows as isize, columns as isize])
         };
         let (left, right) = (one_axis(&left, m, k)?, one_axis(&right, k, n)?);
-        let mut shape = stack;
+        let mut shape = stack.to_vec();
         shape.extend((!row).then_some(m));
         shape.extend((!column).then_some(n));
         Ok(Self { a: left, b: right, m, n, k, batch, shape })

@@ -29,6 +29,11 @@ pub struct ArgumentList<'a> {
 }
 
 impl<'a> ArgumentList<'a> {
+    /// A list that most launches do not outgrow.
+    pub(crate) fn with_room() -> Self {
+        Self { values: Vec::with_capacity(16), sizes: Vec::with_capacity(16), blocks: Vec::with_capacity(16) }
+    }
+
     fn value<T>(&mut self, value: &'a T) {
         self.values.push(std::ptr::from_ref(value).cast());
         self.sizes.push(size_of::<T>());

@@ -169,7 +169,7 @@ impl Kernel {
     /// the stream's device. What a kernel does with a pointer can't be checked on a GPU: a wrong one gives wrong
     /// numbers or a lost device, never an invalid Rust value, since device memory holds plain data only.
     pub fn launch(&self, stream: &Stream, shape: Shape, arguments: impl Arguments) -> Result<()> {
-        let mut list = ArgumentList::default();
+        let mut list = ArgumentList::with_room();
         arguments.push_all(&mut list);
         self.check(stream, shape, &list)?;
         if shape.is_empty() {

@@ -97,7 +97,7 @@ def elementwise(bench: Bench, copy: float) -> None:
     """One operation on two arrays of 2^28 bytes each."""
     bytes_each = bench.pick(1 << 28, 1 << 12)
     for dtype in ["float32", "float64", "complex128", "mersenne31", "babybear", "koalabear", "goldilocks"]:
-        n = bytes_each // rigel.dtype(dtype).itemsize
+        n = bytes_each // rigel.zeros((1,), dtype=dtype).nbytes
         a, b = (rigel.random((n,), dtype=dtype, seed=seed, device=bench.device) for seed in (1, 2))
         for sign, work in [("+", lambda: a + b), ("*", lambda: a * b)]:
             rate = 3 * bytes_each / bench.seconds(work, times=20)

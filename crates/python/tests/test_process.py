@@ -30,8 +30,8 @@ def test_import_is_quick_and_needs_no_numpy():
 
 
 INTERRUPTED = {
-    "matmul": "a = rigel.random((3000, 3000), dtype='int64', seed=1); print('ready', flush=True); a @ a",
-    "proof": "print('ready', flush=True); rigel.plonky3.prove_keccak(log_rows=14, device='cpu')",
+    "matmul": "a = rigel.random((6000, 6000), dtype='int64', seed=1); print('ready', flush=True); a @ a",
+    "proof": "print('ready', flush=True); rigel.plonky3.prove_keccak(log_rows=17, device='cpu')",
 }
 
 

@@ -6,7 +6,7 @@ mod text;
 use std::path::Path;
 
 use rigel_gpu::{
-    Cache, Device, Emulation, Error, Kind, Options, Result, Selector, Source, Stream, Topology, cuda_status,
+    Cache, Device, Emulation, Error, Kind, Options, Result, Selector, Source, Stream, Topology, cublas_status, cuda_status,
     host_compiler,
 };
 
@@ -106,6 +106,7 @@ fn survey(asked: &Result<Selector>) -> Report {
             devices: status.devices.into(),
             nvrtc: status.nvrtc.map(show).into(),
             nvrtc_version: status.nvrtc_version.into(),
+            cublas: cublas_status().map(|found| format!("{}, {}", found.version, show(found.path))).into(),
         },
         host_compiler: host_compiler().into(),
         cache: cache_report(),
@@ -216,6 +217,7 @@ fn environment() -> Vec<Variable> {
         ("RIGEL_POOL", "arena, or direct to see each buffer's bounds in compute-sanitizer"),
         ("RIGEL_LAUNCH", "occupancy, or the number of threads of a block"),
         ("RIGEL_NVRTC", "where NVRTC is"),
+        ("RIGEL_CUBLAS", "where cuBLAS is"),
         ("RIGEL_TEST_DEVICES", "the devices that tests run on"),
     ];
     let read = |(name, meaning)| Variable { name, value: std::env::var(name).ok(), meaning };

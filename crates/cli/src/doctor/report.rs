@@ -87,6 +87,7 @@ pub struct CudaReport {
     pub devices: Finding,
     pub nvrtc: Finding,
     pub nvrtc_version: Finding,
+    pub cublas: Finding,
 }
 
 #[derive(Serialize)]

@@ -100,7 +100,8 @@ fn cuda(cuda: &CudaReport) -> String {
     if !cuda.driver.ok {
         return facts([("driver", driver), ("NVRTC", nvrtc)]);
     }
-    facts([("driver", driver), ("devices", finding(&cuda.devices)), ("NVRTC", nvrtc)])
+    let cublas = finding(&cuda.cublas);
+    facts([("driver", driver), ("devices", finding(&cuda.devices)), ("NVRTC", nvrtc), ("cuBLAS", cublas)])
 }
 
 fn cache(report: &Report) -> String {

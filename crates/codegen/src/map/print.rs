@@ -128,7 +128,12 @@ pub(super) fn cost(expression: &Expression) -> usize {
 /// The kernel of an expression, with its headers.
 pub(super) fn print(expression: &Expression, form: Form, classes: Classes) -> Source {
     let text = Text { expression, classes, share: Share::of(expression) }.kernel(form);
-    source("map.cu", &text).header("elements.cuh", include_str!("elements.cuh")).kernel(form.name())
+    source("map.cu", &text)
+        .header("elements.cuh", include_str!("elements.cuh"))
+        // Memory is what bounds these kernels, so every operation can be rounded on its own: a fused expression then has
+        // the bits of its parts one by one, and of the CPU.
+        .option("--fmad=false")
+        .kernel(form.name())
 }
 
 /// The nodes that the result is computed from.
