@@ -47,7 +47,11 @@ impl Array {
     /// ```
     pub fn from_slice<T: Number>(values: &[T], shape: &[usize], device: &Device) -> Result<Self> {
         if elements(shape, size_of::<T>())? != values.len() {
-            return Err(Error::shape(format!("{} values do not fill an array of shape {}", values.len(), text(shape))));
+            return Err(Error::shape(format!(
+                "{} values do not fill an array of shape {}",
+                values.len(),
+                text(shape)
+            )));
         }
         Self::from_bytes(bytes_of(values), shape, T::TYPE, device)
     }
@@ -55,7 +59,11 @@ impl Array {
     /// An array of booleans, in row-major order.
     pub fn from_bools(values: &[bool], shape: &[usize], device: &Device) -> Result<Self> {
         if elements(shape, 1)? != values.len() {
-            return Err(Error::shape(format!("{} values do not fill an array of shape {}", values.len(), text(shape))));
+            return Err(Error::shape(format!(
+                "{} values do not fill an array of shape {}",
+                values.len(),
+                text(shape)
+            )));
         }
         let bytes: Vec<u8> = values.iter().map(|&value| value.into()).collect();
         Self::from_bytes(&bytes, shape, Type::Bool, device)
@@ -122,7 +130,8 @@ impl Array {
     }
 
     fn over(memory: Memory, layout: Layout, dtype: Type) -> Result<Self> {
-        let outside = || Error::shape(format!("an array of shape {} reaches outside its memory", text(&layout.shape)));
+        let outside =
+            || Error::shape(format!("an array of shape {} reaches outside its memory", text(&layout.shape)));
         if layout.shape.len() != layout.strides.len() {
             return Err(Error::shape("an array needs a stride for each axis"));
         }
@@ -130,7 +139,9 @@ impl Array {
         if layout.len() > 0 {
             let reach = |wanted: fn(isize) -> bool| {
                 let spans = layout.shape.iter().zip(&layout.strides).filter(|&(_, &stride)| wanted(stride));
-                spans.fold(layout.offset as i128, |at, (&length, &stride)| at + (length as i128 - 1) * stride as i128)
+                spans.fold(layout.offset as i128, |at, (&length, &stride)| {
+                    at + (length as i128 - 1) * stride as i128
+                })
             };
             let (low, high) = (reach(|stride| stride < 0), reach(|stride| stride > 0));
             if low < 0 || (high + 1) * dtype.bytes() as i128 > memory.bytes() as i128 {

@@ -4,7 +4,8 @@ use rigel_codegen::map::Type;
 use rigel_gpu::{Buffer, Stream};
 use rigel_kernels::element::Element;
 use rigel_kernels::field::{
-    BabyBear, BabyBear4, CM31, Field, Goldilocks, Goldilocks2, Goldilocks3, KoalaBear, KoalaBear4, Mersenne31, QM31,
+    BabyBear, BabyBear4, CM31, Field, Goldilocks, Goldilocks2, Goldilocks3, KoalaBear, KoalaBear4, Mersenne31,
+    QM31,
 };
 use rigel_kernels::ntt::{self, Order, TwoAdic};
 use rigel_kernels::{Columns, Matrix, inverse};
@@ -96,7 +97,12 @@ impl Array {
         self.transform("lde", Transform::Extend { log_blowup }, Some(shift))
     }
 
-    fn transform(&self, operation: &'static str, transform: Transform, shift: Option<Option<u64>>) -> Result<Self> {
+    fn transform(
+        &self,
+        operation: &'static str,
+        transform: Transform,
+        shift: Option<Option<u64>>,
+    ) -> Result<Self> {
         self.must_be_field(operation)?;
         let base = self.dtype.base();
         let length = match self.shape().last() {
@@ -137,7 +143,14 @@ impl Array {
                 let shift = shift.map(|shift| shift.unwrap_or_else(|| generator(base)));
                 host_memory(&whole).read(|from| {
                     host_memory(&out).write(|to| {
-                        cpu::transform(base, transform, shift.unwrap_or(1), length, &from[range], &mut to[..out.bytes()]);
+                        cpu::transform(
+                            base,
+                            transform,
+                            shift.unwrap_or(1),
+                            length,
+                            &from[range],
+                            &mut to[..out.bytes()],
+                        );
                     })
                 });
                 Ok(out)

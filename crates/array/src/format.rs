@@ -127,7 +127,9 @@ fn wrapped(cells: &[String], separator: &str, indent: usize) -> String {
 fn cells(of: Type, bytes: &[u8]) -> Vec<String> {
     let elements: Vec<[u64; 3]> = bytes.chunks(of.bytes()).map(crate::scalar::words).collect();
     let texts: Vec<String> = match of {
-        Type::Bool => elements.iter().map(|words| if words[0] & 0xff != 0 { "True" } else { "False" }.into()).collect(),
+        Type::Bool => {
+            elements.iter().map(|words| if words[0] & 0xff != 0 { "True" } else { "False" }.into()).collect()
+        }
         Type::F32 => {
             let values: Vec<f64> = elements.iter().map(|words| f32::from_bits(words[0] as u32).into()).collect();
             floats(&values, |value| format!("{}", value as f32))
@@ -137,7 +139,8 @@ fn cells(of: Type, bytes: &[u8]) -> Vec<String> {
             floats(&values, |value| format!("{value}"))
         }
         Type::C128 => {
-            let part = |at: usize| -> Vec<f64> { elements.iter().map(|words| f64::from_bits(words[at])).collect() };
+            let part =
+                |at: usize| -> Vec<f64> { elements.iter().map(|words| f64::from_bits(words[at])).collect() };
             let magnitudes: Vec<f64> = part(1).iter().map(|value| value.abs()).collect();
             let signs: Vec<bool> = part(1).iter().map(|value| value.is_sign_negative()).collect();
             let real = padded(floats(&part(0), |value| format!("{value}")));

@@ -92,7 +92,11 @@ impl Layout {
     /// The layout that a broadcast to `shape` reads: axes of length 1 repeat.
     pub(crate) fn broadcast_to(&self, shape: &[usize]) -> Result<Self> {
         let refused = || {
-            Err(Error::shape(format!("an array of shape {} can't be broadcast to {}", text(&self.shape), text(shape))))
+            Err(Error::shape(format!(
+                "an array of shape {} can't be broadcast to {}",
+                text(&self.shape),
+                text(shape)
+            )))
         };
         let Some(new_axes) = shape.len().checked_sub(self.shape.len()) else { return refused() };
         if self.shape[..] == *shape {
@@ -252,7 +256,8 @@ pub(crate) fn broadcast(operation: &str, a: &[usize], b: &[usize]) -> Result<Len
         return Ok(a.into());
     }
     let axes = a.len().max(b.len());
-    let length = |shape: &[usize], axis: usize| (axis + shape.len()).checked_sub(axes).map_or(1, |axis| shape[axis]);
+    let length =
+        |shape: &[usize], axis: usize| (axis + shape.len()).checked_sub(axes).map_or(1, |axis| shape[axis]);
     (0..axes)
         .map(|axis| match (length(a, axis), length(b, axis)) {
             (x, y) if x == y => Ok(x),

@@ -98,7 +98,8 @@ impl Lazy {
     /// An operation on every element.
     pub fn unary(self, operation: Unary) -> Self {
         self.then(|tree| {
-            let undefined = || Error::of_type(format!("{} is not defined for {}", operation.name(), name(tree.dtype)));
+            let undefined =
+                || Error::of_type(format!("{} is not defined for {}", operation.name(), name(tree.dtype)));
             // Integers have the functions of floats, as in NumPy.
             let tree = match operation.result(tree.dtype) {
                 None if is_whole(tree.dtype) && operation.result(Type::F64).is_some() => {
@@ -275,9 +276,8 @@ impl Builder<'_> {
 
     fn array(&mut self, array: &Array) -> Result<Id> {
         let layout = array.layout.broadcast_to(self.shape)?;
-        let same = |known: &Array| {
-            known.memory.is(&array.memory) && known.layout == layout && known.dtype == array.dtype
-        };
+        let same =
+            |known: &Array| known.memory.is(&array.memory) && known.layout == layout && known.dtype == array.dtype;
         if let Some(index) = self.prepared.arrays.iter().position(same) {
             return Ok(self.inputs[index]);
         }
@@ -351,9 +351,9 @@ fn join(operation: Binary, a: Arc<Tree>, b: Arc<Tree>) -> Result<Lazy> {
 }
 
 fn together(operation: Binary, a: Arc<Tree>, b: Arc<Tree>) -> Result<Lazy> {
-    let dtype = operation.result(a.dtype, b.dtype).ok_or_else(|| {
-        Error::of_type(format!("{} is not defined for {}", operation.name(), name(a.dtype)))
-    })?;
+    let dtype = operation
+        .result(a.dtype, b.dtype)
+        .ok_or_else(|| Error::of_type(format!("{} is not defined for {}", operation.name(), name(a.dtype))))?;
     let shape = broadcast(operation.name(), &a.shape, &b.shape)?;
     let device = joint_device(operation.name(), &[&a, &b])?;
     let size = a.size + b.size + 1;
@@ -403,7 +403,10 @@ fn power(a: Arc<Tree>, b: Arc<Tree>) -> Result<Lazy> {
     let whole_exponent = is_whole(b.dtype);
     if a.dtype.is_field() {
         if !whole_exponent {
-            return Err(Error::of_type(format!("pow: an exponent of a field is an integer, not {}", name(b.dtype))));
+            return Err(Error::of_type(format!(
+                "pow: an exponent of a field is an integer, not {}",
+                name(b.dtype)
+            )));
         }
         if let Root::Scalar(Scalar::Int(exponent)) = b.root {
             let base = if exponent < 0 { inverse(a)? } else { a };

@@ -203,8 +203,12 @@ impl Stacks {
         let out = self.out()?;
         let (a, b) = (stored(&self.a)?, stored(&self.b)?);
         let mut memory = device_memory(&out).writable();
-        let target =
-            GemmTarget { memory: memory.view_mut(), offset: 0, leading: self.n.max(1), batch_stride: self.m * self.n };
+        let target = GemmTarget {
+            memory: memory.view_mut(),
+            offset: 0,
+            leading: self.n.max(1),
+            batch_stride: self.m * self.n,
+        };
         let shape = GemmShape { m: self.m, n: self.n, k: self.k, batch: self.batch };
         blas.gemm(stream, of, shape, operand(&a), operand(&b), target)?;
         drop(memory);

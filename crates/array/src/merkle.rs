@@ -38,7 +38,9 @@ impl FromStr for Hash {
             "keccak" => Ok(Self::Keccak),
             "poseidon2" => Ok(Self::Poseidon2),
             "blake2s" => Ok(Self::Blake2s),
-            _ => Err(Error::of_type(format!("there is no hash {text:?}; there are keccak, poseidon2 and blake2s"))),
+            _ => {
+                Err(Error::of_type(format!("there is no hash {text:?}; there are keccak, poseidon2 and blake2s")))
+            }
         }
     }
 }
@@ -73,7 +75,8 @@ impl Array {
             (Device::Cpu, ..) => {
                 let whole = matrix.contiguous()?;
                 let range = whole.byte_range();
-                host_memory(&whole).read(|bytes| cpu::merkle_root(hash, base, rows, whole.shape()[1], &bytes[range]))
+                host_memory(&whole)
+                    .read(|bytes| cpu::merkle_root(hash, base, rows, whole.shape()[1], &bytes[range]))
             }
             (_, Type::Mersenne31, Hash::Keccak) => root_on::<KeccakSponge, Mersenne31>(&matrix),
             (_, Type::BabyBear, Hash::Keccak) => root_on::<KeccakSponge, BabyBear>(&matrix),

@@ -80,8 +80,15 @@ pub(crate) fn reduce(
     let reduced = axes.marked(shape.len())?;
     let (inner, outer): (Vec<usize>, Vec<usize>) = (0..shape.len()).partition(|&axis| reduced[axis]);
     let of_none = inner.iter().any(|&axis| shape[axis] == 0);
-    if of_none && matches!(reduction, Reduction::Min | Reduction::Max) && !outer.iter().any(|&axis| shape[axis] == 0) {
-        return Err(Error::shape(format!("{} of no elements, in an array of shape {}", reduction.name(), text(shape))));
+    if of_none
+        && matches!(reduction, Reduction::Min | Reduction::Max)
+        && !outer.iter().any(|&axis| shape[axis] == 0)
+    {
+        return Err(Error::shape(format!(
+            "{} of no elements, in an array of shape {}",
+            reduction.name(),
+            text(shape)
+        )));
     }
     let result: Vec<usize> = match keep {
         true => (0..shape.len()).map(|axis| if reduced[axis] { 1 } else { shape[axis] }).collect(),

@@ -4,8 +4,8 @@ use rigel_codegen::map::{Complex, Kind, Number, Type};
 use rigel_gpu::bytes_of;
 use rigel_kernels::element::Element;
 use rigel_kernels::field::{
-    BabyBear, BabyBear4, CM31, Field, Goldilocks, Goldilocks2, Goldilocks3, KoalaBear, KoalaBear4, Mersenne31, QM31,
-    Ring,
+    BabyBear, BabyBear4, CM31, Field, Goldilocks, Goldilocks2, Goldilocks3, KoalaBear, KoalaBear4, Mersenne31,
+    QM31, Ring,
 };
 
 use crate::error::{Error, Result};
@@ -70,9 +70,8 @@ impl Scalar {
             (Self::Bool(value), _) if of == Type::Bool => words(&[u8::from(value)]),
             (Self::Int(value), Kind::Bool) => words(&[u8::from(value != 0)]),
             (Self::Bool(value), Kind::Integer) => integer(value.into(), of).ok_or_else(lost)?,
-            (Self::Int(value), Kind::Integer) => integer(value, of).ok_or_else(|| {
-                Error::of_type(format!("{value} is outside the range of {}", name(of)))
-            })?,
+            (Self::Int(value), Kind::Integer) => integer(value, of)
+                .ok_or_else(|| Error::of_type(format!("{value} is outside the range of {}", name(of))))?,
             (_, Kind::Float) => {
                 let value = self.real().ok_or_else(lost)?;
                 if of == Type::F32 { words(&(value as f32).to_le_bytes()) } else { words(&value.to_le_bytes()) }
@@ -103,9 +102,7 @@ impl Scalar {
             Type::U64 => Self::Int(words[0].into()),
             Type::F32 => Self::Float(f32::from_bits(words[0] as u32).into()),
             Type::F64 => Self::Float(f64::from_bits(words[0])),
-            Type::C128 => {
-                Self::Complex(Complex { re: f64::from_bits(words[0]), im: f64::from_bits(words[1]) })
-            }
+            Type::C128 => Self::Complex(Complex { re: f64::from_bits(words[0]), im: f64::from_bits(words[1]) }),
             _ if of.degree() == 1 => Self::Int(coefficients(of, words)[0].into()),
             // The one form among several that Goldilocks has for a number.
             _ => Self::Element(of, canonical(of, words)),
@@ -251,11 +248,7 @@ pub fn promote(a: Type, b: Type) -> Result<Type> {
         } else if b.embeds_in(a) {
             Ok(a)
         } else {
-            Err(Error::of_type(format!(
-                "{} and {} do not go together; convert one with astype",
-                name(a),
-                name(b)
-            )))
+            Err(Error::of_type(format!("{} and {} do not go together; convert one with astype", name(a), name(b))))
         };
     }
     let (low, high) = (a.min(b), a.max(b));
@@ -289,7 +282,8 @@ mod tests {
     #[test]
     fn promotion_is_numpys() {
         use Type::{F32, F64, Goldilocks, Goldilocks2, I32, I64, KoalaBear, U32, U64};
-        for (a, b, joint) in [(F32, I32, F64), (I32, U32, I64), (I64, U64, F64), (U32, U64, U64), (I64, U32, I64)] {
+        for (a, b, joint) in [(F32, I32, F64), (I32, U32, I64), (I64, U64, F64), (U32, U64, U64), (I64, U32, I64)]
+        {
             assert_eq!(promote(a, b).unwrap(), joint);
             assert_eq!(promote(b, a).unwrap(), joint);
         }

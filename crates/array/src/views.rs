@@ -24,8 +24,9 @@ impl Array {
     /// # Ok::<(), rigel_array::Error>(())
     /// ```
     pub fn reshape(&self, shape: &[isize]) -> Result<Self> {
-        let refused =
-            || Error::shape(format!("{} elements of shape {} do not fill {shape:?}", self.len(), text(self.shape())));
+        let refused = || {
+            Error::shape(format!("{} elements of shape {} do not fill {shape:?}", self.len(), text(self.shape())))
+        };
         let known: usize = shape.iter().filter(|&&length| length >= 0).map(|&length| length as usize).product();
         let open = shape.iter().filter(|&&length| length < 0).count();
         if open > 1 || shape.iter().any(|&length| length < -1) || (open == 1 && known == 0) {

@@ -105,7 +105,8 @@ fn transforms_and_roots_agree_on_all_devices() {
             let x = random(shape, of, 6, first);
             for device in others {
                 let there = x.to(device).unwrap();
-                let same = |a: Array, b: Array| assert_eq!(scalars(&a), scalars(&b), "{of:?} {shape:?} on {device}");
+                let same =
+                    |a: Array, b: Array| assert_eq!(scalars(&a), scalars(&b), "{of:?} {shape:?} on {device}");
                 same(x.ntt().unwrap(), there.ntt().unwrap());
                 same(x.intt().unwrap(), there.intt().unwrap());
                 same(x.lde(2, None).unwrap(), there.lde(2, None).unwrap());

@@ -77,7 +77,10 @@ fn reductions_run_over_any_axes() {
         assert_eq!((middle.shape(), middle.to_vec::<i64>().unwrap()), (&[3, 5][..], expected));
         let kept = a.lazy().reduce(Reduction::Max, [0, 2], true).unwrap();
         assert_eq!((kept.shape(), kept.to_vec::<i64>().unwrap()), (&[1, 4, 1][..], vec![44, 49, 54, 59]));
-        assert_eq!(a.transpose().min(0).unwrap().to_vec::<i64>().unwrap(), a.min(2).unwrap().transpose().to_vec::<i64>().unwrap());
+        assert_eq!(
+            a.transpose().min(0).unwrap().to_vec::<i64>().unwrap(),
+            a.min(2).unwrap().transpose().to_vec::<i64>().unwrap()
+        );
         assert_eq!(a.mean(..).unwrap().to_vec::<f64>().unwrap(), [29.5]);
         let empty = a.index(&[(0..0).into()]).unwrap();
         assert_eq!(empty.sum(0).unwrap().to_vec::<i64>().unwrap(), [0; 20]);
@@ -114,7 +117,10 @@ fn random_elements_are_the_same_on_every_device() {
 fn arrays_by_rule() {
     on_each_device(|device| {
         assert_eq!(Array::arange(5, -4, -3, device).unwrap().to_vec::<i64>().unwrap(), [5, 2, -1]);
-        assert_eq!(Array::linspace(0.0, 1.0, 5, device).unwrap().to_vec::<f64>().unwrap(), [0.0, 0.25, 0.5, 0.75, 1.0]);
+        assert_eq!(
+            Array::linspace(0.0, 1.0, 5, device).unwrap().to_vec::<f64>().unwrap(),
+            [0.0, 0.25, 0.5, 0.75, 1.0]
+        );
         let eye = Array::eye(3, Type::I32, device).unwrap();
         assert_eq!(eye.to_vec::<i32>().unwrap(), [1, 0, 0, 0, 1, 0, 0, 0, 1]);
         assert_eq!(Array::ones(&[2], Type::Goldilocks2, device).unwrap().len(), 2);

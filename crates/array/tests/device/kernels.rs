@@ -67,7 +67,9 @@ fn what_can_not_run_is_refused() {
             assert!(matches!(mixed, Err(Error::Devices { .. })));
             let broken = Kernel::new("__global__ void broken() { nothing; }", "broken");
             let error = broken.launch(grid, &[(&x).into()]).unwrap_err();
-            assert!(matches!(&error, Error::Gpu(rigel_gpu::Error::Compile { log, .. }) if log.contains("nothing")));
+            assert!(
+                matches!(&error, Error::Gpu(rigel_gpu::Error::Compile { log, .. }) if log.contains("nothing"))
+            );
         } else {
             let error = Kernel::new(SAXPY, "saxpy").launch(grid, &[(&x).into()]).unwrap_err();
             assert!(error.to_string().contains("no version for that"), "{error}");

@@ -6,8 +6,8 @@ mod text;
 use std::path::Path;
 
 use rigel_gpu::{
-    Cache, Device, Emulation, Error, Kind, Options, Result, Selector, Source, Stream, Topology, cublas_status, cuda_status,
-    host_compiler,
+    Cache, Device, Emulation, Error, Kind, Options, Result, Selector, Source, Stream, Topology, cublas_status,
+    cuda_status, host_compiler,
 };
 
 use crate::bandwidth::{Way, milliseconds};

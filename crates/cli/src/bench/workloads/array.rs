@@ -43,9 +43,7 @@ pub fn cases(size: Size) -> Vec<Case> {
         cases.push(fused(of, bytes / 2 / of.bytes()));
     }
     let side = size.pick(1 << 14, 64);
-    cases.push(unary("float32 matrix + row", Type::F32, &[side, side], |x| {
-        x.add(&x.index(&[0.into()])?)
-    }));
+    cases.push(unary("float32 matrix + row", Type::F32, &[side, side], |x| x.add(&x.index(&[0.into()])?)));
     cases.push(unary("float32 transpose, copied", Type::F32, &[side, side], |x| x.transpose().copy()));
     for (text, axes) in [("all", None), ("axis 0", Some(0)), ("axis 1", Some(1))] {
         cases.push(sum(format!("sum float32, {text}"), Type::F32, side, axes));
@@ -88,11 +86,7 @@ fn shape_of(shape: &[usize]) -> String {
 }
 
 /// One case of an operation that makes an array.
-fn timed(
-    bench: &Bench,
-    bytes: f64,
-    mut work: impl FnMut() -> Result<Array>,
-) -> rigel_gpu::Result<Figures> {
+fn timed(bench: &Bench, bytes: f64, mut work: impl FnMut() -> Result<Array>) -> rigel_gpu::Result<Figures> {
     bench.measure_bandwidth(Cost::bytes(bytes), |_: &Stream| work().map(drop).map_err(plain))
 }
 
@@ -115,7 +109,8 @@ fn unary(text: &str, of: Type, shape: &[usize], work: fn(&Array) -> Result<Array
 /// a b + c d - e: five arrays read, one written, in one launch.
 fn fused(of: Type, n: usize) -> Case {
     Case::new(format!("a * b + c * d - e, {}, fused", name(of)), count(n), move |bench| {
-        let arrays: Vec<Array> = (0..5).map(|seed| random(bench, &[n], of, seed)).collect::<rigel_gpu::Result<_>>()?;
+        let arrays: Vec<Array> =
+            (0..5).map(|seed| random(bench, &[n], of, seed)).collect::<rigel_gpu::Result<_>>()?;
         let [a, b, c, d, e] = &arrays[..] else { unreachable!("five arrays") };
         let work = || (a.lazy() * b + c.lazy() * d - e).eval();
         drop(work().map_err(plain)?);
@@ -123,7 +118,10 @@ fn fused(of: Type, n: usize) -> Case {
         drop(work().map_err(plain)?);
         let launches = bench.device().activity().launches - before;
         if launches != 1 {
-            return Err(rigel_gpu::Error::shape("fused expression", format!("{launches} launches instead of one")));
+            return Err(rigel_gpu::Error::shape(
+                "fused expression",
+                format!("{launches} launches instead of one"),
+            ));
         }
         Ok(timed(bench, 6.0 * a.bytes() as f64, work)?.bar(FUSED))
     })
