@@ -1,11 +1,11 @@
 //! Conversions between types, see [`rigel_codegen::map::Node::Convert`].
 
 use rigel_codegen::map::{Complex, Kind, Type};
-
-use super::field::{
-    BabyBear, BabyBear4, Cm31, Cubic, Embed, Goldilocks, Goldilocks2, KoalaBear, KoalaBear4, Mersenne31, Prime,
-    Qm31,
+use rigel_kernels::field::{
+    BabyBear, BabyBear4, CM31, Field, Goldilocks, Goldilocks2, Goldilocks3, KoalaBear, KoalaBear4, Mersenne31,
+    QM31,
 };
+
 use super::loops::{Loop, unary};
 use super::number::{Arithmetic, Truth, with_type};
 
@@ -81,14 +81,14 @@ plain! {
 
 /// An integer's class modulo p. Negative ones count from above.
 trait Integer: Plain {
-    fn modulo<F: Prime>(self) -> F;
+    fn modulo<F: Field>(self) -> F;
 }
 
 macro_rules! integers {
     ($($of:ty)*) => { $(
         impl Integer for $of {
             #[inline(always)]
-            fn modulo<F: Prime>(self) -> F {
+            fn modulo<F: Field>(self) -> F {
                 F::from_u64(self.to_u64())
             }
         }
@@ -100,9 +100,9 @@ macro_rules! signed {
     ($($of:ty)*) => { $(
         impl Integer for $of {
             #[inline(always)]
-            fn modulo<F: Prime>(self) -> F {
+            fn modulo<F: Field>(self) -> F {
                 let size = F::from_u64(self.unsigned_abs() as u64);
-                if self < 0 { size.neg() } else { size }
+                if self < 0 { -size } else { size }
             }
         }
     )* };
@@ -148,7 +148,7 @@ fn plain_loop<S: Plain>(to: Type) -> Option<Loop> {
     })
 }
 
-fn prime_loop<F: Prime>(to: Type) -> Option<Loop> {
+fn prime_loop<F: Field>(to: Type) -> Option<Loop> {
     with_type!(integer to, T => from!(F, |x: F| x.to_u64() as T))
 }
 
@@ -158,25 +158,25 @@ fn modulo_loop<S: Integer>(to: Type) -> Option<Loop> {
         Type::BabyBear => from!(S, |x: S| x.modulo::<BabyBear>()),
         Type::KoalaBear => from!(S, |x: S| x.modulo::<KoalaBear>()),
         Type::Goldilocks => from!(S, |x: S| x.modulo::<Goldilocks>()),
-        Type::CM31 => from!(S, |x: S| Cm31::embed(x.modulo())),
-        Type::QM31 => from!(S, |x: S| Qm31::embed(x.modulo::<Mersenne31>())),
-        Type::BabyBear4 => from!(S, |x: S| BabyBear4::embed(x.modulo())),
-        Type::KoalaBear4 => from!(S, |x: S| KoalaBear4::embed(x.modulo())),
-        Type::Goldilocks2 => from!(S, |x: S| Goldilocks2::embed(x.modulo())),
-        Type::Goldilocks3 => from!(S, |x: S| Cubic::embed(x.modulo())),
+        Type::CM31 => from!(S, |x: S| CM31::from(x.modulo::<Mersenne31>())),
+        Type::QM31 => from!(S, |x: S| QM31::from(x.modulo::<Mersenne31>())),
+        Type::BabyBear4 => from!(S, |x: S| BabyBear4::from(x.modulo::<BabyBear>())),
+        Type::KoalaBear4 => from!(S, |x: S| KoalaBear4::from(x.modulo::<KoalaBear>())),
+        Type::Goldilocks2 => from!(S, |x: S| Goldilocks2::from(x.modulo::<Goldilocks>())),
+        Type::Goldilocks3 => from!(S, |x: S| Goldilocks3::from(x.modulo::<Goldilocks>())),
         _ => return None,
     })
 }
 
 fn embed_loop(from: Type, to: Type) -> Option<Loop> {
     Some(match (from, to) {
-        (Type::Mersenne31, Type::CM31) => from!(Mersenne31, Cm31::embed),
-        (Type::Mersenne31, Type::QM31) => from!(Mersenne31, |x: Mersenne31| Qm31::embed(x)),
-        (Type::CM31, Type::QM31) => from!(Cm31, |x: Cm31| Qm31::embed(x)),
-        (Type::BabyBear, Type::BabyBear4) => from!(BabyBear, BabyBear4::embed),
-        (Type::KoalaBear, Type::KoalaBear4) => from!(KoalaBear, KoalaBear4::embed),
-        (Type::Goldilocks, Type::Goldilocks2) => from!(Goldilocks, Goldilocks2::embed),
-        (Type::Goldilocks, Type::Goldilocks3) => from!(Goldilocks, Cubic::embed),
+        (Type::Mersenne31, Type::CM31) => from!(Mersenne31, CM31::from),
+        (Type::Mersenne31, Type::QM31) => from!(Mersenne31, <QM31 as From<Mersenne31>>::from),
+        (Type::CM31, Type::QM31) => from!(CM31, |x: CM31| QM31::from(x)),
+        (Type::BabyBear, Type::BabyBear4) => from!(BabyBear, BabyBear4::from),
+        (Type::KoalaBear, Type::KoalaBear4) => from!(KoalaBear, KoalaBear4::from),
+        (Type::Goldilocks, Type::Goldilocks2) => from!(Goldilocks, Goldilocks2::from),
+        (Type::Goldilocks, Type::Goldilocks3) => from!(Goldilocks, Goldilocks3::from),
         _ => return None,
     })
 }

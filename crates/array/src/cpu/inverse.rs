@@ -4,41 +4,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 use rigel_codegen::map::Type;
-use rigel_kernels::field::{self as twins, Ring};
+use rigel_kernels::field::Ring;
 
-use super::field::{
-    BabyBear, BabyBear4, Cm31, Cubic, Goldilocks, Goldilocks2, KoalaBear, KoalaBear4, Mersenne31, Qm31,
-};
-use super::number::{Arithmetic, with_type};
+use super::number::with_type;
 use super::slices::{elements, with_elements_mut};
 
 /// Elements that share an inversion.
 const BLOCK: usize = 1024;
-
-/// A field whose elements have inverses.
-trait Invert: Arithmetic {
-    /// `1 / self` for an element that is not zero.
-    fn invert(self) -> Self;
-}
-
-macro_rules! invert {
-    ($($of:ty = $twin:ty),* $(,)?) => { $(
-        impl Invert for $of {
-            fn invert(self) -> Self {
-                // SAFETY: both are the same words, and any are a value of both.
-                let twin = unsafe { std::mem::transmute::<$of, $twin>(self) };
-                let inverse = twin.inverse().expect("an element that is not zero");
-                // SAFETY: as above.
-                unsafe { std::mem::transmute::<$twin, $of>(inverse) }
-            }
-        }
-    )* };
-}
-invert! {
-    Mersenne31 = twins::Mersenne31, BabyBear = twins::BabyBear, KoalaBear = twins::KoalaBear,
-    Goldilocks = twins::Goldilocks, Cm31 = twins::CM31, Qm31 = twins::QM31, BabyBear4 = twins::BabyBear4,
-    KoalaBear4 = twins::KoalaBear4, Goldilocks2 = twins::Goldilocks2, Cubic = twins::Goldilocks3,
-}
 
 /// `to[i] = 1 / from[i]`, and 0 for 0; whether none was 0.
 ///
@@ -55,7 +27,7 @@ pub(crate) fn invert(of: Type, from: &[u8], to: &mut [u8]) -> bool {
     all.expect("a field")
 }
 
-fn invert_all<F: Invert>(from: &[F], to: &mut [F]) -> bool {
+fn invert_all<F: Ring>(from: &[F], to: &mut [F]) -> bool {
     let nonzero = AtomicBool::new(true);
     let work = |(from, to): (&[F], &mut [F])| {
         if !invert_block(from, to) {
@@ -70,25 +42,25 @@ fn invert_all<F: Invert>(from: &[F], to: &mut [F]) -> bool {
     nonzero.into_inner()
 }
 
-fn invert_block<F: Invert>(from: &[F], to: &mut [F]) -> bool {
+fn invert_block<F: Ring>(from: &[F], to: &mut [F]) -> bool {
     let mut nonzero = true;
     // The products of all elements before each.
     let mut product = F::ONE;
     for (&x, to) in from.iter().zip(to.iter_mut()) {
         *to = product;
         if x != F::ZERO {
-            product = product.mul(x);
+            product *= x;
         } else {
             nonzero = false;
         }
     }
-    let mut inverse = product.invert();
+    let mut inverse = product.inverse().expect("a product of elements that are not zero");
     for (&x, to) in from.iter().zip(to.iter_mut()).rev() {
         if x == F::ZERO {
             *to = F::ZERO;
         } else {
-            *to = to.mul(inverse);
-            inverse = inverse.mul(x);
+            *to *= inverse;
+            inverse *= x;
         }
     }
     nonzero

@@ -3,8 +3,11 @@
 
 use rayon::prelude::*;
 use rigel_codegen::map::{Complex, Type};
+use rigel_kernels::field::{
+    BabyBear, BabyBear4, CM31, Field, Goldilocks, Goldilocks2, Goldilocks3, KoalaBear, KoalaBear4, Mersenne31,
+    QM31,
+};
 
-use super::field::{BabyBear4, Cm31, Cubic, Goldilocks, Goldilocks2, KoalaBear4, Mersenne31, Monty31, Qm31};
 use super::moves;
 use super::number::{Arithmetic, with_type};
 use super::plan::alignment;
@@ -297,48 +300,36 @@ macro_rules! direct_integers {
     )* };
 }
 direct_integers!(i32, i64, u32, u64);
-direct!(Cm31, Qm31, BabyBear4, KoalaBear4, Goldilocks2, Cubic);
+direct!(CM31, QM31, BabyBear4, KoalaBear4, Goldilocks2, Goldilocks3);
 
-/// With p between 2^30.9 and 2^31: a settled sum is below 2^64 - 2^32 p, and two products are below 2^32 p.
-impl<const P: u32> Multiply for Monty31<P> {
-    type Sum = u64;
-    const EMPTY: u64 = 0;
+/// Fields of 31 bits: the sum of products of stored forms, which the twins' `settle` makes room in for two more.
+macro_rules! settled {
+    ($($of:ty: $finish:expr;)*) => { $(
+        impl Multiply for $of {
+            type Sum = u64;
+            const EMPTY: u64 = 0;
 
-    #[inline(always)]
-    fn accumulate(sum: u64, a: Self, b: Self) -> u64 {
-        sum.wrapping_add(a.0 as u64 * b.0 as u64)
-    }
+            #[inline(always)]
+            fn accumulate(sum: u64, a: Self, b: Self) -> u64 {
+                sum.wrapping_add(a.word() as u64 * b.word() as u64)
+            }
 
-    #[inline(always)]
-    fn settle(sum: u64) -> u64 {
-        sum.min(sum.wrapping_sub((P as u64) << 32))
-    }
+            #[inline(always)]
+            fn settle(sum: u64) -> u64 {
+                <$of>::settle(sum)
+            }
 
-    #[inline(always)]
-    fn finish(sum: u64) -> Self {
-        Self::reduce(Self::settle(sum))
-    }
+            #[inline(always)]
+            fn finish(sum: u64) -> Self {
+                $finish(sum)
+            }
+        }
+    )* };
 }
-
-/// A settled sum is below 2^34, and two products are below 2^63.
-impl Multiply for Mersenne31 {
-    type Sum = u64;
-    const EMPTY: u64 = 0;
-
-    #[inline(always)]
-    fn accumulate(sum: u64, a: Self, b: Self) -> u64 {
-        sum.wrapping_add(a.0 as u64 * b.0 as u64)
-    }
-
-    #[inline(always)]
-    fn settle(sum: u64) -> u64 {
-        (sum & 0x7fff_ffff) + (sum >> 31)
-    }
-
-    #[inline(always)]
-    fn finish(sum: u64) -> Self {
-        Self((sum % 0x7fff_ffff) as u32)
-    }
+settled! {
+    BabyBear: |sum| Self::montgomery_reduce(BabyBear::settle(sum));
+    KoalaBear: |sum| Self::montgomery_reduce(KoalaBear::settle(sum));
+    Mersenne31: Self::from_u64;
 }
 
 /// A sum of 128 bits, and how often it overflowed.
@@ -348,7 +339,7 @@ impl Multiply for Goldilocks {
 
     #[inline(always)]
     fn accumulate((sum, overflows): (u128, u64), a: Self, b: Self) -> (u128, u64) {
-        let (sum, overflow) = sum.overflowing_add(a.0 as u128 * b.0 as u128);
+        let (sum, overflow) = sum.overflowing_add(a.word() as u128 * b.word() as u128);
         (sum, overflows + overflow as u64)
     }
 
@@ -360,7 +351,7 @@ impl Multiply for Goldilocks {
     /// `2^128 = -2^32`.
     #[inline(always)]
     fn finish((sum, overflows): (u128, u64)) -> Self {
-        Self::reduce(sum).sub(Self::reduce((overflows as u128) << 32))
+        Self::reduce(sum) - Self::reduce((overflows as u128) << 32)
     }
 }
 

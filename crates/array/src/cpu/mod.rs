@@ -15,7 +15,6 @@
 mod complex;
 mod convert;
 mod evaluate;
-mod field;
 mod inverse;
 mod loops;
 mod matmul;

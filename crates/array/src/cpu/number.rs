@@ -1,6 +1,7 @@
 //! The numbers that loops run over, and what all of them can do.
 
 use rigel_codegen::map::Complex;
+use rigel_kernels::field::{self, Ring};
 
 /// A boolean as arrays store it: one byte, 1 or 0. (Memory may come from others, so it is no `bool`.)
 #[repr(transparent)]
@@ -267,8 +268,38 @@ impl Arithmetic for Complex {
     }
 }
 
-/// `$body` with `$of` the Rust type of a [`Type`](rigel_codegen::map::Type), or `None` if it is not in the list given:
-/// `integer`, `float`, `complex`, `prime`, `extension`, `bool`.
+macro_rules! fields {
+    ($($field:ident)*) => { $(
+        impl Arithmetic for field::$field {
+            const ZERO: Self = <Self as Ring>::ZERO;
+            const ONE: Self = <Self as Ring>::ONE;
+
+            #[inline(always)]
+            fn add(self, other: Self) -> Self {
+                self + other
+            }
+
+            #[inline(always)]
+            fn sub(self, other: Self) -> Self {
+                self - other
+            }
+
+            #[inline(always)]
+            fn mul(self, other: Self) -> Self {
+                self * other
+            }
+
+            #[inline(always)]
+            fn neg(self) -> Self {
+                -self
+            }
+        }
+    )* };
+}
+fields!(Mersenne31 BabyBear KoalaBear Goldilocks CM31 QM31 BabyBear4 KoalaBear4 Goldilocks2 Goldilocks3);
+
+/// `$body` with `$of` the Rust type of a [`Type`](rigel_codegen::map::Type), or `None` if it is not among those named:
+/// `integer`, `float`, `ordered`, `rounded`, `prime`, `field`, `exact`, `arithmetic`, `any`.
 macro_rules! with_type {
     (@ $value:expr, $of:ident, $body:expr, $($variant:ident = $rust:ty),*) => {
         match $value {
@@ -280,16 +311,19 @@ macro_rules! with_type {
             _ => None,
         }
     };
+    (@fields $value:expr, $of:ident, $body:expr $(, $variant:ident = $rust:ty)*) => {
+        with_type!(@ $value, $of, $body, $($variant = $rust,)*
+            Mersenne31 = rigel_kernels::field::Mersenne31, BabyBear = rigel_kernels::field::BabyBear,
+            KoalaBear = rigel_kernels::field::KoalaBear, Goldilocks = rigel_kernels::field::Goldilocks,
+            CM31 = rigel_kernels::field::CM31, QM31 = rigel_kernels::field::QM31,
+            BabyBear4 = rigel_kernels::field::BabyBear4, KoalaBear4 = rigel_kernels::field::KoalaBear4,
+            Goldilocks2 = rigel_kernels::field::Goldilocks2, Goldilocks3 = rigel_kernels::field::Goldilocks3)
+    };
     (integer $value:expr, $of:ident => $body:expr) => {
         with_type!(@ $value, $of, $body, I32 = i32, I64 = i64, U32 = u32, U64 = u64)
     };
     (float $value:expr, $of:ident => $body:expr) => {
         with_type!(@ $value, $of, $body, F32 = f32, F64 = f64)
-    };
-    (prime $value:expr, $of:ident => $body:expr) => {
-        with_type!(@ $value, $of, $body, Mersenne31 = $crate::cpu::field::Mersenne31,
-            BabyBear = $crate::cpu::field::BabyBear, KoalaBear = $crate::cpu::field::KoalaBear,
-            Goldilocks = $crate::cpu::field::Goldilocks)
     };
     (ordered $value:expr, $of:ident => $body:expr) => {
         with_type!(@ $value, $of, $body, Bool = $crate::cpu::number::Truth, I32 = i32, I64 = i64, U32 = u32,
@@ -298,41 +332,24 @@ macro_rules! with_type {
     (rounded $value:expr, $of:ident => $body:expr) => {
         with_type!(@ $value, $of, $body, I32 = i32, I64 = i64, U32 = u32, U64 = u64, F32 = f32, F64 = f64)
     };
-    (exact $value:expr, $of:ident => $body:expr) => {
-        with_type!(@ $value, $of, $body, I32 = i32, I64 = i64, U32 = u32, U64 = u64,
-            Mersenne31 = $crate::cpu::field::Mersenne31,
-            BabyBear = $crate::cpu::field::BabyBear, KoalaBear = $crate::cpu::field::KoalaBear,
-            Goldilocks = $crate::cpu::field::Goldilocks, CM31 = $crate::cpu::field::Cm31,
-            QM31 = $crate::cpu::field::Qm31, BabyBear4 = $crate::cpu::field::BabyBear4,
-            KoalaBear4 = $crate::cpu::field::KoalaBear4, Goldilocks2 = $crate::cpu::field::Goldilocks2,
-            Goldilocks3 = $crate::cpu::field::Cubic)
+    (prime $value:expr, $of:ident => $body:expr) => {
+        with_type!(@ $value, $of, $body, Mersenne31 = rigel_kernels::field::Mersenne31,
+            BabyBear = rigel_kernels::field::BabyBear, KoalaBear = rigel_kernels::field::KoalaBear,
+            Goldilocks = rigel_kernels::field::Goldilocks)
     };
     (field $value:expr, $of:ident => $body:expr) => {
-        with_type!(@ $value, $of, $body, Mersenne31 = $crate::cpu::field::Mersenne31,
-            BabyBear = $crate::cpu::field::BabyBear, KoalaBear = $crate::cpu::field::KoalaBear,
-            Goldilocks = $crate::cpu::field::Goldilocks, CM31 = $crate::cpu::field::Cm31,
-            QM31 = $crate::cpu::field::Qm31, BabyBear4 = $crate::cpu::field::BabyBear4,
-            KoalaBear4 = $crate::cpu::field::KoalaBear4, Goldilocks2 = $crate::cpu::field::Goldilocks2,
-            Goldilocks3 = $crate::cpu::field::Cubic)
+        with_type!(@fields $value, $of, $body)
+    };
+    (exact $value:expr, $of:ident => $body:expr) => {
+        with_type!(@fields $value, $of, $body, I32 = i32, I64 = i64, U32 = u32, U64 = u64)
     };
     (arithmetic $value:expr, $of:ident => $body:expr) => {
-        with_type!(@ $value, $of, $body, I32 = i32, I64 = i64, U32 = u32, U64 = u64, F32 = f32, F64 = f64,
-            C128 = rigel_codegen::map::Complex, Mersenne31 = $crate::cpu::field::Mersenne31,
-            BabyBear = $crate::cpu::field::BabyBear, KoalaBear = $crate::cpu::field::KoalaBear,
-            Goldilocks = $crate::cpu::field::Goldilocks, CM31 = $crate::cpu::field::Cm31,
-            QM31 = $crate::cpu::field::Qm31, BabyBear4 = $crate::cpu::field::BabyBear4,
-            KoalaBear4 = $crate::cpu::field::KoalaBear4, Goldilocks2 = $crate::cpu::field::Goldilocks2,
-            Goldilocks3 = $crate::cpu::field::Cubic)
+        with_type!(@fields $value, $of, $body, I32 = i32, I64 = i64, U32 = u32, U64 = u64, F32 = f32, F64 = f64,
+            C128 = rigel_codegen::map::Complex)
     };
     (any $value:expr, $of:ident => $body:expr) => {
-        with_type!(@ $value, $of, $body, Bool = $crate::cpu::number::Truth, I32 = i32, I64 = i64, U32 = u32,
-            U64 = u64, F32 = f32, F64 = f64,
-            C128 = rigel_codegen::map::Complex, Mersenne31 = $crate::cpu::field::Mersenne31,
-            BabyBear = $crate::cpu::field::BabyBear, KoalaBear = $crate::cpu::field::KoalaBear,
-            Goldilocks = $crate::cpu::field::Goldilocks, CM31 = $crate::cpu::field::Cm31,
-            QM31 = $crate::cpu::field::Qm31, BabyBear4 = $crate::cpu::field::BabyBear4,
-            KoalaBear4 = $crate::cpu::field::KoalaBear4, Goldilocks2 = $crate::cpu::field::Goldilocks2,
-            Goldilocks3 = $crate::cpu::field::Cubic)
+        with_type!(@fields $value, $of, $body, Bool = $crate::cpu::number::Truth, I32 = i32, I64 = i64, U32 = u32,
+            U64 = u64, F32 = f32, F64 = f64, C128 = rigel_codegen::map::Complex)
     };
 }
 pub(crate) use with_type;

@@ -10,7 +10,7 @@ fn fused_expressions_equal_their_parts() {
         for of in [Type::F32, Type::F64, Type::C128, Type::KoalaBear, Type::Goldilocks, Type::QM31] {
             let [a, b, c, d, e] = std::array::from_fn(|seed| random(&[3, 50], of, seed as u64, device));
             let fused = (a.lazy() * &b + c.lazy() * &d - &e).eval().unwrap();
-            let parts = a.mul(&b).unwrap().add(&c.mul(&d).unwrap()).unwrap().sub(&e).unwrap();
+            let parts = a.mul(&b).unwrap().add(c.mul(&d).unwrap()).unwrap().sub(&e).unwrap();
             if of.is_field() {
                 assert_eq!(scalars(&fused), scalars(&parts), "{of:?}");
             } else {

@@ -70,7 +70,7 @@ fn what_is_written_through_one_view_is_seen_through_all() {
         let a = counting(&[4, 4], device);
         let column = a.index(&[Index::ALL, Index::At(1)]).unwrap();
         column.assign(-1).unwrap();
-        a.index(&[range(None, None, 3)]).unwrap().assign(&counting(&[4], device)).unwrap();
+        a.index(&[range(None, None, 3)]).unwrap().assign(counting(&[4], device)).unwrap();
         assert_eq!(a.to_vec::<i64>().unwrap(), [0, 1, 2, 3, 4, -1, 6, 7, 8, -1, 10, 11, 0, 1, 2, 3]);
         // Elements that are read and written in different places.
         let line = counting(&[6], device);

@@ -19,6 +19,7 @@ macro_rules! extension {
 
         impl Add for $name {
             type Output = Self;
+            #[inline(always)]
             fn add(self, other: Self) -> Self {
                 Self(array::from_fn(|i| self.0[i] + other.0[i]))
             }
@@ -26,6 +27,7 @@ macro_rules! extension {
 
         impl Sub for $name {
             type Output = Self;
+            #[inline(always)]
             fn sub(self, other: Self) -> Self {
                 Self(array::from_fn(|i| self.0[i] - other.0[i]))
             }
@@ -33,6 +35,7 @@ macro_rules! extension {
 
         impl Neg for $name {
             type Output = Self;
+            #[inline(always)]
             fn neg(self) -> Self {
                 Self(self.0.map(|c| -c))
             }
@@ -40,6 +43,7 @@ macro_rules! extension {
 
         impl Mul<$base> for $name {
             type Output = Self;
+            #[inline(always)]
             fn mul(self, scalar: $base) -> Self {
                 Self(self.0.map(|c| c * scalar))
             }
@@ -47,6 +51,7 @@ macro_rules! extension {
 
         impl Add<$base> for $name {
             type Output = Self;
+            #[inline(always)]
             fn add(mut self, constant: $base) -> Self {
                 self.0[0] += constant;
                 self
@@ -54,6 +59,7 @@ macro_rules! extension {
         }
 
         impl From<$base> for $name {
+            #[inline(always)]
             fn from(constant: $base) -> Self {
                 let mut coefficients = [<$base>::ZERO; $degree];
                 coefficients[0] = constant;
@@ -72,6 +78,7 @@ macro_rules! extension {
                 Self(coefficients)
             };
 
+            #[inline]
             fn inverse(self) -> Option<Self> {
                 (self != Self::ZERO).then(|| self.invert_nonzero())
             }
@@ -81,10 +88,12 @@ macro_rules! extension {
             type Base = $base;
             const DEGREE: usize = $degree;
 
+            #[inline(always)]
             fn from_coefficients(coefficients: &[$base]) -> Option<Self> {
                 coefficients.try_into().ok().map(Self)
             }
 
+            #[inline(always)]
             fn coefficients(&self) -> &[$base] {
                 &self.0
             }
@@ -117,16 +126,11 @@ extension! {
     QM31, Mersenne31, 4
 }
 
-/// `a b mod X^D - w`.
+/// `a b mod X^D - w`: the coefficients that come round again do so w times.
+#[inline(always)]
 fn binomial_product<F: Field, const D: usize>(a: [F; D], b: [F; D], w: F) -> [F; D] {
-    let mut product = [F::ZERO; D];
-    for i in 0..D {
-        for j in 0..D {
-            let term = a[i] * b[j];
-            product[(i + j) % D] += if i + j < D { term } else { term * w };
-        }
-    }
-    product
+    let around = b.map(|x| x * w);
+    array::from_fn(|k| F::dot(a, array::from_fn(|i| if i <= k { b[k - i] } else { around[D + k - i] })))
 }
 
 /// `1 / (a0 + a1 X) mod X^2 - w`: the conjugate `a0 - a1 X` over the norm `a0^2 - w a1^2`.
@@ -148,49 +152,33 @@ fn quartic_inverse<F: Field>([a0, a1, a2, a3]: [F; 4], w: F) -> [F; 4] {
     [c0, -c1, c2, -c3]
 }
 
-macro_rules! quartic_arithmetic {
-    ($name:ident, $w:expr) => {
+macro_rules! binomial_arithmetic {
+    ($name:ident, $w:expr, $inverse:ident) => {
         impl Mul for $name {
             type Output = Self;
+            #[inline(always)]
             fn mul(self, other: Self) -> Self {
-                Self(binomial_product(self.0, other.0, $w))
+                Self(binomial_product(self.0, other.0, const { $w }))
             }
         }
 
         impl $name {
             fn invert_nonzero(self) -> Self {
-                Self(quartic_inverse(self.0, $w))
+                Self($inverse(self.0, $w))
             }
         }
     };
 }
 
-macro_rules! quadratic_arithmetic {
-    ($name:ident, $w:expr) => {
-        impl Mul for $name {
-            type Output = Self;
-            fn mul(self, other: Self) -> Self {
-                Self(binomial_product(self.0, other.0, $w))
-            }
-        }
-
-        impl $name {
-            fn invert_nonzero(self) -> Self {
-                Self(quadratic_inverse(self.0, $w))
-            }
-        }
-    };
-}
-
-quartic_arithmetic!(BabyBear4, BabyBear::new(11));
-quartic_arithmetic!(KoalaBear4, KoalaBear::new(3));
-quadratic_arithmetic!(Goldilocks2, Goldilocks::new(7));
-quadratic_arithmetic!(CM31, Mersenne31::new((1 << 31) - 2));
+binomial_arithmetic!(BabyBear4, BabyBear::new(11), quartic_inverse);
+binomial_arithmetic!(KoalaBear4, KoalaBear::new(3), quartic_inverse);
+binomial_arithmetic!(Goldilocks2, Goldilocks::new(7), quadratic_inverse);
 
 impl Mul for Goldilocks3 {
     type Output = Self;
 
     /// `X^3 = X + 1` and `X^4 = X^2 + X` fold the product's upper coefficients.
+    #[inline(always)]
     fn mul(self, other: Self) -> Self {
         let ([a0, a1, a2], [b0, b1, b2]) = (self.0, other.0);
         let (d3, d4) = (a1 * b2 + a2 * b1, a2 * b2);
@@ -217,23 +205,44 @@ impl Goldilocks3 {
     }
 }
 
+impl Mul for CM31 {
+    type Output = Self;
+    #[inline(always)]
+    fn mul(self, other: Self) -> Self {
+        let ([a0, a1], [b0, b1]) = (self.0, other.0);
+        Self([Field::dot([a0, -a1], [b0, b1]), Field::dot([a0, a1], [b1, b0])])
+    }
+}
+
+impl CM31 {
+    /// `(2 + i) self`: the product with `u^2`.
+    #[inline(always)]
+    fn times_u_squared(self) -> Self {
+        let [a, b] = self.0;
+        Self([a + a - b, b + b + a])
+    }
+
+    fn invert_nonzero(self) -> Self {
+        Self(quadratic_inverse(self.0, -Mersenne31::ONE))
+    }
+}
+
 impl QM31 {
+    #[inline(always)]
     fn halves(self) -> (CM31, CM31) {
         let [a, b, c, d] = self.0;
         (CM31([a, b]), CM31([c, d]))
     }
 
+    #[inline(always)]
     fn from_halves(low: CM31, high: CM31) -> Self {
         Self([low.0[0], low.0[1], high.0[0], high.0[1]])
     }
 
-    /// `u^2 = 2 + i`.
-    const U_SQUARED: CM31 = CM31([Mersenne31::new(2), Mersenne31::new(1)]);
-
     /// The conjugate `A - B u` over the norm `A^2 - (2 + i) B^2`.
     fn invert_nonzero(self) -> Self {
         let (low, high) = self.halves();
-        let norm = low * low - Self::U_SQUARED * high * high;
+        let norm = low * low - (high * high).times_u_squared();
         let inverse = norm.invert_nonzero();
         Self::from_halves(low * inverse, -(high * inverse))
     }
@@ -241,8 +250,26 @@ impl QM31 {
 
 impl Mul for QM31 {
     type Output = Self;
+
+    /// `(A + B u)(C + D u) = A C + B (2 + i) D + (A D + B C) u`, each coefficient a sum of four products.
+    #[inline(always)]
     fn mul(self, other: Self) -> Self {
-        let ((a, b), (c, d)) = (self.halves(), other.halves());
-        Self::from_halves(a * c + Self::U_SQUARED * b * d, a * d + b * c)
+        let [a0, a1, b0, b1] = self.0;
+        let [c0, c1, d0, d1] = other.0;
+        let [e0, e1] = CM31([d0, d1]).times_u_squared().0;
+        let (real, imaginary) = ([a0, -a1, b0, -b1], [a0, a1, b0, b1]);
+        Self([
+            Field::dot(real, [c0, c1, e0, e1]),
+            Field::dot(imaginary, [c1, c0, e1, e0]),
+            Field::dot(real, [d0, d1, c0, c1]),
+            Field::dot(imaginary, [d1, d0, c1, c0]),
+        ])
+    }
+}
+
+impl From<CM31> for QM31 {
+    #[inline(always)]
+    fn from(low: CM31) -> Self {
+        Self::from_halves(low, CM31::ZERO)
     }
 }

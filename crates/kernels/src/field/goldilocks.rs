@@ -1,7 +1,8 @@
 //! Goldilocks: `p = 2^64 - 2^32 + 1`, stored as any 64-bit integer of the residue class.
 //!
 //! Since `2^64 = 2^32 - 1 (mod p)`, the 64-bit integers `x` and `x - p` (for `x >= p`) stand for one element.
-//! Equality, hashing and [`Field::to_u64`] look at the class, [`Field::word`] at the stored integer.
+//! Equality, hashing and [`Field::to_u64`] look at the class, [`Field::word`] at the stored integer. Which one an
+//! operation leaves is not said.
 
 use std::hash::{Hash, Hasher};
 
@@ -13,24 +14,39 @@ use super::{Field, Ring, assign_operators};
 pub struct Goldilocks(u64);
 
 const P: u64 = 0xffff_ffff_0000_0001;
+/// `2^64 mod p`.
+const EPSILON: u64 = 0xffff_ffff;
 
 impl Goldilocks {
     /// The element of an integer, at compile time.
+    #[inline]
     pub const fn new(value: u64) -> Self {
         Self(value)
     }
 
-    /// The representative in `[0, p)`; one subtraction is enough, since `2 p > 2^64`.
-    const fn canonical(self) -> u64 {
-        if self.0 >= P { self.0 - P } else { self.0 }
+    /// The representative in `[0, p)`; one subtraction is enough, since `2 p > 2^64`. Where it is not wanted it
+    /// wraps around to a larger number.
+    #[inline(always)]
+    fn canonical(self) -> u64 {
+        self.0.min(self.0.wrapping_sub(P))
     }
 
-    const fn reduce(x: u128) -> Self {
-        Self((x % P as u128) as u64)
+    /// The class of an integer of 128 bits: `2^64 = 2^32 - 1` and `2^96 = -1`.
+    #[inline(always)]
+    pub fn reduce(x: u128) -> Self {
+        let (low, high) = (x as u64, (x >> 64) as u64);
+        let (difference, borrow) = low.overflowing_sub(high >> 32);
+        // After a borrow the difference is at least 2^64 - 2^32, so this does not borrow again.
+        let difference = difference.wrapping_sub(if borrow { EPSILON } else { 0 });
+        let middle = (high & EPSILON) * EPSILON;
+        let (sum, carry) = difference.overflowing_add(middle);
+        // The middle part is at most 2^64 - 2^33 + 1: after a carry there is room.
+        Self(sum.wrapping_add(if carry { EPSILON } else { 0 }))
     }
 }
 
 impl PartialEq for Goldilocks {
+    #[inline(always)]
     fn eq(&self, other: &Self) -> bool {
         self.canonical() == other.canonical()
     }
@@ -39,6 +55,7 @@ impl PartialEq for Goldilocks {
 impl Eq for Goldilocks {}
 
 impl Hash for Goldilocks {
+    #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.canonical().hash(state);
     }
@@ -46,20 +63,27 @@ impl Hash for Goldilocks {
 
 impl std::ops::Add for Goldilocks {
     type Output = Self;
+    #[inline(always)]
     fn add(self, other: Self) -> Self {
-        Self::reduce(self.0 as u128 + other.0 as u128)
+        let (sum, carry) = self.0.overflowing_add(other.canonical());
+        // One of the two is below p, so the carried sum is below p - 1 and has room.
+        Self(sum.wrapping_add(if carry { EPSILON } else { 0 }))
     }
 }
 
 impl std::ops::Sub for Goldilocks {
     type Output = Self;
+    #[inline(always)]
     fn sub(self, other: Self) -> Self {
-        self + -other
+        let (difference, borrow) = self.0.overflowing_sub(other.canonical());
+        // The second is below p, so what is borrowed leaves at least 2^32.
+        Self(difference.wrapping_sub(if borrow { EPSILON } else { 0 }))
     }
 }
 
 impl std::ops::Mul for Goldilocks {
     type Output = Self;
+    #[inline(always)]
     fn mul(self, other: Self) -> Self {
         Self::reduce(self.0 as u128 * other.0 as u128)
     }
@@ -67,6 +91,7 @@ impl std::ops::Mul for Goldilocks {
 
 impl std::ops::Neg for Goldilocks {
     type Output = Self;
+    #[inline(always)]
     fn neg(self) -> Self {
         Self(P - self.canonical())
     }
@@ -79,6 +104,7 @@ impl Ring for Goldilocks {
     const ZERO: Self = Self(0);
     const ONE: Self = Self(1);
 
+    #[inline]
     fn inverse(self) -> Option<Self> {
         (self != Self::ZERO).then(|| self.pow(Self::ORDER - 2))
     }
@@ -90,18 +116,22 @@ impl Field for Goldilocks {
     const TWO_ADICITY: u32 = 32;
     const GENERATOR: Self = Self(7);
 
+    #[inline(always)]
     fn from_u64(value: u64) -> Self {
         Self(value)
     }
 
+    #[inline(always)]
     fn to_u64(self) -> u64 {
         self.canonical()
     }
 
+    #[inline(always)]
     fn from_word(word: u64) -> Self {
         Self(word)
     }
 
+    #[inline(always)]
     fn word(self) -> u64 {
         self.0
     }

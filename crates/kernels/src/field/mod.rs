@@ -1,8 +1,9 @@
 //! The finite fields on the host, one twin for each type of `cuda/field/`.
 //!
-//! A twin has the device's stored form, bit for bit: a slice of twins is uploaded as it is. It is meant for the
-//! small things a launcher computes (roots of unity, coset shifts, scaling factors) and as the plain version
-//! that tests compare with; the bulk of the arithmetic belongs to the device.
+//! A twin has the device's stored form, bit for bit: a slice of twins is uploaded as it is. Launchers compute
+//! roots of unity, coset shifts and scaling factors with them, tests compare with them, and arrays on the
+//! processor are made of them. So operators are inlined and do without branches: loops over slices of 31-bit
+//! twins vectorise.
 //!
 //! | twin | modulus | stored form | extension twins |
 //! |---|---|---|---|
@@ -51,6 +52,7 @@ pub trait Ring:
     const ONE: Self;
 
     /// `self^exponent`, with `0^0 = 1`.
+    #[inline]
     fn pow(self, mut exponent: u64) -> Self {
         let (mut power, mut result) = (self, Self::ONE);
         while exponent != 0 {
@@ -93,6 +95,16 @@ pub trait Field: Ring {
     ///
     /// If `bits > TWO_ADICITY`: the field has no such root, and a launcher checks its sizes before it asks.
     fn two_adic_generator(bits: u32) -> Self;
+
+    /// `a[0] b[0] + a[1] b[1] + ...`, reduced once where the products' sum fits a wider integer.
+    #[inline(always)]
+    fn dot<const D: usize>(a: [Self; D], b: [Self; D]) -> Self {
+        let mut sum = Self::ZERO;
+        for i in 0..D {
+            sum += a[i] * b[i];
+        }
+        sum
+    }
 }
 
 /// A field extension, stored as its coefficients in the power basis (for [`QM31`], the basis 1, i, u, iu).
@@ -114,16 +126,19 @@ pub trait Extension:
 macro_rules! assign_operators {
     ($type:ty) => {
         impl std::ops::AddAssign for $type {
+            #[inline(always)]
             fn add_assign(&mut self, other: Self) {
                 *self = *self + other;
             }
         }
         impl std::ops::SubAssign for $type {
+            #[inline(always)]
             fn sub_assign(&mut self, other: Self) {
                 *self = *self - other;
             }
         }
         impl std::ops::MulAssign for $type {
+            #[inline(always)]
             fn mul_assign(&mut self, other: Self) {
                 *self = *self * other;
             }

@@ -3,6 +3,9 @@
 //! The element `x` is stored as the integer `x R mod p` in `[0, p)`. The product of stored forms is
 //! `(a R)(b R) / R = (a b) R`, where the division by R is Montgomery's: with `t = -x / p mod R`, the number
 //! `x + t p` is a multiple of R, and `(x + t p) / R < 2 p` whenever `x < p R`.
+//!
+//! Of `x` and `x - p`, the one in `[0, p)` is the smaller as unsigned integers, since a negative number wraps
+//! around to a large one: reductions are a minimum, without a branch, and loops over many elements vectorise.
 
 use super::{Field, Ring, assign_operators};
 
@@ -29,47 +32,70 @@ macro_rules! monty31_field {
                 }
                 inverse.wrapping_neg()
             };
+            /// `R^2 mod p`: the product of an integer with it, divided by R, is the integer's stored form.
+            const R_SQUARED: u32 = ((1u128 << 64) % Self::MODULUS as u128) as u32;
 
             /// The element of a canonical integer, at compile time.
+            #[inline]
             pub const fn new(value: u32) -> Self {
                 Self((((value as u64) << 32) % Self::MODULUS as u64) as u32)
             }
 
-            /// `x / R mod p` in `[0, p)`, for `x < p R`.
-            const fn montgomery_reduce(x: u64) -> u32 {
+            /// The element stored as `x / R mod p`, for `x < 2^32 p`: with `x` the product of the stored forms of
+            /// two elements, their product; with `x` a sum of such products (see [`Self::settle`]), the sum.
+            #[inline(always)]
+            pub fn montgomery_reduce(x: u64) -> Self {
                 let t = (x as u32).wrapping_mul(Self::NEGATIVE_INVERSE);
-                let reduced = ((x + t as u64 * Self::MODULUS as u64) >> 32) as u32;
-                if reduced >= Self::MODULUS { reduced - Self::MODULUS } else { reduced }
+                Self::below((x.wrapping_add(t as u64 * Self::MODULUS as u64) >> 32) as u32)
+            }
+
+            /// `x - 2^32 p` if that is not negative, and `x` otherwise: the same modulo p.
+            ///
+            /// For sums of products of stored forms that are reduced once. What comes back is below
+            /// `2^64 - 2^32 p`, so two more products can be added to it; settled once more it is below `2^32 p`,
+            /// as [`Self::montgomery_reduce`] wants it.
+            #[inline(always)]
+            pub fn settle(x: u64) -> u64 {
+                x.min(x.wrapping_sub((Self::MODULUS as u64) << 32))
+            }
+
+            /// The element of a stored form below `2 p`.
+            #[inline(always)]
+            fn below(x: u32) -> Self {
+                Self(x.min(x.wrapping_sub(Self::MODULUS)))
             }
         }
 
         impl std::ops::Add for $name {
             type Output = Self;
+            #[inline(always)]
             fn add(self, other: Self) -> Self {
-                let sum = self.0 + other.0;
-                Self(if sum >= Self::MODULUS { sum - Self::MODULUS } else { sum })
+                Self::below(self.0.wrapping_add(other.0))
             }
         }
 
         impl std::ops::Sub for $name {
             type Output = Self;
+            #[inline(always)]
             fn sub(self, other: Self) -> Self {
-                let (difference, borrow) = self.0.overflowing_sub(other.0);
-                Self(if borrow { difference.wrapping_add(Self::MODULUS) } else { difference })
+                let difference = self.0.wrapping_sub(other.0);
+                Self(difference.min(difference.wrapping_add(Self::MODULUS)))
             }
         }
 
         impl std::ops::Mul for $name {
             type Output = Self;
+            #[inline(always)]
             fn mul(self, other: Self) -> Self {
-                Self(Self::montgomery_reduce(self.0 as u64 * other.0 as u64))
+                Self::montgomery_reduce(self.0 as u64 * other.0 as u64)
             }
         }
 
         impl std::ops::Neg for $name {
             type Output = Self;
+            #[inline(always)]
             fn neg(self) -> Self {
-                Self(if self.0 == 0 { 0 } else { Self::MODULUS - self.0 })
+                Self::ZERO - self
             }
         }
 
@@ -80,6 +106,7 @@ macro_rules! monty31_field {
             const ZERO: Self = Self(0);
             const ONE: Self = Self::new(1);
 
+            #[inline]
             fn inverse(self) -> Option<Self> {
                 (self != Self::ZERO).then(|| self.pow(Self::ORDER - 2))
             }
@@ -91,19 +118,23 @@ macro_rules! monty31_field {
             const TWO_ADICITY: u32 = $two_adicity;
             const GENERATOR: Self = Self::new($generator);
 
+            #[inline(always)]
             fn from_u64(value: u64) -> Self {
-                Self::new((value % Self::ORDER) as u32)
+                Self::montgomery_reduce(value % Self::ORDER * Self::R_SQUARED as u64)
             }
 
+            #[inline(always)]
             fn to_u64(self) -> u64 {
-                Self::montgomery_reduce(self.0 as u64) as u64
+                Self::montgomery_reduce(self.0 as u64).0 as u64
             }
 
+            #[inline(always)]
             fn from_word(word: u32) -> Self {
                 debug_assert!(word < Self::MODULUS, "{word:#x} is not a stored form of {}", Self::NAME);
                 Self(word)
             }
 
+            #[inline(always)]
             fn word(self) -> u32 {
                 self.0
             }
@@ -111,6 +142,19 @@ macro_rules! monty31_field {
             fn two_adic_generator(bits: u32) -> Self {
                 assert!(bits <= Self::TWO_ADICITY, "{} has no root of unity of order 2^{bits}", Self::NAME);
                 Self::new($root).pow(1 << (Self::TWO_ADICITY - bits))
+            }
+
+            /// Four products are below 2^64, and a settled sum has room for two more.
+            #[inline(always)]
+            fn dot<const D: usize>(a: [Self; D], b: [Self; D]) -> Self {
+                let mut sum = 0u64;
+                for i in 0..D {
+                    if i >= 4 && i % 2 == 0 {
+                        sum = Self::settle(sum);
+                    }
+                    sum = sum.wrapping_add(a[i].0 as u64 * b[i].0 as u64);
+                }
+                Self::montgomery_reduce(Self::settle(Self::settle(sum)))
             }
         }
     };

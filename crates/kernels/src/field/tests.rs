@@ -1,4 +1,5 @@
-//! Every twin against upstream: stored forms, ring operations, inverses, generators.
+//! Every twin against upstream: stored forms, ring operations, inverses, generators. Reductions against the
+//! remainder.
 
 use std::array;
 
@@ -133,4 +134,66 @@ fn extensions_equal_stwo() {
     let secure = |a: &[u64]| qm31::QM31::from_m31_array(array::from_fn(|i| M31(a[i] as u32)));
     let secure_down = |q: qm31::QM31| q.to_m31_array().iter().map(|c| c.0 as u64).collect::<Vec<_>>();
     check_extension::<QM31>(|a, b| secure_down(secure(a) * secure(b)), |a| secure_down(secure(a).inverse()));
+}
+
+/// Sums of products that are reduced once, against sums of reduced products; the largest stored forms among them.
+#[test]
+fn dot_is_the_sum_of_products() {
+    fn of_length<F: Field, const D: usize>(elements: &[F]) {
+        for a in elements.windows(D) {
+            for b in elements.windows(D).rev().step_by(3) {
+                let expected = a.iter().zip(b).fold(F::ZERO, |sum, (&x, &y)| sum + x * y);
+                assert_eq!(F::dot::<D>(array::from_fn(|i| a[i]), array::from_fn(|i| b[i])), expected);
+            }
+        }
+    }
+    fn of<F: Field>(largest: F::Word) {
+        let mut elements = vec![F::from_word(largest); 9];
+        elements.extend(integers(4).into_iter().map(F::from_u64));
+        of_length::<F, 1>(&elements);
+        of_length::<F, 2>(&elements);
+        of_length::<F, 3>(&elements);
+        of_length::<F, 4>(&elements);
+        of_length::<F, 5>(&elements);
+        of_length::<F, 9>(&elements);
+    }
+    of::<BabyBear>(BabyBear::ORDER as u32 - 1);
+    of::<KoalaBear>(KoalaBear::ORDER as u32 - 1);
+    of::<Mersenne31>(Mersenne31::ORDER as u32 - 1);
+    of::<Goldilocks>(u64::MAX);
+}
+
+/// Reductions of wide integers against the remainder, at the ends of their ranges and between.
+#[test]
+fn reductions_equal_the_remainder() {
+    macro_rules! montgomery {
+        ($($field:ty)*) => { $(
+            let p = <$field>::ORDER;
+            let bound = p << 32;
+            let edges = [bound - 1, bound, bound + 1, bound - p, 2 * (p - 1) * (p - 1)];
+            for x in integers(5).into_iter().chain(edges) {
+                let settled = <$field>::settle(x);
+                assert_eq!(settled % p, x % p);
+                assert!(settled as u128 + 2 * (p as u128 - 1).pow(2) < 1 << 64, "room after {x:#x}");
+                let twice = <$field>::settle(settled);
+                assert!(twice < bound, "{x:#x}");
+                let word = <$field>::montgomery_reduce(twice).word() as u64;
+                assert!(word < p);
+                assert_eq!((word << 32) % p, x % p, "{x:#x}");
+            }
+        )* };
+    }
+    montgomery!(BabyBear KoalaBear);
+
+    for x in integers(6) {
+        let settled = Mersenne31::settle(x);
+        assert_eq!(settled % Mersenne31::ORDER, x % Mersenne31::ORDER);
+        assert!(settled < 1 << 34);
+    }
+    for high in integers(7) {
+        for low in integers(8) {
+            let x = (high as u128) << 64 | low as u128;
+            assert_eq!(Goldilocks::reduce(x).to_u64() as u128, x % Goldilocks::ORDER as u128, "{x:#x}");
+        }
+    }
 }

@@ -162,7 +162,7 @@ macro_rules! check_integers {
             if y == 0 { 0 } else { (y.signum() * (y.signum() * x).rem_euclid(y.abs())) as $of }
         });
         check_unary::<$of, $of>(Unary::Neg, |x| x.wrapping_neg());
-        check_unary::<$of, $of>(Unary::Abs, |x| (x as $wide).abs() as $of);
+        check_unary::<$of, $of>(Unary::Abs, |x| (x as i128).unsigned_abs() as $of);
         check_unary::<$of, $of>(Unary::Conj, |x| x);
         check_unary::<$of, $of>(Unary::Real, |x| x);
         check_unary::<$of, $of>(Unary::Imag, |_| 0);
