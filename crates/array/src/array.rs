@@ -148,6 +148,16 @@ impl Array {
                 return Err(outside());
             }
         }
+        if let Memory::Device(memory) = &memory {
+            // Kernels load an element as its C++ type.
+            let alignment = if dtype == Type::C128 { 16 } else { dtype.base().bytes().min(8) };
+            if !memory.view().address().is_multiple_of(alignment as u64) {
+                return Err(Error::shape(format!(
+                    "elements of {} must lie at multiples of {alignment} bytes of a device's memory; copy them first",
+                    name(dtype)
+                )));
+            }
+        }
         Ok(Self::new(memory, layout, dtype))
     }
 
@@ -198,6 +208,11 @@ impl Array {
         self.layout.is_contiguous()
     }
 
+    /// Whether every place is an element of its own, so that it can be written to. Broadcasts are not.
+    pub fn is_writable(&self) -> bool {
+        self.is_empty() || self.layout.is_injective()
+    }
+
     /// The address of its first element, of the host or of the device, for handing the memory out.
     pub fn address(&self) -> u64 {
         let start = match &self.memory {
@@ -209,6 +224,9 @@ impl Array {
 
     /// The bytes of the elements, which must be contiguous, within the memory.
     pub(crate) fn byte_range(&self) -> std::ops::Range<usize> {
+        if self.is_empty() {
+            return 0..0;
+        }
         let start = self.layout.offset * self.dtype.bytes();
         start..start + self.bytes()
     }
@@ -268,7 +286,8 @@ impl Array {
         Ok(Scalar::of_words(self.dtype, words(&bytes)))
     }
 
-    /// Runs `work` with the elements of an array on the CPU, which must be contiguous.
+    /// Runs `work` with the elements of an array on the CPU, which must be contiguous. It must not use the array in another
+    /// way, whose lock is held.
     pub fn with_slice<T: Number, R>(&self, work: impl FnOnce(&[T]) -> R) -> Result<R> {
         let memory = self.host_slice::<T>()?;
         let range = self.byte_range();

@@ -54,7 +54,8 @@ impl Array {
             if by == 0 {
                 return Err(Error::shape("arange needs a step other than 0"));
             }
-            let distance = if by > 0 { end - first } else { first - end };
+            let distance = if by > 0 { end.checked_sub(first) } else { first.checked_sub(end) };
+            let distance = distance.ok_or_else(|| Error::shape("arange: too many elements"))?;
             let count = if distance > 0 { (distance as u128).div_ceil(by.unsigned_abs()) } else { 0 };
             let count = usize::try_from(count).map_err(|_| Error::shape("arange: too many elements"))?;
             let places = Lazy::places(&[count], device).astype(Type::I64);

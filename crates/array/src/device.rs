@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use rigel_gpu::Selector;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Where an array's memory is and its operations run: the CPU, or a GPU (or the emulated one).
 ///
@@ -39,7 +39,9 @@ impl Device {
         }
         let name = if name == "cuda" { "cuda:0" } else { name };
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-        let selector = Selector::from_str(name)?;
+        let selector = Selector::from_str(name).map_err(|_| {
+            Error::of_type(format!("device {name:?} is not understood; write cpu, cuda:N, auto or emulated"))
+        })?;
         let full = match selector {
             Selector::Auto => "cuda:0".to_owned(),
             Selector::Emulated(ordinal) => format!("emulated:{ordinal}"),

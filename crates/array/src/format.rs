@@ -128,7 +128,7 @@ fn cells(of: Type, bytes: &[u8]) -> Vec<String> {
     let elements: Vec<[u64; 3]> = bytes.chunks(of.bytes()).map(crate::scalar::words).collect();
     let texts: Vec<String> = match of {
         Type::Bool => {
-            elements.iter().map(|words| if words[0] & 0xff != 0 { "True" } else { "False" }.into()).collect()
+            elements.iter().map(|words| if words[0] & 0xff != 0 { " True" } else { "False" }.into()).collect()
         }
         Type::F32 => {
             let values: Vec<f64> = elements.iter().map(|words| f32::from_bits(words[0] as u32).into()).collect();
@@ -174,9 +174,19 @@ fn floats(values: &[f64], shortest: impl Fn(f64) -> String) -> Vec<String> {
     let largest = finite.iter().fold(0.0f64, |most, value| most.max(value.abs()));
     let smallest = finite.iter().fold(f64::INFINITY, |least, value| least.min(value.abs()));
     let exponents = largest >= 1e8 || (!finite.is_empty() && (smallest < 1e-4 || largest / smallest > 1e3));
-    let digits = |value: f64| {
-        let text = if exponents { exponent_digits(value) } else { shortest(value) };
-        text.split_once('.').map_or(0, |(_, behind)| behind.len()).min(PRECISION)
+    // Each value as short as it can be, and no longer than the precision.
+    let trimmed = |value: f64| {
+        let text = shortest(value);
+        let text = match text.split_once('.') {
+            Some((_, behind)) if behind.len() > PRECISION => format!("{value:.PRECISION$}"),
+            _ => text,
+        };
+        let (front, behind) = text.split_once('.').unwrap_or((&text, ""));
+        (front.to_owned(), behind.trim_end_matches('0').to_owned())
+    };
+    let digits = |value: f64| match exponents {
+        true => exponent_digits(value).split_once('.').map_or(0, |(_, behind)| behind.len()).min(PRECISION),
+        false => trimmed(value).1.len(),
     };
     let most = finite.iter().map(|&value| digits(value)).max().unwrap_or(0);
     values
@@ -191,10 +201,8 @@ fn floats(values: &[f64], shortest: impl Fn(f64) -> String) -> Vec<String> {
             if exponents {
                 return with_exponent(value, most);
             }
-            let text = format!("{value:.most$}");
-            let (front, behind) = text.split_once('.').unwrap_or((&text, ""));
-            let kept = behind.trim_end_matches('0');
-            format!("{front}.{kept:<most$}")
+            let (front, behind) = trimmed(value);
+            format!("{front}.{behind:<most$}")
         })
         .collect()
 }

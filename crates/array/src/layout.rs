@@ -89,6 +89,24 @@ impl Layout {
         true
     }
 
+    /// Whether every place is an element of its own, as far as sorted strides show it.
+    pub(crate) fn is_injective(&self) -> bool {
+        let mut axes: SmallVec<[(usize, usize); 4]> = self
+            .shape
+            .iter()
+            .zip(&self.strides)
+            .filter(|&(&length, _)| length > 1)
+            .map(|(&length, &stride)| (stride.unsigned_abs(), length))
+            .collect();
+        axes.sort_unstable();
+        let mut reach = 0;
+        axes.iter().all(|&(stride, length)| {
+            let apart = stride > reach;
+            reach += stride * (length - 1);
+            apart
+        })
+    }
+
     /// The layout that a broadcast to `shape` reads: axes of length 1 repeat.
     pub(crate) fn broadcast_to(&self, shape: &[usize]) -> Result<Self> {
         let refused = || {
@@ -192,7 +210,8 @@ impl Layout {
                 Index::Range { start, stop, step } => {
                     let (first, count) = span(start, stop, step, length)?;
                     out.shape.push(count);
-                    out.strides.push(stride * step);
+                    // A step over the whole axis may be of any size, and is taken never.
+                    out.strides.push(stride.wrapping_mul(step));
                     if count > 0 {
                         offset += first as isize * stride;
                     }
@@ -201,7 +220,8 @@ impl Layout {
             }
             axis += 1;
         }
-        out.offset = offset as usize;
+        // What has no elements begins where the array does.
+        out.offset = if out.shape.contains(&0) { self.offset } else { offset as usize };
         Ok(out)
     }
 }
@@ -301,7 +321,8 @@ mod tests {
         let every_second = layout(&[10, 6]).indexed(&[Index::Range { start: None, stop: None, step: 2 }]).unwrap();
         assert_eq!(every_second.reshaped(&[5, 2, 3]).unwrap().strides[..], [12, 3, 1]);
         assert!(every_second.reshaped(&[30]).is_none());
-        assert_eq!(every_second.reshaped(&[5, 1, 6, 1]).unwrap().strides[..], [12, 0, 1, 0]);
+        let with_ones = every_second.reshaped(&[5, 1, 6, 1]).unwrap().strides;
+        assert_eq!((with_ones[0], with_ones[2]), (12, 1)); // the others are of axes of length 1
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::array::Array;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::evaluate::{self, Prepared};
-use crate::layout::{Lengths, broadcast};
+use crate::layout::{Lengths, broadcast, text};
 use crate::reduce::Axes;
 use crate::scalar::{Scalar, name, promote, words};
 use crate::views::same_device;
@@ -38,6 +38,8 @@ struct Tree {
     device: Option<Device>,
     /// How many nodes there are, counted with repetition.
     size: usize,
+    /// How many arrays and scalars there are, counted with repetition.
+    leaves: usize,
 }
 
 enum Root {
@@ -52,13 +54,31 @@ enum Root {
     Index,
 }
 
+impl Tree {
+    fn new(root: Root, dtype: Type, shape: Lengths, device: Option<Device>, size: usize) -> Self {
+        let leaves = match &root {
+            Root::Array(_) | Root::Scalar(_) | Root::Index => 1,
+            Root::Unary(_, a) | Root::Convert(a) => a.leaves,
+            Root::Binary(_, a, b) => a.leaves + b.leaves,
+            Root::Select(a, b, c) => a.leaves + b.leaves + c.leaves,
+        };
+        Self { root, dtype, shape, device, size, leaves }
+    }
+}
+
 /// Larger expressions are evaluated in parts: a kernel of thousands of operations takes the compiler long, and saves no
 /// more memory traffic than one of some hundred.
 const LARGEST: usize = 200;
 
+/// The most arrays and scalars of one expression: a kernel takes no more.
+const MOST_LEAVES: usize = 30;
+
+/// The most axes of an array that is computed with, as in NumPy.
+const MOST_AXES: usize = 64;
+
 impl Lazy {
     fn new(root: Root, dtype: Type, shape: Lengths, device: Option<Device>, size: usize) -> Self {
-        Self(Ok(Arc::new(Tree { root, dtype, shape, device, size })))
+        Self(Ok(Arc::new(Tree::new(root, dtype, shape, device, size))))
     }
 
     /// The place of each element of a shape, in row-major order, as U64.
@@ -82,13 +102,16 @@ impl Lazy {
         }
     }
 
-    /// Evaluates it now if it has grown large, and goes on with the result.
-    fn bounded(self) -> Self {
+    /// Evaluates it now if it is larger than an expression may be that stands beside `others` more of its size, and goes on
+    /// with the result.
+    fn bounded(self, others: usize) -> Self {
         match &self.0 {
-            Ok(tree) if tree.size > LARGEST => match self.eval() {
-                Ok(array) => Self::from(&array),
-                Err(error) => Self(Err(error)),
-            },
+            Ok(tree) if tree.size * (others + 1) > LARGEST || tree.leaves * (others + 1) > MOST_LEAVES => {
+                match self.eval() {
+                    Ok(array) => Self::from(&array),
+                    Err(error) => Self(Err(error)),
+                }
+            }
             _ => self,
         }
     }
@@ -102,7 +125,10 @@ impl Lazy {
                 || Error::of_type(format!("{} is not defined for {}", operation.name(), name(tree.dtype)));
             // Integers have the functions of floats, as in NumPy.
             let tree = match operation.result(tree.dtype) {
-                None if is_whole(tree.dtype) && operation.result(Type::F64).is_some() => {
+                None if is_whole(tree.dtype)
+                    && operation != Unary::Neg
+                    && operation.result(Type::F64).is_some() =>
+                {
                     Self(Ok(tree)).astype(Type::F64).0?
                 }
                 None => return Err(undefined()),
@@ -114,24 +140,23 @@ impl Lazy {
             let (shape, device, size) = (tree.shape.clone(), tree.device.clone(), tree.size + 1);
             Ok(Self::new(Root::Unary(operation, tree), dtype, shape, device, size))
         })
-        .bounded()
+        .bounded(0)
     }
 
     /// An operation on every pair of elements, after broadcasting.
     pub fn binary(self, operation: Binary, other: impl Into<Self>) -> Self {
-        let other = other.into();
-        self.then(|a| match operation {
+        let (mine, other) = fitting(self, other.into());
+        mine.then(|a| match operation {
             Binary::Div => divide(a, other.0?),
             Binary::Pow => power(a, other.0?),
             _ => join(operation, a, other.0?),
         })
-        .bounded()
     }
 
     /// The elements of `self` where `condition` is true, those of `other` elsewhere.
     pub fn select(self, condition: impl Into<Self>, other: impl Into<Self>) -> Self {
-        let (condition, other) = (condition.into(), other.into());
-        self.then(|a| {
+        let (condition, other) = (condition.into().bounded(2), other.into().bounded(2));
+        self.bounded(2).then(|a| {
             let condition = condition.astype(Type::Bool).0?;
             let (a, b) = alike("where", a, other.0?)?;
             let shape = broadcast("where", &condition.shape, &broadcast("where", &a.shape, &b.shape)?)?;
@@ -139,7 +164,6 @@ impl Lazy {
             let (dtype, size) = (a.dtype, condition.size + a.size + b.size + 1);
             Ok(Self::new(Root::Select(condition, a, b), dtype, shape, device, size))
         })
-        .bounded()
     }
 
     /// The elements in another type.
@@ -176,9 +200,19 @@ impl Lazy {
         if let Some(device) = &tree.device {
             same_device("assign", &to.device(), device)?;
         }
+        if !to.is_writable() {
+            return Err(Error::shape(format!(
+                "assign: places of an array of shape {} share elements, as in a broadcast; copy() it first",
+                text(to.shape())
+            )));
+        }
         let prepared = lazy.prepare(tree, &to.layout.shape)?;
         // What is read and written in different places must be computed before it is written.
-        if prepared.arrays.iter().any(|array| array.memory.is(&to.memory) && array.layout != to.layout) {
+        let elsewhere = |array: &Array| {
+            let same = array.memory.is(&to.memory) && array.layout == to.layout && array.dtype == to.dtype;
+            array.memory.overlaps(&to.memory) && !same
+        };
+        if prepared.arrays.iter().any(elsewhere) {
             let result = lazy.eval_anew()?;
             return Self::from(&result).eval_into(to);
         }
@@ -226,6 +260,9 @@ impl Lazy {
 
     /// The expression, the arrays it reads, broadcast to `shape`, and its scalars.
     fn prepare(&self, tree: &Arc<Tree>, shape: &[usize]) -> Result<Prepared> {
+        if shape.len() > MOST_AXES {
+            return Err(Error::shape(format!("an array of {} axes; there can be {MOST_AXES}", shape.len())));
+        }
         let mut builder = Builder { prepared: Prepared::default(), inputs: Vec::new(), known: Vec::new(), shape };
         let result = builder.node(tree)?;
         builder.prepared.expression.set_result(result);
@@ -293,6 +330,17 @@ impl Builder<'_> {
     }
 }
 
+/// Two expressions that one kernel can hold together: the larger is evaluated first where they are too large for that.
+fn fitting(a: Lazy, b: Lazy) -> (Lazy, Lazy) {
+    let (Ok(x), Ok(y)) = (&a.0, &b.0) else { return (a, b) };
+    if x.size + y.size < LARGEST && x.leaves + y.leaves <= MOST_LEAVES {
+        return (a, b);
+    }
+    let now = |lazy: Lazy| lazy.eval().map_or_else(|error| Lazy(Err(error)), Lazy::from);
+    let first_is_larger = x.leaves.max(x.size / 8) >= y.leaves.max(y.size / 8);
+    if first_is_larger { (now(a), b) } else { (a, now(b)) }
+}
+
 fn is_whole(of: Type) -> bool {
     matches!(of.kind(), Kind::Bool | Kind::Integer)
 }
@@ -308,13 +356,13 @@ fn convert(tree: Arc<Tree>, dtype: Type) -> Result<Arc<Tree>> {
     if let (Root::Scalar(scalar), true) = (&tree.root, is_scalar(&tree)) {
         scalar.words_as(dtype)?;
         let (shape, size) = (tree.shape.clone(), tree.size);
-        return Ok(Arc::new(Tree { root: Root::Scalar(*scalar), dtype, shape, device: None, size }));
+        return Ok(Arc::new(Tree::new(Root::Scalar(*scalar), dtype, shape, None, size)));
     }
     if !Expression::converts(tree.dtype, dtype) {
         return Err(Error::of_type(format!("{} can't be converted to {}", name(tree.dtype), name(dtype))));
     }
     let (shape, device, size) = (tree.shape.clone(), tree.device.clone(), tree.size + 1);
-    Ok(Arc::new(Tree { root: Root::Convert(tree), dtype, shape, device, size }))
+    Ok(Arc::new(Tree::new(Root::Convert(tree), dtype, shape, device, size)))
 }
 
 /// Both operands in the type that they have together.
@@ -652,6 +700,9 @@ impl Array {
     }
 
     /// Writes `values`, broadcast and converted, to the elements of this array, and so of all that share its memory.
+    ///
+    /// On the CPU the memory is locked while all cores write: rayon tasks that assign to parts of one array would wait for
+    /// each other on one thread.
     pub fn assign(&self, values: impl Into<Lazy>) -> Result<()> {
         values.into().eval_into(self)
     }

@@ -34,7 +34,7 @@
 //! | element-wise operations, one by one or fused | [`Array`], [`Lazy`], [`Scalar`] |
 //! | sums, extremes, means | [`Axes`] |
 //! | products of matrices | [`Array::matmul`], [`matmul_engine`] |
-//! | inverses, transforms, extensions, commitments of fields | [`Array::inverse`], [`Array::ntt`], [`Array::lde`], [`Array::merkle_root`], [`Hash`] |
+//! | inverses, transforms, extensions, commitments of fields | [`Array::inverse`], [`Array::ntt`], [`Array::lde`], [`Array::merkle_root`], [`enum@Hash`] |
 //! | devices, copies beside other work | [`Device`], [`Array::to`], [`Array::send`], [`Pending`] |
 //! | kernels of one's own | [`Kernel`], [`Grid`], [`Argument`] |
 //! | types of elements | [`Type`], [`Number`], [`Complex`], [`promote`] |

@@ -3,9 +3,10 @@
 use std::alloc::Layout as Allocation;
 use std::any::Any;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
 
 use rigel_gpu::{Buffer, Shared, View};
+use smallvec::SmallVec;
 
 use crate::device::Device;
 use crate::error::{Error, Result};
@@ -53,6 +54,22 @@ impl Memory {
             _ => false,
         }
     }
+
+    /// Whether a byte of one is a byte of the other. Memory of others may come to us several times.
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        let overlap =
+            |a: u64, a_bytes: usize, b: u64, b_bytes: usize| a < b + b_bytes as u64 && b < a + a_bytes as u64;
+        match (self, other) {
+            (Self::Host(a), Self::Host(b)) => {
+                overlap(a.at.as_ptr() as u64, a.bytes, b.at.as_ptr() as u64, b.bytes)
+            }
+            (Self::Device(a), Self::Device(b)) => {
+                let (a, b) = (a.view(), b.view());
+                a.device().is(b.device()) && overlap(a.address(), a.len(), b.address(), b.len())
+            }
+            _ => false,
+        }
+    }
 }
 
 /// Host memory: of our own, or of someone else who is kept alive with it.
@@ -63,10 +80,13 @@ impl Memory {
 pub(crate) struct HostMemory {
     at: NonNull<u8>,
     bytes: usize,
-    lock: RwLock<()>,
+    lock: Arc<RwLock<()>>,
     /// Whose memory it is; ours if nobody's.
     owner: Option<Box<dyn Any + Send + Sync>>,
 }
+
+/// The one lock of all memory of others, since the same bytes may come to us several times.
+static FOREIGN: LazyLock<Arc<RwLock<()>>> = LazyLock::new(Arc::default);
 
 // SAFETY: the memory is reached through the lock only, and an owner may go to another thread.
 unsafe impl Send for HostMemory {}
@@ -82,7 +102,7 @@ impl HostMemory {
         // SAFETY: the size is not zero. Zeroed pages come from the system untouched, so this costs nothing for large
         // arrays, and no byte is ever read uninitialised.
         let at = NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) }).ok_or(Error::HostMemory(bytes))?;
-        Ok(Self { at, bytes, lock: RwLock::new(()), owner: None })
+        Ok(Self { at, bytes, lock: Arc::default(), owner: None })
     }
 
     /// Memory of someone else.
@@ -90,7 +110,7 @@ impl HostMemory {
     /// # Safety
     /// `bytes` from `at` on must be readable and writable for as long as `owner` lives.
     pub(crate) unsafe fn foreign(at: NonNull<u8>, bytes: usize, owner: Box<dyn Any + Send + Sync>) -> Self {
-        Self { at, bytes, lock: RwLock::new(()), owner: Some(owner) }
+        Self { at, bytes, lock: FOREIGN.clone(), owner: Some(owner) }
     }
 
     /// Runs `work` with the bytes, which no one else of ours changes meanwhile.
@@ -110,17 +130,17 @@ impl HostMemory {
     /// Runs `work` while all of `read` are locked for reading and `written` for writing; one that is in both is locked for
     /// writing.
     pub(crate) fn locked<R>(read: &[&Self], written: Option<&Self>, work: impl FnOnce() -> R) -> R {
-        // Each once, since a second lock on one thread could wait for itself, and in the order of addresses, so that two
-        // such calls can't wait for each other.
-        let mut distinct: Vec<&Self> = read.iter().copied().chain(written).collect();
-        distinct.sort_unstable_by_key(|memory| memory.at);
-        distinct.dedup_by_key(|memory| memory.at);
-        let is_written = |memory: &Self| written.is_some_and(|written| written.at == memory.at);
-        let _held: Vec<(Option<_>, Option<_>)> = distinct
+        // Each lock once, since a second time on one thread could wait for itself, and in the order of addresses, so that
+        // two such calls can't wait for each other.
+        let mut locks: SmallVec<[&Arc<RwLock<()>>; 4]> =
+            read.iter().copied().chain(written).map(|m| &m.lock).collect();
+        locks.sort_unstable_by_key(|lock| Arc::as_ptr(lock));
+        locks.dedup_by_key(|lock| Arc::as_ptr(lock));
+        let _held: SmallVec<[(Option<_>, Option<_>); 4]> = locks
             .iter()
-            .map(|memory| match is_written(memory) {
-                true => (None, Some(memory.lock.write().unwrap_or_else(PoisonError::into_inner))),
-                false => (Some(memory.lock.read().unwrap_or_else(PoisonError::into_inner)), None),
+            .map(|lock| match written.is_some_and(|written| Arc::ptr_eq(&written.lock, lock)) {
+                true => (None, Some(lock.write().unwrap_or_else(PoisonError::into_inner))),
+                false => (Some(lock.read().unwrap_or_else(PoisonError::into_inner)), None),
             })
             .collect();
         work()

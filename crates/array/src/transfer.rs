@@ -43,7 +43,10 @@ impl Array {
     }
 
     /// Starts a copy to another device on a stream of its own and returns at once: kernels given meanwhile run beside
-    /// it. [`Pending::wait`] gives the array.
+    /// it. [`Pending::wait`] gives the array, as this one was at the call.
+    ///
+    /// What is assigned to host memory meanwhile waits for the copy to have read it; whoever else shares that memory
+    /// (NumPy) must wait by itself. From a device, a copy within it is made first.
     ///
     /// ```
     /// # use rigel_array::{Array, Device};
@@ -55,7 +58,8 @@ impl Array {
     /// # Ok::<(), rigel_array::Error>(())
     /// ```
     pub fn send(&self, device: &Device) -> Result<Pending> {
-        let whole = self.contiguous()?;
+        let (locked, is_locked) = std::sync::mpsc::sync_channel(1);
+        let whole = if self.device().is_cpu() { self.contiguous()? } else { self.copy()? };
         let work: Box<dyn FnOnce() -> Result<Arrival> + Send> = match (self.device(), device) {
             (from, to) if from == *to => return Ok(Pending(State::Here(whole))),
             (Device::Cpu, Device::Gpu(to)) => {
@@ -64,13 +68,19 @@ impl Array {
                     let lane = to.upload_lane()?;
                     let memory = Memory::from_buffer(lane.alloc(whole.bytes())?);
                     let there = Self::new(memory, Layout::contiguous(whole.shape()), whole.dtype);
-                    upload(&lane, &whole, &there)?;
+                    let range = whole.byte_range();
+                    host_memory(&whole).read(|bytes| {
+                        // Whoever waits for it may be gone.
+                        let _ = locked.send(());
+                        lane.write(&mut *device_memory(&there).writable(), &bytes[range])
+                    })?;
                     let event = lane.record()?;
                     Ok(Arrival { array: there, event: Some(event) })
                 })
             }
             (Device::Gpu(from), Device::Cpu) => {
                 // What was given so far must be done first; what is given later need not.
+                drop(locked);
                 let (lane, before) = (from.download_lane()?, from.compute()?.record()?);
                 lane.wait(&before)?;
                 Box::new(move || {
@@ -83,6 +93,8 @@ impl Array {
         };
         let thread = thread::Builder::new().name("rigel-copy".into()).spawn(work);
         let thread = thread.map_err(|error| Error::shape(format!("send: no thread could be started: {error}")))?;
+        // Until the memory is locked for the copy, or the thread has no need to.
+        let _ = is_locked.recv();
         Ok(Pending(State::Travelling(thread)))
     }
 }

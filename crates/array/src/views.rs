@@ -5,7 +5,7 @@ use rigel_codegen::map::Type;
 use crate::array::Array;
 use crate::device::Device;
 use crate::error::{Error, Result};
-use crate::layout::{Index, Layout, axis_of, text};
+use crate::layout::{Index, Layout, axis_of, elements, text};
 use crate::lazy::Lazy;
 use crate::scalar::{name, promote};
 
@@ -27,14 +27,16 @@ impl Array {
         let refused = || {
             Error::shape(format!("{} elements of shape {} do not fill {shape:?}", self.len(), text(self.shape())))
         };
-        let known: usize = shape.iter().filter(|&&length| length >= 0).map(|&length| length as usize).product();
+        let mut known = shape.iter().filter(|&&length| length >= 0);
+        let known =
+            known.try_fold(1usize, |product, &length| product.checked_mul(length as usize)).ok_or_else(refused)?;
         let open = shape.iter().filter(|&&length| length < 0).count();
         if open > 1 || shape.iter().any(|&length| length < -1) || (open == 1 && known == 0) {
             return Err(refused());
         }
         let lengths: Vec<usize> =
             shape.iter().map(|&length| usize::try_from(length).unwrap_or_else(|_| self.len() / known)).collect();
-        if lengths.iter().product::<usize>() != self.len() {
+        if elements(&lengths, self.dtype.bytes())? != self.len() {
             return Err(refused());
         }
         match self.layout.reshaped(&lengths) {
@@ -85,6 +87,7 @@ impl Array {
 
     /// The array repeated along new axes and axes of length 1, without a copy.
     pub fn broadcast_to(&self, shape: &[usize]) -> Result<Self> {
+        elements(shape, self.dtype.bytes())?;
         Ok(self.with_layout(self.layout.broadcast_to(shape)?))
     }
 

@@ -108,8 +108,9 @@ RIGEL_NUMBER Complex sqrt(Complex z) {
 // a cosh y and b sinh y, in two factors where cosh y alone would overflow.
 RIGEL_NUMBER Complex hyperbolic(double a, double b, double y) {
     if (::fabs(y) > 709.0 && isfinite(y)) {
-        const double half = ::exp(0.5 * ::fabs(y));
-        return complex(0.5 * a * half * half, ::copysign(0.5, y) * b * half * half);
+        const double half = ::exp(0.5 * ::fabs(y)), sign = ::copysign(1.0, y);
+        // A factor of zero stays one, however large the other.
+        return complex(a == 0 ? a : 0.5 * a * half * half, b == 0 ? sign * b : sign * 0.5 * b * half * half);
     }
     return complex(a * ::cosh(y), b * ::sinh(y));
 }
@@ -158,6 +159,7 @@ RIGEL_NUMBER Complex atanh_right(double x, double y) {
         return complex(isnan(part) ? 0.0 : part, ::copysign(HALF_PI, y));
     }
     const double y2 = y * y;
+    if (x == 1.0 && y == 0.0) return complex(__longlong_as_double(0x7ff0000000000000ll), y);
     if (x == 1.0) {
         const double length = ::fabs(y);
         const double re = length < 1e-150 ? 0.5 * (LN_2 - ::log(length)) : 0.25 * ::log1p(4.0 / y2);

@@ -3,9 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
-use rigel_array::{Array, Device, Kind, Scalar, Type, Unary, name};
+use rigel_array::{Array, Device, Kind, Reduction, Scalar, Type, Unary, name};
 
 use crate::arguments::{device, integers};
 use crate::cuda_interface::{LEGACY_STREAM, wait_for_stream};
@@ -300,6 +301,59 @@ impl PyArray {
             )));
         }
         elements::one(py, &self.array)?.is_truthy()
+    }
+
+    /// One element by Python's rules for its kind; more by `str` alone.
+    fn __format__<'py>(&self, py: Python<'py>, spec: &str) -> PyResult<Bound<'py, PyAny>> {
+        if self.array.len() != 1 || self.array.dtype().degree() > 1 {
+            if spec.is_empty() {
+                return Ok(pyo3::types::PyString::new(py, &self.__str__(py)?).into_any());
+            }
+            return Err(PyTypeError::new_err(format!(
+                "an array of {} elements has no format {spec:?}",
+                self.array.len()
+            )));
+        }
+        elements::one(py, &self.array)?.call_method1(intern!(py, "__format__"), (spec,))
+    }
+
+    /// Whether an element equals a value.
+    fn __contains__(slf: &Bound<'_, Self>, value: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let equal = slf.rich_compare(value, pyo3::pyclass::CompareOp::Eq)?;
+        match equal.cast::<Self>() {
+            Ok(equal) => equal.get().any(slf.py(), None, false)?.__bool__(slf.py()),
+            Err(_) => equal.is_truthy(),
+        }
+    }
+
+    /// Whether an element along axes is not zero, of all elements if none are named.
+    ///
+    /// >>> import rigel
+    /// >>> (rigel.arange(3) > 1).any()
+    /// array( True)
+    #[pyo3(signature = (axis=None, keepdims=false))]
+    fn any(&self, py: Python<'_>, axis: Option<&Bound<'_, PyAny>>, keepdims: bool) -> PyResult<Self> {
+        let axes = crate::arguments::axes(axis)?;
+        on(py, &self.array, || {
+            let count = self.array.lazy().astype(Type::Bool).reduce(Reduction::Sum, axes, keepdims)?;
+            count.gt(0)
+        })
+        .map(Self::from)
+    }
+
+    /// Whether all elements along axes are not zero, of all elements if none are named.
+    ///
+    /// >>> import rigel
+    /// >>> (rigel.arange(3) > 1).all()
+    /// array(False)
+    #[pyo3(signature = (axis=None, keepdims=false))]
+    fn all(&self, py: Python<'_>, axis: Option<&Bound<'_, PyAny>>, keepdims: bool) -> PyResult<Self> {
+        let axes = crate::arguments::axes(axis)?;
+        on(py, &self.array, || {
+            let zeros = self.array.lazy().astype(Type::Bool).logical_not();
+            zeros.reduce(Reduction::Sum, axes, keepdims)?.eq(0)
+        })
+        .map(Self::from)
     }
 
     fn __int__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {

@@ -15,6 +15,13 @@ use crate::work::sized;
 
 type Argument<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
+/// Where a copy of an object's elements goes: to the device that is named, or else where they are. What is on no device, a
+/// list or a number, goes to the CPU.
+pub(crate) fn place_of(obj: &Bound<'_, PyAny>, device: Argument<'_, '_>) -> PyResult<Option<Device>> {
+    let named = device_option(device)?;
+    Ok(if named.is_none() && convert::is_array_like(obj)? { None } else { Some(named.unwrap_or(Device::Cpu)) })
+}
+
 /// A new array with a copy of the elements of a nested list, a number, or any object that shows its memory.
 ///
 /// >>> import rigel
@@ -26,10 +33,7 @@ type Argument<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 #[pyfunction]
 #[pyo3(signature = (obj, dtype=None, device=None))]
 fn array(obj: &Bound<'_, PyAny>, dtype: Argument<'_, '_>, device: Argument<'_, '_>) -> PyResult<PyArray> {
-    // An array keeps its place unless another is named; all else is made on the CPU.
-    let device = device_option(device)?;
-    let device = if obj.is_instance_of::<PyArray>() { device } else { Some(device.unwrap_or(Device::Cpu)) };
-    let wish = Wish { dtype: parse_option(dtype)?, device, copy: true };
+    let wish = Wish { dtype: parse_option(dtype)?, device: place_of(obj, device)?, copy: true };
     convert::array(obj, &wish).map(PyArray::from)
 }
 

@@ -335,7 +335,7 @@ impl PyArray {
                 name(array.dtype())
             )));
         };
-        let mut flags = 0;
+        let mut flags = if array.is_writable() { 0 } else { READ_ONLY };
         let here = place(&array);
         match dl_device {
             Some((CPU, 0)) if !array.device().is_cpu() => {

@@ -12,6 +12,7 @@ use rigel_kernels::field::{BabyBear, Field as PrimeField, Goldilocks, KoalaBear,
 use crate::arguments::{device as parse_device, shape as parse_shape};
 use crate::array::PyArray;
 use crate::convert::{self, Wish};
+use crate::create::place_of;
 use crate::dtype::{self, DType};
 use crate::error::raise;
 use crate::work::{heavy, interruptible, is_on_cpu, on, settle, sized};
@@ -123,7 +124,7 @@ impl Field {
     ///        [1172168163,          0]], dtype=babybear)
     #[pyo3(signature = (values, device=None))]
     fn __call__(&self, values: &Bound<'_, PyAny>, device: Argument<'_, '_>) -> PyResult<PyArray> {
-        let wish = Wish { dtype: Some(self.of), device: Some(parse_device(device)?), copy: true };
+        let wish = Wish { dtype: Some(self.of), device: place_of(values, device)?, copy: true };
         convert::array(values, &wish).map(PyArray::from)
     }
 

@@ -30,8 +30,9 @@ fn unary<'py>(x: &Bound<'py, PyAny>, operation: Unary) -> PyResult<Bound<'py, Py
     on(py, &array, || array.unary(operation)).map(PyArray::from)?.into_bound_py_any(py)
 }
 
-/// The operands of a function, of which one may be an array that says the others' type and device.
-fn operands<const N: usize>(given: [&Bound<'_, PyAny>; N]) -> PyResult<[Operand; N]> {
+/// The operands of a function, of which one may be an array that says the others' type and device. That at the place
+/// `apart`, an exponent or a condition, has a type of its own.
+fn operands<const N: usize>(given: [&Bound<'_, PyAny>; N], apart: Option<usize>) -> PyResult<[Operand; N]> {
     let first = given.iter().find_map(|x| {
         let array = x.cast::<PyArray>().ok().map(|array| (array.get().array.dtype(), array.get().array.device()));
         array.or_else(|| {
@@ -41,7 +42,8 @@ fn operands<const N: usize>(given: [&Bound<'_, PyAny>; N]) -> PyResult<[Operand;
     });
     let (of, device) = first.map_or((None, Device::Cpu), |(of, device)| (Some(of), device));
     let mut found = Vec::with_capacity(N);
-    for x in given {
+    for (at, x) in given.into_iter().enumerate() {
+        let of = if apart == Some(at) { None } else { of };
         found.push(match Operand::beside(x, of, &device)? {
             Some(operand) => operand,
             None => return Err(PyTypeError::new_err(format!("{} is no number and no array", x.repr()?))),
@@ -53,10 +55,11 @@ fn operands<const N: usize>(given: [&Bound<'_, PyAny>; N]) -> PyResult<[Operand;
 /// What a function of several operands gives: an expression if one of them is, an array otherwise.
 fn joined<'py, const N: usize>(
     given: [&Bound<'py, PyAny>; N],
+    apart: Option<usize>,
     join: impl FnOnce([Lazy; N]) -> Lazy + Send,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = given[0].py();
-    let operands = operands(given)?;
+    let operands = operands(given, apart)?;
     let postponed = operands.iter().any(|operand| matches!(operand, Operand::Lazy(_)));
     let size = operands.iter().map(Operand::len).max().unwrap_or(0);
     let on_cpu =
@@ -225,7 +228,8 @@ macro_rules! binary_functions {
             $(#[$doc])*
             #[pyfunction]
             fn $name<'py>(x: &Bound<'py, PyAny>, y: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-                joined([x, y], |[x, y]| x.binary(Binary::$operation, y))
+                let apart = matches!(Binary::$operation, Binary::Pow).then_some(1);
+                joined([x, y], apart, |[x, y]| x.binary(Binary::$operation, y))
             }
         )*
 
@@ -359,7 +363,7 @@ fn r#where<'py>(
     y: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
     // The condition says nothing about the numbers' type: a field's element is one beside x or y.
-    joined([x, y, condition], |[x, y, condition]| x.select(condition, y))
+    joined([x, y, condition], Some(2), |[x, y, condition]| x.select(condition, y))
 }
 
 /// Arrays one after the other along an axis.

@@ -14,7 +14,7 @@ use crate::work::{is_on_cpu, released};
 /// `kernel(grid, block, args)`.
 ///
 /// Arguments are arrays (their elements must lie side by side; the kernel gets the address of the first), integers and floats
-/// (as wide as the kernel's parameter), and NumPy's numbers (just their width). For arrays on the CPU, `on_cpu(grid, block, args)`
+/// (as wide as the kernel's parameter, and as the bits of their kind: write 2.0 for a float parameter), and NumPy's numbers (just their width). For arrays on the CPU, `on_cpu(grid, block, args)`
 /// is called instead.
 ///
 /// The text may include Rigel's headers for fields, such as `field/koala_bear.cuh`.

@@ -227,7 +227,7 @@ impl PyArray {
         interface.set_item(intern!(py, "version"), 3)?;
         interface.set_item(intern!(py, "shape"), PyTuple::new(py, array.shape())?)?;
         interface.set_item(intern!(py, "typestr"), typestr)?;
-        interface.set_item(intern!(py, "data"), (array.address(), false))?;
+        interface.set_item(intern!(py, "data"), (array.address(), !array.is_writable()))?;
         interface.set_item(intern!(py, "strides"), strides_of(py, array)?)?;
         Ok(interface)
     }

@@ -12,6 +12,11 @@ use crate::matmul;
 use crate::operand::Operand;
 use crate::work::{guard, is_on_cpu, on, sized};
 
+/// The type that says what a number or a list beside an array of type `of` is. An exponent is a number of its own.
+fn type_beside(operation: Binary, reflected: bool, of: Type) -> Option<Type> {
+    (operation != Binary::Pow || reflected).then_some(of)
+}
+
 /// `array op other`, or `other op array` if reflected. What is no operand is left to its own operators.
 fn eager<'py>(
     array: &Array,
@@ -29,7 +34,8 @@ fn eager<'py>(
         return PyArray::from(result).into_bound_py_any(py);
     }
     let device = array.device();
-    let Some(operand) = Operand::beside(other, Some(array.dtype()), &device)? else {
+    let beside = type_beside(operation, reflected, array.dtype());
+    let Some(operand) = Operand::beside(other, beside, &device)? else {
         return Ok(py.NotImplemented().into_bound(py));
     };
     if let Operand::Lazy(other) = operand {
@@ -57,7 +63,8 @@ fn postponed<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = other.py();
     let device = lazy.device().unwrap_or(rigel_array::Device::Cpu);
-    let Some(operand) = Operand::beside(other, lazy.dtype().ok(), &device)? else {
+    let beside = lazy.dtype().ok().and_then(|of| type_beside(operation, reflected, of));
+    let Some(operand) = Operand::beside(other, beside, &device)? else {
         return Ok(py.NotImplemented().into_bound(py));
     };
     let (mine, operand) = (lazy.clone(), Lazy::from(operand));
@@ -69,7 +76,8 @@ fn postponed<'py>(
 /// `array op= other`: the result goes to the same memory.
 fn in_place(array: &Array, operation: Binary, other: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = other.py();
-    let Some(operand) = Operand::beside(other, Some(array.dtype()), &array.device())? else {
+    let beside = type_beside(operation, false, array.dtype());
+    let Some(operand) = Operand::beside(other, beside, &array.device())? else {
         return Err(PyTypeError::new_err(format!("{} is no number and no array", other.repr()?)));
     };
     let size = array.len().max(operand.len());

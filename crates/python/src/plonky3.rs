@@ -136,10 +136,12 @@ fn _prove(
     let mut statement = choice.statement().map_err(PyValueError::new_err)?;
     let device = device.to_owned();
     interruptible_with(py, move || {
+        // Whoever names a device wants that one; `auto` takes what there is, and the proof says so.
+        let cpu_on_failure = device == "auto";
         let (device, no_device) = for_proofs(&device)?;
         let failed = |error: rigel_workloads::Failure| PyRuntimeError::new_err(error.to_string());
         statement.generate();
-        let policy = Policy { cpu_on_failure: true, ..Policy::default() };
+        let policy = Policy { cpu_on_failure, ..Policy::default() };
         statement.prepare(device.as_ref(), policy).map_err(failed)?;
         let made = statement.prove().map_err(failed)?;
         Ok(Proof {

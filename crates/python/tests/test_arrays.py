@@ -251,3 +251,25 @@ def test_astype(rng):
     converted = same.astype("float64")
     converted[0] = 2
     assert same[0].item() == 1
+
+
+def test_any_all_in_and_format():
+    a = rigel.array([[0, 1], [2, 0]])
+    assert bool(a.any()) and not bool(a.all())
+    np.testing.assert_array_equal(a.any(axis=0).numpy(), [True, True])
+    np.testing.assert_array_equal(a.all(axis=1, keepdims=True).numpy(), [[False], [False]])
+    assert not bool(rigel.zeros((0,)).any()) and bool(rigel.zeros((0,)).all())
+    assert 2 in a and 3 not in a
+    assert f"{a.mean():.2f}" == "0.75" and f"{a}" == str(a)
+    with pytest.raises(TypeError):
+        f"{a:.2f}"
+
+
+def test_text_is_numpys():
+    for values in [np.arange(0, 1, 0.1), np.float32([2 / 3, 0.1, 12.5]), np.array([True, True]), np.array([1e-5, 1.5])]:
+        assert str(rigel.array(values)).replace(",", "") == str(values)
+
+
+def test_devices_that_do_not_exist_are_named():
+    with pytest.raises(TypeError, match="write cpu, cuda:N"):
+        rigel.zeros(3, device="gpu")

@@ -189,3 +189,18 @@ def test_what_fields_refuse(device):
         rigel.field("koala bear 9")
     with pytest.raises(TypeError, match="blake2s"):
         GF.zeros(4).merkle_root("md5")
+
+
+def test_exponents_are_numbers_of_their_own():
+    field = rigel.field("goldilocks")
+    with pytest.raises(OverflowError):
+        field([3]) ** (2**130)
+    assert (field([3, 3, 3]) ** [1, 2, 3]).tolist() == [3, 9, 27]
+    assert (field([3, 3, 3]) ** np.array([1, 2, 3])).tolist() == [3, 9, 27]
+    assert rigel.where([True, False], field([1, 2]), 0).tolist() == [1, 0]
+
+
+def test_a_field_keeps_the_device():
+    field = rigel.field("koalabear")
+    assert field(rigel.arange(3, device="emulated")).device == "emulated:0"
+    assert field([1, 2]).device == "cpu"

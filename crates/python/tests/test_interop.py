@@ -178,3 +178,22 @@ def test_cupy():
         assert shared.data.ptr == ours.__cuda_array_interface__["data"][0]
         assert int(shared.sum()) == 499500
     assert (rigel.asarray(cupy.ones(3)) * 2).tolist() == [2, 2, 2]
+
+
+def test_memory_that_comes_twice_is_one_memory():
+    theirs = np.arange(1 << 17, dtype=float)
+    expected = theirs[::-1].copy()
+    ours = rigel.asarray(theirs)
+    ours[:] = theirs[::-1]
+    np.testing.assert_array_equal(theirs, expected)
+    square = rigel.asarray(np.arange(300.0 * 300).reshape(300, 300))
+    expected = square.numpy().copy() + square.numpy().T
+    square += square.numpy().T
+    np.testing.assert_array_equal(square.numpy(), expected)
+
+
+def test_broadcasts_are_read_only():
+    wide = rigel.zeros((1,)).broadcast_to((5,))
+    assert not np.asarray(wide).flags.writeable
+    with pytest.raises(ValueError, match="share elements"):
+        wide += 1

@@ -42,12 +42,17 @@ macro_rules! plain {
             #[inline(always)]
             fn to_u32(self) -> u32 {
                 let $x = self;
-                $value as u32
+                // Negative floats count from above, as negative integers do.
+                $value as i64 as u32
             }
             #[inline(always)]
             fn to_u64(self) -> u64 {
                 let $x = self;
-                $value as u64
+                match $value as u64 {
+                    // A negative float, which `as` makes zero, or zero itself.
+                    0 => $value as i64 as u64,
+                    positive => positive,
+                }
             }
             #[inline(always)]
             fn to_f32(self) -> f32 {

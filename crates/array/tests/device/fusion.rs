@@ -101,6 +101,26 @@ fn large_expressions_are_evaluated_in_parts() {
 }
 
 #[test]
+fn more_arrays_than_a_kernel_takes_are_summed_in_parts() {
+    on_each_device(|device| {
+        let arrays: Vec<Array> = (0..70i64).map(|i| Array::full(&[3], i, device).unwrap()).collect();
+        let sum = arrays.iter().fold(Lazy::from(0), |sum, array| sum + array);
+        assert_eq!(sum.eval().unwrap().to_vec::<i64>().unwrap(), [69 * 70 / 2; 3]);
+    });
+}
+
+#[test]
+fn conversions_are_the_same_everywhere() {
+    on_each_device(|device| {
+        let x = Array::from_slice(&[-1.0, -3.7, 8589934592.0, 5.5], &[4], device).unwrap();
+        assert_eq!(x.astype(Type::U32).unwrap().to_vec::<u32>().unwrap(), [u32::MAX, u32::MAX - 2, 0, 5]);
+        let y = Array::from_slice(&[-1.0, 1e19], &[2], device).unwrap();
+        assert_eq!(y.astype(Type::U64).unwrap().to_vec::<u64>().unwrap(), [u64::MAX, 10_000_000_000_000_000_000]);
+        assert!(x.gt(0.0).unwrap().neg().is_err(), "booleans have no negatives");
+    });
+}
+
+#[test]
 fn random_elements_are_the_same_on_every_device() {
     for of in Type::ALL {
         let [first, others @ ..] = &devices()[..] else { unreachable!() };

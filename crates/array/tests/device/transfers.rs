@@ -40,6 +40,21 @@ fn a_copy_travels_beside_kernels() {
 }
 
 #[test]
+fn what_is_sent_is_what_was_there_at_the_call() {
+    for device in devices() {
+        for [from, to] in [[&Device::Cpu, &device], [&device, &Device::Cpu]] {
+            let a = Array::ones(&[1 << 19], Type::F64, from).unwrap();
+            let pending = a.send(to).unwrap();
+            a.assign(0.0).unwrap();
+            let there = pending.wait().unwrap();
+            if from != to {
+                assert_eq!(there.sum(..).unwrap().to_vec::<f64>().unwrap(), [524288.0], "{from} to {to}");
+            }
+        }
+    }
+}
+
+#[test]
 fn several_devices_are_several_devices() {
     let emulation = rigel_gpu::Emulation { devices: 2, ..rigel_gpu::Emulation::from_env().unwrap() };
     let options = rigel_gpu::Options::from_env().unwrap();

@@ -115,3 +115,62 @@ fn text_is_numpys() {
         assert_eq!(d.to_repr().unwrap(), format!("array([2130706432,          0], dtype=koalabear{device_text})"));
     });
 }
+
+#[test]
+fn memory_that_came_twice_is_still_one_memory() {
+    // As NumPy's memory may come by two names: two arrays, one memory, which is kept by the first owner.
+    let n = 1 << 17;
+    let mut numbers: Vec<f64> = (0..n).map(f64::from).collect();
+    let at = std::ptr::NonNull::new(numbers.as_mut_ptr().cast::<u8>()).unwrap();
+    let adopt = || {
+        let (bytes, shape) = (8 * n as usize, [n as usize]);
+        // SAFETY: `numbers` outlives both arrays and is not touched meanwhile.
+        unsafe { Array::from_host_memory(at, bytes, &shape, &[1], 0, Type::F64, Box::new(())) }.unwrap()
+    };
+    let (a, b) = (adopt(), adopt());
+    a.index(&[(1..n as isize).into()]).unwrap().assign(b.index(&[(0..n as isize - 1).into()]).unwrap()).unwrap();
+    let found = a.to_vec::<f64>().unwrap();
+    drop((a, b));
+    assert_eq!(found[0], 0.0);
+    assert!((1..n as usize).all(|i| found[i] == i as f64 - 1.0));
+}
+
+#[test]
+fn elements_read_in_another_type_are_read_before_they_are_written() {
+    on_each_device(|device| {
+        let n = 5000;
+        let x = random(&[n], Type::KoalaBear4, 1, device);
+        let first = x.coefficients().unwrap().reshape(&[-1]).unwrap().index(&[(0..n as isize).into()]).unwrap();
+        let expected = first.copy().unwrap().astype(Type::KoalaBear4).unwrap();
+        x.assign(&first).unwrap();
+        assert!(x.eq(&expected).unwrap().to_bools().unwrap().iter().all(|&equal| equal));
+    });
+}
+
+#[test]
+fn broadcasts_are_not_written_to() {
+    on_each_device(|device| {
+        let a = counting(&[1, 4], device);
+        let wide = a.broadcast_to(&[3, 4]).unwrap();
+        assert!(!wide.is_writable() && a.is_writable());
+        assert!(wide.assign(1).unwrap_err().to_string().contains("share elements"));
+        assert_eq!(a.to_vec::<i64>().unwrap(), [0, 1, 2, 3]);
+    });
+}
+
+#[test]
+fn empty_slices_and_many_axes_have_no_surprises() {
+    on_each_device(|device| {
+        let empty = Array::zeros(&[0, 5], Type::F64, device).unwrap().index(&[Index::ALL, (3..5).into()]).unwrap();
+        assert_eq!((empty.shape(), empty.to_vec::<f64>().unwrap()), (&[0, 2][..], vec![]));
+        assert!(empty.to(&rigel_array::Device::Cpu).unwrap().is_empty());
+        let deep = counting(&[2; 9], device).transpose();
+        let expected: Vec<i64> = (0i64..512).map(|i| (i as u64).reverse_bits() as i64 >> 55 & 511).collect();
+        assert_eq!(deep.to_vec::<i64>().unwrap(), expected);
+        assert!(counting(&[16], device).reshape(&[16, (1 << 60) + 1]).is_err());
+        assert!(counting(&[1], device).broadcast_to(&[1 << 32, 1 << 32]).is_err());
+        let one = counting(&[4], device).index(&[range(None, None, 1 << 62)]).unwrap();
+        assert_eq!(one.to_vec::<i64>().unwrap(), [0]);
+        assert!(Array::zeros(&[1; 65], Type::F64, device).is_err());
+    });
+}

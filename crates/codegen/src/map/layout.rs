@@ -3,7 +3,7 @@
 use rigel_gpu::{Error, Result};
 
 /// The most axes that a kernel takes, after neighbours that can be one are merged.
-pub(super) const MOST_AXES: usize = 8;
+pub(super) const MOST_AXES: usize = 16;
 /// The most axes that a shape may have before.
 pub(super) const MOST_GIVEN: usize = 64;
 /// The most operands, the result among them: as many as a [`Classes`] has room for.
@@ -70,8 +70,8 @@ impl Axes {
             let at = if joins { rank - 1 } else { rank };
             if at == MOST_AXES {
                 let detail = format!(
-                    "a shape of {} axes needs more than {MOST_AXES} even after neighbours are merged; copy an operand \
-                     into row-major order first",
+                    "a shape of {} axes needs more than {MOST_AXES} even after neighbours are merged; work on slices \
+                     of it",
                     lengths.len()
                 );
                 return Err(Error::shape(operation, detail));

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def fuse(function: Callable[..., Any]) -> Callable[..., Any]:
     """Makes a function of arrays one kernel: it is called with expressions in place of its array arguments, and what it
-    returns (an expression, or a tuple or list of them) is evaluated.
+    returns (an expression, or a tuple, list or dict of them) is evaluated.
 
     The function must consist of operators and of rigel's element-wise functions; reductions in it are evaluated where they
     stand.
@@ -39,6 +39,10 @@ def fuse(function: Callable[..., Any]) -> Callable[..., Any]:
 def _evaluated(result: Any) -> Any:
     if isinstance(result, Lazy):
         return result.eval()
+    if isinstance(result, tuple) and hasattr(result, "_fields"):  # a named tuple
+        return type(result)(*map(_evaluated, result))
     if isinstance(result, (tuple, list)):
-        return type(result)(_evaluated(entry) for entry in result)
+        return type(result)(map(_evaluated, result))
+    if isinstance(result, dict):
+        return {key: _evaluated(value) for key, value in result.items()}
     return result
