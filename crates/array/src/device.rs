@@ -39,9 +39,7 @@ impl Device {
         }
         let name = if name == "cuda" { "cuda:0" } else { name };
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-        let selector = Selector::from_str(name).map_err(|_| {
-            Error::of_type(format!("device {name:?} is not understood; write cpu, cuda:N, auto or emulated"))
-        })?;
+        let selector = Selector::from_str(name).map_err(|_| Error::DeviceName(name.to_owned()))?;
         let full = match selector {
             Selector::Auto => "cuda:0".to_owned(),
             Selector::Emulated(ordinal) => format!("emulated:{ordinal}"),

@@ -28,6 +28,9 @@ pub enum Error {
         /// Where another is.
         second: String,
     },
+    /// A device was named in a way that is not understood.
+    #[error("device {0:?} is not understood; write cpu, cuda:N, auto or emulated")]
+    DeviceName(String),
     /// Zero has no inverse.
     #[error("{operation}: {zeros} of {elements} elements are zero, which has no inverse")]
     NotInvertible {

@@ -272,6 +272,18 @@ impl PyArray {
         if copy == Some(true) && !is_field { result.call_method0("copy") } else { Ok(result) }
     }
 
+    /// NumPy's own functions compute with what `numpy.asarray` gives. For field elements that would be integer arithmetic, and so
+    /// is refused.
+    fn __array_function__<'py>(
+        slf: &Bound<'py, Self>,
+        func: &Bound<'py, PyAny>,
+        _types: &Bound<'py, PyAny>,
+        args: &Bound<'py, PyAny>,
+        kwargs: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("rigel._numpy")?.call_method1("call", (func, args, kwargs))
+    }
+
     /// The array as NumPy's: over the same memory on the CPU, a copy of it elsewhere. Field elements are integers in `0..p`;
     /// an extension's coefficients are one more axis.
     ///

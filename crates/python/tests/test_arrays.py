@@ -271,5 +271,5 @@ def test_text_is_numpys():
 
 
 def test_devices_that_do_not_exist_are_named():
-    with pytest.raises(TypeError, match="write cpu, cuda:N"):
+    with pytest.raises(rigel.DeviceError, match="write cpu, cuda:N"):
         rigel.zeros(3, device="gpu")

@@ -197,3 +197,21 @@ def test_broadcasts_are_read_only():
     assert not np.asarray(wide).flags.writeable
     with pytest.raises(ValueError, match="share elements"):
         wide += 1
+
+
+def test_numpys_functions_take_numbers_and_refuse_fields():
+    a = rigel.array([[1.0, 2.0], [3.0, 4.0]])
+    np.testing.assert_allclose(np.linalg.inv(a), np.linalg.inv(a.numpy()))
+    assert np.sum(a) == 10 and np.concatenate([a, a]).shape == (4, 2)
+    field = rigel.field("goldilocks")([[1, 2], [3, 4]])
+    with pytest.raises(TypeError, match="would compute with integers"):
+        np.linalg.inv(field)
+    with pytest.raises(TypeError, match="would compute with integers"):
+        np.concatenate([field, field])
+    assert np.asarray(field).tolist() == [[1, 2], [3, 4]]
+
+
+def test_booleans_of_other_bytes_are_true():
+    theirs = np.array([2, 0, 255, 1], np.uint8).view(bool)
+    ours = rigel.asarray(theirs)
+    assert (ours == rigel.ones(4, dtype=bool)).tolist() == [True, False, True, True]

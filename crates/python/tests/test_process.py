@@ -37,8 +37,10 @@ INTERRUPTED = {
 
 @pytest.mark.parametrize("work", INTERRUPTED)
 def test_ctrl_c_is_heard(work):
+    # A shell's background jobs, and so their children, ignore the signal unless they ask for it.
     code = f"""
-import os, sys, time, rigel
+import os, signal, sys, time, rigel
+signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
     {INTERRUPTED[work].replace("; ", chr(10) + "    ")}
 except KeyboardInterrupt:

@@ -5,8 +5,18 @@ use rigel_kernels::field::{self, Ring};
 
 /// A boolean as arrays store it: one byte, 1 or 0. (Memory may come from others, so it is no `bool`.)
 #[repr(transparent)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Truth(pub(crate) u8);
+
+impl PartialEq for Truth {
+    /// What the bytes say, not the bytes.
+    #[inline(always)]
+    fn eq(&self, other: &Self) -> bool {
+        self.holds() == other.holds()
+    }
+}
+
+impl Eq for Truth {}
 
 impl Truth {
     /// What the byte says.

@@ -218,9 +218,10 @@ mod tests {
         assert_eq!(axes(&[5, 5], &[&[0, 0]]).classes().of(0), Class::Single);
         assert_eq!(axes(&[1, 1], &[&[7, 9]]).classes().of(0), Class::Flat);
         assert_eq!(axes(&[5], &[&[-1]]).classes().of(0), Class::Strided);
-        let lengths = [2; 9];
-        let strides: Vec<isize> = (0..9).map(|i| 3isize.pow(i)).collect();
-        assert!(Axes::merged("test", &lengths, 0..9, 1, |_, axis| strides[axis]).is_err());
+        let lengths = [2; MOST_AXES + 1];
+        let strides: Vec<isize> = (0..=MOST_AXES as u32).map(|i| 3isize.pow(i)).collect();
+        let merged = |axes: usize| Axes::merged("test", &lengths[..axes], 0..axes, 1, |_, axis| strides[axis]);
+        assert!(merged(MOST_AXES).is_ok() && merged(MOST_AXES + 1).is_err());
     }
 
     #[test]

@@ -1,0 +1,29 @@
+"""NumPy's functions on our arrays."""
+
+from __future__ import annotations
+
+from ._rigel import Array
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+
+def call(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """One of NumPy's functions with NumPy's arrays in place of ours."""
+    import numpy
+
+    def plain(given: Any) -> Any:
+        if isinstance(given, Array):
+            if given.field is not None:
+                raise TypeError(
+                    f"numpy.{func.__name__} would compute with integers, not in {given.dtype.name}; use rigel's functions, "
+                    "or .numpy() for the integers"
+                )
+            return numpy.asarray(given)
+        if type(given) in (list, tuple):
+            return type(given)(map(plain, given))
+        return given
+
+    return func(*plain(args), **{name: plain(value) for name, value in kwargs.items()})
