@@ -53,6 +53,7 @@ mod lazy;
 mod matmul;
 mod memory;
 mod merkle;
+mod operations;
 mod reduce;
 mod scalar;
 mod transfer;
