@@ -17,7 +17,7 @@ fn main() -> Result<()> {
         Device::open(Selector::Emulated(0))
     })?;
     let stream = device.compute()?;
-    let add = device.compile(&Source::new("add.cu", TEXT).kernel("add"))?.kernel("add")?;
+    let add = device.compile(&unsafe { Source::new("add.cu", TEXT) }.kernel("add"))?.kernel("add")?;
 
     let n = 1 << 20;
     let a = stream.upload(&(0..n).map(|i| i as f32).collect::<Vec<_>>())?;

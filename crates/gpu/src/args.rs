@@ -4,6 +4,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 use crate::buffer::{Block, Buffer, View, ViewMut};
+use crate::driver::DevicePtr;
 use crate::error::Result;
 use crate::plain::Plain;
 use crate::stream::Stream;
@@ -84,6 +85,16 @@ impl<T: Plain> Argument for ViewMut<'_, T> {
     fn push<'a>(&'a self, list: &mut ArgumentList<'a>) {
         list.value(self.at());
         list.blocks.push(self.block());
+    }
+}
+
+/// A buffer that may be missing: the kernel gets a null pointer then.
+impl<T: Plain> Argument for Option<View<'_, T>> {
+    fn push<'a>(&'a self, list: &mut ArgumentList<'a>) {
+        match self {
+            Some(view) => view.push(list),
+            None => list.value(&DevicePtr(0)),
+        }
     }
 }
 

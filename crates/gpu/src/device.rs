@@ -3,6 +3,7 @@
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::fmt;
+use std::hash::Hash;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -15,6 +16,7 @@ use crate::cache::Cache;
 use crate::driver::{DevicePtr, Driver};
 use crate::error::{Error, Result};
 use crate::foreign::{Departures, Owner};
+use crate::kept::{Keep, KeepLimits, KeepStats};
 use crate::launch::LaunchPolicy;
 use crate::module::{Loaded, Module};
 use crate::pinned::{PinnedBuffer, PinnedPool};
@@ -148,6 +150,7 @@ struct Inner {
     lanes: [OnceLock<Arc<Queue>>; 3],
     streams: Arc<Streams>,
     modules: Mutex<HashMap<String, Arc<Loaded>>>,
+    kept: Keep,
     programs: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
     cache: Cache,
     staging: Mutex<Staging>,
@@ -166,6 +169,7 @@ impl Device {
             lanes: Default::default(),
             streams: Arc::new(Streams::new()),
             modules: Mutex::default(),
+            kept: Keep::new(KeepLimits { values: 4096, bytes: driver.properties().memory_bytes / 16 }),
             programs: Mutex::default(),
             cache: Cache::new(options.cache),
             staging: Mutex::new(options.staging),
@@ -359,11 +363,40 @@ impl Device {
         Ok(program.downcast().expect("the key is the type"))
     }
 
+    /// The value that belongs to `key`, made when first asked for and kept for reuse: compiled kernels, tables,
+    /// programs. `make` also returns the bytes of device memory and pinned memory that the value holds.
+    ///
+    /// The device keeps a bounded number of values ([`KeepLimits`]) and drops those that were used least recently.
+    /// A value stays while somebody holds it. Two threads that ask for the same new key at the same time both make
+    /// it; one of the two values is kept and returned to both.
+    pub fn kept<K, V>(&self, key: &K, make: impl FnOnce(&Self) -> Result<(V, usize)>) -> Result<Arc<V>>
+    where
+        K: Hash + Eq + Clone + Send + 'static,
+        V: Send + Sync + 'static,
+    {
+        if let Some(value) = self.0.kept.get(key) {
+            return Ok(value);
+        }
+        let (value, bytes) = make(self)?;
+        Ok(self.0.kept.insert(key.clone(), value, bytes))
+    }
+
+    /// What the device keeps for reuse now.
+    pub fn keep_stats(&self) -> KeepStats {
+        self.0.kept.stats()
+    }
+
+    /// Changes how much the device keeps for reuse.
+    pub fn set_keep_limits(&self, limits: KeepLimits) {
+        self.0.kept.set_limits(limits);
+    }
+
     /// Lets go of all values that [`program`](Self::program) keeps. A device whose programs hold buffers stays open
     /// until this is called or the process ends.
     pub fn clear_programs(&self) {
         let programs = std::mem::take(&mut *lock(&self.0.programs));
         drop(programs);
+        self.0.kept.clear();
     }
 
     /// The device's one library for matrix products, made when first asked for.

@@ -12,13 +12,13 @@
 //! let stream = device.compute()?;
 //! let add = device
 //!     .compile(
-//!         &Source::new(
+//!         &unsafe { Source::new(
 //!             "add.cu",
 //!             "__global__ void add(const float *a, const float *b, float *sum, unsigned n) {
 //!                  unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
 //!                  if (i < n) sum[i] = a[i] + b[i];
 //!              }",
-//!         )
+//!         ) }
 //!         .kernel("add"),
 //!     )?
 //!     .kernel("add")?;
@@ -58,6 +58,7 @@ mod emulated;
 mod error;
 mod foreign;
 mod graph;
+mod kept;
 mod launch;
 mod module;
 mod pinned;
@@ -82,6 +83,7 @@ pub use device::{Activity, Device, Options};
 pub use emulated::{Emulation, Execution, ThreadOrder};
 pub use error::{Error, Result};
 pub use graph::{Graph, Recapture};
+pub use kept::{KeepLimits, KeepStats};
 pub use launch::{LaunchPolicy, Shape};
 pub use module::{Kernel, Module, Resources};
 pub use pinned::PinnedBuffer;

@@ -8,7 +8,8 @@ use crate::driver::Unit;
 ///
 /// ```
 /// use rigel_gpu::Source;
-/// let source = Source::new("scale.cu", "template <class T> __global__ void scale(T *x, T by) { x[threadIdx.x] *= by; }")
+/// // SAFETY: each thread writes one element, and launches cover the buffer.
+/// let source = unsafe { Source::new("scale.cu", "template <class T> __global__ void scale(T *x, T by) { x[threadIdx.x] *= by; }") }
 ///     .kernel("scale<float>")
 ///     .kernel("scale<double>");
 /// assert_eq!(source.kernels(), ["scale<float>", "scale<double>"]);
@@ -20,7 +21,15 @@ pub struct Source {
 
 impl Source {
     /// Text with a name for messages.
-    pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
+    ///
+    /// # Safety
+    ///
+    /// Here kernel text enters the program, and launching its kernels is safe from then on. So the caller vouches for
+    /// every kernel that will be named with [`kernel`](Self::kernel): launched with buffers of the lengths that its
+    /// other arguments say, it reads and writes only memory that its pointer parameters lead to, writes only through
+    /// pointers that are not `const`, and uses no address that it is given as a number. On the emulated device a kernel
+    /// is host code, so a kernel that breaks this can do whatever host code can.
+    pub unsafe fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
         Self { unit: Unit { name: name.into(), text: text.into(), ..Unit::default() } }
     }
 

@@ -13,7 +13,12 @@ fn pick(stream: &Stream) -> Kernel {
         for (unsigned i = 0; i < rounds; ++i) x = (x - 1013904223u) * 4276115653u;
         for (unsigned i = threadIdx.x; i < count; i += blockDim.x) out[i] = buffers[i][x];
     }";
-    stream.device().compile(&Source::new("pick.cu", text).kernel("pick")).unwrap().kernel("pick").unwrap()
+    stream
+        .device()
+        .compile(&unsafe { Source::new("pick.cu", text) }.kernel("pick"))
+        .unwrap()
+        .kernel("pick")
+        .unwrap()
 }
 
 fn run(stream: &Stream, buffers: &[View<'_, u32>], index: u32, rounds: u32) -> rigel_gpu::Result<Buffer<u32>> {

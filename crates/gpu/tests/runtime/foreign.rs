@@ -16,7 +16,7 @@ fn increment(stream: &Stream) -> Kernel {
         for (unsigned r = 0; r < rounds; ++r) y = (y - 1013904223u) * 4276115653u;
         x[y] += 1;
     }";
-    let source = Source::new("increment.cu", text).kernel("increment");
+    let source = unsafe { Source::new("increment.cu", text) }.kernel("increment");
     stream.device().compile(&source).unwrap().kernel("increment").unwrap()
 }
 

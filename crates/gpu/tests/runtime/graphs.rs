@@ -5,7 +5,7 @@ use rigel_gpu::{Graph, Kernel, Recapture, Shape, Source, Stream, View};
 
 fn add(stream: &Stream) -> Kernel {
     let text = "__global__ void add(unsigned *x, unsigned by) { x[threadIdx.x] += by; }";
-    stream.device().compile(&Source::new("add.cu", text).kernel("add")).unwrap().kernel("add").unwrap()
+    stream.device().compile(&unsafe { Source::new("add.cu", text) }.kernel("add")).unwrap().kernel("add").unwrap()
 }
 
 #[test]

@@ -11,7 +11,7 @@ fn slow_fill(stream: &Stream) -> Kernel {
         for (unsigned i = 0; i < rounds; ++i) x = (x - 1013904223u) * 4276115653u;
         for (unsigned i = threadIdx.x; i < n; i += blockDim.x) to[i] = x;
     }";
-    let source = Source::new("slow_fill.cu", text).kernel("slow_fill");
+    let source = unsafe { Source::new("slow_fill.cu", text) }.kernel("slow_fill");
     stream.device().compile(&source).unwrap().kernel("slow_fill").unwrap()
 }
 

@@ -37,7 +37,8 @@ struct Chain {
 
 impl Chain {
     fn new(bench: &Bench, kernels: usize) -> Result<Self> {
-        let touch = bench.device().compile(&Source::new("launch.cu", TEXT).kernel("touch"))?.kernel("touch")?;
+        let touch =
+            bench.device().compile(&unsafe { Source::new("launch.cu", TEXT) }.kernel("touch"))?.kernel("touch")?;
         Ok(Self { touch, values: bench.stream.zeros(32)?, kernels })
     }
 
