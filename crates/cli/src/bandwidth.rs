@@ -51,7 +51,7 @@ pub fn milliseconds(stream: &Stream, way: Way, bytes: usize, rounds: usize) -> R
         }
         Way::PinnedUp | Way::PinnedDown => {
             let mut host = stream.device().pinned::<u64>(words)?;
-            host.as_mut_slice()?.fill(PATTERN);
+            host.slice()?.fill(PATTERN);
             median_of(rounds, || {
                 wall(stream, || match way {
                     Way::PinnedUp => stream.write_pinned(&mut device, &mut host),

@@ -45,58 +45,32 @@
 //! No call panics on bad input, a missing driver, a full memory or a lost device: each gives an [`Error`] that says
 //! what was asked, what there is and what to do.
 
-mod arena;
-mod args;
-mod blas;
-mod buffer;
-mod bytes;
-mod cache;
-mod cuda;
+mod base;
+mod code;
 mod device;
-mod driver;
-mod emulated;
-mod error;
-mod foreign;
-mod graph;
-mod kept;
-mod launch;
-mod module;
-mod pinned;
-mod plain;
-mod properties;
-mod report;
-mod select;
-mod source;
-mod stream;
+mod drivers;
+mod memory;
+mod queue;
 pub mod testing;
-mod topology;
-mod transfer;
+mod work;
 
-pub use arena::{PoolStats, Pooling};
-pub use args::{Argument, ArgumentList, Arguments};
-pub use blas::{Blas, BlasType, GemmOperand, GemmShape, GemmTarget};
-pub use buffer::{Buffer, Shared, View, ViewMut};
-pub use bytes::Bytes;
-pub use cache::{Cache, CacheStats};
-pub use cuda::{CublasStatus, Status as CudaStatus, cublas_status, status as cuda_status};
-pub use device::{Activity, Device, Options};
-pub use emulated::{Emulation, Execution, ThreadOrder};
-pub use error::{Error, Result};
-pub use graph::{Graph, Recapture};
-pub use kept::{KeepLimits, KeepStats};
-pub use launch::{LaunchPolicy, Shape};
-pub use module::{Kernel, Module, Resources};
-pub use pinned::PinnedBuffer;
-pub use plain::{Plain, bytes_of, bytes_of_mut};
-pub use properties::{Kind, Link, MemoryInfo, Properties};
-pub use report::{Fallback, Phase, Recorder, Report};
-pub use select::Selector;
-pub use source::Source;
-pub use stream::{Event, Stream};
-pub use topology::{Route, Topology};
-pub use transfer::Staging;
+pub use base::{Bytes, Error, Kind, Link, Lock, MemoryInfo, Plain, Properties, Result, bytes_of, bytes_of_mut};
+pub use code::{
+    AddressList, Argument, ArgumentList, Arguments, Cache, CacheStats, Kernel, LaunchPolicy, Module, Resources,
+    Shape, Source,
+};
+pub use device::{Device, KeepLimits, KeepStats, Options, Selector, Staging};
+pub use drivers::BlasType;
+pub use drivers::cuda::{CublasStatus, Status as CudaStatus, cublas_status, status as cuda_status};
+pub use drivers::emulated::{Emulation, Execution, ThreadOrder};
+pub use memory::{Activity, Buffer, PinnedBuffer, PinnedSlice, PoolStats, Pooling, Shared, View, ViewMut};
+pub use queue::Event;
+pub use work::{
+    Blas, Fallback, GemmOperand, GemmShape, GemmTarget, Graph, Phase, Recapture, Recorder, Report, Route, Stream,
+    Topology,
+};
 
 /// The C++ compiler that the emulated device would use, with its version.
 pub fn host_compiler() -> Result<String> {
-    emulated::compiler_version()
+    drivers::emulated::compiler_version()
 }

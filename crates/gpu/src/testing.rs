@@ -1,9 +1,8 @@
 //! Devices for tests: what runs on one should run on all.
 
-use crate::device::Device;
-use crate::error::{Error, Result};
-use crate::select::Selector;
-use crate::stream::Stream;
+use crate::base::{Error, Result};
+use crate::device::{Device, Selector};
+use crate::work::Stream;
 
 /// The devices to test on: the emulated one and, where CUDA is available, its first. `RIGEL_TEST_DEVICES`
 /// (`emulated`, `cuda:0`, or several with commas) names others.

@@ -1,7 +1,9 @@
 //! Lists of addresses, for kernels that read more buffers than a launch has arguments.
 
 use rigel_gpu::testing::on_each_device;
-use rigel_gpu::{Buffer, Device, Emulation, Error, Graph, Kernel, Kind, Options, Shape, Source, Stream, View};
+use rigel_gpu::{Buffer, Device, Emulation, Error, Graph, Kernel, Kind, Options, Shape, Stream, View};
+
+use crate::source;
 
 /// `out[i]` is the value at `index` of buffer i, after so many rounds of waiting.
 fn pick(stream: &Stream) -> Kernel {
@@ -13,17 +15,11 @@ fn pick(stream: &Stream) -> Kernel {
         for (unsigned i = 0; i < rounds; ++i) x = (x - 1013904223u) * 4276115653u;
         for (unsigned i = threadIdx.x; i < count; i += blockDim.x) out[i] = buffers[i][x];
     }";
-    stream
-        .device()
-        .compile(&unsafe { Source::new("pick.cu", text) }.kernel("pick"))
-        .unwrap()
-        .kernel("pick")
-        .unwrap()
+    stream.device().compile(&source("pick.cu", text).kernel("pick")).unwrap().kernel("pick").unwrap()
 }
 
 fn run(stream: &Stream, buffers: &[View<'_, u32>], index: u32, rounds: u32) -> rigel_gpu::Result<Buffer<u32>> {
     let list = stream.addresses(buffers)?;
-    assert_eq!(list.len(), buffers.len());
     let mut out = stream.alloc(buffers.len())?;
     let arguments = (&mut out, &list, buffers.len() as u32, index, rounds);
     pick(stream).launch(stream, Shape::new(1, 64), arguments)?;
@@ -42,7 +38,6 @@ fn kernels_read_through_a_list() {
         let mut expected: Vec<u32> = (10_000..12_000).collect();
         expected.extend([10_007, 20_008]);
         assert_eq!(run(stream, &views, 1, 0).unwrap().to_vec(stream).unwrap(), expected);
-        assert!(stream.addresses::<u32>(&[]).unwrap().is_empty());
     });
 }
 

@@ -1,7 +1,9 @@
 //! Sources, modules, launches and the cache.
 
 use rigel_gpu::testing::on_each_device;
-use rigel_gpu::{Device, Emulation, Error, LaunchPolicy, Options, Shape, Source};
+use rigel_gpu::{Device, Emulation, Error, LaunchPolicy, Options, Shape};
+
+use crate::source;
 
 const SCALE: &str = "template <class T> __global__ void scale(T *x, T by, unsigned n) {
     unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -11,20 +13,19 @@ const SCALE: &str = "template <class T> __global__ void scale(T *x, T by, unsign
 #[test]
 fn templates_headers_and_defines_compile() {
     on_each_device(|stream| {
-        let source = unsafe { Source::new(
+        let apply = source(
             "apply.cu",
             "#include \"lib/plus.h\"\n__global__ void apply(int *x) { x[threadIdx.x] = plus(x[threadIdx.x]); }",
-        ) }
+        )
         .header("lib/plus.h", "__device__ int plus(int x) { return x + AMOUNT; }")
         .define("AMOUNT", "40")
         .kernel("apply");
-        let kernel = stream.device().compile(&source).unwrap().kernel("apply").unwrap();
+        let kernel = stream.device().compile(&apply).unwrap().kernel("apply").unwrap();
         let mut x = stream.upload(&[1, 2, 3]).unwrap();
         kernel.launch(stream, Shape::new(1, 3), (&mut x,)).unwrap();
         assert_eq!(x.to_vec(stream).unwrap(), [41, 42, 43]);
 
-        let source =
-            unsafe { Source::new("scale.cu", SCALE) }.kernel("scale<float>").kernel("scale<unsigned long long>");
+        let source = source("scale.cu", SCALE).kernel("scale<float>").kernel("scale<unsigned long long>");
         let module = stream.device().compile(&source).unwrap();
         let mut wide = stream.upload(&[3u64; 5]).unwrap();
         let kernel = module.kernel("scale<unsigned long long>").unwrap();
@@ -36,7 +37,7 @@ fn templates_headers_and_defines_compile() {
 #[test]
 fn wrong_arguments_are_errors_before_anything_runs() {
     on_each_device(|stream| {
-        let source = unsafe { Source::new("scale.cu", SCALE) }.kernel("scale<float>");
+        let source = source("scale.cu", SCALE).kernel("scale<float>");
         let kernel = stream.device().compile(&source).unwrap().kernel("scale<float>").unwrap();
         let mut x = stream.upload(&[1f32; 4]).unwrap();
         let shape = Shape::new(1, 4);
@@ -52,7 +53,7 @@ fn wrong_arguments_are_errors_before_anything_runs() {
 #[test]
 fn impossible_shapes_are_errors() {
     on_each_device(|stream| {
-        let source = unsafe { Source::new("scale.cu", SCALE) }.kernel("scale<float>");
+        let source = source("scale.cu", SCALE).kernel("scale<float>");
         let kernel = stream.device().compile(&source).unwrap().kernel("scale<float>").unwrap();
         let mut x = stream.upload(&[1f32; 4]).unwrap();
         for shape in [
@@ -73,15 +74,13 @@ fn impossible_shapes_are_errors() {
 fn a_kernel_that_does_not_compile_shows_its_line() {
     on_each_device(|stream| {
         let text = "__global__ void broken(int *x) {\n    int y = 1;\n    x[0] = yy + 1;\n}";
-        let error =
-            stream.device().compile(&unsafe { Source::new("broken.cu", text) }.kernel("broken")).unwrap_err();
+        let error = stream.device().compile(&source("broken.cu", text).kernel("broken")).unwrap_err();
         let Error::Compile { unit, log, .. } = &error else { panic!("{error}") };
         assert_eq!(unit, "broken.cu");
         assert!(log.contains("broken.cu") && log.contains('3') && log.contains("x[0] = yy + 1"), "{log}");
-        let missing = unsafe { Source::new("scale.cu", SCALE) }.kernel("scale<nothing>");
+        let missing = source("scale.cu", SCALE).kernel("scale<nothing>");
         assert!(matches!(stream.device().compile(&missing), Err(Error::Compile { .. })));
-        let module =
-            stream.device().compile(&unsafe { Source::new("scale.cu", SCALE) }.kernel("scale<int>")).unwrap();
+        let module = stream.device().compile(&source("scale.cu", SCALE).kernel("scale<int>")).unwrap();
         let error = module.kernel("scale<float>").unwrap_err().to_string();
         assert!(error.contains("it has scale<int>"), "{error}");
     });
@@ -92,7 +91,7 @@ fn memory_of_another_device_is_refused() {
     let emulation = Emulation { devices: 2, ..Emulation::default() };
     let devices = Device::emulated(&emulation, &Options::from_env().unwrap()).unwrap();
     let streams: Vec<_> = devices.iter().map(|device| device.compute().unwrap()).collect();
-    let kernel = devices[0].compile(&unsafe { Source::new("scale.cu", SCALE) }.kernel("scale<float>")).unwrap();
+    let kernel = devices[0].compile(&source("scale.cu", SCALE).kernel("scale<float>")).unwrap();
     let kernel = kernel.kernel("scale<float>").unwrap();
     let mut x = streams[1].upload(&[1f32]).unwrap();
     let error = kernel.launch(&streams[0], Shape::new(1, 1), (&mut x, 2f32, 1u32)).unwrap_err();
@@ -112,7 +111,7 @@ fn the_cache_serves_a_second_device_and_survives_damage() {
             let options = Options { cache: Some(folder.path().into()), ..Options::from_env().unwrap() };
             Device::open_with(selector, options).unwrap()
         };
-        let source = unsafe { Source::new("scale.cu", SCALE) }.define("UNUSED", "1").kernel("scale<int>");
+        let source = source("scale.cu", SCALE).define("UNUSED", "1").kernel("scale<int>");
         let run = |device: &Device| {
             let stream = device.compute().unwrap();
             let kernel = device.compile(&source).unwrap().kernel("scale<int>").unwrap();
@@ -142,7 +141,7 @@ fn a_cache_that_cannot_be_written_still_compiles() {
     std::fs::write(&file, "in the way").unwrap();
     let options = Options { cache: Some(file.join("cache")), ..Options::from_env().unwrap() };
     let device = Device::emulated(&Emulation::default(), &options).unwrap().remove(0);
-    device.compile(&unsafe { Source::new("scale.cu", SCALE) }.kernel("scale<int>")).unwrap();
+    device.compile(&source("scale.cu", SCALE).kernel("scale<int>")).unwrap();
     assert!(device.cache().stats().problem.is_some());
 }
 
@@ -150,7 +149,7 @@ fn a_cache_that_cannot_be_written_still_compiles() {
 fn the_launch_policy_is_one_switch() {
     on_each_device(|stream| {
         let device = stream.device();
-        let source = unsafe { Source::new("scale.cu", SCALE) }.kernel("scale<float>");
+        let source = source("scale.cu", SCALE).kernel("scale<float>");
         let kernel = device.compile(&source).unwrap().kernel("scale<float>").unwrap();
         let n = 100_003;
         let mut x = stream.upload(&vec![1f32; n]).unwrap();
@@ -174,9 +173,7 @@ fn sources_compile_at_the_same_time() {
         std::thread::scope(|scope| {
             for i in 0..4 {
                 scope.spawn(move || {
-                    let source = unsafe { Source::new("scale.cu", SCALE) }
-                        .define("SALT", format!("{i}"))
-                        .kernel("scale<int>");
+                    let source = source("scale.cu", SCALE).define("SALT", format!("{i}")).kernel("scale<int>");
                     stream.device().compile(&source).unwrap().kernel("scale<int>").unwrap();
                 });
             }

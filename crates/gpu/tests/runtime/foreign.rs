@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rigel_gpu::testing::on_each_device;
-use rigel_gpu::{Buffer, Error, Graph, Kernel, Kind, Shape, Source, Stream};
+use rigel_gpu::{Buffer, Error, Graph, Kernel, Kind, Shape, Stream};
+
+use crate::source;
 
 /// Adds 1 to each value, after so many rounds of waiting.
 fn increment(stream: &Stream) -> Kernel {
@@ -16,7 +18,7 @@ fn increment(stream: &Stream) -> Kernel {
         for (unsigned r = 0; r < rounds; ++r) y = (y - 1013904223u) * 4276115653u;
         x[y] += 1;
     }";
-    let source = unsafe { Source::new("increment.cu", text) }.kernel("increment");
+    let source = source("increment.cu", text).kernel("increment");
     stream.device().compile(&source).unwrap().kernel("increment").unwrap()
 }
 

@@ -72,12 +72,12 @@ fn pinned_memory_copies_both_ways() {
     on_each_device(|stream| {
         let device = stream.device();
         let mut up = device.pinned::<u32>(100_000).unwrap();
-        up.as_mut_slice().unwrap().iter_mut().enumerate().for_each(|(i, v)| *v = i as u32);
+        up.slice().unwrap().iter_mut().enumerate().for_each(|(i, v)| *v = i as u32);
         let mut buffer = stream.alloc::<u32>(100_000).unwrap();
         stream.write_pinned(&mut buffer, &mut up).unwrap();
         let mut down = device.pinned::<u32>(100_000).unwrap();
         stream.read_pinned(&buffer, &mut down).unwrap();
-        assert_eq!(down.as_slice().unwrap(), up.as_slice().unwrap());
+        assert_eq!(*down.slice().unwrap(), *up.slice().unwrap());
     });
 }
 

@@ -1,0 +1,177 @@
+//! What a kernel is called with.
+
+use std::ffi::c_void;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use crate::base::{Error, Plain, Result};
+use crate::drivers::{DevicePtr, Parameter, Passing};
+use crate::memory::{Block, Buffer, View, ViewMut};
+
+/// A kernel argument: a buffer or a part of one (the kernel gets a pointer), or a plain value.
+pub trait Argument {
+    /// Adds itself to the list.
+    fn push<'a>(&'a self, list: &mut ArgumentList<'a>);
+}
+
+/// The arguments of one launch, as a tuple: `(&a, &mut out, n as u32)`.
+pub trait Arguments {
+    /// Adds all of them to the list, in order.
+    fn push_all<'a>(&'a self, list: &mut ArgumentList<'a>);
+}
+
+/// Collects the arguments of a launch.
+#[derive(Default)]
+pub struct ArgumentList<'a> {
+    pub(crate) values: SmallVec<[*const c_void; 24]>,
+    given: SmallVec<[Parameter; 24]>,
+    pub(crate) blocks: SmallVec<[&'a Arc<Block>; 24]>,
+}
+
+impl<'a> ArgumentList<'a> {
+    fn value<T>(&mut self, value: &'a T) {
+        self.push(std::ptr::from_ref(value).cast(), size_of::<T>(), Passing::Value);
+    }
+
+    fn pointer(&mut self, at: &'a DevicePtr, passing: Passing) {
+        self.push(std::ptr::from_ref(at).cast(), size_of::<DevicePtr>(), passing);
+    }
+
+    fn push(&mut self, value: *const c_void, bytes: usize, passing: Passing) {
+        self.values.push(value);
+        self.given.push(Parameter { bytes, passing });
+    }
+
+    /// Adds a structure that the kernel takes by value, given as the 64-bit words it consists of: for generated kernels,
+    /// whose structure has a size that is known when they are printed.
+    pub fn words(&mut self, words: &'a [u64]) {
+        self.bytes(words, size_of_val(words));
+    }
+
+    /// Adds a value of a size that is known at run time only: the first `bytes` bytes of `words`, or all if there are
+    /// fewer.
+    pub fn bytes(&mut self, words: &'a [u64], bytes: usize) {
+        self.push(words.as_ptr().cast(), bytes.min(size_of_val(words)), Passing::Value);
+    }
+
+    /// Refuses arguments that do not fit the kernel's parameters: their number, their sizes, a number for a pointer or
+    /// a pointer for a number, a buffer that may only be read for a pointer that the kernel may write through.
+    pub(crate) fn check(&self, kernel: &str, parameters: &[Parameter]) -> Result<()> {
+        let wrong = |detail| Err(Error::Arguments { kernel: kernel.into(), detail });
+        if parameters.len() != self.given.len() {
+            return wrong(format!("takes {} arguments, got {}", parameters.len(), self.given.len()));
+        }
+        for (i, (wanted, given)) in parameters.iter().zip(&self.given).enumerate() {
+            let detail = match (wanted.passing, given.passing) {
+                (Passing::Value, Passing::Value) if wanted.bytes == given.bytes => continue,
+                (Passing::Value, Passing::Value) => format!("has {} bytes, got {}", wanted.bytes, given.bytes),
+                (Passing::Value, _) => format!("is a value of {} bytes, got a buffer", wanted.bytes),
+                (_, Passing::Value) => "is a pointer, got a value; pass a buffer or a view".into(),
+                (Passing::Pointer, Passing::ConstPointer) => {
+                    "is written to, got a buffer for reading; pass `&mut` or a ViewMut, or declare it `const`"
+                        .into()
+                }
+                (Passing::Pointer | Passing::ConstPointer, _) => continue,
+            };
+            return wrong(format!("argument {i} (counted from 0) {detail}"));
+        }
+        Ok(())
+    }
+}
+
+impl<T: Plain> Argument for T {
+    fn push<'a>(&'a self, list: &mut ArgumentList<'a>) {
+        list.value(self);
+    }
+}
+
+impl<T: Plain> Argument for &Buffer<T> {
+    fn push<'a>(&'a self, list: &mut ArgumentList<'a>) {
+        list.pointer(Buffer::at(self), Passing::ConstPointer);
+        list.blocks.push(Buffer::block(self));
+    }
+}
+
+impl<T: Plain> Argument for &mut Buffer<T> {
+    fn push<'a>(&'a self, list: &mut ArgumentList<'a>) {
+        list.pointer(Buffer::at(self), Passing::Pointer);
+        list.blocks.push(Buffer::block(self));
+    }
+}
+
+impl<T: Plain> Argument for View<'_, T> {
+    fn push<'a>(&'a self, list: &mut ArgumentList<'a>) {
+        list.pointer(self.at(), Passing::ConstPointer);
+        list.blocks.push(self.block());
+    }
+}
+
+impl<T: Plain> Argument for ViewMut<'_, T> {
+    fn push<'a>(&'a self, list: &mut ArgumentList<'a>) {
+        list.pointer(self.at(), Passing::Pointer);
+        list.blocks.push(self.block());
+    }
+}
+
+/// A buffer that may be missing: the kernel gets a null pointer then.
+impl<T: Plain> Argument for Option<View<'_, T>> {
+    fn push<'a>(&'a self, list: &mut ArgumentList<'a>) {
+        match self {
+            Some(view) => view.push(list),
+            None => list.pointer(&DevicePtr(0), Passing::ConstPointer),
+        }
+    }
+}
+
+/// The addresses of several buffers, in a buffer: for kernels that read more buffers than a launch has arguments. Made
+/// by [`Stream::addresses`](crate::Stream::addresses).
+///
+/// As the argument of a launch it is a `const T* const*`, and a use of every buffer in the list. It keeps their memory.
+pub struct AddressList<T: Plain> {
+    list: Buffer<u64>,
+    blocks: Vec<Arc<Block>>,
+    of: PhantomData<T>,
+}
+
+impl<T: Plain> AddressList<T> {
+    pub(crate) fn new(list: Buffer<u64>, views: &[View<'_, T>]) -> Self {
+        Self { list, blocks: views.iter().map(|view| view.block().clone()).collect(), of: PhantomData }
+    }
+}
+
+impl<T: Plain> Argument for &AddressList<T> {
+    fn push<'a>(&'a self, list: &mut ArgumentList<'a>) {
+        list.pointer(Buffer::at(&self.list), Passing::ConstPointer);
+        list.blocks.push(Buffer::block(&self.list));
+        list.blocks.extend(&self.blocks);
+    }
+}
+
+impl<T: Plain> std::fmt::Debug for AddressList<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "AddressList<{}>({})", std::any::type_name::<T>(), self.list.len())
+    }
+}
+
+macro_rules! tuples {
+    ($($name:ident)*) => {
+        impl<$($name: Argument),*> Arguments for ($($name,)*) {
+            #[allow(non_snake_case)]
+            fn push_all<'a>(&'a self, list: &mut ArgumentList<'a>) {
+                let ($($name,)*) = self;
+                $($name.push(list);)*
+            }
+        }
+    };
+}
+
+macro_rules! all_tuples {
+    ($first:ident $($rest:ident)*) => {
+        tuples!($first $($rest)*);
+        all_tuples!($($rest)*);
+    };
+    () => {};
+}
+all_tuples!(A B C D E F G H I J K L M N O P Q R S T);

@@ -1,0 +1,208 @@
+//! Compiled code.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::cache::Cache;
+use super::shape::{LaunchPolicy, Shape};
+use super::source::Source;
+use crate::base::{Error, Lock, Result};
+use crate::drivers::{Driver, Function, Occupancy, Raw};
+use crate::memory::Core;
+use crate::queue::{Resource, Usage};
+
+/// A source compiled for a device and loaded on it.
+#[derive(Clone)]
+pub struct Module {
+    loaded: Arc<Loaded>,
+}
+
+/// The driver's module and its kernels. After the last holder is dropped it is unloaded, once no work uses it.
+pub(crate) struct Loaded {
+    core: Arc<Core>,
+    policy: Arc<Lock<LaunchPolicy>>,
+    module: Option<Unload>,
+    usage: Lock<Usage>,
+    name: String,
+    kernels: HashMap<String, Arc<Entry>>,
+}
+
+/// Unloads a module when dropped.
+struct Unload {
+    driver: Arc<dyn Driver>,
+    raw: Raw,
+}
+
+impl Drop for Unload {
+    fn drop(&mut self) {
+        self.driver.unload(self.raw);
+    }
+}
+
+pub(super) struct Entry {
+    expression: String,
+    pub(super) function: Function,
+    occupancy: Lock<HashMap<u32, Occupancy>>,
+}
+
+impl Loaded {
+    /// Compiles (or finds in the cache) and loads a source.
+    pub(crate) fn new(
+        core: &Arc<Core>,
+        policy: &Arc<Lock<LaunchPolicy>>,
+        cache: &Cache,
+        source: &Source,
+        key: &str,
+    ) -> Result<Self> {
+        let driver = &core.driver;
+        let image = cache.get_or_compile(key, || driver.compile(&source.unit))?;
+        let name = source.unit.name.clone();
+        let module = Unload { raw: driver.load(&name, &image)?, driver: driver.clone() };
+        let mut kernels = HashMap::new();
+        for (expression, symbol) in source.unit.kernels.iter().zip(&image.symbols) {
+            let function = driver.function(module.raw, symbol, expression)?;
+            let entry = Entry { expression: expression.clone(), function, occupancy: Lock::default() };
+            kernels.insert(expression.clone(), Arc::new(entry));
+        }
+        let (core, policy, usage) = (core.clone(), policy.clone(), Lock::default());
+        Ok(Self { core, policy, module: Some(module), usage, name, kernels })
+    }
+}
+
+impl Resource for Loaded {
+    fn usage(&self) -> &Lock<Usage> {
+        &self.usage
+    }
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        if let Some(module) = self.module.take() {
+            self.core.retire(Box::new(module), std::mem::take(&mut self.usage.get_mut().uses));
+        }
+    }
+}
+
+impl Module {
+    pub(crate) fn new(loaded: Arc<Loaded>) -> Self {
+        Self { loaded }
+    }
+
+    /// The source's name.
+    pub fn name(&self) -> &str {
+        &self.loaded.name
+    }
+
+    /// The kernel with this name expression, as given to [`Source::kernel`].
+    pub fn kernel(&self, expression: &str) -> Result<Kernel> {
+        let entry = self.loaded.kernels.get(expression).ok_or_else(|| {
+            let mut known: Vec<_> = self.loaded.kernels.keys().map(String::as_str).collect();
+            known.sort_unstable();
+            Error::NoSuchKernel {
+                module: self.loaded.name.clone(),
+                kernel: expression.into(),
+                known: if known.is_empty() { "none".into() } else { known.join(", ") },
+            }
+        })?;
+        Ok(Kernel { loaded: self.loaded.clone(), entry: entry.clone() })
+    }
+}
+
+impl std::fmt::Debug for Module {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Module({} on {})", self.loaded.name, self.loaded.core)
+    }
+}
+
+/// A function that runs on the device, once for each thread of a grid.
+#[derive(Clone)]
+pub struct Kernel {
+    loaded: Arc<Loaded>,
+    entry: Arc<Entry>,
+}
+
+/// What the compiler made of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resources {
+    /// Registers of a thread (0 on the emulated device).
+    pub registers: u32,
+    /// Bytes of local memory of a thread: spills, and arrays that did not fit registers.
+    pub local: u32,
+    /// Bytes of static shared memory of a block.
+    pub shared: u32,
+    /// The most threads a block may have.
+    pub max_threads: u32,
+}
+
+impl Kernel {
+    /// The name expression it was asked for with.
+    pub fn name(&self) -> &str {
+        &self.entry.expression
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.loaded.core
+    }
+
+    pub(crate) fn loaded(&self) -> &Arc<Loaded> {
+        &self.loaded
+    }
+
+    pub(crate) fn function(&self) -> &Function {
+        &self.entry.function
+    }
+
+    /// The size of each parameter in bytes.
+    pub fn parameters(&self) -> impl ExactSizeIterator<Item = usize> {
+        self.entry.function.parameters.iter().map(|parameter| parameter.bytes)
+    }
+
+    /// Registers and memory it takes.
+    pub fn resources(&self) -> Resources {
+        let function = &self.entry.function;
+        Resources {
+            registers: function.registers,
+            local: function.local,
+            shared: function.static_shared,
+            max_threads: function.max_threads,
+        }
+    }
+
+    /// One thread for each of `items`, in blocks of the size that the device's launch policy gives.
+    pub fn cover(&self, items: usize) -> Result<Shape> {
+        Shape::cover(items, self.threads(0)?)
+    }
+
+    /// Enough blocks to fill the device, but no more than cover `items`: for kernels that stride over their input.
+    pub fn fill(&self, items: usize) -> Result<Shape> {
+        let threads = self.threads(0)?;
+        let full = self.occupancy(0)?;
+        let resident = (full.blocks * full.threads).div_ceil(threads);
+        let needed = items.div_ceil(threads as usize);
+        Ok(Shape::new(needed.min(resident as usize) as u32, threads))
+    }
+
+    /// The size of a block under the device's launch policy, with `shared` bytes of dynamic shared memory.
+    pub fn threads(&self, shared: u32) -> Result<u32> {
+        match *self.loaded.policy.lock() {
+            LaunchPolicy::Fixed(threads) => Ok(threads.min(self.entry.function.max_threads)),
+            LaunchPolicy::Occupancy => Ok(self.occupancy(shared)?.threads),
+        }
+    }
+
+    fn occupancy(&self, shared: u32) -> Result<Occupancy> {
+        let mut known = self.entry.occupancy.lock();
+        if let Some(&found) = known.get(&shared) {
+            return Ok(found);
+        }
+        let found = self.core().driver.occupancy(self.entry.function.raw, shared)?;
+        known.insert(shared, found);
+        Ok(found)
+    }
+}
+
+impl std::fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Kernel({} on {})", self.name(), self.core())
+    }
+}

@@ -1,0 +1,192 @@
+//! One device: its primary context, its properties, and the way every call to it is made.
+
+use std::ffi::c_int;
+use std::ptr;
+use std::sync::Mutex;
+
+use cudarc::driver::sys::{self, CUcontext, CUdevice, CUdevice_attribute, CUresult};
+
+use super::code::Modules;
+use super::failure::failure;
+use super::library;
+use super::memory::{self, Ranges};
+use crate::base::{Error, Result};
+use crate::base::{Kind, Properties};
+use crate::drivers::Raw;
+
+/// An open CUDA device.
+pub(super) struct Cuda {
+    pub(super) properties: Properties,
+    pub(super) granularity: usize,
+    pub(super) ranges: Mutex<Ranges>,
+    pub(super) modules: Mutex<Modules>,
+    /// Last, so that it is released last.
+    pub(super) primary: Primary,
+}
+
+/// A reference to a device's primary context, which other libraries of the process share.
+pub(super) struct Primary {
+    pub(super) device: CUdevice,
+    pub(super) context: CUcontext,
+}
+
+// SAFETY: a context is a handle that any thread may use; the driver locks what it needs to.
+unsafe impl Send for Primary {}
+// SAFETY: as above.
+unsafe impl Sync for Primary {}
+
+impl Primary {
+    fn retain(device: CUdevice) -> Result<Self, CUresult> {
+        let mut context = ptr::null_mut();
+        // SAFETY: `device` came from cuDeviceGet, and `context` outlives the call.
+        match unsafe { sys::cuDevicePrimaryCtxRetain(&mut context, device) } {
+            CUresult::CUDA_SUCCESS => Ok(Self { device, context }),
+            code => Err(code),
+        }
+    }
+
+    /// Makes the context current on this thread.
+    ///
+    /// The driver is asked what is current, at the price of a read of thread-local memory: a note of our own
+    /// would miss what other libraries of the process make current, and contexts that were released since.
+    fn enter(&self) -> CUresult {
+        let mut current = ptr::null_mut();
+        // SAFETY: the driver is initialised, and `current` outlives the call.
+        let code = unsafe { sys::cuCtxGetCurrent(&mut current) };
+        if code != CUresult::CUDA_SUCCESS || current == self.context {
+            return code;
+        }
+        // SAFETY: the context is retained for as long as `self` lives.
+        unsafe { sys::cuCtxSetCurrent(self.context) }
+    }
+}
+
+impl Drop for Primary {
+    fn drop(&mut self) {
+        // SAFETY: this gives back the one reference that `retain` took. The code does not matter: a lost device
+        // has nothing to release.
+        unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) };
+    }
+}
+
+impl Cuda {
+    /// Opens a device that exists.
+    pub(super) fn open(ordinal: u32) -> Result<Self> {
+        let library = library::driver()?;
+        let check = |operation: &'static str, code: CUresult| match code {
+            CUresult::CUDA_SUCCESS => Ok(()),
+            code => Err(failure(device_name(ordinal), operation, code)),
+        };
+
+        let mut device = 0;
+        // SAFETY: the driver is initialised, and `device` outlives the call.
+        check("cuDeviceGet", unsafe { sys::cuDeviceGet(&mut device, ordinal as c_int) })?;
+        let attribute = |attribute: CUdevice_attribute| -> Result<u32> {
+            let mut value = 0;
+            // SAFETY: `device` came from cuDeviceGet, and `value` outlives the call.
+            let code = unsafe { sys::cuDeviceGetAttribute(&mut value, attribute, device) };
+            check("cuDeviceGetAttribute", code)?;
+            Ok(u32::try_from(value).unwrap_or(0))
+        };
+        let mut name = [0u8; 256];
+        // SAFETY: the driver writes at most the length given, its terminator included.
+        let code = unsafe { sys::cuDeviceGetName(name.as_mut_ptr().cast(), name.len() as c_int, device) };
+        check("cuDeviceGetName", code)?;
+        let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+        let mut memory_bytes = 0;
+        // SAFETY: `device` came from cuDeviceGet, and `memory_bytes` outlives the call.
+        check("cuDeviceTotalMem", unsafe { sys::cuDeviceTotalMem_v2(&mut memory_bytes, device) })?;
+
+        use CUdevice_attribute::*;
+        let properties = Properties {
+            kind: Kind::Cuda,
+            ordinal,
+            name: String::from_utf8_lossy(name).into_owned(),
+            capability: (
+                attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+                attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+            ),
+            multiprocessors: attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+            warp: attribute(CU_DEVICE_ATTRIBUTE_WARP_SIZE)?,
+            max_threads_per_block: attribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+            max_shared_per_block: attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
+            l2_bytes: attribute(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)? as usize,
+            memory_bytes,
+            driver: library.version(),
+        };
+        if attribute(CU_DEVICE_ATTRIBUTE_VIRTUAL_ADDRESS_MANAGEMENT_SUPPORTED)? == 0 {
+            return Err(Error::Unavailable {
+                reason: format!("{} ({}) has no virtual memory management", device_name(ordinal), properties.name),
+                advice: "Use another device, or RIGEL_DEVICE=emulated".into(),
+            });
+        }
+
+        let primary = Primary::retain(device)
+            .map_err(|code| failure(device_name(ordinal), "cuDevicePrimaryCtxRetain", code))?;
+        check("cuCtxSetCurrent", primary.enter())?;
+        let mut granularity = 0;
+        // SAFETY: the properties are complete, and both outlive the call.
+        let code = unsafe {
+            sys::cuMemGetAllocationGranularity(
+                &mut granularity,
+                &memory::allocation(device),
+                sys::CUmemAllocationGranularity_flags::CU_MEM_ALLOC_GRANULARITY_RECOMMENDED,
+            )
+        };
+        check("cuMemGetAllocationGranularity", code)?;
+
+        Ok(Self { properties, granularity, ranges: Mutex::default(), modules: Mutex::default(), primary })
+    }
+
+    /// The device's name in messages.
+    pub(super) fn name(&self) -> String {
+        device_name(self.properties.ordinal)
+    }
+
+    /// Makes a driver call in this device's context, and gives the code back.
+    pub(super) fn attempt(&self, call: impl FnOnce() -> CUresult) -> CUresult {
+        match self.primary.enter() {
+            CUresult::CUDA_SUCCESS => call(),
+            code => code,
+        }
+    }
+
+    /// Makes the driver call named `operation` in this device's context.
+    pub(super) fn call(&self, operation: &'static str, call: impl FnOnce() -> CUresult) -> Result<()> {
+        self.check(operation, self.attempt(call))
+    }
+
+    pub(super) fn check(&self, operation: &'static str, code: CUresult) -> Result<()> {
+        match code {
+            CUresult::CUDA_SUCCESS => Ok(()),
+            code => Err(failure(self.name(), operation, code)),
+        }
+    }
+
+    /// An error of ours about the call named `operation`.
+    pub(super) fn refuse(&self, operation: &'static str, detail: impl Into<String>) -> Error {
+        Error::Driver { device: self.name(), operation, detail: detail.into() }
+    }
+}
+
+impl Drop for Cuda {
+    /// Mapped memory belongs to no context, so it is given back here; everything else (streams, events, modules,
+    /// graphs, allocations) goes with the context.
+    fn drop(&mut self) {
+        self.release_all();
+    }
+}
+
+fn device_name(ordinal: u32) -> String {
+    format!("{}:{ordinal}", Kind::Cuda)
+}
+
+/// The driver's pointer behind a handle of the trait's.
+pub(super) fn pointer<T>(raw: Raw) -> *mut T {
+    ptr::with_exposed_provenance_mut(raw.0 as usize)
+}
+
+/// The trait's handle for a pointer of the driver's.
+pub(super) fn handle<T>(pointer: *mut T) -> Raw {
+    Raw(pointer.expose_provenance() as u64)
+}

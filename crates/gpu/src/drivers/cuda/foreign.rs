@@ -1,0 +1,55 @@
+//! Memory that others allocated on this device.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use cudarc::driver::sys::{self, CUmemorytype, CUpointer_attribute, CUresult};
+
+use super::context::Cuda;
+use crate::base::{Error, Result};
+use crate::drivers::DevicePtr;
+
+impl Cuda {
+    /// Refuses a range whose first or last byte is not memory of this device.
+    ///
+    /// The range of the allocation that an address lies in says nothing: a pool may map one buffer in several pieces.
+    pub(super) fn check_memory_of_others(&self, at: DevicePtr, bytes: usize) -> Result<()> {
+        let Some(last) = at.0.checked_add(bytes.saturating_sub(1) as u64) else {
+            let detail = format!("{bytes} bytes at {:#x} run over the end of the addresses", at.0);
+            return Err(Error::shape("Device::adopt", detail));
+        };
+        for address in [at.0, last] {
+            let place = match self.place_of(address)? {
+                Some(ordinal) if ordinal == self.primary.device => continue,
+                Some(ordinal) => format!("is memory of cuda:{ordinal}"),
+                None => "is no device memory".into(),
+            };
+            let detail =
+                format!("{address:#x}, of {bytes} bytes at {:#x}, {place} and not of {}", at.0, self.name());
+            return Err(Error::shape("Device::adopt", detail));
+        }
+        Ok(())
+    }
+
+    /// The device whose memory an address is, if it is any's.
+    fn place_of(&self, address: u64) -> Result<Option<i32>> {
+        let mut attributes = [
+            CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+            CUpointer_attribute::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+        ];
+        let (mut memory_type, mut ordinal) = (0u32, -1i32);
+        let mut data: [*mut c_void; 2] =
+            [ptr::from_mut(&mut memory_type).cast(), ptr::from_mut(&mut ordinal).cast()];
+        // SAFETY: two attributes are asked for, of four bytes each, and everything outlives the call, which takes
+        // any address.
+        let code = self.attempt(|| unsafe {
+            sys::cuPointerGetAttributes(2, attributes.as_mut_ptr(), data.as_mut_ptr(), address)
+        });
+        if code == CUresult::CUDA_ERROR_INVALID_VALUE {
+            return Ok(None);
+        }
+        self.check("cuPointerGetAttributes", code)?;
+        let is_device = memory_type == CUmemorytype::CU_MEMORYTYPE_DEVICE as u32;
+        Ok(is_device.then_some(ordinal))
+    }
+}

@@ -1,0 +1,217 @@
+//! Device memory: reserved ranges of addresses and the memory mapped into them, plain allocations, and pinned
+//! host memory.
+
+use std::collections::BTreeMap;
+use std::ptr::{self, NonNull};
+
+use cudarc::driver::sys::{
+    self, CUdevice, CUmemAccess_flags, CUmemAccessDesc, CUmemAllocationHandleType, CUmemAllocationProp,
+    CUmemAllocationType, CUmemLocation, CUmemLocationType, CUresult,
+};
+
+use super::context::Cuda;
+use super::lock;
+use crate::base::MemoryInfo;
+use crate::base::{Error, Result};
+use crate::drivers::DevicePtr;
+
+/// The reserved ranges of a device, and who may address what is mapped into them.
+#[derive(Default)]
+pub(super) struct Ranges {
+    by_base: BTreeMap<u64, Range>,
+    /// The peers that `enable_peer` let in.
+    guests: Vec<CUdevice>,
+}
+
+struct Range {
+    bytes: usize,
+    /// Address and bytes of each mapping: they can only be unmapped as they were mapped.
+    pieces: Vec<(u64, usize)>,
+}
+
+impl Ranges {
+    /// The reserved range that holds `[at, at + bytes)`.
+    fn holding(&mut self, at: u64, bytes: usize) -> Option<&mut Range> {
+        let (base, range) = self.by_base.range_mut(..=at).next_back()?;
+        let end = at.checked_add(bytes as u64)?;
+        (end <= *base + range.bytes as u64).then_some(range)
+    }
+}
+
+/// Memory of a device, as `cuMemCreate` wants it described.
+pub(super) fn allocation(device: CUdevice) -> CUmemAllocationProp {
+    CUmemAllocationProp {
+        type_: CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
+        requestedHandleTypes: CUmemAllocationHandleType::CU_MEM_HANDLE_TYPE_NONE,
+        location: location(device),
+        win32HandleMetaData: ptr::null_mut(),
+        allocFlags: sys::CUmemAllocationProp_st__bindgen_ty_1 {
+            compressionType: 0,
+            gpuDirectRDMACapable: 0,
+            usage: 0,
+            reserved: [0; 4],
+        },
+    }
+}
+
+fn location(device: CUdevice) -> CUmemLocation {
+    CUmemLocation { type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE, id: device }
+}
+
+fn access(device: CUdevice) -> CUmemAccessDesc {
+    CUmemAccessDesc { location: location(device), flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE }
+}
+
+impl Cuda {
+    pub(super) fn memory_info(&self) -> Result<MemoryInfo> {
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: both numbers outlive the call.
+        self.call("cuMemGetInfo", || unsafe { sys::cuMemGetInfo_v2(&mut free, &mut total) })?;
+        Ok(MemoryInfo { free, total })
+    }
+
+    pub(super) fn reserve_range(&self, bytes: usize) -> Result<DevicePtr> {
+        let mut base = 0;
+        self.call("cuMemAddressReserve", || {
+            // SAFETY: `base` outlives the call; the driver checks the size.
+            unsafe { sys::cuMemAddressReserve(&mut base, bytes, 0, 0, 0) }
+        })?;
+        lock(&self.ranges).by_base.insert(base, Range { bytes, pieces: Vec::new() });
+        Ok(DevicePtr(base))
+    }
+
+    pub(super) fn map_range(&self, at: DevicePtr, bytes: usize) -> Result<()> {
+        // Held throughout, so that a peer is let in either before this mapping or after it, and never missed.
+        let mut ranges = lock(&self.ranges);
+        let access: Vec<_> =
+            [self.primary.device].iter().chain(&ranges.guests).map(|device| access(*device)).collect();
+        let Some(range) = ranges.holding(at.0, bytes) else {
+            return Err(self.refuse("map", format!("{bytes} bytes at {:#x} are not in a reserved range", at.0)));
+        };
+
+        let mut memory = 0;
+        let code = self.attempt(|| {
+            // SAFETY: the description is complete, and both outlive the call.
+            unsafe { sys::cuMemCreate(&mut memory, bytes, &allocation(self.primary.device), 0) }
+        });
+        self.check_memory("cuMemCreate", code, bytes)?;
+        // SAFETY: the range is reserved (above), and `memory` has `bytes` bytes.
+        let mapped = self.attempt(|| unsafe { sys::cuMemMap(at.0, bytes, 0, memory, 0) });
+        // A mapping keeps its memory: once the handle is released, unmapping is what frees it.
+        // SAFETY: this is the one reference to the handle that cuMemCreate gave.
+        let released = self.attempt(|| unsafe { sys::cuMemRelease(memory) });
+        self.check_memory("cuMemMap", mapped, bytes)?;
+        // SAFETY: the range was just mapped, and `access` outlives the call.
+        let opened = self.attempt(|| unsafe { sys::cuMemSetAccess(at.0, bytes, access.as_ptr(), access.len()) });
+        let usable =
+            self.check("cuMemRelease", released).and_then(|()| self.check_memory("cuMemSetAccess", opened, bytes));
+        match usable {
+            Ok(()) => range.pieces.push((at.0, bytes)),
+            Err(_) => self.unmap(at.0, bytes),
+        }
+        usable
+    }
+
+    pub(super) fn unmap_piece(&self, at: DevicePtr, bytes: usize) {
+        let mut ranges = lock(&self.ranges);
+        if let Some(range) = ranges.holding(at.0, bytes) {
+            range.pieces.retain(|&piece| piece != (at.0, bytes));
+            self.unmap(at.0, bytes);
+        }
+    }
+
+    pub(super) fn release_range(&self, base: DevicePtr) {
+        let range = lock(&self.ranges).by_base.remove(&base.0);
+        if let Some(range) = range {
+            self.give_back(base.0, range);
+        }
+    }
+
+    /// Gives back every reserved range.
+    pub(super) fn release_all(&self) {
+        let ranges = std::mem::take(&mut lock(&self.ranges).by_base);
+        for (base, range) in ranges {
+            self.give_back(base, range);
+        }
+    }
+
+    fn give_back(&self, base: u64, range: Range) {
+        for (at, bytes) in range.pieces {
+            self.unmap(at, bytes);
+        }
+        // SAFETY: the range is reserved, nothing is mapped in it, and it is in the table no more. On a lost
+        // device the call fails, and there is nothing to give back.
+        self.attempt(|| unsafe { sys::cuMemAddressFree(base, range.bytes) });
+    }
+
+    fn unmap(&self, at: u64, bytes: usize) {
+        // SAFETY: this is exactly one mapping of `map_range`, and the caller of the trait guarantees that no work
+        // uses it any more.
+        self.attempt(|| unsafe { sys::cuMemUnmap(at, bytes) });
+    }
+
+    /// Lets a peer address all memory of this device that is mapped now or later.
+    pub(super) fn admit(&self, peer: CUdevice) -> Result<()> {
+        let mut ranges = lock(&self.ranges);
+        if ranges.guests.contains(&peer) {
+            return Ok(());
+        }
+        let access = access(peer);
+        for (at, bytes) in ranges.by_base.values().flat_map(|range| &range.pieces) {
+            // SAFETY: the piece is mapped while it is in the table, and `access` outlives the call.
+            self.call("cuMemSetAccess", || unsafe { sys::cuMemSetAccess(*at, *bytes, &access, 1) })?;
+        }
+        ranges.guests.push(peer);
+        Ok(())
+    }
+
+    pub(super) fn allocate(&self, bytes: usize) -> Result<DevicePtr> {
+        let mut at = 0;
+        // SAFETY: `at` outlives the call.
+        let code = self.attempt(|| unsafe { sys::cuMemAlloc_v2(&mut at, bytes.max(1)) });
+        self.check_memory("cuMemAlloc", code, bytes)?;
+        Ok(DevicePtr(at))
+    }
+
+    pub(super) fn allocate_pinned(&self, bytes: usize) -> Result<NonNull<u8>> {
+        let mut at = ptr::null_mut();
+        // Portable: pinned for every context, so that one staging buffer serves all devices. Not write-combined:
+        // the host reads what comes back.
+        // SAFETY: `at` outlives the call.
+        let code =
+            self.attempt(|| unsafe { sys::cuMemHostAlloc(&mut at, bytes.max(1), sys::CU_MEMHOSTALLOC_PORTABLE) });
+        if code == CUresult::CUDA_ERROR_OUT_OF_MEMORY {
+            let detail = super::failure::describe(code);
+            return Err(Error::OutOfPinnedMemory { requested: bytes, detail });
+        }
+        self.check("cuMemHostAlloc", code)?;
+        NonNull::new(at.cast()).ok_or_else(|| self.refuse("cuMemHostAlloc", "the driver gave a null address"))
+    }
+
+    /// Checks the code of a call that needs `bytes` of device memory.
+    fn check_memory(&self, operation: &'static str, code: CUresult, bytes: usize) -> Result<()> {
+        if code != CUresult::CUDA_ERROR_OUT_OF_MEMORY {
+            return self.check(operation, code);
+        }
+        let MemoryInfo { free, total } = self.memory_info()?;
+        Err(Error::OutOfMemory { device: self.name(), requested: bytes, free, total, in_use: 0, limit: None })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mapping_must_lie_in_one_reserved_range() {
+        let mut ranges = Ranges::default();
+        ranges.by_base.insert(0x1000, Range { bytes: 0x1000, pieces: Vec::new() });
+        ranges.by_base.insert(0x2000, Range { bytes: 0x800, pieces: Vec::new() });
+        assert!(ranges.holding(0x1000, 0x1000).is_some());
+        assert_eq!(ranges.holding(0x2400, 0x400).map(|range| range.bytes), Some(0x800));
+        assert!(ranges.holding(0x1800, 0x1000).is_none());
+        assert!(ranges.holding(0x800, 0x100).is_none());
+        assert!(ranges.holding(0x2700, 0x200).is_none());
+        assert!(ranges.holding(u64::MAX, 2).is_none());
+    }
+}

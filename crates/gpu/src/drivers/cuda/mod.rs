@@ -1,0 +1,104 @@
+//! NVIDIA GPUs, through the CUDA driver and NVRTC.
+//!
+//! Both libraries are opened at run time; nothing here needs a toolkit to build. Calls go through cudarc's raw
+//! bindings, whose lazy loader panics where a library or a symbol is missing. So [`library`] comes first: it
+//! finds the libraries, checks that they hold every symbol this module calls, and turns what is missing into an
+//! error. Nothing else in this module calls a library that has not passed that check.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `library.rs`, `search.rs` | finding libcuda and libnvrtc, and their versions; where libraries are looked for |
+//! | `cublas.rs` | cuBLAS: finding it, and matrix products |
+//! | `failure.rs` | which error a driver's code becomes |
+//! | `context.rs` | one device, its context and its properties |
+//! | `driver.rs` | [`Driver`], method by method |
+//! | `memory.rs`, `foreign.rs` | reserved ranges and the memory mapped into them; memory of others |
+//! | `copy.rs` | copies between host and device |
+//! | `code.rs`, `cubin.rs` | modules, functions and launches; whether a binary is whole |
+//! | `graph.rs` | capture, instantiation and update of graphs |
+//! | `peer.rs` | other devices |
+//! | `nvrtc.rs`, `diagnostics.rs` | compiling, and messages that show the source |
+//! | `signature.rs` | how a kernel takes its parameters |
+//! | `status.rs` | what the doctor reports |
+
+mod code;
+mod context;
+mod copy;
+mod cubin;
+mod cublas;
+mod diagnostics;
+mod driver;
+mod failure;
+mod foreign;
+mod graph;
+mod library;
+mod memory;
+mod nvrtc;
+mod peer;
+mod search;
+mod signature;
+mod status;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use crate::base::Kind;
+use crate::base::{Error, Result};
+use crate::drivers::Driver;
+
+use context::Cuda;
+
+pub use cublas::{CublasStatus, cublas_status};
+pub use status::{Status, status};
+
+/// The number of CUDA devices; at least one, or [`Error::Unavailable`].
+pub(crate) fn count() -> Result<u32> {
+    library::device_count()
+}
+
+/// Opens a device. While one is open, all who ask for it share it.
+pub(crate) fn open(ordinal: u32) -> Result<Arc<dyn Driver>> {
+    let count = count()?;
+    if ordinal >= count {
+        return Err(Error::NoSuchDevice { kind: Kind::Cuda, ordinal, count });
+    }
+    let mut opened = lock(&OPENED);
+    if let Some(driver) = opened.get(&ordinal).and_then(Weak::upgrade) {
+        return Ok(driver);
+    }
+    let driver = Arc::new(Cuda::open(ordinal)?);
+    opened.insert(ordinal, Arc::downgrade(&driver));
+    Ok(driver)
+}
+
+/// The open devices by number: how one finds the context of another that it knows as `&dyn Driver`.
+static OPENED: Mutex<BTreeMap<u32, Weak<Cuda>>> = Mutex::new(BTreeMap::new());
+
+fn opened(ordinal: u32) -> Option<Arc<Cuda>> {
+    lock(&OPENED).get(&ordinal).and_then(Weak::upgrade)
+}
+
+/// Locks; a thread that panicked while it held the lock leaves the tables here whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_without_a_driver_gets_errors() {
+        match count() {
+            Ok(count) => {
+                assert!(count > 0);
+                assert!(matches!(open(count), Err(Error::NoSuchDevice { .. })));
+            }
+            Err(error) => {
+                assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+                assert!(matches!(open(0), Err(Error::Unavailable { .. })));
+                assert!(status().devices.is_err());
+            }
+        }
+    }
+}

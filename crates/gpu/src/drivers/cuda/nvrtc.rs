@@ -1,0 +1,350 @@
+//! Compiling CUDA C++ with NVRTC.
+//!
+//! Nothing here needs a device: the architecture is an argument. Programs do not share state, so any number of
+//! threads may compile at once.
+
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::ptr;
+
+use cudarc::nvrtc::sys::{self, nvrtcProgram, nvrtcResult};
+
+use super::diagnostics;
+use super::library::{self, Libnvrtc};
+use super::signature;
+use crate::base::{Error, Result};
+use crate::drivers::{Image, Unit};
+
+/// The options of every compilation. They stand in [`compiler`], and so in every cache key.
+///
+/// Functions without a qualifier are device functions, as the shared headers are written; line numbers in the
+/// binary cost nothing at run time and let profilers show the source.
+const OPTIONS: [&str; 3] = ["-std=c++17", "-default-device", "-lineinfo"];
+
+/// Compiler, version, target and fixed options: `nvrtc 13.0 sm_90 -std=c++17 …`.
+pub(super) fn compiler(capability: (u32, u32)) -> Result<String> {
+    let library = library::libnvrtc()?;
+    Ok(format!("nvrtc {} {} {}", library.version(), target(capability), OPTIONS.join(" ")))
+}
+
+/// Compiles a unit to a cubin for one architecture.
+pub(super) fn compile(unit: &Unit, capability: (u32, u32)) -> Result<Image> {
+    let library = library::libnvrtc()?;
+    let compilation = Compilation { unit, target: target(capability), library };
+    let program = compilation.create()?;
+    let expressions = compilation.strings(unit.kernels.iter().map(String::as_str))?;
+    let signatures: Vec<String> = unit.kernels.iter().map(|kernel| signature::expression(kernel)).collect();
+    let signatures = compilation.strings(signatures.iter().map(String::as_str))?;
+    for expression in expressions.iter().chain(&signatures) {
+        // SAFETY: the program is live and not yet compiled, and the name is NUL-terminated.
+        let code = unsafe { sys::nvrtcAddNameExpression(program.0, expression.as_ptr()) };
+        compilation.check("nvrtcAddNameExpression", code)?;
+    }
+    compilation.run(&program)?;
+    let symbols =
+        expressions.iter().map(|expression| compilation.symbol(&program, expression)).collect::<Result<_>>()?;
+    let signatures = unit.kernels.iter().zip(&signatures).map(|(kernel, expression)| {
+        let symbol = compilation.symbol(&program, expression)?;
+        signature::decode(&symbol).ok_or_else(|| {
+            compilation
+                .error(format!("the parameters of {kernel} can't be read from {symbol}; it may have 96 at most"))
+        })
+    });
+    let signatures = signatures.collect::<Result<_>>()?;
+    Ok(Image { binary: compilation.cubin(&program)?, symbols, signatures })
+}
+
+fn target((major, minor): (u32, u32)) -> String {
+    format!("sm_{major}{minor}")
+}
+
+/// A program of NVRTC's, destroyed when it goes.
+struct Program(nvrtcProgram);
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // SAFETY: the program came from nvrtcCreateProgram and is destroyed once.
+        unsafe { sys::nvrtcDestroyProgram(&mut self.0) };
+    }
+}
+
+/// One unit on its way to a binary. Holding the library is what allows NVRTC's calls.
+struct Compilation<'a> {
+    unit: &'a Unit,
+    target: String,
+    library: &'static Libnvrtc,
+}
+
+impl Compilation<'_> {
+    fn create(&self) -> Result<Program> {
+        let unit = self.unit;
+        let text = self.string(&format!("{}\n{}", unit.text, signature::TEXT))?;
+        let name = self.string(&unit.name)?;
+        let names = self.strings(unit.headers.iter().map(|(name, _)| name.as_str()))?;
+        let texts = self.strings(unit.headers.iter().map(|(_, text)| text.as_str()))?;
+        let (names_at, texts_at) = (pointers(&names), pointers(&texts));
+        let mut program = ptr::null_mut();
+        // SAFETY: every string is NUL-terminated, both tables have as many rows as there are headers, and all
+        // outlive the call, in which NVRTC copies them.
+        let code = unsafe {
+            sys::nvrtcCreateProgram(
+                &mut program,
+                text.as_ptr(),
+                name.as_ptr(),
+                names.len() as c_int,
+                texts_at.as_ptr(),
+                names_at.as_ptr(),
+            )
+        };
+        self.check("nvrtcCreateProgram", code)?;
+        Ok(Program(program))
+    }
+
+    fn run(&self, program: &Program) -> Result<()> {
+        let mut options = vec![format!("--gpu-architecture={}", self.target)];
+        options.extend(OPTIONS.map(String::from));
+        options.extend(self.unit.defines.iter().map(|(name, value)| format!("-D{name}={value}")));
+        options.extend(self.unit.options.iter().cloned());
+        let options = self.strings(options.iter().map(String::as_str))?;
+        let options_at = pointers(&options);
+        // SAFETY: the program is live, and the options are as many as said, NUL-terminated, and outlive the call.
+        let code = unsafe { sys::nvrtcCompileProgram(program.0, options_at.len() as c_int, options_at.as_ptr()) };
+        match code {
+            nvrtcResult::NVRTC_SUCCESS => Ok(()),
+            nvrtcResult::NVRTC_ERROR_INVALID_OPTION if !self.is_target_known() => Err(Error::NoCompiler {
+                compiler: "NVRTC",
+                reason: format!(
+                    "{} is version {}, which does not know {}",
+                    self.library.path.display(),
+                    self.library.version(),
+                    self.target
+                ),
+                advice: "Install an NVRTC that does and set RIGEL_NVRTC; 12 is the last for sm_50 to sm_72".into(),
+            }),
+            code => {
+                let log = self.log(program);
+                if log.trim().is_empty() {
+                    return self.check("nvrtcCompileProgram", code);
+                }
+                Err(self.error(diagnostics::with_source(&log, self.unit)))
+            }
+        }
+    }
+
+    fn is_target_known(&self) -> bool {
+        let mut count = 0;
+        // SAFETY: `count` outlives the call.
+        if unsafe { sys::nvrtcGetNumSupportedArchs(&mut count) } != nvrtcResult::NVRTC_SUCCESS {
+            return true;
+        }
+        let mut known: Vec<c_int> = vec![0; usize::try_from(count).unwrap_or(0)];
+        // SAFETY: the table has as many places as NVRTC said it fills.
+        if unsafe { sys::nvrtcGetSupportedArchs(known.as_mut_ptr()) } != nvrtcResult::NVRTC_SUCCESS {
+            return true;
+        }
+        known.iter().any(|architecture| format!("sm_{architecture}") == self.target)
+    }
+
+    fn log(&self, program: &Program) -> String {
+        let mut size = 0;
+        // SAFETY: the program is live, and `size` outlives the call.
+        if unsafe { sys::nvrtcGetProgramLogSize(program.0, &mut size) } != nvrtcResult::NVRTC_SUCCESS {
+            return String::new();
+        }
+        let mut log = vec![0u8; size];
+        // SAFETY: the log fits the size that NVRTC said, its terminator included.
+        if unsafe { sys::nvrtcGetProgramLog(program.0, log.as_mut_ptr().cast()) } != nvrtcResult::NVRTC_SUCCESS {
+            return String::new();
+        }
+        String::from_utf8_lossy(&log).trim_end_matches('\0').into()
+    }
+
+    fn symbol(&self, program: &Program, expression: &CStr) -> Result<String> {
+        let mut symbol = ptr::null();
+        // SAFETY: the program is compiled and live, and the expression is one of those added to it.
+        let code = unsafe { sys::nvrtcGetLoweredName(program.0, expression.as_ptr(), &mut symbol) };
+        self.check("nvrtcGetLoweredName", code)?;
+        // SAFETY: on success NVRTC gives a NUL-terminated string that lives as long as the program.
+        Ok(unsafe { CStr::from_ptr(symbol) }.to_string_lossy().into_owned())
+    }
+
+    fn cubin(&self, program: &Program) -> Result<Vec<u8>> {
+        let mut size = 0;
+        // SAFETY: the program is compiled and live, and `size` outlives the call.
+        self.check("nvrtcGetCUBINSize", unsafe { sys::nvrtcGetCUBINSize(program.0, &mut size) })?;
+        let mut cubin = vec![0u8; size];
+        // SAFETY: the cubin has the size that NVRTC said.
+        self.check("nvrtcGetCUBIN", unsafe { sys::nvrtcGetCUBIN(program.0, cubin.as_mut_ptr().cast()) })?;
+        Ok(cubin)
+    }
+
+    fn string(&self, text: &str) -> Result<CString> {
+        CString::new(text)
+            .map_err(|_| self.error("the source, a header, a name or an option holds a NUL byte".into()))
+    }
+
+    fn strings<'a>(&self, texts: impl Iterator<Item = &'a str>) -> Result<Vec<CString>> {
+        texts.map(|text| self.string(text)).collect()
+    }
+
+    fn check(&self, operation: &str, code: nvrtcResult) -> Result<()> {
+        if code == nvrtcResult::NVRTC_SUCCESS {
+            return Ok(());
+        }
+        // SAFETY: NVRTC answers for every code with a constant, NUL-terminated string.
+        let words = unsafe { CStr::from_ptr(sys::nvrtcGetErrorString(code)) };
+        Err(self.error(format!("{operation}: {}", words.to_string_lossy())))
+    }
+
+    fn error(&self, log: String) -> Error {
+        Error::Compile { unit: self.unit.name.clone(), target: self.target.clone(), log }
+    }
+}
+
+fn pointers(strings: &[CString]) -> Vec<*const c_char> {
+    strings.iter().map(|string| string.as_ptr()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::cubin;
+    use super::*;
+
+    const HOPPER: (u32, u32) = (9, 0);
+
+    /// Whether NVRTC is here; says why a test is skipped where it is not.
+    fn nvrtc() -> bool {
+        match library::libnvrtc() {
+            Ok(_) => true,
+            Err(error) => {
+                assert!(std::env::var_os("RIGEL_NVRTC").is_none(), "{error}");
+                println!("skipped: {error}");
+                false
+            }
+        }
+    }
+
+    fn unit(text: &str, kernels: &[&str]) -> Unit {
+        Unit {
+            name: "sample.cu".into(),
+            text: text.into(),
+            kernels: kernels.iter().map(|kernel| kernel.to_string()).collect(),
+            ..Unit::default()
+        }
+    }
+
+    fn log(error: Error) -> String {
+        match error {
+            Error::Compile { unit, target, log } => {
+                assert_eq!((unit.as_str(), target.as_str()), ("sample.cu", "sm_90"));
+                log
+            }
+            error => panic!("{error}"),
+        }
+    }
+
+    const ADD: &str = "extern \"C\" __global__ void add(const float* a, const float* b, float* c, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) c[i] = a[i] + b[i];
+}
+";
+
+    #[test]
+    fn vectors_add() {
+        if !nvrtc() {
+            return;
+        }
+        let image = compile(&unit(ADD, &["add"]), HOPPER).unwrap();
+        assert_eq!(image.symbols, ["add"]);
+        assert_eq!(image.signatures, ["ccpv"]);
+        assert!(cubin::is_whole(&image.binary));
+        assert!(!cubin::is_whole(&image.binary[..image.binary.len() - 1]));
+    }
+
+    #[test]
+    fn templates_headers_and_definitions() {
+        if !nvrtc() {
+            return;
+        }
+        let text = "#include \"field.h\"
+#ifndef EMPTY
+#error EMPTY
+#endif
+template <class F> __global__ void fold(F* values) { values[threadIdx.x] = twice(values[threadIdx.x]) + F(TERM); }
+";
+        let header = "template <class F> F twice(F value) { return value + value; }\nstruct Tower {};\n";
+        let mut unit = unit(text, &["fold<float>", "fold<unsigned>"]);
+        unit.headers.push(("field.h".into(), header.into()));
+        unit.defines.push(("TERM".into(), "(1 + 2)".into()));
+        unit.defines.push(("EMPTY".into(), String::new()));
+        unit.options.push("--use_fast_math".into());
+        let image = compile(&unit, HOPPER).unwrap();
+        assert_eq!(image.symbols, ["_Z4foldIfEvPT_", "_Z4foldIjEvPT_"]);
+        assert_eq!(image.signatures, ["p", "p"]);
+        assert!(cubin::is_whole(&image.binary));
+    }
+
+    #[test]
+    fn an_error_shows_its_line() {
+        if !nvrtc() {
+            return;
+        }
+        let error = compile(&unit(&ADD.replace("c[i] =", "d[i] ="), &["add"]), HOPPER).unwrap_err();
+        let log = log(error);
+        let lines: Vec<_> = log.lines().collect();
+        assert_eq!(lines[0], "sample.cu(3): error: identifier \"d\" is undefined", "{log}");
+        assert_eq!(lines[1].trim(), "if (i < n) d[i] = a[i] + b[i];", "{log}");
+        assert_eq!(lines[2].find('^'), lines[1].find("d[i]"), "{log}");
+    }
+
+    #[test]
+    fn a_kernel_that_is_not_there_is_an_error() {
+        if !nvrtc() {
+            return;
+        }
+        let log = log(compile(&unit(ADD, &["subtract"]), HOPPER).unwrap_err());
+        assert!(log.contains("subtract"), "{log}");
+    }
+
+    #[test]
+    fn bad_input_is_an_error() {
+        if !nvrtc() {
+            return;
+        }
+        let log_of = |unit: &Unit| log(compile(unit, HOPPER).unwrap_err());
+        assert!(log_of(&unit("\0", &[])).contains("NUL"));
+        let mut unknown_option = unit(ADD, &["add"]);
+        unknown_option.options.push("--no-such-option".into());
+        assert!(log_of(&unknown_option).contains("no-such-option"));
+    }
+
+    #[test]
+    fn an_architecture_that_nvrtc_does_not_know_is_named() {
+        if !nvrtc() {
+            return;
+        }
+        let error = compile(&unit(ADD, &["add"]), (2, 0)).unwrap_err();
+        assert!(matches!(&error, Error::NoCompiler { reason, .. } if reason.contains("sm_20")), "{error}");
+    }
+
+    #[test]
+    fn threads_compile_at_once() {
+        if !nvrtc() {
+            return;
+        }
+        let images: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                (0..4).map(|_| scope.spawn(|| compile(&unit(ADD, &["add"]), HOPPER).unwrap())).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(images.iter().all(|image| *image == images[0]));
+    }
+
+    #[test]
+    fn the_compiler_names_version_and_target() {
+        if !nvrtc() {
+            return;
+        }
+        let compiler = compiler(HOPPER).unwrap();
+        assert!(compiler.starts_with("nvrtc 1") && compiler.contains(" sm_90 -std=c++17"), "{compiler}");
+    }
+}

@@ -1,0 +1,90 @@
+//! Other devices: how they are reached, and copies to them.
+
+use std::ffi::c_int;
+use std::sync::Arc;
+
+use cudarc::driver::sys::{self, CUdevice, CUdevice_P2PAttribute, CUresult};
+
+use super::context::{Cuda, pointer};
+use super::opened;
+use crate::base::Result;
+use crate::base::{Kind, Link};
+use crate::drivers::{DevicePtr, Driver, Raw};
+
+impl Cuda {
+    pub(super) fn link_to(&self, peer: &dyn Driver) -> Result<Link> {
+        let (device, peer) = (self.primary.device, self.device_of(peer)?);
+        if device == peer {
+            return Ok(Link::Same);
+        }
+        let mut direct = 0;
+        // SAFETY: both devices came from cuDeviceGet, and `direct` outlives the call.
+        self.call("cuDeviceCanAccessPeer", || unsafe { sys::cuDeviceCanAccessPeer(&mut direct, device, peer) })?;
+        if direct == 0 {
+            return Ok(Link::Host);
+        }
+        // Atomics that run on the peer go over NVLink alone.
+        let mut atomics = 0;
+        // SAFETY: as above.
+        self.call("cuDeviceGetP2PAttribute", || unsafe {
+            let attribute = CUdevice_P2PAttribute::CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED;
+            sys::cuDeviceGetP2PAttribute(&mut atomics, attribute, device, peer)
+        })?;
+        Ok(if atomics != 0 { Link::NvLink } else { Link::Pcie })
+    }
+
+    /// Plain allocations are opened context by context, mapped memory piece by piece.
+    pub(super) fn reach(&self, peer: &dyn Driver) -> Result<()> {
+        let peer = self.cuda_of(peer)?;
+        if peer.primary.device == self.primary.device {
+            return Ok(());
+        }
+        // SAFETY: the peer's context is retained while `peer` lives.
+        match self.attempt(|| unsafe { sys::cuCtxEnablePeerAccess(peer.primary.context, 0) }) {
+            CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED => {}
+            code => self.check("cuCtxEnablePeerAccess", code)?,
+        }
+        peer.admit(self.primary.device)
+    }
+
+    /// # Safety
+    ///
+    /// As [`Driver::copy_to_peer`].
+    pub(super) unsafe fn copy_over(
+        &self,
+        stream: Raw,
+        peer: &dyn Driver,
+        to: DevicePtr,
+        from: DevicePtr,
+        bytes: usize,
+    ) -> Result<()> {
+        let peer = self.cuda_of(peer)?;
+        let (there, here) = (peer.primary.context, self.primary.context);
+        // SAFETY: the caller guarantees both ranges; both contexts are retained.
+        self.call("cuMemcpyPeerAsync", || unsafe {
+            sys::cuMemcpyPeerAsync(to.0, there, from.0, here, bytes, pointer(stream))
+        })
+    }
+
+    fn device_of(&self, peer: &dyn Driver) -> Result<CUdevice> {
+        let ordinal = self.ordinal_of(peer)?;
+        let mut device = 0;
+        // SAFETY: `device` outlives the call; the driver checks the ordinal.
+        self.call("cuDeviceGet", || unsafe { sys::cuDeviceGet(&mut device, ordinal as c_int) })?;
+        Ok(device)
+    }
+
+    fn cuda_of(&self, peer: &dyn Driver) -> Result<Arc<Cuda>> {
+        let ordinal = self.ordinal_of(peer)?;
+        opened(ordinal).ok_or_else(|| self.refuse("peer access", format!("cuda:{ordinal} is not open")))
+    }
+
+    fn ordinal_of(&self, peer: &dyn Driver) -> Result<u32> {
+        let properties = peer.properties();
+        if properties.kind != Kind::Cuda {
+            let detail = format!("{}:{} is no CUDA device", properties.kind, properties.ordinal);
+            return Err(self.refuse("peer access", detail));
+        }
+        Ok(properties.ordinal)
+    }
+}

@@ -1,0 +1,145 @@
+//! How the emulated device is set up.
+
+use crate::base::Bytes;
+use crate::base::{Error, Result};
+
+/// How the emulated device runs kernels.
+///
+/// `RIGEL_EMULATED` sets any of the fields by name, separated by commas:
+/// `devices=2,memory=1GiB,workers=1,checked=off,order=shuffled:7,execution=threads`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Emulation {
+    /// How many devices there are.
+    pub devices: u32,
+    /// The memory of each, in bytes. It takes room on the host only where it is used.
+    pub memory_bytes: usize,
+    /// Host threads that run the blocks of a grid; more than 16 count as 16.
+    pub workers: usize,
+    /// Whether each load and store is checked against live buffers and shared arrays.
+    pub checked: bool,
+    /// In which order the threads of a block run between barriers.
+    pub order: ThreadOrder,
+    /// What the threads of a block are.
+    pub execution: Execution,
+    /// The number of launches after which each device is lost: like a GPU that no longer answers, it fails whatever it is
+    /// asked from then on.
+    pub lost_after: Option<u64>,
+}
+
+/// In which order the threads of a block run between barriers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ThreadOrder {
+    /// By their index.
+    Ascending,
+    /// In a new random order in each round, from this seed. A kernel whose result depends on the seed lacks a
+    /// barrier.
+    Shuffled(u64),
+}
+
+/// What the threads of a block are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Execution {
+    /// Fibers, which switch where threads wait for each other.
+    Fibers,
+    /// Real threads in a process under ThreadSanitizer, which finds data races. Slow.
+    Threads,
+}
+
+impl Default for Emulation {
+    fn default() -> Self {
+        Self {
+            devices: 1,
+            memory_bytes: 8 << 30,
+            workers: std::thread::available_parallelism().map_or(1, Into::into),
+            checked: true,
+            order: ThreadOrder::Ascending,
+            execution: Execution::Fibers,
+            lost_after: None,
+        }
+    }
+}
+
+impl Emulation {
+    /// The default, changed by what `RIGEL_EMULATED` says.
+    pub fn from_env() -> Result<Self> {
+        match std::env::var("RIGEL_EMULATED") {
+            Ok(text) => Self::parse(&text),
+            Err(std::env::VarError::NotPresent) => Ok(Self::default()),
+            Err(error) => Err(Error::shape("RIGEL_EMULATED", error.to_string())),
+        }
+    }
+
+    fn parse(text: &str) -> Result<Self> {
+        let mut emulation = Self::default();
+        for setting in text.split(',').map(str::trim).filter(|setting| !setting.is_empty()) {
+            let (name, value) = setting.split_once('=').unwrap_or((setting, ""));
+            let understood = match name.trim() {
+                "devices" => positive(value).map(|n| emulation.devices = n),
+                "memory" => value.parse::<Bytes>().ok().map(|bytes| emulation.memory_bytes = bytes.0),
+                "workers" => positive(value).map(|n| emulation.workers = n as usize),
+                "checked" => one_of(value, &[("on", true), ("off", false)]).map(|on| emulation.checked = on),
+                "order" => order(value).map(|order| emulation.order = order),
+                "execution" => one_of(value, &[("fibers", Execution::Fibers), ("threads", Execution::Threads)])
+                    .map(|execution| emulation.execution = execution),
+                "lost_after" => value.parse().ok().map(|launches| emulation.lost_after = Some(launches)),
+                _ => None,
+            };
+            understood.ok_or_else(|| {
+                Error::shape(
+                    "RIGEL_EMULATED",
+                    format!(
+                        "{setting:?} is not understood; write devices=N, memory=1GiB, workers=N, checked=on|off, \
+                         order=ascending|shuffled:SEED, execution=fibers|threads, lost_after=N, separated by commas"
+                    ),
+                )
+            })?;
+        }
+        Ok(emulation)
+    }
+}
+
+fn one_of<T: Copy>(text: &str, values: &[(&str, T)]) -> Option<T> {
+    values.iter().find(|(name, _)| *name == text).map(|(_, value)| *value)
+}
+
+fn order(text: &str) -> Option<ThreadOrder> {
+    match text.split_once(':') {
+        None => one_of(text, &[("ascending", ThreadOrder::Ascending)]),
+        Some((kind, seed)) => (kind == "shuffled").then_some(ThreadOrder::Shuffled(seed.parse().ok()?)),
+    }
+}
+
+fn positive(text: &str) -> Option<u32> {
+    text.parse().ok().filter(|&n| n > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_field_can_be_set() {
+        let text = "devices=2, memory=1GiB,workers=3,checked=off,order=shuffled:7,execution=threads,lost_after=9";
+        let expected = Emulation {
+            devices: 2,
+            memory_bytes: 1 << 30,
+            workers: 3,
+            checked: false,
+            order: ThreadOrder::Shuffled(7),
+            execution: Execution::Threads,
+            lost_after: Some(9),
+        };
+        assert_eq!(Emulation::parse(text).unwrap(), expected);
+        assert_eq!(Emulation::parse("").unwrap(), Emulation::default());
+        assert_eq!(Emulation::parse("memory=64KiB").unwrap().memory_bytes, 65536);
+    }
+
+    #[test]
+    fn what_is_not_understood_is_named() {
+        for text in ["devices=0", "memory=1GB", "memory=", "checked=maybe", "order=shuffled", "fast", "workers=-1"]
+        {
+            let error = Emulation::parse(text).unwrap_err().to_string();
+            assert!(error.contains("RIGEL_EMULATED") && error.contains(text), "{error}");
+        }
+    }
+}

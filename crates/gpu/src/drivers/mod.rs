@@ -1,0 +1,12 @@
+//! The seam between the engine and a machine: the [`Driver`] trait and its two implementations.
+
+pub(crate) mod cuda;
+mod driver;
+pub(crate) mod emulated;
+#[cfg(test)]
+pub(crate) mod scripted;
+
+pub use driver::BlasType;
+pub(crate) use driver::{
+    DevicePtr, Driver, Function, Gemm, GemmSide, Grid, Image, Occupancy, Parameter, Passing, Raw, Unit,
+};

@@ -1,0 +1,299 @@
+//! A driver for tests of the layers above: work is complete when the test says so, and calls are written down.
+
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use super::{DevicePtr, Driver, Function, Grid, Image, Occupancy, Raw, Unit};
+use crate::base::{Error, Kind, Link, Lock, MemoryInfo, Properties, Result};
+use crate::queue::{EventPool, Queue, Uses};
+
+/// Memory that the scripted device says it has.
+const MEMORY: usize = 1 << 20;
+const UNIT: usize = 1 << 12;
+
+pub(crate) struct Scripted {
+    properties: Properties,
+    next: AtomicU64,
+    /// Whether each event is done.
+    events: Lock<HashMap<Raw, bool>>,
+    log: Lock<Vec<String>>,
+    /// Whether calls fail that make a stream wait.
+    waits_fail: AtomicBool,
+}
+
+impl Scripted {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            properties: Properties {
+                kind: Kind::Emulated,
+                ordinal: 0,
+                name: "scripted".into(),
+                capability: (0, 0),
+                multiprocessors: 1,
+                warp: 32,
+                max_threads_per_block: 1024,
+                max_shared_per_block: 1 << 16,
+                l2_bytes: 1 << 20,
+                memory_bytes: MEMORY,
+                driver: "scripted".into(),
+            },
+            next: AtomicU64::new(1),
+            events: Lock::default(),
+            log: Lock::default(),
+            waits_fail: AtomicBool::new(false),
+        })
+    }
+
+    pub(crate) fn queue(self: &Arc<Self>) -> Queue {
+        let driver: Arc<dyn Driver> = self.clone();
+        Queue::open(driver.clone(), EventPool::new(driver)).unwrap()
+    }
+
+    /// The uses of something that new work of `queue` uses.
+    pub(crate) fn used_on(&self, queue: &Queue) -> Uses {
+        let mut uses = Uses::default();
+        drop(queue.timeline.begin().unwrap());
+        uses.note(&queue.timeline, queue.timeline.issued());
+        uses
+    }
+
+    /// All work given so far is complete.
+    pub(crate) fn complete_all(&self) {
+        self.events.lock().values_mut().for_each(|done| *done = true);
+    }
+
+    pub(crate) fn fail_waits(&self, fail: bool) {
+        self.waits_fail.store(fail, Ordering::Relaxed);
+    }
+
+    /// The calls since this was last asked for.
+    pub(crate) fn calls(&self) -> Vec<String> {
+        std::mem::take(&mut self.log.lock())
+    }
+
+    fn say(&self, call: impl Into<String>) {
+        self.log.lock().push(call.into());
+    }
+
+    fn handle(&self) -> Raw {
+        Raw(self.next.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn unsupported<T>(&self, operation: &'static str) -> Result<T> {
+        Err(Error::Driver { device: "scripted".into(), operation, detail: "not in the script".into() })
+    }
+}
+
+impl Driver for Scripted {
+    fn properties(&self) -> &Properties {
+        &self.properties
+    }
+
+    fn memory(&self) -> Result<MemoryInfo> {
+        Ok(MemoryInfo { free: 0, total: MEMORY })
+    }
+
+    fn granularity(&self) -> usize {
+        UNIT
+    }
+
+    fn reserve(&self, _bytes: usize) -> Result<DevicePtr> {
+        Ok(DevicePtr(1 << 40))
+    }
+
+    fn map(&self, at: DevicePtr, bytes: usize) -> Result<()> {
+        self.say(format!("map {:#x} {bytes}", at.0 - (1 << 40)));
+        Ok(())
+    }
+
+    fn unmap(&self, at: DevicePtr, bytes: usize) {
+        self.say(format!("unmap {:#x} {bytes}", at.0 - (1 << 40)));
+    }
+
+    fn release(&self, _base: DevicePtr, _bytes: usize) {
+        self.say("release");
+    }
+
+    fn alloc(&self, _bytes: usize) -> Result<DevicePtr> {
+        self.unsupported("alloc")
+    }
+
+    fn free(&self, _at: DevicePtr) {}
+
+    fn mark(&self, _at: DevicePtr, _bytes: usize, _live: bool) {}
+
+    fn check_foreign(&self, _at: DevicePtr, _bytes: usize) -> Result<()> {
+        Ok(())
+    }
+
+    fn alloc_pinned(&self, bytes: usize) -> Result<NonNull<u8>> {
+        self.say(format!("pin {bytes}"));
+        let memory = vec![0u128; bytes.div_ceil(16)].into_boxed_slice();
+        Ok(NonNull::from(Box::leak(memory)).cast())
+    }
+
+    fn free_pinned(&self, at: NonNull<u8>, bytes: usize) {
+        self.say(format!("unpin {bytes}"));
+        let memory = std::ptr::slice_from_raw_parts_mut(at.as_ptr().cast::<u128>(), bytes.div_ceil(16));
+        // SAFETY: this is the box that `alloc_pinned` leaked.
+        drop(unsafe { Box::from_raw(memory) });
+    }
+
+    fn create_stream(&self) -> Result<Raw> {
+        Ok(self.handle())
+    }
+
+    fn destroy_stream(&self, _stream: Raw) {
+        self.say("destroy stream");
+    }
+
+    fn synchronize(&self, _stream: Raw) -> Result<()> {
+        self.say("synchronize stream");
+        self.complete_all();
+        Ok(())
+    }
+
+    fn wait_event(&self, _stream: Raw, _event: Raw) -> Result<()> {
+        if self.waits_fail.load(Ordering::Relaxed) {
+            return self.unsupported("wait_event");
+        }
+        self.say("wait for event");
+        Ok(())
+    }
+
+    fn create_event(&self, _timing: bool) -> Result<Raw> {
+        Ok(self.handle())
+    }
+
+    fn destroy_event(&self, event: Raw) {
+        self.events.lock().remove(&event);
+    }
+
+    fn record_event(&self, event: Raw, _stream: Raw) -> Result<()> {
+        self.events.lock().insert(event, false);
+        Ok(())
+    }
+
+    fn event_done(&self, event: Raw) -> Result<bool> {
+        Ok(self.events.lock().get(&event).copied().unwrap_or(true))
+    }
+
+    fn synchronize_event(&self, _event: Raw) -> Result<()> {
+        self.say("synchronize event");
+        self.complete_all();
+        Ok(())
+    }
+
+    fn elapsed(&self, _start: Raw, _end: Raw) -> Result<f32> {
+        Ok(1.0)
+    }
+
+    unsafe fn upload(&self, _stream: Raw, _to: DevicePtr, _from: *const u8, bytes: usize) -> Result<()> {
+        self.say(format!("upload {bytes}"));
+        Ok(())
+    }
+
+    unsafe fn download(&self, _stream: Raw, _to: *mut u8, _from: DevicePtr, bytes: usize) -> Result<()> {
+        self.say(format!("download {bytes}"));
+        Ok(())
+    }
+
+    unsafe fn copy(&self, _stream: Raw, _to: DevicePtr, _from: DevicePtr, bytes: usize) -> Result<()> {
+        self.say(format!("copy {bytes}"));
+        Ok(())
+    }
+
+    unsafe fn fill(&self, _stream: Raw, _to: DevicePtr, _byte: u8, bytes: usize) -> Result<()> {
+        self.say(format!("fill {bytes}"));
+        Ok(())
+    }
+
+    unsafe fn copy_to_peer(
+        &self,
+        _stream: Raw,
+        _peer: &dyn Driver,
+        _to: DevicePtr,
+        _from: DevicePtr,
+        _bytes: usize,
+    ) -> Result<()> {
+        self.unsupported("copy_to_peer")
+    }
+
+    fn compiler(&self) -> Result<String> {
+        Ok("scripted".into())
+    }
+
+    fn compile(&self, unit: &Unit) -> Result<Image> {
+        Ok(Image { binary: Vec::new(), symbols: unit.kernels.clone(), signatures: Vec::new() })
+    }
+
+    fn load(&self, name: &str, _image: &Image) -> Result<Raw> {
+        self.say(format!("load {name}"));
+        Ok(self.handle())
+    }
+
+    fn unload(&self, _module: Raw) {
+        self.say("unload");
+    }
+
+    fn function(&self, _module: Raw, _symbol: &str, _expression: &str) -> Result<Function> {
+        let raw = self.handle();
+        let parameters = Vec::new();
+        Ok(Function { raw, parameters, max_threads: 1024, registers: 0, static_shared: 0, local: 0 })
+    }
+
+    fn occupancy(&self, _function: Raw, _shared: u32) -> Result<Occupancy> {
+        Ok(Occupancy { threads: 256, blocks: 1 })
+    }
+
+    unsafe fn launch(
+        &self,
+        _stream: Raw,
+        _function: Raw,
+        _grid: Grid,
+        _parameters: &[*const c_void],
+    ) -> Result<()> {
+        self.say("launch");
+        Ok(())
+    }
+
+    fn begin_capture(&self, _stream: Raw) -> Result<()> {
+        self.say("begin capture");
+        Ok(())
+    }
+
+    fn end_capture(&self, _stream: Raw) -> Result<Raw> {
+        self.say("end capture");
+        Ok(self.handle())
+    }
+
+    fn destroy_graph(&self, _graph: Raw) {
+        self.say("destroy graph");
+    }
+
+    fn instantiate(&self, _graph: Raw) -> Result<Raw> {
+        Ok(self.handle())
+    }
+
+    fn update(&self, _executable: Raw, _graph: Raw) -> Result<bool> {
+        Ok(true)
+    }
+
+    fn launch_graph(&self, _executable: Raw, _stream: Raw) -> Result<()> {
+        self.say("launch graph");
+        Ok(())
+    }
+
+    fn destroy_executable(&self, _executable: Raw) {}
+
+    fn link(&self, _peer: &dyn Driver) -> Result<Link> {
+        Ok(Link::Host)
+    }
+
+    fn enable_peer(&self, _peer: &dyn Driver) -> Result<()> {
+        Ok(())
+    }
+}

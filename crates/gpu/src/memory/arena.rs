@@ -1,0 +1,305 @@
+//! Device memory: one range of addresses per device, backed by memory as it grows, carved into buffers.
+//!
+//! A freed block remembers the work that may still use it. A stream gets a block at once if only it used the block, or
+//! if the work of the others is complete; otherwise it first waits, on the device, for just that work. So a steady
+//! workload makes no driver call, and no reuse can overtake a kernel.
+
+use std::collections::BTreeMap;
+
+use super::free_list::{Claim, Found, FreeList};
+use crate::base::{Error, Result};
+use crate::drivers::{DevicePtr, Driver};
+use crate::queue::Uses;
+
+/// Every buffer starts at a multiple of this, in bytes: the widest access and cache line that kernels care about.
+const ALIGNMENT: usize = 256;
+
+/// How buffers get their memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pooling {
+    /// From the arena.
+    Arena,
+    /// Each from the driver, so that `compute-sanitizer` sees its bounds. Slow; for debugging.
+    Direct,
+}
+
+/// What a memory pool has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PoolStats {
+    /// Bytes in live buffers.
+    pub in_use: usize,
+    /// The most bytes that were ever in live buffers.
+    pub peak: usize,
+    /// Bytes taken from the driver.
+    pub held: usize,
+    /// Allocations served from memory already held.
+    pub hits: u64,
+    /// Allocations that had to ask the driver for memory.
+    pub misses: u64,
+    /// Calls to the driver's allocator.
+    pub driver_calls: u64,
+}
+
+impl PoolStats {
+    /// The share of allocations since `before` that needed no driver call.
+    pub fn hit_rate_since(&self, before: &Self) -> f64 {
+        let hits = (self.hits - before.hits) as f64;
+        let all = hits + (self.misses - before.misses) as f64;
+        if all == 0.0 { 1.0 } else { hits / all }
+    }
+}
+
+/// Where a buffer lies, and the work that used its memory before and may not be complete.
+pub(super) struct Placement {
+    pub(super) at: DevicePtr,
+    pub(super) uses: Uses,
+}
+
+pub(super) struct Arena {
+    base: Option<DevicePtr>,
+    reserved: usize,
+    /// What is mapped: the length of each piece by its offset from the base. A piece is unmapped as it was mapped.
+    pieces: BTreeMap<usize, usize>,
+    free: FreeList,
+    /// Bytes left unused after each buffer, so that the emulated device sees a buffer's end.
+    gap: usize,
+    pooling: Pooling,
+    limit: Option<usize>,
+    stats: PoolStats,
+    /// Those who measure a peak of their own.
+    watches: BTreeMap<u64, usize>,
+    next_watch: u64,
+}
+
+impl Arena {
+    pub(super) fn new(pooling: Pooling, limit: Option<usize>, gap: usize) -> Self {
+        Self {
+            base: None,
+            reserved: 0,
+            pieces: BTreeMap::new(),
+            free: FreeList::default(),
+            gap,
+            pooling,
+            limit,
+            stats: PoolStats::default(),
+            watches: BTreeMap::new(),
+            next_watch: 0,
+        }
+    }
+
+    pub(super) fn stats(&self) -> PoolStats {
+        self.stats
+    }
+
+    /// Begins to measure a peak, from what is in use now.
+    pub(super) fn watch(&mut self) -> u64 {
+        self.next_watch += 1;
+        self.watches.insert(self.next_watch, self.stats.in_use);
+        self.next_watch
+    }
+
+    /// The most bytes in use since the watch began.
+    pub(super) fn watched(&self, watch: u64) -> usize {
+        self.watches.get(&watch).copied().unwrap_or(0)
+    }
+
+    pub(super) fn end_watch(&mut self, watch: u64) {
+        self.watches.remove(&watch);
+    }
+
+    pub(super) fn limit(&self) -> Option<usize> {
+        self.limit
+    }
+
+    pub(super) fn set_limit(&mut self, limit: Option<usize>) {
+        self.limit = limit;
+    }
+
+    fn footprint(&self, bytes: usize) -> Option<usize> {
+        bytes.max(1).checked_add(self.gap)?.checked_next_multiple_of(ALIGNMENT)
+    }
+
+    /// Memory for `bytes`.
+    pub(super) fn alloc(&mut self, driver: &dyn Driver, bytes: usize, claim: Claim<'_>) -> Result<Placement> {
+        let size = self.footprint(bytes).ok_or_else(|| self.exhausted(driver, bytes))?;
+        if self.limit.is_some_and(|limit| size > limit.saturating_sub(self.stats.in_use)) {
+            return Err(self.exhausted(driver, bytes));
+        }
+        let placement = match self.pooling {
+            Pooling::Direct => {
+                self.stats.misses += 1;
+                self.stats.driver_calls += 1;
+                let at = driver.alloc(bytes.max(1)).map_err(|e| self.explain(driver, bytes, e))?;
+                Placement { at, uses: Uses::default() }
+            }
+            Pooling::Arena => {
+                let Found { offset, uses } = self.place(driver, size, bytes, claim)?;
+                let at = self.base.expect("a free block lies in a reserved range").offset(offset);
+                driver.mark(at, bytes, true);
+                Placement { at, uses }
+            }
+        };
+        self.stats.in_use += size;
+        self.stats.peak = self.stats.peak.max(self.stats.in_use);
+        self.watches.values_mut().for_each(|peak| *peak = (*peak).max(self.stats.in_use));
+        Ok(placement)
+    }
+
+    fn place(&mut self, driver: &dyn Driver, size: usize, bytes: usize, claim: Claim<'_>) -> Result<Found> {
+        if let Some(found) = self.free.take(size, claim) {
+            self.stats.hits += 1;
+            return Ok(found);
+        }
+        self.stats.misses += 1;
+        match (self.grow(driver, size, claim), claim) {
+            (Ok(Some(found)), _) => return Ok(found),
+            (Ok(None), _) => {}
+            // A graph can't wait for memory when it runs, but its capture can.
+            (Err(Error::OutOfMemory { .. }), Claim::Graph) => self.free.wait()?,
+            (Err(error), _) => return Err(self.explain(driver, bytes, error)),
+        }
+        self.free.take(size, claim).ok_or_else(|| self.exhausted(driver, bytes))
+    }
+
+    /// Takes a buffer back. `uses` says which work may still use it.
+    pub(super) fn free(&mut self, driver: &dyn Driver, at: DevicePtr, bytes: usize, uses: Uses) {
+        let size = self.footprint(bytes).expect("the size of a live buffer");
+        self.stats.in_use -= size;
+        match self.pooling {
+            Pooling::Direct => {
+                // The driver would free memory under a running kernel.
+                let _ = uses.wait();
+                self.stats.driver_calls += 1;
+                driver.free(at);
+            }
+            Pooling::Arena => {
+                let base = self.base.expect("a live buffer lies in a reserved range");
+                driver.mark(at, bytes, false);
+                self.free.give((at.0 - base.0) as usize, size, uses);
+            }
+        }
+    }
+
+    /// Holds at least `bytes` of memory from now on.
+    pub(super) fn hold(&mut self, driver: &dyn Driver, bytes: usize) -> Result<()> {
+        if self.pooling == Pooling::Direct || bytes <= self.stats.held {
+            return Ok(());
+        }
+        self.reserve(driver)?;
+        let needed = bytes - self.stats.held;
+        let gap =
+            self.gaps().into_iter().max_by_key(|&(_, length)| length).filter(|&(_, length)| length >= needed);
+        let Some((start, _)) = gap else { return Err(self.exhausted(driver, bytes)) };
+        let mapped = self.map(driver, start, needed).map_err(|error| self.explain(driver, bytes, error))?;
+        self.free.give(start, mapped, Uses::default());
+        Ok(())
+    }
+
+    /// Gives idle memory back to the driver and returns the bytes given back.
+    pub(super) fn trim(&mut self, driver: &dyn Driver) -> usize {
+        let Some(base) = self.base else { return 0 };
+        let before = self.stats.held;
+        for (offset, bytes) in self.pieces.clone() {
+            if self.free.withdraw(offset, bytes) {
+                driver.unmap(base.offset(offset), bytes);
+                self.stats.driver_calls += 1;
+                self.pieces.remove(&offset);
+                self.stats.held -= bytes;
+            }
+        }
+        before - self.stats.held
+    }
+
+    fn reserve(&mut self, driver: &dyn Driver) -> Result<DevicePtr> {
+        if let Some(base) = self.base {
+            return Ok(base);
+        }
+        self.reserved = driver.properties().memory_bytes.next_multiple_of(driver.granularity());
+        self.stats.driver_calls += 1;
+        Ok(*self.base.insert(driver.reserve(self.reserved)?))
+    }
+
+    /// Offset and length of each part of the reserved range that has no memory behind it.
+    fn gaps(&self) -> Vec<(usize, usize)> {
+        let mut gaps = Vec::new();
+        let mut end = 0;
+        for (&offset, &bytes) in &self.pieces {
+            if offset > end {
+                gaps.push((end, offset - end));
+            }
+            end = offset + bytes;
+        }
+        if end < self.reserved {
+            gaps.push((end, self.reserved - end));
+        }
+        gaps
+    }
+
+    /// Maps as much as a block of `size` needs to fit somewhere, together with free neighbours, and returns the block if
+    /// all of it is new.
+    fn grow(&mut self, driver: &dyn Driver, size: usize, claim: Claim<'_>) -> Result<Option<Found>> {
+        self.reserve(driver)?;
+        let place = self.gaps().into_iter().find_map(|(start, length)| {
+            let before = self.free.before(start, claim);
+            let needed = size.saturating_sub(before);
+            let fits = needed <= length || needed <= length + self.free.after(start + length, claim);
+            fits.then_some((start, length, needed.min(length)))
+        });
+        let Some((start, length, needed)) = place else { return Err(self.exhausted(driver, size)) };
+        // Growing by a share of what is held keeps the number of driver calls logarithmic.
+        let generous = needed.max((self.stats.held / 4).min(1 << 30)).min(length);
+        let mapped = match self.map(driver, start, generous) {
+            Err(_) if generous > needed => self.map(driver, start, needed)?,
+            result => result?,
+        };
+        if mapped < size {
+            self.free.give(start, mapped, Uses::default());
+            return Ok(None);
+        }
+        // Not by way of the free list, where new memory would merge with neighbours that are in use.
+        if mapped > size {
+            self.free.give(start + size, mapped - size, Uses::default());
+        }
+        Ok(Some(Found { offset: start, uses: Uses::default() }))
+    }
+
+    /// Maps `bytes`, rounded up, at an offset from which on that many have no memory behind them, and returns how many.
+    fn map(&mut self, driver: &dyn Driver, offset: usize, bytes: usize) -> Result<usize> {
+        let base = self.base.expect("reserved before anything is mapped");
+        // Pieces and the reserved range are multiples of the granularity, and so is the gap.
+        let bytes = bytes.next_multiple_of(driver.granularity());
+        self.stats.driver_calls += 1;
+        driver.map(base.offset(offset), bytes)?;
+        self.pieces.insert(offset, bytes);
+        self.stats.held += bytes;
+        Ok(bytes)
+    }
+
+    fn exhausted(&self, driver: &dyn Driver, requested: usize) -> Error {
+        let properties = driver.properties();
+        let free = driver.memory().map_or(0, |m| m.free) + self.stats.held.saturating_sub(self.stats.in_use);
+        Error::OutOfMemory {
+            device: properties.to_string(),
+            requested,
+            free: self.limit.map_or(free, |limit| free.min(limit.saturating_sub(self.stats.in_use))),
+            total: properties.memory_bytes,
+            in_use: self.stats.in_use,
+            limit: self.limit,
+        }
+    }
+
+    /// A driver's "out of memory", with the arena's numbers.
+    fn explain(&self, driver: &dyn Driver, requested: usize, error: Error) -> Error {
+        match error {
+            Error::OutOfMemory { .. } => self.exhausted(driver, requested),
+            other => other,
+        }
+    }
+
+    /// Gives everything back to the driver. No buffer may be live, and no stream open.
+    pub(super) fn release(&mut self, driver: &dyn Driver) {
+        if let Some(base) = self.base.take() {
+            driver.release(base, self.reserved);
+        }
+    }
+}

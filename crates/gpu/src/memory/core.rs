@@ -1,0 +1,383 @@
+//! The lowest layer of an open device: its driver, its memory and its queues.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use super::arena::{Arena, Placement, PoolStats, Pooling};
+use super::buffer::Block;
+use super::counters::Counters;
+use super::free_list::Claim;
+use super::pinned::{PinnedPool, UploadRing};
+use crate::base::{Error, Kind, Lock, Result};
+use crate::drivers::{DevicePtr, Driver, Raw};
+use crate::queue::{EventPool, Queue, Timeline, Uses};
+
+/// What everything that refers to a device's memory or streams holds.
+///
+/// So the order in which a device closes does not depend on who is dropped when: a queue waits for its work when it
+/// goes, and the arena is unmapped with the core, after the last queue and the last buffer.
+pub(crate) struct Core {
+    pub(crate) driver: Arc<dyn Driver>,
+    pub(crate) counters: Counters,
+    pub(crate) ring: UploadRing,
+    pub(crate) pinned: Arc<PinnedPool>,
+    arena: Lock<Arena>,
+    timelines: Lock<Vec<Weak<Timeline>>>,
+    /// What is to be dropped once the work that uses it is complete.
+    retired: Lock<Vec<(Uses, Box<dyn Any + Send>)>>,
+    events: Arc<EventPool>,
+    /// The layer above, while it is there, and the options to make it again: how a buffer finds its device.
+    pub(crate) above: Lock<Weak<dyn Any + Send + Sync>>,
+    pub(crate) options: Box<dyn Any + Send + Sync>,
+}
+
+/// Blocks of at least this many bytes go back with a mark of their own in the streams that used them.
+const LARGE: usize = 64 << 10;
+
+/// An open stream of a device.
+pub(crate) struct Lane {
+    // In this order: the queue is closed, then what only it still used is dropped, then the core may go.
+    queue: Queue,
+    core: Settle,
+}
+
+/// Drops what was retired, when dropped.
+struct Settle(Arc<Core>);
+
+impl Drop for Settle {
+    fn drop(&mut self) {
+        self.0.settle();
+    }
+}
+
+impl Lane {
+    pub(crate) fn timeline(&self) -> &Arc<Timeline> {
+        &self.queue.timeline
+    }
+
+    pub(crate) fn raw(&self) -> Raw {
+        self.queue.raw()
+    }
+
+    pub(crate) fn core(&self) -> &Arc<Core> {
+        &self.core.0
+    }
+}
+
+impl Core {
+    pub(crate) fn new(
+        driver: Arc<dyn Driver>,
+        pooling: Pooling,
+        memory_limit: Option<usize>,
+        options: Box<dyn Any + Send + Sync>,
+    ) -> Arc<Self> {
+        // The emulated device finds the end of a buffer by the gap behind it.
+        let gap = if driver.properties().kind == Kind::Emulated { 256 } else { 0 };
+        let pinned = PinnedPool::new(driver.clone());
+        Arc::new(Self {
+            counters: Counters::default(),
+            ring: UploadRing::default(),
+            pinned,
+            arena: Lock::new(Arena::new(pooling, memory_limit, gap)),
+            timelines: Lock::default(),
+            retired: Lock::default(),
+            events: EventPool::new(driver.clone()),
+            driver,
+            above: Lock::new(Weak::<()>::new()),
+            options,
+        })
+    }
+
+    // --- queues -------------------------------------------------------------------------------------------
+
+    pub(crate) fn open_lane(self: &Arc<Self>) -> Result<Arc<Lane>> {
+        let queue = Queue::open(self.driver.clone(), self.events.clone())?;
+        let mut timelines = self.timelines.lock();
+        timelines.retain(|timeline| timeline.strong_count() > 0);
+        timelines.push(Arc::downgrade(&queue.timeline));
+        Ok(Arc::new(Lane { queue, core: Settle(self.clone()) }))
+    }
+
+    /// Waits on the host until the work of all streams is complete. What a capture records is not run, and not waited
+    /// for.
+    pub(crate) fn synchronize(&self) -> Result<()> {
+        let timelines: Vec<_> = self.timelines.lock().iter().filter_map(Weak::upgrade).collect();
+        timelines.iter().try_for_each(|timeline| timeline.synchronize())?;
+        self.settle();
+        Ok(())
+    }
+
+    // --- memory -------------------------------------------------------------------------------------------
+
+    /// Memory for `bytes`, for use on a stream.
+    pub(crate) fn alloc(self: &Arc<Self>, timeline: &Arc<Timeline>, bytes: usize) -> Result<Arc<Block>> {
+        let capturing = timeline.is_capturing();
+        let claim = if capturing { Claim::Graph } else { Claim::Stream(timeline) };
+        let Placement { at, uses } = self.arena.lock().alloc(&*self.driver, bytes, claim)?;
+        let waits = !capturing && uses.concern_others(Some(timeline));
+        // From here on the block goes back with all of its uses, whatever fails below.
+        let block = Block::new(self.clone(), at, bytes, uses);
+        if waits {
+            block.order_before(timeline)?;
+        }
+        Ok(Arc::new(block))
+    }
+
+    pub(super) fn free(&self, at: DevicePtr, bytes: usize, uses: Uses) {
+        // Other streams look for large blocks. The mark lets them wait for this block's work, and for none that follows.
+        if bytes >= LARGE && self.timelines.lock().len() > 1 {
+            uses.mark();
+        }
+        self.arena.lock().free(&*self.driver, at, bytes, uses);
+    }
+
+    /// Drops `owner` once the work that uses it is complete. Nobody waits for that.
+    pub(crate) fn retire(&self, owner: Box<dyn Any + Send>, uses: Uses) {
+        self.retired.lock().push((uses, owner));
+        self.settle();
+    }
+
+    /// Drops what was retired and is used no more.
+    pub(crate) fn settle(&self) {
+        let gone: Vec<_> = self.retired.lock().extract_if(.., |(uses, _)| !uses.are_pending()).collect();
+        // Outside the lock: an owner may run any code when it is dropped.
+        drop(gone);
+    }
+
+    /// Gives idle device memory and idle pinned memory back, and returns the bytes of each.
+    pub(crate) fn trim(&self) -> (usize, usize) {
+        self.settle();
+        self.ring.clear();
+        (self.arena.lock().trim(&*self.driver), self.pinned.trim(0))
+    }
+
+    pub(crate) fn memory_stats(&self) -> PoolStats {
+        self.arena.lock().stats()
+    }
+
+    pub(crate) fn memory_limit(&self) -> Option<usize> {
+        self.arena.lock().limit()
+    }
+
+    pub(crate) fn set_memory_limit(&self, limit: Option<usize>) {
+        self.arena.lock().set_limit(limit);
+    }
+
+    pub(crate) fn hold(&self, bytes: usize) -> Result<()> {
+        self.arena.lock().hold(&*self.driver, bytes)
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        // Every queue holds the core, so none is open, and all work is complete.
+        self.retired.get_mut().clear();
+        self.arena.get_mut().release(&*self.driver);
+    }
+}
+
+impl fmt::Display for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.driver.properties().fmt(f)
+    }
+}
+
+/// Refuses memory, streams or code of another device.
+pub(crate) fn same_device(operation: &str, expected: &Arc<Core>, found: &Arc<Core>) -> Result<()> {
+    if Arc::ptr_eq(expected, found) {
+        return Ok(());
+    }
+    Err(Error::WrongDevice {
+        operation: operation.into(),
+        expected: expected.to_string(),
+        found: found.to_string(),
+    })
+}
+
+/// Measures the most device memory in use at one time, from its making on. Others measure their own.
+pub(crate) struct PeakWatch {
+    core: Arc<Core>,
+    number: u64,
+}
+
+impl PeakWatch {
+    pub(crate) fn new(core: &Arc<Core>) -> Self {
+        Self { number: core.arena.lock().watch(), core: core.clone() }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.core.arena.lock().watched(self.number)
+    }
+}
+
+impl Drop for PeakWatch {
+    fn drop(&mut self) {
+        self.core.arena.lock().end_watch(self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::drivers::scripted::Scripted;
+
+    fn core(driver: &Arc<Scripted>) -> Arc<Core> {
+        Core::new(driver.clone(), Pooling::Arena, None, Box::new(()))
+    }
+
+    /// A block that work of `lane` uses, given back.
+    fn used_and_freed(core: &Arc<Core>, lane: &Lane, bytes: usize) {
+        let block = core.alloc(lane.timeline(), bytes).unwrap();
+        lane.timeline().begin().unwrap().uses(&block);
+    }
+
+    #[test]
+    fn an_upload_does_not_wait_for_compute_that_has_nothing_to_do_with_it() {
+        let driver = Scripted::new();
+        let core = core(&driver);
+        let (compute, upload) = (core.open_lane().unwrap(), core.open_lane().unwrap());
+        used_and_freed(&core, &compute, LARGE);
+        // Compute reaches this point, and goes on with other work.
+        driver.complete_all();
+        (0..5).for_each(|_| drop(compute.timeline().begin().unwrap()));
+        driver.calls();
+        core.alloc(upload.timeline(), LARGE).unwrap();
+        assert_eq!(driver.calls(), Vec::<String>::new(), "the same memory, without a wait");
+    }
+
+    #[test]
+    fn a_stream_waits_for_the_work_that_uses_its_memory() {
+        let driver = Scripted::new();
+        let core = core(&driver);
+        let (compute, upload) = (core.open_lane().unwrap(), core.open_lane().unwrap());
+        used_and_freed(&core, &compute, 4096 - 256);
+        driver.calls();
+        core.alloc(upload.timeline(), 4096 - 256).unwrap();
+        assert_eq!(driver.calls(), ["wait for event"]);
+    }
+
+    #[test]
+    fn memory_of_a_failed_allocation_is_not_forgotten() {
+        let driver = Scripted::new();
+        let core = core(&driver);
+        let lanes: Vec<_> = (0..3).map(|_| core.open_lane().unwrap()).collect();
+        used_and_freed(&core, &lanes[0], 4096 - 256);
+        driver.fail_waits(true);
+        assert!(core.alloc(lanes[1].timeline(), 4096 - 256).is_err());
+        driver.fail_waits(false);
+        driver.calls();
+        core.alloc(lanes[2].timeline(), 4096 - 256).unwrap();
+        assert_eq!(driver.calls(), ["wait for event"], "the first stream may still use it");
+    }
+
+    #[test]
+    fn a_capture_finds_room_behind_memory_that_is_busy() {
+        let driver = Scripted::new();
+        let core = core(&driver);
+        let lane = core.open_lane().unwrap();
+        used_and_freed(&core, &lane, 4096 - 256);
+        let capture = crate::queue::Capture::begin(lane.timeline()).unwrap();
+        // The free memory at the end is in use, so it does not count.
+        core.alloc(lane.timeline(), 4096 - 256).unwrap();
+        drop(capture);
+    }
+
+    #[test]
+    fn a_capture_waits_on_the_host_when_all_memory_is_busy() {
+        let driver = Scripted::new();
+        let core = core(&driver);
+        let lane = core.open_lane().unwrap();
+        used_and_freed(&core, &lane, (1 << 20) - 256);
+        let capture = crate::queue::Capture::begin(lane.timeline()).unwrap();
+        driver.calls();
+        core.alloc(lane.timeline(), (1 << 20) - 256).unwrap();
+        assert_eq!(driver.calls(), ["synchronize event"]);
+        drop(capture);
+    }
+
+    #[test]
+    fn streams_are_closed_before_memory_is_unmapped() {
+        let driver = Scripted::new();
+        let core = core(&driver);
+        let lane = core.open_lane().unwrap();
+        let block = core.alloc(lane.timeline(), 100).unwrap();
+        lane.timeline().begin().unwrap().uses(&block);
+        driver.calls();
+        // Whoever goes first.
+        drop(core);
+        drop(block);
+        drop(lane);
+        assert_eq!(driver.calls(), ["synchronize stream", "destroy stream", "release"]);
+    }
+
+    #[test]
+    fn trim_unmaps_what_is_idle_and_growth_fills_the_holes() {
+        let driver = Scripted::new();
+        let core = core(&driver);
+        let lane = core.open_lane().unwrap();
+        let blocks: Vec<_> = (0..3).map(|_| core.alloc(lane.timeline(), 4096 - 256).unwrap()).collect();
+        let [first, middle, last] = <[_; 3]>::try_from(blocks).ok().unwrap();
+        lane.timeline().synchronize().unwrap();
+        drop(middle);
+        driver.calls();
+        assert_eq!(core.trim(), (4096, 0));
+        assert_eq!(driver.calls(), ["unmap 0x1000 4096"]);
+        core.alloc(lane.timeline(), 100).unwrap();
+        assert_eq!(driver.calls(), ["map 0x1000 4096"]);
+        drop((first, last));
+    }
+
+    #[test]
+    fn what_is_retired_goes_when_its_work_is_complete() {
+        struct Owner(Arc<Lock<u32>>);
+        impl Drop for Owner {
+            fn drop(&mut self) {
+                *self.0.lock() += 1;
+            }
+        }
+        let (driver, gone) = (Scripted::new(), Arc::new(Lock::new(0)));
+        let core = core(&driver);
+        let lane = core.open_lane().unwrap();
+        let mut uses = Uses::default();
+        drop(lane.timeline().begin().unwrap());
+        uses.note(lane.timeline(), lane.timeline().issued());
+        core.retire(Box::new(Owner(gone.clone())), uses);
+        assert_eq!(*gone.lock(), 0);
+        core.settle();
+        assert_eq!(*gone.lock(), 0);
+        driver.complete_all();
+        core.settle();
+        assert_eq!(*gone.lock(), 1);
+    }
+
+    #[test]
+    fn idle_pinned_memory_is_reused_and_busy_memory_is_not() {
+        let driver = Scripted::new();
+        let core = core(&driver);
+        let lane = core.open_lane().unwrap();
+        let copied = || {
+            let block = core.pinned.take(1000).unwrap();
+            lane.timeline().begin().unwrap().uses(&block);
+        };
+        copied();
+        copied();
+        assert_eq!(driver.calls(), ["pin 65536", "pin 65536"]);
+        driver.complete_all();
+        copied();
+        assert_eq!(driver.calls(), Vec::<String>::new());
+        assert_eq!(core.pinned.stats().in_use, 0);
+    }
+
+    #[test]
+    fn uploads_that_nobody_waits_for_do_not_pin_without_end() {
+        let driver = Scripted::new();
+        let core = core(&driver);
+        let lane = core.open_lane().unwrap();
+        for _ in 0..1000 {
+            let (block, _) = core.ring.stage(&core.pinned, &[7; 200 << 10]).unwrap();
+            lane.timeline().begin().unwrap().uses(&block);
+        }
+        assert!(core.pinned.stats().held <= 72 << 20, "{}", core.pinned.stats().held);
+    }
+}

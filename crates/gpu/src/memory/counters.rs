@@ -1,0 +1,63 @@
+//! What a device has been asked to do, counted.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What a device has been asked to do so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Activity {
+    /// Kernels launched (those inside a replayed graph not counted).
+    pub launches: u64,
+    /// Graphs replayed.
+    pub replays: u64,
+    /// Copies from the host.
+    pub uploads: u64,
+    /// Bytes copied from the host.
+    pub bytes_up: u64,
+    /// Copies to the host.
+    pub downloads: u64,
+    /// Bytes copied to the host.
+    pub bytes_down: u64,
+}
+
+/// Counts activity. Relaxed: the numbers are read between phases, not to order anything.
+#[derive(Default)]
+pub(crate) struct Counters {
+    launches: AtomicU64,
+    replays: AtomicU64,
+    uploads: AtomicU64,
+    bytes_up: AtomicU64,
+    downloads: AtomicU64,
+    bytes_down: AtomicU64,
+}
+
+impl Counters {
+    pub(crate) fn launched(&self) {
+        self.launches.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn replayed(&self) {
+        self.replays.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn uploaded(&self, bytes: usize) {
+        self.uploads.fetch_add(1, Ordering::Relaxed);
+        self.bytes_up.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn downloaded(&self, bytes: usize) {
+        self.downloads.fetch_add(1, Ordering::Relaxed);
+        self.bytes_down.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn activity(&self) -> Activity {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Activity {
+            launches: read(&self.launches),
+            replays: read(&self.replays),
+            uploads: read(&self.uploads),
+            bytes_up: read(&self.bytes_up),
+            downloads: read(&self.downloads),
+            bytes_down: read(&self.bytes_down),
+        }
+    }
+}

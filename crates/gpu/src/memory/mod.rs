@@ -1,0 +1,21 @@
+//! Memory: the arena that device memory comes from, the pool of pinned memory, buffers and views.
+//!
+//! [`Core`] is the lowest layer of an open device: its driver, its memory and its queues. Whatever refers to memory or
+//! to a stream holds the core, so that memory is unmapped only after the last stream is closed.
+
+mod arena;
+mod buffer;
+mod core;
+mod counters;
+mod free_list;
+mod pinned;
+mod view;
+
+pub use arena::{PoolStats, Pooling};
+pub(crate) use buffer::Block;
+pub use buffer::{Buffer, Shared};
+pub(crate) use core::{Core, Lane, PeakWatch, same_device};
+pub use counters::Activity;
+pub(crate) use pinned::PinnedBlock;
+pub use pinned::{PinnedBuffer, PinnedSlice};
+pub use view::{View, ViewMut};

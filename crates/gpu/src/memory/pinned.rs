@@ -1,0 +1,358 @@
+//! Page-locked host memory, which the device's copy engines reach directly, kept in a pool: locking a page costs
+//! more than copying it.
+
+use std::collections::VecDeque;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use super::arena::PoolStats;
+use crate::base::{Bytes, Error, Lock, Plain, Result};
+use crate::drivers::Driver;
+use crate::queue::{Resource, Usage, Uses};
+
+/// The smallest block the pool hands out, in bytes.
+const SMALLEST: usize = 64 << 10;
+
+/// The most bytes of idle blocks that the pool keeps: those that were returned longest ago are unpinned.
+const MOST_IDLE: usize = 8 << 30;
+
+/// With this many bytes of returned blocks of one size, all in use by copies, the oldest copy is waited for.
+const MOST_BUSY: usize = 64 << 20;
+
+/// The pinned memory of one device.
+pub(crate) struct PinnedPool {
+    driver: Arc<dyn Driver>,
+    state: Lock<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Returned blocks, the one returned longest ago first.
+    idle: VecDeque<Returned>,
+    idle_bytes: usize,
+    stats: PoolStats,
+}
+
+struct Returned {
+    memory: Memory,
+    uses: Uses,
+}
+
+/// An address from the driver, and its length.
+#[derive(Clone, Copy)]
+struct Memory {
+    at: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: the address is memory owned by whoever holds it; nothing about it is tied to a thread.
+unsafe impl Send for Memory {}
+// SAFETY: shared access only reads the address.
+unsafe impl Sync for Memory {}
+
+/// A block of pinned memory, returned to its pool when the last holder (a buffer, or a graph that copies it) is dropped.
+pub(crate) struct PinnedBlock {
+    pool: Arc<PinnedPool>,
+    memory: Memory,
+    usage: Lock<Usage>,
+}
+
+impl PinnedBlock {
+    pub(crate) fn as_ptr(&self) -> *mut u8 {
+        self.memory.at.as_ptr()
+    }
+
+    /// Waits until no copy uses the block.
+    pub(crate) fn wait(&self) -> Result<()> {
+        // Not under the lock: copies that are enqueued meanwhile note their uses while they hold their timeline.
+        let uses = std::mem::take(&mut self.usage.lock().uses);
+        let waited = uses.wait();
+        if waited.is_err() {
+            self.usage.lock().uses.merge(uses);
+        }
+        waited
+    }
+}
+
+impl Resource for PinnedBlock {
+    fn usage(&self) -> &Lock<Usage> {
+        &self.usage
+    }
+}
+
+impl Drop for PinnedBlock {
+    fn drop(&mut self) {
+        let uses = std::mem::take(&mut self.usage.get_mut().uses);
+        self.pool.give(Returned { memory: self.memory, uses });
+    }
+}
+
+/// The size of a block for `bytes`: a power of two up to a mebibyte, then in steps of an eighth of one, so that sizes
+/// repeat and little is wasted.
+fn class(bytes: usize) -> Option<usize> {
+    let bytes = bytes.max(SMALLEST);
+    if bytes <= 1 << 20 {
+        return Some(bytes.next_power_of_two());
+    }
+    let step = (bytes.checked_next_power_of_two()? / 16).max(1 << 12);
+    bytes.checked_next_multiple_of(step)
+}
+
+impl PinnedPool {
+    pub(crate) fn new(driver: Arc<dyn Driver>) -> Arc<Self> {
+        Arc::new(Self { driver, state: Lock::default() })
+    }
+
+    pub(crate) fn stats(&self) -> PoolStats {
+        self.state.lock().stats
+    }
+
+    /// A block of at least `bytes` that no copy uses.
+    pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Result<Arc<PinnedBlock>> {
+        let size = class(bytes).ok_or_else(|| Error::OutOfPinnedMemory {
+            requested: bytes,
+            detail: format!("{} are more than there are addresses", Bytes(bytes)),
+        })?;
+        let memory = match self.reuse(size)? {
+            Some(memory) => memory,
+            None => self.allocate(size)?,
+        };
+        {
+            let stats = &mut self.state.lock().stats;
+            stats.in_use += memory.bytes;
+            stats.peak = stats.peak.max(stats.in_use);
+        }
+        Ok(Arc::new(PinnedBlock { pool: self.clone(), memory, usage: Lock::default() }))
+    }
+
+    /// A returned block of this size. One that a copy still uses is left alone, since its copy may lie behind a long
+    /// kernel, unless there are many of them.
+    fn reuse(&self, size: usize) -> Result<Option<Memory>> {
+        let Returned { memory, uses } = {
+            let mut state = self.state.lock();
+            let fitting = || state.idle.iter().enumerate().filter(|(_, block)| block.memory.bytes == size);
+            let idle = fitting().find(|(_, block)| !block.uses.are_pending());
+            let oldest = || (fitting().count() * size >= MOST_BUSY).then(|| fitting().next()).flatten();
+            let Some(index) = idle.or_else(oldest).map(|(index, _)| index) else { return Ok(None) };
+            let Some(block) = state.idle.remove(index) else { return Ok(None) };
+            state.idle_bytes -= size;
+            state.stats.hits += 1;
+            block
+        };
+        match uses.wait() {
+            Ok(()) => Ok(Some(memory)),
+            Err(error) => {
+                let mut state = self.state.lock();
+                state.idle_bytes += size;
+                state.idle.push_back(Returned { memory, uses });
+                Err(error)
+            }
+        }
+    }
+
+    fn allocate(&self, size: usize) -> Result<Memory> {
+        let count = |state: &mut State| {
+            state.stats.misses += 1;
+            state.stats.driver_calls += 1;
+        };
+        count(&mut self.state.lock());
+        let at = match self.driver.alloc_pinned(size) {
+            // What is idle may be what is missing.
+            Err(Error::OutOfPinnedMemory { .. }) if self.trim(0) > 0 => self.driver.alloc_pinned(size),
+            result => result,
+        }?;
+        self.state.lock().stats.held += size;
+        Ok(Memory { at, bytes: size })
+    }
+
+    fn give(&self, block: Returned) {
+        let over = {
+            let mut state = self.state.lock();
+            state.stats.in_use -= block.memory.bytes;
+            state.idle_bytes += block.memory.bytes;
+            state.idle.push_back(block);
+            state.idle_bytes > MOST_IDLE
+        };
+        if over {
+            self.trim(MOST_IDLE);
+        }
+    }
+
+    /// Unpins idle blocks, those returned longest ago first, until at most `keep` bytes are idle. Returns the bytes
+    /// that were unpinned.
+    pub(crate) fn trim(&self, keep: usize) -> usize {
+        let mut freed = 0;
+        loop {
+            let memory = {
+                let mut state = self.state.lock();
+                if state.idle_bytes <= keep {
+                    return freed;
+                }
+                let Some(found) = state.idle.iter().position(|block| !block.uses.are_pending()) else {
+                    return freed;
+                };
+                let Some(block) = state.idle.remove(found) else { return freed };
+                state.idle_bytes -= block.memory.bytes;
+                state.stats.held -= block.memory.bytes;
+                state.stats.driver_calls += 1;
+                block.memory
+            };
+            self.driver.free_pinned(memory.at, memory.bytes);
+            freed += memory.bytes;
+        }
+    }
+}
+
+impl Drop for PinnedPool {
+    fn drop(&mut self) {
+        for block in self.state.get_mut().idle.drain(..) {
+            let _ = block.uses.wait();
+            self.driver.free_pinned(block.memory.at, block.memory.bytes);
+        }
+    }
+}
+
+/// Room for small uploads, one after another in a pinned block: enqueueing one neither waits nor pins memory.
+#[derive(Default)]
+pub(crate) struct UploadRing(Lock<Option<(Arc<PinnedBlock>, usize)>>);
+
+/// Bytes of one block of the ring.
+const RING_BLOCK: usize = 1 << 20;
+
+impl UploadRing {
+    /// A copy of `bytes` (at most a ring's block) in pinned memory: the block, and where the copy lies in it. The
+    /// caller notes the upload as a use of the block.
+    pub(crate) fn stage(&self, pool: &Arc<PinnedPool>, bytes: &[u8]) -> Result<(Arc<PinnedBlock>, *const u8)> {
+        let mut current = self.0.lock();
+        let fits = |block: &(Arc<PinnedBlock>, usize)| bytes.len() <= RING_BLOCK - block.1;
+        let (block, start) = match current.take().filter(fits) {
+            Some(current) => current,
+            // A full block goes back to the pool, which reuses it once its uploads are done.
+            None => (pool.take(RING_BLOCK.max(bytes.len()))?, 0),
+        };
+        // SAFETY: the range lies in the block, and each is handed out once until the block has been back in its pool,
+        // which hands it out again only when no copy uses it.
+        let at = unsafe {
+            let at = block.as_ptr().add(start);
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), at, bytes.len());
+            at
+        };
+        let next = (start + bytes.len()).next_multiple_of(64);
+        *current = (next < RING_BLOCK).then(|| (block.clone(), next));
+        Ok((block, at))
+    }
+
+    /// Returns the block to its pool.
+    pub(crate) fn clear(&self) {
+        let block = self.0.lock().take();
+        drop(block);
+    }
+}
+
+/// `len` values of `T` in page-locked host memory: the source or target of copies that overlap other work.
+///
+/// Made by [`Device::pinned`](crate::Device::pinned). Reading or writing it from the host first waits for copies under
+/// way.
+pub struct PinnedBuffer<T: Plain> {
+    block: Arc<PinnedBlock>,
+    len: usize,
+    of: PhantomData<T>,
+}
+
+impl<T: Plain> PinnedBuffer<T> {
+    pub(crate) fn new(pool: &Arc<PinnedPool>, len: usize) -> Result<Self> {
+        let bytes = len
+            .checked_mul(size_of::<T>())
+            .filter(|&bytes| bytes <= isize::MAX as usize)
+            .ok_or_else(|| Error::shape("Device::pinned", format!("{len} values overflow the address space")))?;
+        let block = pool.take(bytes)?;
+        // SAFETY: the block has room for `bytes` and belongs to us; zero is a valid plain value.
+        unsafe { block.as_ptr().write_bytes(0, bytes) };
+        Ok(Self { block, len, of: PhantomData })
+    }
+
+    pub(crate) fn block(&self) -> &Arc<PinnedBlock> {
+        &self.block
+    }
+
+    /// The number of values.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The values, once copies under way are done. While the result is there, no graph that copies this memory can
+    /// be replayed.
+    pub fn slice(&mut self) -> Result<PinnedSlice<'_, T>> {
+        // First the claim, then the wait: a graph that is replayed meanwhile is refused.
+        self.block.usage().lock().borrowed = true;
+        let slice = PinnedSlice { buffer: self };
+        slice.buffer.block.wait()?;
+        Ok(slice)
+    }
+}
+
+impl<T: Plain> std::fmt::Debug for PinnedBuffer<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PinnedBuffer<{}>({})", std::any::type_name::<T>(), self.len)
+    }
+}
+
+/// The values of a [`PinnedBuffer`], for reading and writing by the host.
+pub struct PinnedSlice<'a, T: Plain> {
+    buffer: &'a mut PinnedBuffer<T>,
+}
+
+impl<T: Plain> Deref for PinnedSlice<'_, T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        // SAFETY: the block holds `len` initialised plain values and is aligned to a page; no copy uses it, and none
+        // begins to while this borrow is noted.
+        unsafe { std::slice::from_raw_parts(self.buffer.block.as_ptr().cast(), self.buffer.len) }
+    }
+}
+
+impl<T: Plain> DerefMut for PinnedSlice<'_, T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as above, and the buffer is borrowed mutably.
+        unsafe { std::slice::from_raw_parts_mut(self.buffer.block.as_ptr().cast(), self.buffer.len) }
+    }
+}
+
+impl<T: Plain> Drop for PinnedSlice<'_, T> {
+    fn drop(&mut self) {
+        self.buffer.block.usage().lock().borrowed = false;
+    }
+}
+
+impl<T: Plain> std::fmt::Debug for PinnedSlice<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "PinnedSlice<{}>({})", std::any::type_name::<T>(), self.buffer.len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_waste_little() {
+        assert_eq!(class(1), Some(SMALLEST));
+        assert_eq!(class(100_000), Some(128 << 10));
+        assert_eq!(class(9 << 30), Some(9 << 30));
+        for bytes in (0..4000).map(|i| i * 1_234_567) {
+            let size = class(bytes).unwrap();
+            assert!(size >= bytes && size <= (2 * bytes).max(SMALLEST), "{bytes} in {size}");
+            assert!(bytes < 1 << 20 || size - bytes <= bytes / 8, "{bytes} in {size}");
+        }
+        assert_eq!(class(usize::MAX), None);
+        assert_eq!(class(usize::MAX / 2 + 2), None);
+    }
+}

@@ -1,0 +1,195 @@
+//! Parts of buffers.
+
+use std::marker::PhantomData;
+use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
+
+use super::buffer::{Block, Buffer};
+use crate::base::{Error, Plain, Result};
+use crate::drivers::DevicePtr;
+
+/// A part of a [`Buffer`], for reading.
+pub struct View<'a, T: Plain> {
+    at: DevicePtr,
+    block: &'a Arc<Block>,
+    len: usize,
+    of: PhantomData<&'a T>,
+}
+
+impl<T: Plain> Clone for View<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: Plain> Copy for View<'_, T> {}
+
+impl<'a, T: Plain> View<'a, T> {
+    /// The number of values.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The size in bytes.
+    pub fn bytes(&self) -> usize {
+        self.len * size_of::<T>()
+    }
+
+    pub(super) fn new(at: DevicePtr, block: &'a Arc<Block>, len: usize) -> Self {
+        Self { at, block, len, of: PhantomData }
+    }
+
+    /// A buffer over the same memory.
+    pub(super) fn to_owner(self) -> Buffer<T> {
+        Buffer::part(self.block.clone(), self.at, self.len)
+    }
+
+    /// Where it lies in the device's memory.
+    pub fn address(&self) -> u64 {
+        self.at.0
+    }
+
+    /// A part of the part.
+    pub fn range(&self, range: impl RangeBounds<usize>) -> Result<View<'a, T>> {
+        let start = match range.start_bound() {
+            Bound::Included(&n) => n,
+            Bound::Excluded(&n) => n.saturating_add(1),
+            Bound::Unbounded => 0,
+        };
+        let end = match range.end_bound() {
+            Bound::Included(&n) => n.saturating_add(1),
+            Bound::Excluded(&n) => n,
+            Bound::Unbounded => self.len,
+        };
+        if start > end || end > self.len {
+            return Err(Error::shape("Buffer::range", format!("{start}..{end} of {} values", self.len)));
+        }
+        Ok(View {
+            at: self.at.offset(start * size_of::<T>()),
+            block: self.block,
+            len: end - start,
+            of: PhantomData,
+        })
+    }
+
+    /// The same memory as values of another plain type, of a size that divides its bytes and, for this place, aligned.
+    pub fn cast<U: Plain>(self) -> Result<View<'a, U>> {
+        let (bytes, size) = (self.bytes(), size_of::<U>());
+        if size == 0 || !bytes.is_multiple_of(size) || !self.at.0.is_multiple_of(align_of::<U>() as u64) {
+            let detail = format!(
+                "{bytes} bytes at {:#x} can't be read as values of {size} bytes aligned to {}",
+                self.at.0,
+                align_of::<U>()
+            );
+            return Err(Error::shape("cast", detail));
+        }
+        Ok(View { at: self.at, block: self.block, len: bytes / size, of: PhantomData })
+    }
+
+    /// One view over views that lie one after the other in the same memory; `None` if they do not, or if there are
+    /// none.
+    pub fn join(views: impl IntoIterator<Item = View<'a, T>>) -> Option<View<'a, T>> {
+        let mut views = views.into_iter();
+        let mut joined = views.next()?;
+        for next in views {
+            if !Arc::ptr_eq(joined.block, next.block) || joined.at.offset(joined.bytes()) != next.at {
+                return None;
+            }
+            joined.len += next.len;
+        }
+        Some(joined)
+    }
+
+    pub(crate) fn at(&self) -> &DevicePtr {
+        &self.at
+    }
+
+    pub(crate) fn block(&self) -> &'a Arc<Block> {
+        self.block
+    }
+}
+
+impl<T: Plain> std::fmt::Debug for View<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "View<{}>({} on {})", std::any::type_name::<T>(), self.len, self.block.core())
+    }
+}
+
+/// A part of a [`Buffer`], for writing.
+pub struct ViewMut<'a, T: Plain> {
+    at: DevicePtr,
+    block: &'a Arc<Block>,
+    len: usize,
+    of: PhantomData<&'a mut T>,
+}
+
+impl<'a, T: Plain> ViewMut<'a, T> {
+    pub(super) fn new(at: DevicePtr, block: &'a Arc<Block>, len: usize) -> Self {
+        Self { at, block, len, of: PhantomData }
+    }
+
+    /// The number of values.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The same part, for reading.
+    pub fn view(&self) -> View<'_, T> {
+        View { at: self.at, block: self.block, len: self.len, of: PhantomData }
+    }
+
+    /// The same part, borrowed anew.
+    pub fn reborrow(&mut self) -> ViewMut<'_, T> {
+        ViewMut { at: self.at, block: self.block, len: self.len, of: PhantomData }
+    }
+
+    /// A part of the part.
+    pub fn range(self, range: impl RangeBounds<usize>) -> Result<ViewMut<'a, T>> {
+        let View { at, len, .. } = self.view().range(range)?;
+        Ok(ViewMut { at, block: self.block, len, of: PhantomData })
+    }
+
+    /// Two disjoint parts: before and from `mid`.
+    pub fn split_at(self, mid: usize) -> Result<(ViewMut<'a, T>, ViewMut<'a, T>)> {
+        let (head, tail) = (self.view().range(..mid)?, self.view().range(mid..)?);
+        let (head, tail) = ((head.at, head.len), (tail.at, tail.len));
+        let part = |(at, len)| ViewMut { at, block: self.block, len, of: PhantomData };
+        Ok((part(head), part(tail)))
+    }
+
+    pub(crate) fn at(&self) -> &DevicePtr {
+        &self.at
+    }
+
+    pub(crate) fn block(&self) -> &'a Arc<Block> {
+        self.block
+    }
+}
+
+impl<T: Plain> std::fmt::Debug for ViewMut<'_, T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "ViewMut<{}>({} on {})", std::any::type_name::<T>(), self.len, self.block.core())
+    }
+}
+
+impl<'a, T: Plain> From<&'a Buffer<T>> for View<'a, T> {
+    fn from(buffer: &'a Buffer<T>) -> Self {
+        buffer.view()
+    }
+}
+
+impl<'a, T: Plain> From<&'a mut Buffer<T>> for ViewMut<'a, T> {
+    fn from(buffer: &'a mut Buffer<T>) -> Self {
+        buffer.view_mut()
+    }
+}

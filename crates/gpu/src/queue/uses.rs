@@ -1,0 +1,111 @@
+//! Which work uses a piece of memory or code.
+
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::Timeline;
+use crate::base::{Error, Lock, Result};
+
+/// The last work of each stream that uses something.
+#[derive(Clone, Default)]
+pub(crate) struct Uses(SmallVec<[Use; 2]>);
+
+#[derive(Clone)]
+struct Use {
+    timeline: Arc<Timeline>,
+    /// The number of the work.
+    at: u64,
+}
+
+/// What work of a stream can use: device memory, pinned memory, code.
+pub(crate) trait Resource: Send + Sync + 'static {
+    fn usage(&self) -> &Lock<Usage>;
+}
+
+/// The state of a resource.
+#[derive(Default)]
+pub(crate) struct Usage {
+    pub(crate) uses: Uses,
+    /// Whether the host reads or writes it now: then no work may begin to use it. Only pinned memory is ever borrowed.
+    pub(crate) borrowed: bool,
+}
+
+impl Usage {
+    /// Refuses memory that the host has borrowed.
+    pub(crate) fn check_not_borrowed(&self) -> Result<()> {
+        if self.borrowed {
+            return Err(Error::shape(
+                "Graph::replay",
+                "the graph copies pinned memory that the host is using; drop the slice of it first",
+            ));
+        }
+        Ok(())
+    }
+}
+
+impl Uses {
+    /// Notes that work number `at` of `timeline` uses the resource.
+    pub(crate) fn note(&mut self, timeline: &Arc<Timeline>, at: u64) {
+        match self.0.iter_mut().find(|known| Arc::ptr_eq(&known.timeline, timeline)) {
+            Some(known) => known.at = known.at.max(at),
+            None => self.0.push(Use { timeline: timeline.clone(), at }),
+        }
+    }
+
+    /// Adds the uses of something that now is part of the same thing.
+    pub(crate) fn merge(&mut self, other: Uses) {
+        other.0.into_iter().for_each(|theirs| self.note(&theirs.timeline, theirs.at));
+    }
+
+    /// Forgets work that is known to be complete.
+    pub(crate) fn forget_complete(&mut self) {
+        self.0.retain(|known| !known.timeline.is_known_complete(known.at));
+    }
+
+    /// Whether work of other streams than `own` may not be complete yet, by what is known without asking the driver.
+    pub(crate) fn concern_others(&self, own: Option<&Arc<Timeline>>) -> bool {
+        self.0.iter().any(|known| {
+            own.is_none_or(|own| !Arc::ptr_eq(own, &known.timeline)) && !known.timeline.is_known_complete(known.at)
+        })
+    }
+
+    /// Whether any work may not be complete yet; asks the driver.
+    pub(crate) fn are_pending(&self) -> bool {
+        self.0.iter().any(|known| known.timeline.is_pending(known.at))
+    }
+
+    /// Records a mark after each of the uses, where there is none: whoever waits for them then waits for nothing else.
+    pub(crate) fn mark(&self) {
+        // A mark that can't be recorded is recorded when somebody needs it.
+        self.0.iter().for_each(|known| drop(known.timeline.mark_after(known.at)));
+    }
+
+    /// Waits on the host until all of the work is complete.
+    pub(crate) fn wait(&self) -> Result<()> {
+        self.0.iter().try_for_each(|known| known.timeline.wait_until(known.at))
+    }
+
+    /// Makes later work of `own` start after the work of all other streams. Afterwards `own` alone uses the resource.
+    pub(crate) fn order_before(&mut self, own: &Arc<Timeline>) -> Result<()> {
+        for known in self.0.iter().filter(|known| !Arc::ptr_eq(own, &known.timeline)) {
+            own.start_after(&known.timeline, known.at)?;
+        }
+        let at = own.issued();
+        self.0.clear();
+        self.note(own, at);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+impl Uses {
+    /// The number of the last use on `timeline`.
+    pub(crate) fn of(&self, timeline: &Arc<Timeline>) -> Option<u64> {
+        self.0.iter().find(|known| Arc::ptr_eq(&known.timeline, timeline)).map(|known| known.at)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+}

@@ -1,0 +1,87 @@
+//! Recorded work, replayed with one call: a chain of small kernels without a launch cost for each.
+
+use std::sync::Arc;
+
+use crate::base::Result;
+use crate::drivers::Raw;
+use crate::memory::{Core, same_device};
+use crate::queue::{Capture, Resource};
+use crate::work::Stream;
+
+/// Work recorded from a stream. It keeps what it refers to: device memory, pinned memory, code.
+pub struct Graph {
+    executable: Raw,
+    kept: Vec<Arc<dyn Resource>>,
+    core: Arc<Core>,
+}
+
+/// How [`Graph::recapture`] took in new arguments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recapture {
+    /// The work has the same shape: only arguments changed.
+    Updated,
+    /// The work has another shape: the graph was built anew.
+    Rebuilt,
+}
+
+impl Graph {
+    /// Records the work that `record` gives to `stream`, without running it.
+    ///
+    /// Memory may be allocated inside; host memory can only be copied if it is pinned. The calling thread alone can
+    /// give work to the stream meanwhile, and other streams can't take part. After an error or a panic in `record` the
+    /// stream runs as before.
+    pub fn capture(stream: &Stream, record: impl FnOnce(&Stream) -> Result<()>) -> Result<Self> {
+        let (graph, kept) = captured(stream, record)?;
+        let core = stream.core().clone();
+        let executable = core.driver.instantiate(graph);
+        core.driver.destroy_graph(graph);
+        Ok(Self { executable: executable?, kept, core })
+    }
+
+    /// Runs the recorded work on `stream`.
+    pub fn replay(&self, stream: &Stream) -> Result<()> {
+        same_device("Graph::replay", &self.core, stream.core())?;
+        let mut work = stream.timeline().begin()?;
+        work.uses_all(&self.kept)?;
+        self.core.counters.replayed();
+        self.core.driver.launch_graph(self.executable, work.stream)
+    }
+
+    /// Records again, with other arguments, and makes this graph do the new work.
+    pub fn recapture(&mut self, stream: &Stream, record: impl FnOnce(&Stream) -> Result<()>) -> Result<Recapture> {
+        same_device("Graph::recapture", &self.core, stream.core())?;
+        let (graph, kept) = captured(stream, record)?;
+        let driver = &self.core.driver;
+        let result = match driver.update(self.executable, graph) {
+            Ok(true) => Ok(Recapture::Updated),
+            Ok(false) => driver.instantiate(graph).map(|executable| {
+                driver.destroy_executable(std::mem::replace(&mut self.executable, executable));
+                Recapture::Rebuilt
+            }),
+            Err(error) => Err(error),
+        };
+        driver.destroy_graph(graph);
+        if result.is_ok() {
+            self.kept = kept;
+        }
+        result
+    }
+}
+
+fn captured(stream: &Stream, record: impl FnOnce(&Stream) -> Result<()>) -> Result<(Raw, Vec<Arc<dyn Resource>>)> {
+    let capture = Capture::begin(stream.timeline())?;
+    record(stream)?;
+    capture.end()
+}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        self.core.driver.destroy_executable(self.executable);
+    }
+}
+
+impl std::fmt::Debug for Graph {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Graph(with {} buffers and modules on {})", self.kept.len(), self.core)
+    }
+}

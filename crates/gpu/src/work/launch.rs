@@ -1,0 +1,44 @@
+//! Launching kernels.
+
+use crate::base::{Plain, Result};
+use crate::code::{AddressList, ArgumentList, Arguments, Kernel, Shape};
+use crate::memory::{View, same_device};
+use crate::work::Stream;
+
+impl Kernel {
+    /// Enqueues the kernel over `shape`. A shape without blocks does nothing.
+    ///
+    /// Arguments are checked against the kernel's parameters: their number, the size of each value, buffers for
+    /// pointers and for nothing else, buffers borrowed mutably for pointers that are not `const`. What the kernel does
+    /// with them is what [`Source::new`](crate::Source::new) vouches for.
+    pub fn launch(&self, stream: &Stream, shape: Shape, arguments: impl Arguments) -> Result<()> {
+        let mut list = ArgumentList::default();
+        arguments.push_all(&mut list);
+        let name = self.name();
+        same_device(name, self.core(), stream.core())?;
+        list.blocks.iter().try_for_each(|block| stream.owns_block(name, block))?;
+        list.check(name, &self.function().parameters)?;
+        if shape.is_empty() {
+            return Ok(());
+        }
+        let core = stream.core();
+        shape.check(name, self.function(), core.driver.properties())?;
+        let mut work = stream.timeline().begin()?;
+        work.uses(self.loaded());
+        list.blocks.iter().for_each(|block| work.uses(*block));
+        core.counters.launched();
+        // SAFETY: the arguments match the kernel's parameters and outlive the call; their buffers stay mapped until
+        // this work is complete.
+        unsafe { core.driver.launch(work.stream, self.function().raw, shape.grid(), &list.values) }
+    }
+}
+
+impl Stream {
+    /// The addresses of `views`, in order, in a buffer: for kernels that read more buffers than a launch has
+    /// arguments. A kernel takes it as a `const T* const*`.
+    pub fn addresses<T: Plain>(&self, views: &[View<'_, T>]) -> Result<AddressList<T>> {
+        views.iter().try_for_each(|view| self.owns("Stream::addresses", *view))?;
+        let addresses: Vec<u64> = views.iter().map(|view| view.at().0).collect();
+        Ok(AddressList::new(self.upload(&addresses)?, views))
+    }
+}

@@ -1,0 +1,17 @@
+//! Work on a device: streams, copies, launches, graphs; what other libraries share; what a piece of work took.
+
+mod blas;
+mod copies;
+mod foreign;
+mod graph;
+mod launch;
+mod peers;
+mod report;
+mod staging;
+mod stream;
+
+pub use blas::{Blas, GemmOperand, GemmShape, GemmTarget};
+pub use graph::{Graph, Recapture};
+pub use peers::{Route, Topology};
+pub use report::{Fallback, Phase, Recorder, Report};
+pub use stream::Stream;

@@ -1,0 +1,110 @@
+//! Several devices: how they reach each other, how fast, and copies between them.
+
+use crate::base::{Link, Plain, Result};
+use crate::device::Device;
+use crate::memory::Buffer;
+use crate::work::Stream;
+
+/// How a copy between devices goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Route {
+    /// Directly where the devices are peers, through pinned host memory where not.
+    #[default]
+    Auto,
+    /// Through pinned host memory.
+    Host,
+}
+
+/// The devices of a machine and the links between them.
+#[derive(Clone, Debug)]
+pub struct Topology {
+    /// `links[from][to]`.
+    pub links: Vec<Vec<Link>>,
+    /// `gigabytes_per_second[from][to]`, measured by copying; on the diagonal, within the device (bytes read and
+    /// written).
+    pub gigabytes_per_second: Vec<Vec<f64>>,
+}
+
+impl Device {
+    /// How this device reaches the memory of another.
+    pub fn link(&self, other: &Device) -> Result<Link> {
+        if self.kind() != other.kind() {
+            return Ok(Link::Host);
+        }
+        self.core().driver.link(&*other.core().driver)
+    }
+}
+
+impl Topology {
+    /// Asks for the links between `devices` and measures each by copying `bytes` over it.
+    pub fn measure(devices: &[Device], bytes: usize) -> Result<Self> {
+        let mut links = Vec::new();
+        let mut rates = Vec::new();
+        for from in devices {
+            links.push(devices.iter().map(|to| from.link(to)).collect::<Result<Vec<_>>>()?);
+            rates.push(devices.iter().map(|to| copy_rate(from, to, bytes)).collect::<Result<Vec<_>>>()?);
+        }
+        Ok(Self { links, gigabytes_per_second: rates })
+    }
+}
+
+/// The best of a few timed copies.
+fn copy_rate(from: &Device, to: &Device, bytes: usize) -> Result<f64> {
+    const ROUNDS: usize = 4;
+    let stream = from.compute()?;
+    let target = to.compute()?;
+    let source = stream.zeros::<u8>(bytes)?;
+    let mut best = f64::INFINITY;
+    let mut inside = if from.is(to) { Some(stream.alloc::<u8>(bytes)?) } else { None };
+    for _ in 0..ROUNDS {
+        from.synchronize()?;
+        let start = std::time::Instant::now();
+        let seconds = match &mut inside {
+            Some(inside) => f64::from(stream.time(|| stream.copy(&mut *inside, &source))?.1) / 1e3,
+            None => {
+                let _copy = source.to_device(&stream, &target, Route::Auto)?;
+                target.synchronize()?;
+                start.elapsed().as_secs_f64()
+            }
+        };
+        best = best.min(seconds);
+    }
+    let moved = if from.is(to) { 2 * bytes } else { bytes };
+    Ok(moved as f64 / best / 1e9)
+}
+
+impl<T: Plain> Buffer<T> {
+    /// A copy on another device: read in order with `from`'s work, ready in order for `to`'s.
+    pub fn to_device(&self, from: &Stream, to: &Stream, route: Route) -> Result<Buffer<T>> {
+        from.owns("Buffer::to_device", self.view())?;
+        let mut copy = to.alloc(self.len())?;
+        if self.is_empty() {
+            return Ok(copy);
+        }
+        if from.device().is(to.device()) {
+            to.wait_for(from)?;
+            to.copy(&mut copy, self)?;
+            return Ok(copy);
+        }
+        let link = from.device().link(to.device())?;
+        if route == Route::Auto && link.is_direct() {
+            let (source, target) = (&from.core().driver, &to.core().driver);
+            source.enable_peer(&**target)?;
+            from.wait_for(to)?;
+            let mut work = from.timeline().begin()?;
+            work.uses(self.block());
+            work.uses(copy.block());
+            // SAFETY: both are live ranges of the same length, each on its device.
+            unsafe { source.copy_to_peer(work.stream, &**target, *copy.at(), *self.at(), self.bytes())? };
+            drop(work);
+            to.wait_for(from)?;
+        } else {
+            let mut host = from.device().pinned(self.len())?;
+            from.read_pinned(self, &mut host)?;
+            // The streams of two kinds of device are ordered by the host.
+            drop(host.slice()?);
+            to.write_pinned(&mut copy, &mut host)?;
+        }
+        Ok(copy)
+    }
+}

@@ -1,0 +1,216 @@
+//! What a piece of work took, such as a proof: measured, not estimated.
+
+use std::fmt;
+use std::time::Instant;
+
+use serde::Serialize;
+
+use crate::base::{Bytes, Error, Lock, Result};
+use crate::device::Device;
+use crate::memory::{Activity, PeakWatch};
+use crate::queue::Event;
+use crate::work::Stream;
+
+/// What a proof took.
+///
+/// Bytes, launches and memory are counted by the device: where several proofs run on one device at once, each
+/// report holds what all of them did in its time.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Report {
+    /// The device that made the proof, or `cpu`.
+    pub device: String,
+    /// From the call to the proof, in milliseconds of the host's clock.
+    pub total_ms: f64,
+    /// The phases in order, by the device's clock. Work on the host lies between them.
+    pub phases: Vec<Phase>,
+    /// Bytes that went to the device.
+    pub bytes_up: u64,
+    /// Bytes that came back.
+    pub bytes_down: u64,
+    /// Copies to the device.
+    pub uploads: u64,
+    /// Copies back, each of which the host waited for.
+    pub downloads: u64,
+    /// Kernels launched.
+    pub launches: u64,
+    /// The most device memory that the proof took at one time, in bytes: what was in use before it (a trace kept there,
+    /// preprocessed columns, tables of earlier proofs) not counted.
+    pub peak_bytes: usize,
+    /// Calls to the driver for more memory: none once a proof of the same shape was made before.
+    pub driver_allocations: u64,
+    /// What ran elsewhere than asked, and why.
+    pub fallbacks: Vec<Fallback>,
+}
+
+/// One phase of a proof.
+#[derive(Clone, Debug, Serialize)]
+pub struct Phase {
+    /// The phase's name.
+    pub name: &'static str,
+    /// When it began on the device, in milliseconds after the first phase did.
+    pub start_ms: f64,
+    /// How long the device took.
+    pub ms: f64,
+}
+
+/// A part of a proof that ran elsewhere than asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Fallback {
+    /// Which part.
+    pub part: &'static str,
+    /// Where it ran.
+    pub ran_on: &'static str,
+    /// Why.
+    pub reason: String,
+}
+
+impl Report {
+    /// The milliseconds of all phases together, of one name taken together, in order of their first beginning.
+    pub fn by_phase(&self) -> Vec<(&'static str, f64)> {
+        let mut sums: Vec<(&'static str, f64)> = Vec::new();
+        for phase in &self.phases {
+            match sums.iter_mut().find(|(name, _)| *name == phase.name) {
+                Some((_, ms)) => *ms += phase.ms,
+                None => sums.push((phase.name, phase.ms)),
+            }
+        }
+        sums
+    }
+
+    /// The part of the proof's time in which the device had work or data on their way to it, from 0 to 1.
+    pub fn busy(&self) -> f64 {
+        if self.total_ms == 0.0 {
+            return 0.0;
+        }
+        let mut phases: Vec<(f64, f64)> =
+            self.phases.iter().map(|phase| (phase.start_ms, phase.start_ms + phase.ms)).collect();
+        phases.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let (mut busy, mut until) = (0.0, f64::MIN);
+        for (start, end) in phases {
+            busy += (end - start.max(until)).max(0.0);
+            until = until.max(end);
+        }
+        (busy / self.total_ms).min(1.0)
+    }
+
+    /// The phases as a trace that Perfetto and Chrome's `about:tracing` open.
+    pub fn chrome_trace(&self) -> String {
+        let event = |phase: &Phase| {
+            serde_json::json!({
+                "name": phase.name, "ph": "X", "pid": 0, "tid": 0,
+                "ts": phase.start_ms * 1e3, "dur": phase.ms * 1e3,
+            })
+        };
+        let thread = serde_json::json!({
+            "name": "thread_name", "ph": "M", "pid": 0, "tid": 0, "args": { "name": self.device },
+        });
+        let events: Vec<_> = std::iter::once(thread).chain(self.phases.iter().map(event)).collect();
+        serde_json::json!({ "displayTimeUnit": "ms", "traceEvents": events }).to_string()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{:.1} ms on {}", self.total_ms, self.device)?;
+        for (name, ms) in self.by_phase() {
+            writeln!(f, "  {name:<22}{ms:>10.3} ms")?;
+        }
+        if !self.phases.is_empty() {
+            writeln!(f, "  the device had work {:.0} % of the time", 100.0 * self.busy())?;
+            writeln!(
+                f,
+                "  {} up, {} down in {} copies, {} launches, at most {} of device memory",
+                Bytes(self.bytes_up as usize),
+                Bytes(self.bytes_down as usize),
+                self.downloads,
+                self.launches,
+                Bytes(self.peak_bytes)
+            )?;
+        }
+        for fallback in &self.fallbacks {
+            writeln!(f, "  {} ran on the {}: {}", fallback.part, fallback.ran_on, fallback.reason)?;
+        }
+        Ok(())
+    }
+}
+
+/// Takes the report of a piece of work while it is done.
+pub struct Recorder {
+    stream: Stream,
+    began: Instant,
+    before: Activity,
+    in_use: usize,
+    peak: PeakWatch,
+    allocations: u64,
+    phases: Lock<Vec<(&'static str, Event, Event)>>,
+}
+
+impl Recorder {
+    /// Begins to count and to measure the work on a stream's device.
+    pub fn new(stream: &Stream) -> Self {
+        let device = stream.device();
+        Self {
+            stream: stream.clone(),
+            began: Instant::now(),
+            before: device.activity(),
+            in_use: device.memory_stats().in_use,
+            peak: PeakWatch::new(device.core()),
+            allocations: driver_allocations(device),
+            phases: Lock::default(),
+        }
+    }
+
+    /// Enqueues the work of a phase between two events of the device's clock, within a span of the same name.
+    pub fn phase<R, E: From<Error>>(
+        &self,
+        name: &'static str,
+        stream: &Stream,
+        work: impl FnOnce() -> Result<R, E>,
+    ) -> Result<R, E> {
+        let _span = tracing::info_span!("rigel", phase = name).entered();
+        let start = stream.record_time()?;
+        let result = work()?;
+        let end = stream.record_time()?;
+        self.add(name, start, end);
+        Ok(result)
+    }
+
+    /// Notes a phase between two events of the device's clock.
+    pub fn add(&self, name: &'static str, start: Event, end: Event) {
+        self.phases.lock().push((name, start, end));
+    }
+
+    /// Waits for the stream, and sums up.
+    pub fn finish(&self) -> Result<Report> {
+        self.stream.synchronize()?;
+        let total_ms = self.began.elapsed().as_secs_f64() * 1e3;
+        let device = self.stream.device();
+        let after = device.activity();
+        let marks = std::mem::take(&mut *self.phases.lock());
+        let mut phases = Vec::with_capacity(marks.len());
+        for (name, start, end) in &marks {
+            phases.push(Phase {
+                name,
+                start_ms: f64::from(start.since(&marks[0].1)?),
+                ms: f64::from(end.since(start)?),
+            });
+        }
+        Ok(Report {
+            device: device.to_string(),
+            total_ms,
+            phases,
+            bytes_up: after.bytes_up - self.before.bytes_up,
+            bytes_down: after.bytes_down - self.before.bytes_down,
+            uploads: after.uploads - self.before.uploads,
+            downloads: after.downloads - self.before.downloads,
+            launches: (after.launches - self.before.launches) + (after.replays - self.before.replays),
+            peak_bytes: self.peak.bytes().saturating_sub(self.in_use),
+            driver_allocations: driver_allocations(device) - self.allocations,
+            fallbacks: Vec::new(),
+        })
+    }
+}
+
+fn driver_allocations(device: &Device) -> u64 {
+    device.memory_stats().driver_calls + device.pinned_stats().driver_calls
+}

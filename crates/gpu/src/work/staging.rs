@@ -1,0 +1,139 @@
+//! Ordinary host memory on its way through pinned memory.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::base::{Lock, Plain, Result};
+use crate::device::Staging;
+use crate::memory::{PinnedBlock, View, ViewMut};
+use crate::work::Stream;
+
+/// Copies of at most this many bytes are not worth several threads.
+pub(super) const SMALL: usize = 256 << 10;
+
+/// Pinned blocks each host thread works with: one is filled while the other travels.
+const BLOCKS_PER_THREAD: usize = 2;
+
+impl Stream {
+    /// Uploads a few bytes, which are copied to pinned memory before this returns.
+    pub(super) fn write_small<T: Plain>(&self, to: ViewMut<'_, T>, bytes: &[u8]) -> Result<()> {
+        let core = self.core();
+        core.counters.uploaded(bytes.len());
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let (staged, at) = core.ring.stage(&core.pinned, bytes)?;
+        let mut work = self.timeline().begin()?;
+        work.uses(to.block());
+        work.uses(&staged);
+        // SAFETY: the view is a live range of this device of the same length as the staged copy, which stays as it is
+        // until this work is complete.
+        unsafe { core.driver.upload(work.stream, *to.at(), at, bytes.len()) }
+    }
+
+    /// Fills `to` through pinned blocks: `fill(offset, block)` writes the bytes that belong at an offset of it.
+    pub(super) fn write_staged<T: Plain>(
+        &self,
+        to: ViewMut<'_, T>,
+        fill: impl Fn(usize, &mut [u8]) + Sync,
+    ) -> Result<()> {
+        let bytes = to.view().bytes();
+        self.core().counters.uploaded(bytes);
+        self.staged(bytes, |block, at, len| {
+            block.wait()?;
+            // SAFETY: the block has room for a chunk, no copy uses it, and no one else has it.
+            fill(at, unsafe { std::slice::from_raw_parts_mut(block.as_ptr(), len) });
+            let mut work = self.timeline().begin()?;
+            work.uses(to.block());
+            work.uses(block);
+            // SAFETY: the range lies in the view; the block is not touched before this work is complete.
+            unsafe { self.core().driver.upload(work.stream, to.at().offset(at), block.as_ptr(), len) }
+        })
+    }
+
+    /// Reads a view into ordinary memory of the same length, and waits for it.
+    pub(super) fn read_staged<T: Plain>(&self, from: View<'_, T>, values: &mut [u8]) -> Result<()> {
+        self.core().counters.downloaded(values.len());
+        let target = Target(values.as_mut_ptr());
+        self.staged(values.len(), |block, at, len| {
+            {
+                let mut work = self.timeline().begin()?;
+                work.uses(from.block());
+                work.uses(block);
+                // SAFETY: the range lies in the view; the block is not touched before the copy is done.
+                unsafe { self.core().driver.download(work.stream, block.as_ptr(), from.at().offset(at), len)? };
+            }
+            block.wait()?;
+            // SAFETY: chunks are disjoint parts of the slice, which is borrowed for the whole call.
+            unsafe { std::ptr::copy_nonoverlapping(block.as_ptr(), target.at(at), len) };
+            Ok(())
+        })?;
+        self.core().settle();
+        Ok(())
+    }
+
+    /// Runs `step(block, offset, length)` for each chunk of `bytes`, on several host threads.
+    fn staged(
+        &self,
+        bytes: usize,
+        step: impl Fn(&Arc<PinnedBlock>, usize, usize) -> Result<()> + Sync,
+    ) -> Result<()> {
+        let pool = &self.core().pinned;
+        if bytes <= SMALL {
+            // One chunk, and possibly none.
+            return if bytes == 0 { self.synchronize() } else { step(&pool.take(bytes)?, 0, bytes) };
+        }
+        let Staging { chunk, threads } = self.device().staging();
+        // A copy of a few chunks is cut smaller, so that every thread has a part.
+        let chunk = chunk.min((bytes / (2 * threads)).next_power_of_two().max(SMALL));
+        let chunks = bytes.div_ceil(chunk);
+        let next = AtomicUsize::new(0);
+        let failure = Lock::new(None);
+        let run = || -> Result<()> {
+            let mut blocks = Vec::with_capacity(BLOCKS_PER_THREAD);
+            for turn in 0.. {
+                let index = next.fetch_add(1, Ordering::Relaxed);
+                if index >= chunks {
+                    break;
+                }
+                if blocks.len() < BLOCKS_PER_THREAD {
+                    blocks.push(pool.take(chunk)?);
+                }
+                let at = index * chunk;
+                step(&blocks[turn % BLOCKS_PER_THREAD], at, chunk.min(bytes - at))?;
+            }
+            Ok(())
+        };
+        let work = || {
+            if let Err(error) = run() {
+                next.store(chunks, Ordering::Relaxed);
+                failure.lock().get_or_insert(error);
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..threads.min(chunks) {
+                scope.spawn(work);
+            }
+            work();
+        });
+        match failure.into_inner() {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A host address shared by the threads of one staged download.
+struct Target(*mut u8);
+
+// SAFETY: each thread writes its own disjoint chunks behind the address.
+unsafe impl Sync for Target {}
+
+impl Target {
+    /// # Safety
+    /// `offset` lies within the memory behind the address.
+    unsafe fn at(&self, offset: usize) -> *mut u8 {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.add(offset) }
+    }
+}
