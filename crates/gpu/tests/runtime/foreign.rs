@@ -103,15 +103,14 @@ fn a_graph_keeps_adopted_memory() {
     });
 }
 
-/// Memory given back while its stream records a graph of other work waits for the recording's end.
+/// Memory given back while its stream records a graph of other work goes with the work that used it before.
 #[test]
-fn an_owner_waits_for_a_capture() {
+fn a_capture_of_other_work_does_not_keep_an_owner() {
     on_each_device(|stream| {
         let (mut x, gone) = adopted(stream, &[1; 64]);
         run(stream, &mut x, 0);
         let graph = Graph::capture(stream, |_| {
             drop(x);
-            assert_eq!(gone.load(Ordering::SeqCst), 0);
             Ok(())
         });
         stream.synchronize().unwrap();
