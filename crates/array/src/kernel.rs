@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rigel_gpu::{ArgumentList, Arguments, Plain, Shape, bytes_of};
-use rigel_kernels::source::source;
+use rigel_kernels::code::source;
 
 use crate::array::Array;
 use crate::device::Device;

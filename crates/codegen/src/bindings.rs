@@ -1,8 +1,7 @@
 //! What a program is run on.
 
 use rigel_gpu::{Error, Result, View, ViewMut};
-use rigel_kernels::element::Element;
-use rigel_kernels::field::Field;
+use rigel_kernels::field::{Element, Field};
 use rigel_kernels::{Columns, Matrix};
 
 use crate::print::{Needs, Shape};

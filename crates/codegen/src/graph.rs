@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rigel_kernels::element::Element;
+use rigel_kernels::field::Element;
 use rigel_kernels::field::{Field, Ring};
 
 use crate::quick::QuickMap;

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rigel_gpu::{Device, Result};
-use rigel_kernels::element::Element;
+use rigel_kernels::field::Element;
 
 use crate::graph::Graph;
 use crate::program::{Output, Program};

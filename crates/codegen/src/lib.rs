@@ -10,8 +10,8 @@
 //! use rigel_codegen::{Bindings, Folded, Graph, Output, Program, Rows, Split};
 //! use rigel_gpu::{Device, Selector};
 //! use rigel_kernels::Matrix;
-//! use rigel_kernels::element::{Element, from_slab};
-//! use rigel_kernels::field::{Field, KoalaBear, KoalaBear4, Ring};
+//! use rigel_kernels::field::{Element, Field, KoalaBear, KoalaBear4, Ring};
+//! use rigel_kernels::layout::slab::from_slab;
 //!
 //! # fn main() -> rigel_gpu::Result<()> {
 //! let device = Device::open(Selector::Emulated(0))?; // or Device::from_env()

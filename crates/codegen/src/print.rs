@@ -8,8 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write;
 
 use rigel_gpu::Plain;
-use rigel_kernels::element::Element;
-use rigel_kernels::field::Field;
+use rigel_kernels::field::{Element, Field};
 
 use crate::graph::{Graph, Kind, Node, Value};
 use crate::program::Output;
@@ -347,7 +346,7 @@ impl<E: Element> Printer<'_, E> {
     fn finish(self, name: &str) -> (String, Needs) {
         let needs = self.needs;
         let mut text = format!(
-            "#include \"slab.cuh\"\n\ntypedef {} E;\ntypedef {} F;\n{PRELUDE}\n",
+            "#include \"layout/slab.cuh\"\n\ntypedef {} E;\ntypedef {} F;\n{PRELUDE}\n",
             E::NAME,
             <E::Base as rigel_kernels::field::Ring>::NAME
         );

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rigel_gpu::{
     Argument, ArgumentList, Arguments, Buffer, Device, Error, Kernel, Result, Shape as Grid, Stream, View,
 };
-use rigel_kernels::element::Element;
-use rigel_kernels::source::source;
+use rigel_kernels::code::source;
+use rigel_kernels::field::Element;
 
 use crate::bindings::{Bindings, Rows};
 use crate::graph::{Graph, Value};

@@ -5,22 +5,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rigel_gpu::{Device, Result};
 
-use crate::element::Element;
+use crate::commit::{merkle, rows};
+use crate::domain::{circle_domain, circle_order, selectors};
 use crate::field::{
-    BabyBear, BabyBear4, CM31, Field, Goldilocks, Goldilocks2, Goldilocks3, KoalaBear, KoalaBear4, Mersenne31,
-    QM31,
+    BabyBear, BabyBear4, CM31, Element, Field, Goldilocks, Goldilocks2, Goldilocks3, KoalaBear, KoalaBear4,
+    Mersenne31, QM31,
 };
+use crate::fri::{circle_fold, fold, grind};
+use crate::gkr::multilinear;
 use crate::hash::{
     BabyBearPoseidon2Width16, BabyBearPoseidon2Width24, Blake2s, Blake2sM31, GoldilocksPoseidon2Width8,
     GoldilocksPoseidon2Width12, Hash, Keccak256, KeccakSponge, KoalaBearPoseidon2Width16,
     KoalaBearPoseidon2Width24, Permutation, RowHash,
 };
-use crate::ntt::TwoAdic;
-use crate::{
-    circle, circle_domain, circle_fold, circle_opening, circle_order, circle_quotients, columns, elementwise,
-    fold, gather, grind, inverse, merkle, multilinear, ntt, opening, permute, powers, reduce, rows, scan,
-    selectors,
-};
+use crate::layout::{columns, gather, permute};
+use crate::open::{circle_opening, circle_quotients, opening};
+use crate::transform::ntt::TwoAdic;
+use crate::transform::{circle, ntt};
+use crate::vector::{elementwise, inverse, powers, reduce, scan};
 
 type Job = Box<dyn Fn(&Device) -> Result<()> + Send + Sync>;
 

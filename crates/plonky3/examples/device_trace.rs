@@ -16,7 +16,7 @@ use p3_merkle_tree::MerkleTreeMmcs;
 use p3_symmetric::{CompressionFunctionFromHasher, PaddingFreeSponge, SerializingHasher};
 use p3_uni_stark::{StarkConfig, verify};
 use rigel_gpu::Device;
-use rigel_kernels::source::source;
+use rigel_kernels::code::source;
 use rigel_kernels::{Matrix, field};
 use rigel_plonky3::{Prover, Result, prove};
 
@@ -46,7 +46,7 @@ impl<AB: AirBuilder> Air<AB> for Squares {
 
 /// The same in CUDA C++, over Rigel's field types: one thread a row, columns one after the other in memory.
 const KERNEL: &str = r#"
-#include "slab.cuh"
+#include "layout/slab.cuh"
 
 __global__ void squares(KoalaBear* trace, u32 rows, u32 columns) {
     const u32 row = blockIdx.x * blockDim.x + threadIdx.x;

@@ -2,7 +2,7 @@
 
 use rigel_codegen::{Bindings, Folded, Input, Program, Rows};
 use rigel_gpu::{Buffer, Result, Stream, View};
-use rigel_kernels::element::Element;
+use rigel_kernels::field::Element;
 use rigel_kernels::{Columns, Matrix};
 
 use crate::constraints::input;

@@ -16,9 +16,11 @@
 
 use rigel_codegen::{Bindings, Graph, Output, Rows, Target, compiled};
 use rigel_gpu::{Buffer, Device, Error, Result, View};
-use rigel_kernels::element::from_slab;
+use rigel_kernels::Matrix;
+use rigel_kernels::domain::circle_order;
 use rigel_kernels::field::{Mersenne31, QM31};
-use rigel_kernels::{Matrix, circle_order, elementwise, inverse, reduce};
+use rigel_kernels::layout::slab::from_slab;
+use rigel_kernels::vector::{elementwise, inverse, reduce};
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::circle::CanonicCoset;
@@ -170,7 +172,7 @@ impl LogupTraceGenerator {
     fn push(&mut self, mut fractions: Buffer<Mersenne31>) -> Result<()> {
         let stream = stream(&self.device);
         if let Some(last) = self.slabs.last() {
-            rigel_kernels::circle_fold::lift_add(&stream, fractions.view_mut(), last.view())?;
+            rigel_kernels::fri::circle_fold::lift_add(&stream, fractions.view_mut(), last.view())?;
         }
         self.slabs.push(fractions);
         Ok(())

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rigel_gpu::{Buffer, Device, Error, Result, View};
-use rigel_kernels::circle_domain;
+use rigel_kernels::domain::circle_domain;
 use rigel_kernels::field::Mersenne31;
 use stwo::core::circle::Coset;
 use stwo::prover::poly::BitReversedOrder;

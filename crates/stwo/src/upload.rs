@@ -1,8 +1,8 @@
 //! Host columns on their way to the device.
 
 use rigel_gpu::{Device, Kernel, Result, Shape, Stream, ViewMut};
+use rigel_kernels::code::source;
 use rigel_kernels::field::Mersenne31;
-use rigel_kernels::source::source;
 use stwo::core::fields::m31::BaseField;
 use stwo::prover::backend::simd::SimdBackend;
 use stwo::prover::poly::BitReversedOrder;

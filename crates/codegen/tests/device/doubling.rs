@@ -3,8 +3,8 @@
 use rigel_codegen::{Bindings, Folded, Graph, Output, Program, Rows, Split};
 use rigel_gpu::testing::on_each_device;
 use rigel_kernels::Matrix;
-use rigel_kernels::element::{Element, from_slab, to_slab};
-use rigel_kernels::field::{Field, Goldilocks2, KoalaBear4, Ring};
+use rigel_kernels::field::{Element, Field, Goldilocks2, KoalaBear4, Ring};
+use rigel_kernels::layout::slab::{from_slab, to_slab};
 
 /// Horner's rule with doublings, 32 columns at a time: compiled in seconds, and right.
 fn check<E: Element>() {
