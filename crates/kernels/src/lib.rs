@@ -43,7 +43,7 @@
 //! | [`fri`] | folding, proof of work |
 //! | [`gkr`] | multilinear polynomials, layers and sums of GKR |
 //!
-//! A room imports only from rooms above it in this table. `registry`, which comes last, lists every operation.
+//! A room imports only from rooms above it in this table. [`registry`], which comes last, lists every operation.
 
 pub mod code;
 pub mod commit;
@@ -55,10 +55,10 @@ pub mod hash;
 pub mod layout;
 pub mod number;
 pub mod open;
+pub mod registry;
 pub mod transform;
 pub mod vector;
-mod warm;
 
 pub use layout::columns::Columns;
 pub use layout::matrix::Matrix;
-pub use warm::warm;
+pub use registry::warm;

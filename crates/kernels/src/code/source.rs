@@ -11,7 +11,7 @@ macro_rules! headers {
 /// Headers by the name they are included with.
 const HEADERS: &[(&str, &str)] = headers![
     "domain/circle_domain.cuh",
-    "number/dot.cuh",
+    "domain/roots.cuh",
     "field/baby_bear.cuh",
     "field/extension.cuh",
     "field/goldilocks.cuh",
@@ -25,22 +25,30 @@ const HEADERS: &[(&str, &str)] = headers![
     "hash/keccak.cuh",
     "hash/poseidon2.cuh",
     "hash/poseidon2_constants.cuh",
-    "number/number.cuh",
-    "number/complex.cuh",
-    "number/field.cuh",
+    "layout/column.cuh",
     "layout/quads.cuh",
-    "domain/roots.cuh",
     "layout/slab.cuh",
+    "number/complex.cuh",
+    "number/dot.cuh",
+    "number/field.cuh",
+    "number/number.cuh",
 ];
 
 /// Kernel text with those of this crate's headers that it reaches by `#include`, ready for its kernels to be
 /// named.
 ///
-/// `slab.cuh` brings every field and extension (`KoalaBear4`, ..) with its operators and delayed sums, under
+/// `layout/slab.cuh` brings every field and extension (`KoalaBear4`, ..) with its operators and delayed sums, under
 /// the names that [`Ring::NAME`](crate::field::Ring::NAME) gives.
-pub fn source(name: &str, text: &str) -> Source {
-    // Only what the text reaches goes into the cache key: a change in one hash leaves the others compiled.
+///
+/// # Safety
+///
+/// The caller vouches for the kernels in `text`, as for [`Source::new`]: launched with buffers of the lengths that
+/// their other arguments say, they access only what their pointer parameters lead to, and write only through pointers
+/// that are not `const`. Kernel text is native code; on the emulated device it is host code.
+pub unsafe fn source(name: &str, text: &str) -> Source {
+    // SAFETY: the caller vouches for the text, and this crate for its headers.
     let mut source = unsafe { Source::new(name, text) };
+    // Only what the text reaches goes into the cache key: a change in one hash leaves the others compiled.
     let mut reached: Vec<&str> = Vec::new();
     let mut open = vec![text];
     while let Some(text) = open.pop() {

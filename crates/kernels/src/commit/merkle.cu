@@ -15,7 +15,7 @@ __device__ __forceinline__ void compress_children(const Digest* children,
 
 // One layer: parents[i] = compress(children[2i], children[2i + 1]).
 template <class H>
-__global__ void __launch_bounds__(128) compress_layer(Digest* parents, const Digest* children, u32 nodes) {
+__global__ void __launch_bounds__(BLOCK_THREADS) compress_layer(Digest* parents, const Digest* children, u32 nodes) {
     const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= nodes) return;
     typename H::Word node[H::DIGEST_WORDS];
@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(128) compress_layer(Digest* parents, const Dig
 // One layer where matrices of its height join: parents[i] is the digest of their row i, and becomes
 // compress(compress(children[2i], children[2i + 1]), parents[i]).
 template <class H>
-__global__ void __launch_bounds__(128) compress_and_join(Digest* parents, const Digest* children, u32 nodes) {
+__global__ void __launch_bounds__(BLOCK_THREADS) compress_and_join(Digest* parents, const Digest* children, u32 nodes) {
     const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= nodes) return;
     typename H::Word row[H::DIGEST_WORDS], node[H::DIGEST_WORDS], joined[H::DIGEST_WORDS];
@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(128) compress_and_join(Digest* parents, const 
 // The `levels` layers above a layer of `count` digests, when there are too few nodes to fill the device: every
 // block takes 2 * blockDim.x digests (or all there are) and goes up by itself, waiting only for its own threads.
 template <class H>
-__global__ void __launch_bounds__(128) compress_subtrees(Digest* layer, u32 count, u32 levels) {
+__global__ void __launch_bounds__(BLOCK_THREADS) compress_subtrees(Digest* layer, u32 count, u32 levels) {
     u32 nodes = count / 2, mine = nodes / gridDim.x;
     for (u32 level = 0; level < levels; ++level) {
         Digest* const parents = layer + 2 * nodes;
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(128) compress_subtrees(Digest* layer, u32 coun
 
 // Chosen digests, two threads each.
 template <class H>
-__global__ void __launch_bounds__(128)
+__global__ void __launch_bounds__(BLOCK_THREADS)
 gather_digests(uint4* chosen, const uint4* digests, const u64* positions, u64 count) {
     const u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x;
     if (i < 2 * count) chosen[i] = digests[2 * positions[i / 2] + i % 2];

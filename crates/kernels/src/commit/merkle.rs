@@ -13,15 +13,17 @@
 //! the device; the layers from 2^16 digests up to the root are two launches together.
 
 use std::cmp::Reverse;
+use std::marker::PhantomData;
 
-use rigel_gpu::{Buffer, Device, Error, Kernel, Result, Shape, Stream, View, ViewMut};
+use rigel_gpu::{Buffer, Error, Kernel, Result, Shape, Stream, View, ViewMut};
 
+use crate::code::{Instances, KernelFile, Operation};
 use crate::commit::rows::{self, RowsInParts};
 use crate::field::Field;
-use crate::hash::{Hash, RowHash, Sponge, kernel};
+use crate::hash::{Hash, RowHash, Sponge};
 use crate::layout::columns::Columns;
 
-/// Threads of a block, as in `merkle.cu`.
+/// Threads of a block.
 const THREADS: u32 = 128;
 
 /// Layers of at most this many digests go up in subtrees: a block each, several layers a launch.
@@ -67,7 +69,7 @@ impl<H: Hash> MerkleTree<H> {
             let joined = tree.depth - joining[0].rows().trailing_zeros();
             tree.compress(stream, layer, joined - 1)?;
             rows::hash_into::<H, F>(stream, tree.layer_mut(joined)?, joining)?;
-            tree.compress_layer(stream, joined, "compress_and_join")?;
+            tree.compress_layer(stream, joined, TreeKernel::CompressAndJoin)?;
             layer = joined;
         }
         tree.compress(stream, layer, tree.depth)?;
@@ -207,7 +209,7 @@ impl<H: Hash> MerkleTree<H> {
         let positions = stream.upload(&positions)?;
         let count = positions.len();
         let shape = Shape::cover(2 * count, THREADS)?;
-        self.kernel(stream, "gather_digests")?.launch(
+        self.kernel(stream, TreeKernel::GatherDigests)?.launch(
             stream,
             shape,
             (&mut chosen, &self.digests, &positions, count as u64),
@@ -255,13 +257,13 @@ impl<H: Hash> MerkleTree<H> {
             let count = self.leaves() >> layer;
             if count > SUBTREES_FROM {
                 layer += 1;
-                self.compress_layer(stream, layer, "compress_layer")?;
+                self.compress_layer(stream, layer, TreeKernel::CompressLayer)?;
                 continue;
             }
             // 2^8 digests a block, of which eight layers make one.
             let span = count.min(2 * THREADS as usize);
             let levels = (to - layer).min(span.trailing_zeros());
-            let subtrees = self.kernel(stream, "compress_subtrees")?;
+            let subtrees = self.kernel(stream, TreeKernel::CompressSubtrees)?;
             let start = self.start(layer);
             let shape = Shape::new((count / span) as u32, THREADS.min(span as u32 / 2));
             subtrees.launch(stream, shape, (self.digests.range_mut(start..)?, count as u32, levels))?;
@@ -271,7 +273,7 @@ impl<H: Hash> MerkleTree<H> {
     }
 
     /// Makes one layer of the one below it.
-    fn compress_layer(&mut self, stream: &Stream, layer: u32, kernel: &str) -> Result<()> {
+    fn compress_layer(&mut self, stream: &Stream, layer: u32, kernel: TreeKernel) -> Result<()> {
         let kernel = self.kernel(stream, kernel)?;
         let nodes = self.leaves() >> layer;
         let (below, here) = (self.start(layer - 1), self.start(layer));
@@ -280,21 +282,45 @@ impl<H: Hash> MerkleTree<H> {
         kernel.launch(stream, Shape::cover(nodes, THREADS)?, (parents, children, nodes as u32))
     }
 
-    fn kernel(&self, stream: &Stream, name: &str) -> Result<Kernel> {
-        node_kernel::<H>(stream.device(), name)
+    fn kernel(&self, stream: &Stream, kernel: TreeKernel) -> Result<Kernel> {
+        Tree::<H>::kernel(stream.device(), kernel)
     }
 }
 
-fn node_kernel<H: Hash>(device: &Device, name: &str) -> Result<Kernel> {
-    let expression = format!("{name}<{}>", H::NODES);
-    kernel::<H>(device, "merkle.cu", include_str!("merkle.cu"), expression)
+/// Kernels over the hash of nodes, each a module of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum TreeKernel {
+    CompressLayer,
+    CompressAndJoin,
+    CompressSubtrees,
+    GatherDigests,
 }
 
-/// Compiles the layers of trees of this hash.
-pub(crate) fn warm<H: Hash>(device: &Device) -> Result<()> {
-    ["compress_layer", "compress_and_join", "compress_subtrees", "gather_digests"]
-        .iter()
-        .try_for_each(|name| node_kernel::<H>(device, name).map(|_| ()))
+pub(crate) struct Tree<H>(PhantomData<H>);
+
+impl<H: Hash> Operation for Tree<H> {
+    type Variant = TreeKernel;
+
+    const FILE: KernelFile = KernelFile {
+        path: "commit/merkle.cu",
+        text: include_str!("merkle.cu"),
+        constants: &[("BLOCK_THREADS", THREADS as u64)],
+    };
+
+    fn instances(kernel: TreeKernel) -> Instances {
+        let name = match kernel {
+            TreeKernel::CompressLayer => "compress_layer",
+            TreeKernel::CompressAndJoin => "compress_and_join",
+            TreeKernel::CompressSubtrees => "compress_subtrees",
+            TreeKernel::GatherDigests => "gather_digests",
+        };
+        Instances::one(format!("{name}<{}>", H::NODES)).with_header(H::HEADER)
+    }
+
+    fn warmed() -> Vec<TreeKernel> {
+        use TreeKernel::{CompressAndJoin, CompressLayer, CompressSubtrees, GatherDigests};
+        vec![CompressLayer, CompressAndJoin, CompressSubtrees, GatherDigests]
+    }
 }
 
 impl<H: Hash> std::fmt::Debug for MerkleTree<H> {

@@ -10,6 +10,7 @@
 #include "field/koala_bear.cuh"
 #include "field/mersenne31.cuh"
 #include "hash/digest.cuh"
+#include "layout/column.cuh"
 
 // A row is an object with `F operator()(u32 i) const`, its i-th element. It is made from `source`, the row's
 // number, the number of rows, and the number of elements of each.
@@ -23,12 +24,6 @@ struct MatrixRow {
     __device__ __forceinline__ MatrixRow(const F* source, u32 row, u64 rows, u32)
         : first(source + row), stride(rows) {}
     __device__ __forceinline__ F operator()(u32 i) const { return first[i * stride]; }
-};
-
-// One column among many, and by how much it is shorter than the rows are many.
-struct Column {
-    const void* values;
-    u64 log_ratio;
 };
 
 // A row across several matrices of one height, by a list of all their columns. The list's loads are the same for
@@ -75,7 +70,7 @@ struct PackedRow {
 
 // Eight blocks a multiprocessor leave 128 registers a thread, with which no hash spills; most take fewer.
 template <class H, class Row>
-__global__ void __launch_bounds__(64, 8)
+__global__ void __launch_bounds__(BLOCK_THREADS, 8)
 hash_rows(Digest* digests, const typename Row::Source* source, u64 rows, u32 elements) {
     const u32 row = blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= rows) return;
@@ -97,7 +92,7 @@ __device__ __forceinline__ void load_state(H& hash, const typename H::Word* stat
 
 // The next elements of each row, a whole number of blocks; the first ones unless `resumed`.
 template <class H, class Row>
-__global__ void __launch_bounds__(64, 8)
+__global__ void __launch_bounds__(BLOCK_THREADS, 8)
 absorb_rows(typename H::Word* states, const typename Row::Source* source, u64 rows, u32 elements, u32 resumed) {
     const u32 row = blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= rows) return;
@@ -111,7 +106,7 @@ absorb_rows(typename H::Word* states, const typename Row::Source* source, u64 ro
 
 // The last elements of each row, any number.
 template <class H, class Row>
-__global__ void __launch_bounds__(64, 8)
+__global__ void __launch_bounds__(BLOCK_THREADS, 8)
 finish_rows(Digest* digests, const typename H::Word* states, const typename Row::Source* source, u64 rows,
             u32 elements) {
     const u32 row = blockIdx.x * blockDim.x + threadIdx.x;

@@ -13,14 +13,15 @@
 use std::cmp::Reverse;
 use std::marker::PhantomData;
 
-use rigel_gpu::{Buffer, Device, Error, Kernel, Plain, Result, Shape, Stream, View, ViewMut};
+use rigel_gpu::{Buffer, Error, Plain, Result, Shape, Stream, View, ViewMut};
 
+use crate::code::{Instances, KernelFile, Operation};
 use crate::field::Field;
-use crate::hash::{Hash, RowHash, Sponge, kernel};
-use crate::layout::columns::{self, Columns};
+use crate::hash::{RowHash, Sponge};
+use crate::layout::columns::{self, Column, Columns};
 use crate::layout::matrix::log2_rows;
 
-/// Threads of a block, as in `rows.cu`: few, so that the last blocks of a launch end close together and a small
+/// Threads of a block: few, so that the last blocks of a launch end close together and a small
 /// number of rows spreads over the device.
 const THREADS: u32 = 64;
 
@@ -56,12 +57,12 @@ pub(crate) fn hash_into<H: RowHash<F>, F: Field>(
     matrices: &[Columns<'_, F>],
 ) -> Result<()> {
     match matrices.iter().filter(|matrix| matrix.columns() > 0).collect::<Vec<_>>()[..] {
-        [] => launch::<H, F, F>(stream, digests, "MatrixRow", matrices[0].values(), 0),
-        [matrix] => launch::<H, F, F>(stream, digests, "MatrixRow", matrix.values(), matrix.columns()),
+        [] => launch::<H, F, F>(stream, digests, Row::Matrix, matrices[0].values(), 0),
+        [matrix] => launch::<H, F, F>(stream, digests, Row::Matrix, matrix.values(), matrix.columns()),
         ref several => {
             let several: Vec<_> = several.iter().map(|&&matrix| (matrix, 0)).collect();
             let list = columns::list(stream, &several)?;
-            launch::<H, F, _>(stream, digests, "JoinedRow", list.view(), list.len())
+            launch::<H, F, _>(stream, digests, Row::Joined, list.view(), list.len())
         }
     }
 }
@@ -114,7 +115,7 @@ impl<H: Sponge> RowsInParts<H> {
             u32::from(self.resumed),
         );
         self.resumed = true;
-        part_kernel::<H, F>(stream.device(), "absorb_rows")?.launch(
+        RowParts::<H, F>::kernel(stream.device(), PartKernel::Absorb)?.launch(
             stream,
             Shape::cover(self.rows, THREADS)?,
             arguments,
@@ -136,7 +137,7 @@ impl<H: Sponge> RowsInParts<H> {
             return hash_into::<H, F>(stream, digests, &[columns]);
         }
         let arguments = (digests, &self.states, columns.values(), self.rows as u64, columns.columns() as u32);
-        part_kernel::<H, F>(stream.device(), "finish_rows")?.launch(
+        RowParts::<H, F>::kernel(stream.device(), PartKernel::Finish)?.launch(
             stream,
             Shape::cover(self.rows, THREADS)?,
             arguments,
@@ -150,11 +151,6 @@ impl<H: Sponge> RowsInParts<H> {
         }
         Ok(())
     }
-}
-
-fn part_kernel<H: RowHash<F>, F: Field>(device: &Device, name: &str) -> Result<Kernel> {
-    let expression = format!("{name}<{}, MatrixRow<{}> >", H::ROWS, F::NAME);
-    kernel::<H>(device, "rows.cu", include_str!("rows.cu"), expression)
 }
 
 /// The digests of 2^`log_packed` rows at a time of a matrix of a few columns.
@@ -194,8 +190,8 @@ pub(crate) fn hash_packed_into<H: RowHash<F>, F: Field>(
     matrix: Columns<'_, F>,
 ) -> Result<()> {
     let elements = matrix.values().len() / digests.len();
-    let row = format!("PackedRow<{}, {}>", F::NAME, matrix.columns());
-    launch_row::<H, F, F>(stream, digests, &row, matrix.values(), elements)
+    let row = Row::Packed { columns: matrix.columns() as u32 };
+    launch::<H, F, F>(stream, digests, row, matrix.values(), elements)
 }
 
 /// The digests of 2^`log_rows` rows across columns of different lengths, powers of two from 2 up, the shorter
@@ -247,10 +243,10 @@ pub(crate) fn hash_lifted_into<H: RowHash<F>, F: Field>(
         .collect();
     lifted.sort_by_key(|&(_, log_ratio)| Reverse(log_ratio));
     match lifted[..] {
-        [(columns, 0)] => launch::<H, F, F>(stream, digests, "MatrixRow", columns.values(), columns.columns()),
+        [(columns, 0)] => launch::<H, F, F>(stream, digests, Row::Matrix, columns.values(), columns.columns()),
         _ => {
             let list = columns::list(stream, &lifted)?;
-            launch::<H, F, _>(stream, digests, "LiftedRow", list.view(), list.len())
+            launch::<H, F, _>(stream, digests, Row::Lifted, list.view(), list.len())
         }
     }
 }
@@ -264,21 +260,10 @@ pub(crate) fn check_rows(operation: &'static str, rows: usize) -> Result<u32> {
     Ok(log_rows)
 }
 
-/// Hashes rows of the C++ type `<row><F>`.
 fn launch<H: RowHash<F>, F: Field, S: Plain>(
     stream: &Stream,
     digests: ViewMut<'_, H::Digest>,
-    row: &str,
-    source: View<'_, S>,
-    elements: usize,
-) -> Result<()> {
-    launch_row::<H, F, S>(stream, digests, &format!("{row}<{}>", F::NAME), source, elements)
-}
-
-fn launch_row<H: RowHash<F>, F: Field, S: Plain>(
-    stream: &Stream,
-    digests: ViewMut<'_, H::Digest>,
-    row: &str,
+    row: Row,
     source: View<'_, S>,
     elements: usize,
 ) -> Result<()> {
@@ -286,22 +271,95 @@ fn launch_row<H: RowHash<F>, F: Field, S: Plain>(
         Error::shape("rows", format!("rows of {elements} elements; at most 2^32 - 1 are possible"))
     })?;
     let rows = digests.len();
-    row_kernel::<H>(stream.device(), row)?.launch(
+    Rows::<H, F>::kernel(stream.device(), row)?.launch(
         stream,
         Shape::cover(rows, THREADS)?,
         (digests, source, rows as u64, elements),
     )
 }
 
-/// The kernel that hashes rows of the C++ type `row`.
-fn row_kernel<H: Hash>(device: &Device, row: &str) -> Result<Kernel> {
-    let expression = format!("hash_rows<{}, {row} >", H::ROWS);
-    kernel::<H>(device, "rows.cu", include_str!("rows.cu"), expression)
+/// How the elements of a row are found: a type of `rows.cu`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Row {
+    /// In one matrix.
+    Matrix,
+    /// In a list of columns of one length.
+    Joined,
+    /// In a list of columns of different lengths.
+    Lifted,
+    /// In several neighbouring rows of a matrix of so many columns.
+    Packed { columns: u32 },
 }
 
-/// Compiles the hashing of rows of one matrix and of several.
-pub(crate) fn warm<H: RowHash<F>, F: Field>(device: &Device) -> Result<()> {
-    ["MatrixRow", "JoinedRow"]
-        .iter()
-        .try_for_each(|row| row_kernel::<H>(device, &format!("{row}<{}>", F::NAME)).map(|_| ()))
+impl Row {
+    /// The C++ type of rows of elements of this field.
+    fn type_name<F: Field>(self) -> String {
+        match self {
+            Self::Matrix => format!("MatrixRow<{}>", F::NAME),
+            Self::Joined => format!("JoinedRow<{}>", F::NAME),
+            Self::Lifted => format!("LiftedRow<{}>", F::NAME),
+            Self::Packed { columns } => format!("PackedRow<{}, {columns}>", F::NAME),
+        }
+    }
+}
+
+const FILE: KernelFile = KernelFile {
+    path: "commit/rows.cu",
+    text: include_str!("rows.cu"),
+    constants: &[("BLOCK_THREADS", THREADS as u64)],
+};
+
+/// Whole rows; a module for each type of row.
+pub(crate) struct Rows<H, F>(PhantomData<(H, F)>);
+
+impl<H: RowHash<F>, F: Field> Operation for Rows<H, F> {
+    type Variant = Row;
+
+    const FILE: KernelFile = FILE;
+
+    fn instances(row: Row) -> Instances {
+        let name = format!("hash_rows<{}, {} >", H::ROWS, row.type_name::<F>());
+        Instances::one(name).with_header(H::HEADER).takes::<Column>()
+    }
+
+    /// Rows of one matrix and of several.
+    fn warmed() -> Vec<Row> {
+        vec![Row::Matrix, Row::Joined]
+    }
+
+    /// Lifted rows, and packed rows of elements of up to four coefficients.
+    fn on_demand() -> Vec<Row> {
+        (1..=4).map(|columns| Row::Packed { columns }).chain([Row::Lifted]).collect()
+    }
+}
+
+/// Rows of one matrix that arrive in parts.
+pub(crate) struct RowParts<H, F>(PhantomData<(H, F)>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum PartKernel {
+    Absorb,
+    Finish,
+}
+
+impl<H: RowHash<F> + Sponge, F: Field> Operation for RowParts<H, F> {
+    type Variant = PartKernel;
+
+    const FILE: KernelFile = FILE;
+
+    fn instances(kernel: PartKernel) -> Instances {
+        let name = match kernel {
+            PartKernel::Absorb => "absorb_rows",
+            PartKernel::Finish => "finish_rows",
+        };
+        Instances::one(format!("{name}<{}, {} >", H::ROWS, Row::Matrix.type_name::<F>())).with_header(H::HEADER)
+    }
+
+    fn warmed() -> Vec<PartKernel> {
+        Vec::new()
+    }
+
+    fn on_demand() -> Vec<PartKernel> {
+        vec![PartKernel::Absorb, PartKernel::Finish]
+    }
 }

@@ -5,7 +5,7 @@
 
 // The first points of a coset of 2^log_size points and of the cosets that come of doubling all its points.
 struct Doublings {
-    CM31 initials[32];
+    CM31 initials[DOUBLINGS];
 };
 
 // The layer of word p of the tower of n = 2^log_size twiddles: layer d, the coset doubled d times, has n / 2^(d +
@@ -19,11 +19,11 @@ __device__ __forceinline__ u32 layer_of(u32 p, u32 log_size) {
 // The steps are those of the first coset, since 2^d S is the step of the doubled one, of 2^(l - d) points. A warp
 // takes 128 words of one layer, four a lane; the last 128 words are of several layers, one product a bit. The last
 // word of all fills the tower to a power of two, and is 1.
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(BLOCK_THREADS)
 circle_twiddles(Mersenne31* out, u32 log_size, ReversedCoset coset, Doublings doublings) {
     typedef Mersenne31 F;
     const u32 n = 1u << log_size, groups = n > 128 ? n / 128 : 1;
-    const u32 warp = (blockIdx.x * 256 + threadIdx.x) / 32, warps = gridDim.x * 8, lane = threadIdx.x % 32;
+    const u32 warp = (blockIdx.x * BLOCK_THREADS + threadIdx.x) / 32, warps = gridDim.x * (BLOCK_THREADS / 32), lane = threadIdx.x % 32;
     const WarpPoints<3> points(coset);
     for (u32 group = warp; group < groups; group += warps) {
         const u32 first = group * 128 + lane * 4;
@@ -55,10 +55,10 @@ circle_twiddles(Mersenne31* out, u32 log_size, ReversedCoset coset, Doublings do
 }
 
 // The points of a domain in bit-reversed order: n x coordinates, then n y coordinates.
-__global__ void __launch_bounds__(256) circle_points(Mersenne31* out, u64 n, ReversedCoset half) {
+__global__ void __launch_bounds__(BLOCK_THREADS) circle_points(Mersenne31* out, u64 n, ReversedCoset half) {
     typedef Mersenne31 F;
     const u32 groups = (u32)((n + 127) / 128);
-    const u32 warp = (blockIdx.x * 256 + threadIdx.x) / 32, warps = gridDim.x * 8, lane = threadIdx.x % 32;
+    const u32 warp = (blockIdx.x * BLOCK_THREADS + threadIdx.x) / 32, warps = gridDim.x * (BLOCK_THREADS / 32), lane = threadIdx.x % 32;
     const DomainPoints points(half);
     for (u32 group = warp; group < groups; group += warps) {
         const CM31 p = points.at(group);

@@ -11,9 +11,9 @@
 //! Points cost no table: a warp finds the high part of its points' indices together, in five products (see
 //! `circle_domain.cuh`). One launch each, which writes each word once; about 25 instructions a word.
 
-use rigel_gpu::{Buffer, Device, Error, Kernel, Plain, Result, Shape, Stream};
+use rigel_gpu::{Buffer, Error, Result, Shape, Stream};
 
-use crate::code::source;
+use crate::code::{Instances, KernelFile, Operation, parameters};
 use crate::field::{CM31, Mersenne31 as M31, Ring};
 use crate::layout::matrix::Matrix;
 use crate::vector::inverse;
@@ -108,15 +108,15 @@ pub(crate) fn double(point: CM31, doublings: u32) -> CM31 {
 /// The words of Stwo's `precompute_twiddles(coset).twiddles`: 2^`log_size` of them.
 pub fn twiddles(stream: &Stream, coset: Coset) -> Result<Buffer<M31>> {
     coset.check("circle_domain::twiddles")?;
-    let out = stream.alloc(1usize << coset.log_size)?;
-    let mut initials = [CM31::ONE; 32];
+    let mut out = stream.alloc(1usize << coset.log_size)?;
+    let mut initials = [CM31::ONE; DOUBLINGS];
     initials[0] = CM31(coset.initial);
     for i in 1..initials.len() {
         initials[i] = double(initials[i - 1], 1);
     }
-    let program = stream.device().program(Program::new)?;
-    let arguments = (&out, coset.log_size, ReversedCoset::new(coset), Doublings(initials));
-    program.twiddles.launch(stream, shape(stream, out.len()), arguments)?;
+    let shape = shape(stream, out.len());
+    let arguments = (&mut out, coset.log_size, ReversedCoset::new(coset), Doublings { initials });
+    CircleDomain::kernels(stream.device(), ())?[TWIDDLES].launch(stream, shape, arguments)?;
     Ok(out)
 }
 
@@ -134,14 +134,17 @@ pub fn twiddles_and_inverses(stream: &Stream, coset: Coset) -> Result<(Buffer<M3
 pub fn points(stream: &Stream, domain: Domain) -> Result<Matrix<M31>> {
     domain.half.check("circle_domain::points")?;
     let n = 1usize << domain.log_size();
-    let out = Matrix::alloc(stream, n, 2)?;
-    let program = stream.device().program(Program::new)?;
-    program.points.launch(stream, shape(stream, n), (out.values(), n as u64, ReversedCoset::new(domain.half)))?;
+    let mut out = Matrix::alloc(stream, n, 2)?;
+    let arguments = (out.values_mut(), n as u64, ReversedCoset::new(domain.half));
+    CircleDomain::kernels(stream.device(), ())?[POINTS].launch(stream, shape(stream, n), arguments)?;
     Ok(out)
 }
 
-/// Threads of a block, as in `circle_domain.cu`.
+/// Threads of a block.
 const THREADS: u32 = 256;
+
+/// Cosets that come of doubling one, with the coset itself.
+const DOUBLINGS: usize = 32;
 
 /// A warp for every 128 values, up to what fills the device: then warps go on with the next.
 fn shape(stream: &Stream, n: usize) -> Shape {
@@ -149,17 +152,13 @@ fn shape(stream: &Stream, n: usize) -> Shape {
     Shape::new(n.div_ceil(4 * THREADS as usize).clamp(1, most) as u32, THREADS)
 }
 
-/// What the bits of a bit-reversed index add to a coset's first point, as `struct ReversedCoset` in
-/// `circle_domain.cuh`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(crate) struct ReversedCoset {
-    initial: CM31,
-    steps: [CM31; 31],
+parameters! {
+    /// What the bits of a bit-reversed index add to a coset's first point.
+    pub(crate) struct ReversedCoset = "ReversedCoset" => {
+        initial: CM31,
+        steps: [CM31; 31],
+    }
 }
-
-// SAFETY: 64 words of four bytes: no padding, no invalid values.
-unsafe impl Plain for ReversedCoset {}
 
 impl ReversedCoset {
     /// The form of a coset that has been checked. Bits beyond its size add nothing.
@@ -174,28 +173,33 @@ impl ReversedCoset {
     }
 }
 
-/// As `struct Doublings` in `circle_domain.cu`.
-#[repr(transparent)]
-#[derive(Clone, Copy)]
-struct Doublings([CM31; 32]);
-
-// SAFETY: 64 words of four bytes: no padding, no invalid values.
-unsafe impl Plain for Doublings {}
-
-/// Compiles what the operations need.
-pub(crate) fn warm(device: &Device) -> Result<()> {
-    device.program(Program::new).map(|_| ())
+parameters! {
+    /// The first points of a coset and of the cosets that come of doubling all its points.
+    struct Doublings = "Doublings" => {
+        initials: [CM31; DOUBLINGS],
+    }
 }
 
-struct Program {
-    twiddles: Kernel,
-    points: Kernel,
-}
+pub(crate) struct CircleDomain;
 
-impl Program {
-    fn new(device: &Device) -> Result<Self> {
-        let text = source("circle_domain.cu", include_str!("circle_domain.cu"));
-        let module = device.compile(&text.kernel("circle_twiddles").kernel("circle_points"))?;
-        Ok(Self { twiddles: module.kernel("circle_twiddles")?, points: module.kernel("circle_points")? })
+/// The kernels, in the order in which they are compiled.
+const TWIDDLES: usize = 0;
+const POINTS: usize = 1;
+
+impl Operation for CircleDomain {
+    type Variant = ();
+
+    const FILE: KernelFile = KernelFile {
+        path: "domain/circle_domain.cu",
+        text: include_str!("circle_domain.cu"),
+        constants: &[("BLOCK_THREADS", THREADS as u64), ("DOUBLINGS", DOUBLINGS as u64)],
+    };
+
+    fn instances((): ()) -> Instances {
+        Instances::new(["circle_twiddles", "circle_points"]).takes::<ReversedCoset>().takes::<Doublings>()
+    }
+
+    fn warmed() -> Vec<()> {
+        vec![()]
     }
 }

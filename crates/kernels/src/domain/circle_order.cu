@@ -20,17 +20,17 @@ __device__ __forceinline__ u32 coset_position(u32 i, u32 log_rows) {
 // Column blockIdx.y in coset order (TO_COSET) or back in the domain's bit-reversed order. Values are read one by
 // one, where they are, and written in runs.
 template <bool TO_COSET>
-__global__ void __launch_bounds__(256) reorder(Mersenne31* out, const Mersenne31* __restrict__ in, u32 log_rows) {
-    const u32 i = blockIdx.x * 256 + threadIdx.x;
+__global__ void __launch_bounds__(BLOCK_THREADS) reorder(Mersenne31* out, const Mersenne31* __restrict__ in, u32 log_rows) {
+    const u32 i = blockIdx.x * BLOCK_THREADS + threadIdx.x;
     if (i >> log_rows) return;
     const u64 column = (u64)blockIdx.y << log_rows;
     out[column + i] = in[column + (TO_COSET ? domain_position(i, log_rows) : coset_position(i, log_rows))];
 }
 
 // Value 4 r + k of column d of the slab of n goes to row r of column d + 4 k.
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(BLOCK_THREADS)
 pack_quads(Mersenne31* out, const Mersenne31* __restrict__ values, u64 n) {
-    const u64 rows = n / 4, row = (u64)blockIdx.x * 256 + threadIdx.x;
+    const u64 rows = n / 4, row = (u64)blockIdx.x * BLOCK_THREADS + threadIdx.x;
     if (row >= rows) return;
     QM31 x[4];
     load_quad(x, values, n, 4 * row, n, is_wide(values, n));

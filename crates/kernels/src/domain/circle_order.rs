@@ -8,9 +8,9 @@
 //! Prefix sums take three launches: to the coset's order, the sums, and back, each of which reads and writes each
 //! value once. The two that rearrange read values one by one, at 32 bytes of cache each.
 
-use rigel_gpu::{Device, Error, Kernel, Result, Shape, Stream, View};
+use rigel_gpu::{Error, Result, Shape, Stream, View};
 
-use crate::code::source;
+use crate::code::{Instances, KernelFile, Operation};
 use crate::field::{Mersenne31 as M31, QM31};
 use crate::layout::columns::Columns;
 use crate::layout::grid::column_batches;
@@ -30,19 +30,20 @@ pub fn prefix_sums(stream: &Stream, values: View<'_, M31>, rows: usize) -> Resul
             format!("{columns} columns of {rows} rows; there must be one or more of 2 to 2^30"),
         ));
     }
-    let program = stream.device().program(Program::new)?;
-    let reorder = |kernel: &Kernel, from: View<'_, M31>| -> Result<Matrix<M31>> {
-        let out = Matrix::alloc(stream, rows, columns)?;
+    let kernels = CircleOrder::kernels(stream.device(), ())?;
+    let reorder = |kernel: usize, from: View<'_, M31>| -> Result<Matrix<M31>> {
+        let mut out = Matrix::alloc(stream, rows, columns)?;
         for batch in column_batches(columns) {
             let part = batch.start * rows..batch.end * rows;
             let shape = Shape::cover(rows, THREADS)?.rows(batch.len() as u32);
-            kernel.launch(stream, shape, (out.values().range(part.clone())?, from.range(part)?, log_rows))?;
+            let arguments = (out.values_mut().range_mut(part.clone())?, from.range(part)?, log_rows);
+            kernels[kernel].launch(stream, shape, arguments)?;
         }
         Ok(out)
     };
-    let mut sums = reorder(&program.to_coset, values)?;
+    let mut sums = reorder(TO_COSET, values)?;
     scan::prefix_sums_assign(stream, &mut sums, Bound::Inclusive)?;
-    reorder(&program.to_domain, sums.values().view())
+    reorder(TO_DOMAIN, sums.values().view())
 }
 
 /// The 16 columns of the rows of four neighbouring values of a slab of n, n a multiple of 4: coordinate d of value
@@ -53,35 +54,36 @@ pub fn pack_leaves(stream: &Stream, values: View<'_, M31>) -> Result<Matrix<M31>
     if !n.is_multiple_of(4) {
         return Err(Error::shape(NAME, format!("{n} values; the number must be a multiple of 4")));
     }
-    let out = Matrix::alloc(stream, n / 4, 16)?;
-    let program = stream.device().program(Program::new)?;
-    program.pack.launch(stream, Shape::cover(n / 4, THREADS)?, (out.values(), values, n as u64))?;
+    let mut out = Matrix::alloc(stream, n / 4, 16)?;
+    let kernels = CircleOrder::kernels(stream.device(), ())?;
+    kernels[PACK].launch(stream, Shape::cover(n / 4, THREADS)?, (out.values_mut(), values, n as u64))?;
     Ok(out)
 }
 
-/// Threads of a block, as in `circle_order.cu`.
+/// Threads of a block.
 const THREADS: u32 = 256;
 
-/// Compiles what the operations need, but for the sums.
-pub(crate) fn warm(device: &Device) -> Result<()> {
-    device.program(Program::new).map(|_| ())
-}
+pub(crate) struct CircleOrder;
 
-struct Program {
-    to_coset: Kernel,
-    to_domain: Kernel,
-    pack: Kernel,
-}
+/// The kernels, in the order in which they are compiled.
+const TO_COSET: usize = 0;
+const TO_DOMAIN: usize = 1;
+const PACK: usize = 2;
 
-impl Program {
-    fn new(device: &Device) -> Result<Self> {
-        let (to_coset, to_domain) = ("reorder<true>", "reorder<false>");
-        let text = source("circle_order.cu", include_str!("circle_order.cu"));
-        let module = device.compile(&text.kernel(to_coset).kernel(to_domain).kernel("pack_quads"))?;
-        Ok(Self {
-            to_coset: module.kernel(to_coset)?,
-            to_domain: module.kernel(to_domain)?,
-            pack: module.kernel("pack_quads")?,
-        })
+impl Operation for CircleOrder {
+    type Variant = ();
+
+    const FILE: KernelFile = KernelFile {
+        path: "domain/circle_order.cu",
+        text: include_str!("circle_order.cu"),
+        constants: &[("BLOCK_THREADS", THREADS as u64)],
+    };
+
+    fn instances((): ()) -> Instances {
+        Instances::new(["reorder<true>", "reorder<false>", "pack_quads"])
+    }
+
+    fn warmed() -> Vec<()> {
+        vec![()]
     }
 }

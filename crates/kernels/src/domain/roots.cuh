@@ -10,7 +10,7 @@
 //   at(i) = at(2 i)^2.
 template <class F>
 struct ReversedPowers {
-    F roots[32];  // w_1, w_2, .. or their inverses
+    F roots[ROOT_ORDERS];  // w_1, w_2, .. or their inverses
 
     // Unrolled, so that the roots are operands from the constant bank.
     __device__ __forceinline__ F at(u32 i) const {

@@ -1,16 +1,19 @@
 //! The roots of unity that kernels find their points and twiddles with.
 
-use rigel_gpu::{Error, Plain, Result};
+use rigel_gpu::{Error, Result};
 
+use crate::code::parameters;
 use crate::field::Field;
 
-/// The roots of unity of order 2, 4, 8 and so on, as `struct ReversedPowers` in `roots.cuh`.
-#[repr(transparent)]
-#[derive(Clone, Copy)]
-pub(crate) struct ReversedPowers<F>([F; 32]);
+/// The orders, 2 to 2^32, of the roots that kernels get.
+pub(crate) const ORDERS: usize = 32;
 
-// SAFETY: an array of field elements, without padding.
-unsafe impl<F: Field> Plain for ReversedPowers<F> {}
+parameters! {
+    /// The roots of unity of order 2, 4, 8 and so on, or their inverses.
+    pub(crate) struct ReversedPowers<F: Field> = format!("ReversedPowers<{}>", F::NAME) => {
+        roots: [F; ORDERS],
+    }
+}
 
 impl<F: Field> ReversedPowers<F> {
     /// The roots that the field has.
@@ -24,12 +27,13 @@ impl<F: Field> ReversedPowers<F> {
     }
 
     fn by(root: impl Fn(u32) -> F) -> Self {
-        Self(std::array::from_fn(|k| if k < F::TWO_ADICITY as usize { root(k as u32 + 1) } else { F::ONE }))
+        let known = |k| if k < F::TWO_ADICITY as usize { root(k as u32 + 1) } else { F::ONE };
+        Self { roots: std::array::from_fn(known) }
     }
 
     /// The root of order 2^l to the power of i with its l bits reversed, for any l with i < 2^l.
     pub(crate) fn at(&self, i: usize) -> F {
-        (0..32).filter(|k| i >> k & 1 == 1).fold(F::ONE, |power, k| power * self.0[k])
+        (0..32).filter(|k| i >> k & 1 == 1).fold(F::ONE, |power, k| power * self.roots[k])
     }
 }
 

@@ -15,15 +15,14 @@
 //! On the coset the cost is two batch inversions; each value is then read and written once more.
 
 use std::marker::PhantomData;
-use std::sync::Arc;
 
-use rigel_gpu::{Device, Error, Kernel, Result, Shape, Stream, View};
+use rigel_gpu::{Error, Result, Shape, Stream, View};
 
-use crate::code::source;
-use crate::domain::roots::{ReversedPowers, check_domain};
+use crate::code::{Instances, KernelFile, Operation};
+use crate::domain::roots::{ORDERS, ReversedPowers, check_domain};
 use crate::field::{Element, Field};
 use crate::layout::matrix::Matrix;
-use crate::vector::inverse::{invert_differences, warm_differences};
+use crate::vector::inverse::invert_differences;
 
 /// The selectors of 2^`log_n` rows on the coset of 2^(`log_n` + `log_q`) points, in bit-reversed order, as three
 /// columns: first row, last row, transition. `points` begins with those of the coset, see
@@ -45,11 +44,11 @@ pub fn on_coset<F: Field + Element<Base = F>>(
     let mut out = Matrix::alloc(stream, rows, 3)?;
     invert_differences::<F>(stream, out.column_range_mut(0, 1)?, points, F::ONE)?;
     invert_differences::<F>(stream, out.column_range_mut(1, 2)?, points, last)?;
-    let program = Program::<F>::of(stream.device())?;
-    program.on_coset.launch(
+    let (shift, powers) = (F::GENERATOR.pow(1 << log_n), ReversedPowers::<F>::new());
+    Selectors::<F>::kernels(stream.device(), ())?[ON_COSET].launch(
         stream,
         Shape::cover(rows, THREADS)?,
-        (out.values(), points, rows as u64, log_n, last, F::GENERATOR.pow(1 << log_n), ReversedPowers::<F>::new()),
+        (out.values_mut(), points, rows as u64, log_n, last, shift, powers),
     )?;
     Ok(out)
 }
@@ -72,9 +71,9 @@ pub fn inverse_vanishing<F: Field>(log_n: u32, log_q: u32) -> Vec<F> {
 pub fn on_trace<F: Field>(stream: &Stream, log_n: u32) -> Result<Matrix<F>> {
     check_domain::<F>("selectors::on_trace", log_n)?;
     let rows = 1usize << log_n;
-    let out = Matrix::alloc(stream, rows, 3)?;
-    let program = Program::<F>::of(stream.device())?;
-    program.on_trace.launch(stream, Shape::cover(rows, THREADS)?, (out.values(), rows as u64))?;
+    let mut out = Matrix::alloc(stream, rows, 3)?;
+    let kernels = Selectors::<F>::kernels(stream.device(), ())?;
+    kernels[ON_TRACE].launch(stream, Shape::cover(rows, THREADS)?, (out.values_mut(), rows as u64))?;
     Ok(out)
 }
 
@@ -83,29 +82,30 @@ fn last_point<F: Field>(log_n: u32) -> F {
     F::two_adic_generator(log_n).inverse().expect("a root of unity is not zero")
 }
 
-/// Threads of a block, as in `selectors.cu`.
+/// Threads of a block.
 const THREADS: u32 = 256;
 
-/// Compiles what the operation needs over this field.
-pub(crate) fn warm<F: Field + Element<Base = F>>(device: &Device) -> Result<()> {
-    warm_differences::<F>(device)?;
-    Program::<F>::of(device).map(|_| ())
-}
+pub(crate) struct Selectors<F>(PhantomData<F>);
 
-struct Program<F> {
-    on_coset: Kernel,
-    on_trace: Kernel,
-    of: PhantomData<F>,
-}
+/// The kernels, in the order in which they are compiled.
+const ON_COSET: usize = 0;
+const ON_TRACE: usize = 1;
 
-impl<F: Field> Program<F> {
-    fn of(device: &Device) -> Result<Arc<Self>> {
-        device.program(|device| {
-            let on_coset = format!("coset_selectors<{}>", F::NAME);
-            let on_trace = format!("trace_selectors<{}>", F::NAME);
-            let text = source("selectors.cu", include_str!("selectors.cu"));
-            let module = device.compile(&text.kernel(&on_coset).kernel(&on_trace))?;
-            Ok(Self { on_coset: module.kernel(&on_coset)?, on_trace: module.kernel(&on_trace)?, of: PhantomData })
-        })
+impl<F: Field> Operation for Selectors<F> {
+    type Variant = ();
+
+    const FILE: KernelFile = KernelFile {
+        path: "domain/selectors.cu",
+        text: include_str!("selectors.cu"),
+        constants: &[("BLOCK_THREADS", THREADS as u64), ("ROOT_ORDERS", ORDERS as u64)],
+    };
+
+    fn instances((): ()) -> Instances {
+        Instances::new([format!("coset_selectors<{}>", F::NAME), format!("trace_selectors<{}>", F::NAME)])
+            .takes::<ReversedPowers<F>>()
+    }
+
+    fn warmed() -> Vec<()> {
+        vec![()]
     }
 }

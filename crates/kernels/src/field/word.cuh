@@ -14,3 +14,6 @@ __device__ __forceinline__ u32 least(u32 a, u32 b) { return a < b ? a : b; }
 __device__ __forceinline__ u32 low_word(u64 x) { return (u32)x; }
 __device__ __forceinline__ u32 high_word(u64 x) { return (u32)(x >> 32); }
 __device__ __forceinline__ u64 join_words(u32 low, u32 high) { return (u64)high << 32 | low; }
+
+// The lowest bits of x in reverse order.
+__device__ __forceinline__ u32 reverse_bits(u32 x, u32 bits) { return bits == 0 ? 0 : __brev(x) >> (32 - bits); }

@@ -8,11 +8,11 @@
 // (-y, x) of the half coset the line's twiddles have x and y, so that the y coordinates are y, -y, -x, x. For n
 // below 4, `inverse_y` is 1 / y of the first point, and the second is its negative.
 template <class V>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(BLOCK_THREADS)
 fold_circle(Mersenne31* out, const Mersenne31* __restrict__ values, const Mersenne31* __restrict__ twiddles, u64 n,
             QM31 alpha, Mersenne31 inverse_y) {
     typedef Mersenne31 F;
-    const u64 quad = (u64)blockIdx.x * 256 + threadIdx.x;
+    const u64 quad = (u64)blockIdx.x * BLOCK_THREADS + threadIdx.x;
     if (4 * quad >= n) return;
     V v[8];
     const bool wide = is_wide(values, 2 * n);
@@ -37,19 +37,19 @@ fold_circle(Mersenne31* out, const Mersenne31* __restrict__ values, const Mersen
 
 // The challenges of the halvings of one launch.
 struct Alphas {
-    QM31 alphas[4];
+    QM31 alphas[MOST_AT_ONCE];
 };
 
 // STEPS halvings of the slab of n << STEPS values on a line domain, in registers: v'[i] = (v[2i] + v[2i + 1]) +
 // alpha (v[2i] - v[2i + 1]) / x_i. The tower of inverse twiddles has the m / 2 of a domain of m points m words
 // before its end. A thread has one output, or two of one halving.
 template <int STEPS>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(BLOCK_THREADS)
 fold_line(Mersenne31* out, const Mersenne31* __restrict__ values, const Mersenne31* __restrict__ tower, u64 length,
           u64 n, Alphas challenges) {
     typedef Mersenne31 F;
     constexpr int OUT = STEPS == 1 ? 2 : 1, IN = OUT << STEPS;
-    const u64 first = ((u64)blockIdx.x * 256 + threadIdx.x) * OUT, size = n << STEPS;
+    const u64 first = ((u64)blockIdx.x * BLOCK_THREADS + threadIdx.x) * OUT, size = n << STEPS;
     if (first >= n) return;
     QM31 v[IN];
     const bool wide = is_wide(values, size);
@@ -93,9 +93,9 @@ fold_line(Mersenne31* out, const Mersenne31* __restrict__ values, const Mersenne
 }
 
 // out[i] = values[i] - lambda in the first half of the n, + lambda in the second.
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(BLOCK_THREADS)
 split_off(Mersenne31* out, const Mersenne31* __restrict__ values, u64 n, QM31 lambda) {
-    const u64 first = ((u64)blockIdx.x * 256 + threadIdx.x) * 4;
+    const u64 first = ((u64)blockIdx.x * BLOCK_THREADS + threadIdx.x) * 4;
     if (first >= n) return;
     QM31 x[4];
     load_quad(x, values, n, first, n, is_wide(values, n));
@@ -105,9 +105,9 @@ split_off(Mersenne31* out, const Mersenne31* __restrict__ values, u64 n, QM31 la
 }
 
 // to[i] += shorter[lift(i)], slabs of n and n >> log_ratio (see `load_lifted`).
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(BLOCK_THREADS)
 add_lifted(Mersenne31* to, const Mersenne31* __restrict__ shorter, u64 n, u32 log_ratio) {
-    const u64 first = ((u64)blockIdx.x * 256 + threadIdx.x) * 4;
+    const u64 first = ((u64)blockIdx.x * BLOCK_THREADS + threadIdx.x) * 4;
     if (first >= n) return;
     QM31 x[4], y[4];
     load_quad(x, to, n, first, n, is_wide(to, n));

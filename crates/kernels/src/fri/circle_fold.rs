@@ -14,9 +14,9 @@
 //! Each value is read once and each result written once; up to four halvings of a line take one launch and stay in
 //! registers. A halving costs one product of [`QM31`] a pair.
 
-use rigel_gpu::{Device, Error, Kernel, Plain, Result, Shape, Stream, View, ViewMut};
+use rigel_gpu::{Error, Result, Shape, Stream, View, ViewMut};
 
-use crate::code::source;
+use crate::code::{Instances, KernelFile, Operation, parameters};
 use crate::field::{Element, Field, Mersenne31 as M31, QM31, Ring};
 use crate::layout::columns::Columns;
 use crate::layout::matrix::{Matrix, log2_rows};
@@ -66,18 +66,18 @@ fn fold_circle<V: Element<Base = M31>>(
     }
     let (twiddles, inverse_y) = if n >= 4 {
         let start = tower_start(name, inverse_twiddles, n)?;
-        (inverse_twiddles.range(start..start + n / 2)?, M31::ZERO)
+        (Some(inverse_twiddles.range(start..start + n / 2)?), M31::ZERO)
     } else {
         let inverse = initial[1].inverse();
         let inverse =
             inverse.ok_or_else(|| Error::shape(name, format!("the first point {initial:?} has no y")))?;
-        (values, inverse)
+        (None, inverse)
     };
-    let out = Matrix::alloc(stream, n, 4)?;
-    let program = stream.device().program(Program::new)?;
-    let kernel = if V::DEGREE == 1 { &program.base_circle } else { &program.circle };
+    let mut out = Matrix::alloc(stream, n, 4)?;
+    let kernel = if V::DEGREE == 1 { BASE_CIRCLE } else { CIRCLE };
     let shape = Shape::cover(n.div_ceil(4), THREADS)?;
-    kernel.launch(stream, shape, (out.values(), values, twiddles, n as u64, alpha, inverse_y))?;
+    let arguments = (out.values_mut(), values, twiddles, n as u64, alpha, inverse_y);
+    CircleFold::kernels(stream.device(), ())?[kernel].launch(stream, shape, arguments)?;
     Ok(out)
 }
 
@@ -100,18 +100,18 @@ pub fn line(
         ));
     }
     tower_start(NAME, inverse_twiddles, n)?;
-    let program = stream.device().program(Program::new)?;
+    let kernels = CircleFold::kernels(stream.device(), ())?;
     let (mut folded, mut alpha) = (None, alpha);
     for done in (0..steps).step_by(MOST_AT_ONCE) {
         let count = (steps - done).min(MOST_AT_ONCE as u32);
-        let alphas = Alphas(std::array::from_fn(|step| alpha.pow(1 << step)));
+        let alphas = Alphas { alphas: std::array::from_fn(|step| alpha.pow(1 << step)) };
         let from = folded.as_ref().map_or(values, |matrix: &Matrix<M31>| matrix.values().view());
         let rows = n >> (done + count);
-        let out = Matrix::alloc(stream, rows, 4)?;
+        let mut out = Matrix::alloc(stream, rows, 4)?;
         let shape = Shape::cover(if count == 1 { rows.div_ceil(2) } else { rows }, THREADS)?;
         let length = inverse_twiddles.len() as u64;
-        let arguments = (out.values(), from, inverse_twiddles, length, rows as u64, alphas);
-        program.line[count as usize - 1].launch(stream, shape, arguments)?;
+        let arguments = (out.values_mut(), from, inverse_twiddles, length, rows as u64, alphas);
+        kernels[LINE + count as usize - 1].launch(stream, shape, arguments)?;
         alpha = alpha.pow(1 << count);
         folded = Some(out);
     }
@@ -140,10 +140,10 @@ pub fn decompose(stream: &Stream, values: View<'_, M31>) -> Result<(Matrix<M31>,
     let sums = reduce::sums(stream, Columns::new(values, n / 2)?)?.to_vec(stream)?;
     let scale = M31::from_u64(n as u64).inverse().expect("a power of two is not zero");
     let lambda = QM31(std::array::from_fn(|d| (sums[2 * d] - sums[2 * d + 1]) * scale));
-    let out = Matrix::alloc(stream, n, 4)?;
-    let program = stream.device().program(Program::new)?;
+    let mut out = Matrix::alloc(stream, n, 4)?;
     let shape = Shape::cover(n.div_ceil(4), THREADS)?;
-    program.split_off.launch(stream, shape, (out.values(), values, n as u64, lambda))?;
+    let kernels = CircleFold::kernels(stream.device(), ())?;
+    kernels[SPLIT_OFF].launch(stream, shape, (out.values_mut(), values, n as u64, lambda))?;
     Ok((out, lambda))
 }
 
@@ -159,56 +159,48 @@ pub fn lift_add(stream: &Stream, to: ViewMut<'_, M31>, shorter: View<'_, M31>) -
             format!("{short} values on {n}; they must be as many, or fewer and at least 2"),
         ));
     }
-    let program = stream.device().program(Program::new)?;
     let shape = Shape::cover(n.div_ceil(4), THREADS)?;
-    program.add_lifted.launch(stream, shape, (to, shorter, n as u64, log_n - log_short))
+    let kernels = CircleFold::kernels(stream.device(), ())?;
+    kernels[ADD_LIFTED].launch(stream, shape, (to, shorter, n as u64, log_n - log_short))
 }
 
-/// Threads of a block, as in `circle_fold.cu`, and halvings in one launch.
+/// Threads of a block, and halvings in one launch.
 const THREADS: u32 = 256;
 const MOST_AT_ONCE: usize = 4;
 
-/// As `struct Alphas` in `circle_fold.cu`.
-#[repr(transparent)]
-#[derive(Clone, Copy)]
-struct Alphas([QM31; MOST_AT_ONCE]);
-
-// SAFETY: sixteen words of four bytes: no padding, no invalid values.
-unsafe impl Plain for Alphas {}
-
-/// Compiles what the operations need.
-pub(crate) fn warm(device: &Device) -> Result<()> {
-    device.program(Program::new).map(|_| ())
+parameters! {
+    /// The challenges of the halvings of one launch.
+    struct Alphas = "Alphas" => {
+        alphas: [QM31; MOST_AT_ONCE],
+    }
 }
 
-struct Program {
-    circle: Kernel,
-    base_circle: Kernel,
-    /// By the number of halvings, from one.
-    line: Vec<Kernel>,
-    split_off: Kernel,
-    add_lifted: Kernel,
-}
+pub(crate) struct CircleFold;
 
-impl Program {
-    fn new(device: &Device) -> Result<Self> {
-        let circle = |values: &str| format!("fold_circle<{values}>");
-        let lines: Vec<String> = (1..=MOST_AT_ONCE).map(|steps| format!("fold_line<{steps}>")).collect();
-        let mut text = source("circle_fold.cu", include_str!("circle_fold.cu"))
-            .kernel(circle(QM31::NAME))
-            .kernel(circle(M31::NAME))
-            .kernel("split_off")
-            .kernel("add_lifted");
-        for name in &lines {
-            text = text.kernel(name);
-        }
-        let module = device.compile(&text)?;
-        Ok(Self {
-            circle: module.kernel(&circle(QM31::NAME))?,
-            base_circle: module.kernel(&circle(M31::NAME))?,
-            line: lines.iter().map(|name| module.kernel(name)).collect::<Result<_>>()?,
-            split_off: module.kernel("split_off")?,
-            add_lifted: module.kernel("add_lifted")?,
-        })
+/// The kernels, in the order in which they are compiled; those of a line by the number of halvings, from one.
+const CIRCLE: usize = 0;
+const BASE_CIRCLE: usize = 1;
+const SPLIT_OFF: usize = 2;
+const ADD_LIFTED: usize = 3;
+const LINE: usize = 4;
+
+impl Operation for CircleFold {
+    type Variant = ();
+
+    const FILE: KernelFile = KernelFile {
+        path: "fri/circle_fold.cu",
+        text: include_str!("circle_fold.cu"),
+        constants: &[("BLOCK_THREADS", THREADS as u64), ("MOST_AT_ONCE", MOST_AT_ONCE as u64)],
+    };
+
+    fn instances((): ()) -> Instances {
+        let mut kernels = vec![format!("fold_circle<{}>", QM31::NAME), format!("fold_circle<{}>", M31::NAME)];
+        kernels.extend(["split_off", "add_lifted"].map(String::from));
+        kernels.extend((1..=MOST_AT_ONCE).map(|steps| format!("fold_line<{steps}>")));
+        Instances::new(kernels).takes::<Alphas>()
+    }
+
+    fn warmed() -> Vec<()> {
+        vec![()]
     }
 }

@@ -7,24 +7,24 @@
 // pair q of the m pairs that a thread folds to m values is multiplied by P(2 (i m + q)) = P(2 i m) P(2 q).
 template <class E>
 struct Folding {
-    E factors[16];  // factors[m + q] = b P(2 q) / 2 for q < m, b = beta^(arity / 2m)
+    E factors[MOST_FACTORS];  // factors[m + q] = b P(2 q) / 2 for q < m, b = beta^(arity / 2m)
     E weight;       // of `joined`
     ReversedPowers<typename E::Base> inverse;
 };
 
 // out[i] for i < n, slabs of n elements: the 2^LOG_ARITY values from 2^LOG_ARITY i on are halved LOG_ARITY times,
 //   v[q] <- (v[2q] + v[2q + 1]) / 2 + (v[2q] - v[2q + 1]) b P(..) / 2,
-// and `weight` times joined[i] is added, if `joins`. A thread has one output, or those of one vector of 16 bytes of
+// and `weight` times joined[i] is added, if there is a `joined`. A thread has one output, or those of one vector of 16 bytes of
 // each coefficient. Its powers cost it a product for each bit of its index, and a square for each halving.
 template <class E, int LOG_ARITY>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(BLOCK_THREADS)
 fold(typename E::Base* out, const typename E::Base* __restrict__ values,
-     const typename E::Base* __restrict__ joined, u64 n, u32 joins, Folding<E> folding) {
+     const typename E::Base* __restrict__ joined, u64 n, Folding<E> folding) {
     typedef typename E::Base F;
     constexpr int ARITY = 1 << LOG_ARITY, N = Vector<F>::N;
     constexpr int OUT = ARITY < N ? N / ARITY : 1, IN = OUT * ARITY;
     const u64 size = n << LOG_ARITY;
-    const u64 first = ((u64)blockIdx.x * 256 + threadIdx.x) * OUT;
+    const u64 first = ((u64)blockIdx.x * BLOCK_THREADS + threadIdx.x) * OUT;
     if (first >= n) return;
     const bool wide = size % N == 0 && is_aligned(values);
 
@@ -62,7 +62,7 @@ fold(typename E::Base* out, const typename E::Base* __restrict__ values,
             power = power.square();
         }
         folded[k] = x[0];
-        if (joins != 0 && first + k < n) {
+        if (joined != nullptr && first + k < n) {
             E other;
 #pragma unroll
             for (int d = 0; d < E::DEGREE; ++d) coefficient(other, d) = joined[d * n + first + k];

@@ -14,14 +14,12 @@
 //! One launch for up to four halvings, which stay in registers; each element is read once, and each result written
 //! once. A halving costs one product of extension elements a pair.
 
-use std::collections::HashMap;
 use std::marker::PhantomData;
-use std::sync::{Arc, Mutex};
 
-use rigel_gpu::{Device, Error, Kernel, Plain, Result, Shape, Stream, View};
+use rigel_gpu::{Error, Result, Shape, Stream, View};
 
-use crate::code::source;
-use crate::domain::roots::{ReversedPowers, check_domain};
+use crate::code::{Instances, KernelFile, Operation, parameters};
+use crate::domain::roots::{ORDERS, ReversedPowers, check_domain};
 use crate::field::{Element, Field, Ring};
 use crate::layout::matrix::{Matrix, log2_rows};
 use crate::layout::slab::{constant, slab_length};
@@ -55,34 +53,30 @@ pub fn fold<E: Element>(
             ),
         ));
     }
-    let program = Program::<E>::of(stream.device())?;
     let (mut folded, mut beta) = (None, beta);
     for done in (0..log_arity).step_by(MOST_AT_ONCE as usize) {
         let step = MOST_AT_ONCE.min(log_arity - done);
         let joined = joined.filter(|_| done + step == log_arity);
         let from = folded.as_ref().map_or(values, |matrix: &Matrix<E::Base>| matrix.values().view());
-        let next = program.fold(stream, from, step, beta, joined)?;
+        let next = fold_at_once(stream, from, step, beta, joined)?;
         beta = beta.pow(1 << step);
         folded = Some(next);
     }
     Ok(folded.expect("at least one halving"))
 }
 
-/// Threads of a block, as in `fold.cu`, and halvings in one launch.
+/// Threads of a block, and halvings in one launch.
 const THREADS: u32 = 256;
 const MOST_AT_ONCE: u32 = 4;
 
-/// The challenge of a launch, as `struct Folding` in `fold.cu`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Folding<E: Element> {
-    factors: [E; 1 << MOST_AT_ONCE],
-    weight: E,
-    inverse: ReversedPowers<E::Base>,
+parameters! {
+    /// The challenge of a launch, in the form that the kernel uses.
+    struct Folding<E: Element> = format!("Folding<{}>", E::NAME) => {
+        factors: [E; 1 << MOST_AT_ONCE],
+        weight: E,
+        inverse: ReversedPowers<E::Base>,
+    }
 }
-
-// SAFETY: only words of the base field: no padding, no invalid values.
-unsafe impl<E: Element> Plain for Folding<E> {}
 
 impl<E: Element> Folding<E> {
     fn new(log_arity: u32, beta: E) -> Self {
@@ -100,48 +94,47 @@ impl<E: Element> Folding<E> {
     }
 }
 
-/// Compiles what the operation needs for elements of this type.
-pub(crate) fn warm<E: Element>(device: &Device) -> Result<()> {
-    let program = Program::<E>::of(device)?;
-    (1..=MOST_AT_ONCE).try_for_each(|log_arity| program.kernel(device, log_arity).map(|_| ()))
+/// A module for each number of halvings in one launch.
+pub(crate) struct Fold<E>(PhantomData<E>);
+
+impl<E: Element> Operation for Fold<E> {
+    type Variant = u32;
+
+    const FILE: KernelFile = KernelFile {
+        path: "fri/fold.cu",
+        text: include_str!("fold.cu"),
+        constants: &[
+            ("BLOCK_THREADS", THREADS as u64),
+            ("MOST_FACTORS", 1 << MOST_AT_ONCE),
+            ("ROOT_ORDERS", ORDERS as u64),
+        ],
+    };
+
+    fn instances(log_arity: u32) -> Instances {
+        Instances::one(format!("fold<{}, {log_arity}>", E::NAME))
+            .takes::<Folding<E>>()
+            .takes::<ReversedPowers<E::Base>>()
+    }
+
+    fn warmed() -> Vec<u32> {
+        (1..=MOST_AT_ONCE).collect()
+    }
 }
 
-/// The kernels by their arity's logarithm, each a module of its own.
-struct Program<E>(Mutex<HashMap<u32, Kernel>>, PhantomData<E>);
-
-impl<E: Element> Program<E> {
-    fn of(device: &Device) -> Result<Arc<Self>> {
-        device.program(|_| Ok(Self(Mutex::default(), PhantomData)))
-    }
-
-    fn kernel(&self, device: &Device, log_arity: u32) -> Result<Kernel> {
-        let lock = || self.0.lock().expect("no panic while the lock is held");
-        if let Some(kernel) = lock().get(&log_arity) {
-            return Ok(kernel.clone());
-        }
-        let name = format!("fold<{}, {log_arity}>", E::NAME);
-        let text = source("fold.cu", include_str!("fold.cu"));
-        let kernel = device.compile(&text.kernel(&name))?.kernel(&name)?;
-        lock().insert(log_arity, kernel.clone());
-        Ok(kernel)
-    }
-
-    fn fold(
-        &self,
-        stream: &Stream,
-        values: View<'_, E::Base>,
-        log_arity: u32,
-        beta: E,
-        joined: Option<View<'_, E::Base>>,
-    ) -> Result<Matrix<E::Base>> {
-        let n = (values.len() / E::DEGREE) >> log_arity;
-        let out = Matrix::alloc(stream, n, E::DEGREE)?;
-        let outputs = ((16 / size_of::<E::Base>()) >> log_arity).max(1);
-        let shape = Shape::cover(n.div_ceil(outputs), THREADS)?;
-        let (joins, joined) = (u32::from(joined.is_some()), joined.unwrap_or(values));
-        let kernel = self.kernel(stream.device(), log_arity)?;
-        let folding = Folding::new(log_arity, beta);
-        kernel.launch(stream, shape, (out.values(), values, joined, n as u64, joins, folding))?;
-        Ok(out)
-    }
+/// One launch: at most [`MOST_AT_ONCE`] halvings.
+fn fold_at_once<E: Element>(
+    stream: &Stream,
+    values: View<'_, E::Base>,
+    log_arity: u32,
+    beta: E,
+    joined: Option<View<'_, E::Base>>,
+) -> Result<Matrix<E::Base>> {
+    let n = (values.len() / E::DEGREE) >> log_arity;
+    let mut out = Matrix::alloc(stream, n, E::DEGREE)?;
+    let outputs = ((16 / size_of::<E::Base>()) >> log_arity).max(1);
+    let shape = Shape::cover(n.div_ceil(outputs), THREADS)?;
+    let kernel = Fold::<E>::kernel(stream.device(), log_arity)?;
+    let folding = Folding::new(log_arity, beta);
+    kernel.launch(stream, shape, (out.values_mut(), values, joined, n as u64, folding))?;
+    Ok(out)
 }

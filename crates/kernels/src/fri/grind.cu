@@ -19,8 +19,8 @@ struct DigestWords {
 // found = min(found, i) over the candidates i of the batch for which Keccak-256 of a digest and the bytes of the
 // field element i has zeros where `mask` has ones, in the last of its four words.
 template <class F>
-__global__ void __launch_bounds__(128) grind_keccak(u64* found, DigestWords digest, Batch batch) {
-    const u64 candidate = batch.first + (u64)blockIdx.x * 128 + threadIdx.x;
+__global__ void __launch_bounds__(KECCAK_THREADS) grind_keccak(u64* found, DigestWords digest, Batch batch) {
+    const u64 candidate = batch.first + (u64)blockIdx.x * KECCAK_THREADS + threadIdx.x;
     if (candidate >= batch.end) return;
     u64 a[25];
 #pragma unroll
@@ -43,17 +43,17 @@ __global__ void __launch_bounds__(128) grind_keccak(u64* found, DigestWords dige
 // The state of a sponge before the permutation, as wide as the widest.
 template <class F>
 struct SpongeState {
-    F s[24];
+    F s[MOST_WIDTH];
 };
 
 // The same for the permutation P of `state` with the field element i in place `witness`: the integer of the
 // element in place `output` has zeros where `mask` has ones.
 template <class P>
-__global__ void __launch_bounds__(64, 8)
+__global__ void __launch_bounds__(DUPLEX_THREADS, 8)
 grind_duplex(u64* found, SpongeState<typename P::Word> state, u32 witness, u32 output, Batch batch) {
     typedef typename P::Word F;
     typedef typename F::Word Word;
-    const u64 candidate = batch.first + (u64)blockIdx.x * 64 + threadIdx.x;
+    const u64 candidate = batch.first + (u64)blockIdx.x * DUPLEX_THREADS + threadIdx.x;
     if (candidate >= batch.end) return;
     const F element = F::from_integer(candidate);
     F s[P::WIDTH];
@@ -75,17 +75,17 @@ struct PrefixWords {
 };
 
 // The same for Stwo's hash H (Blake2s or Blake2sM31) of the 40 bytes of a prefix and a nonce: the first word of
-// the digest has zeros where `mask` has ones. Candidate i is the nonce of the low word i mod 2^20 and the high
-// word i / 2^20, so that candidates are in the order of nonces.
+// the digest has zeros where `mask` has ones. With b = NONCE_LOW_BITS, candidate i is the nonce of the
+// low word i mod 2^b and the high word i / 2^b, so that candidates are in the order of nonces.
 template <class H>
-__global__ void __launch_bounds__(128) grind_blake2s(u64* found, PrefixWords prefix, Batch batch) {
-    const u64 candidate = batch.first + (u64)blockIdx.x * 128 + threadIdx.x;
+__global__ void __launch_bounds__(BLAKE2S_THREADS) grind_blake2s(u64* found, PrefixWords prefix, Batch batch) {
+    const u64 candidate = batch.first + (u64)blockIdx.x * BLAKE2S_THREADS + threadIdx.x;
     if (candidate >= batch.end) return;
     u32 m[16];
 #pragma unroll
     for (int i = 0; i < 8; ++i) m[i] = prefix.x[i];
-    m[8] = (u32)candidate & 0xfffff;
-    m[9] = (u32)(candidate >> 20);
+    m[8] = (u32)candidate & ((1u << NONCE_LOW_BITS) - 1);
+    m[9] = (u32)(candidate >> NONCE_LOW_BITS);
 #pragma unroll
     for (int i = 10; i < 16; ++i) m[i] = 0;
     H hash;

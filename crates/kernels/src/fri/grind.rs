@@ -10,11 +10,10 @@
 //! download of one word, for which the call waits. The result does not depend on timing.
 
 use std::marker::PhantomData;
-use std::sync::Arc;
 
-use rigel_gpu::{Buffer, Device, Error, Kernel, Plain, Result, Shape, Stream};
+use rigel_gpu::{Buffer, Error, Result, Shape, Stream};
 
-use crate::code::source;
+use crate::code::{Instances, KernelFile, Operation, parameters};
 use crate::field::{Field, Mersenne31, Ring};
 use crate::hash::{Blake2s, Blake2sM31, Hash, Permutation};
 
@@ -26,12 +25,11 @@ use crate::hash::{Blake2s, Blake2sM31, Hash, Permutation};
 /// `digest` what the challenger has hashed everything before to, this is upstream's `grind` in order.
 pub fn keccak256<F: Field>(stream: &Stream, digest: [u8; 32], bits: u32) -> Result<Option<u64>> {
     let mask = mask::<F>("grind::keccak256", bits)?;
-    let words: [u64; 4] =
-        std::array::from_fn(|i| u64::from_le_bytes(std::array::from_fn(|byte| digest[8 * i + byte])));
-    let program = Keccak::<F>::of(stream.device())?;
+    let x = std::array::from_fn(|i| u64::from_le_bytes(std::array::from_fn(|byte| digest[8 * i + byte])));
+    let kernel = GrindKeccak::<F>::kernel(stream.device(), ())?;
     // The last output byte, the highest of its word, is the sample's lowest.
     search(stream, F::ORDER, mask.swap_bytes(), |found, batch| {
-        program.0.launch(stream, batch.shape(KECCAK_THREADS)?, (found, words, batch))
+        kernel.launch(stream, batch.shape(KECCAK_THREADS)?, (found, DigestWords { x }, batch))
     })
 }
 
@@ -62,12 +60,12 @@ pub fn duplex<P: Permutation>(
             ),
         ));
     }
-    let mut whole = [P::Field::ZERO; MOST_WIDTH];
-    whole[..P::WIDTH].copy_from_slice(state);
+    let mut whole = SpongeState { s: [P::Field::ZERO; MOST_WIDTH] };
+    whole.s[..P::WIDTH].copy_from_slice(state);
     let (witness, output) = (witness_index as u32, output_index as u32);
-    let program = Duplex::<P>::of(stream.device())?;
+    let kernel = GrindDuplex::<P>::kernel(stream.device(), ())?;
     search(stream, P::Field::ORDER, mask, |found, batch| {
-        program.0.launch(stream, batch.shape(DUPLEX_THREADS)?, (found, whole, witness, output, batch))
+        kernel.launch(stream, batch.shape(DUPLEX_THREADS)?, (found, whole, witness, output, batch))
     })
 }
 
@@ -83,10 +81,14 @@ pub fn blake2s(stream: &Stream, prefix: [u32; 8], bits: u32, m31: bool) -> Resul
     if bits > u32::BITS {
         return Err(Error::shape(NAME, format!("{bits} bits of work; the tested word has 32")));
     }
-    let kernel = if m31 { Blake::<Blake2sM31>::kernel(stream)? } else { Blake::<Blake2s>::kernel(stream)? };
+    let device = stream.device();
+    let kernel = match m31 {
+        true => GrindBlake2s::<Blake2sM31>::kernel(device, ())?,
+        false => GrindBlake2s::<Blake2s>::kernel(device, ())?,
+    };
     let candidates = Mersenne31::ORDER << NONCE_LOW_BITS;
     let found = search(stream, candidates, (1 << bits) - 1, |found, batch| {
-        kernel.launch(stream, batch.shape(BLAKE2S_THREADS)?, (found, prefix, batch))
+        kernel.launch(stream, batch.shape(BLAKE2S_THREADS)?, (found, PrefixWords { x: prefix }, batch))
     })?;
     let low = (1 << NONCE_LOW_BITS) - 1;
     found.map(|i| (i >> NONCE_LOW_BITS) << 32 | i & low).ok_or_else(|| {
@@ -94,11 +96,11 @@ pub fn blake2s(stream: &Stream, prefix: [u32; 8], bits: u32, m31: bool) -> Resul
     })
 }
 
-/// Threads of a block, as in `grind.cu`: few, so that the last blocks of a batch end close together.
+/// Threads of a block: few, so that the last blocks of a batch end close together.
 const KECCAK_THREADS: u32 = 128;
 const DUPLEX_THREADS: u32 = 64;
 const BLAKE2S_THREADS: u32 = 128;
-/// The bits of a Stwo nonce's low word, as in `grind.cu`.
+/// The bits of a Stwo nonce's low word.
 const NONCE_LOW_BITS: u32 = 20;
 /// The widest state.
 const MOST_WIDTH: usize = 24;
@@ -117,17 +119,33 @@ fn mask<F: Field>(operation: &'static str, bits: u32) -> Result<u64> {
     }
 }
 
-/// As `struct Batch` in `grind.cu`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Batch {
-    first: u64,
-    end: u64,
-    mask: u64,
+parameters! {
+    /// The candidates first <= i < end, and the bits of the tested word that must be zero.
+    struct Batch = "Batch" => {
+        first: u64,
+        end: u64,
+        mask: u64,
+    }
 }
 
-// SAFETY: three words of eight bytes: no padding, no invalid values.
-unsafe impl Plain for Batch {}
+parameters! {
+    struct DigestWords = "DigestWords" => {
+        x: [u64; 4],
+    }
+}
+
+parameters! {
+    struct PrefixWords = "PrefixWords" => {
+        x: [u32; 8],
+    }
+}
+
+parameters! {
+    /// A state before the permutation, as wide as the widest.
+    struct SpongeState<F: Field> = format!("SpongeState<{}>", F::NAME) => {
+        s: [F; MOST_WIDTH],
+    }
+}
 
 impl Batch {
     fn shape(self, threads: u32) -> Result<Shape> {
@@ -159,50 +177,62 @@ fn search(
     Ok(None)
 }
 
-/// Compiles the search with Keccak-256 over this field.
-pub(crate) fn warm_keccak256<F: Field>(device: &Device) -> Result<()> {
-    Keccak::<F>::of(device).map(|_| ())
-}
+const FILE: KernelFile = KernelFile {
+    path: "fri/grind.cu",
+    text: include_str!("grind.cu"),
+    constants: &[
+        ("KECCAK_THREADS", KECCAK_THREADS as u64),
+        ("DUPLEX_THREADS", DUPLEX_THREADS as u64),
+        ("BLAKE2S_THREADS", BLAKE2S_THREADS as u64),
+        ("NONCE_LOW_BITS", NONCE_LOW_BITS as u64),
+        ("MOST_WIDTH", MOST_WIDTH as u64),
+    ],
+};
 
-/// Compiles the search with this permutation.
-pub(crate) fn warm_duplex<P: Permutation>(device: &Device) -> Result<()> {
-    Duplex::<P>::of(device).map(|_| ())
-}
+pub(crate) struct GrindKeccak<F>(PhantomData<F>);
 
-/// Compiles the search with this form of Blake2s.
-pub(crate) fn warm_blake2s<H: Hash>(device: &Device) -> Result<()> {
-    Blake::<H>::of(device).map(|_| ())
-}
+impl<F: Field> Operation for GrindKeccak<F> {
+    type Variant = ();
 
-struct Keccak<F>(Kernel, PhantomData<F>);
+    const FILE: KernelFile = FILE;
 
-impl<F: Field> Keccak<F> {
-    fn of(device: &Device) -> Result<Arc<Self>> {
-        device.program(|device| Ok(Self(compile(device, format!("grind_keccak<{}>", F::NAME))?, PhantomData)))
+    fn instances((): ()) -> Instances {
+        Instances::one(format!("grind_keccak<{}>", F::NAME)).takes::<DigestWords>().takes::<Batch>()
+    }
+
+    fn warmed() -> Vec<()> {
+        vec![()]
     }
 }
 
-struct Duplex<P>(Kernel, PhantomData<P>);
+pub(crate) struct GrindDuplex<P>(PhantomData<P>);
 
-impl<P: Permutation> Duplex<P> {
-    fn of(device: &Device) -> Result<Arc<Self>> {
-        device.program(|device| Ok(Self(compile(device, format!("grind_duplex<{}>", P::ROWS))?, PhantomData)))
+impl<P: Permutation> Operation for GrindDuplex<P> {
+    type Variant = ();
+
+    const FILE: KernelFile = FILE;
+
+    fn instances((): ()) -> Instances {
+        Instances::one(format!("grind_duplex<{}>", P::ROWS)).takes::<SpongeState<P::Field>>().takes::<Batch>()
+    }
+
+    fn warmed() -> Vec<()> {
+        vec![()]
     }
 }
 
-struct Blake<H>(Kernel, PhantomData<H>);
+pub(crate) struct GrindBlake2s<H>(PhantomData<H>);
 
-impl<H: Hash> Blake<H> {
-    fn of(device: &Device) -> Result<Arc<Self>> {
-        device.program(|device| Ok(Self(compile(device, format!("grind_blake2s<{}>", H::ROWS))?, PhantomData)))
+impl<H: Hash> Operation for GrindBlake2s<H> {
+    type Variant = ();
+
+    const FILE: KernelFile = FILE;
+
+    fn instances((): ()) -> Instances {
+        Instances::one(format!("grind_blake2s<{}>", H::ROWS)).takes::<PrefixWords>().takes::<Batch>()
     }
 
-    fn kernel(stream: &Stream) -> Result<Kernel> {
-        Ok(Self::of(stream.device())?.0.clone())
+    fn warmed() -> Vec<()> {
+        vec![()]
     }
-}
-
-fn compile(device: &Device, name: String) -> Result<Kernel> {
-    let text = source("grind.cu", include_str!("grind.cu"));
-    device.compile(&text.kernel(name.clone()))?.kernel(&name)
 }

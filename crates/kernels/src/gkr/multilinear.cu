@@ -20,11 +20,11 @@ struct One {
 // out[i] = (1 - r) values[i] + r values[half + i] for i < half, r = assignment: the slab of the polynomial whose
 // first variable is r. E is QM31 or M31. A thread has 16 bytes of each coefficient.
 template <class E>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(BLOCK_THREADS)
 fix_first_variable(M31* out, const M31* __restrict__ values, u64 half, QM31 assignment) {
     constexpr int N = Vector<M31>::N;
     const bool wide = half % N == 0 && is_aligned(values);
-    const Share share = Share::of<M31>((u64)blockIdx.x * (256 * N), threadIdx.x, 256, wide);
+    const Share share = Share::of<M31>((u64)blockIdx.x * (BLOCK_THREADS * N), threadIdx.x, BLOCK_THREADS, wide);
     E low[N], high[N];
     load_share(low, values, half, share, 2 * half);
     load_share(high, values + half, half, share, 2 * half);
@@ -37,8 +37,8 @@ fix_first_variable(M31* out, const M31* __restrict__ values, u64 half, QM31 assi
 // What bit k of an index multiplies by: at_one[k] = y and at_zero[k] = 1 - y for the variable of that bit, one for
 // bits that no variable has.
 struct EqFactors {
-    QM31 at_zero[32];
-    QM31 at_one[32];
+    QM31 at_zero[EQ_BITS];
+    QM31 at_one[EQ_BITS];
     QM31 start;
 };
 
@@ -50,11 +50,12 @@ __device__ __forceinline__ QM31 choose(u32 bit, const QM31& zero, const QM31& on
 }
 
 // out[i] = start prod_k (bit k of i ? at_one : at_zero)[k] for i < n = 2^variables: eq(x, y) times start. A block
-// has 2^log_turns <= 32 tiles of 1024 elements, a thread four neighbours of each. It finds the product over an
+// has 2^log_turns <= MOST_TURNS tiles of EQ_TILE elements, a thread four neighbours of each. It finds the product over an
 // element's lowest ten bits once; the products over the others, one a tile, are shared, and cost one product an
 // element.
-__global__ void __launch_bounds__(256) eq_evals(M31* out, u32 variables, u32 log_turns, EqFactors factors) {
-    __shared__ QM31 upper[32];
+__global__ void __launch_bounds__(BLOCK_THREADS) eq_evals(M31* out, u32 variables, u32 log_turns, EqFactors factors) {
+    static_assert(EQ_TILE == 1024 && EQ_TILE == 4 * BLOCK_THREADS, "a tile is ten bits of an index");
+    __shared__ QM31 upper[MOST_TURNS];
     const u64 n = 1ull << variables;
     const u32 turns = 1u << log_turns, first_tile = blockIdx.x << log_turns;
     if (threadIdx.x < turns) {
@@ -79,7 +80,7 @@ __global__ void __launch_bounds__(256) eq_evals(M31* out, u32 variables, u32 log
     __syncthreads();
 
     for (u32 turn = 0; turn < turns; ++turn) {
-        const u64 first = (u64)(first_tile + turn) * 1024 + threadIdx.x * 4;
+        const u64 first = (u64)(first_tile + turn) * EQ_TILE + threadIdx.x * 4;
         if (first >= n) return;
         const QM31 scale = upper[turn];
         QM31 x[4];
@@ -139,8 +140,8 @@ __device__ __forceinline__ void store_two(M31* slab, const QM31 (&x)[2], u64 n, 
 }
 
 // out[i] = values[2i] values[2i + 1] for i < half: the layer above a layer of products. A thread has two.
-__global__ void __launch_bounds__(256) next_products(M31* out, const M31* __restrict__ values, u64 half) {
-    const u64 first = ((u64)blockIdx.x * 256 + threadIdx.x) * 2;
+__global__ void __launch_bounds__(BLOCK_THREADS) next_products(M31* out, const M31* __restrict__ values, u64 half) {
+    const u64 first = ((u64)blockIdx.x * BLOCK_THREADS + threadIdx.x) * 2;
     QM31 x[4];
     load_four(x, values, 2 * half, 2 * half, 2 * first, half % 2 == 0 && is_aligned(values));
     const QM31 products[2] = {x[0] * x[1], x[2] * x[3]};
@@ -158,10 +159,10 @@ __device__ __forceinline__ void add_fractions(QM31& numerator, QM31& denominator
 // The sums of neighbouring fractions, numerators of type E (QM31, M31 or One) over denominators of QM31: the layer
 // above a layer of fractions. A thread has two.
 template <class E>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(BLOCK_THREADS)
 next_fractions(M31* out_numerators, M31* out_denominators, const M31* __restrict__ numerators,
                const M31* __restrict__ denominators, u64 half) {
-    const u64 n = 2 * half, first = ((u64)blockIdx.x * 256 + threadIdx.x) * 2;
+    const u64 n = 2 * half, first = ((u64)blockIdx.x * BLOCK_THREADS + threadIdx.x) * 2;
     E a[4];
     QM31 c[4];
     load_four(a, numerators, n, n, 2 * first, half % 2 == 0 && is_aligned(numerators));
@@ -173,17 +174,10 @@ next_fractions(M31* out_numerators, M31* out_denominators, const M31* __restrict
     store_two(out_denominators, below, half, first);
 }
 
-// The sum over the lanes of a warp, in every lane.
-__device__ __forceinline__ QM31 warp_sum(QM31 x) {
-#pragma unroll
-    for (u32 bit = 16; bit > 0; bit >>= 1) x = x + shuffle_xor(x, bit);
-    return x;
-}
-
 // parts[(4 s + d) blocks + b]: coefficient d of the sum, over the threads of block b, of their sums[s]. All
 // threads of the block call it.
 __device__ __forceinline__ void store_block_sums(M31* parts, const QM31 (&sums)[2]) {
-    __shared__ QM31 warps[2][8];
+    __shared__ QM31 warps[2][BLOCK_THREADS / 32];
     const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
 #pragma unroll
     for (int s = 0; s < 2; ++s) {
@@ -195,7 +189,7 @@ __device__ __forceinline__ void store_block_sums(M31* parts, const QM31 (&sums)[
     const u32 s = threadIdx.x / 4, d = threadIdx.x % 4;
     M31 sum = warps[s][0].c[d];
 #pragma unroll
-    for (int i = 1; i < 8; ++i) sum = sum + warps[s][i].c[d];
+    for (int i = 1; i < BLOCK_THREADS / 32; ++i) sum = sum + warps[s][i].c[d];
     parts[(u64)threadIdx.x * gridDim.x + blockIdx.x] = sum;
 }
 
@@ -233,12 +227,12 @@ __device__ __forceinline__ void load_weights(QM31 (&x)[2], const M31* eq, Terms 
 
 // The parts of sum_i eq[i] values(t, i, 0) values(t, i, 1) at t = 0 and t = 2, i < terms, with `values` a slab of
 // 4 terms elements. A thread takes two neighbouring terms a turn.
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(BLOCK_THREADS)
 product_sums(M31* parts, const M31* __restrict__ eq, Terms of, const M31* __restrict__ values) {
     const u64 half = 2 * of.terms, n = 2 * half;
     const bool wide = half % 4 == 0 && is_aligned(values);
     QM31 sums[2] = {QM31::zero(), QM31::zero()};
-    for (u64 first = ((u64)blockIdx.x * 256 + threadIdx.x) * 2; first < of.terms; first += (u64)gridDim.x * 512) {
+    for (u64 first = ((u64)blockIdx.x * BLOCK_THREADS + threadIdx.x) * 2; first < of.terms; first += (u64)gridDim.x * TERMS_PER_TURN) {
         QM31 weights[2], at_0[4], at_1[4], at_2[4];
         load_weights(weights, eq, of, first);
         load_four(at_0, values, half, n, 2 * first, wide);
@@ -256,14 +250,14 @@ product_sums(M31* parts, const M31* __restrict__ eq, Terms of, const M31* __rest
 // The same for fractions: the parts of sum_i eq[i] (a + lambda c)(t, i), where a / c is the sum of the fractions
 // at (t, i, 0) and (t, i, 1), numerators of type E (QM31, M31 or One) over denominators of QM31.
 template <class E>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(BLOCK_THREADS)
 fraction_sums(M31* parts, const M31* __restrict__ eq, Terms of, const M31* __restrict__ numerators,
               const M31* __restrict__ denominators, QM31 lambda) {
     const u64 half = 2 * of.terms, n = 2 * half;
     const bool wide_numerators = half % 4 == 0 && is_aligned(numerators);
     const bool wide_denominators = half % 4 == 0 && is_aligned(denominators);
     QM31 sums[2] = {QM31::zero(), QM31::zero()};
-    for (u64 first = ((u64)blockIdx.x * 256 + threadIdx.x) * 2; first < of.terms; first += (u64)gridDim.x * 512) {
+    for (u64 first = ((u64)blockIdx.x * BLOCK_THREADS + threadIdx.x) * 2; first < of.terms; first += (u64)gridDim.x * TERMS_PER_TURN) {
         E a_0[4], a_1[4], a_2[4];
         QM31 weights[2], c_0[4], c_1[4], c_2[4];
         load_weights(weights, eq, of, first);

@@ -14,11 +14,9 @@
 //! download of eight words, for which the call waits. A term of a sum of fractions costs ten products of the
 //! extension and 144 bytes, or six and 80 where the numerators are one. Results do not depend on timing.
 
-use std::sync::Arc;
+use rigel_gpu::{Buffer, Error, Result, Shape, Stream, View};
 
-use rigel_gpu::{Buffer, Device, Error, Kernel, Module, Plain, Result, Shape, Stream, View};
-
-use crate::code::source;
+use crate::code::{Instances, KernelFile, Operation, parameters};
 use crate::field::{Element, Mersenne31, QM31, Ring};
 use crate::layout::matrix::{Matrix, log2_rows};
 use crate::layout::slab::slab_length;
@@ -48,15 +46,15 @@ pub enum Numerators<'a> {
 /// `assignment`.
 pub fn fix_first_variable(stream: &Stream, values: Values<'_>, assignment: QM31) -> Result<Matrix<Mersenne31>> {
     const NAME: &str = "multilinear::fix_first_variable";
-    let program = Program::of(stream.device())?;
     let (kernel, n, values) = match values {
-        Values::Base(values) => (&program.fix_base, slab_length::<Mersenne31>(NAME, values)?, values),
-        Values::Extension(values) => (&program.fix_extension, slab_length::<QM31>(NAME, values)?, values),
+        Values::Base(values) => (FIX_BASE, slab_length::<Mersenne31>(NAME, values)?, values),
+        Values::Extension(values) => (FIX_EXTENSION, slab_length::<QM31>(NAME, values)?, values),
     };
     let half = halved(NAME, n, 1)?;
-    let out = Matrix::alloc(stream, half, QM31::DEGREE)?;
+    let mut out = Matrix::alloc(stream, half, QM31::DEGREE)?;
     let shape = Shape::cover(half.div_ceil(4), THREADS)?;
-    kernel.launch(stream, shape, (out.values(), values, half as u64, assignment))?;
+    let kernels = Multilinear::kernels(stream.device(), ())?;
+    kernels[kernel].launch(stream, shape, (out.values_mut(), values, half as u64, assignment))?;
     Ok(out)
 }
 
@@ -69,18 +67,18 @@ pub fn eq_evals(stream: &Stream, y: &[QM31], v: QM31) -> Result<Matrix<Mersenne3
             format!("{} variables; at most {MOST_VARIABLES} are possible", y.len()),
         ));
     }
-    let mut factors = EqFactors { at_zero: [QM31::ONE; 32], at_one: [QM31::ZERO; 32], start: v };
+    let mut factors = EqFactors { at_zero: [QM31::ONE; EQ_BITS], at_one: [QM31::ZERO; EQ_BITS], start: v };
     for (bit, &y) in y.iter().rev().enumerate() {
         (factors.at_zero[bit], factors.at_one[bit]) = (QM31::ONE - y, y);
     }
-    let program = Program::of(stream.device())?;
-    let out = Matrix::alloc(stream, 1 << y.len(), QM31::DEGREE)?;
+    let mut out = Matrix::alloc(stream, 1 << y.len(), QM31::DEGREE)?;
     let tiles = out.rows().div_ceil(EQ_TILE);
     // Blocks take several tiles once there are eight blocks for each multiprocessor.
     let full = stream.device().properties().multiprocessors as usize * 8;
     let log_turns = (tiles / full).checked_ilog2().unwrap_or(0).min(MOST_LOG_TURNS);
     let shape = Shape::new((tiles >> log_turns) as u32, THREADS);
-    program.eq_evals.launch(stream, shape, (out.values(), y.len() as u32, log_turns, factors))?;
+    let kernels = Multilinear::kernels(stream.device(), ())?;
+    kernels[EQ_EVALS].launch(stream, shape, (out.values_mut(), y.len() as u32, log_turns, factors))?;
     Ok(out)
 }
 
@@ -88,9 +86,10 @@ pub fn eq_evals(stream: &Stream, y: &[QM31], v: QM31) -> Result<Matrix<Mersenne3
 pub fn products(stream: &Stream, layer: View<'_, Mersenne31>) -> Result<Matrix<Mersenne31>> {
     const NAME: &str = "multilinear::products";
     let half = halved(NAME, slab_length::<QM31>(NAME, layer)?, 1)?;
-    let out = Matrix::alloc(stream, half, QM31::DEGREE)?;
+    let mut out = Matrix::alloc(stream, half, QM31::DEGREE)?;
     let shape = Shape::cover(half.div_ceil(2), THREADS)?;
-    Program::of(stream.device())?.next_products.launch(stream, shape, (out.values(), layer, half as u64))?;
+    let kernels = Multilinear::kernels(stream.device(), ())?;
+    kernels[NEXT_PRODUCTS].launch(stream, shape, (out.values_mut(), layer, half as u64))?;
     Ok(out)
 }
 
@@ -104,13 +103,13 @@ pub fn fractions(
     const NAME: &str = "multilinear::fractions";
     let n = slab_length::<QM31>(NAME, denominators)?;
     let half = halved(NAME, n, 1)?;
-    let program = Program::of(stream.device())?;
-    let kernel = program.next_fractions.of(numerators);
-    let numerators = numerators.values(NAME, n)?.unwrap_or(denominators);
-    let above = Matrix::alloc(stream, half, QM31::DEGREE)?;
-    let below = Matrix::alloc(stream, half, QM31::DEGREE)?;
+    let kernel = NEXT_FRACTIONS + numerators.index();
+    let numerators = numerators.values(NAME, n)?;
+    let mut above = Matrix::alloc(stream, half, QM31::DEGREE)?;
+    let mut below = Matrix::alloc(stream, half, QM31::DEGREE)?;
     let shape = Shape::cover(half.div_ceil(2), THREADS)?;
-    kernel.launch(stream, shape, (above.values(), below.values(), numerators, denominators, half as u64))?;
+    let arguments = (above.values_mut(), below.values_mut(), numerators, denominators, half as u64);
+    Multilinear::kernels(stream.device(), ())?[kernel].launch(stream, shape, arguments)?;
     Ok((above, below))
 }
 
@@ -125,8 +124,8 @@ pub fn product_sums(
 ) -> Result<[QM31; 2]> {
     const NAME: &str = "multilinear::product_sums";
     let terms = Terms::new(NAME, eq_evals, slab_length::<QM31>(NAME, layer)?)?;
-    let program = Program::of(stream.device())?;
-    terms.sums(stream, |shape, parts| program.product_sums.launch(stream, shape, (parts, eq_evals, terms, layer)))
+    let kernels = Multilinear::kernels(stream.device(), ())?;
+    terms.sums(stream, |shape, parts| kernels[PRODUCT_SUMS].launch(stream, shape, (parts, eq_evals, terms, layer)))
 }
 
 /// `sum_i eq[i] (a(t, i) + lambda c(t, i))` at t = 0 and at t = 2, i < n / 4, where a / c is the sum of the
@@ -141,18 +140,19 @@ pub fn fraction_sums(
     const NAME: &str = "multilinear::fraction_sums";
     let n = slab_length::<QM31>(NAME, denominators)?;
     let terms = Terms::new(NAME, eq_evals, n)?;
-    let program = Program::of(stream.device())?;
-    let kernel = program.fraction_sums.of(numerators);
-    let numerators = numerators.values(NAME, n)?.unwrap_or(denominators);
+    let kernels = Multilinear::kernels(stream.device(), ())?;
+    let kernel = &kernels[FRACTION_SUMS + numerators.index()];
+    let numerators = numerators.values(NAME, n)?;
     terms.sums(stream, |shape, parts| {
         kernel.launch(stream, shape, (parts, eq_evals, terms, numerators, denominators, lambda))
     })
 }
 
-/// Threads of a block, as in `multilinear.cu`.
+/// Threads of a block.
 const THREADS: u32 = 256;
 /// The most variables of `eq_evals`, the elements of a tile, and the most tiles of a block, as a logarithm.
 const MOST_VARIABLES: usize = 31;
+const EQ_BITS: usize = 32;
 const EQ_TILE: usize = 1024;
 const MOST_LOG_TURNS: u32 = 5;
 /// Terms that a block adds in one turn.
@@ -170,6 +170,15 @@ fn halved(operation: &'static str, n: usize, times: u32) -> Result<usize> {
 }
 
 impl<'a> Numerators<'a> {
+    /// Their place in [`NUMERATORS`].
+    fn index(self) -> usize {
+        match self {
+            Self::One => 0,
+            Self::Base(_) => 1,
+            Self::Extension(_) => 2,
+        }
+    }
+
     /// The values in memory, if there are any, once they are known to be n.
     fn values(self, operation: &'static str, n: usize) -> Result<Option<View<'a, Mersenne31>>> {
         let (values, count) = match self {
@@ -184,28 +193,22 @@ impl<'a> Numerators<'a> {
     }
 }
 
-/// As `struct EqFactors` in `multilinear.cu`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct EqFactors {
-    at_zero: [QM31; 32],
-    at_one: [QM31; 32],
-    start: QM31,
+parameters! {
+    /// What each bit of an index multiplies by.
+    struct EqFactors = "EqFactors" => {
+        at_zero: [QM31; EQ_BITS],
+        at_one: [QM31; EQ_BITS],
+        start: QM31,
+    }
 }
 
-// SAFETY: only words of the base field: no padding, no invalid values.
-unsafe impl Plain for EqFactors {}
-
-/// As `struct Terms` in `multilinear.cu`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Terms {
-    terms: u64,
-    stride: u64,
+parameters! {
+    /// Weights of a sum: the first `terms` of a slab of `stride`.
+    struct Terms = "Terms" => {
+        terms: u64,
+        stride: u64,
+    }
 }
-
-// SAFETY: two words of eight bytes: no padding, no invalid values.
-unsafe impl Plain for Terms {}
 
 impl Terms {
     /// The terms of a layer of n values, with their weights in this slab.
@@ -225,81 +228,65 @@ impl Terms {
     fn sums(
         self,
         stream: &Stream,
-        parts: impl FnOnce(Shape, &Buffer<Mersenne31>) -> Result<()>,
+        parts: impl FnOnce(Shape, &mut Buffer<Mersenne31>) -> Result<()>,
     ) -> Result<[QM31; 2]> {
         // Two or three blocks fit a multiprocessor: six are whole rounds of either.
         let full = stream.device().properties().multiprocessors as usize * 6;
         let blocks = (self.terms as usize).div_ceil(TURN).min(full).min(MOST_PARTS);
-        let matrix = Matrix::alloc(stream, blocks, 2 * QM31::DEGREE)?;
-        parts(Shape::new(blocks as u32, THREADS), matrix.values())?;
+        let mut matrix = Matrix::alloc(stream, blocks, 2 * QM31::DEGREE)?;
+        parts(Shape::new(blocks as u32, THREADS), matrix.values_mut())?;
         let sums = if blocks == 1 { matrix.into_values() } else { reduce::sums(stream, &matrix)? };
         let words = sums.to_vec(stream)?;
         Ok(std::array::from_fn(|s| QM31(std::array::from_fn(|d| words[s * QM31::DEGREE + d]))))
     }
 }
 
-/// Compiles all of it.
-pub(crate) fn warm(device: &Device) -> Result<()> {
-    Program::of(device).map(|_| ())
-}
+pub(crate) struct Multilinear;
 
-struct Program {
-    fix_base: Kernel,
-    fix_extension: Kernel,
-    eq_evals: Kernel,
-    next_products: Kernel,
-    next_fractions: ByNumerators,
-    product_sums: Kernel,
-    fraction_sums: ByNumerators,
-}
+/// The kernels, in the order in which they are compiled; those of fractions by the type of numerators.
+const FIX_BASE: usize = 0;
+const FIX_EXTENSION: usize = 1;
+const EQ_EVALS: usize = 2;
+const NEXT_PRODUCTS: usize = 3;
+const PRODUCT_SUMS: usize = 4;
+const NEXT_FRACTIONS: usize = 5;
+const FRACTION_SUMS: usize = NEXT_FRACTIONS + NUMERATORS.len();
 
-/// A kernel for each type of numerators.
-struct ByNumerators {
-    one: Kernel,
-    base: Kernel,
-    extension: Kernel,
-}
+/// The types of numerators in `multilinear.cu`.
+const NUMERATORS: [&str; 3] = ["One", Mersenne31::NAME, QM31::NAME];
 
-impl ByNumerators {
-    const TYPES: [&str; 3] = ["One", Mersenne31::NAME, QM31::NAME];
+impl Operation for Multilinear {
+    type Variant = ();
 
-    fn new(module: &Module, name: &str) -> Result<Self> {
-        let kernel = |of: &str| module.kernel(&format!("{name}<{of}>"));
-        let [one, base, extension] = Self::TYPES;
-        Ok(Self { one: kernel(one)?, base: kernel(base)?, extension: kernel(extension)? })
-    }
+    const FILE: KernelFile = KernelFile {
+        path: "gkr/multilinear.cu",
+        text: include_str!("multilinear.cu"),
+        constants: &[
+            ("BLOCK_THREADS", THREADS as u64),
+            ("EQ_BITS", EQ_BITS as u64),
+            ("EQ_TILE", EQ_TILE as u64),
+            ("MOST_TURNS", 1 << MOST_LOG_TURNS),
+            ("TERMS_PER_TURN", TURN as u64),
+        ],
+    };
 
-    fn of(&self, numerators: Numerators<'_>) -> &Kernel {
-        match numerators {
-            Numerators::One => &self.one,
-            Numerators::Base(_) => &self.base,
-            Numerators::Extension(_) => &self.extension,
+    fn instances((): ()) -> Instances {
+        let mut kernels: Vec<String> = [
+            "fix_first_variable<Mersenne31>",
+            "fix_first_variable<QM31>",
+            "eq_evals",
+            "next_products",
+            "product_sums",
+        ]
+        .map(String::from)
+        .into();
+        for name in ["next_fractions", "fraction_sums"] {
+            kernels.extend(NUMERATORS.map(|numerators| format!("{name}<{numerators}>")));
         }
+        Instances::new(kernels).takes::<EqFactors>().takes::<Terms>()
     }
-}
 
-impl Program {
-    fn of(device: &Device) -> Result<Arc<Self>> {
-        device.program(|device| {
-            let mut text = source("multilinear.cu", include_str!("multilinear.cu"))
-                .kernel("fix_first_variable<Mersenne31>")
-                .kernel("fix_first_variable<QM31>")
-                .kernel("eq_evals")
-                .kernel("next_products")
-                .kernel("product_sums");
-            for of in ByNumerators::TYPES {
-                text = text.kernel(format!("next_fractions<{of}>")).kernel(format!("fraction_sums<{of}>"));
-            }
-            let module = device.compile(&text)?;
-            Ok(Self {
-                fix_base: module.kernel("fix_first_variable<Mersenne31>")?,
-                fix_extension: module.kernel("fix_first_variable<QM31>")?,
-                eq_evals: module.kernel("eq_evals")?,
-                next_products: module.kernel("next_products")?,
-                next_fractions: ByNumerators::new(&module, "next_fractions")?,
-                product_sums: module.kernel("product_sums")?,
-                fraction_sums: ByNumerators::new(&module, "fraction_sums")?,
-            })
-        })
+    fn warmed() -> Vec<()> {
+        vec![()]
     }
 }

@@ -16,14 +16,10 @@
 //! Poseidon2 has the round constants of upstream's default instances. Every digest is 32 bytes, the same on the
 //! device and upstream: copied, or read as upstream's type, it is upstream's digest.
 
-use std::collections::HashMap;
 use std::fmt::Debug;
-use std::marker::PhantomData;
-use std::sync::Mutex;
 
-use rigel_gpu::{Device, Kernel, Plain, Result};
+use rigel_gpu::Plain;
 
-use crate::code::source;
 use crate::field::{BabyBear, Field, Goldilocks, KoalaBear, Mersenne31};
 
 /// A hash for the rows of matrices and the nodes of trees.
@@ -35,7 +31,7 @@ pub trait Hash: Debug + Copy + Send + Sync + 'static {
     const ROWS: &'static str;
     /// The C++ type that compresses two digests to one.
     const NODES: &'static str;
-    /// The header of `cuda/` that declares both.
+    /// The header that declares both.
     const HEADER: &'static str;
 }
 
@@ -142,21 +138,4 @@ sponges! {
     BabyBearPoseidon2Width24: 16 * 4, 24 * 4;
     GoldilocksPoseidon2Width8: 4 * 8, 8 * 8;
     GoldilocksPoseidon2Width12: 8 * 8, 12 * 8;
-}
-
-/// The kernels that a device has compiled for a hash, by their name expression.
-struct Kernels<H: Hash>(Mutex<HashMap<String, Kernel>>, PhantomData<H>);
-
-/// A kernel of the operation `cuda/<name>`, a template over the hash `H`. One module a kernel, so that only what
-/// is used is compiled.
-pub(crate) fn kernel<H: Hash>(device: &Device, name: &str, text: &str, expression: String) -> Result<Kernel> {
-    let kernels = device.program(|_| Ok(Kernels::<H>(Mutex::default(), PhantomData)))?;
-    let lock = || kernels.0.lock().expect("no panic while the lock is held");
-    if let Some(kernel) = lock().get(&expression) {
-        return Ok(kernel.clone());
-    }
-    let text = format!("#include \"{}\"\n{text}", H::HEADER);
-    let kernel = device.compile(&source(name, &text).kernel(expression.clone()))?.kernel(&expression)?;
-    lock().insert(expression, kernel.clone());
-    Ok(kernel)
 }

@@ -1,11 +1,9 @@
 //! Columns of one length that lie one after the other in device memory, and lists of such for kernels that read
 //! across several matrices.
 
-use rigel_gpu::{
-    Argument, ArgumentList, Arguments, Buffer, Device, Error, Kernel, Plain, Result, Shape, Stream, View, ViewMut,
-};
+use rigel_gpu::{Argument, ArgumentList, Arguments, Buffer, Error, Result, Shape, Stream, View, ViewMut};
 
-use crate::code::source;
+use crate::code::{Instances, KernelFile, Operation, parameters};
 use crate::field::Field;
 use crate::layout::matrix::Matrix;
 
@@ -51,24 +49,28 @@ impl<'a, F: Field> From<&'a Matrix<F>> for Columns<'a, F> {
     }
 }
 
-/// An entry of a list, as `struct Column` in `columns.cu`: an address, and a number that goes with the column.
-pub(crate) type Column = [u64; 2];
-
-/// The matrices of one launch.
-const BATCH: usize = 16;
-
-/// As `struct Pieces` in `columns.cu`.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct Pieces {
-    stride: [u64; BATCH],
-    first: [u32; BATCH],
-    columns: [u32; BATCH],
-    log_ratio: [u32; BATCH],
+parameters! {
+    /// An entry of a list: a column's address, and how much shorter it is than the longest, as a logarithm.
+    pub(crate) struct Column = "Column" => {
+        values: u64,
+        log_ratio: u64,
+    }
 }
 
-// SAFETY: 16 words of eight bytes and 48 of four: no padding, no invalid values.
-unsafe impl Plain for Pieces {}
+/// The matrices and the threads of a block of one launch.
+const BATCH: usize = 16;
+const THREADS: u32 = 128;
+
+parameters! {
+    /// Where the columns of each matrix go in the list, how many they are, and their length in bytes.
+    #[derive(Default)]
+    struct Pieces = "Pieces" => {
+        stride: [u64; BATCH],
+        first: [u32; BATCH],
+        columns: [u32; BATCH],
+        log_ratio: [u32; BATCH],
+    }
+}
 
 /// The arguments of one launch: an address for each matrix of a full batch, of which those beyond the last are not
 /// read.
@@ -86,13 +88,13 @@ impl<F: Field> Arguments for Listing<'_, F> {
     }
 }
 
-/// The list of all columns of `matrices`, in order, each with the number given for its matrix.
+/// The list of all columns of `matrices`, in order, each with the ratio given for its matrix.
 ///
 /// It is made on the device, so that it can be part of a graph; the matrices must outlive the work that reads it.
 pub(crate) fn list<F: Field>(stream: &Stream, matrices: &[(Columns<'_, F>, u32)]) -> Result<Buffer<Column>> {
     let total = matrices.iter().map(|(matrix, _)| matrix.columns).sum();
     let mut list = stream.alloc::<Column>(total)?;
-    let program = stream.device().program(Program::new)?;
+    let kernel = ListColumns::kernel(stream.device(), ())?;
     let mut first = 0;
     for batch in matrices.chunks(BATCH) {
         let mut pieces = Pieces::default();
@@ -105,24 +107,27 @@ pub(crate) fn list<F: Field>(stream: &Stream, matrices: &[(Columns<'_, F>, u32)]
         }
         let matrices = std::array::from_fn(|i| batch[i.min(batch.len() - 1)].0.values);
         let listing = Listing { list: list.view_mut(), pieces, matrices };
-        program.list_columns.launch(stream, Shape::new(batch.len() as u32, 128), listing)?;
+        kernel.launch(stream, Shape::new(batch.len() as u32, THREADS), listing)?;
     }
     Ok(list)
 }
 
-/// Compiles the listing of columns.
-pub(crate) fn warm(device: &Device) -> Result<()> {
-    device.program(Program::new).map(|_| ())
-}
+pub(crate) struct ListColumns;
 
-struct Program {
-    list_columns: Kernel,
-}
+impl Operation for ListColumns {
+    type Variant = ();
 
-impl Program {
-    fn new(device: &Device) -> Result<Self> {
-        let text = source("columns.cu", include_str!("columns.cu"));
-        let list_columns = device.compile(&text.kernel("list_columns"))?.kernel("list_columns")?;
-        Ok(Self { list_columns })
+    const FILE: KernelFile = KernelFile {
+        path: "layout/columns.cu",
+        text: include_str!("columns.cu"),
+        constants: &[("BLOCK_THREADS", THREADS as u64), ("BATCH", BATCH as u64)],
+    };
+
+    fn instances((): ()) -> Instances {
+        Instances::one("list_columns").takes::<Pieces>().takes::<Column>()
+    }
+
+    fn warmed() -> Vec<()> {
+        vec![()]
     }
 }

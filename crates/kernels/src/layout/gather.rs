@@ -4,9 +4,9 @@
 //! One upload of the sources' addresses and one of the picks, one launch, and one download by whoever asks for the values,
 //! however many buffers there are. A value costs the device 32 bytes of memory for each 32 bytes or less that it has.
 
-use rigel_gpu::{Buffer, Device, Error, Kernel, Plain, Result, Shape, Stream, View};
+use rigel_gpu::{Buffer, Error, Plain, Result, Shape, Stream, View};
 
-use crate::code::source;
+use crate::code::{Instances, KernelFile, Operation};
 
 /// The values at `picks`, each a source's number and an index in it, one after another as `width_words` words
 /// of four bytes each: 1 for an element of a 31-bit field, 8 for a digest of 32 bytes. That must be the size of
@@ -46,30 +46,33 @@ pub fn words<T: Plain>(
     }
     let mut out = stream.alloc(words as usize)?;
     if words > 0 {
-        let program = stream.device().program(Program::new)?;
+        let kernel = Gather::kernel(stream.device(), ())?;
         let (addresses, picks) = (stream.addresses(sources)?, stream.upload(picks)?);
         let shape = Shape::cover(words as usize, THREADS)?;
-        program.gather_words.launch(stream, shape, (&mut out, &addresses, &picks, words, width_words as u32))?;
+        kernel.launch(stream, shape, (&mut out, &addresses, &picks, words, width_words as u32))?;
     }
     Ok(out)
 }
 
-/// Threads of a block, as in `gather.cu`.
+/// Threads of a block.
 const THREADS: u32 = 256;
 
-/// Compiles the gathering of values.
-pub(crate) fn warm(device: &Device) -> Result<()> {
-    device.program(Program::new).map(|_| ())
-}
+pub(crate) struct Gather;
 
-struct Program {
-    gather_words: Kernel,
-}
+impl Operation for Gather {
+    type Variant = ();
 
-impl Program {
-    fn new(device: &Device) -> Result<Self> {
-        let text = source("gather.cu", include_str!("gather.cu"));
-        let gather_words = device.compile(&text.kernel("gather_words"))?.kernel("gather_words")?;
-        Ok(Self { gather_words })
+    const FILE: KernelFile = KernelFile {
+        path: "layout/gather.cu",
+        text: include_str!("gather.cu"),
+        constants: &[("BLOCK_THREADS", THREADS as u64)],
+    };
+
+    fn instances((): ()) -> Instances {
+        Instances::one("gather_words")
+    }
+
+    fn warmed() -> Vec<()> {
+        vec![()]
     }
 }

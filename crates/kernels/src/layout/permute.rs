@@ -9,11 +9,12 @@
 //! that both sides are runs of at least 256 bytes (fewer where the matrix itself is smaller). Only the rows of a
 //! gather are read value by value, at 32 bytes of memory each.
 
+use std::marker::PhantomData;
 use std::ops::Range;
 
 use rigel_gpu::{Buffer, Device, Error, Kernel, Plain, Result, Shape, Stream, View, ViewMut};
 
-use crate::code::source;
+use crate::code::{Instances, KernelFile, Operation};
 use crate::layout::grid::column_batches;
 use crate::layout::matrix::{Matrix, log2_rows};
 
@@ -32,16 +33,16 @@ pub fn to_columns<'a, T: Plain>(
         ));
     }
     let rows = len / columns;
-    let out = Matrix::alloc(stream, rows, columns)?;
-    transpose(stream, out.values().view(), row_major, rows, columns)?;
+    let mut out = Matrix::alloc(stream, rows, columns)?;
+    transpose(stream, out.values_mut().view_mut(), row_major, rows, columns)?;
     Ok(out)
 }
 
 /// The values of a matrix, row after row.
 pub fn to_rows<T: Plain>(stream: &Stream, matrix: &Matrix<T>) -> Result<Buffer<T>> {
     check("permute::to_rows", matrix)?;
-    let out = stream.alloc(matrix.values().len())?;
-    transpose(stream, out.view(), matrix.values().view(), matrix.columns(), matrix.rows())?;
+    let mut out = stream.alloc(matrix.values().len())?;
+    transpose(stream, out.view_mut(), matrix.values().view(), matrix.columns(), matrix.rows())?;
     Ok(out)
 }
 
@@ -73,20 +74,21 @@ pub fn bit_reverse_into<T: Plain>(stream: &Stream, out: ViewMut<'_, T>, from: &M
     if columns == 0 {
         return Ok(());
     }
-    let program = Program::of::<T>(stream.device())?;
     let side = square_bits::<T>();
     if log_rows < 2 * side {
         let shape = Shape::cover(out.len(), THREADS)?;
         let words = out.len() as u64;
-        return program.bit_reverse_short.launch(stream, shape, (out, from.values(), words, log_rows));
+        let kernel = kernel::<T>(stream.device(), Move::BitReverseShort)?;
+        return kernel.launch(stream, shape, (out, from.values(), words, log_rows));
     }
     let squares = 1u32 << (log_rows - 2 * side);
-    let out = out.view();
+    let kernel = kernel::<T>(stream.device(), Move::BitReverse)?;
+    let mut out = out;
     for batch in column_batches(columns) {
         let part = batch.start * rows..batch.end * rows;
         let shape = Shape::new(squares, THREADS).rows(batch.len() as u32);
-        let (to, from) = (out.range(part.clone())?, from.values().range(part)?);
-        program.bit_reverse.launch(stream, shape, (to, from, log_rows))?;
+        let (to, from) = (out.reborrow().range(part.clone())?, from.values().range(part)?);
+        kernel.launch(stream, shape, (to, from, log_rows))?;
     }
     Ok(())
 }
@@ -95,13 +97,13 @@ pub fn bit_reverse_into<T: Plain>(stream: &Stream, out: ViewMut<'_, T>, from: &M
 pub fn gather_rows<T: Plain>(stream: &Stream, matrix: &Matrix<T>, indices: &Buffer<u32>) -> Result<Buffer<T>> {
     check("permute::gather_rows", matrix)?;
     let (rows, columns) = (matrix.rows(), matrix.columns());
-    let program = Program::of::<T>(stream.device())?;
-    let out = stream.alloc::<T>(indices.len() * columns)?;
+    let kernel = kernel::<T>(stream.device(), Move::GatherRows)?;
+    let mut out = stream.alloc::<T>(indices.len() * columns)?;
     for Range { start, end } in column_batches(indices.len()) {
         let shape = Shape::cover(columns, THREADS)?.rows((end - start) as u32);
-        let to = out.range(start * columns..end * columns)?;
+        let to = out.range_mut(start * columns..end * columns)?;
         let indices = indices.range(start..end)?;
-        program.gather_rows.launch(stream, shape, (to, matrix.values(), indices, rows as u64, columns as u64))?;
+        kernel.launch(stream, shape, (to, matrix.values(), indices, rows as u64, columns as u64))?;
     }
     Ok(out)
 }
@@ -129,23 +131,22 @@ fn check<T: Plain>(operation: &'static str, matrix: &Matrix<T>) -> Result<()> {
 /// `height` rows of `width` values become `width` rows of `height`.
 fn transpose<T: Plain>(
     stream: &Stream,
-    out: View<'_, T>,
+    out: ViewMut<'_, T>,
     from: View<'_, T>,
     height: usize,
     width: usize,
 ) -> Result<()> {
-    let program = Program::of::<T>(stream.device())?;
     let (log_rows, log_columns) = tile::<T>(height, width);
     let blocks = height.div_ceil(1 << log_rows) * width.div_ceil(1 << log_columns);
     let shape = Shape::cover(blocks, 1)?;
-    program.transpose.launch(
+    kernel::<T>(stream.device(), Move::Transpose)?.launch(
         stream,
         Shape::new(shape.blocks[0], THREADS),
         (out, from, height as u64, width as u64, log_rows, log_columns),
     )
 }
 
-/// Threads of a block, as in `permute.cu`.
+/// Threads of a block.
 const THREADS: u32 = 256;
 
 /// The logarithms of a tile's rows and columns: 16 KiB, square or nearly so, but no wider or higher than the
@@ -163,47 +164,61 @@ fn square_bits<T>() -> u32 {
     if size_of::<T>() == 4 { 6 } else { 5 }
 }
 
-/// Compiles what is needed for values of this type's size.
-pub(crate) fn warm<T: Plain>(device: &Device) -> Result<()> {
-    Program::of::<T>(device).map(|_| ())
+/// The kernels for values of one size, in the order in which they are compiled.
+#[derive(Clone, Copy)]
+enum Move {
+    Transpose,
+    BitReverse,
+    BitReverseShort,
+    GatherRows,
 }
 
-/// The kernels for values of one size.
-#[derive(Clone)]
-struct Program {
-    transpose: Kernel,
-    bit_reverse: Kernel,
-    bit_reverse_short: Kernel,
-    gather_rows: Kernel,
+/// The kernel for values of this type's size.
+fn kernel<T: Plain>(device: &Device, moves: Move) -> Result<Kernel> {
+    let kernels = match size_of::<T>() {
+        4 => Permute::<u32>::kernels(device, ())?,
+        8 => Permute::<u64>::kernels(device, ())?,
+        bytes => return Err(Error::shape("permute", format!("values of {bytes} bytes; they must have 4 or 8"))),
+    };
+    Ok(kernels[moves as usize].clone())
 }
 
-/// The program of a device for words of `BYTES` bytes.
-struct Words<const BYTES: usize>(Program);
+/// Words, by their names in C++.
+pub(crate) trait Word: Plain {
+    const NAME: &'static str;
+}
 
-impl Program {
-    fn of<T: Plain>(device: &Device) -> Result<Self> {
-        match size_of::<T>() {
-            4 => Ok(device.program(|device| Ok(Words::<4>(Self::new::<u32>(device, "u32")?)))?.0.clone()),
-            8 => Ok(device.program(|device| Ok(Words::<8>(Self::new::<u64>(device, "u64")?)))?.0.clone()),
-            bytes => Err(Error::shape("permute", format!("values of {bytes} bytes; they must have 4 or 8"))),
-        }
-    }
+impl Word for u32 {
+    const NAME: &'static str = "u32";
+}
 
-    fn new<T>(device: &Device, word: &str) -> Result<Self> {
-        let names = [
+impl Word for u64 {
+    const NAME: &'static str = "u64";
+}
+
+pub(crate) struct Permute<W>(PhantomData<W>);
+
+impl<W: Word> Operation for Permute<W> {
+    type Variant = ();
+
+    const FILE: KernelFile = KernelFile {
+        path: "layout/permute.cu",
+        text: include_str!("permute.cu"),
+        constants: &[("BLOCK_THREADS", THREADS as u64)],
+    };
+
+    fn instances((): ()) -> Instances {
+        let word = W::NAME;
+        Instances::new([
             format!("transpose<{word}>"),
-            format!("bit_reverse<{word}, {}>", square_bits::<T>()),
+            format!("bit_reverse<{word}, {}>", square_bits::<W>()),
             format!("bit_reverse_short<{word}>"),
             format!("gather_rows<{word}>"),
-        ];
-        let text = source("permute.cu", include_str!("permute.cu"));
-        let module = device.compile(&names.iter().fold(text, |text, name| text.kernel(name)))?;
-        Ok(Self {
-            transpose: module.kernel(&names[0])?,
-            bit_reverse: module.kernel(&names[1])?,
-            bit_reverse_short: module.kernel(&names[2])?,
-            gather_rows: module.kernel(&names[3])?,
-        })
+        ])
+    }
+
+    fn warmed() -> Vec<()> {
+        vec![()]
     }
 }
 

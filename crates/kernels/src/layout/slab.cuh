@@ -148,6 +148,14 @@ __device__ __forceinline__ E shuffle_xor(E x, u32 bits) {
     return x;
 }
 
+// The sum over the lanes of a warp, in every lane.
+template <class E>
+__device__ __forceinline__ E warp_sum(E x) {
+#pragma unroll
+    for (u32 bit = 16; bit > 0; bit >>= 1) x = x + shuffle_xor(x, bit);
+    return x;
+}
+
 // The element of one lane, for all.
 template <class E>
 __device__ __forceinline__ E broadcast(E x, u32 lane) {

@@ -46,12 +46,16 @@ __device__ __forceinline__ void store(T* at, const T& value) {
 
 // --- tiles --------------------------------------------------------------------------------------------------
 
-#define THREADS 256
+constexpr int THREADS = BLOCK_THREADS;
 
-// The products; strides count elements. Mirrored in matmul.rs.
+// The elements from one matrix, row or column to the next.
+struct Strides {
+    i64 batch, row, column;
+};
+
+// The products.
 struct Problem {
-    i64 a_batch, a_row, a_column;
-    i64 b_batch, b_row, b_column;
+    Strides a, b;
     u32 m, n, k;
     // The sum over k is cut in `parts` parts of `part` terms; part s of the results lies behind part s - 1.
     u32 parts, part;
@@ -153,10 +157,10 @@ __global__ void __launch_bounds__(THREADS, sizeof(Dot<T>) * Dot<T>::ROWS * Dot<T
     const u32 row0 = (8 * strip + in_strip % height) * S::M, column0 = in_strip / height * S::N;
     const u32 k0 = part * p.part, terms = min(p.part, p.k - k0);
 
-    Share<T, S::M, S::DEPTH, S::M_PITCH> a_share(a + batch * p.a_batch + row0 * p.a_row + k0 * p.a_column, p.a_row,
-                                                 p.a_column, p.m - row0);
-    Share<T, S::N, S::DEPTH, S::N_PITCH> b_share(b + batch * p.b_batch + column0 * p.b_column + k0 * p.b_row,
-                                                 p.b_column, p.b_row, p.n - column0);
+    Share<T, S::M, S::DEPTH, S::M_PITCH> a_share(a + batch * p.a.batch + row0 * p.a.row + k0 * p.a.column, p.a.row,
+                                                 p.a.column, p.m - row0);
+    Share<T, S::N, S::DEPTH, S::N_PITCH> b_share(b + batch * p.b.batch + column0 * p.b.column + k0 * p.b.row,
+                                                 p.b.column, p.b.row, p.n - column0);
 
     const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const u32 my_row = (warp / 2 * 4 + lane / 8) * W, my_column = (warp % 2 * 8 + lane % 8) * W;
@@ -231,22 +235,22 @@ __global__ void __launch_bounds__(THREADS)
     const u32 size = p.m * p.n, batch = (u32)(place / size), in_matrix = (u32)(place % size);
     if (batch >= p.batch) return;
     const u32 row = in_matrix / p.n, column = in_matrix % p.n;
-    const T* left = a + batch * p.a_batch + row * p.a_row;
-    const T* right = b + batch * p.b_batch + column * p.b_column;
+    const T* left = a + batch * p.a.batch + row * p.a.row;
+    const T* right = b + batch * p.b.batch + column * p.b.column;
     Dot<T> dot = Dot<T>::zero();
 #pragma unroll 4
     for (u32 k = 0; k < p.k; ++k) {
         dot.add(load(left), Dot<T>::ready(load(right)));
         dot.settle();
-        left += p.a_column;
-        right += p.b_row;
+        left += p.a.column;
+        right += p.b.row;
     }
     store(out + place, dot.value());
 }
 
 // --- vectors ------------------------------------------------------------------------------------------------
 
-// y[i] = sum over k of matrix[i, k] vector[k], for `vectors` vectors of each matrix of a batch. Mirrored in matmul.rs.
+// y[i] = sum over k of matrix[i, k] vector[k], for `vectors` vectors of each matrix of a batch.
 struct Vectors {
     i64 matrix_batch, matrix_row, matrix_term;
     i64 vector_batch, vector_step, vector_term;

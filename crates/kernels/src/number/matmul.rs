@@ -19,6 +19,7 @@
 
 use rigel_gpu::{Error, Result, Stream, View, ViewMut};
 
+pub(crate) use launch::Matmul;
 use launch::{Product, Vectors};
 
 mod launch;
@@ -50,7 +51,7 @@ const fn field(name: &'static str, bytes: usize, tile: [usize; 2]) -> Type {
     Type { name, bytes, tile, is_field: true }
 }
 
-/// The tiles are those of `Dot<T>` in `dot.cuh`.
+/// The tiles are those of `Dot<T>` in `dot.cuh`, which is checked when a product is compiled.
 const KNOWN: [Type; 17] = [
     number("float", 4, [128, 128]),
     number("double", 8, [128, 64]),

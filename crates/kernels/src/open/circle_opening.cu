@@ -9,10 +9,10 @@
 //   p - (x, y) = (a + b, d - e)        p - (x, -y) = (a - b, d + e)
 // and the other two are the negatives. So two of the y' are to be inverted, for which one inversion of their
 // product is enough. Where p is a point of the domain, scale is zero.
-__global__ void __launch_bounds__(256, 3)
+__global__ void __launch_bounds__(BLOCK_THREADS, 3)
 circle_weights(Mersenne31* out, u64 n, ReversedCoset half, QM31 px, QM31 py, QM31 scale) {
     const u32 groups = (u32)((n + 127) / 128);
-    const u32 warp = (blockIdx.x * 256 + threadIdx.x) / 32, warps = gridDim.x * 8, lane = threadIdx.x % 32;
+    const u32 warp = (blockIdx.x * BLOCK_THREADS + threadIdx.x) / 32, warps = gridDim.x * (BLOCK_THREADS / 32), lane = threadIdx.x % 32;
     const DomainPoints points(half);
     for (u32 group = warp; group < groups; group += warps) {
         const CM31 p = points.at(group);
@@ -33,11 +33,12 @@ struct Factors {
     QM31 groups[32];    // those of the bits from 10 on, and ones
 };
 
-// out[k] = the product of m_j over the bits j of k that are set. A warp takes 1024 elements: what the upper bits
+// out[k] = the product of m_j over the bits j of k that are set. A warp takes WARP_ELEMENTS elements: what the upper bits
 // give its lanes compute together, in five products, and each element then costs one.
-__global__ void __launch_bounds__(256) circle_basis(Mersenne31* out, u64 n, Factors factors) {
+__global__ void __launch_bounds__(BLOCK_THREADS) circle_basis(Mersenne31* out, u64 n, Factors factors) {
+    static_assert(WARP_ELEMENTS == 1024, "bits 0 to 9 of an index are the warp's own");
     const u32 lane = threadIdx.x % 32;
-    const u64 group = ((u64)blockIdx.x * 256 + threadIdx.x) / 32;
+    const u64 group = ((u64)blockIdx.x * BLOCK_THREADS + threadIdx.x) / 32;
     // As an unrolled choice the factors stay operands from the constant bank.
     QM31 product = QM31::one();
 #pragma unroll
@@ -50,7 +51,7 @@ __global__ void __launch_bounds__(256) circle_basis(Mersenne31* out, u64 n, Fact
         if (lane >> k & 1) product = product * factors.lanes[k];
 #pragma unroll
     for (int q = 0; q < 8; ++q) {
-        const u64 first = group * 1024 + q * 128 + lane * 4;
+        const u64 first = group * WARP_ELEMENTS + q * 128 + lane * 4;
         if (first >= n) break;
         QM31 four[4];
 #pragma unroll

@@ -10,9 +10,9 @@
 //! launch each, which writes each element once. A weight costs a quarter of an inversion and about three products
 //! of [`QM31`], an element of the basis one product.
 
-use rigel_gpu::{Device, Error, Kernel, Plain, Result, Shape, Stream};
+use rigel_gpu::{Error, Result, Shape, Stream};
 
-use crate::code::source;
+use crate::code::{Instances, KernelFile, Operation, parameters};
 use crate::domain::circle_domain::{Domain, LOG_ORDER, ReversedCoset};
 use crate::field::{Mersenne31 as M31, QM31, Ring};
 use crate::layout::matrix::Matrix;
@@ -23,7 +23,7 @@ use crate::layout::matrix::Matrix;
 pub fn barycentric_weights(stream: &Stream, log_size: u32, p: [QM31; 2]) -> Result<Matrix<M31>> {
     let half = Domain::canonic(log_size)?.half;
     let n = 1usize << log_size;
-    let out = Matrix::alloc(stream, n, 4)?;
+    let mut out = Matrix::alloc(stream, n, 4)?;
     // The polynomial that vanishes on the domain is x doubled log_size - 1 times. Its derivative at the first
     // point, times -2 y, is what the weights are divided by; it is the same for all points but for the sign of y.
     let [x, y] = half.initial;
@@ -34,14 +34,10 @@ pub fn barycentric_weights(stream: &Stream, log_size: u32, p: [QM31; 2]) -> Resu
         vanishing = double_x(vanishing);
     }
     let scale = vanishing * derivative.inverse().expect("no point of a canonic domain is on an axis");
-    let program = stream.device().program(Program::new)?;
     let most = stream.device().properties().multiprocessors as usize * 6;
     let shape = Shape::new(n.div_ceil(4 * THREADS as usize).clamp(1, most) as u32, THREADS);
-    program.weights.launch(
-        stream,
-        shape,
-        (out.values(), n as u64, ReversedCoset::new(half), p[0], p[1], scale),
-    )?;
+    let arguments = (out.values_mut(), n as u64, ReversedCoset::new(half), p[0], p[1], scale);
+    CircleOpening::kernels(stream.device(), ())?[WEIGHTS].launch(stream, shape, arguments)?;
     Ok(out)
 }
 
@@ -55,10 +51,10 @@ pub fn basis(stream: &Stream, log_size: u32, p: [QM31; 2]) -> Result<Matrix<M31>
         ));
     }
     let n = 1usize << log_size;
-    let out = Matrix::alloc(stream, n, 4)?;
-    let program = stream.device().program(Program::new)?;
+    let mut out = Matrix::alloc(stream, n, 4)?;
     let shape = Shape::cover(n.div_ceil(WARP_ELEMENTS) * 32, THREADS)?;
-    program.basis.launch(stream, shape, (out.values(), n as u64, Factors::new(p)))?;
+    let kernels = CircleOpening::kernels(stream.device(), ())?;
+    kernels[BASIS].launch(stream, shape, (out.values_mut(), n as u64, Factors::new(p)))?;
     Ok(out)
 }
 
@@ -67,21 +63,18 @@ fn double_x<E: Ring>(x: E) -> E {
     x * x + x * x - E::ONE
 }
 
-/// Threads of a block, and elements of the basis that a warp takes, as in `circle_opening.cu`.
+/// Threads of a block, and elements of the basis that a warp takes.
 const THREADS: u32 = 256;
 const WARP_ELEMENTS: usize = 1_024;
 
-/// The factors of the basis, as `struct Factors` in `circle_opening.cu`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Factors {
-    combined: [QM31; 32],
-    lanes: [QM31; 5],
-    groups: [QM31; 32],
+parameters! {
+    /// The factors of the basis by the bits of an index, in the parts in which a warp takes them.
+    struct Factors = "Factors" => {
+        combined: [QM31; 32],
+        lanes: [QM31; 5],
+        groups: [QM31; 32],
+    }
 }
-
-// SAFETY: words of four bytes: no padding, no invalid values.
-unsafe impl Plain for Factors {}
 
 impl Factors {
     fn new([x, y]: [QM31; 2]) -> Self {
@@ -106,20 +99,26 @@ impl Factors {
     }
 }
 
-/// Compiles what the operations need.
-pub(crate) fn warm(device: &Device) -> Result<()> {
-    device.program(Program::new).map(|_| ())
-}
+pub(crate) struct CircleOpening;
 
-struct Program {
-    weights: Kernel,
-    basis: Kernel,
-}
+/// The kernels, in the order in which they are compiled.
+const WEIGHTS: usize = 0;
+const BASIS: usize = 1;
 
-impl Program {
-    fn new(device: &Device) -> Result<Self> {
-        let text = source("circle_opening.cu", include_str!("circle_opening.cu"));
-        let module = device.compile(&text.kernel("circle_weights").kernel("circle_basis"))?;
-        Ok(Self { weights: module.kernel("circle_weights")?, basis: module.kernel("circle_basis")? })
+impl Operation for CircleOpening {
+    type Variant = ();
+
+    const FILE: KernelFile = KernelFile {
+        path: "open/circle_opening.cu",
+        text: include_str!("circle_opening.cu"),
+        constants: &[("BLOCK_THREADS", THREADS as u64), ("WARP_ELEMENTS", WARP_ELEMENTS as u64)],
+    };
+
+    fn instances((): ()) -> Instances {
+        Instances::new(["circle_weights", "circle_basis"]).takes::<ReversedCoset>().takes::<Factors>()
+    }
+
+    fn warmed() -> Vec<()> {
+        vec![()]
     }
 }

@@ -1,13 +1,8 @@
 // The quotients of columns opened at points: their numerators, column by column, and what they are divided by.
 
 #include "domain/circle_domain.cuh"
+#include "layout/column.cuh"
 #include "layout/quads.cuh"
-
-// An entry of the list of columns, as in columns.cu; the number is not used here.
-struct Column {
-    const Mersenne31* values;
-    u64 number;
-};
 
 struct Term {
     QM31 coefficient;
@@ -21,16 +16,16 @@ constexpr u32 STAGED = 256, COLUMNS = 4;
 // out[r] = the sum over the terms of coefficient column[r], less the constant, for r < rows: a slab. A lane takes
 // four rows, and the warps of a block that share rows, `term_warps` of them, add up in shared memory. Products are
 // accumulated without reducing them. A column is read once for each term that names it.
-__global__ void __launch_bounds__(256, 2)
+__global__ void __launch_bounds__(BLOCK_THREADS, 2)
 accumulate_terms(Mersenne31* out, const Column* __restrict__ columns, const Term* __restrict__ terms, u32 count,
                  u32 term_warps, u64 rows, QM31 constant) {
     typedef Mersenne31 F;
     __shared__ const F* addresses[STAGED];
     __shared__ __align__(16) F coefficients[STAGED][4];
-    __shared__ F others[4][4][256];
+    __shared__ F others[4][4][BLOCK_THREADS];
     const u32 thread = threadIdx.x, warp = thread / 32, part = warp % term_warps;
-    const u64 group = (u64)blockIdx.x * (8 / term_warps) + warp / term_warps;
-    const u64 first = group * 128 + thread % 32 * 4;
+    const u64 group = (u64)blockIdx.x * (WARPS / term_warps) + warp / term_warps;
+    const u64 first = group * WARP_ROWS + thread % 32 * 4;
 
     QM31::Sum sums[4];
 #pragma unroll
@@ -41,7 +36,7 @@ accumulate_terms(Mersenne31* out, const Column* __restrict__ columns, const Term
         // Beyond the last term any other's column will do: its coefficient is zero.
         if (thread < (here + COLUMNS - 1) / COLUMNS * COLUMNS) {
             const Term term = terms[done + (thread < here ? thread : 0)];
-            addresses[thread] = columns[term.column].values;
+            addresses[thread] = (const F*)columns[term.column].values;
 #pragma unroll
             for (int d = 0; d < 4; ++d)
                 coefficients[thread][d] = thread < here ? term.coefficient.c[d] : F::zero();
@@ -115,13 +110,13 @@ struct Line {
 
 // The points of one launch. With `adds`, the quotients are added to what is there.
 struct Lines {
-    Line lines[4];
+    Line lines[MOST_POINTS];
     u32 count;
     u32 adds;
 };
 
-// Inverts N elements with one inversion in the base field, of the product of their norms. Of zero, and with it all
-// others, comes zero.
+// Inverts N elements with one inversion in the base field, of the product of their norms. If any element
+// is zero, all results are zero.
 template <int N>
 __device__ __forceinline__ void invert_all(CM31 (&x)[N]) {
     typedef Mersenne31 F;
@@ -145,11 +140,11 @@ __device__ __forceinline__ void invert_all(CM31 (&x)[N]) {
 // domain in bit-reversed order. A lane takes four neighbours (see `DomainPoints`) and the four 128 points on:
 // eight denominators, of which each quad has the four values constant +- x Im.y +- y Im.x, and one inversion for
 // them.
-__global__ void __launch_bounds__(256, 2)
+__global__ void __launch_bounds__(BLOCK_THREADS, 2)
 combine_quotients(Mersenne31* out, u64 n, ReversedCoset half, Lines points, const Mersenne31* values0,
                   const Mersenne31* values1, const Mersenne31* values2, const Mersenne31* values3) {
     const u32 groups = (u32)((n + 255) / 256);
-    const u32 warp = (blockIdx.x * 256 + threadIdx.x) / 32, warps = gridDim.x * 8, lane = threadIdx.x % 32;
+    const u32 warp = (blockIdx.x * BLOCK_THREADS + threadIdx.x) / 32, warps = gridDim.x * WARPS, lane = threadIdx.x % 32;
     const DomainPoints domain(half);
     for (u32 group = warp; group < groups; group += warps) {
         const CM31 p = domain.at(2 * group);

@@ -11,12 +11,12 @@
 //! writes each result once, for up to four points a launch; a value costs an eighth of an inversion in the base
 //! field and about 25 products there for each point.
 
-use rigel_gpu::{Device, Error, Kernel, Plain, Result, Shape, Stream, View};
+use rigel_gpu::{Error, Result, Shape, Stream, View};
 
-use crate::code::source;
+use crate::code::{Instances, KernelFile, Operation, parameters};
 use crate::domain::circle_domain::{Domain, ReversedCoset};
 use crate::field::{CM31, Mersenne31 as M31, QM31};
-use crate::layout::columns::{self, Columns};
+use crate::layout::columns::{self, Column, Columns};
 use crate::layout::matrix::{Matrix, log2_rows};
 use crate::layout::slab::slab_length;
 
@@ -52,14 +52,13 @@ pub fn accumulate(
     let matrices: Vec<_> =
         columns.iter().filter(|matrix| matrix.columns() > 0).map(|&matrix| (matrix, 0)).collect();
     let list = columns::list(stream, &matrices)?;
-    let out = Matrix::alloc(stream, rows, 4)?;
+    let mut out = Matrix::alloc(stream, rows, 4)?;
     let term_warps = term_warps(rows, terms.len(), stream.device().properties().multiprocessors as usize);
     let shape = Shape::cover(rows.div_ceil(WARP_ROWS).div_ceil(WARPS / term_warps), 1)?.threads(THREADS);
     let count = terms.len() as u32;
     let terms = stream.upload(&terms)?;
-    let program = stream.device().program(Program::new)?;
-    let arguments = (out.values(), &list, &terms, count, term_warps as u32, rows as u64, constant);
-    program.accumulate.launch(stream, shape, arguments)?;
+    let arguments = (out.values_mut(), &list, &terms, count, term_warps as u32, rows as u64, constant);
+    CircleQuotients::kernels(stream.device(), ())?[ACCUMULATE].launch(stream, shape, arguments)?;
     Ok(out)
 }
 
@@ -112,56 +111,51 @@ pub fn combine(stream: &Stream, numerators: &[Numerators<'_>], domain: Domain) -
         .iter()
         .map(|numerators| Line::new(numerators, domain.log_size()))
         .collect::<Result<Vec<_>>>()?;
-    let out = Matrix::alloc(stream, n, 4)?;
-    let program = stream.device().program(Program::new)?;
+    let mut out = Matrix::alloc(stream, n, 4)?;
+    let kernels = CircleQuotients::kernels(stream.device(), ())?;
     let most = stream.device().properties().multiprocessors as usize * 4;
     let shape = Shape::new(n.div_ceil(8 * THREADS as usize).clamp(1, most) as u32, THREADS);
     for (batch, first) in lines.chunks(MOST_POINTS).zip((0..).step_by(MOST_POINTS)) {
-        let value = |k: usize| numerators[first + k.min(batch.len() - 1)].values;
+        let value = |k: usize| (k < batch.len()).then(|| numerators[first + k].values);
         let points = Lines {
             lines: std::array::from_fn(|k| batch[k.min(batch.len() - 1)]),
             count: batch.len() as u32,
             adds: u32::from(first > 0),
         };
         let half = ReversedCoset::new(domain.half);
-        let arguments = (out.values(), n as u64, half, points, value(0), value(1), value(2), value(3));
-        program.combine.launch(stream, shape, arguments)?;
+        let arguments = (out.values_mut(), n as u64, half, points, value(0), value(1), value(2), value(3));
+        kernels[COMBINE].launch(stream, shape, arguments)?;
     }
     Ok(out)
 }
 
-/// Threads and warps of a block and rows of a warp, as in `circle_quotients.cu`, and points in one launch.
+/// Threads and warps of a block, rows of a warp, and points in one launch.
 const THREADS: u32 = 256;
 const WARPS: usize = 8;
 const WARP_ROWS: usize = 128;
 const MOST_POINTS: usize = 4;
 
-/// As `struct Term` in `circle_quotients.cu`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Term {
-    coefficient: QM31,
-    column: u32,
-    padding: [u32; 3],
+parameters! {
+    /// A column and what it is multiplied by.
+    #[derive(Debug, PartialEq, Eq)]
+    struct Term = "Term" => {
+        coefficient: QM31,
+        column: u32,
+        padding: [u32; 3],
+    }
 }
 
-// SAFETY: eight words of four bytes: no padding between them, no invalid values.
-unsafe impl Plain for Term {}
-
-/// As `struct Line` in `circle_quotients.cu`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Line {
-    linear: QM31,
-    constant: CM31,
-    x: CM31,
-    y: CM31,
-    log_ratio: u32,
-    padding: u32,
+parameters! {
+    /// What the numerators of one opened point are divided by.
+    struct Line = "Line" => {
+        linear: QM31,
+        constant: CM31,
+        x: CM31,
+        y: CM31,
+        log_ratio: u32,
+        padding: u32,
+    }
 }
-
-// SAFETY: twelve words of four bytes: no padding between them, no invalid values.
-unsafe impl Plain for Line {}
 
 impl Line {
     fn new(numerators: &Numerators<'_>, log_size: u32) -> Result<Self> {
@@ -186,33 +180,46 @@ impl Line {
     }
 }
 
-/// As `struct Lines` in `circle_quotients.cu`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Lines {
-    lines: [Line; MOST_POINTS],
-    count: u32,
-    adds: u32,
+parameters! {
+    /// The points of one launch.
+    struct Lines = "Lines" => {
+        lines: [Line; MOST_POINTS],
+        count: u32,
+        adds: u32,
+    }
 }
 
-// SAFETY: words of four bytes: no padding between them, no invalid values.
-unsafe impl Plain for Lines {}
+pub(crate) struct CircleQuotients;
 
-/// Compiles what the operations need.
-pub(crate) fn warm(device: &Device) -> Result<()> {
-    device.program(Program::new).map(|_| ())
-}
+/// The kernels, in the order in which they are compiled.
+const ACCUMULATE: usize = 0;
+const COMBINE: usize = 1;
 
-struct Program {
-    accumulate: Kernel,
-    combine: Kernel,
-}
+impl Operation for CircleQuotients {
+    type Variant = ();
 
-impl Program {
-    fn new(device: &Device) -> Result<Self> {
-        let text = source("circle_quotients.cu", include_str!("circle_quotients.cu"));
-        let module = device.compile(&text.kernel("accumulate_terms").kernel("combine_quotients"))?;
-        Ok(Self { accumulate: module.kernel("accumulate_terms")?, combine: module.kernel("combine_quotients")? })
+    const FILE: KernelFile = KernelFile {
+        path: "open/circle_quotients.cu",
+        text: include_str!("circle_quotients.cu"),
+        constants: &[
+            ("BLOCK_THREADS", THREADS as u64),
+            ("WARPS", WARPS as u64),
+            ("WARP_ROWS", WARP_ROWS as u64),
+            ("MOST_POINTS", MOST_POINTS as u64),
+        ],
+    };
+
+    fn instances((): ()) -> Instances {
+        Instances::new(["accumulate_terms", "combine_quotients"])
+            .takes::<ReversedCoset>()
+            .takes::<Column>()
+            .takes::<Term>()
+            .takes::<Line>()
+            .takes::<Lines>()
+    }
+
+    fn warmed() -> Vec<()> {
+        vec![()]
     }
 }
 

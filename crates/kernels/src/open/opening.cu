@@ -6,9 +6,9 @@
 // out[i] = shift w^rev(i) for i < n = 2^k, w the root of order n. A thread finds the power of its first point, and
 // the others of its vector by a product each.
 template <class F>
-__global__ void __launch_bounds__(256) coset_points(F* out, u64 n, F shift, ReversedPowers<F> powers) {
+__global__ void __launch_bounds__(BLOCK_THREADS) coset_points(F* out, u64 n, F shift, ReversedPowers<F> powers) {
     constexpr int N = Vector<F>::N;
-    const u64 first = ((u64)blockIdx.x * 256 + threadIdx.x) * N;
+    const u64 first = ((u64)blockIdx.x * BLOCK_THREADS + threadIdx.x) * N;
     if (first >= n) return;
     const F start = shift * powers.at((u32)first);
     Vector<F> points;
@@ -25,14 +25,14 @@ __global__ void __launch_bounds__(256) coset_points(F* out, u64 n, F shift, Reve
 
 // out[i] = points[i] inverses[i] scale for i < n, where `inverses` is a slab of `stride` elements, n or more.
 template <class E>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(BLOCK_THREADS)
 barycentric_weights(typename E::Base* out, const typename E::Base* __restrict__ points,
                     const typename E::Base* __restrict__ inverses, u64 stride, u64 n, E scale) {
     typedef typename E::Base F;
     constexpr int N = Vector<F>::N;
     const bool wide =
         n % N == 0 && stride % N == 0 && is_aligned(points) && is_aligned(inverses) && is_aligned(out);
-    const Share share = Share::of<F>((u64)blockIdx.x * (256 * N), threadIdx.x, 256, wide);
+    const Share share = Share::of<F>((u64)blockIdx.x * (BLOCK_THREADS * N), threadIdx.x, BLOCK_THREADS, wide);
     F x[N];
     E d[N];
     load_share(x, points, n, share);
@@ -42,12 +42,12 @@ barycentric_weights(typename E::Base* out, const typename E::Base* __restrict__ 
     store_share(out, d, n, share);
 }
 
-// Up to two claims on one matrix, and how the work is cut.
+// Up to MOST_CLAIMS claims on one matrix, and how the work is cut.
 template <class E>
 struct Quotients {
-    E scales[2];
-    E values[2];
-    u64 strides[2];     // the elements of the slabs of inverses, `rows` or more
+    E scales[MOST_CLAIMS];
+    E values[MOST_CLAIMS];
+    u64 strides[MOST_CLAIMS];     // the elements of the slabs of inverses, `rows` or more
     u64 rows;
     u64 powers_stride;  // the elements of the slab of powers, `columns` or more
     u32 columns;
@@ -62,14 +62,14 @@ constexpr u32 STAGED = 512, COLUMNS = 4;
 // for the claims k < CLAIMS. The matrix is read once, in vectors, four columns of a warp under way at once; the
 // warps that share rows add their sums in shared memory.
 template <class E, int CLAIMS>
-__global__ void __launch_bounds__(256, 2)
+__global__ void __launch_bounds__(BLOCK_THREADS, 2)
 accumulate_quotients(typename E::Base* reduced, const typename E::Base* __restrict__ matrix,
                      const typename E::Base* __restrict__ powers, const typename E::Base* __restrict__ inverses0,
                      const typename E::Base* __restrict__ inverses1, Quotients<E> quotients) {
     typedef typename E::Base F;
     constexpr int N = Vector<F>::N;
     __shared__ __align__(16) F staged[E::DEGREE][STAGED];
-    __shared__ F others[E::DEGREE][N][256];
+    __shared__ F others[E::DEGREE][N][BLOCK_THREADS];
     const u64 rows = quotients.rows;
     const u32 columns = quotients.columns, column_warps = quotients.column_warps, thread = threadIdx.x;
     const u32 warp = thread / 32, part = warp % column_warps;
@@ -77,7 +77,7 @@ accumulate_quotients(typename E::Base* reduced, const typename E::Base* __restri
 #pragma unroll
     for (int k = 0; k < CLAIMS; ++k)
         wide = wide && quotients.strides[k] % N == 0 && is_aligned(k == 0 ? inverses0 : inverses1);
-    const u64 group = (u64)blockIdx.x * (8 / column_warps) + warp / column_warps;
+    const u64 group = (u64)blockIdx.x * (WARPS / column_warps) + warp / column_warps;
     const Share share = Share::of<F>(group * (32 * N), thread % 32, 32, wide);
 
     typename E::Sum sums[N];
@@ -86,7 +86,7 @@ accumulate_quotients(typename E::Base* reduced, const typename E::Base* __restri
     for (u32 first = 0; first < columns; first += STAGED) {
         const u32 count = columns - first < STAGED ? columns - first : STAGED;
         __syncthreads();
-        for (u32 i = thread; i < (count + COLUMNS - 1) / COLUMNS * COLUMNS; i += 256) {
+        for (u32 i = thread; i < (count + COLUMNS - 1) / COLUMNS * COLUMNS; i += BLOCK_THREADS) {
 #pragma unroll
             for (int d = 0; d < E::DEGREE; ++d)
                 staged[d][i] = i < count ? powers[d * quotients.powers_stride + first + i] : F::zero();

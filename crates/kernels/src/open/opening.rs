@@ -17,17 +17,16 @@
 //! three products and a part of an inversion an element; the rest is a product or two.
 
 use std::marker::PhantomData;
-use std::sync::Arc;
 
-use rigel_gpu::{Buffer, Device, Error, Kernel, Plain, Result, Shape, Stream, View};
+use rigel_gpu::{Buffer, Error, Result, Shape, Stream, View};
 
-use crate::code::source;
-use crate::domain::roots::{ReversedPowers, check_domain};
+use crate::code::{Instances, KernelFile, Operation, parameters};
+use crate::domain::roots::{ORDERS, ReversedPowers, check_domain};
 use crate::field::{Element, Field, Ring};
 use crate::layout::columns::Columns;
 use crate::layout::matrix::Matrix;
 use crate::layout::slab::{constant, slab_length};
-use crate::vector::inverse::{invert_differences, warm_differences};
+use crate::vector::inverse::invert_differences;
 use crate::vector::reduce::{self, Layout};
 
 /// The 2^`log_n` points `GENERATOR w^rev(i)` of a coset in bit-reversed order, w the root of unity of that order. The
@@ -35,10 +34,10 @@ use crate::vector::reduce::{self, Layout};
 pub fn coset_points<F: Field>(stream: &Stream, log_n: u32) -> Result<Buffer<F>> {
     check_domain::<F>("opening::coset_points", log_n)?;
     let n = 1usize << log_n;
-    let points = stream.alloc(n)?;
-    let program = Points::<F>::of(stream.device())?;
+    let mut points = stream.alloc(n)?;
     let shape = Shape::cover(n.div_ceil(16 / size_of::<F>()), THREADS)?;
-    program.0.launch(stream, shape, (&points, n as u64, F::GENERATOR, ReversedPowers::<F>::new()))?;
+    let arguments = (&mut points, n as u64, F::GENERATOR, ReversedPowers::<F>::new());
+    CosetPoints::<F>::kernel(stream.device(), ())?.launch(stream, shape, arguments)?;
     Ok(points)
 }
 
@@ -79,11 +78,11 @@ pub fn barycentric_weights<E: Element>(
     let shift = E::Base::GENERATOR.pow(h as u64);
     let unit = (shift * E::Base::from_u64(h as u64)).inverse().expect("neither the generator nor 2^k is zero");
     let scale = (z.pow(h as u64) - constant(shift)) * constant(unit);
-    let out = Matrix::alloc(stream, h, E::DEGREE)?;
+    let mut out = Matrix::alloc(stream, h, E::DEGREE)?;
     let shape = Shape::cover(h.div_ceil(16 / size_of::<E::Base>()), THREADS)?;
     let stride = inverses.rows() as u64;
-    let program = Program::<E>::of(stream.device())?;
-    program.weights.launch(stream, shape, (out.values(), points, inverses.values(), stride, h as u64, scale))?;
+    let arguments = (out.values_mut(), points, inverses.values(), stride, h as u64, scale);
+    Opening::<E>::kernels(stream.device(), ())?[WEIGHTS].launch(stream, shape, arguments)?;
     Ok(out)
 }
 
@@ -186,7 +185,7 @@ pub fn accumulate_quotients<E: Element>(
     for claim in claims {
         check_slab::<E>(NAME, "inverses", claim.inverses, rows)?;
     }
-    let program = Program::<E>::of(stream.device())?;
+    let kernels = Opening::<E>::kernels(stream.device(), ())?;
     // A warp has eight columns or more of its own before a second one shares its rows.
     let column_warps = 1usize << (columns / 8).clamp(1, WARPS).ilog2();
     let row_warps = WARPS / column_warps;
@@ -202,11 +201,11 @@ pub fn accumulate_quotients<E: Element>(
             columns: columns as u32,
             column_warps: column_warps as u32,
         };
-        let (first, last) = (first.inverses.values(), last.inverses.values());
-        program.quotients[claims.len() - 1].launch(
+        let (first, second) = (first.inverses.values(), claims.get(1).map(|claim| claim.inverses.values().view()));
+        kernels[QUOTIENTS[claims.len() - 1]].launch(
             stream,
             shape.threads(THREADS),
-            (reduced.values(), matrix.values(), powers, first, last, quotients),
+            (reduced.values_mut(), matrix.values(), powers, first, second, quotients),
         )?;
     }
     Ok(())
@@ -229,74 +228,74 @@ fn check_slab<E: Element>(operation: &'static str, what: &str, slab: &Matrix<E::
     Ok(())
 }
 
-/// Threads and warps of a block, as in `opening.cu`, and claims in one launch.
+/// Threads and warps of a block, and claims in one launch.
 const THREADS: u32 = 256;
 const WARPS: usize = 8;
 const MOST_CLAIMS: usize = 2;
 
-/// As `struct Quotients` in `opening.cu`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Quotients<E> {
-    scales: [E; MOST_CLAIMS],
-    values: [E; MOST_CLAIMS],
-    strides: [u64; MOST_CLAIMS],
-    rows: u64,
-    powers_stride: u64,
-    columns: u32,
-    column_warps: u32,
-}
-
-// SAFETY: four elements, a multiple of eight bytes, four words of eight bytes and two of four: no padding, no invalid
-// values.
-unsafe impl<E: Element> Plain for Quotients<E> {}
-
-/// Compiles the points over this field.
-pub(crate) fn warm_points<F: Field>(device: &Device) -> Result<()> {
-    Points::<F>::of(device).map(|_| ())
-}
-
-/// Compiles what the operations need for elements of this type, but for sums with one slab of weights.
-pub(crate) fn warm<E: Element>(device: &Device) -> Result<()> {
-    warm_differences::<E>(device)?;
-    reduce::warm_pairs_of_dots::<E>(device)?;
-    Program::<E>::of(device).map(|_| ())
-}
-
-struct Points<F>(Kernel, PhantomData<F>);
-
-impl<F: Field> Points<F> {
-    fn of(device: &Device) -> Result<Arc<Self>> {
-        device.program(|device| {
-            let name = format!("coset_points<{}>", F::NAME);
-            let module = device.compile(&text().kernel(&name))?;
-            Ok(Self(module.kernel(&name)?, PhantomData))
-        })
+parameters! {
+    /// Claims on one matrix, and how the work is cut.
+    struct Quotients<E: Element> = format!("Quotients<{}>", E::NAME) => {
+        scales: [E; MOST_CLAIMS],
+        values: [E; MOST_CLAIMS],
+        strides: [u64; MOST_CLAIMS],
+        rows: u64,
+        powers_stride: u64,
+        columns: u32,
+        column_warps: u32,
     }
 }
 
-struct Program<E> {
-    weights: Kernel,
-    /// For one claim and for two.
-    quotients: [Kernel; MOST_CLAIMS],
-    of: PhantomData<E>,
-}
+const FILE: KernelFile = KernelFile {
+    path: "open/opening.cu",
+    text: include_str!("opening.cu"),
+    constants: &[
+        ("BLOCK_THREADS", THREADS as u64),
+        ("WARPS", WARPS as u64),
+        ("MOST_CLAIMS", MOST_CLAIMS as u64),
+        ("ROOT_ORDERS", ORDERS as u64),
+    ],
+};
 
-impl<E: Element> Program<E> {
-    fn of(device: &Device) -> Result<Arc<Self>> {
-        device.program(|device| {
-            let weights = format!("barycentric_weights<{}>", E::NAME);
-            let [one, two] = [1, 2].map(|claims| format!("accumulate_quotients<{}, {claims}>", E::NAME));
-            let module = device.compile(&text().kernel(&weights).kernel(&one).kernel(&two))?;
-            Ok(Self {
-                weights: module.kernel(&weights)?,
-                quotients: [module.kernel(&one)?, module.kernel(&two)?],
-                of: PhantomData,
-            })
-        })
+/// The points of cosets of one field.
+pub(crate) struct CosetPoints<F>(PhantomData<F>);
+
+impl<F: Field> Operation for CosetPoints<F> {
+    type Variant = ();
+
+    const FILE: KernelFile = FILE;
+
+    fn instances((): ()) -> Instances {
+        Instances::one(format!("coset_points<{}>", F::NAME)).takes::<ReversedPowers<F>>()
+    }
+
+    fn warmed() -> Vec<()> {
+        vec![()]
     }
 }
 
-fn text() -> rigel_gpu::Source {
-    source("opening.cu", include_str!("opening.cu"))
+/// Weights and quotients over one extension.
+pub(crate) struct Opening<E>(PhantomData<E>);
+
+/// The kernels, in the order in which they are compiled: weights, and quotients of one claim and of two.
+const WEIGHTS: usize = 0;
+const QUOTIENTS: [usize; MOST_CLAIMS] = [1, 2];
+
+impl<E: Element> Operation for Opening<E> {
+    type Variant = ();
+
+    const FILE: KernelFile = FILE;
+
+    fn instances((): ()) -> Instances {
+        Instances::new([
+            format!("barycentric_weights<{}>", E::NAME),
+            format!("accumulate_quotients<{}, 1>", E::NAME),
+            format!("accumulate_quotients<{}, 2>", E::NAME),
+        ])
+        .takes::<Quotients<E>>()
+    }
+
+    fn warmed() -> Vec<()> {
+        vec![()]
+    }
 }

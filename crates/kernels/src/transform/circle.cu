@@ -219,7 +219,7 @@ __device__ __forceinline__ void take_strided(u32* x, const u32* tile, u32 place,
 }
 
 // A block is a tile of one column, blockIdx.y. Blocks that read the same coefficients for different parts of the
-// result follow each other, then those of neighbouring runs.
+// result follow each other, then those of neighbouring runs. Without an `in` it works in place.
 template <class Plan>
 __global__ void __launch_bounds__(Plan::THREADS, Plan::BLOCKS)
 circle_strided(u32* out, const u32* in, const u32* __restrict__ tower, Pass pass) {
@@ -229,6 +229,7 @@ circle_strided(u32* out, const u32* in, const u32* __restrict__ tower, Pass pass
     extern __shared__ __align__(16) unsigned char memory[];  // 2^R twiddles, and 2^(R + RUN) points if R2 > 0
     i32* tree = reinterpret_cast<i32*>(memory);
     u32* tile = reinterpret_cast<u32*>(memory) + (1 << R);
+    if (in == nullptr) in = out;
 
     const u32 log_parts = pass.log_to - pass.log_from;
     const u32 part = blockIdx.x & ((1u << log_parts) - 1), number = blockIdx.x >> log_parts;
@@ -269,7 +270,8 @@ circle_strided(u32* out, const u32* in, const u32* __restrict__ tower, Pass pass
 // three stages: of 4 layers, 4 and V. With R < V + 8 a polynomial has 2^R coefficients, and a tile spans several.
 template <int V_, int R_, bool INVERSE_, bool SCALED_>
 struct Contiguous {
-    static constexpr int V = V_, R = R_, B = V + 8, THREADS = 256;
+    static constexpr int V = V_, R = R_, B = V + 8, THREADS = CONTIGUOUS_THREADS;
+    static_assert(THREADS == 256, "three stages of 4, 4 and V layers take 8 + V bits");
     static constexpr bool INVERSE = INVERSE_, SCALED = SCALED_, SEVERAL = R < B;
     static_assert(V == 4 || R > 8, "a thread's points are one group of the stage that ends in registers");
     static constexpr int BLOCKS = V == 5 ? 4 : 5;
@@ -539,7 +541,7 @@ __device__ __forceinline__ void inverse_tile(const Words<Plan>& words, u32* tile
 }
 
 // A block takes a place of the domain and some columns, so that its twiddles serve them all; blocks of one place
-// follow each other.
+// follow each other. Without an `in` it works in place.
 template <class Plan>
 __global__ void __launch_bounds__(Plan::THREADS, Plan::BLOCKS)
 circle_contiguous(u32* out, const u32* in, const u32* __restrict__ tower, Pass pass) {
@@ -547,6 +549,7 @@ circle_contiguous(u32* out, const u32* in, const u32* __restrict__ tower, Pass p
     extern __shared__ __align__(16) unsigned char memory[];  // 2^B points and 2^(B - 1) twiddles
     u32* tile = reinterpret_cast<u32*>(memory);
     i32* tree = reinterpret_cast<i32*>(memory) + (1 << B);
+    if (in == nullptr) in = out;
 
     const u32 groups = (pass.tiles + pass.together - 1) / pass.together;
     const u32 position = blockIdx.x / groups << B, begin = blockIdx.x % groups * pass.together;
@@ -569,9 +572,10 @@ circle_contiguous(u32* out, const u32* in, const u32* __restrict__ tower, Pass p
 
 // --- domains of two and four points ---------------------------------------------------------------------------
 
-// As `struct Tiny` in circle.rs: the half coset's first point, or the inverses of its coordinates and of the size.
+// The half coset's first point, or the inverses of its coordinates and of the size.
 struct Tiny {
-    u32 columns, log_from, log_to, x, y, scale;
+    u32 columns, log_from, log_to;
+    Mersenne31 x, y, scale;
 };
 
 __device__ __forceinline__ void butterfly(Mersenne31& a, Mersenne31& b, Mersenne31 t) {
@@ -585,13 +589,14 @@ __device__ __forceinline__ void inverse_butterfly(Mersenne31& a, Mersenne31& b, 
     b = difference * t;
 }
 
-// A column a thread.
+// A column a thread. Without an `in` it works in place.
 template <bool INVERSE>
-__global__ void __launch_bounds__(128) circle_tiny(Mersenne31* out, const Mersenne31* in, Tiny tiny) {
+__global__ void __launch_bounds__(TINY_THREADS) circle_tiny(Mersenne31* out, const Mersenne31* in, Tiny tiny) {
     const u64 column = (u64)blockIdx.x * blockDim.x + threadIdx.x;
     if (column >= tiny.columns) return;
+    if (in == nullptr) in = out;
     const Mersenne31* from = in + (column << tiny.log_from);
-    const Mersenne31 x = Mersenne31::from_word(tiny.x), y = Mersenne31::from_word(tiny.y);
+    const Mersenne31 x = tiny.x, y = tiny.y;
     const u32 size = 1u << tiny.log_to;
     Mersenne31 v[4];
     for (u32 i = 0; i < 4; ++i) v[i] = from[i & ((1u << tiny.log_from) - 1)];
@@ -602,7 +607,7 @@ __global__ void __launch_bounds__(128) circle_tiny(Mersenne31* out, const Mersen
             inverse_butterfly(v[0], v[2], x);
             inverse_butterfly(v[1], v[3], x);
         }
-        for (u32 i = 0; i < 4; ++i) v[i] *= Mersenne31::from_word(tiny.scale);
+        for (u32 i = 0; i < 4; ++i) v[i] *= tiny.scale;
     } else {
         if (tiny.log_from == 2) {
             butterfly(v[0], v[2], x);

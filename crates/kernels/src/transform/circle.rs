@@ -22,12 +22,11 @@
 //! points. Twiddles are read once a tile and column group: 2^(12 - 1) for tiles of 2^12 points and up to four
 //! columns, 2^10 at most for a strided tile of 2^14.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::collections::HashSet;
 
-use rigel_gpu::{Device, Error, Kernel, Result, Shape, Stream, View, ViewMut};
+use rigel_gpu::{Error, Result, Shape, Stream, View, ViewMut};
 
-use crate::code::source;
+use crate::code::{Instances, KernelFile, Operation};
 use crate::field::{Field, Mersenne31, Ring};
 use crate::layout::columns::Columns;
 use crate::layout::grid::column_batches;
@@ -35,7 +34,7 @@ use crate::layout::matrix::log2_rows;
 
 mod plan;
 
-use plan::{Cut, Kind, Pass, Tiny};
+use plan::{CONTIGUOUS_THREADS, Cut, Pass, PassPlan, Tiny};
 
 /// The most rows of a domain, as a logarithm.
 pub const MAX_LOG_ROWS: u32 = 28;
@@ -59,8 +58,8 @@ pub fn interpolate(
     rows: usize,
     twiddles: Twiddles<'_>,
 ) -> Result<()> {
-    let job = Job::new("circle::interpolate", true, &values, values.view(), rows, None, twiddles)?;
-    job.run(stream, &values, values.view())
+    let transform = Transform::new("circle::interpolate", true, &values, values.view(), rows, None, twiddles)?;
+    transform.run(stream, values, None)
 }
 
 /// As [`interpolate`], from one place to another of the same shape.
@@ -70,8 +69,9 @@ pub fn interpolate_into(
     from: Columns<'_, Mersenne31>,
     twiddles: Twiddles<'_>,
 ) -> Result<()> {
-    let job = Job::new("circle::interpolate_into", true, &to, from.values(), from.rows(), None, twiddles)?;
-    job.run(stream, &to, from.values())
+    let transform =
+        Transform::new("circle::interpolate_into", true, &to, from.values(), from.rows(), None, twiddles)?;
+    transform.run(stream, to, Some(from.values()))
 }
 
 /// Coefficients to evaluations on a domain of 2^`log_domain` points, at least as many as there are coefficients:
@@ -84,12 +84,12 @@ pub fn evaluate_into(
     twiddles: Twiddles<'_>,
 ) -> Result<()> {
     let (from, rows) = (coefficients.values(), coefficients.rows());
-    let job = Job::new("circle::evaluate_into", false, &to, from, rows, Some(log_domain), twiddles)?;
-    job.run(stream, &to, from)
+    let transform = Transform::new("circle::evaluate_into", false, &to, from, rows, Some(log_domain), twiddles)?;
+    transform.run(stream, to, Some(from))
 }
 
-/// One transform of all columns, whose shapes are right.
-struct Job<'a> {
+/// A transform of all columns, whose shapes are right.
+struct Transform<'a> {
     operation: &'static str,
     inverse: bool,
     columns: usize,
@@ -99,7 +99,7 @@ struct Job<'a> {
     cut: Cut,
 }
 
-impl<'a> Job<'a> {
+impl<'a> Transform<'a> {
     fn new(
         operation: &'static str,
         inverse: bool,
@@ -149,13 +149,18 @@ impl<'a> Job<'a> {
         Ok(Self { operation, inverse, columns, log_rows, log_domain, twiddles, cut: Cut::of(log_rows) })
     }
 
-    fn run(&self, stream: &Stream, to: &ViewMut<'_, Mersenne31>, from: View<'_, Mersenne31>) -> Result<()> {
+    /// Without a `from` it works in place.
+    fn run(
+        &self,
+        stream: &Stream,
+        mut to: ViewMut<'_, Mersenne31>,
+        from: Option<View<'_, Mersenne31>>,
+    ) -> Result<()> {
         if self.columns == 0 {
             return Ok(());
         }
-        let program = stream.device().program(Program::new)?;
         if self.log_domain <= 2 {
-            return self.run_tiny(&program, stream, to, from);
+            return self.run_tiny(stream, to, from);
         }
         let mut passes = self.cut.passes();
         if !self.inverse {
@@ -164,24 +169,23 @@ impl<'a> Job<'a> {
         for (i, &(low, layers)) in passes.iter().enumerate() {
             let scaled = self.inverse && i + 1 == passes.len();
             // The first pass moves the values, and makes of each column of coefficients one of the domain's size.
-            let (log_from, source) = if i == 0 { (self.log_rows, from) } else { (self.log_domain, to.view()) };
-            self.launch(&program, stream, Kind::of(low, layers), scaled, log_from, to.view(), source)?;
+            let (log_from, source) = if i == 0 { (self.log_rows, from) } else { (self.log_domain, None) };
+            self.launch(stream, PassPlan::of(low, layers), scaled, log_from, to.reborrow(), source)?;
         }
         Ok(())
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn launch(
         &self,
-        program: &Program,
         stream: &Stream,
-        kind: Kind,
+        plan: PassPlan,
         scaled: bool,
         log_from: u32,
-        to: View<'_, Mersenne31>,
-        from: View<'_, Mersenne31>,
+        mut to: ViewMut<'_, Mersenne31>,
+        from: Option<View<'_, Mersenne31>>,
     ) -> Result<()> {
-        let kernel = program.kernel(stream.device(), kind.expression(self.inverse, scaled))?;
+        let kernel = CircleKernel::Pass { plan, inverse: self.inverse, scaled };
+        let kernel = CircleTransform::kernel(stream.device(), kernel)?;
         let multiprocessors = stream.device().properties().multiprocessors;
         for batch in column_batches(self.columns) {
             let columns = batch.len();
@@ -194,9 +198,9 @@ impl<'a> Job<'a> {
                 tiles: 0,
                 together: 0,
             };
-            let shape = kind.shape(&mut pass, columns as u32, multiprocessors)?;
-            let to = to.range(batch.start << self.log_domain..batch.end << self.log_domain)?;
-            let from = from.range(batch.start << log_from..batch.end << log_from)?;
+            let shape = plan.shape(&mut pass, columns as u32, multiprocessors)?;
+            let to = to.reborrow().range(batch.start << self.log_domain..batch.end << self.log_domain)?;
+            let from = from.map(|from| from.range(batch.start << log_from..batch.end << log_from)).transpose()?;
             kernel.launch(stream, shape, (to, from, self.twiddles.tower, pass))?;
         }
         Ok(())
@@ -205,10 +209,9 @@ impl<'a> Job<'a> {
     /// Domains of two and four points, whose twiddles no tower holds.
     fn run_tiny(
         &self,
-        program: &Program,
         stream: &Stream,
-        to: &ViewMut<'_, Mersenne31>,
-        from: View<'_, Mersenne31>,
+        to: ViewMut<'_, Mersenne31>,
+        from: Option<View<'_, Mersenne31>>,
     ) -> Result<()> {
         let [x, y] = self.twiddles.initial;
         let coordinate = |value: Mersenne31| match value.inverse() {
@@ -230,51 +233,69 @@ impl<'a> Job<'a> {
             y: coordinate(y)?,
             scale,
         };
-        let kernel = program.kernel(stream.device(), format!("circle_tiny<{}>", self.inverse))?;
-        kernel.launch(stream, Shape::cover(self.columns, 128)?, (to.view(), from, tiny))
+        let kernel = CircleTransform::kernel(stream.device(), CircleKernel::Tiny { inverse: self.inverse })?;
+        kernel.launch(stream, Shape::cover(self.columns, TINY_THREADS)?, (to, from, tiny))
     }
 }
 
 /// The most twiddles of a tower, as a logarithm plus one: those of all of the circle group's half cosets.
 const MAX_TOWER: u32 = 31;
 
-/// The kernels of one device.
-struct Program {
-    kernels: Mutex<HashMap<String, Kernel>>,
+/// Threads of a block of transforms of two and four points.
+const TINY_THREADS: u32 = 128;
+
+/// The kernels, each a module of its own.
+pub(crate) struct CircleTransform;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum CircleKernel {
+    /// A pass; `scaled` for the last one of an interpolation.
+    Pass { plan: PassPlan, inverse: bool, scaled: bool },
+    /// A whole transform of two or four points.
+    Tiny { inverse: bool },
 }
 
-impl Program {
-    fn new(_: &Device) -> Result<Self> {
-        Ok(Self { kernels: Mutex::default() })
+impl Operation for CircleTransform {
+    type Variant = CircleKernel;
+
+    const FILE: KernelFile = KernelFile {
+        path: "transform/circle.cu",
+        text: include_str!("circle.cu"),
+        constants: &[("CONTIGUOUS_THREADS", CONTIGUOUS_THREADS as u64), ("TINY_THREADS", TINY_THREADS as u64)],
+    };
+
+    fn instances(kernel: CircleKernel) -> Instances {
+        match kernel {
+            CircleKernel::Pass { plan, inverse, scaled } => {
+                Instances::one(plan.expression(inverse, scaled)).takes::<Pass>()
+            }
+            CircleKernel::Tiny { inverse } => Instances::one(format!("circle_tiny<{inverse}>")).takes::<Tiny>(),
+        }
     }
 
-    fn kernel(&self, device: &Device, expression: String) -> Result<Kernel> {
-        if let Some(kernel) = self.kernels.lock().expect("no panic while the lock is held").get(&expression) {
-            return Ok(kernel.clone());
+    /// The kernels of transforms of up to two passes.
+    fn warmed() -> Vec<CircleKernel> {
+        let mut kernels = Vec::new();
+        for log_rows in (1..=MOST_WARMED).rev() {
+            for inverse in [false, true] {
+                if log_rows <= 2 {
+                    kernels.push(CircleKernel::Tiny { inverse });
+                }
+                let passes = Cut::of(log_rows).passes();
+                for (i, &(low, layers)) in passes.iter().enumerate() {
+                    let (plan, scaled) = (PassPlan::of(low, layers), inverse && i + 1 == passes.len());
+                    kernels.push(CircleKernel::Pass { plan, inverse, scaled });
+                }
+            }
         }
-        // One module a kernel, so that a program compiles only the sizes it uses.
-        let text = source("circle.cu", include_str!("circle.cu")).kernel(expression.clone());
-        let kernel = device.compile(&text)?.kernel(&expression)?;
-        self.kernels.lock().expect("no panic while the lock is held").insert(expression, kernel.clone());
-        Ok(kernel)
+        let mut seen = HashSet::new();
+        kernels.retain(|&kernel| seen.insert(kernel));
+        kernels
     }
 }
 
-/// Compiles the kernels of transforms of 2^`log_rows` points.
-pub(crate) fn warm(device: &Device, log_rows: u32) -> Result<()> {
-    let program: Arc<Program> = device.program(Program::new)?;
-    for inverse in [false, true] {
-        if log_rows <= 2 {
-            program.kernel(device, format!("circle_tiny<{inverse}>"))?;
-        }
-        let passes = Cut::of(log_rows).passes();
-        for (i, &(low, layers)) in passes.iter().enumerate() {
-            let scaled = inverse && i + 1 == passes.len();
-            program.kernel(device, Kind::of(low, layers).expression(inverse, scaled))?;
-        }
-    }
-    Ok(())
-}
+/// The largest transform, as a logarithm, whose kernels are compiled in advance.
+const MOST_WARMED: u32 = 23;
 
 #[cfg(test)]
 mod tests {
@@ -304,11 +325,18 @@ mod tests {
                     let run = |cut: Option<Cut>| {
                         let mut to = stream.alloc::<Mersenne31>(2 << log_domain).unwrap();
                         let (room, rows) = (to.view_mut(), 1 << log_rows);
-                        let mut job =
-                            Job::new("cuts_agree", inverse, &room, from.view(), rows, Some(log_domain), twiddles)
-                                .unwrap();
-                        job.cut = cut.unwrap_or(job.cut);
-                        job.run(stream, &room, from.view()).unwrap();
+                        let mut transform = Transform::new(
+                            "cuts_agree",
+                            inverse,
+                            &room,
+                            from.view(),
+                            rows,
+                            Some(log_domain),
+                            twiddles,
+                        )
+                        .unwrap();
+                        transform.cut = cut.unwrap_or(transform.cut);
+                        transform.run(stream, room, Some(from.view())).unwrap();
                         to.to_vec(stream).unwrap()
                     };
                     assert!(run(Some(cut.clone())) == run(None), "{cut:?}, inverse {inverse}, blowup {blowup}");

@@ -15,10 +15,10 @@
 #include "field/goldilocks.cuh"
 #include "field/koala_bear.cuh"
 
-// The roots of unity w_32^0 .. w_32^15, as a kernel parameter: operands straight from the constant bank.
+// The roots of unity w_32^0 .. w_32^(ROOTS - 1), as a kernel parameter: operands straight from the constant bank.
 template <class F>
 struct Roots {
-    F power[16];
+    F power[ROOTS];
 };
 
 // A pass over polynomials of 2^log_size points.
@@ -37,8 +37,6 @@ struct Pass {
     u32 scaled;       // (last pass)
     u32 padding;      // to a multiple of eight bytes, so that host and device agree on the size
 };
-
-__device__ __forceinline__ u32 reverse_bits(u32 x, u32 bits) { return bits == 0 ? 0 : __brev(x) >> (32 - bits); }
 
 // (u - v) w_32^k, k and the direction known when compiled. A Montgomery product takes any 32-bit factor, so the
 // difference need not be reduced.
@@ -170,7 +168,7 @@ __device__ __forceinline__ void take(const F* tile, F* x, u32 place, u32 column)
 //              w_(2^R)^(a rev(q)) shift^(a S) at [coset][q][a]
 //   twiddles   w_span^(j2 rev(p)) shift^j2 at [coset][p][j2] for position p of a run
 // Together they multiply point j1 S + j2, j1 = i 2^(R - R1) + a, by shift^(j1 S + j2). Only a first pass has shifts
-// and several cosets.
+// and several cosets. Without an `in` the pass works in place.
 //
 // A block is a tile of runs and a coset. Blocks of one tile and different polynomials follow each other, so that the
 // tables come from the cache.
@@ -184,6 +182,7 @@ ntt_pass(F* out, const F* in, const F* __restrict__ points, const F* __restrict_
     typedef Stage<R, V, 0, END> Final;
     extern __shared__ __align__(16) unsigned char memory[];  // TILE * Plan::RUN points
     F* tile = reinterpret_cast<F*>(memory);
+    if (in == nullptr) in = out;
 
     // The last pass tiles the runs of all polynomials, the others those of one.
     const u32 block = LAST ? blockIdx.x : blockIdx.x / pass.polynomials;

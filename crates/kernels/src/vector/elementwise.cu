@@ -35,14 +35,16 @@ struct Combine {
     }
 };
 
-// out = Op(x, y, a, b) for slabs of n elements, one slab for each blockIdx.y. Unary operations do not read y.
+// out = Op(x, y, a, b) for slabs of n elements, one slab for each blockIdx.y. Without an x, `out` is x; unary
+// operations have no y.
 template <class E, class Op>
-__global__ void __launch_bounds__(256)
+__global__ void __launch_bounds__(BLOCK_THREADS)
 elementwise(typename E::Base* out, const typename E::Base* x, const typename E::Base* y, u64 n, E a, E b) {
     typedef typename E::Base F;
     constexpr int N = Vector<F>::N;
+    if (x == nullptr) x = out;
     const bool wide = n % N == 0 && is_aligned(out) && is_aligned(x) && is_aligned(y);
-    const Share share = Share::of<F>((u64)blockIdx.x * (256 * N), threadIdx.x, 256, wide);
+    const Share share = Share::of<F>((u64)blockIdx.x * (BLOCK_THREADS * N), threadIdx.x, BLOCK_THREADS, wide);
     const u64 slab = (u64)blockIdx.y * E::DEGREE * n;
     E u[N], v[N];
     load_share(u, x + slab, n, share);

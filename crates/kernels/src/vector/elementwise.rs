@@ -11,11 +11,10 @@
 //! of rows allows, and so is limited by memory: 12 bytes for a sum of 31-bit values, 8 for its negation.
 
 use std::marker::PhantomData;
-use std::sync::Arc;
 
-use rigel_gpu::{Device, Error, Kernel, Result, Shape, Stream};
+use rigel_gpu::{Error, Result, Shape, Stream};
 
-use crate::code::source;
+use crate::code::{Instances, KernelFile, Operation};
 use crate::field::{Element, Field};
 use crate::layout::grid::column_batches;
 use crate::layout::matrix::Matrix;
@@ -23,52 +22,52 @@ use crate::layout::slab::element_columns;
 
 /// `x + y`.
 pub fn add<F: Field + Element<Base = F>>(stream: &Stream, x: &Matrix<F>, y: &Matrix<F>) -> Result<Matrix<F>> {
-    Job::<F>::new("elementwise::add", Operation::Add).out_of_place(stream, x, Some(y))
+    Call::<F>::new("elementwise::add", Function::Add).out_of_place(stream, x, Some(y))
 }
 
 /// `x = x + y`.
 pub fn add_assign<F: Field + Element<Base = F>>(stream: &Stream, x: &mut Matrix<F>, y: &Matrix<F>) -> Result<()> {
-    Job::<F>::new("elementwise::add_assign", Operation::Add).in_place(stream, x, Some(y))
+    Call::<F>::new("elementwise::add_assign", Function::Add).in_place(stream, x, Some(y))
 }
 
 /// `x - y`.
 pub fn sub<F: Field + Element<Base = F>>(stream: &Stream, x: &Matrix<F>, y: &Matrix<F>) -> Result<Matrix<F>> {
-    Job::<F>::new("elementwise::sub", Operation::Sub).out_of_place(stream, x, Some(y))
+    Call::<F>::new("elementwise::sub", Function::Sub).out_of_place(stream, x, Some(y))
 }
 
 /// `x = x - y`.
 pub fn sub_assign<F: Field + Element<Base = F>>(stream: &Stream, x: &mut Matrix<F>, y: &Matrix<F>) -> Result<()> {
-    Job::<F>::new("elementwise::sub_assign", Operation::Sub).in_place(stream, x, Some(y))
+    Call::<F>::new("elementwise::sub_assign", Function::Sub).in_place(stream, x, Some(y))
 }
 
 /// `-x`.
 pub fn neg<F: Field + Element<Base = F>>(stream: &Stream, x: &Matrix<F>) -> Result<Matrix<F>> {
-    Job::<F>::new("elementwise::neg", Operation::Neg).out_of_place(stream, x, None)
+    Call::<F>::new("elementwise::neg", Function::Neg).out_of_place(stream, x, None)
 }
 
 /// `x = -x`.
 pub fn neg_assign<F: Field + Element<Base = F>>(stream: &Stream, x: &mut Matrix<F>) -> Result<()> {
-    Job::<F>::new("elementwise::neg_assign", Operation::Neg).in_place(stream, x, None)
+    Call::<F>::new("elementwise::neg_assign", Function::Neg).in_place(stream, x, None)
 }
 
 /// `x y`, element by element.
 pub fn mul<E: Element>(stream: &Stream, x: &Matrix<E::Base>, y: &Matrix<E::Base>) -> Result<Matrix<E::Base>> {
-    Job::<E>::new("elementwise::mul", Operation::Mul).out_of_place(stream, x, Some(y))
+    Call::<E>::new("elementwise::mul", Function::Mul).out_of_place(stream, x, Some(y))
 }
 
 /// `x = x y`, element by element.
 pub fn mul_assign<E: Element>(stream: &Stream, x: &mut Matrix<E::Base>, y: &Matrix<E::Base>) -> Result<()> {
-    Job::<E>::new("elementwise::mul_assign", Operation::Mul).in_place(stream, x, Some(y))
+    Call::<E>::new("elementwise::mul_assign", Function::Mul).in_place(stream, x, Some(y))
 }
 
 /// `a x`.
 pub fn scale<E: Element>(stream: &Stream, x: &Matrix<E::Base>, a: E) -> Result<Matrix<E::Base>> {
-    Job { a, ..Job::new("elementwise::scale", Operation::Scale) }.out_of_place(stream, x, None)
+    Call { a, ..Call::new("elementwise::scale", Function::Scale) }.out_of_place(stream, x, None)
 }
 
 /// `x = a x`.
 pub fn scale_assign<E: Element>(stream: &Stream, x: &mut Matrix<E::Base>, a: E) -> Result<()> {
-    Job { a, ..Job::new("elementwise::scale_assign", Operation::Scale) }.in_place(stream, x, None)
+    Call { a, ..Call::new("elementwise::scale_assign", Function::Scale) }.in_place(stream, x, None)
 }
 
 /// `a x + b y`.
@@ -79,7 +78,7 @@ pub fn combine<E: Element>(
     b: E,
     y: &Matrix<E::Base>,
 ) -> Result<Matrix<E::Base>> {
-    Job { a, b, ..Job::new("elementwise::combine", Operation::Combine) }.out_of_place(stream, x, Some(y))
+    Call { a, b, ..Call::new("elementwise::combine", Function::Combine) }.out_of_place(stream, x, Some(y))
 }
 
 /// `x = a x + b y`.
@@ -90,12 +89,12 @@ pub fn combine_assign<E: Element>(
     b: E,
     y: &Matrix<E::Base>,
 ) -> Result<()> {
-    Job { a, b, ..Job::new("elementwise::combine_assign", Operation::Combine) }.in_place(stream, x, Some(y))
+    Call { a, b, ..Call::new("elementwise::combine_assign", Function::Combine) }.in_place(stream, x, Some(y))
 }
 
-/// The operations, named as their types in `elementwise.cu`.
+/// What is computed, named as its type in `elementwise.cu`.
 #[derive(Clone, Copy, Debug)]
-enum Operation {
+enum Function {
     Mul,
     Scale,
     Combine,
@@ -104,29 +103,29 @@ enum Operation {
     Neg,
 }
 
-use Operation::{Add, Combine, Mul, Neg, Scale, Sub};
+use Function::{Add, Combine, Mul, Neg, Scale, Sub};
 
-impl Operation {
+impl Function {
     /// What is compiled for elements of this degree.
     fn of_degree(degree: usize) -> &'static [Self] {
         if degree == 1 { &[Mul, Scale, Combine, Add, Sub, Neg] } else { &[Mul, Scale, Combine] }
     }
 }
 
-/// Threads of a block, as in `elementwise.cu`.
+/// Threads of a block.
 const THREADS: u32 = 256;
 
-/// One operation with its scalars.
-struct Job<E> {
+/// A function with its scalars.
+struct Call<E> {
     name: &'static str,
-    operation: Operation,
+    function: Function,
     a: E,
     b: E,
 }
 
-impl<E: Element> Job<E> {
-    fn new(name: &'static str, operation: Operation) -> Self {
-        Self { name, operation, a: E::ZERO, b: E::ZERO }
+impl<E: Element> Call<E> {
+    fn new(name: &'static str, function: Function) -> Self {
+        Self { name, function, a: E::ZERO, b: E::ZERO }
     }
 
     fn out_of_place(
@@ -163,7 +162,7 @@ impl<E: Element> Job<E> {
         }
     }
 
-    /// Without an x, `out` is its own first operand; a second one that the operation does not read is the first.
+    /// Without an x, `out` is its own first operand.
     fn launch(
         &self,
         stream: &Stream,
@@ -171,46 +170,41 @@ impl<E: Element> Job<E> {
         x: Option<&Matrix<E::Base>>,
         y: Option<&Matrix<E::Base>>,
     ) -> Result<()> {
-        let kernel = &Program::<E>::of(stream.device())?.kernels[self.operation as usize];
+        let kernel = &Elementwise::<E>::kernels(stream.device(), ())?[self.function as usize];
         let (rows, columns) = (out.rows(), out.columns());
         // Over a base field all columns are one.
         let slab = if E::DEGREE == 1 { rows * columns } else { rows * E::DEGREE };
         let n = slab / E::DEGREE;
-        let out = out.values().view();
-        let x = x.map_or(out, |x| x.values().view());
-        let y = y.map_or(x, |y| y.values().view());
         let shape = Shape::cover(n.div_ceil(16 / size_of::<E::Base>()), THREADS)?;
         for batch in column_batches(rows * columns / slab) {
             let part = batch.start * slab..batch.end * slab;
-            let (out, x, y) = (out.range(part.clone())?, x.range(part.clone())?, y.range(part)?);
+            let x = x.map(|x| x.values().range(part.clone())).transpose()?;
+            let y = y.map(|y| y.values().range(part.clone())).transpose()?;
+            let out = out.values_mut().range_mut(part)?;
             kernel.launch(stream, shape.rows(batch.len() as u32), (out, x, y, n as u64, self.a, self.b))?;
         }
         Ok(())
     }
 }
 
-/// Compiles what the operation needs for elements of this type.
-pub(crate) fn warm<E: Element>(device: &Device) -> Result<()> {
-    Program::<E>::of(device).map(|_| ())
-}
+/// All functions for one type of element.
+pub(crate) struct Elementwise<E>(PhantomData<E>);
 
-/// The kernels for one type of element.
-struct Program<E> {
-    kernels: Vec<Kernel>,
-    of: PhantomData<E>,
-}
+impl<E: Element> Operation for Elementwise<E> {
+    type Variant = ();
 
-impl<E: Element> Program<E> {
-    fn of(device: &Device) -> Result<Arc<Self>> {
-        device.program(|device| {
-            let names: Vec<String> = Operation::of_degree(E::DEGREE)
-                .iter()
-                .map(|operation| format!("elementwise<{}, {operation:?}>", E::NAME))
-                .collect();
-            let text = source("elementwise.cu", include_str!("elementwise.cu"));
-            let module = device.compile(&names.iter().fold(text, |text, name| text.kernel(name)))?;
-            let kernels = names.iter().map(|name| module.kernel(name)).collect::<Result<_>>()?;
-            Ok(Self { kernels, of: PhantomData })
-        })
+    const FILE: KernelFile = KernelFile {
+        path: "vector/elementwise.cu",
+        text: include_str!("elementwise.cu"),
+        constants: &[("BLOCK_THREADS", THREADS as u64)],
+    };
+
+    fn instances((): ()) -> Instances {
+        let functions = Function::of_degree(E::DEGREE).iter();
+        Instances::new(functions.map(|function| format!("elementwise<{}, {function:?}>", E::NAME)))
+    }
+
+    fn warmed() -> Vec<()> {
+        vec![()]
     }
 }

@@ -5,7 +5,7 @@
 
 #include "layout/slab.cuh"
 
-constexpr u32 THREADS = 256, ROOTS = 32;
+constexpr u32 THREADS = BLOCK_THREADS, ROOTS = 32;
 
 // Inverts the PER elements of each thread of a block; zero stays zero.
 template <class E, int PER>
@@ -89,13 +89,14 @@ __device__ __forceinline__ void invert_elements(E (&x)[PER]) {
     }
 }
 
-// out[i] = 1 / in[i], and 0 where in[i] = 0, for slabs of n elements, one slab for each blockIdx.y. In place or
-// not. A thread takes RUNS shares of a vector each.
+// out[i] = 1 / in[i], and 0 where in[i] = 0, for slabs of n elements, one slab for each blockIdx.y. Without
+// an `in` it works in place. A thread takes RUNS shares of a vector each.
 template <class E, int RUNS, int BLOCKS>
 __global__ void __launch_bounds__(THREADS, BLOCKS)
 invert(typename E::Base* out, const typename E::Base* in, u64 n) {
     typedef typename E::Base F;
     constexpr int N = Vector<F>::N;
+    if (in == nullptr) in = out;
     const bool wide = n % N == 0 && is_aligned(out) && is_aligned(in);
     const u64 slab = (u64)blockIdx.y * E::DEGREE * n, tile = (u64)blockIdx.x * (THREADS * RUNS * N);
     E x[RUNS * N];

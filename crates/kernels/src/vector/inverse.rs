@@ -5,11 +5,10 @@
 //! threads with their 4 to 24 elements each.
 
 use std::marker::PhantomData;
-use std::sync::Arc;
 
-use rigel_gpu::{Device, Kernel, Result, Shape, Stream, View, ViewMut};
+use rigel_gpu::{Result, Shape, Stream, View, ViewMut};
 
-use crate::code::source;
+use crate::code::{Instances, KernelFile, Operation};
 use crate::field::Element;
 use crate::layout::grid::column_batches;
 use crate::layout::matrix::Matrix;
@@ -19,14 +18,14 @@ use crate::layout::slab::element_columns;
 pub fn invert<E: Element>(stream: &Stream, matrix: &Matrix<E::Base>) -> Result<Matrix<E::Base>> {
     element_columns::<E>("inverse::invert", matrix)?;
     let mut out = Matrix::alloc(stream, matrix.rows(), matrix.columns())?;
-    Program::<E>::of(stream.device())?.run(stream, &mut out, Some(matrix))?;
+    run::<E>(stream, &mut out, Some(matrix))?;
     Ok(out)
 }
 
 /// Inverts each element in place; zero stays zero.
 pub fn invert_assign<E: Element>(stream: &Stream, matrix: &mut Matrix<E::Base>) -> Result<()> {
     element_columns::<E>("inverse::invert_assign", matrix)?;
-    Program::<E>::of(stream.device())?.run(stream, matrix, None)
+    run::<E>(stream, matrix, None)
 }
 
 /// `out[i] = 1 / (z - points[i])`, and 0 where z is a point: a slab of as many elements as there are points. It
@@ -38,10 +37,11 @@ pub(crate) fn invert_differences<E: Element>(
     z: E,
 ) -> Result<()> {
     let shape = shape::<E>(points.len())?;
-    Differences::<E>::of(stream.device())?.0.launch(stream, shape, (out, points, z, points.len() as u64))
+    let kernel = Inverse::<E>::kernel(stream.device(), Operand::Differences)?;
+    kernel.launch(stream, shape, (out, points, z, points.len() as u64))
 }
 
-/// Threads of a block, as in `inverse.cu`.
+/// Threads of a block.
 const THREADS: u32 = 256;
 
 /// Vectors of 16 bytes that a thread takes of each coefficient, and the blocks that share a multiprocessor (which
@@ -62,55 +62,53 @@ fn shape<E: Element>(n: usize) -> Result<Shape> {
     Shape::cover(n.div_ceil(plan::<E>().0 * 16 / size_of::<E::Base>()), THREADS)
 }
 
-/// Compiles what the operation needs for elements of this type.
-pub(crate) fn warm<E: Element>(device: &Device) -> Result<()> {
-    Program::<E>::of(device).map(|_| ())
+/// What is inverted: elements, or the differences of an element and points.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Operand {
+    Elements,
+    Differences,
 }
 
-/// Compiles the inversion of differences.
-pub(crate) fn warm_differences<E: Element>(device: &Device) -> Result<()> {
-    Differences::<E>::of(device).map(|_| ())
-}
+pub(crate) struct Inverse<E>(PhantomData<E>);
 
-struct Differences<E>(Kernel, PhantomData<E>);
+impl<E: Element> Operation for Inverse<E> {
+    type Variant = Operand;
 
-impl<E: Element> Differences<E> {
-    fn of(device: &Device) -> Result<Arc<Self>> {
-        device.program(|device| {
+    const FILE: KernelFile = KernelFile {
+        path: "vector/inverse.cu",
+        text: include_str!("inverse.cu"),
+        constants: &[("BLOCK_THREADS", THREADS as u64)],
+    };
+
+    fn instances(operand: Operand) -> Instances {
+        let (runs, blocks) = plan::<E>();
+        match operand {
+            Operand::Elements => Instances::one(format!("invert<{}, {runs}, {blocks}>", E::NAME)),
             // Three blocks, so that the differences of 64-bit fields need not spill.
-            let (runs, blocks) = plan::<E>();
-            let name = format!("invert_differences<{}, {runs}, {}>", E::NAME, blocks.min(3));
-            let module = device.compile(&source("inverse.cu", include_str!("inverse.cu")).kernel(&name))?;
-            Ok(Self(module.kernel(&name)?, PhantomData))
-        })
+            Operand::Differences => {
+                Instances::one(format!("invert_differences<{}, {runs}, {}>", E::NAME, blocks.min(3)))
+            }
+        }
+    }
+
+    fn warmed() -> Vec<Operand> {
+        vec![Operand::Elements, Operand::Differences]
     }
 }
 
-struct Program<E>(Kernel, PhantomData<E>);
-
-impl<E: Element> Program<E> {
-    fn of(device: &Device) -> Result<Arc<Self>> {
-        device.program(|device| {
-            let (runs, blocks) = plan::<E>();
-            let name = format!("invert<{}, {runs}, {blocks}>", E::NAME);
-            let module = device.compile(&source("inverse.cu", include_str!("inverse.cu")).kernel(&name))?;
-            Ok(Self(module.kernel(&name)?, PhantomData))
-        })
+/// Without a `from`, `out` is inverted in place.
+fn run<E: Element>(stream: &Stream, out: &mut Matrix<E::Base>, from: Option<&Matrix<E::Base>>) -> Result<()> {
+    let (rows, columns) = (out.rows(), out.columns());
+    // Over a base field all columns are one.
+    let slab = if E::DEGREE == 1 { rows * columns } else { rows * E::DEGREE };
+    let n = slab / E::DEGREE;
+    let shape = shape::<E>(n)?;
+    let kernel = Inverse::<E>::kernel(stream.device(), Operand::Elements)?;
+    for batch in column_batches(rows * columns / slab) {
+        let part = batch.start * slab..batch.end * slab;
+        let from = from.map(|from| from.values().range(part.clone())).transpose()?;
+        let out = out.values_mut().range_mut(part)?;
+        kernel.launch(stream, shape.rows(batch.len() as u32), (out, from, n as u64))?;
     }
-
-    fn run(&self, stream: &Stream, out: &mut Matrix<E::Base>, from: Option<&Matrix<E::Base>>) -> Result<()> {
-        let (rows, columns) = (out.rows(), out.columns());
-        // Over a base field all columns are one.
-        let slab = if E::DEGREE == 1 { rows * columns } else { rows * E::DEGREE };
-        let n = slab / E::DEGREE;
-        let out = out.values().view();
-        let from = from.map_or(out, |from| from.values().view());
-        let shape = shape::<E>(n)?;
-        for batch in column_batches(rows * columns / slab) {
-            let part = batch.start * slab..batch.end * slab;
-            let (out, from) = (out.range(part.clone())?, from.range(part)?);
-            self.0.launch(stream, shape.rows(batch.len() as u32), (out, from, n as u64))?;
-        }
-        Ok(())
-    }
+    Ok(())
 }

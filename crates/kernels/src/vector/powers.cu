@@ -5,12 +5,12 @@
 // out[i] = start x^i for i < n, with step = x^(elements of the grid in one turn): after its first element a thread
 // spends one product an element.
 template <class E>
-__global__ void __launch_bounds__(256) powers(typename E::Base* out, u64 n, E start, E x, E step) {
+__global__ void __launch_bounds__(BLOCK_THREADS) powers(typename E::Base* out, u64 n, E start, E x, E step) {
     typedef typename E::Base F;
     constexpr int N = Vector<F>::N;
     const bool wide = n % N == 0 && is_aligned(out);
-    const u64 turn = (u64)gridDim.x * (256 * N);
-    Share share = Share::of<F>((u64)blockIdx.x * (256 * N), threadIdx.x, 256, wide);
+    const u64 turn = (u64)gridDim.x * (BLOCK_THREADS * N);
+    Share share = Share::of<F>((u64)blockIdx.x * (BLOCK_THREADS * N), threadIdx.x, BLOCK_THREADS, wide);
     if (share.first >= n) return;
     const E ratio = x.pow(share.step);
     E power[N];

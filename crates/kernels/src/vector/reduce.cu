@@ -2,14 +2,6 @@
 
 #include "layout/slab.cuh"
 
-// The sum over the lanes of a warp, in every lane.
-template <class E>
-__device__ __forceinline__ E warp_sum(E x) {
-#pragma unroll
-    for (u32 bit = 16; bit > 0; bit >>= 1) x = x + shuffle_xor(x, bit);
-    return x;
-}
-
 // How the matrix is cut: a warp takes COLUMNS columns of one part of the rows. The results of a column and of its
 // coefficients lie so many values apart.
 struct Cut {
@@ -31,7 +23,7 @@ struct Cut {
 // A thread uses the weights it has loaded for COLUMNS columns; the warps of a block find them in the first-level
 // cache, and blocks of the same rows, which run at the same time, in the second.
 template <class E, int SLABS, int COLUMNS>
-__global__ void __launch_bounds__(256, SLABS == 2 ? 2 : 0)
+__global__ void __launch_bounds__(BLOCK_THREADS, SLABS == 2 ? 2 : 0)
 column_parts(typename E::Base* parts, const typename E::Base* __restrict__ matrix,
              const typename E::Base* __restrict__ weights0, const typename E::Base* __restrict__ weights1,
              Cut cut) {
@@ -39,7 +31,7 @@ column_parts(typename E::Base* parts, const typename E::Base* __restrict__ matri
     constexpr int N = Vector<F>::N, SUMS = SLABS == 0 ? 1 : SLABS;
     const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     const u32 first = (blockIdx.x * cut.column_warps + warp % cut.column_warps) * COLUMNS;
-    const u32 part = blockIdx.y * (8 / cut.column_warps) + warp / cut.column_warps;
+    const u32 part = blockIdx.y * (WARPS / cut.column_warps) + warp / cut.column_warps;
     if (first >= cut.columns || part >= cut.parts) return;
     const bool wide = cut.rows % N == 0 && cut.stride % N == 0 && is_aligned(matrix) &&
                       (SLABS < 1 || is_aligned(weights0)) && (SLABS < 2 || is_aligned(weights1));
@@ -92,8 +84,8 @@ column_parts(typename E::Base* parts, const typename E::Base* __restrict__ matri
 
 // out[b] = the sum of the `count` parts of value b = blockIdx.x.
 template <class F>
-__global__ void __launch_bounds__(256) sum_parts(F* out, const F* __restrict__ parts, u32 count) {
-    __shared__ F warps[8];
+__global__ void __launch_bounds__(BLOCK_THREADS) sum_parts(F* out, const F* __restrict__ parts, u32 count) {
+    __shared__ F warps[WARPS];
     typename F::Sum sum = F::Sum::zero();
     for (u32 i = threadIdx.x; i < count; i += blockDim.x) sum.add(parts[(u64)blockIdx.x * count + i]);
     F total = warp_sum(sum.reduce());

@@ -11,11 +11,10 @@
 //! small launch adds the parts. Results do not depend on timing.
 
 use std::marker::PhantomData;
-use std::sync::Arc;
 
-use rigel_gpu::{Buffer, Device, Error, Kernel, Plain, Result, Shape, Stream, View, ViewMut};
+use rigel_gpu::{Buffer, Error, Result, Shape, Stream, View, ViewMut};
 
-use crate::code::source;
+use crate::code::{Instances, KernelFile, Operation, parameters};
 use crate::field::{Element, Field, Ring};
 use crate::layout::columns::Columns;
 use crate::layout::matrix::Matrix;
@@ -32,8 +31,7 @@ pub fn sums<'a, F: Field + Element<Base = F>>(
         return Err(Error::shape("reduce::sums", detail));
     }
     let mut out = stream.alloc(columns)?;
-    let program = Program::<F, 0>::of(stream.device())?;
-    program.run(stream, out.view_mut(), matrix, rows, [matrix.values(); 2], Layout::Slab)?;
+    Reduce::<F, 0>::run(stream, out.view_mut(), matrix, rows, [None; MOST_SLABS], Layout::Slab)?;
     Ok(out)
 }
 
@@ -80,11 +78,11 @@ pub(crate) fn dots_into<E: Element>(
     weights: &[View<'_, E::Base>],
     layout: Layout,
 ) -> Result<()> {
-    let (first, last) = (weights[0], weights[weights.len() - 1]);
-    let (device, rows) = (stream.device(), first.len() / E::DEGREE);
-    match weights.len() {
-        1 => Program::<E, 1>::of(device)?.run(stream, out, matrix, rows, [first, last], layout),
-        _ => Program::<E, 2>::of(device)?.run(stream, out, matrix, rows, [first, last], layout),
+    let rows = weights[0].len() / E::DEGREE;
+    let weights = [weights.first().copied(), weights.get(1).copied()];
+    match weights[1] {
+        None => Reduce::<E, 1>::run(stream, out, matrix, rows, weights, layout),
+        Some(_) => Reduce::<E, 2>::run(stream, out, matrix, rows, weights, layout),
     }
 }
 
@@ -114,23 +112,21 @@ const fn warp_columns<E: Element>(slabs: usize) -> usize {
     }
 }
 
-/// How a matrix is cut, as `struct Cut` in `reduce.cu`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Cut {
-    rows: u64,
-    stride: u64,
-    part_rows: u64,
-    parts: u32,
-    columns: u32,
-    column_warps: u32,
-    column_step: u32,
-    coefficient_step: u32,
-    padding: u32,
+parameters! {
+    /// How a matrix is cut.
+    #[derive(Debug)]
+    struct Cut = "Cut" => {
+        rows: u64,
+        stride: u64,
+        part_rows: u64,
+        parts: u32,
+        columns: u32,
+        column_warps: u32,
+        column_step: u32,
+        coefficient_step: u32,
+        padding: u32,
+    }
 }
-
-// SAFETY: three words of eight bytes and six of four: no padding, no invalid values.
-unsafe impl Plain for Cut {}
 
 impl Cut {
     /// Warps enough for every multiprocessor to hold 32, eight times over where parts stay long enough for the
@@ -161,49 +157,42 @@ impl Cut {
     }
 }
 
-/// Compiles sums over this field.
-pub(crate) fn warm_sums<F: Element>(device: &Device) -> Result<()> {
-    Program::<F, 0>::of(device).map(|_| ())
-}
+/// Sums with so many slabs of weights; none stands for plain sums.
+pub(crate) struct Reduce<E, const SLABS: usize>(PhantomData<E>);
 
-/// Compiles dot products with elements of this type.
-pub(crate) fn warm_dots<E: Element>(device: &Device) -> Result<()> {
-    Program::<E, 1>::of(device).map(|_| ())
-}
+impl<E: Element, const SLABS: usize> Operation for Reduce<E, SLABS> {
+    type Variant = ();
 
-/// Compiles dot products with two slabs of elements of this type.
-pub(crate) fn warm_pairs_of_dots<E: Element>(device: &Device) -> Result<()> {
-    Program::<E, 2>::of(device).map(|_| ())
-}
+    const FILE: KernelFile = KernelFile {
+        path: "vector/reduce.cu",
+        text: include_str!("reduce.cu"),
+        constants: &[("BLOCK_THREADS", THREADS as u64), ("WARPS", WARPS as u64)],
+    };
 
-/// The kernels of both launches, for so many slabs of weights.
-struct Program<E, const SLABS: usize> {
-    parts: Kernel,
-    sum: Kernel,
-    of: PhantomData<E>,
-}
-
-impl<E: Element, const SLABS: usize> Program<E, SLABS> {
-    const COLUMNS: usize = warp_columns::<E>(SLABS);
-
-    fn of(device: &Device) -> Result<Arc<Self>> {
-        device.program(|device| {
-            let parts = format!("column_parts<{}, {SLABS}, {}>", E::NAME, Self::COLUMNS);
-            let sum = format!("sum_parts<{}>", E::Base::NAME);
-            let text = source("reduce.cu", include_str!("reduce.cu"));
-            let module = device.compile(&text.kernel(&parts).kernel(&sum))?;
-            Ok(Self { parts: module.kernel(&parts)?, sum: module.kernel(&sum)?, of: PhantomData })
-        })
+    /// Parts of columns, and the sum of the parts.
+    fn instances((): ()) -> Instances {
+        Instances::new([
+            format!("column_parts<{}, {SLABS}, {}>", E::NAME, Self::COLUMNS),
+            format!("sum_parts<{}>", E::Base::NAME),
+        ])
+        .takes::<Cut>()
     }
+
+    fn warmed() -> Vec<()> {
+        vec![()]
+    }
+}
+
+impl<E: Element, const SLABS: usize> Reduce<E, SLABS> {
+    const COLUMNS: usize = warp_columns::<E>(SLABS);
 
     /// Sums over the first `rows` rows of each column, into room for the results.
     fn run(
-        &self,
         stream: &Stream,
         out: ViewMut<'_, E::Base>,
         matrix: Columns<'_, E::Base>,
         rows: usize,
-        weights: [View<'_, E::Base>; MOST_SLABS],
+        weights: [Option<View<'_, E::Base>>; MOST_SLABS],
         layout: Layout,
     ) -> Result<()> {
         let columns = matrix.columns();
@@ -218,13 +207,15 @@ impl<E: Element, const SLABS: usize> Program<E, SLABS> {
             (cut.column_step, cut.coefficient_step) = (E::DEGREE as u32, 1);
         }
         let (shape, [first, second]) = (cut.shape(Self::COLUMNS), weights);
+        let kernels = Self::kernels(stream.device(), ())?;
+        let [column_parts, sum_parts] = [&kernels[0], &kernels[1]];
         if cut.parts == 1 {
-            return self.parts.launch(stream, shape, (out, matrix.values(), first, second, cut));
+            return column_parts.launch(stream, shape, (out, matrix.values(), first, second, cut));
         }
-        let parts = stream.alloc::<E::Base>(results * cut.parts as usize)?;
-        self.parts.launch(stream, shape, (&parts, matrix.values(), first, second, cut))?;
+        let mut parts = stream.alloc::<E::Base>(results * cut.parts as usize)?;
+        column_parts.launch(stream, shape, (&mut parts, matrix.values(), first, second, cut))?;
         let threads = cut.parts.next_power_of_two().clamp(32, THREADS);
-        self.sum.launch(stream, Shape::new(results as u32, threads), (out, &parts, cut.parts))
+        sum_parts.launch(stream, Shape::new(results as u32, threads), (out, &parts, cut.parts))
     }
 }
 

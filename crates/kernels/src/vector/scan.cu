@@ -17,7 +17,7 @@ struct Times {
     static __device__ __forceinline__ E join(const E& x, const E& y) { return x * y; }
 };
 
-constexpr u32 THREADS = 256, WARPS = THREADS / 32;
+constexpr u32 THREADS = BLOCK_THREADS, WARPS = THREADS / 32;
 
 // What a tile tells the others: nothing yet, its own total, or the total of all up to and including it. Each 32-bit
 // word of the element carries the state in the other half of 64 bits, which are written and read at once: a reader
@@ -172,7 +172,7 @@ struct WarpTile {
 };
 
 // Inclusive (out[i] = in[0] .. in[i]) or exclusive (out[i] = in[0] .. in[i - 1]) prefixes of columns of n
-// elements, `tiles` tiles a column. `board` holds one ticket, then a notice for each tile, all zero at the start.
+// elements, `tiles` tiles a column. Without an `in` it works in place. `board` holds one ticket, then a notice for each tile, all zero at the start.
 //
 // A block takes its tile by ticket: the tiles that a tile waits for belong to blocks that have started. Tickets
 // run over the columns first, so that by the time a tile looks back, the tiles before it are mostly done.
@@ -181,6 +181,7 @@ __global__ void __launch_bounds__(THREADS, BLOCKS)
 scan(typename E::Base* out, const typename E::Base* in, u64 n, u32 tiles, u32 columns, u32 exclusive, u64* board) {
     typedef WarpTile<E, RUNS> Part;
     constexpr int N = Part::N;
+    if (in == nullptr) in = out;
     extern __shared__ __align__(16) unsigned char memory[];  // WARPS parts
     __shared__ E starts[WARPS];
     __shared__ u32 ticket;

@@ -11,11 +11,10 @@
 //! operations o an element, and half of one more for the scan among threads.
 
 use std::marker::PhantomData;
-use std::sync::Arc;
 
-use rigel_gpu::{Device, Error, Kernel, Result, Shape, Stream};
+use rigel_gpu::{Error, Result, Shape, Stream};
 
-use crate::code::source;
+use crate::code::{Instances, KernelFile, Operation};
 use crate::field::{Element, Field};
 use crate::layout::matrix::Matrix;
 use crate::layout::slab::element_columns;
@@ -37,7 +36,7 @@ pub fn prefix_sums<F: Field + Element<Base = F>>(
 ) -> Result<Matrix<F>> {
     let columns = element_columns::<F>("scan::prefix_sums", matrix)?;
     let mut out = Matrix::alloc(stream, matrix.rows(), matrix.columns())?;
-    Program::<F, Plus>::of(stream.device())?.run(stream, &mut out, Some(matrix), columns, bound)?;
+    Scan::<F, Plus>::run(stream, &mut out, Some(matrix), columns, bound)?;
     Ok(out)
 }
 
@@ -48,7 +47,7 @@ pub fn prefix_sums_assign<F: Field + Element<Base = F>>(
     bound: Bound,
 ) -> Result<()> {
     let columns = element_columns::<F>("scan::prefix_sums_assign", matrix)?;
-    Program::<F, Plus>::of(stream.device())?.run(stream, matrix, None, columns, bound)
+    Scan::<F, Plus>::run(stream, matrix, None, columns, bound)
 }
 
 /// The prefix products of each column.
@@ -59,7 +58,7 @@ pub fn prefix_products<E: Element>(
 ) -> Result<Matrix<E::Base>> {
     let columns = element_columns::<E>("scan::prefix_products", matrix)?;
     let mut out = Matrix::alloc(stream, matrix.rows(), matrix.columns())?;
-    Program::<E, Times>::of(stream.device())?.run(stream, &mut out, Some(matrix), columns, bound)?;
+    Scan::<E, Times>::run(stream, &mut out, Some(matrix), columns, bound)?;
     Ok(out)
 }
 
@@ -70,27 +69,27 @@ pub fn prefix_products_assign<E: Element>(
     bound: Bound,
 ) -> Result<()> {
     let columns = element_columns::<E>("scan::prefix_products_assign", matrix)?;
-    Program::<E, Times>::of(stream.device())?.run(stream, matrix, None, columns, bound)
+    Scan::<E, Times>::run(stream, matrix, None, columns, bound)
 }
 
 /// An operation, as its type in `scan.cu`.
-trait Operator: Send + Sync + 'static {
+pub(crate) trait Operator: Send + Sync + 'static {
     const NAME: &'static str;
 }
 
-struct Plus;
+pub(crate) struct Plus;
 
 impl Operator for Plus {
     const NAME: &'static str = "Plus";
 }
 
-struct Times;
+pub(crate) struct Times;
 
 impl Operator for Times {
     const NAME: &'static str = "Times";
 }
 
-/// Threads of a block, as in `scan.cu`.
+/// Threads of a block.
 const THREADS: usize = 256;
 
 /// Vectors of 16 bytes that a thread takes of each coefficient, and the blocks that share a multiprocessor (which
@@ -105,23 +104,29 @@ const fn plan(degree: usize) -> (usize, usize) {
     }
 }
 
-/// Compiles prefix sums over this field.
-pub(crate) fn warm_sums<F: Element>(device: &Device) -> Result<()> {
-    Program::<F, Plus>::of(device).map(|_| ())
+/// Prefixes of one type of element with one operator.
+pub(crate) struct Scan<E, O>(PhantomData<(E, O)>);
+
+impl<E: Element, O: Operator> Operation for Scan<E, O> {
+    type Variant = ();
+
+    const FILE: KernelFile = KernelFile {
+        path: "vector/scan.cu",
+        text: include_str!("scan.cu"),
+        constants: &[("BLOCK_THREADS", THREADS as u64)],
+    };
+
+    fn instances((): ()) -> Instances {
+        let (runs, blocks) = plan(E::DEGREE);
+        Instances::one(format!("scan<{}, {}, {runs}, {blocks}>", E::NAME, O::NAME))
+    }
+
+    fn warmed() -> Vec<()> {
+        vec![()]
+    }
 }
 
-/// Compiles prefix products of elements of this type.
-pub(crate) fn warm_products<E: Element>(device: &Device) -> Result<()> {
-    Program::<E, Times>::of(device).map(|_| ())
-}
-
-/// The kernel for one type of element and one operation.
-struct Program<E, O> {
-    kernel: Kernel,
-    of: PhantomData<(E, O)>,
-}
-
-impl<E: Element, O: Operator> Program<E, O> {
+impl<E: Element, O: Operator> Scan<E, O> {
     const RUNS: usize = plan(E::DEGREE).0;
     const TILE: usize = THREADS * Self::RUNS * 16 / size_of::<E::Base>();
     /// Bytes of shared memory for a tile: an odd number of vectors a thread and coefficient.
@@ -129,17 +134,8 @@ impl<E: Element, O: Operator> Program<E, O> {
     /// 64-bit words of a tile's notice: one for each 32 bits of an element.
     const NOTICE: usize = size_of::<E>() / 4;
 
-    fn of(device: &Device) -> Result<Arc<Self>> {
-        device.program(|device| {
-            let (runs, blocks) = plan(E::DEGREE);
-            let name = format!("scan<{}, {}, {runs}, {blocks}>", E::NAME, O::NAME);
-            let module = device.compile(&source("scan.cu", include_str!("scan.cu")).kernel(&name))?;
-            Ok(Self { kernel: module.kernel(&name)?, of: PhantomData })
-        })
-    }
-
+    /// Without a `from`, `out` is scanned in place.
     fn run(
-        &self,
         stream: &Stream,
         out: &mut Matrix<E::Base>,
         from: Option<&Matrix<E::Base>>,
@@ -151,14 +147,13 @@ impl<E: Element, O: Operator> Program<E, O> {
         let blocks = tiles.checked_mul(columns).and_then(|n| i32::try_from(n).ok()).ok_or_else(|| {
             Error::shape("scan", format!("{columns} columns of {rows} rows are more than a launch can take"))
         })?;
-        let board = stream.zeros::<u64>(1 + blocks as usize * Self::NOTICE)?;
-        let out = out.values().view();
-        let from = from.map_or(out, |from| from.values().view());
+        let mut board = stream.zeros::<u64>(1 + blocks as usize * Self::NOTICE)?;
+        let from = from.map(|from| from.values().view());
         let exclusive = u32::from(bound == Bound::Exclusive);
-        self.kernel.launch(
+        Self::kernel(stream.device(), ())?.launch(
             stream,
             Shape::new(blocks as u32, THREADS as u32).shared(Self::SHARED as u32),
-            (out, from, rows as u64, tiles as u32, columns as u32, exclusive, &board),
+            (out.values_mut(), from, rows as u64, tiles as u32, columns as u32, exclusive, &mut board),
         )
     }
 }

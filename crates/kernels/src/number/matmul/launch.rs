@@ -1,14 +1,11 @@
 //! How a product is cut into blocks, and its kernels.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use rigel_gpu::{Error, Result, Shape, Stream, View, ViewMut};
 
-use rigel_gpu::{Device, Error, Kernel, Plain, Result, Shape, Stream, View, ViewMut};
+use super::{KNOWN, NAME, Sizes, Type};
+use crate::code::{Instances, KernelFile, Operation, parameters};
 
-use super::{NAME, Sizes, Type};
-use crate::code::source;
-
-/// Threads of a block, as in `matmul.cu`.
+/// Threads of a block.
 const THREADS: u32 = 256;
 
 /// Rows that threads take at once where vectors are multiplied: by one group of threads, and by a warp.
@@ -24,51 +21,47 @@ const MOST_PARTS: usize = 1024;
 /// Parts of the sum are multiples of this, which every tile's depth divides.
 const DEPTH: usize = 16;
 
-/// As in `matmul.cu`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-struct Tiles {
-    /// Of batch, row and column, of A and of B.
-    strides: [[i64; 3]; 2],
-    m: u32,
-    n: u32,
-    k: u32,
-    parts: u32,
-    part: u32,
-    tile_rows: u32,
-    tile_columns: u32,
-    batch: u32,
+parameters! {
+    /// The products; strides, of batch, row and column, count elements.
+    #[derive(Debug)]
+    struct Problem = "Problem" => {
+        a: [i64; 3],
+        b: [i64; 3],
+        m: u32,
+        n: u32,
+        k: u32,
+        parts: u32,
+        part: u32,
+        tile_rows: u32,
+        tile_columns: u32,
+        batch: u32,
+    }
 }
 
-// SAFETY: integers without a gap.
-unsafe impl Plain for Tiles {}
-
-/// As in `matmul.cu`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Vectors {
-    pub(super) matrix_batch: i64,
-    pub(super) matrix_row: i64,
-    pub(super) matrix_term: i64,
-    pub(super) vector_batch: i64,
-    pub(super) vector_step: i64,
-    pub(super) vector_term: i64,
-    pub(super) out_batch: u64,
-    pub(super) out_vector: u64,
-    pub(super) out_row: u64,
-    pub(super) out_part: u64,
-    pub(super) rows: u32,
-    pub(super) k: u32,
-    pub(super) vectors: u32,
-    pub(super) batch: u32,
-    pub(super) parts: u32,
-    pub(super) part: u32,
-    pub(super) lanes: u32,
-    pub(super) row_blocks: u32,
+parameters! {
+    /// The products of a matrix and vectors.
+    #[derive(Debug)]
+    pub(super) struct Vectors = "Vectors" => {
+        pub(super) matrix_batch: i64,
+        pub(super) matrix_row: i64,
+        pub(super) matrix_term: i64,
+        pub(super) vector_batch: i64,
+        pub(super) vector_step: i64,
+        pub(super) vector_term: i64,
+        pub(super) out_batch: u64,
+        pub(super) out_vector: u64,
+        pub(super) out_row: u64,
+        pub(super) out_part: u64,
+        pub(super) rows: u32,
+        pub(super) k: u32,
+        pub(super) vectors: u32,
+        pub(super) batch: u32,
+        pub(super) parts: u32,
+        pub(super) part: u32,
+        pub(super) lanes: u32,
+        pub(super) row_blocks: u32,
+    }
 }
-
-// SAFETY: integers without a gap.
-unsafe impl Plain for Vectors {}
 
 /// How the sum over k is cut: the number of parts and the terms of each but the last.
 fn cut(k: usize, wanted: usize, least: usize) -> (u32, u32) {
@@ -116,10 +109,10 @@ impl Product<'_> {
     }
 
     /// The product in one part.
-    fn problem(&self, strides: [[i64; 3]; 2]) -> Tiles {
+    fn problem(&self, [a, b]: [[i64; 3]; 2]) -> Problem {
         let Sizes { m, n, k, batch } = self.sizes;
         let [m, n, k, batch] = [m, n, k, batch].map(|size| size as u32);
-        Tiles { strides, m, n, k, parts: 1, part: k, tile_rows: 1, tile_columns: 1, batch }
+        Problem { a, b, m, n, k, parts: 1, part: k, tile_rows: 1, tile_columns: 1, batch }
     }
 
     pub(super) fn one_by_one(
@@ -129,7 +122,7 @@ impl Product<'_> {
         b: View<'_, u8>,
         strides: [[i64; 3]; 2],
     ) -> Result<()> {
-        let kernels = kernels(self.stream.device(), self.of, Family::Small)?;
+        let kernels = Matmul::kernels(self.stream.device(), (self.of.name, Family::Small))?;
         let shape = shape(self.results.div_ceil(THREADS as usize))?;
         kernels[0].launch(self.stream, shape, (out, a, b, self.problem(strides)))
     }
@@ -147,8 +140,8 @@ impl Product<'_> {
         let blocks = tile_rows * tile_columns * batch;
         let (parts, part) = cut(k, 2 * self.multiprocessors() / blocks, LEAST_OF_TILE);
         let (tile_rows, tile_columns) = (tile_rows as u32, tile_columns as u32);
-        let problem = Tiles { parts, part, tile_rows, tile_columns, ..self.problem(strides) };
-        let kernels = kernels(self.stream.device(), self.of, Family::Tiles)?;
+        let problem = Problem { parts, part, tile_rows, tile_columns, ..self.problem(strides) };
+        let kernels = Matmul::kernels(self.stream.device(), (self.of.name, Family::Tiles))?;
         let shape = shape(blocks * parts as usize)?;
         self.in_parts(out, parts, |out| kernels[0].launch(self.stream, shape, (out, a, b, problem)))
     }
@@ -180,7 +173,7 @@ impl Product<'_> {
             (vectors.parts, vectors.part) = cut(k, full / blocks, LEAST_OF_COLUMNS);
             2
         };
-        let kernels = kernels(self.stream.device(), self.of, Family::Vectors)?;
+        let kernels = Matmul::kernels(self.stream.device(), (self.of.name, Family::Vectors))?;
         let shape = shape(vectors.row_blocks as usize * vectors.parts as usize * products)?;
         self.in_parts(out, vectors.parts, |out| {
             kernels[kernel].launch(self.stream, shape, (out, matrix, vector, vectors))
@@ -203,7 +196,7 @@ impl Product<'_> {
         let most = if self.results < 8 { THREADS } else { 32 };
         let lanes = parts.next_power_of_two().min(most);
         let shape = shape(self.results.div_ceil((THREADS / lanes) as usize))?;
-        let kernels = kernels(self.stream.device(), self.of, Family::Parts)?;
+        let kernels = Matmul::kernels(self.stream.device(), (self.of.name, Family::Parts))?;
         kernels[0].launch(self.stream, shape, (out, &room, self.results as u64, parts, lanes))
     }
 }
@@ -217,49 +210,55 @@ fn shape(blocks: usize) -> Result<Shape> {
 
 /// Kernels that are compiled together, when first needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Family {
+pub(crate) enum Family {
     Small,
     Tiles,
     Vectors,
     Parts,
 }
 
-/// Kernels by type and family.
-type Table = HashMap<(&'static str, Family), Arc<[Kernel]>>;
+/// A module for each type, by its name in C++, and family.
+pub(crate) struct Matmul;
 
-/// The kernels of a device so far.
-#[derive(Default)]
-struct Program(Mutex<Table>);
+impl Operation for Matmul {
+    type Variant = (&'static str, Family);
 
-fn kernels(device: &Device, of: &'static Type, family: Family) -> Result<Arc<[Kernel]>> {
-    let program = device.program(|_| Ok(Program::default()))?;
-    let known = |program: &Program| {
-        program.0.lock().unwrap_or_else(PoisonError::into_inner).get(&(of.name, family)).cloned()
+    const FILE: KernelFile = KernelFile {
+        path: "number/matmul.cu",
+        text: include_str!("../matmul.cu"),
+        constants: &[("BLOCK_THREADS", THREADS as u64)],
     };
-    if let Some(kernels) = known(&program) {
-        return Ok(kernels);
+
+    fn instances((name, family): Self::Variant) -> Instances {
+        let of = KNOWN.iter().find(|known| known.name == name).expect("a variant is made from a known type");
+        let [rows, columns] = of.tile;
+        let instances = match family {
+            Family::Small => Instances::one(format!("matmul_small<{name}>")).takes::<Problem>(),
+            Family::Tiles => Instances::one(format!("matmul_tiles<{name}>"))
+                .takes::<Problem>()
+                .assert(format!("Tile<{name}>::M == {rows} && Tile<{name}>::N == {columns}"))
+                .assert(format!("{DEPTH} % Tile<{name}>::DEPTH == 0")),
+            Family::Vectors => Instances::new([
+                format!("matvec_rows<{name}, 1>"),
+                format!("matvec_rows<{name}, {ROWS_AT_ONCE}>"),
+                format!("matvec_columns<{name}, {}>", COLUMNS_AT_ONCE / 32),
+            ])
+            .takes::<Vectors>(),
+            Family::Parts => Instances::one(format!("matmul_sum_parts<{name}>")),
+        };
+        let instances = instances.assert(format!("sizeof({name}) == {}", of.bytes));
+        if of.is_field { instances.define("DOT_FIELD", "1") } else { instances }
     }
-    // Not under the lock: different types compile at the same time.
-    let name = of.name;
-    let names = match family {
-        Family::Small => vec![format!("matmul_small<{name}>")],
-        Family::Tiles => vec![format!("matmul_tiles<{name}>")],
-        Family::Vectors => vec![
-            format!("matvec_rows<{name}, 1>"),
-            format!("matvec_rows<{name}, {ROWS_AT_ONCE}>"),
-            format!("matvec_columns<{name}, {}>", COLUMNS_AT_ONCE / 32),
-        ],
-        Family::Parts => vec![format!("matmul_sum_parts<{name}>")],
-    };
-    let mut text = source("matmul.cu", include_str!("../matmul.cu"));
-    if of.is_field {
-        text = text.define("DOT_FIELD", "1");
+
+    /// Provers multiply no matrices.
+    fn warmed() -> Vec<Self::Variant> {
+        Vec::new()
     }
-    let text = names.iter().fold(text, |text, name| text.kernel(name));
-    let module = device.compile(&text)?;
-    let made = names.iter().map(|name| module.kernel(name)).collect::<Result<Arc<[Kernel]>>>()?;
-    let mut table = program.0.lock().unwrap_or_else(PoisonError::into_inner);
-    Ok(table.entry((name, family)).or_insert(made).clone())
+
+    fn on_demand() -> Vec<Self::Variant> {
+        let families = [Family::Tiles, Family::Vectors, Family::Small, Family::Parts];
+        KNOWN.iter().flat_map(|of| families.map(|family| (of.name, family))).collect()
+    }
 }
 
 #[cfg(test)]

@@ -1,39 +1,38 @@
 //! How a circle transform is cut into passes, and the launch of each.
 
-use rigel_gpu::{Plain, Result, Shape};
+use rigel_gpu::{Result, Shape};
 
+use crate::code::parameters;
 use crate::field::Mersenne31;
 
-/// The parameters of one launch, as `struct Pass` in `circle.cu`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(super) struct Pass {
-    pub(super) words: u64,
-    pub(super) tower: u32,
-    pub(super) log_from: u32,
-    pub(super) log_to: u32,
-    pub(super) scale: u32,
-    pub(super) tiles: u32,
-    pub(super) together: u32,
+parameters! {
+    /// The parameters of a pass.
+    pub(super) struct Pass = "Pass" => {
+        pub(super) words: u64,
+        pub(super) tower: u32,
+        pub(super) log_from: u32,
+        pub(super) log_to: u32,
+        pub(super) scale: u32,
+        pub(super) tiles: u32,
+        pub(super) together: u32,
+    }
 }
 
-// SAFETY: a word of eight bytes, then six of four: no gaps, no invalid values.
-unsafe impl Plain for Pass {}
-
-/// The parameters of a domain of two or four points, as `struct Tiny` in `circle.cu`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(super) struct Tiny {
-    pub(super) columns: u32,
-    pub(super) log_from: u32,
-    pub(super) log_to: u32,
-    pub(super) x: Mersenne31,
-    pub(super) y: Mersenne31,
-    pub(super) scale: Mersenne31,
+parameters! {
+    /// A domain of two or four points: the half coset's first point, or the inverses of its coordinates and of the size.
+    pub(super) struct Tiny = "Tiny" => {
+        pub(super) columns: u32,
+        pub(super) log_from: u32,
+        pub(super) log_to: u32,
+        pub(super) x: Mersenne31,
+        pub(super) y: Mersenne31,
+        pub(super) scale: Mersenne31,
+    }
 }
 
-// SAFETY: six words of four bytes: no gaps, no invalid values.
-unsafe impl Plain for Tiny {}
+/// Threads of a block of the contiguous pass.
+pub(super) const CONTIGUOUS_THREADS: u32 = 1 << LOG_CONTIGUOUS_THREADS;
+const LOG_CONTIGUOUS_THREADS: u32 = 8;
 
 /// Which layers each pass over memory takes, from layer 0 up: first the contiguous pass, then the strided ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,16 +68,16 @@ impl Cut {
     }
 }
 
-/// A kernel of one direction, and how it is launched.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Kind {
-    /// As `struct Contiguous` in `circle.cu`: 256 threads of 2^`points` points each.
+/// How a pass cuts its points: a plan of `circle.cu`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum PassPlan {
+    /// `struct Contiguous`: 256 threads of 2^`points` points each.
     Contiguous { points: u32, layers: u32 },
-    /// As `struct Strided` in `circle.cu`: `upper` and `lower` layers from `low` on, 2^`run` neighbours.
+    /// `struct Strided`: `upper` and `lower` layers from `low` on, 2^`run` neighbours.
     Strided { low: u32, upper: u32, lower: u32, run: u32 },
 }
 
-impl Kind {
+impl PassPlan {
     pub(super) fn of(low: u32, layers: u32) -> Self {
         if low == 0 {
             return Self::Contiguous { points: if layers > 12 { 5 } else { 4 }, layers };
@@ -106,14 +105,14 @@ impl Kind {
     /// Words of a tile, as a logarithm.
     pub(super) fn log_tile(self) -> u32 {
         match self {
-            Self::Contiguous { points, .. } => points + 8,
+            Self::Contiguous { points, .. } => points + LOG_CONTIGUOUS_THREADS,
             Self::Strided { upper, lower, run, .. } => upper + lower + run,
         }
     }
 
     pub(super) fn threads(self) -> u32 {
         match self {
-            Self::Contiguous { .. } => 256,
+            Self::Contiguous { .. } => CONTIGUOUS_THREADS,
             Self::Strided { lower, run, .. } => 1 << (lower + run),
         }
     }
@@ -185,13 +184,13 @@ mod tests {
     fn tiles_fit_the_device_and_the_strides() {
         for log_rows in 1..=super::super::MAX_LOG_ROWS {
             for (low, layers) in Cut::of(log_rows).passes() {
-                let kind = Kind::of(low, layers);
-                assert!((256..=512).contains(&kind.threads()), "{kind:?}");
+                let plan = PassPlan::of(low, layers);
+                assert!((256..=512).contains(&plan.threads()), "{plan:?}");
                 // Two blocks at least on a multiprocessor of 227 KiB.
-                assert!(kind.shared() <= 113 << 10, "{kind:?}");
-                if let Kind::Strided { low, upper, lower, run } = kind {
+                assert!(plan.shared() <= 113 << 10, "{plan:?}");
+                if let PassPlan::Strided { low, upper, lower, run } = plan {
                     assert_eq!(upper + lower, layers);
-                    assert!(upper <= 5 && lower <= upper && run <= low, "{kind:?}");
+                    assert!(upper <= 5 && lower <= upper && run <= low, "{plan:?}");
                 }
             }
         }
@@ -204,10 +203,10 @@ mod tests {
         {
             let words = (columns as u64) << log_to;
             let mut pass = Pass { words, tower: 0, log_from: log_to, log_to, scale: 0, tiles: 0, together: 0 };
-            let kind = Kind::of(0, layers);
-            let shape = kind.shape(&mut pass, columns, 132).unwrap();
-            let places = 1u64 << log_to.saturating_sub(kind.log_tile());
-            assert!(u64::from(pass.tiles) * (places << kind.log_tile()) >= words);
+            let plan = PassPlan::of(0, layers);
+            let shape = plan.shape(&mut pass, columns, 132).unwrap();
+            let places = 1u64 << log_to.saturating_sub(plan.log_tile());
+            assert!(u64::from(pass.tiles) * (places << plan.log_tile()) >= words);
             assert_eq!(u64::from(shape.blocks[0]), places * u64::from(pass.tiles.div_ceil(pass.together)));
             assert!((1..=4).contains(&pass.together));
         }

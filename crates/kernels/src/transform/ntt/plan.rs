@@ -3,32 +3,33 @@
 use rigel_gpu::{Buffer, Plain, Result, Shape, Stream};
 
 use super::{Order, TwoAdic};
+use crate::code::parameters;
 use crate::field::Field;
 
-/// The parameters of one launch, as `struct Pass` in `ntt.cu`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub(super) struct Pass<F> {
-    pub(super) roots: [F; 16],
-    pub(super) scale: F,
-    pub(super) polynomials: u32,
-    pub(super) log_size: u32,
-    pub(super) log_span: u32,
-    pub(super) log_cosets: u32,
-    pub(super) shifted_from: u32,
-    pub(super) reversed: u32,
-    pub(super) natural: u32,
-    pub(super) unshifted: u32,
-    pub(super) scaled: u32,
-    pub(super) padding: u32,
+/// The powers of the root of unity of order 32 that a pass takes as operands.
+pub(super) const ROOTS: usize = 16;
+
+parameters! {
+    /// A pass over polynomials of 2^`log_size` points.
+    pub(super) struct Pass<F: Field> = format!("Pass<{}>", F::NAME) => {
+        pub(super) roots: [F; ROOTS],
+        pub(super) scale: F,
+        pub(super) polynomials: u32,
+        pub(super) log_size: u32,
+        pub(super) log_span: u32,
+        pub(super) log_cosets: u32,
+        pub(super) shifted_from: u32,
+        pub(super) reversed: u32,
+        pub(super) natural: u32,
+        pub(super) unshifted: u32,
+        pub(super) scaled: u32,
+        pub(super) padding: u32,
+    }
 }
 
-// SAFETY: seventeen words of four or eight bytes, then ten of four bytes: no gaps, no invalid values.
-unsafe impl<F: Field> Plain for Pass<F> {}
-
-/// How a pass cuts its R bits, as `struct Plan` in `ntt.cu`: in stages of R1, R2 and R3 bits, TILE runs a block.
-#[derive(Clone, Copy)]
-pub(super) struct Cut {
+/// How a pass cuts its bits: in up to three stages, with `tile` runs a block. It becomes a `Plan` of `ntt.cu`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Cut {
     pub(super) stages: [u32; 3],
     pub(super) tile: u32,
 }
@@ -80,9 +81,12 @@ impl Cut {
     }
 }
 
+/// The most bits that a pass takes.
+pub(super) const MOST_BITS: u32 = 10;
+
 /// The bits each pass takes.
 pub(super) fn passes(log_rows: u32) -> Vec<u32> {
-    let count = log_rows.div_ceil(10);
+    let count = log_rows.div_ceil(MOST_BITS);
     (0..count).map(|i| (log_rows + count - 1 - i) / count).collect()
 }
 
@@ -108,6 +112,13 @@ pub(super) fn reverse_bits(x: usize, bits: u32) -> u64 {
 pub(super) fn root<F: TwoAdic>(bits: u32, inverse: bool) -> F {
     let root = F::two_adic_generator(bits);
     if inverse { root.inverse().expect("a root of unity is not zero") } else { root }
+}
+
+impl<F: Plain> Tables<F> {
+    /// Bytes of device memory.
+    pub(super) fn bytes(&self) -> usize {
+        self.points.bytes() + self.stages.bytes() + self.twiddles.bytes()
+    }
 }
 
 impl<F: TwoAdic> Tables<F> {
