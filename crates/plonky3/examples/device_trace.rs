@@ -58,9 +58,11 @@ __global__ void squares(KoalaBear* trace, u32 rows, u32 columns) {
 
 fn trace(device: &Device, rows: usize) -> Result<Matrix<field::KoalaBear>> {
     let stream = device.compute()?;
-    let kernel = device.compile(&source("squares.cu", KERNEL).kernel("squares"))?.kernel("squares")?;
-    let trace = Matrix::alloc(&stream, rows, COLUMNS)?;
-    kernel.launch(&stream, kernel.cover(rows)?, (trace.values(), rows as u32, COLUMNS as u32))?;
+    // SAFETY: the kernel writes `rows` values of each of `columns` columns, which is what the trace has.
+    let text = unsafe { source("squares.cu", KERNEL) };
+    let kernel = device.compile(&text.kernel("squares"))?.kernel("squares")?;
+    let mut trace = Matrix::alloc(&stream, rows, COLUMNS)?;
+    kernel.launch(&stream, kernel.cover(rows)?, (trace.values_mut(), rows as u32, COLUMNS as u32))?;
     // Proofs have streams of their own.
     stream.synchronize()?;
     Ok(trace)

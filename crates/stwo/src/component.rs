@@ -221,7 +221,7 @@ impl Constraints {
             accumulate,
         });
         bindings.extension_parameters = extension.as_ref().map(View::from);
-        program.run(&stream, Rows::Circle { log_rows, log_trace: self.log_trace }, &bindings)
+        program.run(&stream, Rows::Circle { log_rows, log_trace: self.log_trace }, &mut bindings)
     }
 
     /// The inverses of the vanishing polynomial of the trace's domain: as it has the same values on all shifts of that

@@ -103,7 +103,7 @@ pub fn interaction_trace<E: FrameworkEval>(
     let extension = parameters(&device, &recorded)?;
     let mut bindings = bindings(&inputs).output(&mut numerators).output(&mut denominators);
     bindings.extension_parameters = extension.as_ref().map(View::from);
-    program.run(&stream, Rows::Circle { log_rows: log_size, log_trace: log_size }, &bindings)?;
+    program.run(&stream, Rows::Circle { log_rows: log_size, log_trace: log_size }, &mut bindings)?;
 
     inverse::invert_assign::<QM31>(&stream, &mut denominators)?;
     elementwise::mul_assign::<QM31>(&stream, &mut numerators, &denominators)?;
@@ -265,6 +265,6 @@ fn row_by_row(
         bindings = bindings.input(rigel_codegen::Input { values: *values, stride: rows, map });
     }
     bindings.extension_parameters = parameter.as_ref().map(View::from);
-    program.run(&stream, Rows::Natural { rows }, &bindings)?;
+    program.run(&stream, Rows::Natural { rows }, &mut bindings)?;
     Ok(out)
 }

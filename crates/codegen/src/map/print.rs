@@ -128,7 +128,9 @@ pub(super) fn cost(expression: &Expression) -> usize {
 /// The kernel of an expression, with its headers.
 pub(super) fn print(expression: &Expression, form: Form, classes: Classes) -> Source {
     let text = Text { expression, classes, share: Share::of(expression) }.kernel(form);
-    source("map.cu", &text)
+    // SAFETY: these kernels access elements at places of the shape only, which `evaluate` and `reduce` check against the
+    // memory of each operand, and write only to the result.
+    unsafe { source("map.cu", &text) }
         .header("elements.cuh", include_str!("elements.cuh"))
         // Memory is what bounds these kernels, so every operation can be rounded on its own: a fused expression then has
         // the bits of its parts one by one, and of the CPU.

@@ -244,7 +244,7 @@ impl<E: Element> Data<E> {
         for output in &mut outputs {
             bindings = bindings.output(Target { values: output.view_mut(), stride: rows });
         }
-        program.run(stream, self.rows, &bindings).unwrap();
+        program.run(stream, self.rows, &mut bindings).unwrap();
 
         let folded = folded.to_vec(stream).unwrap();
         let found: Vec<Vec<E::Base>> = outputs.iter().map(|output| output.to_vec(stream).unwrap()).collect();

@@ -5,23 +5,25 @@ use std::fmt::Write;
 use rigel_gpu::Plain;
 
 /// A struct that exists in Rust and, with the same name and fields, in CUDA C++.
-pub(crate) trait Parameters: Plain {
+pub trait Parameters: Plain {
     /// Its layout in Rust, which the CUDA compiler checks.
     fn layout() -> Layout;
 }
 
 /// The size of a struct and where its fields lie.
 #[derive(Debug)]
-pub(crate) struct Layout {
+pub struct Layout {
     /// The C++ type.
-    pub(crate) name: String,
-    pub(crate) size: usize,
-    pub(crate) fields: Vec<(&'static str, usize)>,
+    pub name: String,
+    /// Bytes of the struct.
+    pub size: usize,
+    /// The fields, by name, and the bytes before each.
+    pub fields: Vec<(&'static str, usize)>,
 }
 
 impl Layout {
     /// C++ text that does not compile if the type there is laid out differently.
-    pub(crate) fn assertions(&self) -> String {
+    pub fn assertions(&self) -> String {
         let Self { name, size, fields } = self;
         let mut text = format!("static_assert(sizeof({name}) == {size}, \"{name} has another size in Rust\");\n");
         for (field, offset) in fields {
@@ -40,9 +42,25 @@ impl Layout {
 /// Defines a `#[repr(C)]` struct and implements [`Plain`] and [`Parameters`] for it. The text after `=` gives the C++
 /// type, and may use the struct's type parameter.
 ///
-/// Fields must be plain and fill the struct without gaps; otherwise it does not compile where an operation that
-/// [takes](super::operation::Instances::takes) the struct is used.
-macro_rules! parameters {
+/// Fields must be plain and fill the struct without gaps: [`Parameters::layout`] does not compile otherwise. Whoever
+/// launches kernels that take the struct calls it, and appends the [assertions](Layout::assertions) to their text.
+///
+/// ```
+/// use rigel_kernels::code::parameters::{Parameters, parameters};
+///
+/// parameters! {
+///     struct Window = "Window" => {
+///         first: u64,
+///         rows: u32,
+///         step: u32,
+///     }
+/// }
+///
+/// assert!(Window::layout().assertions().starts_with("static_assert(sizeof(Window) == 16"));
+/// ```
+#[macro_export]
+#[doc(hidden)]
+macro_rules! __parameters {
     (
         $(#[$meta:meta])*
         $vis:vis struct $name:ident $(<$param:ident: $bound:path>)? = $cpp:expr => {
@@ -78,7 +96,8 @@ macro_rules! parameters {
     };
 }
 
-pub(crate) use parameters;
+#[doc(inline)]
+pub use crate::__parameters as parameters;
 
 #[cfg(test)]
 mod tests {
