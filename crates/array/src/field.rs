@@ -2,13 +2,13 @@
 
 use rigel_codegen::map::Type;
 use rigel_gpu::{Buffer, Stream};
-use rigel_kernels::element::Element;
 use rigel_kernels::field::{
-    BabyBear, BabyBear4, CM31, Field, Goldilocks, Goldilocks2, Goldilocks3, KoalaBear, KoalaBear4, Mersenne31,
-    QM31,
+    BabyBear, BabyBear4, CM31, Element, Field, Goldilocks, Goldilocks2, Goldilocks3, KoalaBear, KoalaBear4,
+    Mersenne31, QM31,
 };
-use rigel_kernels::ntt::{self, Order, TwoAdic};
-use rigel_kernels::{Columns, Matrix, inverse};
+use rigel_kernels::transform::ntt::{self, Order, TwoAdic};
+use rigel_kernels::vector::inverse;
+use rigel_kernels::{Columns, Matrix};
 
 use crate::array::Array;
 use crate::cpu;

@@ -1,15 +1,17 @@
 //! Kernels of the user's own, on arrays.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rigel_gpu::{ArgumentList, Arguments, Plain, Shape, bytes_of};
-use rigel_kernels::source::source;
+use rigel_gpu::{ArgumentList, Arguments, Buffer, Plain, Shape, View, ViewMut, bytes_of};
+use rigel_kernels::code::source;
 
 use crate::array::Array;
 use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::evaluate::device_memory;
+use crate::memory::DeviceMemory;
 use crate::views::same_device;
 
 /// How a kernel is launched: blocks, and threads of a block, along x, y and z.
@@ -34,7 +36,8 @@ impl Grid {
 /// What a kernel is called with.
 #[derive(Clone, Debug)]
 pub enum Argument<'a> {
-    /// The address of an array's first element. The array must be contiguous; the kernel may change it.
+    /// The address of an array's first element. The array must be contiguous; the kernel may change it, unless it overlaps
+    /// an array that follows among the arguments.
     Array(&'a Array),
     /// A number or a struct, given as its bytes.
     Value(Vec<u64>, usize),
@@ -79,13 +82,16 @@ pub type OnCpu = dyn Fn(Grid, &[Argument<'_>]) -> Result<()> + Send + Sync;
 /// ```
 /// use rigel_array::{Array, Device, Grid, Kernel};
 ///
-/// let scale = Kernel::new(
-///     "__global__ void scale(float *x, float by, unsigned n) {
-///          unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
-///          if (i < n) x[i] *= by;
-///      }",
-///     "scale",
-/// )
+/// // SAFETY: the kernel accesses the first n elements of x, and is launched with no larger n than x has elements.
+/// let scale = unsafe {
+///     Kernel::new(
+///         "__global__ void scale(float *x, float by, unsigned n) {
+///              unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+///              if (i < n) x[i] *= by;
+///          }",
+///         "scale",
+///     )
+/// }
 /// .on_cpu(|_, arguments| match arguments {
 ///     [rigel_array::Argument::Array(x), ..] => x.assign(x.mul(3.0)?),
 ///     _ => unreachable!(),
@@ -109,7 +115,13 @@ pub struct Kernel {
 
 impl Kernel {
     /// The kernel `name` of this text. A name may be an expression, such as `scale<float>`.
-    pub fn new(text: &str, name: &str) -> Self {
+    ///
+    /// # Safety
+    ///
+    /// The text becomes native code: machine code of a GPU, and on the emulated device code of this process. The caller
+    /// vouches for every launch: with the arrays and numbers that it is given, the kernel accesses only elements of these
+    /// arrays, and writes only through pointers that are not `const`.
+    pub unsafe fn new(text: &str, name: &str) -> Self {
         Self { text: text.into(), name: name.into(), on_cpu: None, compiled: Arc::default() }
     }
 
@@ -147,8 +159,9 @@ impl Kernel {
         if let Some((_, kernel)) = lock().iter().find(|(known, _)| known.is(device)) {
             return Ok(kernel.clone());
         }
-        let text = source(&format!("{}.cu", self.name), &self.text).kernel(&*self.name);
-        let kernel = device.compile(&text)?.kernel(&self.name)?;
+        // SAFETY: whoever made `self` vouches for its text.
+        let text = unsafe { source(&format!("{}.cu", self.name), &self.text) };
+        let kernel = device.compile(&text.kernel(&*self.name))?.kernel(&self.name)?;
         lock().push((device.clone(), kernel.clone()));
         Ok(kernel)
     }
@@ -179,7 +192,8 @@ impl Kernel {
             Device::Cpu => self.cpu_version()?(grid, arguments),
             Device::Gpu(device) => {
                 let kernel = self.on(&device)?;
-                let list = Launch::new(&self.name, arguments, kernel.parameters())?;
+                let mut locked = Locked::new(arguments);
+                let list = Launch::new(&self.name, arguments, locked.parts()?, kernel.parameters())?;
                 let shape = Shape { blocks: grid.blocks, threads: grid.threads, shared: grid.shared };
                 Ok(kernel.launch(&device.compute()?, shape, list)?)
             }
@@ -193,16 +207,70 @@ impl fmt::Debug for Kernel {
     }
 }
 
+/// The device memory of all array arguments, locked for writing.
+struct Locked<'a> {
+    guards: Vec<MutexGuard<'a, Buffer<u8>>>,
+    /// For each guard, the arguments that may change their part of the memory, by place in it.
+    written: Vec<Vec<(Range<usize>, usize)>>,
+    count: usize,
+}
+
+impl<'a> Locked<'a> {
+    fn new(arguments: &[Argument<'a>]) -> Self {
+        let mut memories: Vec<(&'a DeviceMemory, Vec<(Range<usize>, usize)>)> = Vec::new();
+        for (at, argument) in arguments.iter().enumerate().rev() {
+            let Argument::Array(array) = argument else { continue };
+            let (memory, range) = (device_memory(array), array.byte_range());
+            let known = memories.iter().position(|(known, _)| std::ptr::eq(*known, memory));
+            let known = known.unwrap_or_else(|| {
+                memories.push((memory, Vec::new()));
+                memories.len() - 1
+            });
+            let written = &mut memories[known].1;
+            // Of arguments that overlap, the last is for writing.
+            if written.iter().all(|(other, _)| other.end <= range.start || range.end <= other.start) {
+                written.push((range, at));
+            }
+        }
+        // In one order for all threads, so that no two wait for each other.
+        memories.sort_by_key(|&(memory, _)| std::ptr::from_ref(memory));
+        memories.iter_mut().for_each(|(_, written)| written.sort_by_key(|(range, _)| range.start));
+        let (guards, written) = memories.into_iter().map(|(memory, written)| (memory.writable(), written)).unzip();
+        Self { guards, written, count: arguments.len() }
+    }
+
+    /// The memory of each argument that may change it.
+    fn parts(&mut self) -> Result<Vec<Option<ViewMut<'_, u8>>>> {
+        let mut parts: Vec<_> = (0..self.count).map(|_| None).collect();
+        for (guard, written) in self.guards.iter_mut().zip(&self.written) {
+            let (mut rest, mut begin) = (guard.view_mut(), 0);
+            for (range, at) in written {
+                let (_, from) = rest.split_at(range.start - begin)?;
+                let (part, behind) = from.split_at(range.len())?;
+                parts[*at] = Some(part);
+                (rest, begin) = (behind, range.end);
+            }
+        }
+        Ok(parts)
+    }
+}
+
 /// The arguments in the form that the launch takes.
 struct Launch<'a>(Vec<Ready<'a>>);
 
 enum Ready<'a> {
-    Address(rigel_gpu::View<'a, u8>),
+    Read(View<'a, u8>),
+    Written(ViewMut<'a, u8>),
     Words(Vec<u64>, usize),
 }
 
 impl<'a> Launch<'a> {
-    fn new(kernel: &str, arguments: &[Argument<'a>], sizes: Option<&[usize]>) -> Result<Self> {
+    fn new(
+        kernel: &str,
+        arguments: &[Argument<'a>],
+        mut written: Vec<Option<ViewMut<'a, u8>>>,
+        sizes: Option<&[usize]>,
+    ) -> Result<Self> {
         let width = |at: usize| sizes.and_then(|sizes| sizes.get(at)).copied().unwrap_or(8);
         let ready = arguments.iter().enumerate().map(|(at, argument)| {
             let number = |bytes: &[u8]| Ok(Ready::Words(padded(bytes), bytes.len()));
@@ -211,10 +279,10 @@ impl<'a> Launch<'a> {
                 Err(Error::of_type(format!("kernel {kernel}: argument {at}, {value}, does not fit {bytes} bytes")))
             };
             match argument {
-                Argument::Array(array) => {
-                    let memory = device_memory(array).view().range(array.byte_range())?;
-                    Ok(Ready::Address(memory))
-                }
+                Argument::Array(array) => match written[at].take() {
+                    Some(memory) => Ok(Ready::Written(memory)),
+                    None => Ok(Ready::Read(device_memory(array).view().range(array.byte_range())?)),
+                },
                 Argument::Value(words, bytes) => Ok(Ready::Words(words.clone(), *bytes)),
                 Argument::Int(value) => match width(at) {
                     1 if (-128..256).contains(value) => number(&[*value as u8]),
@@ -238,7 +306,8 @@ impl Arguments for Launch<'_> {
     fn push_all<'a>(&'a self, list: &mut ArgumentList<'a>) {
         for argument in &self.0 {
             match argument {
-                Ready::Address(view) => rigel_gpu::Argument::push(view, list),
+                Ready::Read(view) => rigel_gpu::Argument::push(view, list),
+                Ready::Written(view) => rigel_gpu::Argument::push(view, list),
                 Ready::Words(words, bytes) => list.bytes(words, *bytes),
             }
         }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use rigel_codegen::map::Type;
 use rigel_gpu::{BlasType, GemmOperand, GemmShape, GemmTarget, Stream};
-use rigel_kernels::matmul;
+use rigel_kernels::number::matmul;
 
 use crate::array::Array;
 use crate::cpu;

@@ -5,11 +5,11 @@ use std::str::FromStr;
 use rigel_codegen::map::Type;
 use rigel_gpu::bytes_of;
 use rigel_kernels::Columns;
+use rigel_kernels::commit::merkle::MerkleTree;
 use rigel_kernels::field::{BabyBear, Field, Goldilocks, KoalaBear, Mersenne31};
 use rigel_kernels::hash::{
     BabyBearPoseidon2Width16, Blake2s, GoldilocksPoseidon2Width8, KeccakSponge, KoalaBearPoseidon2Width16, RowHash,
 };
-use rigel_kernels::merkle::MerkleTree;
 
 use crate::array::Array;
 use crate::cpu;

@@ -2,10 +2,9 @@
 
 use rigel_codegen::map::{Complex, Kind, Number, Type};
 use rigel_gpu::bytes_of;
-use rigel_kernels::element::Element;
 use rigel_kernels::field::{
-    BabyBear, BabyBear4, CM31, Field, Goldilocks, Goldilocks2, Goldilocks3, KoalaBear, KoalaBear4, Mersenne31,
-    QM31, Ring,
+    BabyBear, BabyBear4, CM31, Element, Field, Goldilocks, Goldilocks2, Goldilocks3, KoalaBear, KoalaBear4,
+    Mersenne31, QM31, Ring,
 };
 
 use crate::error::{Error, Result};

@@ -1,11 +1,10 @@
 //! What a program is run on.
 
 use rigel_gpu::{Error, Result, View, ViewMut};
-use rigel_kernels::element::Element;
-use rigel_kernels::field::Field;
+use rigel_kernels::field::{Element, Field};
 use rigel_kernels::{Columns, Matrix};
 
-use crate::print::{Needs, Shape};
+use crate::print::{LaunchNumbers, Needs};
 
 /// The rows that a program runs over, and where the row at an offset lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,14 +199,14 @@ impl<'a, E: Element> Bindings<'a, E> {
     }
 
     /// The numbers of a launch, if all that is needed is there.
-    pub(crate) fn shape(&self, rows: Rows, needs: &Needs) -> Result<Shape> {
-        let mut shape = row_order(rows)?;
+    pub(crate) fn numbers(&self, rows: Rows, needs: &Needs) -> Result<LaunchNumbers> {
+        let mut numbers = row_order(rows)?;
         let count = rows.count();
         for (&input, columns) in &needs.inputs {
             let last = columns.last().copied().unwrap_or(0);
             let Input { values, stride, map } = self.inputs.get(input).ok_or_else(|| absent("input", input))?;
             let mut read = count;
-            shape.mask[input] = u32::MAX;
+            numbers.mask[input] = u32::MAX;
             if let RowMap::Repeating { log_period } = *map {
                 if log_period > 31 || matches!(rows, Rows::BitReversed { log_rows, .. } if log_period > log_rows) {
                     return Err(wrong(format!(
@@ -221,19 +220,19 @@ impl<'a, E: Element> Bindings<'a, E> {
                 }
                 read = count.min(1 << log_period);
                 match rows {
-                    Rows::Natural { .. } => shape.mask[input] = (1 << log_period) - 1,
-                    Rows::BitReversed { log_rows, .. } => shape.shift[input] = log_rows - log_period,
+                    Rows::Natural { .. } => numbers.mask[input] = (1 << log_period) - 1,
+                    Rows::BitReversed { log_rows, .. } => numbers.shift[input] = log_rows - log_period,
                     Rows::Circle { .. } => {
                         return Err(wrong(format!("input {input} repeats, and rows of a circle domain do not")));
                     }
                 }
             }
-            shape.stride[input] = fit(&format!("input {input}"), values.len(), *stride, read, last)?;
+            numbers.stride[input] = fit(&format!("input {input}"), values.len(), *stride, read, last)?;
         }
         for (&output, &columns) in &needs.outputs {
             let Target { values, stride } = self.outputs.get(output).ok_or_else(|| absent("output", output))?;
             let place = format!("output {output}");
-            shape.output_stride[output] = fit(&place, values.len(), *stride, count, columns - 1)?;
+            numbers.output_stride[output] = fit(&place, values.len(), *stride, count, columns - 1)?;
         }
         for (what, needed, given) in [
             ("parameters", needs.parameters, self.parameters.map(|view| view.len())),
@@ -247,26 +246,26 @@ impl<'a, E: Element> Bindings<'a, E> {
         if needs.folds {
             let folded = self.folded.as_ref();
             let folded = folded.ok_or_else(|| wrong("values are folded, and there is no place for the sums"))?;
-            (shape.log_block, shape.log_scale) = check_blocks::<E>(folded, count)?;
-            shape.accumulate = u32::from(folded.accumulate);
+            (numbers.log_block, numbers.log_scale) = check_blocks::<E>(folded, count)?;
+            numbers.accumulate = u32::from(folded.accumulate);
         }
-        Ok(shape)
+        Ok(numbers)
     }
 }
 
-fn row_order(rows: Rows) -> Result<Shape> {
+fn row_order(rows: Rows) -> Result<LaunchNumbers> {
     let count = rows.count();
     if count > 1 << 31 {
         return Err(wrong("there can be 2^31 rows at most"));
     }
-    let mut shape = Shape { rows: count as u32, ..Shape::default() };
+    let mut numbers = LaunchNumbers { rows: count as u32, ..LaunchNumbers::default() };
     match rows {
         Rows::Natural { .. } => {}
         Rows::BitReversed { log_rows, log_step } => {
             if log_step > log_rows {
                 return Err(wrong(format!("2^{log_rows} rows have no neighbours 2^{log_step} rows apart")));
             }
-            (shape.order, shape.log_rows, shape.log_step) = (1, log_rows, log_step);
+            (numbers.order, numbers.log_rows, numbers.log_step) = (1, log_rows, log_step);
         }
         Rows::Circle { log_rows, log_trace } => {
             if !(1..=log_rows).contains(&log_trace) {
@@ -275,14 +274,14 @@ fn row_order(rows: Rows) -> Result<Shape> {
                      and at most as many"
                 )));
             }
-            shape.log_rows = log_rows;
+            numbers.log_rows = log_rows;
             match log_rows - log_trace {
-                0 => shape.order = 3,
-                extension => (shape.order, shape.log_step) = (2, extension - 1),
+                0 => numbers.order = 3,
+                extension => (numbers.order, numbers.log_step) = (2, extension - 1),
             }
         }
     }
-    Ok(shape)
+    Ok(numbers)
 }
 
 /// The stride, if column `last` has `rows` rows within `len` values.

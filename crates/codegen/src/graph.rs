@@ -1,9 +1,9 @@
 //! Expressions over a field and its extension, each distinct value once.
 
 use std::collections::BTreeSet;
+use std::hash::{Hash, Hasher};
 
-use rigel_kernels::element::Element;
-use rigel_kernels::field::{Field, Ring};
+use rigel_kernels::field::{Element, Field, Ring};
 
 use crate::quick::QuickMap;
 
@@ -133,6 +133,13 @@ impl<E: Element> PartialEq for Graph<E> {
 }
 
 impl<E: Element> Eq for Graph<E> {}
+
+impl<E: Element> Hash for Graph<E> {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        self.entries.iter().for_each(|entry| entry.node.hash(hasher));
+        self.constants.iter().flat_map(Element::parts).for_each(|part| part.to_u64().hash(hasher));
+    }
+}
 
 impl<E: Element> Default for Graph<E> {
     fn default() -> Self {

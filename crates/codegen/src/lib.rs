@@ -10,8 +10,8 @@
 //! use rigel_codegen::{Bindings, Folded, Graph, Output, Program, Rows, Split};
 //! use rigel_gpu::{Device, Selector};
 //! use rigel_kernels::Matrix;
-//! use rigel_kernels::element::{Element, from_slab};
-//! use rigel_kernels::field::{Field, KoalaBear, KoalaBear4, Ring};
+//! use rigel_kernels::field::{Element, Field, KoalaBear, KoalaBear4, Ring};
+//! use rigel_kernels::layout::slab::from_slab;
 //!
 //! # fn main() -> rigel_gpu::Result<()> {
 //! let device = Device::open(Selector::Emulated(0))?; // or Device::from_env()
@@ -41,7 +41,7 @@
 //! let mut folded = stream.alloc::<KoalaBear>(4 * 4)?;
 //! let mut sums = Matrix::alloc(&stream, 4, 1)?;
 //!
-//! let bindings = Bindings::new()
+//! let mut bindings = Bindings::new()
 //!     .input(&trace)
 //!     .output(&mut sums)
 //!     .weights(&weights)
@@ -52,7 +52,7 @@
 //!         log_block: 2,
 //!         accumulate: false,
 //!     });
-//! program.run(&stream, Rows::Natural { rows: 4 }, &bindings)?;
+//! program.run(&stream, Rows::Natural { rows: 4 }, &mut bindings)?;
 //!
 //! assert_eq!(sums.to_vec(&stream)?, [2u64, 3, 5, 8].map(KoalaBear::from_u64));
 //! let folded: Vec<KoalaBear4> = from_slab(&folded.to_vec(&stream)?).unwrap();

@@ -1,15 +1,14 @@
 //! Kernels as CUDA C++ text.
 //!
-//! A kernel is straight-line code, one constant a value, and one thread a row. Its parameters are a `Shape`
-//! (see [`Shape`]) and pointers to what it uses and nothing else. Values are numbered as they are printed, so
-//! that a kernel's text depends on what it computes only.
+//! A kernel is straight-line code, one constant a value, and one thread a row. Its parameters are [`LaunchNumbers`]
+//! and pointers to what it uses and nothing else. Values are numbered as they are printed, so that a kernel's text depends
+//! on what it computes only.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write;
 
-use rigel_gpu::Plain;
-use rigel_kernels::element::Element;
-use rigel_kernels::field::Field;
+use rigel_kernels::code::parameters::{Parameters, parameters};
+use rigel_kernels::field::{Element, Field};
 
 use crate::graph::{Graph, Kind, Node, Value};
 use crate::program::Output;
@@ -21,39 +20,35 @@ pub const MATRICES: usize = 8;
 /// Threads of a block.
 pub(crate) const THREADS: u32 = 256;
 
-/// Numbers of a launch, as `struct Shape` of the text below.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Shape {
-    pub(crate) rows: u32,
-    pub(crate) log_rows: u32,
-    pub(crate) order: u32,
-    pub(crate) log_step: u32,
-    pub(crate) log_block: u32,
-    pub(crate) log_scale: u32,
-    pub(crate) accumulate: u32,
-    pub(crate) padding: u32,
-    pub(crate) stride: [u32; MATRICES],
-    pub(crate) shift: [u32; MATRICES],
-    pub(crate) mask: [u32; MATRICES],
-    pub(crate) output_stride: [u32; MATRICES],
+parameters! {
+    /// The numbers of a launch: the order of rows, and where matrices and sums lie.
+    #[derive(Default)]
+    pub(crate) struct LaunchNumbers = "LaunchNumbers" => {
+        pub(crate) rows: u32,
+        pub(crate) log_rows: u32,
+        pub(crate) order: u32,
+        pub(crate) log_step: u32,
+        pub(crate) log_block: u32,
+        pub(crate) log_scale: u32,
+        pub(crate) accumulate: u32,
+        pub(crate) padding: u32,
+        pub(crate) stride: [u32; MATRICES],
+        pub(crate) shift: [u32; MATRICES],
+        pub(crate) mask: [u32; MATRICES],
+        pub(crate) output_stride: [u32; MATRICES],
+    }
 }
 
-// SAFETY: words of four bytes and nothing else.
-unsafe impl Plain for Shape {}
-
 const PRELUDE: &str = r#"
-struct Shape {
+struct LaunchNumbers {
     u32 rows, log_rows, order, log_step, log_block, log_scale, accumulate, padding;
-    u32 stride[8], shift[8], mask[8], output_stride[8];
+    u32 stride[MATRICES], shift[MATRICES], mask[MATRICES], output_stride[MATRICES];
 };
 
 enum { NATURAL, BIT_REVERSED, CIRCLE, CIRCLE_TRACE };
 
-__device__ __forceinline__ u32 reverse_bits(u32 x, u32 bits) { return bits == 0 ? 0 : __brev(x) >> (32 - bits); }
-
 // The storage row that lies `offset` rows further than `row`.
-__device__ __forceinline__ u32 row_at(const Shape& shape, u32 row, i32 offset) {
+__device__ __forceinline__ u32 row_at(const LaunchNumbers& shape, u32 row, i32 offset) {
     const u32 last = shape.rows - 1;
     if (shape.order == BIT_REVERSED) {
         const u32 x = reverse_bits(row, shape.log_rows) + ((u32)offset << shape.log_step);
@@ -79,7 +74,7 @@ __device__ __forceinline__ u32 row_at(const Shape& shape, u32 row, i32 offset) {
 }
 
 // The row of an input that goes with a storage row: its own, or that of a table that repeats.
-__device__ __forceinline__ const F* at_row(const Shape& shape, const F* values, int input, u32 row) {
+__device__ __forceinline__ const F* at_row(const LaunchNumbers& shape, const F* values, int input, u32 row) {
     return values + ((row >> shape.shift[input]) & shape.mask[input]);
 }
 
@@ -151,7 +146,7 @@ STEP void add_weighted_extension(E& sum, const E* weights, u32 weight, E x) {
 
 // Adds a row's sum, times its scale, to the folded column: coefficient d of row p lies at
 // ((p >> log_block) DEGREE + d) 2^log_block + (p mod 2^log_block).
-STEP void fold(const Shape& shape, F* folded, const F* scale, u32 row, const E& sum) {
+STEP void fold(const LaunchNumbers& shape, F* folded, const F* scale, u32 row, const E& sum) {
     const u32 block = row >> shape.log_block;
     const E x = sum * scale[row >> shape.log_scale];
     F* place = folded + (((u64)block * E::DEGREE) << shape.log_block) + (row & ((1u << shape.log_block) - 1));
@@ -347,9 +342,11 @@ impl<E: Element> Printer<'_, E> {
     fn finish(self, name: &str) -> (String, Needs) {
         let needs = self.needs;
         let mut text = format!(
-            "#include \"slab.cuh\"\n\ntypedef {} E;\ntypedef {} F;\n{PRELUDE}\n",
+            "#include \"layout/slab.cuh\"\n\ntypedef {} E;\ntypedef {} F;\n\
+             constexpr u32 MATRICES = {MATRICES};\n{PRELUDE}\n{}\n",
             E::NAME,
-            <E::Base as rigel_kernels::field::Ring>::NAME
+            <E::Base as rigel_kernels::field::Ring>::NAME,
+            LaunchNumbers::layout().assertions()
         );
         let list = |part: &dyn Fn(usize) -> String| (0..E::DEGREE).map(part).collect::<Vec<_>>().join(", ");
         line!(text, "STEP E element({}) {{", list(&|d| format!("F c{d}")));
@@ -357,7 +354,7 @@ impl<E: Element> Printer<'_, E> {
         (0..E::DEGREE).for_each(|d| line!(text, "    coefficient(x, {d}) = c{d};"));
         line!(text, "    return x;\n}}\n");
 
-        let mut parameters = vec!["const Shape shape".to_owned()];
+        let mut parameters = vec!["const LaunchNumbers shape".to_owned()];
         parameters.extend(needs.inputs.keys().map(|input| format!("const F* __restrict__ input_{input}")));
         parameters.extend(needs.outputs.keys().map(|output| format!("F* __restrict__ output_{output}")));
         for (needed, parameter) in [

@@ -1,23 +1,22 @@
 //! Graphs as compiled kernels.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::marker::PhantomData;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use rigel_gpu::{
     Argument, ArgumentList, Arguments, Buffer, Device, Error, Kernel, Result, Shape as Grid, Stream, View,
 };
-use rigel_kernels::element::Element;
-use rigel_kernels::source::source;
+use rigel_kernels::code::source;
+use rigel_kernels::field::Element;
 
 use crate::bindings::{Bindings, Rows};
 use crate::graph::{Graph, Value};
-use crate::print::{MATRICES, Needs, Shape, THREADS, print};
+use crate::print::{LaunchNumbers, MATRICES, Needs, THREADS, print};
 use crate::split::{Plan, Split};
 
 /// What is done with a value of each row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Output {
     /// Adds `weights[weight] * value` to the row's folded sum (see [`Folded`](crate::Folded)).
     Fold {
@@ -67,7 +66,8 @@ pub struct Program<E: Element> {
     parts: Vec<Part>,
     needs: Needs,
     scratch_columns: usize,
-    of: PhantomData<E>,
+    graph: Graph<E>,
+    outputs: Vec<Output>,
 }
 
 struct Part {
@@ -94,7 +94,12 @@ impl<E: Element> Program<E> {
             .collect();
         let mut needs = Needs::default();
         parts.iter().for_each(|part| needs.join(&part.needs));
-        Ok(Self { parts, needs, scratch_columns, of: PhantomData })
+        Ok(Self { parts, needs, scratch_columns, graph: graph.clone(), outputs: outputs.to_vec() })
+    }
+
+    /// Whether this is what [`compile`](Self::compile) makes of a graph and its outputs.
+    pub(crate) fn computes(&self, graph: &Graph<E>, outputs: &[Output]) -> bool {
+        self.graph == *graph && self.outputs == outputs
     }
 
     /// The number of kernels, each of which is one launch of [`run`](Self::run).
@@ -118,16 +123,16 @@ impl<E: Element> Program<E> {
     }
 
     /// Computes the outputs of all rows.
-    pub fn run(&self, stream: &Stream, rows: Rows, bindings: &Bindings<'_, E>) -> Result<()> {
-        let mut shape = bindings.shape(rows, &self.needs)?;
+    pub fn run(&self, stream: &Stream, rows: Rows, bindings: &mut Bindings<'_, E>) -> Result<()> {
+        let mut numbers = bindings.numbers(rows, &self.needs)?;
         let cells = self.scratch_columns.checked_mul(rows.count());
         let cells = cells.ok_or_else(|| Error::shape("Program::run", "too many rows for the scratch columns"))?;
-        let scratch = if cells == 0 { None } else { Some(stream.alloc::<E::Base>(cells)?) };
+        let mut scratch = if cells == 0 { None } else { Some(stream.alloc::<E::Base>(cells)?) };
         let grid = Grid::cover(rows.count(), THREADS)?;
         for Part { kernel, needs } in &self.parts {
-            kernel.launch(stream, grid, Launch { shape, needs, bindings, scratch: scratch.as_ref() })?;
+            kernel.launch(stream, grid, Launch { numbers, needs, bindings, scratch: scratch.as_mut() })?;
             if needs.folds {
-                shape.accumulate = 1;
+                numbers.accumulate = 1;
             }
         }
         Ok(())
@@ -142,17 +147,17 @@ impl<E: Element> std::fmt::Debug for Program<E> {
 
 /// The arguments of one kernel, in the order in which [`print`] declares them. What it needs is there: the
 /// bindings were checked.
-struct Launch<'a, E: Element> {
-    shape: Shape,
+struct Launch<'a, 'b, E: Element> {
+    numbers: LaunchNumbers,
     needs: &'a Needs,
-    bindings: &'a Bindings<'a, E>,
-    scratch: Option<&'a Buffer<E::Base>>,
+    bindings: &'a mut Bindings<'b, E>,
+    scratch: Option<&'a mut Buffer<E::Base>>,
 }
 
-impl<E: Element> Arguments for Launch<'_, E> {
+impl<E: Element> Arguments for Launch<'_, '_, E> {
     fn push_all<'a>(&'a self, list: &mut ArgumentList<'a>) {
-        let Self { shape, needs, bindings, scratch } = self;
-        shape.push(list);
+        let Self { numbers, needs, bindings, scratch } = self;
+        numbers.push(list);
         needs.inputs.keys().for_each(|&input| bindings.inputs[input].values.push(list));
         needs.outputs.keys().for_each(|&output| bindings.outputs[output].values.push(list));
         push_if(needs.parameters > 0, &bindings.parameters, list);
@@ -225,7 +230,9 @@ fn print_all<E: Element>(
 /// Compiles each kernel as a module of its own, on all cores.
 fn compile_all(device: &Device, printed: &[Printed]) -> Result<Vec<Kernel>> {
     let compile = |kernel: &Printed| {
-        let text = source(&format!("{}.cu", kernel.name), &kernel.text);
+        // SAFETY: `print` writes kernels that access a row of each matrix, in columns and rows that `Bindings::numbers` has
+        // checked, and write only to outputs, sums and scratch.
+        let text = unsafe { source(&format!("{}.cu", kernel.name), &kernel.text) };
         device.compile(&text.kernel(&kernel.name))?.kernel(&kernel.name)
     };
     let next = AtomicUsize::new(0);
@@ -241,10 +248,10 @@ fn compile_all(device: &Device, printed: &[Printed]) -> Result<Vec<Kernel>> {
                     if kernel.is_err() {
                         next.store(printed.len(), Ordering::Relaxed);
                     }
-                    compiled.lock().expect("no panic while the lock is held").insert(i, kernel);
+                    compiled.lock().unwrap_or_else(PoisonError::into_inner).insert(i, kernel);
                 }
             });
         }
     });
-    compiled.into_inner().expect("no panic while the lock is held").into_values().collect()
+    compiled.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
 }

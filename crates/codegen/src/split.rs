@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use rigel_gpu::{Device, Kind};
-use rigel_kernels::element::Element;
+use rigel_kernels::field::Element;
 
 use crate::graph::{Graph, Value};
 use crate::program::Output;

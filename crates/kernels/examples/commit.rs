@@ -4,10 +4,10 @@
 //! there is none.
 
 use rigel_gpu::{Device, Result, Selector};
+use rigel_kernels::commit::merkle::MerkleTree;
 use rigel_kernels::field::{Field, KoalaBear};
 use rigel_kernels::hash::KeccakSponge;
-use rigel_kernels::merkle::MerkleTree;
-use rigel_kernels::ntt::{self, Order};
+use rigel_kernels::transform::ntt::{self, Order};
 use rigel_kernels::{Columns, Matrix};
 
 fn main() -> Result<()> {

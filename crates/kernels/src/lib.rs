@@ -1,14 +1,15 @@
 //! Operations for STARK provers on the device.
 //!
-//! Each operation is one pair of files: the kernels in `cuda/`, written over a field type, and their typed launcher
-//! here. Matrices are column-major; an extension column is as many neighbouring base columns as its degree.
+//! An operation is a pair of files in a room named after its subject: `fold.cu` has the kernels, written over a field
+//! type, and `fold.rs` beside it checks shapes and launches them. Matrices are column-major; a column of extension
+//! elements is as many neighbouring base columns as its degree.
 //!
 //! ```
 //! use rigel_gpu::{Device, Selector};
 //! use rigel_kernels::field::{Field, KoalaBear};
 //! use rigel_kernels::hash::KeccakSponge;
-//! use rigel_kernels::merkle::MerkleTree;
-//! use rigel_kernels::ntt::{self, Order};
+//! use rigel_kernels::commit::merkle::MerkleTree;
+//! use rigel_kernels::transform::ntt::{self, Order};
 //! use rigel_kernels::{Columns, Matrix};
 //!
 //! # fn main() -> rigel_gpu::Result<()> {
@@ -27,56 +28,37 @@
 //! # }
 //! ```
 //!
-//! | what | where |
+//! | room | what is there |
 //! |---|---|
-//! | fields and their extensions | [`field`], [`element`] |
-//! | transforms and low-degree extension | [`ntt`] |
-//! | circle transforms over Mersenne-31 | [`circle`] |
-//! | hashes, rows, trees | [`hash`], [`rows`], [`merkle`] |
-//! | transposition, bit reversal, gathering rows | [`permute`] |
-//! | arithmetic, powers, inverses | [`elementwise`], [`powers`], [`mod@inverse`] |
-//! | matrix products over any type | [`matmul`] |
-//! | sums, dot products, prefix sums and products | [`reduce`], [`scan`] |
-//! | selectors of a trace's rows | [`selectors`] |
-//! | single values from many buffers | [`gather`] |
-//! | multilinear polynomials, layers and sums of GKR | [`multilinear`] |
-//! | openings outside the domain, FRI's folding, proof of work | [`opening`], [`mod@fold`], [`grind`] |
-//! | circle domains: points, twiddles, order of values | [`circle_domain`], [`circle_order`] |
-//! | openings, quotients and FRI's folding on them | [`circle_opening`], [`circle_quotients`], [`circle_fold`] |
-//! | kernels of one's own over these fields | [`mod@source`] |
+//! | [`field`] | fields and their extensions, on the host and on the device |
+//! | [`code`] | kernel text, the launch parameters that it shares with Rust, compiled kernels |
+//! | [`layout`] | matrices and columns in memory; transposition, bit reversal, gathering |
+//! | [`hash`] | Keccak, Poseidon2, Blake2s |
+//! | [`vector`] | arithmetic, powers, inverses, sums and scans of columns |
+//! | [`number`] | arithmetic and matrix products over the types of arrays |
+//! | [`domain`] | points, twiddles and selectors of cosets and circle domains |
+//! | [`transform`] | number-theoretic and circle transforms, low-degree extension |
+//! | [`commit`] | digests of rows, Merkle trees |
+//! | [`open`] | openings outside the domain and their quotients |
+//! | [`fri`] | folding, proof of work |
+//! | [`gkr`] | multilinear polynomials, layers and sums of GKR |
+//!
+//! A room imports only from rooms above it in this table. [`registry`], which comes last, lists every operation.
 
-pub mod circle;
-pub mod circle_domain;
-pub mod circle_fold;
-pub mod circle_opening;
-pub mod circle_order;
-pub mod circle_quotients;
-mod columns;
-pub mod element;
-pub mod elementwise;
+pub mod code;
+pub mod commit;
+pub mod domain;
 pub mod field;
-pub mod fold;
-pub mod gather;
-mod grid;
-pub mod grind;
+pub mod fri;
+pub mod gkr;
 pub mod hash;
-pub mod inverse;
-pub mod matmul;
-mod matrix;
-pub mod merkle;
-pub mod multilinear;
-pub mod ntt;
-pub mod opening;
-pub mod permute;
-pub mod powers;
-pub mod reduce;
-mod roots;
-pub mod rows;
-pub mod scan;
-pub mod selectors;
-pub mod source;
-mod warm;
+pub mod layout;
+pub mod number;
+pub mod open;
+pub mod registry;
+pub mod transform;
+pub mod vector;
 
-pub use columns::Columns;
-pub use matrix::Matrix;
-pub use warm::warm;
+pub use layout::columns::Columns;
+pub use layout::matrix::Matrix;
+pub use registry::warm;

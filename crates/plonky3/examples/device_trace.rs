@@ -16,7 +16,7 @@ use p3_merkle_tree::MerkleTreeMmcs;
 use p3_symmetric::{CompressionFunctionFromHasher, PaddingFreeSponge, SerializingHasher};
 use p3_uni_stark::{StarkConfig, verify};
 use rigel_gpu::Device;
-use rigel_kernels::source::source;
+use rigel_kernels::code::source;
 use rigel_kernels::{Matrix, field};
 use rigel_plonky3::{Prover, Result, prove};
 
@@ -46,7 +46,7 @@ impl<AB: AirBuilder> Air<AB> for Squares {
 
 /// The same in CUDA C++, over Rigel's field types: one thread a row, columns one after the other in memory.
 const KERNEL: &str = r#"
-#include "slab.cuh"
+#include "layout/slab.cuh"
 
 __global__ void squares(KoalaBear* trace, u32 rows, u32 columns) {
     const u32 row = blockIdx.x * blockDim.x + threadIdx.x;
@@ -58,9 +58,11 @@ __global__ void squares(KoalaBear* trace, u32 rows, u32 columns) {
 
 fn trace(device: &Device, rows: usize) -> Result<Matrix<field::KoalaBear>> {
     let stream = device.compute()?;
-    let kernel = device.compile(&source("squares.cu", KERNEL).kernel("squares"))?.kernel("squares")?;
-    let trace = Matrix::alloc(&stream, rows, COLUMNS)?;
-    kernel.launch(&stream, kernel.cover(rows)?, (trace.values(), rows as u32, COLUMNS as u32))?;
+    // SAFETY: the kernel writes `rows` values of each of `columns` columns, which is what the trace has.
+    let text = unsafe { source("squares.cu", KERNEL) };
+    let kernel = device.compile(&text.kernel("squares"))?.kernel("squares")?;
+    let mut trace = Matrix::alloc(&stream, rows, COLUMNS)?;
+    kernel.launch(&stream, kernel.cover(rows)?, (trace.values_mut(), rows as u32, COLUMNS as u32))?;
     // Proofs have streams of their own.
     stream.synchronize()?;
     Ok(trace)

@@ -14,7 +14,7 @@ use p3_uni_stark::{OpenedValues, PreprocessedOpenedValues, StarkGenericConfig};
 use rigel_gpu::Buffer;
 use rigel_kernels::Columns;
 use rigel_kernels::field::Field;
-use rigel_kernels::ntt::Order;
+use rigel_kernels::transform::ntt::Order;
 
 use crate::batch_key::{BatchKey, table_layout, trace_domain};
 use crate::challenger::Searching;

@@ -14,7 +14,7 @@ use p3_keccak::Keccak256Hash;
 use p3_koala_bear::{KoalaBear, Poseidon2KoalaBear};
 use p3_symmetric::CryptographicPermutation;
 use rigel_gpu::{Error, Result, Stream};
-use rigel_kernels::grind;
+use rigel_kernels::fri::grind;
 use rigel_kernels::hash::{
     BabyBearPoseidon2Width16, BabyBearPoseidon2Width24, GoldilocksPoseidon2Width8, GoldilocksPoseidon2Width12,
     KoalaBearPoseidon2Width16, KoalaBearPoseidon2Width24, Permutation,

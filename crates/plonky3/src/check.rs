@@ -3,7 +3,7 @@
 use p3_air::BaseAir;
 use p3_commit::{PeriodicColumnShapeError, PeriodicColumns};
 use p3_field::TwoAdicField;
-use rigel_kernels::ntt::MAX_LOG_ROWS;
+use rigel_kernels::transform::ntt::MAX_LOG_ROWS;
 
 use crate::config::DeviceConfig;
 use crate::error::{Error, Result};

@@ -3,11 +3,12 @@
 use p3_matrix::Matrix as _;
 use p3_matrix::dense::RowMajorMatrix;
 use rigel_gpu::Result as GpuResult;
+use rigel_kernels::commit::merkle::MerkleTree;
+use rigel_kernels::commit::rows::RowsInParts;
 use rigel_kernels::field::Field;
-use rigel_kernels::merkle::MerkleTree;
-use rigel_kernels::ntt::{self, Order};
-use rigel_kernels::rows::RowsInParts;
-use rigel_kernels::{Columns, Matrix, permute};
+use rigel_kernels::layout::permute;
+use rigel_kernels::transform::ntt::{self, Order};
+use rigel_kernels::{Columns, Matrix};
 
 use crate::config::{Base, DeviceConfig};
 use crate::error::Result;

@@ -259,7 +259,7 @@ impl<SC: DeviceConfig> Lowering<SC> {
             SymbolicExpr::Leaf(ExtLeaf::ExtConstant(element)) => constant(&mut self.graph, *element),
             SymbolicExpr::Leaf(ExtLeaf::ExtVariable(variable)) => match variable.entry {
                 ExtEntry::Permutation { offset } => {
-                    let first = variable.index * <Ext<SC> as rigel_kernels::element::Element>::DEGREE;
+                    let first = variable.index * <Ext<SC> as rigel_kernels::field::Element>::DEGREE;
                     self.graph.extension_column(input::PERMUTATION, first, offset as i32)
                 }
                 ExtEntry::Challenge => self.graph.extension_parameter(parameter::challenge(variable.index)),

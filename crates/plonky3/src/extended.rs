@@ -2,7 +2,7 @@
 
 use rigel_gpu::Result as GpuResult;
 use rigel_kernels::field::Field;
-use rigel_kernels::ntt::{self, Order};
+use rigel_kernels::transform::ntt::{self, Order};
 use rigel_kernels::{Columns, Matrix};
 
 use crate::config::{Base, DeviceConfig};

@@ -8,9 +8,9 @@ use p3_field::extension::{BinomialExtensionField, CubicTrinomialExtensionField};
 use p3_field::{ExtensionField, PrimeField64, TwoAdicField};
 use p3_goldilocks::Goldilocks;
 use p3_koala_bear::KoalaBear;
-use rigel_kernels::element::Element;
 use rigel_kernels::field;
-use rigel_kernels::ntt::TwoAdic;
+use rigel_kernels::field::Element;
+use rigel_kernels::transform::ntt::TwoAdic;
 
 /// A base field of Plonky3 that the kernels know.
 ///

@@ -6,9 +6,12 @@ use p3_fri::{BatchMultiOpening, CommitPhaseMultiStep, FriProof, FriShape, Prover
 use p3_uni_stark::StarkGenericConfig;
 use p3_util::reverse_slice_index_bits;
 use rigel_gpu::Buffer;
-use rigel_kernels::element::{Element, from_slab};
-use rigel_kernels::merkle::MerkleTree;
-use rigel_kernels::{Matrix, fold, permute};
+use rigel_kernels::Matrix;
+use rigel_kernels::commit::merkle::MerkleTree;
+use rigel_kernels::field::Element;
+use rigel_kernels::fri::fold;
+use rigel_kernels::layout::permute;
+use rigel_kernels::layout::slab::from_slab;
 
 use crate::challenger::Searching;
 use crate::commit::cap;

@@ -16,9 +16,12 @@ use p3_air::symbolic::{BaseEntry, BaseLeaf, SymbolicExpr, SymbolicExpression};
 use p3_lookup::Lookup;
 use rigel_codegen::{Graph, Output, Value, compiled};
 use rigel_gpu::{Buffer, Stream};
-use rigel_kernels::element::Element;
-use rigel_kernels::scan::{self, Bound};
-use rigel_kernels::{Matrix, inverse, permute, selectors};
+use rigel_kernels::Matrix;
+use rigel_kernels::domain::selectors;
+use rigel_kernels::field::Element;
+use rigel_kernels::layout::permute;
+use rigel_kernels::vector::inverse;
+use rigel_kernels::vector::scan::{self, Bound};
 
 use crate::config::{Base, DeviceConfig, Ext};
 use crate::constraints::{Lowering, input, parameter};

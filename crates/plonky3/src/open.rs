@@ -8,10 +8,10 @@ use p3_field::dot_product;
 use p3_fri::{BatchMultiOpening, FriProof, FriProverError, PcsProverTranscript, PcsShape};
 use p3_uni_stark::StarkGenericConfig;
 use rigel_gpu::{Buffer, Plain, Stream};
-use rigel_kernels::element::Element;
-use rigel_kernels::field::Ring;
-use rigel_kernels::opening::{self, Claim};
-use rigel_kernels::{Matrix, powers};
+use rigel_kernels::Matrix;
+use rigel_kernels::field::{Element, Ring};
+use rigel_kernels::open::opening::{self, Claim};
+use rigel_kernels::vector::powers;
 
 use crate::challenger::Searching;
 use crate::commit::Committed;

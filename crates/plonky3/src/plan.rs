@@ -7,9 +7,9 @@ use p3_field::Algebra;
 use p3_uni_stark::QuotientAir;
 use rigel_codegen::{Split, scratch_columns};
 use rigel_gpu::{Bytes, Device};
-use rigel_kernels::element::Element;
+use rigel_kernels::commit::rows::RowsInParts;
+use rigel_kernels::field::Element;
 use rigel_kernels::hash::Sponge;
-use rigel_kernels::rows::RowsInParts;
 
 use crate::batch_key::{BatchKey, table_layout};
 use crate::check;

@@ -2,7 +2,7 @@
 
 use rigel_codegen::{Bindings, Folded, Input, Program, Rows};
 use rigel_gpu::{Buffer, Result, Stream, View};
-use rigel_kernels::element::Element;
+use rigel_kernels::field::Element;
 use rigel_kernels::{Columns, Matrix};
 
 use crate::constraints::input;
@@ -50,7 +50,7 @@ impl<'a, E: Element> Inputs<'a, E> {
     ) -> Result<()> {
         let mut bindings = self.bindings();
         bindings.outputs = outputs.iter_mut().map(|matrix| (&mut **matrix).into()).collect();
-        program.run(stream, Rows::Natural { rows: self.main.rows() }, &bindings)
+        program.run(stream, Rows::Natural { rows: self.main.rows() }, &mut bindings)
     }
 
     /// Runs a program that folds constraints, over a bit-reversed domain of 2^`log_rows` rows on which a row of the
@@ -63,7 +63,7 @@ impl<'a, E: Element> Inputs<'a, E> {
         weights: &Buffer<E>,
         folded: Folded<'_, E::Base>,
     ) -> Result<()> {
-        let bindings = self.bindings().weights(weights).folded(folded);
-        program.run(stream, Rows::BitReversed { log_rows, log_step }, &bindings)
+        let mut bindings = self.bindings().weights(weights).folded(folded);
+        program.run(stream, Rows::BitReversed { log_rows, log_step }, &mut bindings)
     }
 }

@@ -10,10 +10,13 @@ use p3_field::{Field as _, PrimeCharacteristicRing, TwoAdicField};
 use p3_util::{reverse_bits_len, reverse_slice_index_bits};
 use rigel_codegen::{Folded, Graph, Output, compiled};
 use rigel_gpu::Buffer;
-use rigel_kernels::element::Element;
-use rigel_kernels::field::Ring;
-use rigel_kernels::ntt::Order;
-use rigel_kernels::{Columns, Matrix, opening, permute, powers, selectors};
+use rigel_kernels::domain::selectors;
+use rigel_kernels::field::{Element, Ring};
+use rigel_kernels::layout::permute;
+use rigel_kernels::open::opening;
+use rigel_kernels::transform::ntt::Order;
+use rigel_kernels::vector::powers;
+use rigel_kernels::{Columns, Matrix};
 
 use crate::config::{Base, DeviceConfig, Ext};
 use crate::constraints::Constraints;

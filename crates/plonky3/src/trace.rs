@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use p3_matrix::Matrix as _;
 use p3_matrix::dense::RowMajorMatrix;
 use rigel_gpu::{Buffer, Event, Stream};
-use rigel_kernels::{Matrix, permute};
+use rigel_kernels::Matrix;
+use rigel_kernels::layout::permute;
 
 use crate::config::DeviceConfig;
 use crate::error::Result;

@@ -14,8 +14,12 @@ use crate::work::{is_on_cpu, released};
 /// `kernel(grid, block, args)`.
 ///
 /// Arguments are arrays (their elements must lie side by side; the kernel gets the address of the first), integers and floats
-/// (as wide as the kernel's parameter, and as the bits of their kind: write 2.0 for a float parameter), and NumPy's numbers (just their width). For arrays on the CPU, `on_cpu(grid, block, args)`
-/// is called instead.
+/// (as wide as the kernel's parameter, and as the bits of their kind: write 2.0 for a float parameter), and NumPy's numbers
+/// (just their width). For arrays on the CPU, `on_cpu(grid, block, args)` is called instead. Where arrays overlap in memory,
+/// the kernel may change only the last of them.
+///
+/// The text is trusted: it runs as native code, on the emulated device as code of this very process. A kernel that accesses
+/// memory beyond the arrays it is given can do whatever native code can, so never build one from text you have not read.
 ///
 /// The text may include Rigel's headers for fields, such as `field/koala_bear.cuh`.
 ///
@@ -75,7 +79,8 @@ impl PyKernel {
     #[new]
     #[pyo3(signature = (source, name, on_cpu=None))]
     fn new(source: &str, name: &str, on_cpu: Option<Bound<'_, PyAny>>) -> PyResult<Self> {
-        let kernel = Kernel::new(source, name);
+        // SAFETY: Python has no `unsafe`; the class's documentation says what whoever writes the text answers for.
+        let kernel = unsafe { Kernel::new(source, name) };
         let on_cpu = on_cpu.filter(|work| !work.is_none());
         let Some(work) = on_cpu else { return Ok(Self { kernel, on_cpu: None }) };
         if !work.is_callable() {

@@ -1,6 +1,6 @@
 // Zero in the place of 2^31 - 1. Four words a thread.
 
-#include "slab.cuh"
+#include "layout/slab.cuh"
 
 __device__ __forceinline__ u32 canonical_word(u32 x) { return x == 0x7fffffffu ? 0 : x; }
 

@@ -68,7 +68,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // One piece of memory for all columns, so that each step of the proof takes them at once.
     let stream = device.compute()?;
-    let kernel = device.compile(&rigel_kernels::source::source("squares.cu", KERNEL).kernel("squares"))?;
+    // SAFETY: the kernel accesses `rows` values of each column, which is what the columns have.
+    let text = unsafe { rigel_kernels::code::source("squares.cu", KERNEL) };
+    let kernel = device.compile(&text.kernel("squares"))?;
     let mut words = stream.alloc::<Mersenne31>(COLUMNS * rows)?;
     let arguments = (&mut words, rows as u32, COLUMNS as u32);
     kernel.kernel("squares")?.launch(&stream, Shape::cover(rows, 256)?, arguments)?;

@@ -2,8 +2,9 @@
 
 use num_traits::One;
 use rigel_gpu::{Buffer, Result};
+use rigel_kernels::Matrix;
 use rigel_kernels::field::Mersenne31;
-use rigel_kernels::{Matrix, circle_fold};
+use rigel_kernels::fri::circle_fold;
 use stwo::core::fields::qm31::SecureField;
 use stwo::prover::AccumulationOps;
 use stwo::prover::backend::Column;

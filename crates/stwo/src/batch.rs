@@ -14,8 +14,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use rigel_gpu::{Device, Result, Shared, Stream};
+use rigel_kernels::Columns;
 use rigel_kernels::field::{Mersenne31, QM31};
-use rigel_kernels::{Columns, opening};
+use rigel_kernels::open::opening;
 use stwo::core::circle::CirclePoint;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
@@ -223,8 +224,7 @@ impl Batch {
         // One copy, whatever the number of runs.
         let words = join(&stream, parts)?;
         for element in words.chunks_exact(4) {
-            let element =
-                <QM31 as rigel_kernels::element::Element>::from_parts(element).expect("four coordinates");
+            let element = <QM31 as rigel_kernels::field::Element>::from_parts(element).expect("four coordinates");
             values.push(secure(element));
         }
         Ok(values)

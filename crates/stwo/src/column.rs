@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rigel_gpu::{Buffer, Device, Error, Result, View, ViewMut};
 use rigel_kernels::Matrix;
-use rigel_kernels::element::{from_slab, to_slab};
 use rigel_kernels::field::{Mersenne31, QM31};
-use rigel_kernels::{circle_opening, permute};
+use rigel_kernels::layout::permute;
+use rigel_kernels::layout::slab::{from_slab, to_slab};
+use rigel_kernels::open::circle_opening;
 use stwo::core::circle::CirclePoint;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::{SECURE_EXTENSION_DEGREE, SecureField};

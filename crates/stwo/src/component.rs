@@ -5,7 +5,8 @@ use std::sync::Arc;
 use rigel_codegen::{Bindings, Folded, Input, Output, Program, RowMap, Rows, compiled};
 use rigel_gpu::{Buffer, Device, Result, View};
 use rigel_kernels::field::{Mersenne31, QM31};
-use rigel_kernels::{Columns, Matrix, circle};
+use rigel_kernels::transform::circle;
+use rigel_kernels::{Columns, Matrix};
 use stwo::core::air::Component;
 use stwo::core::constraints::coset_vanishing;
 use stwo::core::fields::m31::BaseField;
@@ -220,7 +221,7 @@ impl Constraints {
             accumulate,
         });
         bindings.extension_parameters = extension.as_ref().map(View::from);
-        program.run(&stream, Rows::Circle { log_rows, log_trace: self.log_trace }, &bindings)
+        program.run(&stream, Rows::Circle { log_rows, log_trace: self.log_trace }, &mut bindings)
     }
 
     /// The inverses of the vanishing polynomial of the trace's domain: as it has the same values on all shifts of that

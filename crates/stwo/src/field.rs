@@ -1,7 +1,6 @@
 //! Stwo's field elements and their twins on the device.
 
-use rigel_kernels::element::Element;
-use rigel_kernels::field::{Field, Mersenne31, QM31};
+use rigel_kernels::field::{Element, Field, Mersenne31, QM31};
 use stwo::core::circle::{CirclePoint, Coset};
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
@@ -40,7 +39,7 @@ impl<F: Twin> Twin for CirclePoint<F> {
 }
 
 impl Twin for Coset {
-    type Device = rigel_kernels::circle_domain::Coset;
+    type Device = rigel_kernels::domain::circle_domain::Coset;
 
     fn twin(self) -> Self::Device {
         Self::Device { initial: self.initial.twin(), step: self.step.twin(), log_size: self.log_size }
@@ -48,7 +47,7 @@ impl Twin for Coset {
 }
 
 impl Twin for CircleDomain {
-    type Device = rigel_kernels::circle_domain::Domain;
+    type Device = rigel_kernels::domain::circle_domain::Domain;
 
     fn twin(self) -> Self::Device {
         Self::Device { half: self.half_coset.twin() }

@@ -1,6 +1,6 @@
 //! FRI's folding.
 
-use rigel_kernels::circle_fold;
+use rigel_kernels::fri::circle_fold;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::line::LineDomain;
 use stwo::prover::fri::FriOps;

@@ -1,6 +1,6 @@
 //! Proof of work, and with it the queries.
 
-use rigel_kernels::grind;
+use rigel_kernels::fri::grind;
 use stwo::core::channel::{Blake2sChannelGeneric, Channel};
 use stwo::core::proof_of_work::GrindOps;
 use stwo::core::vcs::blake2_hash::Blake2sHasherGeneric;

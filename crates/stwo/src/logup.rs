@@ -16,9 +16,11 @@
 
 use rigel_codegen::{Bindings, Graph, Output, Rows, Target, compiled};
 use rigel_gpu::{Buffer, Device, Error, Result, View};
-use rigel_kernels::element::from_slab;
+use rigel_kernels::Matrix;
+use rigel_kernels::domain::circle_order;
 use rigel_kernels::field::{Mersenne31, QM31};
-use rigel_kernels::{Matrix, circle_order, elementwise, inverse, reduce};
+use rigel_kernels::layout::slab::from_slab;
+use rigel_kernels::vector::{elementwise, inverse, reduce};
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::circle::CanonicCoset;
@@ -101,7 +103,7 @@ pub fn interaction_trace<E: FrameworkEval>(
     let extension = parameters(&device, &recorded)?;
     let mut bindings = bindings(&inputs).output(&mut numerators).output(&mut denominators);
     bindings.extension_parameters = extension.as_ref().map(View::from);
-    program.run(&stream, Rows::Circle { log_rows: log_size, log_trace: log_size }, &bindings)?;
+    program.run(&stream, Rows::Circle { log_rows: log_size, log_trace: log_size }, &mut bindings)?;
 
     inverse::invert_assign::<QM31>(&stream, &mut denominators)?;
     elementwise::mul_assign::<QM31>(&stream, &mut numerators, &denominators)?;
@@ -170,7 +172,7 @@ impl LogupTraceGenerator {
     fn push(&mut self, mut fractions: Buffer<Mersenne31>) -> Result<()> {
         let stream = stream(&self.device);
         if let Some(last) = self.slabs.last() {
-            rigel_kernels::circle_fold::lift_add(&stream, fractions.view_mut(), last.view())?;
+            rigel_kernels::fri::circle_fold::lift_add(&stream, fractions.view_mut(), last.view())?;
         }
         self.slabs.push(fractions);
         Ok(())
@@ -263,6 +265,6 @@ fn row_by_row(
         bindings = bindings.input(rigel_codegen::Input { values: *values, stride: rows, map });
     }
     bindings.extension_parameters = parameter.as_ref().map(View::from);
-    program.run(&stream, Rows::Natural { rows }, &bindings)?;
+    program.run(&stream, Rows::Natural { rows }, &mut bindings)?;
     Ok(out)
 }

@@ -1,7 +1,7 @@
 //! GKR's layers and multilinear polynomials.
 
 use rigel_gpu::Result;
-use rigel_kernels::multilinear::{self, Values};
+use rigel_kernels::gkr::multilinear::{self, Values};
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::prover::lookups::gkr_prover::{

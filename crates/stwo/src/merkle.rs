@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rigel_gpu::{Buffer, Device, Result, Stream};
 use rigel_kernels::Columns;
+use rigel_kernels::commit::merkle::MerkleTree;
+use rigel_kernels::domain::circle_order;
 use rigel_kernels::field::Mersenne31;
 use rigel_kernels::hash::{Blake2s, Blake2sM31, Hash, RowHash};
-use rigel_kernels::merkle::MerkleTree;
-use rigel_kernels::{circle_order, gather};
+use rigel_kernels::layout::gather;
 use stwo::core::fields::qm31::SECURE_EXTENSION_DEGREE;
 use stwo::core::utils::bit_reverse_index;
 use stwo::core::vcs::blake2_hash::Blake2sHash;

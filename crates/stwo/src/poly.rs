@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use rigel_gpu::{Buffer, Result};
-use rigel_kernels::circle::{self, Twiddles};
+use rigel_kernels::Columns;
 use rigel_kernels::field::Mersenne31;
-use rigel_kernels::{Columns, circle_fold, circle_opening};
+use rigel_kernels::fri::circle_fold;
+use rigel_kernels::open::circle_opening;
+use rigel_kernels::transform::circle::{self, Twiddles};
 use stwo::core::circle::{CirclePoint, Coset};
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
@@ -145,7 +147,7 @@ impl PolyOps for CudaBackend {
             while layer.rows() > 1 {
                 layer = circle_fold::line(&stream, layer.values().view(), alpha(), tower, 1)?;
             }
-            let value = rigel_kernels::element::from_slab(&layer.values().to_vec(&stream)?);
+            let value = rigel_kernels::layout::slab::from_slab(&layer.values().to_vec(&stream)?);
             Ok(secure(value.expect("one element")[0]) / BaseField::from_u32_unchecked(1 << log_size))
         };
         let value: Result<_> = fold();

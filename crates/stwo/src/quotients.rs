@@ -1,8 +1,9 @@
 //! Quotients of the columns' openings, for FRI.
 
 use rigel_gpu::Result;
-use rigel_kernels::circle_quotients::{self, Numerators};
-use rigel_kernels::{Columns, Matrix, circle};
+use rigel_kernels::open::circle_quotients::{self, Numerators};
+use rigel_kernels::transform::circle;
+use rigel_kernels::{Columns, Matrix};
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::pcs::quotients::{ColumnSampleBatch, quotient_constants};

@@ -13,8 +13,7 @@ use std::ops::{Add, AddAssign, Mul, MulAssign, Neg, Sub};
 
 use num_traits::{One, Zero};
 use rigel_codegen::{Graph, Value};
-use rigel_kernels::element::Element;
-use rigel_kernels::field::{Mersenne31, QM31, Ring};
+use rigel_kernels::field::{Element, Mersenne31, QM31, Ring};
 use stwo::core::Fraction;
 use stwo::core::fields::FieldExpOps;
 use stwo::core::fields::m31::BaseField;

@@ -14,8 +14,12 @@ static TAKEN: AtomicUsize = AtomicUsize::new(0);
 #[derive(Default)]
 struct Recording(Mutex<Option<Arc<Recorder>>>);
 
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct RecordingKey;
+
 fn recording(device: &Device) -> Result<Arc<Recording>> {
-    device.program(|_| Ok(Recording::default()))
+    // Whoever takes a report holds the value, so that it stays.
+    device.kept(&RecordingKey, |_| Ok((Recording::default(), 0)))
 }
 
 /// Does `work`, such as a proof, and reports what it took on the [current](crate::current) device: its time, that of its

@@ -1,10 +1,10 @@
 //! Twiddles on the device.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use rigel_gpu::{Buffer, Device, Error, Result, View};
-use rigel_kernels::circle_domain;
+use rigel_kernels::domain::circle_domain;
 use rigel_kernels::field::Mersenne31;
 use stwo::core::circle::Coset;
 use stwo::prover::poly::BitReversedOrder;
@@ -73,43 +73,36 @@ impl TwiddleBuffer<BitReversedOrder> for Twiddles {
     }
 }
 
-/// Towers that were made last, by their cosets: upstream asks for some again in every proof.
-#[derive(Default)]
-struct Known(Mutex<Vec<(Coset, Twiddles, Twiddles)>>);
-
-/// How many to keep: the domains of a proof that are not those of its commitments.
-const MOST_KNOWN: usize = 8;
-
 /// Only towers of up to this many values are kept, 16 MiB; larger ones belong to whoever asked for them.
 const MOST_KEPT: usize = 1 << 22;
 
+/// The twiddles of a coset and their inverses, which the device keeps for reuse: upstream asks for some again in every
+/// proof.
+struct Towers([Twiddles; 2]);
+
+impl Towers {
+    fn new(device: &Device, coset: Coset) -> Result<Self> {
+        let (twiddles, inverses) = circle_domain::twiddles_and_inverses(&stream(device), coset.twin())?;
+        Ok(Self([twiddles, inverses].map(|tower| Twiddles(Some(Arc::new(tower))))))
+    }
+
+    fn tree(&self, coset: Coset) -> TwiddleTree<CudaBackend> {
+        let [twiddles, itwiddles] = self.0.clone();
+        TwiddleTree { root_coset: coset, twiddles, itwiddles }
+    }
+}
+
+/// A coset: its first point, its step and the logarithm of its size.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Key([usize; 2], u32);
+
 /// The twiddles of a coset and their inverses.
 pub(crate) fn of_coset(device: &Device, coset: Coset) -> Result<TwiddleTree<CudaBackend>> {
-    let known = device.program(|_| Ok(Known::default()))?;
-    let tree = |twiddles: &Twiddles, inverses: &Twiddles| TwiddleTree {
-        root_coset: coset,
-        twiddles: twiddles.clone(),
-        itwiddles: inverses.clone(),
-    };
-    let lock = || known.0.lock().unwrap_or_else(PoisonError::into_inner);
-    {
-        let mut known = lock();
-        if let Some(at) = known.iter().position(|(of, ..)| *of == coset) {
-            // The one that was asked for longest ago makes room first.
-            let entry = known.remove(at);
-            let found = tree(&entry.1, &entry.2);
-            known.push(entry);
-            return Ok(found);
-        }
+    if coset.size() > MOST_KEPT {
+        return Ok(Towers::new(device, coset)?.tree(coset));
     }
-    let (twiddles, inverses) = circle_domain::twiddles_and_inverses(&stream(device), coset.twin())?;
-    let [twiddles, inverses] = [twiddles, inverses].map(|tower| Twiddles(Some(Arc::new(tower))));
-    if coset.size() <= MOST_KEPT {
-        let mut known = lock();
-        if known.len() == MOST_KNOWN {
-            known.remove(0);
-        }
-        known.push((coset, twiddles.clone(), inverses.clone()));
-    }
-    Ok(tree(&twiddles, &inverses))
+    let key = Key([coset.initial_index.0, coset.step_size.0], coset.log_size);
+    let towers = device
+        .kept(&key, |device| Ok((Towers::new(device, coset)?, 2 * coset.size() * size_of::<Mersenne31>())))?;
+    Ok(towers.tree(coset))
 }

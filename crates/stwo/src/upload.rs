@@ -1,8 +1,8 @@
 //! Host columns on their way to the device.
 
 use rigel_gpu::{Device, Kernel, Result, Shape, Stream, ViewMut};
+use rigel_kernels::code::source;
 use rigel_kernels::field::Mersenne31;
-use rigel_kernels::source::source;
 use stwo::core::fields::m31::BaseField;
 use stwo::prover::backend::simd::SimdBackend;
 use stwo::prover::poly::BitReversedOrder;
@@ -57,13 +57,14 @@ pub fn upload(
     Ok(uploaded)
 }
 
-struct Canonical(Kernel);
+/// The key of the compiled kernel.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Canonical;
 
-impl Canonical {
-    fn new(device: &Device) -> Result<Self> {
-        let text = source("canonical.cu", include_str!("../cuda/canonical.cu"));
-        Ok(Self(device.compile(&text.kernel("canonical"))?.kernel("canonical")?))
-    }
+fn compile(device: &Device) -> Result<Kernel> {
+    // SAFETY: the kernel accesses the `count` words that its one pointer leads to.
+    let text = unsafe { source("canonical.cu", include_str!("../cuda/canonical.cu")) };
+    device.compile(&text.kernel("canonical"))?.kernel("canonical")
 }
 
 /// Upstream's vectors may hold 2^31 - 1 for zero: writes zero in its place.
@@ -72,6 +73,6 @@ fn canonical(stream: &Stream, words: ViewMut<'_, Mersenne31>) -> Result<()> {
     if len == 0 {
         return Ok(());
     }
-    let program = stream.device().program(Canonical::new)?;
-    program.0.launch(stream, Shape::cover(len.div_ceil(4), 256)?, (words, len as u64))
+    let kernel = stream.device().kept(&Canonical, |device| Ok((compile(device)?, 0)))?;
+    kernel.launch(stream, Shape::cover(len.div_ceil(4), 256)?, (words, len as u64))
 }

@@ -1,5 +1,5 @@
 //! Number-theoretic transforms of rows, by Plonky3's fastest for few polynomials at a time: the same as
-//! [`rigel_kernels::ntt`], with evaluations in natural order.
+//! [`rigel_kernels::transform::ntt`], with evaluations in natural order.
 
 use std::sync::OnceLock;
 

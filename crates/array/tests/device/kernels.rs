@@ -10,7 +10,8 @@ const SAXPY: &str = "__global__ void saxpy(const float *x, float *y, float a, un
 }";
 
 fn saxpy() -> Kernel {
-    Kernel::new(SAXPY, "saxpy").on_cpu(|_, arguments| {
+    // SAFETY: it accesses the first n elements of two arrays, which have as many.
+    unsafe { Kernel::new(SAXPY, "saxpy") }.on_cpu(|_, arguments| {
         let [Argument::Array(x), Argument::Array(y), Argument::Float(a), _] = arguments else {
             panic!("{arguments:?}")
         };
@@ -35,14 +36,13 @@ fn fields_have_their_headers() {
         if device.is_cpu() {
             return;
         }
-        let square = Kernel::new(
-            "#include \"field/koala_bear.cuh\"
+        let text = "#include \"field/koala_bear.cuh\"
              template <class F> __global__ void square(F *x, unsigned long long n) {
                  unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
                  if (i < n) x[i] = x[i] * x[i];
-             }",
-            "square<KoalaBear>",
-        );
+             }";
+        // SAFETY: it accesses the first n elements of an array, which has as many.
+        let square = unsafe { Kernel::new(text, "square<KoalaBear>") };
         let x = random(&[100], Type::KoalaBear, 1, device);
         let expected = x.mul(&x).unwrap();
         square.launch(Grid::cover(100, 32).unwrap(), &[(&x).into(), 100u64.into()]).unwrap();
@@ -65,13 +65,15 @@ fn what_can_not_run_is_refused() {
             let here = random(&[8], Type::F32, 1, &Device::Cpu);
             let mixed = launch(&[(&x).into(), (&here).into(), 1.0f32.into(), 8u32.into()]);
             assert!(matches!(mixed, Err(Error::Devices { .. })));
-            let broken = Kernel::new("__global__ void broken() { nothing; }", "broken");
+            // SAFETY: it does not compile.
+            let broken = unsafe { Kernel::new("__global__ void broken() { nothing; }", "broken") };
             let error = broken.launch(grid, &[(&x).into()]).unwrap_err();
             assert!(
                 matches!(&error, Error::Gpu(rigel_gpu::Error::Compile { log, .. }) if log.contains("nothing"))
             );
         } else {
-            let error = Kernel::new(SAXPY, "saxpy").launch(grid, &[(&x).into()]).unwrap_err();
+            // SAFETY: as in `saxpy`.
+            let error = unsafe { Kernel::new(SAXPY, "saxpy") }.launch(grid, &[(&x).into()]).unwrap_err();
             assert!(error.to_string().contains("no version for that"), "{error}");
         }
     });

@@ -1,8 +1,7 @@
 //! How many 32-bit integer instructions field operations and hashes take, counted low: what the compiled kernels
 //! need for the mathematics alone, without addresses, loads and moves.
 
-use rigel_kernels::element::Element;
-use rigel_kernels::field::{BabyBear, Goldilocks, Goldilocks2, KoalaBear, KoalaBear4, Mersenne31, QM31};
+use rigel_kernels::field::{BabyBear, Element, Goldilocks, Goldilocks2, KoalaBear, KoalaBear4, Mersenne31, QM31};
 
 use super::measure::Instructions;
 

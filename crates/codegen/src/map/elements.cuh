@@ -1,6 +1,6 @@
 #pragma once
 
-#include "number.cuh"
+#include "number/number.cuh"
 
 // What every kernel of an expression is written with.
 

@@ -17,6 +17,6 @@ mod types;
 
 pub use expression::{Expression, Id, Node};
 pub use operation::{Binary, Reduction, Unary};
-pub use program::{Operand, Scalar, Target, evaluate, kernels};
+pub use program::{Operand, Scalar, Target, evaluate};
 pub use reduce::reduce;
 pub use types::{Complex, Kind, Number, Type};

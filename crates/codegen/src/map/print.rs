@@ -7,7 +7,7 @@
 use std::fmt::Write;
 
 use rigel_gpu::Source;
-use rigel_kernels::source::source;
+use rigel_kernels::code::source;
 
 use super::expression::{Expression, Id, Node};
 use super::layout::{Class, Classes};
@@ -128,7 +128,9 @@ pub(super) fn cost(expression: &Expression) -> usize {
 /// The kernel of an expression, with its headers.
 pub(super) fn print(expression: &Expression, form: Form, classes: Classes) -> Source {
     let text = Text { expression, classes, share: Share::of(expression) }.kernel(form);
-    source("map.cu", &text)
+    // SAFETY: these kernels access elements at places of the shape only, which `evaluate` and `reduce` check against the
+    // memory of each operand, and write only to the result.
+    unsafe { source("map.cu", &text) }
         .header("elements.cuh", include_str!("elements.cuh"))
         // Memory is what bounds these kernels, so every operation can be rounded on its own: a fused expression then has
         // the bits of its parts one by one, and of the CPU.
@@ -202,17 +204,17 @@ impl Text<'_> {
         let types = self.expression.nodes().iter().map(|&(_, of)| of);
         let mut text = String::new();
         if types.clone().any(Type::is_field) {
-            text += "#include \"number_field.cuh\"\n";
+            text += "#include \"number/field.cuh\"\n";
         }
         if types.clone().any(|of| of == Type::C128) {
-            text += "#include \"number_complex.cuh\"\n";
+            text += "#include \"number/complex.cuh\"\n";
         }
         let (place, step) = if wide { ("u64", "i64") } else { ("u32", "i32") };
         let Share { width, turns } = self.share;
         let words = scalars + 3 * self.expression.scalars().len();
         let _ = write!(
             text,
-            "#include \"number.cuh\"\n#include \"elements.cuh\"\n\
+            "#include \"number/number.cuh\"\n#include \"elements.cuh\"\n\
              typedef {place} Place;\ntypedef {step} Step;\ntypedef {} Out;\n\
              constexpr u32 WIDTH = {width}, TURNS = {turns}, TILE = THREADS * WIDTH * TURNS;\n\
              struct Parameters {{ u64 word[{}]; }};\n\n",

@@ -5,7 +5,7 @@
 //! the expression, and fills in the words that the kernel takes.
 
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use rigel_gpu::{
     Argument, ArgumentList, Arguments, Device, Error, Kernel, Result, Shape as Grid, Stream, View, ViewMut,
@@ -14,7 +14,7 @@ use rigel_gpu::{
 use super::expression::{Expression, Node};
 use super::layout::{Axes, Class, Classes, MOST_AXES, MOST_GIVEN, MOST_OPERANDS, check_reach, count};
 use super::print::{Form, SIDE, Share, THREADS, print, strided_tile};
-use crate::quick::{QuickHasher, QuickMap};
+use crate::quick::QuickHasher;
 
 /// An array in device memory that is read: the element at the place `(i, j, ..)` is number
 /// `offset + i strides[0] + j strides[1] + ..` of `memory`, which begins at a multiple of the element's alignment.
@@ -93,10 +93,10 @@ pub fn evaluate(
     let mut words = Vec::with_capacity(16 + 3 * scalars.len());
 
     if !classes.any_strided() {
-        let program = program(stream.device(), expression, Form::Flat, classes)?;
+        let kernel = kernel(stream.device(), expression, Form::Flat, classes)?;
         words.push(places as u64);
         words.extend(scalars.iter().flatten());
-        return program.launch(stream, Grid::cover(places, program.tile)?, &views, out, &words);
+        return kernel.launch(stream, Grid::cover(places, kernel.tile)?, &views, out, &words);
     }
     let is_copy = matches!(expression.nodes()[expression.result().index()].0, Node::Input(_)) && inputs.len() == 1;
     if let (false, Some(plane)) = (uses_index, Plane::of(&axes)) {
@@ -107,7 +107,7 @@ pub fn evaluate(
         };
     }
     let form = Form::Strided { rank: axes.rank as u8, wide: !axes.is_small() };
-    let program = program(stream.device(), expression, form, classes)?;
+    let kernel = kernel(stream.device(), expression, form, classes)?;
     words.push(places as u64);
     axes.push_lengths(&mut words);
     for operand in (0..operands).filter(|&k| classes.of(k) == Class::Strided) {
@@ -115,7 +115,7 @@ pub fn evaluate(
     }
     words.extend(scalars.iter().flatten());
     check_words(EVALUATE, &words)?;
-    program.launch(stream, Grid::cover(places, program.tile)?, &views, out, &words)
+    kernel.launch(stream, Grid::cover(places, kernel.tile)?, &views, out, &words)
 }
 
 /// Two axes, along one of which the result is contiguous, and along the other an input.
@@ -147,7 +147,7 @@ impl Plane {
     fn evaluate(&self, stream: &Stream, expression: &Expression, axes: &Axes, arguments: Given<'_>) -> Result<()> {
         let (classes, tiles) = (axes.classes(), self.tiles(axes));
         let form = Form::Tiled { rank: axes.rank as u8, other: self.other as u8, wide: !axes.is_small() };
-        let program = program(stream.device(), expression, form, classes)?;
+        let kernel = kernel(stream.device(), expression, form, classes)?;
         let mut words = Vec::with_capacity(32 + 3 * arguments.scalars.len());
         words.extend(tiles.map(|n| n as u64));
         axes.push_all_lengths(&mut words);
@@ -158,7 +158,7 @@ impl Plane {
         check_words(EVALUATE, &words)?;
         let plane = axes.lengths[axes.rank - 1] * axes.lengths[self.other];
         let blocks = axes.count() / plane * tiles[0] * tiles[1];
-        program.launch(stream, Grid::cover(blocks, 1)?, arguments.views, arguments.out, &words)
+        kernel.launch(stream, Grid::cover(blocks, 1)?, arguments.views, arguments.out, &words)
     }
 
     /// A copy, through shared memory.
@@ -178,9 +178,9 @@ impl Plane {
         rest.push_strides(0, &mut words);
         rest.push_strides(1, &mut words);
         let form = Form::Transposed { rest: rest.rank as u8, wide };
-        let program = program(stream.device(), expression, form, Classes::default())?;
+        let kernel = kernel(stream.device(), expression, form, Classes::default())?;
         let blocks = rest.count() * tiles[0] * tiles[1];
-        program.launch(stream, Grid::cover(blocks, 1)?, arguments.views, arguments.out, &words)
+        kernel.launch(stream, Grid::cover(blocks, 1)?, arguments.views, arguments.out, &words)
     }
 }
 
@@ -251,8 +251,8 @@ pub(super) fn check_words(operation: &'static str, words: &[u64]) -> Result<()> 
 
 // --- kernels that are known -----------------------------------------------------------------------------------
 
-/// A compiled kernel.
-pub(super) struct Program {
+/// The compiled kernel of an expression.
+pub(super) struct MapKernel {
     expression: Expression,
     form: Form,
     classes: Classes,
@@ -261,53 +261,45 @@ pub(super) struct Program {
     tile: u32,
 }
 
-/// The kernels of a device, by a hash of what they are known by.
-#[derive(Default)]
-struct Known(RwLock<QuickMap<u64, Vec<Arc<Program>>>>);
+/// A hash of what a kernel is known by, and a number that tells apart those with the same hash.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Key {
+    hash: u64,
+    attempt: u32,
+}
 
-/// The kernel of an expression over operands of these classes: known, from the cache on disk, or compiled.
-pub(super) fn program(
+/// The kernel of an expression over operands of these classes: at hand, from the cache on disk, or compiled.
+pub(super) fn kernel(
     device: &Device,
     expression: &Expression,
     form: Form,
     classes: Classes,
-) -> Result<Arc<Program>> {
-    let known = device.program(|_| Ok(Known::default()))?;
+) -> Result<Arc<MapKernel>> {
     let mut hasher = BuildHasherDefault::<QuickHasher>::default().build_hasher();
     (form, classes).hash(&mut hasher);
     expression.hash(&mut hasher);
-    let key = hasher.finish();
-    let find = |known: &QuickMap<u64, Vec<Arc<Program>>>| {
-        let is_it = |p: &&Arc<Program>| p.form == form && p.classes == classes && p.expression == *expression;
-        known.get(&key).and_then(|programs| programs.iter().find(is_it)).cloned()
-    };
-    if let Some(found) = find(&known.0.read().unwrap_or_else(PoisonError::into_inner)) {
-        return Ok(found);
+    let mut key = Key { hash: hasher.finish(), attempt: 0 };
+    loop {
+        let kernel =
+            device.kept(&key, |device| Ok((MapKernel::compile(device, expression, form, classes)?, 0)))?;
+        if kernel.form == form && kernel.classes == classes && kernel.expression == *expression {
+            return Ok(kernel);
+        }
+        key.attempt += 1;
     }
-    // Not under the lock: different kernels compile at the same time.
-    let _span = tracing::info_span!("rigel", compile = form.name()).entered();
-    let kernel = device.compile(&print(expression, form, classes))?.kernel(form.name())?;
-    let tile = match form {
-        Form::Flat => Share::of(expression).tile(),
-        _ => strided_tile(expression),
-    };
-    let made = Arc::new(Program { expression: expression.clone(), form, classes, kernel, tile: tile as u32 });
-    let mut known = known.0.write().unwrap_or_else(PoisonError::into_inner);
-    if let Some(found) = find(&known) {
-        return Ok(found);
-    }
-    known.entry(key).or_default().push(made.clone());
-    Ok(made)
 }
 
-/// How many kernels of expressions are at hand for a device.
-pub fn kernels(device: &Device) -> Result<usize> {
-    let known = device.program(|_| Ok(Known::default()))?;
-    let known = known.0.read().unwrap_or_else(PoisonError::into_inner);
-    Ok(known.values().map(Vec::len).sum())
-}
+impl MapKernel {
+    fn compile(device: &Device, expression: &Expression, form: Form, classes: Classes) -> Result<Self> {
+        let _span = tracing::info_span!("rigel", compile = form.name()).entered();
+        let kernel = device.compile(&print(expression, form, classes))?.kernel(form.name())?;
+        let tile = match form {
+            Form::Flat => Share::of(expression).tile(),
+            _ => strided_tile(expression),
+        };
+        Ok(Self { expression: expression.clone(), form, classes, kernel, tile: tile as u32 })
+    }
 
-impl Program {
     pub(super) fn launch<'a>(
         &self,
         stream: &Stream,
@@ -358,13 +350,13 @@ mod tests {
         let place = |i: usize| i / 2000 + i / 50 % 40 * 3 + i % 50 * 120;
         let expected: Vec<u32> = (0..values.len()).map(|i| values[i].wrapping_add(values[place(i)])).collect();
         for wide in [false, true] {
-            let program = program(stream.device(), &expression, Form::Strided { rank: 3, wide }, classes)?;
+            let kernel = kernel(stream.device(), &expression, Form::Strided { rank: 3, wide }, classes)?;
             let mut words = vec![values.len() as u64];
             axes.push_lengths(&mut words);
             axes.push_strides(1, &mut words);
             let mut out = stream.alloc::<u8>(4 * values.len())?;
-            let grid = Grid::cover(values.len(), program.tile)?;
-            program.launch(&stream, grid, &[memory.view(), memory.view()], out.view_mut(), &words)?;
+            let grid = Grid::cover(values.len(), kernel.tile)?;
+            kernel.launch(&stream, grid, &[memory.view(), memory.view()], out.view_mut(), &words)?;
             assert_eq!(out.to_vec(&stream)?, bytes_of(&expected));
         }
         Ok(())

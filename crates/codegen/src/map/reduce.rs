@@ -11,7 +11,7 @@ use super::expression::{Expression, Node};
 use super::layout::{Axes, Class, Classes, MOST_GIVEN, count};
 use super::operation::Reduction;
 use super::print::{Form, REDUCTION_COUNTS, THREADS};
-use super::program::{Operand, Scalar, Target, check_counts, check_inputs, check_words, evaluate, program};
+use super::program::{Operand, Scalar, Target, check_counts, check_inputs, check_words, evaluate, kernel};
 use super::types::Type;
 
 const REDUCE: &str = "map::reduce";
@@ -69,15 +69,15 @@ pub fn reduce(
         true => Form::Columns { reduction, outer: ranks[0], reduced: ranks[1], wide },
         false => Form::Rows { reduction, outer: ranks[0], reduced: ranks[1], wide },
     };
-    let program = program(stream.device(), expression, form, layout.classes)?;
+    let kernel = kernel(stream.device(), expression, form, layout.classes)?;
     let words = layout.words(fit, scalars);
     check_words(REDUCE, &words)?;
     let grid = Grid::cover(fit.blocks, 1)?;
     if fit.parts == 1 {
-        return program.launch(stream, grid, &views, out, &words);
+        return kernel.launch(stream, grid, &views, out, &words);
     }
     let mut parts = stream.alloc::<u8>(outputs * fit.parts * of.bytes())?;
-    program.launch(stream, grid, &views, parts.view_mut(), &words)?;
+    kernel.launch(stream, grid, &views, parts.view_mut(), &words)?;
 
     let strides = if fit.along_outputs { [1, outputs as isize] } else { [fit.parts as isize, 1] };
     let mut values = Expression::new();
@@ -299,9 +299,9 @@ mod tests {
             let columns = Form::Columns { reduction, outer, reduced, wide };
             for (form, fit) in [(rows, Fit::rows_of(6, 200, 4, 1)), (columns, Fit::columns_of(6, 200, 1))] {
                 let mut out = stream.alloc::<u8>(24)?;
-                let program = program(stream.device(), &expression, form, layout.classes)?;
+                let kernel = kernel(stream.device(), &expression, form, layout.classes)?;
                 let grid = Grid::cover(fit.blocks, 1)?;
-                program.launch(&stream, grid, &[memory.view()], out.view_mut(), &layout.words(fit, &[]))?;
+                kernel.launch(&stream, grid, &[memory.view()], out.view_mut(), &layout.words(fit, &[]))?;
                 assert_eq!(out.to_vec(&stream)?, bytes_of(&expected), "{form:?}");
             }
         }

@@ -1,9 +1,8 @@
 //! The types of array elements.
 
-use rigel_kernels::element::Element;
 use rigel_kernels::field::{
-    BabyBear, BabyBear4, CM31, Field, Goldilocks, Goldilocks2, Goldilocks3, KoalaBear, KoalaBear4, Mersenne31,
-    QM31,
+    BabyBear, BabyBear4, CM31, Element, Field, Goldilocks, Goldilocks2, Goldilocks3, KoalaBear, KoalaBear4,
+    Mersenne31, QM31,
 };
 
 /// The type of an array's elements.

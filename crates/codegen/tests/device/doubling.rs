@@ -3,8 +3,8 @@
 use rigel_codegen::{Bindings, Folded, Graph, Output, Program, Rows, Split};
 use rigel_gpu::testing::on_each_device;
 use rigel_kernels::Matrix;
-use rigel_kernels::element::{Element, from_slab, to_slab};
-use rigel_kernels::field::{Field, Goldilocks2, KoalaBear4, Ring};
+use rigel_kernels::field::{Element, Field, Goldilocks2, KoalaBear4, Ring};
+use rigel_kernels::layout::slab::{from_slab, to_slab};
 
 /// Horner's rule with doublings, 32 columns at a time: compiled in seconds, and right.
 fn check<E: Element>() {
@@ -32,8 +32,8 @@ fn check<E: Element>() {
         let mut sums = stream.alloc::<E::Base>(rows * E::DEGREE).unwrap();
         let folded =
             Folded { values: sums.view_mut(), scale: scale.view(), log_scale: 3, log_block: 3, accumulate: false };
-        let bindings = Bindings::<E>::new().input(&input).weights(&weights_on_device).folded(folded);
-        program.run(stream, Rows::Natural { rows }, &bindings).unwrap();
+        let mut bindings = Bindings::<E>::new().input(&input).weights(&weights_on_device).folded(folded);
+        program.run(stream, Rows::Natural { rows }, &mut bindings).unwrap();
         let found = from_slab::<E>(&sums.to_vec(stream).unwrap()).unwrap();
         for (row, found) in found.into_iter().enumerate() {
             let mut expected = E::ZERO;

@@ -2,8 +2,7 @@
 
 use rigel_codegen::{Graph, Output, Program, Rows, Split, texts};
 use rigel_gpu::testing::on_each_device;
-use rigel_kernels::element::Element;
-use rigel_kernels::field::{Goldilocks2, KoalaBear4};
+use rigel_kernels::field::{Element, Goldilocks2, KoalaBear4};
 
 use crate::mirror::{Data, Mirror, Table, random_elements, rng};
 

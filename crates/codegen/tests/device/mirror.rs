@@ -4,8 +4,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use rigel_codegen::{Bindings, Folded, Graph, Input, Kind, Output, Program, RowMap, Rows, Split, Target, Value};
 use rigel_gpu::Stream;
-use rigel_kernels::element::Element;
-use rigel_kernels::field::{Field, Ring};
+use rigel_kernels::field::{Element, Field, Ring};
 use stwo::core::utils::{
     bit_reverse_index, circle_domain_index_to_coset_index, coset_index_to_circle_domain_index,
     offset_bit_reversed_circle_domain_index,
@@ -245,7 +244,7 @@ impl<E: Element> Data<E> {
         for output in &mut outputs {
             bindings = bindings.output(Target { values: output.view_mut(), stride: rows });
         }
-        program.run(stream, self.rows, &bindings).unwrap();
+        program.run(stream, self.rows, &mut bindings).unwrap();
 
         let folded = folded.to_vec(stream).unwrap();
         let found: Vec<Vec<E::Base>> = outputs.iter().map(|output| output.to_vec(stream).unwrap()).collect();

@@ -5,8 +5,9 @@ use rand::rngs::SmallRng;
 use rigel_codegen::{Program, Rows, Split};
 use rigel_gpu::testing::on_each_device;
 use rigel_gpu::{Kind, Stream};
-use rigel_kernels::element::Element;
-use rigel_kernels::field::{BabyBear4, Field, Goldilocks2, Goldilocks3, KoalaBear, KoalaBear4, QM31, Ring};
+use rigel_kernels::field::{
+    BabyBear4, Element, Field, Goldilocks2, Goldilocks3, KoalaBear, KoalaBear4, QM31, Ring,
+};
 
 use crate::mirror::{Data, Mirror, Table, random, random_elements, rng};
 

@@ -29,7 +29,7 @@ fn what_can_not_be_compiled_is_refused() {
         assert_says(compile("k", &Graph::new(), &store(value, 0)), &["no value of this graph"]);
         let nothing = compile("k", &graph, &[]).unwrap();
         assert_eq!(nothing.kernels(), 0);
-        nothing.run(stream, Rows::Natural { rows: 5 }, &Bindings::new()).unwrap();
+        nothing.run(stream, Rows::Natural { rows: 5 }, &mut Bindings::new()).unwrap();
     });
 }
 
@@ -94,7 +94,7 @@ fn run(stream: &Stream, case: Case) -> Result<()> {
         let (values, scale, log_block) = (sums.view_mut(), scale.view(), case.log_block);
         bindings = bindings.folded(Folded { values, scale, log_scale: log_block, log_block, accumulate: false });
     }
-    program.run(stream, case.rows, &bindings)
+    program.run(stream, case.rows, &mut bindings)
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The finite fields on the host, one twin for each type of `cuda/field/`.
+//! The finite fields on the host, one twin for each device type in the headers beside them.
 //!
 //! A twin has the device's stored form, bit for bit: a slice of twins is uploaded as it is. Launchers compute
 //! roots of unity, coset shifts and scaling factors with them, tests compare with them, and arrays on the
@@ -15,6 +15,7 @@
 use std::fmt::Debug;
 use std::ops::{Add, AddAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 
+mod element;
 mod extension;
 mod goldilocks;
 mod mersenne31;
@@ -22,6 +23,7 @@ mod monty31;
 #[cfg(test)]
 mod tests;
 
+pub use element::Element;
 pub use extension::{BabyBear4, CM31, Goldilocks2, Goldilocks3, KoalaBear4, QM31};
 pub use goldilocks::Goldilocks;
 pub use mersenne31::Mersenne31;

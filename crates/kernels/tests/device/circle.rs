@@ -2,8 +2,8 @@
 
 use rigel_gpu::{Buffer, Stream};
 use rigel_kernels::Columns;
-use rigel_kernels::circle::{self, Twiddles};
 use rigel_kernels::field::Mersenne31;
+use rigel_kernels::transform::circle::{self, Twiddles};
 use stwo::core::circle::Coset;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::poly::circle::{CanonicCoset, CircleDomain};

@@ -1,7 +1,7 @@
 //! Circle domains against Stwo's.
 
 use rigel_gpu::Stream;
-use rigel_kernels::circle_domain::*;
+use rigel_kernels::domain::circle_domain::*;
 use rigel_kernels::field::{Mersenne31, QM31};
 use stwo::core::circle::{CirclePoint, CirclePointIndex, Coset as TheirCoset, SECURE_FIELD_CIRCLE_GEN};
 use stwo::core::fields::m31::BaseField;

@@ -2,10 +2,10 @@
 
 use rigel_gpu::{Buffer, Stream};
 use rigel_kernels::Matrix;
-use rigel_kernels::circle_domain::twiddles_and_inverses;
-use rigel_kernels::circle_fold::*;
-use rigel_kernels::element::to_slab;
+use rigel_kernels::domain::circle_domain::twiddles_and_inverses;
 use rigel_kernels::field::{Mersenne31, QM31, Ring};
+use rigel_kernels::fri::circle_fold::*;
+use rigel_kernels::layout::slab::to_slab;
 use stwo::core::circle::Coset;
 use stwo::core::poly::circle::CanonicCoset;
 use stwo::core::poly::line::LineDomain;

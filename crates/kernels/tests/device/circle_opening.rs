@@ -1,8 +1,8 @@
 //! Openings on circle domains against Stwo's.
 
-use rigel_kernels::circle_opening::*;
 use rigel_kernels::field::{Mersenne31, QM31};
-use rigel_kernels::opening::evaluate;
+use rigel_kernels::open::circle_opening::*;
+use rigel_kernels::open::opening::evaluate;
 use rigel_kernels::{Columns, Matrix};
 use stwo::core::poly::circle::CanonicCoset;
 use stwo::prover::backend::CpuBackend;

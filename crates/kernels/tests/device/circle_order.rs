@@ -1,7 +1,7 @@
 //! Orders on circle domains against Stwo's.
 
 use rigel_kernels::Matrix;
-use rigel_kernels::circle_order::*;
+use rigel_kernels::domain::circle_order::*;
 use rigel_kernels::field::{Mersenne31, QM31};
 use stwo::prover::backend::CpuBackend;
 use stwo::prover::backend::simd::column::BaseColumn;

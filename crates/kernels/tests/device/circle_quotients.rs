@@ -1,9 +1,9 @@
 //! Quotients on circle domains against Stwo's.
 
 use rigel_gpu::Stream;
-use rigel_kernels::circle_quotients::*;
-use rigel_kernels::element::to_slab;
 use rigel_kernels::field::{Mersenne31, QM31, Ring};
+use rigel_kernels::layout::slab::to_slab;
+use rigel_kernels::open::circle_quotients::*;
 use rigel_kernels::{Columns, Matrix};
 use stwo::core::circle::CirclePoint;
 use stwo::core::fields::qm31::SecureField;

@@ -2,8 +2,8 @@
 
 use rigel_gpu::Stream;
 use rigel_kernels::Matrix;
-use rigel_kernels::elementwise::*;
 use rigel_kernels::field::*;
+use rigel_kernels::vector::elementwise::*;
 
 use crate::oracle::{Oracle, assert_says, download, random_columns, random_elements, upload, zip_with};
 use crate::support::{on_each_device, rng};

@@ -8,9 +8,9 @@ use p3_matrix::dense::RowMajorMatrix;
 use p3_util::reverse_bits_len;
 use rigel_gpu::Stream;
 use rigel_kernels::Matrix;
-use rigel_kernels::element::to_slab;
 use rigel_kernels::field::*;
-use rigel_kernels::fold::fold;
+use rigel_kernels::fri::fold::fold;
+use rigel_kernels::layout::slab::to_slab;
 
 use crate::oracle::{Oracle, assert_says, download, random_elements, upload};
 use crate::support::{on_each_device, rng};

@@ -3,7 +3,7 @@
 use rand::RngExt;
 use rigel_gpu::{Buffer, View};
 use rigel_kernels::field::{Field, Mersenne31};
-use rigel_kernels::gather::words;
+use rigel_kernels::layout::gather::words;
 
 use crate::oracle::assert_says;
 use crate::support::{on_each_device, random, rng};

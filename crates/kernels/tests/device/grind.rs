@@ -13,7 +13,7 @@ use p3_symmetric::CryptographicPermutation;
 use rand::RngExt;
 use rigel_gpu::Stream;
 use rigel_kernels::field::{BabyBear, Field, Goldilocks, KoalaBear, Mersenne31, Ring};
-use rigel_kernels::grind::{blake2s, duplex, keccak256};
+use rigel_kernels::fri::grind::{blake2s, duplex, keccak256};
 use rigel_kernels::hash::*;
 use stwo::core::channel::{Blake2sChannelGeneric, Channel};
 use stwo::core::proof_of_work::GrindOps;

@@ -3,7 +3,7 @@
 use rigel_gpu::Stream;
 use rigel_kernels::Matrix;
 use rigel_kernels::field::*;
-use rigel_kernels::inverse::{invert, invert_assign};
+use rigel_kernels::vector::inverse::{invert, invert_assign};
 
 use crate::oracle::{Oracle, assert_says, download, random_columns, upload};
 use crate::support::{on_each_device, rng};

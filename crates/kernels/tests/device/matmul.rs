@@ -5,9 +5,9 @@ use std::fmt::Debug;
 use rand::RngExt;
 use rand::rngs::SmallRng;
 use rigel_gpu::{Plain, Stream};
-use rigel_kernels::element::Element;
+use rigel_kernels::field::Element;
 use rigel_kernels::field::*;
-use rigel_kernels::matmul::{Operand, Sizes, TYPES, multiply};
+use rigel_kernels::number::matmul::{Operand, Sizes, TYPES, multiply};
 
 use crate::oracle::assert_says;
 use crate::support::{on_each_device, rng};

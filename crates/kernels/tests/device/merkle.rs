@@ -2,9 +2,9 @@
 
 use p3_matrix::dense::RowMajorMatrix;
 use rigel_gpu::Stream;
+use rigel_kernels::commit::merkle::{MerkleTree, Node};
 use rigel_kernels::field::{BabyBear, Field, Goldilocks, KoalaBear, Mersenne31, Ring};
 use rigel_kernels::hash::*;
-use rigel_kernels::merkle::{MerkleTree, Node};
 use rigel_kernels::{Columns, Matrix};
 use stwo::core::fields::m31::BaseField;
 use stwo::core::vcs::blake2_hash::Blake2sHash;

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use rand::rngs::SmallRng;
 use rigel_gpu::{Buffer, Stream, View};
-use rigel_kernels::element::{Element, to_slab};
-use rigel_kernels::field::{Mersenne31, QM31, Ring};
-use rigel_kernels::multilinear::{
+use rigel_kernels::field::{Element, Mersenne31, QM31, Ring};
+use rigel_kernels::gkr::multilinear::{
     Numerators, Values, eq_evals, fix_first_variable, fraction_sums, fractions, product_sums, products,
 };
+use rigel_kernels::layout::slab::to_slab;
 use stwo::core::fields::m31::M31;
 use stwo::core::fields::qm31::SecureField;
 use stwo::prover::backend::CpuBackend;

@@ -8,7 +8,7 @@ use p3_matrix::dense::RowMajorMatrix;
 use rigel_gpu::Stream;
 use rigel_kernels::Matrix;
 use rigel_kernels::field::{BabyBear, Field, Goldilocks, KoalaBear};
-use rigel_kernels::ntt::{self, Order, TwoAdic};
+use rigel_kernels::transform::ntt::{self, Order, TwoAdic};
 
 use crate::support::{Upstream, on_each_device, random, rng};
 
@@ -175,7 +175,7 @@ fn an_extension_of_bit_reversed_input_is_the_same() {
     on_each_device(|stream| {
         let (ours, _) = pair::<KoalaBear>(stream, 9, 1 << 11, 3);
         let shift = KoalaBear::GENERATOR;
-        let reversed = rigel_kernels::permute::bit_reverse(stream, &ours).unwrap();
+        let reversed = rigel_kernels::layout::permute::bit_reverse(stream, &ours).unwrap();
         let a = ntt::extend(stream, &ours, 1, shift, Order::Natural, Order::BitReversed).unwrap();
         let b = ntt::extend(stream, &reversed, 1, shift, Order::BitReversed, Order::BitReversed).unwrap();
         assert_eq!(a.to_vec(stream).unwrap(), b.to_vec(stream).unwrap());

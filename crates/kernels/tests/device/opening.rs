@@ -6,9 +6,9 @@ use p3_matrix::dense::RowMajorMatrix;
 use p3_matrix::interpolation::Interpolate;
 use p3_util::{reverse_bits_len, reverse_slice_index_bits};
 use rigel_gpu::Stream;
-use rigel_kernels::element::to_slab;
 use rigel_kernels::field::{self, *};
-use rigel_kernels::opening::*;
+use rigel_kernels::layout::slab::to_slab;
+use rigel_kernels::open::opening::*;
 use rigel_kernels::{Columns, Matrix};
 
 use crate::oracle::{Oracle, assert_says, download, random_columns, random_elements, upload};
@@ -214,7 +214,7 @@ fn a_true_claim_divides() {
         let rows: Vec<Vec<KoalaBear>> =
             coefficients.iter().map(|column| xs.iter().map(|&x| evaluate_at(x, column)).collect()).collect();
         let matrix = upload(stream, &rows);
-        let powers = rigel_kernels::powers::powers(stream, KoalaBear4::ONE, alpha, 6).unwrap();
+        let powers = rigel_kernels::vector::powers::powers(stream, KoalaBear4::ONE, alpha, 6).unwrap();
         let inverses = inverse_denominators(stream, points.view(), z).unwrap();
         let claim = Claim { scale: KoalaBear4::ONE, value: at(z), inverses: &inverses };
         let mut quotient = Matrix::zeros(stream, 1 << log_n, 4).unwrap();

@@ -11,11 +11,11 @@ use p3_field::{
 use rand::rngs::SmallRng;
 use rigel_gpu::Stream;
 use rigel_kernels::Matrix;
-use rigel_kernels::element::{Element, from_slab, to_slab};
 use rigel_kernels::field::{
-    BabyBear, BabyBear4, CM31, Field, Goldilocks, Goldilocks2, Goldilocks3, KoalaBear, KoalaBear4, Mersenne31,
-    QM31,
+    BabyBear, BabyBear4, CM31, Element, Field, Goldilocks, Goldilocks2, Goldilocks3, KoalaBear, KoalaBear4,
+    Mersenne31, QM31,
 };
+use rigel_kernels::layout::slab::{from_slab, to_slab};
 use stwo::core::fields::{cm31, m31::M31, qm31};
 
 use crate::support::random;

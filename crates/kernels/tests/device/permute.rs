@@ -6,7 +6,7 @@ use rand::RngExt;
 use rigel_gpu::{Plain, Stream};
 use rigel_kernels::Matrix;
 use rigel_kernels::field::{Goldilocks, KoalaBear};
-use rigel_kernels::permute::*;
+use rigel_kernels::layout::permute::*;
 
 use crate::oracle::assert_says;
 use crate::support::{on_each_device, random, rng};

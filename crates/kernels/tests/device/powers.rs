@@ -2,7 +2,7 @@
 
 use rigel_gpu::Stream;
 use rigel_kernels::field::*;
-use rigel_kernels::powers::powers;
+use rigel_kernels::vector::powers::powers;
 
 use crate::oracle::{Oracle, assert_says, download, random_elements};
 use crate::support::{on_each_device, rng};

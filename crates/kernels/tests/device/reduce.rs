@@ -3,7 +3,7 @@
 use rigel_gpu::Stream;
 use rigel_kernels::Matrix;
 use rigel_kernels::field::*;
-use rigel_kernels::reduce::{dots, sums};
+use rigel_kernels::vector::reduce::{dots, sums};
 
 use crate::oracle::{Oracle, assert_says, download, random_columns, random_elements, upload};
 use crate::support::{on_each_device, rng};

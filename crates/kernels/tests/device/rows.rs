@@ -2,10 +2,10 @@
 
 use rigel_gpu::{Error, bytes_of};
 use rigel_kernels::Columns;
+use rigel_kernels::commit::merkle::MerkleTree;
+use rigel_kernels::commit::rows::{self, RowsInParts};
 use rigel_kernels::field::{BabyBear, Field, Goldilocks, KoalaBear, Mersenne31};
 use rigel_kernels::hash::*;
-use rigel_kernels::merkle::MerkleTree;
-use rigel_kernels::rows::{self, RowsInParts};
 use stwo::core::vcs::blake2_hash::{Blake2sHasher, Blake2sM31Hasher};
 
 use crate::hashes::{Plonky3, matrices};

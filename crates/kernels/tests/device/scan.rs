@@ -3,7 +3,9 @@
 use rigel_gpu::Stream;
 use rigel_kernels::Matrix;
 use rigel_kernels::field::*;
-use rigel_kernels::scan::{Bound, prefix_products, prefix_products_assign, prefix_sums, prefix_sums_assign};
+use rigel_kernels::vector::scan::{
+    Bound, prefix_products, prefix_products_assign, prefix_sums, prefix_sums_assign,
+};
 
 use crate::oracle::{Oracle, assert_says, download, random_columns, upload};
 use crate::support::{on_each_device, rng};

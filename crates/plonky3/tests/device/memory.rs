@@ -82,7 +82,7 @@ fn memory_is_as_planned_and_batches_give_the_same_proof() {
         device.set_memory_limit(None);
 
         let rows = stream.upload(rigel_plonky3::DeviceField::as_device(&trace.values)).unwrap();
-        let resident = rigel_kernels::permute::to_columns(stream, &rows, WIDTH).unwrap();
+        let resident = rigel_kernels::layout::permute::to_columns(stream, &rows, WIDTH).unwrap();
         let proven = prove(&prover, &Pascal, Trace::Device(&resident), &[]).unwrap();
         assert_eq!(bytes(&proven.proof), bytes(&expected));
     });

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use rigel_gpu::{Device, Plain, Result, Shared, Stream, View};
-use rigel_kernels::gather;
+use rigel_kernels::layout::gather;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::vcs::blake2_hash::Blake2sHash;
 

@@ -3,6 +3,7 @@
 use rigel_codegen::map::Type;
 use rigel_gpu::testing::on_each_device;
 use rigel_gpu::{bytes_of, bytes_of_mut};
+use rigel_kernels::commit::merkle::MerkleTree;
 use rigel_kernels::field::{
     BabyBear, BabyBear4, CM31, Field, Goldilocks, Goldilocks2, Goldilocks3, KoalaBear, KoalaBear4, Mersenne31,
     QM31, Ring,
@@ -10,8 +11,7 @@ use rigel_kernels::field::{
 use rigel_kernels::hash::{
     BabyBearPoseidon2Width16, Blake2s, GoldilocksPoseidon2Width8, KeccakSponge, KoalaBearPoseidon2Width16, RowHash,
 };
-use rigel_kernels::merkle::MerkleTree;
-use rigel_kernels::ntt::{self, Order, TwoAdic};
+use rigel_kernels::transform::ntt::{self, Order, TwoAdic};
 use rigel_kernels::{Columns, Matrix};
 
 use super::{Random, rng};

@@ -1,9 +1,10 @@
 //! Work along columns: inversion, scans, sums and dot products.
 
-use rigel_kernels::element::Element;
-use rigel_kernels::field::{BabyBear, Field, Goldilocks, Goldilocks2, KoalaBear, KoalaBear4, Mersenne31, QM31};
-use rigel_kernels::scan::Bound;
-use rigel_kernels::{inverse, reduce, scan};
+use rigel_kernels::field::{
+    BabyBear, Element, Field, Goldilocks, Goldilocks2, KoalaBear, KoalaBear4, Mersenne31, QM31,
+};
+use rigel_kernels::vector::scan::Bound;
+use rigel_kernels::vector::{inverse, reduce, scan};
 
 use super::{count, matrix_bytes};
 use crate::bench::instructions::Counted;

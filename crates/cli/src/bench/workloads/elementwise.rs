@@ -1,9 +1,10 @@
 //! Element-wise arithmetic and powers.
 
 use rigel_gpu::LaunchPolicy;
-use rigel_kernels::element::Element;
-use rigel_kernels::field::{BabyBear, Field, Goldilocks, Goldilocks2, KoalaBear, KoalaBear4, Mersenne31, QM31};
-use rigel_kernels::{elementwise, powers};
+use rigel_kernels::field::{
+    BabyBear, Element, Field, Goldilocks, Goldilocks2, KoalaBear, KoalaBear4, Mersenne31, QM31,
+};
+use rigel_kernels::vector::{elementwise, powers};
 
 use super::{count, matrix_bytes};
 use crate::bench::instructions::Counted;

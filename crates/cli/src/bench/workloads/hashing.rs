@@ -1,14 +1,14 @@
 //! Digests of rows, and Merkle trees.
 
 use rigel_kernels::Columns;
+use rigel_kernels::commit::merkle::MerkleTree;
+use rigel_kernels::commit::rows;
 use rigel_kernels::field::{BabyBear, Field, Goldilocks, KoalaBear, Mersenne31};
 use rigel_kernels::hash::{
     BabyBearPoseidon2Width16, BabyBearPoseidon2Width24, Blake2s, GoldilocksPoseidon2Width8,
     GoldilocksPoseidon2Width12, Hash, Keccak256, KeccakSponge, KoalaBearPoseidon2Width16,
     KoalaBearPoseidon2Width24, RowHash,
 };
-use rigel_kernels::merkle::MerkleTree;
-use rigel_kernels::rows;
 
 use super::{count, matrix_bytes};
 use crate::bench::instructions::{BLAKE2S, KECCAK_F, poseidon2};

@@ -2,7 +2,7 @@
 
 use rigel_gpu::Result;
 use rigel_kernels::field::{Field, Goldilocks, KoalaBear};
-use rigel_kernels::permute;
+use rigel_kernels::layout::permute;
 
 use super::{count, matrix_bytes};
 use crate::bench::measure::{Bench, Case, Cost, Figures, Size};

@@ -3,7 +3,7 @@
 use rigel_gpu::{PoolStats, Result, Stream};
 use rigel_kernels::Matrix;
 use rigel_kernels::field::{Field, KoalaBear};
-use rigel_kernels::ntt::{self, Order};
+use rigel_kernels::transform::ntt::{self, Order};
 
 use crate::bandwidth::wall;
 use crate::bench::measure::{Bar, Bench, Case, Figures, Size};

@@ -1,9 +1,9 @@
 //! Number-theoretic transforms, circle transforms and low-degree extension.
 
 use rigel_kernels::Columns;
-use rigel_kernels::circle::{self, Twiddles};
 use rigel_kernels::field::{BabyBear, Goldilocks, KoalaBear, Mersenne31, Ring};
-use rigel_kernels::ntt::{self, Order, TwoAdic};
+use rigel_kernels::transform::circle::{self, Twiddles};
+use rigel_kernels::transform::ntt::{self, Order, TwoAdic};
 
 use super::count;
 use crate::bench::instructions::{self, Counted};

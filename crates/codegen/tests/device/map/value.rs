@@ -5,8 +5,7 @@ use rand::RngExt;
 use rand::rngs::SmallRng;
 use rigel_codegen::map::{Binary, Complex, Type, Unary};
 use rigel_gpu::{Plain, bytes_of};
-use rigel_kernels::element::Element;
-use rigel_kernels::field::{self as twin, Extension, Field, Ring};
+use rigel_kernels::field::{self as twin, Element, Extension, Field, Ring};
 
 macro_rules! values {
     ($($of:ident($rust:ty)),*) => {

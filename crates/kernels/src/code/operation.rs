@@ -1,0 +1,147 @@
+//! Operations: a `.cu` file, what Rust tells it, and its compiled kernels.
+
+use std::any::TypeId;
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use rigel_gpu::{Device, Kernel, Result, Source};
+
+use super::parameters::Parameters;
+use super::source::source;
+
+/// A `.cu` file of this crate.
+pub(crate) struct KernelFile {
+    /// Its path below `src`.
+    pub(crate) path: &'static str,
+    pub(crate) text: &'static str,
+    /// Constants that the text uses by name: preprocessor definitions.
+    pub(crate) constants: &'static [(&'static str, u64)],
+}
+
+/// The kernels of one `.cu` file for one choice of types.
+///
+/// A variant tells apart what the types do not: sizes, and kernels that are compiled apart so that a program compiles
+/// only those it uses. Types and variant together name a module, which a device compiles when it is first asked for and
+/// keeps for reuse.
+pub(crate) trait Operation: Sized + 'static {
+    /// Which module of the operation: a cheap key.
+    type Variant: Copy + Debug + Eq + Hash + Send + Sync + 'static;
+
+    const FILE: KernelFile;
+
+    /// The kernels of a module.
+    fn instances(variant: Self::Variant) -> Instances;
+
+    /// The modules that [`warm`](crate::warm) compiles.
+    fn warmed() -> Vec<Self::Variant>;
+
+    /// Further modules, compiled only when they are first used.
+    fn on_demand() -> Vec<Self::Variant> {
+        Vec::new()
+    }
+
+    /// The source of a module.
+    fn source(variant: Self::Variant) -> Source {
+        let Instances { header, definitions, kernels, assertions } = Self::instances(variant);
+        let include = header.map(|header| format!("#include \"{header}\"\n")).unwrap_or_default();
+        let text = format!("{include}{}\n{assertions}", Self::FILE.text);
+        // SAFETY: kernels of this crate access only what their pointer parameters lead to, and their launchers check
+        // lengths against the numbers that they pass along.
+        let mut source = unsafe { source(Self::FILE.path, &text) };
+        for (name, value) in Self::FILE.constants {
+            source = source.define(*name, value.to_string());
+        }
+        for (name, value) in definitions {
+            source = source.define(name, value);
+        }
+        kernels.into_iter().fold(source, Source::kernel)
+    }
+
+    /// The kernels of a module, in the order of [`instances`](Self::instances).
+    fn kernels(device: &Device, variant: Self::Variant) -> Result<Arc<Vec<Kernel>>> {
+        device.kept(&(TypeId::of::<Self>(), variant), |device| {
+            let source = Self::source(variant);
+            let module = device.compile(&source)?;
+            let kernels = source.kernels().iter().map(|name| module.kernel(name)).collect::<Result<Vec<_>>>()?;
+            Ok((kernels, 0))
+        })
+    }
+
+    /// All modules, for the registry.
+    fn modules() -> Vec<RegisteredModule> {
+        let module = |variant: Self::Variant, is_warmed| RegisteredModule {
+            #[cfg(test)]
+            path: Self::FILE.path,
+            is_warmed,
+            source: Box::new(move || Self::source(variant)),
+            load: Box::new(move |device| Self::kernels(device, variant).map(|_| ())),
+        };
+        let warmed = Self::warmed().into_iter().map(|variant| module(variant, true));
+        warmed.chain(Self::on_demand().into_iter().map(|variant| module(variant, false))).collect()
+    }
+
+    /// The kernel of a module that has one.
+    fn kernel(device: &Device, variant: Self::Variant) -> Result<Kernel> {
+        Ok(Self::kernels(device, variant)?[0].clone())
+    }
+}
+
+/// A module as the registry sees it, whatever its operation.
+pub(crate) struct RegisteredModule {
+    /// The `.cu` file, below `src`.
+    #[cfg(test)]
+    pub(crate) path: &'static str,
+    /// Whether [`warm`](crate::warm) compiles it.
+    pub(crate) is_warmed: bool,
+    pub(crate) source: Box<dyn Fn() -> Source + Send + Sync>,
+    /// Compiles it, or finds it at hand.
+    pub(crate) load: Box<dyn Fn(&Device) -> Result<()> + Send + Sync>,
+}
+
+/// Template instances that are compiled together.
+pub(crate) struct Instances {
+    pub(super) header: Option<&'static str>,
+    pub(super) definitions: Vec<(&'static str, String)>,
+    pub(super) kernels: Vec<String>,
+    /// C++ text that fails to compile where the two languages disagree.
+    pub(super) assertions: String,
+}
+
+impl Instances {
+    /// Kernels by their C++ name expressions, such as `fold<KoalaBear4, 2>`.
+    pub(crate) fn new<N: Into<String>>(kernels: impl IntoIterator<Item = N>) -> Self {
+        let kernels = kernels.into_iter().map(Into::into).collect();
+        Self { header: None, definitions: Vec::new(), kernels, assertions: String::new() }
+    }
+
+    /// One kernel.
+    pub(crate) fn one(kernel: impl Into<String>) -> Self {
+        Self::new([kernel])
+    }
+
+    /// The kernels take or read structs of this type, whose layout the compiler then checks.
+    pub(crate) fn takes<P: Parameters>(mut self) -> Self {
+        self.assertions += &P::layout().assertions();
+        self
+    }
+
+    /// A C++ condition that Rust relies on, checked when the instances are compiled.
+    pub(crate) fn assert(mut self, condition: impl AsRef<str>) -> Self {
+        let condition = condition.as_ref();
+        self.assertions += &format!("static_assert({condition}, \"Rust relies on {condition}\");\n");
+        self
+    }
+
+    /// The text needs this header, included before it.
+    pub(crate) fn with_header(mut self, header: &'static str) -> Self {
+        self.header = Some(header);
+        self
+    }
+
+    /// A definition for these instances only.
+    pub(crate) fn define(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.definitions.push((name, value.into()));
+        self
+    }
+}

@@ -1,0 +1,122 @@
+//! Structs that a kernel takes by value or reads from memory, declared once, in Rust.
+
+use std::fmt::Write;
+
+use rigel_gpu::Plain;
+
+/// A struct that exists in Rust and, with the same name and fields, in CUDA C++.
+pub trait Parameters: Plain {
+    /// Its layout in Rust, which the CUDA compiler checks.
+    fn layout() -> Layout;
+}
+
+/// The size of a struct and where its fields lie.
+#[derive(Debug)]
+pub struct Layout {
+    /// The C++ type.
+    pub name: String,
+    /// Bytes of the struct.
+    pub size: usize,
+    /// The fields, by name, and the bytes before each.
+    pub fields: Vec<(&'static str, usize)>,
+}
+
+impl Layout {
+    /// C++ text that does not compile if the type there is laid out differently.
+    pub fn assertions(&self) -> String {
+        let Self { name, size, fields } = self;
+        let mut text = format!("static_assert(sizeof({name}) == {size}, \"{name} has another size in Rust\");\n");
+        for (field, offset) in fields {
+            // NVRTC has no <cstddef>.
+            writeln!(
+                text,
+                "static_assert(__builtin_offsetof({name}, {field}) == {offset}, \
+                 \"{name}::{field} lies elsewhere in Rust\");"
+            )
+            .expect("writing to a string does not fail");
+        }
+        text
+    }
+}
+
+/// Defines a `#[repr(C)]` struct and implements [`Plain`] and [`Parameters`] for it. The text after `=` gives the C++
+/// type, and may use the struct's type parameter.
+///
+/// Fields must be plain and fill the struct without gaps: [`Parameters::layout`] does not compile otherwise. Whoever
+/// launches kernels that take the struct calls it, and appends the [assertions](Layout::assertions) to their text.
+///
+/// ```
+/// use rigel_kernels::code::parameters::{Parameters, parameters};
+///
+/// parameters! {
+///     struct Window = "Window" => {
+///         first: u64,
+///         rows: u32,
+///         step: u32,
+///     }
+/// }
+///
+/// assert!(Window::layout().assertions().starts_with("static_assert(sizeof(Window) == 16"));
+/// ```
+#[macro_export]
+#[doc(hidden)]
+macro_rules! __parameters {
+    (
+        $(#[$meta:meta])*
+        $vis:vis struct $name:ident $(<$param:ident: $bound:path>)? = $cpp:expr => {
+            $($(#[$field_meta:meta])* $field_vis:vis $field:ident: $field_type:ty,)*
+        }
+    ) => {
+        $(#[$meta])*
+        #[repr(C)]
+        #[derive(Clone, Copy)]
+        $vis struct $name $(<$param: $bound>)? {
+            $($(#[$field_meta])* $field_vis $field: $field_type,)*
+        }
+
+        // SAFETY: `layout` below compiles only if every field is plain and there is no padding, and an operation calls
+        // it before it has a kernel to give the struct to.
+        unsafe impl $(<$param: $bound>)? rigel_gpu::Plain for $name $(<$param>)? {}
+
+        impl $(<$param: $bound>)? $crate::code::parameters::Parameters for $name $(<$param>)? {
+            fn layout() -> $crate::code::parameters::Layout {
+                const {
+                    let fields = 0 $(+ size_of::<$field_type>())*;
+                    assert!(size_of::<Self>() == fields, "the struct has padding; add a field that fills it");
+                }
+                fn is_plain<T: rigel_gpu::Plain>() {}
+                $(is_plain::<$field_type>();)*
+                $crate::code::parameters::Layout {
+                    name: $cpp.to_string(),
+                    size: size_of::<Self>(),
+                    fields: vec![$((stringify!($field), std::mem::offset_of!(Self, $field)),)*],
+                }
+            }
+        }
+    };
+}
+
+#[doc(inline)]
+pub use crate::__parameters as parameters;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    parameters! {
+        struct Sample<T: Plain> = format!("Sample<{}>", size_of::<T>()) => {
+            first: T,
+            rest: [u32; 2],
+        }
+    }
+
+    #[test]
+    fn layouts_become_assertions() {
+        assert_eq!(
+            Sample::<u64>::layout().assertions(),
+            "static_assert(sizeof(Sample<8>) == 16, \"Sample<8> has another size in Rust\");\n\
+             static_assert(__builtin_offsetof(Sample<8>, first) == 0, \"Sample<8>::first lies elsewhere in Rust\");\n\
+             static_assert(__builtin_offsetof(Sample<8>, rest) == 8, \"Sample<8>::rest lies elsewhere in Rust\");\n"
+        );
+    }
+}

@@ -1,0 +1,83 @@
+//! The text of kernels, with the headers that it includes.
+
+use rigel_gpu::Source;
+
+macro_rules! headers {
+    ($($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../", $name)))),*]
+    };
+}
+
+/// Headers by the name they are included with.
+const HEADERS: &[(&str, &str)] = headers![
+    "domain/circle_domain.cuh",
+    "domain/roots.cuh",
+    "field/baby_bear.cuh",
+    "field/extension.cuh",
+    "field/goldilocks.cuh",
+    "field/koala_bear.cuh",
+    "field/mersenne31.cuh",
+    "field/monty31.cuh",
+    "field/operators.cuh",
+    "field/word.cuh",
+    "hash/blake2s.cuh",
+    "hash/digest.cuh",
+    "hash/keccak.cuh",
+    "hash/poseidon2.cuh",
+    "hash/poseidon2_constants.cuh",
+    "layout/column.cuh",
+    "layout/quads.cuh",
+    "layout/slab.cuh",
+    "number/complex.cuh",
+    "number/dot.cuh",
+    "number/field.cuh",
+    "number/number.cuh",
+];
+
+/// Kernel text with those of this crate's headers that it reaches by `#include`, ready for its kernels to be
+/// named.
+///
+/// `layout/slab.cuh` brings every field and extension (`KoalaBear4`, ..) with its operators and delayed sums, under
+/// the names that [`Ring::NAME`](crate::field::Ring::NAME) gives.
+///
+/// # Safety
+///
+/// The caller vouches for the kernels in `text`, as for [`Source::new`]: launched with buffers of the lengths that
+/// their other arguments say, they access only what their pointer parameters lead to, and write only through pointers
+/// that are not `const`. Kernel text is native code; on the emulated device it is host code.
+pub unsafe fn source(name: &str, text: &str) -> Source {
+    // SAFETY: the caller vouches for the text, and this crate for its headers.
+    let mut source = unsafe { Source::new(name, text) };
+    // Only what the text reaches goes into the cache key: a change in one hash leaves the others compiled.
+    let mut reached: Vec<&str> = Vec::new();
+    let mut open = vec![text];
+    while let Some(text) = open.pop() {
+        for &(header, body) in HEADERS {
+            if !reached.contains(&header) && text.contains(&format!("#include \"{header}\"")) {
+                reached.push(header);
+                open.push(body);
+            }
+        }
+    }
+    reached.sort_unstable();
+    for &(header, body) in HEADERS.iter().filter(|(header, _)| reached.contains(header)) {
+        source = source.header(header, body);
+    }
+    source
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every `#include` of a header names a header that is there.
+    #[test]
+    fn headers_are_complete() {
+        for (name, text) in HEADERS {
+            for line in text.lines().filter_map(|line| line.strip_prefix("#include \"")) {
+                let included = line.trim_end().trim_end_matches('"');
+                assert!(HEADERS.iter().any(|(known, _)| *known == included), "{name} includes {included}");
+            }
+        }
+    }
+}

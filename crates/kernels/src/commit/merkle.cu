@@ -1,0 +1,65 @@
+// Merkle trees. The layers of a tree lie one after the other, the leaves first: a layer of n digests is followed
+// by its parents, of which there are n / 2. The launcher puts the hash's header before this text.
+
+#include "hash/digest.cuh"
+
+// The node above two neighbouring digests.
+template <class H>
+__device__ __forceinline__ void compress_children(const Digest* children,
+                                                  typename H::Word (&node)[H::DIGEST_WORDS]) {
+    typename H::Word left[H::DIGEST_WORDS], right[H::DIGEST_WORDS];
+    load_digest(children[0], left);
+    load_digest(children[1], right);
+    H::compress(left, right, node);
+}
+
+// One layer: parents[i] = compress(children[2i], children[2i + 1]).
+template <class H>
+__global__ void __launch_bounds__(BLOCK_THREADS) compress_layer(Digest* parents, const Digest* children, u32 nodes) {
+    const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= nodes) return;
+    typename H::Word node[H::DIGEST_WORDS];
+    compress_children<H>(children + 2ull * i, node);
+    store_digest(parents[i], node);
+}
+
+// One layer where matrices of its height join: parents[i] is the digest of their row i, and becomes
+// compress(compress(children[2i], children[2i + 1]), parents[i]).
+template <class H>
+__global__ void __launch_bounds__(BLOCK_THREADS) compress_and_join(Digest* parents, const Digest* children, u32 nodes) {
+    const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= nodes) return;
+    typename H::Word row[H::DIGEST_WORDS], node[H::DIGEST_WORDS], joined[H::DIGEST_WORDS];
+    compress_children<H>(children + 2ull * i, node);
+    load_digest(parents[i], row);
+    H::compress(node, row, joined);
+    store_digest(parents[i], joined);
+}
+
+// The `levels` layers above a layer of `count` digests, when there are too few nodes to fill the device: every
+// block takes 2 * blockDim.x digests (or all there are) and goes up by itself, waiting only for its own threads.
+template <class H>
+__global__ void __launch_bounds__(BLOCK_THREADS) compress_subtrees(Digest* layer, u32 count, u32 levels) {
+    u32 nodes = count / 2, mine = nodes / gridDim.x;
+    for (u32 level = 0; level < levels; ++level) {
+        Digest* const parents = layer + 2 * nodes;
+        if (threadIdx.x < mine) {
+            const u32 i = blockIdx.x * mine + threadIdx.x;
+            typename H::Word node[H::DIGEST_WORDS];
+            compress_children<H>(layer + 2 * i, node);
+            store_digest(parents[i], node);
+        }
+        __syncthreads();
+        layer = parents;
+        nodes /= 2;
+        mine /= 2;
+    }
+}
+
+// Chosen digests, two threads each.
+template <class H>
+__global__ void __launch_bounds__(BLOCK_THREADS)
+gather_digests(uint4* chosen, const uint4* digests, const u64* positions, u64 count) {
+    const u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < 2 * count) chosen[i] = digests[2 * positions[i / 2] + i % 2];
+}

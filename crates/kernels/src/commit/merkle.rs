@@ -1,0 +1,359 @@
+//! Merkle trees that stay on the device.
+//!
+//! The leaves are digests of rows; a node is the compression of its two children. In [`MerkleTree::new`], matrices
+//! of lesser height join at their layer, as in Plonky3's `MerkleTreeMmcs`: with l and r the children of node i,
+//!
+//! ```text
+//! node i = compress(l, r)                               of a layer that no matrix has the height of
+//! node i = compress(compress(l, r), hash(row i))        of one that matrices have the height of
+//! ```
+//!
+//! All layers lie in one buffer, the leaves first and the root last, 64 bytes a leaf. A tree of n leaves costs n -
+//! 1 compressions, and one more for each node of a layer where matrices join. A layer is one launch while it fills
+//! the device; the layers from 2^16 digests up to the root are two launches together.
+
+use std::cmp::Reverse;
+use std::marker::PhantomData;
+
+use rigel_gpu::{Buffer, Error, Kernel, Result, Shape, Stream, View, ViewMut};
+
+use crate::code::{Instances, KernelFile, Operation};
+use crate::commit::rows::{self, RowsInParts};
+use crate::field::Field;
+use crate::hash::{Hash, RowHash, Sponge};
+use crate::layout::columns::Columns;
+
+/// Threads of a block.
+const THREADS: u32 = 128;
+
+/// Layers of at most this many digests go up in subtrees: a block each, several layers a launch.
+const SUBTREES_FROM: usize = 1 << 16;
+
+/// A node: its layer, counted from the leaves, and its place there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Node {
+    /// 0 for the leaves, the tree's depth for the root.
+    pub layer: u32,
+    /// From 0 up to the number of the layer's nodes.
+    pub index: usize,
+}
+
+/// A tree of digests over 2^`depth` leaves.
+pub struct MerkleTree<H: Hash> {
+    digests: Buffer<H::Digest>,
+    depth: u32,
+}
+
+impl<H: Hash> MerkleTree<H> {
+    /// The tree over the rows of matrices, in any order of heights (powers of two). The rows of the tallest are
+    /// the leaves; the others join at the layer of their height. The rows of matrices of one height are
+    /// concatenated in the order given.
+    pub fn new<F: Field>(stream: &Stream, matrices: &[Columns<'_, F>]) -> Result<Self>
+    where
+        H: RowHash<F>,
+    {
+        const NAME: &str = "MerkleTree::new";
+        for matrix in matrices {
+            rows::check_rows(NAME, matrix.rows())?;
+        }
+        let mut tallest_first = matrices.to_vec();
+        tallest_first.sort_by_key(|matrix| Reverse(matrix.rows()));
+        let mut groups = tallest_first.chunk_by(|a, b| a.rows() == b.rows()).peekable();
+        let Some(tallest) = groups.next() else {
+            return Err(Error::shape(NAME, "no matrices, so no leaves; give at least one"));
+        };
+        let mut tree = Self::alloc(stream, tallest[0].rows())?;
+        rows::hash_into::<H, F>(stream, tree.layer_mut(0)?, tallest)?;
+        let mut layer = 0;
+        for joining in groups {
+            let joined = tree.depth - joining[0].rows().trailing_zeros();
+            tree.compress(stream, layer, joined - 1)?;
+            rows::hash_into::<H, F>(stream, tree.layer_mut(joined)?, joining)?;
+            tree.compress_layer(stream, joined, TreeKernel::CompressAndJoin)?;
+            layer = joined;
+        }
+        tree.compress(stream, layer, tree.depth)?;
+        Ok(tree)
+    }
+
+    /// The tree whose leaves are 2^`log_packed` rows each of a matrix of a few columns, see [`rows::hash_packed`].
+    pub fn packed<F: Field>(stream: &Stream, matrix: Columns<'_, F>, log_packed: u32) -> Result<Self>
+    where
+        H: RowHash<F>,
+    {
+        let leaves = rows::packed_rows("MerkleTree::packed", matrix, log_packed)?;
+        let mut tree = Self::alloc(stream, leaves)?;
+        rows::hash_packed_into::<H, F>(stream, tree.layer_mut(0)?, matrix)?;
+        tree.compress(stream, 0, tree.depth)?;
+        Ok(tree)
+    }
+
+    /// The tree over the rows of one matrix whose columns came in parts, with the last of them.
+    pub fn from_parts<F: Field>(stream: &Stream, parts: RowsInParts<H>, rest: Columns<'_, F>) -> Result<Self>
+    where
+        H: RowHash<F> + Sponge,
+    {
+        let mut tree = Self::alloc(stream, parts.rows())?;
+        parts.finish_into::<F>(stream, tree.layer_mut(0)?, rest)?;
+        tree.compress(stream, 0, tree.depth)?;
+        Ok(tree)
+    }
+
+    /// Stwo's lifted tree of 2^`depth` leaves over columns of different lengths, see [`rows::hash_lifted`].
+    pub fn lifted<F: Field>(stream: &Stream, columns: &[Columns<'_, F>], depth: u32) -> Result<Self>
+    where
+        H: RowHash<F>,
+    {
+        rows::check_lifted("MerkleTree::lifted", columns, depth)?;
+        let mut tree = Self::alloc(stream, 1 << depth)?;
+        rows::hash_lifted_into::<H, F>(stream, tree.layer_mut(0)?, columns)?;
+        tree.compress(stream, 0, depth)?;
+        Ok(tree)
+    }
+
+    /// The tree over a copy of these leaves, a power of two in number.
+    pub fn from_leaves<'a>(stream: &Stream, leaves: impl Into<View<'a, H::Digest>>) -> Result<Self> {
+        let leaves = leaves.into();
+        rows::check_rows("MerkleTree::from_leaves", leaves.len())?;
+        let mut tree = Self::alloc(stream, leaves.len())?;
+        stream.copy(tree.layer_mut(0)?, leaves)?;
+        tree.compress(stream, 0, tree.depth)?;
+        Ok(tree)
+    }
+
+    /// Room for a tree over a power of two of leaves.
+    fn alloc(stream: &Stream, leaves: usize) -> Result<Self> {
+        Ok(Self { digests: stream.alloc(2 * leaves - 1)?, depth: leaves.trailing_zeros() })
+    }
+
+    /// The number of layers above the leaves.
+    pub fn depth(&self) -> u32 {
+        self.depth
+    }
+
+    /// The number of leaves.
+    pub fn leaves(&self) -> usize {
+        1 << self.depth
+    }
+
+    /// The layers, each a buffer of its own, from the leaves to the root.
+    pub fn into_layers(self) -> Result<Vec<Buffer<H::Digest>>> {
+        let lengths: Vec<usize> = (0..=self.depth).map(|layer| self.leaves() >> layer).collect();
+        self.digests.split(&lengths)
+    }
+
+    /// All digests, layer after layer from the leaves to the root.
+    pub fn digests(&self) -> &Buffer<H::Digest> {
+        &self.digests
+    }
+
+    /// The digests of a layer; layer 0 has the leaves.
+    pub fn layer(&self, layer: u32) -> Result<View<'_, H::Digest>> {
+        if layer > self.depth {
+            return Err(Error::shape(
+                "MerkleTree::layer",
+                format!("layer {layer} of a tree of depth {}", self.depth),
+            ));
+        }
+        let start = self.start(layer);
+        self.digests.range(start..start + (self.leaves() >> layer))
+    }
+
+    fn layer_mut(&mut self, layer: u32) -> Result<ViewMut<'_, H::Digest>> {
+        let start = self.start(layer);
+        let nodes = self.leaves() >> layer;
+        self.digests.range_mut(start..start + nodes)
+    }
+
+    /// Where a layer begins: after n + n/2 + … of the layers below it.
+    fn start(&self, layer: u32) -> usize {
+        2 * (self.leaves() - (self.leaves() >> layer))
+    }
+
+    /// The root. Waits for the stream.
+    pub fn root(&self, stream: &Stream) -> Result<H::Digest> {
+        Ok(self.cap(stream, 0)?[0])
+    }
+
+    /// The 2^`cap_height` digests of the layer that far below the root, or the leaves if the tree is not that
+    /// deep, as Plonky3 commits. Waits for the stream.
+    pub fn cap(&self, stream: &Stream, cap_height: u32) -> Result<Vec<H::Digest>> {
+        self.layer(self.cap_layer(cap_height))?.to_vec(stream)
+    }
+
+    fn cap_layer(&self, cap_height: u32) -> u32 {
+        self.depth - cap_height.min(self.depth)
+    }
+
+    /// The digests of any nodes, in the order given: one upload, one launch, one download. Waits for the stream.
+    pub fn gather(&self, stream: &Stream, nodes: &[Node]) -> Result<Vec<H::Digest>> {
+        self.select(stream, nodes)?.to_vec(stream)
+    }
+
+    /// As [`Self::gather`], left on the device, so that those of several trees can come back in one copy.
+    pub fn select(&self, stream: &Stream, nodes: &[Node]) -> Result<Buffer<H::Digest>> {
+        let mut positions = Vec::with_capacity(nodes.len());
+        for &Node { layer, index } in nodes {
+            if layer > self.depth || index >= self.leaves() >> layer {
+                return Err(Error::shape(
+                    "MerkleTree::gather",
+                    format!("node {index} of layer {layer} of a tree of depth {}", self.depth),
+                ));
+            }
+            positions.push((self.start(layer) + index) as u64);
+        }
+        if positions.is_empty() {
+            return stream.alloc(0);
+        }
+        let mut chosen = stream.alloc::<H::Digest>(positions.len())?;
+        let positions = stream.upload(&positions)?;
+        let count = positions.len();
+        let shape = Shape::cover(2 * count, THREADS)?;
+        self.kernel(stream, TreeKernel::GatherDigests)?.launch(
+            stream,
+            shape,
+            (&mut chosen, &self.digests, &positions, count as u64),
+        )?;
+        Ok(chosen)
+    }
+
+    /// For each leaf the siblings on its path, from the leaf up to below the cap: Plonky3's opening proofs. Waits
+    /// for the stream.
+    pub fn open(&self, stream: &Stream, leaves: &[usize], cap_height: u32) -> Result<Vec<Vec<H::Digest>>> {
+        self.check_leaves("MerkleTree::open", leaves)?;
+        let levels = self.cap_layer(cap_height);
+        let path = |&leaf: &usize| (0..levels).map(move |layer| Node { layer, index: (leaf >> layer) ^ 1 });
+        let siblings = self.gather(stream, &leaves.iter().flat_map(path).collect::<Vec<_>>())?;
+        let paths = (0..leaves.len()).map(|i| siblings[i * levels as usize..(i + 1) * levels as usize].to_vec());
+        Ok(paths.collect())
+    }
+
+    /// The fewest digests that prove all these leaves, layer after layer and from left to right: the order of
+    /// Plonky3's
+    /// `PrunedMerklePaths` and, with a cap of height 0, of Stwo's `hash_witness`. Waits for the stream.
+    pub fn open_pruned(&self, stream: &Stream, leaves: &[usize], cap_height: u32) -> Result<Vec<H::Digest>> {
+        self.gather(stream, &self.frontier(leaves, cap_height)?)
+    }
+
+    /// The nodes that [`Self::open_pruned`] opens.
+    pub fn frontier(&self, leaves: &[usize], cap_height: u32) -> Result<Vec<Node>> {
+        self.check_leaves("MerkleTree::frontier", leaves)?;
+        Ok(frontier(leaves, self.cap_layer(cap_height)))
+    }
+
+    fn check_leaves(&self, operation: &'static str, leaves: &[usize]) -> Result<()> {
+        match leaves.iter().find(|&&leaf| leaf >= self.leaves()) {
+            Some(leaf) => {
+                Err(Error::shape(operation, format!("leaf {leaf} of a tree of {} leaves", self.leaves())))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Makes the layers above `from`, up to and with `to`.
+    fn compress(&mut self, stream: &Stream, from: u32, to: u32) -> Result<()> {
+        let mut layer = from;
+        while layer < to {
+            let count = self.leaves() >> layer;
+            if count > SUBTREES_FROM {
+                layer += 1;
+                self.compress_layer(stream, layer, TreeKernel::CompressLayer)?;
+                continue;
+            }
+            // 2^8 digests a block, of which eight layers make one.
+            let span = count.min(2 * THREADS as usize);
+            let levels = (to - layer).min(span.trailing_zeros());
+            let subtrees = self.kernel(stream, TreeKernel::CompressSubtrees)?;
+            let start = self.start(layer);
+            let shape = Shape::new((count / span) as u32, THREADS.min(span as u32 / 2));
+            subtrees.launch(stream, shape, (self.digests.range_mut(start..)?, count as u32, levels))?;
+            layer += levels;
+        }
+        Ok(())
+    }
+
+    /// Makes one layer of the one below it.
+    fn compress_layer(&mut self, stream: &Stream, layer: u32, kernel: TreeKernel) -> Result<()> {
+        let kernel = self.kernel(stream, kernel)?;
+        let nodes = self.leaves() >> layer;
+        let (below, here) = (self.start(layer - 1), self.start(layer));
+        let (_, digests) = self.digests.view_mut().split_at(below)?;
+        let (children, parents) = digests.split_at(here - below)?;
+        kernel.launch(stream, Shape::cover(nodes, THREADS)?, (parents, children, nodes as u32))
+    }
+
+    fn kernel(&self, stream: &Stream, kernel: TreeKernel) -> Result<Kernel> {
+        Tree::<H>::kernel(stream.device(), kernel)
+    }
+}
+
+/// Kernels over the hash of nodes, each a module of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum TreeKernel {
+    CompressLayer,
+    CompressAndJoin,
+    CompressSubtrees,
+    GatherDigests,
+}
+
+pub(crate) struct Tree<H>(PhantomData<H>);
+
+impl<H: Hash> Operation for Tree<H> {
+    type Variant = TreeKernel;
+
+    const FILE: KernelFile = KernelFile {
+        path: "commit/merkle.cu",
+        text: include_str!("merkle.cu"),
+        constants: &[("BLOCK_THREADS", THREADS as u64)],
+    };
+
+    fn instances(kernel: TreeKernel) -> Instances {
+        let name = match kernel {
+            TreeKernel::CompressLayer => "compress_layer",
+            TreeKernel::CompressAndJoin => "compress_and_join",
+            TreeKernel::CompressSubtrees => "compress_subtrees",
+            TreeKernel::GatherDigests => "gather_digests",
+        };
+        Instances::one(format!("{name}<{}>", H::NODES)).with_header(H::HEADER)
+    }
+
+    fn warmed() -> Vec<TreeKernel> {
+        use TreeKernel::{CompressAndJoin, CompressLayer, CompressSubtrees, GatherDigests};
+        vec![CompressLayer, CompressAndJoin, CompressSubtrees, GatherDigests]
+    }
+}
+
+impl<H: Hash> std::fmt::Debug for MerkleTree<H> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "MerkleTree<{}>(2^{} leaves on {})", H::ROWS, self.depth, self.digests.device())
+    }
+}
+
+/// The siblings, up to and without layer `levels`, that can't be computed from the leaves.
+fn frontier(leaves: &[usize], levels: u32) -> Vec<Node> {
+    let mut known = leaves.to_vec();
+    known.sort_unstable();
+    known.dedup();
+    let mut wanted = Vec::new();
+    for layer in 0..levels {
+        let missing = known.chunk_by(|a, b| a ^ 1 == *b).filter(|pair| pair.len() == 1);
+        wanted.extend(missing.map(|alone| Node { layer, index: alone[0] ^ 1 }));
+        known.iter_mut().for_each(|index| *index /= 2);
+        known.dedup();
+    }
+    wanted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frontier_has_no_node_twice_and_none_that_follows() {
+        let node = |layer, index| Node { layer, index };
+        assert_eq!(frontier(&[5, 1, 2, 5], 3), [node(0, 0), node(0, 3), node(0, 4), node(1, 3)]);
+        assert_eq!(frontier(&[5, 1, 2], 1), [node(0, 0), node(0, 3), node(0, 4)]);
+        assert_eq!(frontier(&[], 3), []);
+        assert_eq!(frontier(&[0, 1, 2, 3], 2), []);
+    }
+}

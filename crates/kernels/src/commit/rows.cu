@@ -1,0 +1,120 @@
+// Digests of rows, one row a thread, the hash's state in registers. The launcher puts the hash's header before
+// this text.
+//
+// Neighbouring threads take neighbouring rows, so every load of a column is whole lines. The loads of a block of
+// the message do not depend on each other, and the permutations of a multiprocessor's other warps take far longer
+// than they do: nothing is gained by loading ahead, which would cost registers and with them warps.
+
+#include "field/baby_bear.cuh"
+#include "field/goldilocks.cuh"
+#include "field/koala_bear.cuh"
+#include "field/mersenne31.cuh"
+#include "hash/digest.cuh"
+#include "layout/column.cuh"
+
+// A row is an object with `F operator()(u32 i) const`, its i-th element. It is made from `source`, the row's
+// number, the number of rows, and the number of elements of each.
+
+// A row of one matrix, column after column in memory.
+template <class F>
+struct MatrixRow {
+    typedef F Source;
+    const F* first;
+    u64 stride;
+    __device__ __forceinline__ MatrixRow(const F* source, u32 row, u64 rows, u32)
+        : first(source + row), stride(rows) {}
+    __device__ __forceinline__ F operator()(u32 i) const { return first[i * stride]; }
+};
+
+// A row across several matrices of one height, by a list of all their columns. The list's loads are the same for
+// all threads.
+template <class F>
+struct JoinedRow {
+    typedef Column Source;
+    const Column* columns;
+    u32 row;
+    __device__ __forceinline__ JoinedRow(const Column* source, u32 row, u64, u32) : columns(source), row(row) {}
+    __device__ __forceinline__ F operator()(u32 i) const {
+        return static_cast<const F*>(columns[i].values)[row];
+    }
+};
+
+// A row across columns of different lengths: an entry of a column that is 2^r times shorter stands in 2^r rows of
+// its parity, rows 2^(r+1) a + 2 b + c for all b. This is how Stwo lifts evaluations on a circle domain to a
+// larger one.
+template <class F>
+struct LiftedRow {
+    typedef Column Source;
+    const Column* columns;
+    u32 row;
+    __device__ __forceinline__ LiftedRow(const Column* source, u32 row, u64, u32) : columns(source), row(row) {}
+    __device__ __forceinline__ F operator()(u32 i) const {
+        const Column column = columns[i];
+        return static_cast<const F*>(column.values)[(row >> (column.log_ratio + 1) << 1) + (row & 1)];
+    }
+};
+
+// Several neighbouring rows of a matrix of COLUMNS columns, one row after the other.
+template <class F, u32 COLUMNS>
+struct PackedRow {
+    typedef F Source;
+    const F* first;
+    u64 stride;
+    __device__ __forceinline__ PackedRow(const F* source, u32 row, u64 rows, u32 elements) {
+        const u32 packed = elements / COLUMNS;
+        first = source + (u64)row * packed;
+        stride = rows * packed;
+    }
+    __device__ __forceinline__ F operator()(u32 i) const { return first[i % COLUMNS * stride + i / COLUMNS]; }
+};
+
+// Eight blocks a multiprocessor leave 128 registers a thread, with which no hash spills; most take fewer.
+template <class H, class Row>
+__global__ void __launch_bounds__(BLOCK_THREADS, 8)
+hash_rows(Digest* digests, const typename Row::Source* source, u64 rows, u32 elements) {
+    const u32 row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= rows) return;
+    H hash;
+    hash.init();
+    hash.absorb(Row(source, row, rows, elements), elements);
+    typename H::Word digest[H::DIGEST_WORDS];
+    hash.finish(digest);
+    store_digest(digests[row], digest);
+}
+
+// Rows that arrive in parts of whole blocks. Between them the state rests in memory, word w of row r at w rows + r.
+
+template <class H>
+__device__ __forceinline__ void load_state(H& hash, const typename H::Word* states, u64 rows, u32 row) {
+#pragma unroll
+    for (int w = 0; w < H::STATE_WORDS; ++w) hash.state(w) = states[w * rows + row];
+}
+
+// The next elements of each row, a whole number of blocks; the first ones unless `resumed`.
+template <class H, class Row>
+__global__ void __launch_bounds__(BLOCK_THREADS, 8)
+absorb_rows(typename H::Word* states, const typename Row::Source* source, u64 rows, u32 elements, u32 resumed) {
+    const u32 row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= rows) return;
+    H hash;
+    if (resumed) load_state(hash, states, rows, row);
+    else hash.init();
+    hash.absorb_whole(Row(source, row, rows, elements), elements);
+#pragma unroll
+    for (int w = 0; w < H::STATE_WORDS; ++w) states[w * rows + row] = hash.state(w);
+}
+
+// The last elements of each row, any number.
+template <class H, class Row>
+__global__ void __launch_bounds__(BLOCK_THREADS, 8)
+finish_rows(Digest* digests, const typename H::Word* states, const typename Row::Source* source, u64 rows,
+            u32 elements) {
+    const u32 row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= rows) return;
+    H hash;
+    load_state(hash, states, rows, row);
+    hash.absorb(Row(source, row, rows, elements), elements);
+    typename H::Word digest[H::DIGEST_WORDS];
+    hash.finish(digest);
+    store_digest(digests[row], digest);
+}

@@ -1,0 +1,365 @@
+//! Digests of rows.
+//!
+//! - [`hash`]: digest r is the hash of row r of all matrices, one after the other
+//! - [`hash_packed`]: digest r is the hash of the 2^k rows from 2^k r on of one matrix, one after the other: the
+//!   leaves of FRI's trees, where a column of extension elements is committed several elements at a time
+//! - [`RowsInParts`]: the same as [`hash`] for one matrix whose columns arrive in parts
+//! - [`hash_lifted`]: the same as [`hash`] for columns of different lengths, as in Stwo's lifted trees
+//!
+//! One row a thread. Each element is read once, in whole lines; the cost is that of the permutations, one for each
+//! block of the message (34 elements of 31 bits or 17 of Goldilocks for Keccak, 16 for Blake2s, the rate for
+//! Poseidon2). Digests lie one after the other in memory.
+
+use std::cmp::Reverse;
+use std::marker::PhantomData;
+
+use rigel_gpu::{Buffer, Error, Plain, Result, Shape, Stream, View, ViewMut};
+
+use crate::code::{Instances, KernelFile, Operation};
+use crate::field::Field;
+use crate::hash::{RowHash, Sponge};
+use crate::layout::columns::{self, Column, Columns};
+use crate::layout::matrix::log2_rows;
+
+/// Threads of a block: few, so that the last blocks of a launch end close together and a small
+/// number of rows spreads over the device.
+const THREADS: u32 = 64;
+
+/// The most rows of a launch, as a logarithm.
+pub(crate) const MAX_LOG_ROWS: u32 = 31;
+
+/// The most columns of a matrix whose rows are packed.
+const MAX_PACKED_COLUMNS: usize = 32;
+
+/// The digests of the rows of `matrices`, all of one height, a power of two; a row is the concatenation of theirs.
+pub fn hash<H: RowHash<F>, F: Field>(stream: &Stream, matrices: &[Columns<'_, F>]) -> Result<Buffer<H::Digest>> {
+    const NAME: &str = "rows::hash";
+    let Some(first) = matrices.first() else {
+        return Err(Error::shape(NAME, "no matrices, so no rows; give at least one (it may have no columns)"));
+    };
+    let rows = first.rows();
+    if let Some(other) = matrices.iter().find(|matrix| matrix.rows() != rows) {
+        return Err(Error::shape(
+            NAME,
+            format!("matrices of {rows} and of {} rows; all must have the same", other.rows()),
+        ));
+    }
+    check_rows(NAME, rows)?;
+    let mut digests = stream.alloc(rows)?;
+    hash_into::<H, F>(stream, digests.view_mut(), matrices)?;
+    Ok(digests)
+}
+
+/// As [`hash`] into room for the digests, of matrices that are known to have as many rows.
+pub(crate) fn hash_into<H: RowHash<F>, F: Field>(
+    stream: &Stream,
+    digests: ViewMut<'_, H::Digest>,
+    matrices: &[Columns<'_, F>],
+) -> Result<()> {
+    match matrices.iter().filter(|matrix| matrix.columns() > 0).collect::<Vec<_>>()[..] {
+        [] => launch::<H, F, F>(stream, digests, Row::Matrix, matrices[0].values(), 0),
+        [matrix] => launch::<H, F, F>(stream, digests, Row::Matrix, matrix.values(), matrix.columns()),
+        ref several => {
+            let several: Vec<_> = several.iter().map(|&&matrix| (matrix, 0)).collect();
+            let list = columns::list(stream, &several)?;
+            launch::<H, F, _>(stream, digests, Row::Joined, list.view(), list.len())
+        }
+    }
+}
+
+/// Rows whose columns arrive in parts: the states of their hashes, at rest between two parts.
+///
+/// A part is a whole number of [`blocks`](Self::block) of columns; what is left at the end goes to
+/// [`MerkleTree::from_parts`](crate::commit::merkle::MerkleTree::from_parts). It costs a read and a write of all states a part.
+pub struct RowsInParts<H: Sponge> {
+    states: Buffer<u64>,
+    rows: usize,
+    resumed: bool,
+    of: PhantomData<H>,
+}
+
+impl<H: Sponge> RowsInParts<H> {
+    /// States for so many rows, a power of two, of which nothing is hashed yet.
+    pub fn new(stream: &Stream, rows: usize) -> Result<Self> {
+        check_rows("RowsInParts::new", rows)?;
+        Ok(Self { states: stream.alloc(rows * H::STATE_BYTES / 8)?, rows, resumed: false, of: PhantomData })
+    }
+
+    /// The number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The columns of a block.
+    pub fn block<F: Field>() -> usize {
+        H::BLOCK_BYTES / size_of::<F>()
+    }
+
+    /// Hashes the next columns, a whole number of blocks of them.
+    pub fn absorb<F: Field>(&mut self, stream: &Stream, columns: Columns<'_, F>) -> Result<()>
+    where
+        H: RowHash<F>,
+    {
+        const NAME: &str = "RowsInParts::absorb";
+        self.check_height(NAME, columns)?;
+        if !columns.columns().is_multiple_of(Self::block::<F>()) {
+            let detail =
+                format!("{} columns are no whole number of blocks of {}", columns.columns(), Self::block::<F>());
+            return Err(Error::shape(NAME, detail));
+        }
+        let arguments = (
+            &mut self.states,
+            columns.values(),
+            self.rows as u64,
+            columns.columns() as u32,
+            u32::from(self.resumed),
+        );
+        self.resumed = true;
+        RowParts::<H, F>::kernel(stream.device(), PartKernel::Absorb)?.launch(
+            stream,
+            Shape::cover(self.rows, THREADS)?,
+            arguments,
+        )
+    }
+
+    /// Hashes the last columns, any number, and writes the digests.
+    pub(crate) fn finish_into<F: Field>(
+        self,
+        stream: &Stream,
+        digests: ViewMut<'_, H::Digest>,
+        columns: Columns<'_, F>,
+    ) -> Result<()>
+    where
+        H: RowHash<F>,
+    {
+        self.check_height("MerkleTree::from_parts", columns)?;
+        if !self.resumed {
+            return hash_into::<H, F>(stream, digests, &[columns]);
+        }
+        let arguments = (digests, &self.states, columns.values(), self.rows as u64, columns.columns() as u32);
+        RowParts::<H, F>::kernel(stream.device(), PartKernel::Finish)?.launch(
+            stream,
+            Shape::cover(self.rows, THREADS)?,
+            arguments,
+        )
+    }
+
+    fn check_height<F: Field>(&self, operation: &'static str, columns: Columns<'_, F>) -> Result<()> {
+        if columns.rows() != self.rows {
+            let detail = format!("columns of {} rows, the others have {}", columns.rows(), self.rows);
+            return Err(Error::shape(operation, detail));
+        }
+        Ok(())
+    }
+}
+
+/// The digests of 2^`log_packed` rows at a time of a matrix of a few columns.
+pub fn hash_packed<H: RowHash<F>, F: Field>(
+    stream: &Stream,
+    matrix: Columns<'_, F>,
+    log_packed: u32,
+) -> Result<Buffer<H::Digest>> {
+    let mut digests = stream.alloc(packed_rows("rows::hash_packed", matrix, log_packed)?)?;
+    hash_packed_into::<H, F>(stream, digests.view_mut(), matrix)?;
+    Ok(digests)
+}
+
+/// The number of packed rows, if they can be packed.
+pub(crate) fn packed_rows<F: Field>(
+    operation: &'static str,
+    matrix: Columns<'_, F>,
+    log_packed: u32,
+) -> Result<usize> {
+    let log_rows = check_rows(operation, matrix.rows())?;
+    if log_packed > log_rows {
+        return Err(Error::shape(operation, format!("2^{log_packed} rows at a time of {} rows", matrix.rows())));
+    }
+    if !(1..=MAX_PACKED_COLUMNS).contains(&matrix.columns()) {
+        return Err(Error::shape(
+            operation,
+            format!("packed rows of {} columns; from 1 to {MAX_PACKED_COLUMNS} are possible", matrix.columns()),
+        ));
+    }
+    Ok(matrix.rows() >> log_packed)
+}
+
+/// As [`hash_packed`] into room for the digests, of a matrix that [`packed_rows`] has passed.
+pub(crate) fn hash_packed_into<H: RowHash<F>, F: Field>(
+    stream: &Stream,
+    digests: ViewMut<'_, H::Digest>,
+    matrix: Columns<'_, F>,
+) -> Result<()> {
+    let elements = matrix.values().len() / digests.len();
+    let row = Row::Packed { columns: matrix.columns() as u32 };
+    launch::<H, F, F>(stream, digests, row, matrix.values(), elements)
+}
+
+/// The digests of 2^`log_rows` rows across columns of different lengths, powers of two from 2 up, the shorter
+/// columns first: row i has entry `(i >> (r + 1) << 1) + (i & 1)` of a column that is 2^r times shorter. Without
+/// columns every digest is the hash of nothing.
+pub fn hash_lifted<H: RowHash<F>, F: Field>(
+    stream: &Stream,
+    columns: &[Columns<'_, F>],
+    log_rows: u32,
+) -> Result<Buffer<H::Digest>> {
+    check_lifted("rows::hash_lifted", columns, log_rows)?;
+    let mut digests = stream.alloc(1 << log_rows)?;
+    hash_lifted_into::<H, F>(stream, digests.view_mut(), columns)?;
+    Ok(digests)
+}
+
+/// Whether columns can be lifted to 2^`log_rows` rows.
+pub(crate) fn check_lifted<F: Field>(
+    operation: &'static str,
+    columns: &[Columns<'_, F>],
+    log_rows: u32,
+) -> Result<()> {
+    if log_rows > MAX_LOG_ROWS {
+        return Err(Error::shape(operation, format!("2^{log_rows} rows; at most 2^{MAX_LOG_ROWS} are possible")));
+    }
+    for rows in columns.iter().map(Columns::rows) {
+        let log = log2_rows(operation, rows)?;
+        if !(1..=log_rows).contains(&log) {
+            return Err(Error::shape(
+                operation,
+                format!("columns of {rows} rows lifted to 2^{log_rows}; they need at least 2 and at most as many"),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// As [`hash_lifted`] into room for the digests, of columns that [`check_lifted`] has passed.
+pub(crate) fn hash_lifted_into<H: RowHash<F>, F: Field>(
+    stream: &Stream,
+    digests: ViewMut<'_, H::Digest>,
+    columns: &[Columns<'_, F>],
+) -> Result<()> {
+    let rows = digests.len();
+    let mut lifted: Vec<_> = columns
+        .iter()
+        .filter(|columns| columns.columns() > 0)
+        .map(|&columns| (columns, (rows / columns.rows()).trailing_zeros()))
+        .collect();
+    lifted.sort_by_key(|&(_, log_ratio)| Reverse(log_ratio));
+    match lifted[..] {
+        [(columns, 0)] => launch::<H, F, F>(stream, digests, Row::Matrix, columns.values(), columns.columns()),
+        _ => {
+            let list = columns::list(stream, &lifted)?;
+            launch::<H, F, _>(stream, digests, Row::Lifted, list.view(), list.len())
+        }
+    }
+}
+
+/// The logarithm of a number of rows that one launch can hash.
+pub(crate) fn check_rows(operation: &'static str, rows: usize) -> Result<u32> {
+    let log_rows = log2_rows(operation, rows)?;
+    if log_rows > MAX_LOG_ROWS {
+        return Err(Error::shape(operation, format!("2^{log_rows} rows; at most 2^{MAX_LOG_ROWS} are possible")));
+    }
+    Ok(log_rows)
+}
+
+fn launch<H: RowHash<F>, F: Field, S: Plain>(
+    stream: &Stream,
+    digests: ViewMut<'_, H::Digest>,
+    row: Row,
+    source: View<'_, S>,
+    elements: usize,
+) -> Result<()> {
+    let elements = u32::try_from(elements).map_err(|_| {
+        Error::shape("rows", format!("rows of {elements} elements; at most 2^32 - 1 are possible"))
+    })?;
+    let rows = digests.len();
+    Rows::<H, F>::kernel(stream.device(), row)?.launch(
+        stream,
+        Shape::cover(rows, THREADS)?,
+        (digests, source, rows as u64, elements),
+    )
+}
+
+/// How the elements of a row are found: a type of `rows.cu`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Row {
+    /// In one matrix.
+    Matrix,
+    /// In a list of columns of one length.
+    Joined,
+    /// In a list of columns of different lengths.
+    Lifted,
+    /// In several neighbouring rows of a matrix of so many columns.
+    Packed { columns: u32 },
+}
+
+impl Row {
+    /// The C++ type of rows of elements of this field.
+    fn type_name<F: Field>(self) -> String {
+        match self {
+            Self::Matrix => format!("MatrixRow<{}>", F::NAME),
+            Self::Joined => format!("JoinedRow<{}>", F::NAME),
+            Self::Lifted => format!("LiftedRow<{}>", F::NAME),
+            Self::Packed { columns } => format!("PackedRow<{}, {columns}>", F::NAME),
+        }
+    }
+}
+
+const FILE: KernelFile = KernelFile {
+    path: "commit/rows.cu",
+    text: include_str!("rows.cu"),
+    constants: &[("BLOCK_THREADS", THREADS as u64)],
+};
+
+/// Whole rows; a module for each type of row.
+pub(crate) struct Rows<H, F>(PhantomData<(H, F)>);
+
+impl<H: RowHash<F>, F: Field> Operation for Rows<H, F> {
+    type Variant = Row;
+
+    const FILE: KernelFile = FILE;
+
+    fn instances(row: Row) -> Instances {
+        let name = format!("hash_rows<{}, {} >", H::ROWS, row.type_name::<F>());
+        Instances::one(name).with_header(H::HEADER).takes::<Column>()
+    }
+
+    /// Rows of one matrix and of several.
+    fn warmed() -> Vec<Row> {
+        vec![Row::Matrix, Row::Joined]
+    }
+
+    /// Lifted rows, and packed rows of elements of up to four coefficients.
+    fn on_demand() -> Vec<Row> {
+        (1..=4).map(|columns| Row::Packed { columns }).chain([Row::Lifted]).collect()
+    }
+}
+
+/// Rows of one matrix that arrive in parts.
+pub(crate) struct RowParts<H, F>(PhantomData<(H, F)>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum PartKernel {
+    Absorb,
+    Finish,
+}
+
+impl<H: RowHash<F> + Sponge, F: Field> Operation for RowParts<H, F> {
+    type Variant = PartKernel;
+
+    const FILE: KernelFile = FILE;
+
+    fn instances(kernel: PartKernel) -> Instances {
+        let name = match kernel {
+            PartKernel::Absorb => "absorb_rows",
+            PartKernel::Finish => "finish_rows",
+        };
+        Instances::one(format!("{name}<{}, {} >", H::ROWS, Row::Matrix.type_name::<F>())).with_header(H::HEADER)
+    }
+
+    fn warmed() -> Vec<PartKernel> {
+        Vec::new()
+    }
+
+    fn on_demand() -> Vec<PartKernel> {
+        vec![PartKernel::Absorb, PartKernel::Finish]
+    }
+}

@@ -1,0 +1,42 @@
+// Orders of values on a circle domain, and rows of four neighbours.
+
+#include "layout/quads.cuh"
+
+// Where value i of the coset of 2^log_rows points, in its own order, lies among the values of the circle domain in
+// bit-reversed order. The domain has the even points of the coset, and then the odd ones, from the last to the
+// first.
+__device__ __forceinline__ u32 domain_position(u32 i, u32 log_rows) {
+    const u32 last = (1u << log_rows) - 1;
+    const u32 index = i & 1 ? last - (i >> 1) : i >> 1;
+    return __brev(index) >> (32 - log_rows);
+}
+
+// The inverse of `domain_position`.
+__device__ __forceinline__ u32 coset_position(u32 i, u32 log_rows) {
+    const u32 last = (1u << log_rows) - 1, index = __brev(i) >> (32 - log_rows);
+    return index >> (log_rows - 1) ? 2 * (last - index) + 1 : 2 * index;
+}
+
+// Column blockIdx.y in coset order (TO_COSET) or back in the domain's bit-reversed order. Values are read one by
+// one, where they are, and written in runs.
+template <bool TO_COSET>
+__global__ void __launch_bounds__(BLOCK_THREADS) reorder(Mersenne31* out, const Mersenne31* __restrict__ in, u32 log_rows) {
+    const u32 i = blockIdx.x * BLOCK_THREADS + threadIdx.x;
+    if (i >> log_rows) return;
+    const u64 column = (u64)blockIdx.y << log_rows;
+    out[column + i] = in[column + (TO_COSET ? domain_position(i, log_rows) : coset_position(i, log_rows))];
+}
+
+// Value 4 r + k of column d of the slab of n goes to row r of column d + 4 k.
+__global__ void __launch_bounds__(BLOCK_THREADS)
+pack_quads(Mersenne31* out, const Mersenne31* __restrict__ values, u64 n) {
+    const u64 rows = n / 4, row = (u64)blockIdx.x * BLOCK_THREADS + threadIdx.x;
+    if (row >= rows) return;
+    QM31 x[4];
+    load_quad(x, values, n, 4 * row, n, is_wide(values, n));
+#pragma unroll
+    for (int k = 0; k < 4; ++k) {
+#pragma unroll
+        for (int d = 0; d < 4; ++d) out[(d + 4 * k) * rows + row] = x[k].c[d];
+    }
+}

@@ -1,0 +1,97 @@
+// Proof of work: the smallest witness among a batch of candidates, one a thread.
+
+#include "field/mersenne31.cuh"
+#include "hash/blake2s.cuh"
+#include "hash/keccak.cuh"
+#include "hash/poseidon2_constants.cuh"
+
+// The candidates first <= i < end, and the bits of the tested word that must be zero.
+struct Batch {
+    u64 first;
+    u64 end;
+    u64 mask;
+};
+
+struct DigestWords {
+    u64 x[4];
+};
+
+// found = min(found, i) over the candidates i of the batch for which Keccak-256 of a digest and the bytes of the
+// field element i has zeros where `mask` has ones, in the last of its four words.
+template <class F>
+__global__ void __launch_bounds__(KECCAK_THREADS) grind_keccak(u64* found, DigestWords digest, Batch batch) {
+    const u64 candidate = batch.first + (u64)blockIdx.x * KECCAK_THREADS + threadIdx.x;
+    if (candidate >= batch.end) return;
+    u64 a[25];
+#pragma unroll
+    for (int i = 0; i < 25; ++i) a[i] = 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) a[i] = digest.x[i];
+    // The message ends with a byte 0x01, after four or eight bytes of the witness.
+    const u64 witness = F::from_integer(candidate).canonical();
+    if (sizeof(typename F::Word) == 4) {
+        a[4] = witness | 1ull << 32;
+    } else {
+        a[4] = witness;
+        a[5] = 1;
+    }
+    a[Keccak256::RATE - 1] = Keccak256::LAST_BIT;
+    keccak_f(a);
+    if ((a[3] & batch.mask) == 0) atomicMin(found, candidate);
+}
+
+// The state of a sponge before the permutation, as wide as the widest.
+template <class F>
+struct SpongeState {
+    F s[MOST_WIDTH];
+};
+
+// The same for the permutation P of `state` with the field element i in place `witness`: the integer of the
+// element in place `output` has zeros where `mask` has ones.
+template <class P>
+__global__ void __launch_bounds__(DUPLEX_THREADS, 8)
+grind_duplex(u64* found, SpongeState<typename P::Word> state, u32 witness, u32 output, Batch batch) {
+    typedef typename P::Word F;
+    typedef typename F::Word Word;
+    const u64 candidate = batch.first + (u64)blockIdx.x * DUPLEX_THREADS + threadIdx.x;
+    if (candidate >= batch.end) return;
+    const F element = F::from_integer(candidate);
+    F s[P::WIDTH];
+    // Indices that are constants after unrolling, and masks in place of branches, keep the state in registers.
+#pragma unroll
+    for (u32 i = 0; i < P::WIDTH; ++i) {
+        const Word here = 0 - (Word)(i == witness);
+        s[i] = F::from_word((element.v & here) | (state.s[i].v & ~here));
+    }
+    P::permute(s);
+    Word sample = 0;
+#pragma unroll
+    for (u32 i = 0; i < P::WIDTH; ++i) sample |= s[i].v & (0 - (Word)(i == output));
+    if ((F::from_word(sample).to_integer() & batch.mask) == 0) atomicMin(found, candidate);
+}
+
+struct PrefixWords {
+    u32 x[8];
+};
+
+// The same for Stwo's hash H (Blake2s or Blake2sM31) of the 40 bytes of a prefix and a nonce: the first word of
+// the digest has zeros where `mask` has ones. With b = NONCE_LOW_BITS, candidate i is the nonce of the
+// low word i mod 2^b and the high word i / 2^b, so that candidates are in the order of nonces.
+template <class H>
+__global__ void __launch_bounds__(BLAKE2S_THREADS) grind_blake2s(u64* found, PrefixWords prefix, Batch batch) {
+    const u64 candidate = batch.first + (u64)blockIdx.x * BLAKE2S_THREADS + threadIdx.x;
+    if (candidate >= batch.end) return;
+    u32 m[16];
+#pragma unroll
+    for (int i = 0; i < 8; ++i) m[i] = prefix.x[i];
+    m[8] = (u32)candidate & ((1u << NONCE_LOW_BITS) - 1);
+    m[9] = (u32)(candidate >> NONCE_LOW_BITS);
+#pragma unroll
+    for (int i = 10; i < 16; ++i) m[i] = 0;
+    H hash;
+    hash.init();
+    hash.compress_block(m, 40, true);
+    u32 digest[8];
+    hash.finish(digest);
+    if ((digest[0] & (u32)batch.mask) == 0) atomicMin(found, candidate);
+}

@@ -1,0 +1,28 @@
+// The list of the columns of several matrices, for kernels that read across them.
+
+#include "layout/column.cuh"
+
+// Up to BATCH matrices: where the columns of each go in the list, how many they are, their length in bytes, and what
+// the list says of them beside their address.
+struct Pieces {
+    u64 stride[BATCH];
+    u32 first[BATCH];
+    u32 columns[BATCH];
+    u32 log_ratio[BATCH];
+};
+
+// A block a matrix. Addresses come as parameters of their own: only the launcher's runtime knows them as numbers.
+__global__ void __launch_bounds__(BLOCK_THREADS)
+list_columns(Column* list, Pieces pieces, const char* m0, const char* m1, const char* m2, const char* m3,
+             const char* m4, const char* m5, const char* m6, const char* m7, const char* m8, const char* m9,
+             const char* m10, const char* m11, const char* m12, const char* m13, const char* m14,
+             const char* m15) {
+    const char* const matrices[BATCH] = {m0, m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11, m12, m13, m14, m15};
+    const u32 piece = blockIdx.x;
+    const char* matrix = matrices[piece];
+    for (u32 column = threadIdx.x; column < pieces.columns[piece]; column += blockDim.x) {
+        Column& entry = list[pieces.first[piece] + column];
+        entry.values = matrix + column * pieces.stride[piece];
+        entry.log_ratio = pieces.log_ratio[piece];
+    }
+}

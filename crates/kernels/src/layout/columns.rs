@@ -1,0 +1,133 @@
+//! Columns of one length that lie one after the other in device memory, and lists of such for kernels that read
+//! across several matrices.
+
+use rigel_gpu::{Argument, ArgumentList, Arguments, Buffer, Error, Result, Shape, Stream, View, ViewMut};
+
+use crate::code::{Instances, KernelFile, Operation, parameters};
+use crate::field::Field;
+use crate::layout::matrix::Matrix;
+
+/// A matrix, or some neighbouring columns of one, for reading.
+#[derive(Clone, Copy, Debug)]
+pub struct Columns<'a, F: Field> {
+    values: View<'a, F>,
+    rows: usize,
+    columns: usize,
+}
+
+impl<'a, F: Field> Columns<'a, F> {
+    /// Columns of `rows` values each.
+    pub fn new(values: View<'a, F>, rows: usize) -> Result<Self> {
+        if rows == 0 || !values.len().is_multiple_of(rows) {
+            return Err(Error::shape(
+                "Columns::new",
+                format!("{} values are no whole number of columns of {rows} rows", values.len()),
+            ));
+        }
+        Ok(Self { values, rows, columns: values.len() / rows })
+    }
+
+    /// The number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The number of columns.
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// All values, column after column.
+    pub fn values(&self) -> View<'a, F> {
+        self.values
+    }
+}
+
+impl<'a, F: Field> From<&'a Matrix<F>> for Columns<'a, F> {
+    fn from(matrix: &'a Matrix<F>) -> Self {
+        Self { values: matrix.values().view(), rows: matrix.rows(), columns: matrix.columns() }
+    }
+}
+
+parameters! {
+    /// An entry of a list: a column's address, and how much shorter it is than the longest, as a logarithm.
+    pub(crate) struct Column = "Column" => {
+        values: u64,
+        log_ratio: u64,
+    }
+}
+
+/// The matrices and the threads of a block of one launch.
+const BATCH: usize = 16;
+const THREADS: u32 = 128;
+
+parameters! {
+    /// Where the columns of each matrix go in the list, how many they are, and their length in bytes.
+    #[derive(Default)]
+    struct Pieces = "Pieces" => {
+        stride: [u64; BATCH],
+        first: [u32; BATCH],
+        columns: [u32; BATCH],
+        log_ratio: [u32; BATCH],
+    }
+}
+
+/// The arguments of one launch: an address for each matrix of a full batch, of which those beyond the last are not
+/// read.
+struct Listing<'a, F: Field> {
+    list: ViewMut<'a, Column>,
+    pieces: Pieces,
+    matrices: [View<'a, F>; BATCH],
+}
+
+impl<F: Field> Arguments for Listing<'_, F> {
+    fn push_all<'a>(&'a self, arguments: &mut ArgumentList<'a>) {
+        self.list.push(arguments);
+        self.pieces.push(arguments);
+        self.matrices.iter().for_each(|matrix| matrix.push(arguments));
+    }
+}
+
+/// The list of all columns of `matrices`, in order, each with the ratio given for its matrix.
+///
+/// It is made on the device, so that it can be part of a graph; the matrices must outlive the work that reads it.
+pub(crate) fn list<F: Field>(stream: &Stream, matrices: &[(Columns<'_, F>, u32)]) -> Result<Buffer<Column>> {
+    let total = matrices.iter().map(|(matrix, _)| matrix.columns).sum();
+    let mut list = stream.alloc::<Column>(total)?;
+    let kernel = ListColumns::kernel(stream.device(), ())?;
+    let mut first = 0;
+    for batch in matrices.chunks(BATCH) {
+        let mut pieces = Pieces::default();
+        for (i, (matrix, log_ratio)) in batch.iter().enumerate() {
+            pieces.stride[i] = (matrix.rows * size_of::<F>()) as u64;
+            pieces.first[i] = first;
+            pieces.columns[i] = matrix.columns as u32;
+            pieces.log_ratio[i] = *log_ratio;
+            first += matrix.columns as u32;
+        }
+        let matrices = std::array::from_fn(|i| batch[i.min(batch.len() - 1)].0.values);
+        let listing = Listing { list: list.view_mut(), pieces, matrices };
+        kernel.launch(stream, Shape::new(batch.len() as u32, THREADS), listing)?;
+    }
+    Ok(list)
+}
+
+pub(crate) struct ListColumns;
+
+impl Operation for ListColumns {
+    type Variant = ();
+
+    const FILE: KernelFile = KernelFile {
+        path: "layout/columns.cu",
+        text: include_str!("columns.cu"),
+        constants: &[("BLOCK_THREADS", THREADS as u64), ("BATCH", BATCH as u64)],
+    };
+
+    fn instances((): ()) -> Instances {
+        Instances::one("list_columns").takes::<Pieces>().takes::<Column>()
+    }
+
+    fn warmed() -> Vec<()> {
+        vec![()]
+    }
+}

@@ -1,0 +1,248 @@
+//! Operations that move values and do not look at them: transposes, bit reversal, chosen rows. For any plain type
+//! of four or eight bytes.
+//!
+//! - [`to_columns`], [`to_rows`]: between row-major buffers and (column-major) matrices
+//! - [`bit_reverse`]: `out[rev(r)][c] = m[r][c]`, rev reversing the bits of a row's number, rows a power of two
+//! - [`gather_rows`]: row k of the result, row-major, is row `indices[k]` of the matrix
+//!
+//! Each reads and writes each value once, through tiles in shared memory where rows and columns change places, so
+//! that both sides are runs of at least 256 bytes (fewer where the matrix itself is smaller). Only the rows of a
+//! gather are read value by value, at 32 bytes of memory each.
+
+use std::marker::PhantomData;
+use std::ops::Range;
+
+use rigel_gpu::{Buffer, Device, Error, Kernel, Plain, Result, Shape, Stream, View, ViewMut};
+
+use crate::code::{Instances, KernelFile, Operation};
+use crate::layout::grid::column_batches;
+use crate::layout::matrix::{Matrix, log2_rows};
+
+/// The matrix of a row-major buffer.
+pub fn to_columns<'a, T: Plain>(
+    stream: &Stream,
+    row_major: impl Into<View<'a, T>>,
+    columns: usize,
+) -> Result<Matrix<T>> {
+    let row_major = row_major.into();
+    let len = row_major.len();
+    if columns == 0 || len == 0 || !len.is_multiple_of(columns) {
+        return Err(Error::shape(
+            "permute::to_columns",
+            format!("{len} values are no whole number, at least one, of rows of {columns} columns"),
+        ));
+    }
+    let rows = len / columns;
+    let mut out = Matrix::alloc(stream, rows, columns)?;
+    transpose(stream, out.values_mut().view_mut(), row_major, rows, columns)?;
+    Ok(out)
+}
+
+/// The values of a matrix, row after row.
+pub fn to_rows<T: Plain>(stream: &Stream, matrix: &Matrix<T>) -> Result<Buffer<T>> {
+    check("permute::to_rows", matrix)?;
+    let mut out = stream.alloc(matrix.values().len())?;
+    transpose(stream, out.view_mut(), matrix.values().view(), matrix.columns(), matrix.rows())?;
+    Ok(out)
+}
+
+/// The matrix with row r at row rev(r).
+pub fn bit_reverse<T: Plain>(stream: &Stream, matrix: &Matrix<T>) -> Result<Matrix<T>> {
+    check("permute::bit_reverse", matrix)?;
+    log2_rows("permute::bit_reverse", matrix.rows())?;
+    let mut out = Matrix::alloc(stream, matrix.rows(), matrix.columns())?;
+    bit_reverse_into(stream, out.values_mut().view_mut(), matrix)?;
+    Ok(out)
+}
+
+/// As [`bit_reverse`], into memory that is already there. A matrix without columns is no work.
+pub fn bit_reverse_into<T: Plain>(stream: &Stream, out: ViewMut<'_, T>, from: &Matrix<T>) -> Result<()> {
+    let (rows, columns) = (from.rows(), from.columns());
+    let log_rows = log2_rows("permute::bit_reverse_into", rows)?;
+    if out.len() != rows * columns {
+        return Err(Error::shape(
+            "permute::bit_reverse_into",
+            format!("room for {} values, the matrix has {}", out.len(), rows * columns),
+        ));
+    }
+    if log_rows > 31 {
+        return Err(Error::shape(
+            "permute::bit_reverse_into",
+            format!("2^{log_rows} rows; at most 2^31 are possible"),
+        ));
+    }
+    if columns == 0 {
+        return Ok(());
+    }
+    let side = square_bits::<T>();
+    if log_rows < 2 * side {
+        let shape = Shape::cover(out.len(), THREADS)?;
+        let words = out.len() as u64;
+        let kernel = kernel::<T>(stream.device(), Move::BitReverseShort)?;
+        return kernel.launch(stream, shape, (out, from.values(), words, log_rows));
+    }
+    let squares = 1u32 << (log_rows - 2 * side);
+    let kernel = kernel::<T>(stream.device(), Move::BitReverse)?;
+    let mut out = out;
+    for batch in column_batches(columns) {
+        let part = batch.start * rows..batch.end * rows;
+        let shape = Shape::new(squares, THREADS).rows(batch.len() as u32);
+        let (to, from) = (out.reborrow().range(part.clone())?, from.values().range(part)?);
+        kernel.launch(stream, shape, (to, from, log_rows))?;
+    }
+    Ok(())
+}
+
+/// The rows with these numbers, one after another. A number of no row gives zeros; [`gather_rows_at`] checks them.
+pub fn gather_rows<T: Plain>(stream: &Stream, matrix: &Matrix<T>, indices: &Buffer<u32>) -> Result<Buffer<T>> {
+    check("permute::gather_rows", matrix)?;
+    let (rows, columns) = (matrix.rows(), matrix.columns());
+    let kernel = kernel::<T>(stream.device(), Move::GatherRows)?;
+    let mut out = stream.alloc::<T>(indices.len() * columns)?;
+    for Range { start, end } in column_batches(indices.len()) {
+        let shape = Shape::cover(columns, THREADS)?.rows((end - start) as u32);
+        let to = out.range_mut(start * columns..end * columns)?;
+        let indices = indices.range(start..end)?;
+        kernel.launch(stream, shape, (to, matrix.values(), indices, rows as u64, columns as u64))?;
+    }
+    Ok(out)
+}
+
+/// The rows with these numbers, one after another, once all are known to exist.
+pub fn gather_rows_at<T: Plain>(stream: &Stream, matrix: &Matrix<T>, indices: &[u32]) -> Result<Buffer<T>> {
+    check("permute::gather_rows_at", matrix)?;
+    if let Some(index) = indices.iter().find(|&&index| index as usize >= matrix.rows()) {
+        return Err(Error::shape("permute::gather_rows_at", format!("row {index} of {}", matrix.rows())));
+    }
+    gather_rows(stream, matrix, &stream.upload(indices)?)
+}
+
+fn check<T: Plain>(operation: &'static str, matrix: &Matrix<T>) -> Result<()> {
+    let (rows, columns) = (matrix.rows(), matrix.columns());
+    if rows == 0 || columns == 0 {
+        return Err(Error::shape(
+            operation,
+            format!("a matrix of {rows} rows and {columns} columns has no values"),
+        ));
+    }
+    Ok(())
+}
+
+/// `height` rows of `width` values become `width` rows of `height`.
+fn transpose<T: Plain>(
+    stream: &Stream,
+    out: ViewMut<'_, T>,
+    from: View<'_, T>,
+    height: usize,
+    width: usize,
+) -> Result<()> {
+    let (log_rows, log_columns) = tile::<T>(height, width);
+    let blocks = height.div_ceil(1 << log_rows) * width.div_ceil(1 << log_columns);
+    let shape = Shape::cover(blocks, 1)?;
+    kernel::<T>(stream.device(), Move::Transpose)?.launch(
+        stream,
+        Shape::new(shape.blocks[0], THREADS),
+        (out, from, height as u64, width as u64, log_rows, log_columns),
+    )
+}
+
+/// Threads of a block.
+const THREADS: u32 = 256;
+
+/// The logarithms of a tile's rows and columns: 16 KiB, square or nearly so, but no wider or higher than the
+/// matrix needs. The narrowest has two of either.
+fn tile<T>(height: usize, width: usize) -> (u32, u32) {
+    let bits = if size_of::<T>() == 4 { 12 } else { 11 };
+    let needed = |n: usize| n.next_power_of_two().trailing_zeros().max(1);
+    let columns =
+        if needed(height) < bits - bits / 2 { bits - needed(height) } else { needed(width).min(bits / 2) };
+    (bits - columns, columns)
+}
+
+/// The bits of the side of a square that bit reversal moves at a time.
+fn square_bits<T>() -> u32 {
+    if size_of::<T>() == 4 { 6 } else { 5 }
+}
+
+/// The kernels for values of one size, in the order in which they are compiled.
+#[derive(Clone, Copy)]
+enum Move {
+    Transpose,
+    BitReverse,
+    BitReverseShort,
+    GatherRows,
+}
+
+/// The kernel for values of this type's size.
+fn kernel<T: Plain>(device: &Device, moves: Move) -> Result<Kernel> {
+    let kernels = match size_of::<T>() {
+        4 => Permute::<u32>::kernels(device, ())?,
+        8 => Permute::<u64>::kernels(device, ())?,
+        bytes => return Err(Error::shape("permute", format!("values of {bytes} bytes; they must have 4 or 8"))),
+    };
+    Ok(kernels[moves as usize].clone())
+}
+
+/// Words, by their names in C++.
+pub(crate) trait Word: Plain {
+    const NAME: &'static str;
+}
+
+impl Word for u32 {
+    const NAME: &'static str = "u32";
+}
+
+impl Word for u64 {
+    const NAME: &'static str = "u64";
+}
+
+pub(crate) struct Permute<W>(PhantomData<W>);
+
+impl<W: Word> Operation for Permute<W> {
+    type Variant = ();
+
+    const FILE: KernelFile = KernelFile {
+        path: "layout/permute.cu",
+        text: include_str!("permute.cu"),
+        constants: &[("BLOCK_THREADS", THREADS as u64)],
+    };
+
+    fn instances((): ()) -> Instances {
+        let word = W::NAME;
+        Instances::new([
+            format!("transpose<{word}>"),
+            format!("bit_reverse<{word}, {}>", square_bits::<W>()),
+            format!("bit_reverse_short<{word}>"),
+            format!("gather_rows<{word}>"),
+        ])
+    }
+
+    fn warmed() -> Vec<()> {
+        vec![()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiles_fit_the_matrix() {
+        assert_eq!(tile::<u32>(1 << 18, 2_633), (6, 6));
+        assert_eq!(tile::<u64>(1 << 18, 2_633), (6, 5));
+        assert_eq!(tile::<u32>(1 << 18, 4), (10, 2));
+        assert_eq!(tile::<u32>(4, 1 << 18), (2, 10));
+        assert_eq!(tile::<u32>(1, 1), (1, 11));
+        for (height, width) in [(1, 1), (1, 9_999), (9_999, 1), (3, 5), (40, 40), (1 << 20, 33)] {
+            for (rows, columns, bits) in [
+                (tile::<u32>(height, width).0, tile::<u32>(height, width).1, 12),
+                (tile::<u64>(height, width).0, tile::<u64>(height, width).1, 11),
+            ] {
+                assert!(
+                    rows + columns == bits && rows >= 1 && columns >= 1,
+                    "{height} x {width}: {rows} {columns}"
+                );
+            }
+        }
+    }
+}

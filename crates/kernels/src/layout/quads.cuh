@@ -1,0 +1,92 @@
+#pragma once
+
+#include "layout/slab.cuh"
+
+// Four neighbouring elements of a slab of words of four bytes, of which those from n on are not there. Where the
+// slab is aligned and all four are there, in one access a coefficient. Unlike `Share`, a thread has the same four
+// of every slab, however they lie.
+
+// The slab's columns begin at multiples of 16 bytes.
+template <class F>
+__device__ __forceinline__ bool is_wide(const F* slab, u64 stride) {
+    return stride % 4 == 0 && is_aligned(slab);
+}
+
+// Elements first .. first + 3 of a slab of `stride`, zero from n on. `first` is a multiple of 4.
+template <class E>
+__device__ __forceinline__ void load_quad(E* x, const typename E::Base* slab, u64 stride, u64 first, u64 n,
+                                          bool wide) {
+    typedef typename E::Base F;
+    // One branch for all coefficients, so that their loads are under way together.
+    if (wide && first + 4 <= n) {
+        Vector<F> values[E::DEGREE];
+#pragma unroll
+        for (int d = 0; d < E::DEGREE; ++d) values[d] = Vector<F>::read(slab + d * stride + first);
+#pragma unroll
+        for (int d = 0; d < E::DEGREE; ++d) {
+#pragma unroll
+            for (int j = 0; j < 4; ++j) coefficient(x[j], d) = values[d].x[j];
+        }
+    } else {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+#pragma unroll
+            for (int d = 0; d < E::DEGREE; ++d)
+                coefficient(x[j], d) = first + j < n ? slab[d * stride + first + j] : F::zero();
+        }
+    }
+}
+
+// Writes those of the elements first .. first + 3 of a slab of n that are there. `first` is a multiple of 4.
+template <class E>
+__device__ __forceinline__ void store_quad(typename E::Base* slab, const E* x, u64 n, u64 first) {
+    typedef typename E::Base F;
+    if (is_wide(slab, n) && first + 4 <= n) {
+#pragma unroll
+        for (int d = 0; d < E::DEGREE; ++d) {
+            Vector<F> values;
+#pragma unroll
+            for (int j = 0; j < 4; ++j) values.x[j] = coefficient(x[j], d);
+            values.write_global(slab + d * n + first);
+        }
+    } else {
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+            if (first + j >= n) break;
+#pragma unroll
+            for (int d = 0; d < E::DEGREE; ++d) slab[d * n + first + j] = coefficient(x[j], d);
+        }
+    }
+}
+
+// A column on a circle domain, seen on one of 2^log_ratio times as many points: in bit-reversed order, point i of
+// the larger domain goes to point (i >> (log_ratio + 1) << 1) + (i & 1) of the smaller. Elements first .. first +
+// 3 of the larger one, which has n; `first` is a multiple of 4, and the smaller has an even number. From a ratio
+// of 2 on they are one pair, twice.
+template <class E>
+__device__ __forceinline__ void load_lifted(E* x, const typename E::Base* slab, u32 log_ratio, u64 first, u64 n) {
+    typedef typename E::Base F;
+    const u64 stride = n >> log_ratio;
+    if (log_ratio == 0) {
+        load_quad(x, slab, n, first, n, is_wide(slab, n));
+        return;
+    }
+    x[0] = x[1] = E::zero();
+    const F* from = slab + (first >> (log_ratio + 1) << 1);
+    if (first < n && ((size_t)slab & 7) == 0) {
+#pragma unroll
+        for (int d = 0; d < E::DEGREE; ++d) {
+            const uint2 words = *(const uint2*)(from + d * stride);
+            coefficient(x[0], d) = F::from_word(words.x);
+            coefficient(x[1], d) = F::from_word(words.y);
+        }
+    } else if (first < n) {
+#pragma unroll
+        for (int d = 0; d < E::DEGREE; ++d) {
+            coefficient(x[0], d) = from[d * stride];
+            coefficient(x[1], d) = from[d * stride + 1];
+        }
+    }
+    x[2] = x[0];
+    x[3] = x[1];
+}

@@ -1,0 +1,8 @@
+//! Polynomials at points outside their domain, and the quotients that prove the values.
+//!
+//! Committed columns and points go in; values, and columns of reduced quotients for FRI, come out. [`opening`] works on
+//! two-adic cosets, [`circle_opening`] and [`circle_quotients`] on circle domains.
+
+pub mod circle_opening;
+pub mod circle_quotients;
+pub mod opening;

@@ -1,0 +1,301 @@
+//! Opening committed matrices at points z outside their domain, an extension's elements (slabs, see
+//! [`crate::field::element`]).
+//!
+//! A committed column holds the evaluations of a polynomial p on the coset g H of 2^l points, in bit-reversed order,
+//! g the field's generator: row i at `x_i = g w^rev(i)`. The first 2^k rows are its evaluations on the smaller coset
+//! of 2^k points.
+//!
+//! - [`coset_points`]: the x_i
+//! - [`inverse_denominators`]: `d_i = 1 / (z - x_i)`
+//! - [`barycentric_weights`]: `x_i d_i (z^h - g^h) / (h g^h)`, with which `p(z) = sum_i weights[i] p(x_i)` over the
+//!   first h rows, for p of degree below h
+//! - [`evaluate`]: these sums for every column of a matrix, at one or more points
+//! - [`accumulate_quotients`]: `sum_k s_k (y_k - m(x_i)) / (z_k - x_i)` with `m = sum_c alpha^c p_c`, which is a
+//!   polynomial where the y_k are `m(z_k)`
+//!
+//! The last two read a matrix once for two points, and are limited by memory. Inverting the denominators is about
+//! three products and a part of an inversion an element; the rest is a product or two.
+
+use std::marker::PhantomData;
+
+use rigel_gpu::{Buffer, Error, Result, Shape, Stream, View};
+
+use crate::code::{Instances, KernelFile, Operation, parameters};
+use crate::domain::roots::{ORDERS, ReversedPowers, check_domain};
+use crate::field::{Element, Field, Ring};
+use crate::layout::columns::Columns;
+use crate::layout::matrix::Matrix;
+use crate::layout::slab::{constant, slab_length};
+use crate::vector::inverse::invert_differences;
+use crate::vector::reduce::{self, Layout};
+
+/// The 2^`log_n` points `GENERATOR w^rev(i)` of a coset in bit-reversed order, w the root of unity of that order. The
+/// points of a smaller coset are the first of these.
+pub fn coset_points<F: Field>(stream: &Stream, log_n: u32) -> Result<Buffer<F>> {
+    check_domain::<F>("opening::coset_points", log_n)?;
+    let n = 1usize << log_n;
+    let mut points = stream.alloc(n)?;
+    let shape = Shape::cover(n.div_ceil(16 / size_of::<F>()), THREADS)?;
+    let arguments = (&mut points, n as u64, F::GENERATOR, ReversedPowers::<F>::new());
+    CosetPoints::<F>::kernel(stream.device(), ())?.launch(stream, shape, arguments)?;
+    Ok(points)
+}
+
+/// The slab of `1 / (z - points[i])`, and 0 where z is a point.
+pub fn inverse_denominators<E: Element>(
+    stream: &Stream,
+    points: View<'_, E::Base>,
+    z: E,
+) -> Result<Matrix<E::Base>> {
+    if points.is_empty() {
+        return Err(Error::shape(
+            "opening::inverse_denominators",
+            "no points are given; there must be at least one",
+        ));
+    }
+    let mut out = Matrix::alloc(stream, points.len(), E::DEGREE)?;
+    invert_differences::<E>(stream, out.values_mut().view_mut(), points, z)?;
+    Ok(out)
+}
+
+/// The slab of the h = 2^`log_h` weights `x_i d_i (z^h - g^h) / (h g^h)` that evaluate at z a polynomial of degree
+/// below h, given on the coset of h points: `points` and `inverses` (the slab of the d_i) are those of z, h or more.
+/// For a z of the coset all weights are zero.
+pub fn barycentric_weights<E: Element>(
+    stream: &Stream,
+    points: View<'_, E::Base>,
+    inverses: &Matrix<E::Base>,
+    z: E,
+    log_h: u32,
+) -> Result<Matrix<E::Base>> {
+    const NAME: &str = "opening::barycentric_weights";
+    check_domain::<E::Base>(NAME, log_h)?;
+    let h = 1usize << log_h;
+    check_slab::<E>(NAME, "inverses", inverses, h)?;
+    if points.len() < h {
+        return Err(Error::shape(NAME, format!("{} points for {h} weights; they must be as many", points.len())));
+    }
+    let shift = E::Base::GENERATOR.pow(h as u64);
+    let unit = (shift * E::Base::from_u64(h as u64)).inverse().expect("neither the generator nor 2^k is zero");
+    let scale = (z.pow(h as u64) - constant(shift)) * constant(unit);
+    let mut out = Matrix::alloc(stream, h, E::DEGREE)?;
+    let shape = Shape::cover(h.div_ceil(16 / size_of::<E::Base>()), THREADS)?;
+    let stride = inverses.rows() as u64;
+    let arguments = (out.values_mut(), points, inverses.values(), stride, h as u64, scale);
+    Opening::<E>::kernels(stream.device(), ())?[WEIGHTS].launch(stream, shape, arguments)?;
+    Ok(out)
+}
+
+/// For each slab of weights k and each column c, `sum_i weights_k[i] matrix[i][c]` over the first h rows, h the
+/// number of elements of each slab, at most that of the rows. The results lie element after element, all columns of
+/// the first slab, then those of the next: coefficient d at `(k columns + c) D + d`.
+///
+/// The matrix is read once for every two slabs.
+pub fn evaluate<E: Element>(
+    stream: &Stream,
+    matrix: Columns<'_, E::Base>,
+    weights: &[&Matrix<E::Base>],
+) -> Result<Buffer<E::Base>> {
+    const NAME: &str = "opening::evaluate";
+    let Some(first) = weights.first() else {
+        return Err(Error::shape(NAME, "no weights are given; there must be at least one slab"));
+    };
+    for slab in weights {
+        if (slab.rows(), slab.columns()) != (first.rows(), E::DEGREE) {
+            return Err(Error::shape(
+                NAME,
+                format!("weights of {} x {} beside {} x {}", slab.rows(), slab.columns(), first.rows(), E::DEGREE),
+            ));
+        }
+    }
+    evaluate_slabs::<E>(stream, matrix, &weights.iter().map(|slab| slab.values().view()).collect::<Vec<_>>())
+}
+
+/// As [`evaluate`], with slabs of weights as they lie in memory, all of one length.
+pub fn evaluate_slabs<E: Element>(
+    stream: &Stream,
+    matrix: Columns<'_, E::Base>,
+    weights: &[View<'_, E::Base>],
+) -> Result<Buffer<E::Base>> {
+    const NAME: &str = "opening::evaluate";
+    let (rows, columns) = (matrix.rows(), matrix.columns());
+    let Some(&first) = weights.first() else {
+        return Err(Error::shape(NAME, "no weights are given; there must be at least one slab"));
+    };
+    let h = slab_length::<E>(NAME, first)?;
+    if weights.iter().any(|slab| slab.len() != first.len()) {
+        return Err(Error::shape(NAME, "slabs of weights of different lengths; they must have one"));
+    }
+    if columns == 0 || !(1..=rows).contains(&h) {
+        return Err(Error::shape(
+            NAME,
+            format!("{h} weights for {rows} rows of {columns} columns; they must be from 1 to the number of rows"),
+        ));
+    }
+    let results = columns * E::DEGREE;
+    let mut out = stream.alloc(weights.len() * results)?;
+    for (i, slabs) in weights.chunks(reduce::MOST_SLABS).enumerate() {
+        let start = i * reduce::MOST_SLABS * results;
+        let out = out.range_mut(start..start + slabs.len() * results)?;
+        reduce::dots_into::<E>(stream, out, matrix, slabs, Layout::Elements)?;
+    }
+    Ok(out)
+}
+
+/// That the random combination of a matrix's columns has this value at a point.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim<'a, E: Element> {
+    /// What its quotient is multiplied by.
+    pub scale: E,
+    /// The value y: `sum_c alpha^c p_c(z)`.
+    pub value: E,
+    /// The slab of `1 / (z - x_i)`, of as many elements as there are rows or more.
+    pub inverses: &'a Matrix<E::Base>,
+}
+
+/// With `m(r) = sum_c alpha^c matrix[r][c]`, adds to `reduced[r]` the sum of `scale (value - m(r)) inverses[r]` over
+/// the claims, for every row r. `powers` is the slab of the powers of alpha from 0 on, one for each column or more.
+///
+/// The matrix is read once for every two claims.
+pub fn accumulate_quotients<E: Element>(
+    stream: &Stream,
+    reduced: &mut Matrix<E::Base>,
+    matrix: Columns<'_, E::Base>,
+    powers: View<'_, E::Base>,
+    claims: &[Claim<'_, E>],
+) -> Result<()> {
+    const NAME: &str = "opening::accumulate_quotients";
+    let (rows, columns) = (matrix.rows(), matrix.columns());
+    if (reduced.rows(), reduced.columns()) != (rows, E::DEGREE) {
+        return Err(Error::shape(
+            NAME,
+            format!(
+                "a result of {} x {} for {rows} rows; over {} it must be {rows} x {}",
+                reduced.rows(),
+                reduced.columns(),
+                E::NAME,
+                E::DEGREE
+            ),
+        ));
+    }
+    let powers_stride = slab_length::<E>(NAME, powers)?;
+    if powers_stride < columns || u32::try_from(columns).is_err() {
+        return Err(Error::shape(NAME, format!("{powers_stride} powers for {columns} columns")));
+    }
+    for claim in claims {
+        check_slab::<E>(NAME, "inverses", claim.inverses, rows)?;
+    }
+    let kernels = Opening::<E>::kernels(stream.device(), ())?;
+    // A warp has eight columns or more of its own before a second one shares its rows.
+    let column_warps = 1usize << (columns / 8).clamp(1, WARPS).ilog2();
+    let row_warps = WARPS / column_warps;
+    let shape = Shape::cover(rows.div_ceil(32 * 16 / size_of::<E::Base>()).div_ceil(row_warps), 1)?;
+    for claims in claims.chunks(MOST_CLAIMS) {
+        let (first, last) = (claims[0], claims[claims.len() - 1]);
+        let quotients = Quotients {
+            scales: [first.scale, last.scale],
+            values: [first.value, last.value],
+            strides: [first.inverses.rows() as u64, last.inverses.rows() as u64],
+            rows: rows as u64,
+            powers_stride: powers_stride as u64,
+            columns: columns as u32,
+            column_warps: column_warps as u32,
+        };
+        let (first, second) = (first.inverses.values(), claims.get(1).map(|claim| claim.inverses.values().view()));
+        kernels[QUOTIENTS[claims.len() - 1]].launch(
+            stream,
+            shape.threads(THREADS),
+            (reduced.values_mut(), matrix.values(), powers, first, second, quotients),
+        )?;
+    }
+    Ok(())
+}
+
+/// Refuses a slab of fewer than n elements.
+fn check_slab<E: Element>(operation: &'static str, what: &str, slab: &Matrix<E::Base>, n: usize) -> Result<()> {
+    if slab.rows() < n || slab.columns() != E::DEGREE {
+        return Err(Error::shape(
+            operation,
+            format!(
+                "{what} of {} x {}; over {} there must be at least {n} x {}",
+                slab.rows(),
+                slab.columns(),
+                E::NAME,
+                E::DEGREE
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// Threads and warps of a block, and claims in one launch.
+const THREADS: u32 = 256;
+const WARPS: usize = 8;
+const MOST_CLAIMS: usize = 2;
+
+parameters! {
+    /// Claims on one matrix, and how the work is cut.
+    struct Quotients<E: Element> = format!("Quotients<{}>", E::NAME) => {
+        scales: [E; MOST_CLAIMS],
+        values: [E; MOST_CLAIMS],
+        strides: [u64; MOST_CLAIMS],
+        rows: u64,
+        powers_stride: u64,
+        columns: u32,
+        column_warps: u32,
+    }
+}
+
+const FILE: KernelFile = KernelFile {
+    path: "open/opening.cu",
+    text: include_str!("opening.cu"),
+    constants: &[
+        ("BLOCK_THREADS", THREADS as u64),
+        ("WARPS", WARPS as u64),
+        ("MOST_CLAIMS", MOST_CLAIMS as u64),
+        ("ROOT_ORDERS", ORDERS as u64),
+    ],
+};
+
+/// The points of cosets of one field.
+pub(crate) struct CosetPoints<F>(PhantomData<F>);
+
+impl<F: Field> Operation for CosetPoints<F> {
+    type Variant = ();
+
+    const FILE: KernelFile = FILE;
+
+    fn instances((): ()) -> Instances {
+        Instances::one(format!("coset_points<{}>", F::NAME)).takes::<ReversedPowers<F>>()
+    }
+
+    fn warmed() -> Vec<()> {
+        vec![()]
+    }
+}
+
+/// Weights and quotients over one extension.
+pub(crate) struct Opening<E>(PhantomData<E>);
+
+/// The kernels, in the order in which they are compiled: weights, and quotients of one claim and of two.
+const WEIGHTS: usize = 0;
+const QUOTIENTS: [usize; MOST_CLAIMS] = [1, 2];
+
+impl<E: Element> Operation for Opening<E> {
+    type Variant = ();
+
+    const FILE: KernelFile = FILE;
+
+    fn instances((): ()) -> Instances {
+        Instances::new([
+            format!("barycentric_weights<{}>", E::NAME),
+            format!("accumulate_quotients<{}, 1>", E::NAME),
+            format!("accumulate_quotients<{}, 2>", E::NAME),
+        ])
+        .takes::<Quotients<E>>()
+    }
+
+    fn warmed() -> Vec<()> {
+        vec![()]
+    }
+}

@@ -1,0 +1,218 @@
+//! The registry: every operation, and the fields and hashes that its kernels exist for.
+//!
+//! A new operation, field or hash is a line here. [`warm`] compiles what is registered; [`sources`] gives it without a
+//! device, so that a compiler can check all of it.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use rigel_gpu::{Device, Result, Source};
+
+use crate::code::{Operation, RegisteredModule};
+use crate::commit::merkle::Tree;
+use crate::commit::rows::{RowParts, Rows};
+use crate::domain::circle_domain::CircleDomain;
+use crate::domain::circle_order::CircleOrder;
+use crate::domain::selectors::Selectors;
+use crate::field::{
+    BabyBear, BabyBear4, CM31, Goldilocks, Goldilocks2, Goldilocks3, KoalaBear, KoalaBear4, Mersenne31, QM31,
+};
+use crate::fri::circle_fold::CircleFold;
+use crate::fri::fold::Fold;
+use crate::fri::grind::{GrindBlake2s, GrindDuplex, GrindKeccak};
+use crate::gkr::multilinear::Multilinear;
+use crate::hash::{
+    BabyBearPoseidon2Width16, BabyBearPoseidon2Width24, Blake2s, Blake2sM31, GoldilocksPoseidon2Width8,
+    GoldilocksPoseidon2Width12, Keccak256, KeccakSponge, KoalaBearPoseidon2Width16, KoalaBearPoseidon2Width24,
+};
+use crate::layout::columns::ListColumns;
+use crate::layout::gather::Gather;
+use crate::layout::permute::Permute;
+use crate::number::matmul::Matmul;
+use crate::open::circle_opening::CircleOpening;
+use crate::open::circle_quotients::CircleQuotients;
+use crate::open::opening::{CosetPoints, Opening};
+use crate::transform::circle::CircleTransform;
+use crate::transform::ntt::Ntt;
+use crate::vector::elementwise::Elementwise;
+use crate::vector::inverse::Inverse;
+use crate::vector::powers::Powers;
+use crate::vector::reduce::Reduce;
+use crate::vector::scan::{Plus, Scan, Times};
+
+macro_rules! registry {
+    ($($operation:ty,)*) => {
+        /// Every module of every operation.
+        fn modules() -> Vec<RegisteredModule> {
+            let mut modules = Vec::new();
+            $(modules.extend(<$operation>::modules());)*
+            modules
+        }
+    };
+}
+
+// In the order in which they are compiled in advance: those that take longest first, so that no core is left with a long
+// one at the end.
+registry! {
+    Ntt<Goldilocks>, Ntt<KoalaBear>, Ntt<BabyBear>,
+    CircleTransform,
+    Rows<Keccak256, KoalaBear>, Rows<Keccak256, BabyBear>, Rows<Keccak256, Goldilocks>,
+    Rows<KeccakSponge, KoalaBear>, Rows<KeccakSponge, BabyBear>, Rows<KeccakSponge, Goldilocks>,
+    Rows<KoalaBearPoseidon2Width16, KoalaBear>, Rows<KoalaBearPoseidon2Width24, KoalaBear>,
+    Rows<BabyBearPoseidon2Width16, BabyBear>, Rows<BabyBearPoseidon2Width24, BabyBear>,
+    Rows<GoldilocksPoseidon2Width8, Goldilocks>, Rows<GoldilocksPoseidon2Width12, Goldilocks>,
+    Rows<Blake2s, Mersenne31>, Rows<Blake2sM31, Mersenne31>,
+    RowParts<Keccak256, KoalaBear>, RowParts<Keccak256, BabyBear>, RowParts<Keccak256, Goldilocks>,
+    RowParts<KeccakSponge, KoalaBear>, RowParts<KeccakSponge, BabyBear>, RowParts<KeccakSponge, Goldilocks>,
+    RowParts<KoalaBearPoseidon2Width16, KoalaBear>, RowParts<KoalaBearPoseidon2Width24, KoalaBear>,
+    RowParts<BabyBearPoseidon2Width16, BabyBear>, RowParts<BabyBearPoseidon2Width24, BabyBear>,
+    RowParts<GoldilocksPoseidon2Width8, Goldilocks>, RowParts<GoldilocksPoseidon2Width12, Goldilocks>,
+    Tree<Keccak256>, Tree<KeccakSponge>, Tree<KoalaBearPoseidon2Width16>, Tree<BabyBearPoseidon2Width16>,
+    Tree<GoldilocksPoseidon2Width8>, Tree<Blake2s>, Tree<Blake2sM31>,
+    Opening<Goldilocks3>, Opening<Goldilocks2>, Opening<KoalaBear4>, Opening<BabyBear4>,
+    Reduce<Goldilocks3, 2>, Reduce<Goldilocks2, 2>, Reduce<KoalaBear4, 2>, Reduce<BabyBear4, 2>,
+    Reduce<QM31, 2>,
+    Fold<Goldilocks3>, Fold<Goldilocks2>, Fold<KoalaBear4>, Fold<BabyBear4>,
+    CosetPoints<Goldilocks>, CosetPoints<KoalaBear>, CosetPoints<BabyBear>,
+    Selectors<Goldilocks>, Selectors<KoalaBear>, Selectors<BabyBear>,
+    GrindKeccak<Goldilocks>, GrindKeccak<KoalaBear>, GrindKeccak<BabyBear>,
+    GrindDuplex<KoalaBearPoseidon2Width16>, GrindDuplex<KoalaBearPoseidon2Width24>,
+    GrindDuplex<BabyBearPoseidon2Width16>, GrindDuplex<BabyBearPoseidon2Width24>,
+    GrindDuplex<GoldilocksPoseidon2Width8>, GrindDuplex<GoldilocksPoseidon2Width12>,
+    GrindBlake2s<Blake2s>, GrindBlake2s<Blake2sM31>,
+    Elementwise<Goldilocks3>, Elementwise<Goldilocks2>, Elementwise<Goldilocks>, Elementwise<KoalaBear4>,
+    Elementwise<KoalaBear>, Elementwise<BabyBear4>, Elementwise<BabyBear>, Elementwise<QM31>, Elementwise<CM31>,
+    Elementwise<Mersenne31>,
+    Inverse<Goldilocks3>, Inverse<Goldilocks2>, Inverse<Goldilocks>, Inverse<KoalaBear4>, Inverse<KoalaBear>,
+    Inverse<BabyBear4>, Inverse<BabyBear>, Inverse<QM31>, Inverse<CM31>, Inverse<Mersenne31>,
+    Powers<Goldilocks3>, Powers<Goldilocks2>, Powers<Goldilocks>, Powers<KoalaBear4>, Powers<KoalaBear>,
+    Powers<BabyBear4>, Powers<BabyBear>, Powers<QM31>, Powers<CM31>, Powers<Mersenne31>,
+    Reduce<Goldilocks3, 1>, Reduce<Goldilocks2, 1>, Reduce<Goldilocks, 1>, Reduce<KoalaBear4, 1>,
+    Reduce<KoalaBear, 1>, Reduce<BabyBear4, 1>, Reduce<BabyBear, 1>, Reduce<QM31, 1>, Reduce<CM31, 1>,
+    Reduce<Mersenne31, 1>,
+    Scan<Goldilocks3, Times>, Scan<Goldilocks2, Times>, Scan<Goldilocks, Times>, Scan<KoalaBear4, Times>,
+    Scan<KoalaBear, Times>, Scan<BabyBear4, Times>, Scan<BabyBear, Times>, Scan<QM31, Times>, Scan<CM31, Times>,
+    Scan<Mersenne31, Times>,
+    Reduce<Goldilocks, 0>, Reduce<KoalaBear, 0>, Reduce<BabyBear, 0>, Reduce<Mersenne31, 0>,
+    Scan<Goldilocks, Plus>, Scan<KoalaBear, Plus>, Scan<BabyBear, Plus>, Scan<Mersenne31, Plus>,
+    Permute<u32>, Permute<u64>,
+    Multilinear,
+    ListColumns,
+    CircleDomain, CircleFold, CircleOpening, CircleOrder, CircleQuotients,
+    Gather,
+    Matmul,
+}
+
+/// The source of every kernel of this crate, for each field and hash that it exists for. Needs no device.
+///
+/// The rows of packed matrices exist for up to 32 columns; here are those for up to 4.
+pub fn sources() -> Vec<Source> {
+    modules().iter().map(|module| (module.source)()).collect()
+}
+
+/// Compiles the kernels of provers for every field and hash (or finds them in the cache) on all cores, so that no later
+/// proof waits for a compiler. Returns the number of modules.
+///
+/// It is never needed: each operation compiles what it uses when first called.
+pub fn warm(device: &Device) -> Result<usize> {
+    let compiled = || {
+        let stats = device.cache().stats();
+        stats.compiled + stats.hits
+    };
+    let before = compiled();
+    let modules: Vec<_> = modules().into_iter().filter(|module| module.is_warmed).collect();
+    let next = AtomicUsize::new(0);
+    let failure = Mutex::new(None);
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                while let Some(module) = modules.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if let Err(error) = (module.load)(device) {
+                        failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                        next.store(modules.len(), Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(error) => Err(error),
+        None => Ok((compiled() - before) as usize),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::path::Path;
+
+    use super::*;
+
+    /// The `.cu` files below a folder, by their path from `src`.
+    fn kernel_files(folder: &Path, found: &mut BTreeMap<String, String>) {
+        let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src"));
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                kernel_files(&path, found);
+            } else if path.extension().is_some_and(|extension| extension == "cu") {
+                let name = path.strip_prefix(root).unwrap().to_str().unwrap().to_string();
+                found.insert(name, std::fs::read_to_string(path).unwrap());
+            }
+        }
+    }
+
+    /// The names of a text's kernels: what stands before the parameters of each `__global__` function.
+    fn kernels_in(text: &str) -> BTreeSet<String> {
+        let declarations = text.split("__global__").skip(1);
+        declarations
+            .map(|declaration| {
+                let declaration = match declaration.find("__launch_bounds__") {
+                    None => declaration,
+                    Some(at) => after_parentheses(&declaration[at..]),
+                };
+                let name = declaration.split('(').next().unwrap();
+                name.split_whitespace().last().unwrap().to_string()
+            })
+            .collect()
+    }
+
+    /// What follows the first pair of parentheses.
+    fn after_parentheses(text: &str) -> &str {
+        let mut depth = 0;
+        for (at, byte) in text.bytes().enumerate() {
+            match byte {
+                b'(' => depth += 1,
+                b')' if depth == 1 => return &text[at + 1..],
+                b')' => depth -= 1,
+                _ => {}
+            }
+        }
+        text
+    }
+
+    /// Every kernel of every `.cu` file has a registered instance, and every instance names a kernel of its file.
+    #[test]
+    fn all_kernels_are_registered() {
+        let mut files = BTreeMap::new();
+        kernel_files(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src")), &mut files);
+        let mut registered: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for module in modules() {
+            let kernels = registered.entry(module.path.to_string()).or_default();
+            for kernel in (module.source)().kernels() {
+                kernels.insert(kernel.split('<').next().unwrap().to_string());
+            }
+        }
+        let written = files.iter().map(|(path, text)| (path.clone(), kernels_in(text))).collect();
+        assert_eq!(registered, written);
+    }
+
+    #[test]
+    fn no_module_is_registered_twice() {
+        let mut seen = BTreeSet::new();
+        for module in modules() {
+            let source = (module.source)();
+            assert!(seen.insert((module.path, source.kernels().to_vec())), "{:?}", source.kernels());
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Prefix sums and products of each column.
+//!
+//! - inclusive: `out[i] = x[0] o .. o x[i]`
+//! - exclusive: `out[i] = x[0] o .. o x[i - 1]`, `out[0]` the neutral element
+//!
+//! with o addition ([`prefix_sums`], which for an extension works coefficient by coefficient) or multiplication
+//! ([`prefix_products`], over slabs, see [`crate::field::element`]).
+//!
+//! All columns take one launch, and each element is read and written once: tiles of 256 threads and 10 to 32
+//! elements a thread learn what lies before them from what other tiles publish (decoupled look-back). Two
+//! operations o an element, and half of one more for the scan among threads.
+
+use std::marker::PhantomData;
+
+use rigel_gpu::{Error, Result, Shape, Stream};
+
+use crate::code::{Instances, KernelFile, Operation};
+use crate::field::{Element, Field};
+use crate::layout::matrix::Matrix;
+use crate::layout::slab::element_columns;
+
+/// Whether a prefix ends with the element at its index or before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// It ends with it.
+    Inclusive,
+    /// It ends before it.
+    Exclusive,
+}
+
+/// The prefix sums of each column.
+pub fn prefix_sums<F: Field + Element<Base = F>>(
+    stream: &Stream,
+    matrix: &Matrix<F>,
+    bound: Bound,
+) -> Result<Matrix<F>> {
+    let columns = element_columns::<F>("scan::prefix_sums", matrix)?;
+    let mut out = Matrix::alloc(stream, matrix.rows(), matrix.columns())?;
+    Scan::<F, Plus>::run(stream, &mut out, Some(matrix), columns, bound)?;
+    Ok(out)
+}
+
+/// [`prefix_sums`] in place.
+pub fn prefix_sums_assign<F: Field + Element<Base = F>>(
+    stream: &Stream,
+    matrix: &mut Matrix<F>,
+    bound: Bound,
+) -> Result<()> {
+    let columns = element_columns::<F>("scan::prefix_sums_assign", matrix)?;
+    Scan::<F, Plus>::run(stream, matrix, None, columns, bound)
+}
+
+/// The prefix products of each column.
+pub fn prefix_products<E: Element>(
+    stream: &Stream,
+    matrix: &Matrix<E::Base>,
+    bound: Bound,
+) -> Result<Matrix<E::Base>> {
+    let columns = element_columns::<E>("scan::prefix_products", matrix)?;
+    let mut out = Matrix::alloc(stream, matrix.rows(), matrix.columns())?;
+    Scan::<E, Times>::run(stream, &mut out, Some(matrix), columns, bound)?;
+    Ok(out)
+}
+
+/// [`prefix_products`] in place.
+pub fn prefix_products_assign<E: Element>(
+    stream: &Stream,
+    matrix: &mut Matrix<E::Base>,
+    bound: Bound,
+) -> Result<()> {
+    let columns = element_columns::<E>("scan::prefix_products_assign", matrix)?;
+    Scan::<E, Times>::run(stream, matrix, None, columns, bound)
+}
+
+/// An operation, as its type in `scan.cu`.
+pub(crate) trait Operator: Send + Sync + 'static {
+    const NAME: &'static str;
+}
+
+pub(crate) struct Plus;
+
+impl Operator for Plus {
+    const NAME: &'static str = "Plus";
+}
+
+pub(crate) struct Times;
+
+impl Operator for Times {
+    const NAME: &'static str = "Times";
+}
+
+/// Threads of a block.
+const THREADS: usize = 256;
+
+/// Vectors of 16 bytes that a thread takes of each coefficient, and the blocks that share a multiprocessor (which
+/// bounds the registers of a thread): what was fastest on an H200. Large tiles look back less often; those of an odd
+/// number of vectors a thread need no padding in shared memory.
+const fn plan(degree: usize) -> (usize, usize) {
+    match degree {
+        1 => (8, 5),
+        2 => (5, 4),
+        3 => (5, 2),
+        _ => (3, 3),
+    }
+}
+
+/// Prefixes of one type of element with one operator.
+pub(crate) struct Scan<E, O>(PhantomData<(E, O)>);
+
+impl<E: Element, O: Operator> Operation for Scan<E, O> {
+    type Variant = ();
+
+    const FILE: KernelFile = KernelFile {
+        path: "vector/scan.cu",
+        text: include_str!("scan.cu"),
+        constants: &[("BLOCK_THREADS", THREADS as u64)],
+    };
+
+    fn instances((): ()) -> Instances {
+        let (runs, blocks) = plan(E::DEGREE);
+        Instances::one(format!("scan<{}, {}, {runs}, {blocks}>", E::NAME, O::NAME))
+    }
+
+    fn warmed() -> Vec<()> {
+        vec![()]
+    }
+}
+
+impl<E: Element, O: Operator> Scan<E, O> {
+    const RUNS: usize = plan(E::DEGREE).0;
+    const TILE: usize = THREADS * Self::RUNS * 16 / size_of::<E::Base>();
+    /// Bytes of shared memory for a tile: an odd number of vectors a thread and coefficient.
+    const SHARED: usize = THREADS * (Self::RUNS | 1) * 16 * E::DEGREE;
+    /// 64-bit words of a tile's notice: one for each 32 bits of an element.
+    const NOTICE: usize = size_of::<E>() / 4;
+
+    /// Without a `from`, `out` is scanned in place.
+    fn run(
+        stream: &Stream,
+        out: &mut Matrix<E::Base>,
+        from: Option<&Matrix<E::Base>>,
+        columns: usize,
+        bound: Bound,
+    ) -> Result<()> {
+        let rows = out.rows();
+        let tiles = rows.div_ceil(Self::TILE);
+        let blocks = tiles.checked_mul(columns).and_then(|n| i32::try_from(n).ok()).ok_or_else(|| {
+            Error::shape("scan", format!("{columns} columns of {rows} rows are more than a launch can take"))
+        })?;
+        let mut board = stream.zeros::<u64>(1 + blocks as usize * Self::NOTICE)?;
+        let from = from.map(|from| from.values().view());
+        let exclusive = u32::from(bound == Bound::Exclusive);
+        Self::kernel(stream.device(), ())?.launch(
+            stream,
+            Shape::new(blocks as u32, THREADS as u32).shared(Self::SHARED as u32),
+            (out.values_mut(), from, rows as u64, tiles as u32, columns as u32, exclusive, &mut board),
+        )
+    }
+}
