@@ -1,7 +1,7 @@
 //! The one seam between the engine and a machine.
 //!
-//! Everything above this trait (buffers, pools, streams, modules, graphs) is written once; CUDA and the
-//! emulated device implement it side by side. A driver is thin: it owns handles, makes calls and turns
+//! Everything above [`Driver`] (buffers, pools, streams, modules, graphs) is written once; CUDA and the emulated
+//! device implement it side by side, one small trait for each idea. A driver is thin: it owns handles, makes calls and turns
 //! failures into [`Error`]s. Policy (pooling, caching, staging, launch shapes) lives above it.
 
 use std::ffi::c_void;
@@ -170,13 +170,25 @@ pub(crate) struct GemmSide {
 /// Work given to a stream runs in order on that stream. Calls may come from any thread. Methods that take raw
 /// addresses are `unsafe`: the caller guarantees that the ranges are mapped on this device (and, for host
 /// memory, live) until the work is done.
-pub(crate) trait Driver: Send + Sync + 'static {
+pub(crate) trait Driver:
+    MemoryDriver
+    + QueueDriver
+    + CopyDriver
+    + CodeDriver
+    + BlasDriver
+    + GraphDriver
+    + PeerDriver
+    + Send
+    + Sync
+    + 'static
+{
     fn properties(&self) -> &Properties;
+}
 
+/// Device memory and pinned host memory.
+pub(crate) trait MemoryDriver {
     /// Free and total memory now.
     fn memory(&self) -> Result<MemoryInfo>;
-
-    // --- memory -------------------------------------------------------------------------------------------
 
     /// The unit in which memory can be mapped, in bytes (a power of two).
     fn granularity(&self) -> usize;
@@ -212,9 +224,10 @@ pub(crate) trait Driver: Send + Sync + 'static {
 
     /// Frees what [`alloc_pinned`](Self::alloc_pinned) gave.
     fn free_pinned(&self, at: NonNull<u8>, bytes: usize);
+}
 
-    // --- streams and events -------------------------------------------------------------------------------
-
+/// Streams and events.
+pub(crate) trait QueueDriver {
     fn create_stream(&self) -> Result<Raw>;
     fn destroy_stream(&self, stream: Raw);
     /// Waits on the host until all work of the stream is done, and reports what went wrong in it.
@@ -229,9 +242,10 @@ pub(crate) trait Driver: Send + Sync + 'static {
     fn synchronize_event(&self, event: Raw) -> Result<()>;
     /// Milliseconds between two recorded, finished events made with `timing`.
     fn elapsed(&self, start: Raw, end: Raw) -> Result<f32>;
+}
 
-    // --- copies -------------------------------------------------------------------------------------------
-
+/// Copies between host and device, and within it.
+pub(crate) trait CopyDriver {
     /// Host to device, asynchronous. `from` is memory of [`alloc_pinned`](Self::alloc_pinned).
     unsafe fn upload(&self, stream: Raw, to: DevicePtr, from: *const u8, bytes: usize) -> Result<()>;
     /// Device to host, asynchronous. `to` is memory of [`alloc_pinned`](Self::alloc_pinned).
@@ -240,18 +254,10 @@ pub(crate) trait Driver: Send + Sync + 'static {
     unsafe fn copy(&self, stream: Raw, to: DevicePtr, from: DevicePtr, bytes: usize) -> Result<()>;
     /// Sets every byte.
     unsafe fn fill(&self, stream: Raw, to: DevicePtr, byte: u8, bytes: usize) -> Result<()>;
-    /// From this device to a peer of the same kind, on a stream of this device.
-    unsafe fn copy_to_peer(
-        &self,
-        stream: Raw,
-        peer: &dyn Driver,
-        to: DevicePtr,
-        from: DevicePtr,
-        bytes: usize,
-    ) -> Result<()>;
+}
 
-    // --- code ---------------------------------------------------------------------------------------------
-
+/// Compiling, loading and launching kernels.
+pub(crate) trait CodeDriver {
     /// Names compiler, version and target: part of the cache key.
     fn compiler(&self) -> Result<String>;
     /// Compiles; an [`Error::Compile`](crate::Error::Compile) holds the compiler's log.
@@ -266,22 +272,24 @@ pub(crate) trait Driver: Send + Sync + 'static {
     fn occupancy(&self, function: Raw, shared: u32) -> Result<Occupancy>;
     /// Enqueues a grid. `parameters` point to the values, in order; they are read before the call returns.
     unsafe fn launch(&self, stream: Raw, function: Raw, grid: Grid, parameters: &[*const c_void]) -> Result<()>;
+}
 
-    // --- matrix products ----------------------------------------------------------------------------------
-
+/// Matrix products by the device's own library, where it has one.
+pub(crate) trait BlasDriver {
     /// A handle of the device's library for matrix products, where it has one.
     fn create_blas(&self) -> Result<Raw> {
-        Err(no_blas(self.properties()))
+        Err(no_blas())
     }
     fn destroy_blas(&self, _blas: Raw) {}
     /// Enqueues a product. The caller guarantees its matrices and `workspace`, of which no other product makes use
     /// meanwhile; and that no other call with this handle is under way.
     unsafe fn gemm(&self, _blas: Raw, _stream: Raw, _workspace: (DevicePtr, usize), _gemm: &Gemm) -> Result<()> {
-        Err(no_blas(self.properties()))
+        Err(no_blas())
     }
+}
 
-    // --- graphs -------------------------------------------------------------------------------------------
-
+/// Recorded work.
+pub(crate) trait GraphDriver {
     /// From now on work given to `stream` is recorded, not run.
     fn begin_capture(&self, stream: Raw) -> Result<()>;
     /// Ends recording and returns the graph (or drops it, with the error of a failed capture).
@@ -293,19 +301,29 @@ pub(crate) trait Driver: Send + Sync + 'static {
     fn update(&self, executable: Raw, graph: Raw) -> Result<bool>;
     fn launch_graph(&self, executable: Raw, stream: Raw) -> Result<()>;
     fn destroy_executable(&self, executable: Raw);
+}
 
-    // --- peers --------------------------------------------------------------------------------------------
-
+/// Other devices of the same kind.
+pub(crate) trait PeerDriver {
     /// How this device reaches another of the same kind.
     fn link(&self, peer: &dyn Driver) -> Result<Link>;
     /// Lets this device's streams address the peer's memory. Idempotent; only called where `link` is direct.
     fn enable_peer(&self, peer: &dyn Driver) -> Result<()>;
+    /// From this device to a peer of the same kind, on a stream of this device.
+    unsafe fn copy_to_peer(
+        &self,
+        stream: Raw,
+        peer: &dyn Driver,
+        to: DevicePtr,
+        from: DevicePtr,
+        bytes: usize,
+    ) -> Result<()>;
 }
 
-fn no_blas(properties: &Properties) -> Error {
+fn no_blas() -> Error {
     Error::NoLibrary {
         library: "cuBLAS",
-        reason: format!("{properties} is not a GPU"),
+        reason: "the device is not a GPU".into(),
         advice: "Use a CUDA device, or kernels of your own".into(),
     }
 }

@@ -8,5 +8,6 @@ pub(crate) mod scripted;
 
 pub use driver::BlasType;
 pub(crate) use driver::{
-    DevicePtr, Driver, Function, Gemm, GemmSide, Grid, Image, Occupancy, Parameter, Passing, Raw, Unit,
+    BlasDriver, CodeDriver, CopyDriver, DevicePtr, Driver, Function, Gemm, GemmSide, GraphDriver, Grid, Image,
+    MemoryDriver, Occupancy, Parameter, Passing, PeerDriver, QueueDriver, Raw, Unit,
 };

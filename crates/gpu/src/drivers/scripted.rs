@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::{DevicePtr, Driver, Function, Grid, Image, Occupancy, Raw, Unit};
+use super::driver::*;
 use crate::base::{Error, Kind, Link, Lock, MemoryInfo, Properties, Result};
 use crate::queue::{EventPool, Queue, Uses};
 
@@ -91,7 +91,9 @@ impl Driver for Scripted {
     fn properties(&self) -> &Properties {
         &self.properties
     }
+}
 
+impl MemoryDriver for Scripted {
     fn memory(&self) -> Result<MemoryInfo> {
         Ok(MemoryInfo { free: 0, total: MEMORY })
     }
@@ -141,7 +143,9 @@ impl Driver for Scripted {
         // SAFETY: this is the box that `alloc_pinned` leaked.
         drop(unsafe { Box::from_raw(memory) });
     }
+}
 
+impl QueueDriver for Scripted {
     fn create_stream(&self) -> Result<Raw> {
         Ok(self.handle())
     }
@@ -190,7 +194,9 @@ impl Driver for Scripted {
     fn elapsed(&self, _start: Raw, _end: Raw) -> Result<f32> {
         Ok(1.0)
     }
+}
 
+impl CopyDriver for Scripted {
     unsafe fn upload(&self, _stream: Raw, _to: DevicePtr, _from: *const u8, bytes: usize) -> Result<()> {
         self.say(format!("upload {bytes}"));
         Ok(())
@@ -210,18 +216,9 @@ impl Driver for Scripted {
         self.say(format!("fill {bytes}"));
         Ok(())
     }
+}
 
-    unsafe fn copy_to_peer(
-        &self,
-        _stream: Raw,
-        _peer: &dyn Driver,
-        _to: DevicePtr,
-        _from: DevicePtr,
-        _bytes: usize,
-    ) -> Result<()> {
-        self.unsupported("copy_to_peer")
-    }
-
+impl CodeDriver for Scripted {
     fn compiler(&self) -> Result<String> {
         Ok("scripted".into())
     }
@@ -259,7 +256,11 @@ impl Driver for Scripted {
         self.say("launch");
         Ok(())
     }
+}
 
+impl BlasDriver for Scripted {}
+
+impl GraphDriver for Scripted {
     fn begin_capture(&self, _stream: Raw) -> Result<()> {
         self.say("begin capture");
         Ok(())
@@ -288,12 +289,25 @@ impl Driver for Scripted {
     }
 
     fn destroy_executable(&self, _executable: Raw) {}
+}
 
+impl PeerDriver for Scripted {
     fn link(&self, _peer: &dyn Driver) -> Result<Link> {
         Ok(Link::Host)
     }
 
     fn enable_peer(&self, _peer: &dyn Driver) -> Result<()> {
         Ok(())
+    }
+
+    unsafe fn copy_to_peer(
+        &self,
+        _stream: Raw,
+        _peer: &dyn Driver,
+        _to: DevicePtr,
+        _from: DevicePtr,
+        _bytes: usize,
+    ) -> Result<()> {
+        self.unsupported("copy_to_peer")
     }
 }

@@ -8,9 +8,9 @@ use cudarc::driver::sys::{self, CUfunction, CUfunction_attribute, CUresult};
 
 use super::context::{Cuda, handle, pointer};
 use super::failure::describe;
-use super::{cubin, library, lock};
+use super::{cubin, library, nvrtc};
 use crate::base::{Error, Result};
-use crate::drivers::{Function, Grid, Image, Occupancy, Parameter, Passing, Raw};
+use crate::drivers::{CodeDriver, Function, Grid, Image, Occupancy, Parameter, Passing, Raw, Unit};
 
 /// Names for messages: of the loaded modules, and of the functions taken from them.
 #[derive(Default)]
@@ -30,8 +30,16 @@ struct NamedFunction {
     expression: String,
 }
 
-impl Cuda {
-    pub(super) fn load_module(&self, name: &str, image: &Image) -> Result<Raw> {
+impl CodeDriver for Cuda {
+    fn compiler(&self) -> Result<String> {
+        nvrtc::compiler(self.properties.capability)
+    }
+
+    fn compile(&self, unit: &Unit) -> Result<Image> {
+        nvrtc::compile(unit, self.properties.capability)
+    }
+
+    fn load(&self, name: &str, image: &Image) -> Result<Raw> {
         // The driver is given no length: it believes what the headers say.
         if !cubin::is_whole(&image.binary) {
             return Err(self.refuse("cuModuleLoadData", format!("the binary of {name} is damaged")));
@@ -52,21 +60,21 @@ impl Cuda {
         self.check("cuModuleLoadData", code)?;
         let module = handle(module);
         let (symbols, signatures) = (image.symbols.clone(), image.signatures.clone());
-        lock(&self.modules).loaded.insert(module, Module { name: name.into(), symbols, signatures });
+        self.modules.lock().loaded.insert(module, Module { name: name.into(), symbols, signatures });
         Ok(module)
     }
 
-    pub(super) fn unload_module(&self, module: Raw) {
-        let mut modules = lock(&self.modules);
+    fn unload(&self, module: Raw) {
+        let mut modules = self.modules.lock();
         modules.loaded.remove(&module);
         modules.functions.retain(|_, function| function.module != module);
         // SAFETY: the module came from `load_module` and is used no more.
         self.attempt(|| unsafe { sys::cuModuleUnload(pointer(module)) });
     }
 
-    pub(super) fn find_function(&self, module: Raw, symbol: &str, expression: &str) -> Result<Function> {
+    fn function(&self, module: Raw, symbol: &str, expression: &str) -> Result<Function> {
         let no_such_kernel = || {
-            let modules = lock(&self.modules);
+            let modules = self.modules.lock();
             let (name, known) = match modules.loaded.get(&module) {
                 Some(module) => (module.name.clone(), module.symbols.join(", ")),
                 None => ("(unloaded)".into(), String::new()),
@@ -98,7 +106,7 @@ impl Cuda {
 
         let raw = handle(function);
         let named = NamedFunction { module, expression: expression.into() };
-        lock(&self.modules).functions.insert(raw, named);
+        self.modules.lock().functions.insert(raw, named);
         Ok(Function {
             raw,
             parameters: self.parameters(function, expression, &signature)?,
@@ -109,6 +117,42 @@ impl Cuda {
         })
     }
 
+    fn occupancy(&self, function: Raw, shared: u32) -> Result<Occupancy> {
+        let (mut blocks, mut threads) = (0, 0);
+        // SAFETY: the function is live, and both numbers outlive the call; no callback and no limit are given.
+        self.call("cuOccupancyMaxPotentialBlockSize", || unsafe {
+            let function = pointer(function);
+            sys::cuOccupancyMaxPotentialBlockSize(&mut blocks, &mut threads, function, None, shared as usize, 0)
+        })?;
+        Ok(Occupancy { threads: u32::try_from(threads).unwrap_or(0), blocks: u32::try_from(blocks).unwrap_or(0) })
+    }
+
+    unsafe fn launch(&self, stream: Raw, function: Raw, grid: Grid, parameters: &[*const c_void]) -> Result<()> {
+        let Grid { blocks: [bx, by, bz], threads: [tx, ty, tz], shared } = grid;
+        let values = parameters.as_ptr().cast_mut().cast();
+        let (kernel, queue) = (pointer(function), pointer(stream));
+        // SAFETY: the caller guarantees that the values fit the kernel and that what they point to is mapped; the
+        // driver copies them before it returns, and writes to none.
+        let code = self.attempt(|| unsafe {
+            sys::cuLaunchKernel(kernel, bx, by, bz, tx, ty, tz, shared, queue, values, ptr::null_mut())
+        });
+        match code {
+            CUresult::CUDA_ERROR_INVALID_VALUE | CUresult::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES => {
+                let modules = self.modules.lock();
+                let kernel = modules.functions.get(&function).map_or("(unknown)", |named| &named.expression);
+                let detail = format!(
+                    "[{bx}, {by}, {bz}] blocks of [{tx}, {ty}, {tz}] threads with {shared} bytes of dynamic \
+                     shared memory: {}",
+                    describe(code)
+                );
+                Err(Error::LaunchShape { kernel: kernel.into(), detail })
+            }
+            code => self.check("cuLaunchKernel", code),
+        }
+    }
+}
+
+impl Cuda {
     fn attribute(&self, function: CUfunction, attribute: CUfunction_attribute) -> Result<u32> {
         let mut value = 0;
         // SAFETY: the function is live, and `value` outlives the call.
@@ -118,7 +162,7 @@ impl Cuda {
 
     /// How a kernel takes its parameters, as the compiler found.
     fn signature(&self, module: Raw, symbol: &str) -> Option<Vec<Passing>> {
-        let modules = lock(&self.modules);
+        let modules = self.modules.lock();
         let module = modules.loaded.get(&module)?;
         let index = module.symbols.iter().position(|known| known == symbol)?;
         module.signatures.get(index)?.chars().map(Passing::from_letter).collect()
@@ -139,48 +183,5 @@ impl Cuda {
             parameters.push(Parameter { bytes, passing });
         }
         Ok(parameters)
-    }
-
-    pub(super) fn best_occupancy(&self, function: Raw, shared: u32) -> Result<Occupancy> {
-        let (mut blocks, mut threads) = (0, 0);
-        // SAFETY: the function is live, and both numbers outlive the call; no callback and no limit are given.
-        self.call("cuOccupancyMaxPotentialBlockSize", || unsafe {
-            let function = pointer(function);
-            sys::cuOccupancyMaxPotentialBlockSize(&mut blocks, &mut threads, function, None, shared as usize, 0)
-        })?;
-        Ok(Occupancy { threads: u32::try_from(threads).unwrap_or(0), blocks: u32::try_from(blocks).unwrap_or(0) })
-    }
-
-    /// # Safety
-    ///
-    /// As [`Driver::launch`](crate::drivers::Driver::launch).
-    pub(super) unsafe fn launch_grid(
-        &self,
-        stream: Raw,
-        function: Raw,
-        grid: Grid,
-        parameters: &[*const c_void],
-    ) -> Result<()> {
-        let Grid { blocks: [bx, by, bz], threads: [tx, ty, tz], shared } = grid;
-        let values = parameters.as_ptr().cast_mut().cast();
-        let (kernel, queue) = (pointer(function), pointer(stream));
-        // SAFETY: the caller guarantees that the values fit the kernel and that what they point to is mapped; the
-        // driver copies them before it returns, and writes to none.
-        let code = self.attempt(|| unsafe {
-            sys::cuLaunchKernel(kernel, bx, by, bz, tx, ty, tz, shared, queue, values, ptr::null_mut())
-        });
-        match code {
-            CUresult::CUDA_ERROR_INVALID_VALUE | CUresult::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES => {
-                let modules = lock(&self.modules);
-                let kernel = modules.functions.get(&function).map_or("(unknown)", |named| &named.expression);
-                let detail = format!(
-                    "[{bx}, {by}, {bz}] blocks of [{tx}, {ty}, {tz}] threads with {shared} bytes of dynamic \
-                     shared memory: {}",
-                    describe(code)
-                );
-                Err(Error::LaunchShape { kernel: kernel.into(), detail })
-            }
-            code => self.check("cuLaunchKernel", code),
-        }
     }
 }

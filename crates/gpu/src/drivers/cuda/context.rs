@@ -2,7 +2,6 @@
 
 use std::ffi::c_int;
 use std::ptr;
-use std::sync::Mutex;
 
 use cudarc::driver::sys::{self, CUcontext, CUdevice, CUdevice_attribute, CUresult};
 
@@ -10,16 +9,15 @@ use super::code::Modules;
 use super::failure::failure;
 use super::library;
 use super::memory::{self, Ranges};
-use crate::base::{Error, Result};
-use crate::base::{Kind, Properties};
-use crate::drivers::Raw;
+use crate::base::{Error, Kind, Lock, Properties, Result};
+use crate::drivers::{Driver, Raw};
 
 /// An open CUDA device.
 pub(super) struct Cuda {
     pub(super) properties: Properties,
     pub(super) granularity: usize,
-    pub(super) ranges: Mutex<Ranges>,
-    pub(super) modules: Mutex<Modules>,
+    pub(super) ranges: Lock<Ranges>,
+    pub(super) modules: Lock<Modules>,
     /// Last, so that it is released last.
     pub(super) primary: Primary,
 }
@@ -135,7 +133,7 @@ impl Cuda {
         };
         check("cuMemGetAllocationGranularity", code)?;
 
-        Ok(Self { properties, granularity, ranges: Mutex::default(), modules: Mutex::default(), primary })
+        Ok(Self { properties, granularity, ranges: Lock::default(), modules: Lock::default(), primary })
     }
 
     /// The device's name in messages.
@@ -166,6 +164,12 @@ impl Cuda {
     /// An error of ours about the call named `operation`.
     pub(super) fn refuse(&self, operation: &'static str, detail: impl Into<String>) -> Error {
         Error::Driver { device: self.name(), operation, detail: detail.into() }
+    }
+}
+
+impl Driver for Cuda {
+    fn properties(&self) -> &Properties {
+        &self.properties
     }
 }
 

@@ -15,7 +15,7 @@ use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL, RTLD_NOW};
 use super::context::{Cuda, handle, pointer};
 use super::search::{self, Wanted};
 use crate::base::{Error, Result};
-use crate::drivers::{BlasType, DevicePtr, Gemm, GemmSide, Raw};
+use crate::drivers::{BlasDriver, BlasType, DevicePtr, Gemm, GemmSide, Raw};
 
 const WANTED: Wanted = Wanted {
     library: "libcublas.so",
@@ -220,26 +220,15 @@ fn name_of(functions: &Functions, code: Status) -> String {
     unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
 }
 
-impl Cuda {
-    /// Makes the cuBLAS call named `operation` in this device's context.
-    fn blas_call(&self, operation: &'static str, call: impl FnOnce(&Functions) -> Status) -> Result<()> {
-        let functions = &libcublas()?.functions;
-        let mut status = SUCCESS;
-        self.call(operation, || {
-            status = call(functions);
-            CUresult::CUDA_SUCCESS
-        })?;
-        if status == SUCCESS { Ok(()) } else { Err(self.refuse(operation, name_of(functions, status))) }
-    }
-
-    pub(super) fn open_blas(&self) -> Result<Raw> {
+impl BlasDriver for Cuda {
+    fn create_blas(&self) -> Result<Raw> {
         let mut opened: Handle = ptr::null_mut();
         // SAFETY: `opened` outlives the call. The handle takes plain FP32 arithmetic: the default math mode.
         self.blas_call("cublasCreate", |cublas| unsafe { (cublas.create)(&mut opened) })?;
         Ok(handle(opened))
     }
 
-    pub(super) fn close_blas(&self, blas: Raw) {
+    fn destroy_blas(&self, blas: Raw) {
         // SAFETY: the handle came from `open_blas` and is used no more. On a lost device there is nothing to close.
         let _ = self.blas_call("cublasDestroy", |cublas| unsafe { (cublas.destroy)(pointer(blas)) });
     }
@@ -247,7 +236,7 @@ impl Cuda {
     /// # Safety
     ///
     /// As [`Driver::gemm`](crate::drivers::Driver::gemm) says.
-    pub(super) unsafe fn multiply(
+    unsafe fn gemm(
         &self,
         blas: Raw,
         stream: Raw,
@@ -331,6 +320,19 @@ impl Cuda {
                 )
             }
         })
+    }
+}
+
+impl Cuda {
+    /// Makes the cuBLAS call named `operation` in this device's context.
+    fn blas_call(&self, operation: &'static str, call: impl FnOnce(&Functions) -> Status) -> Result<()> {
+        let functions = &libcublas()?.functions;
+        let mut status = SUCCESS;
+        self.call(operation, || {
+            status = call(functions);
+            CUresult::CUDA_SUCCESS
+        })?;
+        if status == SUCCESS { Ok(()) } else { Err(self.refuse(operation, name_of(functions, status))) }
     }
 }
 

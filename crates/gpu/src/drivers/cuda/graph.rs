@@ -6,12 +6,12 @@ use cudarc::driver::sys::{self, CUgraph, CUgraphExecUpdateResult, CUgraphExecUpd
 
 use super::context::{Cuda, handle, pointer};
 use crate::base::Result;
-use crate::drivers::Raw;
+use crate::drivers::{GraphDriver, Raw};
 
-impl Cuda {
+impl GraphDriver for Cuda {
     /// The mode is relaxed. In any other, a capture must end on the thread that began it, while this trait may be
     /// called from any; and the capturing thread could not grow a pool or ask an event how far it is.
-    pub(super) fn start_capture(&self, stream: Raw) -> Result<()> {
+    fn begin_capture(&self, stream: Raw) -> Result<()> {
         // SAFETY: the stream is live.
         self.call("cuStreamBeginCapture", || unsafe {
             sys::cuStreamBeginCapture_v2(pointer(stream), sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED)
@@ -19,12 +19,12 @@ impl Cuda {
     }
 
     /// An invalid capture ends here too, with no graph: the stream is then as it was before.
-    pub(super) fn finish_capture(&self, stream: Raw) -> Result<Raw> {
+    fn end_capture(&self, stream: Raw) -> Result<Raw> {
         let mut graph: CUgraph = ptr::null_mut();
         // SAFETY: the stream is live, and `graph` outlives the call.
         let code = self.attempt(|| unsafe { sys::cuStreamEndCapture(pointer(stream), &mut graph) });
         if code != CUresult::CUDA_SUCCESS && !graph.is_null() {
-            self.drop_graph(handle(graph));
+            self.destroy_graph(handle(graph));
         }
         self.check("cuStreamEndCapture", code)?;
         if graph.is_null() {
@@ -33,12 +33,12 @@ impl Cuda {
         Ok(handle(graph))
     }
 
-    pub(super) fn drop_graph(&self, graph: Raw) {
+    fn destroy_graph(&self, graph: Raw) {
         // SAFETY: the graph came from `finish_capture` and is used no more.
         self.attempt(|| unsafe { sys::cuGraphDestroy(pointer(graph)) });
     }
 
-    pub(super) fn make_launchable(&self, graph: Raw) -> Result<Raw> {
+    fn instantiate(&self, graph: Raw) -> Result<Raw> {
         let mut executable = ptr::null_mut();
         // SAFETY: the graph is live, and `executable` outlives the call.
         self.call("cuGraphInstantiate", || unsafe {
@@ -47,7 +47,7 @@ impl Cuda {
         Ok(handle(executable))
     }
 
-    pub(super) fn update_executable(&self, executable: Raw, graph: Raw) -> Result<bool> {
+    fn update(&self, executable: Raw, graph: Raw) -> Result<bool> {
         let mut why = CUgraphExecUpdateResultInfo {
             result: CUgraphExecUpdateResult::CU_GRAPH_EXEC_UPDATE_SUCCESS,
             errorNode: ptr::null_mut(),
@@ -61,5 +61,15 @@ impl Cuda {
         }
         self.check("cuGraphExecUpdate", code)?;
         Ok(true)
+    }
+
+    fn launch_graph(&self, executable: Raw, stream: Raw) -> Result<()> {
+        // SAFETY: both are live, and the layer above keeps what the graph addresses.
+        self.call("cuGraphLaunch", || unsafe { sys::cuGraphLaunch(pointer(executable), pointer(stream)) })
+    }
+
+    fn destroy_executable(&self, executable: Raw) {
+        // SAFETY: the graph is live and used no more; the driver finishes a launch that is under way.
+        self.attempt(|| unsafe { sys::cuGraphExecDestroy(pointer(executable)) });
     }
 }

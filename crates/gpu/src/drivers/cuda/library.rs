@@ -329,7 +329,6 @@ mod tests {
             include_str!("code.rs"),
             include_str!("context.rs"),
             include_str!("copy.rs"),
-            include_str!("driver.rs"),
             include_str!("failure.rs"),
             include_str!("foreign.rs"),
             include_str!("graph.rs"),
@@ -337,6 +336,7 @@ mod tests {
             include_str!("memory.rs"),
             include_str!("nvrtc.rs"),
             include_str!("peer.rs"),
+            include_str!("queue.rs"),
         ];
         let mut called: Vec<_> = sources.into_iter().flat_map(calls).collect();
         called.sort_unstable();

@@ -10,10 +10,8 @@ use cudarc::driver::sys::{
 };
 
 use super::context::Cuda;
-use super::lock;
-use crate::base::MemoryInfo;
-use crate::base::{Error, Result};
-use crate::drivers::DevicePtr;
+use crate::base::{Error, MemoryInfo, Result};
+use crate::drivers::{DevicePtr, MemoryDriver};
 
 /// The reserved ranges of a device, and who may address what is mapped into them.
 #[derive(Default)]
@@ -62,27 +60,31 @@ fn access(device: CUdevice) -> CUmemAccessDesc {
     CUmemAccessDesc { location: location(device), flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE }
 }
 
-impl Cuda {
-    pub(super) fn memory_info(&self) -> Result<MemoryInfo> {
+impl MemoryDriver for Cuda {
+    fn memory(&self) -> Result<MemoryInfo> {
         let (mut free, mut total) = (0, 0);
         // SAFETY: both numbers outlive the call.
         self.call("cuMemGetInfo", || unsafe { sys::cuMemGetInfo_v2(&mut free, &mut total) })?;
         Ok(MemoryInfo { free, total })
     }
 
-    pub(super) fn reserve_range(&self, bytes: usize) -> Result<DevicePtr> {
+    fn granularity(&self) -> usize {
+        self.granularity
+    }
+
+    fn reserve(&self, bytes: usize) -> Result<DevicePtr> {
         let mut base = 0;
         self.call("cuMemAddressReserve", || {
             // SAFETY: `base` outlives the call; the driver checks the size.
             unsafe { sys::cuMemAddressReserve(&mut base, bytes, 0, 0, 0) }
         })?;
-        lock(&self.ranges).by_base.insert(base, Range { bytes, pieces: Vec::new() });
+        self.ranges.lock().by_base.insert(base, Range { bytes, pieces: Vec::new() });
         Ok(DevicePtr(base))
     }
 
-    pub(super) fn map_range(&self, at: DevicePtr, bytes: usize) -> Result<()> {
+    fn map(&self, at: DevicePtr, bytes: usize) -> Result<()> {
         // Held throughout, so that a peer is let in either before this mapping or after it, and never missed.
-        let mut ranges = lock(&self.ranges);
+        let mut ranges = self.ranges.lock();
         let access: Vec<_> =
             [self.primary.device].iter().chain(&ranges.guests).map(|device| access(*device)).collect();
         let Some(range) = ranges.holding(at.0, bytes) else {
@@ -112,24 +114,65 @@ impl Cuda {
         usable
     }
 
-    pub(super) fn unmap_piece(&self, at: DevicePtr, bytes: usize) {
-        let mut ranges = lock(&self.ranges);
+    fn unmap(&self, at: DevicePtr, bytes: usize) {
+        let mut ranges = self.ranges.lock();
         if let Some(range) = ranges.holding(at.0, bytes) {
             range.pieces.retain(|&piece| piece != (at.0, bytes));
             self.unmap(at.0, bytes);
         }
     }
 
-    pub(super) fn release_range(&self, base: DevicePtr) {
-        let range = lock(&self.ranges).by_base.remove(&base.0);
+    fn release(&self, base: DevicePtr, _bytes: usize) {
+        let range = self.ranges.lock().by_base.remove(&base.0);
         if let Some(range) = range {
             self.give_back(base.0, range);
         }
     }
 
+    fn alloc(&self, bytes: usize) -> Result<DevicePtr> {
+        let mut at = 0;
+        // SAFETY: `at` outlives the call.
+        let code = self.attempt(|| unsafe { sys::cuMemAlloc_v2(&mut at, bytes.max(1)) });
+        self.check_memory("cuMemAlloc", code, bytes)?;
+        Ok(DevicePtr(at))
+    }
+
+    fn free(&self, at: DevicePtr) {
+        // SAFETY: the address came from `alloc` and is used no more.
+        self.attempt(|| unsafe { sys::cuMemFree_v2(at.0) });
+    }
+
+    fn mark(&self, _at: DevicePtr, _bytes: usize, _live: bool) {}
+
+    fn check_foreign(&self, at: DevicePtr, bytes: usize) -> Result<()> {
+        self.check_memory_of_others(at, bytes)
+    }
+
+    fn alloc_pinned(&self, bytes: usize) -> Result<NonNull<u8>> {
+        let mut at = ptr::null_mut();
+        // Portable: pinned for every context, so that one staging buffer serves all devices. Not write-combined:
+        // the host reads what comes back.
+        // SAFETY: `at` outlives the call.
+        let code =
+            self.attempt(|| unsafe { sys::cuMemHostAlloc(&mut at, bytes.max(1), sys::CU_MEMHOSTALLOC_PORTABLE) });
+        if code == CUresult::CUDA_ERROR_OUT_OF_MEMORY {
+            let detail = super::failure::describe(code);
+            return Err(Error::OutOfPinnedMemory { requested: bytes, detail });
+        }
+        self.check("cuMemHostAlloc", code)?;
+        NonNull::new(at.cast()).ok_or_else(|| self.refuse("cuMemHostAlloc", "the driver gave a null address"))
+    }
+
+    fn free_pinned(&self, at: NonNull<u8>, _bytes: usize) {
+        // SAFETY: the address came from `alloc_pinned` and is used no more.
+        self.attempt(|| unsafe { sys::cuMemFreeHost(at.as_ptr().cast()) });
+    }
+}
+
+impl Cuda {
     /// Gives back every reserved range.
     pub(super) fn release_all(&self) {
-        let ranges = std::mem::take(&mut lock(&self.ranges).by_base);
+        let ranges = std::mem::take(&mut self.ranges.lock().by_base);
         for (base, range) in ranges {
             self.give_back(base, range);
         }
@@ -152,7 +195,7 @@ impl Cuda {
 
     /// Lets a peer address all memory of this device that is mapped now or later.
     pub(super) fn admit(&self, peer: CUdevice) -> Result<()> {
-        let mut ranges = lock(&self.ranges);
+        let mut ranges = self.ranges.lock();
         if ranges.guests.contains(&peer) {
             return Ok(());
         }
@@ -165,35 +208,12 @@ impl Cuda {
         Ok(())
     }
 
-    pub(super) fn allocate(&self, bytes: usize) -> Result<DevicePtr> {
-        let mut at = 0;
-        // SAFETY: `at` outlives the call.
-        let code = self.attempt(|| unsafe { sys::cuMemAlloc_v2(&mut at, bytes.max(1)) });
-        self.check_memory("cuMemAlloc", code, bytes)?;
-        Ok(DevicePtr(at))
-    }
-
-    pub(super) fn allocate_pinned(&self, bytes: usize) -> Result<NonNull<u8>> {
-        let mut at = ptr::null_mut();
-        // Portable: pinned for every context, so that one staging buffer serves all devices. Not write-combined:
-        // the host reads what comes back.
-        // SAFETY: `at` outlives the call.
-        let code =
-            self.attempt(|| unsafe { sys::cuMemHostAlloc(&mut at, bytes.max(1), sys::CU_MEMHOSTALLOC_PORTABLE) });
-        if code == CUresult::CUDA_ERROR_OUT_OF_MEMORY {
-            let detail = super::failure::describe(code);
-            return Err(Error::OutOfPinnedMemory { requested: bytes, detail });
-        }
-        self.check("cuMemHostAlloc", code)?;
-        NonNull::new(at.cast()).ok_or_else(|| self.refuse("cuMemHostAlloc", "the driver gave a null address"))
-    }
-
     /// Checks the code of a call that needs `bytes` of device memory.
     fn check_memory(&self, operation: &'static str, code: CUresult, bytes: usize) -> Result<()> {
         if code != CUresult::CUDA_ERROR_OUT_OF_MEMORY {
             return self.check(operation, code);
         }
-        let MemoryInfo { free, total } = self.memory_info()?;
+        let MemoryInfo { free, total } = self.memory()?;
         Err(Error::OutOfMemory { device: self.name(), requested: bytes, free, total, in_use: 0, limit: None })
     }
 }

@@ -10,8 +10,8 @@
 //! | `library.rs`, `search.rs` | finding libcuda and libnvrtc, and their versions; where libraries are looked for |
 //! | `cublas.rs` | cuBLAS: finding it, and matrix products |
 //! | `failure.rs` | which error a driver's code becomes |
-//! | `context.rs` | one device, its context and its properties |
-//! | `driver.rs` | [`Driver`], method by method |
+//! | `context.rs` | one device: [`Driver`], its context and its properties |
+//! | `queue.rs` | streams and events |
 //! | `memory.rs`, `foreign.rs` | reserved ranges and the memory mapped into them; memory of others |
 //! | `copy.rs` | copies between host and device |
 //! | `code.rs`, `cubin.rs` | modules, functions and launches; whether a binary is whole |
@@ -27,7 +27,6 @@ mod copy;
 mod cubin;
 mod cublas;
 mod diagnostics;
-mod driver;
 mod failure;
 mod foreign;
 mod graph;
@@ -35,15 +34,15 @@ mod library;
 mod memory;
 mod nvrtc;
 mod peer;
+mod queue;
 mod search;
 mod signature;
 mod status;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
-use crate::base::Kind;
-use crate::base::{Error, Result};
+use crate::base::{Error, Kind, Lock, Result};
 use crate::drivers::Driver;
 
 use context::Cuda;
@@ -62,7 +61,7 @@ pub(crate) fn open(ordinal: u32) -> Result<Arc<dyn Driver>> {
     if ordinal >= count {
         return Err(Error::NoSuchDevice { kind: Kind::Cuda, ordinal, count });
     }
-    let mut opened = lock(&OPENED);
+    let mut opened = OPENED.lock();
     if let Some(driver) = opened.get(&ordinal).and_then(Weak::upgrade) {
         return Ok(driver);
     }
@@ -72,15 +71,10 @@ pub(crate) fn open(ordinal: u32) -> Result<Arc<dyn Driver>> {
 }
 
 /// The open devices by number: how one finds the context of another that it knows as `&dyn Driver`.
-static OPENED: Mutex<BTreeMap<u32, Weak<Cuda>>> = Mutex::new(BTreeMap::new());
+static OPENED: Lock<BTreeMap<u32, Weak<Cuda>>> = Lock::new(BTreeMap::new());
 
 fn opened(ordinal: u32) -> Option<Arc<Cuda>> {
-    lock(&OPENED).get(&ordinal).and_then(Weak::upgrade)
-}
-
-/// Locks; a thread that panicked while it held the lock leaves the tables here whole.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    OPENED.lock().get(&ordinal).and_then(Weak::upgrade)
 }
 
 #[cfg(test)]

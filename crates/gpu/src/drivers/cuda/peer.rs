@@ -7,12 +7,11 @@ use cudarc::driver::sys::{self, CUdevice, CUdevice_P2PAttribute, CUresult};
 
 use super::context::{Cuda, pointer};
 use super::opened;
-use crate::base::Result;
-use crate::base::{Kind, Link};
-use crate::drivers::{DevicePtr, Driver, Raw};
+use crate::base::{Kind, Link, Result};
+use crate::drivers::{DevicePtr, Driver, PeerDriver, Raw};
 
-impl Cuda {
-    pub(super) fn link_to(&self, peer: &dyn Driver) -> Result<Link> {
+impl PeerDriver for Cuda {
+    fn link(&self, peer: &dyn Driver) -> Result<Link> {
         let (device, peer) = (self.primary.device, self.device_of(peer)?);
         if device == peer {
             return Ok(Link::Same);
@@ -34,7 +33,7 @@ impl Cuda {
     }
 
     /// Plain allocations are opened context by context, mapped memory piece by piece.
-    pub(super) fn reach(&self, peer: &dyn Driver) -> Result<()> {
+    fn enable_peer(&self, peer: &dyn Driver) -> Result<()> {
         let peer = self.cuda_of(peer)?;
         if peer.primary.device == self.primary.device {
             return Ok(());
@@ -47,10 +46,7 @@ impl Cuda {
         peer.admit(self.primary.device)
     }
 
-    /// # Safety
-    ///
-    /// As [`Driver::copy_to_peer`].
-    pub(super) unsafe fn copy_over(
+    unsafe fn copy_to_peer(
         &self,
         stream: Raw,
         peer: &dyn Driver,
@@ -65,7 +61,9 @@ impl Cuda {
             sys::cuMemcpyPeerAsync(to.0, there, from.0, here, bytes, pointer(stream))
         })
     }
+}
 
+impl Cuda {
     fn device_of(&self, peer: &dyn Driver) -> Result<CUdevice> {
         let ordinal = self.ordinal_of(peer)?;
         let mut device = 0;

@@ -4,7 +4,6 @@
 //! stands at `__syncthreads()` and the barrier opens, or the block is stuck and the kernel is at fault.
 
 use std::ffi::c_void;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::emulation::ThreadOrder;
@@ -13,6 +12,7 @@ use super::fiber::{StackSet, resume};
 use super::region::{POISON, Region, SHARED};
 use super::runtime::{Array, Block, MAX_ARRAYS, Slot, Thread, WARP, wait};
 use super::warp::{NotNamed, Warp, lanes};
+use crate::base::Lock;
 use crate::drivers::Grid;
 
 /// Bytes around each shared array that belong to nobody.
@@ -30,7 +30,7 @@ pub(super) struct Launch<'a> {
     pub(super) checked: bool,
     next: AtomicU64,
     failed: AtomicBool,
-    failure: Mutex<Option<String>>,
+    failure: Lock<Option<String>>,
 }
 
 // SAFETY: the arguments are only read, and outlive the launch.
@@ -45,7 +45,7 @@ impl<'a> Launch<'a> {
         order: ThreadOrder,
         checked: bool,
     ) -> Self {
-        let (next, failed, failure) = (AtomicU64::new(0), AtomicBool::new(false), Mutex::new(None));
+        let (next, failed, failure) = (AtomicU64::new(0), AtomicBool::new(false), Lock::new(None));
         Self { entry, arguments, grid, region, order, checked, next, failed, failure }
     }
 
@@ -71,7 +71,7 @@ impl<'a> Launch<'a> {
         if !self.failed.swap(true, Ordering::Relaxed) {
             self.region.hurry.fetch_add(1, Ordering::Relaxed);
         }
-        self.failure.lock().unwrap().get_or_insert(detail);
+        self.failure.lock().get_or_insert(detail);
     }
 
     /// What went wrong, once no worker runs any more.
@@ -79,7 +79,7 @@ impl<'a> Launch<'a> {
         if self.failed.into_inner() {
             self.region.hurry.fetch_sub(1, Ordering::Relaxed);
         }
-        self.failure.into_inner().unwrap()
+        self.failure.into_inner()
     }
 }
 

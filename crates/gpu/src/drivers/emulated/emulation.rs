@@ -1,7 +1,6 @@
 //! How the emulated device is set up.
 
-use crate::base::Bytes;
-use crate::base::{Error, Result};
+use crate::base::{Bytes, Error, Result};
 
 /// How the emulated device runs kernels.
 ///

@@ -9,9 +9,10 @@ use std::arch::naked_asm;
 use std::ffi::c_void;
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, OnceLock};
+use std::sync::{Condvar, OnceLock};
 
 use super::runtime::{Block, LOG_STACK, LOG_THREAD, MAX_THREADS, Thread, wait};
+use crate::base::Lock;
 
 /// How many workers of the process can run a block at one time. Each stack needs two of the kernel's memory
 /// areas (itself and its guard page), of which a process has 65,530 by default.
@@ -234,7 +235,7 @@ pub(super) struct Stacks {
     threads: usize,
     /// Stacks of each set that are accessible, from its first on.
     opened: [AtomicUsize; SETS],
-    free: Mutex<Vec<usize>>,
+    free: Lock<Vec<usize>>,
     returned: Condvar,
 }
 
@@ -254,7 +255,7 @@ impl Stacks {
             base: stacks.next_multiple_of(STACK),
             threads,
             opened: [const { AtomicUsize::new(0) }; SETS],
-            free: Mutex::new((0..SETS).rev().collect()),
+            free: Lock::new((0..SETS).rev().collect()),
             returned: Condvar::new(),
         })
     }
@@ -272,13 +273,13 @@ impl Stacks {
 
     /// Takes a set if one is free.
     pub(super) fn try_lease(&'static self) -> Option<StackSet> {
-        let number = self.free.lock().unwrap().pop()?;
+        let number = self.free.lock().pop()?;
         Some(StackSet { stacks: self, number })
     }
 
     /// Takes a set, waiting for one if need be.
     pub(super) fn lease(&'static self) -> StackSet {
-        let mut free = self.returned.wait_while(self.free.lock().unwrap(), |free| free.is_empty()).unwrap();
+        let mut free = self.returned.wait_while(self.free.lock(), |free| free.is_empty()).unwrap();
         let number = free.pop().expect("a set was just seen to be free");
         StackSet { stacks: self, number }
     }
@@ -293,7 +294,7 @@ pub(super) struct StackSet {
 
 impl Drop for StackSet {
     fn drop(&mut self) {
-        self.stacks.free.lock().unwrap().push(self.number);
+        self.stacks.free.lock().push(self.number);
         self.stacks.returned.notify_one();
     }
 }

@@ -3,8 +3,10 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
+use super::device::Device;
 use super::module::Kernel;
-use crate::drivers::Grid;
+use crate::base::{Lock, Result};
+use crate::drivers::{GraphDriver, Grid, Raw};
 
 /// One piece of work on a stream. Addresses are kept as numbers; whoever replays a graph guarantees them.
 #[derive(Clone)]
@@ -75,4 +77,57 @@ pub(super) enum Stream {
     Records(Graph),
     /// Something that can't be recorded was asked for.
     Spoiled(&'static str),
+}
+
+impl GraphDriver for Device {
+    fn begin_capture(&self, stream: Raw) -> Result<()> {
+        let stream = self.streams.get(stream)?;
+        let mut stream = stream.lock();
+        if !matches!(*stream, Stream::Runs) {
+            return Err(self.failed("recording", "the stream records already"));
+        }
+        *stream = Stream::Records(Graph::new());
+        Ok(())
+    }
+
+    fn end_capture(&self, stream: Raw) -> Result<Raw> {
+        let stream = self.streams.get(stream)?;
+        match std::mem::take(&mut *stream.lock()) {
+            Stream::Records(graph) => Ok(self.graphs.add(graph)),
+            Stream::Spoiled(why) => Err(self.failed("recording", why)),
+            Stream::Runs => Err(self.failed("recording", "the stream does not record")),
+        }
+    }
+
+    fn destroy_graph(&self, graph: Raw) {
+        self.graphs.remove(graph);
+    }
+
+    fn instantiate(&self, graph: Raw) -> Result<Raw> {
+        let graph = self.graphs.get(graph)?;
+        Ok(self.executables.add(Lock::new((*graph).clone())))
+    }
+
+    fn update(&self, executable: Raw, graph: Raw) -> Result<bool> {
+        let (executable, graph) = (self.executables.get(executable)?, self.graphs.get(graph)?);
+        let mut executable = executable.lock();
+        let same = same_shape(&executable, &graph);
+        if same {
+            executable.clone_from(&graph);
+        }
+        Ok(same)
+    }
+
+    fn launch_graph(&self, executable: Raw, stream: Raw) -> Result<()> {
+        let executable = self.executables.get(executable)?;
+        for operation in executable.lock().iter() {
+            // SAFETY: who recorded the operation guarantees its addresses while the graph is launched.
+            unsafe { self.submit(stream, operation.clone()) }?;
+        }
+        Ok(())
+    }
+
+    fn destroy_executable(&self, executable: Raw) {
+        self.executables.remove(executable);
+    }
 }

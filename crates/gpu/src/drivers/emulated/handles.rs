@@ -1,33 +1,33 @@
 //! Numbers that stand for things.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
-use crate::base::{Error, Result};
+use crate::base::{Error, Lock, Result};
 use crate::drivers::Raw;
 
 /// The things of one kind that a device handed out.
 pub(super) struct Handles<T> {
     what: &'static str,
-    things: Mutex<HashMap<u64, Arc<T>>>,
+    things: Lock<HashMap<u64, Arc<T>>>,
 }
 
 impl<T> Handles<T> {
     pub(super) fn new(what: &'static str) -> Self {
-        Self { what, things: Mutex::default() }
+        Self { what, things: Lock::default() }
     }
 
     /// A number that no other thing in the process has.
     pub(super) fn add(&self, thing: T) -> Raw {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        self.things.lock().unwrap().insert(number, Arc::new(thing));
+        self.things.lock().insert(number, Arc::new(thing));
         Raw(number)
     }
 
     pub(super) fn get(&self, raw: Raw) -> Result<Arc<T>> {
-        self.things.lock().unwrap().get(&raw.0).cloned().ok_or_else(|| Error::Driver {
+        self.things.lock().get(&raw.0).cloned().ok_or_else(|| Error::Driver {
             device: "emulated".into(),
             operation: "looking up a handle",
             detail: format!("there is no {} with this handle on this device", self.what),
@@ -35,10 +35,10 @@ impl<T> Handles<T> {
     }
 
     pub(super) fn remove(&self, raw: Raw) -> Option<Arc<T>> {
-        self.things.lock().unwrap().remove(&raw.0)
+        self.things.lock().remove(&raw.0)
     }
 
     pub(super) fn retain(&self, keep: impl Fn(&T) -> bool) {
-        self.things.lock().unwrap().retain(|_, thing| keep(thing));
+        self.things.lock().retain(|_, thing| keep(thing));
     }
 }

@@ -1,18 +1,20 @@
 //! The memory of one device: how much of it is used, and for what.
 
+use std::alloc::Layout;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::ptr::NonNull;
+use std::sync::Arc;
 
+use super::device::Device;
 use super::region::{GRANULARITY, PAGE, Region};
-use crate::base::MemoryInfo;
-use crate::base::{Error, Result};
-use crate::drivers::DevicePtr;
+use crate::base::{Error, Lock, MemoryInfo, Result};
+use crate::drivers::{DevicePtr, MemoryDriver};
 
 pub(super) struct Memory {
     device: String,
     total: usize,
     region: Arc<Region>,
-    state: Mutex<State>,
+    state: Lock<State>,
 }
 
 #[derive(Default)]
@@ -26,7 +28,7 @@ struct State {
 
 impl Memory {
     pub(super) fn new(device: String, total: usize, region: Arc<Region>) -> Self {
-        Self { device, total, region, state: Mutex::default() }
+        Self { device, total, region, state: Lock::default() }
     }
 
     pub(super) fn region(&self) -> &Arc<Region> {
@@ -34,7 +36,7 @@ impl Memory {
     }
 
     pub(super) fn info(&self) -> MemoryInfo {
-        MemoryInfo { free: self.total - self.state.lock().unwrap().used, total: self.total }
+        MemoryInfo { free: self.total - self.state.lock().used, total: self.total }
     }
 
     fn full(&self, requested: usize, used: usize) -> Error {
@@ -56,13 +58,13 @@ impl Memory {
         let at = self.region.take(room(bytes), GRANULARITY).ok_or_else(|| {
             self.failed("reserving addresses", format!("{bytes} bytes asked for, {} in all", self.region.bytes))
         })?;
-        self.state.lock().unwrap().reserved.insert(at, (bytes, 0));
+        self.state.lock().reserved.insert(at, (bytes, 0));
         Ok(DevicePtr(at as u64))
     }
 
     pub(super) fn map(&self, at: DevicePtr, bytes: usize) -> Result<()> {
         let at = at.0 as usize;
-        let mut state = self.state.lock().unwrap();
+        let mut state = self.state.lock();
         let used = state.used;
         if bytes > self.total - used {
             return Err(self.full(bytes, used));
@@ -79,7 +81,7 @@ impl Memory {
 
     pub(super) fn unmap(&self, at: DevicePtr, bytes: usize) {
         let at = at.0 as usize;
-        let mut state = self.state.lock().unwrap();
+        let mut state = self.state.lock();
         if let Some((_, (_, mapped))) = state.reserved.range_mut(..=at).next_back() {
             *mapped -= bytes;
             state.used -= bytes;
@@ -89,7 +91,7 @@ impl Memory {
 
     pub(super) fn release(&self, base: DevicePtr) {
         let base = base.0 as usize;
-        let mut state = self.state.lock().unwrap();
+        let mut state = self.state.lock();
         if let Some((bytes, mapped)) = state.reserved.remove(&base) {
             state.used -= mapped;
             self.region.give(base, room(bytes));
@@ -97,7 +99,7 @@ impl Memory {
     }
 
     pub(super) fn alloc(&self, bytes: usize) -> Result<DevicePtr> {
-        let mut state = self.state.lock().unwrap();
+        let mut state = self.state.lock();
         if bytes > self.total - state.used {
             return Err(self.full(bytes, state.used));
         }
@@ -114,7 +116,7 @@ impl Memory {
 
     pub(super) fn free(&self, at: DevicePtr) {
         let at = at.0 as usize;
-        let mut state = self.state.lock().unwrap();
+        let mut state = self.state.lock();
         if let Some(bytes) = state.allocated.remove(&at) {
             state.used -= bytes;
             self.region.give(at, room(bytes));
@@ -125,7 +127,7 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         // Other devices may live on in the same region.
-        let state = std::mem::take(self.state.get_mut().unwrap());
+        let state = std::mem::take(self.state.get_mut());
         for (base, (bytes, _)) in state.reserved {
             self.region.give(base, room(bytes));
         }
@@ -133,6 +135,70 @@ impl Drop for Memory {
             self.region.give(at, room(bytes));
         }
     }
+}
+
+impl MemoryDriver for Device {
+    fn memory(&self) -> Result<MemoryInfo> {
+        Ok(self.memory.info())
+    }
+
+    fn granularity(&self) -> usize {
+        GRANULARITY
+    }
+
+    fn reserve(&self, bytes: usize) -> Result<DevicePtr> {
+        self.memory.reserve(bytes)
+    }
+
+    fn map(&self, at: DevicePtr, bytes: usize) -> Result<()> {
+        self.memory.map(at, bytes)
+    }
+
+    fn unmap(&self, at: DevicePtr, bytes: usize) {
+        self.memory.unmap(at, bytes);
+    }
+
+    fn release(&self, base: DevicePtr, _bytes: usize) {
+        self.memory.release(base);
+    }
+
+    fn alloc(&self, bytes: usize) -> Result<DevicePtr> {
+        self.memory.alloc(bytes)
+    }
+
+    fn free(&self, at: DevicePtr) {
+        self.memory.free(at);
+    }
+
+    fn mark(&self, at: DevicePtr, bytes: usize, live: bool) {
+        self.memory.region().mark(at.0 as usize, bytes, live);
+    }
+
+    fn check_foreign(&self, at: DevicePtr, bytes: usize) -> Result<()> {
+        let at = at.0 as usize;
+        if self.memory.region().is_live(at, bytes) {
+            return Ok(());
+        }
+        let place = self.memory.region().describe(at, bytes);
+        Err(Error::shape("Device::adopt", format!("{bytes} bytes at {at:#x}, {place}, are no live buffer")))
+    }
+
+    fn alloc_pinned(&self, bytes: usize) -> Result<NonNull<u8>> {
+        // SAFETY: the layout's size is not zero.
+        let memory = pinned_layout(bytes).and_then(|layout| NonNull::new(unsafe { std::alloc::alloc(layout) }));
+        memory.ok_or_else(|| Error::OutOfPinnedMemory { requested: bytes, detail: "the host has no more".into() })
+    }
+
+    fn free_pinned(&self, at: NonNull<u8>, bytes: usize) {
+        if let Some(layout) = pinned_layout(bytes) {
+            // SAFETY: the caller gives back what `alloc_pinned` gave for the same number of bytes.
+            unsafe { std::alloc::dealloc(at.as_ptr(), layout) };
+        }
+    }
+}
+
+fn pinned_layout(bytes: usize) -> Option<Layout> {
+    Layout::from_size_align(bytes.max(1), 4096).ok()
 }
 
 /// Addresses for a range: more than asked for, so that what runs over one does not land in the next.

@@ -1,6 +1,7 @@
 //! Threads that help the launching thread run a grid.
 
-use std::sync::{Arc, Condvar, Mutex};
+use crate::base::Lock;
+use std::sync::{Arc, Condvar};
 use std::thread::JoinHandle;
 
 /// A piece of work that any number of threads may run at once, each once. Its lifetime is that of a call of
@@ -19,7 +20,7 @@ struct State {
 
 #[derive(Default)]
 struct Shared {
-    state: Mutex<State>,
+    state: Lock<State>,
     offered: Condvar,
     finished: Condvar,
 }
@@ -28,12 +29,12 @@ struct Shared {
 pub(super) struct Pool {
     shared: Arc<Shared>,
     workers: usize,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    threads: Lock<Vec<JoinHandle<()>>>,
 }
 
 impl Pool {
     pub(super) fn new(workers: usize) -> Self {
-        Self { shared: Arc::default(), workers, threads: Mutex::default() }
+        Self { shared: Arc::default(), workers, threads: Lock::default() }
     }
 
     pub(super) fn workers(&self) -> usize {
@@ -47,7 +48,7 @@ impl Pool {
         struct Finish<'a>(&'a Shared);
         impl Drop for Finish<'_> {
             fn drop(&mut self) {
-                let mut state = self.0.state.lock().unwrap();
+                let mut state = self.0.state.lock();
                 (state.work, state.wanted) = (None, 0);
                 drop(self.0.finished.wait_while(state, |state| state.running > 0).unwrap());
             }
@@ -64,7 +65,7 @@ impl Pool {
         if workers == 0 {
             return;
         }
-        let mut threads = self.threads.lock().unwrap();
+        let mut threads = self.threads.lock();
         while threads.len() < self.workers {
             let shared = self.shared.clone();
             let worker = std::thread::Builder::new().name("rigel-emulated".into()).spawn(move || shared.help());
@@ -72,7 +73,7 @@ impl Pool {
             let Ok(worker) = worker else { break };
             threads.push(worker);
         }
-        let mut state = self.shared.state.lock().unwrap();
+        let mut state = self.shared.state.lock();
         (state.work, state.wanted) = (Some(work), workers);
         self.shared.offered.notify_all();
     }
@@ -80,7 +81,7 @@ impl Pool {
 
 impl Shared {
     fn help(&self) {
-        let mut state = self.state.lock().unwrap();
+        let mut state = self.state.lock();
         while !state.closed {
             match state.work.filter(|_| state.wanted > 0) {
                 None => state = self.offered.wait(state).unwrap(),
@@ -89,7 +90,7 @@ impl Shared {
                     state.running += 1;
                     drop(state);
                     work();
-                    state = self.state.lock().unwrap();
+                    state = self.state.lock();
                     state.running -= 1;
                     if state.running == 0 {
                         self.finished.notify_all();
@@ -102,9 +103,9 @@ impl Shared {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        self.shared.state.lock().unwrap().closed = true;
+        self.shared.state.lock().closed = true;
         self.shared.offered.notify_all();
-        for thread in self.threads.get_mut().unwrap().drain(..) {
+        for thread in self.threads.get_mut().drain(..) {
             let _ = thread.join();
         }
     }

@@ -7,12 +7,10 @@
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::sync::Mutex;
 use std::sync::atomic::AtomicU32;
 
 use super::fiber::{SETS, anonymous};
-use crate::base::Bytes;
-use crate::base::{Error, Result};
+use crate::base::{Bytes, Error, Lock, Result};
 
 /// A buffer was here.
 const FREED: u8 = 0xff;
@@ -36,8 +34,8 @@ pub(super) struct Region {
     pub(super) hurry: AtomicU32,
     /// Present when the memory is shared with child processes.
     file: Option<OwnedFd>,
-    free: Mutex<FreeRanges>,
-    buffers: Mutex<BTreeMap<usize, Buffer>>,
+    free: Lock<FreeRanges>,
+    buffers: Lock<BTreeMap<usize, Buffer>>,
 }
 
 #[derive(Clone, Copy)]
@@ -79,8 +77,8 @@ impl Region {
             checked,
             hurry: AtomicU32::new(0),
             file,
-            free: Mutex::new(FreeRanges::new(base + SETS * SHARED, bytes - SETS * SHARED)),
-            buffers: Mutex::default(),
+            free: Lock::new(FreeRanges::new(base + SETS * SHARED, bytes - SETS * SHARED)),
+            buffers: Lock::default(),
         };
         if !shareable {
             region.commit(base, SETS * SHARED)?;
@@ -104,18 +102,18 @@ impl Region {
 
     /// Takes addresses that begin at a multiple of `align`; `None` when none are left.
     pub(super) fn take(&self, bytes: usize, align: usize) -> Option<usize> {
-        self.free.lock().unwrap().take(bytes, align)
+        self.free.lock().take(bytes, align)
     }
 
     /// Gives back addresses and the memory behind them.
     pub(super) fn give(&self, at: usize, bytes: usize) {
         self.withdraw(at, bytes);
-        self.free.lock().unwrap().give(at, bytes);
+        self.free.lock().give(at, bytes);
     }
 
     /// Takes the memory from behind addresses that stay taken.
     pub(super) fn withdraw(&self, at: usize, bytes: usize) {
-        forget(&mut self.buffers.lock().unwrap(), at, bytes);
+        forget(&mut self.buffers.lock(), at, bytes);
         self.clear(at, bytes);
         // SAFETY: the range lies in the region and its owner gives it up.
         unsafe {
@@ -151,7 +149,7 @@ impl Region {
             unsafe { std::ptr::write_bytes(at as *mut u8, POISON, bytes) };
         }
         self.set(at, bytes, live);
-        let mut buffers = self.buffers.lock().unwrap();
+        let mut buffers = self.buffers.lock();
         // What overlaps the new buffer's addresses was there before it.
         forget(&mut buffers, at, bytes.max(1));
         buffers.insert(at, Buffer { bytes, live });
@@ -159,7 +157,7 @@ impl Region {
 
     /// Whether the bytes lie in one live buffer.
     pub(super) fn is_live(&self, at: usize, bytes: usize) -> bool {
-        let buffers = self.buffers.lock().unwrap();
+        let buffers = self.buffers.lock();
         let holder = buffers.range(..=at).next_back().filter(|(_, buffer)| buffer.live);
         holder.is_some_and(|(start, buffer)| at.checked_add(bytes).is_some_and(|end| end <= start + buffer.bytes))
     }
@@ -210,7 +208,7 @@ impl Region {
         if !(self.base..self.base + self.bytes).contains(&at) {
             return "which is not device memory".into();
         }
-        let buffers = self.buffers.lock().unwrap();
+        let buffers = self.buffers.lock();
         let before = buffers.range(..=at).next_back().map(|(&start, &buffer)| (start, buffer));
         let after = buffers.range(at + 1..).next().map(|(&start, &buffer)| (start, buffer));
         let past = before.map_or(usize::MAX, |(start, buffer)| at.saturating_sub(start + buffer.bytes));

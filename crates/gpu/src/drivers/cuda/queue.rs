@@ -1,0 +1,78 @@
+//! Streams and events.
+//!
+//! Handles are the driver's own pointers. That each is live, and of this device, is the promise of the layer above,
+//! which owns them; every `SAFETY` line in this folder that says "live" rests on it.
+
+use std::ptr;
+
+use cudarc::driver::sys::{self, CUevent_flags, CUresult, CUstream_flags};
+
+use super::context::{Cuda, handle, pointer};
+use crate::base::Result;
+use crate::drivers::{QueueDriver, Raw};
+
+impl QueueDriver for Cuda {
+    fn create_stream(&self) -> Result<Raw> {
+        let mut stream = ptr::null_mut();
+        // SAFETY: `stream` outlives the call.
+        self.call("cuStreamCreate", || unsafe {
+            sys::cuStreamCreate(&mut stream, CUstream_flags::CU_STREAM_NON_BLOCKING as u32)
+        })?;
+        Ok(handle(stream))
+    }
+
+    fn destroy_stream(&self, stream: Raw) {
+        // SAFETY: the stream is live and used no more; work still in it is finished by the driver.
+        self.attempt(|| unsafe { sys::cuStreamDestroy_v2(pointer(stream)) });
+    }
+
+    fn synchronize(&self, stream: Raw) -> Result<()> {
+        // SAFETY: the stream is live.
+        self.call("cuStreamSynchronize", || unsafe { sys::cuStreamSynchronize(pointer(stream)) })
+    }
+
+    fn wait_event(&self, stream: Raw, event: Raw) -> Result<()> {
+        // SAFETY: both are live.
+        self.call("cuStreamWaitEvent", || unsafe { sys::cuStreamWaitEvent(pointer(stream), pointer(event), 0) })
+    }
+
+    fn create_event(&self, timing: bool) -> Result<Raw> {
+        let flags = if timing { CUevent_flags::CU_EVENT_DEFAULT } else { CUevent_flags::CU_EVENT_DISABLE_TIMING };
+        let mut event = ptr::null_mut();
+        // SAFETY: `event` outlives the call.
+        self.call("cuEventCreate", || unsafe { sys::cuEventCreate(&mut event, flags as u32) })?;
+        Ok(handle(event))
+    }
+
+    fn destroy_event(&self, event: Raw) {
+        // SAFETY: the event is live and used no more; the driver keeps what a pending record needs.
+        self.attempt(|| unsafe { sys::cuEventDestroy_v2(pointer(event)) });
+    }
+
+    fn record_event(&self, event: Raw, stream: Raw) -> Result<()> {
+        // SAFETY: both are live.
+        self.call("cuEventRecord", || unsafe { sys::cuEventRecord(pointer(event), pointer(stream)) })
+    }
+
+    fn event_done(&self, event: Raw) -> Result<bool> {
+        // SAFETY: the event is live.
+        match self.attempt(|| unsafe { sys::cuEventQuery(pointer(event)) }) {
+            CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+            code => self.check("cuEventQuery", code).map(|()| true),
+        }
+    }
+
+    fn synchronize_event(&self, event: Raw) -> Result<()> {
+        // SAFETY: the event is live.
+        self.call("cuEventSynchronize", || unsafe { sys::cuEventSynchronize(pointer(event)) })
+    }
+
+    fn elapsed(&self, start: Raw, end: Raw) -> Result<f32> {
+        let mut milliseconds = 0.0;
+        // SAFETY: both are live, and `milliseconds` outlives the call.
+        self.call("cuEventElapsedTime", || unsafe {
+            sys::cuEventElapsedTime_v2(&mut milliseconds, pointer(start), pointer(end))
+        })?;
+        Ok(milliseconds)
+    }
+}

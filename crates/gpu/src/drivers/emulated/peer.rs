@@ -1,0 +1,35 @@
+//! Other emulated devices: all share the memory of one process.
+
+use super::device::Device;
+use crate::base::{Kind, Link, Result};
+use crate::drivers::{CopyDriver, DevicePtr, Driver, PeerDriver, Raw};
+
+impl PeerDriver for Device {
+    fn link(&self, peer: &dyn Driver) -> Result<Link> {
+        let peer = peer.properties();
+        Ok(match (peer.kind, peer.ordinal) {
+            (Kind::Emulated, ordinal) if ordinal == self.properties.ordinal => Link::Same,
+            (Kind::Emulated, _) => Link::Pcie,
+            (Kind::Cuda, _) => Link::Host,
+        })
+    }
+
+    fn enable_peer(&self, _peer: &dyn Driver) -> Result<()> {
+        Ok(())
+    }
+
+    unsafe fn copy_to_peer(
+        &self,
+        stream: Raw,
+        peer: &dyn Driver,
+        to: DevicePtr,
+        from: DevicePtr,
+        bytes: usize,
+    ) -> Result<()> {
+        if peer.properties().kind != Kind::Emulated {
+            return Err(self.failed("copying to a peer", "the peer is no emulated device"));
+        }
+        // SAFETY: promised by the caller; the peer's memory is memory of this process too.
+        unsafe { self.copy(stream, to, from, bytes) }
+    }
+}
