@@ -22,16 +22,14 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// C++ text that does not compile if the type there is laid out differently.
+    /// C++ text that does not compile if the type there is laid out differently. It needs `field/word.cuh`.
     pub fn assertions(&self) -> String {
         let Self { name, size, fields } = self;
         let mut text = format!("static_assert(sizeof({name}) == {size}, \"{name} has another size in Rust\");\n");
         for (field, offset) in fields {
-            // NVRTC has no <cstddef>.
             writeln!(
                 text,
-                "static_assert(__builtin_offsetof({name}, {field}) == {offset}, \
-                 \"{name}::{field} lies elsewhere in Rust\");"
+                "static_assert(OFFSET_OF({field}, {name}) == {offset}, \"{name}::{field} lies elsewhere in Rust\");"
             )
             .expect("writing to a string does not fail");
         }
@@ -115,8 +113,8 @@ mod tests {
         assert_eq!(
             Sample::<u64>::layout().assertions(),
             "static_assert(sizeof(Sample<8>) == 16, \"Sample<8> has another size in Rust\");\n\
-             static_assert(__builtin_offsetof(Sample<8>, first) == 0, \"Sample<8>::first lies elsewhere in Rust\");\n\
-             static_assert(__builtin_offsetof(Sample<8>, rest) == 8, \"Sample<8>::rest lies elsewhere in Rust\");\n"
+             static_assert(OFFSET_OF(first, Sample<8>) == 0, \"Sample<8>::first lies elsewhere in Rust\");\n\
+             static_assert(OFFSET_OF(rest, Sample<8>) == 8, \"Sample<8>::rest lies elsewhere in Rust\");\n"
         );
     }
 }

@@ -2,7 +2,7 @@
 // layers of GKR's binary trees, and the sums of its sumchecks. Values of QM31 are slabs, those of Mersenne31
 // columns.
 
-#include "layout/slab.cuh"
+#include "layout/quads.cuh"
 
 typedef Mersenne31 M31;
 
@@ -103,26 +103,8 @@ __global__ void __launch_bounds__(BLOCK_THREADS) eq_evals(M31* out, u32 variable
     }
 }
 
-// Elements first .. first + 3 of the first n of a slab of `stride`, zero beyond them. `wide` promises that n and
-// `stride` are multiples of four and the slab is aligned; `first` is one.
-template <class E>
-__device__ __forceinline__ void load_four(E* x, const M31* slab, u64 n, u64 stride, u64 first, bool wide) {
-    if constexpr (E::DEGREE > 0) {
-#pragma unroll
-        for (int d = 0; d < E::DEGREE; ++d) {
-            const M31* from = slab + d * stride + first;
-            if (wide) {
-                Vector<M31> values = {};
-                if (first < n) values = Vector<M31>::read(from);
-#pragma unroll
-                for (int j = 0; j < 4; ++j) coefficient(x[j], d) = values.x[j];
-            } else {
-#pragma unroll
-                for (int j = 0; j < 4; ++j) coefficient(x[j], d) = first + j < n ? from[j] : M31::zero();
-            }
-        }
-    }
-}
+// Numerators that are all one are not in memory.
+__device__ __forceinline__ void load_quad(One*, const M31*, u64, u64, u64, bool) {}
 
 // Elements first and first + 1, first even, of a slab of n.
 __device__ __forceinline__ void store_two(M31* slab, const QM31 (&x)[2], u64 n, u64 first) {
@@ -143,7 +125,7 @@ __device__ __forceinline__ void store_two(M31* slab, const QM31 (&x)[2], u64 n, 
 __global__ void __launch_bounds__(BLOCK_THREADS) next_products(M31* out, const M31* __restrict__ values, u64 half) {
     const u64 first = ((u64)blockIdx.x * BLOCK_THREADS + threadIdx.x) * 2;
     QM31 x[4];
-    load_four(x, values, 2 * half, 2 * half, 2 * first, half % 2 == 0 && is_aligned(values));
+    load_quad(x, values, 2 * half, 2 * first, 2 * half, half % 2 == 0 && is_aligned(values));
     const QM31 products[2] = {x[0] * x[1], x[2] * x[3]};
     store_two(out, products, half, first);
 }
@@ -165,8 +147,8 @@ next_fractions(M31* out_numerators, M31* out_denominators, const M31* __restrict
     const u64 n = 2 * half, first = ((u64)blockIdx.x * BLOCK_THREADS + threadIdx.x) * 2;
     E a[4];
     QM31 c[4];
-    load_four(a, numerators, n, n, 2 * first, half % 2 == 0 && is_aligned(numerators));
-    load_four(c, denominators, n, n, 2 * first, half % 2 == 0 && is_aligned(denominators));
+    load_quad(a, numerators, n, 2 * first, n, half % 2 == 0 && is_aligned(numerators));
+    load_quad(c, denominators, n, 2 * first, n, half % 2 == 0 && is_aligned(denominators));
     QM31 above[2], below[2];
 #pragma unroll
     for (int j = 0; j < 2; ++j) add_fractions(above[j], below[j], a[2 * j], c[2 * j], a[2 * j + 1], c[2 * j + 1]);
@@ -235,8 +217,8 @@ product_sums(M31* parts, const M31* __restrict__ eq, Terms of, const M31* __rest
     for (u64 first = ((u64)blockIdx.x * BLOCK_THREADS + threadIdx.x) * 2; first < of.terms; first += (u64)gridDim.x * TERMS_PER_TURN) {
         QM31 weights[2], at_0[4], at_1[4], at_2[4];
         load_weights(weights, eq, of, first);
-        load_four(at_0, values, half, n, 2 * first, wide);
-        load_four(at_1, values + half, half, n, 2 * first, wide);
+        load_quad(at_0, values, n, 2 * first, half, wide);
+        load_quad(at_1, values + half, n, 2 * first, half, wide);
         value_at_2(at_2, at_0, at_1);
 #pragma unroll
         for (int j = 0; j < 2; ++j) {
@@ -261,10 +243,10 @@ fraction_sums(M31* parts, const M31* __restrict__ eq, Terms of, const M31* __res
         E a_0[4], a_1[4], a_2[4];
         QM31 weights[2], c_0[4], c_1[4], c_2[4];
         load_weights(weights, eq, of, first);
-        load_four(a_0, numerators, half, n, 2 * first, wide_numerators);
-        load_four(a_1, numerators + half, half, n, 2 * first, wide_numerators);
-        load_four(c_0, denominators, half, n, 2 * first, wide_denominators);
-        load_four(c_1, denominators + half, half, n, 2 * first, wide_denominators);
+        load_quad(a_0, numerators, n, 2 * first, half, wide_numerators);
+        load_quad(a_1, numerators + half, n, 2 * first, half, wide_numerators);
+        load_quad(c_0, denominators, n, 2 * first, half, wide_denominators);
+        load_quad(c_1, denominators + half, n, 2 * first, half, wide_denominators);
         value_at_2(a_2, a_0, a_1);
         value_at_2(c_2, c_0, c_1);
 #pragma unroll

@@ -91,11 +91,12 @@ __device__ __forceinline__ void keccak_last_word(const Row& row, u32 element, u3
     if (RowElements<Row>::PER_WORD == 2 && element + 1 < count) word |= (u64)row(element + 1).canonical() << 32;
 }
 
-// Plonky3's PaddingFreeSponge<KeccakF, 25, 17, 4> behind its SerializingHasher: words overwrite the state's
-// first 17, a block that is not full leaves the others as they are, and an empty rest costs no permutation.
-struct KeccakSponge {
+// What the two sponges share: the state, and rows that are absorbed block by block. `Sponge` says how a word enters the
+// state (`enter`) and what becomes of the elements after the last whole block (`absorb_rest`).
+template <class Sponge>
+struct KeccakRows {
     typedef u64 Word;
-    static constexpr int DIGEST_WORDS = 4;
+    static constexpr int DIGEST_WORDS = 4, STATE_WORDS = 25;
     static constexpr u32 RATE = 17;
     u64 a[25];
 
@@ -104,18 +105,57 @@ struct KeccakSponge {
         for (int i = 0; i < 25; ++i) a[i] = 0;
     }
 
-    // Elements [0, blocks * BLOCK) of the row, where BLOCK = 17 words. Rows that arrive in parts are absorbed
-    // by calling this for each part; the state may rest in memory in between.
+    // The state between two blocks: it may rest in memory there, so that a row may arrive in parts.
+    __device__ __forceinline__ u64& state(int w) { return a[w]; }
+
+    // Elements [0, blocks * BLOCK) of the row, where BLOCK = 17 words.
     template <class Row>
     __device__ __forceinline__ void absorb_blocks(const Row& row, u32 blocks) {
         constexpr u32 STEP = RowElements<Row>::PER_WORD;
 #pragma unroll 1
         for (u32 block = 0; block < blocks; ++block) {
 #pragma unroll
-            for (u32 j = 0; j < RATE; ++j) a[j] = keccak_word(row, (block * RATE + j) * STEP);
+            for (u32 j = 0; j < RATE; ++j) Sponge::enter(a[j], keccak_word(row, (block * RATE + j) * STEP));
             keccak_f(a);
         }
     }
+
+    // The whole blocks of a row of `count` elements.
+    template <class Row>
+    __device__ __forceinline__ void absorb_whole(const Row& row, u32 count) {
+        absorb_blocks(row, count / RowElements<Row>::PER_BLOCK);
+    }
+
+    // A whole row of `count` elements.
+    template <class Row>
+    __device__ __forceinline__ void absorb(const Row& row, u32 count) {
+        const u32 blocks = count / RowElements<Row>::PER_BLOCK;
+        absorb_blocks(row, blocks);
+        static_cast<Sponge*>(this)->absorb_rest(row, blocks * RowElements<Row>::PER_BLOCK, count);
+    }
+
+    __device__ __forceinline__ void finish(u64 (&digest)[4]) const {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) digest[i] = a[i];
+    }
+
+    // A state that has the eight words of two digests, and zeros.
+    static __device__ __forceinline__ Sponge of_digests(const u64 (&left)[4], const u64 (&right)[4]) {
+        Sponge sponge;
+        sponge.init();
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            sponge.a[i] = left[i];
+            sponge.a[4 + i] = right[i];
+        }
+        return sponge;
+    }
+};
+
+// Plonky3's PaddingFreeSponge<KeccakF, 25, 17, 4> behind its SerializingHasher: words overwrite the state's
+// first 17, a block that is not full leaves the others as they are, and an empty rest costs no permutation.
+struct KeccakSponge : KeccakRows<KeccakSponge> {
+    static __device__ __forceinline__ void enter(u64& lane, u64 word) { lane = word; }
 
     // The last elements [first, count), fewer than a block.
     template <class Row>
@@ -127,37 +167,10 @@ struct KeccakSponge {
         keccak_f(a);
     }
 
-    // Whole blocks of a row, and the state between them.
-    static constexpr int STATE_WORDS = 25;
-    __device__ __forceinline__ u64& state(int w) { return a[w]; }
-    template <class Row>
-    __device__ __forceinline__ void absorb_whole(const Row& row, u32 count) {
-        absorb_blocks(row, count / RowElements<Row>::PER_BLOCK);
-    }
-
-    // A whole row of `count` elements.
-    template <class Row>
-    __device__ __forceinline__ void absorb(const Row& row, u32 count) {
-        const u32 blocks = count / RowElements<Row>::PER_BLOCK;
-        absorb_blocks(row, blocks);
-        absorb_rest(row, blocks * RowElements<Row>::PER_BLOCK, count);
-    }
-
-    __device__ __forceinline__ void finish(u64 (&digest)[4]) const {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) digest[i] = a[i];
-    }
-
     // CompressionFunctionFromHasher<_, 2, 4>: the sponge of the eight words of two digests.
     static __device__ __forceinline__ void compress(const u64 (&left)[4], const u64 (&right)[4],
                                                     u64 (&digest)[4]) {
-        KeccakSponge sponge;
-        sponge.init();
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            sponge.a[i] = left[i];
-            sponge.a[4 + i] = right[i];
-        }
+        KeccakSponge sponge = of_digests(left, right);
         keccak_f(sponge.a);
         sponge.finish(digest);
     }
@@ -166,29 +179,10 @@ struct KeccakSponge {
 // Keccak-256 of a row's little-endian bytes, as Plonky3's SerializingHasher<Keccak256Hash>: words are added
 // (xor) to the state, and the message ends with a byte 0x01, zeros, and 0x80 in the last byte of the block. The
 // digest's 32 bytes are four little-endian words.
-struct Keccak256 {
-    typedef u64 Word;
-    static constexpr int DIGEST_WORDS = 4;
-    static constexpr u32 RATE = 17;
+struct Keccak256 : KeccakRows<Keccak256> {
     static constexpr u64 LAST_BIT = 0x8000000000000000ull;
-    u64 a[25];
 
-    __device__ __forceinline__ void init() {
-#pragma unroll
-        for (int i = 0; i < 25; ++i) a[i] = 0;
-    }
-
-    // Elements [0, blocks * BLOCK) of the row, where BLOCK = 17 words.
-    template <class Row>
-    __device__ __forceinline__ void absorb_blocks(const Row& row, u32 blocks) {
-        constexpr u32 STEP = RowElements<Row>::PER_WORD;
-#pragma unroll 1
-        for (u32 block = 0; block < blocks; ++block) {
-#pragma unroll
-            for (u32 j = 0; j < RATE; ++j) a[j] ^= keccak_word(row, (block * RATE + j) * STEP);
-            keccak_f(a);
-        }
-    }
+    static __device__ __forceinline__ void enter(u64& lane, u64 word) { lane ^= word; }
 
     // The last elements [first, count), fewer than a block and possibly none, with the padding.
     template <class Row>
@@ -207,37 +201,10 @@ struct Keccak256 {
         keccak_f(a);
     }
 
-    // Whole blocks of a row, and the state between them.
-    static constexpr int STATE_WORDS = 25;
-    __device__ __forceinline__ u64& state(int w) { return a[w]; }
-    template <class Row>
-    __device__ __forceinline__ void absorb_whole(const Row& row, u32 count) {
-        absorb_blocks(row, count / RowElements<Row>::PER_BLOCK);
-    }
-
-    // A whole row of `count` elements.
-    template <class Row>
-    __device__ __forceinline__ void absorb(const Row& row, u32 count) {
-        const u32 blocks = count / RowElements<Row>::PER_BLOCK;
-        absorb_blocks(row, blocks);
-        absorb_rest(row, blocks * RowElements<Row>::PER_BLOCK, count);
-    }
-
-    __device__ __forceinline__ void finish(u64 (&digest)[4]) const {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) digest[i] = a[i];
-    }
-
     // CompressionFunctionFromHasher<Keccak256Hash, 2, 32>: the hash of two digests' 64 bytes.
     static __device__ __forceinline__ void compress(const u64 (&left)[4], const u64 (&right)[4],
                                                     u64 (&digest)[4]) {
-        Keccak256 hash;
-        hash.init();
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            hash.a[i] = left[i];
-            hash.a[4 + i] = right[i];
-        }
+        Keccak256 hash = of_digests(left, right);
         hash.a[8] = 1;
         hash.a[RATE - 1] = LAST_BIT;
         keccak_f(hash.a);

@@ -56,7 +56,7 @@ pub fn bit_reverse<T: Plain>(stream: &Stream, matrix: &Matrix<T>) -> Result<Matr
 }
 
 /// As [`bit_reverse`], into memory that is already there. A matrix without columns is no work.
-pub fn bit_reverse_into<T: Plain>(stream: &Stream, out: ViewMut<'_, T>, from: &Matrix<T>) -> Result<()> {
+pub fn bit_reverse_into<T: Plain>(stream: &Stream, mut out: ViewMut<'_, T>, from: &Matrix<T>) -> Result<()> {
     let (rows, columns) = (from.rows(), from.columns());
     let log_rows = log2_rows("permute::bit_reverse_into", rows)?;
     if out.len() != rows * columns {
@@ -83,7 +83,6 @@ pub fn bit_reverse_into<T: Plain>(stream: &Stream, out: ViewMut<'_, T>, from: &M
     }
     let squares = 1u32 << (log_rows - 2 * side);
     let kernel = kernel::<T>(stream.device(), Move::BitReverse)?;
-    let mut out = out;
     for batch in column_batches(columns) {
         let part = batch.start * rows..batch.end * rows;
         let shape = Shape::new(squares, THREADS).rows(batch.len() as u32);

@@ -19,14 +19,7 @@ __device__ __forceinline__ void load_quad(E* x, const typename E::Base* slab, u6
     typedef typename E::Base F;
     // One branch for all coefficients, so that their loads are under way together.
     if (wide && first + 4 <= n) {
-        Vector<F> values[E::DEGREE];
-#pragma unroll
-        for (int d = 0; d < E::DEGREE; ++d) values[d] = Vector<F>::read(slab + d * stride + first);
-#pragma unroll
-        for (int d = 0; d < E::DEGREE; ++d) {
-#pragma unroll
-            for (int j = 0; j < 4; ++j) coefficient(x[j], d) = values[d].x[j];
-        }
+        load_vector(x, slab + first, stride);
     } else {
 #pragma unroll
         for (int j = 0; j < 4; ++j) {
@@ -40,15 +33,8 @@ __device__ __forceinline__ void load_quad(E* x, const typename E::Base* slab, u6
 // Writes those of the elements first .. first + 3 of a slab of n that are there. `first` is a multiple of 4.
 template <class E>
 __device__ __forceinline__ void store_quad(typename E::Base* slab, const E* x, u64 n, u64 first) {
-    typedef typename E::Base F;
     if (is_wide(slab, n) && first + 4 <= n) {
-#pragma unroll
-        for (int d = 0; d < E::DEGREE; ++d) {
-            Vector<F> values;
-#pragma unroll
-            for (int j = 0; j < 4; ++j) values.x[j] = coefficient(x[j], d);
-            values.write_global(slab + d * n + first);
-        }
+        store_vector(slab + first, x, n);
     } else {
 #pragma unroll
         for (int j = 0; j < 4; ++j) {

@@ -56,6 +56,33 @@ __device__ __forceinline__ bool is_aligned(const F* values) {
     return ((size_t)values & 15) == 0;
 }
 
+// N = Vector::N neighbouring elements of a slab whose columns are `stride` apart, in one access a coefficient: `at` and
+// the columns that follow it are aligned. All accesses are under way before the first value is used.
+template <class E>
+__device__ __forceinline__ void load_vector(E* x, const typename E::Base* at, u64 stride) {
+    typedef typename E::Base F;
+    Vector<F> values[E::DEGREE];
+#pragma unroll
+    for (int d = 0; d < E::DEGREE; ++d) values[d] = Vector<F>::read(at + d * stride);
+#pragma unroll
+    for (int d = 0; d < E::DEGREE; ++d) {
+#pragma unroll
+        for (int j = 0; j < Vector<F>::N; ++j) coefficient(x[j], d) = values[d].x[j];
+    }
+}
+
+template <class E>
+__device__ __forceinline__ void store_vector(typename E::Base* at, const E* x, u64 stride) {
+    typedef typename E::Base F;
+#pragma unroll
+    for (int d = 0; d < E::DEGREE; ++d) {
+        Vector<F> values;
+#pragma unroll
+        for (int j = 0; j < Vector<F>::N; ++j) values.x[j] = coefficient(x[j], d);
+        values.write_global(at + d * stride);
+    }
+}
+
 // Which N = Vector::N elements of a tile of `threads` N elements the thread `thread` takes: where slabs are
 // aligned, neighbours, in one access a coefficient; elsewhere elements `threads` apart, so that a warp still reads
 // whole lines.
@@ -79,16 +106,9 @@ __device__ __forceinline__ void load_share(E* x, const typename E::Base* slab, u
     typedef typename E::Base F;
     constexpr int N = Vector<F>::N;
     if (share.step == 1) {
-        Vector<F> values[E::DEGREE] = {};
-        if (share.first < n) {
 #pragma unroll
-            for (int d = 0; d < E::DEGREE; ++d) values[d] = Vector<F>::read(slab + d * stride + share.first);
-        }
-#pragma unroll
-        for (int d = 0; d < E::DEGREE; ++d) {
-#pragma unroll
-            for (int j = 0; j < N; ++j) coefficient(x[j], d) = values[d].x[j];
-        }
+        for (int j = 0; j < N; ++j) x[j] = E::zero();
+        if (share.first < n) load_vector(x, slab + share.first, stride);
     } else {
 #pragma unroll
         for (int j = 0; j < N; ++j) {
@@ -111,14 +131,7 @@ __device__ __forceinline__ void store_share(typename E::Base* slab, const E* x, 
     typedef typename E::Base F;
     constexpr int N = Vector<F>::N;
     if (share.step == 1) {
-        if (share.first >= n) return;
-#pragma unroll
-        for (int d = 0; d < E::DEGREE; ++d) {
-            Vector<F> values;
-#pragma unroll
-            for (int j = 0; j < N; ++j) values.x[j] = coefficient(x[j], d);
-            values.write_global(slab + d * n + share.first);
-        }
+        if (share.first < n) store_vector(slab + share.first, x, n);
     } else {
 #pragma unroll
         for (int j = 0; j < N; ++j) {

@@ -1,27 +1,15 @@
-//! Every operation against upstream's own function, on every device there is: emulated always, CUDA too.
+//! Every operation against upstream's own function, on every device there is: emulated always, CUDA too. The tests are in
+//! rooms named as those of the crate.
 
-mod circle;
-mod circle_domain;
-mod circle_fold;
-mod circle_opening;
-mod circle_order;
-mod circle_quotients;
-mod elementwise;
-mod fold;
-mod gather;
-mod grind;
+mod commit;
+mod domain;
+mod fri;
+mod gkr;
 mod hashes;
-mod inverse;
-mod matmul;
-mod merkle;
-mod multilinear;
-mod ntt;
-mod opening;
+mod layout;
+mod number;
+mod open;
 mod oracle;
-mod permute;
-mod powers;
-mod reduce;
-mod rows;
-mod scan;
-mod selectors;
 mod support;
+mod transform;
+mod vector;

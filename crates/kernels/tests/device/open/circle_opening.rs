@@ -9,7 +9,7 @@ use stwo::prover::backend::CpuBackend;
 use stwo::prover::poly::BitReversedOrder;
 use stwo::prover::poly::circle::{CircleCoefficients, CircleEvaluation, PolyOps};
 
-use crate::circle_domain::{ours, secure_point, theirs};
+use crate::domain::circle_domain::{ours, secure_point, theirs};
 use crate::oracle::{Oracle, assert_says, download, random_columns, upload};
 use crate::support::{on_each_device, rng};
 

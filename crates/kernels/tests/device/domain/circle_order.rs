@@ -8,7 +8,7 @@ use stwo::prover::backend::simd::column::BaseColumn;
 use stwo::prover::backend::simd::prefix_sum::inclusive_prefix_sum;
 use stwo::prover::vcs_lifted::ops::PackLeavesOps;
 
-use crate::circle_domain::{ours, theirs};
+use crate::domain::circle_domain::{ours, theirs};
 use crate::oracle::{assert_says, download, random_columns, random_elements, upload};
 use crate::support::{on_each_device, rng};
 

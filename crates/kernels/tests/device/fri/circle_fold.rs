@@ -16,7 +16,7 @@ use stwo::prover::line::LineEvaluation;
 use stwo::prover::poly::BitReversedOrder;
 use stwo::prover::poly::circle::{PolyOps, SecureEvaluation};
 
-use crate::circle_domain::{our_coset, our_domain, ours, theirs};
+use crate::domain::circle_domain::{our_coset, our_domain, ours, theirs};
 use crate::oracle::{Oracle, assert_says, download, random_elements, upload};
 use crate::support::{on_each_device, rng};
 

@@ -1,0 +1,2 @@
+mod merkle;
+mod rows;

@@ -1,0 +1,3 @@
+pub mod circle_domain;
+mod circle_order;
+mod selectors;

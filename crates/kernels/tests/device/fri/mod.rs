@@ -1,0 +1,3 @@
+mod circle_fold;
+mod fold;
+mod grind;

@@ -1,0 +1,2 @@
+mod gather;
+mod permute;

@@ -1,0 +1,3 @@
+mod circle_opening;
+mod circle_quotients;
+mod opening;

@@ -1,0 +1,2 @@
+mod circle;
+mod ntt;

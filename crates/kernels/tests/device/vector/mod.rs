@@ -1,0 +1,5 @@
+mod elementwise;
+mod inverse;
+mod powers;
+mod reduce;
+mod scan;
