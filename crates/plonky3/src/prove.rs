@@ -81,7 +81,7 @@ fn check_preprocessed<SC: DeviceConfig>(
         (found, _) if found != width => format!("{found} preprocessed columns, the AIR has {width}"),
         (_, found) if found != log_rows => format!("2^{found} preprocessed rows, the trace has 2^{log_rows}"),
         _ if prover.device().is_some() && preprocessed.is_some_and(|pre| pre.committed.is_none()) => {
-            "the preprocessed columns were set up by a CPU prover; call setup_preprocessed with this prover instead"
+            "the preprocessed columns were set up by a CPU prover; call setup_preprocessed with this one instead"
                 .into()
         }
         _ => return Ok(()),

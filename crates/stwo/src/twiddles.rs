@@ -15,18 +15,18 @@ use crate::device::stream;
 use crate::failure::OrFail;
 use crate::field::Twin;
 
-/// The x-coordinates (or their inverses) of a tower of cosets, as upstream lays them out: those of half a coset, of half
-/// its doubling and so on, in bit-reversed order, with one more value to make a power of two.
+/// The x-coordinates (or their inverses) of a tower of cosets in upstream's layout: those of half a coset, of half
+/// its doubling and so on, in bit-reversed order, padded by one value to a power of two.
 #[derive(Clone)]
 pub struct Twiddles(Option<Arc<Buffer<Mersenne31>>>);
 
 impl Twiddles {
-    /// The values; an error if they were left out.
+    /// The values; an error if they were omitted.
     pub(crate) fn tower(&self) -> Result<View<'_, Mersenne31>> {
         match &self.0 {
             Some(tower) => Ok(tower.view()),
             None => {
-                Err(Error::shape("CudaBackend", "the twiddles that are needed here were left out of the tree"))
+                Err(Error::shape("CudaBackend", "the twiddles that are needed here were omitted from the tree"))
             }
         }
     }
@@ -43,7 +43,8 @@ impl TwiddleBuffer<BitReversedOrder> for Twiddles {
         Self(None)
     }
 
-    /// In bit-reversed order the subdomain is a prefix: of each layer from that of the domain on, the first values.
+    /// In bit-reversed order the subdomain is a prefix, so these are the first values of each layer from the
+    /// domain's on.
     fn extract_subdomain_twiddles(&self, domain_log_size: u32, subdomain_log_size: u32) -> Self {
         let extract = || {
             let tower = self.tower()?;
@@ -73,14 +74,14 @@ impl TwiddleBuffer<BitReversedOrder> for Twiddles {
     }
 }
 
-/// Towers that were made last, by their cosets: upstream asks for some again in every proof.
+/// A cache of recent towers, by coset: upstream requests some of them in every proof.
 #[derive(Default)]
 struct Known(Mutex<Vec<(Coset, Twiddles, Twiddles)>>);
 
-/// How many to keep: the domains of a proof that are not those of its commitments.
+/// The size of the cache: enough for the domains of a proof besides those of its commitments.
 const MOST_KNOWN: usize = 8;
 
-/// Only towers of up to this many values are kept, 16 MiB; larger ones belong to whoever asked for them.
+/// Only towers of at most this many values (16 MiB) are cached.
 const MOST_KEPT: usize = 1 << 22;
 
 /// The twiddles of a coset and their inverses.
@@ -95,7 +96,7 @@ pub(crate) fn of_coset(device: &Device, coset: Coset) -> Result<TwiddleTree<Cuda
     {
         let mut known = lock();
         if let Some(at) = known.iter().position(|(of, ..)| *of == coset) {
-            // The one that was asked for longest ago makes room first.
+            // Least recently used entries are evicted first.
             let entry = known.remove(at);
             let found = tree(&entry.1, &entry.2);
             known.push(entry);
