@@ -19,7 +19,7 @@ use rigel_kernels::ntt::TwoAdic;
 /// `Device` has the size, alignment and memory representation of `Self`: the bytes of any value of one type are a
 /// valid value of the other and represent the same element.
 pub unsafe trait DeviceField: PrimeField64 + TwoAdicField {
-    /// The twin.
+    /// The device counterpart.
     type Device: TwoAdic + Element<Base = Self::Device>;
 
     /// Views a slice as the device type.
@@ -55,7 +55,7 @@ unsafe impl DeviceField for Goldilocks {
 
 /// A Plonky3 extension field that the kernels support, with the same polynomial and basis.
 pub trait DeviceExtension<V: DeviceField>: ExtensionField<V> {
-    /// The twin.
+    /// The device counterpart.
     type Device: Element<Base = V::Device>;
 
     /// Converts an element to the device type.

@@ -26,8 +26,9 @@ pub(crate) const PARALLEL_PLACES: usize = 32 << 10;
 #[derive(Clone, Copy, Debug)]
 struct Tiling {
     cut: Cut,
-    /// The rows of an area, and the row count at whose multiples areas end.
+    /// The rows of an area.
     rows: usize,
+    /// Areas do not cross multiples of this many rows.
     block: usize,
     /// The columns of an area.
     columns: usize,
