@@ -52,7 +52,7 @@
 //!     FrameworkComponent::new(&mut TraceLocationAllocator::default(), Squares { log_size }, SecureField::default());
 //! let device = Device::open(Selector::Emulated(0))?; // or Device::from_env()
 //! let proof = rigel_stwo::on(&device, || {
-//!     // As with SimdBackend; the columns travel.
+//!     // As with SimdBackend, except that the columns are uploaded.
 //!     let twiddles = CudaBackend::precompute_twiddles(CanonicCoset::new(log_size + 1).half_coset());
 //!     let mut channel = Blake2sChannel::default();
 //!     let mut scheme = CommitmentSchemeProver::<CudaBackend, Blake2sMerkleChannel>::new(config, &twiddles);

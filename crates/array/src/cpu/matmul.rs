@@ -167,7 +167,7 @@ trait Gemm: Copy + Send + Sync {
     /// `C = A B`; C's rows are `stride` elements apart.
     ///
     /// # Safety
-    /// The matrices have so many rows and columns.
+    /// The matrices have the given numbers of rows and columns.
     unsafe fn gemm(size: [usize; 3], a: Shared<Self>, b: Shared<Self>, c: *mut Self, stride: usize);
 }
 
@@ -223,7 +223,7 @@ impl Gemm for Complex {
 }
 
 /// # Safety
-/// The matrices have so many rows and columns.
+/// The matrices have the given numbers of rows and columns.
 unsafe fn gemm<T: Gemm>([m, n, k]: [usize; 3], a: Shared<T>, b: Shared<T>, c: *mut T) {
     let c = Product(c);
     in_parts([m, n, k], |[row, rows], [column, columns]| {
@@ -393,7 +393,7 @@ fn block<T: Multiply, const W: usize>(a: &[[T; HEIGHT]], b: &[[T; W]]) -> [[T; W
 }
 
 /// # Safety
-/// The matrices have so many rows and columns.
+/// The matrices have the given numbers of rows and columns.
 unsafe fn blocked<T: Multiply>(size: [usize; 3], a: Shared<T>, b: Shared<T>, c: *mut T) {
     // SAFETY: guaranteed by the caller.
     unsafe { if size[1] < WIDTH / 2 { panels::<T, 1>(size, a, b, c) } else { panels::<T, WIDTH>(size, a, b, c) } }

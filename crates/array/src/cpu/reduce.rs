@@ -159,7 +159,7 @@ impl Job<'_> {
     /// The values of an area, contiguous.
     ///
     /// # Safety
-    /// As for [`Plan::run`]; `room` has room for the values.
+    /// As for [`Plan::run`]; `room` has space for the values.
     unsafe fn values(&self, plan: &Plan, area: Area, scratch: &mut Scratch, room: &mut Vec<u64>) -> *const u8 {
         // SAFETY: guaranteed by the caller.
         let source = unsafe { plan.run(area, scratch, None) };

@@ -1,4 +1,4 @@
-//! FRI's parameters, and proof of work wherever a configuration asks for it.
+//! FRI parameters, and proof of work in every place where a configuration can require it.
 
 use p3_uni_stark::ProvingError;
 use rigel_gpu::testing::on_each_device;
