@@ -120,7 +120,7 @@ impl Array {
         let log_length = length.ilog2().saturating_add(log_blowup);
         if base == Type::Mersenne31 || log_length > base.two_adicity() {
             return Err(Error::shape(format!(
-                "{operation}: {} has roots of unity of order 2^{} at most; a length of 2^{log_length} was asked for{}",
+                "{operation}: {} has roots of unity of order 2^{} at most; a length of 2^{log_length} is too large{}",
                 name(base),
                 base.two_adicity(),
                 if base == Type::Mersenne31 { " (its transforms are over the circle)" } else { "" }

@@ -40,9 +40,9 @@ pub enum Error {
     Width {
         /// The instance.
         table: usize,
-        /// What the AIR says.
+        /// The number that the AIR expects.
         expected: usize,
-        /// What the trace has.
+        /// The number in the trace.
         found: usize,
     },
 
@@ -51,9 +51,9 @@ pub enum Error {
     PublicValues {
         /// The instance.
         table: usize,
-        /// What the AIR says.
+        /// The number that the AIR expects.
         expected: usize,
-        /// What was given.
+        /// The number given.
         found: usize,
     },
 

@@ -19,13 +19,13 @@ use crate::prover::Prover;
 use crate::report::{Fallback, Proven, Report};
 use crate::trace::Trace;
 
-/// What upstream's `prove` asks of an AIR. It is implemented for every such AIR.
+/// The bounds of upstream's `prove` on an AIR. Implemented for every AIR that satisfies them.
 #[cfg(debug_assertions)]
 pub trait CpuAir<SC: DeviceConfig>: QuotientAir<SC> + for<'a> Air<DebugConstraintBuilder<'a, SC::Value>> {}
 #[cfg(debug_assertions)]
 impl<SC: DeviceConfig, A: QuotientAir<SC> + for<'a> Air<DebugConstraintBuilder<'a, SC::Value>>> CpuAir<SC> for A {}
 
-/// What upstream's `prove` asks of an AIR. It is implemented for every such AIR.
+/// The bounds of upstream's `prove` on an AIR. Implemented for every AIR that satisfies them.
 #[cfg(not(debug_assertions))]
 pub trait CpuAir<SC: DeviceConfig>: QuotientAir<SC> {}
 #[cfg(not(debug_assertions))]
@@ -95,7 +95,7 @@ pub(crate) fn upstream<E: std::fmt::Debug>(error: ProvingError<E>) -> Error {
     Error::Upstream(error.to_string())
 }
 
-/// What upstream's `prove_batch` asks of an AIR. It is implemented for every such AIR.
+/// The bounds of upstream's `prove_batch` on an AIR. Implemented for every AIR that satisfies them.
 #[cfg(debug_assertions)]
 pub trait CpuBatchAir<SC: DeviceConfig>:
     for<'a> Air<DebugConstraintBuilder<'a, SC::Value, SC::Challenge>>
@@ -113,7 +113,7 @@ impl<SC: DeviceConfig, A> CpuBatchAir<SC> for A where
 {
 }
 
-/// What upstream's `prove_batch` asks of an AIR. It is implemented for every such AIR.
+/// The bounds of upstream's `prove_batch` on an AIR. Implemented for every AIR that satisfies them.
 #[cfg(not(debug_assertions))]
 pub trait CpuBatchAir<SC: DeviceConfig>:
     Air<InteractionSymbolicBuilder<SC::Value, SC::Challenge>>

@@ -38,7 +38,7 @@ pub(crate) struct LookupColumns<SC: DeviceConfig> {
     pub(crate) terminal: [Buffer<Base<SC>>; 2],
 }
 
-/// What a table's lookups read.
+/// The inputs of a table's lookups.
 pub(crate) struct LookupInputs<'a, SC: DeviceConfig> {
     pub(crate) main: &'a Matrix<Base<SC>>,
     pub(crate) preprocessed: Option<&'a Matrix<Base<SC>>>,

@@ -71,7 +71,7 @@ fn dot(py: Python<'_>, a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>) -> PyResult<P
     multiplied(py, a, b, Array::dot)
 }
 
-/// What multiplies matrices of floats and complex numbers on a device, in words.
+/// The engine that multiplies matrices of floats and complex numbers on a device, as text.
 ///
 /// >>> import rigel
 /// >>> rigel.matmul_engine("cpu")

@@ -23,7 +23,7 @@ pub trait Statement: Send + Sync {
     /// The workload.
     fn workload(&self) -> Workload;
 
-    /// What is proved, in a sentence.
+    /// A one-sentence description of the statement.
     fn description(&self) -> String;
 
     /// The rows of each component, as powers of two.
