@@ -7,8 +7,8 @@
 //!
 //! - A column's value at a point is computed together with those of its neighbours in the tree.
 //! - The queries are determined by the channel after the proof of work. The first element that is read after it
-//!   fetches
-//!   all queried elements and nodes of all trees of the proof in two copies. Any other element is read on its own.
+//!   fetches all queried elements and nodes of all trees of the proof in two copies. Any other element is read on
+//!   its own.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

@@ -86,8 +86,7 @@
 //! - Consecutive columns of a tree with the same length are contiguous in memory; transforms, hashes and openings
 //!   process them together. Other columns work too, with more launches.
 //! - Upstream's prover reads openings one at a time. The backend prefetches all of them together: a proof makes a
-//!   few
-//!   dozen downloads, mostly of roots, for any number of columns and up to 1,024 queries.
+//!   few dozen downloads, mostly of roots, for any number of columns and up to 1,024 queries.
 //! - A `BaseColumnPool` is not needed: the device's arena reuses memory.
 //! - Secure-field values in a component (lookup elements, claimed sums) are kernel parameters, so its kernels are
 //!   compiled once and cached on disk. Base-field constants are part of the kernels: a component with other

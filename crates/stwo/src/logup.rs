@@ -11,8 +11,8 @@
 //! - [`interaction_trace`] computes them from the component itself, which defines its fractions.
 //! - [`LogupTraceGenerator`] computes them from columns of fractions.
 //!
-//! A batch costs one inversion per row and a few passes over its columns. All denominators of a component are
-//! inverted together.
+//! A batch costs the inversion of its denominators and a few passes over its columns. All denominators of a
+//! component are inverted together.
 
 use rigel_codegen::{Bindings, Graph, Output, Rows, Target, compiled};
 use rigel_gpu::{Buffer, Device, Error, Result, View};
