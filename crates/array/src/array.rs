@@ -1,4 +1,4 @@
-//! The array itself: memory, layout and type; making one, and getting its elements out.
+//! The array type: memory, layout and element type; construction, and reading elements.
 
 use std::any::Any;
 use std::ptr::NonNull;
@@ -15,9 +15,8 @@ use crate::scalar::{Scalar, name, words};
 
 /// An n-dimensional array of numbers or field elements, on the CPU or on a GPU.
 ///
-/// Cloning, slicing, transposing and broadcasting give other arrays over the same memory, as in NumPy: what
-/// [`assign`](Self::assign) or a kernel writes through one is seen through all. Every other operation makes an array
-/// of its own.
+/// As in NumPy, cloning, slicing, transposing and broadcasting give arrays over the same memory: a write by
+/// [`assign`](Self::assign) or a kernel is visible through all of them. Every other operation makes a new array.
 #[derive(Clone)]
 pub struct Array {
     pub(crate) memory: Memory,
@@ -30,7 +29,7 @@ impl Array {
         Self { memory, layout, dtype }
     }
 
-    /// An array with any content.
+    /// An uninitialized array.
     pub(crate) fn alloc(shape: &[usize], dtype: Type, device: &Device) -> Result<Self> {
         let bytes = elements(shape, dtype.bytes())? * dtype.bytes();
         Ok(Self::new(Memory::alloc(device, bytes)?, Layout::contiguous(shape), dtype))
@@ -69,8 +68,7 @@ impl Array {
         Self::from_bytes(&bytes, shape, Type::Bool, device)
     }
 
-    /// An array of the elements in these bytes: the form that they have in memory, in row-major order. Booleans are
-    /// 0 or 1.
+    /// An array of elements given by their bytes in memory, in row-major order. Booleans are 0 or 1.
     pub fn from_bytes(bytes: &[u8], shape: &[usize], dtype: Type, device: &Device) -> Result<Self> {
         if elements(shape, dtype.bytes())? * dtype.bytes() != bytes.len() {
             return Err(Error::shape(format!(
@@ -86,16 +84,16 @@ impl Array {
                 device.compute()?.write(&mut *memory.writable(), bytes)?;
             }
             (Memory::Host(memory), _) => memory.write(|to| cpu::copy(to, bytes)),
-            _ => unreachable!("memory of the device asked for"),
+            _ => unreachable!("memory of the requested device"),
         }
         Ok(array)
     }
 
-    /// An array over host memory of someone else, which is not copied.
+    /// An array over foreign host memory, which is not copied.
     ///
     /// # Safety
-    /// Every element of the layout must lie in `bytes` bytes from `at` on, which are readable, writable and aligned for
-    /// the type while `owner` lives.
+    /// Every element of the layout must lie in the `bytes` bytes from `at`, which must be readable, writable and
+    /// aligned for the type while `owner` lives.
     ///
     /// # Errors
     /// If the layout reaches outside the memory.
@@ -109,12 +107,12 @@ impl Array {
         owner: Box<dyn Any + Send + Sync>,
     ) -> Result<Self> {
         let layout = Layout { shape: shape.into(), strides: strides.into(), offset };
-        // SAFETY: the caller's promise, passed on.
+        // SAFETY: guaranteed by the caller.
         let memory = Memory::Host(unsafe { HostMemory::foreign(at, bytes, owner) }.into());
         Self::over(memory, layout, dtype)
     }
 
-    /// An array over a buffer of a device: one of the engine's own, or one that it adopted.
+    /// An array over a device buffer, allocated by `rigel-gpu` or adopted.
     ///
     /// # Errors
     /// If the layout reaches outside the buffer.
@@ -153,7 +151,7 @@ impl Array {
             let alignment = if dtype == Type::C128 { 16 } else { dtype.base().bytes().min(8) };
             if !memory.view().address().is_multiple_of(alignment as u64) {
                 return Err(Error::shape(format!(
-                    "elements of {} must lie at multiples of {alignment} bytes of a device's memory; copy them first",
+                    "elements of {} on a device must be aligned to {alignment} bytes; copy them first",
                     name(dtype)
                 )));
             }
@@ -161,7 +159,7 @@ impl Array {
         Ok(Self::new(memory, layout, dtype))
     }
 
-    // --- what it is ---------------------------------------------------------------------------------------
+    // --- properties ---------------------------------------------------------------------------------------
 
     /// The length of each axis.
     pub fn shape(&self) -> &[usize] {
@@ -183,12 +181,12 @@ impl Array {
         self.layout.len()
     }
 
-    /// Whether there are none.
+    /// Whether the array has no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The size of all elements together.
+    /// The size of all elements in bytes.
     pub fn bytes(&self) -> usize {
         self.len() * self.dtype.bytes()
     }
@@ -198,22 +196,22 @@ impl Array {
         self.dtype
     }
 
-    /// Where it is.
+    /// The device that holds it.
     pub fn device(&self) -> Device {
         self.memory.device()
     }
 
-    /// Whether the elements lie side by side in row-major order.
+    /// Whether the elements are contiguous in row-major order.
     pub fn is_contiguous(&self) -> bool {
         self.layout.is_contiguous()
     }
 
-    /// Whether every place is an element of its own, so that it can be written to. Broadcasts are not.
+    /// Whether all indices refer to different elements, so that it can be written to. Broadcasts can't.
     pub fn is_writable(&self) -> bool {
         self.is_empty() || self.layout.is_injective()
     }
 
-    /// The address of its first element, of the host or of the device, for handing the memory out.
+    /// The host or device address of its first element, to share the memory with other libraries.
     pub fn address(&self) -> u64 {
         let start = match &self.memory {
             Memory::Host(memory) => memory.address().as_ptr() as u64,
@@ -222,7 +220,7 @@ impl Array {
         start + (self.layout.offset * self.dtype.bytes()) as u64
     }
 
-    /// The bytes of the elements, which must be contiguous, within the memory.
+    /// The byte range of the elements in the memory. They must be contiguous.
     pub(crate) fn byte_range(&self) -> std::ops::Range<usize> {
         if self.is_empty() {
             return 0..0;
@@ -231,7 +229,7 @@ impl Array {
         start..start + self.bytes()
     }
 
-    // --- getting elements out -----------------------------------------------------------------------------
+    // --- reading elements ---------------------------------------------------------------------------------
 
     /// The elements in row-major order. Waits for the device.
     pub fn to_vec<T: Number>(&self) -> Result<Vec<T>> {
@@ -257,10 +255,10 @@ impl Array {
         Ok(bytes.into_iter().map(|byte| byte != 0).collect())
     }
 
-    /// The bytes of the elements in row-major order, written to `to`. Waits for the device.
+    /// Writes the bytes of the elements, in row-major order, to `to`. Waits for the device.
     pub fn read_into(&self, to: &mut [u8]) -> Result<()> {
         if to.len() != self.bytes() {
-            return Err(Error::shape(format!("{} bytes of elements for a place of {}", self.bytes(), to.len())));
+            return Err(Error::shape(format!("{} bytes of elements for a slice of {}", self.bytes(), to.len())));
         }
         if !self.is_contiguous() {
             return self.contiguous()?.read_into(to);
@@ -276,7 +274,7 @@ impl Array {
         Ok(())
     }
 
-    /// The only element of an array that has one. Waits for the device.
+    /// The element of an array with exactly one. Waits for the device.
     pub fn item(&self) -> Result<Scalar> {
         if self.len() != 1 {
             return Err(Error::shape(format!("an array of shape {} is not one element", text(self.shape()))));
@@ -286,22 +284,22 @@ impl Array {
         Ok(Scalar::of_words(self.dtype, words(&bytes)))
     }
 
-    /// Runs `work` with the elements of an array on the CPU, which must be contiguous. It must not use the array in another
-    /// way, whose lock is held.
+    /// Runs `work` with the elements of a contiguous array on the CPU. `work` must not use the array otherwise,
+    /// because its lock is held.
     pub fn with_slice<T: Number, R>(&self, work: impl FnOnce(&[T]) -> R) -> Result<R> {
         let memory = self.host_slice::<T>()?;
         let range = self.byte_range();
-        // SAFETY: plain data of this type, aligned: our memory is, and `from_host_memory` asks for it.
+        // SAFETY: plain data of this type; our own memory is aligned, and `from_host_memory` requires alignment.
         Ok(memory.read(|bytes| work(unsafe { as_elements(&bytes[range]) })))
     }
 
-    /// Runs `work` with the elements of an array on the CPU, which must be contiguous, for writing.
+    /// Runs `work` with the mutable elements of a contiguous array on the CPU.
     pub fn with_slice_mut<T: Number, R>(&self, work: impl FnOnce(&mut [T]) -> R) -> Result<R> {
         let memory = self.host_slice::<T>()?;
         let range = self.byte_range();
         Ok(memory.write(|bytes| {
             let part = &mut bytes[range];
-            // SAFETY: as in `with_slice`; and any bytes written are a valid value of plain data.
+            // SAFETY: as in `with_slice`; any bytes are a valid value of plain data.
             work(unsafe { std::slice::from_raw_parts_mut(part.as_mut_ptr().cast(), part.len() / size_of::<T>()) })
         }))
     }
@@ -311,7 +309,7 @@ impl Array {
             return Err(Error::of_type(format!("the elements are {}, not {}", name(self.dtype), name(T::TYPE))));
         }
         if !self.is_contiguous() {
-            return Err(Error::shape("the elements do not lie side by side; take contiguous() first"));
+            return Err(Error::shape("the elements are not contiguous; call contiguous() first"));
         }
         match &self.memory {
             Memory::Host(memory) => Ok(memory),
@@ -327,6 +325,6 @@ impl Array {
 /// # Safety
 /// The bytes must be aligned for `T`.
 unsafe fn as_elements<T: Number>(bytes: &[u8]) -> &[T] {
-    // SAFETY: plain data, and the caller's promise.
+    // SAFETY: plain data; the caller guarantees the alignment.
     unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len() / size_of::<T>()) }
 }

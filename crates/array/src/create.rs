@@ -1,4 +1,4 @@
-//! Arrays from nothing but a rule.
+//! Arrays that are computed rather than copied: constants, ranges, random elements.
 
 use rigel_codegen::map::{Binary, Kind, Type};
 
@@ -9,28 +9,28 @@ use crate::lazy::Lazy;
 use crate::scalar::{Scalar, name};
 
 impl Array {
-    /// All elements zero.
+    /// An array of zeros.
     pub fn zeros(shape: &[usize], dtype: Type, device: &Device) -> Result<Self> {
         Self::filled(shape, zero_or_one(dtype, 0), dtype, device)
     }
 
-    /// Any elements, for a kernel to write.
+    /// An uninitialized array, for a kernel to write.
     pub fn empty(shape: &[usize], dtype: Type, device: &Device) -> Result<Self> {
         Self::alloc(shape, dtype, device)
     }
 
-    /// All elements one.
+    /// An array of ones.
     pub fn ones(shape: &[usize], dtype: Type, device: &Device) -> Result<Self> {
         Self::filled(shape, zero_or_one(dtype, 1), dtype, device)
     }
 
-    /// All elements the same number, of its own type.
+    /// An array filled with a number, of the number's own type.
     pub fn full(shape: &[usize], value: impl Into<Scalar>, device: &Device) -> Result<Self> {
         let value = value.into();
         Self::filled(shape, value, value.natural_type(), device)
     }
 
-    /// All elements the same number, of the type `dtype`.
+    /// An array filled with a number, of the type `dtype`.
     pub fn filled(shape: &[usize], value: impl Into<Scalar>, dtype: Type, device: &Device) -> Result<Self> {
         Lazy::filled(value.into(), dtype, shape, device).eval()
     }
@@ -52,7 +52,7 @@ impl Array {
         let (start, stop, step) = (start.into(), stop.into(), step.into());
         if let (Scalar::Int(first), Scalar::Int(end), Scalar::Int(by)) = (start, stop, step) {
             if by == 0 {
-                return Err(Error::shape("arange needs a step other than 0"));
+                return Err(Error::shape("arange: the step must not be 0"));
             }
             let distance = if by > 0 { end.checked_sub(first) } else { first.checked_sub(end) };
             let distance = distance.ok_or_else(|| Error::shape("arange: too many elements"))?;
@@ -75,7 +75,7 @@ impl Array {
         (places * step + start).eval()
     }
 
-    /// `count` numbers from `start` to `stop`, both included, at equal distances.
+    /// `count` evenly spaced numbers from `start` to `stop`, both included.
     pub fn linspace(start: f64, stop: f64, count: usize, device: &Device) -> Result<Self> {
         let step = if count > 1 { (stop - start) / (count - 1) as f64 } else { 0.0 };
         let line = (Lazy::places(&[count], device).astype(Type::F64) * step + start).eval()?;
@@ -93,10 +93,10 @@ impl Array {
         one.select(diagonal, zero).eval()
     }
 
-    /// Random elements, a function of the seed alone, the same on every device: floats in `[0, 1)`, complex numbers with
-    /// both parts there, field elements and integers over their whole range, booleans.
+    /// Random elements that depend only on the seed and are the same on every device: floats in `[0, 1)`, complex
+    /// numbers with both parts in that range, field elements and integers over their whole range, booleans.
     ///
-    /// The bits are SplitMix64's; a field's element is 64 of them modulo p for each coefficient.
+    /// The generator is SplitMix64; each coefficient of a field element is 64 bits of it modulo p.
     pub fn random(shape: &[usize], dtype: Type, seed: u64, device: &Device) -> Result<Self> {
         let parts = match dtype {
             Type::C128 => 2,
@@ -107,7 +107,7 @@ impl Array {
             whole.push(parts);
         }
         let bits = || Lazy::places(&whole, device).binary(Binary::Random, Lazy::from(seed).astype(Type::U64));
-        // The upper bits as a fraction: as many as the float has.
+        // The upper bits as a fraction, as many as the float can hold.
         let fraction = || bits().floor_div(1u64 << 11).astype(Type::F64) * (1.0 / (1u64 << 53) as f64);
         match dtype.kind() {
             Kind::Bool => bits().remainder(2u64).astype(Type::Bool).eval(),

@@ -1,4 +1,4 @@
-//! Where arrays are.
+//! Devices of arrays.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use rigel_gpu::Selector;
 
 use crate::error::{Error, Result};
 
-/// Where an array's memory is and its operations run: the CPU, or a GPU (or the emulated one).
+/// The device that holds an array and runs its operations: the CPU, a GPU, or the emulated device.
 ///
 /// ```
 /// use rigel_array::Device;
@@ -22,17 +22,17 @@ use crate::error::{Error, Result};
 pub enum Device {
     /// The host's memory and cores.
     Cpu,
-    /// A device of the engine.
+    /// A GPU or the emulated device.
     Gpu(rigel_gpu::Device),
 }
 
-/// The devices that are open. A device is opened once a process, so that its pools are shared.
+/// The open devices. A device is opened once per process, so that its pools are shared.
 static OPEN: Mutex<Vec<rigel_gpu::Device>> = Mutex::new(Vec::new());
 
 impl Device {
     /// The device of this name: `cpu`, `auto` (the first GPU), `cuda:N`, `emulated`, `emulated:N`.
     ///
-    /// It never takes another one: where there is no GPU, `cuda:0` and `auto` are errors that say what is missing.
+    /// It never falls back: without a GPU, `cuda:0` and `auto` are errors that say what is missing.
     pub fn open(name: &str) -> Result<Self> {
         if name == "cpu" {
             return Ok(Self::Cpu);
@@ -58,7 +58,7 @@ impl Device {
         matches!(self, Self::Cpu)
     }
 
-    /// Waits until all work given to it is done, and reports what went wrong in it. The CPU has none waiting.
+    /// Waits for all enqueued work and returns its errors. Does nothing on the CPU.
     pub fn synchronize(&self) -> Result<()> {
         match self {
             Self::Cpu => Ok(()),

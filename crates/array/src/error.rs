@@ -1,18 +1,18 @@
-//! What can go wrong.
+//! Errors.
 
 use rigel_gpu::Bytes;
 
 /// The result of an array call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong, with the shapes, types or devices, and what to do about it.
+/// What went wrong, with the shapes, types or devices involved, and what to do about it.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// Shapes, axes or lengths that do not fit together.
     #[error("{0}")]
     Shape(String),
-    /// An operation that is not defined for a type of elements.
+    /// An operation that is not defined for an element type.
     #[error("{0}")]
     Type(String),
     /// An index or an axis that does not exist.
@@ -21,30 +21,30 @@ pub enum Error {
     /// Arrays of different devices in one operation.
     #[error("{operation}: one array is on {first}, another on {second}; move one with `to`")]
     Devices {
-        /// The operation asked for.
+        /// The operation.
         operation: &'static str,
-        /// Where one operand is.
+        /// The device of one operand.
         first: String,
-        /// Where another is.
+        /// The device of another operand.
         second: String,
     },
-    /// A device was named in a way that is not understood.
-    #[error("device {0:?} is not understood; write cpu, cuda:N, auto or emulated")]
+    /// An unknown device name.
+    #[error("unknown device {0:?}; write cpu, cuda:N, auto or emulated")]
     DeviceName(String),
     /// Zero has no inverse.
     #[error("{operation}: {zeros} of {elements} elements are zero, which has no inverse")]
     NotInvertible {
-        /// The operation asked for.
+        /// The operation.
         operation: &'static str,
-        /// How many elements are zero.
+        /// The number of zero elements.
         zeros: usize,
-        /// Of how many.
+        /// The number of elements.
         elements: usize,
     },
-    /// The host has no memory for an array.
-    #[error("out of host memory: {} asked for", Bytes(*.0))]
+    /// The host is out of memory.
+    #[error("out of host memory: could not allocate {}", Bytes(*.0))]
     HostMemory(usize),
-    /// The device, its memory or its compiler.
+    /// An error of the device, its memory or its compiler.
     #[error(transparent)]
     Gpu(#[from] rigel_gpu::Error),
 }

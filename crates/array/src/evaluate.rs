@@ -1,4 +1,4 @@
-//! Running an expression where its arrays are.
+//! Evaluates an expression on the device of its arrays.
 
 use rigel_codegen::map::{self, Expression, Operand, Target};
 use smallvec::SmallVec;
@@ -10,17 +10,17 @@ use crate::error::Result;
 use crate::layout::Strides;
 use crate::memory::{DeviceMemory, HostMemory, Memory};
 
-/// An expression with what it reads, all of one shape.
+/// An expression with its inputs, all of one shape.
 #[derive(Default)]
 pub(crate) struct Prepared {
     pub(crate) expression: Expression,
-    /// The arrays that its inputs are, in order.
+    /// The input arrays, in order.
     pub(crate) arrays: Vec<Array>,
     pub(crate) scalars: Vec<[u64; 3]>,
 }
 
 impl Prepared {
-    /// Runs `work` with the inputs in a device's memory, their axes in the order `axes`.
+    /// Runs `work` with the inputs in device memory, their axes in the order `axes`.
     pub(crate) fn with_operands<R>(&self, axes: Option<&[usize]>, work: impl FnOnce(&[Operand<'_>]) -> R) -> R {
         let strides = self.strides(axes);
         let operands: SmallVec<[Operand<'_>; 4]> = self
@@ -36,7 +36,7 @@ impl Prepared {
         work(&operands)
     }
 
-    /// Runs `work` with the inputs in the host's memory, which is locked meanwhile, `written` for writing.
+    /// Runs `work` with the inputs in host memory, which is locked during the call, `written` for writing.
     pub(crate) fn with_host_operands<R>(
         &self,
         axes: Option<&[usize]>,
@@ -66,7 +66,7 @@ impl Prepared {
     }
 }
 
-/// Writes the expression's value for every place of `shape` to `out`, which has that shape.
+/// Writes the value of the expression at every index of `shape` to `out`, which has that shape.
 pub(crate) fn map(prepared: &Prepared, shape: &[usize], out: &Array) -> Result<()> {
     let Prepared { expression, scalars, .. } = prepared;
     match (&out.memory, out.device()) {

@@ -1,4 +1,4 @@
-//! What only arrays of field elements have: inverses, transforms, commitments.
+//! Operations on arrays of field elements: inverses, transforms, low-degree extension.
 
 use rigel_codegen::map::Type;
 use rigel_gpu::{Buffer, Stream};
@@ -19,22 +19,22 @@ use crate::layout::text;
 use crate::memory::Memory;
 use crate::scalar::{Scalar, for_field, name};
 
-/// What is done with the last axis, polynomials of a prime field side by side.
+/// A transform of the last axis, whose rows are polynomials over a prime field.
 #[derive(Clone, Copy)]
 pub(crate) enum Transform {
     /// Coefficients to values at `shift w^i`.
     Forward,
     /// Values at `shift w^i` to coefficients.
     Inverse,
-    /// Values at `w^i` to values at `shift v^i` for a root v of an order `2^log_blowup` times as high.
+    /// Values at `w^i` to values at `shift v^i`, where the order of v is `2^log_blowup` times that of w.
     Extend {
-        /// How many times as many values, as a power of two.
+        /// The logarithm of the blowup.
         log_blowup: u32,
     },
 }
 
 impl Array {
-    /// `1 / x` for every element of a field, in one batch. An error if one is zero.
+    /// `1 / x` for every field element, by batch inversion. An error if an element is zero.
     ///
     /// ```
     /// # use rigel_array::{Array, Device, Type};
@@ -68,7 +68,7 @@ impl Array {
                 Ok(out)
             }
             Device::Gpu(device) => {
-                // The batch kernel takes coefficients apart: one column for each.
+                // The batch kernel takes one column per coefficient.
                 let apart = whole.coefficients()?.reshape(&[-1, self.dtype.degree() as isize])?;
                 let apart = apart.transpose();
                 let stream = device.compute()?;
@@ -80,19 +80,21 @@ impl Array {
         }
     }
 
-    /// The values at `1, w, w^2, ..` of the polynomials whose coefficients, lowest first, are the last axis, where w is the
-    /// root of unity of that axis' length that Plonky3 uses. For an extension, coefficient by coefficient.
+    /// Evaluates the polynomials whose coefficients, lowest first, are the last axis, at `1, w, w^2, ..`. Here w
+    /// is Plonky3's root of unity of order n, the length of that axis. An extension is transformed coefficient by
+    /// coefficient.
     pub fn ntt(&self) -> Result<Self> {
         self.transform("ntt", Transform::Forward, None)
     }
 
-    /// Undoes [`ntt`](Self::ntt).
+    /// The inverse of [`ntt`](Self::ntt).
     pub fn intt(&self) -> Result<Self> {
         self.transform("intt", Transform::Inverse, None)
     }
 
-    /// The low-degree extension: the polynomials whose values at `1, w, ..` are the last axis, at `shift v^i`, for a root of
-    /// unity v of `2^log_blowup` times the order. Without a shift, the field's generator.
+    /// The low-degree extension: takes the polynomials whose values at `1, w, ..` are the last axis, and evaluates
+    /// them at `shift v^i`, where the order of v is `2^log_blowup` times that of w. The default shift is the
+    /// field's generator.
     pub fn lde(&self, log_blowup: u32, shift: Option<u64>) -> Result<Self> {
         self.transform("lde", Transform::Extend { log_blowup }, Some(shift))
     }
@@ -109,7 +111,7 @@ impl Array {
             Some(&length) if length.is_power_of_two() => length,
             _ => {
                 return Err(Error::shape(format!(
-                    "{operation}: the last axis must have a power of two of elements, and the shape is {}",
+                    "{operation}: the length of the last axis must be a power of two; the shape is {}",
                     text(self.shape())
                 )));
             }
@@ -118,7 +120,7 @@ impl Array {
         let log_length = length.ilog2().saturating_add(log_blowup);
         if base == Type::Mersenne31 || log_length > base.two_adicity() {
             return Err(Error::shape(format!(
-                "{operation}: {} has roots of unity of order 2^{} at most; a length of 2^{log_length} was asked for{}",
+                "{operation}: {} has roots of unity of order 2^{} at most; a length of 2^{log_length} is too large{}",
                 name(base),
                 base.two_adicity(),
                 if base == Type::Mersenne31 { " (its transforms are over the circle)" } else { "" }
@@ -158,7 +160,7 @@ impl Array {
             (Type::BabyBear, Device::Gpu(_)) => transform_on::<BabyBear>(&whole, transform, shift, &shape),
             (Type::KoalaBear, Device::Gpu(_)) => transform_on::<KoalaBear>(&whole, transform, shift, &shape),
             (Type::Goldilocks, Device::Gpu(_)) => transform_on::<Goldilocks>(&whole, transform, shift, &shape),
-            (other, _) => unreachable!("{} has no transforms, as was checked", name(other)),
+            (other, _) => unreachable!("checked above: {} has no transforms", name(other)),
         }
     }
 
@@ -167,12 +169,12 @@ impl Array {
             return Ok(());
         }
         Err(Error::of_type(format!(
-            "{operation} is for arrays of field elements; these are {}: convert them with astype",
+            "{operation} needs field elements, not {}; convert them with astype",
             name(self.dtype)
         )))
     }
 
-    /// A copy of the elements, contiguous, as a buffer of their Rust type, for the engine's operations.
+    /// A contiguous copy of the elements as a buffer of their Rust type.
     pub(crate) fn to_buffer<T: rigel_gpu::Plain>(&self, stream: &Stream) -> Result<Buffer<T>> {
         let whole = self.contiguous()?;
         let mut buffer = stream.alloc::<u8>(whole.bytes())?;
@@ -196,7 +198,7 @@ fn generator(of: Type) -> u64 {
     }
 }
 
-/// The inverses of elements whose coefficients are the first axis, in the same form.
+/// The inverses of elements whose coefficients are the first axis, in the same layout.
 fn invert_on<E: Element>(stream: &Stream, apart: &Array) -> Result<Array> {
     let mut matrix = Matrix::new(apart.to_buffer::<E::Base>(stream)?, apart.shape()[1], E::DEGREE)?;
     inverse::invert_assign::<E>(stream, &mut matrix)?;
@@ -212,7 +214,7 @@ fn transform_on<F: TwoAdic>(
     let Device::Gpu(device) = whole.device() else { unreachable!("the CPU has its own") };
     let stream = device.compute()?;
     let length = *whole.shape().last().expect("a last axis");
-    // A polynomial is a column there, and columns lie one after the other.
+    // Each polynomial is a column of a column-major matrix.
     let matrix = Columns::new(device_memory(whole).view().range(whole.byte_range())?.cast::<F>()?, length)?;
     let shift = shift.map_or(F::ONE, |shift| shift.map_or(F::GENERATOR, F::from_u64));
     let natural = Order::Natural;

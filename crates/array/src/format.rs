@@ -9,23 +9,23 @@ use crate::error::Result;
 use crate::layout::Index;
 use crate::scalar::{coefficients, name};
 
-/// Arrays with more elements show the first and last few of each axis.
+/// Arrays with more elements show only the edges of each axis.
 const SHOW_ALL: usize = 1000;
-/// How many those are.
+/// How many elements of each end are shown.
 const EDGE: usize = 3;
-/// Digits behind the point.
+/// Digits after the decimal point.
 const PRECISION: usize = 8;
 
 impl Array {
     /// The elements as NumPy's `str` shows them.
     ///
-    /// Waits for the device; of a large array only what is shown is copied.
+    /// Waits for the device. Only the elements that are shown are downloaded.
     pub fn to_text(&self) -> Result<String> {
         self.text_after(0, ", ")
     }
 
-    /// The array as NumPy's `repr` shows it, with its type where that is not the usual one, and its device where that is
-    /// not the CPU.
+    /// The array as NumPy's `repr` shows it, with its type if it is not the default, and its device if it is not
+    /// the CPU.
     pub fn to_repr(&self) -> Result<String> {
         let mut text = format!("array({}", self.text_after("array(".len(), ", ")?);
         if self.is_empty() && self.shape() != [0] {
@@ -53,7 +53,7 @@ impl Array {
         Ok(writer.axis(0, indent + 1))
     }
 
-    /// The first and last places of each long axis, side by side.
+    /// The first and last elements of each long axis, joined.
     fn edges(&self) -> Result<Self> {
         let mut array = self.clone();
         for axis in 0..self.axes() {
@@ -79,7 +79,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    /// The text of one place of the axes before `axis`, whose lines begin at column `indent`.
+    /// The text at one index of the axes before `axis`, with lines that begin at column `indent`.
     fn axis(&mut self, axis: usize, indent: usize) -> String {
         let Some(&length) = self.shape.get(axis) else { return self.cells.next().unwrap_or_default() };
         let innermost = axis + 1 == self.shape.len();
@@ -123,7 +123,7 @@ fn wrapped(cells: &[String], separator: &str, indent: usize) -> String {
     text
 }
 
-/// Each element's text, all of one width.
+/// The text of each element, padded to one width.
 fn cells(of: Type, bytes: &[u8]) -> Vec<String> {
     let elements: Vec<[u64; 3]> = bytes.chunks(of.bytes()).map(crate::scalar::words).collect();
     let texts: Vec<String> = match of {
@@ -167,14 +167,14 @@ fn padded(texts: Vec<String>) -> Vec<String> {
     texts.into_iter().map(|text| format!("{text:>width$}")).collect()
 }
 
-/// Floats with as many digits as the one that needs most, at most [`PRECISION`]; trailing zeros are left out. Very large,
-/// very small and widely spread ones are written with exponents.
+/// Floats with as many digits as the longest one needs, at most [`PRECISION`], without trailing zeros. Very large,
+/// very small and widely spread values are written with exponents.
 fn floats(values: &[f64], shortest: impl Fn(f64) -> String) -> Vec<String> {
     let finite: Vec<f64> = values.iter().copied().filter(|value| value.is_finite() && *value != 0.0).collect();
     let largest = finite.iter().fold(0.0f64, |most, value| most.max(value.abs()));
     let smallest = finite.iter().fold(f64::INFINITY, |least, value| least.min(value.abs()));
     let exponents = largest >= 1e8 || (!finite.is_empty() && (smallest < 1e-4 || largest / smallest > 1e3));
-    // Each value as short as it can be, and no longer than the precision.
+    // The shortest digits of each value, limited to the precision.
     let trimmed = |value: f64| {
         let text = shortest(value);
         let text = match text.split_once('.') {
@@ -207,7 +207,7 @@ fn floats(values: &[f64], shortest: impl Fn(f64) -> String) -> Vec<String> {
         .collect()
 }
 
-/// The digits before the exponent, as short as they can be.
+/// The shortest digits before the exponent.
 fn exponent_digits(value: f64) -> String {
     format!("{value:e}").split('e').next().unwrap_or_default().to_owned()
 }

@@ -1,4 +1,4 @@
-//! Kernels of the user's own, on arrays.
+//! User kernels on arrays.
 
 use std::fmt;
 use std::ops::Range;
@@ -14,14 +14,14 @@ use crate::evaluate::device_memory;
 use crate::memory::DeviceMemory;
 use crate::views::same_device;
 
-/// How a kernel is launched: blocks, and threads of a block, along x, y and z.
+/// The launch shape of a kernel: blocks, and threads per block, along x, y and z.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grid {
     /// Blocks.
     pub blocks: [u32; 3],
-    /// Threads of a block.
+    /// Threads per block.
     pub threads: [u32; 3],
-    /// Dynamic shared memory of a block, in bytes.
+    /// Dynamic shared memory per block, in bytes.
     pub shared: u32,
 }
 
@@ -33,13 +33,13 @@ impl Grid {
     }
 }
 
-/// What a kernel is called with.
+/// A kernel argument.
 #[derive(Clone, Debug)]
 pub enum Argument<'a> {
     /// The address of an array's first element. The array must be contiguous; the kernel may change it, unless it overlaps
     /// an array that follows among the arguments.
     Array(&'a Array),
-    /// A number or a struct, given as its bytes.
+    /// A number or a struct, as bytes.
     Value(Vec<u64>, usize),
     /// An integer, as wide as the kernel's parameter.
     Int(i128),
@@ -48,7 +48,7 @@ pub enum Argument<'a> {
 }
 
 impl<'a> Argument<'a> {
-    /// A value of a type as the kernel's parameter has it.
+    /// A value of the same type as the kernel's parameter.
     pub fn value<T: Plain>(value: T) -> Self {
         let bytes = bytes_of(std::slice::from_ref(&value));
         Self::Value(padded(bytes), bytes.len())
@@ -72,7 +72,7 @@ macro_rules! arguments_from {
 }
 arguments_from!(i32 u32 i64 u64 f32 f64);
 
-/// The CPU's version of a kernel: it is given the grid and the arguments, whose arrays are on the CPU.
+/// The CPU version of a kernel. It gets the grid and the arguments, whose arrays are on the CPU.
 pub type OnCpu = dyn Fn(Grid, &[Argument<'_>]) -> Result<()> + Send + Sync;
 
 /// A kernel from CUDA C++ text, compiled for a device when it is first launched there.
@@ -109,7 +109,7 @@ pub struct Kernel {
     text: Arc<str>,
     name: Arc<str>,
     on_cpu: Option<Arc<OnCpu>>,
-    /// What was compiled, and for which device.
+    /// The compiled kernel for each device.
     compiled: Arc<Mutex<Vec<(rigel_gpu::Device, rigel_gpu::Kernel)>>>,
 }
 
@@ -125,7 +125,7 @@ impl Kernel {
         Self { text: text.into(), name: name.into(), on_cpu: None, compiled: Arc::default() }
     }
 
-    /// The same with a function that is called where the arrays are on the CPU. Without one, that is an error.
+    /// Adds a function to call if the arrays are on the CPU. Without one, that is an error.
     pub fn on_cpu(mut self, work: impl Fn(Grid, &[Argument<'_>]) -> Result<()> + Send + Sync + 'static) -> Self {
         self.on_cpu = Some(Arc::new(work));
         self
@@ -166,7 +166,7 @@ impl Kernel {
         Ok(kernel)
     }
 
-    /// Launches it where its arrays are: at least one, all on one device.
+    /// Launches it on the device of its arrays. There must be at least one array, and all on one device.
     pub fn launch(&self, grid: Grid, arguments: &[Argument<'_>]) -> Result<()> {
         let arrays = || {
             arguments.iter().filter_map(|argument| match argument {
@@ -175,14 +175,14 @@ impl Kernel {
             })
         };
         let Some(first) = arrays().next() else {
-            return Err(Error::shape(format!("kernel {}: an array must be among its arguments", self.name)));
+            return Err(Error::shape(format!("kernel {}: at least one argument must be an array", self.name)));
         };
         let device = first.device();
         for array in arrays() {
             same_device("Kernel::launch", &device, &array.device())?;
             if !array.is_contiguous() {
                 return Err(Error::shape(format!(
-                    "kernel {}: an array of shape {} whose elements do not lie side by side; take contiguous() first",
+                    "kernel {}: an array of shape {} is not contiguous; call contiguous() first",
                     self.name,
                     crate::layout::text(array.shape())
                 )));
@@ -314,7 +314,7 @@ impl Arguments for Launch<'_> {
     }
 }
 
-/// Bytes in whole words, so that they are aligned for whatever they stand for.
+/// Bytes padded to whole words, so that they are aligned for any type.
 fn padded(bytes: &[u8]) -> Vec<u64> {
     bytes
         .chunks(8)

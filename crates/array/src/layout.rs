@@ -1,4 +1,4 @@
-//! How the elements of an array lie in memory.
+//! The layout of an array's elements in memory.
 //!
 //! Element `(i_0, .., i_k)` of an array is at `offset + sum_j i_j strides_j`, counted in elements. So a slice, a
 //! transpose or a broadcast is another layout over the same memory.
@@ -7,7 +7,7 @@ use smallvec::{SmallVec, smallvec};
 
 use crate::error::{Error, Result};
 
-/// Lengths of axes: those of most arrays lie here, not on the heap.
+/// Lengths of axes, stored inline for most arrays.
 pub(crate) type Lengths = SmallVec<[usize; 4]>;
 /// Strides of axes.
 pub(crate) type Strides = SmallVec<[isize; 4]>;
@@ -23,20 +23,20 @@ pub(crate) struct Layout {
 /// One entry of an index such as `[3, 1:10:2, ..]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Index {
-    /// One place of an axis, which goes away; from the end if negative.
+    /// One index of an axis, which is removed. Negative indices count from the end.
     At(isize),
-    /// Places `start`, `start + step`, .. before `stop`, with Python's meaning of negative and missing numbers.
+    /// Indices `start`, `start + step`, .. before `stop`. Negative and missing numbers have Python's meaning.
     Range {
-        /// The first place.
+        /// The first index.
         start: Option<isize>,
-        /// The place to stop before.
+        /// The index to stop before.
         stop: Option<isize>,
-        /// The distance from one to the next, not 0.
+        /// The step between indices, not 0.
         step: isize,
     },
     /// A new axis of length 1.
     NewAxis,
-    /// All axes that the other entries do not speak of.
+    /// All axes that no other entry refers to.
     Ellipsis,
 }
 
@@ -74,7 +74,7 @@ impl Layout {
         self.shape.iter().product()
     }
 
-    /// Whether the elements lie side by side in row-major order.
+    /// Whether the elements are contiguous in row-major order.
     pub(crate) fn is_contiguous(&self) -> bool {
         let mut expected = 1;
         for (&length, &stride) in self.shape.iter().zip(&self.strides).rev() {
@@ -89,7 +89,7 @@ impl Layout {
         true
     }
 
-    /// Whether every place is an element of its own, as far as sorted strides show it.
+    /// Whether all indices refer to different elements, as far as sorted strides show it.
     pub(crate) fn is_injective(&self) -> bool {
         let mut axes: SmallVec<[(usize, usize); 4]> = self
             .shape
@@ -107,7 +107,7 @@ impl Layout {
         })
     }
 
-    /// The layout that a broadcast to `shape` reads: axes of length 1 repeat.
+    /// The layout of a broadcast to `shape`: axes of length 1 repeat.
     pub(crate) fn broadcast_to(&self, shape: &[usize]) -> Result<Self> {
         let refused = || {
             Err(Error::shape(format!(
@@ -140,7 +140,7 @@ impl Layout {
         }
     }
 
-    /// The layout of the same elements, in row-major order, in another shape; `None` where that takes a copy.
+    /// The layout of the same elements, in row-major order, in another shape; `None` if that needs a copy.
     pub(crate) fn reshaped(&self, shape: &[usize]) -> Option<Self> {
         if self.is_contiguous() {
             return Some(Self { offset: self.offset, ..Self::contiguous(shape) });
@@ -148,7 +148,7 @@ impl Layout {
         if self.len() == 0 {
             return Some(Self::contiguous(shape));
         }
-        // Axes that follow each other in memory are one long axis, which may be cut again in any way.
+        // Axes that are contiguous in memory merge into one long axis, which can be split in any way.
         let mut merged: Vec<(usize, isize)> = Vec::new();
         for (&length, &stride) in self.shape.iter().zip(&self.strides).filter(|&(&length, _)| length != 1) {
             match merged.last_mut() {
@@ -172,11 +172,11 @@ impl Layout {
         Some(Self { shape: shape.into(), strides, offset: self.offset })
     }
 
-    /// The part that an index picks.
+    /// The part that an index selects.
     pub(crate) fn indexed(&self, index: &[Index]) -> Result<Self> {
         let named = index.iter().filter(|entry| !matches!(entry, Index::NewAxis | Index::Ellipsis)).count();
         if index.iter().filter(|entry| **entry == Index::Ellipsis).count() > 1 {
-            return Err(Error::index("an index can have one ellipsis only"));
+            return Err(Error::index("an index can have only one ellipsis"));
         }
         let Some(rest) = self.shape.len().checked_sub(named) else {
             return Err(Error::index(format!(
@@ -210,7 +210,7 @@ impl Layout {
                 Index::Range { start, stop, step } => {
                     let (first, count) = span(start, stop, step, length)?;
                     out.shape.push(count);
-                    // A step over the whole axis may be of any size, and is taken never.
+                    // A step beyond the axis may have any size, because it is never taken.
                     out.strides.push(stride.wrapping_mul(step));
                     if count > 0 {
                         offset += first as isize * stride;
@@ -220,13 +220,13 @@ impl Layout {
             }
             axis += 1;
         }
-        // What has no elements begins where the array does.
+        // A layout without elements keeps the array's offset.
         out.offset = if out.shape.contains(&0) { self.offset } else { offset as usize };
         Ok(out)
     }
 }
 
-/// The strides of an array whose elements lie side by side, last axis first.
+/// The strides of a contiguous array, in row-major order.
 pub(crate) fn row_major(shape: &[usize]) -> Strides {
     let mut strides: Strides = smallvec![0; shape.len()];
     let mut stride = 1isize;
@@ -237,28 +237,28 @@ pub(crate) fn row_major(shape: &[usize]) -> Strides {
     strides
 }
 
-/// A place counted from the start.
+/// An index counted from the start.
 pub(crate) fn place(at: isize, length: usize, axis: usize) -> Result<usize> {
     let from_start = if at < 0 { at + length as isize } else { at };
     usize::try_from(from_start)
         .ok()
         .filter(|&place| place < length)
-        .ok_or_else(|| Error::index(format!("index {at} is outside axis {axis}, which has {length} places")))
+        .ok_or_else(|| Error::index(format!("index {at} is outside axis {axis}, which has length {length}")))
 }
 
-/// The axis that a number, from the end if negative, stands for.
+/// The axis with this number, counted from the end if negative.
 pub(crate) fn axis_of(axis: isize, axes: usize) -> Result<usize> {
     let from_start = if axis < 0 { axis + axes as isize } else { axis };
     usize::try_from(from_start)
         .ok()
         .filter(|&axis| axis < axes)
-        .ok_or_else(|| Error::index(format!("axis {axis} of an array of {axes} axes")))
+        .ok_or_else(|| Error::index(format!("axis {axis} does not exist; the array has {axes} axes")))
 }
 
-/// The first place and the number of places of a range, as Python counts them.
+/// The first index and the number of indices of a range, with Python's rules.
 fn span(start: Option<isize>, stop: Option<isize>, step: isize, length: usize) -> Result<(usize, usize)> {
     if step == 0 {
-        return Err(Error::index("a slice needs a step other than 0"));
+        return Err(Error::index("the step of a slice must not be 0"));
     }
     let length = length as isize;
     let (low, high) = if step > 0 { (0, length) } else { (-1, length - 1) };
@@ -270,7 +270,7 @@ fn span(start: Option<isize>, stop: Option<isize>, step: isize, length: usize) -
     Ok((start.max(0) as usize, count))
 }
 
-/// The shape that arrays of both shapes are broadcast to.
+/// The shape to which arrays of both shapes are broadcast.
 pub(crate) fn broadcast(operation: &str, a: &[usize], b: &[usize]) -> Result<Lengths> {
     if a == b {
         return Ok(a.into());
@@ -288,7 +288,7 @@ pub(crate) fn broadcast(operation: &str, a: &[usize], b: &[usize]) -> Result<Len
         .collect()
 }
 
-/// The number of elements of a shape, if it can be addressed.
+/// The number of elements of a shape, if they can be addressed.
 pub(crate) fn elements(shape: &[usize], bytes: usize) -> Result<usize> {
     shape
         .iter()

@@ -1,4 +1,4 @@
-//! Expressions that are evaluated when asked, as one kernel.
+//! Lazy expressions, which are evaluated as one kernel.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ use crate::views::same_device;
 
 /// An element-wise expression over arrays, not evaluated yet.
 ///
-/// Operators build it; [`eval`](Self::eval) computes it in one pass over memory, on a GPU as one kernel that is compiled
-/// once for the expression, whatever the arrays and scalars in it. What does not fit together (shapes, types,
-/// devices) is reported by `eval`.
+/// Operators build it, and [`eval`](Self::eval) computes it in one pass over memory. On a GPU that is one kernel,
+/// compiled once per expression for any arrays and scalars. `eval` reports shapes, types and devices that do not
+/// fit together.
 ///
 /// ```
 /// use rigel_array::{Array, Device};
@@ -36,21 +36,21 @@ struct Tree {
     dtype: Type,
     shape: Lengths,
     device: Option<Device>,
-    /// How many nodes there are, counted with repetition.
+    /// The number of nodes, with repetition.
     size: usize,
-    /// How many arrays and scalars there are, counted with repetition.
+    /// The number of arrays and scalars, with repetition.
     leaves: usize,
 }
 
 enum Root {
     Array(Array),
-    /// A scalar, whose type is that of what stands beside it.
+    /// A scalar, which takes the type of the other operand.
     Scalar(Scalar),
     Unary(Unary, Arc<Tree>),
     Binary(Binary, Arc<Tree>, Arc<Tree>),
     Select(Arc<Tree>, Arc<Tree>, Arc<Tree>),
     Convert(Arc<Tree>),
-    /// The place in row-major order.
+    /// The index in row-major order.
     Index,
 }
 
@@ -66,14 +66,14 @@ impl Tree {
     }
 }
 
-/// Larger expressions are evaluated in parts: a kernel of thousands of operations takes the compiler long, and saves no
-/// more memory traffic than one of some hundred.
+/// Larger expressions are evaluated in parts: a kernel of thousands of operations takes long to compile and saves
+/// no more memory traffic than one of a few hundred.
 const LARGEST: usize = 200;
 
-/// The most arrays and scalars of one expression: a kernel takes no more.
+/// The largest number of arrays and scalars of one kernel.
 const MOST_LEAVES: usize = 30;
 
-/// The most axes of an array that is computed with, as in NumPy.
+/// The largest number of axes of an array, as in NumPy.
 const MOST_AXES: usize = 64;
 
 impl Lazy {
@@ -81,12 +81,12 @@ impl Lazy {
         Self(Ok(Arc::new(Tree::new(root, dtype, shape, device, size))))
     }
 
-    /// The place of each element of a shape, in row-major order, as U64.
+    /// The row-major index of each element of a shape, as U64.
     pub(crate) fn places(shape: &[usize], device: &Device) -> Self {
         Self::new(Root::Index, Type::U64, shape.into(), Some(device.clone()), 1)
     }
 
-    /// One number for every element of a shape.
+    /// The same number for every element of a shape.
     pub(crate) fn filled(value: Scalar, dtype: Type, shape: &[usize], device: &Device) -> Self {
         let scalar = value.words_as(dtype).map(|words| Scalar::Element(dtype, words));
         match scalar {
@@ -102,8 +102,8 @@ impl Lazy {
         }
     }
 
-    /// Evaluates it now if it is larger than an expression may be that stands beside `others` more of its size, and goes on
-    /// with the result.
+    /// Evaluates the expression now if it is too large to be combined with `others` more of its size, and returns
+    /// the result.
     fn bounded(self, others: usize) -> Self {
         match &self.0 {
             Ok(tree) if tree.size * (others + 1) > LARGEST || tree.leaves * (others + 1) > MOST_LEAVES => {
@@ -123,7 +123,7 @@ impl Lazy {
         self.then(|tree| {
             let undefined =
                 || Error::of_type(format!("{} is not defined for {}", operation.name(), name(tree.dtype)));
-            // Integers have the functions of floats, as in NumPy.
+            // Functions of floats convert integers, as in NumPy.
             let tree = match operation.result(tree.dtype) {
                 None if is_whole(tree.dtype)
                     && operation != Unary::Neg
@@ -173,7 +173,7 @@ impl Lazy {
 
     // --- evaluating ---------------------------------------------------------------------------------------
 
-    /// The result, as an array of its own; an array that nothing is done with is returned as it is.
+    /// Evaluates to a new array. An array without operations is returned as it is.
     pub fn eval(&self) -> Result<Array> {
         match &self.0 {
             Ok(tree) => match &tree.root {
@@ -184,7 +184,7 @@ impl Lazy {
         }
     }
 
-    /// The result in memory of its own, whatever it is.
+    /// Evaluates to a new array in every case.
     pub(crate) fn eval_anew(&self) -> Result<Array> {
         let tree = self.tree()?;
         let device = tree.device.clone().unwrap_or(Device::Cpu);
@@ -193,7 +193,7 @@ impl Lazy {
         Ok(out)
     }
 
-    /// Writes the result, broadcast and converted, to the elements of `to`.
+    /// Evaluates, broadcasts and converts into the elements of `to`.
     pub(crate) fn eval_into(self, to: &Array) -> Result<()> {
         let lazy = self.astype(to.dtype);
         let tree = lazy.tree()?;
@@ -202,12 +202,12 @@ impl Lazy {
         }
         if !to.is_writable() {
             return Err(Error::shape(format!(
-                "assign: places of an array of shape {} share elements, as in a broadcast; copy() it first",
+                "assign: indices of an array of shape {} share elements, as in a broadcast; copy() it first",
                 text(to.shape())
             )));
         }
         let prepared = lazy.prepare(tree, &to.layout.shape)?;
-        // What is read and written in different places must be computed before it is written.
+        // An array that overlaps the target with another layout must be read before the target is written.
         let elsewhere = |array: &Array| {
             let same = array.memory.is(&to.memory) && array.layout == to.layout && array.dtype == to.dtype;
             array.memory.overlaps(&to.memory) && !same
@@ -219,8 +219,8 @@ impl Lazy {
         evaluate::map(&prepared, &to.layout.shape, to)
     }
 
-    /// One value for all elements along `axes`, which go away, or stay with length 1 if `keep`. The expression is
-    /// computed while it is reduced.
+    /// Reduces all elements along `axes` to one value. The axes are removed, or kept with length 1 if `keep`. The
+    /// expression is computed in the same pass.
     pub fn reduce(self, reduction: Reduction, axes: impl Into<Axes>, keep: bool) -> Result<Array> {
         // Booleans and small integers are summed as 64-bit integers, as in NumPy.
         let dtype = self.tree()?.dtype;
@@ -249,7 +249,7 @@ impl Lazy {
         self.tree().map(|tree| &tree.shape[..])
     }
 
-    /// Where it is computed; `None` if it reads no array, or is in error.
+    /// The device that computes it; `None` if it reads no array or has an error.
     pub fn device(&self) -> Option<Device> {
         self.0.as_ref().ok().and_then(|tree| tree.device.clone())
     }
@@ -261,7 +261,7 @@ impl Lazy {
     /// The expression, the arrays it reads, broadcast to `shape`, and its scalars.
     fn prepare(&self, tree: &Arc<Tree>, shape: &[usize]) -> Result<Prepared> {
         if shape.len() > MOST_AXES {
-            return Err(Error::shape(format!("an array of {} axes; there can be {MOST_AXES}", shape.len())));
+            return Err(Error::shape(format!("an array of {} axes; the maximum is {MOST_AXES}", shape.len())));
         }
         let mut builder = Builder { prepared: Prepared::default(), inputs: Vec::new(), known: Vec::new(), shape };
         let result = builder.node(tree)?;
@@ -270,12 +270,12 @@ impl Lazy {
     }
 }
 
-/// Makes the expression of a tree: each subtree and each array once.
+/// Builds the expression of a tree, with each subtree and each array once.
 struct Builder<'a> {
     prepared: Prepared,
     /// The values that read the arrays.
     inputs: Vec<Id>,
-    /// Subtrees that have their value already. An expression has few, so the search is short.
+    /// Subtrees that are already built. There are few, so a linear search is fast.
     known: Vec<(*const Tree, Id)>,
     shape: &'a [usize],
 }
@@ -330,7 +330,7 @@ impl Builder<'_> {
     }
 }
 
-/// Two expressions that one kernel can hold together: the larger is evaluated first where they are too large for that.
+/// Two expressions that fit into one kernel together. If they do not, the larger one is evaluated first.
 fn fitting(a: Lazy, b: Lazy) -> (Lazy, Lazy) {
     let (Ok(x), Ok(y)) = (&a.0, &b.0) else { return (a, b) };
     if x.size + y.size < LARGEST && x.leaves + y.leaves <= MOST_LEAVES {
@@ -365,7 +365,7 @@ fn convert(tree: Arc<Tree>, dtype: Type) -> Result<Arc<Tree>> {
     Ok(Arc::new(Tree::new(Root::Convert(tree), dtype, shape, device, size)))
 }
 
-/// Both operands in the type that they have together.
+/// Both operands, converted to their common type.
 fn alike(operation: &'static str, a: Arc<Tree>, b: Arc<Tree>) -> Result<(Arc<Tree>, Arc<Tree>)> {
     let joint = match (&a.root, &b.root) {
         (_, Root::Scalar(scalar)) if is_scalar(&b) && !is_scalar(&a) => scalar.type_beside(a.dtype),
@@ -389,7 +389,7 @@ fn joint_device(operation: &'static str, trees: &[&Arc<Tree>]) -> Result<Option<
 
 fn join(operation: Binary, a: Arc<Tree>, b: Arc<Tree>) -> Result<Lazy> {
     let (a, b) = alike(operation.name(), a, b)?;
-    // Sums and products of booleans are what NumPy makes of them.
+    // Sums and products of booleans as in NumPy.
     let (operation, a, b) = match (operation, a.dtype) {
         (Binary::Add, Type::Bool) => (Binary::Or, a, b),
         (Binary::Mul, Type::Bool) => (Binary::And, a, b),
@@ -408,7 +408,7 @@ fn together(operation: Binary, a: Arc<Tree>, b: Arc<Tree>) -> Result<Lazy> {
     Ok(Lazy::new(Root::Binary(operation, a, b), dtype, shape, device, size))
 }
 
-/// a / b: of integers as f64, of a field as a product with inverses, which are made in one batch.
+/// a / b: as f64 for integers; as a product with batch-inverted elements for a field.
 fn divide(a: Arc<Tree>, b: Arc<Tree>) -> Result<Lazy> {
     let (a, b) = alike("div", a, b)?;
     if a.dtype.is_field() {
@@ -420,7 +420,7 @@ fn divide(a: Arc<Tree>, b: Arc<Tree>) -> Result<Lazy> {
     together(Binary::Div, a, b)
 }
 
-/// The inverses of a field's elements; that of a lone number is a lone number again.
+/// The inverses of field elements; the inverse of a scalar is a scalar.
 fn inverse(of: Arc<Tree>) -> Result<Arc<Tree>> {
     let (lone, dtype) = (is_scalar(&of), of.dtype);
     let inverse = Lazy(Ok(of)).eval()?.inverse()?;
@@ -432,7 +432,7 @@ fn inverse(of: Arc<Tree>) -> Result<Arc<Tree>> {
     Lazy::from(Scalar::Element(dtype, words(&bytes))).0
 }
 
-/// Refuses arrays of exponents of which one is negative.
+/// Checks that no exponent of an array is negative.
 fn no_negatives(exponents: &Arc<Tree>) -> Result<()> {
     let signed = matches!(exponents.dtype, Type::I32 | Type::I64);
     if !signed || exponents.shape.contains(&0) || is_scalar(exponents) {
@@ -440,7 +440,7 @@ fn no_negatives(exponents: &Arc<Tree>) -> Result<()> {
     }
     match Lazy(Ok(exponents.clone())).reduce(Reduction::Min, .., false)?.item()? {
         Scalar::Int(least) if least < 0 => {
-            Err(Error::of_type(format!("pow: the exponent {least} is negative; take the inverse, or float64")))
+            Err(Error::of_type(format!("pow: the exponent {least} is negative; use the inverse, or float64")))
         }
         _ => Ok(()),
     }
@@ -452,7 +452,7 @@ fn power(a: Arc<Tree>, b: Arc<Tree>) -> Result<Lazy> {
     if a.dtype.is_field() {
         if !whole_exponent {
             return Err(Error::of_type(format!(
-                "pow: an exponent of a field is an integer, not {}",
+                "pow: exponents of field elements must be integers, not {}",
                 name(b.dtype)
             )));
         }
@@ -466,7 +466,7 @@ fn power(a: Arc<Tree>, b: Arc<Tree>) -> Result<Lazy> {
         return together(Binary::Pow, a, convert(b, Type::U64)?);
     }
     match b.root {
-        // Small whole exponents of floats are products: faster, and as exact as one.
+        // Small integer powers of floats are products, which are faster and as exact.
         Root::Scalar(Scalar::Int(2)) if !is_whole(a.dtype) => return together(Binary::Mul, a.clone(), a),
         Root::Scalar(Scalar::Int(exponent)) if exponent < 0 && is_whole(a.dtype) => {
             return Err(Error::of_type("pow: integers have no negative powers; convert them to float64"));
@@ -482,7 +482,7 @@ fn power(a: Arc<Tree>, b: Arc<Tree>) -> Result<Lazy> {
     together(Binary::Pow, a, b)
 }
 
-// --- what becomes an operand ------------------------------------------------------------------------------
+// --- operands ---------------------------------------------------------------------------------------------
 
 impl From<&Array> for Lazy {
     fn from(array: &Array) -> Self {

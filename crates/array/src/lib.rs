@@ -1,8 +1,8 @@
 //! N-dimensional arrays of numbers and of finite-field elements, on the CPU and on GPUs.
 //!
-//! The habits are NumPy's: shapes broadcast, slices and transposes share memory, types are promoted. An array lives on one
-//! [`Device`] and its operations run there; it moves when told to ([`Array::to`]), and arrays of different devices do not
-//! mix. The API and the results are the same everywhere.
+//! They follow NumPy: shapes broadcast, slices and transposes share memory, types are promoted. An array is on one
+//! [`Device`], and its operations run there. It moves only when asked to ([`Array::to`]), and an operation can't
+//! combine arrays of different devices. The API and the results are the same on every device.
 //!
 //! ```
 //! use rigel_array::{Array, Device, Type};
@@ -15,7 +15,7 @@
 //! let y = x.mul(&x)?.add(1.0)?.sqrt()?;
 //! assert_eq!(y.index(&[0.into()])?.to_vec::<f64>()?, [1.0]);
 //!
-//! // One pass over memory for a whole expression: on a GPU, one kernel.
+//! // A whole expression in one pass over memory; on a GPU, in one kernel.
 //! let z = (x.lazy() * &y - 0.5).eval()?;
 //! assert_eq!(z.shape(), [5]);
 //!
@@ -30,14 +30,14 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | arrays: making, looking at parts, joining | [`Array`], [`Index`] |
-//! | element-wise operations, one by one or fused | [`Array`], [`Lazy`], [`Scalar`] |
-//! | sums, extremes, means | [`Axes`] |
-//! | products of matrices | [`Array::matmul`], [`matmul_engine`] |
-//! | inverses, transforms, extensions, commitments of fields | [`Array::inverse`], [`Array::ntt`], [`Array::lde`], [`Array::merkle_root`], [`enum@Hash`] |
-//! | devices, copies beside other work | [`Device`], [`Array::to`], [`Array::send`], [`Pending`] |
-//! | kernels of one's own | [`Kernel`], [`Grid`], [`Argument`] |
-//! | types of elements | [`Type`], [`Number`], [`Complex`], [`promote`] |
+//! | creating, indexing and joining arrays | [`Array`], [`Index`] |
+//! | element-wise operations, eager or fused | [`Array`], [`Lazy`], [`Scalar`] |
+//! | sums, products, minima, maxima, means | [`Axes`] |
+//! | matrix products | [`Array::matmul`], [`matmul_engine`] |
+//! | field inverses, transforms, extensions, commitments | [`Array::inverse`], [`Array::ntt`], [`Array::lde`], [`Array::merkle_root`], [`enum@Hash`] |
+//! | devices, synchronous and asynchronous copies | [`Device`], [`Array::to`], [`Array::send`], [`Pending`] |
+//! | user kernels | [`Kernel`], [`Grid`], [`Argument`] |
+//! | element types | [`Type`], [`Number`], [`Complex`], [`promote`] |
 
 mod array;
 mod cpu;

@@ -1,5 +1,5 @@
-//! Products of matrices: of floats and complex numbers by cuBLAS where there is one, of everything else, and without it,
-//! by Rigel's kernel; on the CPU by blocks over all cores.
+//! Matrix products: floats and complex numbers by cuBLAS if it is available; all other types, and floats without
+//! cuBLAS, by Rigel's kernel; on the CPU by blocks over all cores.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -18,22 +18,22 @@ use crate::memory::HostMemory;
 use crate::scalar::{name, promote};
 use crate::views::same_device;
 
-/// What multiplies matrices of floats and complex numbers on a device. Field elements and integers always take Rigel's
-/// kernel.
+/// The engine that multiplies matrices of floats and complex numbers on a device. Field elements and integers
+/// always use Rigel's kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MatmulEngine {
     /// The CPU's own loops.
     Cpu,
-    /// NVIDIA's library.
+    /// NVIDIA's cuBLAS.
     Cublas {
         /// Its version.
         version: String,
-        /// Its file.
+        /// Its path.
         path: PathBuf,
     },
     /// Rigel's tiled kernel, since there is no cuBLAS.
     Kernel {
-        /// What was looked for, and how to get it.
+        /// Why cuBLAS was not found, and how to install it.
         reason: String,
     },
 }
@@ -48,7 +48,7 @@ impl fmt::Display for MatmulEngine {
     }
 }
 
-/// What multiplies matrices of floats and complex numbers on a device, and why.
+/// The engine that multiplies matrices of floats and complex numbers on a device, and why.
 pub fn matmul_engine(device: &Device) -> MatmulEngine {
     match device {
         Device::Cpu => MatmulEngine::Cpu,
@@ -59,7 +59,7 @@ pub fn matmul_engine(device: &Device) -> MatmulEngine {
     }
 }
 
-/// Both factors as stacks of matrices: `batch` times (m x k) and (k x n).
+/// Both factors as stacks of `batch` matrices, (m x k) and (k x n).
 struct Stacks {
     a: Array,
     b: Array,
@@ -67,13 +67,13 @@ struct Stacks {
     n: usize,
     k: usize,
     batch: usize,
-    /// The shape of the product as the caller sees it.
+    /// The shape of the product.
     shape: Vec<usize>,
 }
 
 impl Array {
-    /// The product of matrices, as NumPy's `matmul`: the last two axes are the matrices, those before them are broadcast.
-    /// An array of one axis is a row on the left and a column on the right, and that axis goes away.
+    /// The matrix product, as NumPy's `matmul`: the last two axes are the matrices, and the axes before them are
+    /// broadcast. An array of one axis is a row on the left or a column on the right, and that axis is removed.
     ///
     /// ```
     /// # use rigel_array::{Array, Device};
@@ -93,7 +93,7 @@ impl Array {
             (Device::Cpu, _) => stacks.on_cpu(),
             (Device::Gpu(device), Some(of)) => match device.blas() {
                 Ok(blas) => stacks.by_blas(&blas, &device.compute()?, of),
-                // What runs instead is told by `matmul_engine`.
+                // `matmul_engine` reports this fallback.
                 Err(rigel_gpu::Error::NoLibrary { .. }) => stacks.by_kernel(&device.compute()?),
                 Err(error) => Err(error.into()),
             },
@@ -101,7 +101,7 @@ impl Array {
         }
     }
 
-    /// As [`matmul`](Self::matmul), by Rigel's kernel where the arrays are on a GPU, whatever else there is.
+    /// [`matmul`](Self::matmul) with Rigel's kernel, even if there is cuBLAS.
     pub fn matmul_by_kernel(&self, other: &Self) -> Result<Self> {
         let stacks = Stacks::new(self, other)?;
         match stacks.a.device() {
@@ -110,7 +110,8 @@ impl Array {
         }
     }
 
-    /// The inner product of two arrays of one axis; the matrix product of others. A number with anything is `mul`.
+    /// The inner product of two arrays of one axis, `mul` if one operand is a scalar, and otherwise the matrix
+    /// product.
     pub fn dot(&self, other: &Self) -> Result<Self> {
         match (self.axes(), other.axes()) {
             (0, _) | (_, 0) => self.mul(other),
@@ -134,7 +135,7 @@ impl Stacks {
     fn new(a: &Array, b: &Array) -> Result<Self> {
         same_device("matmul", &a.device(), &b.device())?;
         if a.axes() == 0 || b.axes() == 0 {
-            return Err(Error::shape("matmul: a number is no matrix; use mul"));
+            return Err(Error::shape("matmul: an operand is a scalar; use mul"));
         }
         let dtype = promote(a.dtype, b.dtype)?;
         if dtype == Type::Bool {
@@ -219,7 +220,7 @@ impl Stacks {
 /// A stack whose matrices are stored row by row or column by column: itself, or a copy.
 fn stored(stack: &Array) -> Result<Array> {
     let (shape, strides) = (stack.shape(), stack.strides());
-    // The place of a length-1 axis does not matter.
+    // The stride of an axis of length 1 does not matter.
     let follows = |inner: usize, outer: usize| {
         (strides[inner] == 1 || shape[inner] == 1)
             && (strides[outer] >= shape[inner].max(1) as isize || shape[outer] == 1)
@@ -227,7 +228,7 @@ fn stored(stack: &Array) -> Result<Array> {
     if strides[0] >= 0 && (follows(2, 1) || follows(1, 2)) { Ok(stack.clone()) } else { stack.copy() }
 }
 
-/// A stack as Rigel's kernel is told of it.
+/// A stack as an operand of Rigel's kernel.
 fn factor(stack: &Array) -> matmul::Operand<'_> {
     matmul::Operand {
         memory: device_memory(stack).view(),
@@ -238,7 +239,7 @@ fn factor(stack: &Array) -> matmul::Operand<'_> {
     }
 }
 
-/// A stored stack as cuBLAS is told of it.
+/// A stored stack as an operand of cuBLAS.
 fn operand(stack: &Array) -> GemmOperand<'_> {
     let (shape, strides) = (stack.shape(), stack.strides());
     let by_rows = (strides[2] == 1 || shape[2] == 1) && (strides[1] >= shape[2] as isize || shape[1] == 1);

@@ -1,4 +1,4 @@
-//! The memory behind arrays: shared by all arrays that look at it, and changeable through each.
+//! The memory of arrays, shared by all arrays that refer to it and mutable through each.
 
 use std::alloc::Layout as Allocation;
 use std::any::Any;
@@ -19,7 +19,7 @@ pub(crate) enum Memory {
 }
 
 impl Memory {
-    /// Memory for `bytes` on a device, with any content.
+    /// Allocates uninitialized memory on a device.
     pub(crate) fn alloc(device: &Device, bytes: usize) -> Result<Self> {
         Ok(match device {
             Device::Cpu => Self::Host(Arc::new(HostMemory::alloc(bytes)?)),
@@ -46,7 +46,7 @@ impl Memory {
         }
     }
 
-    /// Whether both are the same memory.
+    /// Whether both are the same allocation.
     pub(crate) fn is(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Host(a), Self::Host(b)) => Arc::ptr_eq(a, b),
@@ -55,7 +55,7 @@ impl Memory {
         }
     }
 
-    /// Whether a byte of one is a byte of the other. Memory of others may come to us several times.
+    /// Whether they overlap. The same foreign memory may be imported several times.
     pub(crate) fn overlaps(&self, other: &Self) -> bool {
         let overlap =
             |a: u64, a_bytes: usize, b: u64, b_bytes: usize| a < b + b_bytes as u64 && b < a + a_bytes as u64;
@@ -72,20 +72,20 @@ impl Memory {
     }
 }
 
-/// Host memory: of our own, or of someone else who is kept alive with it.
+/// Host memory: our own, or foreign memory whose owner is kept alive with it.
 ///
-/// Reading and writing go through its lock, so that threads that share an array do not race. Whoever else has the
-/// memory (NumPy, say) does not know the lock; that is between them and the user, as between any two holders of a
-/// Python buffer.
+/// Reads and writes take its lock, so that threads that share an array do not race. Other libraries that use the
+/// memory (NumPy, for example) do not know the lock; the user must synchronize with them, as between any two
+/// holders of a Python buffer.
 pub(crate) struct HostMemory {
     at: NonNull<u8>,
     bytes: usize,
     lock: Arc<RwLock<()>>,
-    /// Whose memory it is; ours if nobody's.
+    /// The owner of foreign memory; `None` for our own.
     owner: Option<Box<dyn Any + Send + Sync>>,
 }
 
-/// The one lock of all memory of others, since the same bytes may come to us several times.
+/// One lock for all foreign memory, since the same bytes may be imported several times.
 static FOREIGN: LazyLock<Arc<RwLock<()>>> = LazyLock::new(Arc::default);
 
 // SAFETY: the memory is reached through the lock only, and an owner may go to another thread.
@@ -93,7 +93,7 @@ unsafe impl Send for HostMemory {}
 // SAFETY: as above.
 unsafe impl Sync for HostMemory {}
 
-/// Wide enough for every vector instruction, and for copies by whole cache lines.
+/// Enough for every vector instruction, and for copies of whole cache lines.
 const ALIGNMENT: usize = 64;
 
 impl HostMemory {
@@ -105,33 +105,33 @@ impl HostMemory {
         Ok(Self { at, bytes, lock: Arc::default(), owner: None })
     }
 
-    /// Memory of someone else.
+    /// Foreign memory.
     ///
     /// # Safety
-    /// `bytes` from `at` on must be readable and writable for as long as `owner` lives.
+    /// The `bytes` bytes from `at` must be readable and writable while `owner` lives.
     pub(crate) unsafe fn foreign(at: NonNull<u8>, bytes: usize, owner: Box<dyn Any + Send + Sync>) -> Self {
         Self { at, bytes, lock: FOREIGN.clone(), owner: Some(owner) }
     }
 
-    /// Runs `work` with the bytes, which no one else of ours changes meanwhile.
+    /// Runs `work` with the bytes, locked for reading.
     pub(crate) fn read<R>(&self, work: impl FnOnce(&[u8]) -> R) -> R {
         let _held = self.lock.read().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the memory is there while `self` is, and the lock keeps writers away.
         work(unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.bytes) })
     }
 
-    /// Runs `work` with the bytes, which no one else of ours looks at meanwhile.
+    /// Runs `work` with the bytes, locked for writing.
     pub(crate) fn write<R>(&self, work: impl FnOnce(&mut [u8]) -> R) -> R {
         let _held = self.lock.write().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the memory is there while `self` is, and the lock keeps everyone else away.
         work(unsafe { std::slice::from_raw_parts_mut(self.at.as_ptr(), self.bytes) })
     }
 
-    /// Runs `work` while all of `read` are locked for reading and `written` for writing; one that is in both is locked for
-    /// writing.
+    /// Runs `work` while all of `read` are locked for reading and `written` for writing. Memory in both is locked
+    /// for writing.
     pub(crate) fn locked<R>(read: &[&Self], written: Option<&Self>, work: impl FnOnce() -> R) -> R {
-        // Each lock once, since a second time on one thread could wait for itself, and in the order of addresses, so that
-        // two such calls can't wait for each other.
+        // Take each lock once, because a thread could deadlock on its own second lock, and in the order of
+        // addresses, so that two calls can't deadlock.
         let mut locks: SmallVec<[&Arc<RwLock<()>>; 4]> =
             read.iter().copied().chain(written).map(|m| &m.lock).collect();
         locks.sort_unstable_by_key(|lock| Arc::as_ptr(lock));
@@ -146,7 +146,7 @@ impl HostMemory {
         work()
     }
 
-    /// Where it is, for handing it out.
+    /// Its address, to share it with other libraries.
     pub(crate) fn address(&self) -> NonNull<u8> {
         self.at
     }
@@ -165,7 +165,7 @@ fn allocation(bytes: usize) -> Option<Allocation> {
     Allocation::from_size_align(bytes.max(1), ALIGNMENT).ok()
 }
 
-/// Memory of a device. What is done with it is ordered by the device's compute stream.
+/// Device memory. The device's compute stream orders all accesses.
 pub(crate) struct DeviceMemory {
     read: Shared<u8>,
     write: Mutex<Buffer<u8>>,

@@ -39,7 +39,7 @@ impl FromStr for Hash {
             "poseidon2" => Ok(Self::Poseidon2),
             "blake2s" => Ok(Self::Blake2s),
             _ => {
-                Err(Error::of_type(format!("there is no hash {text:?}; there are keccak, poseidon2 and blake2s")))
+                Err(Error::of_type(format!("unknown hash {text:?}; supported hashes: keccak, poseidon2, blake2s")))
             }
         }
     }
@@ -47,12 +47,13 @@ impl FromStr for Hash {
 
 impl Array {
     /// The root of the Merkle tree whose leaf i is the hash of row i: all elements with first index i, in row-major order,
-    /// coefficient by coefficient. The number of rows is a power of two.
+    /// coefficient by coefficient. The number of rows must be a power of two.
     ///
-    /// The root is what Plonky3's `MerkleTreeMmcs` (for Blake2s, Stwo's tree over columns) commits to for that matrix.
+    /// It equals the commitment of Plonky3's `MerkleTreeMmcs` to that matrix; for Blake2s, that of Stwo's tree
+    /// over columns.
     pub fn merkle_root(&self, hash: Hash) -> Result<[u8; 32]> {
         if !self.dtype.is_field() {
-            return Err(Error::of_type(format!("merkle_root is for field elements, not {}", name(self.dtype))));
+            return Err(Error::of_type(format!("merkle_root needs field elements, not {}", name(self.dtype))));
         }
         let base = self.dtype.base();
         let fits = match hash {
@@ -66,7 +67,7 @@ impl Array {
         let rows = self.shape().first().copied().unwrap_or(0);
         if !rows.is_power_of_two() || self.is_empty() {
             return Err(Error::shape(format!(
-                "merkle_root: the first axis must have a power of two of rows, and the shape is {}",
+                "merkle_root: the array must not be empty, and its first length a power of two; the shape is {}",
                 text(self.shape())
             )));
         }
@@ -95,7 +96,7 @@ impl Array {
 fn root_on<H: RowHash<F>, F: Field>(matrix: &Array) -> Result<[u8; 32]> {
     let Device::Gpu(device) = matrix.device() else { unreachable!("the CPU has its own") };
     let stream = device.compute()?;
-    // The kernels read column after column.
+    // The kernels read column-major.
     let columns = matrix.transpose().contiguous()?;
     let values = device_memory(&columns).view().range(columns.byte_range())?.cast::<F>()?;
     let tree = MerkleTree::<H>::new(&stream, &[Columns::new(values, matrix.shape()[0])?])?;

@@ -1,5 +1,5 @@
-//! The operations by name and by operator, on expressions and on arrays. An array's is an expression of one operation,
-//! evaluated at once.
+//! The operations as methods and operators, on expressions and on arrays. An operation on an array is an
+//! expression of one operation that is evaluated immediately.
 
 use rigel_codegen::map::{Binary, Unary};
 
@@ -46,7 +46,7 @@ macro_rules! unary_methods {
     };
 }
 unary_methods! {
-    /// `|x|`; of complex numbers their length.
+    /// The absolute value.
     abs Abs
     /// The exponential function.
     exp Exp
@@ -60,11 +60,11 @@ unary_methods! {
     cos Cos
     /// The tangent.
     tan Tan
-    /// The inverse of the sine.
+    /// The inverse sine.
     asin Asin
-    /// The inverse of the cosine.
+    /// The inverse cosine.
     acos Acos
-    /// The inverse of the tangent.
+    /// The inverse tangent.
     atan Atan
     /// The hyperbolic sine.
     sinh Sinh
@@ -72,9 +72,9 @@ unary_methods! {
     cosh Cosh
     /// The hyperbolic tangent.
     tanh Tanh
-    /// The largest integer that is not above x.
+    /// The largest integer that is at most x.
     floor Floor
-    /// The smallest integer that is not below x.
+    /// The smallest integer that is at least x.
     ceil Ceil
     /// The complex conjugate.
     conj Conj
@@ -82,11 +82,11 @@ unary_methods! {
     real Real
     /// The imaginary part.
     imag Imag
-    /// Whether x is not a number.
+    /// Whether x is NaN.
     isnan IsNan
     /// Whether x is finite.
     isfinite IsFinite
-    /// Not x, of booleans.
+    /// The negation of a boolean.
     logical_not Not
 }
 
@@ -108,11 +108,11 @@ macro_rules! binary_methods {
     };
 }
 binary_methods! {
-    /// `x^y`. Exponents of fields are integers; negative ones take the inverse.
+    /// `x^y`. Exponents of field elements are integers; a negative exponent inverts.
     pow Pow
     /// The quotient rounded down.
     floor_div FloorDiv
-    /// What [`floor_div`](Self::floor_div) leaves, with the divisor's sign.
+    /// The remainder of [`floor_div`](Self::floor_div), with the sign of the divisor.
     remainder Remainder
     /// The smaller of two.
     minimum Min
@@ -122,11 +122,11 @@ binary_methods! {
     eq Eq
     /// Whether x differs from y.
     ne Ne
-    /// Whether x is below y.
+    /// Whether x is less than y.
     lt Lt
     /// Whether x is at most y.
     le Le
-    /// Whether x is above y.
+    /// Whether x is greater than y.
     gt Gt
     /// Whether x is at least y.
     ge Ge
@@ -134,12 +134,12 @@ binary_methods! {
     logical_and And
     /// Whether at least one is true.
     logical_or Or
-    /// Whether one of the two is true.
+    /// Whether exactly one is true.
     logical_xor Xor
 }
 
 impl Array {
-    /// This array as an expression, to build a larger one from.
+    /// This array as an expression.
     pub fn lazy(&self) -> Lazy {
         Lazy::from(self)
     }
@@ -169,7 +169,7 @@ impl Array {
         self.binary(Binary::Mul, other)
     }
 
-    /// `x / y`: of integers as f64, of a field with inverses, for which no y may be zero.
+    /// `x / y`: as f64 for integers; for a field, an error if any y is zero.
     pub fn div(&self, other: impl Into<Lazy>) -> Result<Self> {
         self.binary(Binary::Div, other)
     }
@@ -184,10 +184,11 @@ impl Array {
         self.lazy().select(condition, other).eval()
     }
 
-    /// Writes `values`, broadcast and converted, to the elements of this array, and so of all that share its memory.
+    /// Writes `values`, broadcast and converted, to the elements of this array, which all arrays over its memory
+    /// share.
     ///
-    /// On the CPU the memory is locked while all cores write: rayon tasks that assign to parts of one array would wait for
-    /// each other on one thread.
+    /// On the CPU the memory is locked while all cores write. So rayon tasks that assign to parts of one array can
+    /// deadlock on one thread.
     pub fn assign(&self, values: impl Into<Lazy>) -> Result<()> {
         values.into().eval_into(self)
     }

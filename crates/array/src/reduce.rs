@@ -1,4 +1,4 @@
-//! One value of many: sums, products, extremes, means.
+//! Reductions: sums, products, minima, maxima, means.
 
 use rigel_codegen::map::{self, Reduction, Type};
 
@@ -11,7 +11,7 @@ use crate::layout::{axis_of, text};
 use crate::lazy::Lazy;
 use crate::scalar::name;
 
-/// The axes that a reduction runs over.
+/// The axes of a reduction.
 ///
 /// ```
 /// # use rigel_array::{Array, Device};
@@ -25,7 +25,7 @@ use crate::scalar::name;
 pub enum Axes {
     /// Every axis.
     All,
-    /// These, from the end if negative.
+    /// These axes, counted from the end if negative.
     These(Vec<isize>),
 }
 
@@ -54,20 +54,20 @@ impl From<Vec<isize>> for Axes {
 }
 
 impl Axes {
-    /// For each of `axes` axes, whether it is among these.
+    /// For each of `axes` axes, whether it is reduced.
     fn marked(&self, axes: usize) -> Result<Vec<bool>> {
         let Self::These(these) = self else { return Ok(vec![true; axes]) };
         let mut marked = vec![false; axes];
         for &axis in these {
             if std::mem::replace(&mut marked[axis_of(axis, axes)?], true) {
-                return Err(Error::index(format!("axis {axis} is named twice")));
+                return Err(Error::index(format!("axis {axis} is given twice")));
             }
         }
         Ok(marked)
     }
 }
 
-/// The reduction of an expression over all places of `shape`.
+/// The reduction of an expression over all indices of `shape`.
 pub(crate) fn reduce(
     prepared: &Prepared,
     shape: &[usize],
@@ -133,17 +133,17 @@ impl Lazy {
         self.reduce(Reduction::Product, axes, false)
     }
 
-    /// The smallest along axes. Not a number, if one is not.
+    /// The minimum along axes; NaN if an element is NaN.
     pub fn min(self, axes: impl Into<Axes>) -> Result<Array> {
         self.reduce(Reduction::Min, axes, false)
     }
 
-    /// The largest along axes. Not a number, if one is not.
+    /// The maximum along axes; NaN if an element is NaN.
     pub fn max(self, axes: impl Into<Axes>) -> Result<Array> {
         self.reduce(Reduction::Max, axes, false)
     }
 
-    /// The mean along axes, which go away, or stay with length 1 if `keep`. Of integers as f64.
+    /// The mean along axes, which are removed, or kept with length 1 if `keep`. As f64 for integers.
     pub fn mean(self, axes: impl Into<Axes>, keep: bool) -> Result<Array> {
         let (dtype, axes) = (self.dtype()?, axes.into());
         if dtype.is_field() {
@@ -168,17 +168,17 @@ impl Array {
         self.lazy().prod(axes)
     }
 
-    /// The smallest along axes.
+    /// The minimum along axes.
     pub fn min(&self, axes: impl Into<Axes>) -> Result<Self> {
         self.lazy().min(axes)
     }
 
-    /// The largest along axes.
+    /// The maximum along axes.
     pub fn max(&self, axes: impl Into<Axes>) -> Result<Self> {
         self.lazy().max(axes)
     }
 
-    /// The mean along axes. Of integers as f64.
+    /// The mean along axes; as f64 for integers.
     pub fn mean(&self, axes: impl Into<Axes>) -> Result<Self> {
         self.lazy().mean(axes, false)
     }

@@ -1,4 +1,4 @@
-//! Single numbers, and what type an operation on two types has.
+//! Scalars, and type promotion.
 
 use rigel_codegen::map::{Complex, Kind, Number, Type};
 use rigel_gpu::bytes_of;
@@ -9,8 +9,8 @@ use rigel_kernels::field::{
 
 use crate::error::{Error, Result};
 
-/// One number beside arrays. It takes the array's type where that can hold its kind: `1` beside floats is a float and
-/// beside a field an element of it, `0.5` beside integers makes them f64.
+/// A number as an operand. It takes the array's type if that can hold its kind: `1` becomes a float with floats
+/// and a field element with field elements, while `0.5` converts integers to f64.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scalar {
     /// True or false.
@@ -21,17 +21,17 @@ pub enum Scalar {
     Float(f64),
     /// A complex number.
     Complex(Complex),
-    /// An element of a type that stays what it is, by its words in memory.
+    /// An element of a fixed type, by its words in memory.
     Element(Type, [u64; 3]),
 }
 
 impl Scalar {
-    /// An element of an array's type.
+    /// A scalar of this type.
     pub fn element<T: Number>(value: T) -> Self {
         Self::Element(T::TYPE, words(bytes_of(&[value])))
     }
 
-    /// The type that it has when no array gives it one.
+    /// Its type if there is no array operand.
     pub fn natural_type(&self) -> Type {
         match *self {
             Self::Bool(_) => Type::Bool,
@@ -45,7 +45,7 @@ impl Scalar {
 
     /// The type of an operation on it and an array of type `array`.
     pub(crate) fn type_beside(&self, array: Type) -> Result<Type> {
-        let refused = || Err(Error::of_type(format!("{self} is no number that goes with {}", name(array))));
+        let refused = || Err(Error::of_type(format!("{self} can't be combined with {}", name(array))));
         match (self, array.kind()) {
             (Self::Element(of, _), _) => promote(*of, array),
             (Self::Bool(_), Kind::Field) => refused(),
@@ -59,9 +59,9 @@ impl Scalar {
         }
     }
 
-    /// Its words in memory as an element of a type.
+    /// Its words in memory as an element of the given type.
     pub(crate) fn words_as(&self, of: Type) -> Result<[u64; 3]> {
-        let lost = || Error::of_type(format!("{self} is no value of {}", name(of)));
+        let lost = || Error::of_type(format!("{self} is not a value of {}", name(of)));
         Ok(match (*self, of.kind()) {
             (Self::Element(own, words), _) if own == of => words,
             (Self::Element(own, words), Kind::Field) if own.embeds_in(of) => words, // a field's first coefficients
@@ -90,7 +90,7 @@ impl Scalar {
         }
     }
 
-    /// The number that an element's words in memory stand for; an extension's element stays an element.
+    /// The number with these words in memory; an extension element stays an element.
     pub(crate) fn of_words(of: Type, words: [u64; 3]) -> Self {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         match of {
@@ -103,7 +103,7 @@ impl Scalar {
             Type::F64 => Self::Float(f64::from_bits(words[0])),
             Type::C128 => Self::Complex(Complex { re: f64::from_bits(words[0]), im: f64::from_bits(words[1]) }),
             _ if of.degree() == 1 => Self::Int(coefficients(of, words)[0].into()),
-            // The one form among several that Goldilocks has for a number.
+            // Goldilocks has several representations of a number; use the canonical one.
             _ => Self::Element(of, canonical(of, words)),
         }
     }
@@ -136,7 +136,7 @@ macro_rules! scalars_from {
 }
 scalars_from!(bool => Bool, i32 => Int, i64 => Int, u32 => Int, u64 => Int, f32 => Float, f64 => Float, Complex => Complex);
 
-/// Bytes, lowest first, as words.
+/// Little-endian bytes as words.
 pub(crate) fn words(bytes: &[u8]) -> [u64; 3] {
     let mut all = [0; 24];
     all[..bytes.len()].copy_from_slice(bytes);
@@ -166,7 +166,7 @@ macro_rules! for_field {
             Type::KoalaBear4 => $function::<KoalaBear4>($($argument),*),
             Type::Goldilocks2 => $function::<Goldilocks2>($($argument),*),
             Type::Goldilocks3 => $function::<Goldilocks3>($($argument),*),
-            other => unreachable!("{other:?} is no field"),
+            other => unreachable!("{other:?} is not a field"),
         }
     };
 }
@@ -180,7 +180,7 @@ fn integer_in_field(value: i128, of: Type) -> [u64; 3] {
     for_field!(of, element(value))
 }
 
-/// The coefficients of a field's element, each in `0..p`, lowest power first.
+/// The coefficients of a field element, each in `0..p`, lowest power first.
 pub(crate) fn coefficients(of: Type, element: [u64; 3]) -> Vec<u64> {
     fn parts<E: Element>(words: [u64; 3]) -> Vec<u64> {
         let mut value = [E::ZERO];
@@ -192,7 +192,7 @@ pub(crate) fn coefficients(of: Type, element: [u64; 3]) -> Vec<u64> {
     for_field!(of, parts(element))
 }
 
-/// The words of an element, each coefficient by its representative in `0..p`.
+/// The words of an element with each coefficient in `0..p`.
 fn canonical(of: Type, element: [u64; 3]) -> [u64; 3] {
     fn rebuilt<E: Element>(parts: &[u64]) -> [u64; 3] {
         let parts: Vec<E::Base> = parts.iter().map(|&part| E::Base::from_u64(part)).collect();
@@ -225,17 +225,17 @@ pub fn name(of: Type) -> &'static str {
     }
 }
 
-/// The type of this name, upper or lower case, with or without `-` and `_` (`KoalaBear`, `mersenne-31`).
+/// The type with this name. Case, `-` and `_` are ignored (`KoalaBear`, `mersenne-31`).
 pub fn type_named(text: &str) -> Result<Type> {
     let plain: String = text.chars().filter(|c| !matches!(c, '-' | '_')).flat_map(char::to_lowercase).collect();
     Type::ALL.into_iter().find(|&of| name(of) == plain).ok_or_else(|| {
         let known: Vec<_> = Type::ALL.into_iter().map(name).collect();
-        Error::of_type(format!("there is no type {text:?}; there are {}", known.join(", ")))
+        Error::of_type(format!("unknown type {text:?}; supported: {}", known.join(", ")))
     })
 }
 
-/// The type of an operation on two types: NumPy's for numbers, the larger field for elements of a field and an
-/// extension of it.
+/// The result type of an operation on two types: as in NumPy for numbers; the extension for a field and its
+/// extension.
 pub fn promote(a: Type, b: Type) -> Result<Type> {
     use Type::{Bool, C128, F32, F64, I32, I64, U32, U64};
     if a == b {
@@ -247,7 +247,7 @@ pub fn promote(a: Type, b: Type) -> Result<Type> {
         } else if b.embeds_in(a) {
             Ok(a)
         } else {
-            Err(Error::of_type(format!("{} and {} do not go together; convert one with astype", name(a), name(b))))
+            Err(Error::of_type(format!("{} and {} can't be combined; convert one with astype", name(a), name(b))))
         };
     }
     let (low, high) = (a.min(b), a.max(b));

@@ -1,4 +1,4 @@
-//! Moving arrays between devices, at once or beside other work.
+//! Copies between devices, synchronous or asynchronous.
 
 use std::thread::{self, JoinHandle};
 
@@ -12,8 +12,8 @@ use crate::layout::Layout;
 use crate::memory::Memory;
 
 impl Array {
-    /// The array on a device: itself if it is there, or a copy. The call returns when the host's side is done; on the
-    /// device, the copy goes before all work given later.
+    /// The array on a device: itself if it is there, or a copy. The call returns when the host's part is done; on
+    /// the device, the copy precedes all work that is enqueued later.
     pub fn to(&self, device: &Device) -> Result<Self> {
         if self.device() == *device {
             return Ok(self.clone());
@@ -32,7 +32,7 @@ impl Array {
                 Ok(there)
             }
             (Device::Gpu(from), Device::Gpu(to)) => {
-                // A part is copied out first, so that no more than it travels.
+                // Gather a part first, so that only its elements are transferred.
                 let whole = if whole.bytes() == whole.memory.bytes() { whole } else { whole.copy()? };
                 let memory = device_memory(&whole).writable();
                 let copied = memory.to_device(&from.compute()?, &to.compute()?, Route::Auto)?;
@@ -42,11 +42,11 @@ impl Array {
         }
     }
 
-    /// Starts a copy to another device on a stream of its own and returns at once: kernels given meanwhile run beside
-    /// it. [`Pending::wait`] gives the array, as this one was at the call.
+    /// Starts a copy to another device on its own stream and returns immediately; kernels overlap it.
+    /// [`Pending::wait`] returns the array, with the content of this one at the time of the call.
     ///
-    /// What is assigned to host memory meanwhile waits for the copy to have read it; whoever else shares that memory
-    /// (NumPy) must wait by itself. From a device, a copy within it is made first.
+    /// An assignment to the host memory waits until the copy has read it. Other libraries that share the memory
+    /// (NumPy) must wait themselves. A copy from a device first copies within the device.
     ///
     /// ```
     /// # use rigel_array::{Array, Device};
@@ -70,7 +70,7 @@ impl Array {
                     let there = Self::new(memory, Layout::contiguous(whole.shape()), whole.dtype);
                     let range = whole.byte_range();
                     host_memory(&whole).read(|bytes| {
-                        // Whoever waits for it may be gone.
+                        // The receiver may be gone.
                         let _ = locked.send(());
                         lane.write(&mut *device_memory(&there).writable(), &bytes[range])
                     })?;
@@ -79,7 +79,7 @@ impl Array {
                 })
             }
             (Device::Gpu(from), Device::Cpu) => {
-                // What was given so far must be done first; what is given later need not.
+                // The copy waits for the work enqueued so far, but not for later work.
                 drop(locked);
                 let (lane, before) = (from.download_lane()?, from.compute()?.record()?);
                 lane.wait(&before)?;
@@ -92,14 +92,14 @@ impl Array {
             _ => return Ok(Pending(State::Here(self.to(device)?))),
         };
         let thread = thread::Builder::new().name("rigel-copy".into()).spawn(work);
-        let thread = thread.map_err(|error| Error::shape(format!("send: no thread could be started: {error}")))?;
-        // Until the memory is locked for the copy, or the thread has no need to.
+        let thread = thread.map_err(|error| Error::shape(format!("send: could not start a thread: {error}")))?;
+        // Wait until the thread has locked the memory, or does not need to.
         let _ = is_locked.recv();
         Ok(Pending(State::Travelling(thread)))
     }
 }
 
-/// A copy that is under way.
+/// A copy in progress.
 pub struct Pending(State);
 
 enum State {
@@ -109,12 +109,12 @@ enum State {
 
 struct Arrival {
     array: Array,
-    /// When the copy is done, on the device.
+    /// Recorded on the device after the copy.
     event: Option<Event>,
 }
 
 impl Pending {
-    /// Whether the host's side of the copy is done, so that [`wait`](Self::wait) would not wait.
+    /// Whether the host's part of the copy is done, so that [`wait`](Self::wait) returns immediately.
     pub fn is_ready(&self) -> bool {
         match &self.0 {
             State::Here(_) => true,
@@ -122,7 +122,8 @@ impl Pending {
         }
     }
 
-    /// The array. Waits for the host's side of the copy; work given to the device from now on starts after it.
+    /// Returns the array. Waits for the host's part of the copy; work that is enqueued on the device from now on
+    /// waits for the rest.
     pub fn wait(self) -> Result<Array> {
         let thread = match self.0 {
             State::Here(array) => return Ok(array),
@@ -138,7 +139,7 @@ impl Pending {
 
 impl std::fmt::Debug for Pending {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.is_ready() { "Pending(ready)" } else { "Pending(under way)" })
+        f.write_str(if self.is_ready() { "Pending(ready)" } else { "Pending(in progress)" })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Other looks at the same elements: shapes, slices, transposes, broadcasts; and joining arrays.
+//! Views (reshapes, slices, transposes, broadcasts), conversions, and joining arrays.
 
 use rigel_codegen::map::Type;
 
@@ -14,8 +14,8 @@ impl Array {
         Self::new(self.memory.clone(), layout, self.dtype)
     }
 
-    /// The same elements, in row-major order, in another shape. One length may be -1: what is left. Copies only where
-    /// the elements do not lie so that a layout can say it.
+    /// The same elements, in row-major order, in another shape. One length may be -1 and is then inferred. Copies
+    /// only if strides can't express the result.
     ///
     /// ```
     /// # use rigel_array::{Array, Device};
@@ -48,31 +48,31 @@ impl Array {
         }
     }
 
-    /// The axes in another order: axis j of the result is axis `axes[j]` (from the end if negative).
+    /// Permutes the axes: axis j of the result is axis `axes[j]` (counted from the end if negative).
     pub fn permute(&self, axes: &[isize]) -> Result<Self> {
         let order: Vec<usize> = axes.iter().map(|&axis| axis_of(axis, self.axes())).collect::<Result<_>>()?;
         let mut sorted = order.clone();
         sorted.sort_unstable();
         if sorted != (0..self.axes()).collect::<Vec<_>>() {
-            return Err(Error::index(format!("{axes:?} does not name each of {} axes once", self.axes())));
+            return Err(Error::index(format!("{axes:?} is not a permutation of {} axes", self.axes())));
         }
         Ok(self.with_layout(self.layout.permuted(&order)))
     }
 
-    /// The axes in reverse order: of a matrix, its transpose.
+    /// Reverses the axes; for a matrix, its transpose.
     pub fn transpose(&self) -> Self {
         let order: Vec<usize> = (0..self.axes()).rev().collect();
         self.with_layout(self.layout.permuted(&order))
     }
 
-    /// Two axes exchanged.
+    /// Swaps two axes.
     pub fn swap_axes(&self, a: isize, b: isize) -> Result<Self> {
         let mut order: Vec<usize> = (0..self.axes()).collect();
         order.swap(axis_of(a, self.axes())?, axis_of(b, self.axes())?);
         Ok(self.with_layout(self.layout.permuted(&order)))
     }
 
-    /// The part that an index picks, over the same memory.
+    /// The part that an index selects, over the same memory.
     ///
     /// ```
     /// # use rigel_array::{Array, Device, Index};
@@ -85,19 +85,19 @@ impl Array {
         Ok(self.with_layout(self.layout.indexed(index)?))
     }
 
-    /// The array repeated along new axes and axes of length 1, without a copy.
+    /// Repeats the array along new axes and axes of length 1, without a copy.
     pub fn broadcast_to(&self, shape: &[usize]) -> Result<Self> {
         elements(shape, self.dtype.bytes())?;
         Ok(self.with_layout(self.layout.broadcast_to(shape)?))
     }
 
-    /// The same without axes of length 1.
+    /// Removes axes of length 1.
     pub fn squeeze(&self) -> Self {
         let kept: Vec<usize> = (0..self.axes()).filter(|&axis| self.shape()[axis] != 1).collect();
         self.with_layout(self.layout.permuted(&kept))
     }
 
-    /// A new axis of length 1 before the axis `axis` (from the end if negative).
+    /// Inserts an axis of length 1 before the axis `axis` (counted from the end if negative).
     pub fn expand(&self, axis: isize) -> Result<Self> {
         let at = axis_of(axis, self.axes() + 1)?;
         let mut layout = self.layout.clone();
@@ -106,22 +106,22 @@ impl Array {
         Ok(self.with_layout(layout))
     }
 
-    /// The array if its elements lie side by side in row-major order, or a copy whose elements do.
+    /// The array itself if it is contiguous in row-major order, else a contiguous copy.
     pub fn contiguous(&self) -> Result<Self> {
         if self.is_contiguous() { Ok(self.clone()) } else { self.copy() }
     }
 
-    /// A copy in memory of its own.
+    /// A copy in new memory.
     pub fn copy(&self) -> Result<Self> {
         Lazy::from(self).eval_anew()
     }
 
-    /// The elements in another type (see [`Node::Convert`](rigel_codegen::map::Node::Convert)).
+    /// Converts the elements to another type (see [`Node::Convert`](rigel_codegen::map::Node::Convert)).
     pub fn astype(&self, dtype: Type) -> Result<Self> {
         Lazy::from(self).astype(dtype).eval()
     }
 
-    /// The coefficients of a field's elements as a further last axis, lowest power first, over the same memory.
+    /// The coefficients of field elements as a new last axis, lowest power first, over the same memory.
     pub fn coefficients(&self) -> Result<Self> {
         if !self.dtype.is_field() {
             return Err(Error::of_type(format!("elements of {} have no coefficients", name(self.dtype))));
@@ -135,7 +135,7 @@ impl Array {
         Ok(Self::new(self.memory.clone(), layout, self.dtype.base()))
     }
 
-    /// The elements of a field whose coefficients are the last axis, which goes away.
+    /// The field elements whose coefficients are the last axis, which is removed.
     pub fn from_coefficients(&self, dtype: Type) -> Result<Self> {
         let degree = dtype.degree();
         if !dtype.is_field() || dtype.base() != self.dtype || self.shape().last() != Some(&degree) {
@@ -156,7 +156,7 @@ impl Array {
         Ok(Self::new(whole.memory.clone(), layout, dtype))
     }
 
-    /// Arrays one after the other along an axis. They have the same lengths along all others; types are promoted.
+    /// Joins arrays along an axis. Their other axes must have the same lengths; types are promoted.
     pub fn concatenate(arrays: &[Self], axis: isize) -> Result<Self> {
         let Some(first) = arrays.first() else {
             return Err(Error::shape("concatenate needs at least one array"));
@@ -191,7 +191,7 @@ impl Array {
         Ok(whole)
     }
 
-    /// Arrays of the same shape side by side along a new axis.
+    /// Joins arrays of the same shape along a new axis.
     pub fn stack(arrays: &[Self], axis: isize) -> Result<Self> {
         let expanded: Vec<Self> = arrays.iter().map(|array| array.expand(axis)).collect::<Result<_>>()?;
         Self::concatenate(&expanded, axis)

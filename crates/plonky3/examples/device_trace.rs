@@ -1,5 +1,5 @@
-//! A trace that is made on the device and never leaves it: a kernel of one's own writes the columns, `prove` reads
-//! them there.
+//! A trace that is generated on the device and never leaves it: a user kernel writes the columns, and `prove`
+//! reads them there.
 //!
 //! `cargo run --release -p rigel-plonky3 --example device_trace` needs a device: a GPU, or `RIGEL_DEVICE=emulated`.
 
@@ -22,7 +22,7 @@ use rigel_plonky3::{Prover, Result, prove};
 
 const COLUMNS: usize = 64;
 
-/// Each row holds x = its number plus one, and x^2, x^4, ..
+/// Row i holds x = i + 1, x^2, x^4, ...
 struct Squares;
 
 impl<F> BaseAir<F> for Squares {
@@ -44,7 +44,7 @@ impl<AB: AirBuilder> Air<AB> for Squares {
     }
 }
 
-/// The same in CUDA C++, over Rigel's field types: one thread a row, columns one after the other in memory.
+/// The same in CUDA C++, with Rigel's field types: one thread per row, column-major.
 const KERNEL: &str = r#"
 #include "layout/slab.cuh"
 
@@ -71,7 +71,7 @@ fn trace(device: &Device, rows: usize) -> Result<Matrix<field::KoalaBear>> {
 fn main() -> Result<()> {
     let prover = prover()?;
     let Some(device) = prover.device() else {
-        println!("There is no device to make a trace on. Try RIGEL_DEVICE=emulated.");
+        println!("There is no device to generate a trace on. Try RIGEL_DEVICE=emulated.");
         return Ok(());
     };
     let rows = if device.kind() == rigel_gpu::Kind::Cuda { 1 << 20 } else { 1 << 8 };
@@ -98,7 +98,7 @@ type Pcs = TwoAdicFriPcs<Value, Radix2DitParallel<Value>, Mmcs, ExtensionMmcs<Va
 type Challenger = SerializingChallenger32<Value, HashChallenger<u8, Keccak256Hash, 32>>;
 type Config = StarkConfig<Pcs, Challenge, Challenger>;
 
-/// A Plonky3 configuration as any other, on the device that there is.
+/// An ordinary Plonky3 configuration, on the available device.
 fn prover() -> Result<Prover<Config>> {
     const CAP_HEIGHT: usize = 3;
     let sponge = Sponge::new(KeccakF {});

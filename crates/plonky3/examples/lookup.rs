@@ -1,4 +1,5 @@
-//! Two tables tied by a lookup: one sends pairs `(k, k^2)`, the other, preprocessed, holds all there are.
+//! Two tables connected by a lookup: one sends pairs `(k, k^2)`, the other has a preprocessed table of all of
+//! them.
 //!
 //! `cargo run --release -p rigel-plonky3 --example lookup`
 
@@ -24,9 +25,9 @@ const SQUARES: usize = 1 << 10;
 /// The tables of the batch.
 #[derive(Clone)]
 enum Table {
-    /// Columns k and s: claims that s is the square of k.
+    /// Columns k and s, with the claim that s is the square of k.
     Claims,
-    /// Preprocessed columns k and k^2, and how often each row is claimed.
+    /// Preprocessed columns k and k^2, and the multiplicity of each row.
     Squares,
 }
 
@@ -78,7 +79,7 @@ fn main() -> Result<()> {
 
     let prover = prover()?;
     let airs = [Table::Claims, Table::Squares];
-    // Once for all proofs of these tables at these heights.
+    // Done once for all proofs of these tables at these heights.
     let key = setup_batch(&prover, &airs, &[14, 10])?;
     let instances = [Instance::new(&airs[0], &claims, vec![]), Instance::new(&airs[1], &times, vec![])];
     let proven = prove_batch(&prover, &instances, &key)?;
@@ -103,7 +104,7 @@ type Pcs = TwoAdicFriPcs<Value, Radix2DitParallel<Value>, Mmcs, ExtensionMmcs<Va
 type Challenger = SerializingChallenger32<Value, HashChallenger<u8, Keccak256Hash, 32>>;
 type Config = StarkConfig<Pcs, Challenge, Challenger>;
 
-/// A Plonky3 configuration as any other, on the device that there is.
+/// An ordinary Plonky3 configuration, on the available device.
 fn prover() -> Result<Prover<Config>> {
     const CAP_HEIGHT: usize = 3;
     let sponge = Sponge::new(KeccakF {});

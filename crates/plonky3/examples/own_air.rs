@@ -1,4 +1,4 @@
-//! An AIR of one's own, proven on the GPU (on the CPU where there is none) and verified by upstream.
+//! A user-defined AIR, proved on the GPU (or on the CPU if there is none) and verified by upstream.
 //!
 //! `cargo run --release -p rigel-plonky3 --example own_air`
 
@@ -55,7 +55,7 @@ fn main() -> Result<()> {
     let trace = RowMajorMatrix::new(values, 2);
 
     let prover = prover()?;
-    // The first proof compiles the kernels of the constraints, and keeps them on disk.
+    // The first proof compiles the constraint kernels and caches them on disk.
     prove(&prover, &Recurrence, &trace, &public_values)?;
     let proven = prove(&prover, &Recurrence, &trace, &public_values)?;
     verify(prover.config(), &Recurrence, &proven.proof, &public_values).expect("upstream accepts the proof");
@@ -78,7 +78,7 @@ type Pcs = TwoAdicFriPcs<Value, Radix2DitParallel<Value>, Mmcs, ExtensionMmcs<Va
 type Challenger = SerializingChallenger32<Value, HashChallenger<u8, Keccak256Hash, 32>>;
 type Config = StarkConfig<Pcs, Challenge, Challenger>;
 
-/// A Plonky3 configuration as any other, on the device that there is.
+/// An ordinary Plonky3 configuration, on the available device.
 fn prover() -> Result<Prover<Config>> {
     const CAP_HEIGHT: usize = 3;
     let sponge = Sponge::new(KeccakF {});

@@ -53,7 +53,7 @@ impl<'a, SC: DeviceConfig, A> Instance<'a, SC, A> {
     }
 }
 
-/// Proves all tables at once: upstream's `prove_batch`, and its proof.
+/// Proves all tables at once. Gives the proof of upstream's `prove_batch`.
 pub fn prove_batch<SC, A>(
     prover: &Prover<SC>,
     instances: &[Instance<'_, SC, A>],
@@ -81,7 +81,7 @@ where
         && prover.device().is_some()
         && key.preprocessed.is_none()
     {
-        let detail = "the key was made by a prover on the CPU; call setup_batch with this one".into();
+        let detail = "the key was made by a CPU prover; call setup_batch with this prover".into();
         return Err(Error::Preprocessed { table: global.matrix_to_instance[0], detail });
     }
     let heights: Vec<usize> = instances.iter().map(|instance| instance.trace.height()).collect();
@@ -110,7 +110,7 @@ where
     let preprocessed = key.preprocessed.as_ref().map(|tables| &tables.committed);
     let publics: Vec<&[SC::Value]> = instances.iter().map(|instance| instance.public_values.as_slice()).collect();
 
-    // The host reads the AIRs while the traces travel and the device extends and hashes them.
+    // The host reads the AIRs while the traces are uploaded, extended and hashed.
     let (committed, constraints) = std::thread::scope(|scope| {
         let reading = scope.spawn(|| read_constraints(instances, key));
         let committed = commit_traces(&session, instances, key);
@@ -214,7 +214,8 @@ where
     Ok(Proven { proof, report: session.finish()? })
 }
 
-/// The memory of a proof of these tables, before their constraints are known: quotients as large as can be.
+/// The memory of a proof of these tables before their constraints are known: quotients have the largest possible
+/// size.
 fn sizes<'p, SC: DeviceConfig, A>(
     prover: &'p Prover<SC>,
     instances: &[Instance<'_, SC, A>],
@@ -238,7 +239,7 @@ fn commit_traces<'a, SC: DeviceConfig, A>(
     instances: &[Instance<'a, SC, A>],
     key: &BatchKey<SC>,
 ) -> Result<CommittedTraces<'a, SC>> {
-    // While one table travels, the one before it is extended.
+    // The upload of one table overlaps the extension of the previous one.
     let rooms = instances.iter().map(|instance| Resident::room(session, &instance.trace));
     let mut rooms = rooms.collect::<Result<Vec<_>>>()?;
     let allocated = session.stream.record()?;
@@ -289,7 +290,8 @@ fn shape<SC: DeviceConfig, A: BaseAir<SC::Value>>(
 
 type CommittedLookups<SC> = (Option<Committed<'static, SC>>, Vec<Option<<SC as StarkGenericConfig>::Challenge>>);
 
-/// The columns of all lookups and their commitment, and the terminal of each table that has any. Waits for the device.
+/// The columns of all lookups, their commitment, and the terminal of each table with lookups. Waits for the
+/// device.
 fn commit_lookups<SC: DeviceConfig, A>(
     session: &Session<'_, SC>,
     instances: &[Instance<'_, SC, A>],
@@ -329,13 +331,13 @@ fn commit_lookups<SC: DeviceConfig, A>(
     };
     let mut halves =
         download(&session.stream, &terminals)?.into_iter().flat_map(|words| SC::Challenge::from_words(&words));
-    let mut half = || halves.next().expect("two elements a table with lookups");
+    let mut half = || halves.next().expect("two elements per table with lookups");
     let terminals =
         (0..instances.len()).map(|table| (!key.lookups(table).is_empty()).then(|| half() + half())).collect();
     Ok((Some(committed), terminals))
 }
 
-/// The opened values of all rounds, on their way to the tables they belong to.
+/// The opened values of all rounds, to be assigned to their tables.
 struct Openings<'a, SC: DeviceConfig> {
     values: Opened<SC::Challenge>,
     chunk_counts: Vec<usize>,
@@ -347,7 +349,7 @@ struct Openings<'a, SC: DeviceConfig> {
 impl<SC: DeviceConfig> Openings<'_, SC> {
     fn by_table(self) -> BatchOpenedValues<SC::Challenge> {
         let mut rounds = self.values.into_iter();
-        let mut round = || rounds.next().expect("one a commitment");
+        let mut round = || rounds.next().expect("one round per commitment");
         let (main, quotient) = (round(), round());
         let preprocessed = self.key.common.preprocessed.as_ref().map(|_| round());
         let mut permutation = rounds.next().unwrap_or_default().into_iter();
@@ -357,7 +359,7 @@ impl<SC: DeviceConfig> Openings<'_, SC> {
                 |meta: &PreprocessedInstanceMeta| &preprocessed.as_ref().expect("committed")[meta.matrix_index];
             let mut lookup_values = match self.key.lookups(table).is_empty() {
                 true => vec![Vec::new(), Vec::new()],
-                false => permutation.next().expect("one a table with lookups"),
+                false => permutation.next().expect("one matrix per table with lookups"),
             };
             OpenedValuesWithLookups {
                 base_opened_values: OpenedValues {

@@ -1,4 +1,4 @@
-//! What all proofs of a batch share: its tables' lookups and preprocessed columns.
+//! Data shared by all proofs of a batch: lookups and preprocessed columns.
 
 use p3_air::symbolic::{AirLayout, SymbolicExpressionExt};
 use p3_air::{Air, BaseAir};
@@ -21,23 +21,23 @@ use crate::lookup;
 use crate::prover::{Prover, Session};
 use crate::trace::upload;
 
-/// What all proofs of a batch of AIRs at given heights share: upstream's `ProverData`, with the preprocessed columns
-/// on the device.
+/// Data shared by all proofs of a batch of AIRs at given heights: upstream's `ProverData`, with the preprocessed
+/// columns on the device.
 pub struct BatchKey<SC: DeviceConfig> {
     pub(crate) common: CommonData<SC>,
-    /// `None` without preprocessed columns, or for a prover on the CPU.
+    /// `None` without preprocessed columns or with a CPU prover.
     pub(crate) preprocessed: Option<PreprocessedTables<SC>>,
     pub(crate) log_rows: Vec<usize>,
 }
 
 pub(crate) struct PreprocessedTables<SC: DeviceConfig> {
     pub(crate) committed: Committed<'static, SC>,
-    /// As they were before the extension, for lookups.
+    /// The columns before extension, which lookups read.
     pub(crate) traces: Vec<Matrix<Base<SC>>>,
 }
 
 impl<SC: DeviceConfig> BatchKey<SC> {
-    /// What upstream's `verify_batch` asks for.
+    /// The common data that upstream's `verify_batch` takes.
     pub fn common(&self) -> &CommonData<SC> {
         &self.common
     }
@@ -46,14 +46,14 @@ impl<SC: DeviceConfig> BatchKey<SC> {
         &self.common.lookups[table]
     }
 
-    /// The extension columns of a table's lookups and the denominators of a row, if it has lookups.
+    /// The number of extension columns and of denominators per row of a table with lookups.
     pub(crate) fn lookup_columns(&self, table: usize) -> Option<(usize, usize)> {
         let lookups = self.lookups(table);
         let terms = lookups.iter().map(|lookup| if lookup.flags.is_some() { 1 } else { lookup.elements.len() });
         (!lookups.is_empty()).then(|| (lookups.len() + 1, terms.sum()))
     }
 
-    /// The place of a table's preprocessed matrix, and its width.
+    /// The index and width of a table's preprocessed matrix.
     pub(crate) fn preprocessed_of(&self, table: usize) -> Option<&PreprocessedInstanceMeta> {
         self.common.preprocessed.as_ref()?.instances[table].as_ref()
     }
@@ -76,7 +76,7 @@ where
         check::rows(prover, table, log_rows)?;
     }
     let unpacked: Vec<_> = airs.iter().map(Lookups::from_air::<SC::Challenge, A>).collect();
-    // Before they are packed, which panics where the widths on a bus of one table differ.
+    // Check first: upstream's packing panics if tuples on one bus differ in width.
     check_bus_widths(&unpacked).map_err(|error| Error::Lookup { table: 0, detail: error.to_string() })?;
     for (table, lookups) in unpacked.iter().enumerate() {
         if lookup::reads_periodic(lookups) {
@@ -94,8 +94,8 @@ where
     })
 }
 
-/// The lookups of an AIR, those on one bus packed into shared columns as far as the quotient's size allows: upstream's
-/// own packing, which the verifier repeats.
+/// The lookups of an AIR, with those on one bus packed into shared columns as far as the quotient's degree allows.
+/// This is upstream's packing; the verifier repeats it.
 fn packed_lookups<SC, A>(air: &A, unpacked: Lookups<SC::Value>, log_rows: usize) -> Lookups<SC::Value>
 where
     SC: DeviceConfig,
@@ -160,12 +160,12 @@ fn commit_preprocessed<SC: DeviceConfig, A: BaseAir<SC::Value>>(
     Ok(Some((GlobalPreprocessed { commitment, instances, matrix_to_instance }, tables)))
 }
 
-/// The subgroup that a table's trace is given on.
+/// The subgroup on which a table's trace is given.
 pub(crate) fn trace_domain<SC: DeviceConfig>(log_rows: usize) -> TwoAdicMultiplicativeCoset<SC::Value> {
     TwoAdicMultiplicativeCoset::new(SC::Value::ONE, log_rows).expect("the height was checked")
 }
 
-/// What a table's constraints may read.
+/// The columns and values that a table's constraints can read.
 pub(crate) fn table_layout<SC: DeviceConfig>(
     air: &impl BaseAir<SC::Value>,
     table: usize,

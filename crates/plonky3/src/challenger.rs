@@ -1,7 +1,7 @@
-//! The transcript's challenger on the host, with its proof of work searched for on the device.
+//! The transcript's challenger, with the proof-of-work search on the device.
 //!
-//! Upstream's transcripts are generic over the challenger, so a wrapper that forwards everything but `grind` is all
-//! it takes. The search always returns the smallest witness: the one upstream finds with a single thread.
+//! Upstream's transcripts are generic over the challenger, so a wrapper forwards everything except `grind`. The
+//! search always returns the smallest witness, which is the one upstream finds with a single thread.
 
 use p3_baby_bear::{BabyBear, Poseidon2BabyBear};
 use p3_challenger::{
@@ -22,11 +22,11 @@ use rigel_kernels::hash::{
 
 use crate::field::DeviceField;
 
-/// A challenger whose proof of work has a kernel.
+/// A challenger whose proof-of-work search has a kernel.
 pub trait DeviceChallenger<V: DeviceField>:
     GrindingChallenger<Witness = V> + CanObserve<V> + CanSample<V> + CanSampleBits<usize> + Clone
 {
-    /// The smallest witness of `bits` bits for the state reached, or `None` if no element is one.
+    /// The smallest witness of `bits` bits for the current state, or `None` if there is none.
     fn search(&self, stream: &Stream, bits: usize) -> Result<Option<V>>;
 }
 
@@ -35,7 +35,7 @@ where
     V: DeviceField + PrimeField32,
 {
     fn search(&self, stream: &Stream, bits: usize) -> Result<Option<V>> {
-        // A search starts with a squeeze, so every candidate is hashed behind the digest of what was observed.
+        // The search begins by squeezing, so each candidate is hashed after the digest of everything observed.
         let witness = grind::keccak256::<V::Device>(stream, self.clone().finalize(), bits as u32)?;
         Ok(witness.map(V::from_u64))
     }
@@ -48,9 +48,9 @@ impl<V: DeviceField> DeviceChallenger<V> for SerializingChallenger64<V, HashChal
     }
 }
 
-/// Upstream's permutations and their kernels.
+/// Maps upstream's permutations to kernels.
 pub trait DevicePermutation<V: DeviceField> {
-    /// The kernels' type.
+    /// The kernel type.
     type Kernel: Permutation<Field = V::Device>;
 }
 
@@ -77,7 +77,7 @@ where
     P: DevicePermutation<V> + CryptographicPermutation<[V; WIDTH]> + CryptographicPermutation<[V::Packing; WIDTH]>,
 {
     fn search(&self, stream: &Stream, bits: usize) -> Result<Option<V>> {
-        // The state that absorbs the witness after what is pending: upstream's `duplexing` of one more element.
+        // The state that absorbs the pending input and the witness: upstream's `duplexing` with one more element.
         let pending = self.input_buffer.len();
         let mut state = self.sponge_state;
         state[..pending].copy_from_slice(&self.input_buffer);
@@ -91,8 +91,8 @@ where
 
 /// A challenger that searches on the device.
 ///
-/// Upstream's `grind` can't fail. So when the device does, upstream's own search takes over, and the error is kept
-/// for [`Self::finish`].
+/// Upstream's `grind` can't return an error. If the device fails, upstream's own search takes over and
+/// [`Self::finish`] returns the error.
 pub(crate) struct Searching<'a, C> {
     inner: C,
     stream: &'a Stream,
@@ -104,7 +104,7 @@ impl<'a, C> Searching<'a, C> {
         Self { inner, stream, failed: None }
     }
 
-    /// The first error of a search.
+    /// Returns the first error of a search.
     pub(crate) fn finish(self) -> Result<()> {
         self.failed.map_or(Ok(()), Err)
     }
@@ -147,7 +147,7 @@ where
         }
         match self.inner.search(self.stream, bits) {
             Ok(witness) => {
-                // The check is upstream's, and brings the transcript to the state after the witness.
+                // Upstream's check also advances the transcript past the witness.
                 let mut checked = self.inner.clone();
                 if let Some(witness) = witness
                     && checked.check_witness(bits, witness)

@@ -1,4 +1,4 @@
-//! What must hold before a proof begins. Upstream panics where one of these does not.
+//! Checks before a proof begins. Upstream panics on these inputs.
 
 use p3_air::BaseAir;
 use p3_commit::{PeriodicColumnShapeError, PeriodicColumns};
@@ -19,7 +19,7 @@ pub(crate) fn table<SC: DeviceConfig>(
     public_values: &[SC::Value],
 ) -> Result<usize> {
     if !air.public_boundary_io().is_empty() {
-        let detail = "public values bound to cells of the boundary; bind them with constraints, as upstream asks";
+        let detail = "public values bound to boundary cells are not supported; bind them with constraints";
         return Err(Error::Unsupported(format!("table {table}: {detail}")));
     }
     if trace.width() != air.width() || trace.width() == 0 {
@@ -37,7 +37,7 @@ pub(crate) fn table<SC: DeviceConfig>(
     Ok(log_rows)
 }
 
-/// Checks that the extended columns have a domain.
+/// Checks that there is a domain for the extended columns.
 pub(crate) fn rows<SC: DeviceConfig>(prover: &Prover<SC>, table: usize, log_rows: usize) -> Result<()> {
     let log_blowup = prover.fri.log_blowup;
     let log_limit = SC::Value::TWO_ADICITY.min(MAX_LOG_ROWS as usize + log_blowup);

@@ -1,4 +1,4 @@
-//! Commitments: columns extended to the coset of the large domain, and a tree over their rows.
+//! Commitments: columns extended to a coset of the larger domain, and a Merkle tree over their rows.
 
 use p3_matrix::Matrix as _;
 use p3_matrix::dense::RowMajorMatrix;
@@ -33,8 +33,8 @@ impl<'a, SC: DeviceConfig> Committed<'a, SC> {
         Self::new(session, ldes)
     }
 
-    /// Commits to one trace on the host, in parts: while some columns travel, those before them are extended and
-    /// hashed.
+    /// Commits to one trace on the host, in parts: the upload of one part overlaps the extension and hashing of
+    /// the previous one.
     pub(crate) fn arriving(session: &Session<'_, SC>, trace: &RowMajorMatrix<SC::Value>) -> Result<Self> {
         let stream = &session.stream;
         let (rows, width) = (trace.height(), trace.width());
@@ -42,7 +42,7 @@ impl<'a, SC: DeviceConfig> Committed<'a, SC> {
         let mut lde = Matrix::alloc(stream, height, width)?;
         let mut hashing = RowsInParts::<SC::Hash>::new(stream, height)?;
         let part = part_columns::<SC>(rows, width).min(width);
-        // One part travels into one room while the other is read.
+        // Double buffering: one part is uploaded while the other is read.
         let rooms = (0..if part < width { 2 } else { 1 }).map(|_| stream.alloc(rows * part));
         let mut rooms = rooms.collect::<GpuResult<Vec<_>>>()?;
         let mut free = [stream.record()?, stream.record()?];
@@ -78,8 +78,8 @@ impl<'a, SC: DeviceConfig> Committed<'a, SC> {
         Ok(Self { ldes: ldes.into_iter().map(Extended::Whole).collect(), tree })
     }
 
-    /// Commits to one trace whose extension does not fit: its columns are extended and hashed `batch` at a time, and
-    /// not held. `batch` is a whole number of blocks of the hash.
+    /// Commits to one trace whose extension does not fit in memory: extends and hashes `batch` columns at a time
+    /// and discards them. `batch` is a multiple of the hash's block.
     pub(crate) fn in_batches(
         session: &Session<'_, SC>,
         trace: Resident<'a, SC::Value>,
@@ -105,7 +105,7 @@ impl<'a, SC: DeviceConfig> Committed<'a, SC> {
         Ok(Self { ldes: vec![extended], tree })
     }
 
-    /// A matrix that is held.
+    /// A matrix that is extended as a whole.
     pub(crate) fn whole(&self, index: usize) -> &Matrix<Base<SC>> {
         match &self.ldes[index] {
             Extended::Whole(matrix) => matrix,
@@ -119,7 +119,8 @@ impl<'a, SC: DeviceConfig> Committed<'a, SC> {
     }
 }
 
-/// The columns of a part of a trace: a quarter, more where that is little to send, in whole blocks of the hash.
+/// The number of columns per part of an upload: a quarter of them, more if that is little data, rounded to the
+/// hash's block.
 pub(crate) fn part_columns<SC: DeviceConfig>(rows: usize, width: usize) -> usize {
     const PARTS: usize = 4;
     const LEAST_BYTES: usize = 32 << 20;

@@ -1,4 +1,4 @@
-//! Configurations of Plonky3 that have kernels.
+//! Plonky3 configurations that the device supports.
 
 use p3_challenger::CanObserve;
 use p3_commit::{ExtensionMmcs, Mmcs, UnivariateStarkPcs};
@@ -18,11 +18,12 @@ use crate::challenger::DeviceChallenger;
 use crate::field::{DeviceExtension, DeviceField};
 use crate::hash::TreeHash;
 
-/// A configuration that has kernels: what upstream's types are on the device.
+/// A configuration that the device supports: maps upstream's types to kernels.
 ///
-/// It is implemented for `StarkConfig<TwoAdicFriPcs<…, MerkleTreeMmcs<…>, ExtensionMmcs<…>>, …>` over every
-/// [`DeviceField`], [`DeviceExtension`], [`TreeHash`] and [`DeviceChallenger`]: a new field, hash or challenger is
-/// one implementation of one of these. Any other configuration does not compile.
+/// Implemented for `StarkConfig<TwoAdicFriPcs<…, MerkleTreeMmcs<…>, ExtensionMmcs<…>>, …>` over every
+/// [`DeviceField`],
+/// [`DeviceExtension`], [`TreeHash`] and [`DeviceChallenger`]: to add a field, hash or challenger, implement one
+/// of these. Any other configuration does not compile.
 pub trait DeviceConfig:
     StarkGenericConfig<
         Pcs: UnivariateStarkPcs<
@@ -47,18 +48,18 @@ pub trait DeviceConfig:
     type Value: DeviceField;
     /// The kernels of the tree hash.
     type Hash: RowHash<Base<Self>> + Sponge;
-    /// What a tree is committed to with: a cap.
+    /// The commitment to a tree: a cap.
     type Commitment: Clone + PartialEq + std::fmt::Debug + Sync;
     /// Upstream's trees over the base field.
     type InputMmcs: Mmcs<Self::Value, Commitment = Self::Commitment>;
     /// Upstream's trees over the extension.
     type FriMmcs: Mmcs<Self::Challenge, Commitment = Self::Commitment>;
 
-    /// The commitment with these digests.
+    /// Makes a commitment from digests.
     fn cap(digests: Vec<Digest<Self>>) -> Self::Commitment;
-    /// The paths of an opening of a tree over the base field.
+    /// Makes the paths of an opening of a tree over the base field.
     fn input_paths(siblings: Vec<Digest<Self>>) -> <Self::InputMmcs as Mmcs<Self::Value>>::MultiProof;
-    /// The paths of an opening of a tree over the extension.
+    /// Makes the paths of an opening of a tree over the extension.
     fn fri_paths(siblings: Vec<Digest<Self>>) -> <Self::FriMmcs as Mmcs<Self::Challenge>>::MultiProof;
 }
 
@@ -66,7 +67,7 @@ pub trait DeviceConfig:
 pub type Base<SC> = <<SC as DeviceConfig>::Value as DeviceField>::Device;
 /// The extension on the device.
 pub type Ext<SC> = <<SC as StarkGenericConfig>::Challenge as DeviceExtension<<SC as DeviceConfig>::Value>>::Device;
-/// A digest as the kernels give it.
+/// A digest as the kernels produce it.
 pub type Digest<SC> = <<SC as DeviceConfig>::Hash as Hash>::Digest;
 
 impl<V, Dft, P, PW, H, C, EF, Challenger, const N: usize> DeviceConfig
@@ -133,7 +134,7 @@ where
     }
 }
 
-/// Upstream's digests for those of the kernels.
+/// Converts the kernels' digests to upstream's.
 fn upstream<SC: DeviceConfig, D>(digests: Vec<Digest<SC>>, digest: impl Fn(Digest<SC>) -> D) -> Vec<D> {
     digests.into_iter().map(digest).collect()
 }

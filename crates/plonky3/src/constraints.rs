@@ -1,6 +1,6 @@
 //! An AIR's constraints as an expression graph.
 //!
-//! Upstream evaluates the AIR once on symbols; what comes out are trees with shared branches, which become the
+//! Upstream evaluates the AIR once on symbolic variables. The resulting trees with shared branches become the
 //! nodes of a [`Graph`]. Constraint j of K is an output with the weight `alpha^(K-1-j)`.
 
 use std::any::Any;
@@ -26,7 +26,7 @@ pub(crate) mod input {
     pub(crate) const MAIN: usize = 0;
     /// The preprocessed trace.
     pub(crate) const PREPROCESSED: usize = 1;
-    /// The running sum and the fractions of the lookups.
+    /// The lookups' running sum and fractions.
     pub(crate) const PERMUTATION: usize = 2;
     /// First row, last row, transition.
     pub(crate) const SELECTORS: usize = 3;
@@ -40,14 +40,14 @@ pub(crate) struct Constraints<SC: DeviceConfig> {
     pub(crate) outputs: Vec<Output>,
     /// The logarithm of the number of quotient chunks.
     pub(crate) log_chunks: usize,
-    /// Upstream's expressions. To free them takes as long as to make them, so it is left to whoever drops this, at a
-    /// time when the host has nothing else to do.
+    /// Upstream's expressions. Freeing them takes as long as building them, so the owner drops this when the host
+    /// is otherwise idle.
     _symbols: Box<dyn Any + Send>,
 }
 
-/// Constraints that read a few columns of the trace only.
+/// Constraints that read only a few columns of the trace.
 pub(crate) struct Part<SC: DeviceConfig> {
-    /// The columns, in order: the i-th is column i of the part's trace.
+    /// The columns in order: the i-th one is column i of the part's trace.
     pub(crate) columns: Vec<usize>,
     pub(crate) graph: Graph<Ext<SC>>,
     pub(crate) outputs: Vec<Output>,
@@ -59,7 +59,7 @@ impl<SC: DeviceConfig> Constraints<SC> {
         self.outputs.len()
     }
 
-    /// The constraints in parts that read at most about `columns` columns of the trace each.
+    /// Splits the constraints into parts that each read at most about `columns` columns of the trace.
     pub(crate) fn by_columns(&self, columns: usize) -> Vec<Part<SC>> {
         let mut groups: Vec<(BTreeSet<usize>, Vec<Output>)> = Vec::new();
         for &output in &self.outputs {
@@ -150,16 +150,16 @@ impl<SC: DeviceConfig> Constraints<SC> {
             values[index] = Some(lowering.extension(constraint, &mut seen, &constant));
         }
         let output = |(index, value): (usize, Option<Value>)| Output::Fold {
-            value: value.expect("every constraint is of one kind or the other"),
+            value: value.expect("every constraint is over the base field or the extension"),
             weight: last - index,
         };
         let outputs = values.into_iter().enumerate().map(output).collect();
-        // As upstream: at least degree 2, and a power of two of chunks.
+        // As in upstream: the degree is at least 2, and the number of chunks a power of two.
         Self { graph: lowering.graph, outputs, log_chunks: log2_ceil_usize(degree.max(2) - 1), _symbols: symbols }
     }
 }
 
-/// The largest degree of the constraints, in multiples of the trace's, as upstream computes it.
+/// The largest degree of the constraints, as a multiple of the trace's degree, as upstream computes it.
 fn degree<V: DeviceField, X: p3_field::ExtensionField<V>>(
     air: &impl BaseAir<V>,
     layout: AirLayout,
@@ -179,8 +179,8 @@ fn degree<V: DeviceField, X: p3_field::ExtensionField<V>>(
     degree.max(air.max_constraint_degree().unwrap_or(0))
 }
 
-/// Upstream's symbolic expressions on their way into a graph. Shared branches are visited once, so the expressions
-/// must outlive the lowering.
+/// Lowers upstream's symbolic expressions to a graph. It visits shared branches once, keyed by address, so the
+/// expressions must outlive it.
 pub(crate) struct Lowering<SC: DeviceConfig> {
     pub(crate) graph: Graph<Ext<SC>>,
     seen: HashMap<*const SymbolicExpression<SC::Value>, Value>,
@@ -214,7 +214,7 @@ impl<SC: DeviceConfig> Lowering<SC> {
     }
 
     fn branch(&mut self, expression: &Arc<SymbolicExpression<SC::Value>>) -> Value {
-        // Most branches have one parent: nothing to remember.
+        // Most branches have one parent and need no entry.
         if Arc::strong_count(expression) == 1 {
             return self.base(expression);
         }
@@ -287,12 +287,12 @@ impl<SC: DeviceConfig> Lowering<SC> {
     }
 }
 
-/// The extension's parameters: the terminal first, then the challenges of the lookups.
+/// Indices of the extension-field parameters: the terminal, then the challenges of the lookups.
 pub(crate) mod parameter {
     /// The sum of all fractions of a table.
     pub(crate) const TERMINAL: usize = 0;
 
-    /// Challenge `index` of the table's lookups: two a lookup.
+    /// Challenge `index` of the table's lookups; there are two per lookup.
     pub(crate) const fn challenge(index: usize) -> usize {
         1 + index
     }

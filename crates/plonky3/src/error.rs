@@ -1,15 +1,15 @@
-//! What can go wrong with a proof, as values.
+//! Errors.
 
 use p3_fri::FriProverError;
 
 /// The result of a call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why there is no proof.
+/// Why a proof could not be made.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The device, or the engine on it.
+    /// An error of the device or the runtime.
     #[error(transparent)]
     Gpu(#[from] rigel_gpu::Error),
 
@@ -17,7 +17,7 @@ pub enum Error {
     #[error("the batch is empty; give at least one instance")]
     EmptyBatch,
 
-    /// Two lists of a batch that should go together do not.
+    /// The prover data is for a different number of instances.
     #[error("the prover data was made for {expected} instances, the batch has {found}")]
     BatchLength {
         /// Instances of the prover data.
@@ -26,7 +26,7 @@ pub enum Error {
         found: usize,
     },
 
-    /// A trace whose height is no power of two.
+    /// A trace whose height is not a power of two.
     #[error("table {table}: the trace has {rows} rows; pad it to a power of two")]
     Height {
         /// The instance, 0 for a single proof.
@@ -36,28 +36,28 @@ pub enum Error {
     },
 
     /// A trace with the wrong number of columns.
-    #[error("table {table}: the trace has {found} columns, the AIR asks for {expected}")]
+    #[error("table {table}: the trace has {found} columns, the AIR expects {expected}")]
     Width {
         /// The instance.
         table: usize,
-        /// What the AIR says.
+        /// The number that the AIR expects.
         expected: usize,
-        /// What the trace has.
+        /// The number in the trace.
         found: usize,
     },
 
     /// The wrong number of public values.
-    #[error("table {table}: {found} public values, the AIR asks for {expected}")]
+    #[error("table {table}: {found} public values, the AIR expects {expected}")]
     PublicValues {
         /// The instance.
         table: usize,
-        /// What the AIR says.
+        /// The number that the AIR expects.
         expected: usize,
-        /// What was given.
+        /// The number given.
         found: usize,
     },
 
-    /// Constraints of a degree whose quotient is larger than the extended trace.
+    /// Constraints of a degree so high that the quotient is larger than the extended trace.
     #[error(
         "table {table}: the constraints need a quotient of 2^{log_chunks} times the trace's height, the blowup is \
          2^{log_blowup}; raise log_blowup or lower the degree"
@@ -65,16 +65,16 @@ pub enum Error {
     Degree {
         /// The instance.
         table: usize,
-        /// The quotient's size over the trace's.
+        /// The logarithm of the quotient's size over the trace's.
         log_chunks: usize,
-        /// The commitment's.
+        /// The logarithm of the commitment's blowup.
         log_blowup: usize,
     },
 
-    /// More rows than the field has roots of unity for, or than the transforms take.
+    /// More rows than the field has roots of unity for, or than the transforms support.
     #[error(
-        "table {table}: 2^{log_rows} rows with a blowup of 2^{log_blowup} are too many; extended columns may have \
-         2^{log_limit} rows"
+        "table {table}: 2^{log_rows} rows with a blowup of 2^{log_blowup} are too many; extended columns can have \
+         at most 2^{log_limit} rows"
     )]
     TooManyRows {
         /// The instance.
@@ -83,7 +83,7 @@ pub enum Error {
         log_rows: usize,
         /// The blowup.
         log_blowup: usize,
-        /// The most rows of an extended column.
+        /// The logarithm of the largest number of rows of an extended column.
         log_limit: usize,
     },
 
@@ -96,7 +96,7 @@ pub enum Error {
         detail: String,
     },
 
-    /// Lookups that no proof can be made for.
+    /// Lookups that can't be proved.
     #[error("table {table}: {detail}")]
     Lookup {
         /// The instance.
@@ -105,33 +105,33 @@ pub enum Error {
         detail: String,
     },
 
-    /// A feature of the AIR or of the configuration that neither upstream's prover nor this one has.
+    /// A feature of the AIR or of the configuration that neither upstream's prover nor this one supports.
     #[error("{0}")]
     Unsupported(String),
 
-    /// The proof does not fit the device, by the plan that [`plan`](crate::plan()) gives.
+    /// The proof does not fit in device memory, according to [`plan`](crate::plan()).
     #[error(
         "the proof needs {needed} on the device (its largest phase is \"{phase}\"), {available} are free; lower the \
-         number of rows, or let the policy take the CPU",
+         number of rows, or use a policy that falls back to the CPU",
         needed = rigel_gpu::Bytes(*.needed), available = rigel_gpu::Bytes(*.available)
     )]
     DoesNotFit {
         /// Bytes of the largest phase.
         needed: usize,
-        /// Bytes there are.
+        /// Bytes available.
         available: usize,
         /// The largest phase.
         phase: &'static str,
     },
 
-    /// The configuration given to [`Prover::new`](crate::Prover::new) commits otherwise than its kernels.
+    /// The configuration given to [`Prover::new`](crate::Prover::new) and its kernels make different commitments.
     #[error(
-        "the configuration commits to other digests than its kernels: check that `fri` and `cap_height` are the \
+        "the configuration and its kernels make different commitments: check that `fri` and `cap_height` are the \
          ones the PCS was made with{0}"
     )]
     Configuration(&'static str),
 
-    /// Upstream's own refusal of a height that its FRI parameters can't fold.
+    /// Upstream's error for a height that its FRI parameters can't fold.
     #[error(transparent)]
     Fri(#[from] FriProverError),
 

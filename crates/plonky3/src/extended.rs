@@ -1,4 +1,4 @@
-//! Committed columns on the coset: held, or made anew from the trace, some at a time, wherever they are read.
+//! Committed columns on the coset: kept in memory, or recomputed from the trace in batches wherever they are read.
 
 use rigel_gpu::Result as GpuResult;
 use rigel_kernels::field::Field;
@@ -12,9 +12,9 @@ use crate::trace::Resident;
 
 /// The evaluations of a matrix's columns on `g K`, bit-reversed.
 pub(crate) enum Extended<'a, SC: DeviceConfig> {
-    /// All of them, held.
+    /// All columns, kept in memory.
     Whole(Matrix<Base<SC>>),
-    /// The trace, from which so many columns at a time are extended: for a trace whose extension does not fit.
+    /// The trace, of which `batch` columns at a time are extended, if the whole extension does not fit.
     InBatches { trace: Resident<'a, SC::Value>, batch: usize, log_blowup: u32 },
 }
 
@@ -37,7 +37,7 @@ impl<SC: DeviceConfig> Extended<'_, SC> {
         }
     }
 
-    /// Gives all columns to `work`, batch by batch in order, each with the number of its first column.
+    /// Calls `work` with each batch of columns, in order, and the index of its first column.
     pub(crate) fn each(
         &self,
         session: &Session<'_, SC>,
@@ -57,7 +57,7 @@ impl<SC: DeviceConfig> Extended<'_, SC> {
         }
     }
 
-    /// Some columns of a trace that is extended in batches, in the order given.
+    /// Extends the given columns of a trace that is extended in batches, in the given order.
     pub(crate) fn chosen(
         session: &Session<'_, SC>,
         trace: &Resident<'_, SC::Value>,
@@ -72,7 +72,7 @@ impl<SC: DeviceConfig> Extended<'_, SC> {
     }
 }
 
-/// The evaluations on `shift` times the large subgroup, bit-reversed.
+/// The evaluations on the coset `shift * K` of the large subgroup, bit-reversed.
 pub(crate) fn extend<SC: DeviceConfig>(
     session: &Session<'_, SC>,
     evaluations: Columns<'_, Base<SC>>,

@@ -1,4 +1,4 @@
-//! Where a proof is made: on the device, or, if the policy says so, by upstream on the CPU.
+//! Chooses where a proof is made: on the device or, if the policy allows it, by upstream on the CPU.
 
 use std::time::Instant;
 
@@ -19,13 +19,13 @@ use crate::prover::Prover;
 use crate::report::{Fallback, Proven, Report};
 use crate::trace::Trace;
 
-/// What upstream's `prove` asks of an AIR. It is implemented for every such AIR.
+/// The bounds of upstream's `prove` on an AIR. Implemented for every AIR that satisfies them.
 #[cfg(debug_assertions)]
 pub trait CpuAir<SC: DeviceConfig>: QuotientAir<SC> + for<'a> Air<DebugConstraintBuilder<'a, SC::Value>> {}
 #[cfg(debug_assertions)]
 impl<SC: DeviceConfig, A: QuotientAir<SC> + for<'a> Air<DebugConstraintBuilder<'a, SC::Value>>> CpuAir<SC> for A {}
 
-/// What upstream's `prove` asks of an AIR. It is implemented for every such AIR.
+/// The bounds of upstream's `prove` on an AIR. Implemented for every AIR that satisfies them.
 #[cfg(not(debug_assertions))]
 pub trait CpuAir<SC: DeviceConfig>: QuotientAir<SC> {}
 #[cfg(not(debug_assertions))]
@@ -37,7 +37,7 @@ pub(crate) enum Place {
     Cpu,
 }
 
-/// Makes a proof where the policy says, and elsewhere if that fails and the policy allows it.
+/// Makes a proof where the policy says, or on the CPU if that fails and the policy allows it.
 pub(crate) fn choose<SC: DeviceConfig, P>(
     prover: &Prover<SC>,
     cells: usize,
@@ -48,7 +48,7 @@ pub(crate) fn choose<SC: DeviceConfig, P>(
         Some(reason.to_string())
     } else if cells < policy.cpu_below_cells {
         let below = policy.cpu_below_cells;
-        Some(format!("{cells} cells, and the policy gives proofs of fewer than {below} to the CPU"))
+        Some(format!("{cells} cells; the policy proves fewer than {below} on the CPU"))
     } else {
         match make(Place::Device) {
             Err(error) if policy.cpu_on_failure && is_of_device(&error) => Some(error.to_string()),
@@ -62,7 +62,7 @@ pub(crate) fn choose<SC: DeviceConfig, P>(
     Ok(proven)
 }
 
-/// Whether the CPU may succeed where this error came from.
+/// Whether the CPU may succeed despite this error.
 fn is_of_device(error: &Error) -> bool {
     matches!(error, Error::Gpu(_) | Error::DoesNotFit { .. } | Error::Degree { .. } | Error::TooManyRows { .. })
 }
@@ -95,7 +95,7 @@ pub(crate) fn upstream<E: std::fmt::Debug>(error: ProvingError<E>) -> Error {
     Error::Upstream(error.to_string())
 }
 
-/// What upstream's `prove_batch` asks of an AIR. It is implemented for every such AIR.
+/// The bounds of upstream's `prove_batch` on an AIR. Implemented for every AIR that satisfies them.
 #[cfg(debug_assertions)]
 pub trait CpuBatchAir<SC: DeviceConfig>:
     for<'a> Air<DebugConstraintBuilder<'a, SC::Value, SC::Challenge>>
@@ -113,7 +113,7 @@ impl<SC: DeviceConfig, A> CpuBatchAir<SC> for A where
 {
 }
 
-/// What upstream's `prove_batch` asks of an AIR. It is implemented for every such AIR.
+/// The bounds of upstream's `prove_batch` on an AIR. Implemented for every AIR that satisfies them.
 #[cfg(not(debug_assertions))]
 pub trait CpuBatchAir<SC: DeviceConfig>:
     Air<InteractionSymbolicBuilder<SC::Value, SC::Challenge>>

@@ -1,7 +1,7 @@
-//! Upstream's field types and their twins on the device.
+//! Upstream's field types and their device counterparts.
 //!
-//! A twin has upstream's stored form, so that a slice of one is a slice of the other: a trace is uploaded as it is
-//! and an opened row is downloaded as it is.
+//! Both have the same memory representation, so a slice of one is a slice of the other: traces are uploaded and
+//! opened rows downloaded without conversion.
 
 use p3_baby_bear::BabyBear;
 use p3_field::extension::{BinomialExtensionField, CubicTrinomialExtensionField};
@@ -12,29 +12,29 @@ use rigel_kernels::field;
 use rigel_kernels::field::Element;
 use rigel_kernels::transform::ntt::TwoAdic;
 
-/// A base field of Plonky3 that the kernels know.
+/// A Plonky3 base field that the kernels support.
 ///
 /// # Safety
 ///
-/// `Device` has the size, the alignment and the stored form of `Self`: every value of one, byte for byte, is a
-/// value of the other and stands for the same element.
+/// `Device` has the size, alignment and memory representation of `Self`: the bytes of any value of one type are a
+/// valid value of the other and represent the same element.
 pub unsafe trait DeviceField: PrimeField64 + TwoAdicField {
-    /// The twin.
+    /// The device counterpart.
     type Device: TwoAdic + Element<Base = Self::Device>;
 
-    /// The twins of a slice: the same memory.
+    /// Views a slice as the device type.
     fn as_device(values: &[Self]) -> &[Self::Device] {
         // SAFETY: the trait's contract.
         unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), values.len()) }
     }
 
-    /// The elements that twins stand for: the same memory.
+    /// Views a slice of the device type as elements.
     fn from_device(values: &[Self::Device]) -> &[Self] {
         // SAFETY: the trait's contract.
         unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), values.len()) }
     }
 
-    /// The twin of one element.
+    /// Converts one element to the device type.
     fn twin(self) -> Self::Device {
         Self::as_device(&[self])[0]
     }
@@ -53,18 +53,18 @@ unsafe impl DeviceField for Goldilocks {
     type Device = field::Goldilocks;
 }
 
-/// An extension of Plonky3 that the kernels know: the same polynomial, the same basis.
+/// A Plonky3 extension field that the kernels support, with the same polynomial and basis.
 pub trait DeviceExtension<V: DeviceField>: ExtensionField<V> {
-    /// The twin.
+    /// The device counterpart.
     type Device: Element<Base = V::Device>;
 
-    /// The twin of an element.
+    /// Converts an element to the device type.
     fn to_device(self) -> Self::Device {
         let parts = V::as_device(self.as_basis_coefficients_slice());
-        Self::Device::from_parts(parts).expect("the twin has the same degree")
+        Self::Device::from_parts(parts).expect("the device counterpart has the same degree")
     }
 
-    /// The elements whose coefficients follow one another in `words`.
+    /// The elements whose coefficients are stored consecutively in `words`.
     fn from_words(words: &[V::Device]) -> Vec<Self> {
         let element =
             |parts| Self::from_basis_coefficients_slice(V::from_device(parts)).expect("chunks of the degree");

@@ -1,4 +1,4 @@
-//! FRI: folds with a tree each, the final polynomial, and the queries.
+//! FRI: the folds with their trees, the final polynomial, and the queries.
 
 use p3_dft::{Radix2DFTSmallBatch, TwoAdicSubgroupDft};
 use p3_field::PrimeCharacteristicRing;
@@ -23,14 +23,14 @@ use crate::open::{OpeningProof, Round, download};
 use crate::prover::Session;
 use crate::transcript::Unfinished;
 
-/// One fold: what was folded, in leaves of 2^log_arity elements.
+/// One fold: its input, committed in leaves of 2^log_arity elements.
 struct Fold<SC: DeviceConfig> {
     values: Matrix<Base<SC>>,
     tree: MerkleTree<SC::Hash>,
     log_arity: usize,
 }
 
-/// Proves that `inputs`, bit-reversed and highest first, are of low degree.
+/// Proves that `inputs`, bit-reversed and in descending height, are of low degree.
 pub(crate) fn prove<SC: DeviceConfig>(
     session: &Session<'_, SC>,
     rounds: &[Round<'_, SC>],
@@ -81,13 +81,13 @@ pub(crate) fn prove<SC: DeviceConfig>(
     })
 }
 
-/// The coefficients of what the folds leave: its first evaluations determine them.
+/// The coefficients of the polynomial that remains after all folds. Its first evaluations determine them.
 fn final_polynomial<SC: DeviceConfig>(
     session: &Session<'_, SC>,
     values: &Matrix<Base<SC>>,
 ) -> Result<Vec<SC::Challenge>> {
     let slab = values.to_vec(&session.stream)?;
-    let elements = from_slab::<Ext<SC>>(&slab).expect("a slab of the extension");
+    let elements = from_slab::<Ext<SC>>(&slab).expect("a slab of extension elements");
     let words: Vec<Base<SC>> = elements.iter().flat_map(|element| element.parts().to_vec()).collect();
     let mut evaluations = SC::Challenge::from_words(&words);
     evaluations.truncate(session.prover.fri.final_poly_len());
@@ -100,8 +100,8 @@ type Openings<SC> = (
     Vec<CommitPhaseMultiStep<<SC as StarkGenericConfig>::Challenge, <SC as DeviceConfig>::FriMmcs>>,
 );
 
-/// The queried rows and leaves of every commitment and fold, and their paths: all chosen on the device, then brought
-/// back in two copies.
+/// The queried rows and leaves of every commitment and fold, and their paths. The device gathers all of them, and
+/// two copies download them.
 fn query<SC: DeviceConfig>(
     session: &Session<'_, SC>,
     rounds: &[Round<'_, SC>],
@@ -129,7 +129,7 @@ fn query<SC: DeviceConfig>(
         let shift = log_height - committed.tree.depth() as usize;
         open_tree(&committed.tree, &indices.iter().map(|index| index >> shift).collect::<Vec<_>>())?;
     }
-    // Of each fold the places queried, and the leaves they lie in, which are the places of the next.
+    // For each fold, the queried indices. The leaves that contain them are the queried indices of the next fold.
     let mut places = vec![indices.to_vec()];
     for fold in folds {
         let leaves: Vec<usize> = places[places.len() - 1].iter().map(|place| place >> fold.log_arity).collect();
@@ -141,7 +141,7 @@ fn query<SC: DeviceConfig>(
     }
     let mut rows = download(stream, &rows)?.into_iter();
     let mut digests = download(stream, &digests)?.into_iter();
-    let mut paths = || digests.next().expect("one a tree");
+    let mut paths = || digests.next().expect("one list per tree");
 
     let mut input_openings = Vec::with_capacity(rounds.len());
     for Round { committed, .. } in rounds {
@@ -151,7 +151,7 @@ fn query<SC: DeviceConfig>(
     let mut steps = Vec::with_capacity(folds.len());
     for (fold, places) in folds.iter().zip(&places) {
         let arity = 1 << fold.log_arity;
-        let elements = SC::Challenge::from_words(&rows.next().expect("one a fold"));
+        let elements = SC::Challenge::from_words(&rows.next().expect("one gather per fold"));
         let siblings = |(leaf, place): (&[SC::Challenge], &usize)| {
             let others = leaf.iter().enumerate().filter(|(j, _)| *j != place % arity);
             others.map(|(_, &element)| element).collect()
@@ -162,7 +162,7 @@ fn query<SC: DeviceConfig>(
     Ok((input_openings, steps))
 }
 
-/// By query, then by matrix: the row, which came batch by batch.
+/// The opened rows by query, then by matrix. Each row was gathered batch by batch.
 fn opened_rows<SC: DeviceConfig>(
     ldes: &[Extended<'_, SC>],
     queries: usize,
@@ -173,7 +173,7 @@ fn opened_rows<SC: DeviceConfig>(
         opened.iter_mut().for_each(|matrices| matrices.push(Vec::with_capacity(lde.columns())));
         let mut missing = lde.columns();
         while missing > 0 {
-            let values = batches.next().expect("one gather a batch");
+            let values = batches.next().expect("one gather per batch");
             let width = values.len() / queries;
             for (matrices, row) in opened.iter_mut().zip(values.chunks_exact(width)) {
                 matrices.last_mut().expect("pushed above").extend_from_slice(SC::Value::from_device(row));

@@ -1,4 +1,4 @@
-//! Upstream's tree hashes and their kernels.
+//! Maps upstream's tree hashes to kernels.
 
 use p3_baby_bear::{BabyBear, Poseidon2BabyBear};
 use p3_goldilocks::{Goldilocks, Poseidon2Goldilocks};
@@ -12,16 +12,17 @@ use rigel_kernels::hash::{
 
 use crate::field::DeviceField;
 
-/// A pair of upstream's types, one that hashes rows of `V` and one that compresses two digests, which together are
-/// a tree hash of the kernels.
+/// A pair of upstream types, a hash of rows of `V` and a compression of two digests, for which there is a
+/// tree-hash kernel.
 ///
-/// Poseidon2's kernels have the constants of upstream's default instances. A configuration made with others has
-/// the same type; [`Prover::new`](crate::Prover::new) finds it out by committing to a small matrix on both sides.
+/// The Poseidon2 kernels use the constants of upstream's default instances. A configuration with other constants
+/// has the same type; [`Prover::new`](crate::Prover::new) detects it by committing to a small matrix on both
+/// sides.
 pub trait TreeHash<V: DeviceField, Digest> {
-    /// The hash's kernels.
+    /// The kernel type.
     type Kernel: RowHash<V::Device> + Sponge;
 
-    /// Upstream's digest.
+    /// Converts a digest to upstream's type.
     fn digest(digest: <Self::Kernel as Hash>::Digest) -> Digest;
 }
 

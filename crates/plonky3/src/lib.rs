@@ -1,10 +1,11 @@
-//! Plonky3 proofs on the GPU, byte for byte.
+//! Plonky3 proofs on the GPU, byte for byte equal to upstream's.
 //!
-//! [`prove`] and [`prove_batch`] are `p3_uni_stark::prove` and `p3_batch_stark::prove_batch` on a device: a Plonky3 AIR
-//! and a trace in, upstream's own proof out, equal to the one that upstream makes with one thread. Every phase is on the
-//! device from the trace on; the host holds upstream's transcript.
+//! [`prove`] and [`prove_batch`] are `p3_uni_stark::prove` and `p3_batch_stark::prove_batch` on a device. They
+//! take a Plonky3 AIR and a trace, and return the same proof that upstream makes with one thread. Every phase runs
+//! on the device; the host keeps upstream's transcript.
 //!
-//! A [`Prover`] is a configuration on a device. Upstream's PCS hides its FRI parameters, so they are given once more:
+//! A [`Prover`] is a configuration on a device. Upstream's PCS keeps its FRI parameters private, so pass them
+//! again:
 //!
 //! ```
 //! # use p3_air::{Air, AirBuilder, BaseAir, WindowAccess};
@@ -53,7 +54,7 @@
 //! let pcs = Pcs::new(Radix2DitParallel::default(), mmcs, fri.clone());
 //! let config = Config::new(pcs, Challenger::from_hasher(vec![], Keccak256Hash {}));
 //!
-//! // The emulated device here; `Prover::open` takes the first GPU, or the CPU where there is none.
+//! // The emulated device; `Prover::open` uses the first GPU, or the CPU if there is none.
 //! let device = Device::open(Selector::Emulated(0))?;
 //! let prover = Prover::new(device, config.clone(), &fri, cap_height)?;
 //!
@@ -69,18 +70,19 @@
 //! | prove one table, with preprocessed columns | [`prove`], [`setup_preprocessed`], [`prove_with_preprocessed`] |
 //! | prove several tables with lookups | [`setup_batch`], [`prove_batch`] |
 //! | prove a trace that is already on the device | [`Trace`] |
-//! | know the device memory of a proof before it begins | [`plan()`], [`plan_batch`] |
-//! | decide what happens where the device can't or shouldn't | [`Policy`] |
+//! | know how much device memory a proof needs | [`plan()`], [`plan_batch`] |
+//! | decide when to fall back to the CPU | [`Policy`] |
 //! | see where the time went | [`Report`] |
-//! | bring a field, an extension, a hash or a challenger | [`DeviceField`], [`DeviceExtension`], [`TreeHash`], [`DeviceChallenger`] |
+//! | add a field, an extension, a hash or a challenger | [`DeviceField`], [`DeviceExtension`], [`TreeHash`], [`DeviceChallenger`] |
 //!
-//! Configurations: KoalaBear and BabyBear with extensions of degree 4, Goldilocks of degree 2 and 3; trees with the
-//! KeccakF sponge, Keccak-256 or Poseidon2; any FRI parameters that upstream takes. One that has no kernels does not
-//! compile. Where the device does less than upstream: constraints of a degree whose quotient exceeds the blowup are an
-//! [`Error::Degree`], traces of more than 2^24 rows an [`Error::TooManyRows`]; a [`Policy`] may give both to the CPU.
+//! Supported configurations: KoalaBear and BabyBear with extensions of degree 4, Goldilocks with extensions of
+//! degree 2 and 3; trees with the KeccakF sponge, Keccak-256 or Poseidon2; any FRI parameters that upstream
+//! accepts. An unsupported configuration does not compile. Two limits are lower than upstream's: constraints whose
+//! quotient exceeds the blowup give [`Error::Degree`], and traces of more than 2^24 rows give
+//! [`Error::TooManyRows`]. A [`Policy`] can prove both on the CPU.
 //!
-//! The first proof of an AIR compiles its constraints, which takes from a second to half a minute and is kept on disk.
-//! Examples: `own_air`, `lookup`, `device_trace`.
+//! The first proof of an AIR compiles its constraints, which takes from a second to half a minute; the kernels are
+//! cached on disk. Examples: `own_air`, `lookup`, `device_trace`.
 
 mod batch;
 mod batch_key;

@@ -1,14 +1,15 @@
 //! LogUp on the device.
 //!
-//! For lookup c of a table with terms `m_j / (alpha - e_j)`, `e_j` the tuple's elements combined by powers of beta,
+//! For lookup c of a table with terms `m_j / (alpha - e_j)`, where `e_j` combines the tuple's elements by powers
+//! of beta,
 //!
 //! ```text
-//! f_c[r] = sum_j m_j(r) / (alpha - e_j(r))         (for exclusive branches, the one fraction that is selected)
+//! f_c[r] = sum_j m_j(r) / (alpha - e_j(r))         (for exclusive branches, only the selected fraction)
 //! acc[0] = 0,   acc[r + 1] = acc[r] + sum_c f_c[r],   terminal = acc[n - 1] + sum_c f_c[n - 1]
 //! ```
 //!
-//! One generated kernel writes all denominators, a batch inversion inverts them, a second kernel writes the
-//! fractions and their sum, and a scan makes the running sum.
+//! One generated kernel writes all denominators, a batch inversion inverts them, a second generated kernel writes
+//! the fractions and their sum, and a scan computes the running sum.
 
 use std::collections::HashSet;
 
@@ -29,27 +30,27 @@ use crate::error::Result;
 use crate::program::Inputs;
 use crate::prover::Session;
 
-/// The inverted denominators take the place of the permutation columns among the inputs.
+/// The inverted denominators use the input slot of the permutation columns.
 const INVERSES: usize = input::PERMUTATION;
 
-/// The columns of a table's lookups, and the last row of the running sum and of its summands.
+/// The columns of a table's lookups, and the last row of the running sum and of its terms.
 pub(crate) struct LookupColumns<SC: DeviceConfig> {
-    /// The running sum and one fraction a lookup, over the extension.
+    /// The running sum and one fraction per lookup, over the extension.
     pub(crate) columns: Matrix<Base<SC>>,
     /// Two elements, whose sum is the terminal.
     pub(crate) terminal: [Buffer<Base<SC>>; 2],
 }
 
-/// What a table's lookups read.
+/// The inputs of a table's lookups.
 pub(crate) struct LookupInputs<'a, SC: DeviceConfig> {
     pub(crate) main: &'a Matrix<Base<SC>>,
     pub(crate) preprocessed: Option<&'a Matrix<Base<SC>>>,
     pub(crate) publics: Option<&'a Buffer<Base<SC>>>,
-    /// The extension's parameters, as in [`parameter`].
+    /// The extension-field parameters, indexed as in [`parameter`].
     pub(crate) challenges: &'a Buffer<Ext<SC>>,
 }
 
-/// The columns of a table's lookups.
+/// Computes the columns of a table's lookups.
 pub(crate) fn columns<SC: DeviceConfig>(
     session: &Session<'_, SC>,
     lookups: &[Lookup<SC::Value>],
@@ -91,7 +92,7 @@ fn last_row<F: rigel_gpu::Plain>(stream: &Stream, matrix: &Matrix<F>) -> Result<
     Ok(permute::gather_rows_at(stream, matrix, &[matrix.rows() as u32 - 1])?)
 }
 
-/// Whether a lookup reads a periodic column. Upstream's prover panics at one.
+/// Whether a lookup reads a periodic column. Upstream's prover panics if one does.
 pub(crate) fn reads_periodic<V>(lookups: &[Lookup<V>]) -> bool
 where
     V: p3_field::Field,
@@ -124,7 +125,7 @@ struct Fractions<SC: DeviceConfig> {
     denominator_outputs: Vec<Output>,
     fractions: Graph<Ext<SC>>,
     fraction_outputs: Vec<Output>,
-    /// Denominators of a row.
+    /// The number of denominators per row.
     terms: usize,
 }
 
@@ -163,7 +164,7 @@ impl<SC: DeviceConfig> Fractions<SC> {
     }
 }
 
-/// `alpha - e_j` of each tuple; of exclusive branches `sum_k flag_k (alpha - e_k) + 1 - sum_k flag_k`.
+/// `alpha - e_j` for each tuple; `sum_k flag_k (alpha - e_k) + 1 - sum_k flag_k` for exclusive branches.
 fn denominators<SC: DeviceConfig>(lowering: &mut Lowering<SC>, lookup: &Lookup<SC::Value>) -> Vec<Value> {
     let alpha = lowering.graph.extension_parameter(parameter::challenge(2 * lookup.column));
     let beta = lowering.graph.extension_parameter(parameter::challenge(2 * lookup.column + 1));
@@ -188,7 +189,7 @@ fn denominators<SC: DeviceConfig>(lowering: &mut Lowering<SC>, lookup: &Lookup<S
     vec![selected]
 }
 
-/// The multiplicity of each tuple; of exclusive branches `sum_k flag_k m_k`.
+/// The multiplicity of each tuple; `sum_k flag_k m_k` for exclusive branches.
 fn numerators<SC: DeviceConfig>(lowering: &mut Lowering<SC>, lookup: &Lookup<SC::Value>) -> Vec<Value> {
     let multiplicities: Vec<Value> = lookup.multiplicities.iter().map(|m| lowering.base(m)).collect();
     let Some(flags) = &lookup.flags else { return multiplicities };

@@ -1,4 +1,5 @@
-//! Openings: the values of committed polynomials at points outside the domain, and the proof that they are theirs.
+//! Openings: the values of committed polynomials at points outside the domain, and the proof that they are
+//! correct.
 
 use std::cmp::Reverse;
 
@@ -23,7 +24,7 @@ use crate::fri;
 use crate::prover::Session;
 use crate::transcript::Unfinished;
 
-/// A commitment and, for each of its matrices, the points that its columns are opened at.
+/// A commitment and, for each of its matrices, the points at which its columns are opened.
 pub(crate) struct Round<'a, SC: DeviceConfig> {
     pub(crate) committed: &'a Committed<'a, SC>,
     pub(crate) points: Vec<Vec<SC::Challenge>>,
@@ -37,7 +38,8 @@ pub(crate) type OpeningProof<SC> = FriProof<
     Vec<BatchMultiOpening<<SC as DeviceConfig>::Value, <SC as DeviceConfig>::InputMmcs>>,
 >;
 
-/// Opens all commitments: the values, and a proof of low degree of `sum_i alpha^i (p_i(z_i) - p_i(x)) / (z_i - x)`.
+/// Opens all commitments: the values, and a proof that `sum_i alpha^i (p_i(z_i) - p_i(x)) / (z_i - x)` is of low
+/// degree.
 pub(crate) fn open<SC: DeviceConfig>(
     session: &Session<'_, SC>,
     rounds: &[Round<'_, SC>],
@@ -60,7 +62,7 @@ pub(crate) fn open<SC: DeviceConfig>(
     Ok((values, proof))
 }
 
-/// Upstream's own condition: every matrix is higher than the final polynomial on its domain.
+/// Upstream's condition: every matrix is higher than the final polynomial on its domain.
 fn check_heights<SC: DeviceConfig>(session: &Session<'_, SC>, rounds: &[Round<'_, SC>]) -> Result<()> {
     let fri = &session.prover.fri;
     if fri.log_final_poly_len == 0 {
@@ -77,8 +79,8 @@ fn check_heights<SC: DeviceConfig>(session: &Session<'_, SC>, rounds: &[Round<'_
     Ok(())
 }
 
-/// The coset of the highest matrix and, for each point that is opened, `1 / (z - x)` on as much of it as the highest
-/// matrix opened there has rows. All bit-reversed, so that a prefix serves a lower matrix.
+/// The coset of the highest matrix and, for each opening point, `1 / (z - x)` on as many of its points as the
+/// highest matrix opened there has rows. All are bit-reversed, so a prefix is the domain of a lower matrix.
 struct Domain<SC: DeviceConfig> {
     coset: Buffer<Base<SC>>,
     points: Vec<(SC::Challenge, Matrix<Base<SC>>)>,
@@ -114,7 +116,7 @@ impl<SC: DeviceConfig> Domain<SC> {
     }
 
     fn inverses(&self, z: SC::Challenge) -> &Matrix<Base<SC>> {
-        &self.points.iter().find(|(point, _)| *point == z).expect("every point of a round is there").1
+        &self.points.iter().find(|(point, _)| *point == z).expect("contains every point of the rounds").1
     }
 }
 
@@ -127,7 +129,7 @@ fn evaluate<SC: DeviceConfig>(
 ) -> Result<OpenedValues<SC::Challenge>> {
     let stream = &session.stream;
     let values = session.phase("open", || {
-        // By point and height.
+        // Weights by point and height.
         let mut weights: Vec<(SC::Challenge, u32, Matrix<Base<SC>>)> = Vec::new();
         let mut values = Vec::new();
         for round in rounds {
@@ -156,11 +158,11 @@ fn evaluate<SC: DeviceConfig>(
         Ok(values)
     })?;
     let mut values = download(stream, &values)?.into_iter();
-    // Batch by batch, each with all its columns at one point after the other.
+    // Results come batch by batch: all columns of a batch at the first point, then at the next.
     let mut of_matrix = |lde: &Extended<'_, SC>, points: &Vec<SC::Challenge>| {
         let mut at_points = vec![Vec::with_capacity(lde.columns()); points.len()];
         while at_points.first().is_some_and(|values| values.len() < lde.columns()) {
-            let words = values.next().expect("one result a batch");
+            let words = values.next().expect("one result per batch");
             for (words, values) in words.chunks_exact(words.len() / points.len()).zip(&mut at_points) {
                 values.extend(SC::Challenge::from_words(words));
             }
@@ -173,8 +175,8 @@ fn evaluate<SC: DeviceConfig>(
     Ok(rounds.iter().map(of_round).collect())
 }
 
-/// For each height, highest first, `sum alpha^i (p_i(z_i) - p_i(x)) / (z_i - x)` over all columns of that height and
-/// their points, i counted within the height.
+/// For each height in descending order, `sum alpha^i (p_i(z_i) - p_i(x)) / (z_i - x)` over all columns of that
+/// height and their points, where i counts within the height.
 fn reduce<SC: DeviceConfig>(
     session: &Session<'_, SC>,
     rounds: &[Round<'_, SC>],
@@ -222,7 +224,7 @@ fn reduce<SC: DeviceConfig>(
     })
 }
 
-/// Brings several buffers back in one copy. Waits for the device.
+/// Downloads several buffers in one copy. Waits for the device.
 pub(crate) fn download<T: Plain>(stream: &Stream, buffers: &[Buffer<T>]) -> Result<Vec<Vec<T>>> {
     let total = buffers.iter().map(Buffer::len).sum();
     let mut all = stream.alloc::<T>(total)?;

@@ -1,4 +1,4 @@
-//! Device memory, counted before a proof begins.
+//! Plans device memory before a proof begins.
 
 use std::fmt;
 
@@ -22,15 +22,15 @@ use crate::prover::Prover;
 
 /// The device memory that a proof takes, by phase.
 ///
-/// What is counted is what the proof allocates. Preprocessed columns and a trace that the caller keeps on the device
-/// are there before and after it.
+/// Only the proof's own allocations count, not preprocessed columns or a trace that the caller keeps on the
+/// device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The phases, in order.
     pub phases: Vec<PlannedPhase>,
-    /// The columns of the trace that are extended at a time, if the extended trace as a whole does not fit.
+    /// The number of trace columns that are extended at a time, if the whole extended trace does not fit.
     pub batch: Option<usize>,
-    /// The bytes that the device had for a proof when the plan was made.
+    /// The bytes that were available for a proof when the plan was made.
     pub available: usize,
 }
 
@@ -39,7 +39,7 @@ pub struct Plan {
 pub struct PlannedPhase {
     /// The phase's name.
     pub name: &'static str,
-    /// Bytes in use at most.
+    /// The peak number of bytes in use.
     pub bytes: usize,
 }
 
@@ -54,7 +54,7 @@ impl Plan {
         self.peak().bytes <= self.available
     }
 
-    /// The plan, or what does not fit.
+    /// Returns the plan, or an error if it does not fit.
     pub(crate) fn check(self) -> Result<Self> {
         if self.fits() {
             return Ok(self);
@@ -76,7 +76,7 @@ impl fmt::Display for Plan {
     }
 }
 
-/// The device memory that [`prove`](crate::prove) takes for traces of 2^`log_rows` rows that are on the host.
+/// Plans the device memory of [`prove`](crate::prove) for a trace of 2^`log_rows` rows on the host.
 pub fn plan<SC: DeviceConfig, A: QuotientAir<SC>>(prover: &Prover<SC>, air: &A, log_rows: usize) -> Result<Plan> {
     check::rows(prover, 0, log_rows)?;
     let layout = AirLayout::from_air::<SC::Value>(air);
@@ -93,7 +93,7 @@ pub fn plan<SC: DeviceConfig, A: QuotientAir<SC>>(prover: &Prover<SC>, air: &A, 
     Sizes::<SC>::new(prover, vec![table]).plan(true)
 }
 
-/// The device memory that [`prove_batch`](crate::prove_batch) takes for traces that are on the host.
+/// Plans the device memory of [`prove_batch`](crate::prove_batch) for traces on the host.
 pub fn plan_batch<SC, A>(prover: &Prover<SC>, airs: &[A], key: &BatchKey<SC>) -> Result<Plan>
 where
     SC: DeviceConfig,
@@ -121,14 +121,14 @@ where
     Sizes::<SC>::new(prover, tables).plan(false)
 }
 
-/// What a table's memory depends on.
+/// The sizes that determine a table's memory.
 pub(crate) struct TableSize {
     pub(crate) log_rows: usize,
     pub(crate) width: usize,
-    /// Columns over the extension, and denominators of a row.
+    /// The number of columns over the extension, and of denominators per row.
     pub(crate) lookups: Option<(usize, usize)>,
     pub(crate) log_chunks: usize,
-    /// Columns that constraint kernels hand to each other.
+    /// The number of columns that constraint kernels pass to each other.
     pub(crate) scratch: usize,
 }
 
@@ -138,7 +138,7 @@ pub(crate) struct Sizes<'a, SC: DeviceConfig> {
     tables: Vec<TableSize>,
 }
 
-/// Bytes of an element of the base field and of the extension.
+/// Bytes of an element of the base field.
 const fn word<SC: DeviceConfig>() -> usize {
     size_of::<Base<SC>>()
 }
@@ -146,7 +146,7 @@ fn element<SC: DeviceConfig>() -> usize {
     word::<SC>() * Ext::<SC>::DEGREE
 }
 
-/// The coefficients that an extension works through at a time, at most.
+/// The largest number of coefficients that a low-degree extension processes at a time.
 const COEFFICIENTS: usize = 256 << 20;
 
 impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
@@ -154,8 +154,8 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
         Self { prover, tables }
     }
 
-    /// The plan: whole, or in batches of columns if that is needed and possible. `alone` says that the proof is one of
-    /// a single trace, which can be extended in batches.
+    /// Plans with the whole extended trace, or in column batches if necessary and possible. `alone`: the proof is
+    /// of a single trace, which can be extended in batches.
     pub(crate) fn plan(&self, alone: bool) -> Result<Plan> {
         let device = self.prover.device().ok_or(rigel_gpu::Error::Disabled)?;
         let available = available(device)?;
@@ -163,7 +163,7 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
         if whole.fits() || !alone { Ok(whole) } else { self.in_batches() }
     }
 
-    /// The plan in batches of columns, as wide as fit.
+    /// Plans in column batches, as wide as fit.
     pub(crate) fn in_batches(&self) -> Result<Plan> {
         let device = self.prover.device().ok_or(rigel_gpu::Error::Disabled)?;
         let available = available(device)?;
@@ -172,7 +172,7 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
         if !narrowest.fits() {
             return Ok(narrowest);
         }
-        // As wide as fits: the memory grows with each block by the same amount.
+        // Memory grows linearly with the number of blocks.
         let next = self.phases(Some(2 * block)).iter().map(|phase| phase.bytes).max().unwrap_or(0);
         let step = (next - narrowest.peak().bytes.min(next)).max(1);
         let blocks = 1 + (available - narrowest.peak().bytes) / step;
@@ -189,12 +189,12 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
         let tree = 64 * highest;
         let coefficients = |bytes: usize| bytes.min(COEFFICIENTS);
 
-        // The main trace: extended, or in batches.
+        // The main trace, extended as a whole or in batches.
         let lde = |table: &TableSize| table.width * rows(table) * blowup * word::<SC>();
         let trace = |table: &TableSize| table.width * rows(table) * word::<SC>();
         let (main, working) = match batch {
             None => {
-                // Two parts on their way and one in columns; of several tables all on their way.
+                // One table: two parts in flight and one transposed to columns. Several tables: all in flight.
                 let part = |table: &TableSize| match self.tables.len() {
                     1 => {
                         let columns = part_columns::<SC>(rows(table), table.width).min(table.width);
@@ -250,20 +250,20 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
         phases.push(PlannedPhase { name: "quotient", bytes: held + batch_working + quotient });
         held += quotients + tree;
 
-        // The coset, denominators and weights for two points, and the sums of each height.
+        // The coset, denominators and weights for two points, and the reduced openings of each height.
         let sums = sum(&|table| rows(table) * blowup * element::<SC>()).min(2 * highest * element::<SC>());
         let domain = highest * (word::<SC>() + 2 * element::<SC>());
         let weights = 2 * highest / blowup * element::<SC>();
         let opening = domain + sums.max(weights);
         phases.push(PlannedPhase { name: "open", bytes: held + batch_working + opening });
-        // Each fold halves at least; what was folded is kept for the queries.
+        // Each fold at least halves the size; its input is kept for the queries.
         let folds = sums + highest * element::<SC>() + tree;
         phases.push(PlannedPhase { name: "fold and query", bytes: held + batch_working + folds });
         phases
     }
 }
 
-/// The bytes that a proof can have: free on the device or in the pool, and within the limit.
+/// The bytes available to a proof: free on the device or in the pool, and within the limit.
 pub(crate) fn available(device: &Device) -> Result<usize> {
     let (info, pool) = (device.memory()?, device.memory_stats());
     let free = info.free + (pool.held - pool.in_use.min(pool.held));

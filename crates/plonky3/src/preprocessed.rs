@@ -1,4 +1,4 @@
-//! Preprocessed columns, committed once and kept on the device.
+//! Preprocessed columns, committed to once and kept on the device.
 
 use p3_air::BaseAir;
 use p3_commit::Pcs;
@@ -14,20 +14,20 @@ use crate::trace::upload;
 
 /// The preprocessed columns of an AIR at one height.
 pub struct Preprocessed<SC: DeviceConfig> {
-    /// On the device, unless the prover is one for the CPU.
+    /// `None` for a CPU prover.
     pub(crate) committed: Option<Committed<'static, SC>>,
     key: PreprocessedVerifierKey<SC>,
 }
 
 impl<SC: DeviceConfig> Preprocessed<SC> {
-    /// What upstream's `verify_with_preprocessed` asks for.
+    /// The key that upstream's `verify_with_preprocessed` takes.
     pub fn verifier_key(&self) -> &PreprocessedVerifierKey<SC> {
         &self.key
     }
 }
 
-/// Commits to the preprocessed columns of an AIR for traces of 2^`log_rows` rows: upstream's `setup_preprocessed`.
-/// `None` if the AIR has none.
+/// Commits to the preprocessed columns of an AIR for traces of 2^`log_rows` rows, as upstream's
+/// `setup_preprocessed`. `None` if the AIR has none.
 pub fn setup_preprocessed<SC: DeviceConfig>(
     prover: &Prover<SC>,
     air: &impl BaseAir<SC::Value>,

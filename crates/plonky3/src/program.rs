@@ -1,4 +1,4 @@
-//! What compiled graphs are run on.
+//! Runs compiled expression graphs on a table's inputs.
 
 use rigel_codegen::{Bindings, Folded, Input, Program, Rows};
 use rigel_gpu::{Buffer, Result, Stream, View};
@@ -13,7 +13,7 @@ pub(crate) struct Inputs<'a, E: Element> {
     pub(crate) preprocessed: Option<Columns<'a, E::Base>>,
     pub(crate) permutation: Option<Columns<'a, E::Base>>,
     pub(crate) selectors: Columns<'a, E::Base>,
-    /// With the logarithm of the period.
+    /// The columns and the logarithm of the period.
     pub(crate) periodic: Option<(Columns<'a, E::Base>, u32)>,
     pub(crate) publics: Option<View<'a, E::Base>>,
     pub(crate) extension: Option<View<'a, E>>,
@@ -22,7 +22,7 @@ pub(crate) struct Inputs<'a, E: Element> {
 impl<'a, E: Element> Inputs<'a, E> {
     fn bindings(&self) -> Bindings<'a, E> {
         let mut bindings = Bindings::new();
-        // A place that no expression reads is filled with the trace.
+        // Inputs that no expression reads get the trace as a placeholder.
         let mut inputs = [Input::from(self.main); 5];
         let mut place = |at: usize, columns: Option<Columns<'a, E::Base>>| {
             if let Some(columns) = columns {
@@ -41,7 +41,7 @@ impl<'a, E: Element> Inputs<'a, E> {
         bindings
     }
 
-    /// Runs a program that stores columns, over the rows of the trace in their natural order.
+    /// Runs a program that stores columns, over the rows of the trace in natural order.
     pub(crate) fn store(
         &self,
         stream: &Stream,
@@ -53,8 +53,8 @@ impl<'a, E: Element> Inputs<'a, E> {
         program.run(stream, Rows::Natural { rows: self.main.rows() }, &mut bindings)
     }
 
-    /// Runs a program that folds constraints, over a bit-reversed domain of 2^`log_rows` rows on which a row of the
-    /// trace is 2^`log_step` rows from the next.
+    /// Runs a program that folds constraints, over a bit-reversed domain of 2^`log_rows` rows in which consecutive
+    /// rows of the trace are 2^`log_step` rows apart in natural order.
     pub(crate) fn fold(
         &self,
         stream: &Stream,

@@ -26,9 +26,9 @@ use crate::report::{Fallback, Proven};
 use crate::trace::{Resident, Trace};
 use crate::transcript::Unfinished;
 
-/// Proves that `trace` satisfies `air`: upstream's `prove`, and its proof.
+/// Proves that `trace` satisfies `air`. Gives the proof of upstream's `prove`.
 ///
-/// The trace is upstream's matrix, or one that is already on the device (see [`Trace`]).
+/// The trace is upstream's matrix, or a matrix that is already on the device (see [`Trace`]).
 pub fn prove<'t, SC, A>(
     prover: &Prover<SC>,
     air: &A,
@@ -42,7 +42,7 @@ where
     prove_with_preprocessed(prover, air, trace, public_values, None)
 }
 
-/// As [`prove`], for an AIR with preprocessed columns: upstream's `prove_with_preprocessed`.
+/// [`prove`] for an AIR with preprocessed columns, as upstream's `prove_with_preprocessed`.
 pub fn prove_with_preprocessed<'t, SC, A>(
     prover: &Prover<SC>,
     air: &A,
@@ -81,7 +81,7 @@ fn check_preprocessed<SC: DeviceConfig>(
         (found, _) if found != width => format!("{found} preprocessed columns, the AIR has {width}"),
         (_, found) if found != log_rows => format!("2^{found} preprocessed rows, the trace has 2^{log_rows}"),
         _ if prover.device().is_some() && preprocessed.is_some_and(|pre| pre.committed.is_none()) => {
-            "the preprocessed columns were set up by a prover on the CPU; call setup_preprocessed with this one"
+            "the preprocessed columns were set up by a CPU prover; call setup_preprocessed with this one instead"
                 .into()
         }
         _ => return Ok(()),
@@ -89,7 +89,7 @@ fn check_preprocessed<SC: DeviceConfig>(
     Err(Error::Preprocessed { table: 0, detail })
 }
 
-/// Proves on the device: with the extended trace as a whole if there is room for it, else in batches of its columns.
+/// Proves on the device, with the whole extended trace in memory if it fits, else in column batches.
 fn on_device<SC, A>(
     prover: &Prover<SC>,
     air: &A,
@@ -105,10 +105,10 @@ where
     let sizes = sizes(prover, trace);
     let plan = sizes.plan(true)?.check()?;
     let reason = match (plan.batch, proven(&plan)) {
-        // The plan is an estimate: memory that others use, or that lies in pieces, is found out by asking for it.
+        // The plan is an estimate: other processes' memory and fragmentation show only when allocating.
         (None, Err(Error::Gpu(error @ rigel_gpu::Error::OutOfMemory { .. }))) => error.to_string(),
         (Some(_), Ok(mut proven)) => {
-            let reason = "the extended trace as a whole does not fit".into();
+            let reason = "the whole extended trace does not fit".into();
             proven.report.fallbacks.push(Fallback { part: "the trace", ran_on: BATCHES, reason });
             return Ok(proven);
         }
@@ -119,10 +119,11 @@ where
     Ok(proven)
 }
 
-/// Where the columns of a trace are worked on that does not fit as a whole.
+/// Reported for a trace whose whole extension does not fit.
 const BATCHES: &str = "device in batches of columns";
 
-/// The memory of a proof of this trace, before its constraints are known: a quotient as large as can be.
+/// The memory of a proof of this trace before its constraints are known: the quotient has the largest possible
+/// size.
 fn sizes<'p, SC: DeviceConfig>(prover: &'p Prover<SC>, trace: &Trace<'_, SC::Value>) -> Sizes<'p, SC> {
     let log_rows = trace.height().trailing_zeros() as usize;
     let log_chunks = prover.fri.log_blowup;
@@ -141,7 +142,7 @@ fn commit_trace<'t, SC: DeviceConfig>(
     }
 }
 
-/// The protocol. With `batch`, the trace is extended so many columns at a time.
+/// The protocol. With `batch`, that many columns of the trace are extended at a time.
 fn protocol<SC, A>(
     prover: &Prover<SC>,
     air: &A,
@@ -161,7 +162,7 @@ where
     let preprocessed_width = preprocessed.map_or(0, |pre| pre.verifier_key().width);
     let preprocessed_lde = preprocessed.and_then(|pre| pre.committed.as_ref());
 
-    // The host reads the AIR while the trace travels and the device extends and hashes it.
+    // The host reads the AIR while the trace is uploaded, extended and hashed.
     let layout = AirLayout {
         preprocessed_width,
         main_width: air.width(),
@@ -227,11 +228,11 @@ where
     Ok(Proven { proof, report: session.finish()? })
 }
 
-/// Upstream's form of the values of all rounds: the trace's, the quotient's, and those of preprocessed columns.
+/// Converts the opened values of all rounds to upstream's type: trace, quotient and preprocessed columns.
 fn opened_values<E>(values: p3_commit::OpenedValues<E>, preprocessed: bool) -> OpenedValues<E> {
     let mut rounds = values.into_iter();
-    let mut round = || rounds.next().expect("one a commitment");
-    // The first matrix at zeta and, if the next row is read, at the next point.
+    let mut round = || rounds.next().expect("one round per commitment");
+    // The first matrix is opened at zeta and, if the AIR reads the next row, at the next point.
     let local_and_next = |matrices: Vec<Vec<Vec<E>>>| {
         let mut points = matrices.into_iter().flatten();
         (points.next().expect("every matrix is opened at zeta"), points.next())

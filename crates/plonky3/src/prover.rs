@@ -1,4 +1,4 @@
-//! A configuration on a device: what every proof starts from.
+//! A configuration on a device, and the session of one proof.
 
 use std::ops::Range;
 
@@ -15,34 +15,33 @@ use crate::field::DeviceField;
 use crate::report::Report;
 use crate::trace::upload;
 
-/// What to do where the device is not the best place for a proof, or not a possible one.
+/// When to prove on the CPU instead of the device.
 ///
-/// The default never leaves the device. Whatever a policy decides is in the proof's
-/// [`fallbacks`](Report::fallbacks).
+/// The default never leaves the device. The proof's [`fallbacks`](Report::fallbacks) record what a policy decided.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
-    /// Proofs of fewer cells (rows times columns of all traces on the host) are made on the CPU.
+    /// Prove on the CPU if there are fewer cells (rows times columns of all traces on the host).
     pub cpu_below_cells: usize,
-    /// Proofs that the device can't make (it is full, or lost, or its kernels do not take the AIR) are made on the
-    /// CPU.
+    /// Prove on the CPU if the device can't: its memory is full, it is lost, or its kernels do not support the
+    /// AIR.
     pub cpu_on_failure: bool,
 }
 
 impl Policy {
-    /// Below this many cells a proof is fixed costs on either side. At 2^11 cells an H200 is already the faster one, 1.6
+    /// Below this many cells, fixed costs dominate on both sides. At 2^11 cells an H200 is already faster: 1.6
     /// against 3 ms on 16 cores.
     pub const CROSSOVER_CELLS: usize = 1 << 8;
 
-    /// The CPU for small proofs and for those that fail.
+    /// Falls back to the CPU for small proofs and for those that fail.
     pub const AUTO: Self = Self { cpu_below_cells: Self::CROSSOVER_CELLS, cpu_on_failure: true };
 }
 
-/// A configuration of Plonky3 on a device.
+/// A Plonky3 configuration on a device.
 ///
-/// Upstream's PCS and trees keep their parameters to themselves, so the prover carries its own copy: the FRI
-/// parameters and the height of the caps, which [`Self::new`] checks against what the configuration commits to.
+/// Upstream's PCS and trees keep their parameters private, so the prover has its own copy of the FRI parameters
+/// and the cap height. [`Self::new`] checks them against a commitment of the configuration.
 pub struct Prover<SC: DeviceConfig> {
-    /// Or why there is none.
+    /// The error says why there is no device.
     device: Result<Device, String>,
     config: SC,
     pub(crate) fri: FriParameters<()>,
@@ -51,10 +50,11 @@ pub struct Prover<SC: DeviceConfig> {
 }
 
 impl<SC: DeviceConfig> Prover<SC> {
-    /// A prover on `device`. `fri` and `cap_height` are those that the configuration's PCS and trees were made with.
+    /// A prover on `device`. `fri` and `cap_height` must be those of the configuration's PCS and trees.
     ///
-    /// Commits to a small matrix on both sides. If the commitments differ, the parameters are not the
-    /// configuration's, or its Poseidon2 is not upstream's default instance, and no proof would verify: an error.
+    /// Commits to a small matrix on both sides. If the commitments differ, no proof would verify, and this is an
+    /// error: either the parameters are not the configuration's, or its Poseidon2 is not upstream's default
+    /// instance.
     pub fn new<M>(device: Device, config: SC, fri: &FriParameters<M>, cap_height: usize) -> Result<Self> {
         let prover = Self { device: Ok(device), config, fri: numbers(fri), cap_height, policy: Policy::default() };
         prover.check_parameters()?;
@@ -62,8 +62,8 @@ impl<SC: DeviceConfig> Prover<SC> {
         Ok(prover)
     }
 
-    /// A prover on the device that `RIGEL_DEVICE` names, or on the first GPU. On a machine without one, and with
-    /// `RIGEL_DEVICE=none`, its proofs are upstream's own, made on the CPU, and say why.
+    /// A prover on the device that `RIGEL_DEVICE` names, or on the first GPU. Without a GPU, and with
+    /// `RIGEL_DEVICE=none`, upstream's prover makes the proofs on the CPU, and their reports say why.
     pub fn open<M>(config: SC, fri: &FriParameters<M>, cap_height: usize) -> Result<Self> {
         match Device::from_env() {
             Ok(device) => Self::new(device, config, fri, cap_height),
@@ -74,7 +74,7 @@ impl<SC: DeviceConfig> Prover<SC> {
         }
     }
 
-    /// A prover that uses the CPU alone: upstream's.
+    /// A prover that only uses the CPU, with upstream's prover.
     pub fn cpu<M>(config: SC, fri: &FriParameters<M>, cap_height: usize) -> Self {
         let device = Err("the prover was made for the CPU".into());
         Self { device, config, fri: numbers(fri), cap_height, policy: Policy::default() }
@@ -87,12 +87,12 @@ impl<SC: DeviceConfig> Prover<SC> {
         self
     }
 
-    /// The device, unless the prover is one for the CPU.
+    /// The device, or `None` for a CPU prover.
     pub fn device(&self) -> Option<&Device> {
         self.device.as_ref().ok()
     }
 
-    /// Why the prover has no device, if it has none.
+    /// Why the prover has no device.
     pub(crate) fn absence(&self) -> Option<&str> {
         self.device.as_ref().err().map(String::as_str)
     }
@@ -107,7 +107,7 @@ impl<SC: DeviceConfig> Prover<SC> {
         self.policy
     }
 
-    /// What upstream asserts of FRI's parameters when it proves.
+    /// Checks what upstream asserts about the FRI parameters.
     fn check_parameters(&self) -> Result<()> {
         let FriParameters { log_blowup, max_log_arity, num_queries, .. } = self.fri;
         if log_blowup == 0 || max_log_arity == 0 || num_queries == 0 {
@@ -121,7 +121,7 @@ impl<SC: DeviceConfig> Prover<SC> {
 
     fn check_commitment(&self) -> Result<()> {
         let width = 3;
-        // As many rows as the cap has digests, and once extended more: a cap of another height is another commitment.
+        // At least as many rows as the cap has digests, so that another cap height gives another commitment.
         let rows = 32 << self.cap_height.saturating_sub(5).min(10);
         let values = (0..rows * width).map(|i| SC::Value::from_usize(i * i + 7)).collect();
         let matrix = RowMajorMatrix::new(values, width);
@@ -144,7 +144,7 @@ impl<SC: DeviceConfig> Prover<SC> {
     }
 }
 
-/// FRI's parameters without upstream's trees.
+/// The FRI parameters without upstream's trees.
 fn numbers<M>(fri: &FriParameters<M>) -> FriParameters<()> {
     FriParameters {
         log_blowup: fri.log_blowup,
@@ -158,11 +158,11 @@ fn numbers<M>(fri: &FriParameters<M>) -> FriParameters<()> {
     }
 }
 
-/// One proof in the making: a stream of its own, and the record of what is done on it.
+/// The state of one proof: its own stream, and a record of the work on it.
 pub(crate) struct Session<'a, SC: DeviceConfig> {
     pub(crate) prover: &'a Prover<SC>,
     pub(crate) stream: Stream,
-    /// The stream that traces travel on, beside the work on those that have arrived.
+    /// The stream for uploads of traces, which overlap the work on `stream`.
     lane: Stream,
     recorder: Recorder,
 }
@@ -184,8 +184,9 @@ impl<'a, SC: DeviceConfig> Session<'a, SC> {
         self.recorder.phase(name, &self.stream, work)
     }
 
-    /// Sends some columns of a matrix on their way, row-major, into memory that this session's stream has allocated:
-    /// behind what `after` marks, beside all else. Work given to the stream from now on finds them.
+    /// Uploads some columns of a matrix, row-major, into memory that this session's stream has allocated. The copy
+    /// waits for `after` and overlaps everything else; work that is enqueued on the stream from now on waits for
+    /// the copy.
     pub(crate) fn bring<'b>(
         &self,
         to: impl Into<ViewMut<'b, Base<SC>>>,

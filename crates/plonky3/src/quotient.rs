@@ -1,8 +1,8 @@
-//! The quotient: constraints, folded by alpha, over the vanishing polynomial.
+//! The quotient: the constraints, combined by powers of alpha, divided by the vanishing polynomial.
 //!
-//! `Q(x) = sum_j alpha^(K-1-j) C_j(x) / Z_H(x)` on the coset g K of n q points. In bit-reversed order the rows of the
-//! extended trace on g K are its first n q, and the chunks that Q is split into, its values on `g w^i H`, are blocks
-//! of n rows: nothing is moved.
+//! `Q(x) = sum_j alpha^(K-1-j) C_j(x) / Z_H(x)` on the coset g K of n q points. In bit-reversed order, the first n
+//! q rows of the extended trace are its values on g K. The chunks of Q, its values on `g w^i H`, are blocks of n
+//! rows. So no data has to be moved.
 
 use p3_commit::{PolynomialSpace, UnivariateStarkPcs};
 use p3_field::coset::TwoAdicMultiplicativeCoset;
@@ -26,7 +26,7 @@ use crate::field::{DeviceExtension, DeviceField};
 use crate::program::Inputs;
 use crate::prover::Session;
 
-/// A table, as its constraints see it.
+/// A table, as seen by its constraints.
 pub(crate) struct Table<'a, SC: DeviceConfig> {
     /// The logarithm of the trace's height.
     pub(crate) log_rows: u32,
@@ -36,7 +36,7 @@ pub(crate) struct Table<'a, SC: DeviceConfig> {
     pub(crate) permutation: Option<&'a Matrix<Base<SC>>>,
     pub(crate) periodic: &'a [Vec<SC::Value>],
     pub(crate) publics: &'a [SC::Value],
-    /// The terminal and the lookups' challenges.
+    /// The terminal and the challenges of the lookups.
     pub(crate) extension: &'a [SC::Challenge],
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn chunks<SC: DeviceConfig>(
         let words = Ext::<SC>::DEGREE << table.log_rows;
         let root = SC::Value::two_adic_generator(table.log_rows as usize + log_chunks);
         let chunk = |i: usize| {
-            // Chunk i holds the values on g w^i H; dividing by w^i brings them to g H.
+            // Chunk i holds the values on g w^i H; a shift by w^-i maps them to g H.
             let block = reverse_bits_len(i, log_chunks);
             let values = quotient.range(block * words..(block + 1) * words)?;
             let shift = root.exp_u64(i as u64).inverse().twin();
@@ -62,7 +62,7 @@ pub(crate) fn chunks<SC: DeviceConfig>(
     })
 }
 
-/// The quotient's values, one block of `DEGREE` columns a chunk, chunks in bit-reversed order.
+/// The quotient's values: one block of `DEGREE` columns per chunk, with the chunks in bit-reversed order.
 fn evaluate<SC: DeviceConfig>(
     session: &Session<'_, SC>,
     table: &Table<'_, SC>,
@@ -118,7 +118,7 @@ fn evaluate<SC: DeviceConfig>(
     Ok(values)
 }
 
-/// The periodic columns on the quotient's domain, as many rows as the longest period asks for, bit-reversed.
+/// The periodic columns on the quotient's domain, bit-reversed, with as many rows as the longest period requires.
 fn periodic<SC: DeviceConfig>(
     session: &Session<'_, SC>,
     table: &Table<'_, SC>,
@@ -139,7 +139,7 @@ fn periodic<SC: DeviceConfig>(
     Ok(Some(Matrix::upload(&session.stream, SC::Value::as_device(&values), lde.height())?))
 }
 
-/// Values on the device, or nothing for none.
+/// Uploads values; `None` if there are none.
 pub(crate) fn non_empty<SC: DeviceConfig, T: rigel_gpu::Plain>(
     session: &Session<'_, SC>,
     values: &[T],

@@ -1,12 +1,12 @@
-//! A proof with what it took.
+//! A proof with its report.
 
 pub use rigel_gpu::{Fallback, Phase, Report};
 
-/// A proof and what it took.
+/// A proof and its report.
 #[derive(Clone, Debug)]
 pub struct Proven<P> {
     /// Upstream's proof.
     pub proof: P,
-    /// What it took.
+    /// Time, memory, transfers and fallbacks.
     pub report: Report,
 }

@@ -18,7 +18,7 @@ use crate::prover::Session;
 pub enum Trace<'a, V: DeviceField> {
     /// Upstream's matrix, uploaded when the proof begins.
     Host(Cow<'a, RowMajorMatrix<V>>),
-    /// A matrix on the prover's device. It is only read.
+    /// A matrix on the prover's device, which is only read.
     Device(&'a Matrix<V::Device>),
 }
 
@@ -57,7 +57,7 @@ impl<V: DeviceField> Trace<'_, V> {
         }
     }
 
-    /// Upstream's matrix: the trace itself, or what is read back from the device.
+    /// Upstream's matrix: the trace itself, or a copy downloaded from the device.
     pub(crate) fn to_host(&self) -> Result<Cow<'_, RowMajorMatrix<V>>> {
         match self {
             Self::Host(trace) => Ok(Cow::Borrowed(trace)),
@@ -70,7 +70,7 @@ impl<V: DeviceField> Trace<'_, V> {
     }
 }
 
-/// A trace on the device for as long as a proof needs it: brought there, or lent by the caller.
+/// A trace on the device during a proof: uploaded, or borrowed from the caller.
 pub(crate) enum Resident<'a, V: DeviceField> {
     Brought(Matrix<V::Device>),
     Lent(&'a Matrix<V::Device>),
@@ -85,7 +85,7 @@ impl<'a, V: DeviceField> Resident<'a, V> {
         Self::arriving(session, trace, room.as_mut(), &session.stream.record()?)
     }
 
-    /// Room for a trace that has to be brought, for [`Self::arriving`].
+    /// Allocates memory for a trace that must be uploaded, for [`Self::arriving`].
     pub(crate) fn room<SC: DeviceConfig<Value = V>>(
         session: &Session<'_, SC>,
         trace: &Trace<'a, V>,
@@ -96,7 +96,7 @@ impl<'a, V: DeviceField> Resident<'a, V> {
         }
     }
 
-    /// The trace, brought through `room` once `allocated` is done.
+    /// Uploads the trace through `room` once `allocated` has completed.
     pub(crate) fn arriving<SC: DeviceConfig<Value = V>>(
         session: &Session<'_, SC>,
         trace: &Trace<'a, V>,
@@ -121,7 +121,7 @@ impl<'a, V: DeviceField> Resident<'a, V> {
     }
 }
 
-/// A host matrix, column-major on the device.
+/// Uploads a host matrix, column-major.
 pub(crate) fn upload<V: DeviceField>(stream: &Stream, trace: &RowMajorMatrix<V>) -> Result<Matrix<V::Device>> {
     let rows = stream.upload(V::as_device(&trace.values))?;
     Ok(permute::to_columns(stream, &rows, trace.width())?)

@@ -1,9 +1,9 @@
-//! Upstream's transcripts, which panic when dropped before their last step.
+//! A wrapper for upstream's transcripts, which panic if they are dropped before their last step.
 
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 
-/// A transcript that an error may leave unfinished: then it is forgotten instead of dropped, so that the error
+/// A transcript that an error may leave unfinished. It is then leaked instead of dropped, so that the error
 /// reaches the caller.
 pub(crate) struct Unfinished<T>(ManuallyDrop<T>);
 
@@ -12,7 +12,7 @@ impl<T> Unfinished<T> {
         Self(ManuallyDrop::new(transcript))
     }
 
-    /// The transcript, once no step can fail any more.
+    /// Returns the transcript, after the last step that can fail.
     pub(crate) fn into_inner(self) -> T {
         ManuallyDrop::into_inner(self.0)
     }

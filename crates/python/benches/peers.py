@@ -1,10 +1,9 @@
-"""Rigel beside its peers, in one process: NumPy, CuPy, PyTorch and galois, those that are installed.
+"""Compares Rigel with NumPy, CuPy, PyTorch and galois, as far as they are installed, in one process.
 
     python crates/python/benches/peers.py --device cuda:0
 
-Prints a table with what each bar asks for and whether it is met; `--json FILE` writes the figures. Every figure is a
-median of several runs. `--quick` takes small sizes, to try it on the CPU or on the emulated device; bars do not apply
-there.
+Prints a table with each bar and whether it is met; `--json FILE` writes the figures. Every figure is a median of
+several runs. `--quick` uses small sizes, for a trial on the CPU or the emulated device, where bars do not apply.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ def optional(name: str) -> Any:
 
 
 class Bench:
-    """Takes times and collects rows."""
+    """Measures times and collects rows."""
 
     def __init__(self, device: str, quick: bool, only: str) -> None:
         self.device, self.quick, self.only = device, quick, only
@@ -49,7 +48,7 @@ class Bench:
         return self.only in name
 
     def sync(self) -> None:
-        """Waits for everything that was given to a device."""
+        """Waits for all devices."""
         rigel.synchronize(self.device)
         if self.cupy:
             self.cupy.cuda.Device().synchronize()
@@ -57,7 +56,7 @@ class Bench:
             self.torch.cuda.synchronize()
 
     def seconds(self, work: Callable[[], Any], times: int = 1, rounds: int = 7) -> float:
-        """The median time of one `work`, of `times` given one after the other."""
+        """The median time of one `work` in a sequence of `times`."""
         work()
         self.sync()
         taken = []
@@ -79,7 +78,7 @@ class Bench:
 
 
 def bandwidth(bench: Bench) -> float:
-    """Bytes a second that a copy within the device moves, read and written."""
+    """The bandwidth of a device copy, in bytes read and written per second."""
     n = bench.pick(1 << 28, 1 << 12)
     if bench.torch:
         source = bench.torch.empty(n // 4, dtype=bench.torch.float32, device=bench.device)
@@ -112,7 +111,7 @@ def elementwise(bench: Bench, copy: float) -> None:
 
 
 def fused(bench: Bench, copy: float) -> None:
-    """a * b + c * d - e in one kernel, beside CuPy's four."""
+    """a * b + c * d - e in one kernel, compared with four of CuPy."""
     n = bench.pick(1 << 26, 1 << 10)
     expression = rigel.fuse(lambda a, b, c, d, e: a * b + c * d - e)
     for dtype in ["float32", "float64"]:
@@ -140,7 +139,7 @@ def fused(bench: Bench, copy: float) -> None:
 
 
 def matmul(bench: Bench) -> None:
-    """Products of square matrices, beside PyTorch's and NumPy's."""
+    """Products of square matrices, compared with PyTorch and NumPy."""
     order = bench.pick(4096, 64)
     print(f"  products by {rigel.matmul_engine(bench.device)}")
     for dtype in ["float32", "float64", "complex128"]:
@@ -176,7 +175,7 @@ def matmul(bench: Bench) -> None:
 
 
 def upload(bench: Bench) -> None:
-    """A NumPy array of complex numbers to the device, beside a list of them."""
+    """Upload of a NumPy array of complex numbers, compared with a list."""
     if not bench.numpy:
         return
     n = bench.pick(1 << 26, 1 << 10)
@@ -203,7 +202,7 @@ def upload(bench: Bench) -> None:
 
 
 def transforms(bench: Bench) -> None:
-    """Number-theoretic transforms, beside galois'."""
+    """Number-theoretic transforms, compared with galois."""
     n = bench.pick(1 << 20, 1 << 6)
     for name, bar in [("koalabear", 100), ("goldilocks", 1000)]:
         field = rigel.field(name)
@@ -220,7 +219,7 @@ def transforms(bench: Bench) -> None:
                 start = time.perf_counter()
                 theirs = bench.galois.ntt(values, modulus=modulus)
                 taken = time.perf_counter() - start
-            # The same polynomial at the same points, up to which root of unity comes first.
+            # The values are the same up to the choice of the root of unity.
             same = sorted(int(value) for value in theirs) == sorted(int(value) for value in x.ntt().cpu().numpy())
             assert same, "galois disagrees"
             bench.row(
@@ -233,7 +232,7 @@ def transforms(bench: Bench) -> None:
 
 
 def small(bench: Bench) -> None:
-    """What one operation on 1,000 elements takes, of many given one after the other."""
+    """The time of one operation on 1,000 elements in a long sequence."""
     for dtype in ["float32", "float64"]:
         a = rigel.random((1000,), dtype=dtype, seed=1, device=bench.device)
         b = rigel.random((1000,), dtype=dtype, seed=2, device=bench.device)

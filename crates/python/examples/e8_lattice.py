@@ -1,12 +1,14 @@
-"""The nearest points of the lattice E8 to many points, which a golden-ratio recursion spreads over a cube.
+"""The nearest E8 lattice points to many points, which a golden-ratio recurrence spreads over a cube.
 
     python e8_lattice.py --device cuda:0 --points 1000000
 
-Points: x_{n+1} = frac(x_n + a) in each of 8 coordinates, with a_j = 1 / phi^j, where phi is the root of phi^9 = phi + 1 above 1:
-in one dimension that is the golden ratio and 1 / phi its step. Such a sequence fills the cube evenly.
+Points: x_{n+1} = frac(x_n + a) in each of 8 coordinates, with a_j = 1 / phi^j, where phi > 1 is the root of
+phi^9 = phi + 1. In one dimension (phi^2 = phi + 1), that is the golden ratio. Such a sequence fills the cube
+evenly.
 
-E8 is the union of D8 (integers with an even sum) and D8 + (1/2, ..., 1/2). The nearest point of D8 is x rounded; where that sum
-is odd, the coordinate that was rounded furthest is rounded the other way. The nearer of both candidates is E8's.
+E8 is the union of D8 (integer points with an even sum) and D8 + (1/2, ..., 1/2). The nearest point of D8 is x
+rounded; if its sum is odd, the coordinate with the largest rounding error is rounded the other way. The nearest
+point of E8 is the nearer of the two candidates.
 """
 
 import argparse
@@ -52,7 +54,7 @@ extern "C" __global__ void nearest_e8(const double *x, double *points, double *d
 
 
 def phi():
-    """The root above 1 of phi^9 = phi + 1."""
+    """The root phi > 1 of phi^9 = phi + 1."""
     root = 1.1
     for _ in range(100):
         root = (1 + root) ** (1 / 9)
@@ -66,13 +68,13 @@ def spread_on_cpu(grid, block, args):
 
 
 def nearest_d8(x, shift):
-    """The nearest points of D8 + shift, and the squares of the distances."""
+    """The nearest points of D8 + shift, and the squared distances."""
     moved = x - shift
     whole = rigel.floor(moved + 0.5)
     off = moved - whole
     far = rigel.abs(off).max(axis=1, keepdims=True)
     odd = whole.sum(axis=1, keepdims=True) % 2.0 == 1.0
-    # The first coordinate that was rounded furthest.
+    # The first coordinate with the largest rounding error.
     places = rigel.arange(8, dtype="float64", device=x.device)
     at = rigel.where(rigel.abs(off) == far, places, 8.0).min(axis=1, keepdims=True)
     other_way = rigel.where(off >= 0, 1.0, -1.0)
@@ -89,7 +91,7 @@ def nearest_on_cpu(grid, block, args):
 
 
 def brute_force(x):
-    """The square of the distance to the nearest point, among all within one of x in each coordinate."""
+    """The squared distance to the nearest point, by exhaustive search within 1 of x in each coordinate."""
     best = float("inf")
     for shift in (0.0, 0.5):
         choices = []
@@ -122,7 +124,7 @@ def main():
         assert abs(distances[i].item() - expected) < 1e-9, f"point {i}"
         assert sum(points[i].tolist()) % 2 == 0
     assert distances.max().item() <= 1 + 1e-9, "the covering radius of E8 is 1"
-    # The mean square distance over 8, about 0.0717, is E8's second moment.
+    # The mean squared distance per dimension, about 0.0717, is the normalized second moment of E8.
     print(f"{count} points on {device}: mean square distance / 8 = {distances.mean().item() / 8:.5f}")
 
 

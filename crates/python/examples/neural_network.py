@@ -1,4 +1,4 @@
-"""A forward pass through a network of two layers, whose activation is fused with what is around it.
+"""The forward pass of a two-layer network, with the activation fused with the operations around it.
 
     python neural_network.py --device cuda:0
 """
@@ -10,7 +10,7 @@ import rigel
 
 @rigel.fuse
 def activation(x, bias):
-    """The usual approximation of GELU by a hyperbolic tangent, with the bias, in one pass over memory."""
+    """The tanh approximation of GELU, with the bias, in one pass over memory."""
     x = x + bias
     return x * 0.5 * (1.0 + rigel.tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))
 
@@ -21,7 +21,7 @@ def exponentials(x, bias, largest):
 
 
 def forward(x, first, first_bias, second, second_bias):
-    """Probabilities of the classes for each row of x."""
+    """The class probabilities for each row of x."""
     hidden = activation(x @ first, first_bias)
     scores = hidden @ second
     largest = (rigel.lazy(scores) + second_bias).max(axis=1, keepdims=True)

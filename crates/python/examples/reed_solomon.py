@@ -1,11 +1,11 @@
-"""A Reed-Solomon code over Goldilocks: any k of n = 4 k symbols give the message back.
+"""A Reed-Solomon code over Goldilocks: any k of n = 4 k symbols determine the message.
 
     python reed_solomon.py --device cuda:0
 
-The message is the values of a polynomial of degree below k at the k-th roots of unity; the code word is its values at 4 k
-points (`lde`). To decode, the polynomial is found from the symbols that are left: with A(x) the product of (x - x_i) over their
-points, Lagrange's formula is sum_i y_i / A'(x_i) * A(x) / (x - x_i), so that coefficient j of the polynomial is
--[x^j] A(x) * sum_i (y_i / A'(x_i)) * sum_m x^m / x_i^(m+1).
+The message is the values of a polynomial of degree less than k at the k-th roots of unity; the code word is its
+values at 4 k points (`lde`). Decoding interpolates the polynomial from the remaining symbols: with A(x) the
+product of (x - x_i) over their points, Lagrange's formula is sum_i y_i / A'(x_i) * A(x) / (x - x_i), so
+coefficient j of the polynomial is -[x^j] A(x) * sum_i (y_i / A'(x_i)) * sum_m x^m / x_i^(m+1).
 """
 
 import argparse
@@ -17,7 +17,7 @@ BLOWUP = 4
 
 
 def product_of_roots(field, points):
-    """The coefficients, lowest first, of the product of (x - x_i), by products of halves in the transformed domain."""
+    """The coefficients, lowest first, of the product of (x - x_i), by a product tree in the NTT domain."""
     device = points.device
     polynomials = rigel.stack([-points, field.ones(points.shape, device=device)], axis=1)
     while len(polynomials) > 1:
@@ -35,7 +35,7 @@ def product_of_roots(field, points):
 
 
 def powers(field, points, count):
-    """The matrix of x_i^m for m below count, by doubling."""
+    """The matrix of x_i^m for m < count, by doubling."""
     table = field.ones((len(points), 1), device=points.device)
     step = points.reshape(-1, 1)
     while table.shape[1] < count:

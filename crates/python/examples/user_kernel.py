@@ -1,4 +1,4 @@
-"""A kernel of one's own: the Mandelbrot set, with a version for the CPU.
+"""A user kernel: the Mandelbrot set, with a version for the CPU.
 
     python user_kernel.py --device cuda:0
 """
@@ -25,7 +25,7 @@ extern "C" __global__ void mandelbrot(int *steps, double left, double top, doubl
 
 
 def on_cpu(grid, block, args):
-    """The same, a step at a time for all points."""
+    """The same on the CPU, one step at a time for all points."""
     steps, left, top, step, width, height, most = args
     columns = rigel.arange(width).reshape(1, -1) * step + left
     rows = top - rigel.arange(height).reshape(-1, 1) * step

@@ -1,4 +1,4 @@
-//! Shapes, axes and devices as Python's callers write them.
+//! Parses shapes, axes and devices from Python arguments.
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -7,17 +7,17 @@ use rigel_array::{Axes, Device};
 
 use crate::work::released;
 
-/// A device by name; the CPU if none is named.
+/// A device by name; by default the CPU.
 pub(crate) fn device(given: Option<&Bound<'_, PyAny>>) -> PyResult<Device> {
     Ok(device_option(given)?.unwrap_or(Device::Cpu))
 }
 
-/// A device by name, if one is named.
+/// A device by name, if one is given.
 pub(crate) fn device_option(given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Device>> {
     let Some(given) = given.filter(|given| !given.is_none()) else { return Ok(None) };
     let Ok(text) = given.cast::<PyString>() else {
         return Err(PyTypeError::new_err(format!(
-            "a device is named by a string such as 'cpu', 'cuda:0' or 'emulated', not by {}",
+            "a device must be a string such as 'cpu', 'cuda:0' or 'emulated', not {}",
             given.repr()?
         )));
     };
@@ -28,7 +28,7 @@ pub(crate) fn device_option(given: Option<&Bound<'_, PyAny>>) -> PyResult<Option
     released(given.py(), || Device::open(name)).map(Some)
 }
 
-/// Whole numbers: one, or a sequence of them.
+/// An integer or a sequence of integers.
 pub(crate) fn integers(given: &Bound<'_, PyAny>) -> PyResult<Vec<isize>> {
     if let Ok(one) = given.extract::<isize>() {
         return Ok(vec![one]);
@@ -45,7 +45,7 @@ pub(crate) fn shape(given: &Bound<'_, PyAny>) -> PyResult<Vec<usize>> {
     integers(given)?.into_iter().map(|length| usize::try_from(length).map_err(|_| negative(length))).collect()
 }
 
-/// The axes of a reduction; all where none are named.
+/// The axes of a reduction; by default all.
 pub(crate) fn axes(given: Option<&Bound<'_, PyAny>>) -> PyResult<Axes> {
     match given.filter(|given| !given.is_none()) {
         None => Ok(Axes::All),

@@ -1,4 +1,4 @@
-//! The class `rigel.Array`: what it is, other looks at it, its elements as Python's numbers.
+//! The class `rigel.Array`: its properties, views, and elements as Python numbers.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,8 +17,8 @@ use crate::work::{is_on_cpu, on, quick, released, settle};
 
 /// An n-dimensional array of numbers or of finite-field elements, on the CPU or on a GPU.
 ///
-/// It has NumPy's habits: operators work element by element and broadcast, slices and transposes share memory. `rigel.array`
-/// and its like make arrays; `to`, `cuda` and `cpu` move them.
+/// As in NumPy, operators work element by element and broadcast, and slices and transposes share memory.
+/// `rigel.array` and similar functions create arrays; `to`, `cuda` and `cpu` move them.
 ///
 /// >>> import rigel
 /// >>> a = rigel.array([[1.0, 2.0], [3.0, 4.0]])
@@ -30,7 +30,7 @@ use crate::work::{is_on_cpu, on, quick, released, settle};
 #[pyclass(frozen, module = "rigel", name = "Array", weakref)]
 pub(crate) struct PyArray {
     pub(crate) array: Array,
-    /// Whether another library was shown the device's memory, and may still use it when this goes.
+    /// Whether the device memory was exported to another library, which may still use it when this is dropped.
     handed_out: AtomicBool,
 }
 
@@ -41,7 +41,7 @@ impl From<Array> for PyArray {
 }
 
 impl PyArray {
-    /// Remembers that another library was shown the memory.
+    /// Records that the memory was exported to another library.
     pub(crate) fn hand_out(&self) {
         self.handed_out.store(true, Ordering::Relaxed);
     }
@@ -50,14 +50,14 @@ impl PyArray {
 impl Drop for PyArray {
     fn drop(&mut self) {
         if *self.handed_out.get_mut() {
-            // The consumer kept this object while it gave work away; the default stream waits for that. An error means that
-            // the device is lost, and its memory with it.
+            // The consumer held this object while it enqueued work, and the default stream waits for that work. An
+            // error means that the device is lost, and its memory with it.
             let _ = quick(|| wait_for_stream(&self.array, LEGACY_STREAM));
         }
     }
 }
 
-/// The numbers of `*shape`, given one by one or as one tuple.
+/// The numbers of `*shape`, given separately or as one tuple.
 fn spread(given: &Bound<'_, PyTuple>) -> PyResult<Vec<isize>> {
     match given.len() {
         1 => integers(&given.get_item(0)?),
@@ -67,13 +67,13 @@ fn spread(given: &Bound<'_, PyTuple>) -> PyResult<Vec<isize>> {
 
 #[pymethods]
 impl PyArray {
-    /// NumPy's operators leave operations with an array to it.
+    /// Makes NumPy's operators defer to this class.
     #[classattr]
     fn __array_ufunc__() -> Option<bool> {
         None
     }
 
-    /// Before NumPy's arrays in mixed operations.
+    /// Higher than that of NumPy arrays, for mixed operations.
     #[classattr]
     fn __array_priority__() -> f64 {
         1000.0
@@ -110,19 +110,19 @@ impl PyArray {
         self.array.len()
     }
 
-    /// The bytes of an element.
+    /// The size of an element in bytes.
     #[getter]
     fn itemsize(&self) -> usize {
         self.array.dtype().bytes()
     }
 
-    /// The bytes of all elements.
+    /// The size of all elements in bytes.
     #[getter]
     fn nbytes(&self) -> usize {
         self.array.bytes()
     }
 
-    /// Where the array is: `cpu`, `cuda:0`, ...
+    /// The device of the array: `cpu`, `cuda:0`, ...
     #[getter]
     fn device(&self) -> String {
         self.array.device().to_string()
@@ -146,9 +146,10 @@ impl PyArray {
         self.unary(py, Unary::Imag)
     }
 
-    // --- other looks -----------------------------------------------------------------------------------------
+    // --- views -----------------------------------------------------------------------------------------------
 
-    /// The same elements in another shape, over the same memory where that can be. One length may be -1: what is left.
+    /// The same elements in another shape, over the same memory if possible. One length may be -1 and is then
+    /// inferred.
     ///
     /// >>> import rigel
     /// >>> rigel.arange(6).reshape(2, -1)
@@ -160,7 +161,7 @@ impl PyArray {
         on(py, &self.array, || self.array.reshape(&shape)).map(Self::from)
     }
 
-    /// The axes in another order, or reversed; over the same memory.
+    /// Permutes the axes, or reverses them by default; over the same memory.
     ///
     /// >>> import rigel
     /// >>> rigel.zeros((2, 3, 4)).transpose(2, 0, 1).shape
@@ -174,12 +175,12 @@ impl PyArray {
         quick(|| self.array.permute(&axes)).map(Self::from)
     }
 
-    /// Two axes exchanged; over the same memory.
+    /// Swaps two axes; over the same memory.
     fn swapaxes(&self, axis1: isize, axis2: isize) -> PyResult<Self> {
         quick(|| self.array.swap_axes(axis1, axis2)).map(Self::from)
     }
 
-    /// The same without axes of length 1, or without those named; over the same memory.
+    /// Removes axes of length 1, or only the given ones; over the same memory.
     #[pyo3(signature = (axis=None))]
     fn squeeze(&self, axis: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
         let Some(axis) = axis.filter(|axis| !axis.is_none()) else { return Ok(self.array.squeeze().into()) };
@@ -192,7 +193,7 @@ impl PyArray {
                 Some(length) if *length == Some(1) => *length = None,
                 _ => {
                     return Err(PyValueError::new_err(format!(
-                        "axis {axis} of shape {:?} is not of length 1 and can't be squeezed",
+                        "axis {axis} of shape {:?} can't be squeezed: its length is not 1",
                         self.array.shape()
                     )));
                 }
@@ -202,28 +203,28 @@ impl PyArray {
         quick(|| self.array.reshape(&left)).map(Self::from)
     }
 
-    /// A new axis of length 1 before the axis named; over the same memory.
+    /// Inserts an axis of length 1 before the given axis; over the same memory.
     fn expand_dims(&self, axis: isize) -> PyResult<Self> {
         quick(|| self.array.expand(axis)).map(Self::from)
     }
 
-    /// The elements along one axis, over the same memory where that can be.
+    /// Flattens to one axis, over the same memory if possible.
     fn ravel(&self, py: Python<'_>) -> PyResult<Self> {
         on(py, &self.array, || self.array.reshape(&[-1])).map(Self::from)
     }
 
-    /// A copy of the elements along one axis.
+    /// A flattened copy.
     fn flatten(&self, py: Python<'_>) -> PyResult<Self> {
         on(py, &self.array, || self.array.copy()?.reshape(&[self.array.len() as isize])).map(Self::from)
     }
 
-    /// The array repeated along new axes and axes of length 1, over the same memory.
+    /// Repeats the array along new axes and axes of length 1, over the same memory.
     fn broadcast_to(&self, shape: &Bound<'_, PyAny>) -> PyResult<Self> {
         let shape = crate::arguments::shape(shape)?;
         quick(|| self.array.broadcast_to(&shape)).map(Self::from)
     }
 
-    /// The elements in another type.
+    /// Converts the elements to another type.
     ///
     /// >>> import rigel
     /// >>> rigel.array([-1, 2]).astype("goldilocks")
@@ -240,7 +241,7 @@ impl PyArray {
         .map(Self::from)
     }
 
-    /// A copy in memory of its own.
+    /// A copy in new memory.
     fn copy(&self, py: Python<'_>) -> PyResult<Self> {
         on(py, &self.array, || self.array.copy()).map(Self::from)
     }
@@ -253,7 +254,7 @@ impl PyArray {
         self.copy(py)
     }
 
-    /// The array itself if its elements lie side by side in row-major order, or a copy whose elements do.
+    /// The array itself if it is contiguous in row-major order, else a contiguous copy.
     fn contiguous(&self, py: Python<'_>) -> PyResult<Self> {
         on(py, &self.array, || self.array.contiguous()).map(Self::from)
     }
@@ -265,7 +266,7 @@ impl PyArray {
 
     // --- elements ------------------------------------------------------------------------------------------
 
-    /// The only element as a number of Python's, or the one at an index. Waits for the device.
+    /// The only element, or the element at an index, as a Python number. Waits for the device.
     ///
     /// >>> import rigel
     /// >>> rigel.array([1.5, 2.5]).item(1)
@@ -283,12 +284,12 @@ impl PyArray {
         elements::one(py, &picked)
     }
 
-    /// The elements as nested lists of Python's numbers. Waits for the device.
+    /// The elements as nested lists of Python numbers. Waits for the device.
     fn tolist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         elements::nested(py, &self.array)
     }
 
-    /// The bytes of the elements as they lie in memory, in row-major order. Waits for the device.
+    /// The bytes of the elements in row-major order. Waits for the device.
     fn tobytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         Ok(PyBytes::new(py, &elements::bytes(py, &self.array)?))
     }
@@ -296,21 +297,21 @@ impl PyArray {
     fn __bool__(&self, py: Python<'_>) -> PyResult<bool> {
         if self.array.len() != 1 {
             return Err(PyValueError::new_err(format!(
-                "whether an array of {} elements is true is ambiguous; reduce it first",
+                "the truth value of an array of {} elements is ambiguous; use any() or all()",
                 self.array.len()
             )));
         }
         elements::one(py, &self.array)?.is_truthy()
     }
 
-    /// One element by Python's rules for its kind; more by `str` alone.
+    /// Formats one element as a Python number; larger arrays take no format.
     fn __format__<'py>(&self, py: Python<'py>, spec: &str) -> PyResult<Bound<'py, PyAny>> {
         if self.array.len() != 1 || self.array.dtype().degree() > 1 {
             if spec.is_empty() {
                 return Ok(pyo3::types::PyString::new(py, &self.__str__(py)?).into_any());
             }
             return Err(PyTypeError::new_err(format!(
-                "an array of {} elements has no format {spec:?}",
+                "an array of {} elements can't be formatted with {spec:?}",
                 self.array.len()
             )));
         }
@@ -326,7 +327,7 @@ impl PyArray {
         }
     }
 
-    /// Whether an element along axes is not zero, of all elements if none are named.
+    /// Whether any element along the axes, by default all axes, is not zero.
     ///
     /// >>> import rigel
     /// >>> (rigel.arange(3) > 1).any()
@@ -341,7 +342,7 @@ impl PyArray {
         .map(Self::from)
     }
 
-    /// Whether all elements along axes are not zero, of all elements if none are named.
+    /// Whether all elements along the axes, by default all axes, are not zero.
     ///
     /// >>> import rigel
     /// >>> (rigel.arange(3) > 1).all()
@@ -364,7 +365,7 @@ impl PyArray {
     fn __index__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         if self.array.dtype().kind() != Kind::Integer {
             return Err(PyTypeError::new_err(format!(
-                "only an array of one integer is an index, not one of {}",
+                "only an array of one integer can be an index, not one of {}",
                 name(self.array.dtype())
             )));
         }
@@ -419,7 +420,7 @@ impl PyArray {
         on(py, &self.array, || self.array.unary(operation)).map(Self::from)
     }
 
-    /// Writes what is given, broadcast and converted, to the elements of `to`, a part of this array.
+    /// Writes a value, broadcast and converted, to the elements of `to`, a part of this array.
     pub(crate) fn assign(&self, py: Python<'_>, to: &Array, value: &Bound<'_, PyAny>) -> PyResult<()> {
         let Some(operand) = Operand::beside(value, Some(to.dtype()), &to.device())? else {
             return Err(PyTypeError::new_err(format!(
@@ -430,9 +431,9 @@ impl PyArray {
         if let Operand::Scalar(Scalar::Complex(_)) = &operand
             && to.dtype() != Type::C128
         {
-            return Err(PyTypeError::new_err(format!("a complex number is no value of {}", name(to.dtype()))));
+            return Err(PyTypeError::new_err(format!("a complex number does not fit {}", name(to.dtype()))));
         }
-        // A number takes the array's type, as NumPy's assignments do.
+        // A number takes the array's type, as in NumPy.
         let operand = match operand {
             Operand::Scalar(Scalar::Float(value)) if to.dtype().kind() == Kind::Integer => {
                 Operand::Scalar(Scalar::Int(value as i128))
@@ -444,7 +445,7 @@ impl PyArray {
     }
 }
 
-/// The places of the first axis, one after the other.
+/// Iterates over the first axis.
 #[pyclass(frozen, module = "rigel")]
 pub(crate) struct Rows {
     array: Array,
@@ -467,7 +468,7 @@ impl Rows {
     }
 }
 
-/// An array from what `Array.__reduce__` wrote down.
+/// Restores an array from the result of `Array.__reduce__`.
 #[pyfunction]
 fn _restore(
     py: Python<'_>,
@@ -480,7 +481,7 @@ fn _restore(
     released(py, || Array::from_bytes(bytes, &shape, dtype, &device)).map(PyArray::from)
 }
 
-/// The device of arrays that are given together, if one says.
+/// The common device of arrays, by default the CPU.
 pub(crate) fn device_of(arrays: &[Array]) -> Device {
     arrays.first().map_or(Device::Cpu, Array::device)
 }

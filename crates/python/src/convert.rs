@@ -1,4 +1,4 @@
-//! Any object to an array: by its memory where it shows it, by its numbers otherwise.
+//! Converts any object to an array: by its memory if it exports it, by its numbers otherwise.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::intern;
@@ -10,17 +10,17 @@ use crate::lazy::PyLazy;
 use crate::work::{guard, released};
 use crate::{cuda_interface, dlpack, numpy, parse};
 
-/// What the caller asked for.
+/// The requested properties.
 pub(crate) struct Wish {
-    /// The type of the elements; their own if `None`.
+    /// The element type; `None` keeps the object's.
     pub(crate) dtype: Option<Type>,
-    /// Where the array is to be; where its memory is if `None`.
+    /// The device; `None` keeps the object's.
     pub(crate) device: Option<Device>,
-    /// Whether the memory must be its own.
+    /// Whether to copy in any case.
     pub(crate) copy: bool,
 }
 
-/// The array of an object.
+/// Converts an object to an array.
 pub(crate) fn array(given: &Bound<'_, PyAny>, wish: &Wish) -> PyResult<Array> {
     guard(|| of_object(given, wish))
 }
@@ -54,7 +54,7 @@ fn of_object(given: &Bound<'_, PyAny>, wish: &Wish) -> PyResult<Array> {
     parse::nested(given, wish.dtype, &device)
 }
 
-/// Whether an object shows its memory in one of the ways that are understood.
+/// Whether an object exports its memory by a supported protocol.
 pub(crate) fn is_array_like(given: &Bound<'_, PyAny>) -> PyResult<bool> {
     for name in ["__array_interface__", "__cuda_array_interface__", "__dlpack__", "__array__"] {
         if given.getattr_opt(name)?.is_some() {
@@ -64,7 +64,7 @@ pub(crate) fn is_array_like(given: &Bound<'_, PyAny>) -> PyResult<bool> {
     Ok(false)
 }
 
-/// Integers of NumPy's for an extension field are coefficients, as in nested lists.
+/// NumPy integers for an extension field are coefficients, as in nested lists.
 fn with_coefficients(array: Array, wish: &Wish) -> PyResult<Array> {
     match wish.dtype {
         Some(of) if of.degree() > 1 && !array.dtype().is_field() && array.axes() > 0 => {
@@ -75,7 +75,7 @@ fn with_coefficients(array: Array, wish: &Wish) -> PyResult<Array> {
     }
 }
 
-/// The array in the type and at the place that were wished for.
+/// Converts the array to the requested type and device.
 fn placed(py: Python<'_>, array: Array, wish: &Wish, is_own: bool) -> PyResult<Array> {
     released(py, || {
         let memory = array.address();
@@ -90,8 +90,8 @@ fn placed(py: Python<'_>, array: Array, wish: &Wish, is_own: bool) -> PyResult<A
     })
 }
 
-/// What can't be made an array.
+/// The error for an object that can't be converted.
 pub(crate) fn refused(given: &Bound<'_, PyAny>, why: &str) -> PyErr {
     let class = given.get_type().name().map_or_else(|_| "object".to_owned(), |name| name.to_string());
-    PyTypeError::new_err(format!("no array can be made of this {class}: {why}"))
+    PyTypeError::new_err(format!("can't convert this {class} to an array: {why}"))
 }

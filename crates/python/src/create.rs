@@ -1,4 +1,4 @@
-//! Arrays from objects, and from nothing but a rule.
+//! Functions that create arrays.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -15,14 +15,13 @@ use crate::work::sized;
 
 type Argument<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
-/// Where a copy of an object's elements goes: to the device that is named, or else where they are. What is on no device, a
-/// list or a number, goes to the CPU.
+/// The device of a copy of an object: the given one, or else the object's own. Lists and numbers go to the CPU.
 pub(crate) fn place_of(obj: &Bound<'_, PyAny>, device: Argument<'_, '_>) -> PyResult<Option<Device>> {
     let named = device_option(device)?;
     Ok(if named.is_none() && convert::is_array_like(obj)? { None } else { Some(named.unwrap_or(Device::Cpu)) })
 }
 
-/// A new array with a copy of the elements of a nested list, a number, or any object that shows its memory.
+/// A new array with a copy of the elements of a nested list, a number, or any object that exports its memory.
 ///
 /// >>> import rigel
 /// >>> rigel.array([[1, 2], [3, 4.5]])
@@ -37,8 +36,8 @@ fn array(obj: &Bound<'_, PyAny>, dtype: Argument<'_, '_>, device: Argument<'_, '
     convert::array(obj, &wish).map(PyArray::from)
 }
 
-/// An array of an object's elements, over its memory where that can be: NumPy's arrays, and CuPy's and PyTorch's on their
-/// device.
+/// An array of an object's elements, over its memory if possible: NumPy arrays on the CPU, CuPy and PyTorch arrays
+/// on their device.
 ///
 /// >>> import rigel, numpy
 /// >>> theirs = numpy.zeros(2)
@@ -103,7 +102,7 @@ fn ones(shape: &Bound<'_, PyAny>, dtype: Argument<'_, '_>, device: Argument<'_, 
     made(shape, dtype, device, Array::ones)
 }
 
-/// A new array with any content, for a kernel to fill.
+/// A new, uninitialized array, for a kernel to fill.
 ///
 /// >>> import rigel
 /// >>> rigel.empty((2, 3)).shape
@@ -114,7 +113,7 @@ fn empty(shape: &Bound<'_, PyAny>, dtype: Argument<'_, '_>, device: Argument<'_,
     made(shape, dtype, device, Array::empty)
 }
 
-/// A new array whose elements are all one number.
+/// A new array filled with one number.
 ///
 /// >>> import rigel
 /// >>> rigel.full(2, 7)
@@ -129,7 +128,7 @@ fn full(
 ) -> PyResult<PyArray> {
     let asked = parse_option(dtype)?;
     let Some(value) = scalar(value, asked)? else {
-        return Err(PyTypeError::new_err(format!("{} is no number", value.repr()?)));
+        return Err(PyTypeError::new_err(format!("{} is not a number", value.repr()?)));
     };
     made(shape, None, device, |shape, _, device| match asked {
         Some(dtype) => Array::filled(shape, value, dtype, device),
@@ -155,10 +154,10 @@ fn arange(
 ) -> PyResult<PyArray> {
     let py = start.py();
     let number = |given: &Bound<'_, PyAny>| match scalar(given, None)? {
-        // The type of a NumPy number is not kept: what counts is whether it is whole.
+        // The type of a NumPy number does not matter, only whether it is an integer.
         Some(Scalar::Element(..)) => Ok(scalar(&given.call_method0("item")?, None)?.unwrap_or(Scalar::Int(0))),
         Some(value) => Ok(value),
-        None => Err(PyTypeError::new_err(format!("{} is no number", given.repr()?))),
+        None => Err(PyTypeError::new_err(format!("{} is not a number", given.repr()?))),
     };
     let given = |argument: Argument<'_, '_>| argument.filter(|given| !given.is_none()).map(number).transpose();
     let (first, second) = (number(start)?, given(stop)?);
@@ -173,7 +172,7 @@ fn arange(
     .map(PyArray::from)
 }
 
-/// `num` numbers from `start` to `stop`, both included, at equal distances.
+/// `num` evenly spaced numbers from `start` to `stop`, both included.
 ///
 /// >>> import rigel
 /// >>> rigel.linspace(0, 1, 5)
@@ -211,8 +210,8 @@ fn eye(n: &Bound<'_, PyAny>, dtype: Argument<'_, '_>, device: Argument<'_, '_>) 
     })
 }
 
-/// Random elements, a function of the seed alone, the same on every device: floats in `[0, 1)`, field elements and integers over
-/// their whole range, booleans. Without a seed, another one each time.
+/// Random elements that depend only on the seed and are the same on every device: floats in `[0, 1)`, field
+/// elements and integers over their whole range, booleans. Without a seed, each call uses a new one.
 ///
 /// >>> import rigel
 /// >>> a = rigel.random(1000, seed=1)
@@ -228,7 +227,7 @@ pub(crate) fn random(
 ) -> PyResult<PyArray> {
     let seed = match seed {
         Some(seed) => u64::try_from(seed)
-            .map_err(|_| PyValueError::new_err(format!("a seed is 64 bits, and {seed} is not")))?,
+            .map_err(|_| PyValueError::new_err(format!("the seed {seed} does not fit in 64 bits")))?,
         None => RandomState::new().hash_one(0),
     };
     made(shape, dtype, device, |shape, dtype, device| Array::random(shape, dtype, seed, device))

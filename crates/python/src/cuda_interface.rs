@@ -1,5 +1,5 @@
-//! Arrays of other libraries on CUDA devices (CuPy, Numba, PyTorch) and ours over the same memory, by
-//! `__cuda_array_interface__`, version 3.
+//! Zero-copy exchange with libraries on CUDA devices (CuPy, Numba, PyTorch), by `__cuda_array_interface__`,
+//! version 3.
 
 use pyo3::exceptions::PyAttributeError;
 use pyo3::intern;
@@ -14,10 +14,11 @@ use crate::error::raise;
 use crate::numpy::{Description, strides_of, typestr};
 use crate::work::{quick, released};
 
-/// CUDA's legacy default stream, which waits for all others but those that asked not to be waited for.
+/// CUDA's legacy default stream, which synchronizes with all blocking streams.
 pub(crate) const LEGACY_STREAM: u64 = 1;
 
-/// The array of an object with `__cuda_array_interface__`, over the same memory. Its stream is waited for on the device.
+/// An array over the memory of an object with `__cuda_array_interface__`. The device waits for the object's
+/// stream.
 pub(crate) fn adopt(given: &Bound<'_, PyAny>, interface: &Bound<'_, PyAny>) -> PyResult<Array> {
     let py = given.py();
     let description = Description::of(given, interface)?;
@@ -41,7 +42,7 @@ pub(crate) fn adopt(given: &Bound<'_, PyAny>, interface: &Bound<'_, PyAny>) -> P
     let aligned = description.address.is_multiple_of(item)
         && strides.iter().all(|stride| stride.unsigned_abs().is_multiple_of(item));
     if !aligned {
-        return Err(refused(given, "its elements do not lie at multiples of their size; copy it first"));
+        return Err(refused(given, "its elements are not aligned to their size; copy it first"));
     }
     let in_elements: Vec<isize> = strides.iter().map(|stride| stride / item as isize).collect();
     let (below, bytes) = description.reach(item);
@@ -57,11 +58,11 @@ pub(crate) fn adopt(given: &Bound<'_, PyAny>, interface: &Bound<'_, PyAny>) -> P
             let device = Device::open(&format!("cuda:{ordinal}"))?;
             let Device::Gpu(device) = &device else { unreachable!("a CUDA device") };
             if let Some(stream) = stream {
-                // SAFETY: the interface promises a stream of the device's primary context.
+                // SAFETY: the interface guarantees a stream of the device's primary context.
                 unsafe { device.compute()?.wait_foreign(stream)? };
             }
-            // SAFETY: the interface promises memory for every place of its shape while the object lives, which the owner
-            // keeps; other users are ordered by the streams exchanged here and when the memory is handed out.
+            // SAFETY: the interface guarantees memory for every index of its shape while the object lives, and the
+            // owner keeps the object; the streams exchanged here and on export order other users.
             let buffer = unsafe { device.adopt(address, bytes, owner)? };
             Array::from_buffer(buffer, &description.shape, &in_elements, below / item, of)
         });
@@ -74,7 +75,7 @@ pub(crate) fn adopt(given: &Bound<'_, PyAny>, interface: &Bound<'_, PyAny>) -> P
     Err(failure)
 }
 
-/// The number of the CUDA device that an object says it is on, if it does.
+/// The CUDA device number that an object reports, if it does.
 fn device_number(given: &Bound<'_, PyAny>) -> PyResult<Option<u32>> {
     let py = given.py();
     if given.hasattr(intern!(py, "__dlpack_device__"))? {
@@ -84,17 +85,17 @@ fn device_number(given: &Bound<'_, PyAny>) -> PyResult<Option<u32>> {
     Ok(None)
 }
 
-/// Orders work on an array's device after what a foreign stream was given so far, if the device is a GPU.
+/// If the array is on a GPU, makes its device wait for the work enqueued on a foreign stream so far.
 pub(crate) fn wait_for_stream(array: &Array, stream: u64) -> Result<()> {
     let Device::Gpu(device) = array.device() else { return Ok(()) };
-    // SAFETY: one of CUDA's default streams, or the one that the consumer named for this memory.
+    // SAFETY: one of CUDA's default streams, or the one that the consumer passed for this memory.
     unsafe { device.compute()?.wait_foreign(stream)? };
     Ok(())
 }
 
 #[pymethods]
 impl PyArray {
-    /// CUDA's description of the memory, of arrays on a GPU.
+    /// CUDA's description of the memory, for arrays on a GPU.
     #[getter]
     fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let array = &self.array;
@@ -102,7 +103,7 @@ impl PyArray {
             Device::Gpu(device) if device.kind() == Kind::Cuda => device,
             other => {
                 return Err(PyAttributeError::new_err(format!(
-                    "the array is on {other}, which is no CUDA device"
+                    "the array is on {other}, which is not a CUDA device"
                 )));
             }
         };

@@ -1,4 +1,4 @@
-//! Devices: which there are, their memory, and what is missing.
+//! Available devices, their memory, and diagnostics.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -13,15 +13,15 @@ use crate::work::{guard, interruptible, released};
 /// A device that arrays can be on.
 #[pyclass(frozen, get_all, module = "rigel", name = "DeviceInfo")]
 pub(crate) struct DeviceInfo {
-    /// What `device=` takes: `cpu`, `cuda:0`, `emulated:0`.
+    /// Its name, for `device=`: `cpu`, `cuda:0`, `emulated:0`.
     name: String,
     /// `cpu`, `cuda` or `emulated`.
     kind: String,
-    /// What its maker calls it.
+    /// The vendor's name.
     title: String,
-    /// The bytes of its memory.
+    /// The size of its memory in bytes.
     memory: usize,
-    /// Its compute capability, of a CUDA device.
+    /// The compute capability of a CUDA device.
     capability: Option<(u32, u32)>,
 }
 
@@ -48,9 +48,9 @@ impl DeviceInfo {
     }
 }
 
-/// The bytes of the host's memory.
+/// The size of the host's memory in bytes.
 fn host_memory() -> usize {
-    // SAFETY: both calls only read what the system says about itself.
+    // SAFETY: both calls only read system information.
     let (pages, page) = unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
     usize::try_from(pages).unwrap_or(0) * usize::try_from(page).unwrap_or(0)
 }
@@ -84,20 +84,20 @@ fn gpu(given: Option<&Bound<'_, PyAny>>, what: &str) -> PyResult<rigel_gpu::Devi
     match parse_device(given)? {
         Device::Gpu(device) => Ok(device),
         Device::Cpu => {
-            Err(PyValueError::new_err(format!("{what} is about a GPU's memory pool; the CPU has none")))
+            Err(PyValueError::new_err(format!("{what} refers to a GPU's memory pool; the CPU has none")))
         }
     }
 }
 
-/// The memory of a device, in bytes: `free` and `total` of the device, `in_use` by live arrays, its `peak`, what the pool has
-/// `held`, and the `limit` that was set.
+/// The memory of a device, in bytes: `free` and `total` of the device, `in_use` by live arrays, its `peak`, the
+/// bytes `held` by the pool, and the `limit`.
 ///
 /// >>> import rigel
 /// >>> try:
 /// ...     rigel.memory("cpu")
 /// ... except ValueError as error:
 /// ...     print(error)
-/// memory is about a GPU's memory pool; the CPU has none
+/// memory refers to a GPU's memory pool; the CPU has none
 #[pyfunction]
 #[pyo3(signature = (device))]
 fn memory<'py>(py: Python<'py>, device: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
@@ -116,7 +116,7 @@ fn memory<'py>(py: Python<'py>, device: &Bound<'py, PyAny>) -> PyResult<Bound<'p
     Ok(entries)
 }
 
-/// Sets the most bytes that arrays may take on a device; `None` takes the limit away.
+/// Limits the bytes that arrays may take on a device; `None` removes the limit.
 #[pyfunction]
 #[pyo3(signature = (bytes, device))]
 fn set_memory_limit(bytes: Option<usize>, device: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -127,7 +127,7 @@ fn set_memory_limit(bytes: Option<usize>, device: &Bound<'_, PyAny>) -> PyResult
     })
 }
 
-/// Waits until all work given to a device is done, and raises what went wrong in it.
+/// Waits for all work enqueued on a device, and raises its errors.
 ///
 /// >>> import rigel
 /// >>> rigel.synchronize("cpu")
@@ -141,7 +141,8 @@ fn synchronize(py: Python<'_>, device: Option<&Bound<'_, PyAny>>) -> PyResult<()
     }
 }
 
-/// What `rigel.doctor` reports: entries of name, whether it is there, and the detail or the reason and advice.
+/// The report of `rigel.doctor`: for each entry its name, whether it was found, and details, or the reason and
+/// advice.
 #[pyfunction]
 fn _doctor<'py>(py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
     let (cuda, cublas, compiler) = released(py, || Ok((cuda_status(), cublas_status(), host_compiler())))?;
@@ -172,8 +173,7 @@ fn _doctor<'py>(py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
     Ok(report)
 }
 
-/// A device that may be the CPU, as the provers take it: `auto` is the first GPU, or the CPU where there is none, with the
-/// reason.
+/// A device for provers, `None` for the CPU: `auto` is the first GPU, or the CPU with the reason if there is none.
 pub(crate) fn for_proofs(name: &str) -> PyResult<(Option<rigel_gpu::Device>, Option<String>)> {
     if name == "cpu" {
         return Ok((None, None));

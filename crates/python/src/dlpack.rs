@@ -1,6 +1,6 @@
-//! Arrays of other libraries and ours over the same memory, by DLPack: both kinds of capsule, on the CPU and on CUDA.
+//! Zero-copy exchange with other libraries by DLPack: versioned and unversioned capsules, on the CPU and on CUDA.
 //!
-//! The structures are those of DLPack 1.0 (`dlpack.h`).
+//! The structs are those of DLPack 1.0 (`dlpack.h`).
 
 use std::ffi::{CStr, c_void};
 use std::ptr::NonNull;
@@ -80,22 +80,22 @@ fn type_of(wanted: DataType) -> Option<Type> {
     Type::ALL.into_iter().find(|&of| code(of).is_some_and(same))
 }
 
-// --- theirs -----------------------------------------------------------------------------------------------
+// --- import -----------------------------------------------------------------------------------------------
 
-/// A tensor that was handed to us; its deleter runs when this goes.
+/// An imported tensor. Its deleter runs when this is dropped.
 enum Theirs {
     Plain(NonNull<Managed>),
     Versioned(NonNull<Versioned>),
 }
 
-// SAFETY: DLPack's deleters may run on any thread, and nothing else is done with the pointer.
+// SAFETY: DLPack's deleters may run on any thread, and the pointer is not used otherwise.
 unsafe impl Send for Theirs {}
 // SAFETY: as above.
 unsafe impl Sync for Theirs {}
 
 impl Drop for Theirs {
     fn drop(&mut self) {
-        // SAFETY: the tensor was taken from a capsule that was then marked as used, so it is ours to delete, once.
+        // SAFETY: the tensor was taken from a capsule that was then marked as used, so it is deleted here, once.
         unsafe {
             match self {
                 Self::Plain(managed) => {
@@ -113,7 +113,7 @@ impl Drop for Theirs {
     }
 }
 
-/// The array of an object with `__dlpack__`, over the same memory.
+/// An array over the memory of an object with `__dlpack__`.
 pub(crate) fn adopt(given: &Bound<'_, PyAny>) -> PyResult<Array> {
     let py = given.py();
     let (kind, ordinal): (i32, i32) = given.call_method0(intern!(py, "__dlpack_device__"))?.extract()?;
@@ -123,13 +123,13 @@ pub(crate) fn adopt(given: &Bound<'_, PyAny>) -> PyResult<Array> {
         _ => {
             return Err(refused(
                 given,
-                &format!("it is on a device of DLPack's kind {kind}, which is neither CPU nor CUDA"),
+                &format!("it is on a device of DLPack type {kind}, which is neither CPU nor CUDA"),
             ));
         }
     };
     let options = PyDict::new(py);
     if let Device::Gpu(device) = &device {
-        // The producer makes our stream wait for its own.
+        // The producer makes our stream wait for its stream.
         let stream = device.compute().map_err(raise_gpu)?.raw_handle();
         options.set_item(intern!(py, "stream"), stream)?;
     }
@@ -137,13 +137,13 @@ pub(crate) fn adopt(given: &Bound<'_, PyAny>) -> PyResult<Array> {
     options.set_item(intern!(py, "max_version"), (1, 0))?;
     let method = given.getattr(intern!(py, "__dlpack__"))?;
     let capsule = match method.call((), Some(&options)) {
-        // Older producers know nothing of versions.
+        // Older producers do not know `max_version`.
         Err(error) if error.is_instance_of::<PyTypeError>(py) => method.call((), Some(&plain_options))?,
         other => other?,
     };
     let capsule =
-        capsule.cast_into::<PyCapsule>().map_err(|_| refused(given, "its __dlpack__ gives no capsule"))?;
-    // SAFETY: the capsule is a live one.
+        capsule.cast_into::<PyCapsule>().map_err(|_| refused(given, "its __dlpack__ returns no capsule"))?;
+    // SAFETY: the capsule is alive.
     let theirs = unsafe { take(&capsule)? };
     let (tensor, read_only) = match &theirs {
         // SAFETY: alive until `theirs` is dropped.
@@ -152,7 +152,7 @@ pub(crate) fn adopt(given: &Bound<'_, PyAny>) -> PyResult<Array> {
             // SAFETY: as above.
             let managed = unsafe { managed.as_ref() };
             if managed.version[0] > 1 {
-                return Err(refused(given, &format!("its DLPack version {} is not known", managed.version[0])));
+                return Err(refused(given, &format!("its DLPack version {} is unknown", managed.version[0])));
             }
             (&managed.tensor, managed.flags & READ_ONLY != 0)
         }
@@ -162,11 +162,11 @@ pub(crate) fn adopt(given: &Bound<'_, PyAny>) -> PyResult<Array> {
         return Err(refused(
             given,
             &format!(
-                "elements of DLPack's type {code} with {bits} bits and {lanes} lanes have no counterpart; convert them first"
+                "DLPack type {code} with {bits} bits and {lanes} lanes has no counterpart; convert the array first"
             ),
         ));
     };
-    // SAFETY: DLPack's promise: `axes` lengths, and as many strides if there are any.
+    // SAFETY: DLPack guarantees `axes` lengths, and as many strides if there are any.
     let (shape, strides) = unsafe { layout(tensor) };
     if shape.contains(&0) {
         return released(py, || Array::zeros(&shape, of, &device));
@@ -174,7 +174,7 @@ pub(crate) fn adopt(given: &Bound<'_, PyAny>) -> PyResult<Array> {
     let first = tensor.data as usize + tensor.byte_offset as usize;
     let item = of.bytes();
     if !first.is_multiple_of(item.min(8)) {
-        return Err(refused(given, "its elements do not lie at multiples of their size; copy it first"));
+        return Err(refused(given, "its elements are not aligned to their size; copy it first"));
     }
     let (mut below, mut above) = (0isize, 0isize);
     for (&length, &stride) in shape.iter().zip(&strides) {
@@ -187,11 +187,11 @@ pub(crate) fn adopt(given: &Bound<'_, PyAny>) -> PyResult<Array> {
             let Some(at) = NonNull::new(start as *mut u8) else {
                 return Err(rigel_array::Error::Shape("the DLPack tensor has no address".into()));
             };
-            // SAFETY: DLPack's promise: memory for every place of the shape until the deleter runs.
+            // SAFETY: DLPack guarantees memory for every index of the shape until the deleter runs.
             unsafe { Array::from_host_memory(at, bytes, &shape, &strides, below as usize, of, Box::new(theirs)) }
         }
         Device::Gpu(device) => {
-            // SAFETY: as above; the producer was told our stream and made it wait for its own.
+            // SAFETY: as above; the producer got our stream and made it wait for its own.
             let buffer = unsafe { device.adopt(start as u64, bytes, Box::new(theirs))? };
             Array::from_buffer(buffer, &shape, &strides, below as usize, of)
         }
@@ -202,10 +202,10 @@ pub(crate) fn adopt(given: &Bound<'_, PyAny>) -> PyResult<Array> {
 /// Takes the tensor out of a capsule and marks the capsule as used.
 ///
 /// # Safety
-/// The capsule must be one that follows DLPack's rules.
+/// The capsule must follow DLPack's rules.
 unsafe fn take(capsule: &Bound<'_, PyCapsule>) -> PyResult<Theirs> {
     let at = capsule.as_ptr();
-    // SAFETY: a live capsule; the names live as long as the program.
+    // SAFETY: the capsule is alive, and the names are static.
     unsafe {
         if ffi::PyCapsule_IsValid(at, VERSIONED_NAME.as_ptr()) == 1 {
             let tensor = ffi::PyCapsule_GetPointer(at, VERSIONED_NAME.as_ptr());
@@ -221,7 +221,7 @@ unsafe fn take(capsule: &Bound<'_, PyCapsule>) -> PyResult<Theirs> {
             }
         }
     }
-    Err(PyValueError::new_err("the capsule holds no DLPack tensor, or it was used before"))
+    Err(PyValueError::new_err("the capsule holds no DLPack tensor, or was used before"))
 }
 
 /// # Safety
@@ -249,21 +249,21 @@ unsafe fn layout(tensor: &Tensor) -> (Vec<usize>, Vec<isize>) {
     (shape, strides)
 }
 
-// --- ours -------------------------------------------------------------------------------------------------
+// --- export -----------------------------------------------------------------------------------------------
 
-/// What a tensor that we hand out needs, until its deleter runs.
+/// The data of an exported tensor, alive until its deleter runs.
 struct Ours {
     array: Array,
     shape: Vec<i64>,
     strides: Vec<i64>,
-    /// The consumer's stream, which may still read when it lets go.
+    /// The consumer's stream, which may still read when the deleter runs.
     stream: Option<u64>,
 }
 
 impl Drop for Ours {
     fn drop(&mut self) {
         if let Some(stream) = self.stream {
-            // Nothing can be reported here; a device that refuses to wait is lost, and its memory with it.
+            // No error can be returned here. If the wait fails, the device is lost, and its memory with it.
             let _ = quick(|| wait_for_stream(&self.array, stream));
         }
     }
@@ -285,9 +285,9 @@ unsafe extern "C" fn delete_versioned(managed: *mut Versioned) {
     }
 }
 
-/// A capsule that goes without having been used still owns its tensor.
+/// A capsule that is dropped unused still owns its tensor.
 unsafe extern "C" fn unused(capsule: *mut ffi::PyObject) {
-    // SAFETY: Python calls this with our capsule, whose name says what it holds.
+    // SAFETY: Python calls this with our capsule, whose name determines its content.
     unsafe {
         if ffi::PyCapsule_IsValid(capsule, NAME.as_ptr()) == 1 {
             delete(ffi::PyCapsule_GetPointer(capsule, NAME.as_ptr()).cast());
@@ -297,28 +297,28 @@ unsafe extern "C" fn unused(capsule: *mut ffi::PyObject) {
     }
 }
 
-/// DLPack's name for where an array is.
+/// The DLPack device of an array.
 fn place(array: &Array) -> PyResult<(i32, i32)> {
     match array.device() {
         Device::Cpu => Ok((CPU, 0)),
         Device::Gpu(device) if device.kind() == Kind::Cuda => Ok((CUDA, device.properties().ordinal as i32)),
         other => Err(PyBufferError::new_err(format!(
-            "the array is on {other}, which other libraries do not know; copy it with .cpu()"
+            "the array is on {other}, which other libraries can't access; copy it with .cpu()"
         ))),
     }
 }
 
 #[pymethods]
 impl PyArray {
-    /// DLPack's kind and number of the device.
+    /// The DLPack type and number of the device.
     fn __dlpack_device__(&self) -> PyResult<(i32, i32)> {
         place(&self.array)
     }
 
     /// The memory as a DLPack capsule, for `torch.from_dlpack`, `cupy.from_dlpack`, `numpy.from_dlpack`.
     ///
-    /// `stream` is the consumer's: it waits for what this array's device was given so far, and the memory is used again
-    /// only after what that stream was given until the consumer lets go.
+    /// `stream` is the consumer's stream. It waits for the work enqueued on this array's device so far. The memory
+    /// is reused only after the work that was enqueued on that stream before the consumer released the tensor.
     #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
     fn __dlpack__<'py>(
         &self,
@@ -331,7 +331,7 @@ impl PyArray {
         let mut array = self.array.clone();
         let Some(dtype) = code(array.dtype()) else {
             return Err(PyTypeError::new_err(format!(
-                "elements of {} are not stored as plain integers; make such with astype",
+                "elements of {} are not stored as plain integers; convert them with astype",
                 name(array.dtype())
             )));
         };
@@ -340,7 +340,7 @@ impl PyArray {
         match dl_device {
             Some((CPU, 0)) if !array.device().is_cpu() => {
                 if copy == Some(false) {
-                    return Err(PyBufferError::new_err("the CPU can't reach the device's memory without a copy"));
+                    return Err(PyBufferError::new_err("the CPU can't access device memory without a copy"));
                 }
                 settle(py, &array.device())?;
                 array = released(py, || array.to(&Device::Cpu))?;
@@ -348,7 +348,7 @@ impl PyArray {
             }
             Some(wanted) if wanted != here? => {
                 return Err(PyBufferError::new_err(format!(
-                    "a tensor of {} can't go to DLPack's {wanted:?}",
+                    "a tensor on {} can't be exported to DLPack device {wanted:?}",
                     array.device()
                 )));
             }
@@ -368,12 +368,12 @@ impl PyArray {
             }
             (_, Some(handle)) => Some(
                 u64::try_from(handle)
-                    .map_err(|_| PyValueError::new_err(format!("there is no stream {handle}")))?,
+                    .map_err(|_| PyValueError::new_err(format!("{handle} is not a stream handle")))?,
             ),
         };
         if let (Some(handle), Device::Gpu(gpu)) = (consumer, array.device()) {
             quick(|| {
-                // SAFETY: the caller names a live stream of the device, as DLPack asks.
+                // SAFETY: the caller passes a live stream of the device, as DLPack requires.
                 unsafe { gpu.compute()?.release_to(handle)? };
                 Ok(())
             })?;
@@ -399,12 +399,12 @@ impl PyArray {
             let deleter = Some(delete as unsafe extern "C" fn(*mut Managed));
             (NonNull::from(Box::leak(Box::new(Managed { tensor, context, deleter }))).cast(), NAME)
         };
-        // SAFETY: the pointer is to what the name says, and `unused` frees it unless a consumer took it.
+        // SAFETY: the pointer has the type that the name says, and `unused` frees it unless a consumer took it.
         unsafe { PyCapsule::new_with_pointer_and_destructor(py, pointer, name, Some(unused)) }
     }
 }
 
-/// The array of a tensor of another library, over the same memory.
+/// An array over the memory of another library's tensor.
 ///
 /// >>> import rigel, numpy
 /// >>> rigel.from_dlpack(numpy.arange(3))

@@ -1,4 +1,4 @@
-//! Types of elements as Python sees them.
+//! Element types in Python.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -10,7 +10,7 @@ use rigel_array::{Kind, Type, name, type_named};
 use crate::error::raise;
 use crate::field::Field;
 
-/// The type of an array's elements. It equals its name and NumPy's dtype of that name.
+/// The element type of an array. It compares equal to its name and to NumPy's dtype of that name.
 ///
 /// >>> import rigel
 /// >>> rigel.float64
@@ -22,7 +22,7 @@ use crate::field::Field;
 #[pyclass(frozen, module = "rigel", name = "DType")]
 pub(crate) struct DType(pub(crate) Type);
 
-/// One object for each type, so that `a.dtype is rigel.float64`.
+/// Each type is one object, so that `a.dtype is rigel.float64`.
 pub(crate) fn object(py: Python<'_>, of: Type) -> PyResult<Py<DType>> {
     static ALL: PyOnceLock<Vec<Py<DType>>> = PyOnceLock::new();
     let all = ALL.get_or_try_init(py, || {
@@ -31,7 +31,7 @@ pub(crate) fn object(py: Python<'_>, of: Type) -> PyResult<Py<DType>> {
     Ok(all[of as usize].clone_ref(py))
 }
 
-/// The type that an argument `dtype` names: one of ours, a field, a name, a type of Python or NumPy.
+/// Parses an argument `dtype`: a `DType`, a `Field`, a name, or a type of Python or NumPy.
 pub(crate) fn parse(given: &Bound<'_, PyAny>) -> PyResult<Type> {
     if let Ok(known) = given.cast::<DType>() {
         return Ok(known.get().0);
@@ -66,7 +66,7 @@ fn named(text: &Bound<'_, PyString>) -> PyResult<Type> {
     type_named(text.strip_suffix('_').unwrap_or(text)).map_err(raise)
 }
 
-/// The same of an argument that may be left out.
+/// [`parse`] for an optional argument.
 pub(crate) fn parse_option(given: Option<&Bound<'_, PyAny>>) -> PyResult<Option<Type>> {
     given.map(parse).transpose()
 }
@@ -85,7 +85,7 @@ impl DType {
         name(self.0)
     }
 
-    /// The bytes of an element.
+    /// The size of an element in bytes.
     #[getter]
     fn itemsize(&self) -> usize {
         self.0.bytes()
@@ -126,7 +126,7 @@ impl DType {
     }
 }
 
-/// A number for what is equal, for Python's dictionaries.
+/// The hash for Python's dictionaries.
 pub(crate) fn hash_of(value: impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);

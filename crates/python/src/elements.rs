@@ -1,4 +1,4 @@
-//! Elements of arrays as Python's numbers.
+//! Elements of arrays as Python numbers.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -18,16 +18,16 @@ pub(crate) fn bytes(py: Python<'_>, array: &Array) -> PyResult<Vec<u8>> {
     })
 }
 
-/// Field elements as the integers that they are read as, others as they are.
+/// Converts field elements to integers; other elements are unchanged.
 fn plain(py: Python<'_>, array: &Array) -> PyResult<Array> {
     if array.dtype().is_field() { on(py, array, || canonical(array)) } else { Ok(array.clone()) }
 }
 
-/// The only element; an extension's as the list of its coefficients.
+/// The only element; an extension element as the list of its coefficients.
 pub(crate) fn one<'py>(py: Python<'py>, array: &Array) -> PyResult<Bound<'py, PyAny>> {
     if array.len() != 1 {
         return Err(PyValueError::new_err(format!(
-            "an array of shape {:?} is not one element; pick one with an index",
+            "an array of shape {:?} is not one element; select one with an index",
             array.shape()
         )));
     }

@@ -1,4 +1,4 @@
-//! Errors as Python's exceptions, with the same words.
+//! Maps errors to Python exceptions, with the same messages.
 
 use pyo3::create_exception;
 use pyo3::exceptions::{
@@ -11,16 +11,16 @@ create_exception!(
     rigel,
     DeviceError,
     PyRuntimeError,
-    "A device that is missing, was lost or refused the work, or arrays of different devices in one operation."
+    "A device is missing, lost or reported an error, or an operation combines arrays of different devices."
 );
 create_exception!(
     rigel,
     CompileError,
     PyRuntimeError,
-    "A kernel that does not compile, with the compiler's words."
+    "A kernel does not compile; the message has the compiler's log."
 );
 
-/// The exception that says what an error of the array library says.
+/// The exception for an error of the array library.
 #[cold]
 pub(crate) fn raise(error: Error) -> PyErr {
     let text = error.to_string();
@@ -38,7 +38,7 @@ pub(crate) fn raise(error: Error) -> PyErr {
     }
 }
 
-/// The same for an error of the engine.
+/// The exception for an error of `rigel-gpu`.
 #[cold]
 pub(crate) fn raise_gpu(error: rigel_gpu::Error) -> PyErr {
     raise(Error::Gpu(error))

@@ -1,4 +1,4 @@
-//! The class `rigel.Field`, and what only arrays of field elements have.
+//! The class `rigel.Field`, and the operations on arrays of field elements.
 
 use std::str::FromStr;
 
@@ -19,7 +19,7 @@ use crate::work::{heavy, interruptible, is_on_cpu, on, settle, sized};
 
 type Argument<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
-/// A finite field: makes arrays of its elements. `rigel.field(name)` gives it.
+/// A finite field, which creates arrays of its elements. `rigel.field(name)` returns it.
 ///
 /// >>> import rigel
 /// >>> GF = rigel.field("goldilocks")
@@ -33,7 +33,7 @@ pub(crate) struct Field {
     pub(crate) of: Type,
 }
 
-/// One object for each field, by the type's number.
+/// One object for each field, indexed by type.
 fn object(py: Python<'_>, of: Type) -> PyResult<Py<Field>> {
     static ALL: PyOnceLock<Vec<Py<Field>>> = PyOnceLock::new();
     let all = ALL.get_or_try_init(py, || {
@@ -42,8 +42,8 @@ fn object(py: Python<'_>, of: Type) -> PyResult<Py<Field>> {
     Ok(all[of as usize].clone_ref(py))
 }
 
-/// The field of this name: `mersenne31`, `babybear`, `koalabear`, `goldilocks`, and their extensions `cm31`, `qm31`,
-/// `babybear4`, `koalabear4`, `goldilocks2`, `goldilocks3`.
+/// The field with this name: `mersenne31`, `babybear`, `koalabear`, `goldilocks`, or one of the extensions `cm31`,
+/// `qm31`, `babybear4`, `koalabear4`, `goldilocks2`, `goldilocks3`.
 ///
 /// >>> import rigel
 /// >>> rigel.field("koalabear4")
@@ -59,7 +59,7 @@ fn field(py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<Py<Field>> {
     if !of.is_field() {
         let fields: Vec<&str> = Type::ALL.into_iter().filter(|of| of.is_field()).map(rigel_array::name).collect();
         return Err(PyValueError::new_err(format!(
-            "{} is no field; there are {}",
+            "unsupported field {}; supported: {}",
             rigel_array::name(of),
             fields.join(", ")
         )));
@@ -67,7 +67,7 @@ fn field(py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<Py<Field>> {
     object(py, of)
 }
 
-/// A number of the prime field, by the field's type.
+/// A constant of the prime field of a type.
 fn of_prime(of: Type, number: impl Numbered) -> Option<u64> {
     match of.base() {
         Type::Mersenne31 => number.of::<Mersenne31>(),
@@ -77,7 +77,7 @@ fn of_prime(of: Type, number: impl Numbered) -> Option<u64> {
     }
 }
 
-/// A number that each prime field has.
+/// A constant that each prime field has.
 trait Numbered {
     fn of<F: PrimeField>(self) -> Option<u64>;
 }
@@ -115,8 +115,8 @@ impl Field {
 
 #[pymethods]
 impl Field {
-    /// An array of the elements that integers, of any size and sign, stand for modulo p. An extension's elements are given as
-    /// lists of their coefficients, lowest power first, or as one more axis.
+    /// An array of field elements from integers of any size and sign, reduced modulo p. Elements of an extension
+    /// are lists of coefficients, lowest power first, or one more axis.
     ///
     /// >>> import rigel
     /// >>> rigel.field("babybear")([[1, -1], [2**100, 0]])
@@ -140,7 +140,7 @@ impl Field {
         self.made(shape, device, Array::ones)
     }
 
-    /// An array of random elements, a function of the seed alone, the same on every device.
+    /// An array of random elements that depend only on the seed and are the same on every device.
     #[pyo3(signature = (shape, seed=None, device=None))]
     fn random(
         slf: &Bound<'_, Self>,
@@ -173,7 +173,7 @@ impl Field {
         name(self.of)
     }
 
-    /// The number of its elements.
+    /// The number of elements.
     #[getter]
     fn order<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.characteristic().into_pyobject(py)?.into_any().pow(self.of.degree(), py.None())
@@ -185,7 +185,7 @@ impl Field {
         self.of.modulus().unwrap_or(0)
     }
 
-    /// The degree over its prime field: how many coefficients an element has.
+    /// The degree over the prime field: the number of coefficients of an element.
     #[getter]
     fn degree(&self) -> usize {
         self.of.degree()
@@ -203,13 +203,13 @@ impl Field {
         of_prime(self.of, Generator)
     }
 
-    /// The type of its arrays' elements.
+    /// The element type of its arrays.
     #[getter]
     fn dtype(&self, py: Python<'_>) -> PyResult<Py<DType>> {
         dtype::object(py, self.of)
     }
 
-    /// The root of unity of order `n`, a power of two, that transforms of that length use.
+    /// The root of unity of order `n`, a power of two, that transforms of length `n` use.
     ///
     /// >>> import rigel
     /// >>> rigel.field("goldilocks").root_of_unity(4)
@@ -217,7 +217,7 @@ impl Field {
     fn root_of_unity(&self, n: u64) -> PyResult<u64> {
         let refused = || {
             PyValueError::new_err(format!(
-                "{} has roots of unity of order 2^0 to 2^{} here, none of order {n}",
+                "{} has roots of unity of order 2^0 to 2^{}, but none of order {n}",
                 name(self.of.base()),
                 self.of.two_adicity()
             ))
@@ -255,7 +255,7 @@ impl Field {
     }
 }
 
-/// Elementary steps of a transform of an array.
+/// An estimate of the work of a transform.
 fn transform_steps(array: &Array, blowup: f64) -> f64 {
     let length = array.shape().last().copied().unwrap_or(1) as f64 * blowup;
     array.len() as f64 * array.dtype().degree() as f64 * blowup * length.max(2.0).log2()
@@ -263,7 +263,7 @@ fn transform_steps(array: &Array, blowup: f64) -> f64 {
 
 #[pymethods]
 impl PyArray {
-    /// `1 / x` for every element of a field, in one batch. ZeroDivisionError if one is zero.
+    /// `1 / x` for every field element, by batch inversion. Raises ZeroDivisionError if an element is zero.
     ///
     /// >>> import rigel
     /// >>> a = rigel.field("koalabear")([1, 2, 3])
@@ -275,8 +275,8 @@ impl PyArray {
         heavy(py, steps, is_on_cpu(&array), move || array.inverse()).map(Self::from)
     }
 
-    /// The values at `1, w, w^2, ...` of the polynomials whose coefficients, lowest first, are the last axis, where w is
-    /// `Field.root_of_unity` of that axis' length.
+    /// Evaluates the polynomials whose coefficients, lowest first, are the last axis, at `1, w, w^2, ...`, where w
+    /// is `Field.root_of_unity(n)` for the length n of that axis.
     ///
     /// >>> import rigel
     /// >>> a = rigel.field("goldilocks")([1, 1, 0, 0])
@@ -287,14 +287,14 @@ impl PyArray {
         heavy(py, transform_steps(&array, 1.0), is_on_cpu(&array), move || array.ntt()).map(Self::from)
     }
 
-    /// Undoes `ntt`.
+    /// The inverse of `ntt`.
     fn intt(&self, py: Python<'_>) -> PyResult<Self> {
         let array = self.array.clone();
         heavy(py, transform_steps(&array, 1.0), is_on_cpu(&array), move || array.intt()).map(Self::from)
     }
 
-    /// The low-degree extension: the polynomials whose values at `1, w, ...` are the last axis, at `blowup` times as many
-    /// points `shift v^i`. Without a shift, that is the field's generator.
+    /// The low-degree extension: takes the polynomials whose values at `1, w, ...` are the last axis, and
+    /// evaluates them at `blowup` times as many points `shift v^i`. The default shift is the field's generator.
     ///
     /// >>> import rigel
     /// >>> a = rigel.field("goldilocks").arange(8)
@@ -304,7 +304,7 @@ impl PyArray {
     #[pyo3(signature = (blowup=2, shift=None))]
     fn lde(&self, py: Python<'_>, blowup: u64, shift: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
         if !blowup.is_power_of_two() {
-            return Err(PyValueError::new_err(format!("a blowup is a power of two, and {blowup} is not")));
+            return Err(PyValueError::new_err(format!("the blowup {blowup} is not a power of two")));
         }
         let array = self.array.clone();
         let shift = match shift.filter(|shift| !shift.is_none()) {
@@ -314,7 +314,7 @@ impl PyArray {
                 let shift: u64 = shift.rem(modulus)?.extract()?;
                 if shift == 0 {
                     return Err(PyValueError::new_err(
-                        "a shift of 0 takes every point to 0; give another, or none",
+                        "a shift of 0 maps every point to 0; use a nonzero shift or none",
                     ));
                 }
                 Some(shift)
@@ -324,7 +324,8 @@ impl PyArray {
         heavy(py, steps, is_on_cpu(&array), move || array.lde(blowup.ilog2(), shift)).map(Self::from)
     }
 
-    /// The root of the Merkle tree whose leaf i is the hash of row i; 32 bytes. The hash is `keccak`, `poseidon2` or `blake2s`.
+    /// The root, 32 bytes, of the Merkle tree whose leaf i is the hash of row i. The hash is `keccak`, `poseidon2`
+    /// or `blake2s`.
     ///
     /// >>> import rigel
     /// >>> len(rigel.field("babybear").arange(8).reshape(4, 2).merkle_root())
@@ -342,7 +343,7 @@ impl PyArray {
         Ok(PyBytes::new(py, &root))
     }
 
-    /// The coefficients of a field's elements as a further last axis, over the same memory.
+    /// The coefficients of field elements as a new last axis, over the same memory.
     ///
     /// >>> import rigel
     /// >>> rigel.field("koalabear4")([[1, 2, 3, 4]]).coefficients()
@@ -351,7 +352,7 @@ impl PyArray {
         crate::work::quick(|| self.array.coefficients()).map(Self::from)
     }
 
-    /// The field of the elements; `None` where they are of none.
+    /// The field of the elements; `None` for other types.
     #[getter]
     fn field(&self, py: Python<'_>) -> PyResult<Option<Py<Field>>> {
         let of = self.array.dtype();

@@ -1,4 +1,4 @@
-//! Functions on arrays by name: element by element, and joining.
+//! Element-wise functions, and functions that join arrays.
 
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyTypeError;
@@ -11,12 +11,12 @@ use crate::lazy::PyLazy;
 use crate::operand::Operand;
 use crate::work::{guard, on, sized};
 
-/// An object's own elements, where they are.
+/// Keeps the object's own type and device.
 pub(crate) fn anything() -> Wish {
     Wish { dtype: None, device: None, copy: false }
 }
 
-/// An operation on every element of an array, an expression, or what can be made an array.
+/// An operation on every element of an array, an expression, or an object that can be converted to an array.
 fn unary<'py>(x: &Bound<'py, PyAny>, operation: Unary) -> PyResult<Bound<'py, PyAny>> {
     let py = x.py();
     if let Ok(array) = x.cast::<PyArray>() {
@@ -30,8 +30,8 @@ fn unary<'py>(x: &Bound<'py, PyAny>, operation: Unary) -> PyResult<Bound<'py, Py
     on(py, &array, || array.unary(operation)).map(PyArray::from)?.into_bound_py_any(py)
 }
 
-/// The operands of a function, of which one may be an array that says the others' type and device. That at the place
-/// `apart`, an exponent or a condition, has a type of its own.
+/// Parses the operands of a function. An array among them determines the type and device of the others, except for
+/// the type of operand `apart`, an exponent or a condition.
 fn operands<const N: usize>(given: [&Bound<'_, PyAny>; N], apart: Option<usize>) -> PyResult<[Operand; N]> {
     let first = given.iter().find_map(|x| {
         let array = x.cast::<PyArray>().ok().map(|array| (array.get().array.dtype(), array.get().array.device()));
@@ -46,13 +46,13 @@ fn operands<const N: usize>(given: [&Bound<'_, PyAny>; N], apart: Option<usize>)
         let of = if apart == Some(at) { None } else { of };
         found.push(match Operand::beside(x, of, &device)? {
             Some(operand) => operand,
-            None => return Err(PyTypeError::new_err(format!("{} is no number and no array", x.repr()?))),
+            None => return Err(PyTypeError::new_err(format!("{} is neither a number nor an array", x.repr()?))),
         });
     }
     found.try_into().map_err(|_| PyTypeError::new_err("too few operands"))
 }
 
-/// What a function of several operands gives: an expression if one of them is, an array otherwise.
+/// The result of a function of several operands: an expression if an operand is one, else an array.
 fn joined<'py, const N: usize>(
     given: [&Bound<'py, PyAny>; N],
     apart: Option<usize>,
@@ -94,13 +94,13 @@ unary_functions! {
     /// >>> rigel.neg([1, -2])
     /// array([-1,  2])
     neg Neg;
-    /// Not x, of booleans.
+    /// The negation of a boolean.
     ///
     /// >>> import rigel
     /// >>> rigel.logical_not([True, False])
     /// array([False,  True])
     logical_not Not;
-    /// `|x|`; of complex numbers their length.
+    /// The absolute value.
     ///
     /// >>> import rigel
     /// >>> rigel.abs([3 + 4j, -1])
@@ -142,19 +142,19 @@ unary_functions! {
     /// >>> rigel.tan([0.0, 0.5])
     /// array([0.        , 0.54630249])
     tan Tan;
-    /// The inverse of the sine.
+    /// The inverse sine.
     ///
     /// >>> import rigel
     /// >>> rigel.asin([0.0, 1.0])
     /// array([0.        , 1.57079633])
     asin Asin;
-    /// The inverse of the cosine.
+    /// The inverse cosine.
     ///
     /// >>> import rigel
     /// >>> rigel.acos([1.0, 0.0])
     /// array([0.        , 1.57079633])
     acos Acos;
-    /// The inverse of the tangent.
+    /// The inverse tangent.
     ///
     /// >>> import rigel
     /// >>> rigel.atan([0.0, 1.0])
@@ -178,13 +178,13 @@ unary_functions! {
     /// >>> rigel.tanh([0.0, 1.0])
     /// array([0.        , 0.76159416])
     tanh Tanh;
-    /// The largest integer that is not above x.
+    /// The largest integer that is at most x.
     ///
     /// >>> import rigel
     /// >>> rigel.floor([1.5, -1.5])
     /// array([ 1., -2.])
     floor Floor;
-    /// The smallest integer that is not below x.
+    /// The smallest integer that is at least x.
     ///
     /// >>> import rigel
     /// >>> rigel.ceil([1.5, -1.5])
@@ -208,7 +208,7 @@ unary_functions! {
     /// >>> rigel.imag([1 + 2j])
     /// array([2.])
     imag Imag;
-    /// Whether x is not a number.
+    /// Whether x is NaN.
     ///
     /// >>> import rigel
     /// >>> rigel.isnan([1.0, float("nan")])
@@ -258,13 +258,13 @@ binary_functions! {
     /// >>> rigel.mul([1, 2], 3)
     /// array([3, 6])
     mul Mul;
-    /// `x / y`: of integers as float64, of a field with inverses, for which no y may be zero.
+    /// `x / y`: as float64 for integers; for a field, raises ZeroDivisionError if any y is zero.
     ///
     /// >>> import rigel
     /// >>> rigel.div([1, 2], 4)
     /// array([0.25, 0.5 ])
     div Div;
-    /// `x^y`. Exponents of fields are integers; negative ones take the inverse.
+    /// `x^y`. Exponents of field elements are integers; a negative exponent inverts.
     ///
     /// >>> import rigel
     /// >>> rigel.pow([2, 3], 2)
@@ -276,7 +276,7 @@ binary_functions! {
     /// >>> rigel.floor_div([7, -7], 2)
     /// array([ 3, -4])
     floor_div FloorDiv;
-    /// What `floor_div` leaves, with the divisor's sign.
+    /// The remainder of `floor_div`, with the sign of the divisor.
     ///
     /// >>> import rigel
     /// >>> rigel.remainder([7, -7], 3)
@@ -306,7 +306,7 @@ binary_functions! {
     /// >>> rigel.ne([1, 5], 5)
     /// array([ True, False])
     ne Ne;
-    /// Whether x is below y.
+    /// Whether x is less than y.
     ///
     /// >>> import rigel
     /// >>> rigel.lt([1, 5], 5)
@@ -318,7 +318,7 @@ binary_functions! {
     /// >>> rigel.le([1, 5, 6], 5)
     /// array([ True,  True, False])
     le Le;
-    /// Whether x is above y.
+    /// Whether x is greater than y.
     ///
     /// >>> import rigel
     /// >>> rigel.gt([1, 5], 1)
@@ -342,7 +342,7 @@ binary_functions! {
     /// >>> rigel.logical_or([True, False], False)
     /// array([ True, False])
     logical_or Or;
-    /// Whether one of the two is true.
+    /// Whether exactly one is true.
     ///
     /// >>> import rigel
     /// >>> rigel.logical_xor([True, False], True)
@@ -362,11 +362,11 @@ fn r#where<'py>(
     x: &Bound<'py, PyAny>,
     y: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    // The condition says nothing about the numbers' type: a field's element is one beside x or y.
+    // The condition does not determine the type of x and y.
     joined([x, y, condition], Some(2), |[x, y, condition]| x.select(condition, y))
 }
 
-/// Arrays one after the other along an axis.
+/// Joins arrays along an axis.
 ///
 /// >>> import rigel
 /// >>> rigel.concatenate([rigel.arange(2), rigel.arange(3)])
@@ -379,7 +379,7 @@ fn concatenate(py: Python<'_>, arrays: &Bound<'_, PyAny>, axis: isize) -> PyResu
     sized(py, size, device_of(&arrays).is_cpu(), || Array::concatenate(&arrays, axis)).map(PyArray::from)
 }
 
-/// Arrays of one shape side by side along a new axis.
+/// Joins arrays of one shape along a new axis.
 ///
 /// >>> import rigel
 /// >>> rigel.stack([rigel.arange(2), rigel.arange(2)], axis=1)
@@ -401,7 +401,7 @@ impl PyArray {
         self.unary(py, Unary::Conj)
     }
 
-    /// `|x|`; of complex numbers their length.
+    /// The absolute value.
     fn abs(&self, py: Python<'_>) -> PyResult<Self> {
         self.unary(py, Unary::Abs)
     }

@@ -9,7 +9,7 @@ use rigel_array::{Array, Index};
 use crate::array::PyArray;
 use crate::work::quick;
 
-/// The part of an array that an index picks.
+/// The part of an array that an index selects.
 pub(crate) fn pick(array: &Array, index: &Bound<'_, PyAny>) -> PyResult<Array> {
     let entries = match index.cast::<PyTuple>() {
         Ok(tuple) => tuple.iter().map(|entry| parse(&entry)).collect::<PyResult<Vec<_>>>()?,
@@ -22,7 +22,7 @@ fn parse(entry: &Bound<'_, PyAny>) -> PyResult<Index> {
     let refused = || {
         let class = entry.get_type().name().map_or_else(|_| "object".to_owned(), |name| name.to_string());
         PyTypeError::new_err(format!(
-            "an index is made of integers, slices, ... and None, not of {class}; rigel.where picks by a condition"
+            "an index consists of integers, slices, ... and None, not {class}; rigel.where selects by a condition"
         ))
     };
     if entry.is_exact_instance_of::<PyInt>() {
@@ -52,7 +52,7 @@ fn parse(entry: &Bound<'_, PyAny>) -> PyResult<Index> {
     entry.extract::<isize>().map(Index::At).map_err(|_| refused())
 }
 
-/// One number of a slice; those beyond all arrays stand for the end.
+/// One bound of a slice, clamped to a range beyond all arrays.
 fn bound(given: &Bound<'_, PyAny>) -> PyResult<Option<isize>> {
     if given.is_none() {
         return Ok(None);
@@ -64,7 +64,7 @@ fn bound(given: &Bound<'_, PyAny>) -> PyResult<Option<isize>> {
     if given.is_instance_of::<PyInt>() {
         return Ok(Some(if given.lt(0)? { isize::MIN / 4 } else { isize::MAX / 4 }));
     }
-    Err(PyTypeError::new_err(format!("a slice is made of integers and None, not of {}", given.repr()?)))
+    Err(PyTypeError::new_err(format!("a slice consists of integers and None, not {}", given.repr()?)))
 }
 
 #[pymethods]

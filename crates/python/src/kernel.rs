@@ -1,4 +1,4 @@
-//! The class `rigel.Kernel`: CUDA C++ of the user's own, on arrays.
+//! The class `rigel.Kernel`: user kernels in CUDA C++, on arrays.
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
@@ -10,8 +10,8 @@ use crate::array::PyArray;
 use crate::operand::scalar;
 use crate::work::{is_on_cpu, released};
 
-/// A kernel from CUDA C++ text, compiled for a device when it is first launched there. It is called as CuPy's `RawKernel`:
-/// `kernel(grid, block, args)`.
+/// A kernel from CUDA C++ text, compiled for a device when it is first launched there. It is called like CuPy's
+/// `RawKernel`: `kernel(grid, block, args)`.
 ///
 /// Arguments are arrays (their elements must lie side by side; the kernel gets the address of the first), integers and floats
 /// (as wide as the kernel's parameter, and as the bits of their kind: write 2.0 for a float parameter), and NumPy's numbers
@@ -42,7 +42,7 @@ pub(crate) struct PyKernel {
     on_cpu: Option<Py<PyAny>>,
 }
 
-/// A number of blocks or threads along x, y and z.
+/// Numbers of blocks or threads along x, y and z.
 fn three(given: &Bound<'_, PyAny>, what: &str) -> PyResult<[u32; 3]> {
     let numbers = integers(given)?;
     if numbers.is_empty() || numbers.len() > 3 {
@@ -51,13 +51,13 @@ fn three(given: &Bound<'_, PyAny>, what: &str) -> PyResult<[u32; 3]> {
     let mut all = [1; 3];
     for (to, &number) in all.iter_mut().zip(&numbers) {
         *to = u32::try_from(number).ok().filter(|&number| number > 0).ok_or_else(|| {
-            PyValueError::new_err(format!("{what} is made of positive numbers of 32 bits, and {number} is none"))
+            PyValueError::new_err(format!("{what} consists of positive 32-bit integers; {number} is out of range"))
         })?;
     }
     Ok(all)
 }
 
-/// An argument that is no array.
+/// An argument that is not an array.
 fn value(given: &Bound<'_, PyAny>, at: usize) -> PyResult<Argument<'static>> {
     Ok(match scalar(given, None)? {
         Some(Scalar::Bool(value)) => Argument::Int(value.into()),
@@ -67,7 +67,7 @@ fn value(given: &Bound<'_, PyAny>, at: usize) -> PyResult<Argument<'static>> {
         Some(Scalar::Element(of, words)) => Argument::Value(words[..of.bytes().div_ceil(8)].to_vec(), of.bytes()),
         None => {
             return Err(PyTypeError::new_err(format!(
-                "argument {at} of a kernel is an array of rigel's or a number, not {}; take rigel.asarray of it",
+                "argument {at} of a kernel must be a rigel array or a number, not {}; use rigel.asarray",
                 given.get_type().name()?
             )));
         }
@@ -84,9 +84,9 @@ impl PyKernel {
         let on_cpu = on_cpu.filter(|work| !work.is_none());
         let Some(work) = on_cpu else { return Ok(Self { kernel, on_cpu: None }) };
         if !work.is_callable() {
-            return Err(PyTypeError::new_err("on_cpu is a function of the grid, the block and the arguments"));
+            return Err(PyTypeError::new_err("on_cpu must be a function of grid, block and arguments"));
         }
-        // The launch checks its arguments; what runs then is Python's, below.
+        // The launch only checks its arguments; the Python function runs below.
         Ok(Self { kernel: kernel.on_cpu(|_, _| Ok(())), on_cpu: Some(work.unbind()) })
     }
 
@@ -96,14 +96,14 @@ impl PyKernel {
         self.kernel.name()
     }
 
-    /// Compiles it for a device now, to see the compiler's words before the first launch.
+    /// Compiles it for a device now, to see compile errors before the first launch.
     #[pyo3(signature = (device=None))]
     fn compile(&self, py: Python<'_>, device: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
         let device = parse_device(device)?;
         released(py, || self.kernel.compile(&device))
     }
 
-    /// Launches it where its arrays are: `grid` blocks of `block` threads, each a number or up to three.
+    /// Launches it on the device of its arrays, with `grid` blocks of `block` threads, each one to three numbers.
     #[pyo3(signature = (grid, block, args, *, shared_mem=0))]
     fn __call__(
         &self,

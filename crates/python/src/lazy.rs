@@ -1,4 +1,4 @@
-//! The class `rigel.Lazy`: expressions that are evaluated when asked, in one pass over memory.
+//! The class `rigel.Lazy`: expressions that are evaluated on demand, in one pass over memory.
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -13,8 +13,8 @@ use crate::work::{quick, released};
 
 /// An element-wise expression over arrays that is not evaluated yet.
 ///
-/// Operators and the functions of this module build it; `eval` computes it in one pass over memory, on a GPU as one kernel that
-/// is compiled once for the expression, whatever the arrays and numbers in it.
+/// Operators and the functions of this module build it, and `eval` computes it in one pass over memory. On a GPU
+/// that is one kernel, compiled once per expression for any arrays and numbers.
 ///
 /// >>> import rigel
 /// >>> a = rigel.linspace(0.0, 1.0, 3)
@@ -25,13 +25,13 @@ pub(crate) struct PyLazy(pub(crate) Lazy);
 
 #[pymethods]
 impl PyLazy {
-    /// Operators of NumPy's arrays leave operations with an expression to it.
+    /// Makes NumPy's operators defer to this class.
     #[classattr]
     fn __array_ufunc__() -> Option<bool> {
         None
     }
 
-    /// The result.
+    /// Evaluates the expression.
     fn eval(&self, py: Python<'_>) -> PyResult<PyArray> {
         released(py, || self.0.eval()).map(PyArray::from)
     }
@@ -42,43 +42,43 @@ impl PyLazy {
         PyTuple::new(py, self.0.shape().map_err(raise)?)
     }
 
-    /// The type of the result's elements.
+    /// The element type of the result.
     #[getter]
     fn dtype(&self, py: Python<'_>) -> PyResult<Py<DType>> {
         dtype::object(py, self.0.dtype().map_err(raise)?)
     }
 
-    /// The expression's values in another type.
+    /// Converts the values to another type.
     fn astype(&self, dtype: &Bound<'_, PyAny>) -> PyResult<Self> {
         let dtype = dtype::parse(dtype)?;
         quick(|| Ok(Self(self.0.clone().astype(dtype))))
     }
 
-    /// The sum along axes, computed with the expression.
+    /// The sum along axes, computed in the same pass.
     #[pyo3(signature = (axis=None, keepdims=false))]
     fn sum(&self, py: Python<'_>, axis: Option<&Bound<'_, PyAny>>, keepdims: bool) -> PyResult<PyArray> {
         reduced(py, self.0.clone(), Reduction::Sum, axis, keepdims)
     }
 
-    /// The product along axes, computed with the expression.
+    /// The product along axes, computed in the same pass.
     #[pyo3(signature = (axis=None, keepdims=false))]
     fn prod(&self, py: Python<'_>, axis: Option<&Bound<'_, PyAny>>, keepdims: bool) -> PyResult<PyArray> {
         reduced(py, self.0.clone(), Reduction::Product, axis, keepdims)
     }
 
-    /// The smallest along axes, computed with the expression.
+    /// The minimum along axes, computed in the same pass.
     #[pyo3(signature = (axis=None, keepdims=false))]
     fn min(&self, py: Python<'_>, axis: Option<&Bound<'_, PyAny>>, keepdims: bool) -> PyResult<PyArray> {
         reduced(py, self.0.clone(), Reduction::Min, axis, keepdims)
     }
 
-    /// The largest along axes, computed with the expression.
+    /// The maximum along axes, computed in the same pass.
     #[pyo3(signature = (axis=None, keepdims=false))]
     fn max(&self, py: Python<'_>, axis: Option<&Bound<'_, PyAny>>, keepdims: bool) -> PyResult<PyArray> {
         reduced(py, self.0.clone(), Reduction::Max, axis, keepdims)
     }
 
-    /// The mean along axes, computed with the expression.
+    /// The mean along axes, computed in the same pass.
     #[pyo3(signature = (axis=None, keepdims=false))]
     fn mean(&self, py: Python<'_>, axis: Option<&Bound<'_, PyAny>>, keepdims: bool) -> PyResult<PyArray> {
         averaged(py, self.0.clone(), axis, keepdims)
@@ -120,7 +120,7 @@ pub(crate) fn averaged(
     released(py, || lazy.mean(axes, keep)).map(PyArray::from)
 }
 
-/// An array as an expression, to build a larger one from.
+/// An array as an expression.
 ///
 /// >>> import rigel
 /// >>> a = rigel.lazy(rigel.arange(4))

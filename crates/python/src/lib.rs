@@ -1,5 +1,5 @@
-//! The native module of the Python package `rigel`: arrays on the CPU and on GPUs with NumPy's habits, over
-//! [`rigel_array`], and Plonky3's proofs.
+//! The native module of the Python package `rigel`: NumPy-style arrays on the CPU and on GPUs, over
+//! [`rigel_array`], and Plonky3 proofs.
 //!
 //! | what | where |
 //! |---|---|
@@ -10,9 +10,9 @@
 //! | devices and proofs | `devices`, `plonky3` |
 //! | errors, Python's lock, Ctrl-C | `error`, `work` |
 //!
-//! What Python's users read is in the doc comments of what Python sees; its examples run in `tests/test_examples.py`.
+//! The doc comments of exported items are the Python documentation. `tests/test_examples.py` runs their examples.
 
-// Python's examples begin with `>>>`, which Markdown takes for quotes.
+// Python examples begin with `>>>`, which Markdown reads as quotes.
 #![allow(clippy::doc_lazy_continuation)]
 
 use pyo3::prelude::*;

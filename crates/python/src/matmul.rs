@@ -1,4 +1,4 @@
-//! Products of matrices.
+//! Matrix products.
 
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyTypeError;
@@ -48,7 +48,7 @@ fn both(a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>) -> PyResult<(Array, Array)> 
     Ok((beside(a, b)?, beside(b, a)?))
 }
 
-/// The product of matrices, over stacks of them with broadcasting, as `a @ b`.
+/// The matrix product, over stacks of matrices with broadcasting, as `a @ b`.
 ///
 /// >>> import rigel
 /// >>> rigel.matmul(rigel.eye(2), [[1.0, 2.0], [3.0, 4.0]])
@@ -71,7 +71,7 @@ fn dot(py: Python<'_>, a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>) -> PyResult<P
     multiplied(py, a, b, Array::dot)
 }
 
-/// What multiplies matrices of floats and complex numbers on a device, in words.
+/// The engine that multiplies matrices of floats and complex numbers on a device, as text.
 ///
 /// >>> import rigel
 /// >>> rigel.matmul_engine("cpu")

@@ -16,15 +16,15 @@ use crate::work::{is_on_cpu, on, released, settle};
 /// An array over an object's memory, or over a copy of it.
 pub(crate) struct Found {
     pub(crate) array: Array,
-    /// Whether the memory is the array's own.
+    /// Whether the memory is a copy.
     pub(crate) copied: bool,
 }
 
-/// A description of memory as the interfaces of NumPy and CUDA give it.
+/// A description of memory from NumPy's or CUDA's array interface.
 pub(crate) struct Description {
     pub(crate) typestr: String,
     pub(crate) shape: Vec<usize>,
-    /// In bytes; of memory without gaps if `None`.
+    /// In bytes; `None` for contiguous memory.
     pub(crate) strides: Option<Vec<isize>>,
     pub(crate) address: usize,
     pub(crate) read_only: bool,
@@ -54,7 +54,7 @@ impl Description {
         })
     }
 
-    /// The type of the elements, if it is one of ours in this machine's order of bytes.
+    /// The element type, if it is supported and in native byte order.
     pub(crate) fn dtype(&self) -> Option<Type> {
         let native = self.typestr.strip_prefix(['<', '|', '=']).unwrap_or("");
         Type::ALL.into_iter().find(|&of| letters(of).is_some_and(|known| known == native))
@@ -73,7 +73,7 @@ impl Description {
         })
     }
 
-    /// The distance in bytes from the first element to the lowest, and the bytes from the lowest to the end of the highest.
+    /// The distance in bytes from the lowest element to the first, and from the lowest to the end of the highest.
     pub(crate) fn reach(&self, item: usize) -> (usize, usize) {
         let (mut below, mut above) = (0isize, 0isize);
         for (&length, &stride) in self.shape.iter().zip(&self.byte_strides(item)) {
@@ -84,7 +84,7 @@ impl Description {
     }
 }
 
-/// NumPy's letters for a type; `None` for fields.
+/// NumPy's type code; `None` for fields.
 pub(crate) fn letters(of: Type) -> Option<&'static str> {
     Some(match of {
         Type::Bool => "b1",
@@ -99,12 +99,12 @@ pub(crate) fn letters(of: Type) -> Option<&'static str> {
     })
 }
 
-/// NumPy's type string of an array's elements.
+/// NumPy's type string for an element type.
 pub(crate) fn typestr(of: Type) -> Option<String> {
     letters(of).map(|letters| format!("{}{letters}", if of == Type::Bool { '|' } else { '<' }))
 }
 
-/// The type of ours that holds the values of one of NumPy's that is not ours.
+/// The supported type that holds the values of an unsupported NumPy type.
 fn substitute(typestr: &str) -> Option<&'static str> {
     let (kind, bytes) = typestr.get(1..2).zip(typestr.get(2..))?;
     Some(match (kind, bytes) {
@@ -120,8 +120,8 @@ fn substitute(typestr: &str) -> Option<&'static str> {
     })
 }
 
-/// The array of an object with `__array_interface__`: over the same memory, if that can be written to and every element lies
-/// where it may; a copy otherwise.
+/// An array over the memory of an object with `__array_interface__` if that memory is writable and aligned, else
+/// over a copy.
 pub(crate) fn adopt(given: &Bound<'_, PyAny>, interface: &Bound<'_, PyAny>) -> PyResult<Found> {
     let py = given.py();
     let description = Description::of(given, interface)?;
@@ -132,7 +132,7 @@ pub(crate) fn adopt(given: &Bound<'_, PyAny>, interface: &Bound<'_, PyAny>) -> P
         let converted = given.call_method1(intern!(py, "astype"), (name,))?;
         let interface = converted.getattr(intern!(py, "__array_interface__"))?;
         if Description::of(&converted, &interface)?.dtype().is_none() {
-            return Err(refused(given, "its astype gave another type than was asked for"));
+            return Err(refused(given, "its astype returned another type than requested"));
         }
         return adopt(&converted, &interface).map(|found| Found { copied: true, ..found });
     };
@@ -142,14 +142,14 @@ pub(crate) fn adopt(given: &Bound<'_, PyAny>, interface: &Bound<'_, PyAny>) -> P
     }
     let item = of.bytes();
     let strides = description.byte_strides(item);
-    // Complex numbers are two floats, and lie where those may.
+    // Complex numbers have the alignment of floats.
     let alignment = item.min(8);
     let aligned = description.address.is_multiple_of(alignment)
         && strides.iter().all(|stride| stride.unsigned_abs().is_multiple_of(item));
     if description.read_only || !aligned {
         let bytes = py.detach(|| {
             let mut bytes = Vec::with_capacity(description.shape.iter().product::<usize>() * item);
-            // SAFETY: the interface promises readable memory for every place of its shape, and `given` is held.
+            // SAFETY: the interface guarantees readable memory for every index of its shape, and `given` is held.
             unsafe { gather(description.address as *const u8, &description.shape, &strides, item, &mut bytes) };
             bytes
         });
@@ -161,35 +161,35 @@ pub(crate) fn adopt(given: &Bound<'_, PyAny>, interface: &Bound<'_, PyAny>) -> P
         .ok_or_else(|| refused(given, "its interface gives no address"))?;
     let in_elements: Vec<isize> = strides.iter().map(|stride| stride / item as isize).collect();
     let owner: Box<Py<PyAny>> = Box::new(given.clone().unbind());
-    // SAFETY: the interface promises readable and writable memory for every place of its shape while the object lives, and
-    // the owner keeps it; alignment was checked.
+    // SAFETY: the interface guarantees readable and writable memory for every index of its shape while the object
+    // lives, and the owner keeps the object; alignment was checked.
     let array =
         unsafe { Array::from_host_memory(at, bytes, &description.shape, &in_elements, below / item, of, owner) };
     Ok(Found { array: array.map_err(raise)?, copied: false })
 }
 
-/// Copies elements that may lie anywhere.
+/// Copies strided elements.
 ///
 /// # Safety
-/// Every place of the shape must be readable.
+/// The element at every index of the shape must be readable.
 unsafe fn gather(at: *const u8, shape: &[usize], strides: &[isize], item: usize, to: &mut Vec<u8>) {
     let (Some((&length, shape)), Some((&stride, strides))) = (shape.split_first(), strides.split_first()) else {
-        // SAFETY: one element, by the caller's promise.
+        // SAFETY: the caller guarantees one readable element.
         to.extend_from_slice(unsafe { std::slice::from_raw_parts(at, item) });
         return;
     };
     if shape.is_empty() && stride == item as isize {
-        // SAFETY: elements side by side, by the caller's promise.
+        // SAFETY: the caller guarantees readable elements, and they are contiguous.
         to.extend_from_slice(unsafe { std::slice::from_raw_parts(at, item * length) });
         return;
     }
     for place in 0..length as isize {
-        // SAFETY: a place of the shape, by the caller's promise.
+        // SAFETY: an index of the shape.
         unsafe { gather(at.offset(place * stride), shape, strides, item, to) };
     }
 }
 
-/// An array's strides in bytes, or `None` where its elements lie side by side in row-major order.
+/// An array's strides in bytes, or `None` if it is contiguous in row-major order.
 pub(crate) fn strides_of<'py>(py: Python<'py>, array: &Array) -> PyResult<Option<Bound<'py, PyTuple>>> {
     if array.is_contiguous() {
         return Ok(None);
@@ -198,7 +198,7 @@ pub(crate) fn strides_of<'py>(py: Python<'py>, array: &Array) -> PyResult<Option
     PyTuple::new(py, array.strides().iter().map(|stride| stride * item)).map(Some)
 }
 
-/// Field elements as integers in `0..p`; an extension's coefficients are one more axis.
+/// Field elements as integers in `0..p`; the coefficients of an extension are one more axis.
 pub(crate) fn canonical(array: &Array) -> rigel_array::Result<Array> {
     let of = array.dtype();
     let apart = if of.degree() > 1 { array.coefficients()? } else { array.clone() };
@@ -207,7 +207,7 @@ pub(crate) fn canonical(array: &Array) -> rigel_array::Result<Array> {
 
 #[pymethods]
 impl PyArray {
-    /// NumPy's description of the memory, of arrays on the CPU.
+    /// NumPy's description of the memory, for arrays on the CPU.
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let array = &self.array;
@@ -219,7 +219,7 @@ impl PyArray {
         }
         let Some(typestr) = typestr(array.dtype()) else {
             return Err(PyAttributeError::new_err(format!(
-                "elements of {} are not stored as plain integers; numpy.asarray and .numpy() make a copy of those",
+                "elements of {} are not stored as plain integers; numpy.asarray and .numpy() convert them",
                 name(array.dtype())
             )));
         };
@@ -232,7 +232,7 @@ impl PyArray {
         Ok(interface)
     }
 
-    /// The array as NumPy's, for `numpy.asarray`. Of field elements a copy, as integers in `0..p`.
+    /// The array as a NumPy array, for `numpy.asarray`. Field elements are copied as integers in `0..p`.
     #[pyo3(signature = (dtype=None, copy=None))]
     fn __array__<'py>(
         slf: &Bound<'py, Self>,
@@ -242,14 +242,14 @@ impl PyArray {
         let (py, array) = (slf.py(), &slf.get().array);
         if !is_on_cpu(array) {
             return Err(PyTypeError::new_err(format!(
-                "the array is on {}, and NumPy's are on the CPU: copy it with .cpu() or .numpy()",
+                "the array is on {}, and NumPy arrays are on the CPU; copy it with .cpu() or .numpy()",
                 array.device()
             )));
         }
         let is_field = array.dtype().kind() == Kind::Field;
         if is_field && copy == Some(false) {
             return Err(PyValueError::new_err(format!(
-                "elements of {} are not stored as plain integers; NumPy's array is a copy",
+                "elements of {} are not stored as plain integers, so a NumPy array needs a copy",
                 name(array.dtype())
             )));
         }
@@ -263,7 +263,7 @@ impl PyArray {
         let result = match dtype {
             Some(dtype) if !result.getattr("dtype")?.eq(dtype)? => {
                 if copy == Some(false) {
-                    return Err(PyValueError::new_err("another type of elements takes a copy"));
+                    return Err(PyValueError::new_err("another element type needs a copy"));
                 }
                 return result.call_method1("astype", (dtype,));
             }
@@ -272,8 +272,8 @@ impl PyArray {
         if copy == Some(true) && !is_field { result.call_method0("copy") } else { Ok(result) }
     }
 
-    /// NumPy's own functions compute with what `numpy.asarray` gives. For field elements that would be integer arithmetic, and so
-    /// is refused.
+    /// NumPy's functions compute with the result of `numpy.asarray`. For field elements that would be integer
+    /// arithmetic, so it is an error.
     fn __array_function__<'py>(
         slf: &Bound<'py, Self>,
         func: &Bound<'py, PyAny>,
@@ -284,8 +284,8 @@ impl PyArray {
         slf.py().import("rigel._numpy")?.call_method1("call", (func, args, kwargs))
     }
 
-    /// The array as NumPy's: over the same memory on the CPU, a copy of it elsewhere. Field elements are integers in `0..p`;
-    /// an extension's coefficients are one more axis.
+    /// The array as a NumPy array: over the same memory on the CPU, else a copy. Field elements become integers in
+    /// `0..p`; the coefficients of an extension are one more axis.
     ///
     /// >>> import rigel
     /// >>> rigel.arange(3).numpy()

@@ -1,4 +1,4 @@
-//! What may stand beside an array in an operation.
+//! Operands of operations with arrays.
 
 use pyo3::exceptions::PyOverflowError;
 use pyo3::intern;
@@ -30,7 +30,7 @@ impl From<Operand> for Lazy {
 }
 
 impl Operand {
-    /// How many elements it has, for a guess at how long an operation takes.
+    /// The number of elements, to estimate the time of an operation.
     pub(crate) fn len(&self) -> usize {
         match self {
             Self::Array(array) => array.len(),
@@ -39,7 +39,8 @@ impl Operand {
         }
     }
 
-    /// What stands beside an array of type `of` on a device; `None` for what is no number and no array.
+    /// Parses the other operand of an array of type `of` on a device; `None` if it is neither a number nor an
+    /// array.
     pub(crate) fn beside(given: &Bound<'_, PyAny>, of: Option<Type>, device: &Device) -> PyResult<Option<Self>> {
         if let Ok(array) = given.cast::<PyArray>() {
             return Ok(Some(Self::Array(array.get().array.clone())));
@@ -67,7 +68,7 @@ impl Operand {
     }
 }
 
-/// A number of Python or NumPy; `None` for what is none. NumPy's keep their type, but beside a field.
+/// A Python or NumPy number; `None` for other objects. NumPy numbers keep their type, except with a field.
 pub(crate) fn scalar(given: &Bound<'_, PyAny>, beside: Option<Type>) -> PyResult<Option<Scalar>> {
     if given.is_exact_instance_of::<PyFloat>() {
         return Ok(Some(Scalar::Float(given.extract()?)));
@@ -86,7 +87,7 @@ pub(crate) fn scalar(given: &Bound<'_, PyAny>, beside: Option<Type>) -> PyResult
     }
     let py = given.py();
     if let Some(shape) = given.getattr_opt(intern!(py, "shape"))? {
-        // NumPy's scalars are immutable, and so hashable; its arrays without axes are not, and stay arrays.
+        // NumPy scalars are hashable; arrays without axes are not, and stay arrays.
         let is_scalar = shape.cast::<PyTuple>().is_ok_and(|shape| shape.is_empty()) && given.hash().is_ok();
         if !is_scalar || given.getattr_opt(intern!(py, "__array_interface__"))?.is_none() {
             return Ok(None);
@@ -96,7 +97,7 @@ pub(crate) fn scalar(given: &Bound<'_, PyAny>, beside: Option<Type>) -> PyResult
         let exact = dtype::parse(&given.getattr(intern!(py, "dtype"))?).ok();
         return Ok(Some(match (exact, beside) {
             (Some(of), None) => typed(value, of),
-            // Already in the type that both have together.
+            // Convert to the common type.
             (Some(of), Some(beside)) if !beside.is_field() => typed(value, promote(of, beside).map_err(raise)?),
             _ => value,
         }));
@@ -119,7 +120,7 @@ fn complex(given: &Bound<'_, PyAny>) -> PyResult<Scalar> {
     Ok(Scalar::Complex(Complex { re: value.real(), im: value.imag() }))
 }
 
-/// An integer; beside a field, of any size.
+/// An integer, of any size with a field.
 pub(crate) fn integer(given: &Bound<'_, PyAny>, beside: Option<Type>) -> PyResult<Scalar> {
     if let Ok(value) = given.extract::<i64>() {
         return Ok(Scalar::Int(value.into()));
@@ -128,12 +129,12 @@ pub(crate) fn integer(given: &Bound<'_, PyAny>, beside: Option<Type>) -> PyResul
         (Ok(value), _) => Ok(Scalar::Int(value)),
         (Err(_), Some(modulus)) => Ok(Scalar::Int(given.rem(modulus)?.extract::<u64>()?.into())),
         (Err(_), None) => {
-            Err(PyOverflowError::new_err("the integer has more than 127 bits; only fields take such integers"))
+            Err(PyOverflowError::new_err("the integer has more than 127 bits; only fields accept such integers"))
         }
     }
 }
 
-/// A number as an element of just this type; as it is where the type can't hold it.
+/// A number as an element of exactly this type; unchanged if the type can't hold it.
 fn typed(value: Scalar, of: Type) -> Scalar {
     let real = match value {
         Scalar::Bool(value) => Some(f64::from(u8::from(value))),

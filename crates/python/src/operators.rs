@@ -1,4 +1,4 @@
-//! `+ - * / // % ** @ & | ^ ~` and comparisons of arrays and of expressions: alone, reflected and in place.
+//! `+ - * / // % ** @ & | ^ ~` and comparisons of arrays and of expressions: plain, reflected and in place.
 
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyTypeError;
@@ -12,12 +12,13 @@ use crate::matmul;
 use crate::operand::Operand;
 use crate::work::{guard, is_on_cpu, on, sized};
 
-/// The type that says what a number or a list beside an array of type `of` is. An exponent is a number of its own.
+/// The type that determines how a number or list is parsed as the other operand of an array of type `of`.
+/// Exponents have their own type.
 fn type_beside(operation: Binary, reflected: bool, of: Type) -> Option<Type> {
     (operation != Binary::Pow || reflected).then_some(of)
 }
 
-/// `array op other`, or `other op array` if reflected. What is no operand is left to its own operators.
+/// `array op other`, or `other op array` if reflected. Other objects' own operators are tried next.
 fn eager<'py>(
     array: &Array,
     operation: Binary,
@@ -54,7 +55,7 @@ fn eager<'py>(
     PyArray::from(result).into_bound_py_any(py)
 }
 
-/// The same of an expression, which stays one.
+/// The same for an expression, whose result is an expression.
 fn postponed<'py>(
     lazy: &Lazy,
     operation: Binary,
@@ -78,14 +79,14 @@ fn in_place(array: &Array, operation: Binary, other: &Bound<'_, PyAny>) -> PyRes
     let py = other.py();
     let beside = type_beside(operation, false, array.dtype());
     let Some(operand) = Operand::beside(other, beside, &array.device())? else {
-        return Err(PyTypeError::new_err(format!("{} is no number and no array", other.repr()?)));
+        return Err(PyTypeError::new_err(format!("{} is neither a number nor an array", other.repr()?)));
     };
     let size = array.len().max(operand.len());
     let joined = guard(|| Ok(Lazy::from(array).binary(operation, operand)))?;
     let result = joined.dtype().map_err(crate::error::raise)?;
     if rank(result) > rank(array.dtype()) {
         return Err(PyTypeError::new_err(format!(
-            "the result is of {} and can't be written to elements of {}",
+            "the result has type {} and can't be written to elements of {}",
             name(result),
             name(array.dtype())
         )));
@@ -93,7 +94,7 @@ fn in_place(array: &Array, operation: Binary, other: &Bound<'_, PyAny>) -> PyRes
     sized(py, size, is_on_cpu(array), || array.assign(joined))
 }
 
-/// Kinds in the order in which one holds the values of those before it.
+/// The rank of a kind: each kind can hold the values of lower ones.
 fn rank(of: Type) -> usize {
     match of.kind() {
         Kind::Bool => 0,
@@ -187,7 +188,7 @@ fn no_modulo(modulo: &Bound<'_, PyAny>) -> PyResult<()> {
     if modulo.is_none() {
         Ok(())
     } else {
-        Err(PyTypeError::new_err("pow of an array takes no modulus; use % after it"))
+        Err(PyTypeError::new_err("pow of an array takes no modulus; apply % to the result"))
     }
 }
 
@@ -267,7 +268,7 @@ impl PyLazy {
     }
 }
 
-/// All bits turned: of an integer in two's complement, `-x - 1`.
+/// Bitwise not: for an integer in two's complement, `-x - 1`.
 fn inverted(lazy: Lazy, of: Type) -> Lazy {
     match of.kind() {
         Kind::Integer => lazy.unary(Unary::Neg).binary(Binary::Sub, 1),

@@ -9,7 +9,7 @@ use crate::array::PyArray;
 use crate::error::raise;
 use crate::operand::scalar;
 
-/// The numbers met so far, all of the widest kind that was among them.
+/// The numbers read so far, all of the widest kind among them.
 enum Numbers {
     Bools(Vec<bool>),
     Ints(Vec<i128>),
@@ -39,7 +39,7 @@ impl Numbers {
         }
     }
 
-    /// The same numbers as the next wider kind.
+    /// Converts the numbers to the next wider kind.
     fn widen(&mut self) {
         *self = match std::mem::replace(self, Self::Bools(Vec::new())) {
             Self::Bools(all) => Self::Ints(all.into_iter().map(i128::from).collect()),
@@ -50,19 +50,19 @@ impl Numbers {
     }
 }
 
-/// Deeper lists are refused: NumPy's bound, and a list may hold itself.
+/// NumPy's limit on the nesting depth. It also catches lists that contain themselves.
 const MOST_AXES: usize = 64;
 
 struct Parser {
     shape: Vec<usize>,
     numbers: Numbers,
     dtype: Option<Type>,
-    /// The place that is read, for messages.
+    /// The current position, for messages.
     place: Vec<usize>,
 }
 
-/// The array of a nested list or of one number; `dtype` where it is given, or NumPy's choice for these numbers. An extension's
-/// elements are lists of their coefficients, lowest power first.
+/// Converts a nested list or a number to an array, of type `dtype` or by default NumPy's choice for these numbers.
+/// Elements of an extension are lists of coefficients, lowest power first.
 pub(crate) fn nested(given: &Bound<'_, PyAny>, dtype: Option<Type>, device: &Device) -> PyResult<Array> {
     let mut shape = Vec::new();
     let mut at = given.clone();
@@ -131,7 +131,7 @@ impl Parser {
             _ => scalar(given, self.dtype)?,
         };
         let value = match value {
-            // A type of NumPy's is not kept in a list: what counts is the kind.
+            // In a list, only the kind of a NumPy number matters, not its type.
             Some(Scalar::Element(..)) => scalar(&given.call_method0("item")?, self.dtype)?,
             other => other,
         };
@@ -141,7 +141,7 @@ impl Parser {
                 Ok(())
             }
             None => Err(PyTypeError::new_err(format!(
-                "{}: {} is no number; nested lists of bool, int, float and complex make arrays, and rigel.stack joins arrays",
+                "{}: {} is not a number; use nested lists of numbers, or join arrays with rigel.stack",
                 self.here(),
                 given.get_type().name()?
             ))),
@@ -172,13 +172,13 @@ fn field(numbers: Numbers, shape: &[usize], of: Type, empty: bool) -> PyResult<A
         Numbers::Ints(all) => all.into_iter().map(|value| value.rem_euclid(modulus) as u64).collect(),
         Numbers::Bools(_) if empty => Vec::new(),
         _ => {
-            return Err(PyTypeError::new_err(format!("elements of {} are made from integers", name(of))));
+            return Err(PyTypeError::new_err(format!("elements of {} must be given as integers", name(of))));
         }
     };
     Array::from_slice(&values, shape, &Device::Cpu).and_then(|array| array.astype(of)).map_err(raise)
 }
 
-/// Numbers of a type that is no field.
+/// Numbers of a type that is not a field.
 fn plain(numbers: Numbers, shape: &[usize], dtype: Option<Type>, empty: bool) -> PyResult<Array> {
     let cpu = &Device::Cpu;
     let made: Result<Array> = match numbers {

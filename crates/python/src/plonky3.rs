@@ -1,4 +1,4 @@
-//! Plonky3's proofs of the workloads that the command line has.
+//! Plonky3 proofs of the command line's workloads.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ use rigel_workloads::{Choice, Field, Fri, Hash, Statement, Workload};
 use crate::devices::for_proofs;
 use crate::work::interruptible_with;
 
-/// A proof of a statement, with what it took. The functions of `rigel.plonky3` make it.
+/// A proof of a statement, with its report. The functions of `rigel.plonky3` return it.
 #[pyclass(frozen, module = "rigel.plonky3", name = "Proof")]
 pub(crate) struct Proof {
     choice: Choice,
@@ -20,33 +20,33 @@ pub(crate) struct Proof {
     bytes: Vec<u8>,
     milliseconds: f64,
     report: Report,
-    /// Whether it was to be made on the CPU.
+    /// Whether the caller requested the CPU.
     asked_for_cpu: bool,
-    /// Why a device that was asked for was not used at all.
+    /// Why the requested device was not used at all.
     no_device: Option<String>,
 }
 
 #[pymethods]
 impl Proof {
-    /// Plonky3's proof, in postcard.
+    /// Plonky3's proof, serialized with postcard.
     #[getter]
     fn bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
         PyBytes::new(py, &self.bytes)
     }
 
-    /// Where it was made: `cuda:0`, ..., or `cpu`.
+    /// The device that made it: `cuda:0`, ..., or `cpu`.
     #[getter]
     fn device(&self) -> &str {
         &self.report.device
     }
 
-    /// From the call to the proof.
+    /// The time from the call to the proof.
     #[getter]
     fn milliseconds(&self) -> f64 {
         self.milliseconds
     }
 
-    /// What ran elsewhere than asked, and why; empty where all ran as asked.
+    /// The parts that ran on another device than requested, and why.
     #[getter]
     fn fallbacks(&self) -> Vec<String> {
         match &self.no_device {
@@ -78,7 +78,7 @@ impl Proof {
         self.statement.publics()
     }
 
-    /// What the proof took, as text.
+    /// The report as text.
     #[getter]
     fn report(&self) -> String {
         let mut text = format!("{}\n", self.choice);
@@ -98,13 +98,13 @@ impl Proof {
         text
     }
 
-    /// Plonky3's own verifier: nothing if it takes the proof, ValueError with its reason if not.
+    /// Verifies the proof with Plonky3's verifier. Raises ValueError with the reason if it does not verify.
     fn verify(&self, py: Python<'_>) -> PyResult<()> {
         let (statement, bytes) = (self.statement.clone(), self.bytes.clone());
         interruptible_with(py, move || {
             statement
                 .verify(&bytes, &statement.publics())
-                .map_err(|rejection| PyValueError::new_err(format!("the proof is refused: {rejection:?}")))
+                .map_err(|rejection| PyValueError::new_err(format!("the proof does not verify: {rejection:?}")))
         })
     }
 
@@ -136,7 +136,7 @@ fn _prove(
     let mut statement = choice.statement().map_err(PyValueError::new_err)?;
     let device = device.to_owned();
     interruptible_with(py, move || {
-        // Whoever names a device wants that one; `auto` takes what there is, and the proof says so.
+        // A named device does not fall back; `auto` does, and the proof reports it.
         let cpu_on_failure = device == "auto";
         let (device, no_device) = for_proofs(&device)?;
         let failed = |error: rigel_workloads::Failure| PyRuntimeError::new_err(error.to_string());
@@ -156,12 +156,12 @@ fn _prove(
     })
 }
 
-/// One of the names that the command line has too.
+/// Parses a name of the command line.
 fn parsed<T: Named>(what: &str, text: &str) -> PyResult<T> {
     let plain = text.replace('_', "-").to_lowercase();
     T::ALL.iter().copied().find(|known| known.to_string() == plain).ok_or_else(|| {
         let known: Vec<String> = T::ALL.iter().map(ToString::to_string).collect();
-        PyValueError::new_err(format!("there is no {what} {text:?}; there are {}", known.join(", ")))
+        PyValueError::new_err(format!("unknown {what} {text:?}; available: {}", known.join(", ")))
     })
 }
 
@@ -181,7 +181,7 @@ impl Named for Hash {
     const ALL: &'static [Self] = &[Self::Keccak, Self::Keccak256, Self::Poseidon2];
 }
 
-/// FRI's parameters by name; those that are not given are upstream's.
+/// FRI parameters by name; the defaults are upstream's.
 fn parameters(given: &Bound<'_, PyDict>) -> PyResult<Fri> {
     let mut fri = Fri::default();
     for (name, value) in given.iter() {

@@ -1,4 +1,4 @@
-//! Sums, products, extremes and means of arrays and expressions.
+//! Sums, products, minima, maxima and means of arrays and expressions.
 
 use pyo3::prelude::*;
 use rigel_array::Reduction;
@@ -46,31 +46,31 @@ macro_rules! reductions {
     };
 }
 reductions! {
-    /// The sum along axes, of all elements if none are named. Booleans and small integers are summed as 64-bit integers.
+    /// The sum along the axes, by default all axes. Booleans and small integers are summed as 64-bit integers.
     ///
     /// >>> import rigel
     /// >>> rigel.sum([[1, 2], [3, 4]], axis=0)
     /// array([4, 6])
     sum Some(Reduction::Sum);
-    /// The product along axes, of all elements if none are named.
+    /// The product along the axes, by default all axes.
     ///
     /// >>> import rigel
     /// >>> rigel.prod([[1, 2], [3, 4]], axis=1)
     /// array([ 2, 12])
     prod Some(Reduction::Product);
-    /// The smallest along axes, of all elements if none are named.
+    /// The minimum along the axes, by default all axes.
     ///
     /// >>> import rigel
     /// >>> rigel.min([[1, 2], [3, 4]], axis=1)
     /// array([1, 3])
     min Some(Reduction::Min);
-    /// The largest along axes, of all elements if none are named.
+    /// The maximum along the axes, by default all axes.
     ///
     /// >>> import rigel
     /// >>> rigel.max([[1, 2], [3, 4]], axis=1)
     /// array([2, 4])
     max Some(Reduction::Max);
-    /// The mean along axes, of all elements if none are named. Of integers as float64.
+    /// The mean along the axes, by default all axes; as float64 for integers.
     ///
     /// >>> import rigel
     /// >>> rigel.mean([[1, 2], [3, 4]], axis=1)

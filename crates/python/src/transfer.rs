@@ -1,4 +1,4 @@
-//! Moving arrays between devices.
+//! Copies between devices.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -40,7 +40,7 @@ impl PyArray {
         moved(py, &self.array, &Device::Cpu)
     }
 
-    /// Starts a copy to another device beside other work and returns at once. `Pending.wait` gives the array.
+    /// Starts an asynchronous copy to another device and returns immediately. `Pending.wait` returns the array.
     ///
     /// >>> import rigel
     /// >>> pending = rigel.arange(3).send("cpu")
@@ -60,13 +60,13 @@ enum State {
     Gone,
 }
 
-/// A copy to another device that is under way. `Array.send` gives it.
+/// An asynchronous copy to another device. `Array.send` returns it.
 #[pyclass(frozen, module = "rigel", name = "Pending")]
 pub(crate) struct PyPending(Mutex<State>);
 
 #[pymethods]
 impl PyPending {
-    /// The array. Waits for the host's side of the copy.
+    /// Returns the array. Waits for the host's part of the copy.
     fn wait(&self, py: Python<'_>) -> PyResult<PyArray> {
         let take = || std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), State::Gone);
         let array = match take() {
@@ -74,14 +74,14 @@ impl PyPending {
             State::UnderWay(pending) if pending.is_ready() => released(py, || pending.wait())?,
             State::UnderWay(pending) => interruptible(py, || pending.wait())?,
             State::Gone => {
-                return Err(PyRuntimeError::new_err("the copy was given up, or another thread waits for it"));
+                return Err(PyRuntimeError::new_err("the copy was abandoned, or another thread waits for it"));
             }
         };
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = State::Here(array.clone());
         Ok(array.into())
     }
 
-    /// Whether `wait` would return at once.
+    /// Whether `wait` would return immediately.
     #[getter]
     fn ready(&self) -> bool {
         match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
@@ -92,7 +92,7 @@ impl PyPending {
     }
 
     fn __repr__(&self) -> &'static str {
-        if self.ready() { "Pending(ready)" } else { "Pending(under way)" }
+        if self.ready() { "Pending(ready)" } else { "Pending(in progress)" }
     }
 }
 

@@ -1,4 +1,4 @@
-//! How calls run: with Python's lock or without it, with an eye on Ctrl-C, and so that no panic gets out.
+//! Runs calls with or without Python's global lock, reacts to Ctrl-C, and catches panics.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,38 +12,38 @@ use rigel_array::{Array, Device, Result};
 
 use crate::error::raise;
 
-/// Above so many elements an operation on the CPU takes longer than giving Python's lock away and taking it back.
+/// Above this many elements, an operation on the CPU takes longer than releasing and reacquiring Python's lock.
 const LONG: usize = 1 << 15;
 
-/// How often Python's signals are looked at while the calling thread waits.
+/// How often the waiting thread checks for Python signals.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// How long the host waits for a device by itself before it leaves that to a thread.
+/// How long the calling thread waits for a device before it uses another thread.
 const SPIN: Duration = Duration::from_micros(300);
 
 fn internal(panic: &(dyn Any + Send)) -> PyErr {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no words were given");
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
     PyRuntimeError::new_err(format!("internal error: {text}"))
 }
 
-/// Runs our code for Python: a panic in it becomes a RuntimeError.
+/// Runs Rust code for Python. A panic becomes a RuntimeError.
 pub(crate) fn guard<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(internal(&*panic)))
 }
 
-/// What is done at once, with Python's lock held.
+/// Runs short work, with Python's lock held.
 pub(crate) fn quick<T>(work: impl FnOnce() -> Result<T>) -> PyResult<T> {
     guard(|| work().map_err(raise))
 }
 
-/// What may take long: without Python's lock.
+/// Runs long work, without Python's lock.
 pub(crate) fn released<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send) -> PyResult<T> {
     guard(|| py.detach(work).map_err(raise))
 }
 
-/// An operation on `elements` elements of `device`: without Python's lock where that is worth it. A device's first call may
-/// compile a kernel.
+/// Runs an operation on `elements` elements of `device`, without Python's lock if that pays off. The first call on
+/// a device may compile a kernel.
 pub(crate) fn sized<T: Send>(
     py: Python<'_>,
     elements: usize,
@@ -63,8 +63,8 @@ pub(crate) fn is_on_cpu(array: &Array) -> bool {
     array.device().is_cpu()
 }
 
-/// Work that may take seconds: on a thread of its own, while this one looks out for Ctrl-C. When that comes, the exception is
-/// raised at once; the work ends by itself and its result is dropped.
+/// Runs work that may take seconds on another thread, while this one checks for Ctrl-C. On Ctrl-C, the exception
+/// is raised immediately; the work continues to its end, and its result is dropped.
 pub(crate) fn interruptible<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> Result<T> + Send + 'static,
@@ -72,20 +72,20 @@ pub(crate) fn interruptible<T: Send + 'static>(
     interruptible_with(py, move || work().map_err(raise))
 }
 
-/// The same for work with errors of its own.
+/// The same for work that returns Python errors.
 pub(crate) fn interruptible_with<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> PyResult<T> + Send + 'static,
 ) -> PyResult<T> {
     let (sender, receiver) = mpsc::sync_channel(1);
     let run = move || {
-        // Whoever asked may be gone.
+        // The receiver may be gone.
         let _ = sender.send(guard(work));
     };
     let started = thread::Builder::new().name("rigel-work".into()).spawn(run);
-    started.map_err(|error| PyRuntimeError::new_err(format!("no thread could be started: {error}")))?;
+    started.map_err(|error| PyRuntimeError::new_err(format!("could not start a thread: {error}")))?;
     loop {
-        // A receiver is not Sync; it is lent to this very thread.
+        // A receiver is not Sync, but it is only used on this thread.
         let waiting = AssertSend(&receiver);
         match py.detach(move || waiting.receive(GLANCE)) {
             Ok(result) => return result,
@@ -108,8 +108,8 @@ impl<T> AssertSend<'_, T> {
     }
 }
 
-/// Work on the CPU that takes `steps` elementary steps: on a thread of its own only where that is long. On a device, the call
-/// only gives the work away.
+/// Runs work on the CPU that takes `steps` elementary steps, on another thread only if that is long. On a device,
+/// the call only enqueues the work.
 pub(crate) fn heavy<T: Send + 'static>(
     py: Python<'_>,
     steps: f64,
@@ -120,7 +120,7 @@ pub(crate) fn heavy<T: Send + 'static>(
     if on_cpu && steps > SECONDS_LONG { interruptible(py, work) } else { sized(py, steps as usize, on_cpu, work) }
 }
 
-/// Waits until a device has done what it was given, so that reading from it does not wait where Ctrl-C is not heard.
+/// Waits for a device while checking for Ctrl-C, so that a later download does not block.
 pub(crate) fn settle(py: Python<'_>, device: &Device) -> PyResult<()> {
     let Device::Gpu(device) = device else { return Ok(()) };
     let event = released(py, || Ok(device.compute()?.record()?))?;

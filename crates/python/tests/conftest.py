@@ -1,4 +1,5 @@
-"""The devices that tests run on: `RIGEL_TEST_DEVICES`, or the CPU, the emulated device, and the first GPU where there is one."""
+"""The test devices: `RIGEL_TEST_DEVICES`, or by default the CPU, the emulated device and, if there is one, the
+first GPU."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Making arrays, looking at parts of them, and getting elements out."""
+"""Creation, indexing and reading of arrays."""
 
 import copy
 import pickle
@@ -78,7 +78,7 @@ def test_ragged_lists_name_the_place(ragged, place):
     assert place in str(error.value)
 
 
-def test_what_is_no_number_is_refused():
+def test_objects_that_are_not_numbers_raise():
     with pytest.raises(TypeError, match=r"\[1\].*str"):
         rigel.array([1, "2"])
     with pytest.raises(TypeError):

@@ -1,4 +1,4 @@
-"""Devices, their memory, copies between them, and what is missing."""
+"""Devices, their memory, copies between them, and missing devices."""
 
 import pytest
 

@@ -13,7 +13,7 @@ PRIMES = {
     "goldilocks": 2**64 - 2**32 + 1,
 }
 GENERATORS = {"mersenne31": 7, "babybear": 31, "koalabear": 3, "goldilocks": 7}
-# The power of the extension's variable, as coefficients of smaller ones.
+# x^d as coefficients of lower powers, for an extension of degree d.
 REDUCED = {
     "babybear4": [11, 0, 0, 0],
     "koalabear4": [3, 0, 0, 0],
@@ -158,7 +158,7 @@ def test_merkle_roots_are_the_same_everywhere(hash):
     assert changed.merkle_root(hash) != x.merkle_root(hash)
 
 
-def test_what_fields_refuse(device):
+def test_invalid_field_operations_raise(device):
     GF = rigel.field("babybear")
     with pytest.raises(ZeroDivisionError, match="1 of 3"):
         GF([1, 0, 2], device=device).inverse()

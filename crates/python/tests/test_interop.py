@@ -1,4 +1,4 @@
-"""The memory that arrays share with NumPy, PyTorch and CuPy."""
+"""Zero-copy exchange with NumPy, PyTorch and CuPy."""
 
 import gc
 import weakref
@@ -55,7 +55,7 @@ def test_memory_lives_as_long_as_it_is_used():
     assert gone() is not None and ours[0].item() == 10
     del ours
     gc.collect()
-    rigel.zeros(1)  # references that were dropped without Python's lock go at the next call
+    rigel.zeros(1)  # references dropped without Python's lock are released at the next call
     assert gone() is None
     view = np.asarray(rigel.arange(1000))
     gc.collect()
@@ -106,7 +106,7 @@ def test_dlpack_of_numpy():
     for version in [None, (1, 0), (0, 8)]:
         capsule = ours.__dlpack__(max_version=version)
         assert ("versioned" in repr(capsule)) == (version == (1, 0))
-        del capsule  # never used: it frees its tensor itself
+        del capsule  # an unused capsule frees its tensor
 
 
 def test_fields_are_handed_out_as_copies():

@@ -1,4 +1,4 @@
-"""Kernels of the user's own."""
+"""User kernels."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def test_kernel(device):
     assert kernel.name == "axpy" and "axpy" in repr(kernel)
 
 
-def test_what_kernels_refuse(device):
+def test_bad_kernel_arguments_raise(device):
     kernel = rigel.Kernel(SOURCE, "axpy")
     x = rigel.zeros(300, dtype="float32", device=device)
     if device == "cpu":

@@ -44,7 +44,7 @@ def test_unary(rng, name, dtype):
     if name in ("asin", "acos") and dtype.startswith("float"):
         x = np.clip(x, -1, 1)
     if name in ("floor", "ceil") and dtype == "int64":
-        return  # NumPy keeps integers, rigel makes floats of them
+        return  # NumPy keeps integers, rigel converts them to floats
     if name in ("isnan", "isfinite") and dtype == "int64":
         x = x.astype(float)
     close(getattr(rigel, name)(rigel.array(x)), UNARY[name](x), 1e-11)
@@ -203,7 +203,7 @@ def test_lazy_reports_when_evaluated():
         wrong.eval()
 
 
-def test_what_does_not_fit(device):
+def test_incompatible_operands_raise(device):
     with pytest.raises(ValueError, match="do not fit"):
         rigel.zeros(3, device=device) + rigel.zeros(4, device=device)
     with pytest.raises(TypeError):

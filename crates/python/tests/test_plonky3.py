@@ -1,4 +1,4 @@
-"""Plonky3's proofs."""
+"""Plonky3 proofs."""
 
 import pytest
 
@@ -36,7 +36,7 @@ def test_auto_says_where_it_ran():
         assert "CUDA" in proof.fallbacks[0] and proof.fallbacks[0] in proof.report
 
 
-def test_what_provers_refuse():
+def test_bad_parameters_raise():
     with pytest.raises(ValueError, match="koala-bear"):
         plonky3.prove_keccak(field="float64")
     with pytest.raises(ValueError, match="rows"):

@@ -1,4 +1,4 @@
-"""What only a process of its own shows: the time of an import, Ctrl-C, threads."""
+"""Behaviour that needs a separate process: import time, Ctrl-C, threads."""
 
 import signal
 import subprocess
@@ -37,7 +37,7 @@ INTERRUPTED = {
 
 @pytest.mark.parametrize("work", INTERRUPTED)
 def test_ctrl_c_is_heard(work):
-    # A shell's background jobs, and so their children, ignore the signal unless they ask for it.
+    # Background jobs of a shell, and their children, ignore SIGINT unless they install a handler.
     code = f"""
 import os, signal, sys, time, rigel
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -63,7 +63,7 @@ print("not interrupted")
 
 
 def test_threads_work_at_once():
-    """Large operations leave Python's lock to others, and arrays may be shared."""
+    """Large operations release Python's lock, and threads can share arrays."""
     shared = rigel.ones(1 << 18)
     results = []
 

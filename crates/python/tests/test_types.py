@@ -1,4 +1,4 @@
-"""The types for checkers name what there is, and nothing else."""
+"""The type stubs match the module."""
 
 import ast
 import inspect

@@ -10,7 +10,7 @@ use crate::witness::{Adopted, Evaluation, HostColumn};
 
 impl FromHost for CudaBackend {
     /// # Panics
-    /// If the device has no room for the columns, or is lost: see [`rigel_stwo::catch`].
+    /// If the device is out of memory or lost; see [`rigel_stwo::catch`].
     fn adopt(columns: &[HostColumn]) -> Vec<Evaluation<Self>> {
         rigel_stwo::or_fail(rigel_stwo::upload(columns), "upload columns")
     }

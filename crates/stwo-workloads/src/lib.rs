@@ -1,18 +1,17 @@
 //! Statements to prove with [Stwo](https://github.com/starkware-libs/stwo), on any of its backends.
 //!
-//! A [`Statement`] has components, public values and a [`Witness`] in host memory. [`prove`] takes the witness's
-//! columns to a backend that adopts them ([`FromHost`]) and can prove the statement's components ([`Provable`]);
-//! [`verify`] checks the proof. Both are generic over the channel. What is timed when a proof is timed is
-//! [`prove`]; witnesses are made before.
+//! A [`Statement`] has components, public values and a [`Witness`] in host memory. [`prove`] moves the witness's
+//! columns to a backend ([`FromHost`]) that can prove the statement's components ([`Provable`]); [`verify`] checks
+//! the proof. Both are generic over the channel. Benchmarks time only [`prove`]; the witness is generated before.
 //!
-//! Lookup elements are drawn in the middle of a proof, and interaction columns depend on them. The backend makes
-//! them ([`LogUp`]), from the AIR alone; or they are recorded by a first proof and used again, see
-//! [`InteractionSource`].
+//! Lookup elements are drawn during a proof, and the interaction columns depend on them. The backend computes
+//! these columns from the AIR alone ([`LogUp`]), or a first proof records them for later ones
+//! ([`InteractionSource`]).
 //!
 //! | workload | components | columns | lookups |
 //! |---|---|---|---|
 //! | [`WideFibonacci`] | 1 | 100 | none |
-//! | [`Poseidon2`] | 1 | 2,400 | inputs and outputs of 8 permutations a row |
+//! | [`Poseidon2`] | 1 | 2,400 | inputs and outputs of 8 permutations per row |
 //! | [`Plonk`] | 1 | 4 + 4 preprocessed | wires |
 //! | [`StateMachine`] | 2 | 2 and 2 | states, across components |
 //! | [`Xor`] | 2 | 7, and 2 + 3 preprocessed | an XOR table and a range |
@@ -76,29 +75,29 @@ pub use wide_fibonacci::WideFibonacci;
 pub use witness::{Adopted, Evaluation, HostColumn, Tree, Witness};
 pub use xor::Xor;
 
-/// What is proved.
+/// A workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Workload {
-    /// Sequences of squares' sums, one a row.
+    /// Sequences of sums of squares, one per row.
     WideFibonacci,
-    /// A chain of Poseidon2 permutations, 8 a row.
+    /// A chain of Poseidon2 permutations, 8 per row.
     Poseidon2,
     /// A circuit of additions and multiplications.
     Plonk,
-    /// Steps in a plane, by two components.
+    /// Steps in a plane, with two components.
     StateMachine,
-    /// XORs and sums by looking into tables.
+    /// XORs and sums by table lookups.
     Xor,
-    /// A chain of Blake2s compressions, by twelve components.
+    /// A chain of Blake2s compressions, with twelve components.
     Blake2s,
 }
 
 impl Workload {
-    /// All of them.
+    /// All workloads.
     pub const ALL: [Self; 6] =
         [Self::WideFibonacci, Self::Poseidon2, Self::Plonk, Self::StateMachine, Self::Xor, Self::Blake2s];
 
-    /// Its name: what `Display` writes and `FromStr` reads.
+    /// Its name, as in `Display` and `FromStr`.
     pub fn name(self) -> &'static str {
         match self {
             Self::WideFibonacci => "wide-fibonacci",
@@ -110,7 +109,7 @@ impl Workload {
         }
     }
 
-    /// What its size counts.
+    /// The unit of its size.
     pub fn unit(self) -> &'static str {
         match self {
             Self::WideFibonacci | Self::Xor => "rows",
@@ -121,8 +120,8 @@ impl Workload {
         }
     }
 
-    /// The least and the largest size, as powers of two. A component has at least 16 rows, which is one vector of
-    /// upstream's SIMD backend.
+    /// The smallest and largest size, as powers of two. A component has at least 16 rows, one vector of upstream's
+    /// SIMD backend.
     pub fn log_sizes(self) -> RangeInclusive<u32> {
         match self {
             Self::WideFibonacci | Self::Xor => 4..=26,
@@ -149,14 +148,14 @@ impl FromStr for Workload {
     }
 }
 
-/// A name that no workload has.
+/// An unknown workload name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no workload is called {0:?}; there are {names}", names = Workload::ALL.map(Workload::name).join(", "))]
+#[error("unknown workload {0:?}; available: {names}", names = Workload::ALL.map(Workload::name).join(", "))]
 pub struct UnknownWorkload(String);
 
-/// A size that a workload cannot have.
+/// A size outside a workload's range.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what} {asked} asked for, at least {least} and at most {most} are possible")]
+#[error("{what} is {asked}; it must be {least} to {most}")]
 pub struct BadSize {
     what: &'static str,
     asked: u64,
@@ -164,7 +163,7 @@ pub struct BadSize {
     most: u64,
 }
 
-/// Refuses a number outside of a range.
+/// Checks that a number is in a range.
 fn check(what: &'static str, asked: u64, range: RangeInclusive<u64>) -> Result<(), BadSize> {
     match range.contains(&asked) {
         true => Ok(()),
@@ -172,7 +171,7 @@ fn check(what: &'static str, asked: u64, range: RangeInclusive<u64>) -> Result<(
     }
 }
 
-/// Refuses a size outside of a workload's range.
+/// Checks that a size is in a workload's range.
 fn check_size(workload: Workload, what: &'static str, asked: u32) -> Result<(), BadSize> {
     let range = workload.log_sizes();
     check(what, asked.into(), u64::from(*range.start())..=u64::from(*range.end()))
@@ -180,10 +179,11 @@ fn check_size(workload: Workload, what: &'static str, asked: u32) -> Result<(), 
 
 /// A backend that can prove all workloads.
 ///
-/// It follows from [`FromHost`], and `ComponentProver` and [`LogUp`] for upstream's `FrameworkComponent<E>`.
+/// Implemented for every backend with [`FromHost`], and with `ComponentProver` and [`LogUp`] for upstream's
+/// `FrameworkComponent<E>`.
 pub trait AllWorkloads: FromHost {
-    /// The workload of 2^`log_size` units ([`Workload::unit`]), with public values and witness that the seed
-    /// gives.
+    /// The workload of 2^`log_size` units ([`Workload::unit`]), with public values and witness derived from the
+    /// seed.
     fn statement(workload: Workload, log_size: u32, seed: u64) -> Result<Box<dyn Provable<Self>>, BadSize>;
 }
 

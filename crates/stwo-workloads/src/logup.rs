@@ -1,8 +1,8 @@
-//! The interaction columns of a component: running sums of its lookups' fractions.
+//! The interaction columns of a component: running sums of the fractions of its lookups.
 //!
-//! They follow from the AIR: the evaluator here reads a row of the trace, runs the component's own constraints,
-//! keeps the fractions that they enter into relations, and adds up each batch as the constraints will. There is no
-//! second description of a component's lookups that could differ from the first.
+//! They are computed from the AIR: the evaluator here reads a row of the trace, runs the component's own
+//! constraints, collects the fractions that they add to relations, and sums each batch as the constraints do. So
+//! there is no second description of a component's lookups that could differ from the first.
 
 use std::ops::Mul;
 
@@ -22,12 +22,12 @@ use stwo_constraint_framework::{
 
 use crate::witness::{Adopted, Evaluation, HostColumn};
 
-/// A component whose interaction columns a backend can make.
+/// A component whose interaction columns a backend can compute.
 ///
-/// Like upstream's `ComponentProver<B>`, a backend implements it once for `FrameworkComponent<E>`, for all E.
+/// As with upstream's `ComponentProver<B>`, a backend implements it once for `FrameworkComponent<E>`, for all E.
 pub trait LogUp<B: Backend> {
-    /// The component's interaction columns and the sum of all its fractions, from the backend's own columns. The
-    /// component's own claimed sum plays no part.
+    /// The component's interaction columns and the sum of all its fractions, from the backend's own columns. It
+    /// ignores the component's claimed sum.
     fn logup(&self, columns: &Adopted<B>) -> (Vec<Evaluation<B>>, SecureField);
 }
 
@@ -53,7 +53,7 @@ impl<E: FrameworkEval + Sync> LogUp<SimdBackend> for FrameworkComponent<E> {
     }
 }
 
-/// Where the row is that lies `offset` steps along the coset from the one at `index`.
+/// The index of the row that is `offset` steps along the coset from the one at `index`.
 fn neighbour(index: usize, offset: isize, log_size: u32) -> usize {
     let step = circle_domain_index_to_coset_index(bit_reverse_index(index, log_size), log_size);
     let step = (step as isize + offset).rem_euclid(1 << log_size) as usize;
@@ -63,7 +63,7 @@ fn neighbour(index: usize, offset: isize, log_size: u32) -> usize {
 /// Fractions of [`N_LANES`] neighbouring rows.
 type PackedFraction = Fraction<PackedSecureField, PackedSecureField>;
 
-/// Evaluates an AIR on [`N_LANES`] rows of the trace for the sake of its lookups.
+/// Evaluates an AIR on [`N_LANES`] rows of the trace to collect its lookups.
 struct FractionsAtRow<'a> {
     /// The component's preprocessed columns and its columns of the trace.
     columns: &'a [Vec<&'a HostColumn>; 2],
@@ -87,7 +87,7 @@ impl EvalAtRow for FractionsAtRow<'_> {
     type EF = PackedSecureField;
 
     fn next_interaction_mask<const N: usize>(&mut self, tree: usize, offsets: [isize; N]) -> [Self::F; N] {
-        assert!(tree == PREPROCESSED_TRACE_IDX || tree == ORIGINAL_TRACE_IDX, "tree {tree} is what is made here");
+        assert!(tree == PREPROCESSED_TRACE_IDX || tree == ORIGINAL_TRACE_IDX, "tree {tree} does not exist yet");
         let values = &self.columns[tree][self.next[tree]].values;
         self.next[tree] += 1;
         offsets.map(|offset| match offset {
@@ -98,7 +98,7 @@ impl EvalAtRow for FractionsAtRow<'_> {
         })
     }
 
-    /// Constraints are not looked at.
+    /// Constraints are ignored.
     fn add_constraint<G>(&mut self, _constraint: G)
     where
         Self::EF: Mul<G, Output = Self::EF> + From<G>,
@@ -145,7 +145,7 @@ mod tests {
 
     relations!(ValueElements: 1);
 
-    /// Uses each value and yields the one a row before, in batches of its own.
+    /// Uses each value and yields that of the previous row, in separate batches.
     struct Neighbours {
         log_size: u32,
         elements: ValueElements,
@@ -190,7 +190,7 @@ mod tests {
             assert_eq!(sum, expected.fold(SecureField::zero(), |sum, value| sum + value));
             assert_eq!(columns.len(), SECURE_EXTENSION_DEGREE);
 
-            // Each value is the one before of one other row.
+            // Each value is the previous value of exactly one row.
             let (columns, sum) = made(true);
             assert_eq!(sum, SecureField::zero());
             assert_eq!(columns.len(), 2 * SECURE_EXTENSION_DEGREE);

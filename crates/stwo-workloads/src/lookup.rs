@@ -1,8 +1,8 @@
-//! The elements that lookups are combined with, drawn after the trace is committed to.
+//! The elements that combine the tuples of lookups, drawn after the commitment to the trace.
 //!
 //! A relation is a multiset of tuples. An entry (x_0, .., x_{k-1}) of multiplicity m contributes m / (sum_i
-//! alpha^i x_i - z). When the contributions of all components and of the public data sum to zero, then, but for a
-//! chance of about entries / 2^124, every tuple that is used (m > 0) is yielded (m < 0) as often.
+//! alpha^i x_i - z). If the contributions of all components and of the public data sum to zero, then every tuple
+//! is used (m > 0) as often as it is yielded (m < 0), except with a probability of about entries / 2^124.
 
 use num_traits::One;
 use stwo::core::channel::Channel;
@@ -16,7 +16,7 @@ use stwo_constraint_framework::logup::LookupElements;
 pub struct Elements(Vec<[SecureField; 2]>);
 
 impl Elements {
-    /// Draws the pairs of `relations` relations, as upstream's `LookupElements::draw` would one after the other.
+    /// Draws the pairs of `relations` relations, in the order of upstream's `LookupElements::draw`.
     pub(crate) fn draw(channel: &mut impl Channel, relations: usize) -> Self {
         let pair = |_| {
             let drawn = channel.draw_secure_felts(2);
@@ -25,7 +25,7 @@ impl Elements {
         Self((0..relations).map(pair).collect())
     }
 
-    /// Elements for a statement of which only the shape is asked.
+    /// Elements for a statement of which only the shape is needed.
     pub(crate) fn placeholder(relations: usize) -> Self {
         let pair = [SecureField::from_u32_unchecked(1, 2, 3, 4), SecureField::from_u32_unchecked(4, 3, 2, 1)];
         Self(vec![pair; relations])
@@ -52,10 +52,10 @@ pub(crate) fn fraction<const N: usize>(
     denominator.inverse() * multiplicity
 }
 
-/// Declares upstream's relations, of tuples of so many values, and makes them from drawn elements.
+/// Declares upstream's relations with their tuple sizes, and constructs them from drawn elements.
 macro_rules! relations {
     ($($name:ident: $size:literal),+) => {
-        // What upstream's macro writes has no documentation.
+        // The items that upstream's macro defines have no documentation.
         #[allow(missing_docs, unreachable_pub)]
         mod relation {
             use stwo_constraint_framework::logup::LookupElements;

@@ -1,12 +1,12 @@
 //! A circuit of additions and multiplications, fixed in preprocessed columns.
 //!
-//! Gate i has wires a_i, b_i, c_i and a selector op_i. With values on the wires it says
+//! Gate i has wires a_i, b_i, c_i and a selector op_i. It constrains the values on the wires by
 //!
 //!   c = op (a + b) + (1 - op) a b
 //!
-//! and that equal wires carry equal values: each gate uses (a_i, value) and (b_i, value), and yields (c_i, value)
-//! as often as the wire c_i is used. A wire is yielded by one gate only, or is one of the two inputs, so that it
-//! has one value. Inputs and output are public.
+//! Equal wires carry equal values: each gate uses (a_i, value) and (b_i, value), and yields (c_i, value) as often
+//! as the wire c_i is used. Only one gate yields a wire, or it is one of the two inputs, so it has one value.
+//! Inputs and output are public.
 
 use num_traits::One;
 use stwo::core::air::Component;
@@ -28,7 +28,7 @@ relations!(WireElements: 2);
 /// The names of the preprocessed columns.
 const CIRCUIT: [&str; 4] = ["plonk_a_wire", "plonk_b_wire", "plonk_c_wire", "plonk_op"];
 
-/// The wires that no gate yields: the first ones.
+/// The number of inputs: the first wires, which no gate yields.
 const INPUTS: usize = 2;
 
 /// A gate. Its output is wire [`INPUTS`] + its own number.
@@ -36,23 +36,23 @@ const INPUTS: usize = 2;
 struct Gate {
     a: u32,
     b: u32,
-    /// An addition; else a multiplication.
+    /// Whether the gate is an addition; otherwise it is a multiplication.
     add: bool,
 }
 
-/// A circuit of 2^`log_gates` gates leads from two public inputs to one public output.
+/// A circuit of 2^`log_gates` gates maps two public inputs to one public output.
 #[derive(Clone, Debug)]
 pub struct Plonk {
     log_gates: u32,
     gates: Vec<Gate>,
-    /// How often each wire is used, the output's public use included.
+    /// How often each wire is used, including the public use of the output.
     uses: Vec<u32>,
     inputs: [BaseField; INPUTS],
     output: BaseField,
 }
 
 impl Plonk {
-    /// A circuit and inputs that the seed gives: gates that take the wire before their own and any earlier one.
+    /// A circuit and inputs derived from the seed. Each gate takes the wire before its own and any earlier one.
     pub fn new(log_gates: u32, seed: u64) -> Result<Self, crate::BadSize> {
         check_size(Workload::Plonk, "log gates", log_gates)?;
         let [random, values] = [0, 1].map(|stream| Random::new(seed, stream));
@@ -75,7 +75,7 @@ impl Plonk {
         Ok(circuit)
     }
 
-    /// The same circuit on the same inputs, said to give another output.
+    /// The same circuit on the same inputs, claiming another output.
     pub fn giving(self, output: BaseField) -> Self {
         Self { output, ..self }
     }
@@ -164,7 +164,7 @@ fn circuit_id(name: &str) -> PreProcessedColumnId {
     PreProcessedColumnId { id: name.to_string() }
 }
 
-/// The AIR: one gate a row.
+/// The AIR: one gate per row.
 #[derive(Clone, Debug)]
 pub struct PlonkEval {
     log_rows: u32,

@@ -1,4 +1,4 @@
-//! A chain of Poseidon2 permutations of 16 elements, 8 a row.
+//! A chain of Poseidon2 permutations of 16 elements, 8 per row.
 //!
 //! The permutation is the one of the Poseidon2 paper with x^5, 4 + 14 + 4 rounds, the external matrix from circ(2,
 //! 3, 1, 1), and the internal one 1 + diag(-2, 2^0, 2^1, .., 2^8, 2^10, 2^12, 2^13, .., 2^16). Plonky3 has the
@@ -6,8 +6,8 @@
 //! over a counter, see [`Constants`].
 //!
 //! An S-box takes two columns, x^2 and x^5, so that no constraint has a degree above 3. The matrices are linear
-//! and take none. An instance uses its input and yields its output; all but the chain's ends cancel, which are
-//! public.
+//! and take no columns. An instance uses its input and yields its output. All of these cancel except the ends of
+//! the chain, which are public.
 
 use std::ops::{Add, AddAssign, Mul};
 use std::sync::LazyLock;
@@ -29,23 +29,23 @@ use crate::{Workload, check_size};
 
 relations!(PermutationElements: 16);
 
-/// Elements of a state.
+/// The number of elements of a state.
 pub const WIDTH: usize = 16;
-/// Full rounds before the partial ones, and after.
+/// The number of full rounds before the partial rounds, and again after them.
 pub const HALF_FULL_ROUNDS: usize = 4;
 /// Partial rounds.
 pub const PARTIAL_ROUNDS: usize = 14;
-/// Permutations in a row.
+/// The logarithm of the number of permutations per row.
 pub const LOG_INSTANCES: u32 = 3;
 const INSTANCES: usize = 1 << LOG_INSTANCES;
-/// Columns of an instance: its input, and two for each S-box.
+/// The number of columns of an instance: its input, and two per S-box.
 const COLUMNS: usize = WIDTH + 2 * (2 * HALF_FULL_ROUNDS * WIDTH + PARTIAL_ROUNDS);
 
 /// A state of the permutation.
 pub type State = [BaseField; WIDTH];
 
-/// The round constants: element i of the list (full rounds' first half, partial rounds, second half) is number i
-/// of stream 0 of the seed "poseidon" in ASCII.
+/// The round constants: element i of the list (first full rounds, partial rounds, last full rounds) is number i of
+/// stream 0 of the seed "poseidon" in ASCII.
 #[derive(Clone, Debug)]
 pub struct Constants {
     /// The full rounds before the partial ones.
@@ -60,7 +60,7 @@ pub struct Constants {
 pub static CONSTANTS: LazyLock<Constants> = LazyLock::new(|| {
     let random = Random::new(u64::from_be_bytes(*b"poseidon"), 0);
     let mut constants = (0..).map(|index| random.field(index));
-    let mut next = || constants.next().expect("the counter has no end");
+    let mut next = || constants.next().expect("the stream is infinite");
     let first = std::array::from_fn(|_| std::array::from_fn(|_| next()));
     let partial = std::array::from_fn(|_| next());
     let last = std::array::from_fn(|_| std::array::from_fn(|_| next()));
@@ -73,11 +73,12 @@ static DIAGONAL: LazyLock<State> = LazyLock::new(|| {
     std::array::from_fn(|i| if i == 0 { field(P - 2) } else { field(1 << shifts[i - 1]) })
 });
 
-/// What the matrices need: sums, and products with constants.
+/// The arithmetic that the matrices need: sums, and products with constants.
 trait Linear: Clone + Add<Output = Self> + AddAssign + Mul<BaseField, Output = Self> {}
 impl<F: Clone + Add<Output = F> + AddAssign + Mul<BaseField, Output = F>> Linear for F {}
 
-/// The external matrix: circ(2, 3, 1, 1) on each four elements, then to each the sum of those at its place.
+/// The external matrix: circ(2, 3, 1, 1) on each block of four elements, then the sum over all blocks is added to
+/// each block.
 fn external<F: Linear>(state: &mut [F; WIDTH]) {
     for four in state.as_chunks_mut::<4>().0 {
         let x = four.clone();
@@ -95,7 +96,7 @@ fn external<F: Linear>(state: &mut [F; WIDTH]) {
     }
 }
 
-/// The internal matrix: the sum of all, and to each its multiple by the diagonal.
+/// The internal matrix: the sum of all elements plus each element times its diagonal entry.
 fn internal<F: Linear>(state: &mut [F; WIDTH]) {
     let sum = state[1..].iter().fold(state[0].clone(), |sum, x| sum + x.clone());
     for (x, &scale) in state.iter_mut().zip(&*DIAGONAL) {
@@ -103,7 +104,7 @@ fn internal<F: Linear>(state: &mut [F; WIDTH]) {
     }
 }
 
-/// The permutation. `sbox(x, constant)` is (x + constant)^5, with whatever else is to be done there.
+/// The permutation. `sbox(x, constant)` returns (x + constant)^5 and may record intermediate values.
 fn rounds<F: Linear>(state: &mut [F; WIDTH], mut sbox: impl FnMut(F, BaseField) -> F) {
     let full = |state: &mut [F; WIDTH], constants: &State, sbox: &mut dyn FnMut(F, BaseField) -> F| {
         for (x, &constant) in state.iter_mut().zip(constants) {
@@ -134,7 +135,7 @@ pub fn permute(mut state: State) -> State {
     state
 }
 
-/// 2^`log_permutations` permutations lead from one public state to another.
+/// A chain of 2^`log_permutations` permutations from one public state to another.
 #[derive(Clone, Debug)]
 pub struct Poseidon2 {
     log_rows: u32,
@@ -143,7 +144,7 @@ pub struct Poseidon2 {
 }
 
 impl Poseidon2 {
-    /// A chain from a state that the seed gives.
+    /// A chain from a state derived from the seed.
     pub fn new(log_permutations: u32, seed: u64) -> Result<Self, crate::BadSize> {
         check_size(Workload::Poseidon2, "log permutations", log_permutations)?;
         let random = Random::new(seed, 0);
@@ -152,7 +153,7 @@ impl Poseidon2 {
         Ok(Self { log_rows: log_permutations - LOG_INSTANCES, first, last })
     }
 
-    /// The same chain, said to end in another state.
+    /// The same chain, claiming to end in another state.
     pub fn ending_in(self, last: State) -> Self {
         Self { last, ..self }
     }
@@ -175,7 +176,7 @@ impl Statement for Poseidon2 {
     }
 
     fn description(&self) -> String {
-        format!("a chain of 2^{} Poseidon2 permutations, {INSTANCES} a row", self.log_rows + LOG_INSTANCES)
+        format!("a chain of 2^{} Poseidon2 permutations, {INSTANCES} per row", self.log_rows + LOG_INSTANCES)
     }
 
     fn log_sizes(&self) -> Vec<u32> {
@@ -187,8 +188,7 @@ impl Statement for Poseidon2 {
     }
 
     fn trace(&self) -> Vec<HostColumn> {
-        // The chain itself has to be walked; what happens inside of each permutation is then filled in in
-        // parallel.
+        // The chain is sequential; the cells of each permutation are then filled in parallel.
         let states = std::iter::successors(Some(self.first), |&state| Some(permute(state)));
         let inputs: Vec<State> = states.take(INSTANCES << self.log_rows).collect();
         fill(self.log_rows, INSTANCES * COLUMNS, |row, cells| {
@@ -196,7 +196,7 @@ impl Statement for Poseidon2 {
                 let (start, boxes) = cells.split_at_mut(WIDTH);
                 start.copy_from_slice(&input);
                 let mut boxes = boxes.iter_mut();
-                let mut write = |value| *boxes.next().expect("two columns for each S-box") = value;
+                let mut write = |value| *boxes.next().expect("two columns per S-box") = value;
                 rounds(&mut { input }, |x, constant| {
                     let x = x + constant;
                     let square = x.square();
@@ -225,7 +225,7 @@ impl Statement for Poseidon2 {
 
 provable!(Poseidon2, [Poseidon2Eval], |permutations| vec![Box::new(permutations)]);
 
-/// The AIR: 8 permutations a row.
+/// The AIR: 8 permutations per row.
 #[derive(Clone, Debug)]
 pub struct Poseidon2Eval {
     log_rows: u32,

@@ -1,4 +1,4 @@
-//! From the columns of a witness to a proof, on any backend.
+//! Proves statements on any backend.
 
 use num_traits::Zero;
 use serde::{Deserialize, Serialize};
@@ -19,9 +19,9 @@ use crate::lookup::Elements;
 use crate::statement::{Provable, introduce, lifted};
 use crate::witness::{Adopted, Evaluation, HostColumn, Witness, host_column};
 
-/// A backend that takes columns from host memory.
+/// A backend that accepts columns from host memory.
 pub trait FromHost: Backend {
-    /// The same columns on the backend.
+    /// Copies columns to the backend.
     fn adopt(columns: &[HostColumn]) -> Vec<Evaluation<Self>>;
 }
 
@@ -40,13 +40,13 @@ pub struct Proof<H: MerkleHasherLifted> {
     pub stark: StarkProof<H>,
 }
 
-/// Why there is no proof.
+/// Why a proof could not be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unproved {
     /// The witness does not satisfy the constraints.
     #[error("the witness does not satisfy the constraints")]
     Constraints,
-    /// Interaction columns were to be used again, but were made for other lookup elements.
+    /// The interaction columns to reuse were made for other lookup elements.
     #[error(
         "the interaction columns were recorded with other lookup elements: record them again for this statement, \
          witness, configuration and channel"
@@ -64,9 +64,9 @@ impl From<ProvingError> for Unproved {
 
 /// The interaction columns of a proof, in host memory.
 ///
-/// They depend on the lookup elements, which follow from everything committed to before. The same witness in the
-/// same configuration gives the same elements on every backend, so that columns recorded once can be used again
-/// where the time that a proof takes is measured without the making of its witness.
+/// They depend on the lookup elements, which depend on everything committed to before. The same witness in the
+/// same configuration gives the same elements on every backend. So columns can be recorded once and reused, to
+/// measure the time of a proof without that of its witness.
 #[derive(Clone)]
 pub struct Interaction {
     elements: Elements,
@@ -76,11 +76,11 @@ pub struct Interaction {
 
 /// Where interaction columns come from.
 pub enum InteractionSource<'a> {
-    /// The backend makes them.
+    /// The backend computes them.
     Generate,
-    /// The backend makes them, and a copy is kept here. A statement without relations leaves `None`.
+    /// The backend computes them, and a copy is stored here; `None` for a statement without relations.
     Record(&'a mut Option<Interaction>),
-    /// They are these.
+    /// Uses these columns.
     Reuse(&'a Interaction),
 }
 
@@ -106,7 +106,7 @@ impl InteractionSource<'_> {
     ) -> Result<(Vec<Evaluation<B>>, Vec<SecureField>), Unproved> {
         let generate = || {
             let provers = statement.provers(elements, &no_sums(statement));
-            let columns = columns.expect("kept where interaction columns are made from them");
+            let columns = columns.expect("kept if interaction columns are computed from them");
             let (columns, sums): (Vec<_>, Vec<_>) = provers.iter().map(|prover| prover.logup(columns)).unzip();
             (columns.into_iter().flatten().collect::<Vec<_>>(), sums)
         };
@@ -134,21 +134,21 @@ fn to_host<B: Backend>(column: &Evaluation<B>) -> HostColumn {
     host_column(column.domain.log_size(), column.values.to_cpu().into_iter().collect())
 }
 
-/// A zero for each component, where its sum is not known yet or not needed.
+/// A zero for each component, if its sum is not known yet or not needed.
 fn no_sums<B: Backend>(statement: &dyn Provable<B>) -> Vec<SecureField> {
     vec![SecureField::zero(); statement.log_sizes().len()]
 }
 
-/// What the benchmarks prove in: blowup 2, 64 queries and 10 bits of proof of work, hence 74 bits of conjectured
-/// security; FRI folds by 2 down to a constant.
+/// The configuration of the benchmarks: blowup 2, 64 queries and 10 bits of proof of work, hence 74 bits of
+/// conjectured security; FRI folds by 2 down to a constant.
 ///
 /// The constraints of all workloads have degree at most 3, for which blowup 2 is enough.
 pub fn benchmark_config() -> PcsConfig {
     PcsConfig { pow_bits: 10, fri_config: FriConfig::new(0, 1, 64, 1), lifting_log_size: None }
 }
 
-/// The twiddles that a proof of 2^`log_rows` rows needs: those of the domain that the longest columns are
-/// committed on, which holds the one that constraints of degree 3 are evaluated on.
+/// The twiddles for a proof of 2^`log_rows` rows: those of the domain of the longest committed columns, which
+/// contains the domain on which constraints of degree 3 are evaluated.
 pub fn twiddles<B: PolyOps>(log_rows: u32, config: &PcsConfig) -> TwiddleTree<B> {
     let log_domain = log_rows + config.fri_config.log_blowup_factor;
     B::precompute_twiddles(CanonicCoset::new(log_domain).circle_domain().half_coset)
@@ -156,15 +156,15 @@ pub fn twiddles<B: PolyOps>(log_rows: u32, config: &PcsConfig) -> TwiddleTree<B>
 
 /// Proves a statement.
 ///
-/// With `store_coefficients` the columns' coefficients are kept beside their values on the committed domain:
-/// values out of the domain are then computed from the coefficients instead of the values.
+/// With `store_coefficients` the coefficients of the columns are kept in addition to their values on the committed
+/// domain; out-of-domain values are then computed from the coefficients.
 ///
-/// Where the configuration leaves `lifting_log_size` open and the preprocessed columns are shorter than the
-/// longest ones, it is set to the longest columns' size: upstream's decommitments of a lower preprocessed tree can
+/// If the configuration does not set `lifting_log_size` and the preprocessed columns are shorter than the longest
+/// ones, it is set to the size of the longest columns: upstream's decommitments of a lower preprocessed tree can
 /// fail to verify.
 ///
-/// A witness that breaks a constraint is [`Unproved::Constraints`]. One that only unbalances lookups gives a proof
-/// which the verifier refuses.
+/// A witness that violates a constraint gives [`Unproved::Constraints`]. A witness whose lookups do not balance
+/// gives a proof that does not verify.
 pub fn prove<B, MC>(
     statement: &dyn Provable<B>,
     witness: &Witness,
@@ -180,7 +180,7 @@ where
     prove_adopted::<B, MC>(statement, witness.adopt(), config, store_coefficients, twiddles, interaction)
 }
 
-/// As [`prove`], from columns that the backend already has.
+/// [`prove`] with columns that are already on the backend.
 pub fn prove_adopted<B, MC>(
     statement: &dyn Provable<B>,
     columns: Adopted<B>,
@@ -201,7 +201,7 @@ where
     }
 
     introduce(channel, statement, &config);
-    // Interaction columns are made from the trace as it was before it is committed to.
+    // Interaction columns are computed from the trace, so keep a copy before it is committed to.
     let makes = statement.relations() > 0 && !matches!(interaction, InteractionSource::Reuse(_));
     let kept = makes.then(|| columns.clone());
     commit(&mut scheme, columns.preprocessed, channel);

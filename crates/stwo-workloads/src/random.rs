@@ -1,9 +1,9 @@
-//! Reproducible values, addressed by what they are for and a counter: rows can be made in any order, by any
-//! thread.
+//! Reproducible random values, addressed by stream and index, so that rows can be generated in any order and on
+//! any thread.
 
 use stwo::core::fields::m31::{BaseField, P};
 
-/// The words of one seed's stream number `stream`.
+/// A stream of words.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Random {
     key: u64,
@@ -24,11 +24,11 @@ impl Random {
     pub(crate) fn field(self, index: usize) -> BaseField {
         let own = Self { key: mix(self.key ^ index as u64) };
         let word = (0..).map(|attempt| own.word(attempt) & P).find(|&word| word < P);
-        BaseField::from_u32_unchecked(word.expect("the counter has no end"))
+        BaseField::from_u32_unchecked(word.expect("the stream is infinite"))
     }
 }
 
-/// The finalizer of SplitMix64: a permutation of 64-bit words in which each bit depends on all.
+/// The finalizer of SplitMix64: a permutation of 64-bit words in which each output bit depends on all input bits.
 fn mix(word: u64) -> u64 {
     let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

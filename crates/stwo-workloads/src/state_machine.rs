@@ -1,7 +1,7 @@
-//! A machine whose state is a point (x, y): one component steps along x, another, half as high, along y.
+//! A machine whose state is a point (x, y): one component steps along x, another one of half the height along y.
 //!
-//! A row uses its state and yields the next. The states between cancel, also the one where the second component
-//! takes over from the first, which is not public: what is left is the first state and the last.
+//! A row uses its state and yields the next one. All states in between cancel, including the private state where
+//! the second component continues from the first. The first and the last state remain, and are public.
 
 use num_traits::One;
 use stwo::core::air::Component;
@@ -22,7 +22,7 @@ relations!(StateElements: 2);
 /// A state (x, y).
 pub type State = [BaseField; 2];
 
-/// 2^`log_steps` steps along x, then half as many along y, lead from one public state to another.
+/// A run of 2^`log_steps` steps along x, then half as many along y, from one public state to another.
 #[derive(Clone, Debug)]
 pub struct StateMachine {
     log_steps: u32,
@@ -31,7 +31,7 @@ pub struct StateMachine {
 }
 
 impl StateMachine {
-    /// A run from a state that the seed gives.
+    /// A run from a state derived from the seed.
     pub fn new(log_steps: u32, seed: u64) -> Result<Self, crate::BadSize> {
         check_size(Workload::StateMachine, "log steps", log_steps)?;
         let random = Random::new(seed, 0);
@@ -40,7 +40,7 @@ impl StateMachine {
         Ok(Self { log_steps, first, last })
     }
 
-    /// The same run, said to end in another state.
+    /// The same run, claiming to end in another state.
     pub fn ending_in(self, last: State) -> Self {
         Self { last, ..self }
     }

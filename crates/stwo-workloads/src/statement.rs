@@ -1,4 +1,4 @@
-//! What a statement is to a prover and to a verifier.
+//! Statements, as seen by a prover and by a verifier.
 
 use num_traits::Zero;
 use stwo::core::air::Component;
@@ -16,20 +16,20 @@ use crate::witness::{HostColumn, Witness};
 
 /// Something to prove: a set of components, with public values and a witness.
 ///
-/// A component's columns lie next to each other in each tree, in the order of [`components`](Self::components).
-/// All constraints have degree at most 3, so that each component's degree bound is twice its rows: upstream
-/// commits to the composition polynomial as two halves, which are then as long as the longest columns.
+/// A component's columns are adjacent in each tree, in the order of [`components`](Self::components). All
+/// constraints have degree at most 3, so each component's degree bound is twice its rows: upstream commits to the
+/// composition polynomial as two halves, which are then as long as the longest columns.
 pub trait Statement: Send + Sync {
-    /// Which of the workloads it is.
+    /// The workload.
     fn workload(&self) -> Workload;
 
-    /// What is proved, in a sentence.
+    /// A one-sentence description of the statement.
     fn description(&self) -> String;
 
     /// The rows of each component, as powers of two.
     fn log_sizes(&self) -> Vec<u32>;
 
-    /// The values that prover and verifier agree on, as words.
+    /// The public values, as words.
     fn publics(&self) -> Vec<u32>;
 
     /// The names of the preprocessed columns, in the order of their tree.
@@ -45,7 +45,7 @@ pub trait Statement: Send + Sync {
     /// The columns of the trace.
     fn trace(&self) -> Vec<HostColumn>;
 
-    /// The number of relations that lookups go to. With none there is no interaction tree.
+    /// The number of relations. With none there is no interaction tree.
     fn relations(&self) -> usize {
         0
     }
@@ -53,12 +53,12 @@ pub trait Statement: Send + Sync {
     /// The components, for the verifier. `claimed_sums` has one sum for each, all zero if there are no relations.
     fn components(&self, elements: &Elements, claimed_sums: &[SecureField]) -> Vec<Box<dyn Component>>;
 
-    /// The fractions of public entries. Claimed sums and these must sum to zero.
+    /// The sum of the fractions of public entries. This and the claimed sums must sum to zero.
     fn public_sum(&self, _elements: &Elements) -> SecureField {
         SecureField::zero()
     }
 
-    /// The witness: made once, proved any number of times.
+    /// The witness. It can be generated once and proved any number of times.
     fn witness(&self) -> Witness {
         Witness { preprocessed: self.preprocessed(), trace: self.trace() }
     }
@@ -93,8 +93,8 @@ pub trait Provable<B: Backend>: Statement {
     fn provers(&self, elements: &Elements, claimed_sums: &[SecureField]) -> Vec<Box<dyn Prover<B>>>;
 }
 
-/// Implements [`Provable`] for a statement with components of these AIRs: what its method `assemble` makes, taken
-/// apart by the pattern and put into boxes by the expression.
+/// Implements [`Provable`] for a statement with components of these AIRs. The pattern destructures the result of
+/// its method `assemble`, and the expression boxes the components.
 macro_rules! provable {
     ($statement:ty, [$($eval:ty),+], |$components:pat_param| $boxes:expr) => {
         impl<B> $crate::statement::Provable<B> for $statement
@@ -115,17 +115,17 @@ macro_rules! provable {
 }
 pub(crate) use provable;
 
-/// The configuration that a statement is proved in: the one asked for, and if it leaves the size of the trees open
-/// and the preprocessed columns are shorter than the longest ones, with all trees of the longest columns' size.
+/// The configuration for proving a statement. If the given one does not set the size of the trees and the
+/// preprocessed columns are shorter than the longest ones, all trees get the size of the longest columns.
 ///
-/// Upstream takes query q of a domain 2^k times as long to (q >> (k + 1) << 1) + (q & 1) in a lower preprocessed
-/// tree. This does not keep the order of queries, on which its decommitments rely: queries 1 and 2 become 1 and 0
-/// for k = 1, and the verifier finds another root. It takes two queries in one block of 2^(k + 1), rare in large
-/// domains and common in small ones. Trees of the same size are not affected.
+/// In a preprocessed tree that is lower by a factor of 2^k, upstream maps query q to (q >> (k + 1) << 1) + (q &
+/// 1). This does not preserve the order of queries, on which its decommitments rely: for k = 1, queries 1 and 2
+/// become 1 and 0, and the verifier computes another root. It happens if two queries fall into one block of 2^(k +
+/// 1), which is rare in large domains and common in small ones. Trees of the same size are not affected.
 pub(crate) fn lifted<S: Statement + ?Sized>(statement: &S, mut config: PcsConfig) -> PcsConfig {
     let sums = vec![SecureField::zero(); statement.log_sizes().len()];
     let components = statement.components(&Elements::placeholder(statement.relations()), &sums);
-    // A component's preprocessed columns are as long as its others.
+    // A component's preprocessed columns are as long as its other columns.
     let reads = components.iter().filter(|component| !component.preprocessed_column_indices().is_empty());
     let longest = reads.map(|component| component.max_constraint_log_degree_bound() - 1).max();
     if config.lifting_log_size.is_none() && longest.is_some_and(|longest| longest < statement.log_rows()) {
@@ -134,7 +134,7 @@ pub(crate) fn lifted<S: Statement + ?Sized>(statement: &S, mut config: PcsConfig
     config
 }
 
-/// What prover and verifier say first: the configuration, which statement it is, and its public values.
+/// Begins the transcript: mixes in the configuration, the statement and its public values.
 pub(crate) fn introduce<S: Statement + ?Sized>(channel: &mut impl Channel, statement: &S, config: &PcsConfig) {
     config.mix_into(channel);
     let sizes = statement.log_sizes();

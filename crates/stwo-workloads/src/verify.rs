@@ -1,4 +1,4 @@
-//! The verifier, and what it knows before it sees a proof.
+//! The verifier and its key.
 
 use num_traits::Zero;
 use stwo::core::air::{Component, Components};
@@ -18,34 +18,34 @@ use crate::lookup::Elements;
 use crate::prove::{Proof, twiddles};
 use crate::statement::{Statement, introduce, lifted};
 
-/// Why a proof is refused.
+/// Why a proof is rejected.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Rejection {
-    /// The proof has not the parts that a proof of this statement has.
-    #[error("the proof has {there} {what}, a proof of this statement has {expected}")]
+    /// The proof has the wrong number of parts.
+    #[error("the proof has {there} {what}; a proof of this statement has {expected}")]
     Shape {
-        /// What was counted.
+        /// The kind of part.
         what: &'static str,
-        /// How many a proof of the statement has.
+        /// The number in a proof of the statement.
         expected: usize,
-        /// How many there are.
+        /// The number in this proof.
         there: usize,
     },
     /// The proof was made in another configuration.
     #[error("the proof was made in another configuration")]
     Config,
-    /// The preprocessed tree is not the statement's: another table, another circuit.
-    #[error("the proof is about other preprocessed columns")]
+    /// The preprocessed tree is not the statement's: another table or another circuit.
+    #[error("the proof has other preprocessed columns than the statement")]
     Preprocessed,
     /// The lookups of all components and the public values do not balance.
     #[error("the claimed sums of the lookups do not balance with the public values")]
     Lookups,
-    /// Upstream's verifier refused.
+    /// Upstream's verifier rejected the proof.
     #[error(transparent)]
     Stark(#[from] VerificationError),
 }
 
-/// What a verifier keeps of a statement's preprocessed columns and of the configuration.
+/// The commitment to a statement's preprocessed columns, and the configuration.
 pub struct VerifierKey<MC: MerkleChannel> {
     config: PcsConfig,
     preprocessed: <MC::H as MerkleHasherLifted>::Hash,
@@ -55,8 +55,8 @@ impl<MC: MerkleChannel> VerifierKey<MC>
 where
     SimdBackend: BackendForChannel<MC>,
 {
-    /// Commits to the statement's preprocessed columns, on the host. Takes the configuration that
-    /// [`prove`](crate::prove) takes.
+    /// Commits to the statement's preprocessed columns, on the host. Pass the same configuration as to
+    /// [`prove`](crate::prove).
     pub fn new<S: Statement + ?Sized>(statement: &S, config: PcsConfig) -> Self {
         let config = lifted(statement, config);
         let twiddles = twiddles::<SimdBackend>(statement.log_rows(), &config);
@@ -73,7 +73,7 @@ where
     }
 }
 
-/// Verifies a proof of a statement, of which only the public side is used.
+/// Verifies a proof of a statement. Only the public side of the statement is used.
 pub fn verify<S: Statement + ?Sized, MC: MerkleChannel>(
     statement: &S,
     key: &VerifierKey<MC>,
@@ -97,7 +97,7 @@ pub fn verify<S: Statement + ?Sized, MC: MerkleChannel>(
     let mut scheme = CommitmentSchemeVerifier::<MC>::new(key.config);
     let sums = if lookups { claimed_sums.clone() } else { vec![SecureField::zero(); parts] };
 
-    // The columns' sizes do not depend on the elements, which are drawn after the first two trees.
+    // The sizes of the columns do not depend on the elements, which are drawn after the first two trees.
     let shape = statement.components(&Elements::placeholder(statement.relations()), &sums);
     let sizes = view(&shape, statement).column_log_sizes();
     introduce(channel, statement, &key.config);
@@ -128,9 +128,9 @@ fn view<'a, S: Statement + ?Sized>(components: &'a [Box<dyn Component>], stateme
     }
 }
 
-/// Upstream's verifier takes it for granted that each column was opened at as many points as the AIR asks for.
+/// Checks the number of openings of each column, which upstream's verifier assumes to match the AIR.
 fn sampled_shape(components: &Components<'_>, sampled: &[Vec<Vec<SecureField>>]) -> Result<(), Rejection> {
-    // How many points there are does not depend on which.
+    // The number of points does not depend on their values.
     let log_degree = components.composition_log_degree_bound() - 1;
     let mut points = components.mask_points(SECURE_FIELD_CIRCLE_GEN, log_degree, false);
     points.push(vec![vec![SECURE_FIELD_CIRCLE_GEN]; 2 * SECURE_EXTENSION_DEGREE]);
@@ -144,7 +144,7 @@ fn sampled_shape(components: &Components<'_>, sampled: &[Vec<Vec<SecureField>>])
     Ok(())
 }
 
-/// Refuses another number of parts than a proof of the statement has.
+/// Checks the number of parts.
 fn count(what: &'static str, expected: usize, there: usize) -> Result<(), Rejection> {
     if expected == there { Ok(()) } else { Err(Rejection::Shape { what, expected, there }) }
 }

@@ -1,4 +1,4 @@
-//! Wide Fibonacci: each row is a sequence a_{i+2} = a_i^2 + a_{i+1}^2 of its own, one column for each number.
+//! Wide Fibonacci: each row is its own sequence a_{i+2} = a_i^2 + a_{i+1}^2, with one column for each number.
 
 use stwo::core::air::Component;
 use stwo::core::fields::FieldExpOps;
@@ -11,7 +11,7 @@ use crate::statement::{Statement, provable};
 use crate::witness::{HostColumn, fill};
 use crate::{Workload, check_size};
 
-/// The columns when none are asked for.
+/// The default number of columns.
 pub const COLUMNS: usize = 100;
 
 /// 2^`log_rows` sequences of `columns` numbers, each with two first numbers that only the prover knows.

@@ -20,7 +20,7 @@ pub type Evaluation<B> = CircleEvaluation<B, BaseField, BitReversedOrder>;
 /// A column in host memory.
 pub type HostColumn = Evaluation<SimdBackend>;
 
-/// The columns that are there before any challenge is drawn.
+/// The columns that are known before any challenge is drawn.
 #[derive(Clone)]
 pub struct Witness {
     /// The columns of the preprocessed tree: tables and circuits, which the verifier knows.
@@ -32,9 +32,9 @@ pub struct Witness {
 /// One of the two trees of a [`Witness`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tree {
-    /// What the verifier knows.
+    /// The columns that the verifier knows.
     Preprocessed,
-    /// What the prover claims.
+    /// The columns that only the prover knows.
     Trace,
 }
 
@@ -53,7 +53,7 @@ impl Witness {
         values.set(row, values.at(row) + BaseField::one());
     }
 
-    /// The same columns on a backend.
+    /// Copies the columns to a backend.
     pub fn adopt<B: FromHost>(&self) -> Adopted<B> {
         Adopted { preprocessed: B::adopt(&self.preprocessed), trace: B::adopt(&self.trace) }
     }
@@ -86,10 +86,10 @@ impl fmt::Debug for Witness {
     }
 }
 
-/// `width` columns of 2^`log_rows` cells. `row(i, cells)` writes row i; rows are made in parallel.
+/// `width` columns of 2^`log_rows` cells. `row(i, cells)` writes row i; rows are filled in parallel.
 pub(crate) fn fill(log_rows: u32, width: usize, row: impl Fn(usize, &mut [BaseField]) + Sync) -> Vec<HostColumn> {
     let rows = 1usize << log_rows;
-    // Rows come as rows and go as columns: a block of rows is turned while it is in the cache.
+    // Blocks of rows are transposed while they are in the cache.
     let height = rows.min(64);
     let zero = BaseField::from_u32_unchecked(0);
     let blocks: Vec<Vec<BaseField>> = (0..rows / height)

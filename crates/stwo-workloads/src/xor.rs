@@ -1,12 +1,12 @@
-//! Words whose XOR and sum are taken by looking into tables.
+//! XORs and sums of words by table lookups.
 //!
 //! A row of the first component has words x and y of two limbs of `bits` bits each, the limbs of z = x ^ y, and
-//! the sum s = x + y - carry 2^(2 bits). It looks each limb's triple up in the XOR table, which also says that the
-//! limbs are limbs, and s in the range [0, 2^(2 bits)).
+//! the sum s = x + y - carry 2^(2 bits). It looks up each limb's triple in the XOR table, which also range-checks
+//! the limbs, and s in the range [0, 2^(2 bits)).
 //!
 //! The second component is the tables, one row for each pair (a, b) of limbs, in preprocessed columns. It yields
-//! (a, b, a ^ b) to one relation and the number a 2^bits + b, which runs through the whole range, to the other,
-//! each as often as it was used.
+//! (a, b, a ^ b) to one relation and the number a 2^bits + b, which covers the whole range, to the other, each as
+//! often as it was used.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -38,7 +38,7 @@ pub struct Xor {
 }
 
 impl Xor {
-    /// Limbs of 8 bits, or fewer where the tables would be higher than the rows that look into them.
+    /// Limbs of 8 bits, or fewer if the tables would be higher than the component that looks into them.
     pub fn new(log_rows: u32, seed: u64) -> Result<Self, crate::BadSize> {
         Self::with_bits(log_rows, (log_rows.saturating_sub(1) / 2).clamp(2, 8), seed)
     }
@@ -206,14 +206,14 @@ pub(crate) fn table(bits: u32) -> Vec<HostColumn> {
     })
 }
 
-/// How often each row of a table was used, counted by all threads at once.
+/// How often each row of a table was used, counted by all threads concurrently.
 pub(crate) struct Uses {
     bits: u32,
     counts: Vec<AtomicU32>,
 }
 
 impl Uses {
-    /// No uses of a table of limbs of `bits` bits.
+    /// Zero uses of a table of limbs of `bits` bits.
     pub(crate) fn new(bits: u32) -> Self {
         Self { bits, counts: (0..1 << (2 * bits)).map(|_| AtomicU32::new(0)).collect() }
     }
@@ -229,7 +229,7 @@ impl Uses {
         self.counts[row].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The counts as a column beside the table.
+    /// The counts as a column of the table.
     pub(crate) fn column(self) -> HostColumn {
         let counts = self.counts.into_iter().map(|count| field(count.into_inner()));
         host_column(2 * self.bits, counts.collect())

@@ -43,7 +43,7 @@ fn verify_simply(
     verify(statement, &VerifierKey::<Blake2sMerkleChannel>::new(statement, config(1)), proof)
 }
 
-/// Proves with and without stored coefficients, and verifies what comes back from the proof's bytes.
+/// Proves with and without stored coefficients, and verifies the deserialized proof.
 fn round_trip<MC: MerkleChannel>(statement: &Simd, witness: &Witness, config: PcsConfig)
 where
     SimdBackend: BackendForChannel<MC>,
@@ -103,7 +103,7 @@ fn state_machine() {
 #[test]
 fn xor() {
     prove_and_verify_sizes(Workload::Xor, &[4, 5, 7]);
-    // Tables that are higher than the rows that look into them.
+    // Tables that are higher than the component that looks into them.
     prove_and_verify(&Xor::with_bits(4, 3, 1).unwrap());
 }
 
@@ -112,7 +112,7 @@ fn blake2s() {
     prove_and_verify_sizes(Workload::Blake2s, &[4, 5]);
 }
 
-/// What becomes of a wrong witness.
+/// The outcome of a wrong witness.
 #[derive(Debug, PartialEq)]
 enum Outcome {
     Unproved,
@@ -189,8 +189,8 @@ fn corrupted_cells_of_blake2s() {
     use Outcome::{Refused, Unproved};
     use Tree::Trace;
     let chain = Blake2s::new(4, 3).unwrap();
-    // A byte of a sum, an XOR's byte that is only turned, a nibble, a top bit, a byte of the last hash state, a
-    // use.
+    // A byte of a sum, a byte of an XOR that is only rotated, a nibble, a top bit, a byte of the last hash state,
+    // a multiplicity.
     let mixing = 64 + 32;
     corrupted(
         &chain,
@@ -210,7 +210,7 @@ fn wrong_public_values_are_refused() {
         let witness = right.witness();
         let proof = prove_simply(&right, &witness, InteractionSource::Generate).unwrap();
         verify_simply(&wrong, proof.clone()).expect_err("a proof of something else");
-        // The prover claims the wrong thing too: then it is the lookups that tell.
+        // If the prover claims the wrong value too, the lookups do not balance.
         let claimed = prove_simply(&wrong, &witness, InteractionSource::Generate).unwrap();
         assert!(matches!(verify_simply(&wrong, claimed), Err(Rejection::Lookups)));
         verify_simply(&right, proof).unwrap();
@@ -307,7 +307,7 @@ fn workloads_have_names_and_sizes() {
         let Err(refused) = SimdBackend::statement(workload, least - 1, 1) else {
             panic!("{workload} is too small")
         };
-        assert!(refused.to_string().contains(&format!("{} asked for, at least {least}", least - 1)), "{refused}");
+        assert!(refused.to_string().contains(&format!("is {}; it must be {least} to", least - 1)), "{refused}");
     }
     let unknown = "fibonacci".parse::<Workload>().unwrap_err().to_string();
     assert!(unknown.contains("\"fibonacci\"") && unknown.contains("wide-fibonacci"), "{unknown}");

@@ -1,4 +1,4 @@
-// Zero in the place of 2^31 - 1. Four words a thread.
+// Replaces 2^31 - 1 by 0. Four words per thread.
 
 #include "layout/slab.cuh"
 

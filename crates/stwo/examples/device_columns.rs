@@ -1,4 +1,4 @@
-//! Proves columns that a kernel of one's own has made on the device: nothing travels but the kernel's arguments.
+//! Proves columns that a user kernel generated on the device: only the kernel's arguments are uploaded.
 //!
 //! `cargo run --release -p rigel-stwo --example device_columns`, on the GPU if there is one, else on the emulated device.
 
@@ -18,7 +18,7 @@ use stwo_constraint_framework::{EvalAtRow, FrameworkComponent, FrameworkEval, Tr
 
 const COLUMNS: usize = 8;
 
-/// Each column is the square of the one before.
+/// Each column is the square of the previous one.
 struct Squares {
     log_size: u32,
 }
@@ -43,7 +43,7 @@ impl FrameworkEval for Squares {
     }
 }
 
-/// One row a thread; column c begins at element c * rows.
+/// One thread per row; column c begins at element c * rows.
 const KERNEL: &str = r#"
 #include "field/mersenne31.cuh"
 
@@ -66,7 +66,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let log_size = if device.kind() == rigel_gpu::Kind::Cuda { 20 } else { 8 };
     let rows = 1usize << log_size;
 
-    // One piece of memory for all columns, so that each step of the proof takes them at once.
+    // All columns are contiguous, so that each step of the proof processes them together.
     let stream = device.compute()?;
     // SAFETY: the kernel accesses `rows` values of each column, which is what the columns have.
     let text = unsafe { rigel_kernels::code::source("squares.cu", KERNEL) };

@@ -1,10 +1,10 @@
-//! A component with a lookup, whose columns of running sums are made on the device from the component itself.
+//! A component with a lookup, whose LogUp columns are computed on the device from the component itself.
 //!
-//! Every row looks its value up in a table of as many values, and the table says how often each is used.
+//! Every row looks up its value in a table with as many values, and the table counts the uses of each value.
 //!
 //! `cargo run --release -p rigel-stwo --example lookups`, on the GPU if there is one, else on the emulated device.
 
-// What upstream's `relation!` makes has no documentation.
+// The items that upstream's `relation!` defines have no documentation.
 #![allow(missing_docs)]
 
 use num_traits::{One, Zero};
@@ -28,7 +28,7 @@ use stwo_constraint_framework::{
 
 relation!(Table, 1);
 
-/// Columns: a value that is looked up, a value of the table, how often the latter is looked up.
+/// Columns: a value to look up, a value of the table, and the number of lookups of the latter.
 struct Lookup {
     log_size: u32,
     table: Table,
@@ -85,7 +85,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         tree.extend_evals(columns.clone());
         tree.commit(&mut channel);
 
-        // The elements are drawn, and the component says what its fractions are.
+        // With the drawn lookup elements, the component defines its fractions.
         let lookup = Lookup { log_size, table: Table::draw(&mut channel) };
         let values: Vec<_> = columns.iter().map(|column| &column.values).collect();
         let (sums, claimed_sum) = rigel_stwo::interaction_trace(&lookup, &[], &values)?;
@@ -97,7 +97,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Ok((prove(&[&component], &mut channel, scheme)?, claimed_sum))
     })?;
 
-    // What is used is there: the sums cancel.
+    // Every value that is looked up is in the table, so the sums cancel.
     assert!(claimed_sum.is_zero());
     let mut channel = Blake2sChannel::default();
     let mut scheme = CommitmentSchemeVerifier::<Blake2sMerkleChannel>::new(config);

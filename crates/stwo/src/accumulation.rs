@@ -19,7 +19,8 @@ use crate::report::phase;
 
 type Coordinates = SecureColumnByCoords<CudaBackend>;
 
-/// The memory of four coordinates as one slab: their own if they lie so, else a copy.
+/// Four coordinate columns as one slab: one buffer with coordinate after coordinate. Reuses their memory if it is
+/// contiguous, else copies.
 pub(crate) fn into_slab(columns: Coordinates) -> Result<Matrix<Mersenne31>> {
     let rows = columns.len();
     let joined = match Joined::slab(&columns) {
@@ -30,13 +31,13 @@ pub(crate) fn into_slab(columns: Coordinates) -> Result<Matrix<Mersenne31>> {
         Some(words) => words,
         None => {
             let parts = columns.columns.into_iter().map(BaseColumn::into_buffer).collect();
-            Buffer::join(parts).unwrap_or_else(|_| unreachable!("they lie in one piece"))
+            Buffer::join(parts).unwrap_or_else(|_| unreachable!("the columns are contiguous"))
         }
     };
     Matrix::new(words, rows, 4)
 }
 
-/// Takes the columns out, leaving room.
+/// Takes the columns out, leaving empty ones.
 pub(crate) fn take(columns: &mut Coordinates) -> Coordinates {
     let rooms = columns.columns.each_ref().map(|column| BaseColumn::room(column.device(), column.len()));
     std::mem::replace(columns, Coordinates { columns: rooms })
@@ -49,7 +50,7 @@ impl AccumulationOps for CudaBackend {
         let mut add = || {
             let stream = stream(column.columns[0].device());
             let mut sum = into_slab(take(column))?;
-            // What is as long is lifted as it is.
+            // Lifting to the same length is the identity.
             circle_fold::lift_add(&stream, sum.values_mut().view_mut(), Joined::slab(other).view())?;
             *column = coordinates(sum);
             Ok(())

@@ -6,10 +6,11 @@ use stwo::prover::backend::{Backend, BackendForChannel};
 
 /// Stwo's backend on a CUDA device, for the Blake2s channels.
 ///
-/// It takes the place of `SimdBackend`: `CommitmentSchemeProver<CudaBackend, Blake2sMerkleChannel>` commits to columns on the
-/// device, `FrameworkComponent`s prove on it, and `stwo::prover::prove` makes the proof that `SimdBackend` makes.
+/// It replaces `SimdBackend`: `CommitmentSchemeProver<CudaBackend, Blake2sMerkleChannel>` commits to columns on
+/// the device, `FrameworkComponent`s are proved on it, and `stwo::prover::prove` gives the same proof as with
+/// `SimdBackend`.
 ///
-/// Operations that fail (see [`catch`](crate::catch)) panic, as upstream's traits have no errors.
+/// Upstream's traits can't return errors, so an operation that fails panics; see [`catch`](crate::catch).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CudaBackend;
 

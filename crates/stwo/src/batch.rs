@@ -1,13 +1,14 @@
-//! Columns that are opened together.
+//! Prefetching: columns that are opened together.
 //!
-//! Upstream's prover asks for openings one by one: the value of one column at one point, one element of a column, one
-//! node of a tree. Answered so, a proof would wait for tens of thousands of copies. But the columns of a tree are all
-//! opened at the same points and the same queries, so the first question brings the answers to the next ones:
+//! Upstream's prover reads openings one at a time: the value of one column at one point, one element of a column,
+//! one node of a tree. With one copy each, a proof would wait for tens of thousands of copies. But the columns of
+//! a tree are all opened at the same points and the same queries, so the first read fetches the values of the next
+//! ones:
 //!
-//! - a column's value at a point is computed together with those of its neighbours in the tree;
-//! - the queries are known as soon as the proof of work is: the channel that is searched for gives them. So the first
-//!   element that is asked for after it brings all elements and nodes, of all trees of the proof, that the queries
-//!   lead to, in two copies. An element that is not among them is read alone.
+//! - A column's value at a point is computed together with those of its neighbours in the tree.
+//! - The queries are determined by the channel after the proof of work. The first element that is read after it
+//!   fetches all queried elements and nodes of all trees of the proof in two copies. Any other element is read on
+//!   its own.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -32,14 +33,15 @@ mod queries;
 
 pub(crate) use queries::{set_queries, set_query_domain};
 
-/// A digest as the device holds it.
+/// A digest as stored on the device.
 pub(crate) type Digest = [u8; 32];
 
-/// Columns evaluated at a further point when one of them is first asked for there; eight times as many each time after.
+/// The number of columns that are evaluated together at the first read at a further point; it grows by a factor of
+/// 8 with each read.
 const FIRST_WINDOW: usize = 32;
 
-/// The most points that values are remembered for, where no proof ends in between, and that the basis is: its values take as
-/// much memory as four columns.
+/// The largest number of points for which values and the basis are cached if no proof ends in between. The values
+/// of the basis take as much memory as four columns.
 const MOST_POINTS: usize = 4096;
 const MOST_BASES: usize = 16;
 
@@ -54,25 +56,25 @@ pub(crate) struct Batch {
     bases: Mutex<HashMap<BasisPoint, Arc<SecureColumn>>>,
 }
 
-/// A point, and the logarithm of the number of coefficients that the basis is evaluated for.
+/// A point, and the logarithm of the number of coefficients.
 type BasisPoint = (CirclePoint<SecureField>, u32);
 
-/// How queries lead to elements.
+/// How queries map to elements.
 enum Role {
-    /// Columns of a trace, of any lengths: each query is one row.
+    /// Columns of a trace, of any lengths: each query reads one row.
     Trace,
-    /// Coordinates of a layer of FRI: a query is the 2^folds neighbours that are folded into one.
+    /// Coordinates of a FRI layer: each query reads the 2^folds neighbours that are folded into one.
     Layer { folds: AtomicU32, circle: Option<Weak<Batch>> },
 }
 
-/// The tree over the columns: layers from the leaves to the root, and the rows of a leaf.
+/// The tree over the columns: layers from the leaves to the root, and the rows per leaf.
 #[derive(Default)]
 struct Tree {
     layers: Vec<Shared<Digest>>,
     log_packed: u32,
 }
 
-/// What a column is evaluated with: the number of a column of weights.
+/// A point, identified by the id of its column of weights.
 pub(crate) type Point = u64;
 
 /// Values at one point.
@@ -91,7 +93,7 @@ impl Batch {
         Self::new(columns, Role::Trace)
     }
 
-    /// Coordinates of a layer of FRI. `circle` is the layer on the circle that they were folded from, if it was.
+    /// Coordinates of a FRI layer. `circle` is the circle layer from which they were folded, if any.
     pub(crate) fn of_layer(columns: [&BaseColumn; 4], circle: Option<&Arc<Self>>) -> Option<Arc<Self>> {
         Self::new(&columns, Role::Layer { folds: AtomicU32::new(0), circle: circle.map(Arc::downgrade) })
     }
@@ -115,7 +117,7 @@ impl Batch {
         Some(batch)
     }
 
-    /// The layer of FRI that these coordinates are, if they are one.
+    /// The FRI layer with these coordinates, if any.
     pub(crate) fn layer_of(columns: &[&BaseColumn]) -> Option<Arc<Self>> {
         let (batch, 0) = columns.first()?.opened_with()? else { return None };
         let all = columns.len() == batch.columns.len() && matches!(batch.role, Role::Layer { .. });
@@ -126,7 +128,8 @@ impl Batch {
         (all && places.all(together)).then(|| batch.clone())
     }
 
-    /// Notes the tree over the columns: its layers from the leaves to the root, 2^`log_packed` rows a leaf.
+    /// Records the tree over the columns: its layers from the leaves to the root, with 2^`log_packed` rows per
+    /// leaf.
     pub(crate) fn set_tree(&self, layers: Vec<Shared<Digest>>, log_packed: u32) {
         *lock(&self.tree) = Arc::new(Tree { layers, log_packed });
     }
@@ -140,14 +143,14 @@ impl Batch {
         !self.tree().layers.is_empty()
     }
 
-    /// Forgets values at points.
+    /// Clears the cached values at points.
     fn forget_points(&self) {
         lock(&self.samples).clear();
         lock(&self.bases).clear();
     }
 
-    /// Notes that a layer of FRI was folded. What is folded after the circle without a tree of its own is a part of
-    /// the circle's folding.
+    /// Records that a FRI layer was folded. If the first line layer has no tree of its own, its fold counts as
+    /// part of the circle layer's fold.
     pub(crate) fn folded(&self, steps: u32) {
         let Role::Layer { folds, circle } = &self.role else { return };
         match circle.as_ref().and_then(Weak::upgrade) {
@@ -158,7 +161,7 @@ impl Batch {
         }
     }
 
-    /// The values of the basis of 2^`log_size` coefficients at a point, made if this batch was not evaluated there yet.
+    /// The values at a point of the basis for 2^`log_size` coefficients; computed on the first call.
     pub(crate) fn basis(
         &self,
         point: CirclePoint<SecureField>,
@@ -172,13 +175,13 @@ impl Batch {
         bases.entry((point, log_size)).or_insert_with(|| Arc::new(make(point, log_size))).clone()
     }
 
-    /// The value of column `place` at a point, given by its weights: `sum_i weights[i] column[i]`.
+    /// The value of column `place` at the point with these weights: `sum_i weights[i] column[i]`.
     pub(crate) fn sample(&self, place: usize, weights: &SecureColumn) -> SecureField {
         let mut samples = lock(&self.samples);
         if samples.len() == MOST_POINTS && !samples.contains_key(&weights.id()) {
             samples.clear();
         }
-        // At the first point most likely all columns are opened, at further ones perhaps a few.
+        // Usually all columns are opened at the first point, and only some at further points.
         let (count, window) = (self.columns.len(), if samples.is_empty() { usize::MAX } else { FIRST_WINDOW });
         let known = samples.entry(weights.id()).or_insert_with(|| Samples { values: vec![None; count], window });
         if let Some(value) = known.values[place] {
@@ -195,7 +198,7 @@ impl Batch {
         for (value, found) in known.values[first..end].iter_mut().zip(values) {
             *value = Some(found);
         }
-        known.values[place].expect("just computed")
+        known.values[place].expect("computed above")
     }
 
     fn evaluate(&self, columns: std::ops::Range<usize>, weights: &SecureColumn) -> Result<Vec<SecureField>> {
@@ -206,7 +209,7 @@ impl Batch {
         let mut first = columns.start;
         let mut parts = Vec::new();
         while first < columns.end {
-            // As many as lie one after the other are read by one launch.
+            // One launch reads a run of contiguous columns.
             let mut run = self.columns[first].view();
             let mut next = first + 1;
             while next < columns.end
@@ -221,7 +224,7 @@ impl Batch {
             )?);
             first = next;
         }
-        // One copy, whatever the number of runs.
+        // One copy for all runs.
         let words = join(&stream, parts)?;
         for element in words.chunks_exact(4) {
             let element = <QM31 as rigel_kernels::field::Element>::from_parts(element).expect("four coordinates");
@@ -230,7 +233,7 @@ impl Batch {
         Ok(values)
     }
 
-    /// Element `index` of column `place`, if the queries lead there.
+    /// Element `index` of column `place`, if it is queried.
     pub(crate) fn element(self: &Arc<Self>, place: usize, index: usize) -> Option<BaseField> {
         let find = || queries::element(self, place, index);
         find().or_else(|| {
@@ -240,9 +243,9 @@ impl Batch {
         })
     }
 
-    /// Node `index` of layer `layer` (counted from the leaves), if the queries lead there.
+    /// Node `index` of layer `layer` (counted from the leaves), if it is queried.
     pub(crate) fn node(self: &Arc<Self>, layer: usize, index: usize) -> Option<Blake2sHash> {
-        // Above all of them is the root, which no query leads to.
+        // No query reads the root.
         if layer >= self.depth() as usize {
             return None;
         }
@@ -258,7 +261,7 @@ impl Batch {
         })
     }
 
-    /// The rows of a column of 2^`log` elements that a query of a domain of 2^`log_domain` points leads to.
+    /// The rows of a column of 2^`log` elements that a query into a domain of 2^`log_domain` points reads.
     fn rows(&self, log_domain: u32, word: u32, log: u32) -> std::ops::Range<u32> {
         let query = word & (u32::MAX >> (32 - log_domain.clamp(1, 32)));
         match &self.role {
@@ -278,7 +281,7 @@ impl Batch {
         self.tree().layers.len().saturating_sub(1) as u32
     }
 
-    /// The leaves that a query leads to; none if there is no tree.
+    /// The leaves that a query reads; `None` if there is no tree.
     fn leaves(&self, log_domain: u32, word: u32) -> Option<std::ops::Range<u32>> {
         let tree = self.tree();
         let (depth, log_packed) = (tree.layers.len().checked_sub(1)? as u32, tree.log_packed);
@@ -286,7 +289,7 @@ impl Batch {
         Some(rows.start >> log_packed..((rows.end - 1) >> log_packed) + 1)
     }
 
-    /// Where the queries lead to: in each column (with its length's logarithm), and in each layer.
+    /// The queried indices in each column (with the logarithm of its length) and in each layer.
     fn places(&self, log_domain: u32, words: &[u32]) -> Places {
         let mut by_log: HashMap<u32, Arc<[u32]>> = HashMap::new();
         let columns = self.columns.iter().map(|column| {
@@ -297,7 +300,7 @@ impl Batch {
         let columns = columns.collect();
         let mut layers = Vec::new();
         let mut nodes = sorted(words.iter().filter_map(|&word| self.leaves(log_domain, word)).flatten());
-        // Both children of each node on a path; above the leaves, of each parent.
+        // Both children of each node on a path.
         for _ in 1..self.tree().layers.len() {
             nodes.iter_mut().for_each(|node| *node >>= 1);
             nodes.dedup();
@@ -307,13 +310,14 @@ impl Batch {
     }
 }
 
-/// Sorted indices of elements of each column, and of nodes of each layer below the root.
+/// Sorted indices of the queried elements of each column, and of the nodes of each layer below the root.
 struct Places {
     columns: Vec<Arc<[u32]>>,
     layers: Vec<Vec<u32>>,
 }
 
-/// The row of a column of 2^`to` elements that stands for row `row` of 2^`from`: Stwo's lifting, or its inverse.
+/// The row of a column of 2^`to` elements that corresponds to row `row` of 2^`from`: Stwo's lifting, or its
+/// inverse.
 fn lifted(row: u32, from: u32, to: u32) -> u32 {
     if to >= from { (row >> 1 << (to - from + 1)) + (row & 1) } else { (row >> (from - to + 1) << 1) + (row & 1) }
 }
@@ -325,7 +329,7 @@ fn sorted(rows: impl Iterator<Item = u32>) -> Vec<u32> {
     rows
 }
 
-/// All parts, read with one copy.
+/// Downloads all parts with one copy.
 fn join(stream: &Stream, parts: Vec<rigel_gpu::Buffer<Mersenne31>>) -> Result<Vec<Mersenne31>> {
     if let [part] = &parts[..] {
         return part.to_vec(stream);

@@ -26,20 +26,20 @@ use crate::report::phase_on;
 /// A column of base field elements on the device.
 pub type BaseColumn = DeviceColumn<BaseField>;
 
-/// A column of secure field elements on the device: a slab, coordinate after coordinate.
+/// A column of secure field elements on the device, stored as a slab: coordinate after coordinate.
 pub type SecureColumn = DeviceColumn<SecureField>;
 
-/// A column of this length or less is read as a whole when one of its elements is asked for.
+/// A column of at most this length is downloaded as a whole when one of its elements is read.
 const SMALL: usize = 64;
 
-/// What a column can hold: as many base field words an element as it has coordinates.
+/// An element type of columns: `COORDINATES` base field words per element.
 pub trait Value: Copy + fmt::Debug + Send + Sync + 'static {
-    /// Coordinates of an element.
+    /// The number of coordinates of an element.
     const COORDINATES: usize;
 
-    /// The words of some elements, coordinate after coordinate.
+    /// Converts elements to words, coordinate after coordinate.
     fn to_words(values: &[Self]) -> Vec<Mersenne31>;
-    /// The elements of some words, coordinate after coordinate.
+    /// Converts words, coordinate after coordinate, to elements.
     fn from_words(words: &[Mersenne31]) -> Vec<Self>;
 }
 
@@ -70,28 +70,28 @@ impl Value for SecureField {
 
 /// A column of field elements on the device.
 ///
-/// Coordinate c of element i lies at word `c * len + i` of its memory. The memory is taken when it is first written or
-/// read: a column of zeros that is overwritten, or room that is never used, costs nothing.
+/// Coordinate c of element i is word `c * len + i` of its memory. The memory is allocated at the first write or
+/// read, so a column that is never used, or zeros that are overwritten, cost nothing.
 pub struct DeviceColumn<T: Value> {
-    /// Not there as long as nothing has shown which device is meant.
+    /// Empty until the device is known.
     device: OnceLock<Device>,
     len: usize,
-    /// What its words will be; zeros if nothing else.
+    /// How to compute the words at the first read; zeros if `None`.
     plan: Option<Plan>,
     words: OnceLock<Buffer<Mersenne31>>,
-    /// A number of its own, and of this content of it.
+    /// Unique to this column and its current content.
     id: u64,
     /// The columns that are opened together with this one.
     batch: Mutex<Option<(Arc<Batch>, usize)>>,
-    /// The layer of FRI whose rows it holds, packed.
+    /// The FRI layer whose packed rows it holds.
     packed_from: Mutex<Option<Arc<Batch>>>,
-    /// The elements of a small column that was read.
+    /// The elements of a small column that was downloaded.
     read: OnceLock<Vec<T>>,
     of: PhantomData<T>,
 }
 
-/// Words that are computed when they are first needed. Upstream asks for weights on threads that do not know the device,
-/// and uses them together with columns that do.
+/// Words that are computed when they are first needed. Upstream requests weights on threads that have no current
+/// device and uses them together with columns that have one.
 #[derive(Clone, Copy)]
 pub(crate) enum Plan {
     /// The barycentric weights of a canonic domain of 2^`log_size` points for a point outside of it.
@@ -127,30 +127,30 @@ impl<T: Value> DeviceColumn<T> {
         }
     }
 
-    /// A column over memory that a kernel has filled, with canonical words (below 2^31 - 1): for a secure column
+    /// A column over memory that a kernel has filled with canonical words (below 2^31 - 1). A secure column has
     /// four coordinates, one after the other.
     pub fn from_buffer(words: Buffer<Mersenne31>) -> Result<Self> {
         if !words.len().is_multiple_of(T::COORDINATES) {
             return Err(Error::shape(
                 "DeviceColumn::from_buffer",
-                format!("{} words are no whole number of elements of {} words", words.len(), T::COORDINATES),
+                format!("{} words are not a multiple of the {} words of an element", words.len(), T::COORDINATES),
             ));
         }
         let device = OnceLock::from(words.device().clone());
         Ok(Self::new(device, words.len() / T::COORDINATES, OnceLock::from(words)))
     }
 
-    /// A column of a matrix' words.
+    /// A column of a matrix's words.
     pub(crate) fn from_matrix(matrix: Matrix<Mersenne31>) -> Self {
         Self::from_buffer(matrix.into_values()).or_fail("make a column")
     }
 
-    /// Room for elements on a device, without memory yet.
+    /// An uninitialized column on a device, not allocated yet.
     pub(crate) fn room(device: &Device, len: usize) -> Self {
         Self::new(OnceLock::from(device.clone()), len, OnceLock::new())
     }
 
-    /// Elements that are made when they are needed.
+    /// A column whose elements are computed when they are needed.
     pub(crate) fn planned(len: usize, plan: Plan) -> Self {
         Self { plan: Some(plan), ..Self::new(OnceLock::new(), len, OnceLock::new()) }
     }
@@ -160,12 +160,12 @@ impl<T: Value> DeviceColumn<T> {
         self.device.get_or_init(device)
     }
 
-    /// A number that no other column has, and no other content of this one.
+    /// An id that is unique to this column and its current content.
     pub(crate) fn id(&self) -> u64 {
         self.id
     }
 
-    /// Whether it is known to be zero, because nothing was written yet.
+    /// Whether it is known to be zero because nothing was written yet.
     pub(crate) fn is_blank(&self) -> bool {
         self.words.get().is_none() && self.plan.is_none()
     }
@@ -190,7 +190,7 @@ impl<T: Value> DeviceColumn<T> {
     pub fn view_mut(&mut self) -> ViewMut<'_, Mersenne31> {
         self.view();
         self.changed();
-        self.words.get_mut().expect("just made").view_mut()
+        self.words.get_mut().expect("allocated above").view_mut()
     }
 
     /// The memory of the column.
@@ -199,14 +199,14 @@ impl<T: Value> DeviceColumn<T> {
         self.words.into_inner().expect("just made")
     }
 
-    /// Replaces the words by others of as many elements.
+    /// Replaces the words by those of the same number of elements.
     pub(crate) fn replace(&mut self, words: Buffer<Mersenne31>) {
         debug_assert_eq!(words.len(), self.len * T::COORDINATES);
         self.changed();
         (self.plan, self.words) = (None, OnceLock::from(words));
     }
 
-    /// Forgets what is known of the content.
+    /// Discards everything cached about the content.
     fn changed(&mut self) {
         self.id = next_id();
         (self.batch, self.packed_from) = (Mutex::new(None), Mutex::new(None));
@@ -220,7 +220,7 @@ impl<T: Value> DeviceColumn<T> {
         T::from_words(&self.view().to_vec(&stream(self.device())).or_fail("read a column"))
     }
 
-    /// Reads one element: a copy for each coordinate.
+    /// Downloads one element, with a copy for each coordinate.
     fn read_one(&self, index: usize) -> T {
         let stream = stream(self.device());
         let word = |c: usize| -> Result<Mersenne31> {
@@ -231,7 +231,7 @@ impl<T: Value> DeviceColumn<T> {
         T::from_words(&words.or_fail("read an element"))[0]
     }
 
-    /// Reads one element of a small column or, as no more is known, alone.
+    /// Reads one element: from the cached small column, or with a copy of its own.
     fn read_alone(&self, index: usize) -> T {
         assert!(index < self.len, "element {index} of a column of {}", self.len);
         if self.len <= SMALL {
@@ -256,27 +256,27 @@ impl<T: Value> DeviceColumn<T> {
 }
 
 impl BaseColumn {
-    /// Notes that the column is opened together with others, as number `place` among them.
+    /// Records that the column is opened together with others, as number `place` among them.
     pub(crate) fn open_with(&self, batch: &Arc<Batch>, place: usize) {
         *self.batch.lock().unwrap_or_else(PoisonError::into_inner) = Some((batch.clone(), place));
     }
 
-    /// The columns it is opened with, and its place among them.
+    /// The columns with which it is opened, and its place among them.
     pub(crate) fn opened_with(&self) -> Option<(Arc<Batch>, usize)> {
         self.batch.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Notes that the column holds packed rows of a layer of FRI.
+    /// Records that the column holds packed rows of a FRI layer.
     pub(crate) fn pack_from(&self, layer: &Arc<Batch>) {
         *self.packed_from.lock().unwrap_or_else(PoisonError::into_inner) = Some(layer.clone());
     }
 
-    /// The layer of FRI whose packed rows it holds.
+    /// The FRI layer whose packed rows the column holds.
     pub(crate) fn packed_from(&self) -> Option<Arc<Batch>> {
         self.packed_from.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The memory of the column, to read it even after the column is gone.
+    /// A shared handle to the column's memory, which outlives the column.
     pub(crate) fn share(&self) -> rigel_gpu::Shared<Mersenne31> {
         self.view();
         self.words.get().expect("just made").share()
@@ -329,8 +329,7 @@ impl Column<BaseField> for BaseColumn {
         self.len
     }
 
-    /// One element: from those that were fetched together with it, from a copy of a small column, or by a copy of its
-    /// own.
+    /// Reads one element: from the prefetched values, from the cached small column, or with a copy of its own.
     fn at(&self, index: usize) -> BaseField {
         assert!(index < self.len, "element {index} of a column of {}", self.len);
         if let Some(values) = self.read.get() {
@@ -383,7 +382,7 @@ impl Column<SecureField> for SecureColumn {
         self.write(index, value);
     }
 
-    /// Each half is a slab of its own: the coordinates move.
+    /// Each half is a slab of its own, so the coordinates are copied.
     fn split_at_mid(self) -> (Self, Self) {
         let mid = self.len / 2;
         let part = |start: usize, end: usize| {
@@ -401,7 +400,7 @@ impl Column<SecureField> for SecureColumn {
 
 fn bit_reverse<T: Value>(column: &mut DeviceColumn<T>) {
     let (device, len) = (column.device().clone(), column.len);
-    assert!(len.is_power_of_two(), "bit reversal of a column of {len}, which is no power of two");
+    assert!(len.is_power_of_two(), "bit reversal of a column of {len}, which is not a power of two");
     if column.is_blank() {
         return;
     }

@@ -47,7 +47,7 @@ impl<E: FrameworkEval> ComponentProver<CudaBackend> for FrameworkComponent<E> {
         let mut weights = accumulator.random_coeff_powers;
         weights.reverse();
 
-        // Each tree's columns, the preprocessed ones wherever they are.
+        // The component's columns in each tree; preprocessed columns may be anywhere in theirs.
         let mut trees: Vec<Vec<&Poly<CudaBackend>>> = trace
             .polys
             .sub_tree(self.trace_locations())
@@ -98,7 +98,7 @@ impl<E: FrameworkEval> ComponentProver<CudaBackend> for FrameworkComponent<E> {
     }
 }
 
-/// The domain that constraints are evaluated on: a part of the committed one, or one of its own.
+/// The domain on which constraints are evaluated: a subdomain of the committed domain, or a separate one.
 fn evaluation_domain(log_degree_bound: u32, mode: EvaluationMode) -> CircleDomain {
     match mode {
         EvaluationMode::SubDomain { log_expansion } => {
@@ -112,13 +112,13 @@ fn evaluation_domain(log_degree_bound: u32, mode: EvaluationMode) -> CircleDomai
 pub(crate) struct TreeInput<'a> {
     values: Option<Joined<'a>>,
     stride: usize,
-    /// Where each column that was asked for is in the matrix.
+    /// The index in the matrix of each requested column.
     pub(crate) places: Vec<usize>,
 }
 
 impl<'a> TreeInput<'a> {
-    /// Columns of one length. If they do not lie one after the other they are found among `neighbours` that do, or
-    /// copied.
+    /// Columns of one length. If they are not contiguous, uses contiguous `neighbours` that contain them, or
+    /// copies.
     pub(crate) fn new(columns: Vec<&'a BaseColumn>, neighbours: impl Iterator<Item = &'a BaseColumn>) -> Self {
         let Some(first) = columns.first() else { return Self { values: None, stride: 0, places: Vec::new() } };
         let stride = first.len();
@@ -166,8 +166,8 @@ impl<'a> TreeInput<'a> {
     }
 }
 
-/// The inputs of a program, one for each tree. A tree without columns is read by no expression; its place is filled with
-/// another.
+/// The inputs of a program, one for each tree. No expression reads a tree without columns; its slot gets another
+/// tree as a placeholder.
 pub(crate) fn bindings<'a>(inputs: &'a [TreeInput<'_>]) -> Bindings<'a, QM31> {
     let mut bindings = Bindings::new();
     if let Some(some) = inputs.iter().find_map(TreeInput::input) {
@@ -185,7 +185,7 @@ pub(crate) fn parameters(device: &Device, recorded: &Recorded) -> Result<Option<
     Ok(Some(stream(device).upload(&values)?))
 }
 
-/// A component's constraints, and where they are evaluated.
+/// A component's constraints, and the domain on which they are evaluated.
 struct Constraints {
     recorded: Recorded,
     log_trace: u32,
@@ -193,7 +193,7 @@ struct Constraints {
 }
 
 impl Constraints {
-    /// The sum of the weighted constraints of each row, divided by the polynomial that vanishes on the trace's domain.
+    /// The weighted sum of the constraints in each row, divided by the vanishing polynomial of the trace's domain.
     fn fold(
         &self,
         device: &Device,
@@ -224,8 +224,8 @@ impl Constraints {
         program.run(&stream, Rows::Circle { log_rows, log_trace: self.log_trace }, &mut bindings)
     }
 
-    /// The inverses of the vanishing polynomial of the trace's domain: as it has the same values on all shifts of that
-    /// domain, one for every 2^log_trace rows.
+    /// The inverses of the vanishing polynomial of the trace's domain. It is constant on each coset of that
+    /// domain, so there is one value for every 2^log_trace rows.
     fn inverse_vanishing(&self) -> Vec<Mersenne31> {
         let trace = CanonicCoset::new(self.log_trace);
         let shifts = 1usize << (self.domain.log_size() - self.log_trace);

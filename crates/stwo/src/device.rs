@@ -1,7 +1,7 @@
-//! Which device the backend works on.
+//! The current device of the backend.
 //!
-//! Stwo's backend is a type, and its operations are functions without a place for a device. So there is one that is
-//! meant: the one of the enclosing [`on`], or else the process' own, opened when it is first needed.
+//! Stwo's backend is a type, and its functions have no device parameter. So there is a current device: that of the
+//! enclosing [`on`], or else the process's default device, opened when it is first needed.
 
 use std::cell::RefCell;
 use std::sync::{Mutex, PoisonError};
@@ -14,15 +14,14 @@ thread_local! {
     static CURRENT: RefCell<Option<Device>> = const { RefCell::new(None) };
 }
 
-/// The process' own device.
+/// The default device of the process.
 static DEFAULT: Mutex<Option<Device>> = Mutex::new(None);
 
-/// Runs `work` with this device as the one that [`CudaBackend`](crate::CudaBackend) works on, on this thread.
+/// Runs `work` with this device as the current one of [`CudaBackend`](crate::CudaBackend) on this thread.
 ///
-/// Columns, twiddles and trees stay on the device they were made on; to mix those of two devices is refused when a
-/// kernel meets both. Several threads can work on several devices. Columns that `work` makes on other threads, such as
-/// rayon's, are made on the process' own device unless `on` is called there too; what upstream's prover does on them is
-/// taken care of.
+/// Columns, twiddles and trees stay on the device where they were made; a kernel that gets memory of two devices
+/// gives an error. Several threads can use several devices. If `work` makes columns on other threads, such as
+/// rayon's, they go to the default device unless `on` is called there too. Upstream's prover needs no such call.
 ///
 /// ```
 /// use rigel_gpu::{Device, Selector};
@@ -40,7 +39,7 @@ static DEFAULT: Mutex<Option<Device>> = Mutex::new(None);
 /// # }
 /// ```
 pub fn on<R>(device: &Device, work: impl FnOnce() -> R) -> R {
-    // Also if `work` panics.
+    // Restores the outer device even if `work` panics.
     struct Outer(Option<Device>);
     impl Drop for Outer {
         fn drop(&mut self) {
@@ -51,8 +50,7 @@ pub fn on<R>(device: &Device, work: impl FnOnce() -> R) -> R {
     work()
 }
 
-/// The device that the backend works on here. Opens the one that `RIGEL_DEVICE` names (the first GPU if it names none)
-/// if there is none yet.
+/// The current device. If there is none yet, opens the one that `RIGEL_DEVICE` names, by default the first GPU.
 pub fn current() -> Result<Device> {
     if let Some(device) = CURRENT.with_borrow(Clone::clone) {
         return Ok(device);
@@ -64,18 +62,18 @@ pub fn current() -> Result<Device> {
     }
 }
 
-/// The device that the backend works on here, if it has worked on one.
+/// The current device, if it is already open.
 pub(crate) fn known() -> Option<Device> {
     let default = || DEFAULT.lock().unwrap_or_else(PoisonError::into_inner).clone();
     CURRENT.with_borrow(Clone::clone).or_else(default)
 }
 
-/// As [`current`], where there is no way to return an error.
+/// [`current`], for functions that can't return an error.
 pub(crate) fn device() -> Device {
     current().or_fail("open a device (SimdBackend needs none)")
 }
 
-/// The stream that all of the backend's work on a device is queued on.
+/// The stream for all of the backend's work on a device.
 pub(crate) fn stream(device: &Device) -> Stream {
     device.compute().or_fail("open a stream")
 }

@@ -1,4 +1,4 @@
-//! What happens when the device fails in an operation that has no error to return.
+//! Failures in operations that can't return an error.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -6,15 +6,15 @@ use std::sync::{Mutex, PoisonError};
 
 use rigel_gpu::Error;
 
-/// The errors behind the last panics, by their messages: a panic may begin on another thread than it is caught on.
+/// The errors behind the latest panics, by message, because a panic may be caught on another thread.
 static FAILURES: Mutex<Vec<(String, Error)>> = Mutex::new(Vec::new());
 
-/// How many to keep: those that no one catches must not pile up.
+/// How many errors to keep, since some are never caught.
 const MOST_FAILURES: usize = 64;
 
-/// Most of Stwo's backend has no way to return an error: it panics with a message that names the cause.
+/// Panics with a message that names the cause, since most of Stwo's backend traits can't return an error.
 pub(crate) trait OrFail<T> {
-    /// The value, or a panic: "CudaBackend could not `task`: cause".
+    /// Returns the value, or panics with "CudaBackend could not `task`: cause".
     fn or_fail(self, task: &str) -> T;
 }
 
@@ -37,16 +37,16 @@ impl<T> OrFail<T> for rigel_gpu::Result<T> {
     }
 }
 
-/// The value, or a panic that names the task and the cause, and that [`catch`] turns into the error again: for code around
-/// the backend that has no error to return either.
+/// Returns the value, or panics with the task and the cause; [`catch`] turns the panic back into the error. For
+/// code around the backend that can't return an error either.
 #[track_caller]
 pub fn or_fail<T>(result: rigel_gpu::Result<T>, task: &str) -> T {
     result.or_fail(task)
 }
 
-/// Runs `work`, and returns as an error what made an operation of [`CudaBackend`](crate::CudaBackend) panic: a device
-/// that is lost or full, columns of the wrong shape. The device is usable afterwards, unless it is lost. Other panics go
-/// on.
+/// Runs `work` and turns a panic of [`CudaBackend`](crate::CudaBackend) into its error: a device that is lost or
+/// out of memory, or columns of the wrong shape. Unless it is lost, the device stays usable. Other panics
+/// continue.
 ///
 /// ```
 /// use rigel_gpu::{Device, Error, Selector};
@@ -63,7 +63,7 @@ pub fn or_fail<T>(result: rigel_gpu::Result<T>, task: &str) -> T {
 /// # }
 /// ```
 pub fn catch<R>(work: impl FnOnce() -> R) -> rigel_gpu::Result<R> {
-    // What the backend holds is consistent after each operation; what `work` was about to make is dropped.
+    // The backend's state is consistent after each operation, and the result of `work` is dropped.
     catch_unwind(AssertUnwindSafe(work)).map_err(|panic| match behind(&panic) {
         Some(error) => error,
         None => resume_unwind(panic),

@@ -1,4 +1,4 @@
-//! Stwo's field elements and their twins on the device.
+//! Conversions between Stwo's field elements and their device counterparts.
 
 use rigel_kernels::field::{Element, Field, Mersenne31, QM31};
 use stwo::core::circle::{CirclePoint, Coset};
@@ -6,11 +6,11 @@ use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::circle::CircleDomain;
 
-/// A value with a twin on the device.
+/// A value with a device counterpart.
 pub(crate) trait Twin {
     type Device;
 
-    /// The same value there.
+    /// The device counterpart of this value.
     fn twin(self) -> Self::Device;
 }
 
@@ -54,12 +54,12 @@ impl Twin for CircleDomain {
     }
 }
 
-/// The value of a word that the device wrote.
+/// Converts a word from the device.
 pub(crate) fn base(word: Mersenne31) -> BaseField {
     BaseField::from_u32_unchecked(word.word())
 }
 
-/// The value of an element that the device wrote.
+/// Converts an element from the device.
 pub(crate) fn secure(element: QM31) -> SecureField {
     SecureField::from_m31_array(std::array::from_fn(|i| base(element.parts()[i])))
 }

@@ -1,4 +1,4 @@
-//! FRI's folding.
+//! FRI folds.
 
 use rigel_kernels::fri::circle_fold;
 use stwo::core::fields::qm31::SecureField;

@@ -1,4 +1,4 @@
-//! Proof of work, and with it the queries.
+//! Proof of work, which also determines the queries.
 
 use rigel_kernels::fri::grind;
 use stwo::core::channel::{Blake2sChannelGeneric, Channel};
@@ -23,7 +23,7 @@ impl<const M31: bool> GrindOps<Blake2sChannelGeneric<M31>> for CudaBackend {
         hasher.update(&pow_bits.to_le_bytes());
         let words = bytemuck::cast(hasher.finalize().0);
         let nonce = grind::blake2s(&stream(&device()), words, pow_bits, M31).or_fail("search for a proof of work");
-        // What the prover draws next are the queries.
+        // The prover draws the queries next, so derive them from a copy of the channel.
         let mut ahead = channel.clone();
         ahead.mix_u64(nonce);
         set_queries(move || ahead.draw_u32s());

@@ -1,4 +1,4 @@
-//! Columns that lie one after the other in memory, and how to get there.
+//! Columns that are contiguous in memory.
 
 use rigel_gpu::{Buffer, Error, View};
 use rigel_kernels::Matrix;
@@ -11,21 +11,21 @@ use crate::column::BaseColumn;
 use crate::device::stream;
 use crate::failure::OrFail;
 
-/// Columns as the parts of one buffer.
+/// Splits a buffer into columns.
 pub(crate) fn split(words: Buffer<Mersenne31>, rows: usize) -> Vec<BaseColumn> {
     let lengths = vec![rows; words.len().checked_div(rows).unwrap_or(0)];
     let parts = words.split(&lengths).or_fail("split a matrix into columns");
     parts.into_iter().map(|part| BaseColumn::from_buffer(part).or_fail("make a column")).collect()
 }
 
-/// Four coordinate columns as the parts of a slab.
+/// Splits a slab into its four coordinate columns.
 pub(crate) fn coordinates(slab: Matrix<Mersenne31>) -> SecureColumnByCoords<CudaBackend> {
     let rows = slab.rows();
     let columns = split(slab.into_values(), rows).try_into();
     SecureColumnByCoords { columns: columns.expect("a slab has four coordinates") }
 }
 
-/// Words of several columns, one after the other: in place where they lie so, else a copy.
+/// The words of several columns as one view: in place if the columns are contiguous, else a copy.
 pub(crate) enum Joined<'a> {
     Here(View<'a, Mersenne31>),
     Copied(Buffer<Mersenne31>),
@@ -39,7 +39,7 @@ impl<'a> Joined<'a> {
         let len = columns.clone().map(|column| column.len()).sum();
         let copy = || {
             let Some(first) = columns.clone().next() else {
-                return Err(Error::shape("CudaBackend", "no columns, so nothing to join"));
+                return Err(Error::shape("CudaBackend", "there are no columns to join"));
             };
             let stream = stream(first.device());
             let (mut words, mut at) = (stream.alloc(len)?, 0);
@@ -52,7 +52,7 @@ impl<'a> Joined<'a> {
         Self::Copied(copy().or_fail("gather columns"))
     }
 
-    /// The slab of coordinate columns.
+    /// Coordinate columns as a slab.
     pub(crate) fn slab(columns: &'a SecureColumnByCoords<CudaBackend>) -> Self {
         Self::new(columns.columns.iter())
     }
@@ -65,8 +65,7 @@ impl<'a> Joined<'a> {
     }
 }
 
-/// Neighbouring columns that lie one after the other in memory, with the number of the first: as few runs as there can
-/// be.
+/// Runs of columns that are contiguous in memory, as long as possible, each with the index of its first column.
 pub(crate) fn runs<'a>(columns: &[&'a BaseColumn]) -> Vec<(usize, View<'a, Mersenne31>)> {
     let mut runs: Vec<(usize, usize, View<'a, Mersenne31>)> = Vec::new();
     for (i, column) in columns.iter().enumerate() {

@@ -1,8 +1,9 @@
-//! Stwo's prover on the GPU: [`CudaBackend`] in the place of `SimdBackend`, and the same proof, byte for byte.
+//! Stwo's prover on the GPU: [`CudaBackend`] replaces `SimdBackend` and gives the same proof, byte for byte.
 //!
-//! Stwo's prover is generic over a backend, a set of traits. This one implements those of `Backend` and, for the Blake2s
-//! channels, of `BackendForChannel`, of Stwo 2.3.0: columns live on the device, and so does all work on them. Constraints
-//! of any `FrameworkComponent` are recorded, and compiled to kernels once; there is nothing to write for the GPU.
+//! Stwo's prover is generic over a backend, which is a set of traits. This crate implements `Backend` of Stwo
+//! 2.3.0 and, for the Blake2s channels, `BackendForChannel`. Columns stay on the device, and all work on them runs
+//! there. The constraints of any `FrameworkComponent` are recorded and compiled to kernels once; there is no GPU
+//! code to write.
 //!
 //! ```
 //! use rigel_gpu::{Device, Selector};
@@ -39,7 +40,7 @@
 //! }
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! // The trace, made on the host.
+//! // The trace, generated on the host.
 //! let log_size = 6;
 //! let domain = CanonicCoset::new(log_size).circle_domain();
 //! let a: Vec<BaseField> = (0..1 << log_size).map(BaseField::from_u32_unchecked).collect();
@@ -51,7 +52,7 @@
 //!     FrameworkComponent::new(&mut TraceLocationAllocator::default(), Squares { log_size }, SecureField::default());
 //! let device = Device::open(Selector::Emulated(0))?; // or Device::from_env()
 //! let proof = rigel_stwo::on(&device, || {
-//!     // As with SimdBackend; the columns travel.
+//!     // As with SimdBackend, except that the columns are uploaded.
 //!     let twiddles = CudaBackend::precompute_twiddles(CanonicCoset::new(log_size + 1).half_coset());
 //!     let mut channel = Blake2sChannel::default();
 //!     let mut scheme = CommitmentSchemeProver::<CudaBackend, Blake2sMerkleChannel>::new(config, &twiddles);
@@ -62,7 +63,7 @@
 //!     Ok::<_, rigel_gpu::Error>(prove(&[&component], &mut channel, scheme))
 //! })??;
 //!
-//! // Stwo's own verifier takes it.
+//! // Stwo's own verifier accepts it.
 //! let mut channel = Blake2sChannel::default();
 //! let mut scheme = CommitmentSchemeVerifier::<Blake2sMerkleChannel>::new(config);
 //! scheme.commit(proof.commitments[0], &[], &mut channel);
@@ -74,23 +75,23 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | which device is meant | [`on`], [`current`] |
-//! | columns: from the host, from a kernel of one's own | [`upload`], [`BaseColumn::from_buffer`](DeviceColumn::from_buffer) |
-//! | running sums of lookups, from the component or from fractions | [`interaction_trace`], [`LogupTraceGenerator`] |
-//! | what a proof took | [`measure`] |
+//! | select the device | [`on`], [`current`] |
+//! | columns from the host, or from your own kernel | [`upload`], [`BaseColumn::from_buffer`](DeviceColumn::from_buffer) |
+//! | LogUp columns, from the component or from fractions | [`interaction_trace`], [`LogupTraceGenerator`] |
+//! | time, transfers and memory of a proof | [`measure`] |
 //! | errors, where upstream's signatures have none | [`catch`] |
 //!
-//! # What it does differently
+//! # Differences from `SimdBackend`
 //!
-//! - Columns of a tree that follow each other with the same length are one piece of memory; transforms, hashes and
-//!   openings take them at once. Columns from elsewhere work too, in more launches.
-//! - Upstream's prover asks for openings one by one. They are answered from what was fetched for all of them: a proof
-//!   reads back a few dozen times, mostly roots, whatever its number of columns and queries (up to 1,024).
-//! - A `BaseColumnPool` is not needed: memory comes from the device's arena, which hands it out again by itself.
-//! - Values of the secure field in a component (lookup elements, claimed sums) are parameters of its kernels, which are
-//!   compiled once and kept on disk. Constants of the base field are part of the kernels: a component with other ones is
-//!   compiled anew.
-//! - Coefficients are in the order that upstream documents, not in that of `SimdBackend`, which transposes long ones.
+//! - Consecutive columns of a tree with the same length are contiguous in memory; transforms, hashes and openings
+//!   process them together. Other columns work too, with more launches.
+//! - Upstream's prover reads openings one at a time. The backend prefetches all of them together: a proof makes a
+//!   few dozen downloads, mostly of roots, for any number of columns and up to 1,024 queries.
+//! - A `BaseColumnPool` is not needed: the device's arena reuses memory.
+//! - Secure-field values in a component (lookup elements, claimed sums) are kernel parameters, so its kernels are
+//!   compiled once and cached on disk. Base-field constants are part of the kernels: a component with other
+//!   constants is compiled again.
+//! - Coefficients are in the order that upstream documents. `SimdBackend` transposes long columns of coefficients.
 
 mod accumulation;
 mod backend;

@@ -1,18 +1,18 @@
-//! LogUp's running sums on the device.
+//! LogUp columns on the device.
 //!
-//! A component's lookups are fractions, summed in batches: a column of running sums for each batch, of which the last
-//! runs over all rows. With v_k the fraction of batch k in a row,
+//! A component's lookups are fractions, summed in batches. Each batch has a column of sums; only the last one runs
+//! over all rows. With v_k the fraction of batch k in a row,
 //!
 //! ```text
 //! column k = column k-1 + v_k                                  within a row
 //! last column = prefix sums, in the order of the coset, of (column so far - claimed sum / rows)
 //! ```
 //!
-//! - [`interaction_trace`]: all of it from the component itself, which says what its fractions are
-//! - [`LogupTraceGenerator`]: from fractions that are columns already
+//! - [`interaction_trace`] computes them from the component itself, which defines its fractions.
+//! - [`LogupTraceGenerator`] computes them from columns of fractions.
 //!
-//! A batch costs an inversion, and its columns are read and written a few times; all denominators of a component are
-//! inverted at once.
+//! A batch costs the inversion of its denominators and a few passes over its columns. All denominators of a
+//! component are inverted together.
 
 use rigel_codegen::{Bindings, Graph, Output, Rows, Target, compiled};
 use rigel_gpu::{Buffer, Device, Error, Result, View};
@@ -40,16 +40,16 @@ use crate::report::phase;
 
 type Evaluation = CircleEvaluation<CudaBackend, BaseField, BitReversedOrder>;
 
-/// Columns of running sums, and the sum over all rows that the component claims.
+/// LogUp columns, and the claimed sum over all rows.
 pub type Interaction = (Vec<Evaluation>, SecureField);
 
-/// A component's columns of running sums, from its own constraints: `eval` is the component with the lookup elements that
-/// were drawn, `preprocessed` the preprocessed columns in the order in which it asks for them, `trace` its columns of the
-/// original trace, all on the trace's domain (as they were before they were committed).
-/// A preprocessed column that it asks for twice is given twice. A fraction with a zero denominator counts as zero.
+/// Computes a component's LogUp columns from its own constraints. `eval` is the component with the drawn lookup
+/// elements, `preprocessed` the preprocessed columns in the order in which it reads them, and `trace` its columns
+/// of the original trace, all on the trace's domain (as before the commitment). A preprocessed column that the
+/// component reads twice is passed twice. A fraction with a zero denominator counts as zero.
 ///
 /// # Errors
-/// A component without lookups, columns of another number or length than it says, and failures of the device.
+/// A component without lookups, the wrong number or length of columns, and device errors.
 pub fn interaction_trace<E: FrameworkEval>(
     eval: &E,
     preprocessed: &[&BaseColumn],
@@ -71,8 +71,8 @@ pub fn interaction_trace<E: FrameworkEval>(
         return Err(Error::shape(
             NAME,
             format!(
-                "{} preprocessed columns and {} of the trace; the component asks for {fixed} (one that it asks for \
-                 twice counted twice) and {columns}",
+                "{} preprocessed columns and {} trace columns; the component expects {fixed} (a column that it \
+                 reads twice counts twice) and {columns}",
                 preprocessed.len(),
                 trace.len()
             ),
@@ -87,7 +87,7 @@ pub fn interaction_trace<E: FrameworkEval>(
     let Some(device) = inputs.iter().find_map(TreeInput::device).filter(|_| batches > 0) else {
         return Err(Error::shape(
             NAME,
-            format!("{batches} batches of lookups in a component; there must be some, and columns"),
+            format!("{batches} batches of lookups in a component; it needs at least one, and at least one column"),
         ));
     };
     let mut outputs = Vec::with_capacity(2 * batches);
@@ -114,19 +114,19 @@ pub fn interaction_trace<E: FrameworkEval>(
     generator.finalize_last()
 }
 
-/// What stands above the line of a fraction.
+/// The numerators of fractions.
 #[derive(Clone, Copy, Debug)]
 pub enum Numerators<'a> {
     /// A column of the secure field.
     Secure(&'a SecureColumn),
     /// A column of the base field, such as multiplicities.
     Base(&'a BaseColumn),
-    /// The same in every row.
+    /// The same value in every row.
     Constant(SecureField),
 }
 
-/// Makes the columns of running sums of a component from columns of fractions, in the shape of upstream's generator for
-/// the SIMD backend.
+/// Computes a component's LogUp columns from columns of fractions, with the API of upstream's generator for the
+/// SIMD backend.
 ///
 /// ```
 /// use rigel_gpu::{Device, Selector};
@@ -168,7 +168,7 @@ impl LogupTraceGenerator {
         LogupColGenerator { generator: self }
     }
 
-    /// Adds the column whose fractions, given as a slab, come on top of those of the last.
+    /// Adds a column: the previous column plus these fractions, given as a slab.
     fn push(&mut self, mut fractions: Buffer<Mersenne31>) -> Result<()> {
         let stream = stream(&self.device);
         if let Some(last) = self.slabs.last() {
@@ -178,7 +178,7 @@ impl LogupTraceGenerator {
         Ok(())
     }
 
-    /// All columns, the last as running sums, and the sum of all fractions.
+    /// Returns all columns, with prefix sums in the last one, and the sum of all fractions.
     pub fn finalize_last(mut self) -> Result<Interaction> {
         let _phase = phase("lookups");
         let Some(last) = self.slabs.pop() else {
@@ -204,7 +204,8 @@ pub struct LogupColGenerator<'a> {
 }
 
 impl LogupColGenerator<'_> {
-    /// Adds the fractions of all rows. A denominator must not be zero: its fraction counts as zero.
+    /// Adds the fractions of all rows. Denominators must be nonzero; a fraction with a zero denominator counts as
+    /// zero.
     pub fn write_fracs(self, numerators: Numerators<'_>, denominators: &SecureColumn) -> Result<()> {
         let _phase = phase("lookups");
         let LogupTraceGenerator { device, log_size, .. } = self.generator;
@@ -236,7 +237,7 @@ impl LogupColGenerator<'_> {
     }
 }
 
-/// A slab with the same added to each element.
+/// Adds a value to each element of a slab.
 fn shifted(device: &Device, slab: Matrix<Mersenne31>, by: SecureField) -> Result<Matrix<Mersenne31>> {
     let mut graph = Graph::<QM31>::new();
     let (element, shift) = (graph.extension_column(0, 0, 0), graph.extension_parameter(0));

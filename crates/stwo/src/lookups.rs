@@ -1,4 +1,4 @@
-//! GKR's layers and multilinear polynomials.
+//! GKR layers and multilinear polynomials.
 
 use rigel_gpu::Result;
 use rigel_kernels::gkr::multilinear::{self, Values};
@@ -22,7 +22,7 @@ fn mle(slab: rigel_kernels::Matrix<rigel_kernels::field::Mersenne31>) -> Mle<Cud
     Mle::new(SecureColumn::from_matrix(slab))
 }
 
-/// What stands above the line in a layer of fractions.
+/// The numerators of a layer of fractions.
 fn numerators(layer: &Layer<CudaBackend>) -> multilinear::Numerators<'_> {
     match layer {
         Layer::LogUpGeneric { numerators, .. } => multilinear::Numerators::Extension(numerators.view()),
@@ -77,7 +77,7 @@ impl GkrOps for CudaBackend {
         claim: SecureField,
     ) -> UnivariatePoly<SecureField> {
         let n_variables = h.n_variables();
-        assert_ne!(n_variables, 0, "a polynomial without variables has no first one");
+        assert_ne!(n_variables, 0, "the polynomial has no variables");
         let eq_evals = h.eq_evals.view();
         let sums = match &h.input_layer {
             Layer::GrandProduct(values) => {

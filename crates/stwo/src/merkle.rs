@@ -1,7 +1,8 @@
 //! Lifted Merkle trees.
 //!
-//! Upstream asks for a tree layer by layer. The leaves are hashed and all layers above them made in one go, and handed
-//! out as they are asked for: small layers share launches, and the digests lie in one piece of memory.
+//! Upstream builds a tree layer by layer. This backend hashes the leaves and builds all layers above them at once,
+//! and returns each layer when it is requested. So small layers share launches, and the digests are contiguous in
+//! memory.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -29,21 +30,21 @@ use crate::failure::OrFail;
 use crate::joined::{Joined, runs, split};
 use crate::report::phase;
 
-/// A column of this length or less is read as a whole when one of its digests is asked for.
+/// A layer of at most this length is downloaded as a whole when one of its digests is read.
 const SMALL: usize = 64;
 
 /// A layer of a tree on the device.
 pub struct HashColumn {
     digests: Buffer<Digest>,
-    /// The layer above, made already and not yet asked for, and the hash it was made with.
+    /// The layer above, built but not requested yet, and its hash.
     above: Mutex<Option<(Kind, Box<HashColumn>)>>,
-    /// The columns that are opened together with it, and its number counted from the leaves.
+    /// The columns that are opened together with it, and its index counted from the leaves.
     batch: Option<(Arc<Batch>, usize)>,
-    /// The digests of a small layer that was read.
+    /// The digests of a small layer that was downloaded.
     read: OnceLock<Vec<Blake2sHash>>,
 }
 
-/// Which of the two hashes.
+/// The hash of a layer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Blake2s,
@@ -64,7 +65,7 @@ impl HashColumn {
         digests.into_iter().map(Blake2sHash).collect()
     }
 
-    /// The lowest of these layers, with the others above it.
+    /// The lowest of these layers, holding the others above it.
     fn stack(layers: Vec<Buffer<Digest>>, batch: Option<&Arc<Batch>>, kind: Kind) -> Self {
         let mut above: Option<HashColumn> = None;
         for (i, digests) in layers.into_iter().enumerate().rev() {
@@ -126,7 +127,7 @@ impl Column<Blake2sHash> for HashColumn {
         self.digests.len()
     }
 
-    /// One digest: from those that were fetched together with it, from a copy of a small layer, or by a copy of its own.
+    /// Reads one digest: from the prefetched values, from the cached small layer, or with a copy of its own.
     fn at(&self, index: usize) -> Blake2sHash {
         assert!(index < self.len(), "digest {index} of a layer of {}", self.len());
         if let Some(digests) = self.read.get() {
@@ -161,7 +162,7 @@ impl ColumnOps<Blake2sHash> for CudaBackend {
 
     fn bit_reverse_column(column: &mut HashColumn) {
         let (device, len) = (column.digests.device().clone(), column.len());
-        assert!(len.is_power_of_two(), "bit reversal of {len} digests, which is no power of two");
+        assert!(len.is_power_of_two(), "bit reversal of {len} digests, which is not a power of two");
         let bits = len.trailing_zeros();
         let picks: Vec<[u32; 2]> = (0..len).map(|i| [0, bit_reverse_index(i, bits) as u32]).collect();
         let reversed = gather::words(&stream(&device), &[column.digests.view()], &picks, 8).and_then(Buffer::cast);
@@ -169,12 +170,12 @@ impl ColumnOps<Blake2sHash> for CudaBackend {
     }
 }
 
-/// The tree over columns, whose leaves are lifted to 2^`log_leaves`.
+/// Builds the tree over columns, with leaves lifted to 2^`log_leaves`.
 fn tree<H: Hash<Digest = Digest> + RowHash<Mersenne31>>(
     columns: &[&BaseColumn],
     log_leaves: u32,
 ) -> Result<Vec<Buffer<Digest>>> {
-    // The tree of nothing is one leaf, wherever it is to be lifted to.
+    // The tree over no columns is one leaf, whatever its lifting size.
     let log_leaves = if columns.is_empty() { 0 } else { log_leaves };
     let device: Device = columns.first().map_or_else(device, |column| column.device().clone());
     let matrices: Result<Vec<_>> =
@@ -198,8 +199,8 @@ impl<const M31: bool> MerkleOpsLifted<Blake2sMerkleHasherGeneric<M31>> for CudaB
             tree::<Blake2s>(columns, lifting_log_size)
         };
         let layers = layers.or_fail("build a Merkle tree");
-        // The tree of a layer of FRI, of its packed rows, or of a trace.
-        // A layer that has a tree keeps it: a second one is opened for itself.
+        // The tree is over a FRI layer, its packed rows, or a trace. A layer keeps its first tree; a second tree
+        // over it becomes a batch of its own.
         let batch = match columns.first().and_then(|column| column.packed_from()) {
             Some(batch) => Some((batch, LOG_PACKED_LEAF_SIZE)).filter(|(batch, _)| !batch.has_tree()),
             None => {

@@ -33,12 +33,12 @@ use crate::twiddles::{self, of_coset};
 type Evaluation = CircleEvaluation<CudaBackend, BaseField, BitReversedOrder>;
 type Coefficients = CircleCoefficients<CudaBackend>;
 
-/// The twiddles of a domain, from a tower that contains its own.
+/// The twiddles of a domain, from a tower that contains them.
 fn of_domain(tower: &twiddles::Twiddles, domain: CircleDomain) -> Result<Twiddles<'_>> {
     Ok(Twiddles { tower: tower.tower()?, initial: domain.half_coset.initial.twin() })
 }
 
-/// Interpolates columns of one domain in place, as many at a time as lie one after the other in memory.
+/// Interpolates contiguous columns of one domain in place.
 fn interpolate_run(
     columns: Vec<Evaluation>,
     twiddles: &TwiddleTree<CudaBackend>,
@@ -49,13 +49,14 @@ fn interpolate_run(
     let parts: Vec<Buffer<Mersenne31>> = columns.into_iter().map(|column| column.values.into_buffer()).collect();
     let mut values = match Buffer::join(parts) {
         Ok(values) => values,
-        Err(_) => unreachable!("a run lies in one piece"),
+        Err(_) => unreachable!("a run is contiguous"),
     };
     circle::interpolate(&stream, values.view_mut(), rows, of_domain(&twiddles.itwiddles, domain)?)?;
     Ok(split(values, rows).into_iter().map(Coefficients::new))
 }
 
-/// The evaluations of polynomials of one size, in one piece of memory: `room` if it is as long, else some of their own.
+/// The evaluations of polynomials of one size, contiguous in memory: in `room` if it has that length, else in new
+/// memory.
 fn evaluate_same(
     polynomials: &[&BaseColumn],
     domain: CircleDomain,
@@ -76,8 +77,8 @@ fn evaluate_same(
     Ok(split(values, size))
 }
 
-/// Drops the columns of this size that earlier proofs gave back. The device's arena hands their memory out again, for all
-/// columns of a tree in one piece, which single columns of a pool are not.
+/// Drops the pooled columns of this size that earlier proofs returned. The device's arena reuses their memory and
+/// can allocate the columns of a tree contiguously, which single columns of a pool are not.
 fn drain(pool: &BaseColumnPool<CudaBackend>, log_size: u32) {
     while !pool.take_or_alloc(log_size).is_blank() {}
 }
@@ -139,7 +140,7 @@ impl PolyOps for CudaBackend {
         let fold = || {
             let log_size = evaluation.domain.log_size();
             let mut alphas = get_folding_alphas(point, log_size as usize).into_iter().rev().map(Twin::twin);
-            let mut alpha = || alphas.next().expect("one for each folding");
+            let mut alpha = || alphas.next().expect("one per fold");
             let (stream, tower) = (stream(evaluation.values.device()), twiddles.itwiddles.tower()?);
             let initial = evaluation.domain.half_coset.initial.twin();
             let values = evaluation.values.view();
@@ -155,7 +156,7 @@ impl PolyOps for CudaBackend {
     }
 
     fn extend(polynomial: &Coefficients, log_size: u32) -> Coefficients {
-        assert!(log_size >= polynomial.log_size(), "a polynomial can be extended to more coefficients only");
+        assert!(log_size >= polynomial.log_size(), "a polynomial can only be extended to more coefficients");
         let extend = || {
             let from = &polynomial.coeffs;
             let stream = stream(from.device());
@@ -219,7 +220,7 @@ impl PolyOps for CudaBackend {
             }
         }
         if store_polynomials_coefficients {
-            // They are evaluated at the same points.
+            // The polynomials are evaluated at the same points.
             Batch::of_trace(&polynomials.iter().map(|polynomial| &polynomial.coeffs).collect::<Vec<_>>());
         }
         let evaluations = evaluations.into_iter().map(|evaluation| evaluation.expect("one for each size"));
@@ -243,7 +244,7 @@ impl PolyOps for CudaBackend {
     }
 }
 
-/// What a column is opened with: itself, if nothing else is known.
+/// The columns with which a column is opened: by default only itself.
 fn batch_of(column: &BaseColumn) -> (Arc<Batch>, usize) {
     column.opened_with().unwrap_or_else(|| (Batch::of_trace(&[column]).expect("a column"), 0))
 }

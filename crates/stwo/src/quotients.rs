@@ -1,4 +1,4 @@
-//! Quotients of the columns' openings, for FRI.
+//! Quotients of openings, for FRI.
 
 use rigel_gpu::Result;
 use rigel_kernels::open::circle_quotients::{self, Numerators};
@@ -87,7 +87,7 @@ impl QuotientOps for CudaBackend {
                 })
                 .collect();
             let mut quotients = circle_quotients::combine(&stream, &numerators, subdomain.twin())?;
-            // From the subdomain to the whole domain.
+            // Extend from the subdomain to the whole domain.
             let (rows, initial) = (subdomain.size(), subdomain.half_coset.initial.twin());
             let of_subdomain = of_coset(stream.device(), subdomain.half_coset)?;
             let tower = of_subdomain.itwiddles.tower()?;

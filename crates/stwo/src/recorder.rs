@@ -1,11 +1,12 @@
 //! A component's constraints as an expression graph.
 //!
-//! The framework evaluates constraints on whatever numbers it is given. Given [`Base`] and [`Extension`], which are no
-//! numbers but values of a [`Graph`], it writes them down.
+//! The framework evaluates constraints over any type with field arithmetic. [`Base`] and [`Extension`] are nodes
+//! of a
+//! [`Graph`], so evaluating with them records the constraints.
 //!
-//! Constants of the base field are a part of the expressions. Other constants of the secure field are drawn from the
-//! channel, lookup elements for example, and differ from proof to proof: they become parameters, so that the compiled
-//! kernels are the same.
+//! Base-field constants are part of the expressions. Other secure-field constants, such as lookup elements, are
+//! drawn from the channel and differ from proof to proof. They become parameters, so that the compiled kernels
+//! stay the same.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -23,18 +24,18 @@ use stwo_constraint_framework::{EvalAtRow, FrameworkEval, INTERACTION_TRACE_IDX,
 
 use crate::field::Twin;
 
-/// What a component's evaluation wrote down.
+/// The recording of a component's constraints.
 pub(crate) struct Recorded {
     pub(crate) graph: Graph<QM31>,
     /// The values of the extension parameters.
     pub(crate) parameters: Vec<SecureField>,
     pub(crate) constraints: Vec<Value>,
-    /// For each column of running sums, the fraction that it adds: numerator and denominator.
+    /// The numerator and denominator of the fraction that each LogUp column adds.
     pub(crate) fractions: Vec<(Value, Value)>,
 }
 
-/// Writes down a component's constraints. Column k of tree t is column k of input t; of the preprocessed tree, use k is
-/// column `preprocessed[k]` of input 0.
+/// Records a component's constraints. Column k of tree t is column k of input t; the k-th read of a preprocessed
+/// column is column `preprocessed[k]` of input 0.
 pub(crate) fn record<E: FrameworkEval>(eval: &E, preprocessed: &[usize], claimed_sum: SecureField) -> Recorded {
     let outer = RECORDING.replace(Some(Recording::default()));
     let shift = claimed_sum / BaseField::from_u32_unchecked(1 << eval.log_size());
@@ -46,14 +47,14 @@ pub(crate) fn record<E: FrameworkEval>(eval: &E, preprocessed: &[usize], claimed
         constraints: Vec::new(),
         fractions: Vec::new(),
     });
-    assert!(recorder.pending.is_empty(), "the lookups of a component are written but not finalized");
+    assert!(recorder.pending.is_empty(), "the lookups of a component are added but not finalized");
     let Recorder { constraints, fractions, .. } = recorder;
     let Recording { graph, parameters, .. } = RECORDING.replace(outer).expect("put there above");
     Recorded { graph, parameters, constraints, fractions }
 }
 
 thread_local! {
-    /// The expressions that values on this thread belong to.
+    /// The recording that is in progress on this thread.
     static RECORDING: RefCell<Option<Recording>> = const { RefCell::new(None) };
 }
 
@@ -62,13 +63,13 @@ struct Recording {
     graph: Graph<QM31>,
     parameters: Vec<SecureField>,
     known: HashMap<SecureField, usize>,
-    /// The tree, column and offset of a value that is one.
+    /// The tree, column and offset of values that read a column.
     columns: HashMap<Value, (usize, usize, i32)>,
 }
 
 fn with<R>(work: impl FnOnce(&mut Recording) -> R) -> R {
     RECORDING.with_borrow_mut(|recording| {
-        work(recording.as_mut().expect("values of a recording are used while it is made, on its thread"))
+        work(recording.as_mut().expect("recorded values are used only during the recording, on its thread"))
     })
 }
 
@@ -87,15 +88,15 @@ impl Recording {
     }
 }
 
-/// A value in the base field.
+/// A recorded base-field value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Base(Value);
 
-/// A value in the secure field.
+/// A recorded secure-field value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extension(Value);
 
-/// What stands for a value of the graph.
+/// A type that wraps a node of the graph.
 trait Operand {
     fn value(self, recording: &mut Recording) -> Value;
 }
@@ -226,7 +227,7 @@ impl From<Base> for Extension {
 
 impl FieldExpOps for Base {
     /// # Panics
-    /// If the value is not a constant: a constraint is a polynomial in the columns, which has no inverses.
+    /// If the value is not a constant: constraints are polynomials in the columns.
     fn inverse(&self) -> Self {
         let constant = with(|recording| recording.graph.as_constant(self.0));
         let inverse = constant.and_then(|constant| constant.parts()[0].inverse());
@@ -236,7 +237,7 @@ impl FieldExpOps for Base {
     }
 }
 
-/// The evaluator that the framework is given.
+/// The evaluator that is passed to the framework.
 pub(crate) struct Recorder<'a> {
     next_column: HashMap<usize, usize>,
     preprocessed: &'a [usize],
@@ -280,7 +281,7 @@ impl EvalAtRow for Recorder<'_> {
     }
 
     fn combine_ef(values: [Base; SECURE_EXTENSION_DEGREE]) -> Extension {
-        // Neighbouring columns are read at once.
+        // Four consecutive columns are read together, as one extension column.
         let column = with(|recording| {
             let at = values.map(|value| recording.columns.get(&value.0).copied());
             let (tree, first, offset) = at[0]?;
@@ -309,8 +310,8 @@ impl EvalAtRow for Recorder<'_> {
         self.pending.push(fraction);
     }
 
-    /// Each batch but the last has a column of sums so far in its row; the last one's runs over all rows. As the running
-    /// sum must come back to where it began, each row takes away its share of the total.
+    /// Each batch but the last has a column with the sum so far within its row; the last column is a running sum
+    /// over all rows. Each row subtracts its share of the total, so that the running sum is cyclic.
     fn finalize_logup_batched(&mut self, batching: &Vec<usize>) {
         let pending = std::mem::take(&mut self.pending);
         assert_eq!(batching.len(), pending.len(), "a batch for each fraction");
@@ -328,7 +329,7 @@ impl EvalAtRow for Recorder<'_> {
                 step
             } else {
                 let [before, current] = self.next_extension_interaction_mask(INTERACTION_TRACE_IDX, [-1, 0]);
-                // The share is a parameter even where it is zero or one, for the kernels to stay the same.
+                // The share is a parameter even if it is zero or one, so that the kernels stay the same.
                 let shift = with(|recording| {
                     recording.parameters.push(self.shift);
                     Extension(recording.graph.extension_parameter(recording.parameters.len() - 1))

@@ -1,4 +1,4 @@
-//! What a proof took.
+//! Reports of time, transfers and memory.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,10 +7,10 @@ use rigel_gpu::{Device, Event, Recorder, Report, Result, Stream};
 
 use crate::device::{current, known, stream};
 
-/// The reports that are taken now, on any device: while there are none, phases cost nothing.
+/// The number of active reports on all devices. While it is zero, phases cost nothing.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
-/// The report that is taken on a device.
+/// The active report of a device.
 #[derive(Default)]
 struct Recording(Mutex<Option<Arc<Recorder>>>);
 
@@ -22,17 +22,17 @@ fn recording(device: &Device) -> Result<Arc<Recording>> {
     device.kept(&RecordingKey, |_| Ok((Recording::default(), 0)))
 }
 
-/// Does `work`, such as a proof, and reports what it took on the [current](crate::current) device: its time, that of its
-/// phases by the device's clock, copies, launches and memory.
+/// Runs `work`, such as a proof, and reports its cost on the [current](crate::current) device: total time, phases
+/// by the device's clock, copies, launches and memory.
 ///
-/// One report is taken on a device at a time: phases of work done by others meanwhile are in it too.
+/// A device has one active report at a time, which includes phases of concurrent work by other threads.
 pub fn measure<R>(work: impl FnOnce() -> R) -> Result<(R, Report)> {
     let device = current()?;
     let recording = recording(&device)?;
     let recorder = Arc::new(Recorder::new(&stream(&device)));
     let outer = put(&recording, Some(recorder.clone()));
     TAKEN.fetch_add(1, Ordering::Relaxed);
-    // Also if `work` panics.
+    // Ends the report even if `work` panics.
     let end = End { recording: &recording, outer: Some(outer) };
     let result = work();
     drop(end);
@@ -58,7 +58,7 @@ impl Drop for End<'_> {
 /// A phase, from now until it is dropped.
 pub(crate) struct Marked(Option<(Arc<Recorder>, Stream, &'static str, Event)>);
 
-/// Begins a phase of the report that is taken on the current device, if one is.
+/// Begins a phase of the current device's active report, if any.
 pub(crate) fn phase(name: &'static str) -> Marked {
     if TAKEN.load(Ordering::Relaxed) == 0 {
         return Marked(None);
@@ -66,7 +66,7 @@ pub(crate) fn phase(name: &'static str) -> Marked {
     known().map_or(Marked(None), |device| phase_on(&device, name))
 }
 
-/// Begins a phase of the report that is taken on a device, if one is.
+/// Begins a phase of a device's active report, if any.
 pub(crate) fn phase_on(device: &Device, name: &'static str) -> Marked {
     if TAKEN.load(Ordering::Relaxed) == 0 {
         return Marked(None);

@@ -15,18 +15,18 @@ use crate::device::stream;
 use crate::failure::OrFail;
 use crate::field::Twin;
 
-/// The x-coordinates (or their inverses) of a tower of cosets, as upstream lays them out: those of half a coset, of half
-/// its doubling and so on, in bit-reversed order, with one more value to make a power of two.
+/// The x-coordinates (or their inverses) of a tower of cosets in upstream's layout: those of half a coset, of half
+/// its doubling and so on, in bit-reversed order, padded by one value to a power of two.
 #[derive(Clone)]
 pub struct Twiddles(Option<Arc<Buffer<Mersenne31>>>);
 
 impl Twiddles {
-    /// The values; an error if they were left out.
+    /// The values; an error if they were omitted.
     pub(crate) fn tower(&self) -> Result<View<'_, Mersenne31>> {
         match &self.0 {
             Some(tower) => Ok(tower.view()),
             None => {
-                Err(Error::shape("CudaBackend", "the twiddles that are needed here were left out of the tree"))
+                Err(Error::shape("CudaBackend", "the twiddles that are needed here were omitted from the tree"))
             }
         }
     }
@@ -43,7 +43,8 @@ impl TwiddleBuffer<BitReversedOrder> for Twiddles {
         Self(None)
     }
 
-    /// In bit-reversed order the subdomain is a prefix: of each layer from that of the domain on, the first values.
+    /// In bit-reversed order the subdomain is a prefix, so these are the first values of each layer from the
+    /// domain's on.
     fn extract_subdomain_twiddles(&self, domain_log_size: u32, subdomain_log_size: u32) -> Self {
         let extract = || {
             let tower = self.tower()?;

@@ -1,4 +1,4 @@
-//! Host columns on their way to the device.
+//! Uploads host columns.
 
 use rigel_gpu::{Device, Kernel, Result, Shape, Stream, ViewMut};
 use rigel_kernels::code::source;
@@ -13,8 +13,8 @@ use crate::device::{current, stream};
 use crate::joined::split;
 use crate::report::phase;
 
-/// Copies columns that the host has made to the [current](crate::current) device, through pinned memory, as one piece of
-/// memory for all that follow each other with the same length: the transforms and hashes that follow read them at once.
+/// Uploads host columns to the [current](crate::current) device through pinned memory. Consecutive columns of the
+/// same length become contiguous, so that transforms and hashes process them together.
 ///
 /// ```
 /// use rigel_gpu::{Device, Selector};
@@ -67,7 +67,7 @@ fn compile(device: &Device) -> Result<Kernel> {
     device.compile(&text.kernel("canonical"))?.kernel("canonical")
 }
 
-/// Upstream's vectors may hold 2^31 - 1 for zero: writes zero in its place.
+/// Replaces 2^31 - 1 by 0: upstream's vectors may hold either for zero.
 fn canonical(stream: &Stream, words: ViewMut<'_, Mersenne31>) -> Result<()> {
     let len = words.len();
     if len == 0 {

@@ -1,5 +1,5 @@
-//! Functions of complex numbers, with NumPy's branch cuts: where a function is cut along an axis, the sign of the part
-//! that is zero says which side of the cut a number lies on.
+//! Functions of complex numbers, with NumPy's branch cuts: on a cut along an axis, the sign of the zero part
+//! determines the side of the cut.
 
 use std::f64::consts::{FRAC_PI_2, LN_2};
 
@@ -27,12 +27,12 @@ fn over_i(z: Complex) -> Complex {
     complex(z.im, -z.re)
 }
 
-/// The length.
+/// The absolute value.
 pub(crate) fn abs(z: Complex) -> f64 {
     z.re.hypot(z.im)
 }
 
-/// `a / b`, by the larger part of b first, so that the squares of its parts do not overflow.
+/// `a / b`, scaled by the larger part of b, so that the squares of its parts do not overflow.
 pub(crate) fn div(a: Complex, b: Complex) -> Complex {
     let (re, im) = (b.re.abs(), b.im.abs());
     if re >= im {
@@ -49,7 +49,7 @@ pub(crate) fn div(a: Complex, b: Complex) -> Complex {
     }
 }
 
-/// `f e^x` for a factor of at most 1 in size: in two steps where `e^x` alone is too large.
+/// `f e^x` for a factor |f| <= 1, in two steps if `e^x` alone overflows.
 fn scaled_exp(x: f64, factor: f64) -> f64 {
     if x <= LARGEST_EXPONENT || !x.is_finite() {
         return x.exp() * factor;
@@ -58,7 +58,7 @@ fn scaled_exp(x: f64, factor: f64) -> f64 {
         let half = (x * 0.5).exp();
         return half * factor * half;
     }
-    // Three times the largest is beyond all floats, even from the smallest factor.
+    // Above three times the largest exponent, the result overflows even for the smallest factor.
     let large = LARGEST_EXPONENT.exp();
     large * factor * large * large
 }
@@ -78,12 +78,12 @@ pub(crate) fn exp(z: Complex) -> Complex {
     complex(scaled_exp(z.re, cosine), scaled_exp(z.re, sine))
 }
 
-/// The natural logarithm, cut along the negative real axis.
+/// The natural logarithm, with a branch cut along the negative real axis.
 pub(crate) fn log(z: Complex) -> Complex {
     let (x, y) = (z.re.abs(), z.im.abs());
     let (large, small) = (x.max(y), x.min(y));
     let length = if (0.5..2.0).contains(&large) && !x.is_nan() && !y.is_nan() {
-        // Near 1 the logarithm of the length would lose what the length rounds off.
+        // Near 1, rounding the absolute value would lose precision.
         let above = (large - 1.0) * (large + 1.0) + small * small;
         if above > -0.5 { 0.5 * above.ln_1p() } else { z.re.hypot(z.im).ln() }
     } else if large > 1e300 {
@@ -97,7 +97,7 @@ pub(crate) fn log(z: Complex) -> Complex {
     complex(length, z.im.atan2(z.re))
 }
 
-/// The square root in the right half plane, cut along the negative real axis.
+/// The square root in the right half plane, with a branch cut along the negative real axis.
 pub(crate) fn sqrt(z: Complex) -> Complex {
     if z.re == 0.0 && z.im == 0.0 {
         return complex(0.0, z.im);
@@ -113,7 +113,7 @@ pub(crate) fn sqrt(z: Complex) -> Complex {
             (false, false) => complex(0.0, f64::INFINITY.copysign(z.im)),
         };
     }
-    // A quarter or four to the power k of the number, with half of that on its root, keeps the length in range.
+    // Scaling z by 4^k, and its root by 2^k, keeps the absolute value in range.
     let large = z.re.abs().max(z.im.abs());
     let (scale, back) = if large > 1e300 {
         (0.25, 2.0)
@@ -169,7 +169,7 @@ pub(crate) fn tanh(z: Complex) -> Complex {
         return complex(z.re, z.im.tan());
     }
     if z.re.abs() > 20.0 {
-        // 1 up to rounding; the imaginary part dies out.
+        // The real part is 1 up to rounding; the imaginary part decays.
         let decay = if z.im.is_finite() { z.im.sin() * z.im.cos() } else { 0f64.copysign(z.im) };
         return complex(1f64.copysign(z.re), 4.0 * decay * (-2.0 * z.re.abs()).exp());
     }
@@ -199,7 +199,7 @@ fn roots(z: Complex) -> (Complex, Complex) {
     (sqrt(complex(1.0 - z.re, -z.im)), sqrt(complex(1.0 + z.re, z.im)))
 }
 
-/// The inverse of the sine, cut along the real axis outside of [-1, 1]: with `r = sqrt(1 - z)` and
+/// The inverse sine, with branch cuts along the real axis outside of [-1, 1]: with `r = sqrt(1 - z)` and
 /// `s = sqrt(1 + z)`, `atan(x / Re(r s)) + i asinh(Im(conj(r) s))` (Kahan).
 pub(crate) fn asin(z: Complex) -> Complex {
     if z.re.abs().max(z.im.abs()) > 1e150 {
@@ -211,7 +211,7 @@ pub(crate) fn asin(z: Complex) -> Complex {
     complex(z.re.atan2(below), (r.re * s.im - r.im * s.re).asinh())
 }
 
-/// The inverse of the cosine, cut as the sine's: `2 atan(Re r / Re s) + i asinh(Im(conj(s) r))`.
+/// The inverse cosine, with the same branch cuts: `2 atan(Re r / Re s) + i asinh(Im(conj(s) r))`.
 pub(crate) fn acos(z: Complex) -> Complex {
     if z.re.abs().max(z.im.abs()) > 1e150 {
         let far = log(complex(z.re, z.im.abs()));
@@ -221,17 +221,17 @@ pub(crate) fn acos(z: Complex) -> Complex {
     complex(2.0 * r.re.atan2(s.re), (s.re * r.im - s.im * r.re).asinh())
 }
 
-/// The inverse of the hyperbolic tangent, cut along the real axis outside of [-1, 1].
+/// The inverse hyperbolic tangent, with branch cuts along the real axis outside of [-1, 1].
 fn atanh(z: Complex) -> Complex {
     let (x, y) = (z.re, z.im);
     if x.abs().max(y.abs()) > 1e150 {
-        // 1 / z, and a quarter turn.
+        // 1 / z plus or minus i pi / 2.
         let small = div(Complex::ONE, z);
         let re = if x.is_infinite() || y.is_infinite() { 0.0 } else { small.re.abs() };
         return complex(re.copysign(x), FRAC_PI_2.copysign(y));
     }
     if x.abs() == 1.0 && y.abs() < 1e-150 {
-        // The square of y would vanish: log(1 + 4 / y^2) / 4.
+        // The square of y would underflow: log(1 + 4 / y^2) / 4.
         return complex((0.5 * (LN_2 - y.abs().ln())).copysign(x), 0.5 * (2.0 * y).atan2(0.0 - y * y));
     }
     let squares = (1.0 - x.abs()) * (1.0 - x.abs()) + y * y;
@@ -239,12 +239,12 @@ fn atanh(z: Complex) -> Complex {
     complex(re, 0.5 * (2.0 * y).atan2((1.0 - x) * (1.0 + x) - y * y))
 }
 
-/// The inverse of the tangent, cut along the imaginary axis outside of [-i, i].
+/// The inverse tangent, with branch cuts along the imaginary axis outside of [-i, i].
 pub(crate) fn atan(z: Complex) -> Complex {
     over_i(atanh(times_i(z)))
 }
 
-/// `a^b`: of whole exponents below 100 by squaring, of others `e^(b log a)`.
+/// `a^b`: by squaring for integer exponents below 100, else `e^(b log a)`.
 pub(crate) fn pow(a: Complex, b: Complex) -> Complex {
     if b.re == 0.0 && b.im == 0.0 {
         return Complex::ONE;

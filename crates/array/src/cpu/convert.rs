@@ -9,7 +9,7 @@ use rigel_kernels::field::{
 use super::loops::{Loop, unary};
 use super::number::{Arithmetic, Truth, with_type};
 
-/// A number that is no field's element.
+/// A number that is not a field element.
 trait Plain: Copy + 'static {
     fn is_nonzero(self) -> bool;
     fn to_i32(self) -> i32;
@@ -42,14 +42,14 @@ macro_rules! plain {
             #[inline(always)]
             fn to_u32(self) -> u32 {
                 let $x = self;
-                // Negative floats count from above, as negative integers do.
+                // Negative floats wrap around, as negative integers do.
                 $value as i64 as u32
             }
             #[inline(always)]
             fn to_u64(self) -> u64 {
                 let $x = self;
                 match $value as u64 {
-                    // A negative float, which `as` makes zero, or zero itself.
+                    // A negative float, which `as` saturates to zero, or zero itself.
                     0 => $value as i64 as u64,
                     positive => positive,
                 }
@@ -84,7 +84,7 @@ plain! {
     Complex, x: x.re != 0.0 || x.im != 0.0, x.re, x.im;
 }
 
-/// An integer's class modulo p. Negative ones count from above.
+/// An integer modulo p, also for negative integers.
 trait Integer: Plain {
     fn modulo<F: Field>(self) -> F;
 }
@@ -117,12 +117,12 @@ signed!(i32 i64);
 /// A loop of one function.
 macro_rules! from {
     ($of:ty, $f:expr) => {
-        // SAFETY: a loop's contract is its caller's.
+        // SAFETY: the caller upholds the contract of `Loop`.
         (|call| unsafe { unary::<$of, _>(call, $f) }) as Loop
     };
 }
 
-/// The loop that converts; `None` where there is no such conversion.
+/// The loop for a conversion; `None` if it is not defined.
 pub(crate) fn convert_loop(from: Type, to: Type) -> Option<Loop> {
     match (from.kind(), to.kind()) {
         (Kind::Field, Kind::Field) => embed_loop(from, to),

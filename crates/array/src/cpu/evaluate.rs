@@ -13,29 +13,30 @@ use super::space::{Area, Space};
 pub(crate) struct Target<'a> {
     /// The memory's first byte.
     pub(crate) memory: *mut u8,
-    /// The place of the element at index 0 of all axes.
+    /// The offset of the element at index 0 of all axes.
     pub(crate) offset: usize,
-    /// From an element to the next, along each axis.
+    /// The strides of the axes.
     pub(crate) strides: &'a [isize],
 }
 
-/// Work on fewer places is not worth a second thread.
+/// Smaller work does not pay off on several threads.
 pub(crate) const PARALLEL_PLACES: usize = 32 << 10;
 
-/// How a space is cut into areas.
+/// How a space is divided into areas.
 #[derive(Clone, Copy, Debug)]
 struct Tiling {
     cut: Cut,
-    /// Rows of an area, and the rows that areas do not reach across the end of.
+    /// The rows of an area.
     rows: usize,
+    /// Areas do not cross multiples of this many rows.
     block: usize,
-    /// Columns of an area.
+    /// The columns of an area.
     columns: usize,
 }
 
 impl Tiling {
-    /// Areas of about so many places. Where some operand's elements lie side by side along the rows rather than the
-    /// columns, an area has both, so that each part of memory that is fetched is used.
+    /// Areas of about `places` elements. If an operand is contiguous along another axis than the columns, an area
+    /// spans several rows and columns, so that every cache line that is loaded is used.
     fn new(space: &Space, operands: usize, places: usize) -> Self {
         let (rows, columns) = (space.rows(), space.columns());
         let crosswise = |o: usize| {
@@ -76,27 +77,27 @@ impl Tiling {
     }
 }
 
-/// Where results go.
+/// Writes the results.
 struct Writer {
     origin: *mut u8,
     size: usize,
     operand: usize,
-    /// Whether an area's results lie side by side, where loops may write them.
+    /// Whether an area's results are contiguous, so that loops can write them directly.
     direct: bool,
 }
 
-// SAFETY: areas are apart, so threads write to different places.
+// SAFETY: areas are disjoint, so threads write to different elements.
 unsafe impl Sync for Writer {}
 
-/// `out[place] = expression(place)` for every place of `shape`, on all threads if there are many.
+/// `out[i] = expression(i)` for every index i of `shape`, on all threads if there are many.
 ///
 /// # Safety
-/// The operands' elements can be read and the target's can be written at all places, for the time of the call and by any
-/// thread, and nobody else writes to either. The target overlaps no operand, except that an operand's element may be the target's at the same
-/// place.
+/// During the call, any thread can read the operands' elements and write the target's elements at all indices, and
+/// nothing else writes to either. The target overlaps no operand, except that an operand may have the same
+/// elements at the same indices.
 ///
 /// # Panics
-/// If operands, scalars or strides are not as many as the expression and the shape ask for.
+/// If the number of operands, scalars or strides does not match the expression and the shape.
 pub(crate) unsafe fn evaluate(
     expression: &Expression,
     shape: &[usize],
@@ -111,7 +112,7 @@ pub(crate) unsafe fn evaluate(
     if shape.contains(&0) {
         return;
     }
-    // The result's longest strides are outermost, so that it is written in the order of memory.
+    // The longest strides of the result are outermost, so that it is written in memory order.
     let mut order: Vec<usize> = (0..shape.len()).collect();
     order.sort_by_key(|&axis| std::cmp::Reverse(out.strides[axis].unsigned_abs()));
     let counts = number_strides(expression, shape);
@@ -119,10 +120,10 @@ pub(crate) unsafe fn evaluate(
     let space = Space::new(shape, &order, &[], &all);
     let written = inputs.len();
     let tiling = Tiling::new(&space, written + 1, chunk_places(expression));
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     let plan = unsafe { Plan::new(expression, space, tiling.cut, inputs, scalars, written + 1) };
 
-    // SAFETY: the element at the offset is inside the memory: the caller's promise.
+    // SAFETY: the element at the offset is inside the memory, guaranteed by the caller.
     let origin = unsafe { out.memory.add(out.offset * size) };
     let side_by_side = match tiling.cut {
         Cut::PartsOfRows => plan.space.step(written) == 1 || plan.space.lengths().is_empty(),
@@ -140,7 +141,7 @@ pub(crate) unsafe fn evaluate(
 
     let work = |number: usize| {
         let area = tiling.area(&plan.space, number);
-        // SAFETY: the area is cut as the plan was made for, and the rest is the caller's promise.
+        // SAFETY: the area has the cut of the plan, and the caller guarantees the rest.
         Scratch::with(|scratch| unsafe { write(&plan, &writer, area, scratch) });
     };
     let areas = tiling.areas(&plan.space);
@@ -152,13 +153,13 @@ pub(crate) unsafe fn evaluate(
     }
 }
 
-/// Computes an area's results and puts them where they belong.
+/// Computes an area's results and writes them.
 ///
 /// # Safety
-/// As of [`evaluate`] and [`Plan::run`].
+/// As for [`evaluate`] and [`Plan::run`].
 unsafe fn write(plan: &Plan, writer: &Writer, area: Area, scratch: &mut Scratch) {
     let Writer { origin, size, operand, direct } = *writer;
-    // SAFETY: the target has all of the area's places; where results lie side by side, all of them from the first on.
+    // SAFETY: the target has an element for each index of the area; contiguous results start at the first.
     unsafe {
         let first = origin.offset(plan.space.start(operand, area) * size as isize);
         let source = plan.run(area, scratch, direct.then_some(first));
@@ -182,7 +183,7 @@ unsafe fn write(plan: &Plan, writer: &Writer, area: Area, scratch: &mut Scratch)
     }
 }
 
-/// The addresses that an operand's elements lie between.
+/// The address range of an operand's elements.
 fn span(operand: &Operand<'_>, shape: &[usize], size: usize) -> (usize, usize) {
     let (mut low, mut high) = (operand.offset as isize, operand.offset as isize);
     for (&length, &stride) in shape.iter().zip(operand.strides) {

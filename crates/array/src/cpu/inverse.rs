@@ -1,4 +1,4 @@
-//! Inverses of many field elements: one inversion and three products each for a block of them (Montgomery's trick).
+//! Batch inversion of field elements: one inversion per block and three products per element (Montgomery's trick).
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -9,17 +9,17 @@ use rigel_kernels::field::Ring;
 use super::number::with_type;
 use super::slices::{elements, with_elements_mut};
 
-/// Elements that share an inversion.
+/// The number of elements that share an inversion.
 const BLOCK: usize = 1024;
 
-/// `to[i] = 1 / from[i]`, and 0 for 0; whether none was 0.
+/// `to[i] = 1 / from[i]`, with 0 for 0. Returns whether no element was 0.
 ///
 /// # Panics
-/// If the type is no field, or the lengths differ.
+/// If the type is not a field, or the lengths differ.
 pub(crate) fn invert(of: Type, from: &[u8], to: &mut [u8]) -> bool {
     assert_eq!(from.len(), to.len(), "a place for each inverse");
     let all = with_type!(field of, T => {
-        // SAFETY: any words are a field's element.
+        // SAFETY: any words are a field element.
         let from = unsafe { elements::<T>(from) };
         // SAFETY: as above.
         unsafe { with_elements_mut::<T, _>(to, |to| invert_all(&from, to)) }
@@ -44,7 +44,7 @@ fn invert_all<F: Ring>(from: &[F], to: &mut [F]) -> bool {
 
 fn invert_block<F: Ring>(from: &[F], to: &mut [F]) -> bool {
     let mut nonzero = true;
-    // The products of all elements before each.
+    // The prefix products of the elements.
     let mut product = F::ONE;
     for (&x, to) in from.iter().zip(to.iter_mut()) {
         *to = product;
@@ -54,7 +54,7 @@ fn invert_block<F: Ring>(from: &[F], to: &mut [F]) -> bool {
             nonzero = false;
         }
     }
-    let mut inverse = product.inverse().expect("a product of elements that are not zero");
+    let mut inverse = product.inverse().expect("a product of nonzero elements");
     for (&x, to) in from.iter().zip(to.iter_mut()).rev() {
         if x == F::ZERO {
             *to = F::ZERO;

@@ -1,18 +1,18 @@
 //! Loops over a chunk of elements: one monomorphic loop for each operation and type.
 //!
-//! A loop takes up to three sources, each either as many elements side by side as the chunk has or one for all, and
-//! writes its results side by side. Where the processor has AVX2, arithmetic runs a version compiled for it; its
-//! results are the same.
+//! A loop reads up to three sources, each either contiguous elements or one element for the whole chunk, and
+//! writes contiguous results. If the processor has AVX2, arithmetic uses a version compiled for it, with the same
+//! results.
 
 use std::mem::MaybeUninit;
 use std::slice;
 
-/// Where a loop reads: elements side by side, or one for all.
+/// A source of a loop: contiguous elements, or one element for the whole chunk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Source {
     /// The first element, aligned as its type is.
     pub(crate) start: *const u8,
-    /// Whether it stands for all.
+    /// Whether one element is used for all.
     pub(crate) uniform: bool,
 }
 
@@ -21,12 +21,12 @@ impl Source {
     pub(crate) const NONE: Self = Self { start: std::ptr::null(), uniform: true };
 }
 
-/// What a loop works on.
+/// The arguments of a loop.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
-    /// Room for the results, aligned as their type is; no source overlaps it.
+    /// Memory for the results, aligned for their type; no source overlaps it.
     pub(crate) out: *mut u8,
-    /// The operands; those after the operation's last are not looked at.
+    /// The operands; those after the operation's last are ignored.
     pub(crate) sources: [Source; 3],
     /// The number of results.
     pub(crate) count: usize,
@@ -35,34 +35,34 @@ pub(crate) struct Call {
 /// A loop over a chunk.
 ///
 /// # Safety
-/// The call's sources hold `count` elements (or one, if uniform) of the types the loop was made for, its `out` has room
-/// for `count` results, all aligned, and `out` overlaps no source.
+/// The sources hold `count` elements (or one, if uniform) of the loop's types, `out` has space for `count`
+/// results, all are aligned, and `out` overlaps no source.
 pub(crate) type Loop = unsafe fn(&Call);
 
 /// The elements of a source.
 ///
 /// # Safety
-/// As of [`Loop`], for the source with this number.
+/// As for [`Loop`], for the source with this number.
 #[inline(always)]
 unsafe fn read<'a, T>(call: Call, source: usize) -> &'a [T] {
     let Source { start, uniform } = call.sources[source];
-    // SAFETY: the caller guarantees as many aligned elements.
+    // SAFETY: the caller guarantees this many aligned elements.
     unsafe { slice::from_raw_parts(start.cast(), if uniform { 1 } else { call.count }) }
 }
 
-/// The room for the results.
+/// The memory for the results.
 ///
 /// # Safety
-/// As of [`Loop`].
+/// As for [`Loop`].
 #[inline(always)]
 unsafe fn room<'a, R>(call: Call) -> &'a mut [MaybeUninit<R>] {
-    // SAFETY: the caller guarantees the room, and that nothing else refers to it.
+    // SAFETY: the caller guarantees the memory, and that nothing else refers to it.
     unsafe { slice::from_raw_parts_mut(call.out.cast(), call.count) }
 }
 
 #[inline(always)]
 unsafe fn unary_body<A: Copy, R: Copy>(call: &Call, f: impl Fn(A) -> R) {
-    // SAFETY: passed on to the caller.
+    // SAFETY: guaranteed by the caller.
     let (a, out) = unsafe { (read::<A>(*call, 0), room::<R>(*call)) };
     if call.sources[0].uniform {
         out.fill(MaybeUninit::new(f(a[0])));
@@ -75,7 +75,7 @@ unsafe fn unary_body<A: Copy, R: Copy>(call: &Call, f: impl Fn(A) -> R) {
 
 #[inline(always)]
 unsafe fn binary_body<A: Copy, B: Copy, R: Copy>(call: &Call, f: impl Fn(A, B) -> R) {
-    // SAFETY: passed on to the caller.
+    // SAFETY: guaranteed by the caller.
     let (a, b, out) = unsafe { (read::<A>(*call, 0), read::<B>(*call, 1), room::<R>(*call)) };
     match (call.sources[0].uniform, call.sources[1].uniform) {
         (true, true) => out.fill(MaybeUninit::new(f(a[0], b[0]))),
@@ -106,21 +106,21 @@ macro_rules! widened {
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = "avx2")]
         unsafe fn $wide<$($generic: Copy),*>($($argument: $of,)* f: $function) {
-            // SAFETY: passed on to the caller.
+            // SAFETY: guaranteed by the caller.
             unsafe { $body($($argument,)* f) }
         }
 
         $(#[$doc])*
         ///
         /// # Safety
-        /// As of [`Loop`].
+        /// As for [`Loop`].
         pub(crate) unsafe fn $name<$($generic: Copy),*>($($argument: $of,)* f: $function) {
             #[cfg(target_arch = "x86_64")]
             if std::arch::is_x86_feature_detected!("avx2") {
-                // SAFETY: the processor has AVX2; the rest is passed on to the caller.
+                // SAFETY: the processor has AVX2; the caller guarantees the rest.
                 return unsafe { $wide($($argument,)* f) };
             }
-            // SAFETY: passed on to the caller.
+            // SAFETY: guaranteed by the caller.
             unsafe { $body($($argument,)* f) }
         }
     )* };
@@ -137,30 +137,30 @@ widened! {
     join, join_wide, join_body: [T], impl Fn(T, T) -> T, (into: *mut u8, values: *const u8, count: usize);
 }
 
-/// As [`unary`], for functions that are calls anyway.
+/// [`unary`] for functions that are not inlined.
 ///
 /// # Safety
-/// As of [`Loop`].
+/// As for [`Loop`].
 pub(crate) unsafe fn unary_call<A: Copy, R: Copy>(call: &Call, f: impl Fn(A) -> R) {
-    // SAFETY: passed on to the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { unary_body(call, f) }
 }
 
-/// As [`binary`], for functions that are calls anyway.
+/// [`binary`] for functions that are not inlined.
 ///
 /// # Safety
-/// As of [`Loop`].
+/// As for [`Loop`].
 pub(crate) unsafe fn binary_call<A: Copy, B: Copy, R: Copy>(call: &Call, f: impl Fn(A, B) -> R) {
-    // SAFETY: passed on to the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { binary_body(call, f) }
 }
 
 /// `out[i] = if condition[i] { a[i] } else { b[i] }`.
 ///
 /// # Safety
-/// As of [`Loop`].
+/// As for [`Loop`].
 pub(crate) unsafe fn select<T: Copy>(call: &Call) {
-    // SAFETY: passed on to the caller.
+    // SAFETY: guaranteed by the caller.
     let (c, a, b, out) =
         unsafe { (read::<u8>(*call, 0), read::<T>(*call, 1), read::<T>(*call, 2), room::<T>(*call)) };
     let at = |source: usize, i: usize| if call.sources[source].uniform { 0 } else { i };
@@ -170,9 +170,9 @@ pub(crate) unsafe fn select<T: Copy>(call: &Call) {
     }
 }
 
-/// Elements that are summed in one loop; more are cut in two halves, so that errors grow with the logarithm.
+/// The number of elements summed in one loop. More are summed as a tree, so that errors grow with the logarithm.
 const BLOCK: usize = 512;
-/// Sums that a loop keeps at a time.
+/// The number of partial sums of a loop.
 const LANES: usize = 16;
 
 /// `f` over `values`, which are not empty.
@@ -200,10 +200,10 @@ fn fold_slice<T: Copy>(values: &[T], f: impl Fn(T, T) -> T + Copy) -> T {
     chunks.remainder().iter().fold(lanes[0], |sum, &x| f(sum, x))
 }
 
-/// `out[i]` = f over the elements `[i len, (i + 1) len)` of `values`, in an order that depends on `len` alone.
+/// `out[i]` = f over the elements `[i len, (i + 1) len)` of `values`, in an order that depends only on `len`.
 ///
 /// # Safety
-/// `values` holds `len count` elements and `out` has room for `count`, aligned and apart.
+/// `values` holds `len count` elements and `out` has space for `count`; both are aligned and disjoint.
 #[inline(always)]
 unsafe fn fold_body<T: Copy>(
     values: *const u8,
@@ -212,7 +212,7 @@ unsafe fn fold_body<T: Copy>(
     count: usize,
     f: impl Fn(T, T) -> T + Copy,
 ) {
-    // SAFETY: passed on to the caller.
+    // SAFETY: guaranteed by the caller.
     let (values, out) = unsafe {
         (
             slice::from_raw_parts(values.cast::<T>(), len * count),
@@ -224,7 +224,7 @@ unsafe fn fold_body<T: Copy>(
             out.write(fold_slice(values, f));
             continue;
         }
-        // A tree over blocks: the sums of 2^k blocks wait at place k for their sibling.
+        // A tree over blocks: the sum of 2^k blocks waits at index k for its sibling.
         let mut waiting = [None; usize::BITS as usize];
         for block in values.chunks(BLOCK) {
             let mut sum = fold_slice(block, f);
@@ -243,10 +243,10 @@ unsafe fn fold_body<T: Copy>(
 /// `into[i] = f(into[i], values[i])`.
 ///
 /// # Safety
-/// Both hold `count` elements, aligned and apart.
+/// Both hold `count` elements, aligned and disjoint.
 #[inline(always)]
 unsafe fn join_body<T: Copy>(into: *mut u8, values: *const u8, count: usize, f: impl Fn(T, T) -> T) {
-    // SAFETY: passed on to the caller.
+    // SAFETY: guaranteed by the caller.
     let (into, values) = unsafe {
         (slice::from_raw_parts_mut(into.cast::<T>(), count), slice::from_raw_parts(values.cast::<T>(), count))
     };

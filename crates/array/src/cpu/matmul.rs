@@ -1,5 +1,5 @@
-//! Products of matrices: floats by the crate `matrixmultiply`, integers and fields by blocks of 4 by 8 results whose sums
-//! stay in registers. Products of fields with an order of 31 or 64 bits are summed before they are reduced.
+//! Matrix products: floats by the crate `matrixmultiply`, integers and fields by blocks of 4 x 8 results whose
+//! sums stay in registers. For 31-bit and 64-bit prime fields, products are summed before they are reduced.
 
 use rayon::prelude::*;
 use rigel_codegen::map::{Complex, Type};
@@ -18,22 +18,22 @@ use super::space::{Area, Space};
 pub(crate) struct Factor {
     /// The memory's first byte.
     pub(crate) memory: *const u8,
-    /// The place of the first element.
+    /// The offset of the first element.
     pub(crate) offset: usize,
-    /// From a row to the next.
+    /// The stride between rows.
     pub(crate) row_stride: isize,
-    /// From a column to the next.
+    /// The stride between columns.
     pub(crate) column_stride: isize,
 }
 
-/// Products below this many multiplications are not worth a second thread.
+/// Smaller products do not pay off on several threads.
 const PARALLEL_PRODUCTS: usize = 1 << 17;
-/// Rows of a register block.
+/// The rows of a register block.
 const HEIGHT: usize = 4;
-/// Columns of a register block.
+/// The columns of a register block.
 const WIDTH: usize = 8;
 
-/// A matrix with its strides, as threads share it.
+/// A matrix with its strides, shared by threads.
 #[derive(Clone, Copy)]
 struct Shared<T> {
     start: *const T,
@@ -50,12 +50,12 @@ impl<T: Copy> Shared<T> {
     #[inline(always)]
     unsafe fn at(&self, row: usize, column: usize) -> *const T {
         let place = row as isize * self.row_stride + column as isize * self.column_stride;
-        // SAFETY: passed on to the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.start.offset(place) }
     }
 }
 
-/// The product's memory, which each task writes its part of.
+/// The memory of the product; each task writes its part.
 #[derive(Clone, Copy)]
 struct Product<T>(*mut T);
 
@@ -67,7 +67,7 @@ impl<T> Product<T> {
     /// The product has that element.
     #[inline(always)]
     unsafe fn at(&self, place: usize) -> *mut T {
-        // SAFETY: passed on to the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.0.add(place) }
     }
 }
@@ -75,10 +75,10 @@ impl<T> Product<T> {
 /// `C = A B` for A of m rows and k columns and B of k rows and n columns. C is row-major.
 ///
 /// # Safety
-/// The factors' elements can be read for the time of the call, by any thread, and nobody writes to them.
+/// During the call, any thread can read the factors' elements, and nothing writes to them.
 ///
 /// # Panics
-/// If the type is that of booleans, or `out` has not exactly room for m n elements.
+/// If the type is boolean, or `out` does not have exactly the size of m n elements.
 pub(crate) unsafe fn matmul(of: Type, [m, n, k]: [usize; 3], a: Factor, b: Factor, out: &mut [u8]) {
     let size = of.bytes();
     assert_eq!(out.len(), m * n * size, "a place for each element of the product");
@@ -93,12 +93,12 @@ pub(crate) unsafe fn matmul(of: Type, [m, n, k]: [usize; 3], a: Factor, b: Facto
     if !out.as_ptr().addr().is_multiple_of(align) {
         let mut aligned = vec![0u64; out.len().div_ceil(8)];
         let bytes = &mut rigel_gpu::bytes_of_mut(&mut aligned)[..out.len()];
-        // SAFETY: passed on to the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { matmul(of, [m, n, k], a, b, bytes) };
         return out.copy_from_slice(bytes);
     }
     let (mut room_a, mut room_b) = (Vec::new(), Vec::new());
-    // SAFETY: the factors have so many rows and columns: the caller's promise.
+    // SAFETY: the factors have so many rows and columns, guaranteed by the caller.
     let (a, b) =
         unsafe { (aligned(a, [m, k], size, align, &mut room_a), aligned(b, [k, n], size, align, &mut room_b)) };
     let c = out.as_mut_ptr();
@@ -126,7 +126,7 @@ unsafe fn shared<T>(factor: Factor, size: usize) -> Shared<T> {
 /// The factor, or an aligned copy of it in `room`.
 ///
 /// # Safety
-/// It has so many rows and columns of elements of `size` bytes, and at least one of each.
+/// The factor has `rows` rows and `columns` columns of elements of `size` bytes, and at least one of each.
 unsafe fn aligned(
     factor: Factor,
     [rows, columns]: [usize; 2],
@@ -148,8 +148,7 @@ unsafe fn aligned(
     Factor { memory: room.as_ptr().cast(), offset: 0, row_stride: columns as isize, column_stride: 1 }
 }
 
-/// Runs `work` on the parts `[first, first + count)` of m rows and n columns, on all threads if it is worth it. Parts are cut
-/// along the longer side.
+/// Runs `work` on parts of m rows and n columns, on all threads if that pays off. Parts divide the longer side.
 fn in_parts([m, n, k]: [usize; 3], work: impl Fn([usize; 2], [usize; 2]) + Sync) {
     let threads = rayon::current_num_threads();
     if threads == 1 || m * n * k < PARALLEL_PRODUCTS {
@@ -168,7 +167,7 @@ trait Gemm: Copy + Send + Sync {
     /// `C = A B`; C's rows are `stride` elements apart.
     ///
     /// # Safety
-    /// The matrices have so many rows and columns.
+    /// The matrices have the given numbers of rows and columns.
     unsafe fn gemm(size: [usize; 3], a: Shared<Self>, b: Shared<Self>, c: *mut Self, stride: usize);
 }
 
@@ -176,7 +175,7 @@ macro_rules! gemms {
     ($($float:ty: $gemm:ident;)*) => { $(
         impl Gemm for $float {
             unsafe fn gemm([m, n, k]: [usize; 3], a: Shared<Self>, b: Shared<Self>, c: *mut Self, stride: usize) {
-                // SAFETY: passed on to the caller.
+                // SAFETY: guaranteed by the caller.
                 unsafe {
                     matrixmultiply::$gemm(
                         m, k, n, 1.0, a.start, a.row_stride, a.column_stride, b.start, b.row_stride, b.column_stride,
@@ -196,7 +195,7 @@ gemms! {
 /// `im = Re A Im B + Im A Re B`.
 impl Gemm for Complex {
     unsafe fn gemm([m, n, k]: [usize; 3], a: Shared<Self>, b: Shared<Self>, c: *mut Self, stride: usize) {
-        // The part of C, whether it is added to, the parts of A and B, and the sign.
+        // The part of C, whether to add to it, the parts of A and B, and the sign.
         for (to, more, from_a, from_b, sign) in
             [(0, 0.0, 0, 0, 1.0), (0, 1.0, 1, 1, -1.0), (1, 0.0, 0, 1, 1.0), (1, 1.0, 1, 0, 1.0)]
         {
@@ -224,7 +223,7 @@ impl Gemm for Complex {
 }
 
 /// # Safety
-/// The matrices have so many rows and columns.
+/// The matrices have the given numbers of rows and columns.
 unsafe fn gemm<T: Gemm>([m, n, k]: [usize; 3], a: Shared<T>, b: Shared<T>, c: *mut T) {
     let c = Product(c);
     in_parts([m, n, k], |[row, rows], [column, columns]| {
@@ -237,17 +236,17 @@ unsafe fn gemm<T: Gemm>([m, n, k]: [usize; 3], a: Shared<T>, b: Shared<T>, c: *m
     });
 }
 
-/// Numbers whose products are summed, perhaps in a wider form.
+/// Numbers whose products are summed, possibly in a wider type.
 trait Multiply: Arithmetic {
     /// A sum of products.
     type Sum: Copy;
-    /// The sum of none.
+    /// The empty sum.
     const EMPTY: Self::Sum;
     /// `sum + a b`. It may be called twice before the sum must be settled.
     fn accumulate(sum: Self::Sum, a: Self, b: Self) -> Self::Sum;
-    /// The same sum, with room for two products.
+    /// The same sum, reduced so that two more products can be added.
     fn settle(sum: Self::Sum) -> Self::Sum;
-    /// The sum of a settled one.
+    /// The result of a settled sum.
     fn finish(sum: Self::Sum) -> Self;
 }
 
@@ -275,7 +274,7 @@ macro_rules! direct {
     )* };
 }
 
-/// Integers wrap around, which `Arithmetic` says; the operators of the same name are not meant.
+/// Integers wrap around, so this uses the methods of `Arithmetic`, not the operators.
 macro_rules! direct_integers {
     ($($of:ty),*) => { $(
         impl Multiply for $of {
@@ -302,7 +301,7 @@ macro_rules! direct_integers {
 direct_integers!(i32, i64, u32, u64);
 direct!(CM31, QM31, BabyBear4, KoalaBear4, Goldilocks2, Goldilocks3);
 
-/// Fields of 31 bits: the sum of products of stored forms, which the twins' `settle` makes room in for two more.
+/// 31-bit fields: the sum of products of stored words; the field's `settle` makes room for two more products.
 macro_rules! settled {
     ($($of:ty: $finish:expr;)*) => { $(
         impl Multiply for $of {
@@ -332,7 +331,7 @@ settled! {
     Mersenne31: Self::from_u64;
 }
 
-/// A sum of 128 bits, and how often it overflowed.
+/// A 128-bit sum, and the number of its overflows.
 impl Multiply for Goldilocks {
     type Sum = (u128, u64);
     const EMPTY: (u128, u64) = (0, 0);
@@ -355,7 +354,7 @@ impl Multiply for Goldilocks {
     }
 }
 
-/// The sums of a block of results, from columns of A and rows of B that lie side by side.
+/// The sums of a block of results, from contiguous columns of A and rows of B.
 #[inline(always)]
 fn block_sums<T: Multiply, const W: usize>(a: &[[T; HEIGHT]], b: &[[T; W]]) -> [[T; W]; HEIGHT] {
     let mut sums = [[T::EMPTY; W]; HEIGHT];
@@ -394,14 +393,14 @@ fn block<T: Multiply, const W: usize>(a: &[[T; HEIGHT]], b: &[[T; W]]) -> [[T; W
 }
 
 /// # Safety
-/// The matrices have so many rows and columns.
+/// The matrices have the given numbers of rows and columns.
 unsafe fn blocked<T: Multiply>(size: [usize; 3], a: Shared<T>, b: Shared<T>, c: *mut T) {
-    // SAFETY: passed on to the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { if size[1] < WIDTH / 2 { panels::<T, 1>(size, a, b, c) } else { panels::<T, WIDTH>(size, a, b, c) } }
 }
 
 /// # Safety
-/// As of [`blocked`].
+/// As for [`blocked`].
 unsafe fn panels<T: Multiply, const W: usize>([m, n, k]: [usize; 3], a: Shared<T>, b: Shared<T>, c: *mut T) {
     let c = Product(c);
     let (down, across) = (m.div_ceil(HEIGHT), n.div_ceil(W));

@@ -1,4 +1,4 @@
-//! Merkle roots, by Plonky3's trees and, for Blake2s, the same hashes as Stwo's.
+//! Merkle roots, by Plonky3's trees and, for Blake2s, by the hashes of Stwo's trees.
 
 use blake2::{Blake2s256, Digest};
 use p3_baby_bear::{BabyBear, default_babybear_poseidon2_16};
@@ -18,7 +18,7 @@ use super::slices::elements;
 use crate::error::{Error, Result};
 use crate::merkle::Hash;
 
-/// The root of a tree of Poseidon2 of this width, whose digests are half as wide, in the stored form of its elements.
+/// The root of a Poseidon2 tree of this width, whose digests are half as wide, as stored elements.
 macro_rules! poseidon2 {
     ($field:ty, $width:literal, $half:literal, $permutation:expr, $matrix:expr) => {{
         let rows = PaddingFreeSponge::<_, $width, $half, $half>::new($permutation);
@@ -26,7 +26,7 @@ macro_rules! poseidon2 {
         type Packed = <$field as Field>::Packing;
         let mmcs = MerkleTreeMmcs::<Packed, Packed, _, _, 2, $half>::new(rows, nodes, 0);
         let root: [$field; $half] = mmcs.commit_matrix($matrix).0.into_roots()[0];
-        // SAFETY: as many words without gaps.
+        // SAFETY: both have the same size and no padding.
         unsafe { std::mem::transmute::<[$field; $half], [u8; 32]>(root) }
     }};
 }
@@ -61,14 +61,14 @@ pub(crate) fn merkle_root(hash: Hash, of: Type, rows: usize, columns: usize, val
         }
         (Hash::Keccak | Hash::Poseidon2 | Hash::Blake2s, _) => {
             return Err(Error::of_type(format!(
-                "merkle_root: {hash:?} does not take rows of {of:?}; Keccak takes every prime field, Poseidon2 BabyBear, \
-                 KoalaBear and Goldilocks, Blake2s Mersenne31, BabyBear and KoalaBear"
+                "merkle_root: {hash:?} does not support {of:?}; Keccak supports every prime field, Poseidon2 \
+                 BabyBear, KoalaBear and Goldilocks, Blake2s Mersenne31, BabyBear and KoalaBear"
             )));
         }
     })
 }
 
-/// Upstream's fields, which are one word in the same form as arrays have.
+/// Upstream's fields, which are one word in the same representation as in arrays.
 trait Upstream: PrimeField64 {}
 impl Upstream for Mersenne31 {}
 impl Upstream for BabyBear {}
@@ -76,7 +76,7 @@ impl Upstream for KoalaBear {}
 impl Upstream for Goldilocks {}
 
 fn matrix<F: Upstream>(values: &[u8], columns: usize) -> RowMajorMatrix<F> {
-    // SAFETY: the bytes are words of stored elements, which upstream's are too.
+    // SAFETY: the bytes are stored elements, in upstream's representation.
     RowMajorMatrix::new(unsafe { elements::<F>(values) }.into_owned(), columns)
 }
 
@@ -93,7 +93,7 @@ fn digest(bytes: impl Iterator<Item = u8>) -> [u8; 32] {
     bytes.collect::<Vec<_>>().try_into().expect("a digest has 32 bytes")
 }
 
-/// Blake2s-256 of the stored form of rows of so many bytes, and of two digests.
+/// The root of a Blake2s-256 tree over rows of `row` bytes.
 fn blake2s(values: &[u8], row: usize) -> [u8; 32] {
     let hash = |bytes: &[u8]| <[u8; 32]>::from(Blake2s256::digest(bytes));
     let mut layer: Vec<[u8; 32]> = values.par_chunks(row).with_min_len(64).map(hash).collect();

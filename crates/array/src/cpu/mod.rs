@@ -1,16 +1,16 @@
-//! Arrays on the processor, on all its threads: what the kernels do, without a device and without a compiler.
+//! Array operations on all cores of the CPU: the counterpart of the kernels, without a device or a compiler.
 //!
 //! | what | where |
 //! |---|---|
-//! | expressions at every place | [`evaluate()`] |
-//! | sums, products, extrema of them | [`reduce()`] |
-//! | products of matrices | [`matmul()`] |
+//! | element-wise expressions | [`evaluate()`] |
+//! | their sums, products, minima and maxima | [`reduce()`] |
+//! | matrix products | [`matmul()`] |
 //! | number-theoretic transforms | [`transform()`] |
 //! | inverses of field elements | [`invert`] |
 //! | Merkle roots | [`merkle_root`] |
 //!
-//! Results are those of the device: of fields and integers bit for bit (Goldilocks' up to the choice of a class's
-//! integer), of floats up to rounding. They do not depend on the number of threads.
+//! Results equal the device's: bit for bit for fields and integers (for Goldilocks, up to the representative
+//! modulo p), up to rounding for floats. They do not depend on the number of threads.
 
 mod complex;
 mod convert;

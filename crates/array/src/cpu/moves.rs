@@ -1,12 +1,12 @@
-//! Elements between an operand's places in memory and a chunk, where they lie side by side. An element is moved as so
-//! many bytes, whatever its type and alignment.
+//! Gathers strided elements of an operand into a contiguous chunk, and scatters them back. Elements are copied as
+//! bytes, for any type and alignment.
 
 use super::space::{Area, Space};
 
-/// Bytes of a row that are worth a call to copy them.
+/// Longer rows, in bytes, are copied by a call.
 const LONG_ROW: usize = 64;
 
-/// Places in memory: element (r, c) at `start + r row_stride + c stride`, counted in elements.
+/// A strided grid: element (r, c) is at `start + r row_stride + c stride`, in elements.
 #[derive(Clone, Copy)]
 struct Grid {
     rows: usize,
@@ -16,7 +16,7 @@ struct Grid {
 }
 
 impl Grid {
-    /// Calls `visit(place in memory, place in the chunk)`, along the shorter stride innermost.
+    /// Calls `visit(index in memory, index in the chunk)`, with the shorter stride innermost.
     #[inline(always)]
     fn visit(self, mut visit: impl FnMut(isize, usize)) {
         if self.rows > 1 && self.row_stride.unsigned_abs() < self.stride.unsigned_abs() {
@@ -44,7 +44,7 @@ macro_rules! with_size {
             8 => $function::<8>($($argument),*),
             16 => $function::<16>($($argument),*),
             24 => $function::<24>($($argument),*),
-            other => unreachable!("there is no type of {other} bytes"),
+            other => unreachable!("no type has {other} bytes"),
         }
     };
 }
@@ -82,7 +82,7 @@ unsafe fn scatter_grid<const N: usize>(from: *const u8, grid: Grid, to: *mut u8)
 }
 
 unsafe fn fill_run<const N: usize>(value: *const u8, to: *mut u8, count: usize) {
-    // SAFETY: the caller guarantees a value, and room for so many.
+    // SAFETY: the caller guarantees a value, and space for the copies.
     unsafe {
         let value = value.cast::<[u8; N]>().read();
         for i in 0..count {
@@ -91,11 +91,11 @@ unsafe fn fill_run<const N: usize>(value: *const u8, to: *mut u8, count: usize) 
     }
 }
 
-/// The elements of an operand in an area, side by side.
+/// Copies the elements of an operand in an area to contiguous memory.
 ///
 /// # Safety
-/// `origin` is where the operand's strides count from, its elements of `size` bytes at the area's places can be read, and
-/// `to` has room for them.
+/// `origin` is the origin of the operand's strides, its elements of `size` bytes in the area can be read, and `to`
+/// has space for them.
 pub(crate) unsafe fn gather(
     space: &Space,
     operand: usize,
@@ -116,10 +116,10 @@ pub(crate) unsafe fn gather(
     });
 }
 
-/// The other way round.
+/// The inverse of [`gather`].
 ///
 /// # Safety
-/// As of [`gather`], with reading and writing exchanged.
+/// As for [`gather`], with reading and writing exchanged.
 pub(crate) unsafe fn scatter(
     space: &Space,
     operand: usize,
@@ -140,19 +140,19 @@ pub(crate) unsafe fn scatter(
     });
 }
 
-/// The value of `size` bytes, `count` times side by side.
+/// Fills memory with `count` copies of a value of `size` bytes.
 ///
 /// # Safety
-/// The value can be read, and there is room at `to`.
+/// The value can be read, and `to` has space for the copies.
 pub(crate) unsafe fn fill(value: *const u8, size: usize, to: *mut u8, count: usize) {
-    // SAFETY: passed on to the caller.
+    // SAFETY: guaranteed by the caller.
     unsafe { with_size!(size, fill_run(value, to, count)) }
 }
 
-/// The numbers of an area's places, whose strides are the operand's.
+/// Writes the row-major indices of an area, which have the operand's strides.
 ///
 /// # Safety
-/// `to` is aligned, and there is room for a number for each of the area's places.
+/// `to` is aligned and has space for one number per element of the area.
 pub(crate) unsafe fn numbers(space: &Space, operand: usize, area: Area, to: *mut u64) {
     let step = space.step(operand) as u64;
     space.segments(operand, area, |s| {

@@ -1,15 +1,15 @@
-//! The numbers that loops run over, and what all of them can do.
+//! The number types of the loops, and their common operations.
 
 use rigel_codegen::map::Complex;
 use rigel_kernels::field::{self, Ring};
 
-/// A boolean as arrays store it: one byte, 1 or 0. (Memory may come from others, so it is no `bool`.)
+/// A boolean as stored in arrays: one byte. Foreign memory may hold any byte, so it is not a `bool`.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Truth(pub(crate) u8);
 
 impl PartialEq for Truth {
-    /// What the bytes say, not the bytes.
+    /// Compares truth values, not bytes.
     #[inline(always)]
     fn eq(&self, other: &Self) -> bool {
         self.holds() == other.holds()
@@ -19,7 +19,7 @@ impl PartialEq for Truth {
 impl Eq for Truth {}
 
 impl Truth {
-    /// What the byte says.
+    /// The truth value.
     #[inline(always)]
     pub(crate) fn holds(self) -> bool {
         self.0 != 0
@@ -37,7 +37,7 @@ impl From<bool> for Truth {
 pub(crate) trait Arithmetic: Copy + Send + Sync + PartialEq + 'static {
     /// The sum of none.
     const ZERO: Self;
-    /// The product of none.
+    /// The empty product.
     const ONE: Self;
     /// `self + other`.
     fn add(self, other: Self) -> Self;
@@ -65,11 +65,11 @@ pub(crate) trait Arithmetic: Copy + Send + Sync + PartialEq + 'static {
     }
 }
 
-/// Numbers with an order. The smaller or larger of two is not a number if one of them is not.
+/// Ordered numbers. The minimum and maximum are NaN if an operand is NaN.
 pub(crate) trait Ordered: Copy + PartialOrd + Send + Sync + 'static {
-    /// The smaller one.
+    /// The minimum.
     fn smaller(self, other: Self) -> Self;
-    /// The larger one.
+    /// The maximum.
     fn larger(self, other: Self) -> Self;
 }
 
@@ -92,11 +92,11 @@ impl Ordered for Truth {
     }
 }
 
-/// Numbers whose quotient can be rounded down. The remainder has the divisor's sign.
+/// Numbers with floor division. The remainder has the sign of the divisor.
 pub(crate) trait Rounded: Copy {
-    /// The quotient rounded down; of integers by zero, zero.
+    /// The quotient rounded down; zero for an integer divided by zero.
     fn floor_div(self, other: Self) -> Self;
-    /// What that leaves; of integers by zero, zero.
+    /// The remainder; zero for an integer divided by zero.
     fn remainder(self, other: Self) -> Self;
 }
 
@@ -153,7 +153,7 @@ macro_rules! integers {
     )* };
 }
 
-/// Signed division truncates: where it leaves a remainder of the other sign, the floor is one below.
+/// Signed division truncates. If the remainder has the other sign, the floor is one less.
 macro_rules! floored {
     ($integer:ty) => {
         |x: $integer, y: $integer| {
@@ -219,7 +219,7 @@ macro_rules! floats {
         }
 
         impl Rounded for $float {
-            /// The remainder is exact; the quotient of the rest is an integer up to a rounding error.
+            /// The remainder is exact; the quotient without it is an integer up to a rounding error.
             #[inline]
             fn floor_div(self, other: Self) -> Self {
                 if other == 0.0 {

@@ -9,11 +9,11 @@ use super::number::{Arithmetic, Ordered, Rounded, Truth, with_type};
 /// A loop of one function of one argument.
 macro_rules! one {
     ($of:ty, $f:expr) => {
-        // SAFETY: a loop's contract is its caller's.
+        // SAFETY: the caller upholds the contract of `Loop`.
         (|call| unsafe { unary::<$of, _>(call, $f) }) as Loop
     };
     (call $of:ty, $f:expr) => {
-        // SAFETY: a loop's contract is its caller's.
+        // SAFETY: the caller upholds the contract of `Loop`.
         (|call| unsafe { unary_call::<$of, _>(call, $f) }) as Loop
     };
 }
@@ -21,16 +21,16 @@ macro_rules! one {
 /// A loop of one function of two arguments.
 macro_rules! two {
     ($of:ty, $f:expr) => {
-        // SAFETY: a loop's contract is its caller's.
+        // SAFETY: the caller upholds the contract of `Loop`.
         (|call| unsafe { binary::<$of, $of, _>(call, $f) }) as Loop
     };
     (call $of:ty, $other:ty, $f:expr) => {
-        // SAFETY: a loop's contract is its caller's.
+        // SAFETY: the caller upholds the contract of `Loop`.
         (|call| unsafe { binary_call::<$of, $other, _>(call, $f) }) as Loop
     };
 }
 
-/// The loop of an operation on values of a type; `None` where it is not defined.
+/// The loop of a unary operation on a type; `None` if it is not defined.
 pub(crate) fn unary_loop(operation: Unary, of: Type) -> Option<Loop> {
     operation.result(of)?;
     match of.kind() {
@@ -102,7 +102,7 @@ fn complex_loop(operation: Unary) -> Option<Loop> {
     })
 }
 
-/// The loop of an operation on values of a type (the second may be an exponent); `None` where it is not defined.
+/// The loop of a binary operation on a type (the second operand may be an exponent); `None` if it is not defined.
 pub(crate) fn binary_loop(operation: Binary, of: Type) -> Option<Loop> {
     match operation {
         Binary::Add => with_type!(arithmetic of, T => two!(T, |x: T, y: T| Arithmetic::add(x, y))),
@@ -145,7 +145,7 @@ pub(crate) fn random(place: u64, seed: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The loop that chooses between values of a type.
+/// The loop that selects between two values.
 pub(crate) fn select_loop(of: Type) -> Option<Loop> {
     with_type!(any of, T => loops::select::<T> as Loop)
 }
@@ -163,15 +163,15 @@ pub(crate) struct Folds {
 macro_rules! folds {
     ($of:ty, $f:expr) => {
         Folds {
-            // SAFETY: the contract is the caller's.
+            // SAFETY: the caller upholds the contract.
             fold: |values, len, out, count| unsafe { loops::fold::<$of>(values, len, out, count, $f) },
-            // SAFETY: the contract is the caller's.
+            // SAFETY: the caller upholds the contract.
             join: |into, values, count| unsafe { loops::join::<$of>(into, values, count, $f) },
         }
     };
 }
 
-/// The loops of a reduction; `None` where it is not defined.
+/// The loops of a reduction; `None` if it is not defined.
 pub(crate) fn folds(reduction: Reduction, of: Type) -> Option<Folds> {
     match reduction {
         Reduction::Sum => with_type!(arithmetic of, T => folds!(T, |x: T, y: T| Arithmetic::add(x, y))),
@@ -181,10 +181,10 @@ pub(crate) fn folds(reduction: Reduction, of: Type) -> Option<Folds> {
     }
 }
 
-/// Fills `out` with what a reduction of no values gives; `None` where there is nothing that it gives.
+/// Fills `out` with the result of an empty reduction; `None` if it has none.
 pub(crate) fn neutral(reduction: Reduction, of: Type, out: &mut [u8]) -> Option<()> {
     fn fill<T: Copy>(out: &mut [u8], value: T) {
-        // SAFETY: numbers have no gaps between their bytes, so each byte of the value is initialised.
+        // SAFETY: numbers have no padding, so each byte of the value is initialized.
         let bytes = unsafe { std::slice::from_raw_parts((&raw const value).cast::<u8>(), size_of::<T>()) };
         out.chunks_exact_mut(bytes.len()).for_each(|place| place.copy_from_slice(bytes));
     }

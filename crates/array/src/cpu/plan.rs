@@ -1,8 +1,8 @@
-//! An expression made ready to run on the areas of a space, chunk by chunk.
+//! Prepares an expression to run on the areas of a space, chunk by chunk.
 //!
-//! Each node of a chunk is a loop into a slot, a piece of memory that stays in the nearest cache. Operands that lie side
-//! by side are read in place, values that are the same for all places are computed once, and a slot is used again as
-//! soon as no later node reads it.
+//! Each node of a chunk is a loop that writes to a slot, a buffer that stays in the L1 cache. Contiguous operands
+//! are read in place, values that are the same for all elements are computed once, and a slot is reused as soon as
+//! no later node reads it.
 
 use std::cell::Cell;
 
@@ -19,26 +19,26 @@ use super::space::{Area, MAX_AXES, Space, row_major};
 pub(crate) struct Operand<'a> {
     /// The memory's first byte.
     pub(crate) memory: *const u8,
-    /// The place of the element at index 0 of all axes.
+    /// The offset of the element at index 0 of all axes.
     pub(crate) offset: usize,
-    /// From an element to the next, along each axis.
+    /// The strides of the axes.
     pub(crate) strides: &'a [isize],
 }
 
-/// The bytes of a scalar, lowest first.
+/// The little-endian bytes of a scalar.
 pub(crate) type Scalar = [u64; 3];
 
-/// Bytes of a slot.
+/// The size of a slot in bytes.
 const SLOT_BYTES: usize = 16 << 10;
-/// The most places of a chunk.
+/// The largest number of elements of a chunk.
 const MOST_PLACES: usize = 2048;
 
-/// A piece of scratch memory, aligned for all types and vectors.
+/// Scratch memory, aligned for all types and vectors.
 #[repr(C, align(64))]
 #[derive(Clone, Copy)]
 struct Line([u8; 64]);
 
-/// Memory that chunks are computed in, kept for the next ones of its thread.
+/// The scratch memory of a thread, reused between chunks.
 #[derive(Default)]
 pub(crate) struct Scratch {
     lines: Vec<Line>,
@@ -46,7 +46,7 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Runs `work` with this thread's memory. (If `work` comes here again, it finds an empty one.)
+    /// Runs `work` with this thread's scratch memory. A nested call gets a new one.
     pub(crate) fn with<R>(work: impl FnOnce(&mut Self) -> R) -> R {
         thread_local!(static KEPT: Cell<Scratch> = Cell::default());
         let mut scratch = KEPT.take();
@@ -56,38 +56,38 @@ impl Scratch {
     }
 }
 
-/// How the areas are cut that a plan is made for.
+/// The shape of a plan's areas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cut {
     /// Parts of single rows.
     PartsOfRows,
     /// Several whole rows.
     WholeRows,
-    /// Any.
+    /// Any boxes.
     Boxes,
 }
 
-/// How an operand's elements come to a chunk.
+/// How a chunk reads an operand's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Access {
-    /// They lie there side by side.
+    /// They are contiguous and read in place.
     InPlace,
-    /// There is one for the chunk.
+    /// One element for the whole chunk.
     Single,
-    /// They are gathered.
+    /// They are gathered first.
     Gathered,
 }
 
 enum Step {
     /// An input's elements, with the origin of its strides.
     Input { input: usize, origin: *const u8, size: usize, access: Access },
-    /// The places' numbers; the space's operand that counts them.
+    /// The row-major indices, and the operand of the space that has their strides.
     Numbers { operand: usize },
     /// A loop over earlier nodes.
     Compute { run: Loop, arguments: [usize; 3] },
 }
 
-/// A step of every chunk: the node it computes and the slot it may write to.
+/// A step of every chunk: the node it computes and the slot it can write to.
 struct Work {
     step: Step,
     node: usize,
@@ -98,42 +98,42 @@ struct Work {
 pub(crate) struct Plan {
     pub(crate) space: Space,
     works: Vec<Work>,
-    /// Where each node's value is, for those that are the same in all chunks.
+    /// The values of nodes that are the same in all chunks.
     fixed: Vec<Source>,
-    /// What `fixed` points to.
+    /// The memory that `fixed` points to.
     _values: Vec<[u64; 4]>,
     result: usize,
     slots: usize,
     slot_bytes: usize,
 }
 
-// SAFETY: the pointers are to operands, which whoever makes a plan keeps readable while it runs (from any thread), and
-// to values that the plan owns and only reads.
+// SAFETY: the pointers refer to operands, which the creator of a plan keeps readable (from any thread) while it
+// runs, and to values that the plan owns and only reads.
 unsafe impl Sync for Plan {}
 
-/// Says that operands and scalars are as many as the expression has, each with a stride for every axis.
+/// Asserts that the operands, scalars and strides match the expression and the shape.
 ///
 /// # Panics
-/// If they are not: the caller has made them for the expression.
+/// If they do not match.
 pub(crate) fn check(expression: &Expression, shape: &[usize], inputs: &[Operand<'_>], scalars: &[Scalar]) {
-    assert!(shape.len() <= MAX_AXES, "{} axes; there can be {MAX_AXES} at most", shape.len());
+    assert!(shape.len() <= MAX_AXES, "{} axes; the maximum is {MAX_AXES}", shape.len());
     assert_eq!(inputs.len(), expression.inputs().len(), "an operand for each input");
     assert_eq!(scalars.len(), expression.scalars().len(), "a value for each scalar");
     assert!(inputs.iter().all(|input| input.strides.len() == shape.len()), "a stride for each axis");
 }
 
-/// The number of places of a chunk, so that a node's values fit a slot.
+/// The number of elements of a chunk, so that a node's values fit into a slot.
 pub(crate) fn chunk_places(expression: &Expression) -> usize {
     let largest = expression.nodes().iter().map(|(_, of)| of.bytes()).max().unwrap_or(8);
     (SLOT_BYTES / largest).min(MOST_PLACES)
 }
 
-/// Whether the expression looks at the places' numbers.
+/// Whether the expression reads the indices.
 fn counts_places(expression: &Expression) -> bool {
     expression.nodes().iter().any(|(node, _)| *node == Node::Index)
 }
 
-/// The strides of what a space must know: the inputs, the numbers of places in `shape`, and `more`.
+/// The strides for a space: those of the inputs, of the row-major indices in `shape`, and `more`.
 pub(crate) fn operands<'a>(
     expression: &Expression,
     inputs: &[Operand<'a>],
@@ -144,17 +144,17 @@ pub(crate) fn operands<'a>(
     inputs.iter().map(|input| input.strides).chain(more).chain(numbers).collect()
 }
 
-/// The strides of the numbers of places.
+/// The strides of the row-major indices.
 pub(crate) fn number_strides(expression: &Expression, shape: &[usize]) -> Vec<isize> {
     if counts_places(expression) { row_major(shape) } else { Vec::new() }
 }
 
 impl Plan {
-    /// A plan for areas of this cut. The space's operands are as [`operands`] says, the numbers of places being the one with
-    /// the number `numbers`.
+    /// A plan for areas of this cut. The operands of the space are those of [`operands`]; operand `numbers` has
+    /// the strides of the row-major indices.
     ///
     /// # Safety
-    /// The inputs' elements at all places of the space can be read.
+    /// The inputs' elements at all indices of the space can be read.
     pub(crate) unsafe fn new(
         expression: &Expression,
         space: Space,
@@ -183,7 +183,7 @@ impl Plan {
             slot_bytes: (chunk_places(expression) * largest).next_multiple_of(64),
         };
         let values = plan._values.as_mut_ptr();
-        // Those that are the same in all chunks.
+        // The nodes that are the same in all chunks.
         let mut known = vec![false; nodes.len()];
         let mut slots = vec![usize::MAX; nodes.len()];
         let mut free = Vec::new();
@@ -194,7 +194,8 @@ impl Plan {
             // SAFETY: there is a value for each node.
             let value = unsafe { values.add(at) }.cast::<u8>();
             let mut fix = |source: *const u8| {
-                // SAFETY: a value has at most 24 bytes, and so many can be read at the source: the caller's promise.
+                // SAFETY: a value has at most 24 bytes, and so many can be read at the source, guaranteed by the
+                // caller.
                 unsafe { source.copy_to_nonoverlapping(value, of.bytes()) };
                 plan.fixed[at] = Source { start: value, uniform: true };
                 known[at] = true;
@@ -207,7 +208,7 @@ impl Plan {
                 Node::Input(number) => {
                     let number = number as usize;
                     let input = &inputs[number];
-                    // SAFETY: the element at the offset is inside the memory: the caller's promise.
+                    // SAFETY: the element at the offset is inside the memory, guaranteed by the caller.
                     let origin = unsafe { input.memory.add(input.offset * of.bytes()) };
                     if plan.space.is_uniform(number) {
                         fix(origin);
@@ -230,7 +231,7 @@ impl Plan {
                         for (source, &a) in call.sources.iter_mut().zip(&arguments[..count]) {
                             *source = plan.fixed[a];
                         }
-                        // SAFETY: one value of each argument's type, and room for one of the result's.
+                        // SAFETY: one value of each argument's type, and space for one of the result's.
                         unsafe { run(&call) };
                         plan.fixed[at] = Source { start: value, uniform: true };
                         known[at] = true;
@@ -259,7 +260,7 @@ impl Plan {
         plan
     }
 
-    /// The inputs that are read in place: loops may not write there.
+    /// The inputs that are read in place, which loops must not overwrite.
     pub(crate) fn inputs_in_place(&self) -> impl Iterator<Item = usize> {
         self.works.iter().filter_map(|work| match work.step {
             Step::Input { input, access: Access::InPlace | Access::Single, .. } => Some(input),
@@ -267,13 +268,13 @@ impl Plan {
         })
     }
 
-    /// The values at an area's places, row after row: at `to` if they are computed and that is given, or else
-    /// wherever they are, which is good until the scratch memory is used again.
+    /// The values of an area, row by row. Computed values are written to `to` if it is given. Otherwise the result
+    /// is valid until the scratch memory is used again.
     ///
     /// # Safety
-    /// The operands can be read. The area is inside the space and cut as was said, and has at most [`chunk_places`]
-    /// places. `to` is aligned for the result's type, has room for the values, and overlaps no input that is read in
-    /// place.
+    /// The operands can be read. The area is inside the space, has the plan's cut, and has at most
+    /// [`chunk_places`] elements. `to` is aligned for the result's type, has space for the values, and overlaps no
+    /// input that is read in place.
     pub(crate) unsafe fn run(&self, area: Area, scratch: &mut Scratch, to: Option<*mut u8>) -> Source {
         let lines = self.slots * self.slot_bytes / 64;
         if scratch.lines.len() < lines {
@@ -292,18 +293,18 @@ impl Plan {
             let source = match work.step {
                 Step::Input { input, origin, size, access } => match access {
                     Access::InPlace | Access::Single => {
-                        // SAFETY: the area's places are inside the operand.
+                        // SAFETY: the area is inside the operand.
                         let start = unsafe { origin.offset(self.space.start(input, area) * size as isize) };
                         Source { start, uniform: access == Access::Single }
                     }
                     Access::Gathered => {
-                        // SAFETY: the area's places are inside the operand, and the room is for as many.
+                        // SAFETY: the area is inside the operand, and the slot has space for it.
                         unsafe { moves::gather(&self.space, input, area, origin, size, room) };
                         Source { start: room, uniform: false }
                     }
                 },
                 Step::Numbers { operand } => {
-                    // SAFETY: the room is for as many numbers as the area has places.
+                    // SAFETY: the slot has space for one number per element of the area.
                     unsafe { moves::numbers(&self.space, operand, area, room.cast()) };
                     Source { start: room, uniform: false }
                 }
@@ -314,7 +315,7 @@ impl Plan {
                             *source = scratch.sources[a];
                         }
                     }
-                    // SAFETY: the arguments were computed before, for as many places; slots in use are apart.
+                    // SAFETY: the arguments were computed before, for as many elements; slots in use are disjoint.
                     unsafe { run(&call) };
                     Source { start: room, uniform: false }
                 }
@@ -325,7 +326,7 @@ impl Plan {
     }
 }
 
-/// How an operand's elements come to chunks of this cut.
+/// How chunks of this cut read an operand's elements.
 fn access(space: &Space, operand: usize, cut: Cut, origin: usize, of: Type) -> Access {
     let aligned = origin.is_multiple_of(alignment(of));
     match (cut, space.step(operand)) {
@@ -345,7 +346,7 @@ pub(crate) fn alignment(of: Type) -> usize {
     }
 }
 
-/// Calls `visit` with each node that this one is computed from.
+/// Calls `visit` with each node that this one reads.
 fn read_by(node: Node, mut visit: impl FnMut(usize)) {
     let mut each = |id: Id| visit(id.index());
     match node {
@@ -365,6 +366,6 @@ fn find_loop(expression: &Expression, node: Node, of: Type) -> Loop {
         Node::Input(_) | Node::Scalar(_) | Node::Index => None,
     };
     found.unwrap_or_else(|| {
-        unreachable!("{node:?} of {of:?}: an expression takes no operation that is not defined")
+        unreachable!("{node:?} of {of:?}: expressions contain only operations that are defined")
     })
 }

@@ -1,8 +1,9 @@
 //! Reductions of element-wise expressions.
 //!
-//! Places are cut into chunks of a fixed size, each is reduced, and the parts are joined as a tree: the result is the same
-//! on any number of threads, and the error of a sum grows with the logarithm of its length. Where inputs lie side by side
-//! along the reduced axes, a chunk is folded to a value; where they do along the axes that stay, rows are joined.
+//! Chunks of a fixed size are reduced, and the parts are joined as a tree. So the result is the same on any number
+//! of threads, and the error of a sum grows with the logarithm of its length. If inputs are contiguous along the
+//! reduced axes, a chunk is folded to one value; if they are contiguous along the kept axes, rows are joined
+//! element by element.
 
 use rayon::prelude::*;
 use rigel_codegen::map::{Expression, Reduction};
@@ -13,23 +14,23 @@ use super::operation::{Folds, folds, neutral};
 use super::plan::{Cut, Operand, Plan, Scalar, Scratch, alignment, check, chunk_places, number_strides, operands};
 use super::space::{Area, Space, row_major};
 
-/// Rows that are joined one after the other; more are joined as a tree.
+/// The number of rows that are joined sequentially; more are joined as a tree.
 const ROWS_IN_TURN: usize = 128;
-/// Places that one task reduces, where it reduces several chunks.
+/// The number of elements of a task that reduces several chunks.
 const TASK_PLACES: usize = 64 << 10;
 
-/// Memory for parts of results, apart for each task.
+/// Memory for partial results, disjoint for each task.
 #[derive(Clone, Copy)]
 struct Parts(*mut u8);
 
-// SAFETY: tasks write to different places.
+// SAFETY: tasks write to disjoint memory.
 unsafe impl Sync for Parts {}
 
 impl Parts {
     /// # Safety
-    /// There are that many bytes.
+    /// The memory has at least `byte` bytes.
     unsafe fn at(&self, byte: usize) -> *mut u8 {
-        // SAFETY: passed on to the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.0.add(byte) }
     }
 }
@@ -39,7 +40,7 @@ fn parts(count: usize, size: usize) -> Vec<u64> {
     vec![0; (count * size).div_ceil(8)]
 }
 
-/// Runs tasks on all threads, if they are worth it.
+/// Runs tasks, on all threads if that pays off.
 fn for_each(tasks: usize, places: usize, work: impl Fn(usize) + Sync + Send) {
     if places < PARALLEL_PLACES {
         (0..tasks).for_each(work);
@@ -48,16 +49,15 @@ fn for_each(tasks: usize, places: usize, work: impl Fn(usize) + Sync + Send) {
     }
 }
 
-/// `out[o]` = the reduction over r of `expression(o, r)`: the last `reduced` axes of `shape` are r's, those before are
-/// o's. The results are row-major.
+/// `out[o]` = the reduction over r of `expression(o, r)`, where r are the last `reduced` axes of `shape` and o the
+/// axes before. The results are row-major.
 ///
 /// # Safety
-/// The operands' elements can be read at all places, for the time of the call and by any thread, and nobody writes to
-/// them.
+/// During the call, any thread can read the operands' elements at all indices, and nothing writes to them.
 ///
 /// # Panics
-/// If operands, scalars, strides or results are not as many as the expression and the shape ask for, the reduction is not
-/// defined for the expression's type, or a minimum or maximum of no values is asked for.
+/// If the operands, scalars, strides or results do not match the expression and the shape, if the reduction is not
+/// defined for the expression's type, or for a minimum or maximum of no values.
 pub(crate) unsafe fn reduce(
     expression: &Expression,
     reduction: Reduction,
@@ -86,23 +86,23 @@ pub(crate) unsafe fn reduce(
             inputs.iter().map(|input| Operand { strides: &input.strides[..kept], ..*input }).collect();
         let strides = row_major(&shape[..kept]);
         let target = Target { memory: out.as_mut_ptr(), offset: 0, strides: &strides };
-        // SAFETY: `out` is borrowed, so no operand overlaps it; the rest is the caller's promise.
+        // SAFETY: `out` is borrowed, so no operand overlaps it; the caller guarantees the rest.
         return unsafe { evaluate(expression, &shape[..kept], &inputs, scalars, target) };
     }
     if !out.as_ptr().addr().is_multiple_of(alignment(of)) {
         let mut aligned = parts(outputs, size);
         let bytes = rigel_gpu::bytes_of_mut(&mut aligned);
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { reduce(expression, reduction, shape, reduced, inputs, scalars, &mut bytes[..out.len()]) };
         out.copy_from_slice(&bytes[..out.len()]);
         return;
     }
     let job = Job { expression, folds, shape, kept, outputs, length, inputs, scalars, size };
-    // SAFETY: the caller's promise, and that of `job`'s numbers.
+    // SAFETY: guaranteed by the caller; the job's sizes match.
     unsafe { if job.prefers_columns() { job.columns(out) } else { job.rows(out) } }
 }
 
-/// A reduction with something to reduce.
+/// A reduction of at least one value.
 struct Job<'a> {
     expression: &'a Expression,
     folds: Folds,
@@ -115,16 +115,16 @@ struct Job<'a> {
     size: usize,
 }
 
-// SAFETY: the operands can be read by any thread: the promise of whoever calls `reduce`.
+// SAFETY: any thread can read the operands, guaranteed by the caller of `reduce`.
 unsafe impl Sync for Job<'_> {}
 
 impl Job<'_> {
-    /// The innermost axis of these that has more than one index.
+    /// The innermost of these axes with a length above 1.
     fn innermost(&self, axes: std::ops::Range<usize>) -> Option<usize> {
         axes.rev().find(|&axis| self.shape[axis] > 1)
     }
 
-    /// Whether more inputs lie side by side along the axes that stay than along the reduced ones.
+    /// Whether more inputs are contiguous along the kept axes than along the reduced ones.
     fn prefers_columns(&self) -> bool {
         let (Some(kept), Some(reduced)) =
             (self.innermost(0..self.kept), self.innermost(self.kept..self.shape.len()))
@@ -146,43 +146,43 @@ impl Job<'_> {
     }
 
     /// # Safety
-    /// As of [`reduce`].
+    /// As for [`reduce`].
     unsafe fn plan(&self, order: &[usize], walls: &[usize], cut: impl Fn(&Space) -> Cut) -> Plan {
         let counts = number_strides(self.expression, self.shape);
         let all = operands(self.expression, self.inputs, &counts, None);
         let space = Space::new(self.shape, order, walls, &all);
         let cut = cut(&space);
-        // SAFETY: passed on to the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { Plan::new(self.expression, space, cut, self.inputs, self.scalars, self.inputs.len()) }
     }
 
-    /// The values at an area's places, side by side.
+    /// The values of an area, contiguous.
     ///
     /// # Safety
-    /// As of [`Plan::run`]; `room` has room for the values.
+    /// As for [`Plan::run`]; `room` has space for the values.
     unsafe fn values(&self, plan: &Plan, area: Area, scratch: &mut Scratch, room: &mut Vec<u64>) -> *const u8 {
-        // SAFETY: passed on to the caller.
+        // SAFETY: guaranteed by the caller.
         let source = unsafe { plan.run(area, scratch, None) };
         if !source.uniform {
             return source.start;
         }
         room.resize((area.count() * self.size).div_ceil(8), 0);
-        // SAFETY: the room was just made.
+        // SAFETY: the memory was allocated above.
         unsafe { moves::fill(source.start, self.size, room.as_mut_ptr().cast(), area.count()) };
         room.as_ptr().cast()
     }
 
-    /// Each chunk is folded to a value, or to one for each of several results.
+    /// Folds each chunk to one value, or to one value for each of several results.
     ///
     /// # Safety
-    /// As of [`reduce`]; there is more than one value to reduce, and `out` is aligned.
+    /// As for [`reduce`]; there is more than one value to reduce, and `out` is aligned.
     unsafe fn rows(&self, out: &mut [u8]) {
         let places = chunk_places(self.expression);
         let order: Vec<usize> = (0..self.shape.len()).collect();
-        // A row that fills a good part of a chunk is worth one of its own: then it need not be gathered.
+        // A row that fills a large part of a chunk gets its own chunk, so that it need not be gathered.
         let long = |space: &Space| space.columns() >= places / 4;
         let cut = |space: &Space| if long(space) { Cut::PartsOfRows } else { Cut::WholeRows };
-        // SAFETY: passed on to the caller.
+        // SAFETY: guaranteed by the caller.
         let plan = unsafe { self.plan(&order, &[self.kept], cut) };
         let columns = plan.space.columns();
         let rows = self.length / columns;
@@ -197,7 +197,7 @@ impl Job<'_> {
                 let first = task * group;
                 let count = group.min(self.outputs - first);
                 let area = Area { row: first * rows, rows: count * rows, column: 0, columns };
-                // SAFETY: the area has `count` results' values, and the target a place for each.
+                // SAFETY: the area has the values of `count` results, and the target has space for them.
                 Scratch::with(|scratch| unsafe {
                     let mut room = Vec::new();
                     let values = self.values(&plan, area, scratch, &mut room);
@@ -225,18 +225,18 @@ impl Job<'_> {
                 column,
                 columns: width.min(columns - column),
             };
-            // SAFETY: the area is inside the space, and each task has a place for its part.
+            // SAFETY: the area is inside the space, and each task has space for its part.
             Scratch::with(|scratch| unsafe {
                 let mut room = Vec::new();
                 let values = self.values(&plan, area, scratch, &mut room);
                 fold(values, area.count(), partials.at(task * size), 1);
             });
         });
-        // SAFETY: as many parts for each result, and a place for each.
+        // SAFETY: each result has the same number of parts, and the target has space for the results.
         unsafe { fold(partial.as_ptr().cast(), chunks, target.0, self.outputs) };
     }
 
-    /// The first of the axes that stay and are one axis for all operands, together with those after it.
+    /// The first kept axis that merges with the kept axes after it for all operands.
     fn first_column_axis(&self, all: &[&[isize]]) -> usize {
         let mut first = self.kept;
         let mut inner: Option<usize> = None;
@@ -253,10 +253,10 @@ impl Job<'_> {
         first
     }
 
-    /// Rows of neighbouring results are joined.
+    /// Joins rows of neighbouring results.
     ///
     /// # Safety
-    /// As of [`Self::rows`].
+    /// As for [`Self::rows`].
     unsafe fn columns(&self, out: &mut [u8]) {
         let places = chunk_places(self.expression);
         let counts = number_strides(self.expression, self.shape);
@@ -265,7 +265,7 @@ impl Job<'_> {
         let walls = [split, split + self.shape.len() - self.kept];
         let long = |space: &Space| space.columns() >= places / 4;
         let cut = |space: &Space| if long(space) { Cut::PartsOfRows } else { Cut::WholeRows };
-        // SAFETY: passed on to the caller.
+        // SAFETY: guaranteed by the caller.
         let plan = unsafe { self.plan(&order, &walls, cut) };
         let (size, columns) = (self.size, plan.space.columns());
         let groups = self.outputs / columns;
@@ -282,7 +282,7 @@ impl Job<'_> {
             let (group, first) = (piece / stretches, piece % stretches * stretch);
             let last = (first + stretch).min(self.length);
             let width = width.min(columns - column);
-            // SAFETY: each task has a place for its part; the areas are inside the space.
+            // SAFETY: each task has space for its part, and the areas are inside the space.
             Scratch::with(|scratch| unsafe {
                 let into = partials.at((piece * columns + column) * size);
                 let (mut room, mut tile) = (Vec::new(), Vec::new());
@@ -314,16 +314,16 @@ impl Job<'_> {
         }
     }
 
-    /// One row from more than one: the lower half is joined with the upper half until one is left.
+    /// Joins several rows to one: joins the lower half with the upper half until one row is left.
     ///
     /// # Safety
-    /// There are so many rows of so many values, and `tile` is not among them.
+    /// There are `rows` rows of `width` values, which do not overlap `tile`.
     unsafe fn join_rows(&self, values: *const u8, rows: usize, width: usize, tile: &mut Vec<u64>) -> *const u8 {
         let bytes = width * self.size;
         let mut left = rows.div_ceil(2);
         tile.resize((left * bytes).div_ceil(8), 0);
         let start = tile.as_mut_ptr().cast::<u8>();
-        // SAFETY: the tile has room for the lower half; halves of it are apart.
+        // SAFETY: the tile has space for the lower half, and its halves are disjoint.
         unsafe {
             values.copy_to_nonoverlapping(start, left * bytes);
             (self.folds.join)(start, values.add(left * bytes), (rows - left) * width);

@@ -1,12 +1,12 @@
-//! The places of a result and where operands' elements lie for them.
+//! The index space of a result, with the strides of its operands.
 //!
-//! Places are numbered row after row, a row being the innermost axis. Neighbouring axes are one axis wherever all
-//! operands step through them as through one, and axes of length 1 are left out.
+//! Indices are numbered row by row, where a row is the innermost axis. Adjacent axes are merged if all operands
+//! step through them as one axis, and axes of length 1 are dropped.
 
-/// The most axes that a space may have.
+/// The largest number of axes of a space.
 pub(crate) const MAX_AXES: usize = 64;
 
-/// A box of places: some columns of some rows that follow each other.
+/// A box: consecutive columns of consecutive rows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Area {
     pub(crate) row: usize,
@@ -21,16 +21,16 @@ impl Area {
     }
 }
 
-/// Part of an operand's elements in an area: rows at equal distances.
+/// A part of an operand's elements in an area: equally spaced rows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Segment {
-    /// The first element's place in the operand's memory.
+    /// The offset of the first element in the operand's memory.
     pub(crate) start: isize,
     /// The number of rows.
     pub(crate) rows: usize,
-    /// From a row to the next.
+    /// The stride between rows.
     pub(crate) row_stride: isize,
-    /// The number of the area's rows before it.
+    /// The number of rows of the area before it.
     pub(crate) before: usize,
 }
 
@@ -38,16 +38,16 @@ pub(crate) struct Segment {
 #[derive(Clone, Debug)]
 pub(crate) struct Space {
     lengths: Vec<usize>,
-    /// Operand after operand, a stride for each axis.
+    /// The strides of each operand, one per axis.
     strides: Vec<isize>,
 }
 
 impl Space {
-    /// The space of the axes of `shape` in this order, the innermost last. An axis that begins a group (a number in
-    /// `walls`, counted in that order) is not merged with the one before it. No length is 0.
+    /// The space of the axes of `shape` in this order, the innermost last. An axis in `walls` (indices into that
+    /// order) is not merged with the one before it. No length is 0.
     pub(crate) fn new(shape: &[usize], order: &[usize], walls: &[usize], operands: &[&[isize]]) -> Self {
         let mut lengths: Vec<usize> = Vec::with_capacity(order.len());
-        // Axis after axis while it grows, since the number of axes is not known yet.
+        // Stored by axis at first, since the number of axes is not known yet.
         let mut columns: Vec<isize> = Vec::with_capacity(order.len() * operands.len());
         let width = operands.len();
         let mut walled = false;
@@ -97,22 +97,22 @@ impl Space {
         self.lengths.iter().rev().skip(1).product()
     }
 
-    /// From an operand's element to the next of its row.
+    /// The stride of an operand within a row.
     pub(crate) fn step(&self, operand: usize) -> isize {
         self.strides(operand).last().copied().unwrap_or(0)
     }
 
-    /// From an operand's row to the next, where that is along the axis next to the innermost.
+    /// The stride of an operand between rows, along the second innermost axis.
     pub(crate) fn row_step(&self, operand: usize) -> isize {
         self.strides(operand).iter().rev().nth(1).copied().unwrap_or(0)
     }
 
-    /// Whether an operand has one element for all places.
+    /// Whether an operand has one element for all indices.
     pub(crate) fn is_uniform(&self, operand: usize) -> bool {
         self.strides(operand).iter().all(|&stride| stride == 0)
     }
 
-    /// Whether an operand's elements lie side by side in the order of the places.
+    /// Whether an operand is contiguous in the order of the indices.
     pub(crate) fn is_flat(&self, operand: usize) -> bool {
         let mut expected = 1;
         self.strides(operand).iter().zip(&self.lengths).rev().all(|(&stride, &length)| {
@@ -122,7 +122,7 @@ impl Space {
         })
     }
 
-    /// Where the first element of an area lies in an operand's memory.
+    /// The offset of the first element of an area in an operand's memory.
     pub(crate) fn start(&self, operand: usize, area: Area) -> isize {
         let strides = self.strides(operand);
         let Some((&step, outer)) = strides.split_last() else { return 0 };
@@ -135,7 +135,7 @@ impl Space {
         start
     }
 
-    /// An operand's elements in an area, in the order of the rows.
+    /// Visits an operand's elements in an area, in the order of the rows.
     pub(crate) fn segments(&self, operand: usize, area: Area, mut visit: impl FnMut(Segment)) {
         let outer = self.lengths.len().saturating_sub(1);
         let (lengths, strides) = (&self.lengths[..outer], self.strides(operand));
@@ -155,7 +155,7 @@ impl Space {
             let rows = (lengths[last] - place[last]).min(area.rows - before);
             visit(Segment { start, rows, row_stride: strides[last], before });
             before += rows;
-            // On to the next row: a carry from each axis that is at its end.
+            // Advance to the next row, with a carry from each axis that is at its end.
             start += rows as isize * strides[last];
             place[last] += rows;
             let mut axis = last;

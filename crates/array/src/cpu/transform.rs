@@ -13,19 +13,21 @@ use rigel_codegen::map::Type;
 use super::slices::{elements, with_elements_mut};
 use crate::field::Transform;
 
-/// Values of one call: short rows are transformed together, as the columns of a matrix.
+/// The number of values per call: short rows are transformed together, as the columns of a matrix.
 const GROUP_VALUES: usize = 1 << 14;
 
-/// Transforms rows of `length` elements each, a power of two, of a prime field with roots of unity of the orders asked for.
+/// Transforms rows of `length` elements each, a power of two, over a prime field with roots of unity of the
+/// required orders.
 ///
 /// # Panics
-/// If the field is not BabyBear, KoalaBear or Goldilocks, or `from` and `to` are not as long as the transform says.
+/// If the field is not BabyBear, KoalaBear or Goldilocks, or the lengths of `from` and `to` do not match the
+/// transform.
 pub(crate) fn transform(of: Type, transform: Transform, shift: u64, length: usize, from: &[u8], to: &mut [u8]) {
     macro_rules! of_field {
         ($field:ty) => {{
             static KNOWN: OnceLock<Radix2DFTSmallBatch<$field>> = OnceLock::new();
             let dft = KNOWN.get_or_init(Default::default);
-            // SAFETY: upstream's field is one word in the same form as arrays have.
+            // SAFETY: upstream's field is one word in the same representation as in arrays.
             let from = unsafe { elements::<$field>(from) };
             // SAFETY: as above.
             unsafe { with_elements_mut(to, |to| rows(dft, transform, shift, length, &from, to)) }
@@ -35,7 +37,7 @@ pub(crate) fn transform(of: Type, transform: Transform, shift: u64, length: usiz
         Type::BabyBear => of_field!(p3_baby_bear::BabyBear),
         Type::KoalaBear => of_field!(p3_koala_bear::KoalaBear),
         Type::Goldilocks => of_field!(p3_goldilocks::Goldilocks),
-        other => unreachable!("{other:?} has no roots of unity of such orders"),
+        other => unreachable!("{other:?} has no roots of unity of these orders"),
     }
 }
 
@@ -76,7 +78,7 @@ fn rows<F: TwoAdicField + PrimeField64 + Ord>(
     });
 }
 
-/// The columns of a matrix as rows.
+/// The transpose of a matrix.
 fn transposed<F: Copy>(values: &[F], rows: usize, columns: usize) -> Vec<F> {
     if rows == 1 {
         return values.to_vec();

@@ -1,4 +1,4 @@
-//! Inverses, transforms and commitments, the same on every device, and by their definitions.
+//! Inverses, transforms and commitments: equal on every device, and equal to their definitions.
 
 use rigel_array::{Array, Error, Hash, Scalar, Type};
 use rigel_kernels::field::{Field, Goldilocks, KoalaBear};
@@ -81,7 +81,7 @@ fn transforms_evaluate_polynomials() {
             }
         }
         assert_eq!(scalars(&x.ntt().unwrap().intt().unwrap()), scalars(&x));
-        // The extension without a shift meets the values at every second point.
+        // The extension with shift 1 has the original values at every second point.
         let extended = x.lde(1, Some(1)).unwrap();
         let every = rigel_array::Index::Range { start: None, stop: None, step: 2 };
         let second = extended.index(&[rigel_array::Index::ALL, every]).unwrap();

@@ -1,4 +1,4 @@
-//! Expressions: the same values as one by one, one launch, compiled once, on every device alike.
+//! Fused expressions: the same values as eager operations, one launch, compiled once, on every device.
 
 use rigel_array::{Array, Axes, Complex, Device, Lazy, Reduction, Scalar, Type};
 
@@ -33,7 +33,7 @@ fn an_expression_is_one_launch_and_compiled_once() {
         assert_eq!(engine.activity().launches - before, 1);
         let after = engine.cache().stats();
         assert_eq!((after.hits, after.compiled), (compiled.hits, compiled.compiled));
-        // A sum computes the expression while it adds.
+        // A sum evaluates the expression in the same pass.
         let before = engine.activity().launches;
         let sum = (a.lazy() * &b).sum(..).unwrap();
         assert_eq!(engine.activity().launches - before, 1, "1,000 elements are one block's work");

@@ -1,4 +1,4 @@
-//! Kernels of the user's own.
+//! User kernels.
 
 use rigel_array::{Argument, Array, Device, Error, Grid, Kernel, Type};
 
@@ -51,7 +51,7 @@ fn fields_have_their_headers() {
 }
 
 #[test]
-fn what_can_not_run_is_refused() {
+fn invalid_launches_give_errors() {
     on_each_device(|device| {
         let (x, grid) = (random(&[8, 8], Type::F32, 1, device), Grid::cover(8, 32).unwrap());
         let strided = x.transpose();

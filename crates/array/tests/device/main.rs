@@ -1,4 +1,4 @@
-//! Arrays on every device: the CPU, the emulated one and, where there is one, the first GPU.
+//! Arrays on every device: the CPU, the emulated device and, if there is one, the first GPU.
 
 mod fields;
 mod fusion;
@@ -16,7 +16,7 @@ fn devices() -> Vec<Device> {
     std::iter::once(Device::Cpu).chain(engine.into_iter().map(Device::from)).collect()
 }
 
-/// Runs a test on each device; a failure names it.
+/// Runs a test on each device. A failure names the device.
 fn on_each_device(test: impl Fn(&Device)) {
     for device in devices() {
         println!("on {device}");
@@ -24,7 +24,7 @@ fn on_each_device(test: impl Fn(&Device)) {
     }
 }
 
-/// The elements as numbers, whatever their type.
+/// The elements as numbers, for any type.
 fn scalars(array: &Array) -> Vec<Scalar> {
     let flat = array.reshape(&[-1]).unwrap();
     (0..flat.len() as isize).map(|i| flat.index(&[i.into()]).unwrap().item().unwrap()).collect()

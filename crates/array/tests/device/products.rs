@@ -4,7 +4,7 @@ use rigel_array::{Array, Device, MatmulEngine, Scalar, Type, matmul_engine};
 
 use crate::{counting, on_each_device, random, scalars};
 
-/// The product by the definition, element-wise operations alone.
+/// The product by its definition, with element-wise operations only.
 fn by_definition(a: &Array, b: &Array) -> Array {
     let (left, right) = (a.expand(-1).unwrap(), b.expand(-3).unwrap());
     (left.lazy() * &right).sum(-2).unwrap()

@@ -1,4 +1,4 @@
-//! What is asked for wrongly is an error that says so.
+//! Invalid calls give errors that name the cause.
 
 use rigel_array::{Array, Device, Error, Hash, Type};
 
@@ -42,7 +42,7 @@ fn types_do_not_mix_unless_they_can() {
 }
 
 #[test]
-fn lengths_that_a_field_can_not_do_are_refused() {
+fn transforms_of_unsupported_lengths_give_errors() {
     on_each_device(|device| {
         let x = random(&[12], Type::KoalaBear, 1, device);
         assert!(x.ntt().unwrap_err().to_string().contains("power of two"));

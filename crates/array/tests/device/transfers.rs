@@ -1,4 +1,4 @@
-//! Copies between devices, at once and beside other work.
+//! Synchronous and asynchronous copies between devices.
 
 use rigel_array::{Array, Device, Type};
 
@@ -40,7 +40,7 @@ fn a_copy_travels_beside_kernels() {
 }
 
 #[test]
-fn what_is_sent_is_what_was_there_at_the_call() {
+fn send_copies_the_content_at_the_time_of_the_call() {
     for device in devices() {
         for [from, to] in [[&Device::Cpu, &device], [&device, &Device::Cpu]] {
             let a = Array::ones(&[1 << 19], Type::F64, from).unwrap();

@@ -65,14 +65,14 @@ fn transposes_of_every_type_are_copied_right() {
 }
 
 #[test]
-fn what_is_written_through_one_view_is_seen_through_all() {
+fn a_write_through_one_view_is_visible_through_all() {
     on_each_device(|device| {
         let a = counting(&[4, 4], device);
         let column = a.index(&[Index::ALL, Index::At(1)]).unwrap();
         column.assign(-1).unwrap();
         a.index(&[range(None, None, 3)]).unwrap().assign(counting(&[4], device)).unwrap();
         assert_eq!(a.to_vec::<i64>().unwrap(), [0, 1, 2, 3, 4, -1, 6, 7, 8, -1, 10, 11, 0, 1, 2, 3]);
-        // Elements that are read and written in different places.
+        // Overlapping source and target.
         let line = counting(&[6], device);
         let (front, back) = (line.index(&[(0..5).into()]).unwrap(), line.index(&[(1..6).into()]).unwrap());
         back.assign(&front).unwrap();
@@ -117,14 +117,14 @@ fn text_is_numpys() {
 }
 
 #[test]
-fn memory_that_came_twice_is_still_one_memory() {
-    // As NumPy's memory may come by two names: two arrays, one memory, which is kept by the first owner.
+fn memory_imported_twice_is_one_memory() {
+    // The same foreign memory imported twice: two arrays over one memory, which `numbers` owns.
     let n = 1 << 17;
     let mut numbers: Vec<f64> = (0..n).map(f64::from).collect();
     let at = std::ptr::NonNull::new(numbers.as_mut_ptr().cast::<u8>()).unwrap();
     let adopt = || {
         let (bytes, shape) = (8 * n as usize, [n as usize]);
-        // SAFETY: `numbers` outlives both arrays and is not touched meanwhile.
+        // SAFETY: `numbers` outlives both arrays and is not accessed meanwhile.
         unsafe { Array::from_host_memory(at, bytes, &shape, &[1], 0, Type::F64, Box::new(())) }.unwrap()
     };
     let (a, b) = (adopt(), adopt());

@@ -1,5 +1,5 @@
-//! Small AIRs, each for one thing that an AIR may ask for, and one type for all of them: every pair of a configuration
-//! and an AIR is a prover to compile.
+//! Small AIRs, one for each AIR feature, under one type: every pair of a configuration and an AIR type compiles
+//! another prover.
 
 use std::borrow::Cow;
 
@@ -151,7 +151,7 @@ pub(crate) fn fibonacci_from<F: PrimeField64>(a: F, b: F, rows: usize) -> (RowMa
 #[derive(Clone, Debug)]
 pub(crate) struct Power {
     pub(crate) degree: usize,
-    /// What the AIR says of its degree, where it says something.
+    /// The degree hint of the AIR, if it gives one.
     pub(crate) hint: Option<usize>,
 }
 
@@ -187,7 +187,7 @@ impl Power {
     }
 }
 
-/// Columns that nothing is asked of.
+/// Columns without constraints.
 #[derive(Clone, Debug)]
 pub(crate) struct Free;
 
@@ -314,7 +314,7 @@ where
     }
 }
 
-/// Names a public cell, which upstream's univariate provers refuse.
+/// Declares a public boundary cell, which upstream's univariate provers do not support.
 #[derive(Clone, Debug)]
 pub(crate) struct Bound(pub(crate) [BoundaryPublic; 1]);
 

@@ -9,7 +9,7 @@ use crate::tables::{Squares, Table, chain, numbers, powers, selected, shuffled, 
 
 type Tables<F> = Vec<Filled<Table<F>, F>>;
 
-/// Every way to ask for squares, tables without lookups before and between, each at its own height.
+/// All kinds of lookups of squares, with tables without lookups before and between them, each at its own height.
 fn squares<F: PrimeField64>() -> Tables<F> {
     let mut squares = Squares::new(1, 16);
     let packed = squares.pairs(64, true);
@@ -69,7 +69,7 @@ fn one_table() {
 #[test]
 fn many_heights() {
     on_each_device(|stream| {
-        // Folds that meet a lower table at every step, and caps higher than the lowest.
+        // Every fold meets a lower table, and caps are higher than the lowest trees.
         let fri = Fri { log_blowup: 2, max_log_arity: 4, cap_height: 5, ..Fri::default() };
         let tables = [numbers(32), numbers(4), numbers(1), steps(16, false), numbers(256), numbers(4)];
         check_batch(stream.device(), &configs::koala_bear_sponge(fri), fri, &tables);

@@ -1,4 +1,4 @@
-//! Every configuration that has kernels, at the smallest heights and at one that spans several blocks.
+//! Every supported configuration, at the smallest heights and at one that spans several blocks.
 
 use rigel_gpu::testing::on_each_device;
 

@@ -1,4 +1,4 @@
-//! FRI's parameters, and proof of work wherever a configuration asks for it.
+//! FRI parameters, and proof of work in every place where a configuration can require it.
 
 use p3_uni_stark::ProvingError;
 use rigel_gpu::testing::on_each_device;
@@ -48,7 +48,7 @@ fn arity_and_caps() {
 
 #[test]
 fn queries() {
-    // One, as many as there are rows, and so many that rows are asked for twice.
+    // One query, as many as there are rows, and so many that rows are queried twice.
     check_all(16, [1, 16, 40].map(|num_queries| Fri { num_queries, ..Fri::default() }));
 }
 
@@ -77,7 +77,7 @@ fn proof_of_work_outside_of_fri() {
 }
 
 #[test]
-fn what_upstream_can_not_fold_is_refused_with_its_words() {
+fn heights_that_fri_cannot_fold_give_the_error_of_upstream() {
     on_each_device(|stream| {
         let fri = Fri { log_final_poly_len: 3, ..Fri::default() };
         let config = configs::koala_bear_sponge(fri);

@@ -1,4 +1,4 @@
-//! What a proof takes of the device's memory: as planned, and in batches of columns where there is little.
+//! A proof's device memory equals its plan, and column batches give the same proof if memory is short.
 
 use p3_air::{Air, AirBuilder, BaseAir, WindowAccess};
 use p3_field::PrimeCharacteristicRing;
@@ -12,7 +12,7 @@ use crate::support::{bytes, prover, upstream};
 
 const WIDTH: usize = 300;
 
-/// Each cell of a row and its right neighbour give the cell below.
+/// Each cell is computed from the cell above and that cell's right neighbour.
 #[derive(Clone, Debug)]
 struct Pascal;
 

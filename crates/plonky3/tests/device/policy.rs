@@ -1,4 +1,4 @@
-//! Where a proof is made, and what the report says of it.
+//! Where proofs are made, and what their reports say about it.
 
 use p3_koala_bear::KoalaBear;
 use p3_matrix::Matrix as _;
@@ -14,7 +14,7 @@ use crate::configs::{self, Fri};
 use crate::support::{self, airs, bytes, heights, instances, upstream};
 use crate::tables;
 
-/// Asserts that the CPU made a proof, for a reason with these words.
+/// Asserts that the CPU made a proof, for a reason that contains these words.
 fn assert_on_cpu(report: &Report, words: &[&str]) {
     assert_eq!(report.device, "cpu");
     assert!(report.phases.is_empty() && report.total_ms > 0.0);
@@ -49,7 +49,7 @@ fn small_proofs_go_to_the_cpu_if_asked() {
 }
 
 #[test]
-fn what_the_device_can_not_do_goes_to_the_cpu_if_asked() {
+fn proofs_that_the_device_cannot_make_fall_back_to_the_cpu_if_allowed() {
     on_each_device(|stream| {
         let device = stream.device();
         let fri = Fri::default();
@@ -67,7 +67,7 @@ fn what_the_device_can_not_do_goes_to_the_cpu_if_asked() {
         let proven = prove(&prover, &numbers(), &matrix, &publics).unwrap();
         assert!(bytes(&proven.proof) == expected && proven.report.fallbacks.is_empty());
 
-        // A degree that upstream extrapolates for.
+        // A degree above the blowup, for which upstream extrapolates.
         let power = Power { degree: 5, hint: None };
         let (air, trace) = (Small::from(power.clone()), power.trace(16));
         let expected = support::expected(prover.config(), &air, &trace, &[]);
@@ -75,7 +75,7 @@ fn what_the_device_can_not_do_goes_to_the_cpu_if_asked() {
         assert!(bytes(&proven.proof) == expected);
         assert_on_cpu(&proven.report, &["2^2", "blowup is 2^1"]);
 
-        // Bad input is bad anywhere.
+        // Invalid input does not fall back.
         let error = prove(&prover, &numbers(), &trace, &[]).err();
         assert!(matches!(error, Some(Error::PublicValues { .. })), "{error:?}");
     });

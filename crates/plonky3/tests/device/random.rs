@@ -1,9 +1,9 @@
-//! Random AIRs: whatever expressions they are made of, the proof is upstream's.
+//! Random AIRs: the proof equals upstream's for arbitrary expressions.
 //!
-//! A column is free, or holds the value of an expression over earlier columns, current and next, preprocessed and
-//! periodic columns, public values and constants. Its constraint is the difference times a random filter: so it holds
-//! whatever the filter is, and the filter may use selectors, which upstream's check of the trace scales otherwise than
-//! its quotient.
+//! A column is free, or holds the value of an expression over the current and next row of earlier columns,
+//! preprocessed and periodic columns, public values and constants. Its constraint is the difference times a random
+//! filter, so it holds for any filter. The filter may use selectors, which upstream's trace check and quotient
+//! scale differently.
 
 use std::borrow::Cow;
 
@@ -37,7 +37,7 @@ enum Expression {
     Neg(Box<Expression>),
 }
 
-/// What an expression reads of a row.
+/// The values of a row that an expression can read.
 struct Window<E> {
     current: Vec<E>,
     next: Vec<E>,
@@ -70,11 +70,11 @@ impl Expression {
     }
 }
 
-/// See the module.
+/// See the module documentation.
 #[derive(Clone, Debug)]
 pub(crate) struct Random<F> {
     free: usize,
-    /// For each further column its expression and its constraint's filter.
+    /// The expression of each further column, and the filter of its constraint.
     columns: Vec<(Expression, Expression)>,
     preprocessed: Option<RowMajorMatrix<F>>,
     periodic: Vec<Vec<F>>,
@@ -226,7 +226,7 @@ where
     fn eval(&self, builder: &mut AB) {
         let main = builder.main();
         let all = |row: &[AB::Var]| -> Vec<AB::Expr> { row.iter().map(|&value| value.into()).collect() };
-        // Upstream's window over no columns can't be looked into.
+        // Upstream's window over zero columns can't be read.
         let (preprocessed, next_preprocessed) = match &self.preprocessed {
             None => (Vec::new(), Vec::new()),
             Some(_) => {

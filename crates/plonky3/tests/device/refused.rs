@@ -1,4 +1,4 @@
-//! What no proof can be made of is refused with the numbers, and the next proof is right.
+//! Invalid input gives an error with the numbers, and the next proof is correct.
 
 use p3_air::{BoundaryEnd, BoundaryPublic};
 use p3_field::PrimeCharacteristicRing;
@@ -159,7 +159,7 @@ fn preprocessed_columns() {
         );
         right();
 
-        // Set up elsewhere: without a device, or on another.
+        // Set up by a prover without a device, or on another device.
         let cpu = Prover::cpu(configs::koala_bear_sponge(fri), &fri.parameters(()), fri.cap_height);
         let key = setup_preprocessed(&cpu, &air, 3).unwrap().unwrap();
         refused!(with(&air, &trace, &[], &key), Error::Preprocessed { table: 0, .. }, "CPU");
@@ -328,7 +328,7 @@ fn configurations() {
         let config = configs::koala_bear_poseidon2_of(&other, &default, fri);
         let made = Prover::new(stream.device().clone(), config, &fri.parameters(()), fri.cap_height);
         refused!(made, Error::Configuration(_), "Poseidon2", "default instance");
-        // A challenger of its own makes the search slow, not wrong.
+        // With another permutation in the challenger, the search is slow but correct.
         let config = configs::koala_bear_poseidon2_of(&default, &other, fri);
         let (trace, publics) = fibonacci(8);
         support::check(stream.device(), &config, fri, &numbers(), &trace, &publics);
@@ -346,8 +346,8 @@ fn traces_of_a_prover_without_a_device() {
     refused!(prove_batch(&cpu, &[instance], &key), Error::Width { table: 0, .. }, "3 columns");
 }
 
-/// A device that is lost in one phase or another: an error, or upstream's proof where the policy asks for it, and
-/// right proofs on a device that is opened anew.
+/// A device that is lost in any phase gives an error, or upstream's proof if the policy allows it. A reopened
+/// device gives correct proofs.
 #[test]
 fn a_device_that_is_lost() {
     let fri = Fri::default();
@@ -359,7 +359,7 @@ fn a_device_that_is_lost() {
         let device = Device::emulated(&emulation, &rigel_gpu::Options::from_env().unwrap()).unwrap().remove(0);
         Prover::new(device, config.clone(), &fri.parameters(()), fri.cap_height)
     };
-    // The check of the configuration and a proof, as many launches as they take.
+    // Count the launches of the configuration check and one proof.
     let prover = open(None).unwrap();
     let checked = prover.device().unwrap().activity().launches;
     prove(&prover, &numbers(), &trace, &publics).unwrap();

@@ -1,4 +1,4 @@
-//! Proofs that follow one another, run beside one another, or start on the device.
+//! Consecutive proofs, concurrent proofs, and proofs of traces on the device.
 
 use p3_batch_stark::verify_batch;
 use p3_field::PrimeCharacteristicRing;
@@ -66,7 +66,7 @@ fn a_trace_on_the_device_gives_the_same_proof() {
             assert!(bytes(&proof) == expected);
         }
 
-        // One table of a batch here, the other there.
+        // One table of the batch on the device, the other on the host.
         let tables = tables::chain(7, 8);
         let expected = support::expected_batch(prover.config(), &tables);
         let key = setup_batch(&prover, &support::airs(&tables), &support::heights(&tables)).unwrap();
@@ -82,9 +82,9 @@ fn a_trace_on_the_device_gives_the_same_proof() {
     });
 }
 
-/// The device does not check a trace; the verifier does.
+/// The device does not check that a trace satisfies its constraints; the verifier does.
 #[test]
-fn a_wrong_cell_gives_a_proof_that_is_refused() {
+fn a_wrong_cell_gives_a_proof_that_does_not_verify() {
     on_each_device(|stream| {
         let fri = Fri::default();
         let config = configs::koala_bear_sponge(fri);
@@ -102,7 +102,7 @@ fn a_wrong_cell_gives_a_proof_that_is_refused() {
         verify(&config, &numbers(), &proof, &wrong).expect_err("other public values");
         verify(&config, &numbers(), &proof, &publics).unwrap();
 
-        // A table that provides a square once more than it was asked for.
+        // A table whose multiplicity of a square is one too high.
         let mut squares = tables::Squares::new(1, 16);
         let mut tables = [squares.pairs::<KoalaBear>(8, false), squares.table()];
         tables[1].trace.values[3] += KoalaBear::ONE;

@@ -1,4 +1,4 @@
-//! What a report holds.
+//! The contents of reports.
 
 use rigel_gpu::testing::on_each_device;
 use rigel_plonky3::{Report, prove};

@@ -1,4 +1,4 @@
-//! What AIRs may ask for: degrees, preprocessed and periodic columns, one row at a time, nothing at all.
+//! AIR features: degrees, preprocessed and periodic columns, constraints within one row, no constraints.
 
 use p3_field::PrimeCharacteristicRing;
 use p3_koala_bear::KoalaBear;
@@ -77,7 +77,7 @@ fn preprocessed_columns() {
     });
 }
 
-/// The commitment to preprocessed columns is made once and serves any number of proofs.
+/// One commitment to preprocessed columns serves any number of proofs.
 #[test]
 fn preprocessed_columns_are_set_up_once() {
     on_each_device(|stream| {

@@ -1,4 +1,4 @@
-//! Proofs on both sides, and their bytes.
+//! Proofs by upstream and by the device, compared by their bytes.
 
 use p3_air::Air;
 use p3_air::symbolic::{SymbolicAirBuilder, SymbolicExpressionExt};
@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use crate::configs::Fri;
 
-/// A generator with a fixed seed: a failure can be run again.
+/// A generator with a fixed seed, so that failures are reproducible.
 pub(crate) fn rng(seed: u64) -> SmallRng {
     SmallRng::seed_from_u64(seed)
 }
@@ -59,7 +59,7 @@ where
     })
 }
 
-/// Asserts that the device's proof of a trace is upstream's, and that upstream's verifier takes it.
+/// Asserts that the device's proof of a trace equals upstream's and that upstream's verifier accepts it.
 pub(crate) fn check<SC, A>(
     device: &Device,
     config: &SC,
@@ -75,7 +75,7 @@ where
     check_with(&prover(device, config, fri), air, trace, publics)
 }
 
-/// As [`check`], with a prover that is already there.
+/// [`check`] with an existing prover.
 pub(crate) fn check_with<SC, A>(
     prover: &Prover<SC>,
     air: &A,
@@ -92,7 +92,7 @@ where
     let proven = prove_with_preprocessed(prover, air, trace, publics, preprocessed.as_ref()).unwrap();
     let key = preprocessed.as_ref().map(|preprocessed| preprocessed.verifier_key());
     let (rows, width) = (trace.height(), trace.width());
-    assert!(bytes(&proven.proof) == expected, "another proof of {rows} rows of {width} columns");
+    assert!(bytes(&proven.proof) == expected, "the proofs of {rows} rows of {width} columns differ");
     verify_with_preprocessed(config, air, &proven.proof, publics, key).unwrap();
     proven.report
 }
@@ -134,8 +134,8 @@ where
     })
 }
 
-/// Asserts that the device's proof of a batch is upstream's, and that upstream's verifier takes it. Returns the number
-/// of lookup columns of each table, the running sum not counted.
+/// Asserts that the device's proof of a batch equals upstream's and that upstream's verifier accepts it. Returns
+/// the number of lookup columns of each table, without the running sum.
 pub(crate) fn check_batch<SC, A>(
     device: &Device,
     config: &SC,
@@ -152,7 +152,7 @@ where
     let airs = airs(tables);
     let key = setup_batch(&prover, &airs, &heights(tables)).unwrap();
     let proven = prove_batch(&prover, &instances(tables), &key).unwrap();
-    assert!(bytes(&proven.proof) == expected, "another proof of {} tables with {fri:?}", tables.len());
+    assert!(bytes(&proven.proof) == expected, "the proofs of {} tables with {fri:?} differ", tables.len());
     let publics: Vec<Vec<SC::Value>> = tables.iter().map(|table| table.publics.clone()).collect();
     verify_batch(config, &airs, &proven.proof, &publics, key.common()).unwrap();
     key.common().lookups.iter().map(|lookups| lookups.len()).collect()

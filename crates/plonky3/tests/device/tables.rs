@@ -1,4 +1,4 @@
-//! Tables of batches: one AIR type, so that any of them can go together.
+//! Tables of batches, under one AIR type so that they can be combined freely.
 
 use std::borrow::Cow;
 
@@ -21,17 +21,17 @@ pub(crate) enum Table<F> {
     Steps(Steps),
     /// No lookups; any degree.
     Power(Power),
-    /// Provides the preprocessed `i, i^2` on the bus "squares", as often as its one column says.
+    /// Provides the preprocessed `i, i^2` on the bus "squares", with the multiplicity in its one column.
     Squares { rows: usize },
-    /// Asks for two squares a row. With a cubic constraint the quotient has room to pack both into one column.
+    /// Looks up two squares per row. With a cubic constraint the quotient has room to pack both into one column.
     Pairs { cubic: bool },
-    /// Asks for one of two squares, or for none: exclusive branches.
+    /// Looks up one of two squares or none, as exclusive branches.
     Either,
-    /// Asks for squares of a periodic column.
+    /// Looks up squares of a periodic column.
     Clocked { period: Vec<F> },
     /// Sends the preprocessed `i`, its successor and a column times a public value on the bus "links".
     Chain { rows: usize },
-    /// Receives what chains send, in any order, some rows nothing.
+    /// Receives what chains send, in any order; some rows receive nothing.
     Links,
     /// Two local lookups: a column against a permuted one, and a column and its next row against permuted pairs.
     Shuffled,
@@ -128,7 +128,7 @@ where
         let main = builder.main();
         let all = |row: &[AB::Var]| -> Vec<AB::Expr> { row.iter().map(|&value| value.into()).collect() };
         let (current, next) = (all(main.current_slice()), all(main.next_slice()));
-        // Upstream's window over no columns can't be looked into.
+        // Upstream's window over zero columns can't be read.
         let (fixed, next_fixed) = if self.preprocessed_width() == 0 {
             (Vec::new(), Vec::new())
         } else {
@@ -178,7 +178,7 @@ where
                 ]);
             }
             Self::Selected => {
-                // Selectors are not one where they are not zero, so both sides of a row have the same.
+                // A nonzero selector is not 1, so both sides of a row use the same selector.
                 for (column, selector) in [builder.is_first_row(), builder.is_transition(), builder.is_last_row()]
                     .into_iter()
                     .enumerate()
@@ -221,7 +221,7 @@ pub(crate) fn powers<F: PrimeField64>(rows: usize, degree: usize) -> Filled<Tabl
     Filled { trace: power.trace(rows), air: Table::Power(power), publics: Vec::new() }
 }
 
-/// Draws the tables that share the bus "squares" and counts what they ask for.
+/// Draws the tables that share the bus "squares" and counts their lookups.
 pub(crate) struct Squares {
     rng: SmallRng,
     uses: Vec<usize>,
@@ -251,7 +251,7 @@ impl Squares {
     pub(crate) fn either<F: PrimeField64>(&mut self, rows: usize) -> Filled<Table<F>, F> {
         let mut values: Vec<F> = Vec::with_capacity(6 * rows);
         for _ in 0..rows {
-            // What a branch that is not taken would ask for does not matter.
+            // The tuple of a branch that is not taken is arbitrary.
             let other = [F::from_u64(self.rng.random()), F::from_u64(self.rng.random())];
             let (flags, first, second) = match self.rng.random_range(0..3) {
                 0 => ([F::ONE, F::ZERO], self.any(), other),
@@ -269,7 +269,7 @@ impl Squares {
         Filled { air, trace: RowMajorMatrix::new(values, 2), publics: Vec::new() }
     }
 
-    /// The table that provides what was asked for so far.
+    /// The table that provides all lookups so far.
     pub(crate) fn table<F: PrimeField64>(&self) -> Filled<Table<F>, F> {
         let values = self.uses.iter().copied().map(F::from_usize).collect();
         let air = Table::Squares { rows: self.uses.len() };
@@ -277,7 +277,7 @@ impl Squares {
     }
 }
 
-/// A chain and the links that receive it in another order, with empty rows between them.
+/// A chain, and links that receive it in another order, with empty rows in between.
 pub(crate) fn chain<F: PrimeField64>(seed: u64, rows: usize) -> [Filled<Table<F>, F>; 2] {
     let mut rng = crate::support::rng(seed);
     let public = F::from_u64(rng.random());

@@ -8,8 +8,9 @@
 >>> GF([1, 2, 3]) / GF([1, 2, 3])
 array([1, 1, 1], dtype=goldilocks)
 
-Arrays have NumPy's habits and live on one device; `to` moves them. NumPy, PyTorch and CuPy share their memory:
-`rigel.asarray(theirs)`, `numpy.asarray(ours)`, `torch.from_dlpack(ours)`, `cupy.asarray(ours)`.
+Arrays follow NumPy's conventions. Each is on one device; `to` moves it. NumPy, PyTorch and CuPy arrays share
+memory with them without a copy: `rigel.asarray(x)`, and `numpy.asarray(x)`, `torch.from_dlpack(x)`,
+`cupy.asarray(x)` of a Rigel array.
 """
 
 from . import plonky3

@@ -1,4 +1,4 @@
-"""What of CUDA there is on this machine, and what to do about the rest."""
+"""Reports which parts of CUDA are available, and how to install the rest."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _TITLES = {
 
 
 class Doctor(dict):
-    """What `rigel.doctor` found: a dictionary whose text is for people. An entry says whether something is there (`ok`) and
-    where, or why not and what to do (`detail`)."""
+    """The report of `rigel.doctor`: a dictionary with a readable `str`. Each entry says whether the component was
+    found (`ok`) and where, or why not and what to do (`detail`)."""
 
     def __str__(self) -> str:
         lines = [f"Rigel {self['version']}"]
@@ -26,7 +26,7 @@ class Doctor(dict):
             mark = "" if entry["ok"] else "missing: "
             lines.append(f"  {title:<14} {mark}{entry['detail']}")
         cache = self["cache"]
-        folder = cache["folder"] or "off: kernels are compiled anew in each process"
+        folder = cache["folder"] or "off: kernels are compiled again in each process"
         lines.append(f"  {'Kernel cache':<14} {folder}, {cache['modules']} modules, {cache['bytes']} bytes")
         return "\n".join(lines)
 
@@ -34,7 +34,7 @@ class Doctor(dict):
 
 
 def doctor() -> Doctor:
-    """Looks for all that a GPU needs: the driver, NVRTC, cuBLAS, and the compiler of the emulated device.
+    """Looks for the driver, NVRTC, cuBLAS, and the C++ compiler of the emulated device.
 
     >>> import rigel
     >>> sorted(rigel.doctor())

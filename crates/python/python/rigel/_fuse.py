@@ -1,4 +1,4 @@
-"""Functions of arrays as one pass over memory."""
+"""Fuses functions of arrays into one pass over memory."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 def fuse(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes a function of arrays one kernel: it is called with expressions in place of its array arguments, and what it
-    returns (an expression, or a tuple, list or dict of them) is evaluated.
+    """Compiles a function of arrays to one kernel. The function is called with expressions instead of its array
+    arguments, and its result (an expression, or a tuple, list or dict of them) is evaluated.
 
-    The function must consist of operators and of rigel's element-wise functions; reductions in it are evaluated where they
-    stand.
+    The function must consist of operators and rigel's element-wise functions. Reductions in it are evaluated
+    immediately.
 
     >>> import rigel
     >>> @rigel.fuse

@@ -1,4 +1,4 @@
-"""NumPy's functions on our arrays."""
+"""NumPy's functions on Rigel arrays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def call(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """One of NumPy's functions with NumPy's arrays in place of ours."""
+    """Calls a NumPy function with the arrays converted to NumPy arrays."""
     import numpy
 
     def plain(given: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Types of the native module. What each thing does is in its docstring."""
+"""Type stubs of the native module. The docstrings of its objects document them."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import EllipsisType

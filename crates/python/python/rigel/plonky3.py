@@ -1,6 +1,6 @@
-"""Plonky3's proofs of the workloads that Rigel's command line has, on a GPU or on the CPU.
+"""Plonky3 proofs of the workloads of Rigel's command line, on a GPU or on the CPU.
 
-The proofs are Plonky3's, byte for byte in their format, and its verifier checks them.
+The proofs equal Plonky3's byte for byte, and its verifier checks them.
 
 >>> import rigel
 >>> proof = rigel.plonky3.prove_fibonacci(log_rows=4, device="cpu", pow_bits=4, batch_pow_bits=0)
@@ -32,9 +32,10 @@ def prove_keccak(
 ) -> Proof:
     """Proves Keccak-f permutations, 24 rows each, in 2^`log_rows` rows.
 
-    `field` is koala-bear, baby-bear, goldilocks or goldilocks3; `hash` is keccak, keccak256 or poseidon2. `device` is cpu, cuda:0,
-    emulated or auto: the first GPU, or the CPU where there is none, which `Proof.fallbacks` then says. Other keywords are
-    FRI's: log_blowup, log_final_poly_len, max_log_arity, queries, pow_bits, batch_pow_bits, commit_pow_bits, cap_height.
+    `field` is koala-bear, baby-bear, goldilocks or goldilocks3; `hash` is keccak, keccak256 or poseidon2. `device` is cpu,
+    cuda:0, emulated or auto. `auto` is the first GPU, or the CPU if there is none; `Proof.fallbacks` reports that. The other
+    keywords are FRI parameters: log_blowup, log_final_poly_len, max_log_arity, queries, pow_bits, batch_pow_bits,
+    commit_pow_bits, cap_height.
     """
     return _prove("keccak", log_rows, field, hash, device, fri)
 
@@ -46,7 +47,7 @@ def prove_poseidon2(
     device: str = "auto",
     **fri: int,
 ) -> Proof:
-    """Proves Poseidon2 permutations, 8 a row. The parameters are those of `prove_keccak`."""
+    """Proves Poseidon2 permutations, 8 per row. The parameters are those of `prove_keccak`."""
     return _prove("poseidon2", log_rows, field, hash, device, fri)
 
 
@@ -57,7 +58,7 @@ def prove_blake3(
     device: str = "auto",
     **fri: int,
 ) -> Proof:
-    """Proves Blake3 compressions, one a row. The parameters are those of `prove_keccak`."""
+    """Proves Blake3 compressions, one per row. The parameters are those of `prove_keccak`."""
     return _prove("blake3", log_rows, field, hash, device, fri)
 
 
@@ -68,7 +69,7 @@ def prove_fibonacci(
     device: str = "auto",
     **fri: int,
 ) -> Proof:
-    """Proves Fibonacci's numbers, with public values. The parameters are those of `prove_keccak`."""
+    """Proves a Fibonacci sequence, with public values. The parameters are those of `prove_keccak`."""
     return _prove("fibonacci", log_rows, field, hash, device, fri)
 
 
@@ -79,5 +80,5 @@ def prove_lookups(
     device: str = "auto",
     **fri: int,
 ) -> Proof:
-    """Proves eight tables tied by 20 lookups. The parameters are those of `prove_keccak`."""
+    """Proves eight tables connected by 20 lookups. The parameters are those of `prove_keccak`."""
     return _prove("lookups", log_rows, field, hash, device, fri)

@@ -1,21 +1,22 @@
 //! The AIRs of rounds, of compressions, and of the XOR table.
 //!
-//! Words of the state are four bytes, words of the message two halves, low before high. A sum of words is taken
-//! half by half; its carries are the multiples of 2^16 by which the halves differ from their sums, linear in the
-//! columns, and a constraint says that they are 0, 1 or, for three words, 2. This needs the bytes of a sum to be
-//! bytes: each goes on into an XOR, whose lookup says so.
+//! Words of the state are four bytes, words of the message two halves, low before high. Words are added half by
+//! half. The carries are the multiples of 2^16 by which the halves differ from their sums. They are linear in the
+//! columns, and a constraint restricts them to 0, 1 or, for three words, 2. This requires the bytes of a sum to be
+//! in range: each is an input of a later XOR, whose lookup checks that.
 //!
-//! Rotations by 16 and 8 rename bytes. The one by 12 splits each byte of its XOR into nibbles e = low + 16 high,
-//! with `low` a column. Byte i of the result joins a high nibble with the low one of the byte after it, and the
-//! lookup (high_i, 16 low_{i+1}, high_i + 16 low_{i+1}) in the XOR table says that both are nibbles: 16 low is a
-//! byte v, high is a byte, and 16 (e - 16 high) = v as field elements, so also as integers, as both sides are far
-//! below P. Hence 16 divides v, low is below 16, and high = (e - low) / 16 is too.
+//! Rotations by 16 and 8 rename bytes. The rotation by 12 splits each byte of its XOR into nibbles e = low + 16
+//! high, with `low` a column. Byte i of the result joins a high nibble with the low nibble of the next byte. The
+//! lookup (high_i, 16 low_{i+1}, high_i + 16 low_{i+1}) in the XOR table implies that both are nibbles: 16 low is
+//! a byte v, high is a byte, and 16 (e - 16 high) = v as field elements, and also as integers, because both sides
+//! are far below P. Hence 16 divides v, low is below 16, and so is high = (e - low) / 16.
 //!
-//! The one by 7 takes the top bit off each byte, f = 128 top + rest, with `top` a column that is 0 or 1. Byte i of
-//! the result is top_i + 2 rest_{i+1}. It goes on into an XOR and is a byte, so that rest is in [0, 128).
+//! The rotation by 7 splits off the top bit of each byte, f = 128 top + rest, with `top` a column that is 0 or 1.
+//! Byte i of the result is top_i + 2 rest_{i+1}. It is an input of a later XOR and thus a byte, so rest is in [0,
+//! 128).
 //!
-//! A word of the message is only ever added. Any pair of halves that satisfies the carries' constraints acts as
-//! the word low + 2^16 high mod 2^32, the same one in each round.
+//! Words of the message are only added. Any pair of halves that satisfies the carry constraints acts as the word
+//! low + 2^16 high mod 2^32, and as the same word in each round.
 
 use num_traits::One;
 use stwo::core::fields::m31::BaseField;
@@ -56,7 +57,7 @@ fn constant<F: From<BaseField>>(word: u32) -> Word<F> {
     word.to_le_bytes().map(|byte| F::from(field(byte.into())))
 }
 
-/// A word turned right by a number of bytes.
+/// A word rotated right by a number of bytes.
 fn turn<F: Clone>(word: &Word<F>, bytes: usize) -> Word<F> {
     std::array::from_fn(|i| word[(i + bytes) % 4].clone())
 }
@@ -97,7 +98,7 @@ impl<E: EvalAtRow> Words<'_, E> {
         sum
     }
 
-    /// Says that (a, b, c) is a row of the XOR table.
+    /// Constrains (a, b, c) to be a row of the XOR table.
     fn look_up(&mut self, a: &E::F, b: &E::F, c: &E::F) {
         let entry = [a.clone(), b.clone(), c.clone()];
         self.eval.add_to_relation(RelationEntry::new(self.table, E::EF::one(), &entry));
@@ -112,7 +113,7 @@ impl<E: EvalAtRow> Words<'_, E> {
         xor
     }
 
-    /// A word turned right by 12 bits; the next four columns are the low nibbles of its bytes.
+    /// A word rotated right by 12 bits; the next four columns are the low nibbles of its bytes.
     fn turn_by_12(&mut self, word: &Word<E::F>) -> Word<E::F> {
         let low = self.word();
         let unit = field(1 << 4).inverse();
@@ -127,7 +128,7 @@ impl<E: EvalAtRow> Words<'_, E> {
         turn(&turned, 1)
     }
 
-    /// A word turned right by 7 bits; the next four columns are the top bits of its bytes.
+    /// A word rotated right by 7 bits; the next four columns are the top bits of its bytes.
     fn turn_by_7(&mut self, word: &Word<E::F>) -> Word<E::F> {
         let top = self.word();
         for bit in &top {
@@ -156,14 +157,14 @@ impl<E: EvalAtRow> Words<'_, E> {
     }
 }
 
-/// The entry that links rounds: what round `number` starts from.
+/// The entry that links rounds: the input of round `number`.
 fn link<F: Clone + From<BaseField>>(number: usize, state: &[Word<F>; 16], message: &[Halves<F>; 16]) -> Vec<F> {
     let number = F::from(field(number as u32));
     let parts = state.as_flattened().iter().chain(message.as_flattened());
     std::iter::once(number).chain(parts.cloned()).collect()
 }
 
-/// The AIR of one of the ten rounds, one compression's a row.
+/// The AIR of one of the ten rounds, with one compression per row.
 #[derive(Clone, Debug)]
 pub struct RoundEval {
     pub(crate) log_rows: u32,
@@ -203,7 +204,7 @@ impl FrameworkEval for RoundEval {
     }
 }
 
-/// The AIR of what is around the rounds: a compression's first state, its last, and the next hash state.
+/// The AIR around the rounds: a compression's first state, its last state, and the next hash state.
 #[derive(Clone, Debug)]
 pub struct CompressionEval {
     pub(crate) log_rows: u32,

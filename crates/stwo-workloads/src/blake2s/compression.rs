@@ -36,8 +36,8 @@ pub(crate) const MIXINGS: [[usize; 4]; 8] = [
     [3, 4, 9, 14],
 ];
 
-/// What the last four words of the state start with: all blocks are 64 bytes, and each is compressed as the last
-/// one.
+/// The initial values of the last four words of the state: all blocks have 64 bytes, and each is compressed as the
+/// last block.
 pub(crate) const TAIL: [u32; 4] = [IV[4] ^ 64, IV[5], !IV[6], IV[7]];
 
 /// The state that a compression starts with.
@@ -61,7 +61,7 @@ pub(crate) fn mix([a, b, c, d]: [u32; 4], x: u32, y: u32) -> [u32; 4] {
     half(half([a, b, c, d], x, [16, 12]), y, [8, 7])
 }
 
-/// One round. `each(state before, x, y)` sees every mixing.
+/// One round. Calls `each(state before, x, y)` for every mixing.
 pub(crate) fn round(
     state: &mut [u32; 16],
     message: &[u32; 16],

@@ -1,11 +1,11 @@
-//! A chain of Blake2s compressions, h_{k+1} = F(h_k, m_k), of blocks that only the prover knows.
+//! A chain of Blake2s compressions, h_{k+1} = F(h_k, m_k), over blocks that only the prover knows.
 //!
-//! F is the compression function with the counter and the flag of a message of one block, so that the first link
-//! of the chain is Blake2s of m_0. Twelve components work on it: each of the ten rounds has one, with its order of
-//! the message's words built in; one holds a compression's ends; the last is the table of XORs of bytes. Row k of
-//! the first eleven belongs to compression k. A round uses what it starts from, (round, state, message), and
-//! yields what the next one starts from; a compression yields the first and uses the last, and links the chain in
-//! the same way. The chain's ends are public.
+//! F is the compression function with the counter and flag of a one-block message, so the first link of the chain
+//! is Blake2s of m_0. There are twelve components: one for each of the ten rounds, with its order of message words
+//! built in; one for the ends of a compression; and the table of XORs of bytes. Row k of the first eleven belongs
+//! to compression k. A round uses its input (round, state, message) and yields the input of the next round. A
+//! compression yields the first input and uses the last one, and links the chain in the same way. The ends of the
+//! chain are public.
 
 mod air;
 mod compression;
@@ -32,7 +32,7 @@ use compression::{ROUNDS, START, compress, initial, round};
 /// A hash state.
 pub type Hash = [u32; 8];
 
-/// 2^`log_compressions` compressions lead from Blake2s's first hash state to another, which is public.
+/// A chain of 2^`log_compressions` compressions from Blake2s's initial hash state to a public one.
 #[derive(Clone, Debug)]
 pub struct Blake2s {
     log_compressions: u32,
@@ -48,7 +48,7 @@ struct Parts {
 }
 
 impl Blake2s {
-    /// A chain over blocks that the seed gives.
+    /// A chain over blocks derived from the seed.
     pub fn new(log_compressions: u32, seed: u64) -> Result<Self, crate::BadSize> {
         check_size(Workload::Blake2s, "log compressions", log_compressions)?;
         let mut chain = Self { log_compressions, seed, last: START };
@@ -56,7 +56,7 @@ impl Blake2s {
         Ok(chain)
     }
 
-    /// The same chain, said to end in another hash state.
+    /// The same chain, claiming to end in another hash state.
     pub fn ending_in(self, last: Hash) -> Self {
         Self { last, ..self }
     }
@@ -99,7 +99,7 @@ impl Statement for Blake2s {
     }
 
     fn description(&self) -> String {
-        format!("a chain of 2^{} Blake2s compressions, a round a row", self.log_compressions)
+        format!("a chain of 2^{} Blake2s compressions, one round per row", self.log_compressions)
     }
 
     fn log_sizes(&self) -> Vec<u32> {
@@ -121,8 +121,7 @@ impl Statement for Blake2s {
     }
 
     fn trace(&self) -> Vec<HostColumn> {
-        // The chain itself has to be walked; what happens inside of each compression is then filled in in
-        // parallel.
+        // The chain is sequential; the cells of each compression are then filled in parallel.
         let mut hashes = vec![START];
         for k in 1..1usize << self.log_compressions {
             hashes.push(compress(&hashes[k - 1], &self.message(k - 1)));

@@ -1,4 +1,4 @@
-//! The queries of the proof that is under way, and what they lead to.
+//! The queries of the current proof, and the values prefetched for them.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -13,41 +13,42 @@ use super::{Batch, Places};
 use crate::device::stream;
 use crate::failure::OrFail;
 
-/// What is known, on this thread, of the proof that is under way.
+/// The state of the current proof on this thread.
 #[derive(Default)]
 struct Proof {
     batches: Vec<Weak<Batch>>,
     log_domain: Option<u32>,
     queries: Option<Queries>,
-    /// What the queries lead to, by the batches' numbers.
+    /// Prefetched values, by batch id.
     fetched: HashMap<u64, Fetched>,
 }
 
-/// What the queries lead to in a batch: for each column, and for each layer, where and what.
+/// Prefetched values of a batch: indices and values for each column and for each layer.
 struct Fetched {
     columns: Vec<(Arc<[u32]>, Vec<BaseField>)>,
     layers: Vec<(Vec<u32>, Vec<Blake2sHash>)>,
 }
 
-/// The words that queries are made from, as many as were asked for so far.
+/// The words from which queries are derived, as many as were drawn so far.
 struct Queries {
     draw: Box<dyn FnMut() -> Vec<u32>>,
     words: Vec<u32>,
-    /// How many of them are fetched.
+    /// How many of them have been prefetched.
     fetched: usize,
 }
 
-/// Words to fetch at first: more queries than most proofs have, and few enough for the rest not to show.
+/// The number of words to prefetch at first: more queries than most proofs have, and few enough that unused ones
+/// cost little.
 const FIRST_QUERIES: usize = 64;
 
-/// The most words that an element is looked for among.
+/// The largest number of words that are searched for an element.
 const MOST_QUERIES: usize = 1024;
 
 thread_local! {
     static PROOF: RefCell<Proof> = RefCell::default();
 }
 
-/// Notes columns that are committed to: the queries of a proof before this one lead nowhere.
+/// Records columns that are committed to. This discards the queries of an earlier proof.
 pub(super) fn enter(batch: &Arc<Batch>) {
     PROOF.with_borrow_mut(|proof| {
         proof.batches.retain(|known| known.strong_count() > 0);
@@ -57,7 +58,7 @@ pub(super) fn enter(batch: &Arc<Batch>) {
     });
 }
 
-/// An element of a column of a batch, if it was fetched.
+/// An element of a column of a batch, if it was prefetched.
 pub(super) fn element(batch: &Batch, place: usize, index: usize) -> Option<BaseField> {
     PROOF.with_borrow(|proof| {
         let (rows, values) = proof.fetched.get(&batch.id)?.columns.get(place)?;
@@ -65,7 +66,7 @@ pub(super) fn element(batch: &Batch, place: usize, index: usize) -> Option<BaseF
     })
 }
 
-/// A node of a layer of a batch' tree, if it was fetched.
+/// A node of a layer of a batch's tree, if it was prefetched.
 pub(super) fn node(batch: &Batch, layer: usize, index: usize) -> Option<Blake2sHash> {
     PROOF.with_borrow(|proof| {
         let (rows, digests) = proof.fetched.get(&batch.id)?.layers.get(layer)?;
@@ -73,27 +74,27 @@ pub(super) fn node(batch: &Batch, layer: usize, index: usize) -> Option<Blake2sH
     })
 }
 
-/// Notes the domain that the next proof's queries are drawn from.
+/// Records the domain of the next proof's queries.
 pub(crate) fn set_query_domain(log_domain: u32) {
     PROOF.with_borrow_mut(|proof| {
         (proof.log_domain, proof.queries) = (Some(log_domain), None);
-        // Openings at points are behind us; a tree that lives on is opened at others next time.
+        // The openings at points are done. A tree that is used again will be opened at other points.
         proof.batches.iter().filter_map(Weak::upgrade).for_each(|batch| batch.forget_points());
     });
 }
 
-/// Notes where the words of the next queries come from.
+/// Records how the words of the next queries are drawn.
 pub(crate) fn set_queries(draw: impl FnMut() -> Vec<u32> + 'static) {
     let queries = Queries { draw: Box::new(draw), words: Vec::new(), fetched: 0 };
     PROOF.with_borrow_mut(|proof| proof.queries = Some(queries));
 }
 
-/// If `leads(log_domain, word)` for one of the queries' words, fetches what all queries up to it lead to, unless that is
-/// done. Whether it did.
+/// If `leads(log_domain, word)` holds for the word of a query, prefetches the values of all queries up to it,
+/// unless that was done before. Returns whether it did.
 pub(super) fn fetch_if_queried(batch: &Arc<Batch>, leads: impl Fn(u32, u32) -> bool) -> bool {
     PROOF.with_borrow_mut(|proof| {
         let (Some(log_domain), Some(queries)) = (proof.log_domain, &mut proof.queries) else { return false };
-        // A tree that was committed to on another thread, and is used in proofs of several.
+        // The tree was committed to on another thread and is shared by several proofs.
         if !proof.batches.iter().any(|known| std::ptr::eq(known.as_ptr(), Arc::as_ptr(batch))) {
             proof.batches.push(Arc::downgrade(batch));
             queries.fetched = 0;
@@ -106,7 +107,7 @@ pub(super) fn fetch_if_queried(batch: &Arc<Batch>, leads: impl Fn(u32, u32) -> b
         queries.fetched = count;
         let batches: Vec<_> = proof.batches.iter().filter_map(Weak::upgrade).collect();
         let fetched = fetch(&batch.device, &batches, log_domain, &queries.words[..count]);
-        proof.fetched = fetched.or_fail("fetch what the queries lead to");
+        proof.fetched = fetched.or_fail("fetch the queried values");
         true
     })
 }
@@ -120,8 +121,8 @@ impl Queries {
     }
 }
 
-/// Fetches what queries lead to in all batches on a device that have a tree: one launch and one copy for elements, one for
-/// nodes.
+/// Fetches the queried values of all batches on a device that have a tree, with one launch and one copy for
+/// elements and one for nodes.
 fn fetch(
     device: &Device,
     batches: &[Arc<Batch>],

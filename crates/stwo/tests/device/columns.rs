@@ -11,7 +11,7 @@ use crate::random::{Cuda, bases, on_devices, rng, secures};
 
 const LENGTHS: [usize; 8] = [1, 2, 4, 16, 64, 128, 1024, 4096];
 
-/// What every column does, against a vector.
+/// Compares the operations of a column with those of a vector.
 fn check<T, C>(values: Vec<T>, other: T)
 where
     T: Copy + PartialEq + std::fmt::Debug,
@@ -78,7 +78,7 @@ fn columns_of_zeros() {
         let before = stream.device().memory_stats().in_use;
         let mut zeros = BaseColumn::zeros(1 << 12);
         let room = SecureColumn::zeros(1 << 12);
-        // No memory is taken before it is written.
+        // No memory is allocated before it is written.
         assert_eq!(stream.device().memory_stats().in_use, before);
         assert_eq!((zeros.len(), room.at(77)), (1 << 12, SecureField::default()));
         assert!(zeros.clone().to_cpu().iter().all(|&value| value == BaseField::default()));

@@ -144,9 +144,9 @@ fn on_a_part_of_the_committed_domain() {
 #[test]
 fn on_a_domain_of_their_own() {
     on_devices(|_| {
-        // Of different degrees: nothing is common to extend from.
+        // Components of different degrees have no common evaluation domain.
         check(|| components(vec![Mixed::new(5, 1, false), Mixed::new(5, 2, true)]), 2, true);
-        // Of a higher degree than the committed domain has room for.
+        // The degree is too high for the committed domain.
         check(|| components(vec![Mixed::new(6, 2, true)]), 1, true);
     });
 }
@@ -176,7 +176,7 @@ fn kernels_do_not_depend_on_what_is_drawn() {
         let compiled = || stream.device().cache().stats().compiled + stream.device().cache().stats().hits;
         composition::<Cuda>(&components(vec![Mixed::new(5, 1, true)]), 1, false);
         let before = compiled();
-        // Another constant, other lookup elements, another sum.
+        // Change a constant, the lookup elements and the claimed sum.
         let mut other = Mixed::new(5, 1, true);
         other.constant = secure(&mut rng(99));
         other.triples = Triples::draw(&mut stwo::core::channel::Blake2sChannel::default());

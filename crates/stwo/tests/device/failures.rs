@@ -1,4 +1,4 @@
-//! What can go wrong: an error that names the cause, and a device that works on.
+//! Failures give an error that names the cause, and the device stays usable.
 
 use rigel_gpu::{Device, Emulation, Error, Options};
 use rigel_stwo::{BaseColumn, catch};
@@ -32,7 +32,7 @@ fn a_trace_beyond_memory() {
         device.set_memory_limit(Some(in_use + (1 << 20)));
         let error = proof(12).unwrap_err();
         assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");
-        // What was there is given back, and smaller proofs work.
+        // All memory was freed, and smaller proofs work.
         device.set_memory_limit(None);
         assert_eq!(proof(5).unwrap(), expected);
     });
@@ -40,7 +40,7 @@ fn a_trace_beyond_memory() {
 
 #[test]
 fn a_device_that_is_lost() {
-    // At several places of a proof.
+    // Lose the device at several points of a proof.
     for after in [0, 3, 20, 45] {
         let emulation = Emulation { lost_after: Some(after), ..Emulation::default() };
         let device: Device = Device::emulated(&emulation, &Options::from_env().unwrap()).unwrap().remove(0);
@@ -75,7 +75,7 @@ fn columns_of_the_wrong_length() {
         });
         let error = smaller.unwrap_err().to_string();
         assert!(error.contains("2^3") && error.contains("2^4"), "{error}");
-        // And all is well after it.
+        // The device works afterwards.
         let pool = BaseColumnPool::new();
         let evaluated = Cuda::evaluate_polynomials(vec![polynomial], 1, &twiddles, false, &pool);
         assert_eq!(evaluated[0].evals.values.len(), 32);

@@ -86,7 +86,7 @@ fn proof_of_work_with_reduced_digests() {
 }
 
 #[test]
-fn work_that_cannot_be_asked_for_is_refused() {
+fn proof_of_work_of_too_many_bits_gives_an_error() {
     on_devices(|_| {
         let channel = Blake2sChannelGeneric::<false>::default();
         let error = rigel_stwo::catch(|| Cuda::grind(&channel, 33)).unwrap_err().to_string();

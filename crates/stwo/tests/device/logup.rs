@@ -1,4 +1,4 @@
-//! LogUp's columns, against upstream's generator.
+//! LogUp columns, compared with upstream's generator.
 
 use num_traits::One;
 use rigel_stwo::{BaseColumn, LogupTraceGenerator, Numerators, SecureColumn, interaction_trace};
@@ -11,7 +11,7 @@ use stwo_constraint_framework::{EvalAtRow, FrameworkEval, RelationEntry, relatio
 
 use crate::random::{bases, on_devices, rng, secures};
 
-/// Columns of running sums, and the claimed sum, as upstream makes them from fractions.
+/// LogUp columns and the claimed sum, as upstream computes them from fractions.
 fn upstream(
     log_size: u32,
     fractions: &[(Vec<SecureField>, Vec<SecureField>)],

@@ -68,7 +68,7 @@ fn next_layers() {
     });
 }
 
-/// Whole proofs: the same, and accepted.
+/// Whole proofs are equal and verify.
 #[test]
 fn proofs_of_gkr() {
     on_devices(|_| {

@@ -1,4 +1,4 @@
-//! The backend against Stwo's own, on every device there is.
+//! Compares the backend with Stwo's own backends, on every available device.
 
 mod columns;
 mod components;

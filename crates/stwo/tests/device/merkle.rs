@@ -81,7 +81,7 @@ fn layers_one_by_one() {
         let leaves = <Cuda as MerkleOpsLifted<Hasher>>::build_leaves(&[&there], 6);
         let host = <Cpu as MerkleOpsLifted<Hasher>>::build_leaves(&[&values], 6);
         let expected = <Cpu as MerkleOpsLifted<Hasher>>::build_next_layer(&host);
-        // The layer that was made with the leaves, the same made anew, and that of a copy.
+        // The layer that was built with the leaves, the same layer built again, and the layer of a copy.
         for leaves in [&leaves, &leaves, &leaves.clone()] {
             let next = <Cuda as MerkleOpsLifted<Hasher>>::build_next_layer(leaves);
             assert_eq!(next.to_cpu(), expected);

@@ -1,4 +1,4 @@
-//! Whole proofs: those of upstream's SIMD backend, byte for byte.
+//! Whole proofs equal those of upstream's SIMD backend, byte for byte.
 
 use rigel_stwo_workloads::{
     AllWorkloads, InteractionSource, VerifierKey, Workload, benchmark_config, prove, twiddles, verify,
@@ -36,7 +36,7 @@ where
     bytes
 }
 
-/// Both backends make the same proof, and the verifier takes it.
+/// Both backends make the same proof, and the verifier accepts it.
 fn check<MC: MerkleChannel<H: Serialize>>(workload: Workload, log_size: u32, config: PcsConfig, store: bool)
 where
     SimdBackend: BackendForChannel<MC>,
@@ -53,7 +53,7 @@ fn check_sizes(workload: Workload, sizes: impl IntoIterator<Item = u32>) {
         for &log_size in &sizes {
             check::<Blake2sMerkleChannel>(workload, log_size, benchmark_config(), log_size % 2 == 1);
         }
-        // The same columns again: nothing new is asked of the driver.
+        // The same columns again make no new driver allocations.
         assert!(stream.device().activity().launches > 0);
     });
 }
@@ -163,7 +163,7 @@ fn one_wrong_cell_is_refused() {
     });
 }
 
-/// Openings cost a handful of copies, however many columns and queries there are.
+/// The number of copies does not depend on the number of columns and queries.
 #[test]
 fn copies_back_are_few() {
     on_devices(|_| {
@@ -180,7 +180,7 @@ fn copies_back_are_few() {
             let (_, report) = rigel_stwo::measure(prove).unwrap();
             report.downloads
         };
-        // Roots and folds of FRI for each halving, openings at points for each tree, and the queries.
+        // Roots and FRI folds for each halving, openings at points for each tree, and the queries.
         for queries in [3, 60, 200] {
             let few = copies(Workload::WideFibonacci, 8, queries);
             assert!(few <= 40, "{few} copies for {queries} queries");
@@ -190,7 +190,8 @@ fn copies_back_are_few() {
     });
 }
 
-/// A tree that is committed to once and borrowed by the proofs of several threads costs each of them no more copies.
+/// A tree that is committed to once and borrowed by proofs on several threads needs no more copies in each of
+/// them.
 #[test]
 fn a_tree_of_several_proofs() {
     use stwo::core::channel::Blake2sChannel;
@@ -238,8 +239,8 @@ fn a_tree_of_several_proofs() {
         assert!(proof() <= copies + 2);
         let elsewhere = std::thread::scope(|scope| scope.spawn(proof).join()).unwrap();
         assert!(elsewhere <= copies + 4, "{elsewhere} copies on another thread, {copies} on the first");
-        // And at the same time, where they may compute values at points for one another and forget them again. One by one it
-        // would be a copy for each of 70 columns and 20 queries.
+        // Concurrent proofs may compute values at points for each other and discard them again. Without
+        // prefetching, each proof would make a copy for each of 70 columns and 20 queries.
         let before = stream.device().activity().downloads;
         std::thread::scope(|scope| {
             for _ in 0..3 {

@@ -35,7 +35,7 @@ impl Openings {
         self.logs.iter().zip(&self.columns).map(|(&log, values)| evaluation::<B>(domain(log), values)).collect()
     }
 
-    /// All quotients, of which some columns are in one tree and some in another.
+    /// All quotients, with the columns distributed over two trees.
     fn quotients<B: QuotientOps + AccumulationOps>(&self, log_domain: u32, log_blowup: u32) -> Vec<SecureField> {
         let evaluations = self.evaluations::<B>();
         let (first, second) = evaluations.split_at(evaluations.len() / 2);

@@ -1,4 +1,4 @@
-//! Random values, and the same ones on both backends.
+//! Random values, the same on both backends.
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
@@ -27,7 +27,7 @@ pub(crate) fn secure(rng: &mut SmallRng) -> SecureField {
 }
 
 pub(crate) fn bases(rng: &mut SmallRng, n: usize) -> Vec<BaseField> {
-    // Zeros and ones among them.
+    // Includes zeros and ones.
     (0..n).map(|i| if i % 7 == 3 { BaseField::from_u32_unchecked(i as u32 % 2) } else { base(rng) }).collect()
 }
 
@@ -73,6 +73,7 @@ pub(crate) fn on_devices(test: impl Fn(&Stream)) {
     on_each_device(|stream| rigel_stwo::on(stream.device(), || test(stream)));
 }
 
-/// The backend, and the one that it is compared with where SIMD's order of coefficients or its least sizes differ.
+/// The backend under test.
 pub(crate) type Cuda = CudaBackend;
+/// The reference where the SIMD backend's order of coefficients or its smallest sizes differ.
 pub(crate) type Cpu = CpuBackend;

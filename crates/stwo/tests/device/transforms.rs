@@ -54,7 +54,7 @@ fn many_columns_at_once() {
         for (found, expected) in found.iter().zip(&expected) {
             assert_eq!(found.coeffs.to_cpu(), expected.coeffs);
         }
-        // With memory given back by an earlier proof, and without.
+        // With and without pooled memory from an earlier proof.
         let pool = BaseColumnPool::new();
         for store in [false, true] {
             let found: Vec<_> =
@@ -165,7 +165,7 @@ fn a_domain_larger_than_the_twiddles_is_refused() {
         let polynomial = coefficients::<Cuda>(&values);
         let refused = rigel_stwo::catch(|| polynomial.evaluate_with_twiddles(canonic(7), &small));
         assert!(refused.is_err());
-        // The device works on.
+        // The device stays usable.
         assert_eq!(polynomial.evaluate(canonic(6)).values.len(), 64);
     });
 }
@@ -175,7 +175,7 @@ fn uploaded_columns_are_canonical() {
     on_devices(|_| {
         let mut values = bases(&mut rng(7), 256);
         let mut host = column::<SimdBackend, _>(&values);
-        // What arithmetic on upstream's vectors may leave for zero.
+        // Arithmetic on upstream's vectors may represent zero as 2^31 - 1.
         for i in [0, 17, 255] {
             host.as_mut_slice()[i] = BaseField::from_u32_unchecked((1 << 31) - 1);
             values[i] = BaseField::default();

@@ -1,6 +1,7 @@
-//! Functions of complex numbers against NumPy 2.4's, on both sides of the branch cuts and far out.
+//! Functions of complex numbers against those of NumPy 2.4, on both sides of the branch cuts and for large
+//! numbers.
 
-// The tables are NumPy's digits, of which some are well-known constants.
+// The tables are NumPy's digits; some are well-known constants.
 #![allow(clippy::approx_constant, clippy::excessive_precision)]
 
 use rigel_codegen::map::{Binary, Complex, Expression, Type, Unary};
@@ -9,7 +10,7 @@ use rigel_gpu::bytes_of;
 use super::evaluate_flat;
 use crate::cpu::complex::complex;
 
-/// Equal up to a few roundings of the larger part, and zeros with their signs.
+/// Equal up to a few roundings of the larger part, with the same signs of zeros.
 fn close(found: Complex, expected: (f64, f64)) -> bool {
     let size = expected.0.abs().max(expected.1.abs());
     let part = |x: f64, y: f64| {
@@ -42,7 +43,7 @@ fn powers() {
     for [base, exponent, expected] in POWERS {
         let [a, b] = [base, exponent].map(|(re, im)| [complex(re, im)]);
         let found: Vec<Complex> = evaluate_flat(&e, &[bytes_of(&a), bytes_of(&b)], &[], 1);
-        // The sign of a part that cancels out depends on the order of products.
+        // The sign of a part that cancels depends on the order of products.
         let same = close(found[0], expected) || (found[0].re == expected.0 && found[0].im == expected.1);
         assert!(same, "{base:?}^{exponent:?}: {:?}, not {expected:?}", found[0]);
     }

@@ -23,7 +23,7 @@ fn check_transforms<F: TwoAdic + Random>() {
     on_each_device(|stream| {
         for (rows, length) in [(1, 1), (3, 2), (5, 8), (40, 64), (1, 1024), (3, 1 << 15)] {
             let values = F::many(&mut rng(length as u64), rows * length);
-            // A polynomial is a column there, and columns lie one after the other.
+            // Each polynomial is a column of a column-major matrix.
             let matrix = Matrix::new(stream.upload(&values).unwrap(), length, rows).unwrap();
             for shift in [F::ONE, F::GENERATOR] {
                 let natural = Order::Natural;
@@ -94,7 +94,7 @@ fn inverses() {
     of::<Goldilocks3>();
 }
 
-/// Compares roots of trees over matrices of several sizes, element by element of the digest, as type `D`.
+/// Compares roots of trees over matrices of several sizes.
 fn check_root<H: RowHash<F>, F: Field + Random>(hash: Hash) {
     on_each_device(|stream| {
         for (rows, columns) in [(1, 3), (2, 1), (8, 17), (64, 9), (256, 40)] {

@@ -1,4 +1,4 @@
-//! Operands and results of any strides, against a loop over all places.
+//! Operands and results with arbitrary strides, against a loop over all indices.
 
 use rigel_codegen::map::{Binary, Expression, Type};
 use rigel_gpu::bytes_of;
@@ -8,8 +8,9 @@ use crate::cpu::plan::Operand;
 use crate::cpu::space::row_major;
 use crate::cpu::{Target, evaluate};
 
-/// Strides of an array of this shape whose axes lie in memory in the order `order`, those in `turned` backwards, those in
-/// `repeated` not at all, with `gap` elements from one to the next; and the offset and the number of elements spanned.
+/// The strides of an array of this shape whose axes are in the memory order `order`. Axes in `turned` run
+/// backwards, axes in `repeated` have stride 0, and `gap` is the smallest stride. Also the offset and the number
+/// of elements spanned.
 fn layout(
     shape: &[usize],
     order: &[usize],
@@ -105,7 +106,7 @@ fn nothing_is_done_with_no_places() {
     check(&[3, 0, 2], [(); 3].map(|_| (vec![1, 1, 1], 0, 4)));
 }
 
-/// An operand's elements are replaced in their places.
+/// The result overwrites an operand.
 #[test]
 fn results_in_the_place_of_operands() {
     for (shape, order) in [(&[100_000][..], &[0][..]), (&[40, 50], &[0, 1]), (&[300, 200], &[1, 0])] {
@@ -122,7 +123,7 @@ fn results_in_the_place_of_operands() {
         // SAFETY: the same elements at the same places.
         unsafe { evaluate(&e, shape, &inputs, &[scalar(1f32)], Target { memory, offset, strides: &strides }) };
         assert!(values.iter().zip(&expected).all(|(x, y)| x == y || (x.is_nan() && y.is_nan())), "{shape:?}");
-        // A copy to itself changes nothing.
+        // Copying an array to itself changes nothing.
         let before: Vec<u32> = values.iter().map(|x| x.to_bits()).collect();
         let mut e = Expression::new();
         e.input(Type::F32);
@@ -152,7 +153,7 @@ fn elements_that_are_not_aligned() {
     assert_eq!(&result[1..], bytes_of(&expected));
 }
 
-/// Values that are the same everywhere, nodes that nobody reads, and slots that are used again.
+/// Uniform values, nodes that nothing reads, and slots that are reused.
 #[test]
 fn constants_and_long_chains() {
     let mut e = Expression::new();

@@ -1,4 +1,4 @@
-//! Arrays on the processor against plain loops, the fields' twins and the emulated device.
+//! Array operations on the CPU against plain loops, the host fields and the emulated device.
 
 mod complex;
 mod fields;
@@ -24,7 +24,7 @@ fn rng(seed: u64) -> SmallRng {
     SmallRng::seed_from_u64(seed)
 }
 
-/// Random values, small and special ones among them.
+/// Random values, including small and special ones.
 trait Random: Plain + PartialEq + std::fmt::Debug {
     const OF: Type;
     fn random(rng: &mut SmallRng) -> Self;
@@ -56,7 +56,7 @@ fn float(rng: &mut SmallRng) -> f64 {
     }
 }
 
-/// Mostly any bits, sometimes few.
+/// Mostly random bits, sometimes only a few.
 fn bits(rng: &mut SmallRng) -> u64 {
     let bits: u64 = rng.random();
     match bits % 4 {

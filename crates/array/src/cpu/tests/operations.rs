@@ -1,4 +1,4 @@
-//! Every operation for every type it is defined for, against the operators of Rust and of the fields' twins.
+//! Every operation for every type it is defined for, against the operators of Rust and of the host fields.
 
 use rigel_codegen::map::{Binary, Complex, Expression, Type, Unary};
 use rigel_gpu::{Plain, bytes_of};
@@ -13,7 +13,7 @@ use crate::cpu::operation::{binary_loop, random, select_loop, unary_loop};
 
 const COUNT: usize = 3000;
 
-/// Equal, or both not a number.
+/// Equal, or both NaN.
 trait Same: PartialEq + std::fmt::Debug {
     fn same(&self, other: &Self) -> bool {
         self == other
@@ -152,7 +152,7 @@ macro_rules! check_integers {
             let r = r.wrapping_mul(r);
             if y >> bit & 1 == 1 { r.wrapping_mul(x) } else { r }
         }));
-        // The Euclidean quotient is the floor of a positive divisor, and of a negative one if both signs are turned.
+        // For a positive divisor, the Euclidean quotient is the floor; for a negative one, negate both operands.
         check_binary::<$of, $of, $of>(Binary::FloorDiv, |x, y| {
             let (x, y) = if (y as $wide) < 0 { (-(x as $wide), -(y as $wide)) } else { (x as $wide, y as $wide) };
             if y == 0 { 0 } else { x.div_euclid(y) as $of }
@@ -231,7 +231,7 @@ fn arithmetic_of_floats() {
     check_ordered!(f32 f64);
 }
 
-/// NumPy's results, see `floor_divide` and `remainder` there.
+/// The results of NumPy's `floor_divide` and `remainder`.
 #[test]
 fn quotients_of_floats_are_rounded_down() {
     let (inf, nan) = (f64::INFINITY, f64::NAN);
@@ -260,7 +260,7 @@ fn quotients_of_floats_are_rounded_down() {
             assert!(found[0].same(&expected), "{operation:?} of {x} and {y}: {}, not {expected}", found[0]);
         }
     }
-    // What is left is between 0 and the divisor, and makes up what the quotient lacks.
+    // The remainder is between 0 and the divisor, and completes the quotient.
     let mut rng = rng(1);
     for _ in 0..COUNT {
         let (x, y) = (f32::random(&mut rng), f32::random(&mut rng));

@@ -1,4 +1,4 @@
-//! Products of matrices against three loops.
+//! Matrix products against three nested loops.
 
 use rigel_codegen::map::Complex;
 use rigel_gpu::bytes_of_mut;
@@ -23,7 +23,7 @@ const SIZES: [[usize; 3]; 11] = [
     [0, 4, 4],
 ];
 
-/// Compares for all sizes, either factor as it is or transposed.
+/// Compares for all sizes, with either factor transposed or not.
 fn check<T: Random + Default>(
     make: impl Fn(u64, usize) -> Vec<T>,
     sum: impl Fn(&mut dyn Iterator<Item = (T, T)>) -> T,

@@ -1,4 +1,4 @@
-//! Reductions over all cuts of the axes, against a loop.
+//! Reductions over all splits of the axes, against a loop.
 
 use rigel_codegen::map::{Binary, Complex, Expression, Reduction, Type};
 use rigel_gpu::{bytes_of, bytes_of_mut};
@@ -113,7 +113,7 @@ fn sums_of_floats_lose_little() {
 }
 
 #[test]
-fn one_that_is_not_a_number_makes_the_extreme_none() {
+fn minima_and_maxima_propagate_nan() {
     for n in [1, 16, 33, 5000, 100_000] {
         for at in [0, n / 2, n - 1] {
             let mut values: Vec<f64> = (0..n).map(|i| (i as f64 - 50.0).sin()).collect();
@@ -133,7 +133,7 @@ fn reductions_of_nothing() {
     assert_eq!(run::<Goldilocks>(Reduction::Sum, &[], &[0, 5], &[5, 1], 1), []);
 }
 
-/// The same bits whatever the number of threads.
+/// The same bits for any number of threads.
 #[test]
 fn results_do_not_depend_on_the_number_of_threads() {
     let values: Vec<f32> = u32::many(&mut rng(6), 1_000_000).iter().map(|&x| x as f32 * 1.1).collect();
@@ -149,7 +149,7 @@ fn results_do_not_depend_on_the_number_of_threads() {
     }
 }
 
-/// An expression is reduced without being stored: row i of a matrix with a broadcast vector, the places' numbers, a constant.
+/// An expression is reduced without being stored: a matrix with a broadcast vector, the indices, a constant.
 #[test]
 fn expressions_are_reduced() {
     let (rows, columns) = (300, 700);
