@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rigel_gpu::{ArgumentList, Arguments, Buffer, Plain, Shape, View, ViewMut, bytes_of};
+use rigel_gpu::{ArgumentList, Arguments, Buffer, Parameter, Passing, Plain, Shape, View, ViewMut, bytes_of};
 use rigel_kernels::code::source;
 
 use crate::array::Array;
@@ -36,8 +36,8 @@ impl Grid {
 /// A kernel argument.
 #[derive(Clone, Debug)]
 pub enum Argument<'a> {
-    /// The address of an array's first element. The array must be contiguous; the kernel may change it, unless it overlaps
-    /// an array that follows among the arguments.
+    /// The address of an array's first element. The array must be contiguous. The kernel may change it if its
+    /// parameter is not `const`; two arrays that it may change must not overlap.
     Array(&'a Array),
     /// A number or a struct, as bytes.
     Value(Vec<u64>, usize),
@@ -192,7 +192,7 @@ impl Kernel {
             Device::Cpu => self.cpu_version()?(grid, arguments),
             Device::Gpu(device) => {
                 let kernel = self.on(&device)?;
-                let mut locked = Locked::new(arguments);
+                let mut locked = Locked::new(&self.name, arguments, kernel.parameters())?;
                 let list = Launch::new(&self.name, arguments, locked.parts()?, kernel.parameters())?;
                 let shape = Shape { blocks: grid.blocks, threads: grid.threads, shared: grid.shared };
                 Ok(kernel.launch(&device.compute()?, shape, list)?)
@@ -207,19 +207,19 @@ impl fmt::Debug for Kernel {
     }
 }
 
-/// The device memory of all array arguments, locked for writing.
+/// The device memory of the arrays that a kernel writes to, locked.
 struct Locked<'a> {
     guards: Vec<MutexGuard<'a, Buffer<u8>>>,
-    /// For each guard, the arguments that may change their part of the memory, by place in it.
+    /// For each guard, the arguments that lie in its memory, by place in it.
     written: Vec<Vec<(Range<usize>, usize)>>,
     count: usize,
 }
 
 impl<'a> Locked<'a> {
-    fn new(arguments: &[Argument<'a>]) -> Self {
+    fn new(kernel: &str, arguments: &[Argument<'a>], parameters: &[Parameter]) -> Result<Self> {
         let mut memories: Vec<(&'a DeviceMemory, Vec<(Range<usize>, usize)>)> = Vec::new();
-        for (at, argument) in arguments.iter().enumerate().rev() {
-            let Argument::Array(array) = argument else { continue };
+        for (at, (argument, parameter)) in arguments.iter().zip(parameters).enumerate() {
+            let (Argument::Array(array), Passing::Pointer) = (argument, parameter.passing) else { continue };
             let (memory, range) = (device_memory(array), array.byte_range());
             let known = memories.iter().position(|(known, _)| std::ptr::eq(*known, memory));
             let known = known.unwrap_or_else(|| {
@@ -227,16 +227,20 @@ impl<'a> Locked<'a> {
                 memories.len() - 1
             });
             let written = &mut memories[known].1;
-            // Of arguments that overlap, the last is for writing.
-            if written.iter().all(|(other, _)| other.end <= range.start || range.end <= other.start) {
-                written.push((range, at));
+            let overlaps = |other: &Range<usize>| other.start < range.end && range.start < other.end;
+            if let Some((_, other)) = written.iter().find(|(other, _)| overlaps(other)) {
+                return Err(Error::shape(format!(
+                    "kernel {kernel}: arguments {other} and {at} overlap, and it may write to both; copy one of them, \
+                     or declare its parameter `const`"
+                )));
             }
+            written.push((range, at));
         }
         // In one order for all threads, so that no two wait for each other.
         memories.sort_by_key(|&(memory, _)| std::ptr::from_ref(memory));
         memories.iter_mut().for_each(|(_, written)| written.sort_by_key(|(range, _)| range.start));
         let (guards, written) = memories.into_iter().map(|(memory, written)| (memory.writable(), written)).unzip();
-        Self { guards, written, count: arguments.len() }
+        Ok(Self { guards, written, count: arguments.len() })
     }
 
     /// The memory of each argument that may change it.
@@ -269,9 +273,9 @@ impl<'a> Launch<'a> {
         kernel: &str,
         arguments: &[Argument<'a>],
         mut written: Vec<Option<ViewMut<'a, u8>>>,
-        sizes: Option<&[usize]>,
+        parameters: &[Parameter],
     ) -> Result<Self> {
-        let width = |at: usize| sizes.and_then(|sizes| sizes.get(at)).copied().unwrap_or(8);
+        let width = |at: usize| parameters.get(at).map_or(8, |parameter| parameter.bytes);
         let ready = arguments.iter().enumerate().map(|(at, argument)| {
             let number = |bytes: &[u8]| Ok(Ready::Words(padded(bytes), bytes.len()));
             let refused = |value: &dyn fmt::Display| {

@@ -65,7 +65,7 @@ impl Memory {
             }
             (Self::Device(a), Self::Device(b)) => {
                 let (a, b) = (a.view(), b.view());
-                a.device().is(b.device()) && overlap(a.address(), a.len(), b.address(), b.len())
+                a.device().is(&b.device()) && overlap(a.address(), a.len(), b.address(), b.len())
             }
             _ => false,
         }

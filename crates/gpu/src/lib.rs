@@ -60,9 +60,9 @@ pub use code::{
     Shape, Source,
 };
 pub use device::{Device, KeepLimits, KeepStats, Options, Selector, Staging};
-pub use drivers::BlasType;
 pub use drivers::cuda::{CublasStatus, Status as CudaStatus, cublas_status, status as cuda_status};
 pub use drivers::emulated::{Emulation, Execution, ThreadOrder};
+pub use drivers::{BlasType, Parameter, Passing};
 pub use memory::{Activity, Buffer, PinnedBuffer, PinnedSlice, PoolStats, Pooling, Shared, View, ViewMut};
 pub use queue::Event;
 pub use work::{

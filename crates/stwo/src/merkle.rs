@@ -57,7 +57,7 @@ impl HashColumn {
     }
 
     fn stream(&self) -> Stream {
-        stream(self.digests.device())
+        stream(&self.digests.device())
     }
 
     fn read_all(&self) -> Vec<Blake2sHash> {

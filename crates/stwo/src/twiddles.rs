@@ -58,7 +58,7 @@ impl TwiddleBuffer<BitReversedOrder> for Twiddles {
                     ),
                 ));
             }
-            let stream = stream(tower.device());
+            let stream = stream(&tower.device());
             let mut extracted = stream.alloc(1 << part)?;
             let mut at = 0;
             for layer in 0..part {

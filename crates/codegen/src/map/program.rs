@@ -14,6 +14,7 @@ use rigel_gpu::{
 use super::expression::{Expression, Node};
 use super::layout::{Axes, Class, Classes, MOST_AXES, MOST_GIVEN, MOST_OPERANDS, check_reach, count};
 use super::print::{Form, SIDE, Share, THREADS, print, strided_tile};
+use super::types::Type;
 use crate::quick::QuickHasher;
 
 /// An array in device memory that is read: the element at the place `(i, j, ..)` is number
@@ -75,6 +76,7 @@ pub fn evaluate(
         return Err(Error::shape(EVALUATE, detail));
     }
     let out = memory.range(offset * size..)?;
+    check_alignment(EVALUATE, || "the result".into(), out.view(), expression.type_of(expression.result()))?;
 
     let stride = |k: usize, axis: usize| inputs.get(k).map_or(strides, |input| input.strides)[axis];
     let operands = inputs.len() + 1;
@@ -233,9 +235,26 @@ pub(super) fn check_inputs<'a>(
     for (k, (input, of)) in inputs.iter().zip(expression.inputs()).enumerate() {
         let (size, bytes) = (of.bytes(), input.memory.len());
         check_reach(operation, || format!("input {k}"), shape, (input.offset, input.strides), (bytes, size))?;
-        views.push(input.memory.range(input.offset * size..)?);
+        let view = input.memory.range(input.offset * size..)?;
+        check_alignment(operation, || format!("input {k}"), view, *of)?;
+        views.push(view);
     }
     Ok(views)
+}
+
+/// Refuses memory whose address kernels could not read elements of this type from.
+pub(super) fn check_alignment(
+    operation: &'static str,
+    what: impl FnOnce() -> String,
+    memory: View<'_, u8>,
+    of: Type,
+) -> Result<()> {
+    let (address, alignment) = (memory.address(), of.alignment());
+    if address.is_multiple_of(alignment as u64) {
+        return Ok(());
+    }
+    let detail = format!("{} begins at {address:#x}, which is not a multiple of {alignment} bytes", what());
+    Err(Error::shape(operation, detail))
 }
 
 pub(super) fn check_words(operation: &'static str, words: &[u64]) -> Result<()> {
@@ -332,7 +351,29 @@ mod tests {
     use rigel_gpu::{Selector, bytes_of};
 
     use super::*;
-    use crate::map::{Binary, Type};
+    use crate::map::Binary;
+
+    #[test]
+    fn elements_must_be_aligned() -> Result<()> {
+        let stream = Device::open(Selector::Emulated(0))?.compute()?;
+        let mut expression = Expression::new();
+        let [a, b] = [0; 2].map(|_| expression.input(Type::U32));
+        expression.binary(Binary::Add, a, b);
+        let memory = stream.zeros::<u8>(65)?;
+        let mut out = stream.zeros::<u8>(65)?;
+        let mut run = |inputs: [usize; 2], to: usize| {
+            let views = [memory.range(inputs[0]..)?, memory.range(inputs[1]..)?];
+            let operands = views.map(|memory| Operand { memory, offset: 1, strides: &[1] });
+            let target = Target { memory: out.range_mut(to..)?, offset: 0, strides: &[1] };
+            evaluate(&stream, &expression, &[8], &operands, &[], target)
+        };
+        run([0, 4], 4)?;
+        for (inputs, to, what) in [([0, 2], 0, "input 1"), ([3, 0], 0, "input 0"), ([0, 0], 1, "the result")] {
+            let error = run(inputs, to).unwrap_err().to_string();
+            assert!(error.contains(what) && error.contains("not a multiple of 4"), "{error}");
+        }
+        Ok(())
+    }
 
     /// Kernels that count in 64 bits take the same words. (Arrays of 2^31 elements are too large for a test.)
     #[test]

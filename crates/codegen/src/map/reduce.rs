@@ -11,7 +11,9 @@ use super::expression::{Expression, Node};
 use super::layout::{Axes, Class, Classes, MOST_GIVEN, count};
 use super::operation::Reduction;
 use super::print::{Form, REDUCTION_COUNTS, THREADS};
-use super::program::{Operand, Scalar, Target, check_counts, check_inputs, check_words, evaluate, kernel};
+use super::program::{
+    Operand, Scalar, Target, check_alignment, check_counts, check_inputs, check_words, evaluate, kernel,
+};
 use super::types::Type;
 
 const REDUCE: &str = "map::reduce";
@@ -52,6 +54,7 @@ pub fn reduce(
         let detail = format!("{outputs} outputs of {} bytes do not fit {} bytes", of.bytes(), out.len());
         return Err(Error::shape(REDUCE, detail));
     }
+    check_alignment(REDUCE, || "the result".into(), out.view(), of)?;
     if values == 0 {
         return neutral(stream, reduction, of, outputs, out);
     }

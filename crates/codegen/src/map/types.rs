@@ -146,6 +146,11 @@ impl Type {
         }
     }
 
+    /// What the address of an element must be a multiple of.
+    pub fn alignment(self) -> usize {
+        self.bytes() / self.degree()
+    }
+
     /// Its C++ type in kernels.
     pub fn cuda_name(self) -> &'static str {
         match self {

@@ -7,7 +7,7 @@ use super::cache::Cache;
 use super::shape::{LaunchPolicy, Shape};
 use super::source::Source;
 use crate::base::{Error, Lock, Result};
-use crate::drivers::{Driver, Function, Occupancy, Raw};
+use crate::drivers::{Driver, Function, Occupancy, Parameter, Raw};
 use crate::memory::Core;
 use crate::queue::{Resource, Usage};
 
@@ -152,9 +152,9 @@ impl Kernel {
         &self.entry.function
     }
 
-    /// The size of each parameter in bytes.
-    pub fn parameters(&self) -> impl ExactSizeIterator<Item = usize> {
-        self.entry.function.parameters.iter().map(|parameter| parameter.bytes)
+    /// Its parameters.
+    pub fn parameters(&self) -> &[Parameter] {
+        &self.entry.function.parameters
     }
 
     /// Registers and memory it takes.

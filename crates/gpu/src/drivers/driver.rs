@@ -55,14 +55,16 @@ pub(crate) struct Image {
 
 /// A parameter of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Parameter {
+pub struct Parameter {
+    /// Its size.
     pub bytes: usize,
+    /// How the kernel takes it.
     pub passing: Passing,
 }
 
 /// How a kernel takes a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Passing {
+pub enum Passing {
     /// A value.
     Value,
     /// A pointer to constant memory.

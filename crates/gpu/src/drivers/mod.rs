@@ -6,8 +6,8 @@ pub(crate) mod emulated;
 #[cfg(test)]
 pub(crate) mod scripted;
 
-pub use driver::BlasType;
 pub(crate) use driver::{
     BlasDriver, CodeDriver, CopyDriver, DevicePtr, Driver, Function, Gemm, GemmSide, GraphDriver, Grid, Image,
-    MemoryDriver, Occupancy, Parameter, Passing, PeerDriver, QueueDriver, Raw, Unit,
+    MemoryDriver, Occupancy, PeerDriver, QueueDriver, Raw, Unit,
 };
+pub use driver::{BlasType, Parameter, Passing};

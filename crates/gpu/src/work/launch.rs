@@ -17,7 +17,7 @@ impl Kernel {
         let name = self.name();
         same_device(name, self.core(), stream.core())?;
         list.blocks.iter().try_for_each(|block| stream.owns_block(name, block))?;
-        list.check(name, &self.function().parameters)?;
+        list.check(name, self.parameters())?;
         if shape.is_empty() {
             return Ok(());
         }
