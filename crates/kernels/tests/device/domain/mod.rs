@@ -1,3 +1,3 @@
-pub mod circle_domain;
+pub(crate) mod circle_domain;
 mod circle_order;
 mod selectors;
