@@ -1,7 +1,9 @@
 //! Devices for tests: what runs on one should run on all.
 
+use std::sync::OnceLock;
+
 use crate::base::{Error, Result};
-use crate::device::{Device, Selector};
+use crate::device::{Device, Options, Selector};
 use crate::work::Stream;
 
 /// The devices to test on: the emulated one and, where CUDA is available, its first. `RIGEL_TEST_DEVICES`
@@ -32,4 +34,20 @@ pub fn on_each_device(test: impl Fn(&Stream)) {
         test(&stream);
         stream.synchronize().unwrap_or_else(|error| panic!("{device}: {error}"));
     }
+}
+
+/// Devices that only compile ([`Device::compile_only`]), one for each architecture that `RIGEL_CHECK_NVRTC` names
+/// (`sm_80,sm_90,compute_120`); none if it is not set.
+///
+/// Kernels that are generated for another device are compiled for these too, and fail where they do not compile. So a
+/// machine without a GPU finds out whether its proofs would run on one.
+pub fn check_compilers() -> Result<&'static [Device]> {
+    static OPENED: OnceLock<Result<Vec<Device>>> = OnceLock::new();
+    let opened = OPENED.get_or_init(|| {
+        let names = std::env::var("RIGEL_CHECK_NVRTC").unwrap_or_default();
+        let options = Options::from_env()?;
+        let names = names.split(',').map(str::trim).filter(|name| !name.is_empty());
+        names.map(|name| Device::compile_only(name, &options)).collect()
+    });
+    opened.as_deref().map_err(Clone::clone)
 }

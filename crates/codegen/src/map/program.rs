@@ -7,6 +7,7 @@
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
 use std::sync::Arc;
 
+use rigel_gpu::testing::check_compilers;
 use rigel_gpu::{
     Argument, ArgumentList, Arguments, Device, Error, Kernel, Result, Shape as Grid, Stream, View, ViewMut,
 };
@@ -311,7 +312,11 @@ pub(super) fn kernel(
 impl MapKernel {
     fn compile(device: &Device, expression: &Expression, form: Form, classes: Classes) -> Result<Self> {
         let _span = tracing::info_span!("rigel", compile = form.name()).entered();
-        let kernel = device.compile(&print(expression, form, classes))?.kernel(form.name())?;
+        let source = print(expression, form, classes);
+        for checker in check_compilers()? {
+            checker.compile(&source)?;
+        }
+        let kernel = device.compile(&source)?.kernel(form.name())?;
         let tile = match form {
             Form::Flat => Share::of(expression).tile(),
             _ => strided_tile(expression),

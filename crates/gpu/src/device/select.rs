@@ -100,6 +100,18 @@ impl Device {
         Ok(drivers.into_iter().map(|driver| Self::with_driver(driver, options.clone())).collect())
     }
 
+    /// A device that only compiles, for the architecture `sm_90` (say), without a GPU: whatever is compiled on it is in
+    /// the cache for GPUs of that architecture. It needs NVRTC alone. With `compute_90` it only checks that code
+    /// compiles, which is quicker, and nothing is kept.
+    pub fn compile_only(architecture: &str, options: &Options) -> Result<Self> {
+        let architecture: cuda::Architecture = architecture.parse()?;
+        let mut options = options.clone();
+        if matches!(architecture, cuda::Architecture::Portable(_)) {
+            options.cache = None;
+        }
+        Ok(Self::with_driver(cuda::compile_only::open(architecture)?, options))
+    }
+
     /// Every CUDA device of the machine, opened.
     pub fn all_cuda(options: &Options) -> Result<Vec<Self>> {
         (0..cuda::count()?).map(|n| Self::open_with(Selector::Cuda(n), options.clone())).collect()

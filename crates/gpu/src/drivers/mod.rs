@@ -3,8 +3,6 @@
 pub(crate) mod cuda;
 mod driver;
 pub(crate) mod emulated;
-#[cfg(test)]
-pub(crate) mod scripted;
 
 pub(crate) use driver::{
     BlasDriver, CodeDriver, CopyDriver, DevicePtr, Driver, Function, Gemm, GemmSide, GraphDriver, Grid, Image,

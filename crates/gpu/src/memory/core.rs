@@ -220,7 +220,7 @@ impl Drop for PeakWatch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drivers::scripted::Scripted;
+    use crate::queue::scripted::Scripted;
 
     fn core(driver: &Arc<Scripted>) -> Arc<Core> {
         Core::new(driver.clone(), Pooling::Arena, None, Box::new(()))

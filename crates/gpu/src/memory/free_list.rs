@@ -151,7 +151,7 @@ impl FreeList {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drivers::scripted::Scripted;
+    use crate::queue::scripted::Scripted;
 
     #[test]
     fn neighbours_merge_and_the_best_fit_is_taken() {

@@ -5,6 +5,8 @@
 //! far a stream is, so that nobody waits for work that has nothing to do with theirs.
 
 mod event;
+#[cfg(test)]
+pub(crate) mod scripted;
 mod timeline;
 mod uses;
 

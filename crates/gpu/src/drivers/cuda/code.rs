@@ -8,7 +8,8 @@ use cudarc::driver::sys::{self, CUfunction, CUfunction_attribute, CUresult};
 
 use super::context::{Cuda, handle, pointer};
 use super::failure::describe;
-use super::{cubin, library, nvrtc};
+use super::nvrtc::{self, Architecture};
+use super::{cubin, library};
 use crate::base::{Error, Result};
 use crate::drivers::{CodeDriver, Function, Grid, Image, Occupancy, Parameter, Passing, Raw, Unit};
 
@@ -32,11 +33,11 @@ struct NamedFunction {
 
 impl CodeDriver for Cuda {
     fn compiler(&self) -> Result<String> {
-        nvrtc::compiler(self.properties.capability)
+        nvrtc::compiler(Architecture::Machine(self.properties.capability))
     }
 
     fn compile(&self, unit: &Unit) -> Result<Image> {
-        nvrtc::compile(unit, self.properties.capability)
+        nvrtc::compile(unit, Architecture::Machine(self.properties.capability))
     }
 
     fn load(&self, name: &str, image: &Image) -> Result<Raw> {

@@ -19,9 +19,11 @@
 //! | `peer.rs` | other devices |
 //! | `nvrtc.rs`, `diagnostics.rs` | compiling, and messages that show the source |
 //! | `signature.rs` | how a kernel takes its parameters |
+//! | `compile_only.rs` | compiling for a GPU that is not there |
 //! | `status.rs` | what the doctor reports |
 
 mod code;
+pub(crate) mod compile_only;
 mod context;
 mod copy;
 mod cubin;
@@ -48,6 +50,7 @@ use crate::drivers::Driver;
 use context::Cuda;
 
 pub use cublas::{CublasStatus, cublas_status};
+pub(crate) use nvrtc::Architecture;
 pub use status::{Status, status};
 
 /// The number of CUDA devices; at least one, or [`Error::Unavailable`].

@@ -4,7 +4,9 @@
 //! threads may compile at once.
 
 use std::ffi::{CStr, CString, c_char, c_int};
+use std::fmt;
 use std::ptr;
+use std::str::FromStr;
 
 use cudarc::nvrtc::sys::{self, nvrtcProgram, nvrtcResult};
 
@@ -20,16 +22,58 @@ use crate::drivers::{Image, Unit};
 /// binary cost nothing at run time and let profilers show the source.
 const OPTIONS: [&str; 3] = ["-std=c++17", "-default-device", "-lineinfo"];
 
-/// Compiler, version, target and fixed options: `nvrtc 13.0 sm_90 -std=c++17 …`.
-pub(super) fn compiler(capability: (u32, u32)) -> Result<String> {
-    let library = library::libnvrtc()?;
-    Ok(format!("nvrtc {} {} {}", library.version(), target(capability), OPTIONS.join(" ")))
+/// What is compiled for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Architecture {
+    /// The machine code of GPUs of one compute capability: `sm_90`.
+    Machine((u32, u32)),
+    /// PTX, NVIDIA's portable assembly: `compute_90`. Quicker to make, for checks that need no machine code.
+    Portable((u32, u32)),
 }
 
-/// Compiles a unit to a cubin for one architecture.
-pub(super) fn compile(unit: &Unit, capability: (u32, u32)) -> Result<Image> {
+impl Architecture {
+    pub(super) fn capability(self) -> (u32, u32) {
+        match self {
+            Self::Machine(capability) | Self::Portable(capability) => capability,
+        }
+    }
+}
+
+impl fmt::Display for Architecture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Machine((major, minor)) => write!(f, "sm_{major}{minor}"),
+            Self::Portable((major, minor)) => write!(f, "compute_{major}{minor}"),
+        }
+    }
+}
+
+impl FromStr for Architecture {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let unknown = || Error::shape("architecture", format!("{text:?}; write `sm_90` or `compute_90`, say"));
+        let (kind, number) = text.split_once('_').ok_or_else(unknown)?;
+        let number: u32 = number.parse().map_err(|_| unknown())?;
+        let capability = (number / 10, number % 10);
+        match kind {
+            "sm" => Ok(Self::Machine(capability)),
+            "compute" => Ok(Self::Portable(capability)),
+            _ => Err(unknown()),
+        }
+    }
+}
+
+/// Compiler, version, target and fixed options: `nvrtc 13.0 sm_90 -std=c++17 …`.
+pub(super) fn compiler(architecture: Architecture) -> Result<String> {
     let library = library::libnvrtc()?;
-    let compilation = Compilation { unit, target: target(capability), library };
+    Ok(format!("nvrtc {} {architecture} {}", library.version(), OPTIONS.join(" ")))
+}
+
+/// Compiles a unit for one architecture: to a cubin, or to PTX.
+pub(super) fn compile(unit: &Unit, architecture: Architecture) -> Result<Image> {
+    let library = library::libnvrtc()?;
+    let compilation = Compilation { unit, target: architecture.to_string(), library };
     let program = compilation.create()?;
     let expressions = compilation.strings(unit.kernels.iter().map(String::as_str))?;
     let signatures: Vec<String> = unit.kernels.iter().map(|kernel| signature::expression(kernel)).collect();
@@ -50,11 +94,12 @@ pub(super) fn compile(unit: &Unit, capability: (u32, u32)) -> Result<Image> {
         })
     });
     let signatures = signatures.collect::<Result<_>>()?;
-    Ok(Image { binary: compilation.cubin(&program)?, symbols, signatures })
-}
-
-fn target((major, minor): (u32, u32)) -> String {
-    format!("sm_{major}{minor}")
+    let binary = match architecture {
+        Architecture::Machine(_) => compilation.cubin(&program)?,
+        // PTX is never loaded: that it was made is all that is asked.
+        Architecture::Portable(_) => Vec::new(),
+    };
+    Ok(Image { binary, symbols, signatures })
 }
 
 /// A program of NVRTC's, destroyed when it goes.
@@ -141,7 +186,8 @@ impl Compilation<'_> {
         if unsafe { sys::nvrtcGetSupportedArchs(known.as_mut_ptr()) } != nvrtcResult::NVRTC_SUCCESS {
             return true;
         }
-        known.iter().any(|architecture| format!("sm_{architecture}") == self.target)
+        let number = self.target.split_once('_').map_or("", |(_, number)| number);
+        known.iter().any(|architecture| architecture.to_string() == number)
     }
 
     fn log(&self, program: &Program) -> String {
@@ -209,7 +255,7 @@ mod tests {
     use super::super::cubin;
     use super::*;
 
-    const HOPPER: (u32, u32) = (9, 0);
+    const HOPPER: Architecture = Architecture::Machine((9, 0));
 
     /// Whether NVRTC is here; says why a test is skipped where it is not.
     fn nvrtc() -> bool {
@@ -258,6 +304,26 @@ mod tests {
         assert_eq!(image.signatures, ["ccpv"]);
         assert!(cubin::is_whole(&image.binary));
         assert!(!cubin::is_whole(&image.binary[..image.binary.len() - 1]));
+    }
+
+    #[test]
+    fn architectures_are_read_and_printed() {
+        for text in ["sm_80", "sm_120", "compute_90"] {
+            assert_eq!(text.parse::<Architecture>().unwrap().to_string(), text);
+        }
+        for text in ["sm90", "sm_", "gpu_90", "90"] {
+            assert!(text.parse::<Architecture>().unwrap_err().to_string().contains("sm_90"));
+        }
+    }
+
+    #[test]
+    fn portable_code_is_checked_as_machine_code_is() {
+        if !nvrtc() {
+            return;
+        }
+        let portable: Architecture = "compute_90".parse().unwrap();
+        assert_eq!(compile(&unit(ADD, &["add"]), portable).unwrap().signatures, ["ccpv"]);
+        assert!(compile(&unit(&ADD.replace("c[i] =", "d[i] ="), &["add"]), portable).is_err());
     }
 
     #[test]
@@ -322,7 +388,7 @@ template <class F> __global__ void fold(F* values) { values[threadIdx.x] = twice
         if !nvrtc() {
             return;
         }
-        let error = compile(&unit(ADD, &["add"]), (2, 0)).unwrap_err();
+        let error = compile(&unit(ADD, &["add"]), Architecture::Machine((2, 0))).unwrap_err();
         assert!(matches!(&error, Error::NoCompiler { reason, .. } if reason.contains("sm_20")), "{error}");
     }
 

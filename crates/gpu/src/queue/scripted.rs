@@ -6,9 +6,12 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::driver::*;
+use super::{EventPool, Queue, Uses};
 use crate::base::{Error, Kind, Link, Lock, MemoryInfo, Properties, Result};
-use crate::queue::{EventPool, Queue, Uses};
+use crate::drivers::{
+    BlasDriver, CodeDriver, CopyDriver, DevicePtr, Driver, Function, GraphDriver, Grid, Image, MemoryDriver,
+    Occupancy, PeerDriver, QueueDriver, Raw, Unit,
+};
 
 /// Memory that the scripted device says it has.
 const MEMORY: usize = 1 << 20;

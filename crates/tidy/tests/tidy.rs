@@ -1,0 +1,238 @@
+//! What the documents promise about the repository's files: widths of lines, arrows between crates and rooms, names of
+//! files, tests that can fail.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The widest line of source text and prose.
+const WIDTH: usize = 120;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// The files that git tracks or would track, with their paths below the root.
+fn files() -> Vec<(String, String)> {
+    let listed = Command::new("git")
+        .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(listed.status.success(), "git ls-files: {}", String::from_utf8_lossy(&listed.stderr));
+    let names = String::from_utf8(listed.stdout).unwrap();
+    // A file that was removed and not yet committed is still listed; one that is not text has no lines to check.
+    names.lines().filter_map(|name| Some((name.to_owned(), fs::read_to_string(root().join(name)).ok()?))).collect()
+}
+
+fn with_extension<'a>(
+    files: &'a [(String, String)],
+    extensions: &'static [&'static str],
+) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let has = move |name: &str| extensions.iter().any(|extension| name.ends_with(&format!(".{extension}")));
+    files.iter().filter(move |(name, _)| has(name)).map(|(name, text)| (name.as_str(), text.as_str()))
+}
+
+fn report(what: &str, found: Vec<String>) {
+    assert!(found.is_empty(), "{what}:\n  {}", found.join("\n  "));
+}
+
+#[test]
+fn lines_are_not_too_wide() {
+    let files = files();
+    let sources = with_extension(&files, &["rs", "cu", "cuh", "h", "cpp", "py", "pyi", "md"]);
+    let mut wide = Vec::new();
+    for (name, text) in sources {
+        let mut is_output = false;
+        for (number, line) in text.lines().enumerate() {
+            // What programs print stands in documents as they print it.
+            is_output ^= name.ends_with(".md") && line.starts_with("```");
+            if is_output {
+                continue;
+            }
+            // Rows of tables can't be broken in Markdown and in doc comments.
+            let is_row = line.trim_start_matches(['/', '!', ' ']).starts_with('|');
+            let length = line.chars().count();
+            if length > WIDTH && !is_row {
+                wide.push(format!("{name}:{}: {length} characters", number + 1));
+            }
+        }
+    }
+    report(&format!("lines of more than {WIDTH} characters"), wide);
+}
+
+/// The crates, lowest first. A crate depends only on crates before it.
+const CRATES: &[&[&str]] = &[
+    &["tidy"],
+    &["gpu"],
+    &["kernels"],
+    &["codegen"],
+    &["array", "plonky3", "stwo"],
+    &["workloads", "stwo-workloads"],
+    &["cli", "python"],
+];
+
+#[test]
+fn crates_depend_downwards() {
+    let level = |name: &str| CRATES.iter().position(|level| level.contains(&name));
+    let mut wrong = Vec::new();
+    for (name, text) in
+        files().iter().filter(|(name, _)| name.starts_with("crates/") && name.ends_with("/Cargo.toml"))
+    {
+        let folder = name.split('/').nth(1).unwrap();
+        let Some(own) = level(folder) else {
+            wrong.push(format!("{folder} has no place in the order of crates (CRATES in this file)"));
+            continue;
+        };
+        // Tests and examples may use what they like.
+        let text = text.split("[dev-dependencies]").next().unwrap();
+        for dependency in text.lines().filter_map(|line| line.strip_prefix("rigel-")) {
+            let dependency = dependency.split(['.', ' ', '=']).next().unwrap();
+            if level(dependency).is_none_or(|theirs| theirs >= own) {
+                wrong.push(format!("{folder} depends on {dependency}"));
+            }
+        }
+    }
+    report("dependencies that point up or sideways", wrong);
+}
+
+/// The rooms of a crate, lowest first. A room imports only from rooms before it.
+const ROOMS: &[(&str, &[&str])] = &[
+    ("crates/gpu/src", &["base", "drivers", "queue", "memory", "code", "device", "work"]),
+    (
+        "crates/kernels/src",
+        &[
+            "field",
+            "code",
+            "layout",
+            "hash",
+            "number",
+            "vector",
+            "domain",
+            "transform",
+            "commit",
+            "open",
+            "fri",
+            "gkr",
+        ],
+    ),
+];
+
+#[test]
+fn rooms_import_downwards() {
+    let files = files();
+    let mut wrong = Vec::new();
+    for (folder, rooms) in ROOMS {
+        let level = |room: &str| rooms.iter().position(|known| *known == room);
+        for (name, text) in with_extension(&files, &["rs"]) {
+            let Some((room, _)) = name.strip_prefix(&format!("{folder}/")).and_then(|rest| rest.split_once('/'))
+            else {
+                continue;
+            };
+            let Some(own) = level(room) else {
+                wrong.push(format!("{folder}/{room} has no place in the order of rooms (ROOMS in this file)"));
+                continue;
+            };
+            // Unit tests may use what they like; documentation may point anywhere.
+            let code = text.split("#[cfg(test)]\nmod tests").next().unwrap();
+            for (number, line) in code.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with("//"))
+            {
+                for used in line.split("crate::").skip(1) {
+                    let used = used.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap();
+                    if level(used).is_some_and(|theirs| theirs > own) {
+                        wrong.push(format!("{name}:{}: {room} imports from {used}", number + 1));
+                    }
+                }
+            }
+        }
+        for room in *rooms {
+            let front = format!("{folder}/{room}/mod.rs");
+            if !files.iter().any(|(name, text)| *name == front && text.starts_with("//!")) {
+                wrong.push(format!("{front} is missing, or does not say what is in the room"));
+            }
+        }
+    }
+    report("imports that point up, and rooms without a front page", wrong);
+}
+
+#[test]
+fn cuda_is_named_in_one_folder() {
+    let files = files();
+    let sources = with_extension(&files, &["rs", "toml"]);
+    let uses = sources.filter(|(_, text)| text.contains("cudarc"));
+    let allowed = ["crates/gpu/src/drivers/cuda/", "crates/gpu/Cargo.toml", "Cargo.toml", "crates/tidy/"];
+    let wrong = uses.filter(|(name, _)| !allowed.iter().any(|place| name.starts_with(place)));
+    report("cudarc outside the CUDA driver's folder", wrong.map(|(name, _)| name.to_owned()).collect());
+}
+
+#[test]
+fn documents_name_files_that_exist() {
+    let files = files();
+    let exists = |name: &str| {
+        let name = name.trim_end_matches('/');
+        files.iter().any(|(file, _)| file == name || file.starts_with(&format!("{name}/")))
+    };
+    let mut missing = Vec::new();
+    for document in ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md"] {
+        let text = fs::read_to_string(root().join(document)).unwrap();
+        let mut is_code = false;
+        for (number, line) in text.lines().enumerate() {
+            if line.starts_with("```") {
+                is_code = !is_code;
+            }
+            if is_code {
+                continue;
+            }
+            for name in line.split('`').skip(1).step_by(2) {
+                let is_path =
+                    name.starts_with("crates/") || name.starts_with("scripts/") || name.starts_with("docs/");
+                let is_plain = name.chars().all(|c| c.is_alphanumeric() || "/._-".contains(c));
+                if is_path && is_plain && !exists(name) {
+                    missing.push(format!("{document}:{}: {name}", number + 1));
+                }
+            }
+        }
+    }
+    report("files that documents name and that do not exist", missing);
+}
+
+/// A test without an assertion passes whatever happens.
+#[test]
+fn tests_assert() {
+    /// What can fail: assertions, results that are unwrapped or returned, calls that check.
+    const CHECKS: &[&str] =
+        &["assert", "unwrap", "expect(", "panic!", "?;", "report(", "check", "same", "compare", "equal"];
+    let files = files();
+    let mut idle = Vec::new();
+    for (name, text) in with_extension(&files, &["rs"]) {
+        for (at, _) in text.match_indices("#[test]\n") {
+            let body = &text[at..];
+            let indent = text[..at].chars().rev().take_while(|c| *c == ' ').count();
+            let end = body.find(&format!("\n{}}}\n", " ".repeat(indent))).unwrap_or(body.len());
+            let body = &body[..end];
+            let calls_helper = body.lines().filter(|line| line.trim_end().ends_with(';')).count() > 0;
+            let title = body.lines().find(|line| line.contains("fn ")).unwrap_or_default().trim();
+            if !CHECKS.iter().any(|check| body.contains(check)) && !(calls_helper && body.lines().count() <= 8) {
+                idle.push(format!("{name}: {title}"));
+            }
+        }
+    }
+    report("tests without an assertion", idle);
+}
+
+#[test]
+fn nothing_is_left_to_do() {
+    let files = files();
+    let mut left = Vec::new();
+    for (name, text) in with_extension(&files, &["rs", "cu", "cuh", "h", "cpp", "py"]) {
+        if name.starts_with("crates/tidy/") {
+            continue;
+        }
+        for (number, line) in text.lines().enumerate() {
+            if ["TODO", "FIXME", "todo!(", "unimplemented!("].iter().any(|mark| line.contains(mark)) {
+                left.push(format!("{name}:{}: {}", number + 1, line.trim()));
+            }
+        }
+    }
+    report("marks of work that is not done", left);
+}
