@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Mutex, PoisonError};
 
+use rigel_gpu::Lock;
 use rigel_gpu::Selector;
 
 use crate::error::{Error, Result};
@@ -27,7 +27,7 @@ pub enum Device {
 }
 
 /// The open devices. A device is opened once per process, so that its pools are shared.
-static OPEN: Mutex<Vec<rigel_gpu::Device>> = Mutex::new(Vec::new());
+static OPEN: Lock<Vec<rigel_gpu::Device>> = Lock::new(Vec::new());
 
 impl Device {
     /// The device of this name: `cpu`, `auto` (the first GPU), `cuda:N`, `emulated`, `emulated:N`.
@@ -38,7 +38,7 @@ impl Device {
             return Ok(Self::Cpu);
         }
         let name = if name == "cuda" { "cuda:0" } else { name };
-        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = OPEN.lock();
         let selector = Selector::from_str(name).map_err(|_| Error::DeviceName(name.to_owned()))?;
         let full = match selector {
             Selector::Auto => "cuda:0".to_owned(),

@@ -2,9 +2,11 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
-use rigel_gpu::{ArgumentList, Arguments, Buffer, Parameter, Passing, Plain, Shape, View, ViewMut, bytes_of};
+use rigel_gpu::{
+    ArgumentList, Arguments, Buffer, Lock, Parameter, Passing, Plain, Shape, View, ViewMut, bytes_of,
+};
 use rigel_kernels::code::source;
 
 use crate::array::Array;
@@ -110,7 +112,7 @@ pub struct Kernel {
     name: Arc<str>,
     on_cpu: Option<Arc<OnCpu>>,
     /// The compiled kernel for each device.
-    compiled: Arc<Mutex<Vec<(rigel_gpu::Device, rigel_gpu::Kernel)>>>,
+    compiled: Arc<Lock<Vec<(rigel_gpu::Device, rigel_gpu::Kernel)>>>,
 }
 
 impl Kernel {
@@ -155,7 +157,7 @@ impl Kernel {
     }
 
     fn on(&self, device: &rigel_gpu::Device) -> Result<rigel_gpu::Kernel> {
-        let lock = || self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = || self.compiled.lock();
         if let Some((_, kernel)) = lock().iter().find(|(known, _)| known.is(device)) {
             return Ok(kernel.clone());
         }

@@ -3,9 +3,9 @@
 use std::alloc::Layout as Allocation;
 use std::any::Any;
 use std::ptr::NonNull;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock, MutexGuard, PoisonError, RwLock};
 
-use rigel_gpu::{Buffer, Shared, View};
+use rigel_gpu::{Buffer, Lock, Shared, View};
 use smallvec::SmallVec;
 
 use crate::device::Device;
@@ -28,7 +28,7 @@ impl Memory {
     }
 
     pub(crate) fn from_buffer(buffer: Buffer<u8>) -> Self {
-        Self::Device(Arc::new(DeviceMemory { read: buffer.share(), write: Mutex::new(buffer) }))
+        Self::Device(Arc::new(DeviceMemory { read: buffer.share(), write: Lock::new(buffer) }))
     }
 
     /// Its size.
@@ -168,7 +168,7 @@ fn allocation(bytes: usize) -> Option<Allocation> {
 /// Device memory. The device's compute stream orders all accesses.
 pub(crate) struct DeviceMemory {
     read: Shared<u8>,
-    write: Mutex<Buffer<u8>>,
+    write: Lock<Buffer<u8>>,
 }
 
 impl DeviceMemory {
@@ -179,6 +179,6 @@ impl DeviceMemory {
 
     /// All of it, for writing, while the guard is held.
     pub(crate) fn writable(&self) -> MutexGuard<'_, Buffer<u8>> {
-        self.write.lock().unwrap_or_else(PoisonError::into_inner)
+        self.write.lock()
     }
 }

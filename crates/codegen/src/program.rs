@@ -2,10 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use rigel_gpu::{
-    Argument, ArgumentList, Arguments, Buffer, Device, Error, Kernel, Result, Shape as Grid, Stream, View,
+    Argument, ArgumentList, Arguments, Buffer, Device, Error, Kernel, Lock, Result, Shape as Grid, Stream, View,
 };
 use rigel_kernels::code::source;
 use rigel_kernels::field::Element;
@@ -236,7 +235,7 @@ fn compile_all(device: &Device, printed: &[Printed]) -> Result<Vec<Kernel>> {
         device.compile(&text.kernel(&kernel.name))?.kernel(&kernel.name)
     };
     let next = AtomicUsize::new(0);
-    let compiled: Mutex<BTreeMap<usize, Result<Kernel>>> = Mutex::default();
+    let compiled: Lock<BTreeMap<usize, Result<Kernel>>> = Lock::default();
     std::thread::scope(|scope| {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         for _ in 0..cores.min(printed.len()) {
@@ -248,10 +247,10 @@ fn compile_all(device: &Device, printed: &[Printed]) -> Result<Vec<Kernel>> {
                     if kernel.is_err() {
                         next.store(printed.len(), Ordering::Relaxed);
                     }
-                    compiled.lock().unwrap_or_else(PoisonError::into_inner).insert(i, kernel);
+                    compiled.lock().insert(i, kernel);
                 }
             });
         }
     });
-    compiled.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
+    compiled.into_inner().into_values().collect()
 }

@@ -4,9 +4,8 @@
 //! device, so that a compiler can check all of it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
-use rigel_gpu::{Device, Result, Source};
+use rigel_gpu::{Device, Lock, Result, Source};
 
 use crate::code::{Operation, RegisteredModule};
 use crate::commit::merkle::Tree;
@@ -122,20 +121,20 @@ pub fn warm(device: &Device) -> Result<usize> {
     let before = compiled();
     let modules: Vec<_> = modules().into_iter().filter(|module| module.is_warmed).collect();
     let next = AtomicUsize::new(0);
-    let failure = Mutex::new(None);
+    let failure = Lock::new(None);
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
                 while let Some(module) = modules.get(next.fetch_add(1, Ordering::Relaxed)) {
                     if let Err(error) = (module.load)(device) {
-                        failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+                        failure.lock().get_or_insert(error);
                         next.store(modules.len(), Ordering::Relaxed);
                     }
                 }
             });
         }
     });
-    match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+    match failure.into_inner() {
         Some(error) => Err(error),
         None => Ok((compiled() - before) as usize),
     }

@@ -1,7 +1,5 @@
 //! Copies between devices.
 
-use std::sync::{Mutex, PoisonError};
-
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use rigel_array::{Array, Device, Pending};
@@ -9,6 +7,7 @@ use rigel_array::{Array, Device, Pending};
 use crate::arguments::device as parse_device;
 use crate::array::PyArray;
 use crate::work::{interruptible, released, settle};
+use rigel_gpu::Lock;
 
 fn moved(py: Python<'_>, array: &Array, to: &Device) -> PyResult<PyArray> {
     if array.device() != *to {
@@ -49,7 +48,7 @@ impl PyArray {
     fn send(&self, py: Python<'_>, device: &Bound<'_, PyAny>) -> PyResult<PyPending> {
         let device = parse_device(Some(device))?;
         let pending = released(py, || self.array.send(&device))?;
-        Ok(PyPending(Mutex::new(State::UnderWay(pending))))
+        Ok(PyPending(Lock::new(State::UnderWay(pending))))
     }
 }
 
@@ -62,13 +61,13 @@ enum State {
 
 /// An asynchronous copy to another device. `Array.send` returns it.
 #[pyclass(frozen, module = "rigel", name = "Pending")]
-pub(crate) struct PyPending(Mutex<State>);
+pub(crate) struct PyPending(Lock<State>);
 
 #[pymethods]
 impl PyPending {
     /// Returns the array. Waits for the host's part of the copy.
     fn wait(&self, py: Python<'_>) -> PyResult<PyArray> {
-        let take = || std::mem::replace(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner), State::Gone);
+        let take = || std::mem::replace(&mut *self.0.lock(), State::Gone);
         let array = match take() {
             State::Here(array) => array,
             State::UnderWay(pending) if pending.is_ready() => released(py, || pending.wait())?,
@@ -77,14 +76,14 @@ impl PyPending {
                 return Err(PyRuntimeError::new_err("the copy was abandoned, or another thread waits for it"));
             }
         };
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = State::Here(array.clone());
+        *self.0.lock() = State::Here(array.clone());
         Ok(array.into())
     }
 
     /// Whether `wait` would return immediately.
     #[getter]
     fn ready(&self) -> bool {
-        match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+        match &*self.0.lock() {
             State::UnderWay(pending) => pending.is_ready(),
             State::Here(_) => true,
             State::Gone => false,

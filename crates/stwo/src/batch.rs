@@ -12,9 +12,9 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 
-use rigel_gpu::{Device, Result, Shared, Stream};
+use rigel_gpu::{Device, Lock, Result, Shared, Stream};
 use rigel_kernels::Columns;
 use rigel_kernels::field::{Mersenne31, QM31};
 use rigel_kernels::open::opening;
@@ -51,9 +51,9 @@ pub(crate) struct Batch {
     device: Device,
     columns: Vec<Shared<Mersenne31>>,
     role: Role,
-    tree: Mutex<Arc<Tree>>,
-    samples: Mutex<HashMap<Point, Samples>>,
-    bases: Mutex<HashMap<BasisPoint, Arc<SecureColumn>>>,
+    tree: Lock<Arc<Tree>>,
+    samples: Lock<HashMap<Point, Samples>>,
+    bases: Lock<HashMap<BasisPoint, Arc<SecureColumn>>>,
 }
 
 /// A point, and the logarithm of the number of coefficients.
@@ -83,8 +83,8 @@ struct Samples {
     window: usize,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &Lock<T>) -> MutexGuard<'_, T> {
+    mutex.lock()
 }
 
 impl Batch {
@@ -106,9 +106,9 @@ impl Batch {
             device: first.device().clone(),
             columns: columns.iter().map(|column| column.share()).collect(),
             role,
-            tree: Mutex::default(),
-            samples: Mutex::default(),
-            bases: Mutex::default(),
+            tree: Lock::default(),
+            samples: Lock::default(),
+            bases: Lock::default(),
         });
         for (place, column) in columns.iter().enumerate() {
             column.open_with(&batch, place);

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
-use rigel_gpu::{Buffer, Device, Error, Result, View, ViewMut};
+use rigel_gpu::{Buffer, Device, Error, Lock, Result, View, ViewMut};
 use rigel_kernels::Matrix;
 use rigel_kernels::field::{Mersenne31, QM31};
 use rigel_kernels::layout::permute;
@@ -82,9 +82,9 @@ pub struct DeviceColumn<T: Value> {
     /// Unique to this column and its current content.
     id: u64,
     /// The columns that are opened together with this one.
-    batch: Mutex<Option<(Arc<Batch>, usize)>>,
+    batch: Lock<Option<(Arc<Batch>, usize)>>,
     /// The FRI layer whose packed rows it holds.
-    packed_from: Mutex<Option<Arc<Batch>>>,
+    packed_from: Lock<Option<Arc<Batch>>>,
     /// The elements of a small column that was downloaded.
     read: OnceLock<Vec<T>>,
     of: PhantomData<T>,
@@ -120,8 +120,8 @@ impl<T: Value> DeviceColumn<T> {
             plan: None,
             words,
             id: next_id(),
-            batch: Mutex::new(None),
-            packed_from: Mutex::new(None),
+            batch: Lock::new(None),
+            packed_from: Lock::new(None),
             read: OnceLock::new(),
             of: PhantomData,
         }
@@ -209,7 +209,7 @@ impl<T: Value> DeviceColumn<T> {
     /// Discards everything cached about the content.
     fn changed(&mut self) {
         self.id = next_id();
-        (self.batch, self.packed_from) = (Mutex::new(None), Mutex::new(None));
+        (self.batch, self.packed_from) = (Lock::new(None), Lock::new(None));
         self.read = OnceLock::new();
     }
 
@@ -258,22 +258,22 @@ impl<T: Value> DeviceColumn<T> {
 impl BaseColumn {
     /// Records that the column is opened together with others, as number `place` among them.
     pub(crate) fn open_with(&self, batch: &Arc<Batch>, place: usize) {
-        *self.batch.lock().unwrap_or_else(PoisonError::into_inner) = Some((batch.clone(), place));
+        *self.batch.lock() = Some((batch.clone(), place));
     }
 
     /// The columns with which it is opened, and its place among them.
     pub(crate) fn opened_with(&self) -> Option<(Arc<Batch>, usize)> {
-        self.batch.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.batch.lock().clone()
     }
 
     /// Records that the column holds packed rows of a FRI layer.
     pub(crate) fn pack_from(&self, layer: &Arc<Batch>) {
-        *self.packed_from.lock().unwrap_or_else(PoisonError::into_inner) = Some(layer.clone());
+        *self.packed_from.lock() = Some(layer.clone());
     }
 
     /// The FRI layer whose packed rows the column holds.
     pub(crate) fn packed_from(&self) -> Option<Arc<Batch>> {
-        self.packed_from.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.packed_from.lock().clone()
     }
 
     /// A shared handle to the column's memory, which outlives the column.
@@ -336,7 +336,7 @@ impl Column<BaseField> for BaseColumn {
             return values[index];
         }
         let opened = {
-            let batch = self.batch.lock().unwrap_or_else(PoisonError::into_inner);
+            let batch = self.batch.lock();
             batch.as_ref().and_then(|(batch, place)| batch.element(*place, index))
         };
         opened.unwrap_or_else(|| self.read_alone(index))

@@ -4,9 +4,8 @@
 //! enclosing [`on`], or else the process's default device, opened when it is first needed.
 
 use std::cell::RefCell;
-use std::sync::{Mutex, PoisonError};
 
-use rigel_gpu::{Device, Result, Stream};
+use rigel_gpu::{Device, Lock, Result, Stream};
 
 use crate::failure::OrFail;
 
@@ -15,7 +14,7 @@ thread_local! {
 }
 
 /// The default device of the process.
-static DEFAULT: Mutex<Option<Device>> = Mutex::new(None);
+static DEFAULT: Lock<Option<Device>> = Lock::new(None);
 
 /// Runs `work` with this device as the current one of [`CudaBackend`](crate::CudaBackend) on this thread.
 ///
@@ -55,7 +54,7 @@ pub fn current() -> Result<Device> {
     if let Some(device) = CURRENT.with_borrow(Clone::clone) {
         return Ok(device);
     }
-    let mut default = DEFAULT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut default = DEFAULT.lock();
     match &*default {
         Some(device) => Ok(device.clone()),
         None => Ok(default.insert(Device::from_env()?).clone()),
@@ -64,7 +63,7 @@ pub fn current() -> Result<Device> {
 
 /// The current device, if it is already open.
 pub(crate) fn known() -> Option<Device> {
-    let default = || DEFAULT.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let default = || DEFAULT.lock().clone();
     CURRENT.with_borrow(Clone::clone).or_else(default)
 }
 

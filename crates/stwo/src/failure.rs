@@ -2,12 +2,12 @@
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::{Mutex, PoisonError};
 
 use rigel_gpu::Error;
+use rigel_gpu::Lock;
 
 /// The errors behind the latest panics, by message, because a panic may be caught on another thread.
-static FAILURES: Mutex<Vec<(String, Error)>> = Mutex::new(Vec::new());
+static FAILURES: Lock<Vec<(String, Error)>> = Lock::new(Vec::new());
 
 /// How many errors to keep, since some are never caught.
 const MOST_FAILURES: usize = 64;
@@ -25,7 +25,7 @@ impl<T> OrFail<T> for rigel_gpu::Result<T> {
             Ok(value) => value,
             Err(error) => {
                 let message = format!("CudaBackend could not {task}: {error}");
-                let mut failures = FAILURES.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut failures = FAILURES.lock();
                 if failures.len() == MOST_FAILURES {
                     failures.remove(0);
                 }
@@ -72,7 +72,7 @@ pub fn catch<R>(work: impl FnOnce() -> R) -> rigel_gpu::Result<R> {
 
 fn behind(panic: &Box<dyn Any + Send>) -> Option<Error> {
     let message = panic.downcast_ref::<String>()?;
-    let mut failures = FAILURES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut failures = FAILURES.lock();
     let at = failures.iter().rposition(|(known, _)| known == message)?;
     Some(failures.remove(at).1)
 }

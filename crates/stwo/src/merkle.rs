@@ -5,9 +5,9 @@
 //! memory.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
-use rigel_gpu::{Buffer, Device, Result, Stream};
+use rigel_gpu::{Buffer, Device, Lock, Result, Stream};
 use rigel_kernels::Columns;
 use rigel_kernels::commit::merkle::MerkleTree;
 use rigel_kernels::domain::circle_order;
@@ -37,7 +37,7 @@ const SMALL: usize = 64;
 pub struct HashColumn {
     digests: Buffer<Digest>,
     /// The layer above, built but not requested yet, and its hash.
-    above: Mutex<Option<(Kind, Box<HashColumn>)>>,
+    above: Lock<Option<(Kind, Box<HashColumn>)>>,
     /// The columns that are opened together with it, and its index counted from the leaves.
     batch: Option<(Arc<Batch>, usize)>,
     /// The digests of a small layer that was downloaded.
@@ -53,7 +53,7 @@ enum Kind {
 
 impl HashColumn {
     fn new(digests: Buffer<Digest>) -> Self {
-        Self { digests, above: Mutex::new(None), batch: None, read: OnceLock::new() }
+        Self { digests, above: Lock::new(None), batch: None, read: OnceLock::new() }
     }
 
     fn stream(&self) -> Stream {
@@ -70,7 +70,7 @@ impl HashColumn {
         let mut above: Option<HashColumn> = None;
         for (i, digests) in layers.into_iter().enumerate().rev() {
             let layer = Self {
-                above: Mutex::new(above.map(|above| (kind, Box::new(above)))),
+                above: Lock::new(above.map(|above| (kind, Box::new(above)))),
                 batch: batch.map(|batch| (batch.clone(), i)),
                 ..Self::new(digests)
             };
@@ -80,7 +80,7 @@ impl HashColumn {
     }
 
     fn changed(&mut self) {
-        (self.above, self.batch, self.read) = (Mutex::new(None), None, OnceLock::new());
+        (self.above, self.batch, self.read) = (Lock::new(None), None, OnceLock::new());
     }
 }
 
@@ -215,7 +215,7 @@ impl<const M31: bool> MerkleOpsLifted<Blake2sMerkleHasherGeneric<M31>> for CudaB
     }
 
     fn build_next_layer(layer: &HashColumn) -> HashColumn {
-        let mut made = layer.above.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut made = layer.above.lock();
         match made.take() {
             Some((with, above)) if with == kind::<M31>() => *above,
             _ => {

@@ -1,9 +1,9 @@
 //! Reports of time, transfers and memory.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
-use rigel_gpu::{Device, Event, Recorder, Report, Result, Stream};
+use rigel_gpu::{Device, Event, Lock, Recorder, Report, Result, Stream};
 
 use crate::device::{current, known, stream};
 
@@ -12,7 +12,7 @@ static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
 /// The active report of a device.
 #[derive(Default)]
-struct Recording(Mutex<Option<Arc<Recorder>>>);
+struct Recording(Lock<Option<Arc<Recorder>>>);
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct RecordingKey;
@@ -40,7 +40,7 @@ pub fn measure<R>(work: impl FnOnce() -> R) -> Result<(R, Report)> {
 }
 
 fn put(recording: &Recording, recorder: Option<Arc<Recorder>>) -> Option<Arc<Recorder>> {
-    std::mem::replace(&mut *recording.0.lock().unwrap_or_else(PoisonError::into_inner), recorder)
+    std::mem::replace(&mut *recording.0.lock(), recorder)
 }
 
 struct End<'a> {
@@ -72,7 +72,7 @@ pub(crate) fn phase_on(device: &Device, name: &'static str) -> Marked {
         return Marked(None);
     }
     let begin = || {
-        let recorder = recording(device).ok()?.0.lock().unwrap_or_else(PoisonError::into_inner).clone()?;
+        let recorder = recording(device).ok()?.0.lock().clone()?;
         let stream = device.compute().ok()?;
         let start = stream.record_time().ok()?;
         Some((recorder, stream, name, start))

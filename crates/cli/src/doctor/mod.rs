@@ -212,6 +212,7 @@ fn environment() -> Vec<Variable> {
     const VARIABLES: [(&str, &str); 9] = [
         ("RIGEL_DEVICE", "the device to use; auto if not set"),
         ("RIGEL_CACHE", "the folder of compiled kernels, or off"),
+        ("RIGEL_CACHE_LIMIT", "the most bytes in that folder, such as 2GiB"),
         ("RIGEL_EMULATED", "how the emulated device is set up"),
         ("RIGEL_MEMORY_LIMIT", "the most bytes of device memory to take"),
         ("RIGEL_POOL", "arena, or direct to see each buffer's bounds in compute-sanitizer"),

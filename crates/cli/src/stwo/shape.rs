@@ -1,7 +1,6 @@
 //! How large a statement's columns are.
 
-use std::sync::{Mutex, PoisonError};
-
+use rigel_gpu::Lock;
 use rigel_stwo_workloads::{Elements, HostColumn, Provable, Statement, Workload};
 use rigel_workloads::Shape;
 use stwo::core::air::Component;
@@ -25,10 +24,10 @@ pub(super) struct Sizes {
 
 impl Sizes {
     pub(super) fn of(statement: &dyn Provable<SimdBackend>) -> Self {
-        let components = Mutex::default();
+        let components = Lock::default();
         // It makes components to count their columns.
         Counted { statement, components: &components }.columns();
-        let components = components.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let components = components.into_inner();
         Self { components, log_rows: statement.log_rows() }
     }
 
@@ -58,7 +57,7 @@ impl Sizes {
 /// seen where the statement counts its own columns.
 struct Counted<'a> {
     statement: &'a dyn Provable<SimdBackend>,
-    components: &'a Mutex<Vec<Lengths>>,
+    components: &'a Lock<Vec<Lengths>>,
 }
 
 impl Statement for Counted<'_> {
@@ -97,7 +96,7 @@ impl Statement for Counted<'_> {
             let of = |tree: usize| bounds.get(tree).cloned().unwrap_or_default();
             Lengths { trace: of(ORIGINAL_TRACE_IDX), interaction: of(INTERACTION_TRACE_IDX) }
         });
-        *self.components.lock().unwrap_or_else(PoisonError::into_inner) = lengths.collect();
+        *self.components.lock() = lengths.collect();
         components
     }
 }
