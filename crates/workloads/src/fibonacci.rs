@@ -35,10 +35,6 @@ impl<AB: AirBuilder> Air<AB> for Fibonacci {
 }
 
 impl<V: PrimeField64> OneTable<V> for Fibonacci {
-    fn new() -> Self {
-        Self
-    }
-
     fn witness(&self, log_rows: u32) -> (RowMajorMatrix<V>, Vec<V>) {
         let rows = 1 << log_rows;
         let mut values = Vec::with_capacity(2 * rows);

@@ -9,10 +9,6 @@ use rand::{RngExt, SeedableRng};
 use super::single::OneTable;
 
 impl<V: PrimeField64> OneTable<V> for KeccakAir {
-    fn new() -> Self {
-        Self {}
-    }
-
     fn witness(&self, log_rows: u32) -> (RowMajorMatrix<V>, Vec<V>) {
         let mut rng = SmallRng::seed_from_u64(super::SEED);
         let permutations = (1usize << log_rows) / NUM_ROUNDS;

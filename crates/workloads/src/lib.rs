@@ -1,6 +1,6 @@
 //! What Rigel's command line proves and measures: the workloads, and the configurations they can be proved in.
 //!
-//! Upstream's provers and ours are compiled for each combination of AIR, field and hash. They are behind one trait,
+//! Upstream's provers and ours are compiled for each combination of field and hash. They are behind one trait,
 //! [`Statement`], so that this is done once, here, and what is above sees no type of upstream's.
 //!
 //! ```
@@ -26,6 +26,7 @@
 mod batch;
 mod blake3;
 mod configs;
+mod either;
 mod fibonacci;
 mod fri;
 mod keccak;
@@ -37,21 +38,20 @@ mod statement;
 use std::fmt;
 
 use clap::ValueEnum;
-use p3_air::Air;
 use p3_air::symbolic::SymbolicExpressionExt;
 use p3_blake3_air::Blake3Air;
 use p3_field::Algebra;
 use p3_keccak_air::KeccakAir;
-use p3_uni_stark::VerifierConstraintFolder;
-use rigel_plonky3::CpuAir;
 use serde::{Deserialize, Serialize};
 
 pub use fri::Fri;
 pub use statement::{Made, Rejection, Shape, Statement, timed};
 
 use batch::Batch;
+use either::Either;
 use fibonacci::Fibonacci;
-use single::{OneTable, Single};
+use poseidon2::WithConstants;
+use single::{ProvableTable, Single};
 use statement::Config;
 
 /// Why a proof was not made, in words.
@@ -156,8 +156,8 @@ impl Workload {
         }
     }
 
-    /// Whether it can be proved with a field and a hash. Each combination is compiled for itself and takes its time:
-    /// what the benchmarks ask for is there, and every field and every hash with something.
+    /// Whether it can be proved with a field and a hash. Each combination takes time to compile: what the benchmarks ask
+    /// for is there, and every field and every hash with something.
     fn with(self, field: Field, hash: Hash) -> bool {
         match (field, hash) {
             (Field::KoalaBear | Field::Goldilocks, Hash::Keccak) => true,
@@ -206,10 +206,10 @@ impl Choice {
             }
             (Field::KoalaBear, Hash::Poseidon2) => self.most(configs::koala_bear_poseidon2(fri)),
             (Field::BabyBear, Hash::Keccak) => self.most(configs::baby_bear_keccak(fri)),
-            (Field::KoalaBear, Hash::Keccak256) => self.fibonacci(configs::koala_bear_keccak256(fri)),
-            (Field::BabyBear, Hash::Poseidon2) => self.fibonacci(configs::baby_bear_poseidon2(fri)),
-            (Field::Goldilocks, Hash::Poseidon2) => self.fibonacci(configs::goldilocks_poseidon2(fri)),
-            (Field::Goldilocks3, Hash::Keccak) => self.fibonacci(configs::goldilocks3_keccak(fri)),
+            (Field::KoalaBear, Hash::Keccak256) => self.single(configs::koala_bear_keccak256(fri), Fibonacci),
+            (Field::BabyBear, Hash::Poseidon2) => self.single(configs::baby_bear_poseidon2(fri), Fibonacci),
+            (Field::Goldilocks, Hash::Poseidon2) => self.single(configs::goldilocks_poseidon2(fri), Fibonacci),
+            (Field::Goldilocks3, Hash::Keccak) => self.single(configs::goldilocks3_keccak(fri), Fibonacci),
             _ => return Err(self.not_there()),
         };
         Ok(made)
@@ -225,18 +225,17 @@ impl Choice {
     where
         SC: Config,
         SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
-        P: OneTable<SC::Value>
-            + CpuAir<SC>
-            + for<'a> Air<VerifierConstraintFolder<'a, SC>>
-            + Send
-            + Sync
-            + 'static,
+        P: WithConstants + ProvableTable<SC>,
     {
-        match self.workload {
-            Workload::Poseidon2 => self.single::<SC, P>(config),
-            Workload::Blake3 => self.single::<SC, Blake3Air>(config),
-            _ => self.most(config),
-        }
+        type Airs<P> = Either<Either<KeccakAir, Fibonacci>, Either<Blake3Air, P>>;
+        let air: Airs<P> = match self.workload {
+            Workload::Keccak => Either::Left(Either::Left(KeccakAir {})),
+            Workload::Fibonacci => Either::Left(Either::Right(Fibonacci)),
+            Workload::Blake3 => Either::Right(Either::Left(Blake3Air {})),
+            Workload::Poseidon2 => Either::Right(Either::Right(P::with_constants())),
+            Workload::Lookups => return self.lookups(config),
+        };
+        self.single(config, air)
     }
 
     /// Those but Poseidon2 and Blake3.
@@ -244,28 +243,23 @@ impl Choice {
     where
         SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
     {
-        match self.workload {
-            Workload::Keccak => self.single::<SC, KeccakAir>(config),
-            Workload::Lookups => Box::new(Batch::new(config, self.fri, self.log_rows)),
-            _ => self.fibonacci(config),
-        }
+        let air = match self.workload {
+            Workload::Lookups => return self.lookups(config),
+            Workload::Keccak => Either::Left(KeccakAir {}),
+            _ => Either::Right(Fibonacci),
+        };
+        self.single(config, air)
     }
 
-    fn fibonacci<SC: Config>(&self, config: SC) -> Box<dyn Statement> {
-        self.single::<SC, Fibonacci>(config)
-    }
-
-    fn single<SC, A>(&self, config: SC) -> Box<dyn Statement>
+    fn lookups<SC: Config>(&self, config: SC) -> Box<dyn Statement>
     where
-        SC: Config,
-        A: OneTable<SC::Value>
-            + CpuAir<SC>
-            + for<'a> Air<VerifierConstraintFolder<'a, SC>>
-            + Send
-            + Sync
-            + 'static,
+        SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
     {
-        Box::new(Single::<SC, A>::new(config, self.fri, self.log_rows))
+        Box::new(Batch::new(config, self.fri, self.log_rows))
+    }
+
+    fn single<SC: Config>(&self, config: SC, air: impl ProvableTable<SC>) -> Box<dyn Statement> {
+        Box::new(Single::new(config, air, self.fri, self.log_rows))
     }
 }
 

@@ -20,6 +20,12 @@ use super::single::OneTable;
 /// Permutations a row.
 const PERMUTATIONS: usize = 8;
 
+/// A Poseidon2 AIR that makes its own round constants.
+pub(crate) trait WithConstants {
+    /// The AIR with round constants from the seed of all workloads.
+    fn with_constants() -> Self;
+}
+
 macro_rules! airs {
     ($($name:ident: $field:ty, $layers:ty, width $width:literal, degree $degree:expr, registers $registers:literal,
         rounds $full:expr, $partial:expr;)*) => { $(
@@ -27,11 +33,13 @@ macro_rules! airs {
         pub(crate) type $name =
             VectorizedPoseidon2Air<$field, $layers, $width, { $degree }, $registers, { $full }, { $partial }, PERMUTATIONS>;
 
-        impl OneTable<$field> for $name {
-            fn new() -> Self {
+        impl WithConstants for $name {
+            fn with_constants() -> Self {
                 Self::new(RoundConstants::from_rng(&mut SmallRng::seed_from_u64(super::SEED)))
             }
+        }
 
+        impl OneTable<$field> for $name {
             fn witness(&self, log_rows: u32) -> (RowMajorMatrix<$field>, Vec<$field>) {
                 (self.generate_vectorized_trace_rows(PERMUTATIONS << log_rows, 0), Vec::new())
             }

@@ -19,12 +19,19 @@ use crate::Failure;
 pub(crate) type Witness<V> = (RowMajorMatrix<V>, Vec<V>);
 
 /// An AIR of one table, and a witness for it.
-pub(crate) trait OneTable<V>: Sized {
-    /// The AIR.
-    fn new() -> Self;
-
+pub(crate) trait OneTable<V> {
     /// A trace of 2^`log_rows` rows and its public values, the same every time.
     fn witness(&self, log_rows: u32) -> Witness<V>;
+}
+
+/// An AIR of one table that both provers and upstream's verifier accept over a configuration.
+pub(crate) trait ProvableTable<SC: Config>:
+    OneTable<SC::Value> + CpuAir<SC> + for<'a> Air<VerifierConstraintFolder<'a, SC>> + Send + Sync + 'static
+{
+}
+impl<SC: Config, A> ProvableTable<SC> for A where
+    A: OneTable<SC::Value> + CpuAir<SC> + for<'a> Air<VerifierConstraintFolder<'a, SC>> + Send + Sync + 'static
+{
 }
 
 /// A workload of one table over a configuration.
@@ -39,8 +46,8 @@ pub(crate) struct Single<SC: Config, A> {
 }
 
 impl<SC: Config, A: OneTable<SC::Value>> Single<SC, A> {
-    pub(crate) fn new(config: SC, fri: Fri, log_rows: u32) -> Self {
-        Self { config, fri, log_rows, air: A::new(), witness: None, prover: None, resident: None }
+    pub(crate) fn new(config: SC, air: A, fri: Fri, log_rows: u32) -> Self {
+        Self { config, fri, log_rows, air, witness: None, prover: None, resident: None }
     }
 
     fn witness(&self) -> &Witness<SC::Value> {
@@ -67,11 +74,7 @@ impl<SC: Config, A: OneTable<SC::Value>> Single<SC, A> {
     }
 }
 
-impl<SC, A> Single<SC, A>
-where
-    SC: Config,
-    A: OneTable<SC::Value> + CpuAir<SC>,
-{
+impl<SC: Config, A: ProvableTable<SC>> Single<SC, A> {
     fn prove_trace(&self, trace: Trace<'_, SC::Value>) -> Result<Made, Failure> {
         let (_, publics) = self.witness();
         let (proven, milliseconds) = timed(|| rigel_plonky3::prove(self.prover(), &self.air, trace, publics));
@@ -80,11 +83,7 @@ where
     }
 }
 
-impl<SC, A> Statement for Single<SC, A>
-where
-    SC: Config,
-    A: OneTable<SC::Value> + CpuAir<SC> + for<'a> Air<VerifierConstraintFolder<'a, SC>> + Send + Sync,
-{
+impl<SC: Config, A: ProvableTable<SC>> Statement for Single<SC, A> {
     fn generate(&mut self) {
         self.witness = Some(self.air.witness(self.log_rows));
     }
