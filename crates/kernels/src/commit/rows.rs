@@ -352,7 +352,10 @@ impl<H: RowHash<F> + Sponge, F: Field> Operation for RowParts<H, F> {
             PartKernel::Absorb => "absorb_rows",
             PartKernel::Finish => "finish_rows",
         };
-        Instances::one(format!("{name}<{}, {} >", H::ROWS, Row::Matrix.type_name::<F>())).with_header(H::HEADER)
+        let hash = H::ROWS;
+        Instances::one(format!("{name}<{hash}, {} >", Row::Matrix.type_name::<F>()))
+            .with_header(H::HEADER)
+            .assert(format!("{hash}::STATE_WORDS * sizeof({hash}::Word) == {}", H::STATE_BYTES))
     }
 
     fn warmed() -> Vec<PartKernel> {

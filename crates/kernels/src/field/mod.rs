@@ -46,7 +46,7 @@ pub trait Ring:
     + MulAssign
     + Neg<Output = Self>
 {
-    /// The C++ type in `cuda/field/`, as a kernel's template argument is written.
+    /// The C++ type in the header beside it, as a kernel's template argument is written.
     const NAME: &'static str;
     /// The neutral element of addition.
     const ZERO: Self;

@@ -1,5 +1,5 @@
 //! FRI's folding on circle and line domains, as Stwo does it; values are slabs of [`QM31`] (see
-//! [`crate::field::element`]) in bit-reversed order.
+//! [`crate::layout::slab`]) in bit-reversed order.
 //!
 //! - [`circle_to_line`]: `v'[i] = (v[2i] + v[2i + 1]) + alpha (v[2i] - v[2i + 1]) / y_i`, from a circle domain of
 //!   2n points to a line domain of n; [`base_circle_to_line`] for values over the base field

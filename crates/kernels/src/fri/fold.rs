@@ -1,5 +1,5 @@
 //! FRI's folding: n evaluations in bit-reversed order become n / 2^k, as one column (a slab, see
-//! [`crate::field::element`]).
+//! [`crate::layout::slab`]).
 //!
 //! k halvings, each with g the root of unity of the order that there are values, b = beta, beta^2, beta^4, .. and rev
 //! reversing the bits of i:

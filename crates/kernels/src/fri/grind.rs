@@ -213,7 +213,10 @@ impl<P: Permutation> Operation for GrindDuplex<P> {
     const FILE: KernelFile = FILE;
 
     fn instances((): ()) -> Instances {
-        Instances::one(format!("grind_duplex<{}>", P::ROWS)).takes::<SpongeState<P::Field>>().takes::<Batch>()
+        Instances::one(format!("grind_duplex<{}>", P::ROWS))
+            .takes::<SpongeState<P::Field>>()
+            .takes::<Batch>()
+            .assert(format!("{}::WIDTH == {}", P::ROWS, P::WIDTH))
     }
 
     fn warmed() -> Vec<()> {

@@ -9,7 +9,7 @@
 //! - [`product_sums`], [`fraction_sums`]: for the sumcheck between two layers, `sum_i eq[i] g(t, i)` at t = 0 and
 //!   t = 2, where g(t, .) is the next layer of the layer whose first variable is t
 //!
-//! Values over the extension are slabs ([`crate::field::element`]). Each operation is one launch that reads and writes
+//! Values over the extension are slabs ([`crate::layout::slab`]). Each operation is one launch that reads and writes
 //! each value once; sums have a second, small launch for what the blocks of the first have left, and end with a
 //! download of eight words, for which the call waits. A term of a sum of fractions costs ten products of the
 //! extension and 144 bytes, or six and 80 where the numerators are one. Results do not depend on timing.

@@ -5,7 +5,7 @@
 // Arithmetic of plain numbers, one function for each operation of an array expression, with NumPy's meaning:
 // integers wrap around, a division of integers by zero gives zero, minimum and maximum keep what is not a number.
 //
-// `number_complex.cuh` adds complex numbers and `number_field.cuh` finite fields, under the same names.
+// `complex.cuh` adds complex numbers and `field.cuh` finite fields, under the same names.
 
 // F(T) for each of the types.
 #define RIGEL_INTEGERS(F) F(i32) F(i64) F(u32) F(u64)

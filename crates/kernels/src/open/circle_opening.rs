@@ -6,7 +6,7 @@
 //! - [`basis`]: the transform's basis at p, `b_k = prod_j m_j^(bit j of k)` with `m = (y, x, pi(x), pi(pi(x)),
 //!   ..)` and `pi(x) = 2 x^2 - 1`, with which `f(p) = sum_k b_k f_k` for coefficients f_k as Stwo orders them
 //!
-//! Both are slabs (see [`crate::field::element`]) that [`evaluate`](crate::open::opening::evaluate) takes as weights. One
+//! Both are slabs (see [`crate::layout::slab`]) that [`evaluate`](crate::open::opening::evaluate) takes as weights. One
 //! launch each, which writes each element once. A weight costs a quarter of an inversion and about three products
 //! of [`QM31`], an element of the basis one product.
 

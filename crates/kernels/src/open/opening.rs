@@ -1,5 +1,5 @@
 //! Opening committed matrices at points z outside their domain, an extension's elements (slabs, see
-//! [`crate::field::element`]).
+//! [`crate::layout::slab`]).
 //!
 //! A committed column holds the evaluations of a polynomial p on the coset g H of 2^l points, in bit-reversed order,
 //! g the field's generator: row i at `x_i = g w^rev(i)`. The first 2^k rows are its evaluations on the smaller coset

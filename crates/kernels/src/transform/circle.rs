@@ -266,9 +266,7 @@ impl Operation for CircleTransform {
 
     fn instances(kernel: CircleKernel) -> Instances {
         match kernel {
-            CircleKernel::Pass { plan, inverse, scaled } => {
-                Instances::one(plan.expression(inverse, scaled)).takes::<Pass>()
-            }
+            CircleKernel::Pass { plan, inverse, scaled } => plan.instances(inverse, scaled),
             CircleKernel::Tiny { inverse } => Instances::one(format!("circle_tiny<{inverse}>")).takes::<Tiny>(),
         }
     }

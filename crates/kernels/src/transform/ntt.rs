@@ -221,13 +221,19 @@ impl<F: TwoAdic> Operation for Ntt<F> {
     };
 
     fn instances(kernel: NttKernel) -> Instances {
-        let name = match kernel {
-            NttKernel::Pass { cut: Cut { stages: [r1, r2, r3], tile }, last, inverse } => {
-                format!("ntt_pass<{}, Plan<{r1}, {r2}, {r3}, {tile}, {last}, {inverse}> >", F::NAME)
+        let instances = match kernel {
+            NttKernel::Pass { cut, last, inverse } => {
+                let Cut { stages: [r1, r2, r3], tile } = cut;
+                let plan = format!("Plan<{r1}, {r2}, {r3}, {tile}, {last}, {inverse}>");
+                Instances::one(format!("ntt_pass<{}, {plan} >", F::NAME))
+                    .assert(format!("{plan}::THREADS == {}", cut.threads()))
+                    .assert(format!("{plan}::TILE * {plan}::RUN * sizeof({}) == {}", F::NAME, cut.shared::<F>()))
             }
-            NttKernel::Small { log_rows, inverse } => format!("ntt_small<{}, {log_rows}, {inverse}>", F::NAME),
+            NttKernel::Small { log_rows, inverse } => {
+                Instances::one(format!("ntt_small<{}, {log_rows}, {inverse}>", F::NAME))
+            }
         };
-        Instances::one(name).takes::<Pass<F>>()
+        instances.takes::<Pass<F>>()
     }
 
     /// The widest first: they take longest to compile.

@@ -6,7 +6,7 @@
 //! - [`scale`]: `a x`, for one element a
 //! - [`combine`]: `a x + b y`, for two elements a and b
 //!
-//! Matrices have equal rows and columns; over an extension, columns are slabs (see [`crate::field::element`]). Each
+//! Matrices have equal rows and columns; over an extension, columns are slabs (see [`crate::layout::slab`]). Each
 //! operation is one launch that reads each operand and writes the result once, 16 bytes at a time where the number
 //! of rows allows, and so is limited by memory: 12 bytes for a sum of 31-bit values, 8 for its negation.
 

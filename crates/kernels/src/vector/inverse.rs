@@ -1,6 +1,6 @@
 //! Batch inversion: `out[i] = 1 / x[i]` for every element of a matrix, and 0 where `x[i] = 0`.
 //!
-//! Matrices over a base field, or slabs over an extension (see [`crate::field::element`]). One launch that reads and
+//! Matrices over a base field, or slabs over an extension (see [`crate::layout::slab`]). One launch that reads and
 //! writes each element once, by Montgomery's trick: about three products an element, and one inversion for every 8
 //! threads with their 4 to 24 elements each.
 

@@ -1,4 +1,4 @@
-//! The powers of an element: `out[i] = start x^i` for i < n, as one column (a slab, see [`crate::field::element`]).
+//! The powers of an element: `out[i] = start x^i` for i < n, as one column (a slab, see [`crate::layout::slab`]).
 //!
 //! One launch that fills the device and writes each element once. A thread finds its first power by squaring and
 //! spends one product on each further element; n is limited by memory from about 2^20 on.

@@ -4,7 +4,7 @@
 //! - exclusive: `out[i] = x[0] o .. o x[i - 1]`, `out[0]` the neutral element
 //!
 //! with o addition ([`prefix_sums`], which for an extension works coefficient by coefficient) or multiplication
-//! ([`prefix_products`], over slabs, see [`crate::field::element`]).
+//! ([`prefix_products`], over slabs, see [`crate::layout::slab`]).
 //!
 //! All columns take one launch, and each element is read and written once: tiles of 256 threads and 10 to 32
 //! elements a thread learn what lies before them from what other tiles publish (decoupled look-back). Two
@@ -118,7 +118,10 @@ impl<E: Element, O: Operator> Operation for Scan<E, O> {
 
     fn instances((): ()) -> Instances {
         let (runs, blocks) = plan(E::DEGREE);
-        Instances::one(format!("scan<{}, {}, {runs}, {blocks}>", E::NAME, O::NAME))
+        let name = E::NAME;
+        Instances::one(format!("scan<{name}, {}, {runs}, {blocks}>", O::NAME))
+            .assert(format!("WARPS * sizeof(WarpTile<{name}, {runs}>) == {}", Self::SHARED))
+            .assert(format!("Notice<{name}>::LENGTH == {}", Self::NOTICE))
     }
 
     fn warmed() -> Vec<()> {

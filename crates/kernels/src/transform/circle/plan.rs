@@ -2,7 +2,7 @@
 
 use rigel_gpu::{Result, Shape};
 
-use crate::code::parameters;
+use crate::code::{Instances, parameters};
 use crate::field::Mersenne31;
 
 parameters! {
@@ -90,16 +90,19 @@ impl PassPlan {
         Self::Strided { low, upper: layers.div_ceil(2), lower: layers / 2, run }
     }
 
-    /// The kernel's name expression.
-    pub(super) fn expression(self, inverse: bool, scaled: bool) -> String {
-        match self {
+    /// The kernel of a direction.
+    pub(super) fn instances(self, inverse: bool, scaled: bool) -> Instances {
+        let (kernel, plan) = match self {
             Self::Contiguous { points, layers } => {
-                format!("circle_contiguous<Contiguous<{points}, {layers}, {inverse}, {scaled}> >")
+                ("circle_contiguous", format!("Contiguous<{points}, {layers}, {inverse}, {scaled}>"))
             }
             Self::Strided { low, upper, lower, run } => {
-                format!("circle_strided<Strided<{low}, {upper}, {lower}, {run}, {inverse}, {scaled}> >")
+                ("circle_strided", format!("Strided<{low}, {upper}, {lower}, {run}, {inverse}, {scaled}>"))
             }
-        }
+        };
+        Instances::one(format!("{kernel}<{plan} >"))
+            .takes::<Pass>()
+            .assert(format!("{plan}::THREADS == {}", self.threads()))
     }
 
     /// Words of a tile, as a logarithm.
