@@ -84,7 +84,7 @@ impl Stream {
                     "the event was recorded in a graph capture; only the stream under capture can wait for it"
                 }
                 None => {
-                    "the stream is under capture, but the event is outside it; wait before the capture begins"
+                    "the stream is under capture, but the event is not part of it; call wait before the capture begins"
                 }
             };
             return Err(Error::shape("Stream::wait", detail));
