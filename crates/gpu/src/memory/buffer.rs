@@ -155,7 +155,7 @@ impl<T: Plain> Buffer<T> {
     /// Splits into consecutive buffers of these lengths, which must add up to the buffer's length.
     pub fn split(self, lengths: &[usize]) -> Result<Vec<Self>> {
         if lengths.iter().try_fold(0usize, |sum, &len| sum.checked_add(len)) != Some(self.len) {
-            let detail = format!("{} values in {} parts of another length in all", self.len, lengths.len());
+            let detail = format!("{} values in {} parts of another total length", self.len, lengths.len());
             return Err(Error::shape("Buffer::split", detail));
         }
         let (mut parts, mut rest) = (Vec::with_capacity(lengths.len()), self);
