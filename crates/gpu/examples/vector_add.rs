@@ -1,6 +1,6 @@
-//! A kernel of one's own in a few lines: compile CUDA C++ text and launch it.
+//! A custom kernel in a few lines: compile CUDA C++ text and launch it.
 //!
-//! `cargo run --example vector_add` uses the first CUDA device, or the emulated one where there is none.
+//! `cargo run --example vector_add` uses the first CUDA device, or the emulated device if there is none.
 
 use rigel_gpu::{Device, Result, Selector, Source};
 

@@ -1,4 +1,4 @@
-//! A CUDA runtime for Rust, with an emulated device beside the GPU.
+//! A CUDA runtime for Rust, with an emulated device that runs the same kernels on the CPU.
 //!
 //! Kernels are CUDA C++ text, compiled when first used: by NVRTC for the exact GPU, or by the host's C++ compiler
 //! for the emulated device. So a build needs no CUDA toolkit, one binary runs with and without a GPU, and every
@@ -35,15 +35,15 @@
 //! | idea | type |
 //! |---|---|
 //! | which device | [`Selector`], [`Device`], [`Emulation`] |
-//! | order of work | [`Stream`], [`Event`], [`Graph`] |
+//! | ordering of work | [`Stream`], [`Event`], [`Graph`] |
 //! | memory | [`Buffer`], [`PinnedBuffer`], [`PoolStats`] |
 //! | code | [`Source`], [`Module`], [`Kernel`], [`Shape`], [`Cache`] |
 //! | matrix products by cuBLAS | [`Blas`] |
 //! | memory and streams of other libraries | [`Device::adopt`], [`Stream::wait_foreign`], [`Stream::release_to`] |
 //! | several devices | [`Topology`], [`Link`], [`Route`] |
 //!
-//! No call panics on bad input, a missing driver, a full memory or a lost device: each gives an [`Error`] that says
-//! what was asked, what there is and what to do.
+//! No call panics on bad input, a missing driver, exhausted memory or a lost device. Each returns an [`Error`]
+//! that states what was requested, what is available and what to do.
 
 mod base;
 mod code;

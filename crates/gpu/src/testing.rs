@@ -1,4 +1,4 @@
-//! Devices for tests: what runs on one should run on all.
+//! Runs a test on every available device.
 
 use std::sync::OnceLock;
 
@@ -6,14 +6,14 @@ use crate::base::{Error, Result};
 use crate::device::{Device, Options, Selector};
 use crate::work::Stream;
 
-/// The devices to test on: the emulated one and, where CUDA is available, its first. `RIGEL_TEST_DEVICES`
-/// (`emulated`, `cuda:0`, or several with commas) names others.
+/// The devices to test on: the emulated device and, if CUDA is available, the first CUDA device.
+/// `RIGEL_TEST_DEVICES` (`emulated`, `cuda:0`, or a comma-separated list) overrides this.
 pub fn devices() -> Result<Vec<Device>> {
     match std::env::var("RIGEL_TEST_DEVICES").ok().filter(|text| !text.is_empty()) {
         Some(names) => names.split(',').map(|name| Device::open(name.trim().parse()?)).collect(),
         None => {
             let emulated = Device::open(Selector::Emulated(0))?;
-            // A machine without CUDA has nothing to test there; a GPU that does not open is a failure.
+            // Skip CUDA on machines without it, but fail if there is a GPU that can't be opened.
             let cuda = match Device::open(Selector::Auto) {
                 Ok(device) => Some(device),
                 Err(Error::Unavailable { .. }) => None,

@@ -1,9 +1,9 @@
-//! Numbers of bytes, as people write them.
+//! Byte counts in human-readable form.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A number of bytes, printed for people: `9.1 GiB`.
+/// A number of bytes, printed with a binary unit: `9.1 GiB`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bytes(pub usize);
 
@@ -26,7 +26,7 @@ impl fmt::Display for Bytes {
 impl FromStr for Bytes {
     type Err = String;
 
-    /// `512`, `64KiB`, `100 MiB`, `2GiB`: a whole number above zero, and a unit.
+    /// Parses a positive integer with an optional unit: `512`, `64KiB`, `100 MiB`, `2GiB`.
     fn from_str(text: &str) -> std::result::Result<Self, String> {
         let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
         let shift = match text[end..].trim() {
@@ -41,7 +41,7 @@ impl FromStr for Bytes {
         bytes
             .filter(|&bytes| bytes > 0)
             .map(Self)
-            .ok_or_else(|| format!("{text:?} is not a number of bytes; write 512, 64KiB, 100MiB or 2GiB"))
+            .ok_or_else(|| format!("{text:?} is not a number of bytes; examples: 512, 64KiB, 100MiB, 2GiB"))
     }
 }
 

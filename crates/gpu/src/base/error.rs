@@ -1,25 +1,25 @@
-//! Everything that can go wrong, as values.
+//! The engine's error type.
 
 use std::fmt;
 
 use crate::base::Bytes;
 
-/// The result of an engine call.
+/// The result type of the engine's calls.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong, with the numbers, and what to do about it.
+/// What failed, with the relevant numbers, and what to do about it.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// `RIGEL_DEVICE` (or a caller) named a device in a way that is not understood.
-    #[error("device {0:?} is not understood; write auto, cuda:N, emulated, emulated:N or none")]
+    /// `RIGEL_DEVICE` (or a caller) gave a device name that can't be parsed.
+    #[error("unknown device {0:?}; use auto, cuda:N, emulated, emulated:N or none")]
     Selector(String),
 
     /// `RIGEL_DEVICE=none`, or [`Selector::None`](crate::Selector::None).
-    #[error("no device is in use: `none` was asked for (RIGEL_DEVICE)")]
+    #[error("no device is selected (`none`); set RIGEL_DEVICE to auto, cuda:N or emulated to use one")]
     Disabled,
 
-    /// There is no CUDA driver, or it has no device, or it is too old.
+    /// The CUDA driver is missing or too old, or it finds no device.
     #[error("CUDA is not available: {reason}. {advice}")]
     Unavailable {
         /// What is missing.
@@ -28,21 +28,21 @@ pub enum Error {
         advice: String,
     },
 
-    /// A device number that does not exist.
-    #[error("there is no device {kind}:{ordinal}; this machine has {count} of that kind")]
+    /// No device has the requested number.
+    #[error("device {kind}:{ordinal} does not exist; number of {kind} devices: {count}")]
     NoSuchDevice {
-        /// The kind asked for.
+        /// The requested kind.
         kind: crate::base::Kind,
-        /// The number asked for.
+        /// The requested number.
         ordinal: u32,
-        /// How many there are.
+        /// How many devices of this kind exist.
         count: u32,
     },
 
     /// A compiler (NVRTC, or a host C++ compiler) is missing.
     #[error("{compiler} is missing: {reason}. {advice}")]
     NoCompiler {
-        /// Which one.
+        /// Its name.
         compiler: &'static str,
         /// What was tried.
         reason: String,
@@ -53,7 +53,7 @@ pub enum Error {
     /// A library that only some operations need is missing.
     #[error("{library} is missing: {reason}. {advice}")]
     NoLibrary {
-        /// Which one.
+        /// Its name.
         library: &'static str,
         /// What was tried.
         reason: String,
@@ -61,14 +61,14 @@ pub enum Error {
         advice: String,
     },
 
-    /// A kernel does not compile.
+    /// A source does not compile.
     #[error("{unit} does not compile for {target}:\n{log}")]
     Compile {
         /// The source's name.
         unit: String,
         /// The device or architecture compiled for.
         target: String,
-        /// The compiler's words, with the offending source lines.
+        /// The compiler's log, with the offending source lines.
         log: String,
     },
 
@@ -77,22 +77,22 @@ pub enum Error {
     NoSuchKernel {
         /// The module's name.
         module: String,
-        /// The kernel asked for.
+        /// The requested kernel.
         kernel: String,
-        /// The kernels there are.
+        /// The kernels that the module has.
         known: String,
     },
 
-    /// A launch's arguments do not fit the kernel's parameters.
+    /// The arguments of a launch do not match the kernel's parameters.
     #[error("kernel {kernel}: {detail}")]
     Arguments {
         /// The kernel.
         kernel: String,
-        /// What does not fit.
+        /// The mismatch.
         detail: String,
     },
 
-    /// A grid, block or amount of shared memory that the device can't do.
+    /// A grid, block or amount of shared memory that exceeds the device's limits.
     #[error("kernel {kernel} can't be launched: {detail}")]
     LaunchShape {
         /// The kernel.
@@ -101,58 +101,58 @@ pub enum Error {
         detail: String,
     },
 
-    /// A kernel read or wrote outside its buffers, or its threads can't all reach a barrier.
+    /// A kernel accessed memory outside its buffers, or its threads diverged at a barrier.
     #[error("kernel {kernel}: {detail}")]
     Fault {
         /// The kernel.
         kernel: String,
-        /// Which thread did what, where.
+        /// The thread, the access and its location.
         detail: String,
     },
 
-    /// Device memory ran out, or the limit set for it.
+    /// Device memory, or the configured limit, is exhausted.
     #[error(
-        "out of device memory: {requested} asked for, {free} free of {total} on {device} (Rigel holds {in_use} in use{limit})",
+        "out of device memory: {requested} requested, {free} of {total} free on {device} (Rigel uses {in_use}{limit})",
         requested = Bytes(*.requested), free = Bytes(*.free), total = Bytes(*.total), in_use = Bytes(*.in_use),
         limit = Limit(*.limit)
     )]
     OutOfMemory {
         /// The device.
         device: String,
-        /// Bytes asked for.
+        /// Bytes requested.
         requested: usize,
         /// Bytes free on the device.
         free: usize,
-        /// Bytes the device has.
+        /// Bytes of memory on the device.
         total: usize,
         /// Bytes in live buffers.
         in_use: usize,
-        /// The limit set by the caller, if one is.
+        /// The limit set by the caller, if any.
         limit: Option<usize>,
     },
 
-    /// Page-locked host memory ran out.
-    #[error("out of pinned host memory: {requested} asked for ({detail})", requested = Bytes(*.requested))]
+    /// Pinned (page-locked) host memory is exhausted.
+    #[error("out of pinned host memory: {requested} requested ({detail})", requested = Bytes(*.requested))]
     OutOfPinnedMemory {
-        /// Bytes asked for.
+        /// Bytes requested.
         requested: usize,
-        /// The driver's words.
+        /// The driver's message.
         detail: String,
     },
 
-    /// Lengths, shapes or ranges that do not fit together.
+    /// Lengths, shapes or ranges that do not match.
     #[error("{operation}: {detail}")]
     Shape {
-        /// The operation asked for.
+        /// The requested operation.
         operation: &'static str,
-        /// What does not fit what.
+        /// The mismatch.
         detail: String,
     },
 
     /// A buffer or stream of one device was used with another.
     #[error("{operation}: memory of {found} was used on {expected}; copy it with Buffer::to_device first")]
     WrongDevice {
-        /// The operation asked for.
+        /// The requested operation.
         operation: String,
         /// Where the work was to run.
         expected: String,
@@ -160,14 +160,14 @@ pub enum Error {
         found: String,
     },
 
-    /// The device failed and will not answer until the process opens it again.
-    #[error("device {device} was lost in {operation}: {detail}")]
+    /// The device failed; every call on it fails until the process opens it again.
+    #[error("device {device} was lost during {operation}: {detail}")]
     DeviceLost {
         /// The device.
         device: String,
-        /// What was being done.
+        /// The call that failed.
         operation: &'static str,
-        /// The driver's words.
+        /// The driver's message.
         detail: String,
     },
 
@@ -178,7 +178,7 @@ pub enum Error {
         device: String,
         /// The call.
         operation: &'static str,
-        /// The driver's words.
+        /// The driver's message.
         detail: String,
     },
 
@@ -187,7 +187,7 @@ pub enum Error {
     Io {
         /// The file.
         path: String,
-        /// The system's words.
+        /// The operating system's message.
         detail: String,
     },
 }

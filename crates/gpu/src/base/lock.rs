@@ -2,16 +2,16 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A mutex that does not know poisoning.
+/// A mutex that ignores poisoning.
 ///
-/// A thread that panics while it holds a lock would make every later user of the lock panic too. The engine reports
-/// errors as values, so that is not wanted; and no code here panics between two steps of a change that belong
-/// together, so what the lock protects is whole.
+/// With a standard mutex, a thread that panics while it holds the lock makes every later user panic too. The
+/// engine reports errors as values instead. Ignoring the poison is sound because no code here panics halfway
+/// through an update, so the protected value is always consistent.
 #[derive(Debug, Default)]
 pub struct Lock<T>(Mutex<T>);
 
 impl<T> Lock<T> {
-    /// A lock around `value`.
+    /// Wraps `value` in a lock.
     pub const fn new(value: T) -> Self {
         Self(Mutex::new(value))
     }
@@ -21,12 +21,12 @@ impl<T> Lock<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The value of a lock that nobody else can hold.
+    /// The value, without locking: the exclusive borrow proves that the lock is free.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The value of a lock that is needed no more.
+    /// Consumes the lock and returns the value.
     pub fn into_inner(self) -> T {
         self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! What every room uses: errors, locks, plain data, numbers of bytes, properties of devices.
+//! Shared by all other modules: errors, locks, plain data, byte counts, device properties.
 
 mod bytes;
 mod error;

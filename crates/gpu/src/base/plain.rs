@@ -1,12 +1,13 @@
-//! Which types may live in device memory.
+//! The types that device memory can hold.
 
 /// Plain data: any bit pattern is a valid value, and there is no padding.
 ///
-/// Device memory holds nothing else, so a wrong kernel can give wrong numbers but never an invalid Rust value.
+/// Device memory holds only plain data, so a faulty kernel can produce wrong numbers but never an invalid Rust
+/// value.
 ///
 /// # Safety
-/// Implement it only for types without padding, pointers, or values that some bit patterns do not have (`bool`,
-/// `char`, most enums). A `#[repr(C)]` or `#[repr(transparent)]` struct of plain fields without gaps qualifies.
+/// Implement it only for types without padding, pointers or invalid bit patterns (so not for `bool`, `char` or
+/// most enums). A `#[repr(C)]` or `#[repr(transparent)]` struct of plain fields without padding qualifies.
 pub unsafe trait Plain: Copy + Send + Sync + 'static {}
 
 macro_rules! plain {
@@ -20,13 +21,13 @@ plain!(u8 u16 u32 u64 usize i8 i16 i32 i64 isize f32 f64);
 // SAFETY: an array has no padding between its elements.
 unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 
-/// The bytes of plain data.
+/// The values as bytes.
 pub fn bytes_of<T: Plain>(values: &[T]) -> &[u8] {
     // SAFETY: plain data has no padding, so every byte is initialised.
     unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), std::mem::size_of_val(values)) }
 }
 
-/// The bytes of plain data, for writing.
+/// The values as mutable bytes.
 pub fn bytes_of_mut<T: Plain>(values: &mut [T]) -> &mut [u8] {
     // SAFETY: as in `bytes_of`; and any bytes written are a valid value of plain data.
     unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), std::mem::size_of_val(values)) }
@@ -34,8 +35,7 @@ pub fn bytes_of_mut<T: Plain>(values: &mut [T]) -> &mut [u8] {
 
 /// A vector of `len` values that the caller is about to overwrite.
 ///
-/// Its pages come from the system untouched, so that whoever fills them, on however many threads, is the first to
-/// pay for them.
+/// The memory comes from `calloc`, so its pages are faulted in by the threads that fill the vector, in parallel.
 pub(crate) fn zeroed_vec<T: Plain>(len: usize) -> Vec<T> {
     let layout = std::alloc::Layout::array::<T>(len).expect("no larger than the device's memory");
     if layout.size() == 0 {

@@ -1,4 +1,4 @@
-//! What a device is.
+//! Device properties.
 
 use std::fmt;
 
@@ -27,23 +27,23 @@ pub struct Properties {
     pub kind: Kind,
     /// Its number among the devices of its kind.
     pub ordinal: u32,
-    /// The maker's name for it.
+    /// The product name.
     pub name: String,
-    /// Compute capability, major and minor; the emulated device says (0, 0).
+    /// Compute capability, major and minor; (0, 0) on the emulated device.
     pub capability: (u32, u32),
-    /// Streaming multiprocessors, or cores of the host.
+    /// Number of streaming multiprocessors, or of host cores on the emulated device.
     pub multiprocessors: u32,
-    /// Threads that execute together.
+    /// Threads in a warp.
     pub warp: u32,
-    /// The most threads a block may have.
+    /// Maximum number of threads in a block.
     pub max_threads_per_block: u32,
-    /// The most shared memory a block may ask for, in bytes.
+    /// Maximum shared memory of a block, in bytes.
     pub max_shared_per_block: u32,
-    /// Bytes of second-level cache.
+    /// Bytes of L2 cache.
     pub l2_bytes: usize,
     /// Bytes of device memory.
     pub memory_bytes: usize,
-    /// Driver version, as the maker writes it (`13.0`); the C++ compiler's on the emulated device.
+    /// The CUDA version of the driver (`13.0`); on the emulated device, the C++ compiler's version.
     pub driver: String,
 }
 
@@ -54,12 +54,12 @@ impl fmt::Display for Properties {
     }
 }
 
-/// Memory of a device at one moment, in bytes.
+/// A device's free and total memory, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryInfo {
-    /// What an allocation could still get.
+    /// Bytes that can still be allocated.
     pub free: usize,
-    /// What the device has.
+    /// Bytes in total.
     pub total: usize,
 }
 
@@ -72,7 +72,7 @@ pub enum Link {
     NvLink,
     /// Direct, over PCIe.
     Pcie,
-    /// No direct way: copies go through pinned host memory.
+    /// No direct access: copies go through pinned host memory.
     Host,
 }
 

@@ -1,4 +1,4 @@
-//! What a kernel is called with.
+//! Kernel arguments.
 
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -44,20 +44,20 @@ impl<'a> ArgumentList<'a> {
         self.given.push(Parameter { bytes, passing });
     }
 
-    /// Adds a structure that the kernel takes by value, given as the 64-bit words it consists of: for generated kernels,
-    /// whose structure has a size that is known when they are printed.
+    /// Adds a struct that the kernel takes by value, given as 64-bit words. Generated kernels use it, because the
+    /// size of their parameter struct is only known when their source is generated.
     pub fn words(&mut self, words: &'a [u64]) {
         self.bytes(words, size_of_val(words));
     }
 
-    /// Adds a value of a size that is known at run time only: the first `bytes` bytes of `words`, or all if there are
-    /// fewer.
+    /// Adds a value whose size is only known at run time: the first `bytes` bytes of `words`, or all of them if
+    /// there are fewer.
     pub fn bytes(&mut self, words: &'a [u64], bytes: usize) {
         self.push(words.as_ptr().cast(), bytes.min(size_of_val(words)), Passing::Value);
     }
 
-    /// Refuses arguments that do not fit the kernel's parameters: their number, their sizes, a number for a pointer or
-    /// a pointer for a number, a buffer that may only be read for a pointer that the kernel may write through.
+    /// Checks the arguments against the kernel's parameters: their number and sizes, buffers for pointers and
+    /// values for values, and mutable buffers for pointers that the kernel may write through.
     pub(crate) fn check(&self, kernel: &str, parameters: &[Parameter]) -> Result<()> {
         let wrong = |detail| Err(Error::Arguments { kernel: kernel.into(), detail });
         if parameters.len() != self.given.len() {
@@ -115,7 +115,7 @@ impl<T: Plain> Argument for ViewMut<'_, T> {
     }
 }
 
-/// A buffer that may be missing: the kernel gets a null pointer then.
+/// An optional buffer: for `None` the kernel gets a null pointer.
 impl<T: Plain> Argument for Option<View<'_, T>> {
     fn push<'a>(&'a self, list: &mut ArgumentList<'a>) {
         match self {
@@ -125,10 +125,11 @@ impl<T: Plain> Argument for Option<View<'_, T>> {
     }
 }
 
-/// The addresses of several buffers, in a buffer: for kernels that read more buffers than a launch has arguments. Made
-/// by [`Stream::addresses`](crate::Stream::addresses).
+/// A buffer that holds the addresses of other buffers, for kernels that read more buffers than a launch has
+/// arguments. Made by [`Stream::addresses`](crate::Stream::addresses).
 ///
-/// As the argument of a launch it is a `const T* const*`, and a use of every buffer in the list. It keeps their memory.
+/// A kernel takes it as a `const T* const*`. The launch counts as a use of every buffer in the list, and the list
+/// keeps their memory alive.
 pub struct AddressList<T: Plain> {
     list: Buffer<u64>,
     blocks: Vec<Arc<Block>>,

@@ -1,8 +1,8 @@
-//! Compiled kernels on disk, shared by all processes of a user.
+//! The disk cache of compiled kernels, shared by all processes of a user.
 //!
-//! An entry is written under a temporary name and renamed, so a reader sees all of it or nothing. It carries its own
-//! hash: a damaged one is compiled again and replaced. A folder that can't be written costs time, never a result.
-//! The folder has a limit: entries that were used least recently make room.
+//! An entry is written under a temporary name and renamed, so a reader never sees a partial one. Each entry
+//! carries its own hash; a damaged entry is compiled again and replaced. If the folder can't be written, kernels
+//! are compiled in each process. The folder has a size limit; the least recently used entries are removed first.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -17,7 +17,7 @@ use crate::drivers::Image;
 
 const MAGIC: &[u8; 8] = b"RIGELIM2";
 
-/// What the cache did so far, and the last thing that went wrong with it.
+/// Statistics of the cache, and the last problem it had.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CacheStats {
     /// Modules read from disk.
@@ -28,32 +28,32 @@ pub struct CacheStats {
     pub damaged: u64,
     /// Entries removed to stay within the limit.
     pub pruned: u64,
-    /// Why the last entry could not be stored, if so.
+    /// Why the last entry could not be stored, if storing it failed.
     pub problem: Option<String>,
 }
 
 /// The folder of compiled kernels.
 pub struct Cache {
     folder: Option<PathBuf>,
-    /// The most bytes that entries may take.
+    /// Maximum size of all entries, in bytes.
     limit: u64,
     stats: Lock<CacheStats>,
 }
 
-/// The most bytes of entries, unless `RIGEL_CACHE_LIMIT` says otherwise.
+/// Maximum size of all entries in bytes, unless `RIGEL_CACHE_LIMIT` overrides it.
 const DEFAULT_LIMIT: u64 = 4 << 30;
-/// An entry's time of last use is written down when it is this old: reading one costs no write most of the time.
+/// An entry's time of last use is only updated when it is older than this, so that most reads cause no write.
 const FRESH: Duration = Duration::from_secs(3600);
-/// Files that a process left behind are removed when they are this old.
+/// Temporary files of interrupted processes are removed at this age.
 const ABANDONED: Duration = Duration::from_secs(24 * 3600);
 
 impl Cache {
-    /// A cache in `folder`, made when first written to; without a folder nothing is kept.
+    /// A cache in `folder`, which is created on the first write. Without a folder nothing is cached.
     pub fn new(folder: Option<PathBuf>) -> Self {
         Self::with_limit(folder, DEFAULT_LIMIT)
     }
 
-    /// As [`new`](Self::new), with at most `limit` bytes of entries.
+    /// Like [`new`](Self::new), with at most `limit` bytes of entries.
     pub fn with_limit(folder: Option<PathBuf>, limit: u64) -> Self {
         Self { folder, limit, stats: Lock::default() }
     }
@@ -69,7 +69,7 @@ impl Cache {
         }
     }
 
-    /// `$RIGEL_CACHE`, or `rigel` in the user's cache folder. `RIGEL_CACHE=off` keeps nothing.
+    /// `$RIGEL_CACHE`, or `rigel` in the user's cache folder. `RIGEL_CACHE=off` disables the cache.
     pub fn default_folder() -> Option<PathBuf> {
         let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         match set("RIGEL_CACHE") {
@@ -82,17 +82,17 @@ impl Cache {
         }
     }
 
-    /// The folder, if there is one.
+    /// The folder, if the cache has one.
     pub fn folder(&self) -> Option<&Path> {
         self.folder.as_deref()
     }
 
-    /// What it did so far.
+    /// Statistics since the cache was opened.
     pub fn stats(&self) -> CacheStats {
         self.stats.lock().clone()
     }
 
-    /// Entries on disk and their bytes.
+    /// Number of entries on disk, and their total size in bytes.
     pub fn size(&self) -> (usize, u64) {
         let images = self.files().filter(|file| file.is_image());
         images.fold((0, 0), |(count, bytes), file| (count + 1, bytes + file.bytes))
@@ -106,8 +106,8 @@ impl Cache {
         })
     }
 
-    /// Removes the entries that were used least recently until the rest is within the limit, and files that a process
-    /// left behind.
+    /// Removes the least recently used entries until the rest is within the limit, and the temporary files of
+    /// interrupted processes.
     fn prune(&self) {
         let now = SystemTime::now();
         let (mut images, others): (Vec<_>, Vec<_>) = self.files().partition(Stored::is_image);
@@ -129,7 +129,7 @@ impl Cache {
         change(&mut self.stats.lock());
     }
 
-    /// The image stored under `key`, or what `compile` makes, stored.
+    /// The image stored under `key`; if there is none, calls `compile` and stores its result.
     pub(crate) fn get_or_compile(&self, key: &str, compile: impl FnOnce() -> Result<Image>) -> Result<Image> {
         let Some(folder) = &self.folder else {
             self.note(|stats| stats.compiled += 1);
@@ -139,7 +139,7 @@ impl Cache {
         if let Some(image) = self.read(&path) {
             return Ok(image);
         }
-        // One process compiles, the others wait for it. Without the lock all compile, which is only slower.
+        // One process compiles while the others wait. If the lock can't be taken, every process compiles.
         let lock = fs::create_dir_all(folder)
             .and_then(|()| File::create(folder.join(format!("{key}.lock"))))
             .and_then(|file| file.lock().map(|()| file));
@@ -152,7 +152,7 @@ impl Cache {
         if let Ok(image) = &image {
             self.note(|stats| stats.compiled += 1);
             if let Err(error) = store(&path, image) {
-                let problem = format!("{}: {error}; kernels are compiled anew in each process", folder.display());
+                let problem = format!("{}: {error}; kernels are compiled again in each process", folder.display());
                 self.note(|stats| stats.problem = Some(problem));
             }
             self.prune();
@@ -177,7 +177,7 @@ impl Cache {
     }
 }
 
-/// A file of the cache's folder.
+/// A file in the cache's folder.
 struct Stored {
     path: PathBuf,
     bytes: u64,
@@ -189,7 +189,7 @@ impl Stored {
         self.path.extension().is_some_and(|extension| extension == "image")
     }
 
-    /// Whether it is a file that writing an entry leaves behind when the process ends in the middle.
+    /// Whether it is a temporary file, left behind when a process ended while it wrote an entry.
     fn is_ours(&self) -> bool {
         self.path.extension().is_some_and(|extension| extension == "part" || extension == "lock")
     }
@@ -200,7 +200,7 @@ impl Stored {
     }
 }
 
-/// Notes that an entry was used. A folder that can't be written only loses the order of use.
+/// Updates an entry's time of last use. In a read-only folder this fails, which only affects what is pruned first.
 fn touch(path: &Path) {
     let now = SystemTime::now();
     let modified = fs::metadata(path).and_then(|metadata| metadata.modified());
@@ -209,7 +209,7 @@ fn touch(path: &Path) {
     }
 }
 
-/// Writes an entry so that it appears whole or not at all.
+/// Writes an entry atomically.
 fn store(path: &Path, image: &Image) -> std::io::Result<()> {
     static SERIAL: AtomicU64 = AtomicU64::new(0);
     let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
@@ -223,8 +223,8 @@ fn store(path: &Path, image: &Image) -> std::io::Result<()> {
     result
 }
 
-/// Magic, hash of the rest, numbers of symbols and of signatures; then each symbol, each signature and the binary with
-/// its length before it.
+/// The format: magic, hash of the rest, number of symbols, number of signatures; then each symbol, each signature
+/// and the binary, each preceded by its length.
 fn encode(image: &Image) -> Vec<u8> {
     let counts = [image.symbols.len(), image.signatures.len()];
     let mut body: Vec<u8> = counts.iter().flat_map(|&count| (count as u64).to_le_bytes()).collect();
@@ -312,7 +312,7 @@ mod tests {
         fs::write(&file, "not a folder").unwrap();
         let cache = Cache::new(Some(file.join("below")));
         assert_eq!(cache.get_or_compile("k", || Ok(image())).unwrap(), image());
-        assert!(cache.stats().problem.unwrap().contains("compiled anew"));
+        assert!(cache.stats().problem.unwrap().contains("compiled again"));
     }
 
     #[test]
@@ -339,7 +339,7 @@ mod tests {
         cache.get_or_compile("b", || Ok(image())).unwrap();
         age("a", 9);
         age("b", 5);
-        // Used now, so `b` is the oldest.
+        // This uses `a`, so `b` is now the least recently used.
         cache.get_or_compile("a", || panic!("it is in the cache")).unwrap();
         cache.get_or_compile("c", || Ok(image())).unwrap();
         assert!(cache.size().1 <= 2 * entry);

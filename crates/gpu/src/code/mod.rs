@@ -1,4 +1,4 @@
-//! Kernel code: source text, the cache of compiled images, loaded modules, and what a kernel is launched with.
+//! Kernel code: source text, the cache of compiled images, loaded modules, launch arguments and shapes.
 
 mod args;
 mod cache;

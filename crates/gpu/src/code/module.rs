@@ -1,4 +1,4 @@
-//! Compiled code.
+//! Loaded modules and their kernels.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use crate::drivers::{Driver, Function, Occupancy, Parameter, Raw};
 use crate::memory::Core;
 use crate::queue::{Resource, Usage};
 
-/// A source compiled for a device and loaded on it.
+/// A source that is compiled for a device and loaded on it.
 #[derive(Clone)]
 pub struct Module {
     loaded: Arc<Loaded>,
 }
 
-/// The driver's module and its kernels. After the last holder is dropped it is unloaded, once no work uses it.
+/// The driver's module and its kernels. It is unloaded once the last reference is dropped and no work uses it.
 pub(crate) struct Loaded {
     core: Arc<Core>,
     policy: Arc<Lock<LaunchPolicy>>,
@@ -121,21 +121,21 @@ pub struct Kernel {
     entry: Arc<Entry>,
 }
 
-/// What the compiler made of a kernel.
+/// The resources that a compiled kernel uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resources {
-    /// Registers of a thread (0 on the emulated device).
+    /// Registers per thread (0 on the emulated device).
     pub registers: u32,
-    /// Bytes of local memory of a thread: spills, and arrays that did not fit registers.
+    /// Bytes of local memory per thread: spills, and arrays that do not fit in registers.
     pub local: u32,
-    /// Bytes of static shared memory of a block.
+    /// Bytes of static shared memory per block.
     pub shared: u32,
-    /// The most threads a block may have.
+    /// Maximum number of threads in a block.
     pub max_threads: u32,
 }
 
 impl Kernel {
-    /// The name expression it was asked for with.
+    /// The name expression passed to [`Module::kernel`].
     pub fn name(&self) -> &str {
         &self.entry.expression
     }
@@ -157,7 +157,7 @@ impl Kernel {
         &self.entry.function.parameters
     }
 
-    /// Registers and memory it takes.
+    /// The registers and memory it uses.
     pub fn resources(&self) -> Resources {
         let function = &self.entry.function;
         Resources {
@@ -173,7 +173,8 @@ impl Kernel {
         Shape::cover(items, self.threads(0)?)
     }
 
-    /// Enough blocks to fill the device, but no more than cover `items`: for kernels that stride over their input.
+    /// Enough blocks to fill the device, but no more than needed to cover `items`; for kernels with a grid-stride
+    /// loop.
     pub fn fill(&self, items: usize) -> Result<Shape> {
         let threads = self.threads(0)?;
         let full = self.occupancy(0)?;

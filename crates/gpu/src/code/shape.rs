@@ -1,4 +1,4 @@
-//! How many threads, in which blocks.
+//! Launch shapes.
 
 use crate::base::{Error, Properties, Result};
 use crate::drivers::{Function, Grid};
@@ -8,14 +8,14 @@ use crate::drivers::{Function, Grid};
 pub struct Shape {
     /// Blocks along x, y and z.
     pub blocks: [u32; 3],
-    /// Threads of a block along x, y and z.
+    /// Threads per block along x, y and z.
     pub threads: [u32; 3],
-    /// Dynamic shared memory of a block, in bytes.
+    /// Dynamic shared memory per block, in bytes.
     pub shared: u32,
 }
 
 impl Shape {
-    /// `blocks` blocks of `threads` threads in a line.
+    /// A one-dimensional grid: `blocks` blocks of `threads` threads.
     pub fn new(blocks: u32, threads: u32) -> Self {
         Self { blocks: [blocks, 1, 1], threads: [threads, 1, 1], shared: 0 }
     }
@@ -24,24 +24,24 @@ impl Shape {
     pub fn cover(items: usize, threads: u32) -> Result<Self> {
         let blocks = items.div_ceil(threads.max(1) as usize);
         let blocks = u32::try_from(blocks).ok().filter(|&b| b <= MAX_BLOCKS[0]).ok_or_else(|| {
-            Error::shape("Shape::cover", format!("{items} items in blocks of {threads} are too many blocks"))
+            Error::shape("Shape::cover", format!("{items} items are too many for blocks of {threads} threads"))
         })?;
         Ok(Self::new(blocks, threads))
     }
 
-    /// The same with `threads` threads a block, in a line.
+    /// The same shape with one-dimensional blocks of `threads` threads.
     pub fn threads(mut self, threads: u32) -> Self {
         self.threads = [threads, 1, 1];
         self
     }
 
-    /// The same with `rows` blocks along y.
+    /// The same shape with `rows` blocks along y.
     pub fn rows(mut self, rows: u32) -> Self {
         self.blocks[1] = rows;
         self
     }
 
-    /// The same with `bytes` of dynamic shared memory a block.
+    /// The same shape with `bytes` of dynamic shared memory per block.
     pub fn shared(mut self, bytes: u32) -> Self {
         self.shared = bytes;
         self
@@ -55,18 +55,18 @@ impl Shape {
         self.blocks.contains(&0)
     }
 
-    /// Refuses what the device can't do, before the driver does with fewer words.
+    /// Checks the device's limits, for error messages that are more precise than the driver's.
     pub(crate) fn check(self, kernel: &str, function: &Function, properties: &Properties) -> Result<()> {
         let threads = self.threads.iter().map(|&n| u64::from(n)).product::<u64>();
         let shared = u64::from(self.shared) + u64::from(function.static_shared);
         let detail = if threads == 0 {
             "a block has no threads".to_string()
         } else if threads > u64::from(function.max_threads) {
-            format!("blocks of {threads} threads; this kernel can have {}", function.max_threads)
+            format!("a block has {threads} threads; the maximum for this kernel is {}", function.max_threads)
         } else if let Some(axis) = (0..3).find(|&axis| self.blocks[axis] > MAX_BLOCKS[axis]) {
-            format!("{} blocks along axis {axis}; the most is {}", self.blocks[axis], MAX_BLOCKS[axis])
+            format!("{} blocks along axis {axis}; the maximum is {}", self.blocks[axis], MAX_BLOCKS[axis])
         } else if shared > u64::from(properties.max_shared_per_block) {
-            format!("{shared} bytes of shared memory a block; the most is {}", properties.max_shared_per_block)
+            format!("{shared} bytes of shared memory per block; maximum: {}", properties.max_shared_per_block)
         } else {
             return Ok(());
         };
@@ -74,13 +74,13 @@ impl Shape {
     }
 }
 
-/// The most blocks along each axis.
+/// Maximum number of blocks along each axis.
 const MAX_BLOCKS: [u32; 3] = [0x7fff_ffff, 65_535, 65_535];
 
-/// How [`Kernel::cover`](crate::Kernel::cover) picks the number of threads of a block.
+/// How [`Kernel::cover`](crate::Kernel::cover) picks the number of threads per block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LaunchPolicy {
-    /// What the driver's occupancy query says for the kernel; asked once.
+    /// The result of the driver's occupancy query, which is made once per kernel.
     Occupancy,
     /// Always this many.
     Fixed(u32),

@@ -1,10 +1,10 @@
-//! Kernel text and what it is compiled with.
+//! Kernel source text, with its headers, definitions and compiler options.
 
 use sha2::{Digest, Sha256};
 
 use crate::drivers::Unit;
 
-/// CUDA C++ text, its headers, definitions and options, and the kernels wanted from it.
+/// CUDA C++ text, its headers, definitions and options, and the names of the kernels to compile.
 ///
 /// ```
 /// use rigel_gpu::Source;
@@ -20,51 +20,51 @@ pub struct Source {
 }
 
 impl Source {
-    /// Text with a name for messages.
+    /// A source with this text. `name` is its file name in error messages.
     ///
     /// # Safety
     ///
-    /// Here kernel text enters the program, and launching its kernels is safe from then on. So the caller vouches for
-    /// every kernel that will be named with [`kernel`](Self::kernel): launched with buffers of the lengths that its
-    /// other arguments say, it reads and writes only memory that its pointer parameters lead to, writes only through
-    /// pointers that are not `const`, and uses no address that it is given as a number. On the emulated device a kernel
-    /// is host code, so a kernel that breaks this can do whatever host code can.
+    /// Launching a kernel is a safe call, so the guarantee is given here, where its text enters the program. The
+    /// caller guarantees for every kernel named with [`kernel`](Self::kernel): launched with buffers of the
+    /// lengths that its other arguments state, it accesses only the buffers behind its pointer parameters, writes
+    /// only through pointers that are not `const`, and does not use integer arguments as addresses. On the
+    /// emulated device a kernel is host code, so a kernel that violates this can corrupt the process.
     pub unsafe fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
         Self { unit: Unit { name: name.into(), text: text.into(), ..Unit::default() } }
     }
 
-    /// A header, by the name it is included with.
+    /// Adds a header. `name` is the name in its `#include`.
     pub fn header(mut self, name: impl Into<String>, text: impl Into<String>) -> Self {
         self.unit.headers.push((name.into(), text.into()));
         self
     }
 
-    /// A preprocessor definition.
+    /// Adds a preprocessor definition.
     pub fn define(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.unit.defines.push((name.into(), value.into()));
         self
     }
 
-    /// A further option for NVRTC. The emulated device ignores it.
+    /// Adds an NVRTC option. The emulated device ignores it.
     pub fn option(mut self, option: impl Into<String>) -> Self {
         self.unit.options.push(option.into());
         self
     }
 
-    /// A kernel, as a C++ name expression: `add`, or `fold<KoalaBear>` for an instance of a template.
+    /// Adds a kernel by its C++ name expression: `add`, or `fold<KoalaBear>` for a template instance.
     pub fn kernel(mut self, expression: impl Into<String>) -> Self {
         self.unit.kernels.push(expression.into());
         self
     }
 
-    /// The kernels wanted.
+    /// The kernels to compile.
     pub fn kernels(&self) -> &[String] {
         &self.unit.kernels
     }
 
-    /// The hash of everything that decides what the compiler `compiler` makes of this source.
+    /// The cache key: a hash of everything that determines the compiler's output.
     pub(crate) fn key(&self, compiler: &str) -> String {
-        // Each part goes in with its length, so that no two sources run together to the same text.
+        // Hash each part with its length, so that different splits of the same text get different keys.
         let mut hash = Sha256::new();
         let mut part = |text: &str| {
             hash.update((text.len() as u64).to_le_bytes());

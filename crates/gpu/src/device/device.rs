@@ -1,4 +1,4 @@
-//! An open device.
+//! The device handle.
 
 use std::any::Any;
 use std::fmt;
@@ -12,20 +12,20 @@ use crate::code::{Cache, LaunchPolicy, Loaded, Module, Source};
 use crate::drivers::Driver;
 use crate::memory::{Activity, Buffer, Core, Lane, PinnedBuffer, PoolStats, View};
 
-/// An open device. Cloning gives another handle to the same one.
+/// A handle to an open device. Cloning it gives another handle to the same device.
 ///
-/// It closes when the last handle, stream, buffer and kernel of it are dropped: its streams finish their work, then its
-/// memory goes back to the driver.
+/// The device closes when its last handle, stream, buffer and kernel are dropped: its streams finish their work,
+/// then its memory is returned to the driver.
 #[derive(Clone)]
 pub struct Device {
     core: Arc<Core>,
     shared: Arc<Shared>,
 }
 
-/// What the handles and streams of a device share, and its buffers and kernels do not need.
+/// State that the handles and streams of a device share. Buffers and kernels hold only the [`Core`].
 struct Shared {
     keep: Keep,
-    /// The streams for kernels, copies up, and copies down, made when first asked for.
+    /// The streams for kernels, uploads and downloads, created on first use.
     lanes: [OnceLock<Arc<Lane>>; 3],
     cache: Cache,
     launch_policy: Arc<Lock<LaunchPolicy>>,
@@ -59,7 +59,7 @@ impl Device {
         &self.core
     }
 
-    /// What the device is.
+    /// The device's properties.
     pub fn properties(&self) -> &Properties {
         self.core.driver.properties()
     }
@@ -69,7 +69,7 @@ impl Device {
         self.properties().kind
     }
 
-    /// Whether two handles mean the same open device.
+    /// Whether both handles refer to the same open device.
     pub fn is(&self, other: &Device) -> bool {
         Arc::ptr_eq(&self.core, &other.core)
     }
@@ -86,80 +86,80 @@ impl Device {
         }
     }
 
-    /// Waits until every stream is done. Work that a capture records on another thread is not waited for.
+    /// Blocks until every stream has finished. It does not wait for work that another thread is capturing.
     pub fn synchronize(&self) -> Result<()> {
         self.core.synchronize()
     }
 
-    /// What the device has been asked to do so far.
+    /// Counters of the device's launches and copies so far.
     pub fn activity(&self) -> Activity {
         self.core.counters.activity()
     }
 
     // --- memory -------------------------------------------------------------------------------------------
 
-    /// Memory of the whole device now.
+    /// Free and total memory of the whole device now.
     pub fn memory(&self) -> Result<MemoryInfo> {
         self.core.driver.memory()
     }
 
-    /// What the device's memory pool has done so far.
+    /// Statistics of the device memory pool.
     pub fn memory_stats(&self) -> PoolStats {
         self.core.memory_stats()
     }
 
-    /// What the pinned-memory pool has done so far.
+    /// Statistics of the pinned memory pool.
     pub fn pinned_stats(&self) -> PoolStats {
         self.core.pinned.stats()
     }
 
-    /// The most bytes that live buffers may take, if a limit is set.
+    /// The maximum bytes of live buffers, if a limit is set.
     pub fn memory_limit(&self) -> Option<usize> {
         self.core.memory_limit()
     }
 
-    /// Sets or lifts the limit.
+    /// Sets or removes that limit.
     pub fn set_memory_limit(&self, limit: Option<usize>) {
         self.core.set_memory_limit(limit);
     }
 
-    /// Takes at least `bytes` from the driver now, so that later allocations need no call to it.
+    /// Allocates at least `bytes` from the driver now, so that later allocations need no driver call.
     pub fn hold(&self, bytes: usize) -> Result<()> {
         self.core.hold(bytes)
     }
 
-    /// Gives back what is not in use: values kept for reuse, device memory to the driver, pinned memory to the host.
-    /// Returns the bytes of device memory and of pinned memory.
+    /// Frees everything that is not in use: cached values, idle device memory and idle pinned memory. Returns the
+    /// bytes of device memory and of pinned memory that were freed.
     ///
-    /// The next work takes memory from the driver, loads modules and makes tables again. So call it when the device
-    /// will be idle, or when another process needs its memory.
+    /// Later work has to allocate memory, load modules and compute tables again. So call it when the device will
+    /// be idle, or when another process needs the memory.
     pub fn trim(&self) -> (usize, usize) {
         self.shared.keep.clear();
         self.core.trim()
     }
 
-    /// Page-locked host memory for `len` values, all zero.
+    /// Pinned (page-locked) host memory for `len` values, initialised to zero.
     pub fn pinned<T: Plain>(&self, len: usize) -> Result<PinnedBuffer<T>> {
         PinnedBuffer::new(&self.core.pinned, len)
     }
 
-    /// How ordinary host memory is copied.
+    /// How pageable host memory is copied.
     pub fn staging(&self) -> Staging {
         *self.shared.staging.lock()
     }
 
-    /// Changes how ordinary host memory is copied.
+    /// Changes how pageable host memory is copied.
     pub fn set_staging(&self, staging: Staging) {
         *self.shared.staging.lock() = Staging { chunk: staging.chunk.max(4096), threads: staging.threads.max(1) };
     }
 
     // --- code ---------------------------------------------------------------------------------------------
 
-    /// Compiles a source (or finds it in the cache) and loads it. The same source is loaded once while it is in use
-    /// or kept for reuse.
+    /// Compiles a source (or reads it from the disk cache) and loads it. A source that is loaded already is
+    /// shared.
     pub fn compile(&self, source: &Source) -> Result<Module> {
         let key = source.key(&self.core.driver.compiler()?);
-        // Different sources compile at the same time.
+        // No lock is held here, so different sources compile in parallel.
         let loaded = self.kept(&key, |device| {
             let shared = &device.shared;
             let loaded = Loaded::new(&device.core, &shared.launch_policy, &shared.cache, source, &key)?;
@@ -168,15 +168,15 @@ impl Device {
         Ok(Module::new(loaded))
     }
 
-    /// The value that belongs to `key`, made when first asked for and kept for reuse: compiled kernels, tables,
-    /// programs. `make` also returns the bytes of device memory and pinned memory that the value holds.
+    /// The cached value for `key` (a compiled kernel, table or program), created by `make` on first use. `make`
+    /// also returns the bytes of device memory and pinned memory that the value holds.
     ///
-    /// The device keeps a bounded number of values ([`KeepLimits`]) and drops those that were used least recently.
-    /// A value stays while somebody holds it. Two threads that ask for the same new key at the same time both make
-    /// it; one of the two values is kept and returned to both.
+    /// The cache is bounded ([`KeepLimits`]) and evicts the least recently used values, but never one that is
+    /// still referenced. If two threads request the same new key at the same time, both call `make`; one of the
+    /// two values is cached and returned to both.
     ///
-    /// A value may hold buffers and kernels. One that holds a `Device` or a `Stream` keeps the device open until
-    /// [`trim`](Self::trim) or the process's end.
+    /// A value may hold buffers and kernels. A value that holds a `Device` or a `Stream` keeps the device open
+    /// until [`trim`](Self::trim) is called or the process ends.
     pub fn kept<K, V>(&self, key: &K, make: impl FnOnce(&Self) -> Result<(V, usize)>) -> Result<Arc<V>>
     where
         K: Hash + Eq + Clone + Send + 'static,
@@ -189,12 +189,12 @@ impl Device {
         Ok(self.shared.keep.insert(key.clone(), value, bytes))
     }
 
-    /// What the device keeps for reuse now.
+    /// Statistics of that cache.
     pub fn keep_stats(&self) -> KeepStats {
         self.shared.keep.stats()
     }
 
-    /// Changes how much the device keeps for reuse.
+    /// Changes the limits of that cache.
     pub fn set_keep_limits(&self, limits: KeepLimits) {
         self.shared.keep.set_limits(limits);
     }
@@ -204,7 +204,7 @@ impl Device {
         self.core.driver.compiler()
     }
 
-    /// The cache of compiled kernels.
+    /// The disk cache of compiled kernels.
     pub fn cache(&self) -> &Cache {
         &self.shared.cache
     }
@@ -246,7 +246,8 @@ impl<T: Plain> View<'_, T> {
     }
 }
 
-/// A buffer keeps the memory of its device; the rest is there while a handle or a stream is, and made again if not.
+/// A buffer keeps only the [`Core`] of its device alive. If every handle and stream has been dropped, the state
+/// above it is created again.
 fn device_of<T: Plain>(view: View<'_, T>) -> Device {
     let core = view.block().core().clone();
     let above = Weak::upgrade(&core.above.lock());

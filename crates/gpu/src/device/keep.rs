@@ -1,8 +1,7 @@
-//! Values that a device keeps for reuse: loaded modules, tables, compiled programs.
+//! The device's cache of reusable values: loaded modules, tables, compiled programs.
 //!
-//! One bounded cache for all of them, whatever their types. When it is over its limits it drops the values that were
-//! used least recently, except those that somebody holds: dropping these would free nothing and would only lose the
-//! sharing.
+//! One bounded cache holds values of all types. Over its limits it evicts the least recently used values, except
+//! those that are still referenced: evicting these would free no memory and only prevent sharing.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -11,23 +10,23 @@ use std::sync::{Arc, MutexGuard};
 
 use crate::base::Lock;
 
-/// How much a device keeps for reuse.
+/// Limits of a device's cache of reusable values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeepLimits {
-    /// The most values.
+    /// Maximum number of values.
     pub values: usize,
-    /// The most bytes of device memory and pinned memory that they hold together.
+    /// Maximum bytes of device memory and pinned memory that they hold together.
     pub bytes: usize,
 }
 
-/// What a device keeps for reuse now.
+/// Statistics of a device's cache of reusable values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeepStats {
-    /// Values kept.
+    /// Number of cached values.
     pub values: usize,
     /// Bytes of device memory and pinned memory that they hold.
     pub bytes: usize,
-    /// Values dropped to stay within the limits.
+    /// Values evicted to stay within the limits.
     pub evicted: u64,
 }
 
@@ -48,9 +47,9 @@ struct Entry<V> {
     used: u64,
 }
 
-/// A map of any type, as far as eviction needs to know it.
+/// A map of any key and value type, for eviction.
 trait Shard: Any + Send {
-    /// The tick of the least recently used entry that nobody holds.
+    /// The tick of the least recently used entry that is not referenced elsewhere.
     fn oldest(&self) -> Option<u64>;
     /// Removes the entry with this tick and returns its value and its bytes.
     fn remove(&mut self, used: u64) -> Option<(Box<dyn Any + Send>, usize)>;
@@ -93,7 +92,7 @@ impl Keep {
         Some(entry.value.clone())
     }
 
-    /// Keeps `value`, or finds that another thread kept one meanwhile and returns that.
+    /// Caches `value`. If another thread cached one for this key in the meantime, returns that one.
     pub(super) fn insert<K, V>(&self, key: K, value: V, bytes: usize) -> Arc<V>
     where
         K: Hash + Eq + Clone + Send + 'static,
@@ -129,9 +128,9 @@ impl Keep {
         drop(evicted);
     }
 
-    /// Drops every value that nobody holds.
+    /// Drops every value that is not referenced elsewhere.
     pub(super) fn clear(&self) {
-        // A value may hold another one, which is then free to go too.
+        // A dropped value may have held the last reference to another one.
         loop {
             let evicted = self.state().shrink(KeepLimits { values: 0, bytes: 0 });
             if evicted.is_empty() {

@@ -1,4 +1,4 @@
-//! Devices as users see them: opening one, its settings, its code, and what it keeps for reuse.
+//! The public device: selection, options, the handle, and its cache of reusable values.
 
 mod device;
 mod keep;

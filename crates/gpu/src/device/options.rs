@@ -1,4 +1,4 @@
-//! How a device is opened.
+//! Options for opening a device.
 
 use std::path::PathBuf;
 
@@ -7,27 +7,27 @@ use crate::base::{Bytes, Error, Result};
 use crate::code::{Cache, LaunchPolicy};
 use crate::memory::Pooling;
 
-/// How a device is opened.
+/// Options for opening a device.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The most bytes that live buffers may take.
+    /// Maximum bytes of live buffers.
     pub memory_limit: Option<usize>,
-    /// Where buffers come from.
+    /// How buffers are allocated.
     pub pooling: Pooling,
     /// How block sizes are picked.
     pub launch_policy: LaunchPolicy,
-    /// Where compiled kernels are kept; `None` keeps none.
+    /// The folder of the disk cache of compiled kernels; `None` disables it.
     pub cache: Option<PathBuf>,
-    /// The most bytes of compiled kernels in that folder.
+    /// Maximum bytes of compiled kernels in that folder.
     pub cache_limit: u64,
-    /// How much the device keeps for reuse; `None`: 4,096 values, and a sixteenth of the device's memory.
+    /// Limits of the cache of reusable values. `None` means 4,096 values and a sixteenth of the device's memory.
     pub keep: Option<KeepLimits>,
-    /// How ordinary host memory is copied.
+    /// How pageable host memory is copied.
     pub staging: Staging,
 }
 
 impl Options {
-    /// `RIGEL_MEMORY_LIMIT` (`2GiB`), `RIGEL_POOL` (`arena` or `direct`), `RIGEL_LAUNCH`, `RIGEL_CACHE`,
+    /// Reads `RIGEL_MEMORY_LIMIT` (`2GiB`), `RIGEL_POOL` (`arena` or `direct`), `RIGEL_LAUNCH`, `RIGEL_CACHE` and
     /// `RIGEL_CACHE_LIMIT`.
     pub fn from_env() -> Result<Self> {
         let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
@@ -53,13 +53,13 @@ impl Options {
     }
 }
 
-/// How ordinary host memory is staged through pinned memory.
+/// How pageable host memory is staged through pinned memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Staging {
-    /// Bytes of one pinned block: large enough for the cost of starting a copy not to show, small enough for all
+    /// Bytes of one pinned block: large enough to amortise the cost of starting a copy, small enough for all
     /// blocks to stay in the host's cache.
     pub chunk: usize,
-    /// Host threads that fill or empty blocks.
+    /// Host threads that copy to and from the blocks.
     pub threads: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Which device to use.
+//! Device selection.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use crate::base::{Error, Kind, Properties, Result};
 use crate::drivers::emulated::{self, Emulation};
 use crate::drivers::{Driver, cuda};
 
-/// Names a device: `auto`, `cuda:N`, `emulated`, `emulated:N` or `none`.
+/// Selects a device: `auto`, `cuda:N`, `emulated`, `emulated:N` or `none`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Selector {
     /// The first CUDA device.
@@ -23,7 +23,7 @@ pub enum Selector {
 }
 
 impl Selector {
-    /// What `RIGEL_DEVICE` says; `auto` if it is not set.
+    /// Parses `RIGEL_DEVICE`; `auto` if it is not set.
     pub fn from_env() -> Result<Self> {
         match std::env::var("RIGEL_DEVICE") {
             Ok(text) => text.parse(),
@@ -63,7 +63,7 @@ impl fmt::Display for Selector {
 }
 
 impl Device {
-    /// The device that `RIGEL_DEVICE` names, with options from the environment.
+    /// Opens the device that `RIGEL_DEVICE` selects, with options from the environment.
     pub fn from_env() -> Result<Self> {
         Self::open(Selector::from_env()?)
     }
@@ -94,7 +94,7 @@ impl Device {
         Ok(Self::with_driver(driver, options))
     }
 
-    /// Opens emulated devices that can reach each other.
+    /// Opens emulated devices that are peers of each other.
     pub fn emulated(emulation: &Emulation, options: &Options) -> Result<Vec<Self>> {
         let drivers = emulated::open(emulation)?;
         Ok(drivers.into_iter().map(|driver| Self::with_driver(driver, options.clone())).collect())
@@ -112,12 +112,12 @@ impl Device {
         Ok(Self::with_driver(cuda::compile_only::open(architecture)?, options))
     }
 
-    /// Every CUDA device of the machine, opened.
+    /// Opens every CUDA device of the machine.
     pub fn all_cuda(options: &Options) -> Result<Vec<Self>> {
         (0..cuda::count()?).map(|n| Self::open_with(Selector::Cuda(n), options.clone())).collect()
     }
 
-    /// The properties of every CUDA device of the machine; empty where CUDA is not available.
+    /// The properties of every CUDA device of the machine; empty if CUDA is not available.
     pub fn list() -> Vec<Properties> {
         let open = |n| cuda::open(n).map(|driver| Driver::properties(&*driver).clone());
         (0..cuda::count().unwrap_or(0)).filter_map(|n| open(n).ok()).collect()

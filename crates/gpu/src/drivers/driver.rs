@@ -1,15 +1,15 @@
-//! The one seam between the engine and a machine.
+//! The interface between the engine and a device.
 //!
-//! Everything above [`Driver`] (buffers, pools, streams, modules, graphs) is written once; CUDA and the emulated
-//! device implement it side by side, one small trait for each idea. A driver is thin: it owns handles, makes calls and turns
-//! failures into [`Error`]s. Policy (pooling, caching, staging, launch shapes) lives above it.
+//! Everything above [`Driver`] (buffers, pools, streams, modules, graphs) is written once. CUDA and the emulated
+//! device both implement it, as one small trait per topic. A driver is thin: it owns handles, makes calls and
+//! turns failures into [`Error`]s. Policy (pooling, caching, staging, launch shapes) belongs to the layers above.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
 use crate::base::{Error, Link, MemoryInfo, Properties, Result};
 
-/// An address in a device's memory.
+/// A device address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct DevicePtr(pub u64);
 
@@ -19,44 +19,44 @@ impl DevicePtr {
     }
 }
 
-/// A driver's handle to a stream, event, module, function or graph: a pointer or an index, whatever the driver
-/// chose. It means nothing to any other driver.
+/// A driver's opaque handle to a stream, event, module, function or graph. It is only valid for the driver that
+/// made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Raw(pub u64);
 
-/// Everything a compiler needs to know, and all of what a cache key is made from.
+/// The input of a compilation; every field is part of the cache key.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Unit {
     /// A name for messages and the file name in diagnostics (`ntt.cu`).
     pub name: String,
     /// CUDA C++.
     pub text: String,
-    /// Headers by the name they are included with.
+    /// Headers, by the name in their `#include`.
     pub headers: Vec<(String, String)>,
     /// `-D` definitions.
     pub defines: Vec<(String, String)>,
-    /// Further options for NVRTC; the host compiler ignores them.
+    /// Additional NVRTC options; the host compiler ignores them.
     pub options: Vec<String>,
     /// Kernels as C++ name expressions: `add`, `fold<KoalaBear>`.
     pub kernels: Vec<String>,
 }
 
-/// A compiled unit: what the disk cache stores.
+/// A compiled unit, as stored in the disk cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Image {
     /// A cubin, or a shared library for the emulated device.
     pub binary: Vec<u8>,
     /// The symbol of each kernel of the unit, in the unit's order.
     pub symbols: Vec<String>,
-    /// How each kernel takes its parameters, in the same order, one letter a parameter (see [`Passing`]). Empty where
-    /// the binary itself tells.
+    /// How each kernel takes its parameters, in the same order, one letter per parameter (see [`Passing`]). Empty
+    /// if the binary itself contains this.
     pub signatures: Vec<String>,
 }
 
 /// A parameter of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameter {
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: usize,
     /// How the kernel takes it.
     pub passing: Passing,
@@ -74,7 +74,7 @@ pub enum Passing {
 }
 
 impl Passing {
-    /// The number that stands for it in compiled code.
+    /// Decodes the number used in compiled code.
     pub(crate) fn from_code(code: u64) -> Option<Self> {
         match code {
             0 => Some(Self::Value),
@@ -84,7 +84,7 @@ impl Passing {
         }
     }
 
-    /// The letter that stands for it in [`Image::signatures`].
+    /// The letter used in [`Image::signatures`].
     pub(crate) fn letter(self) -> char {
         match self {
             Self::Value => 'v',
@@ -98,34 +98,34 @@ impl Passing {
     }
 }
 
-/// A kernel as the driver knows it.
+/// A loaded kernel.
 #[derive(Clone, Debug)]
 pub(crate) struct Function {
     pub raw: Raw,
     pub parameters: Vec<Parameter>,
-    /// The most threads a block of this kernel may have.
+    /// Maximum number of threads in a block of this kernel.
     pub max_threads: u32,
-    /// Registers of a thread (0 on the emulated device).
+    /// Registers per thread (0 on the emulated device).
     pub registers: u32,
     /// Bytes of static shared memory.
     pub static_shared: u32,
-    /// Bytes of local memory of a thread: spills and arrays that did not fit registers.
+    /// Bytes of local memory per thread: spills, and arrays that do not fit in registers.
     pub local: u32,
 }
 
-/// How a grid is laid out.
+/// The dimensions of a grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Grid {
     pub blocks: [u32; 3],
     pub threads: [u32; 3],
-    /// Dynamic shared memory of a block, in bytes.
+    /// Dynamic shared memory per block, in bytes.
     pub shared: u32,
 }
 
-/// The numbers of a matrix.
+/// The element type of a matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BlasType {
-    /// `f32`, multiplied and added as such (no TF32).
+    /// `f32`, with full-precision arithmetic (no TF32).
     F32,
     /// `f64`.
     F64,
@@ -134,7 +134,7 @@ pub enum BlasType {
 }
 
 impl BlasType {
-    /// The size of a number.
+    /// The size of an element in bytes.
     pub fn bytes(self) -> usize {
         match self {
             Self::F32 => 4,
@@ -160,18 +160,18 @@ pub(crate) struct Gemm {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GemmSide {
     pub at: DevicePtr,
-    /// From a stored column to the next.
+    /// Distance between stored columns.
     pub leading: usize,
-    /// From one product's matrix to the next one's.
+    /// Distance between the matrices of a batch.
     pub stride: usize,
     pub transposed: bool,
 }
 
 /// One device of one kind.
 ///
-/// Work given to a stream runs in order on that stream. Calls may come from any thread. Methods that take raw
-/// addresses are `unsafe`: the caller guarantees that the ranges are mapped on this device (and, for host
-/// memory, live) until the work is done.
+/// Work submitted to a stream runs in order on that stream. Any thread may call any method. Methods that take raw
+/// addresses are `unsafe`: the caller guarantees that the ranges stay mapped on this device (or, for host memory,
+/// allocated) until the work is complete.
 pub(crate) trait Driver:
     MemoryDriver
     + QueueDriver
@@ -192,39 +192,39 @@ pub(crate) trait MemoryDriver {
     /// Free and total memory now.
     fn memory(&self) -> Result<MemoryInfo>;
 
-    /// The unit in which memory can be mapped, in bytes (a power of two).
+    /// The granularity of mappings in bytes (a power of two).
     fn granularity(&self) -> usize;
 
-    /// Reserves a range of addresses with no memory behind it. `bytes` is a multiple of the granularity.
+    /// Reserves an address range without mapping memory. `bytes` is a multiple of the granularity.
     fn reserve(&self, bytes: usize) -> Result<DevicePtr>;
 
-    /// Puts memory behind `[at, at + bytes)`, part of a reserved range. Both are multiples of the granularity.
-    /// [`Error::OutOfMemory`](crate::Error::OutOfMemory) if there is none.
+    /// Maps memory to `[at, at + bytes)`, part of a reserved range. Both are multiples of the granularity.
+    /// Returns [`Error::OutOfMemory`](crate::Error::OutOfMemory) if there is not enough.
     fn map(&self, at: DevicePtr, bytes: usize) -> Result<()>;
 
-    /// Takes the memory from behind `[at, at + bytes)`, exactly one mapping of [`map`](Self::map). No work uses it.
+    /// Unmaps `[at, at + bytes)`, exactly one mapping made by [`map`](Self::map). No work may use it.
     fn unmap(&self, at: DevicePtr, bytes: usize);
 
-    /// Unmaps and gives back a whole reserved range.
+    /// Unmaps and frees a whole reserved range.
     fn release(&self, base: DevicePtr, bytes: usize);
 
-    /// One allocation of its own, outside any reserved range (so that memory checkers see its bounds).
+    /// A separate allocation, outside any reserved range (so that memory checkers see its bounds).
     fn alloc(&self, bytes: usize) -> Result<DevicePtr>;
 
-    /// Frees what [`alloc`](Self::alloc) gave.
+    /// Frees memory allocated by [`alloc`](Self::alloc).
     fn free(&self, at: DevicePtr);
 
-    /// Says that `[at, at + bytes)` of a reserved range now is, or no longer is, a live buffer. Only the
-    /// emulated device cares: it checks each access against live buffers.
+    /// Marks `[at, at + bytes)` of a reserved range as a live buffer, or as freed. Only the emulated device uses
+    /// this, to check each access against live buffers.
     fn mark(&self, at: DevicePtr, bytes: usize, live: bool);
 
-    /// Refuses a range that is not memory of this device, whoever allocated it.
+    /// Fails if the range is not memory of this device. Any library may have allocated it.
     fn check_foreign(&self, at: DevicePtr, bytes: usize) -> Result<()>;
 
-    /// Page-locked host memory, readable and writable by the host at full speed.
+    /// Allocates pinned host memory that the host can read and write at full speed.
     fn alloc_pinned(&self, bytes: usize) -> Result<NonNull<u8>>;
 
-    /// Frees what [`alloc_pinned`](Self::alloc_pinned) gave.
+    /// Frees memory allocated by [`alloc_pinned`](Self::alloc_pinned).
     fn free_pinned(&self, at: NonNull<u8>, bytes: usize);
 }
 
@@ -232,9 +232,9 @@ pub(crate) trait MemoryDriver {
 pub(crate) trait QueueDriver {
     fn create_stream(&self) -> Result<Raw>;
     fn destroy_stream(&self, stream: Raw);
-    /// Waits on the host until all work of the stream is done, and reports what went wrong in it.
+    /// Blocks the host until all work of the stream is complete, and reports its errors.
     fn synchronize(&self, stream: Raw) -> Result<()>;
-    /// Work given to `stream` from now on starts after `event`.
+    /// Makes work submitted to `stream` from now on start after `event`.
     fn wait_event(&self, stream: Raw, event: Raw) -> Result<()>;
 
     fn create_event(&self, timing: bool) -> Result<Raw>;
@@ -242,7 +242,7 @@ pub(crate) trait QueueDriver {
     fn record_event(&self, event: Raw, stream: Raw) -> Result<()>;
     fn event_done(&self, event: Raw) -> Result<bool>;
     fn synchronize_event(&self, event: Raw) -> Result<()>;
-    /// Milliseconds between two recorded, finished events made with `timing`.
+    /// Milliseconds between two completed events created with `timing`.
     fn elapsed(&self, start: Raw, end: Raw) -> Result<f32>;
 }
 
@@ -260,46 +260,48 @@ pub(crate) trait CopyDriver {
 
 /// Compiling, loading and launching kernels.
 pub(crate) trait CodeDriver {
-    /// Names compiler, version and target: part of the cache key.
+    /// The compiler's name, version and target, which are part of the cache key.
     fn compiler(&self) -> Result<String>;
-    /// Compiles; an [`Error::Compile`](crate::Error::Compile) holds the compiler's log.
+    /// Compiles a unit. On failure, [`Error::Compile`](crate::Error::Compile) holds the compiler's log.
     fn compile(&self, unit: &Unit) -> Result<Image>;
     /// Loads an image for launching.
     fn load(&self, name: &str, image: &Image) -> Result<Raw>;
     fn unload(&self, module: Raw);
     /// The kernel `symbol` of a loaded module. `expression` is its name in messages.
     fn function(&self, module: Raw, symbol: &str, expression: &str) -> Result<Function>;
-    /// Threads of a block that give the best occupancy with `shared` bytes of dynamic shared memory a block,
-    /// and the number of such blocks that fill the device.
+    /// The block size with the best occupancy for `shared` bytes of dynamic shared memory per block, and the
+    /// number of such blocks that fill the device.
     fn occupancy(&self, function: Raw, shared: u32) -> Result<Occupancy>;
-    /// Enqueues a grid. `parameters` point to the values, in order; they are read before the call returns.
+    /// Enqueues a grid. `parameters` point to the argument values, in order, which are read before the call
+    /// returns.
     unsafe fn launch(&self, stream: Raw, function: Raw, grid: Grid, parameters: &[*const c_void]) -> Result<()>;
 }
 
-/// Matrix products by the device's own library, where it has one.
+/// Matrix products by the device's BLAS library, if it has one.
 pub(crate) trait BlasDriver {
-    /// A handle of the device's library for matrix products, where it has one.
+    /// Creates a handle of the BLAS library.
     fn create_blas(&self) -> Result<Raw> {
         Err(no_blas())
     }
     fn destroy_blas(&self, _blas: Raw) {}
-    /// Enqueues a product. The caller guarantees its matrices and `workspace`, of which no other product makes use
-    /// meanwhile; and that no other call with this handle is under way.
+    /// Enqueues a product. The caller guarantees that the matrices and `workspace` are valid, that no other
+    /// product uses the workspace at the same time, and that no other call uses this handle.
     unsafe fn gemm(&self, _blas: Raw, _stream: Raw, _workspace: (DevicePtr, usize), _gemm: &Gemm) -> Result<()> {
         Err(no_blas())
     }
 }
 
-/// Recorded work.
+/// Graphs.
 pub(crate) trait GraphDriver {
-    /// From now on work given to `stream` is recorded, not run.
+    /// From now on, work submitted to `stream` is recorded and not run.
     fn begin_capture(&self, stream: Raw) -> Result<()>;
-    /// Ends recording and returns the graph (or drops it, with the error of a failed capture).
+    /// Ends the capture and returns the graph, or the error of a failed capture.
     fn end_capture(&self, stream: Raw) -> Result<Raw>;
     fn destroy_graph(&self, graph: Raw);
-    /// Makes a graph launchable.
+    /// Instantiates a graph for launching.
     fn instantiate(&self, graph: Raw) -> Result<Raw>;
-    /// Gives a launchable graph the arguments of another graph of the same shape; false if the shapes differ.
+    /// Updates an instantiated graph with the arguments of another graph of the same shape; false if the shapes
+    /// differ.
     fn update(&self, executable: Raw, graph: Raw) -> Result<bool>;
     fn launch_graph(&self, executable: Raw, stream: Raw) -> Result<()>;
     fn destroy_executable(&self, executable: Raw);
@@ -309,9 +311,9 @@ pub(crate) trait GraphDriver {
 pub(crate) trait PeerDriver {
     /// How this device reaches another of the same kind.
     fn link(&self, peer: &dyn Driver) -> Result<Link>;
-    /// Lets this device's streams address the peer's memory. Idempotent; only called where `link` is direct.
+    /// Lets this device's streams access the peer's memory. Idempotent; only called if `link` is direct.
     fn enable_peer(&self, peer: &dyn Driver) -> Result<()>;
-    /// From this device to a peer of the same kind, on a stream of this device.
+    /// Copies from this device to a peer of the same kind, on a stream of this device.
     unsafe fn copy_to_peer(
         &self,
         stream: Raw,
@@ -326,11 +328,11 @@ fn no_blas() -> Error {
     Error::NoLibrary {
         library: "cuBLAS",
         reason: "the device is not a GPU".into(),
-        advice: "Use a CUDA device, or kernels of your own".into(),
+        advice: "Use a CUDA device, or a custom kernel".into(),
     }
 }
 
-/// What [`Driver::occupancy`] found.
+/// The result of [`Driver::occupancy`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Occupancy {
     pub threads: u32,

@@ -1,4 +1,4 @@
-//! The seam between the engine and a machine: the [`Driver`] trait and its two implementations.
+//! The [`Driver`] trait, the interface between the engine and a device, and its two implementations.
 
 pub(crate) mod cuda;
 mod driver;

@@ -1,8 +1,9 @@
-//! Device memory: one range of addresses per device, backed by memory as it grows, carved into buffers.
+//! Device memory: one reserved address range per device, mapped as it grows and divided into buffers.
 //!
-//! A freed block remembers the work that may still use it. A stream gets a block at once if only it used the block, or
-//! if the work of the others is complete; otherwise it first waits, on the device, for just that work. So a steady
-//! workload makes no driver call, and no reuse can overtake a kernel.
+//! A freed block records the work that may still use it. A stream reuses a block immediately if no other stream
+//! used it or the other streams' work is complete; otherwise the stream first waits, on the device, for exactly
+//! that work. So a workload in steady state makes no driver calls, and a block is never reused while a kernel
+//! still accesses it.
 
 use std::collections::BTreeMap;
 
@@ -11,32 +12,32 @@ use crate::base::{Error, Result};
 use crate::drivers::{DevicePtr, Driver};
 use crate::queue::Uses;
 
-/// Every buffer starts at a multiple of this, in bytes: the widest access and cache line that kernels care about.
+/// Alignment of every buffer in bytes: covers the widest access and a cache line.
 const ALIGNMENT: usize = 256;
 
-/// How buffers get their memory.
+/// How buffers are allocated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pooling {
     /// From the arena.
     Arena,
-    /// Each from the driver, so that `compute-sanitizer` sees its bounds. Slow; for debugging.
+    /// With one driver allocation per buffer, so that `compute-sanitizer` sees its bounds. Slow; for debugging.
     Direct,
 }
 
-/// What a memory pool has done so far.
+/// Statistics of a memory pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolStats {
     /// Bytes in live buffers.
     pub in_use: usize,
-    /// The most bytes that were ever in live buffers.
+    /// The peak of `in_use`.
     pub peak: usize,
-    /// Bytes taken from the driver.
+    /// Bytes allocated from the driver.
     pub held: usize,
-    /// Allocations served from memory already held.
+    /// Allocations served without the driver.
     pub hits: u64,
-    /// Allocations that had to ask the driver for memory.
+    /// Allocations that needed memory from the driver.
     pub misses: u64,
-    /// Calls to the driver's allocator.
+    /// Number of driver allocation calls.
     pub driver_calls: u64,
 }
 
@@ -49,7 +50,7 @@ impl PoolStats {
     }
 }
 
-/// Where a buffer lies, and the work that used its memory before and may not be complete.
+/// A buffer's address, and earlier work on its memory that may still be running.
 pub(super) struct Placement {
     pub(super) at: DevicePtr,
     pub(super) uses: Uses,
@@ -58,15 +59,15 @@ pub(super) struct Placement {
 pub(super) struct Arena {
     base: Option<DevicePtr>,
     reserved: usize,
-    /// What is mapped: the length of each piece by its offset from the base. A piece is unmapped as it was mapped.
+    /// The mappings: the length of each by its offset from the base. A mapping can only be unmapped as a whole.
     pieces: BTreeMap<usize, usize>,
     free: FreeList,
-    /// Bytes left unused after each buffer, so that the emulated device sees a buffer's end.
+    /// Unused bytes after each buffer, so that the emulated device detects accesses past its end.
     gap: usize,
     pooling: Pooling,
     limit: Option<usize>,
     stats: PoolStats,
-    /// Those who measure a peak of their own.
+    /// The peak of each `PeakWatch`, by its number.
     watches: BTreeMap<u64, usize>,
     next_watch: u64,
 }
@@ -91,14 +92,14 @@ impl Arena {
         self.stats
     }
 
-    /// Begins to measure a peak, from what is in use now.
+    /// Begins to measure a peak, starting from the bytes in use now.
     pub(super) fn watch(&mut self) -> u64 {
         self.next_watch += 1;
         self.watches.insert(self.next_watch, self.stats.in_use);
         self.next_watch
     }
 
-    /// The most bytes in use since the watch began.
+    /// The peak bytes in use since the watch began.
     pub(super) fn watched(&self, watch: u64) -> usize {
         self.watches.get(&watch).copied().unwrap_or(0)
     }
@@ -119,7 +120,7 @@ impl Arena {
         bytes.max(1).checked_add(self.gap)?.checked_next_multiple_of(ALIGNMENT)
     }
 
-    /// Memory for `bytes`.
+    /// Allocates `bytes`.
     pub(super) fn alloc(&mut self, driver: &dyn Driver, bytes: usize, claim: Claim<'_>) -> Result<Placement> {
         let size = self.footprint(bytes).ok_or_else(|| self.exhausted(driver, bytes))?;
         if self.limit.is_some_and(|limit| size > limit.saturating_sub(self.stats.in_use)) {
@@ -154,20 +155,20 @@ impl Arena {
         match (self.grow(driver, size, claim), claim) {
             (Ok(Some(found)), _) => return Ok(found),
             (Ok(None), _) => {}
-            // A graph can't wait for memory when it runs, but its capture can.
+            // A replayed graph can't wait for memory, but its capture can.
             (Err(Error::OutOfMemory { .. }), Claim::Graph) => self.free.wait()?,
             (Err(error), _) => return Err(self.explain(driver, bytes, error)),
         }
         self.free.take(size, claim).ok_or_else(|| self.exhausted(driver, bytes))
     }
 
-    /// Takes a buffer back. `uses` says which work may still use it.
+    /// Frees a buffer. `uses` is the work that may still access it.
     pub(super) fn free(&mut self, driver: &dyn Driver, at: DevicePtr, bytes: usize, uses: Uses) {
         let size = self.footprint(bytes).expect("the size of a live buffer");
         self.stats.in_use -= size;
         match self.pooling {
             Pooling::Direct => {
-                // The driver would free memory under a running kernel.
+                // The driver would free the memory while a kernel may still access it.
                 let _ = uses.wait();
                 self.stats.driver_calls += 1;
                 driver.free(at);
@@ -180,7 +181,7 @@ impl Arena {
         }
     }
 
-    /// Holds at least `bytes` of memory from now on.
+    /// Grows the arena to at least `bytes`.
     pub(super) fn hold(&mut self, driver: &dyn Driver, bytes: usize) -> Result<()> {
         if self.pooling == Pooling::Direct || bytes <= self.stats.held {
             return Ok(());
@@ -195,7 +196,7 @@ impl Arena {
         Ok(())
     }
 
-    /// Gives idle memory back to the driver and returns the bytes given back.
+    /// Returns idle memory to the driver. The result is the number of bytes.
     pub(super) fn trim(&mut self, driver: &dyn Driver) -> usize {
         let Some(base) = self.base else { return 0 };
         let before = self.stats.held;
@@ -219,7 +220,7 @@ impl Arena {
         Ok(*self.base.insert(driver.reserve(self.reserved)?))
     }
 
-    /// Offset and length of each part of the reserved range that has no memory behind it.
+    /// Offset and length of each unmapped part of the reserved range.
     fn gaps(&self) -> Vec<(usize, usize)> {
         let mut gaps = Vec::new();
         let mut end = 0;
@@ -235,8 +236,8 @@ impl Arena {
         gaps
     }
 
-    /// Maps as much as a block of `size` needs to fit somewhere, together with free neighbours, and returns the block if
-    /// all of it is new.
+    /// Maps enough memory for a block of `size`, counting free neighbours, and returns the block if all of it is
+    /// newly mapped.
     fn grow(&mut self, driver: &dyn Driver, size: usize, claim: Claim<'_>) -> Result<Option<Found>> {
         self.reserve(driver)?;
         let place = self.gaps().into_iter().find_map(|(start, length)| {
@@ -246,7 +247,7 @@ impl Arena {
             fits.then_some((start, length, needed.min(length)))
         });
         let Some((start, length, needed)) = place else { return Err(self.exhausted(driver, size)) };
-        // Growing by a share of what is held keeps the number of driver calls logarithmic.
+        // Growing in proportion to the memory held keeps the number of driver calls logarithmic.
         let generous = needed.max((self.stats.held / 4).min(1 << 30)).min(length);
         let mapped = match self.map(driver, start, generous) {
             Err(_) if generous > needed => self.map(driver, start, needed)?,
@@ -256,17 +257,18 @@ impl Arena {
             self.free.give(start, mapped, Uses::default());
             return Ok(None);
         }
-        // Not by way of the free list, where new memory would merge with neighbours that are in use.
+        // Not through the free list, where new memory would merge with neighbours that work still uses.
         if mapped > size {
             self.free.give(start + size, mapped - size, Uses::default());
         }
         Ok(Some(Found { offset: start, uses: Uses::default() }))
     }
 
-    /// Maps `bytes`, rounded up, at an offset from which on that many have no memory behind them, and returns how many.
+    /// Maps `bytes`, rounded up to the granularity, at an offset where that range is unmapped. Returns the mapped
+    /// bytes.
     fn map(&mut self, driver: &dyn Driver, offset: usize, bytes: usize) -> Result<usize> {
         let base = self.base.expect("reserved before anything is mapped");
-        // Pieces and the reserved range are multiples of the granularity, and so is the gap.
+        // Mappings and the reserved range are multiples of the granularity, so unmapped ranges are too.
         let bytes = bytes.next_multiple_of(driver.granularity());
         self.stats.driver_calls += 1;
         driver.map(base.offset(offset), bytes)?;
@@ -288,7 +290,7 @@ impl Arena {
         }
     }
 
-    /// A driver's "out of memory", with the arena's numbers.
+    /// Adds the arena's numbers to the driver's out-of-memory error.
     fn explain(&self, driver: &dyn Driver, requested: usize, error: Error) -> Error {
         match error {
             Error::OutOfMemory { .. } => self.exhausted(driver, requested),
@@ -296,7 +298,7 @@ impl Arena {
         }
     }
 
-    /// Gives everything back to the driver. No buffer may be live, and no stream open.
+    /// Returns all memory to the driver. No buffer may be live and no stream may be open.
     pub(super) fn release(&mut self, driver: &dyn Driver) {
         if let Some(base) = self.base.take() {
             driver.release(base, self.reserved);

@@ -11,13 +11,13 @@ use crate::base::{Error, Lock, Plain, Result};
 use crate::drivers::DevicePtr;
 use crate::queue::{Resource, Timeline, Usage, Uses};
 
-/// `len` values of `T` in the memory of a device.
+/// `len` values of `T` in device memory.
 ///
-/// Made by [`Stream::alloc`] and the upload calls. Dropping it gives the memory back to the device's arena, which
-/// hands it out again without ever overtaking work that still uses it.
+/// Made by [`Stream::alloc`] and the upload calls. Dropping it returns the memory to the device's arena, which
+/// reuses it only after the work that still accesses it.
 ///
-/// A buffer can be cut into parts, each a buffer of its own ([`Buffer::split`]); the memory goes back when the last
-/// part is dropped.
+/// A buffer can be split into parts that are buffers themselves ([`Buffer::split`]); the memory is freed when the
+/// last part is dropped.
 pub struct Buffer<T: Plain> {
     block: Arc<Block>,
     at: DevicePtr,
@@ -25,23 +25,23 @@ pub struct Buffer<T: Plain> {
     of: PhantomData<T>,
 }
 
-/// A piece of device memory, given back when the last holder (a buffer, or a graph that refers to it) is dropped.
+/// A block of device memory, freed when the last reference (from a buffer or a graph) is dropped.
 pub(crate) struct Block {
     core: Arc<Core>,
     at: DevicePtr,
     bytes: usize,
     usage: Lock<Usage>,
-    /// Present where another library allocated the memory: what keeps it.
+    /// For memory that another library allocated: the object that keeps it allocated.
     owner: Option<Box<dyn Any + Send + Sync>>,
 }
 
 impl Block {
-    /// Memory of the arena, with the work that may still use it.
+    /// A block of the arena, with earlier work that may still use it.
     pub(super) fn new(core: Arc<Core>, at: DevicePtr, bytes: usize, uses: Uses) -> Self {
         Self { core, at, bytes, usage: Lock::new(Usage { uses, borrowed: false }), owner: None }
     }
 
-    /// Memory that is not the arena's.
+    /// Memory that was not allocated from the arena.
     pub(crate) fn foreign(
         core: Arc<Core>,
         at: DevicePtr,
@@ -55,9 +55,9 @@ impl Block {
         &self.core
     }
 
-    /// Makes later work of `timeline` start after the work that used the memory before.
+    /// Makes later work of `timeline` start after earlier uses of the memory.
     pub(super) fn order_before(&self, timeline: &Arc<Timeline>) -> Result<()> {
-        // Not under the lock: work that is given meanwhile notes its uses while it holds its timeline.
+        // Without the lock: a thread that submits work holds its timeline's lock when it takes this one.
         let mut uses = self.usage.lock().uses.clone();
         uses.order_before(timeline)?;
         self.usage.lock().uses = uses;
@@ -95,7 +95,7 @@ impl<T: Plain> Buffer<T> {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether the buffer is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -105,8 +105,8 @@ impl<T: Plain> Buffer<T> {
         self.len * size_of::<T>()
     }
 
-    /// Where it lies in the device's memory, for other libraries of the process (see
-    /// [`Stream::release_to`]). It is valid while the buffer, or a part of it, is there.
+    /// The device address, for other libraries in the process (see
+    /// [`Stream::release_to`]). It is valid while the buffer, or a part of it, exists.
     pub fn address(&self) -> u64 {
         self.at.0
     }
@@ -119,43 +119,43 @@ impl<T: Plain> Buffer<T> {
         &self.block
     }
 
-    /// All of it, for reading.
+    /// A read-only view of the whole buffer.
     pub fn view(&self) -> View<'_, T> {
         View::new(self.at, &self.block, self.len)
     }
 
-    /// All of it, for writing.
+    /// A mutable view of the whole buffer.
     pub fn view_mut(&mut self) -> ViewMut<'_, T> {
         ViewMut::new(self.at, &self.block, self.len)
     }
 
-    /// A part of it, for reading.
+    /// A read-only view of a range.
     pub fn range(&self, range: impl RangeBounds<usize>) -> Result<View<'_, T>> {
         self.view().range(range)
     }
 
-    /// A part of it, for writing.
+    /// A mutable view of a range.
     pub fn range_mut(&mut self, range: impl RangeBounds<usize>) -> Result<ViewMut<'_, T>> {
         self.view_mut().range(range)
     }
 
-    /// The same memory as values of another plain type: of a size that divides the buffer's, and aligned where the
-    /// buffer begins.
+    /// The same memory as values of another plain type. Its size must divide the buffer's bytes, and the buffer's
+    /// address must be aligned for it.
     pub fn cast<U: Plain>(self) -> Result<Buffer<U>> {
         let len = self.view().cast::<U>()?.len();
         Ok(Buffer { block: self.block, at: self.at, len, of: PhantomData })
     }
 
-    /// Two buffers: the values before and from `mid`.
+    /// Splits into the values before `mid` and those from `mid` on.
     pub fn split_at(self, mid: usize) -> Result<(Self, Self)> {
         let tail = self.range(mid..)?.to_owner();
         Ok((Buffer { len: mid, ..self }, tail))
     }
 
-    /// One buffer after another of these lengths, which must be as many values as there are.
+    /// Splits into consecutive buffers of these lengths, which must add up to the buffer's length.
     pub fn split(self, lengths: &[usize]) -> Result<Vec<Self>> {
         if lengths.iter().try_fold(0usize, |sum, &len| sum.checked_add(len)) != Some(self.len) {
-            let detail = format!("{} values in {} parts of another length in all", self.len, lengths.len());
+            let detail = format!("{} values in {} parts of another total length", self.len, lengths.len());
             return Err(Error::shape("Buffer::split", detail));
         }
         let (mut parts, mut rest) = (Vec::with_capacity(lengths.len()), self);
@@ -167,14 +167,14 @@ impl<T: Plain> Buffer<T> {
         Ok(parts)
     }
 
-    /// Undoes [`Self::split`]: one buffer over parts that lie one after the other in the same memory; the parts as they
-    /// are if they do not, or if there are none.
+    /// Undoes [`Self::split`]: joins parts that are adjacent in the same memory. If they are not, or if `parts` is
+    /// empty, returns the parts unchanged.
     pub fn join(parts: Vec<Self>) -> std::result::Result<Self, Vec<Self>> {
         let Some(whole) = View::join(parts.iter().map(Buffer::view)) else { return Err(parts) };
         Ok(whole.to_owner())
     }
 
-    /// A second owner, for reading only: it keeps the memory, not the content, which the buffer may still change.
+    /// A second, read-only owner. It keeps the memory allocated, but the buffer can still change the content.
     pub fn share(&self) -> Shared<T> {
         Shared(self.view().to_owner())
     }
@@ -186,7 +186,7 @@ impl<T: Plain> std::fmt::Debug for Buffer<T> {
     }
 }
 
-/// Keeps the memory of a [`Buffer`], for reading; made by [`Buffer::share`].
+/// A second, read-only owner of a [`Buffer`]'s memory; made by [`Buffer::share`].
 pub struct Shared<T: Plain>(Buffer<T>);
 
 impl<T: Plain> Shared<T> {
@@ -195,12 +195,12 @@ impl<T: Plain> Shared<T> {
         self.0.len
     }
 
-    /// Whether there are none.
+    /// Whether the buffer is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// All of it.
+    /// A view of the whole buffer.
     pub fn view(&self) -> View<'_, T> {
         self.0.view()
     }

@@ -13,10 +13,10 @@ use crate::base::{Error, Kind, Lock, Result};
 use crate::drivers::{DevicePtr, Driver, Raw};
 use crate::queue::{EventPool, Queue, Timeline, Uses};
 
-/// What everything that refers to a device's memory or streams holds.
+/// The part of a device that everything with access to its memory or streams holds.
 ///
-/// So the order in which a device closes does not depend on who is dropped when: a queue waits for its work when it
-/// goes, and the arena is unmapped with the core, after the last queue and the last buffer.
+/// This makes the order of closing independent of the order of drops: a queue waits for its work when it is
+/// dropped, and the arena is unmapped with the core, after the last queue and the last buffer.
 pub(crate) struct Core {
     pub(crate) driver: Arc<dyn Driver>,
     pub(crate) counters: Counters,
@@ -24,25 +24,25 @@ pub(crate) struct Core {
     pub(crate) pinned: Arc<PinnedPool>,
     arena: Lock<Arena>,
     timelines: Lock<Vec<Weak<Timeline>>>,
-    /// What is to be dropped once the work that uses it is complete.
+    /// Values to drop once the work that uses them is complete.
     retired: Lock<Vec<(Uses, Box<dyn Any + Send>)>>,
     events: Arc<EventPool>,
-    /// The layer above, while it is there, and the options to make it again: how a buffer finds its device.
+    /// The layer above, while it exists, and the options to create it again: how a buffer finds its device.
     pub(crate) above: Lock<Weak<dyn Any + Send + Sync>>,
     pub(crate) options: Box<dyn Any + Send + Sync>,
 }
 
-/// Blocks of at least this many bytes go back with a mark of their own in the streams that used them.
+/// When a block of at least this many bytes is freed, the streams that used it record a mark.
 const LARGE: usize = 64 << 10;
 
 /// An open stream of a device.
 pub(crate) struct Lane {
-    // In this order: the queue is closed, then what only it still used is dropped, then the core may go.
+    // Drop order: the queue closes, then retired values are dropped, then the reference to the core.
     queue: Queue,
     core: Settle,
 }
 
-/// Drops what was retired, when dropped.
+/// Drops retired values when it is dropped.
 struct Settle(Arc<Core>);
 
 impl Drop for Settle {
@@ -72,7 +72,7 @@ impl Core {
         memory_limit: Option<usize>,
         options: Box<dyn Any + Send + Sync>,
     ) -> Arc<Self> {
-        // The emulated device finds the end of a buffer by the gap behind it.
+        // The emulated device detects accesses past a buffer's end by the gap after it.
         let gap = if driver.properties().kind == Kind::Emulated { 256 } else { 0 };
         let pinned = PinnedPool::new(driver.clone());
         Arc::new(Self {
@@ -99,8 +99,8 @@ impl Core {
         Ok(Arc::new(Lane { queue, core: Settle(self.clone()) }))
     }
 
-    /// Waits on the host until the work of all streams is complete. What a capture records is not run, and not waited
-    /// for.
+    /// Blocks the host until the work of all streams is complete. It does not wait for captured work, which is
+    /// only recorded.
     pub(crate) fn synchronize(&self) -> Result<()> {
         let timelines: Vec<_> = self.timelines.lock().iter().filter_map(Weak::upgrade).collect();
         timelines.iter().try_for_each(|timeline| timeline.synchronize())?;
@@ -110,13 +110,13 @@ impl Core {
 
     // --- memory -------------------------------------------------------------------------------------------
 
-    /// Memory for `bytes`, for use on a stream.
+    /// Allocates `bytes` for use on a stream.
     pub(crate) fn alloc(self: &Arc<Self>, timeline: &Arc<Timeline>, bytes: usize) -> Result<Arc<Block>> {
         let capturing = timeline.is_capturing();
         let claim = if capturing { Claim::Graph } else { Claim::Stream(timeline) };
         let Placement { at, uses } = self.arena.lock().alloc(&*self.driver, bytes, claim)?;
         let waits = !capturing && uses.concern_others(Some(timeline));
-        // From here on the block goes back with all of its uses, whatever fails below.
+        // If anything below fails, dropping the block frees it with all of its uses.
         let block = Block::new(self.clone(), at, bytes, uses);
         if waits {
             block.order_before(timeline)?;
@@ -125,27 +125,28 @@ impl Core {
     }
 
     pub(super) fn free(&self, at: DevicePtr, bytes: usize, uses: Uses) {
-        // Other streams look for large blocks. The mark lets them wait for this block's work, and for none that follows.
+        // Other streams reuse large blocks. With the mark they wait for this block's work only, not for later
+        // work.
         if bytes >= LARGE && self.timelines.lock().len() > 1 {
             uses.mark();
         }
         self.arena.lock().free(&*self.driver, at, bytes, uses);
     }
 
-    /// Drops `owner` once the work that uses it is complete. Nobody waits for that.
+    /// Drops `owner` once the work that uses it is complete. Does not block.
     pub(crate) fn retire(&self, owner: Box<dyn Any + Send>, uses: Uses) {
         self.retired.lock().push((uses, owner));
         self.settle();
     }
 
-    /// Drops what was retired and is used no more.
+    /// Drops retired values that are no longer in use.
     pub(crate) fn settle(&self) {
         let gone: Vec<_> = self.retired.lock().extract_if(.., |(uses, _)| !uses.are_pending()).collect();
-        // Outside the lock: an owner may run any code when it is dropped.
+        // Outside the lock: dropping an owner may run arbitrary code.
         drop(gone);
     }
 
-    /// Gives idle device memory and idle pinned memory back, and returns the bytes of each.
+    /// Frees idle device memory and idle pinned memory, and returns the bytes of each.
     pub(crate) fn trim(&self) -> (usize, usize) {
         self.settle();
         self.ring.clear();
@@ -171,7 +172,7 @@ impl Core {
 
 impl Drop for Core {
     fn drop(&mut self) {
-        // Every queue holds the core, so none is open, and all work is complete.
+        // Every queue holds the core, so all queues are closed and all work is complete.
         self.retired.get_mut().clear();
         self.arena.get_mut().release(&*self.driver);
     }
@@ -183,7 +184,7 @@ impl fmt::Display for Core {
     }
 }
 
-/// Refuses memory, streams or code of another device.
+/// Fails if memory, streams or code belong to another device.
 pub(crate) fn same_device(operation: &str, expected: &Arc<Core>, found: &Arc<Core>) -> Result<()> {
     if Arc::ptr_eq(expected, found) {
         return Ok(());
@@ -195,7 +196,7 @@ pub(crate) fn same_device(operation: &str, expected: &Arc<Core>, found: &Arc<Cor
     })
 }
 
-/// Measures the most device memory in use at one time, from its making on. Others measure their own.
+/// Measures the peak of device memory in use since its creation, independently of other watches.
 pub(crate) struct PeakWatch {
     core: Arc<Core>,
     number: u64,
@@ -226,7 +227,7 @@ mod tests {
         Core::new(driver.clone(), Pooling::Arena, None, Box::new(()))
     }
 
-    /// A block that work of `lane` uses, given back.
+    /// Allocates a block, uses it on `lane` and frees it.
     fn used_and_freed(core: &Arc<Core>, lane: &Lane, bytes: usize) {
         let block = core.alloc(lane.timeline(), bytes).unwrap();
         lane.timeline().begin().unwrap().uses(&block);
@@ -238,7 +239,7 @@ mod tests {
         let core = core(&driver);
         let (compute, upload) = (core.open_lane().unwrap(), core.open_lane().unwrap());
         used_and_freed(&core, &compute, LARGE);
-        // Compute reaches this point, and goes on with other work.
+        // The compute stream completes this work and continues with other work.
         driver.complete_all();
         (0..5).for_each(|_| drop(compute.timeline().begin().unwrap()));
         driver.calls();
@@ -304,7 +305,7 @@ mod tests {
         let block = core.alloc(lane.timeline(), 100).unwrap();
         lane.timeline().begin().unwrap().uses(&block);
         driver.calls();
-        // Whoever goes first.
+        // The order of drops does not matter.
         drop(core);
         drop(block);
         drop(lane);

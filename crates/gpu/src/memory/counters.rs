@@ -1,11 +1,11 @@
-//! What a device has been asked to do, counted.
+//! Counters of a device's activity.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a device has been asked to do so far.
+/// Counters of a device's launches and copies so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
-    /// Kernels launched (those inside a replayed graph not counted).
+    /// Kernels launched, not counting those inside replayed graphs.
     pub launches: u64,
     /// Graphs replayed.
     pub replays: u64,
@@ -19,7 +19,7 @@ pub struct Activity {
     pub bytes_down: u64,
 }
 
-/// Counts activity. Relaxed: the numbers are read between phases, not to order anything.
+/// The counters. Relaxed ordering suffices: they synchronise nothing.
 #[derive(Default)]
 pub(crate) struct Counters {
     launches: AtomicU64,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::queue::{Timeline, Uses};
 
-/// Free blocks by place, so that neighbours merge, and by size, so that the best fit is found.
+/// Free blocks by offset, for merging neighbours, and by size, for finding the best fit.
 #[derive(Default)]
 pub(super) struct FreeList {
     by_offset: BTreeMap<usize, Free>,
@@ -18,23 +18,23 @@ struct Free {
     uses: Uses,
 }
 
-/// A block that was taken.
+/// A block taken from the list.
 pub(super) struct Found {
     pub(super) offset: usize,
     pub(super) uses: Uses,
 }
 
-/// For whom a block is looked for.
+/// Who will use the block.
 #[derive(Clone, Copy)]
 pub(super) enum Claim<'a> {
-    /// Work of this stream, which runs after its earlier work and can wait for that of others.
+    /// This stream. Its work runs in order and can wait for other streams.
     Stream(&'a Arc<Timeline>),
-    /// A graph, which may run on any stream: only idle memory will do.
+    /// A graph. It may run on any stream, so it needs idle memory.
     Graph,
 }
 
 impl Claim<'_> {
-    /// Whether a block can be used at once.
+    /// Whether a block can be used without waiting, as far as known.
     fn can_use(self, uses: &Uses) -> bool {
         match self {
             Self::Stream(timeline) => !uses.concern_others(Some(timeline)),
@@ -42,18 +42,18 @@ impl Claim<'_> {
         }
     }
 
-    /// The same, by what the driver says now.
+    /// The same, after querying the driver.
     fn can_use_by_now(self, uses: &Uses) -> bool {
         !uses.are_pending() || self.can_use(uses)
     }
 }
 
 impl FreeList {
-    /// The smallest block of at least `size` bytes that can be used at once; else, for a stream, the smallest of all,
-    /// for which it has to wait.
+    /// The smallest block of at least `size` bytes that can be used without waiting. If there is none, a stream
+    /// gets the smallest block of that size and has to wait for it.
     pub(super) fn take(&mut self, size: usize, claim: Claim<'_>) -> Option<Found> {
         let found = self.ready(size, claim).or_else(|| {
-            // The driver is asked only if nothing else helps.
+            // Query the driver only if no block is known to be usable.
             self.fitting(size).find(|offset| claim.can_use_by_now(&self.by_offset[offset].uses))
         });
         let offset = match (found, claim) {
@@ -64,7 +64,7 @@ impl FreeList {
         offset.map(|offset| self.carve(offset, size))
     }
 
-    /// The offsets of blocks of at least `size` bytes, smallest first.
+    /// The offsets of blocks of at least `size` bytes, smallest block first.
     fn fitting(&self, size: usize) -> impl Iterator<Item = usize> {
         self.by_size.range((size, 0)..).map(|&(_, offset)| offset)
     }
@@ -82,7 +82,7 @@ impl FreeList {
         Found { offset, uses: block.uses }
     }
 
-    /// Takes a block back. It merges with free neighbours.
+    /// Returns a block to the list and merges it with free neighbours.
     pub(super) fn give(&mut self, mut offset: usize, mut size: usize, mut uses: Uses) {
         if let Some((&before, block)) = self.by_offset.range(..offset).next_back()
             && before + block.size == offset
@@ -101,7 +101,7 @@ impl FreeList {
         self.insert(offset, Free { size, uses });
     }
 
-    /// Bytes free right before `end` that can be used at once.
+    /// Free bytes directly before `end` that can be used without waiting.
     pub(super) fn before(&self, end: usize, claim: Claim<'_>) -> usize {
         match self.by_offset.range(..end).next_back() {
             Some((&offset, block)) if offset + block.size == end && claim.can_use(&block.uses) => block.size,
@@ -109,12 +109,12 @@ impl FreeList {
         }
     }
 
-    /// Bytes free from `start` on that can be used at once.
+    /// Free bytes from `start` on that can be used without waiting.
     pub(super) fn after(&self, start: usize, claim: Claim<'_>) -> usize {
         self.by_offset.get(&start).filter(|block| claim.can_use(&block.uses)).map_or(0, |block| block.size)
     }
 
-    /// Waits on the host until no work uses any free block.
+    /// Blocks the host until no work uses any free block.
     pub(super) fn wait(&self) -> crate::base::Result<()> {
         self.by_offset.values().try_for_each(|block| block.uses.wait())
     }
@@ -174,7 +174,7 @@ mod tests {
         free.give(0, 256, driver.used_on(&other));
         free.give(512, 512, driver.used_on(&own));
         assert_eq!(free.take(256, Claim::Stream(&own.timeline)).unwrap().offset, 512);
-        // Nothing else is left: the other stream's memory, with the use to wait for.
+        // Only the other stream's memory is left, with the use to wait for.
         let rest = free.take(512, Claim::Stream(&own.timeline));
         assert!(rest.is_none(), "256 bytes are left in each block");
         let found = free.take(256, Claim::Stream(&other.timeline)).unwrap();
@@ -189,7 +189,7 @@ mod tests {
         let uses = driver.used_on(&other);
         uses.mark();
         free.give(0, 256, uses);
-        // The other stream goes on with work that has nothing to do with the block.
+        // The other stream continues with unrelated work.
         driver.complete_all();
         driver.used_on(&other);
         let found = free.take(256, Claim::Stream(&own.timeline)).unwrap();

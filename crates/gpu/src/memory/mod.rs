@@ -1,7 +1,7 @@
-//! Memory: the arena that device memory comes from, the pool of pinned memory, buffers and views.
+//! Memory: the arena of device memory, the pool of pinned memory, buffers and views.
 //!
-//! [`Core`] is the lowest layer of an open device: its driver, its memory and its queues. Whatever refers to memory or
-//! to a stream holds the core, so that memory is unmapped only after the last stream is closed.
+//! [`Core`] is the lowest layer of an open device: its driver, its memory and its queues. Every reference to
+//! memory or to a stream holds the core, so memory is unmapped only after the last stream is closed.
 
 mod arena;
 mod buffer;

@@ -1,5 +1,5 @@
-//! Page-locked host memory, which the device's copy engines reach directly, kept in a pool: locking a page costs
-//! more than copying it.
+//! Pinned (page-locked) host memory, which the device's copy engines access directly. It is pooled, because
+//! pinning a page costs more than copying it.
 
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -12,13 +12,14 @@ use crate::base::{Bytes, Error, Lock, Plain, Result};
 use crate::drivers::Driver;
 use crate::queue::{Resource, Usage, Uses};
 
-/// The smallest block the pool hands out, in bytes.
+/// The smallest block size, in bytes.
 const SMALLEST: usize = 64 << 10;
 
-/// The most bytes of idle blocks that the pool keeps: those that were returned longest ago are unpinned.
+/// Maximum bytes of idle blocks in the pool; beyond it, the blocks that were returned first are unpinned.
 const MOST_IDLE: usize = 8 << 30;
 
-/// With this many bytes of returned blocks of one size, all in use by copies, the oldest copy is waited for.
+/// If this many bytes of returned blocks of one size are all still in use by copies, the pool waits for the oldest
+/// copy.
 const MOST_BUSY: usize = 64 << 20;
 
 /// The pinned memory of one device.
@@ -29,7 +30,7 @@ pub(crate) struct PinnedPool {
 
 #[derive(Default)]
 struct State {
-    /// Returned blocks, the one returned longest ago first.
+    /// Returned blocks, in the order in which they were returned.
     idle: VecDeque<Returned>,
     idle_bytes: usize,
     stats: PoolStats,
@@ -40,19 +41,19 @@ struct Returned {
     uses: Uses,
 }
 
-/// An address from the driver, and its length.
+/// A driver allocation: its address and length.
 #[derive(Clone, Copy)]
 struct Memory {
     at: NonNull<u8>,
     bytes: usize,
 }
 
-// SAFETY: the address is memory owned by whoever holds it; nothing about it is tied to a thread.
+// SAFETY: the memory belongs to the value's owner, and nothing about it is tied to a thread.
 unsafe impl Send for Memory {}
 // SAFETY: shared access only reads the address.
 unsafe impl Sync for Memory {}
 
-/// A block of pinned memory, returned to its pool when the last holder (a buffer, or a graph that copies it) is dropped.
+/// A block of pinned memory, returned to its pool when the last reference (from a buffer or a graph) is dropped.
 pub(crate) struct PinnedBlock {
     pool: Arc<PinnedPool>,
     memory: Memory,
@@ -64,9 +65,9 @@ impl PinnedBlock {
         self.memory.at.as_ptr()
     }
 
-    /// Waits until no copy uses the block.
+    /// Blocks until no copy uses the block.
     pub(crate) fn wait(&self) -> Result<()> {
-        // Not under the lock: copies that are enqueued meanwhile note their uses while they hold their timeline.
+        // Without the lock: a thread that enqueues a copy holds its timeline's lock when it takes this one.
         let uses = std::mem::take(&mut self.usage.lock().uses);
         let waited = uses.wait();
         if waited.is_err() {
@@ -89,8 +90,8 @@ impl Drop for PinnedBlock {
     }
 }
 
-/// The size of a block for `bytes`: a power of two up to a mebibyte, then in steps of an eighth of one, so that sizes
-/// repeat and little is wasted.
+/// The block size for `bytes`: a power of two up to 1 MiB, above that in steps of an eighth of a power of two, so
+/// that sizes repeat and little memory is wasted.
 fn class(bytes: usize) -> Option<usize> {
     let bytes = bytes.max(SMALLEST);
     if bytes <= 1 << 20 {
@@ -109,11 +110,11 @@ impl PinnedPool {
         self.state.lock().stats
     }
 
-    /// A block of at least `bytes` that no copy uses.
+    /// Takes a block of at least `bytes` that no copy uses.
     pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Result<Arc<PinnedBlock>> {
         let size = class(bytes).ok_or_else(|| Error::OutOfPinnedMemory {
             requested: bytes,
-            detail: format!("{} are more than there are addresses", Bytes(bytes)),
+            detail: format!("{} exceed the address space", Bytes(bytes)),
         })?;
         let memory = match self.reuse(size)? {
             Some(memory) => memory,
@@ -127,8 +128,8 @@ impl PinnedPool {
         Ok(Arc::new(PinnedBlock { pool: self.clone(), memory, usage: Lock::default() }))
     }
 
-    /// A returned block of this size. One that a copy still uses is left alone, since its copy may lie behind a long
-    /// kernel, unless there are many of them.
+    /// A returned block of this size. Blocks that a copy still uses are skipped, because the copy may be queued
+    /// behind a long kernel, unless there are many such blocks.
     fn reuse(&self, size: usize) -> Result<Option<Memory>> {
         let Returned { memory, uses } = {
             let mut state = self.state.lock();
@@ -159,7 +160,7 @@ impl PinnedPool {
         };
         count(&mut self.state.lock());
         let at = match self.driver.alloc_pinned(size) {
-            // What is idle may be what is missing.
+            // Free the idle blocks and try again.
             Err(Error::OutOfPinnedMemory { .. }) if self.trim(0) > 0 => self.driver.alloc_pinned(size),
             result => result,
         }?;
@@ -180,8 +181,8 @@ impl PinnedPool {
         }
     }
 
-    /// Unpins idle blocks, those returned longest ago first, until at most `keep` bytes are idle. Returns the bytes
-    /// that were unpinned.
+    /// Unpins idle blocks in the order in which they were returned, until at most `keep` bytes are idle. Returns
+    /// the number of bytes that were unpinned.
     pub(crate) fn trim(&self, keep: usize) -> usize {
         let mut freed = 0;
         loop {
@@ -214,7 +215,8 @@ impl Drop for PinnedPool {
     }
 }
 
-/// Room for small uploads, one after another in a pinned block: enqueueing one neither waits nor pins memory.
+/// Staging space for small uploads, placed one after another in a pinned block. Enqueueing one does not block, and
+/// only a new block pins memory.
 #[derive(Default)]
 pub(crate) struct UploadRing(Lock<Option<(Arc<PinnedBlock>, usize)>>);
 
@@ -222,18 +224,18 @@ pub(crate) struct UploadRing(Lock<Option<(Arc<PinnedBlock>, usize)>>);
 const RING_BLOCK: usize = 1 << 20;
 
 impl UploadRing {
-    /// A copy of `bytes` (at most a ring's block) in pinned memory: the block, and where the copy lies in it. The
-    /// caller notes the upload as a use of the block.
+    /// Copies `bytes` (at most one block of the ring) to pinned memory. Returns the block and the address of the
+    /// copy. The caller records the upload as a use of the block.
     pub(crate) fn stage(&self, pool: &Arc<PinnedPool>, bytes: &[u8]) -> Result<(Arc<PinnedBlock>, *const u8)> {
         let mut current = self.0.lock();
         let fits = |block: &(Arc<PinnedBlock>, usize)| bytes.len() <= RING_BLOCK - block.1;
         let (block, start) = match current.take().filter(fits) {
             Some(current) => current,
-            // A full block goes back to the pool, which reuses it once its uploads are done.
+            // A full block returns to the pool, which reuses it once its uploads are complete.
             None => (pool.take(RING_BLOCK.max(bytes.len()))?, 0),
         };
-        // SAFETY: the range lies in the block, and each is handed out once until the block has been back in its pool,
-        // which hands it out again only when no copy uses it.
+        // SAFETY: the range lies in the block. No range is used twice before the block has returned to its pool,
+        // and the pool reuses a block only when no copy uses it.
         let at = unsafe {
             let at = block.as_ptr().add(start);
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), at, bytes.len());
@@ -251,10 +253,10 @@ impl UploadRing {
     }
 }
 
-/// `len` values of `T` in page-locked host memory: the source or target of copies that overlap other work.
+/// `len` values of `T` in pinned (page-locked) host memory: the source or target of copies that overlap other
+/// work.
 ///
-/// Made by [`Device::pinned`](crate::Device::pinned). Reading or writing it from the host first waits for copies under
-/// way.
+/// Made by [`Device::pinned`](crate::Device::pinned). Host access first waits for copies that use the memory.
 pub struct PinnedBuffer<T: Plain> {
     block: Arc<PinnedBlock>,
     len: usize,
@@ -282,15 +284,15 @@ impl<T: Plain> PinnedBuffer<T> {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether the buffer is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The values, once copies under way are done. While the result is there, no graph that copies this memory can
-    /// be replayed.
+    /// Access to the values, after waiting for copies that use them. While the result exists, graphs that copy
+    /// this memory can't be replayed.
     pub fn slice(&mut self) -> Result<PinnedSlice<'_, T>> {
-        // First the claim, then the wait: a graph that is replayed meanwhile is refused.
+        // Borrow before waiting, so that a graph replayed in the meantime is rejected.
         self.block.usage().lock().borrowed = true;
         let slice = PinnedSlice { buffer: self };
         slice.buffer.block.wait()?;
@@ -313,8 +315,8 @@ impl<T: Plain> Deref for PinnedSlice<'_, T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: the block holds `len` initialised plain values and is aligned to a page; no copy uses it, and none
-        // begins to while this borrow is noted.
+        // SAFETY: the block holds `len` initialised plain values and is aligned to a page. No copy uses it, and
+        // none can start while it is marked as borrowed.
         unsafe { std::slice::from_raw_parts(self.buffer.block.as_ptr().cast(), self.buffer.len) }
     }
 }

@@ -1,4 +1,4 @@
-//! Parts of buffers.
+//! Views of buffers.
 
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
@@ -8,7 +8,7 @@ use super::buffer::{Block, Buffer};
 use crate::base::{Error, Plain, Result};
 use crate::drivers::DevicePtr;
 
-/// A part of a [`Buffer`], for reading.
+/// A read-only view of a range of a [`Buffer`].
 pub struct View<'a, T: Plain> {
     at: DevicePtr,
     block: &'a Arc<Block>,
@@ -30,7 +30,7 @@ impl<'a, T: Plain> View<'a, T> {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether the view is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -49,12 +49,12 @@ impl<'a, T: Plain> View<'a, T> {
         Buffer::part(self.block.clone(), self.at, self.len)
     }
 
-    /// Where it lies in the device's memory.
+    /// The device address.
     pub fn address(&self) -> u64 {
         self.at.0
     }
 
-    /// A part of the part.
+    /// A view of a range of this view.
     pub fn range(&self, range: impl RangeBounds<usize>) -> Result<View<'a, T>> {
         let start = match range.start_bound() {
             Bound::Included(&n) => n,
@@ -67,7 +67,7 @@ impl<'a, T: Plain> View<'a, T> {
             Bound::Unbounded => self.len,
         };
         if start > end || end > self.len {
-            return Err(Error::shape("Buffer::range", format!("{start}..{end} of {} values", self.len)));
+            return Err(Error::shape("Buffer::range", format!("range {start}..{end} of {} values", self.len)));
         }
         Ok(View {
             at: self.at.offset(start * size_of::<T>()),
@@ -77,7 +77,8 @@ impl<'a, T: Plain> View<'a, T> {
         })
     }
 
-    /// The same memory as values of another plain type, of a size that divides its bytes and, for this place, aligned.
+    /// The same memory as values of another plain type. Its size must divide the view's bytes, and the view's
+    /// address must be aligned for it.
     pub fn cast<U: Plain>(self) -> Result<View<'a, U>> {
         let (bytes, size) = (self.bytes(), size_of::<U>());
         if size == 0 || !bytes.is_multiple_of(size) || !self.at.0.is_multiple_of(align_of::<U>() as u64) {
@@ -91,8 +92,7 @@ impl<'a, T: Plain> View<'a, T> {
         Ok(View { at: self.at, block: self.block, len: bytes / size, of: PhantomData })
     }
 
-    /// One view over views that lie one after the other in the same memory; `None` if they do not, or if there are
-    /// none.
+    /// Joins views that are adjacent in the same memory; `None` if they are not, or if there are no views.
     pub fn join(views: impl IntoIterator<Item = View<'a, T>>) -> Option<View<'a, T>> {
         let mut views = views.into_iter();
         let mut joined = views.next()?;
@@ -120,7 +120,7 @@ impl<T: Plain> std::fmt::Debug for View<'_, T> {
     }
 }
 
-/// A part of a [`Buffer`], for writing.
+/// A mutable view of a range of a [`Buffer`].
 pub struct ViewMut<'a, T: Plain> {
     at: DevicePtr,
     block: &'a Arc<Block>,
@@ -138,28 +138,28 @@ impl<'a, T: Plain> ViewMut<'a, T> {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether the view is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The same part, for reading.
+    /// The same range, read-only.
     pub fn view(&self) -> View<'_, T> {
         View { at: self.at, block: self.block, len: self.len, of: PhantomData }
     }
 
-    /// The same part, borrowed anew.
+    /// Reborrows the view.
     pub fn reborrow(&mut self) -> ViewMut<'_, T> {
         ViewMut { at: self.at, block: self.block, len: self.len, of: PhantomData }
     }
 
-    /// A part of the part.
+    /// A view of a range of this view.
     pub fn range(self, range: impl RangeBounds<usize>) -> Result<ViewMut<'a, T>> {
         let View { at, len, .. } = self.view().range(range)?;
         Ok(ViewMut { at, block: self.block, len, of: PhantomData })
     }
 
-    /// Two disjoint parts: before and from `mid`.
+    /// Splits into two disjoint views: before `mid` and from `mid` on.
     pub fn split_at(self, mid: usize) -> Result<(ViewMut<'a, T>, ViewMut<'a, T>)> {
         let (head, tail) = (self.view().range(..mid)?, self.view().range(mid..)?);
         let (head, tail) = ((head.at, head.len), (tail.at, tail.len));

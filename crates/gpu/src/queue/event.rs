@@ -1,4 +1,4 @@
-//! Events, and the pool that they come from: making one costs more than recording it.
+//! Events, and a pool of them: creating an event costs more than recording it.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use crate::drivers::{Driver, Raw};
 /// The idle events of a device.
 pub(crate) struct EventPool {
     driver: Arc<dyn Driver>,
-    /// Without and with timing.
+    /// Index 0: without timing; index 1: with timing.
     idle: [Lock<Vec<Raw>>; 2],
 }
 
-/// The most idle events of a kind that are kept.
+/// Maximum number of idle events that are kept of each kind.
 const MOST_IDLE: usize = 512;
 
 impl EventPool {
@@ -39,12 +39,12 @@ impl Drop for EventPool {
     }
 }
 
-/// An event of the driver's, given back to its pool when dropped.
+/// A driver event that returns to its pool when dropped.
 pub(crate) struct PooledEvent {
     pool: Arc<EventPool>,
     pub(super) raw: Raw,
     timing: bool,
-    /// An event recorded in a capture is part of the graph and is not recorded again.
+    /// False for an event recorded in a capture: it is part of the graph and can't be recorded again.
     pub(super) reusable: bool,
 }
 
@@ -70,18 +70,18 @@ impl Drop for PooledEvent {
     }
 }
 
-/// A mark in a stream.
+/// A point in a stream's work.
 pub struct Event {
     pub(super) event: Arc<PooledEvent>,
     pub(super) timeline: Arc<Timeline>,
-    /// The number of the last work before the mark.
+    /// The number of the last work before the event.
     pub(super) at: u64,
-    /// The capture that recorded the event, if one did.
+    /// The capture in which the event was recorded, if any.
     pub(super) capture: Option<u64>,
 }
 
 impl Event {
-    /// Whether the stream has reached the mark.
+    /// Whether the stream has reached the event.
     pub fn is_done(&self) -> Result<bool> {
         self.outside_capture("Event::is_done")?;
         let done = self.event.is_done()?;
@@ -91,7 +91,7 @@ impl Event {
         Ok(done)
     }
 
-    /// Waits on the host until the stream has reached the mark.
+    /// Blocks the host until the stream has reached the event.
     pub fn synchronize(&self) -> Result<()> {
         self.outside_capture("Event::synchronize")?;
         self.event.synchronize()?;
@@ -100,7 +100,7 @@ impl Event {
     }
 
     /// Milliseconds from `start` to this event. Both must come from `Stream::record_time` on streams of the same
-    /// device and be done.
+    /// device, and both must be complete.
     pub fn since(&self, start: &Event) -> Result<f32> {
         const NAME: &str = "Event::since";
         self.outside_capture(NAME)?;
@@ -111,7 +111,7 @@ impl Event {
             return Err(Error::WrongDevice { operation: NAME.into(), expected, found });
         }
         if !(self.event.timing && start.event.timing) {
-            return Err(Error::shape(NAME, "an event without a time; make both with Stream::record_time"));
+            return Err(Error::shape(NAME, "an event has no timestamp; record both with Stream::record_time"));
         }
         driver.elapsed(start.event.raw, self.event.raw)
     }
@@ -132,7 +132,7 @@ impl Event {
         match self.capture {
             None => Ok(()),
             Some(_) => {
-                Err(Error::shape(operation, "the event was recorded in a graph capture, where no time passes"))
+                Err(Error::shape(operation, "the event was recorded in a graph capture and has no timestamp"))
             }
         }
     }

@@ -1,8 +1,8 @@
-//! The order of work: timelines (the work of one stream, numbered), marks in them, and what work uses.
+//! Ordering of work: timelines (the numbered work of one stream), events, and the resources that work uses.
 //!
-//! Every piece of work that a stream is given has a number. Memory remembers, for each stream, the number of the last
-//! work that uses it, and is idle once that number is known to be complete. Events recorded every so often tell how
-//! far a stream is, so that nobody waits for work that has nothing to do with theirs.
+//! Every piece of work submitted to a stream has a number. Memory records, for each stream, the number of the last
+//! work that uses it, and is idle once that work is complete. Events recorded at intervals show how far a stream
+//! has progressed, so a caller never waits for unrelated work.
 
 mod event;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A driver for tests of the layers above: work is complete when the test says so, and calls are written down.
+//! A mock driver for tests of the layers above: the test decides when work completes, and calls are logged.
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -13,7 +13,7 @@ use crate::drivers::{
     Occupancy, PeerDriver, QueueDriver, Raw, Unit,
 };
 
-/// Memory that the scripted device says it has.
+/// Memory that the scripted device reports.
 const MEMORY: usize = 1 << 20;
 const UNIT: usize = 1 << 12;
 
@@ -23,7 +23,7 @@ pub(crate) struct Scripted {
     /// Whether each event is done.
     events: Lock<HashMap<Raw, bool>>,
     log: Lock<Vec<String>>,
-    /// Whether calls fail that make a stream wait.
+    /// Whether calls that make a stream wait fail.
     waits_fail: AtomicBool,
 }
 
@@ -55,7 +55,7 @@ impl Scripted {
         Queue::open(driver.clone(), EventPool::new(driver)).unwrap()
     }
 
-    /// The uses of something that new work of `queue` uses.
+    /// Submits work to `queue` and returns the uses of a resource that only this work uses.
     pub(crate) fn used_on(&self, queue: &Queue) -> Uses {
         let mut uses = Uses::default();
         drop(queue.timeline.begin().unwrap());
@@ -63,7 +63,7 @@ impl Scripted {
         uses
     }
 
-    /// All work given so far is complete.
+    /// Completes all work submitted so far.
     pub(crate) fn complete_all(&self) {
         self.events.lock().values_mut().for_each(|done| *done = true);
     }
@@ -72,7 +72,7 @@ impl Scripted {
         self.waits_fail.store(fail, Ordering::Relaxed);
     }
 
-    /// The calls since this was last asked for.
+    /// The calls since the last call of this function.
     pub(crate) fn calls(&self) -> Vec<String> {
         std::mem::take(&mut self.log.lock())
     }

@@ -1,4 +1,4 @@
-//! Timelines: the work of one stream, numbered in the order in which it was given.
+//! Timelines: the work of one stream, numbered in submission order.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,16 +10,16 @@ use super::uses::Resource;
 use crate::base::{Error, Kind, Lock, Result};
 use crate::drivers::{Driver, Raw};
 
-/// A mark is recorded after this many pieces of work: often enough for waits to be short, seldom enough to cost
-/// nothing.
+/// A mark (an event) is recorded after this many pieces of work: often enough to keep waits short, rarely enough
+/// to have no measurable cost.
 const MARK_EVERY: u64 = 16;
-/// With more marks than this the driver is asked which are done.
+/// With more marks than this, the driver is queried for completed ones.
 const MANY_MARKS: usize = 64;
 
 /// The work of one stream.
 ///
-/// Work is numbered from 1. Marks (events) tell up to which number it is complete. A timeline outlives its stream, in
-/// the notes of memory that the stream used; all work of a closed stream is complete.
+/// Work is numbered from 1. Marks (events) show up to which number it is complete. Memory that the stream used
+/// refers to the timeline, so a timeline can outlive its stream; all work of a closed stream is complete.
 pub(crate) struct Timeline {
     driver: Arc<dyn Driver>,
     events: Arc<EventPool>,
@@ -31,40 +31,40 @@ pub(crate) struct Timeline {
 struct State {
     /// The driver's stream, until it is closed.
     stream: Option<Raw>,
-    /// The number of the last work that was given.
+    /// The number of the last submitted work.
     issued: u64,
-    /// Events that were recorded after the work with these numbers, in order.
+    /// Events, each with the number of the work after which it was recorded, in order.
     marks: VecDeque<(u64, Arc<PooledEvent>)>,
     capture: Option<Recording>,
 }
 
-/// A capture under way.
+/// A capture in progress.
 struct Recording {
     id: u64,
-    /// The thread that records. Work that others give meanwhile would end up in the graph.
+    /// The capturing thread. Work submitted by other threads would end up in the graph, so it is rejected.
     thread: ThreadId,
     kept: Vec<Arc<dyn Resource>>,
 }
 
 impl Timeline {
-    /// Whether work number `at` is complete, by what is known without asking the driver.
+    /// Whether work number `at` is known to be complete, without querying the driver.
     pub(super) fn is_known_complete(&self, at: u64) -> bool {
         at <= self.completed.load(Ordering::Acquire)
     }
 
-    /// Notes that all work up to number `at` is complete.
+    /// Records that all work up to number `at` is complete.
     pub(super) fn completed(&self, at: u64) {
         self.completed.fetch_max(at, Ordering::Release);
     }
 
-    /// The number of the last work that was given.
+    /// The number of the last submitted work.
     pub(crate) fn issued(&self) -> u64 {
         self.state.lock().issued
     }
 
-    /// Asks the driver which marks are done.
+    /// Queries the driver for completed marks.
     fn poll_marks(&self, state: &mut State) {
-        // A lost device has no work left, so an error means that the work is over.
+        // An error means that the device is lost, and then no work is running.
         while state.marks.front().is_some_and(|(_, event)| event.is_done().unwrap_or(true)) {
             if let Some((at, _)) = state.marks.pop_front() {
                 self.completed(at);
@@ -72,13 +72,13 @@ impl Timeline {
         }
     }
 
-    /// Whether work number `at` may not be complete yet; asks the driver.
+    /// Whether work number `at` may still be running; queries the driver.
     pub(super) fn is_pending(&self, at: u64) -> bool {
         if self.is_known_complete(at) {
             return false;
         }
         let mut state = self.state.lock();
-        // Without a mark that can be recorded only a lost device is left, which has no work.
+        // Recording a mark only fails on a lost device, where no work is running.
         if self.mark(&mut state, at).is_ok() {
             self.poll_marks(&mut state);
         }
@@ -98,7 +98,7 @@ impl Timeline {
         if let Some((_, event)) = state.marks.iter().find(|(number, _)| *number >= at) {
             return Ok(Some(event.clone()));
         }
-        // A capture begins with a mark, and gives no work numbers: here the stream is not recording.
+        // A capture begins with a mark and its work has no numbers, so a capturing stream never gets here.
         let (Some(stream), None) = (state.stream, &state.capture) else { return Ok(None) };
         if self.is_known_complete(at) {
             return Ok(None);
@@ -109,9 +109,9 @@ impl Timeline {
         Ok(Some(event))
     }
 
-    /// Waits on the host until work number `at` is complete, and reports what went wrong in it.
+    /// Blocks the host until work number `at` is complete, and reports errors of that work.
     pub(super) fn wait_until(&self, at: u64) -> Result<()> {
-        // Not under the lock: other threads may give work to the stream meanwhile.
+        // Without the lock, so that other threads can submit work in the meantime.
         if let Some(event) = self.mark_after(at)? {
             event.synchronize()?;
             self.completed(at);
@@ -119,12 +119,12 @@ impl Timeline {
         Ok(())
     }
 
-    /// Waits on the host until all work given so far is complete.
+    /// Blocks the host until all work submitted so far is complete.
     pub(crate) fn synchronize(&self) -> Result<()> {
         let event = {
             let mut state = self.state.lock();
             let issued = state.issued;
-            // Ask even if the work is known to be complete: the driver reports what went wrong when it is asked.
+            // Synchronize even if the work is known to be complete, because this is how the driver reports errors.
             match self.mark(&mut state, issued)? {
                 Some(event) => Some((issued, event)),
                 None => match (state.stream, &state.capture) {
@@ -144,7 +144,7 @@ impl Timeline {
         Ok(())
     }
 
-    /// Later work starts after work number `at` of `other`.
+    /// Makes later work start after work number `at` of `other`.
     pub(super) fn start_after(self: &Arc<Self>, other: &Timeline, at: u64) -> Result<()> {
         if !self.can_wait_for(&other.driver) {
             return other.wait_until(at);
@@ -155,21 +155,21 @@ impl Timeline {
         Ok(())
     }
 
-    /// Later work starts after what a stream of another library has been given so far.
+    /// Makes later work start after the work submitted so far to another library's stream.
     pub(crate) fn wait_for_foreign(self: &Arc<Self>, stream: Raw) -> Result<()> {
         let event = self.events.take(false)?;
         self.driver.record_event(event.raw, stream)?;
         self.driver.wait_event(self.begin()?.stream, event.raw)
     }
 
-    /// Whether streams of this driver can wait for events of `other`: CUDA orders the streams of all its devices, the
-    /// emulated device only its own.
+    /// Whether streams of this driver can wait for events of `other`. CUDA streams can wait for events of any CUDA
+    /// device; emulated streams only for events of their own device.
     pub(crate) fn can_wait_for(&self, other: &Arc<dyn Driver>) -> bool {
         let is_cuda = |driver: &Arc<dyn Driver>| driver.properties().kind == Kind::Cuda;
         Arc::ptr_eq(&self.driver, other) || (is_cuda(&self.driver) && is_cuda(other))
     }
 
-    /// Begins to give work to the stream. Nobody else gives it any until the result is dropped.
+    /// Begins to submit work. Other threads can't submit to the stream until the result is dropped.
     pub(crate) fn begin(self: &Arc<Self>) -> Result<Work<'_>> {
         let mut state = self.state.lock();
         let Some(stream) = state.stream else {
@@ -181,7 +181,7 @@ impl Timeline {
             Some(_) => {
                 return Err(Error::shape(
                     "Stream",
-                    "another thread is capturing a graph on this stream; use a stream of your own meanwhile",
+                    "another thread is capturing a graph on this stream; use another stream until it ends",
                 ));
             }
         }
@@ -194,7 +194,7 @@ impl Timeline {
         state.capture.as_ref().is_some_and(|recording| recording.thread == std::thread::current().id())
     }
 
-    /// Marks this point of the stream.
+    /// Records an event.
     pub(crate) fn record(self: &Arc<Self>, timing: bool) -> Result<Event> {
         let mut event = self.events.take(timing)?;
         let mut work = self.begin()?;
@@ -208,7 +208,7 @@ impl Timeline {
         Ok(Event { event, timeline: self.clone(), at, capture })
     }
 
-    /// The number of the capture under way on the calling thread, if there is one.
+    /// The number of the calling thread's capture, if one is in progress.
     pub(crate) fn capture_id(&self) -> Option<u64> {
         let state = self.state.lock();
         let recording = state.capture.as_ref()?;
@@ -216,7 +216,7 @@ impl Timeline {
     }
 }
 
-/// The right to give one piece of work to a stream.
+/// Exclusive access to a stream, for submitting one piece of work.
 pub(crate) struct Work<'a> {
     timeline: &'a Arc<Timeline>,
     pub(crate) stream: Raw,
@@ -224,7 +224,7 @@ pub(crate) struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Notes that the work uses `resource`.
+    /// Records that the work uses `resource`.
     pub(crate) fn uses<R: Resource>(&mut self, resource: &Arc<R>) {
         match &mut self.state.capture {
             None => resource.usage().lock().uses.note(self.timeline, self.state.issued),
@@ -232,7 +232,8 @@ impl Work<'_> {
         }
     }
 
-    /// Notes that the work, a graph, uses what the graph keeps. Refuses memory that the host has borrowed.
+    /// Records that the work, a graph launch, uses everything that the graph refers to. Fails if the host has
+    /// borrowed any of that memory.
     pub(crate) fn uses_all(&mut self, kept: &[Arc<dyn Resource>]) -> Result<()> {
         if let Some(recording) = &mut self.state.capture {
             recording.kept.extend(kept.iter().cloned());
@@ -253,7 +254,7 @@ impl Drop for Work<'_> {
         if state.capture.is_some() || !state.issued.is_multiple_of(MARK_EVERY) {
             return;
         }
-        // A mark that can't be recorded is recorded when somebody needs it.
+        // If recording fails, the mark is recorded again when it is needed.
         let issued = state.issued;
         let _ = self.timeline.mark(state, issued);
         if state.marks.len() > MANY_MARKS {
@@ -262,7 +263,7 @@ impl Drop for Work<'_> {
     }
 }
 
-/// A stream of the driver's, closed when dropped.
+/// A driver stream that is closed when dropped.
 pub(crate) struct Queue {
     pub(crate) timeline: Arc<Timeline>,
 }
@@ -282,7 +283,7 @@ impl Queue {
 }
 
 impl Drop for Queue {
-    /// Waits for the stream's work: afterwards memory that it used can be handed out, or unmapped.
+    /// Waits for the stream's work, so that the memory it used can then be reused or unmapped.
     fn drop(&mut self) {
         let timeline = &self.timeline;
         let (stream, marks) = {
@@ -290,7 +291,7 @@ impl Drop for Queue {
             (state.stream.take(), std::mem::take(&mut state.marks))
         };
         if let Some(stream) = stream {
-            // An error means a lost device, which has no work left.
+            // An error means that the device is lost, and then no work is running.
             let _ = timeline.driver.synchronize(stream);
             timeline.completed(u64::MAX);
             drop(marks);
@@ -299,24 +300,24 @@ impl Drop for Queue {
     }
 }
 
-/// A capture from its begin to its end, whatever happens between.
+/// A guard that owns a capture from begin to end, also on errors and panics.
 pub(crate) struct Capture<'a> {
     timeline: &'a Arc<Timeline>,
     ended: bool,
 }
 
 impl<'a> Capture<'a> {
-    /// From now on work that this thread gives to the stream is recorded, not run.
+    /// From now on, work that this thread submits to the stream is recorded and not run.
     pub(crate) fn begin(timeline: &'a Arc<Timeline>) -> Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let mut state = timeline.state.lock();
         if state.capture.is_some() {
-            return Err(Error::shape("Graph::capture", "the stream is under capture already"));
+            return Err(Error::shape("Graph::capture", "the stream is already under capture"));
         }
         let Some(stream) = state.stream else {
             return Err(Error::shape("Graph::capture", "the stream is closed"));
         };
-        // So that whoever waits for earlier work need not touch the stream while it records.
+        // With this mark, waiting for earlier work does not touch the stream during the capture.
         let issued = state.issued;
         timeline.mark(&mut state, issued)?;
         timeline.driver.begin_capture(stream)?;
@@ -325,7 +326,7 @@ impl<'a> Capture<'a> {
         Ok(Self { timeline, ended: false })
     }
 
-    /// Ends the capture: the graph, and what it refers to.
+    /// Ends the capture. Returns the graph and the resources it refers to.
     pub(crate) fn end(mut self) -> Result<(Raw, Vec<Arc<dyn Resource>>)> {
         self.ended = true;
         self.stop()
@@ -347,7 +348,7 @@ impl<'a> Capture<'a> {
 }
 
 impl Drop for Capture<'_> {
-    /// An error or a panic between begin and end: the recorded work is dropped, and the stream runs again.
+    /// After an error or a panic in the capture: discards the recorded work and ends the capture.
     fn drop(&mut self) {
         if !self.ended
             && let Ok((graph, _)) = self.stop()

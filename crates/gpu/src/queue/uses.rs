@@ -1,4 +1,4 @@
-//! Which work uses a piece of memory or code.
+//! Tracks which work uses a piece of memory or code.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::Timeline;
 use crate::base::{Error, Lock, Result};
 
-/// The last work of each stream that uses something.
+/// For each stream that uses a resource, the last work that does.
 #[derive(Clone, Default)]
 pub(crate) struct Uses(SmallVec<[Use; 2]>);
 
@@ -18,7 +18,7 @@ struct Use {
     at: u64,
 }
 
-/// What work of a stream can use: device memory, pinned memory, code.
+/// A resource that work can use: device memory, pinned memory, code.
 pub(crate) trait Resource: Send + Sync + 'static {
     fn usage(&self) -> &Lock<Usage>;
 }
@@ -27,12 +27,12 @@ pub(crate) trait Resource: Send + Sync + 'static {
 #[derive(Default)]
 pub(crate) struct Usage {
     pub(crate) uses: Uses,
-    /// Whether the host reads or writes it now: then no work may begin to use it. Only pinned memory is ever borrowed.
+    /// Whether the host has access to it now, so that no new work may use it. Only pinned memory is ever borrowed.
     pub(crate) borrowed: bool,
 }
 
 impl Usage {
-    /// Refuses memory that the host has borrowed.
+    /// Fails if the host has borrowed the memory.
     pub(crate) fn check_not_borrowed(&self) -> Result<()> {
         if self.borrowed {
             return Err(Error::shape(
@@ -45,7 +45,7 @@ impl Usage {
 }
 
 impl Uses {
-    /// Notes that work number `at` of `timeline` uses the resource.
+    /// Records that work number `at` of `timeline` uses the resource.
     pub(crate) fn note(&mut self, timeline: &Arc<Timeline>, at: u64) {
         match self.0.iter_mut().find(|known| Arc::ptr_eq(&known.timeline, timeline)) {
             Some(known) => known.at = known.at.max(at),
@@ -53,40 +53,40 @@ impl Uses {
         }
     }
 
-    /// Adds the uses of something that now is part of the same thing.
+    /// Adds the uses of a block that is merged into this one.
     pub(crate) fn merge(&mut self, other: Uses) {
         other.0.into_iter().for_each(|theirs| self.note(&theirs.timeline, theirs.at));
     }
 
-    /// Forgets work that is known to be complete.
+    /// Removes work that is known to be complete.
     pub(crate) fn forget_complete(&mut self) {
         self.0.retain(|known| !known.timeline.is_known_complete(known.at));
     }
 
-    /// Whether work of other streams than `own` may not be complete yet, by what is known without asking the driver.
+    /// Whether streams other than `own` have uses that are not known to be complete. Does not query the driver.
     pub(crate) fn concern_others(&self, own: Option<&Arc<Timeline>>) -> bool {
         self.0.iter().any(|known| {
             own.is_none_or(|own| !Arc::ptr_eq(own, &known.timeline)) && !known.timeline.is_known_complete(known.at)
         })
     }
 
-    /// Whether any work may not be complete yet; asks the driver.
+    /// Whether any of the work may still be running; queries the driver.
     pub(crate) fn are_pending(&self) -> bool {
         self.0.iter().any(|known| known.timeline.is_pending(known.at))
     }
 
-    /// Records a mark after each of the uses, where there is none: whoever waits for them then waits for nothing else.
+    /// Records a mark after each use that has none, so that waiting for the use does not wait for later work.
     pub(crate) fn mark(&self) {
-        // A mark that can't be recorded is recorded when somebody needs it.
+        // If recording fails, the mark is recorded again when it is needed.
         self.0.iter().for_each(|known| drop(known.timeline.mark_after(known.at)));
     }
 
-    /// Waits on the host until all of the work is complete.
+    /// Blocks the host until all of the work is complete.
     pub(crate) fn wait(&self) -> Result<()> {
         self.0.iter().try_for_each(|known| known.timeline.wait_until(known.at))
     }
 
-    /// Makes later work of `own` start after the work of all other streams. Afterwards `own` alone uses the resource.
+    /// Makes later work of `own` start after the uses of all other streams. Afterwards `own` is the only user.
     pub(crate) fn order_before(&mut self, own: &Arc<Timeline>) -> Result<()> {
         for known in self.0.iter().filter(|known| !Arc::ptr_eq(own, &known.timeline)) {
             own.start_after(&known.timeline, known.at)?;

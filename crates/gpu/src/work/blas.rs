@@ -1,4 +1,4 @@
-//! Matrix products of floating-point numbers by the device's own library.
+//! Floating-point matrix products by cuBLAS.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::drivers::{BlasType, DevicePtr, Gemm, GemmSide, Raw};
 use crate::memory::{Core, View, ViewMut, same_device};
 use crate::work::Stream;
 
-/// Bytes of device memory that a product may use: what NVIDIA advises for Hopper.
+/// Workspace of a product in bytes: the size that NVIDIA recommends for Hopper.
 const WORKSPACE: usize = 32 << 20;
 
 /// The sizes of a product: C (m x n) = A (m x k) B (k x n), `batch` times.
@@ -22,35 +22,35 @@ pub struct GemmShape {
     pub n: usize,
     /// Columns of A, rows of B.
     pub k: usize,
-    /// How many products.
+    /// Number of products.
     pub batch: usize,
 }
 
-/// A factor of a product: row-major matrices in memory. All numbers but the memory's count elements.
+/// A factor of a product: row-major matrices. Offset and strides count elements.
 #[derive(Clone, Copy, Debug)]
 pub struct GemmOperand<'a> {
-    /// Where it lies.
+    /// The memory that holds the matrices.
     pub memory: View<'a, u8>,
-    /// The first element.
+    /// Index of the first element.
     pub offset: usize,
-    /// From a stored row to the next; at least a stored row's length.
+    /// Distance between stored rows; at least the length of a stored row.
     pub leading: usize,
-    /// From one product's matrix to the next one's; 0 takes the same one for all.
+    /// Distance between the matrices of a batch; 0 uses the same matrix for all products.
     pub batch_stride: usize,
     /// Whether the transpose of the matrix is stored.
     pub transposed: bool,
 }
 
-/// The result of a product: row-major matrices in memory. All numbers but the memory's count elements.
+/// The result of a product: row-major matrices. Offset and strides count elements.
 #[derive(Debug)]
 pub struct GemmTarget<'a> {
-    /// Where it lies.
+    /// The memory that holds the matrices.
     pub memory: ViewMut<'a, u8>,
-    /// The first element.
+    /// Index of the first element.
     pub offset: usize,
-    /// From a row to the next; at least a row's length.
+    /// Distance between rows; at least the length of a row.
     pub leading: usize,
-    /// From one product's matrix to the next one's, which must not overlap.
+    /// Distance between the matrices of a batch, which must not overlap.
     pub batch_stride: usize,
 }
 
@@ -58,15 +58,15 @@ pub struct GemmTarget<'a> {
 pub struct Blas {
     core: Arc<Core>,
     library: CublasStatus,
-    /// One product is enqueued at a time: stream and workspace belong to the handle.
+    /// Locked while a product is enqueued, because stream and workspace are set on the handle.
     handle: Lock<Raw>,
 }
 
 impl Device {
-    /// cuBLAS on this device, opened when first asked for and kept.
+    /// cuBLAS on this device, opened on first use and cached.
     ///
-    /// [`Error::NoLibrary`] where there is none: it says where it was looked for and how to get it. The emulated
-    /// device has none.
+    /// Returns [`Error::NoLibrary`], with the places searched and how to install it, if cuBLAS is missing. The
+    /// emulated device never has it.
     pub fn blas(&self) -> Result<Arc<Blas>> {
         self.kept(&"cuBLAS", |device| {
             let core = device.core();
@@ -90,10 +90,10 @@ impl Blas {
         path
     }
 
-    /// Enqueues C = A B for row-major matrices, `shape.batch` times. An empty sum (k = 0) gives zeros.
+    /// Enqueues `shape.batch` products C = A B of row-major matrices. For k = 0, C is set to zero.
     ///
-    /// The library's workspace, 32 MiB, comes from the device's arena for the time of the product, so that streams do
-    /// not share it and the library allocates nothing by itself.
+    /// The workspace of 32 MiB is allocated from the device's arena for each product, so that streams do not share
+    /// it and cuBLAS allocates nothing itself.
     pub fn gemm(
         &self,
         stream: &Stream,
@@ -120,7 +120,7 @@ impl Blas {
             transposed: false,
         };
         if batch > 1 && c.batch_stride < out.span()? {
-            let detail = format!("matrices C of {} elements lie {} apart", out.span()?, c.batch_stride);
+            let detail = format!("matrices C of {} elements overlap at stride {}", out.span()?, c.batch_stride);
             return Err(Error::shape("Blas::gemm", detail));
         }
         let out = out.side(of, batch, *c.memory.at(), c.memory.len(), c.offset)?;
@@ -133,7 +133,7 @@ impl Blas {
             let matrices = Matrices { name, rows, columns, leading, stride, transposed: operand.transposed };
             matrices.side(of, batch, *operand.memory.at(), operand.memory.len(), operand.offset)
         };
-        // The library's matrices are column-major: it sees the transposes, and C^T = B^T A^T.
+        // cuBLAS reads the matrices as column-major, hence transposed, and C^T = B^T A^T.
         let (right, left) = (factor("A", &a, m, k)?, factor("B", &b, k, n)?);
         let gemm = Gemm { of, sizes: [n, m, k], batch, left, right, out };
 
@@ -144,13 +144,13 @@ impl Blas {
             work.uses(block);
         }
         let room = (*workspace.view().at(), WORKSPACE);
-        // SAFETY: the matrices lie in their memory, which is of this device; it and the workspace stay mapped until
-        // the arena sees that the stream is done with them.
+        // SAFETY: the matrices lie within their memory, which belongs to this device. It and the workspace stay
+        // mapped until this work is complete.
         unsafe { self.core.driver.gemm(*handle, work.stream, room, &gemm) }
     }
 }
 
-/// C = 0.
+/// Sets C to zero.
 fn clear(stream: &Stream, of: BlasType, shape: GemmShape, c: GemmTarget<'_>) -> Result<()> {
     let mut memory = c.memory;
     let bytes = of.bytes();
@@ -163,7 +163,7 @@ fn clear(stream: &Stream, of: BlasType, shape: GemmShape, c: GemmTarget<'_>) -> 
     Ok(())
 }
 
-/// Stored row-major matrices: rows and columns as they lie in memory.
+/// Stored row-major matrices: rows and columns as stored.
 struct Matrices {
     name: &'static str,
     rows: usize,
@@ -178,17 +178,17 @@ impl Matrices {
         Error::shape("Blas::gemm", format!("{}, stored as {} x {}: {detail}", self.name, self.rows, self.columns))
     }
 
-    /// Elements from the first to behind the last of one matrix.
+    /// The number of elements that one matrix spans, from the first to the last.
     fn span(&self) -> Result<usize> {
         let before_last = (self.rows - 1).checked_mul(self.leading);
         before_last
             .and_then(|rows| rows.checked_add(self.columns))
-            .ok_or_else(|| self.refuse("more elements than there are addresses"))
+            .ok_or_else(|| self.refuse("the number of elements overflows the address space"))
     }
 
     fn side(&self, of: BlasType, batch: usize, base: DevicePtr, bytes: usize, offset: usize) -> Result<GemmSide> {
         if self.leading < self.columns {
-            return Err(self.refuse(format_args!("rows lie {} apart, which is less than a row", self.leading)));
+            return Err(self.refuse(format_args!("the distance {} between rows is less than a row", self.leading)));
         }
         let span = self.span()?;
         let end = (batch - 1)
@@ -196,13 +196,13 @@ impl Matrices {
             .and_then(|batches| batches.checked_add(span)?.checked_add(offset)?.checked_mul(of.bytes()));
         if end.is_none_or(|end| end > bytes) {
             return Err(self.refuse(format_args!(
-                "{batch} of them {} apart, with rows {} apart, from element {offset} on, do not lie in {bytes} bytes",
+                "{batch} matrices with stride {}, row stride {} and offset {offset} exceed {bytes} bytes",
                 self.stride, self.leading
             )));
         }
         let at = base.offset(offset * of.bytes());
         if !at.0.is_multiple_of(of.bytes() as u64) {
-            return Err(self.refuse(format_args!("{:#x} is no multiple of {} bytes", at.0, of.bytes())));
+            return Err(self.refuse(format_args!("{:#x} is not a multiple of {} bytes", at.0, of.bytes())));
         }
         Ok(GemmSide { at, leading: self.leading, stride: self.stride, transposed: self.transposed })
     }
@@ -245,6 +245,6 @@ mod tests {
     #[test]
     fn numbers_must_be_aligned() {
         let side = matrices(1, 1, 1, 0).side(BlasType::C128, 1, DevicePtr(0x1008), 64, 0);
-        assert!(side.unwrap_err().to_string().contains("no multiple of 16 bytes"));
+        assert!(side.unwrap_err().to_string().contains("not a multiple of 16 bytes"));
     }
 }

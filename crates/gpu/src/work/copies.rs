@@ -1,8 +1,8 @@
 //! Copies between host and device.
 //!
-//! The copy engines reach page-locked memory at full speed and ordinary memory at a seventh of it. So copies of
-//! ordinary memory go through pinned blocks: small ones through a ring of them, large ones through blocks that several
-//! host threads fill while earlier ones travel (`staging.rs`). No upload waits for the stream.
+//! Copies from pinned memory run at full speed, copies from pageable memory at a seventh of it. So pageable memory
+//! is staged through pinned blocks: small copies through a ring, large ones through blocks that several host
+//! threads fill while earlier blocks are being transferred (`staging.rs`). No upload waits for the stream.
 
 use std::ops::Range;
 
@@ -11,24 +11,25 @@ use crate::memory::{Buffer, PinnedBuffer, View, ViewMut};
 use crate::work::Stream;
 use crate::work::staging::SMALL;
 
-const CAPTURE: &str = "ordinary host memory can't be copied in a capture; use pinned memory, or copy before it";
+const CAPTURE: &str = "pageable host memory can't be copied in a capture; use pinned memory, or copy before it";
 
 impl Stream {
-    /// `len` values whose bytes are all zero.
+    /// Allocates `len` values and sets their bytes to zero.
     pub fn zeros<T: Plain>(&self, len: usize) -> Result<Buffer<T>> {
         let mut buffer = self.alloc(len)?;
         self.fill_bytes(&mut buffer, 0)?;
         Ok(buffer)
     }
 
-    /// A new buffer with a copy of `values`. When it returns, `values` may be changed; the copy may still travel.
+    /// Allocates a buffer and copies `values` to it. On return `values` may be modified; the transfer may still be
+    /// running.
     pub fn upload<T: Plain>(&self, values: &[T]) -> Result<Buffer<T>> {
         let mut buffer = self.alloc(values.len())?;
         self.write(&mut buffer, values)?;
         Ok(buffer)
     }
 
-    /// Copies `values` into `to`, which has the same length. When it returns, `values` may be changed.
+    /// Copies `values` into `to`, which has the same length. On return `values` may be modified.
     pub fn write<'a, T: Plain>(&self, to: impl Into<ViewMut<'a, T>>, values: &[T]) -> Result<()> {
         let to = to.into();
         same_length("Stream::write", to.len(), values.len())?;
@@ -41,10 +42,10 @@ impl Stream {
         self.write_staged(to, |at, block| block.copy_from_slice(&bytes[at..at + block.len()]))
     }
 
-    /// Copies slices, one after the other, into `to`, which is as long as all of them together. When it returns, they may
-    /// be changed; the copy may still travel.
+    /// Copies the concatenation of `slices` into `to`, which has their total length. On return the slices may be
+    /// modified; the transfer may still be running.
     ///
-    /// It is as fast as one copy, however many slices there are.
+    /// It is as fast as a single copy, regardless of the number of slices.
     pub fn write_joined<'a, T: Plain>(&self, to: impl Into<ViewMut<'a, T>>, slices: &[&[T]]) -> Result<()> {
         const NAME: &str = "Stream::write_joined";
         let to = to.into();
@@ -61,7 +62,7 @@ impl Stream {
         let starts: Vec<usize> =
             slices.iter().scan(0, |at, slice| Some(std::mem::replace(at, *at + slice.len()))).collect();
         self.write_staged(to, |at, mut block| {
-            // The last slice that begins here or before.
+            // The last slice that starts at or before `at`.
             let mut index = starts.partition_point(|&start| start <= at) - 1;
             let mut within = at - starts[index];
             while !block.is_empty() {
@@ -73,10 +74,11 @@ impl Stream {
         })
     }
 
-    /// Copies some neighbouring columns of a row-major matrix of `width` columns into `to`, row-major too. When it
-    /// returns, `rows` may be changed; the copy may still travel.
+    /// Copies consecutive columns of a row-major matrix of `width` columns into `to`, which is also row-major. On
+    /// return `rows` may be modified; the transfer may still be running.
     ///
-    /// So a matrix can travel in parts, of which the first are worked on while the others are on their way.
+    /// With it, a matrix can be uploaded in parts, so that work on the first parts overlaps the transfer of the
+    /// others.
     pub fn write_columns<'a, T: Plain>(
         &self,
         to: impl Into<ViewMut<'a, T>>,
@@ -87,7 +89,7 @@ impl Stream {
         const NAME: &str = "Stream::write_columns";
         let to = to.into();
         if width == 0 || !rows.len().is_multiple_of(width) {
-            let detail = format!("{} values are no whole number of rows of {width} columns", rows.len());
+            let detail = format!("{} values are not a multiple of the {width} columns", rows.len());
             return Err(Error::shape(NAME, detail));
         }
         if columns.start > columns.end || columns.end > width {
@@ -117,7 +119,7 @@ impl Stream {
         })
     }
 
-    /// Copies pinned memory into `to`, which has the same length, while the host goes on.
+    /// Copies pinned memory into `to`, which has the same length, asynchronously.
     pub fn write_pinned<'a, T: Plain>(
         &self,
         to: impl Into<ViewMut<'a, T>>,
@@ -134,12 +136,12 @@ impl Stream {
         if bytes == 0 {
             return Ok(());
         }
-        // SAFETY: both ranges have the same length, and both stay until this work is complete; the host does not touch
-        // the pinned one before.
+        // SAFETY: both ranges have the same length and stay allocated until this work is complete; until then the
+        // host does not access the pinned one.
         unsafe { self.core().driver.upload(work.stream, *to.at(), from.block().as_ptr(), bytes) }
     }
 
-    /// Reads values back. Waits until they have arrived.
+    /// Copies values to the host and waits for the copy.
     pub fn download<'a, T: Plain>(&self, from: impl Into<View<'a, T>>) -> Result<Vec<T>> {
         let from = from.into();
         let mut values = zeroed_vec(from.len());
@@ -147,7 +149,7 @@ impl Stream {
         Ok(values)
     }
 
-    /// Reads values back into a slice of the same length. Waits until they have arrived.
+    /// Copies values to a host slice of the same length and waits for the copy.
     pub fn read<'a, T: Plain>(&self, from: impl Into<View<'a, T>>, values: &mut [T]) -> Result<()> {
         let from = from.into();
         same_length("Stream::read", values.len(), from.len())?;
@@ -156,7 +158,7 @@ impl Stream {
         self.read_staged(from, bytes_of_mut(values))
     }
 
-    /// Reads values into pinned memory of the same length while the host goes on.
+    /// Copies values to pinned memory of the same length, asynchronously.
     pub fn read_pinned<'a, T: Plain>(&self, from: impl Into<View<'a, T>>, to: &mut PinnedBuffer<T>) -> Result<()> {
         let from = from.into();
         same_length("Stream::read_pinned", to.len(), from.len())?;
@@ -168,8 +170,8 @@ impl Stream {
         if from.is_empty() {
             return Ok(());
         }
-        // SAFETY: both ranges have the same length, and both stay until this work is complete; the host does not touch
-        // the pinned one before.
+        // SAFETY: both ranges have the same length and stay allocated until this work is complete; until then the
+        // host does not access the pinned one.
         unsafe { self.core().driver.download(work.stream, to.block().as_ptr(), *from.at(), from.bytes()) }
     }
 
@@ -208,14 +210,14 @@ impl Stream {
 }
 
 impl<T: Plain> Buffer<T> {
-    /// Reads it back. Waits for the stream.
+    /// Copies the values to the host and waits for the copy.
     pub fn to_vec(&self, stream: &Stream) -> Result<Vec<T>> {
         stream.download(self)
     }
 }
 
 impl<T: Plain> View<'_, T> {
-    /// Reads it back. Waits for the stream.
+    /// Copies the values to the host and waits for the copy.
     pub fn to_vec(&self, stream: &Stream) -> Result<Vec<T>> {
         stream.download(*self)
     }
@@ -223,7 +225,7 @@ impl<T: Plain> View<'_, T> {
 
 fn same_length(operation: &'static str, to: usize, from: usize) -> Result<()> {
     if to != from {
-        return Err(Error::shape(operation, format!("{from} values into room for {to}")));
+        return Err(Error::shape(operation, format!("{from} values do not fit a destination of {to}")));
     }
     Ok(())
 }

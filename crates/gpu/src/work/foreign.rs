@@ -1,4 +1,4 @@
-//! Memory and streams of other libraries in the process (PyTorch, CuPy): theirs used here, ours used there.
+//! Sharing memory and streams with other libraries in the process (PyTorch, CuPy), in both directions.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use crate::memory::{Block, Buffer};
 use crate::work::Stream;
 
 impl Device {
-    /// A buffer over device memory that others own: `bytes` bytes from `address` on.
+    /// A buffer over device memory that another library owns: `bytes` bytes from `address` on.
     ///
-    /// The memory must be of this device: on CUDA the driver is asked, on the emulated device it must lie in a live
-    /// buffer. It does not count as memory of the device's pool.
+    /// The memory must belong to this device: on CUDA the driver is queried, on the emulated device the range must
+    /// lie in a live buffer. It does not count towards the statistics of the device's pool.
     ///
-    /// `owner` is what keeps the memory. It is dropped after the last holder of the buffer (a part of it, a graph
-    /// that refers to it) is gone *and* the work that uses the buffer is complete. Nobody waits for that: where a
-    /// stream is still at work, the owner is set aside, and a later call (the next end of an adopted buffer, the next
-    /// [`Stream::synchronize`] or [`Device::synchronize`]) drops it on its own thread.
+    /// `owner` keeps the memory allocated. It is dropped after the last reference to the buffer (a part of it, a
+    /// graph that uses it) is dropped *and* the work that uses the buffer is complete. This does not block: while
+    /// a stream is still working, the owner is queued, and a later call (the next drop of an adopted buffer, the
+    /// next [`Stream::synchronize`] or [`Device::synchronize`]) drops it on its own thread.
     ///
     /// # Safety
     ///
-    /// The memory stays allocated until `owner` is dropped. Whoever else writes to it, or reads it while this
-    /// buffer is written to, is ordered with the streams here, as by [`Stream::wait_foreign`] and
+    /// The memory stays allocated until `owner` is dropped. Other code that writes to it, or reads it while this
+    /// buffer is written to, is ordered with the streams here, for example by [`Stream::wait_foreign`] and
     /// [`Stream::release_to`].
     pub unsafe fn adopt(
         &self,
@@ -40,20 +40,20 @@ impl Device {
     }
 }
 
-const REASON: &str = "streams of other libraries can't take part";
+const REASON: &str = "a capture can't be ordered with streams of other libraries";
 
 impl Stream {
-    /// CUDA's handle (`CUstream`) as an integer, for other libraries of the process. It is valid while the stream
-    /// is open. On the emulated device it is a number that means nothing elsewhere.
+    /// The CUDA handle (`CUstream`) as an integer, for other libraries in the process. It is valid while the
+    /// stream is open. On the emulated device it is an opaque number.
     pub fn raw_handle(&self) -> u64 {
         self.lane().raw().0
     }
 
-    /// Work given to this stream from now on starts after what the foreign CUDA stream `handle` has been given so
-    /// far: before memory that was written there is read here. 0 and 1 are the legacy default stream, 2 is the
-    /// thread's own default stream.
+    /// Makes work submitted to this stream from now on start after the work submitted so far to the foreign CUDA
+    /// stream `handle`. Call it before reading memory that was written there. 0 and 1 are the legacy default
+    /// stream, 2 is the per-thread default stream.
     ///
-    /// The emulated device does nothing: nothing of another library runs on it.
+    /// It does nothing on the emulated device, because no other library runs work on it.
     ///
     /// # Safety
     ///
@@ -66,11 +66,11 @@ impl Stream {
         self.timeline().wait_for_foreign(Raw(handle))
     }
 
-    /// Work given to the foreign CUDA stream `handle` from now on starts after what this stream has been given so
-    /// far: before memory that was written here is read there. The numbers are those of
+    /// Makes work submitted to the foreign CUDA stream `handle` from now on start after the work submitted so far
+    /// to this stream. Call it before memory that was written here is read there. Handles are those of
     /// [`wait_foreign`](Self::wait_foreign).
     ///
-    /// The emulated device does nothing: its streams are idle when a call returns.
+    /// It does nothing on the emulated device, whose streams are idle when a call returns.
     ///
     /// # Safety
     ///

@@ -1,4 +1,4 @@
-//! Recorded work, replayed with one call: a chain of small kernels without a launch cost for each.
+//! Graphs: recorded work that is replayed with one call, without a launch cost per kernel.
 
 use std::sync::Arc;
 
@@ -8,28 +8,28 @@ use crate::memory::{Core, same_device};
 use crate::queue::{Capture, Resource};
 use crate::work::Stream;
 
-/// Work recorded from a stream. It keeps what it refers to: device memory, pinned memory, code.
+/// Work recorded from a stream. It keeps the device memory, pinned memory and code that it uses alive.
 pub struct Graph {
     executable: Raw,
     kept: Vec<Arc<dyn Resource>>,
     core: Arc<Core>,
 }
 
-/// How [`Graph::recapture`] took in new arguments.
+/// How [`Graph::recapture`] changed the graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recapture {
-    /// The work has the same shape: only arguments changed.
+    /// The work has the same shape, so only the arguments were updated.
     Updated,
-    /// The work has another shape: the graph was built anew.
+    /// The work has another shape, so the graph was instantiated again.
     Rebuilt,
 }
 
 impl Graph {
-    /// Records the work that `record` gives to `stream`, without running it.
+    /// Records the work that `record` submits to `stream`, without running it.
     ///
-    /// Memory may be allocated inside; host memory can only be copied if it is pinned. The calling thread alone can
-    /// give work to the stream meanwhile, and other streams can't take part. After an error or a panic in `record` the
-    /// stream runs as before.
+    /// `record` may allocate device memory, and may copy host memory only if it is pinned. During the capture only
+    /// the calling thread can submit work to the stream, and work on other streams can't join the graph. After an
+    /// error or a panic in `record` the stream works as before.
     pub fn capture(stream: &Stream, record: impl FnOnce(&Stream) -> Result<()>) -> Result<Self> {
         let (graph, kept) = captured(stream, record)?;
         let core = stream.core().clone();
@@ -47,7 +47,7 @@ impl Graph {
         self.core.driver.launch_graph(self.executable, work.stream)
     }
 
-    /// Records again, with other arguments, and makes this graph do the new work.
+    /// Records again, with other arguments, and replaces this graph's work.
     pub fn recapture(&mut self, stream: &Stream, record: impl FnOnce(&Stream) -> Result<()>) -> Result<Recapture> {
         same_device("Graph::recapture", &self.core, stream.core())?;
         let (graph, kept) = captured(stream, record)?;

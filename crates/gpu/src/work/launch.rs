@@ -6,11 +6,11 @@ use crate::memory::{View, same_device};
 use crate::work::Stream;
 
 impl Kernel {
-    /// Enqueues the kernel over `shape`. A shape without blocks does nothing.
+    /// Enqueues the kernel with this launch shape. A shape without blocks does nothing.
     ///
-    /// Arguments are checked against the kernel's parameters: their number, the size of each value, buffers for
-    /// pointers and for nothing else, buffers borrowed mutably for pointers that are not `const`. What the kernel does
-    /// with them is what [`Source::new`](crate::Source::new) vouches for.
+    /// The arguments are checked against the kernel's parameters: their number, the size of each value, buffers
+    /// for pointers only, and mutable buffers for pointers that are not `const`. The caller of
+    /// [`Source::new`](crate::Source::new) guarantees what the kernel does with them.
     pub fn launch(&self, stream: &Stream, shape: Shape, arguments: impl Arguments) -> Result<()> {
         let mut list = ArgumentList::default();
         arguments.push_all(&mut list);
@@ -27,15 +27,15 @@ impl Kernel {
         work.uses(self.loaded());
         list.blocks.iter().for_each(|block| work.uses(*block));
         core.counters.launched();
-        // SAFETY: the arguments match the kernel's parameters and outlive the call; their buffers stay mapped until
-        // this work is complete.
+        // SAFETY: the arguments match the kernel's parameters and outlive the call; their buffers stay mapped
+        // until this work is complete.
         unsafe { core.driver.launch(work.stream, self.function().raw, shape.grid(), &list.values) }
     }
 }
 
 impl Stream {
-    /// The addresses of `views`, in order, in a buffer: for kernels that read more buffers than a launch has
-    /// arguments. A kernel takes it as a `const T* const*`.
+    /// A buffer that holds the addresses of `views`, in order, for kernels that read more buffers than a launch
+    /// has arguments. A kernel takes it as a `const T* const*`.
     pub fn addresses<T: Plain>(&self, views: &[View<'_, T>]) -> Result<AddressList<T>> {
         views.iter().try_for_each(|view| self.owns("Stream::addresses", *view))?;
         let addresses: Vec<u64> = views.iter().map(|view| view.at().0).collect();

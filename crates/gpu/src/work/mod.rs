@@ -1,4 +1,5 @@
-//! Work on a device: streams, copies, launches, graphs; what other libraries share; what a piece of work took.
+//! Work on a device: streams, copies, launches, graphs, other devices, other libraries, and reports of what it
+//! cost.
 
 mod blas;
 mod copies;

@@ -1,14 +1,14 @@
-//! Several devices: how they reach each other, how fast, and copies between them.
+//! Several devices: the links between them, their bandwidth, and copies.
 
 use crate::base::{Link, Plain, Result};
 use crate::device::Device;
 use crate::memory::Buffer;
 use crate::work::Stream;
 
-/// How a copy between devices goes.
+/// The route of a copy between devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Route {
-    /// Directly where the devices are peers, through pinned host memory where not.
+    /// Directly if the devices are peers, otherwise through pinned host memory.
     #[default]
     Auto,
     /// Through pinned host memory.
@@ -20,8 +20,8 @@ pub enum Route {
 pub struct Topology {
     /// `links[from][to]`.
     pub links: Vec<Vec<Link>>,
-    /// `gigabytes_per_second[from][to]`, measured by copying; on the diagonal, within the device (bytes read and
-    /// written).
+    /// `gigabytes_per_second[from][to]`, measured by copying. The diagonal is a copy within the device (bytes read
+    /// plus bytes written).
     pub gigabytes_per_second: Vec<Vec<f64>>,
 }
 
@@ -36,7 +36,7 @@ impl Device {
 }
 
 impl Topology {
-    /// Asks for the links between `devices` and measures each by copying `bytes` over it.
+    /// Queries the links between `devices` and measures each by copying `bytes` over it.
     pub fn measure(devices: &[Device], bytes: usize) -> Result<Self> {
         let mut links = Vec::new();
         let mut rates = Vec::new();
@@ -74,7 +74,7 @@ fn copy_rate(from: &Device, to: &Device, bytes: usize) -> Result<f64> {
 }
 
 impl<T: Plain> Buffer<T> {
-    /// A copy on another device: read in order with `from`'s work, ready in order for `to`'s.
+    /// Copies the buffer to another device: after the work of `from`, and before later work of `to`.
     pub fn to_device(&self, from: &Stream, to: &Stream, route: Route) -> Result<Buffer<T>> {
         from.owns("Buffer::to_device", self.view())?;
         let mut copy = to.alloc(self.len())?;
@@ -101,7 +101,7 @@ impl<T: Plain> Buffer<T> {
         } else {
             let mut host = from.device().pinned(self.len())?;
             from.read_pinned(self, &mut host)?;
-            // The streams of two kinds of device are ordered by the host.
+            // The host orders the streams of two different kinds of device.
             drop(host.slice()?);
             to.write_pinned(&mut copy, &mut host)?;
         }

@@ -1,4 +1,4 @@
-//! What a piece of work took, such as a proof: measured, not estimated.
+//! Measurements of a piece of work, such as a proof.
 
 use std::fmt;
 use std::time::Instant;
@@ -11,21 +11,21 @@ use crate::memory::{Activity, PeakWatch};
 use crate::queue::Event;
 use crate::work::Stream;
 
-/// What a proof took.
+/// The measurements of a proof.
 ///
-/// Bytes, launches and memory are counted by the device: where several proofs run on one device at once, each
-/// report holds what all of them did in its time.
+/// Bytes, launches and memory are counted per device. If several proofs run on one device at the same time, each
+/// report includes what all of them did in that time.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Report {
     /// The device that made the proof, or `cpu`.
     pub device: String,
-    /// From the call to the proof, in milliseconds of the host's clock.
+    /// Time from the call to the proof, in milliseconds of the host's clock.
     pub total_ms: f64,
-    /// The phases in order, by the device's clock. Work on the host lies between them.
+    /// The phases in order, timed by the device's clock. Host work happens between them.
     pub phases: Vec<Phase>,
-    /// Bytes that went to the device.
+    /// Bytes copied to the device.
     pub bytes_up: u64,
-    /// Bytes that came back.
+    /// Bytes copied back.
     pub bytes_down: u64,
     /// Copies to the device.
     pub uploads: u64,
@@ -33,12 +33,12 @@ pub struct Report {
     pub downloads: u64,
     /// Kernels launched.
     pub launches: u64,
-    /// The most device memory that the proof took at one time, in bytes: what was in use before it (a trace kept there,
-    /// preprocessed columns, tables of earlier proofs) not counted.
+    /// Peak device memory of the proof in bytes, without what was in use before it (a resident trace, preprocessed
+    /// columns, tables of earlier proofs).
     pub peak_bytes: usize,
-    /// Calls to the driver for more memory: none once a proof of the same shape was made before.
+    /// Driver calls for more memory: zero after an earlier proof of the same shape.
     pub driver_allocations: u64,
-    /// What ran elsewhere than asked, and why.
+    /// Parts that ran on another device than requested, and why.
     pub fallbacks: Vec<Fallback>,
 }
 
@@ -47,13 +47,13 @@ pub struct Report {
 pub struct Phase {
     /// The phase's name.
     pub name: &'static str,
-    /// When it began on the device, in milliseconds after the first phase did.
+    /// When it began on the device, in milliseconds after the start of the first phase.
     pub start_ms: f64,
     /// How long the device took.
     pub ms: f64,
 }
 
-/// A part of a proof that ran elsewhere than asked.
+/// A part of a proof that ran on another device than requested.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Fallback {
     /// Which part.
@@ -65,7 +65,7 @@ pub struct Fallback {
 }
 
 impl Report {
-    /// The milliseconds of all phases together, of one name taken together, in order of their first beginning.
+    /// Total milliseconds per phase name, in order of first occurrence.
     pub fn by_phase(&self) -> Vec<(&'static str, f64)> {
         let mut sums: Vec<(&'static str, f64)> = Vec::new();
         for phase in &self.phases {
@@ -77,7 +77,7 @@ impl Report {
         sums
     }
 
-    /// The part of the proof's time in which the device had work or data on their way to it, from 0 to 1.
+    /// The fraction of the proof's time, from 0 to 1, in which the device had work or incoming data.
     pub fn busy(&self) -> f64 {
         if self.total_ms == 0.0 {
             return 0.0;
@@ -134,7 +134,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Takes the report of a piece of work while it is done.
+/// Measures a piece of work while it runs.
 pub struct Recorder {
     stream: Stream,
     began: Instant,
@@ -146,7 +146,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Begins to count and to measure the work on a stream's device.
+    /// Starts measuring the work on a stream's device.
     pub fn new(stream: &Stream) -> Self {
         let device = stream.device();
         Self {
@@ -160,7 +160,7 @@ impl Recorder {
         }
     }
 
-    /// Enqueues the work of a phase between two events of the device's clock, within a span of the same name.
+    /// Enqueues the work of a phase between two timing events, within a tracing span of the same name.
     pub fn phase<R, E: From<Error>>(
         &self,
         name: &'static str,
@@ -175,12 +175,12 @@ impl Recorder {
         Ok(result)
     }
 
-    /// Notes a phase between two events of the device's clock.
+    /// Adds a phase between two timing events.
     pub fn add(&self, name: &'static str, start: Event, end: Event) {
         self.phases.lock().push((name, start, end));
     }
 
-    /// Waits for the stream, and sums up.
+    /// Waits for the stream and returns the report.
     pub fn finish(&self) -> Result<Report> {
         self.stream.synchronize()?;
         let total_ms = self.began.elapsed().as_secs_f64() * 1e3;

@@ -1,4 +1,4 @@
-//! Ordinary host memory on its way through pinned memory.
+//! Staging of pageable host memory through pinned memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,10 +8,10 @@ use crate::device::Staging;
 use crate::memory::{PinnedBlock, View, ViewMut};
 use crate::work::Stream;
 
-/// Copies of at most this many bytes are not worth several threads.
+/// Copies of at most this many bytes run on one thread.
 pub(super) const SMALL: usize = 256 << 10;
 
-/// Pinned blocks each host thread works with: one is filled while the other travels.
+/// Pinned blocks per host thread: one is filled while the other is being transferred.
 const BLOCKS_PER_THREAD: usize = 2;
 
 impl Stream {
@@ -26,12 +26,13 @@ impl Stream {
         let mut work = self.timeline().begin()?;
         work.uses(to.block());
         work.uses(&staged);
-        // SAFETY: the view is a live range of this device of the same length as the staged copy, which stays as it is
-        // until this work is complete.
+        // SAFETY: the view is a live range of this device with the length of the staged copy, which does not
+        // change until this work is complete.
         unsafe { core.driver.upload(work.stream, *to.at(), at, bytes.len()) }
     }
 
-    /// Fills `to` through pinned blocks: `fill(offset, block)` writes the bytes that belong at an offset of it.
+    /// Fills `to` through pinned blocks: `fill(offset, block)` writes the bytes of `to` from `offset` on into
+    /// `block`.
     pub(super) fn write_staged<T: Plain>(
         &self,
         to: ViewMut<'_, T>,
@@ -41,7 +42,7 @@ impl Stream {
         self.core().counters.uploaded(bytes);
         self.staged(bytes, |block, at, len| {
             block.wait()?;
-            // SAFETY: the block has room for a chunk, no copy uses it, and no one else has it.
+            // SAFETY: the block is at least as large as a chunk, no copy uses it, and this thread owns it.
             fill(at, unsafe { std::slice::from_raw_parts_mut(block.as_ptr(), len) });
             let mut work = self.timeline().begin()?;
             work.uses(to.block());
@@ -51,7 +52,7 @@ impl Stream {
         })
     }
 
-    /// Reads a view into ordinary memory of the same length, and waits for it.
+    /// Copies a view to pageable memory of the same length, and waits for the copy.
     pub(super) fn read_staged<T: Plain>(&self, from: View<'_, T>, values: &mut [u8]) -> Result<()> {
         self.core().counters.downloaded(values.len());
         let target = Target(values.as_mut_ptr());
@@ -84,7 +85,7 @@ impl Stream {
             return if bytes == 0 { self.synchronize() } else { step(&pool.take(bytes)?, 0, bytes) };
         }
         let Staging { chunk, threads } = self.device().staging();
-        // A copy of a few chunks is cut smaller, so that every thread has a part.
+        // Use smaller chunks for small copies, so that every thread has work.
         let chunk = chunk.min((bytes / (2 * threads)).next_power_of_two().max(SMALL));
         let chunks = bytes.div_ceil(chunk);
         let next = AtomicUsize::new(0);
@@ -126,12 +127,12 @@ impl Stream {
 /// A host address shared by the threads of one staged download.
 struct Target(*mut u8);
 
-// SAFETY: each thread writes its own disjoint chunks behind the address.
+// SAFETY: the threads write to disjoint chunks.
 unsafe impl Sync for Target {}
 
 impl Target {
     /// # Safety
-    /// `offset` lies within the memory behind the address.
+    /// `offset` lies within the allocation.
     unsafe fn at(&self, offset: usize) -> *mut u8 {
         // SAFETY: the caller's promise.
         unsafe { self.0.add(offset) }

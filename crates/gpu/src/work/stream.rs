@@ -7,9 +7,9 @@ use crate::device::Device;
 use crate::memory::{Block, Buffer, Core, Lane, View, same_device};
 use crate::queue::{Event, Timeline};
 
-/// A queue of work on a device. Work of one stream runs in order; streams run beside each other.
+/// A queue of work on a device. Work of one stream runs in order; different streams run concurrently.
 ///
-/// Cloning gives another handle to the same queue.
+/// Cloning it gives another handle to the same stream.
 #[derive(Clone)]
 pub struct Stream {
     lane: Arc<Lane>,
@@ -22,17 +22,17 @@ impl Device {
         Ok(Stream { lane: self.lane(0)?, device: self.clone() })
     }
 
-    /// The stream for copies to the device, beside the kernels.
+    /// The stream for uploads, which overlap kernels.
     pub fn upload_lane(&self) -> Result<Stream> {
         Ok(Stream { lane: self.lane(1)?, device: self.clone() })
     }
 
-    /// The stream for copies from the device, beside the kernels.
+    /// The stream for downloads, which overlap kernels.
     pub fn download_lane(&self) -> Result<Stream> {
         Ok(Stream { lane: self.lane(2)?, device: self.clone() })
     }
 
-    /// A further stream.
+    /// Creates another stream.
     pub fn new_stream(&self) -> Result<Stream> {
         Ok(Stream { lane: self.core().open_lane()?, device: self.clone() })
     }
@@ -56,7 +56,7 @@ impl Stream {
         &self.lane
     }
 
-    /// Waits on the host until all work given so far is done, and reports what went wrong in it.
+    /// Blocks the host until all work submitted so far is complete, and reports its errors.
     pub fn synchronize(&self) -> Result<()> {
         self.outside_capture("Stream::synchronize", "the host can't wait for work that is only recorded")?;
         self.timeline().synchronize()?;
@@ -64,19 +64,19 @@ impl Stream {
         Ok(())
     }
 
-    /// Marks this point of the stream.
+    /// Records an event at this point of the stream.
     pub fn record(&self) -> Result<Event> {
         self.timeline().record(false)
     }
 
-    /// Marks this point of the stream with the time at which it is reached.
+    /// Records an event with a timestamp at this point of the stream.
     pub fn record_time(&self) -> Result<Event> {
         self.timeline().record(true)
     }
 
-    /// Work given from now on starts after `event`, which may lie on a stream of any device.
+    /// Makes work submitted from now on start after `event`, which may belong to a stream of any device.
     ///
-    /// A capture can't wait for work outside it, nor the other way round.
+    /// Work in a capture can't wait for work outside it, and vice versa.
     pub fn wait(&self, event: &Event) -> Result<()> {
         if event.capture() != self.timeline().capture_id() {
             let detail = match event.capture() {
@@ -84,7 +84,7 @@ impl Stream {
                     "the event was recorded in a graph capture; only the stream under capture can wait for it"
                 }
                 None => {
-                    "the stream is under capture, and the event lies outside it; wait before the capture begins"
+                    "the stream is under capture, but the event is not part of it; call wait before the capture begins"
                 }
             };
             return Err(Error::shape("Stream::wait", detail));
@@ -96,7 +96,7 @@ impl Stream {
         self.core().driver.wait_event(work.stream, event.raw())
     }
 
-    /// Work given from now on starts after the work that `other` has been given so far.
+    /// Makes work submitted from now on start after the work submitted to `other` so far.
     pub fn wait_for(&self, other: &Stream) -> Result<()> {
         if Arc::ptr_eq(&self.lane, &other.lane) {
             return Ok(());
@@ -104,7 +104,7 @@ impl Stream {
         self.wait(&other.record()?)
     }
 
-    /// Runs `work` on the stream and measures it with events: its result, and milliseconds on the device.
+    /// Times `work` with events. Returns its result and the milliseconds on the device.
     pub fn time<R>(&self, work: impl FnOnce() -> Result<R>) -> Result<(R, f32)> {
         let start = self.record_time()?;
         let result = work()?;
@@ -113,18 +113,18 @@ impl Stream {
         Ok((result, end.since(&start)?))
     }
 
-    /// Room for `len` values. Their content is whatever was there before.
+    /// Allocates `len` uninitialised values. Their content is arbitrary.
     pub fn alloc<T: Plain>(&self, len: usize) -> Result<Buffer<T>> {
         let bytes = len
             .checked_mul(size_of::<T>())
             .ok_or_else(|| Error::shape("Stream::alloc", format!("{len} values overflow the address space")))?;
         let block = self.core().alloc(self.timeline(), bytes)?;
-        // A graph keeps the memory that was allocated in its capture.
+        // A graph keeps memory alive that was allocated during its capture.
         self.timeline().begin()?.uses(&block);
         Ok(Buffer::from_block(block, len))
     }
 
-    /// Refuses memory of another device.
+    /// Fails if the memory belongs to another device.
     pub(super) fn owns<T: Plain>(&self, operation: &str, view: View<'_, T>) -> Result<()> {
         self.owns_block(operation, view.block())
     }

@@ -13,7 +13,7 @@ use super::{cubin, library};
 use crate::base::{Error, Result};
 use crate::drivers::{CodeDriver, Function, Grid, Image, Occupancy, Parameter, Passing, Raw, Unit};
 
-/// Names for messages: of the loaded modules, and of the functions taken from them.
+/// Names of loaded modules and their functions, for error messages.
 #[derive(Default)]
 pub(super) struct Modules {
     loaded: HashMap<Raw, Module>,
@@ -41,18 +41,18 @@ impl CodeDriver for Cuda {
     }
 
     fn load(&self, name: &str, image: &Image) -> Result<Raw> {
-        // The driver is given no length: it believes what the headers say.
+        // cuModuleLoadData takes no length and trusts the offsets in the ELF headers.
         if !cubin::is_whole(&image.binary) {
             return Err(self.refuse("cuModuleLoadData", format!("the binary of {name} is damaged")));
         }
         let mut module = ptr::null_mut();
-        // SAFETY: the image is a cubin whose every part lies within its bytes; both outlive the call.
+        // SAFETY: the image is a cubin whose sections all lie within its bytes; both outlive the call.
         let code = self.attempt(|| unsafe { sys::cuModuleLoadData(&mut module, image.binary.as_ptr().cast()) });
         if matches!(code, CUresult::CUDA_ERROR_INVALID_IMAGE | CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU) {
             let nvrtc = library::libnvrtc().map_or_else(|_| "unknown".into(), |library| library.version());
             let driver = &self.properties.driver;
             let detail = format!(
-                "{}: the driver (CUDA {driver}) does not take {name}, compiled by NVRTC (now {nvrtc}); update the \
+                "{}: the driver (CUDA {driver}) rejects {name}, compiled by NVRTC (now {nvrtc}); update the \
                  driver, or use an NVRTC of its version",
                 describe(code)
             );
@@ -69,7 +69,7 @@ impl CodeDriver for Cuda {
         let mut modules = self.modules.lock();
         modules.loaded.remove(&module);
         modules.functions.retain(|_, function| function.module != module);
-        // SAFETY: the module came from `load_module` and is used no more.
+        // SAFETY: the module came from `load_module` and is not used again.
         self.attempt(|| unsafe { sys::cuModuleUnload(pointer(module)) });
     }
 
@@ -92,7 +92,7 @@ impl CodeDriver for Cuda {
             return Err(no_such_kernel());
         }
         self.check("cuModuleGetFunction", code)?;
-        // Left to itself the driver may load a kernel at its first launch, and wait for the device to do so.
+        // With lazy loading the driver would load a kernel at its first launch, which can synchronize the device.
         // SAFETY: the function was just found.
         self.call("cuFuncLoad", || unsafe { sys::cuFuncLoad(function) })?;
 
@@ -161,7 +161,7 @@ impl Cuda {
         Ok(u32::try_from(value).unwrap_or(0))
     }
 
-    /// How a kernel takes its parameters, as the compiler found.
+    /// How a kernel takes its parameters, as determined at compile time.
     fn signature(&self, module: Raw, symbol: &str) -> Option<Vec<Passing>> {
         let modules = self.modules.lock();
         let module = modules.loaded.get(&module)?;
@@ -177,7 +177,7 @@ impl Cuda {
             let code =
                 self.attempt(|| unsafe { sys::cuFuncGetParamInfo(function, index, &mut offset, &mut bytes) });
             if code == CUresult::CUDA_ERROR_INVALID_VALUE {
-                let detail = format!("{kernel} is compiled with {index} parameters, and declared with more");
+                let detail = format!("{kernel} has {index} parameters in the binary, but its signature has more");
                 return Err(self.refuse("cuFuncGetParamInfo", detail));
             }
             self.check("cuFuncGetParamInfo", code)?;

@@ -1,4 +1,4 @@
-//! One device: its primary context, its properties, and the way every call to it is made.
+//! One device: its primary context, its properties, and the wrapper for every driver call.
 
 use std::ffi::c_int;
 use std::ptr;
@@ -18,17 +18,17 @@ pub(super) struct Cuda {
     pub(super) granularity: usize,
     pub(super) ranges: Lock<Ranges>,
     pub(super) modules: Lock<Modules>,
-    /// Last, so that it is released last.
+    /// The last field, so that it is released last.
     pub(super) primary: Primary,
 }
 
-/// A reference to a device's primary context, which other libraries of the process share.
+/// A reference to a device's primary context, which is shared with other libraries in the process.
 pub(super) struct Primary {
     pub(super) device: CUdevice,
     pub(super) context: CUcontext,
 }
 
-// SAFETY: a context is a handle that any thread may use; the driver locks what it needs to.
+// SAFETY: any thread may use a context handle; the driver synchronises internally.
 unsafe impl Send for Primary {}
 // SAFETY: as above.
 unsafe impl Sync for Primary {}
@@ -45,8 +45,8 @@ impl Primary {
 
     /// Makes the context current on this thread.
     ///
-    /// The driver is asked what is current, at the price of a read of thread-local memory: a note of our own
-    /// would miss what other libraries of the process make current, and contexts that were released since.
+    /// It queries the driver for the current context, which costs one thread-local read. A cached value would miss
+    /// changes by other libraries in the process, and contexts that were released since.
     fn enter(&self) -> CUresult {
         let mut current = ptr::null_mut();
         // SAFETY: the driver is initialised, and `current` outlives the call.
@@ -61,14 +61,14 @@ impl Primary {
 
 impl Drop for Primary {
     fn drop(&mut self) {
-        // SAFETY: this gives back the one reference that `retain` took. The code does not matter: a lost device
-        // has nothing to release.
+        // SAFETY: this releases the one reference that `retain` took. The result is ignored: a lost device has
+        // nothing to release.
         unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) };
     }
 }
 
 impl Cuda {
-    /// Opens a device that exists.
+    /// Opens a device. `ordinal` must be less than the number of devices.
     pub(super) fn open(ordinal: u32) -> Result<Self> {
         let library = library::driver()?;
         let check = |operation: &'static str, code: CUresult| match code {
@@ -114,7 +114,7 @@ impl Cuda {
         };
         if attribute(CU_DEVICE_ATTRIBUTE_VIRTUAL_ADDRESS_MANAGEMENT_SUPPORTED)? == 0 {
             return Err(Error::Unavailable {
-                reason: format!("{} ({}) has no virtual memory management", device_name(ordinal), properties.name),
+                reason: format!("{} ({}) lacks virtual memory management", device_name(ordinal), properties.name),
                 advice: "Use another device, or RIGEL_DEVICE=emulated".into(),
             });
         }
@@ -141,7 +141,7 @@ impl Cuda {
         device_name(self.properties.ordinal)
     }
 
-    /// Makes a driver call in this device's context, and gives the code back.
+    /// Makes a driver call in this device's context and returns its result code.
     pub(super) fn attempt(&self, call: impl FnOnce() -> CUresult) -> CUresult {
         match self.primary.enter() {
             CUresult::CUDA_SUCCESS => call(),
@@ -161,7 +161,7 @@ impl Cuda {
         }
     }
 
-    /// An error of ours about the call named `operation`.
+    /// An error about the call named `operation`.
     pub(super) fn refuse(&self, operation: &'static str, detail: impl Into<String>) -> Error {
         Error::Driver { device: self.name(), operation, detail: detail.into() }
     }
@@ -174,8 +174,8 @@ impl Driver for Cuda {
 }
 
 impl Drop for Cuda {
-    /// Mapped memory belongs to no context, so it is given back here; everything else (streams, events, modules,
-    /// graphs, allocations) goes with the context.
+    /// Mapped memory belongs to no context, so it is freed here. Everything else (streams, events, modules,
+    /// graphs, allocations) is destroyed with the context.
     fn drop(&mut self) {
         self.release_all();
     }
@@ -185,12 +185,12 @@ fn device_name(ordinal: u32) -> String {
     format!("{}:{ordinal}", Kind::Cuda)
 }
 
-/// The driver's pointer behind a handle of the trait's.
+/// Converts a [`Raw`] handle to the driver's pointer.
 pub(super) fn pointer<T>(raw: Raw) -> *mut T {
     ptr::with_exposed_provenance_mut(raw.0 as usize)
 }
 
-/// The trait's handle for a pointer of the driver's.
+/// Converts the driver's pointer to a [`Raw`] handle.
 pub(super) fn handle<T>(pointer: *mut T) -> Raw {
     Raw(pointer.expose_provenance() as u64)
 }

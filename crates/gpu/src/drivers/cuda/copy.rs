@@ -1,6 +1,6 @@
 //! Copies between host and device.
 //!
-//! The host's side is pinned memory of ours, so that every copy is asynchronous, and can be part of a graph.
+//! The host side is always pinned memory, so every copy is asynchronous and can be captured in a graph.
 
 use cudarc::driver::sys;
 

@@ -1,7 +1,7 @@
-//! Whether a cubin is whole.
+//! Checks that a cubin is not truncated.
 //!
-//! A cubin is a 64-bit little-endian ELF file. The driver is handed its address and no length, and reads where
-//! its headers point; a file cut short in the cache would make it read past the end.
+//! A cubin is a 64-bit little-endian ELF file. The driver gets its address without a length and follows the
+//! offsets in its headers, so a truncated file in the cache would make it read past the end.
 
 /// Whether the header, the tables it points to and every section and segment lie within `file`.
 pub(super) fn is_whole(file: &[u8]) -> bool {
@@ -25,19 +25,19 @@ pub(super) fn is_whole(file: &[u8]) -> bool {
     whole().is_some()
 }
 
-/// The rows of a table of headers: its offset stands at `offset_at`, the size of a row and their number at
-/// `shape_at`.
+/// The rows of a header table. `offset_at` is the position of its offset, `shape_at` that of the size and number
+/// of rows.
 fn table(file: &[u8], offset_at: usize, shape_at: usize) -> Option<impl Iterator<Item = &[u8]>> {
     let (row, rows) = (number(file, shape_at, 2)?, number(file, shape_at + 2, 2)?);
     let bytes = inside(file, number(file, offset_at, 8)?, row * rows)?;
-    // A table of no rows may give rows of no size.
+    // An empty table may have a row size of zero.
     Some(bytes.chunks_exact((row as usize).max(1)))
 }
 
 fn inside(file: &[u8], offset: u64, bytes: u64) -> Option<&[u8]> {
     let start = usize::try_from(offset).ok()?;
     let end = start.checked_add(usize::try_from(bytes).ok()?)?;
-    // A part of no bytes may be anywhere.
+    // An empty part may have any offset.
     if bytes == 0 { Some(&[]) } else { file.get(start..end) }
 }
 
@@ -55,12 +55,12 @@ mod tests {
     fn file() -> Vec<u8> {
         let mut file = vec![0; 64 + 4 + 64];
         file[..6].copy_from_slice(b"\x7fELF\x02\x01");
-        file[40] = 68; // where the table of sections is
-        file[58] = 64; // bytes of a row
-        file[60] = 1; // rows
-        file[68 + 4] = 1; // a section with bytes in the file
-        file[68 + 24] = 64; // where it is
-        file[68 + 32] = 4; // its bytes
+        file[40] = 68; // offset of the section table
+        file[58] = 64; // size of a row
+        file[60] = 1; // number of rows
+        file[68 + 4] = 1; // type of the section: it has bytes in the file
+        file[68 + 24] = 64; // its offset
+        file[68 + 32] = 4; // its size
         file
     }
 

@@ -1,7 +1,7 @@
-//! cuBLAS, opened at run time: the few calls that matrix products need.
+//! cuBLAS, loaded at run time: the few calls that matrix products need.
 //!
-//! One that the process has loaded already (PyTorch's) comes first, then the loader's, then those of toolkits and
-//! of the active Python environment. Every function is looked up when the library is opened.
+//! The search order is: a library already loaded in the process (such as PyTorch's), the loader's path, CUDA
+//! toolkits, the active Python environment. All functions are resolved when the library is opened.
 
 use std::env;
 use std::ffi::{CStr, OsStr, c_char, c_int, c_longlong, c_void};
@@ -24,7 +24,7 @@ const WANTED: Wanted = Wanted {
     variable: "RIGEL_CUBLAS",
 };
 
-/// The names that the loader knows it by, newest first; 12 is the first with 64-bit sizes.
+/// The library's file names, newest first. Version 12 is the first with 64-bit sizes.
 const NAMES: [&str; 2] = ["libcublas.so.13", "libcublas.so.12"];
 
 const ADVICE: &str = "Install cuBLAS of the CUDA 13 toolkit, or `pip install nvidia-cublas==13.*`, and set \
@@ -36,7 +36,7 @@ type Device = *const c_void;
 
 const SUCCESS: Status = 0;
 
-/// `cublas<t>gemm_64`: sizes, the factor alpha, both factors, beta and the result, column-major.
+/// `cublas<t>gemm_64`: sizes, alpha, A, B, beta and C, column-major.
 type OneGemm = unsafe extern "C" fn(
     Handle,
     c_int,
@@ -54,7 +54,7 @@ type OneGemm = unsafe extern "C" fn(
     i64,
 ) -> Status;
 
-/// `cublas<t>gemmStridedBatched_64`: the same with a stride behind each leading dimension.
+/// `cublas<t>gemmStridedBatched_64`: the same with a stride after each leading dimension.
 type ManyGemms = unsafe extern "C" fn(
     Handle,
     c_int,
@@ -78,13 +78,13 @@ type ManyGemms = unsafe extern "C" fn(
 
 macro_rules! functions {
     ($($field:ident = $name:literal: $type:ty;)*) => {
-        /// The functions that are called, with the types of `cublas_api.h`.
+        /// The functions used here, with the types from `cublas_api.h`.
         struct Functions {
             $($field: $type,)*
         }
 
         impl Functions {
-            /// The name of the first that is missing is the error.
+            /// On failure, returns the name of the first missing function.
             fn of(library: &Library) -> Result<Self, &'static str> {
                 Ok(Self { $($field: {
                     // SAFETY: the function of this name has this type in every version from 12 on.
@@ -111,14 +111,14 @@ functions! {
     zgemms = "cublasZgemmStridedBatched_64": ManyGemms;
 }
 
-/// The library, as found.
+/// The loaded library.
 struct Libcublas {
     path: PathBuf,
     version: [c_int; 3],
     functions: Functions,
 }
 
-/// cuBLAS as it is on this machine.
+/// The cuBLAS of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CublasStatus {
     /// The library's file.
@@ -127,7 +127,7 @@ pub struct CublasStatus {
     pub version: String,
 }
 
-/// Looks for cuBLAS and opens no device; an error says where it was looked for and how to get it.
+/// Looks for cuBLAS without opening a device. An error states the places searched and how to install it.
 pub fn cublas_status() -> Result<CublasStatus> {
     let library = libcublas()?;
     let [major, minor, patch] = library.version;
@@ -148,7 +148,7 @@ fn find() -> Result<Libcublas> {
     let path = path_of(&library);
     let functions =
         Functions::of(&library).map_err(|name| missing(format!("{} has no {name}", path.display())))?;
-    // It stays open for the life of the process, as its functions are kept.
+    // The library stays open for the life of the process, because its function pointers are stored.
     std::mem::forget(library);
     let mut version = [0; 3];
     for (number, value) in version.iter_mut().enumerate() {
@@ -161,7 +161,7 @@ fn find() -> Result<Libcublas> {
     Ok(Libcublas { path, version, functions })
 }
 
-/// The library's file, as far as the loader can tell.
+/// The library's file, according to the loader.
 fn path_of(library: &Library) -> PathBuf {
     // SAFETY: the address is not called through this type.
     let symbol = unsafe { library.get::<unsafe extern "C" fn()>(b"cublasCreate_v2") };
@@ -173,9 +173,9 @@ fn locate() -> Result<Library> {
     if let Some(place) = WANTED.named() {
         let refused = |reason: String| missing(format!("{}={}: {reason}", WANTED.variable, place.display()));
         let file = WANTED.preload(&place).map_err(refused)?;
-        return open(&file, RTLD_NOW).ok_or_else(|| refused("it does not open".into()));
+        return open(&file, RTLD_NOW).ok_or_else(|| refused("it can't be loaded".into()));
     }
-    // RTLD_NOLOAD: only what is in the process already.
+    // RTLD_NOLOAD finds only libraries that are already loaded.
     let found = [RTLD_LAZY | RTLD_LOCAL | libc::RTLD_NOLOAD, RTLD_NOW | RTLD_LOCAL]
         .into_iter()
         .find_map(|flags| NAMES.iter().find_map(|name| open(name, flags)));
@@ -191,7 +191,7 @@ fn locate() -> Result<Library> {
                     return Ok(library);
                 }
             }
-            // A folder without the library is one of the places tried; one that can't be opened says why.
+            // Report only libraries that exist but can't be loaded.
             Err(reason) if reason.starts_with("there is no") => {}
             Err(reason) => refusals.push(reason),
         }
@@ -205,13 +205,13 @@ fn locate() -> Result<Library> {
 }
 
 fn open(file: impl AsRef<OsStr>, flags: c_int) -> Option<Library> {
-    // SAFETY: the file is cuBLAS by its name, or the user named it; its initialisers run, which NVIDIA makes safe to
-    // run in any process.
+    // SAFETY: the file is cuBLAS by its name, or the user named it. Loading it runs its initialisers, which are
+    // safe to run in any process.
     unsafe { Library::open(Some(file), flags) }.ok()
 }
 
 fn name_of(functions: &Functions, code: Status) -> String {
-    // SAFETY: cuBLAS answers for every code with a constant, NUL-terminated string.
+    // SAFETY: cuBLAS returns a constant, NUL-terminated string for every code.
     let name = unsafe { (functions.status_name)(code) };
     if name.is_null() {
         return format!("status {code}");
@@ -223,19 +223,20 @@ fn name_of(functions: &Functions, code: Status) -> String {
 impl BlasDriver for Cuda {
     fn create_blas(&self) -> Result<Raw> {
         let mut opened: Handle = ptr::null_mut();
-        // SAFETY: `opened` outlives the call. The handle takes plain FP32 arithmetic: the default math mode.
+        // SAFETY: `opened` outlives the call. The default math mode uses plain FP32 arithmetic.
         self.blas_call("cublasCreate", |cublas| unsafe { (cublas.create)(&mut opened) })?;
         Ok(handle(opened))
     }
 
     fn destroy_blas(&self, blas: Raw) {
-        // SAFETY: the handle came from `open_blas` and is used no more. On a lost device there is nothing to close.
+        // SAFETY: the handle came from `create_blas` and is not used again. On a lost device there is nothing to
+        // close.
         let _ = self.blas_call("cublasDestroy", |cublas| unsafe { (cublas.destroy)(pointer(blas)) });
     }
 
     /// # Safety
     ///
-    /// As [`Driver::gemm`](crate::drivers::Driver::gemm) says.
+    /// See [`Driver::gemm`](crate::drivers::Driver::gemm).
     unsafe fn gemm(
         &self,
         blas: Raw,
@@ -246,8 +247,8 @@ impl BlasDriver for Cuda {
         let blas: Handle = pointer(blas);
         // SAFETY: handle and stream are live.
         self.blas_call("cublasSetStream", |cublas| unsafe { (cublas.set_stream)(blas, pointer(stream)) })?;
-        // Each change of the stream makes cuBLAS forget its workspace, so this comes after it.
-        // SAFETY: the caller guarantees the workspace for the time of the product.
+        // cublasSetStream resets the workspace, so this call has to come after it.
+        // SAFETY: the caller guarantees the workspace until the product is complete.
         self.blas_call("cublasSetWorkspace", |cublas| unsafe {
             (cublas.set_workspace)(blas, pointer(Raw(workspace.0)), bytes)
         })?;

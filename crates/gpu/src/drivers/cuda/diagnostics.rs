@@ -1,8 +1,8 @@
-//! A compiler's messages, with the source lines they speak of.
+//! Adds source lines to the compiler's messages.
 
 use crate::drivers::Unit;
 
-/// Adds the source line and a caret below each message `name(line): …` that does not show them itself.
+/// Adds the source line and a caret below each message `name(line): …` that does not already have them.
 pub(super) fn with_source(log: &str, unit: &Unit) -> String {
     let lines: Vec<_> = log.lines().collect();
     let mut text = String::with_capacity(log.len());

@@ -1,4 +1,4 @@
-//! Which [`Error`] a driver's code becomes.
+//! Maps the driver's result codes to [`Error`]s.
 
 use std::ffi::CStr;
 use std::ptr;
@@ -7,20 +7,20 @@ use cudarc::driver::sys::{self, CUresult};
 
 use crate::base::Error;
 
-/// The driver's name and words for a code: `CUDA_ERROR_OUT_OF_MEMORY (out of memory)`.
+/// The driver's name and description of a code: `CUDA_ERROR_OUT_OF_MEMORY (out of memory)`.
 pub(super) fn describe(code: CUresult) -> String {
     let mut words = ptr::null();
-    // SAFETY: a code can only come from a loaded driver, and `library` loads none without this symbol.
+    // SAFETY: a code can only come from a loaded driver, and `library` checks that this symbol exists.
     let known = unsafe { sys::cuGetErrorString(code, &mut words) };
     if known != CUresult::CUDA_SUCCESS || words.is_null() {
         return format!("{code:?}");
     }
-    // SAFETY: the driver gave a string of its own, constant and NUL-terminated.
+    // SAFETY: the driver returned a constant, NUL-terminated string.
     let words = unsafe { CStr::from_ptr(words) };
     format!("{code:?} ({})", words.to_string_lossy())
 }
 
-/// Whether a code means that the context is beyond repair: every later call on it returns the same code.
+/// Whether a code means that the context is unusable: every later call on it returns the same code.
 fn is_lost(code: CUresult) -> bool {
     use CUresult::*;
     matches!(
@@ -48,7 +48,7 @@ fn is_lost(code: CUresult) -> bool {
     )
 }
 
-/// The error of a call that failed with `code`, where nothing more particular is known.
+/// The generic error of a call that failed with `code`.
 pub(super) fn failure(device: String, operation: &'static str, code: CUresult) -> Error {
     let detail = describe(code);
     if is_lost(code) {

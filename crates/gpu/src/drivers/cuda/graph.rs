@@ -9,8 +9,8 @@ use crate::base::Result;
 use crate::drivers::{GraphDriver, Raw};
 
 impl GraphDriver for Cuda {
-    /// The mode is relaxed. In any other, a capture must end on the thread that began it, while this trait may be
-    /// called from any; and the capturing thread could not grow a pool or ask an event how far it is.
+    /// Uses the relaxed mode. In the other modes a capture must end on the thread that began it, while this trait
+    /// may be called from any thread, and the capturing thread could not grow a pool or query an event.
     fn begin_capture(&self, stream: Raw) -> Result<()> {
         // SAFETY: the stream is live.
         self.call("cuStreamBeginCapture", || unsafe {
@@ -18,7 +18,7 @@ impl GraphDriver for Cuda {
         })
     }
 
-    /// An invalid capture ends here too, with no graph: the stream is then as it was before.
+    /// This also ends an invalid capture, without a graph; the stream is then usable again.
     fn end_capture(&self, stream: Raw) -> Result<Raw> {
         let mut graph: CUgraph = ptr::null_mut();
         // SAFETY: the stream is live, and `graph` outlives the call.
@@ -34,7 +34,7 @@ impl GraphDriver for Cuda {
     }
 
     fn destroy_graph(&self, graph: Raw) {
-        // SAFETY: the graph came from `finish_capture` and is used no more.
+        // SAFETY: the graph came from `end_capture` and is not used again.
         self.attempt(|| unsafe { sys::cuGraphDestroy(pointer(graph)) });
     }
 
@@ -64,12 +64,12 @@ impl GraphDriver for Cuda {
     }
 
     fn launch_graph(&self, executable: Raw, stream: Raw) -> Result<()> {
-        // SAFETY: both are live, and the layer above keeps what the graph addresses.
+        // SAFETY: both are live, and the layer above keeps the memory alive that the graph accesses.
         self.call("cuGraphLaunch", || unsafe { sys::cuGraphLaunch(pointer(executable), pointer(stream)) })
     }
 
     fn destroy_executable(&self, executable: Raw) {
-        // SAFETY: the graph is live and used no more; the driver finishes a launch that is under way.
+        // SAFETY: the graph is live and not used again; the driver completes a launch in progress.
         self.attempt(|| unsafe { sys::cuGraphExecDestroy(pointer(executable)) });
     }
 }

@@ -1,4 +1,4 @@
-//! Finding libcuda and libnvrtc, and asking no more of them than they have.
+//! Finds libcuda and libnvrtc, and checks that they have every symbol that is called.
 
 use std::env;
 use std::ffi::c_void;
@@ -12,11 +12,11 @@ use super::failure::describe;
 use super::search::{self, Wanted};
 use crate::base::{Error, Result};
 
-/// The oldest driver that has every call made here, as `cuDriverGetVersion` counts: `cuEventElapsedTime_v2` came
-/// with CUDA 12.8, `cuFuncGetParamInfo` and `cuFuncLoad` with 12.4, `cuGraphExecUpdate_v2` with 12.0.
+/// The oldest driver that has every call made here, as `cuDriverGetVersion` reports it: `cuEventElapsedTime_v2`
+/// came with CUDA 12.8, `cuFuncGetParamInfo` and `cuFuncLoad` with 12.4, `cuGraphExecUpdate_v2` with 12.0.
 const OLDEST_DRIVER: u32 = 12_080;
 
-/// The oldest NVRTC that is of use: 11 knows no Hopper, and its C++17 is not complete.
+/// The oldest supported NVRTC: version 11 does not support Hopper, and its C++17 support is incomplete.
 const OLDEST_NVRTC: (u32, u32) = (12, 0);
 
 const DRIVER_ADVICE: &str = "Install an NVIDIA driver of version 580 or later (570 serves with NVRTC 12), or use \
@@ -32,7 +32,7 @@ const NVRTC: Wanted = Wanted {
     variable: "RIGEL_NVRTC",
 };
 
-/// What can be asked of any driver, before its version is known.
+/// The symbols that are called before the driver's version is known.
 const DRIVER_BASICS: [&str; 3] = ["cuInit", "cuDriverGetVersion", "cuGetErrorString"];
 
 /// Every other driver symbol that this module calls (a test compares this list with the sources).
@@ -113,10 +113,10 @@ const NVRTC_SYMBOLS: [&str; 13] = [
     "nvrtcVersion",
 ];
 
-/// The driver's library, as found.
+/// The driver's library.
 pub(super) struct Libcuda {
     pub(super) path: PathBuf,
-    /// Thousands are the major version and tens the minor one: 13000 is CUDA 13.0.
+    /// 1000 * major + 10 * minor: 13000 is CUDA 13.0.
     version: u32,
 }
 
@@ -126,7 +126,7 @@ impl Libcuda {
     }
 }
 
-/// NVRTC's library, as found.
+/// NVRTC's library.
 pub(super) struct Libnvrtc {
     pub(super) path: PathBuf,
     version: (u32, u32),
@@ -138,13 +138,13 @@ impl Libnvrtc {
     }
 }
 
-/// The driver's library, whatever its age.
+/// The driver's library, of any version.
 pub(super) fn libcuda() -> Result<&'static Libcuda> {
     static FOUND: OnceLock<Result<Libcuda>> = OnceLock::new();
     FOUND.get_or_init(find_libcuda).as_ref().map_err(Error::clone)
 }
 
-/// The driver, recent enough and initialised: from here on any driver call of this module may be made.
+/// The driver, initialised and recent enough. After this, every driver call of this module may be made.
 pub(super) fn driver() -> Result<&'static Libcuda> {
     static READY: OnceLock<Result<()>> = OnceLock::new();
     let library = libcuda()?;
@@ -152,7 +152,7 @@ pub(super) fn driver() -> Result<&'static Libcuda> {
     Ok(library)
 }
 
-/// NVRTC: from here on any NVRTC call of this module may be made.
+/// NVRTC. After this, every NVRTC call of this module may be made.
 pub(super) fn libnvrtc() -> Result<&'static Libnvrtc> {
     static FOUND: OnceLock<Result<Libnvrtc>> = OnceLock::new();
     FOUND.get_or_init(find_libnvrtc).as_ref().map_err(Error::clone)
@@ -183,8 +183,8 @@ fn no_device() -> Error {
         Err(_) => String::new(),
     };
     unavailable(
-        format!("the driver sees no device{visible}"),
-        "Check with nvidia-smi, and that a container was started with its GPUs; or use RIGEL_DEVICE=emulated",
+        format!("the driver finds no device{visible}"),
+        "Check nvidia-smi, and that the container was started with access to GPUs; or use RIGEL_DEVICE=emulated",
     )
 }
 
@@ -197,7 +197,7 @@ fn dotted(version: u32) -> String {
 }
 
 fn find_libcuda() -> Result<Libcuda> {
-    // SAFETY: opening libcuda runs its initialisers, which NVIDIA makes safe to run in any process.
+    // SAFETY: opening libcuda runs its initialisers, which are safe to run in any process.
     if !unsafe { sys::is_culib_present() } {
         return Err(unavailable("libcuda.so, the NVIDIA driver's library, was not found", DRIVER_ADVICE));
     }
@@ -217,11 +217,11 @@ fn find_libcuda() -> Result<Libcuda> {
 fn initialise(library: &Libcuda) -> Result<()> {
     if library.version < OLDEST_DRIVER {
         let (found, needed) = (dotted(library.version), dotted(OLDEST_DRIVER));
-        let reason = format!("the NVIDIA driver is too old: it has CUDA {found}, and {needed} is needed");
+        let reason = format!("the NVIDIA driver is too old: it supports CUDA {found}, {needed} is required");
         return Err(unavailable(reason, DRIVER_ADVICE));
     }
     if let Some(symbol) = DRIVER_SYMBOLS.into_iter().find(|symbol| driver_symbol(symbol).is_none()) {
-        let reason = format!("{} says CUDA {} but has no {symbol}", library.path.display(), library.version());
+        let reason = format!("{} reports CUDA {} but lacks {symbol}", library.path.display(), library.version());
         return Err(unavailable(reason, DRIVER_ADVICE));
     }
     // SAFETY: the symbol is there; cuInit may be called at any time, from any thread.
@@ -230,7 +230,7 @@ fn initialise(library: &Libcuda) -> Result<()> {
         CUresult::CUDA_ERROR_NO_DEVICE => Err(no_device()),
         CUresult::CUDA_ERROR_STUB_LIBRARY => Err(unavailable(
             format!("{} is the toolkit's stub, not a driver", library.path.display()),
-            "Take the toolkit's stubs folder out of LD_LIBRARY_PATH",
+            "Remove the toolkit's stubs folder from LD_LIBRARY_PATH",
         )),
         code => Err(unavailable(
             format!("cuInit failed: {}", describe(code)),
@@ -260,7 +260,7 @@ fn find_libnvrtc() -> Result<Libnvrtc> {
     if let Some(named) = named.filter(|named| search::resolved(path.clone()) != *named) {
         // cudarc asks the loader for `libnvrtc.so` before `libnvrtc.so.13`: a toolkit's library wins.
         return Err(no_nvrtc(format!(
-            "{}, named by RIGEL_NVRTC, is hidden by {}, which the loader finds first; take that off its path",
+            "{}, named by RIGEL_NVRTC, is hidden by {}, which the loader finds first; remove that from its path",
             named.display(),
             path.display()
         )));
@@ -271,7 +271,7 @@ fn find_libnvrtc() -> Result<Libnvrtc> {
     let version = (u32::try_from(major).unwrap_or(0), u32::try_from(minor).unwrap_or(0));
     if version < OLDEST_NVRTC {
         return Err(no_nvrtc(format!(
-            "{} is version {}.{}, and {}.{} is the oldest of use",
+            "{} is version {}.{}; the oldest supported version is {}.{}",
             path.display(),
             version.0,
             version.1,
@@ -283,15 +283,15 @@ fn find_libnvrtc() -> Result<Libnvrtc> {
 }
 
 fn nvrtc_is_present() -> bool {
-    // SAFETY: opening libnvrtc runs its initialisers, which NVIDIA makes safe to run in any process.
+    // SAFETY: opening libnvrtc runs its initialisers, which are safe to run in any process.
     unsafe { nvrtc_sys::is_culib_present() }
 }
 
 type Symbol = unsafe extern "C" fn();
 
 fn driver_symbol(name: &str) -> Option<Symbol> {
-    // SAFETY: the library is there (`is_culib_present`), so that `culib` does not panic; the address is not
-    // called through this type.
+    // SAFETY: the library is present (`is_culib_present`), so `culib` does not panic; the address is not called
+    // through this type.
     unsafe { sys::culib().get::<Symbol>(name.as_bytes()).ok().map(|symbol| *symbol) }
 }
 

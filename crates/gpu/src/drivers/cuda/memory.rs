@@ -1,5 +1,5 @@
-//! Device memory: reserved ranges of addresses and the memory mapped into them, plain allocations, and pinned
-//! host memory.
+//! Device memory: reserved address ranges and the memory mapped to them, plain allocations, and pinned host
+//! memory.
 
 use std::collections::BTreeMap;
 use std::ptr::{self, NonNull};
@@ -13,17 +13,17 @@ use super::context::Cuda;
 use crate::base::{Error, MemoryInfo, Result};
 use crate::drivers::{DevicePtr, MemoryDriver};
 
-/// The reserved ranges of a device, and who may address what is mapped into them.
+/// The reserved ranges of a device, and the peers that may access them.
 #[derive(Default)]
 pub(super) struct Ranges {
     by_base: BTreeMap<u64, Range>,
-    /// The peers that `enable_peer` let in.
+    /// The peers admitted by `enable_peer`.
     guests: Vec<CUdevice>,
 }
 
 struct Range {
     bytes: usize,
-    /// Address and bytes of each mapping: they can only be unmapped as they were mapped.
+    /// Address and bytes of each mapping, which can only be unmapped as a whole.
     pieces: Vec<(u64, usize)>,
 }
 
@@ -36,7 +36,7 @@ impl Ranges {
     }
 }
 
-/// Memory of a device, as `cuMemCreate` wants it described.
+/// The properties of device memory for `cuMemCreate`.
 pub(super) fn allocation(device: CUdevice) -> CUmemAllocationProp {
     CUmemAllocationProp {
         type_: CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED,
@@ -83,7 +83,7 @@ impl MemoryDriver for Cuda {
     }
 
     fn map(&self, at: DevicePtr, bytes: usize) -> Result<()> {
-        // Held throughout, so that a peer is let in either before this mapping or after it, and never missed.
+        // Locked throughout, so that a peer is admitted either before this mapping or after it, and never missed.
         let mut ranges = self.ranges.lock();
         let access: Vec<_> =
             [self.primary.device].iter().chain(&ranges.guests).map(|device| access(*device)).collect();
@@ -99,7 +99,7 @@ impl MemoryDriver for Cuda {
         self.check_memory("cuMemCreate", code, bytes)?;
         // SAFETY: the range is reserved (above), and `memory` has `bytes` bytes.
         let mapped = self.attempt(|| unsafe { sys::cuMemMap(at.0, bytes, 0, memory, 0) });
-        // A mapping keeps its memory: once the handle is released, unmapping is what frees it.
+        // A mapping keeps its memory allocated: once the handle is released, unmapping frees the memory.
         // SAFETY: this is the one reference to the handle that cuMemCreate gave.
         let released = self.attempt(|| unsafe { sys::cuMemRelease(memory) });
         self.check_memory("cuMemMap", mapped, bytes)?;
@@ -138,7 +138,7 @@ impl MemoryDriver for Cuda {
     }
 
     fn free(&self, at: DevicePtr) {
-        // SAFETY: the address came from `alloc` and is used no more.
+        // SAFETY: the address came from `alloc` and is not used again.
         self.attempt(|| unsafe { sys::cuMemFree_v2(at.0) });
     }
 
@@ -150,8 +150,8 @@ impl MemoryDriver for Cuda {
 
     fn alloc_pinned(&self, bytes: usize) -> Result<NonNull<u8>> {
         let mut at = ptr::null_mut();
-        // Portable: pinned for every context, so that one staging buffer serves all devices. Not write-combined:
-        // the host reads what comes back.
+        // Portable: pinned for every context, so that one staging buffer serves all devices. Not write-combined,
+        // because the host also reads from it.
         // SAFETY: `at` outlives the call.
         let code =
             self.attempt(|| unsafe { sys::cuMemHostAlloc(&mut at, bytes.max(1), sys::CU_MEMHOSTALLOC_PORTABLE) });
@@ -160,17 +160,17 @@ impl MemoryDriver for Cuda {
             return Err(Error::OutOfPinnedMemory { requested: bytes, detail });
         }
         self.check("cuMemHostAlloc", code)?;
-        NonNull::new(at.cast()).ok_or_else(|| self.refuse("cuMemHostAlloc", "the driver gave a null address"))
+        NonNull::new(at.cast()).ok_or_else(|| self.refuse("cuMemHostAlloc", "the driver returned a null address"))
     }
 
     fn free_pinned(&self, at: NonNull<u8>, _bytes: usize) {
-        // SAFETY: the address came from `alloc_pinned` and is used no more.
+        // SAFETY: the address came from `alloc_pinned` and is not used again.
         self.attempt(|| unsafe { sys::cuMemFreeHost(at.as_ptr().cast()) });
     }
 }
 
 impl Cuda {
-    /// Gives back every reserved range.
+    /// Frees every reserved range.
     pub(super) fn release_all(&self) {
         let ranges = std::mem::take(&mut self.ranges.lock().by_base);
         for (base, range) in ranges {
@@ -182,18 +182,18 @@ impl Cuda {
         for (at, bytes) in range.pieces {
             self.unmap(at, bytes);
         }
-        // SAFETY: the range is reserved, nothing is mapped in it, and it is in the table no more. On a lost
-        // device the call fails, and there is nothing to give back.
+        // SAFETY: the range is reserved, nothing is mapped in it, and it is no longer in the table. On a lost
+        // device the call fails, and there is nothing to free.
         self.attempt(|| unsafe { sys::cuMemAddressFree(base, range.bytes) });
     }
 
     fn unmap(&self, at: u64, bytes: usize) {
-        // SAFETY: this is exactly one mapping of `map_range`, and the caller of the trait guarantees that no work
+        // SAFETY: this is exactly one mapping made by `map`, and the caller of the trait guarantees that no work
         // uses it any more.
         self.attempt(|| unsafe { sys::cuMemUnmap(at, bytes) });
     }
 
-    /// Lets a peer address all memory of this device that is mapped now or later.
+    /// Lets a peer access all memory of this device that is mapped now or later.
     pub(super) fn admit(&self, peer: CUdevice) -> Result<()> {
         let mut ranges = self.ranges.lock();
         if ranges.guests.contains(&peer) {

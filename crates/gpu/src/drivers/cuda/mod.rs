@@ -1,26 +1,26 @@
 //! NVIDIA GPUs, through the CUDA driver and NVRTC.
 //!
-//! Both libraries are opened at run time; nothing here needs a toolkit to build. Calls go through cudarc's raw
-//! bindings, whose lazy loader panics where a library or a symbol is missing. So [`library`] comes first: it
-//! finds the libraries, checks that they hold every symbol this module calls, and turns what is missing into an
-//! error. Nothing else in this module calls a library that has not passed that check.
+//! Both libraries are loaded at run time, so building needs no toolkit. Calls go through cudarc's raw bindings,
+//! whose lazy loader panics if a library or a symbol is missing. So [`library`] comes first: it finds the
+//! libraries, checks that they have every symbol this module calls, and returns an error if not. Nothing else in
+//! this module calls a library that has not passed that check.
 //!
-//! | file | idea |
+//! | file | content |
 //! |---|---|
-//! | `library.rs`, `search.rs` | finding libcuda and libnvrtc, and their versions; where libraries are looked for |
+//! | `library.rs`, `search.rs` | finding libcuda and libnvrtc, and their versions; the search paths |
 //! | `cublas.rs` | cuBLAS: finding it, and matrix products |
-//! | `failure.rs` | which error a driver's code becomes |
+//! | `failure.rs` | mapping of driver codes to errors |
 //! | `context.rs` | one device: [`Driver`], its context and its properties |
 //! | `queue.rs` | streams and events |
-//! | `memory.rs`, `foreign.rs` | reserved ranges and the memory mapped into them; memory of others |
+//! | `memory.rs`, `foreign.rs` | reserved ranges and the memory mapped to them; memory of other libraries |
 //! | `copy.rs` | copies between host and device |
-//! | `code.rs`, `cubin.rs` | modules, functions and launches; whether a binary is whole |
+//! | `code.rs`, `cubin.rs` | modules, functions and launches; the check for truncated binaries |
 //! | `graph.rs` | capture, instantiation and update of graphs |
 //! | `peer.rs` | other devices |
-//! | `nvrtc.rs`, `diagnostics.rs` | compiling, and messages that show the source |
+//! | `nvrtc.rs`, `diagnostics.rs` | compiling, and error messages with source lines |
 //! | `signature.rs` | how a kernel takes its parameters |
 //! | `compile_only.rs` | compiling for a GPU that is not there |
-//! | `status.rs` | what the doctor reports |
+//! | `status.rs` | the report of `rigel doctor` |
 
 mod code;
 pub(crate) mod compile_only;
@@ -58,7 +58,7 @@ pub(crate) fn count() -> Result<u32> {
     library::device_count()
 }
 
-/// Opens a device. While one is open, all who ask for it share it.
+/// Opens a device. While it is open, further calls return the same one.
 pub(crate) fn open(ordinal: u32) -> Result<Arc<dyn Driver>> {
     let count = count()?;
     if ordinal >= count {
@@ -73,7 +73,7 @@ pub(crate) fn open(ordinal: u32) -> Result<Arc<dyn Driver>> {
     Ok(driver)
 }
 
-/// The open devices by number: how one finds the context of another that it knows as `&dyn Driver`.
+/// The open devices by number. A device finds a peer, given as `&dyn Driver`, through this map.
 static OPENED: Lock<BTreeMap<u32, Weak<Cuda>>> = Lock::new(BTreeMap::new());
 
 fn opened(ordinal: u32) -> Option<Arc<Cuda>> {

@@ -1,7 +1,7 @@
 //! Compiling CUDA C++ with NVRTC.
 //!
-//! Nothing here needs a device: the architecture is an argument. Programs do not share state, so any number of
-//! threads may compile at once.
+//! Compiling needs no device: the architecture is an argument. Programs share no state, so any number of threads
+//! can compile at the same time.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::fmt;
@@ -16,10 +16,10 @@ use super::signature;
 use crate::base::{Error, Result};
 use crate::drivers::{Image, Unit};
 
-/// The options of every compilation. They stand in [`compiler`], and so in every cache key.
+/// The options of every compilation. They are part of [`compiler`], and so of every cache key.
 ///
-/// Functions without a qualifier are device functions, as the shared headers are written; line numbers in the
-/// binary cost nothing at run time and let profilers show the source.
+/// The shared headers have no `__device__` qualifiers, so functions default to device functions. Line numbers in
+/// the binary cost nothing at run time and let profilers show the source.
 const OPTIONS: [&str; 3] = ["-std=c++17", "-default-device", "-lineinfo"];
 
 /// What is compiled for.
@@ -90,7 +90,7 @@ pub(super) fn compile(unit: &Unit, architecture: Architecture) -> Result<Image> 
         let symbol = compilation.symbol(&program, expression)?;
         signature::decode(&symbol).ok_or_else(|| {
             compilation
-                .error(format!("the parameters of {kernel} can't be read from {symbol}; it may have 96 at most"))
+                .error(format!("the parameters of {kernel} can't be decoded from {symbol}; the maximum is 96"))
         })
     });
     let signatures = signatures.collect::<Result<_>>()?;
@@ -102,7 +102,7 @@ pub(super) fn compile(unit: &Unit, architecture: Architecture) -> Result<Image> 
     Ok(Image { binary, symbols, signatures })
 }
 
-/// A program of NVRTC's, destroyed when it goes.
+/// An NVRTC program that is destroyed when dropped.
 struct Program(nvrtcProgram);
 
 impl Drop for Program {
@@ -112,7 +112,7 @@ impl Drop for Program {
     }
 }
 
-/// One unit on its way to a binary. Holding the library is what allows NVRTC's calls.
+/// The compilation of one unit. It holds the library, which makes NVRTC's calls available.
 struct Compilation<'a> {
     unit: &'a Unit,
     target: String,
@@ -128,8 +128,8 @@ impl Compilation<'_> {
         let texts = self.strings(unit.headers.iter().map(|(_, text)| text.as_str()))?;
         let (names_at, texts_at) = (pointers(&names), pointers(&texts));
         let mut program = ptr::null_mut();
-        // SAFETY: every string is NUL-terminated, both tables have as many rows as there are headers, and all
-        // outlive the call, in which NVRTC copies them.
+        // SAFETY: every string is NUL-terminated, both tables have one entry per header, and all outlive the call,
+        // in which NVRTC copies them.
         let code = unsafe {
             sys::nvrtcCreateProgram(
                 &mut program,
@@ -151,14 +151,14 @@ impl Compilation<'_> {
         options.extend(self.unit.options.iter().cloned());
         let options = self.strings(options.iter().map(String::as_str))?;
         let options_at = pointers(&options);
-        // SAFETY: the program is live, and the options are as many as said, NUL-terminated, and outlive the call.
+        // SAFETY: the program is live; the options are NUL-terminated, match the given count and outlive the call.
         let code = unsafe { sys::nvrtcCompileProgram(program.0, options_at.len() as c_int, options_at.as_ptr()) };
         match code {
             nvrtcResult::NVRTC_SUCCESS => Ok(()),
             nvrtcResult::NVRTC_ERROR_INVALID_OPTION if !self.is_target_known() => Err(Error::NoCompiler {
                 compiler: "NVRTC",
                 reason: format!(
-                    "{} is version {}, which does not know {}",
+                    "{} is version {}, which does not support {}",
                     self.library.path.display(),
                     self.library.version(),
                     self.target
@@ -182,7 +182,7 @@ impl Compilation<'_> {
             return true;
         }
         let mut known: Vec<c_int> = vec![0; usize::try_from(count).unwrap_or(0)];
-        // SAFETY: the table has as many places as NVRTC said it fills.
+        // SAFETY: the table has as many entries as NVRTC reported.
         if unsafe { sys::nvrtcGetSupportedArchs(known.as_mut_ptr()) } != nvrtcResult::NVRTC_SUCCESS {
             return true;
         }
@@ -197,7 +197,7 @@ impl Compilation<'_> {
             return String::new();
         }
         let mut log = vec![0u8; size];
-        // SAFETY: the log fits the size that NVRTC said, its terminator included.
+        // SAFETY: the buffer has the size that NVRTC reported, including the terminator.
         if unsafe { sys::nvrtcGetProgramLog(program.0, log.as_mut_ptr().cast()) } != nvrtcResult::NVRTC_SUCCESS {
             return String::new();
         }
@@ -209,7 +209,7 @@ impl Compilation<'_> {
         // SAFETY: the program is compiled and live, and the expression is one of those added to it.
         let code = unsafe { sys::nvrtcGetLoweredName(program.0, expression.as_ptr(), &mut symbol) };
         self.check("nvrtcGetLoweredName", code)?;
-        // SAFETY: on success NVRTC gives a NUL-terminated string that lives as long as the program.
+        // SAFETY: on success NVRTC returns a NUL-terminated string that lives as long as the program.
         Ok(unsafe { CStr::from_ptr(symbol) }.to_string_lossy().into_owned())
     }
 
@@ -218,14 +218,14 @@ impl Compilation<'_> {
         // SAFETY: the program is compiled and live, and `size` outlives the call.
         self.check("nvrtcGetCUBINSize", unsafe { sys::nvrtcGetCUBINSize(program.0, &mut size) })?;
         let mut cubin = vec![0u8; size];
-        // SAFETY: the cubin has the size that NVRTC said.
+        // SAFETY: the buffer has the size that NVRTC reported.
         self.check("nvrtcGetCUBIN", unsafe { sys::nvrtcGetCUBIN(program.0, cubin.as_mut_ptr().cast()) })?;
         Ok(cubin)
     }
 
     fn string(&self, text: &str) -> Result<CString> {
         CString::new(text)
-            .map_err(|_| self.error("the source, a header, a name or an option holds a NUL byte".into()))
+            .map_err(|_| self.error("the source, a header, a name or an option contains a NUL byte".into()))
     }
 
     fn strings<'a>(&self, texts: impl Iterator<Item = &'a str>) -> Result<Vec<CString>> {
@@ -236,7 +236,7 @@ impl Compilation<'_> {
         if code == nvrtcResult::NVRTC_SUCCESS {
             return Ok(());
         }
-        // SAFETY: NVRTC answers for every code with a constant, NUL-terminated string.
+        // SAFETY: NVRTC returns a constant, NUL-terminated string for every code.
         let words = unsafe { CStr::from_ptr(sys::nvrtcGetErrorString(code)) };
         Err(self.error(format!("{operation}: {}", words.to_string_lossy())))
     }
@@ -257,7 +257,7 @@ mod tests {
 
     const HOPPER: Architecture = Architecture::Machine((9, 0));
 
-    /// Whether NVRTC is here; says why a test is skipped where it is not.
+    /// Whether NVRTC is available; prints why a test is skipped if it is not.
     fn nvrtc() -> bool {
         match library::libnvrtc() {
             Ok(_) => true,

@@ -1,4 +1,4 @@
-//! Other devices: how they are reached, and copies to them.
+//! Other devices: links, peer access and copies.
 
 use std::ffi::c_int;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ impl PeerDriver for Cuda {
         if direct == 0 {
             return Ok(Link::Host);
         }
-        // Atomics that run on the peer go over NVLink alone.
+        // Only NVLink supports native atomics on the peer.
         let mut atomics = 0;
         // SAFETY: as above.
         self.call("cuDeviceGetP2PAttribute", || unsafe {
@@ -32,7 +32,7 @@ impl PeerDriver for Cuda {
         Ok(if atomics != 0 { Link::NvLink } else { Link::Pcie })
     }
 
-    /// Plain allocations are opened context by context, mapped memory piece by piece.
+    /// Peer access to plain allocations is enabled per context, to mapped memory per mapping.
     fn enable_peer(&self, peer: &dyn Driver) -> Result<()> {
         let peer = self.cuda_of(peer)?;
         if peer.primary.device == self.primary.device {
@@ -80,7 +80,7 @@ impl Cuda {
     fn ordinal_of(&self, peer: &dyn Driver) -> Result<u32> {
         let properties = peer.properties();
         if properties.kind != Kind::Cuda {
-            let detail = format!("{}:{} is no CUDA device", properties.kind, properties.ordinal);
+            let detail = format!("{}:{} is not a CUDA device", properties.kind, properties.ordinal);
             return Err(self.refuse("peer access", detail));
         }
         Ok(properties.ordinal)

@@ -1,7 +1,7 @@
 //! Streams and events.
 //!
-//! Handles are the driver's own pointers. That each is live, and of this device, is the promise of the layer above,
-//! which owns them; every `SAFETY` line in this folder that says "live" rests on it.
+//! Handles are the driver's own pointers. The layer above owns them and guarantees that each is live and belongs
+//! to this device. Every `SAFETY` comment in this folder that says "live" relies on this.
 
 use std::ptr;
 
@@ -22,7 +22,7 @@ impl QueueDriver for Cuda {
     }
 
     fn destroy_stream(&self, stream: Raw) {
-        // SAFETY: the stream is live and used no more; work still in it is finished by the driver.
+        // SAFETY: the stream is live and not used again; the driver completes its remaining work.
         self.attempt(|| unsafe { sys::cuStreamDestroy_v2(pointer(stream)) });
     }
 
@@ -45,7 +45,7 @@ impl QueueDriver for Cuda {
     }
 
     fn destroy_event(&self, event: Raw) {
-        // SAFETY: the event is live and used no more; the driver keeps what a pending record needs.
+        // SAFETY: the event is live and not used again; the driver keeps it until a pending record completes.
         self.attempt(|| unsafe { sys::cuEventDestroy_v2(pointer(event)) });
     }
 

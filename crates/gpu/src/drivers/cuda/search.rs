@@ -1,4 +1,4 @@
-//! Where NVIDIA's libraries are looked for, on machines whose loader does not know them.
+//! Search paths for NVIDIA's libraries, for machines where they are not on the loader's path.
 
 use std::env;
 use std::ffi::{CStr, OsString, c_void};
@@ -11,21 +11,21 @@ use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 pub(super) struct Wanted {
     /// Its file name without a version.
     pub(super) library: &'static str,
-    /// Another that it looks for by name and that lies beside it.
+    /// Another library in the same folder, which it loads by name.
     pub(super) companion: &'static str,
-    /// The folders under `site-packages/nvidia` that wheels put it in.
+    /// The folders under `site-packages/nvidia` in which wheels install it.
     pub(super) wheels: &'static [&'static str],
-    /// The variable that names it or its folder.
+    /// The environment variable that names it or its folder.
     pub(super) variable: &'static str,
 }
 
 impl Wanted {
-    /// What the user named, if anything.
+    /// The path named by the user, if any.
     pub(super) fn named(&self) -> Option<PathBuf> {
         env::var_os(self.variable).filter(|place| !place.is_empty()).map(PathBuf::from)
     }
 
-    /// Folders of toolkits, and of wheels in the active Python environment, the user's and the system's.
+    /// Folders of toolkits, and of wheels in the active, the user's and the system's Python environment.
     pub(super) fn places(&self, variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
         let root = |name: &str| variable(name).filter(|path| !path.is_empty()).map(PathBuf::from);
         let mut places = Vec::new();
@@ -39,7 +39,7 @@ impl Wanted {
         for prefix in [root("VIRTUAL_ENV"), root("CONDA_PREFIX"), user, system].into_iter().flatten() {
             places.push(prefix.join("lib"));
             for python in entries(&prefix.join("lib"), "python3") {
-                // Debian's own Python has another name for the folder.
+                // Debian's Python calls the folder dist-packages.
                 for packages in ["site-packages", "dist-packages"].map(|name| python.join(name).join("nvidia")) {
                     places.extend(
                         self.wheels.iter().map(|wheel| packages.join(wheel)).filter(|place| place.is_dir()),
@@ -50,8 +50,8 @@ impl Wanted {
         places
     }
 
-    /// Opens the library, its companion first, so that a later search for either by name, the library's own or
-    /// another's, finds these. `place` is the library or its folder; the library's file comes back.
+    /// Loads the companion and then the library, so that a later search for either by name finds these. `place` is
+    /// the library or its folder. Returns the library's file.
     pub(super) fn preload(&self, place: &Path) -> Result<PathBuf, String> {
         let (folder, library) = if place.is_dir() {
             (place, entries(place, self.library).pop())
@@ -61,21 +61,22 @@ impl Wanted {
         let library = resolved(library.ok_or_else(|| format!("there is no {}", self.library))?);
         let companion = entries(folder, self.companion).pop().map(resolved);
         for file in companion.iter().chain([&library]) {
-            // SAFETY: the file is named as NVIDIA names the library, or the user named it; its initialisers run.
+            // SAFETY: the file has the name of NVIDIA's library, or the user named it. Loading it runs its
+            // initialisers.
             let opened = unsafe { Library::open(Some(file), RTLD_NOW | RTLD_GLOBAL) };
-            // It stays open for the life of the process.
+            // The library stays open for the life of the process.
             std::mem::forget(opened.map_err(|error| error.to_string())?);
         }
         Ok(library)
     }
 }
 
-/// The file itself, past symbolic links.
+/// The file, with symbolic links resolved.
 pub(super) fn resolved(file: PathBuf) -> PathBuf {
     fs::canonicalize(&file).unwrap_or(file)
 }
 
-/// The entries of a folder whose names begin with `prefix`, in order of name.
+/// The entries of a folder whose names begin with `prefix`, sorted by name.
 fn entries(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     let Ok(listing) = fs::read_dir(folder) else { return Vec::new() };
     let mut found: Vec<_> = listing
@@ -87,7 +88,7 @@ fn entries(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     found
 }
 
-/// The paths with commas between them.
+/// The paths as a comma-separated list.
 pub(super) fn list(places: &[PathBuf]) -> String {
     places.iter().map(|place| place.display().to_string()).collect::<Vec<_>>().join(", ")
 }
@@ -105,7 +106,7 @@ pub(super) fn file_of(function: *const c_void) -> Option<PathBuf> {
     if found == 0 || info.dli_fname.is_null() {
         return None;
     }
-    // SAFETY: dladdr succeeded: the name is a string of the loader's, which lives while the library is open.
+    // SAFETY: dladdr succeeded, so the name is a string that lives while the library is open.
     let name = unsafe { CStr::from_ptr(info.dli_fname) };
     Some(PathBuf::from(name.to_string_lossy().into_owned()))
 }

@@ -1,12 +1,12 @@
-//! How a kernel takes its parameters, from the compiler.
+//! Kernel signatures, obtained from the compiler.
 //!
-//! The driver tells the size of a parameter, not whether it is a pointer. So the text of every unit ends with a template
-//! whose instances are named after the parameters of a kernel: two bits for each, in three numbers. NVRTC tells the
-//! symbol of the instance, and the symbol holds the numbers.
+//! The driver reports the size of a parameter, but not whether it is a pointer. So a template is appended to the
+//! text of every unit. Its template arguments encode the parameters of a kernel, two bits each, in three integers.
+//! NVRTC returns the mangled name of the instance, which contains these integers.
 
 use crate::drivers::Passing;
 
-/// The end of every unit's text. `kernel` is empty: only its name is of use.
+/// The text appended to every unit. The function `kernel` is empty, because only its mangled name is used.
 pub(super) const TEXT: &str = r#"#line 1 "the signatures of kernels"
 namespace rigel_signature {
 typedef unsigned long long Bits;
@@ -33,16 +33,17 @@ __global__ void kernel() {}
 }
 "#;
 
-/// The most parameters that the numbers hold.
+/// Maximum number of parameters that the integers can encode.
 const MOST: usize = 96;
 
-/// The instance that is named after the parameters of a kernel.
+/// The name expression of the instance that encodes the parameters of a kernel.
 pub(super) fn expression(kernel: &str) -> String {
     let of = format!("rigel_signature::Of<decltype({kernel})>");
     format!("rigel_signature::kernel<{of}::count, {of}::word(0), {of}::word(1), {of}::word(2)>")
 }
 
-/// One letter for each parameter, from the symbol of the instance: `_ZN15rigel_signature6kernelILy4ELy37ELy0ELy0EEEvv`.
+/// Decodes the instance's mangled name (`_ZN15rigel_signature6kernelILy4ELy37ELy0ELy0EEEvv`) to one letter per
+/// parameter.
 pub(super) fn decode(symbol: &str) -> Option<String> {
     let (_, numbers) = symbol.split_once("6kernelI")?;
     let mut numbers = numbers.split("Ly").skip(1).map(|text| text.split_once('E')?.0.parse::<u64>().ok());

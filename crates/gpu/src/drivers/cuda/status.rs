@@ -1,16 +1,16 @@
-//! What `rigel doctor` reports about CUDA.
+//! The CUDA part of `rigel doctor`'s report.
 
 use std::path::PathBuf;
 
 use super::library;
 use crate::base::Result;
 
-/// What of CUDA there is on this machine; each part says for itself what is missing.
+/// The state of CUDA on this machine. Each part is a result of its own.
 #[derive(Clone, Debug)]
 pub struct Status {
     /// The driver's library.
     pub driver: Result<PathBuf>,
-    /// The newest CUDA that the driver has (`13.0`).
+    /// The newest CUDA version that the driver supports (`13.0`).
     pub version: Result<String>,
     /// The number of devices.
     pub devices: Result<u32>,
@@ -20,7 +20,7 @@ pub struct Status {
     pub nvrtc_version: Result<String>,
 }
 
-/// Looks for everything and opens no device.
+/// Checks everything without opening a device.
 pub fn status() -> Status {
     Status {
         driver: library::libcuda().map(|library| library.path.clone()),

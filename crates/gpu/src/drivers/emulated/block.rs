@@ -1,7 +1,7 @@
 //! Runs the blocks of a grid, one at a time, on one worker.
 //!
-//! The threads of a block are fibers. A round resumes each thread that can run; when none can, every live thread
-//! stands at `__syncthreads()` and the barrier opens, or the block is stuck and the kernel is at fault.
+//! The threads of a block are fibers. A round resumes each thread that can run. When none can, either every live
+//! thread waits at the same barrier, which then opens, or the block is deadlocked and the launch fails.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,9 +15,9 @@ use super::warp::{NotNamed, Warp, lanes};
 use crate::base::Lock;
 use crate::drivers::Grid;
 
-/// Bytes around each shared array that belong to nobody.
+/// Unused bytes around each shared array, to detect out-of-bounds accesses.
 const REDZONE: usize = 256;
-/// The most static shared memory of a kernel, as on a GPU.
+/// Maximum static shared memory of a kernel, as on a GPU.
 const MAX_STATIC: usize = 48 << 10;
 
 /// A grid that workers run together.
@@ -53,12 +53,12 @@ impl<'a> Launch<'a> {
         self.grid.blocks.iter().map(|&n| n as u64).product()
     }
 
-    /// Whether blocks are left that nobody has begun.
+    /// Whether there are blocks that no worker has started.
     pub(super) fn has_more(&self) -> bool {
         self.next.load(Ordering::Relaxed) < self.blocks() && !self.failed.load(Ordering::Relaxed)
     }
 
-    /// The next block, in ascending order: a block may wait for those before it.
+    /// The next block, in ascending order, because a block may wait for earlier ones.
     fn take(&self) -> Option<u64> {
         if !self.has_more() {
             return None;
@@ -74,7 +74,7 @@ impl<'a> Launch<'a> {
         self.failure.lock().get_or_insert(detail);
     }
 
-    /// What went wrong, once no worker runs any more.
+    /// The failure, if any, after all workers have finished.
     pub(super) fn into_failure(self) -> Option<String> {
         if self.failed.into_inner() {
             self.region.hurry.fetch_sub(1, Ordering::Relaxed);
@@ -92,13 +92,13 @@ enum State {
     Done,
 }
 
-/// Threads that stand at a barrier of the block.
+/// Threads that wait at a barrier of the block.
 #[derive(Default)]
 struct Arrivals {
     count: usize,
     /// One bit for each kind of barrier.
     kinds: u32,
-    /// How many of them bring a predicate that holds.
+    /// How many of them passed a true predicate.
     ayes: usize,
 }
 
@@ -106,18 +106,18 @@ struct Arrivals {
 pub(super) struct Worker<'a> {
     launch: &'a Launch<'a>,
     set: StackSet,
-    /// Shared with the fibers, so only touched through the pointer.
+    /// Shared with the fibers, so it is only accessed through the pointer.
     block: *mut Block,
     state: Vec<State>,
-    /// The stack of each thread that has begun.
+    /// The stack of each thread that has started.
     stack: Vec<u16>,
-    /// Stacks that no thread uses; the last one used is taken first, since it is in the cache.
+    /// Unused stacks. The most recently used one is taken first, because it is in the cache.
     idle: Vec<u16>,
     coordinates: Vec<[u32; 3]>,
     sequence: Vec<u16>,
     live: usize,
     arrivals: Arrivals,
-    /// Where the next static shared array goes.
+    /// The offset of the next static shared array.
     shared_end: usize,
     static_bytes: usize,
 }
@@ -161,7 +161,7 @@ impl<'a> Worker<'a> {
         })
     }
 
-    /// Runs one more block; false when there is none.
+    /// Runs the next block; false if there is none.
     pub(super) fn run_next(&mut self) -> bool {
         let Some(number) = self.launch.take() else { return false };
         let [x, y, _] = self.launch.grid.blocks.map(u64::from);
@@ -190,7 +190,7 @@ impl<'a> Worker<'a> {
             ThreadOrder::Ascending => None,
             ThreadOrder::Shuffled(seed) => Some(Random::new(seed, number)),
         };
-        // In ascending order a warp runs on until it waits for other warps: its stacks are in the cache.
+        // In ascending order, a warp runs until it waits for other warps, because its stacks are in the cache.
         let batch = if random.is_some() { count } else { WARP };
         while self.live > 0 {
             let mut waited_only = true;
@@ -212,7 +212,7 @@ impl<'a> Worker<'a> {
                 }
             }
             if self.state.contains(&State::Ready) {
-                // Threads that poll for something another block, or a thread after them, will do.
+                // All threads poll for a write by another block, or by a later thread of this block.
                 if waited_only {
                     if self.launch.failed.load(Ordering::Relaxed) {
                         return Ok(());
@@ -226,12 +226,12 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Resumes a thread until it waits; true if it did nothing but ask to be resumed later.
+    /// Resumes a thread until it waits; true if it only yielded.
     fn step(&mut self, t: usize) -> Result<bool, String> {
         let thread = if self.state[t] == State::New { self.begin(t) } else { self.thread(t) };
         loop {
-            // SAFETY: the thread was begun, and its stack belongs to it until it ends. It runs kernel code that
-            // this launch's caller vouches for, on a stack of its own, and comes back here when it waits.
+            // SAFETY: the thread was started and owns its stack until it ends. It runs kernel code that the caller
+            // of this launch guarantees, on its own stack, and switches back here when it waits.
             let wait = unsafe {
                 (*thread).wait = wait::RUN;
                 resume(thread);
@@ -251,12 +251,12 @@ impl<'a> Worker<'a> {
                     self.declare(thread)?;
                     continue;
                 }
-                // SAFETY: the fiber is out, so that nobody else uses thread and block.
+                // SAFETY: the fiber is suspended, so nothing else accesses thread and block.
                 wait::FAULT => return Err(unsafe { fault::describe(&*thread, &*self.block, self.launch.region) }),
                 wait::BLOCK_SYNC..=wait::BLOCK_COUNT => {
                     self.arrivals.count += 1;
                     self.arrivals.kinds |= 1 << wait;
-                    // SAFETY: the fiber is out.
+                    // SAFETY: the fiber is suspended.
                     self.arrivals.ayes += unsafe { (*thread).value != 0 } as usize;
                     State::AtBlock
                 }
@@ -274,8 +274,8 @@ impl<'a> Worker<'a> {
         let stack = self.idle.pop().expect("there is a stack for each thread");
         self.stack[t] = stack;
         let thread = self.set.thread(stack as usize);
-        // SAFETY: the stack is idle and open, its thread is used by nobody, and the launch's entry and arguments
-        // are valid while the launch lasts.
+        // SAFETY: the stack is open and unused, and so is its thread; the launch's entry and arguments are valid
+        // during the launch.
         unsafe {
             (*thread).block = self.block;
             (*thread).index = self.coordinates[t];
@@ -286,7 +286,7 @@ impl<'a> Worker<'a> {
         thread
     }
 
-    /// Completes what operations of warps can be completed; true if threads can run again.
+    /// Completes warp operations whose lanes have all arrived; true if threads can run again.
     fn meet_warps(&mut self, first: usize, last: usize) -> Result<bool, String> {
         let mut any = false;
         for base in (first..last).step_by(WARP) {
@@ -304,10 +304,10 @@ impl<'a> Worker<'a> {
             for lane in lanes(waiting) {
                 warp.lanes[lane] = self.thread(base + lane);
             }
-            // SAFETY: waiting threads have begun, and their fibers do not run now.
+            // SAFETY: waiting threads have started, and their fibers are suspended.
             let free = unsafe { warp.meet() }.map_err(|NotNamed { lane, mask }| {
                 let who = fault::who(self.coordinates[base + lane], self.index());
-                format!("{who} is lane {lane}, which the mask {mask:#010x} of its warp operation does not name")
+                format!("{who} is lane {lane}, which is not in the mask {mask:#010x} of its warp operation")
             })?;
             lanes(free).for_each(|lane| self.state[base + lane] = State::Ready);
             any |= free != 0;
@@ -315,12 +315,12 @@ impl<'a> Worker<'a> {
         Ok(any)
     }
 
-    /// Every live thread waits: at one and the same barrier of the block, or for ever.
+    /// Every live thread waits: opens the barrier if all wait at the same one, otherwise reports the deadlock.
     fn open_barrier(&mut self) -> Result<(), String> {
         let Arrivals { count, kinds, ayes } = std::mem::take(&mut self.arrivals);
         if count != self.live || !kinds.is_power_of_two() {
             let live = (0..self.state.len()).filter(|&t| self.state[t] != State::Done);
-            // SAFETY: live threads have begun by now, and their fibers do not run.
+            // SAFETY: all live threads have started, and their fibers are suspended.
             let stuck = live.map(|t| unsafe { &*self.thread(t) });
             return Err(Stuck::new(stuck, self.index()).to_string());
         }
@@ -334,7 +334,7 @@ impl<'a> Worker<'a> {
             if self.state[t] == State::AtBlock {
                 self.state[t] = State::Ready;
                 if kind != wait::BLOCK_SYNC {
-                    // SAFETY: the thread waits, so that its fiber does not run.
+                    // SAFETY: the thread waits, so its fiber is suspended.
                     unsafe { (*self.thread(t)).value = result };
                 }
             }
@@ -347,10 +347,10 @@ impl<'a> Worker<'a> {
         unsafe { (*self.block).index }
     }
 
-    /// Gives a `__shared__` declaration its place, at its first use in this launch on this worker.
+    /// Allocates a `__shared__` declaration, at its first use in this launch on this worker.
     fn declare(&mut self, thread: *mut Thread) -> Result<(), String> {
-        // SAFETY: the fiber is out; a thread that declares has put the address of a `Slot` of its module, which is
-        // loaded, into `value`.
+        // SAFETY: the fiber is suspended; before this wait it stored the address of a `Slot` of its module, which
+        // is loaded, in `value`.
         let (block, slot) = unsafe { (&mut *self.block, (*thread).value as *const Slot) };
         // SAFETY: as above.
         let (bytes, align) = unsafe { ((*slot).bytes as usize, (*slot).align as usize) };
@@ -361,7 +361,7 @@ impl<'a> Worker<'a> {
         if self.static_bytes > MAX_STATIC {
             let size = self.static_bytes;
             return Err(format!(
-                "the kernel declares {size} bytes of static shared memory, {MAX_STATIC} are allowed"
+                "the kernel declares {size} bytes of static shared memory; the maximum is {MAX_STATIC}"
             ));
         }
         let at = self.shared_end.next_multiple_of(align.max(16));
@@ -369,17 +369,17 @@ impl<'a> Worker<'a> {
         debug_assert!(self.shared_end <= self.launch.region.shared(self.set.number) + SHARED);
         self.launch.region.set(at, bytes, true);
         if self.launch.checked {
-            // SAFETY: the slab of this set is mapped, and the kernel does not know the place yet.
+            // SAFETY: the slab of this set is mapped, and the kernel does not have the address yet.
             unsafe { std::ptr::write_bytes(at as *mut u8, POISON, bytes) };
         }
         block.array[block.arrays as usize] = Array { slot, at };
         block.arrays += 1;
-        // SAFETY: the fiber is out.
+        // SAFETY: the fiber is suspended.
         unsafe { (*thread).value = at as u64 };
         Ok(())
     }
 
-    /// Lets no block see what the one before it left in shared memory.
+    /// Overwrites shared memory, so that no block sees the contents left by the previous one.
     fn poison_shared(&mut self) {
         // SAFETY: no fiber runs; the arrays lie in the slab of this set, which is mapped; slots live as long as
         // their module.
@@ -402,11 +402,11 @@ impl Drop for Worker<'_> {
     }
 }
 
-/// SplitMix64: small, and good enough to vary an order.
+/// SplitMix64, for shuffling.
 struct Random(u64);
 
 impl Random {
-    /// A sequence that depends on the block alone, not on which worker runs it.
+    /// A sequence that depends only on seed and block, not on the worker.
     fn new(seed: u64, block: u64) -> Self {
         Self(seed ^ block.wrapping_mul(0xd134_2543_de82_ef95))
     }

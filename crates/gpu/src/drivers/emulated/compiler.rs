@@ -1,4 +1,4 @@
-//! The host's C++ compiler: from the text of kernels to an image.
+//! Compiles kernels with the host's C++ compiler.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -17,7 +17,7 @@ const CHECKS: &str = include_str!("shim/checks.h");
 const INTRINSICS: &str = include_str!("shim/intrinsics.h");
 const THREADS: &str = include_str!("shim/threads.cpp");
 
-/// What every image is compiled with.
+/// The flags of every compilation.
 const FLAGS: &[&str] = &[
     "-x",
     "c++",
@@ -29,10 +29,11 @@ const FLAGS: &[&str] = &[
     "-fno-math-errno",
     "-fvisibility=hidden",
 ];
-/// A large frame touches each of its pages, so that it can't step over the guard page of a fiber's stack.
+/// With stack clash protection a large frame touches each of its pages, so it can't skip the guard page of a
+/// fiber's stack.
 const LIBRARY: &[&str] = &["-O2", "-fPIC", "-shared", "-fstack-clash-protection"];
 const RACES: &[&str] = &["-O1", "-g", "-fsanitize=thread", "-pthread"];
-/// Each access as it is written, preceded by a call to `__asan_load4_noabort` and the like.
+/// Precedes each access by a call such as `__asan_load4_noabort`, and keeps accesses unmerged.
 const CHECKED: &[&str] = &["-fsanitize=kernel-address", "-fno-tree-vectorize", "-fno-tree-slp-vectorize"];
 const CHECKED_GCC: &[&str] = &[
     "--param",
@@ -59,7 +60,7 @@ const CHECKED_CLANG: &[&str] = &[
 #[derive(Clone, Debug)]
 pub(super) struct Compiler {
     program: Vec<String>,
-    /// The first line of what it says about its version.
+    /// The first line of its version output.
     pub(super) version: String,
 }
 
@@ -87,7 +88,7 @@ impl Compiler {
         Err(Error::NoCompiler {
             compiler: "a C++ compiler",
             reason: format!("tried {}", candidates.join(", ")),
-            advice: "Install g++ or clang++, or name one in CXX".into(),
+            advice: "Install g++ or clang++, or set CXX".into(),
         })
     }
 
@@ -104,7 +105,7 @@ impl Compiler {
                 flags.push("-DRIGEL_THREADS=0");
                 flags.push(if checked { "-DRIGEL_CHECKED=1" } else { "-DRIGEL_CHECKED=0" });
                 if !self.is_clang() {
-                    // Else the loader would share what templates declare `static` between modules.
+                    // Otherwise the loader would share static variables of templates between modules.
                     flags.push("-fno-gnu-unique");
                 }
                 if checked {
@@ -116,7 +117,7 @@ impl Compiler {
         flags
     }
 
-    /// Names everything that an image depends on besides its unit.
+    /// Identifies everything that an image depends on besides its unit.
     pub(super) fn identity(&self, checked: bool, execution: Execution) -> String {
         let mut hash = Sha256::new();
         for text in [DEVICE, CHECKS, INTRINSICS, THREADS, include_str!("rewrite.rs"), include_str!("compiler.rs")]
@@ -136,7 +137,7 @@ impl Compiler {
         folder.write("text/rigel_emulated/checks.h", CHECKS)?;
         folder.write("text/rigel_emulated/intrinsics.h", INTRINSICS)?;
         folder.write("text/rigel_emulated/unit.cpp", &text)?;
-        // Messages quote the lines of the originals, which the compiler finds by their names in its directory.
+        // The compiler quotes source lines in its messages. It finds the original files by name in its directory.
         folder.write(&unit.name, &unit.text)?;
         for (name, header) in &unit.headers {
             folder.write(name, header)?;
@@ -153,8 +154,8 @@ impl Compiler {
         }
         let output = command.output().map_err(|error| Error::NoCompiler {
             compiler: "a C++ compiler",
-            reason: format!("{} does not start: {error}", self.program[0]),
-            advice: "Install g++ or clang++, or name one in CXX".into(),
+            reason: format!("{} can't be started: {error}", self.program[0]),
+            advice: "Install g++ or clang++, or set CXX".into(),
         })?;
         if !output.status.success() {
             return Err(failure(unit, &output, &folder));
@@ -166,7 +167,7 @@ impl Compiler {
     }
 }
 
-/// All of what is compiled: the shim, the unit's text, and an entry for each kernel.
+/// The complete source: the shim, the unit's text, and an entry for each kernel.
 fn source(unit: &Unit, checked: bool) -> Result<String> {
     let mut text = String::from("#include \"rigel_emulated/device.h\"\n");
     if checked {
@@ -233,7 +234,7 @@ pub(super) fn io(path: &Path, error: &std::io::Error) -> Error {
     Error::Io { path: path.display().to_string(), detail: error.to_string() }
 }
 
-/// A folder of our own for temporary files, removed when dropped.
+/// A temporary folder that is removed when dropped.
 pub(super) struct Folder(pub(super) PathBuf);
 
 impl Folder {
@@ -253,12 +254,12 @@ impl Folder {
         }
     }
 
-    /// Writes a file below the folder.
+    /// Writes a file in the folder.
     pub(super) fn write(&self, name: &str, text: &str) -> Result<()> {
         let relative = Path::new(name);
         let plain = relative.components().all(|part| matches!(part, std::path::Component::Normal(_)));
         if !plain || name.is_empty() {
-            return Err(Error::shape("compile", format!("{name:?} is no name for a source file")));
+            return Err(Error::shape("compile", format!("{name:?} is not a valid name for a source file")));
         }
         let path = self.0.join(relative);
         let parent = path.parent().unwrap_or(&self.0);

@@ -17,7 +17,7 @@ use super::runtime::{MAX_THREADS, WARP};
 use crate::base::{Error, Kind, Lock, Properties, Result};
 use crate::drivers::{BlasDriver, Driver};
 
-/// The most shared memory of a block: an H100's.
+/// Maximum shared memory of a block, as on an H100.
 pub(super) const MAX_SHARED: u32 = 227 << 10;
 
 pub(super) struct Device {
@@ -42,9 +42,9 @@ pub(super) fn open(emulation: &Emulation) -> Result<Vec<Arc<dyn Driver>>> {
     if shareable && !cfg!(target_arch = "x86_64") {
         return Err(Error::shape("RIGEL_EMULATED", "execution=threads needs an x86_64 machine"));
     }
-    // Addresses are plenty: reserved ranges may be far larger than the memory that is ever mapped in them.
+    // Reserve generously: ranges may be far larger than the memory that is ever mapped in them.
     let all = emulation.memory_bytes.saturating_mul(emulation.devices as usize);
-    // Those that suit ThreadSanitizer are few.
+    // ThreadSanitizer leaves only a small address range to programs.
     let addresses = if shareable { all.saturating_mul(2) } else { all.saturating_mul(16).max(64 << 30) };
     let region = Arc::new(Region::new(addresses.min(1 << 44), emulation.checked && !shareable, shareable)?);
     let driver = Compiler::find().map_or_else(|error| error.to_string(), |compiler| compiler.version);
@@ -85,13 +85,13 @@ impl Device {
         Error::Driver { device: format!("emulated:{}", self.properties.ordinal), operation, detail: detail.into() }
     }
 
-    /// Whether the device is there still.
+    /// Fails if the device is lost.
     pub(super) fn answers(&self, operation: &'static str) -> Result<()> {
         match self.emulation.lost_after {
             Some(most) if self.launches.load(Ordering::Relaxed) > most => Err(Error::DeviceLost {
                 device: format!("emulated:{}", self.properties.ordinal),
                 operation,
-                detail: format!("it was set up to be lost after {most} launches"),
+                detail: format!("it was configured to be lost after {most} launches"),
             }),
             _ => Ok(()),
         }

@@ -1,46 +1,46 @@
-//! How the emulated device is set up.
+//! Configuration of the emulated device.
 
 use crate::base::{Bytes, Error, Result};
 
-/// How the emulated device runs kernels.
+/// Configuration of the emulated device.
 ///
 /// `RIGEL_EMULATED` sets any of the fields by name, separated by commas:
 /// `devices=2,memory=1GiB,workers=1,checked=off,order=shuffled:7,execution=threads`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Emulation {
-    /// How many devices there are.
+    /// Number of devices.
     pub devices: u32,
-    /// The memory of each, in bytes. It takes room on the host only where it is used.
+    /// The memory of each, in bytes. Host memory is only used for pages that are touched.
     pub memory_bytes: usize,
-    /// Host threads that run the blocks of a grid; more than 16 count as 16.
+    /// Host threads that run the blocks of a grid; at most 16 are used.
     pub workers: usize,
     /// Whether each load and store is checked against live buffers and shared arrays.
     pub checked: bool,
-    /// In which order the threads of a block run between barriers.
+    /// The order in which the threads of a block run between barriers.
     pub order: ThreadOrder,
-    /// What the threads of a block are.
+    /// How the threads of a block are run.
     pub execution: Execution,
-    /// The number of launches after which each device is lost: like a GPU that no longer answers, it fails whatever it is
-    /// asked from then on.
+    /// The number of launches after which each device is lost: from then on every call fails, as on a GPU that has
+    /// failed.
     pub lost_after: Option<u64>,
 }
 
-/// In which order the threads of a block run between barriers.
+/// The order in which the threads of a block run between barriers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThreadOrder {
-    /// By their index.
+    /// By thread index.
     Ascending,
-    /// In a new random order in each round, from this seed. A kernel whose result depends on the seed lacks a
-    /// barrier.
+    /// In a new random order in each round, generated from this seed. If a kernel's result depends on the seed, it
+    /// lacks a barrier.
     Shuffled(u64),
 }
 
-/// What the threads of a block are.
+/// How the threads of a block are run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Execution {
-    /// Fibers, which switch where threads wait for each other.
+    /// As fibers, which switch where threads wait for each other.
     Fibers,
-    /// Real threads in a process under ThreadSanitizer, which finds data races. Slow.
+    /// As real threads in a process under ThreadSanitizer, which detects data races. Slow.
     Threads,
 }
 
@@ -59,7 +59,7 @@ impl Default for Emulation {
 }
 
 impl Emulation {
-    /// The default, changed by what `RIGEL_EMULATED` says.
+    /// The default, modified by `RIGEL_EMULATED`.
     pub fn from_env() -> Result<Self> {
         match std::env::var("RIGEL_EMULATED") {
             Ok(text) => Self::parse(&text),
@@ -87,7 +87,7 @@ impl Emulation {
                 Error::shape(
                     "RIGEL_EMULATED",
                     format!(
-                        "{setting:?} is not understood; write devices=N, memory=1GiB, workers=N, checked=on|off, \
+                        "{setting:?} is unknown; use devices=N, memory=1GiB, workers=N, checked=on|off, \
                          order=ascending|shuffled:SEED, execution=fibers|threads, lost_after=N, separated by commas"
                     ),
                 )

@@ -1,4 +1,4 @@
-//! What a kernel did wrong, in words.
+//! Error messages for faulty kernels.
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -14,11 +14,11 @@ pub(super) fn who(thread: [u32; 3], block: [u32; 3]) -> String {
     format!("thread ({x}, {y}, {z}) of block ({i}, {j}, {k})")
 }
 
-/// The fault that `thread` left in its block.
+/// Describes the fault that `thread` recorded in its block.
 ///
 /// # Safety
 ///
-/// The slots and the message that the block points to are those of a loaded module.
+/// The slots and the message that the block points to belong to a loaded module.
 pub(super) unsafe fn describe(thread: &Thread, block: &Block, region: &Region) -> String {
     let who = who(thread.index, block.index);
     let (at, bytes) = (block.fault_address as usize, block.fault_bytes as usize);
@@ -44,7 +44,7 @@ pub(super) unsafe fn describe(thread: &Thread, block: &Block, region: &Region) -
     }
 }
 
-/// Where an address lies, among the block's shared arrays or the device's buffers.
+/// Locates an address relative to the block's shared arrays or the device's buffers.
 unsafe fn locate(block: &Block, region: &Region, at: usize, bytes: usize) -> String {
     let slabs = region.shared(0)..region.shared(super::fiber::SETS);
     if !slabs.contains(&at) {
@@ -63,10 +63,10 @@ unsafe fn locate(block: &Block, region: &Region, at: usize, bytes: usize) -> Str
     })
 }
 
-/// Threads that wait for each other at different places.
+/// A deadlocked block: its threads wait at different operations.
 pub(super) struct Stuck {
     block: [u32; 3],
-    /// For each kind of wait: how many threads, and the first of them.
+    /// For each kind of wait: the number of threads, and the first one.
     waits: BTreeMap<u32, (usize, [u32; 3], u32)>,
 }
 

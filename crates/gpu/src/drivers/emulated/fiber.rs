@@ -1,7 +1,7 @@
-//! Fibers: one stack each, and a switch that saves what the C calling convention says a callee saves.
+//! Fibers: one stack each, and a switch that saves the callee-saved registers of the C calling convention.
 //!
-//! Only kernel code runs on these stacks, never Rust: when a thread waits, it switches to its worker, and the
-//! worker decides. So a fiber may be abandoned at any point.
+//! Only kernel code runs on these stacks, never Rust: when a thread waits, it switches to its worker, which
+//! schedules the next one. So a fiber can be abandoned at any point.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::asm;
@@ -14,16 +14,16 @@ use std::sync::{Condvar, OnceLock};
 use super::runtime::{Block, LOG_STACK, LOG_THREAD, MAX_THREADS, Thread, wait};
 use crate::base::Lock;
 
-/// How many workers of the process can run a block at one time. Each stack needs two of the kernel's memory
-/// areas (itself and its guard page), of which a process has 65,530 by default.
+/// Maximum number of workers in the process that run a block at the same time. Each stack takes two memory
+/// mappings (the stack and its guard page), and Linux allows 65,530 per process by default.
 pub(super) const SETS: usize = 16;
 
 const STACK: usize = 1 << LOG_STACK;
 
 /// Runs `thread` until it waits.
 ///
-/// Switches jump and never return: a processor predicts that a `ret` goes where the last `call` came from, and a
-/// switch that went elsewhere by `ret` would cost four times as much.
+/// Switches use `jmp` and never `ret`: the processor predicts that `ret` returns to the last `call`, and the
+/// misprediction would make a switch four times as expensive.
 ///
 /// # Safety
 ///
@@ -31,8 +31,8 @@ const STACK: usize = 1 << LOG_STACK;
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(super) unsafe fn resume(thread: *mut Thread) {
-    // SAFETY: promised by the caller. All registers are declared lost but for rbx and rbp, which are kept on the
-    // worker's stack; `leave` comes back to the label with that stack.
+    // SAFETY: guaranteed by the caller. All registers are declared clobbered except rbx and rbp, which are saved
+    // on the worker's stack; `leave` jumps back to the label with that stack.
     unsafe {
         asm!(
             "push rbx",
@@ -66,7 +66,7 @@ pub(super) unsafe fn resume(thread: *mut Thread) {
     }
 }
 
-/// Called on a fiber: goes back to the worker until the thread is resumed.
+/// Called on a fiber: switches to the worker until the thread is resumed.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 pub(super) unsafe extern "C" fn suspend(thread: *mut Thread) {
@@ -84,7 +84,7 @@ pub(super) unsafe extern "C" fn suspend(thread: *mut Thread) {
     )
 }
 
-/// Goes back to the worker for good, without touching the fiber's stack.
+/// Switches to the worker and never returns, without touching the fiber's stack.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 pub(super) unsafe extern "C" fn leave(thread: *mut Thread) {
@@ -98,7 +98,8 @@ pub(super) unsafe extern "C" fn leave(thread: *mut Thread) {
     )
 }
 
-/// Where a new fiber begins: calls the kernel's entry (rbx) with its arguments (r12), then ends the thread (r13).
+/// Entry point of a new fiber: calls the kernel's entry (rbx) with its arguments (r12), then ends the thread
+/// (r13).
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 unsafe extern "C" fn begin() {
@@ -169,7 +170,7 @@ pub(super) unsafe extern "C" fn resume(thread: *mut Thread) {
     )
 }
 
-/// Called on a fiber: goes back to the worker until the thread is resumed.
+/// Called on a fiber: switches to the worker until the thread is resumed.
 #[cfg(target_arch = "aarch64")]
 #[unsafe(naked)]
 pub(super) unsafe extern "C" fn suspend(thread: *mut Thread) {
@@ -183,7 +184,7 @@ pub(super) unsafe extern "C" fn suspend(thread: *mut Thread) {
     )
 }
 
-/// Goes back to the worker for good, without touching the fiber's stack.
+/// Switches to the worker and never returns, without touching the fiber's stack.
 #[cfg(target_arch = "aarch64")]
 #[unsafe(naked)]
 pub(super) unsafe extern "C" fn leave(thread: *mut Thread) {
@@ -197,7 +198,8 @@ pub(super) unsafe extern "C" fn leave(thread: *mut Thread) {
     )
 }
 
-/// Where a new fiber begins: calls the kernel's entry (x19) with its arguments (x20), then ends the thread (x21).
+/// Entry point of a new fiber: calls the kernel's entry (x19) with its arguments (x20), then ends the thread
+/// (x21).
 #[cfg(target_arch = "aarch64")]
 #[unsafe(naked)]
 unsafe extern "C" fn begin() {
@@ -214,10 +216,10 @@ unsafe extern "C" fn begin() {
     )
 }
 
-/// The words that [`resume`] pops for a fiber that has not run yet.
+/// The initial stack frame that [`resume`] pops for a new fiber.
 #[cfg(target_arch = "x86_64")]
 fn first_frame(entry: usize, arguments: usize, thread: usize) -> [usize; 7] {
-    // r15, r14, r13, r12, rbx, rbp and where to go.
+    // r15, r14, r13, r12, rbx, rbp and the jump target.
     [0, 0, thread, arguments, entry, 0, begin as *const () as usize]
 }
 
@@ -233,7 +235,7 @@ fn first_frame(entry: usize, arguments: usize, thread: usize) -> [usize; 20] {
 pub(super) struct Stacks {
     base: usize,
     threads: usize,
-    /// Stacks of each set that are accessible, from its first on.
+    /// The number of accessible stacks of each set.
     opened: [AtomicUsize; SETS],
     free: Lock<Vec<usize>>,
     returned: Condvar,
@@ -260,24 +262,24 @@ impl Stacks {
         })
     }
 
-    /// What `self()` of the shim adds to `(sp >> LOG_STACK) << LOG_THREAD`.
+    /// The value that `self()` of the shim adds to `(sp >> LOG_STACK) << LOG_THREAD`.
     pub(super) fn key(&self) -> usize {
         self.threads.wrapping_sub((self.base >> LOG_STACK) << LOG_THREAD)
     }
 
-    /// The thread on whose stack `sp` lies.
+    /// The thread whose stack contains `sp`.
     pub(super) fn owner(&self, sp: usize) -> Option<*mut Thread> {
         let offset = sp.checked_sub(self.base).filter(|&offset| offset < COUNT * STACK)?;
         Some((self.threads + ((offset >> LOG_STACK) << LOG_THREAD)) as *mut Thread)
     }
 
-    /// Takes a set if one is free.
+    /// Leases a set if one is free.
     pub(super) fn try_lease(&'static self) -> Option<StackSet> {
         let number = self.free.lock().pop()?;
         Some(StackSet { stacks: self, number })
     }
 
-    /// Takes a set, waiting for one if need be.
+    /// Leases a set, and waits for one if necessary.
     pub(super) fn lease(&'static self) -> StackSet {
         let mut free = self.returned.wait_while(self.free.lock(), |free| free.is_empty()).unwrap();
         let number = free.pop().expect("a set was just seen to be free");
@@ -288,7 +290,7 @@ impl Stacks {
 /// The stacks of one worker: one for each thread of a block.
 pub(super) struct StackSet {
     stacks: &'static Stacks,
-    /// Which set of the process this is.
+    /// The number of this set in the process.
     pub(super) number: usize,
 }
 
@@ -306,7 +308,7 @@ impl StackSet {
         (self.stacks.threads + ((self.number * MAX_THREADS + i) << LOG_THREAD)) as *mut Thread
     }
 
-    /// Makes the first `count` stacks accessible, all but the lowest page of each.
+    /// Makes the first `count` stacks accessible, except the lowest page of each, which is the guard page.
     pub(super) fn open(&mut self, count: usize) -> Result<(), std::io::Error> {
         let opened = &self.stacks.opened[self.number];
         // SAFETY: sysconf has no preconditions.
@@ -325,7 +327,7 @@ impl StackSet {
         Ok(())
     }
 
-    /// Lets stack `i`, which must be open, start at the kernel's entry when it is next resumed.
+    /// Prepares stack `i`, which must be open, to start at the kernel's entry when it is next resumed.
     ///
     /// # Safety
     ///
@@ -338,13 +340,12 @@ impl StackSet {
     ) {
         debug_assert!(i < self.stacks.opened[self.number].load(Ordering::Relaxed));
         let thread = self.thread(i);
-        // Stacks are a large power of two apart: without a shift their tops would compete for the same few
-        // sets of the cache.
+        // Stacks are a large power of two apart. Without a shift, their tops would map to the same few cache sets.
         let shift = (i % 128) * 128;
         let top = self.stacks.base + (self.number * MAX_THREADS + i + 1) * STACK - shift;
         let frame = first_frame(entry as usize, arguments as usize, thread as usize);
         let at = top - size_of_val(&frame);
-        // SAFETY: the stack is open, unused, and far larger than shift and frame; the thread belongs to it.
+        // SAFETY: the stack is open, unused, and far larger than shift plus frame; the thread belongs to it.
         unsafe {
             std::ptr::copy_nonoverlapping(frame.as_ptr(), at as *mut usize, frame.len());
             (*thread).stack = at;
@@ -352,7 +353,7 @@ impl StackSet {
     }
 }
 
-/// Fresh private memory that takes no room until it is touched.
+/// New private memory, which is only backed by pages once it is touched.
 pub(super) fn anonymous(bytes: usize, protection: i32) -> Option<usize> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: a fresh mapping at an address of the kernel's choice touches nothing that exists.

@@ -1,4 +1,4 @@
-//! Streams that record, and what they record.
+//! Graph capture and replay.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use super::module::Kernel;
 use crate::base::{Lock, Result};
 use crate::drivers::{GraphDriver, Grid, Raw};
 
-/// One piece of work on a stream. Addresses are kept as numbers; whoever replays a graph guarantees them.
+/// One piece of work on a stream. The caller that replays a graph guarantees that its addresses are valid.
 #[derive(Clone)]
 pub(super) enum Operation {
     Launch {
@@ -16,7 +16,7 @@ pub(super) enum Operation {
         grid: Grid,
         arguments: Vec<Argument>,
     },
-    /// Between any two of host, device and peer: all are memory of this process.
+    /// Between any two of host, device and peer, which are all memory of this process.
     Copy {
         to: usize,
         from: usize,
@@ -27,7 +27,7 @@ pub(super) enum Operation {
         byte: u8,
         bytes: usize,
     },
-    /// An event recorded or waited for: order is all it means in a graph, and a graph here runs in order.
+    /// An event that is recorded or waited for. It has no effect in a graph, because graphs here run in order.
     Event,
 }
 
@@ -41,7 +41,7 @@ impl Argument {
     /// `size` bytes can be read at `at`.
     pub(super) unsafe fn copy(at: *const c_void, size: usize) -> Self {
         let mut value = vec![0u128; size.div_ceil(16)].into_boxed_slice();
-        // SAFETY: promised by the caller; the box has room for `size` bytes.
+        // SAFETY: guaranteed by the caller; the box holds at least `size` bytes.
         unsafe { std::ptr::copy_nonoverlapping(at.cast::<u8>(), value.as_mut_ptr().cast(), size) };
         Self(value)
     }
@@ -52,7 +52,7 @@ impl Argument {
 }
 
 impl Operation {
-    /// Whether this can take the place of `other` in an instantiated graph.
+    /// Whether this can replace `other` in an instantiated graph.
     fn like(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Launch { kernel, .. }, Self::Launch { kernel: theirs, .. }) => Arc::ptr_eq(kernel, theirs),
@@ -64,18 +64,18 @@ impl Operation {
 /// Recorded work, in order.
 pub(super) type Graph = Vec<Operation>;
 
-/// Whether two graphs have the same shape: the same operations, but for addresses, sizes and arguments.
+/// Whether two graphs have the same shape: the same operations, except for addresses, sizes and arguments.
 pub(super) fn same_shape(a: &Graph, b: &Graph) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.like(b))
 }
 
-/// What a stream does with the work it is given.
+/// The state of a stream.
 #[derive(Default)]
 pub(super) enum Stream {
     #[default]
     Runs,
     Records(Graph),
-    /// Something that can't be recorded was asked for.
+    /// The capture is invalid, for this reason.
     Spoiled(&'static str),
 }
 
@@ -84,7 +84,7 @@ impl GraphDriver for Device {
         let stream = self.streams.get(stream)?;
         let mut stream = stream.lock();
         if !matches!(*stream, Stream::Runs) {
-            return Err(self.failed("recording", "the stream records already"));
+            return Err(self.failed("recording", "the stream is already under capture"));
         }
         *stream = Stream::Records(Graph::new());
         Ok(())
@@ -95,7 +95,7 @@ impl GraphDriver for Device {
         match std::mem::take(&mut *stream.lock()) {
             Stream::Records(graph) => Ok(self.graphs.add(graph)),
             Stream::Spoiled(why) => Err(self.failed("recording", why)),
-            Stream::Runs => Err(self.failed("recording", "the stream does not record")),
+            Stream::Runs => Err(self.failed("recording", "the stream is not under capture")),
         }
     }
 
@@ -121,7 +121,7 @@ impl GraphDriver for Device {
     fn launch_graph(&self, executable: Raw, stream: Raw) -> Result<()> {
         let executable = self.executables.get(executable)?;
         for operation in executable.lock().iter() {
-            // SAFETY: who recorded the operation guarantees its addresses while the graph is launched.
+            // SAFETY: the caller that recorded the operation guarantees its addresses when the graph is launched.
             unsafe { self.submit(stream, operation.clone()) }?;
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Numbers that stand for things.
+//! Opaque handles.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::base::{Error, Lock, Result};
 use crate::drivers::Raw;
 
-/// The things of one kind that a device handed out.
+/// The live objects of one kind, by handle.
 pub(super) struct Handles<T> {
     what: &'static str,
     things: Lock<HashMap<u64, Arc<T>>>,
@@ -18,7 +18,7 @@ impl<T> Handles<T> {
         Self { what, things: Lock::default() }
     }
 
-    /// A number that no other thing in the process has.
+    /// Adds an object and returns its handle, which is unique in the process.
     pub(super) fn add(&self, thing: T) -> Raw {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -30,7 +30,7 @@ impl<T> Handles<T> {
         self.things.lock().get(&raw.0).cloned().ok_or_else(|| Error::Driver {
             device: "emulated".into(),
             operation: "looking up a handle",
-            detail: format!("there is no {} with this handle on this device", self.what),
+            detail: format!("no {} on this device has this handle", self.what),
         })
     }
 

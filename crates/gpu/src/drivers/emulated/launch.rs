@@ -1,4 +1,4 @@
-//! Compiling, loading and launching kernels: a grid goes to the workers block by block.
+//! Compiling, loading and launching kernels. The workers run a grid block by block.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use super::signals;
 use crate::base::{Error, Result};
 use crate::drivers::{CodeDriver, Function, Grid, Image, Occupancy, Raw, Unit};
 
-/// How long a launch runs on the caller's thread alone: waking others costs about as much.
+/// How long a launch runs on the caller's thread alone; waking other threads takes about as long.
 const ALONE: Duration = Duration::from_micros(50);
-/// A grid of more threads is not expected to be done within [`ALONE`].
+/// A grid of more threads is not expected to finish within [`ALONE`].
 const SMALL: u64 = 1 << 14;
 
 impl CodeDriver for Device {
@@ -63,9 +63,9 @@ impl CodeDriver for Device {
         let kernel = self.kernels.get(function)?;
         self.check_shape(&kernel, grid, parameters.len())?;
         let values = parameters.iter().zip(&kernel.parameters);
-        // SAFETY: promised by the caller.
+        // SAFETY: guaranteed by the caller.
         let arguments = values.map(|(&at, parameter)| unsafe { Argument::copy(at, parameter.bytes) }).collect();
-        // SAFETY: promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.submit(stream, Operation::Launch { kernel: (*kernel).clone(), grid, arguments }) }
     }
 }
@@ -82,16 +82,16 @@ impl Device {
         match operation {
             Operation::Launch { kernel, grid, arguments } => {
                 let pointers: Vec<*const c_void> = arguments.iter().map(Argument::as_ptr).collect();
-                // SAFETY: promised by the caller.
+                // SAFETY: guaranteed by the caller.
                 unsafe { self.run_grid(kernel, *grid, &pointers) }
             }
             &Operation::Copy { to, from, bytes } => {
-                // SAFETY: promised by the caller; the ranges may overlap.
+                // SAFETY: guaranteed by the caller; the ranges may overlap.
                 unsafe { std::ptr::copy(from as *const u8, to as *mut u8, bytes) };
                 Ok(())
             }
             &Operation::Fill { to, byte, bytes } => {
-                // SAFETY: promised by the caller.
+                // SAFETY: guaranteed by the caller.
                 unsafe { std::ptr::write_bytes(to as *mut u8, byte, bytes) };
                 Ok(())
             }
@@ -108,7 +108,7 @@ impl Device {
             (Entry::Function(entry), _) => entry,
             (Entry::Number(number), Code::Program(program)) => {
                 let values = parameters.iter().zip(&kernel.parameters);
-                // SAFETY: promised by the caller.
+                // SAFETY: guaranteed by the caller.
                 let values = values.map(|(&at, parameter)| unsafe {
                     std::slice::from_raw_parts(at.cast::<u8>(), parameter.bytes)
                 });
@@ -131,7 +131,7 @@ impl Device {
                     while worker.run_next() {}
                 }
             };
-            // The launching thread counts on its workers to come back.
+            // The launching thread waits for its workers, so a panic must not unwind past this point.
             if std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).is_err() {
                 launch.fail("a worker of the emulated device panicked".into());
             }
@@ -161,7 +161,7 @@ impl Device {
 
     fn check_shape(&self, kernel: &Kernel, grid: Grid, parameters: usize) -> Result<()> {
         if parameters != kernel.parameters.len() {
-            let detail = format!("{parameters} arguments given, {} parameters declared", kernel.parameters.len());
+            let detail = format!("got {parameters} arguments for {} parameters", kernel.parameters.len());
             return Err(Error::Arguments { kernel: kernel.name.clone(), detail });
         }
         let refuse = |detail: String| Err(Error::LaunchShape { kernel: kernel.name.clone(), detail });
@@ -169,16 +169,16 @@ impl Device {
         let product: u64 = threads.iter().map(|&n| n as u64).product();
         if product == 0 || product > MAX_THREADS as u64 || threads[2] > 64 {
             return refuse(format!(
-                "a block of {threads:?} threads; at most {MAX_THREADS}, and 64 in z, are possible"
+                "a block of {threads:?} threads; the maximum is {MAX_THREADS} in total, and 64 in z"
             ));
         }
         if blocks.contains(&0) || blocks[0] > i32::MAX as u32 || blocks[1] > 65535 || blocks[2] > 65535 {
             return refuse(format!(
-                "a grid of {blocks:?} blocks; at most 2147483647 x 65535 x 65535 are possible"
+                "a grid of {blocks:?} blocks; the maximum is 2147483647 x 65535 x 65535 blocks"
             ));
         }
         if shared > MAX_SHARED {
-            return refuse(format!("{shared} bytes of dynamic shared memory; at most {MAX_SHARED} are possible"));
+            return refuse(format!("{shared} bytes of dynamic shared memory; the maximum is {MAX_SHARED}"));
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The memory of one device: how much of it is used, and for what.
+//! The memory of one device.
 
 use std::alloc::Layout;
 use std::collections::BTreeMap;
@@ -20,9 +20,9 @@ pub(super) struct Memory {
 #[derive(Default)]
 struct State {
     used: usize,
-    /// Reserved ranges: their length, and how much of it is mapped.
+    /// Reserved ranges by address: their length, and how many bytes are mapped.
     reserved: BTreeMap<usize, (usize, usize)>,
-    /// Allocations of their own, and their length.
+    /// Separate allocations by address, and their length.
     allocated: BTreeMap<usize, usize>,
 }
 
@@ -56,7 +56,7 @@ impl Memory {
 
     pub(super) fn reserve(&self, bytes: usize) -> Result<DevicePtr> {
         let at = self.region.take(room(bytes), GRANULARITY).ok_or_else(|| {
-            self.failed("reserving addresses", format!("{bytes} bytes asked for, {} in all", self.region.bytes))
+            self.failed("reserving addresses", format!("{bytes} bytes requested, {} in total", self.region.bytes))
         })?;
         self.state.lock().reserved.insert(at, (bytes, 0));
         Ok(DevicePtr(at as u64))
@@ -126,7 +126,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // Other devices may live on in the same region.
+        // Other devices may still use the same region.
         let state = std::mem::take(self.state.get_mut());
         for (base, (bytes, _)) in state.reserved {
             self.region.give(base, room(bytes));
@@ -180,7 +180,7 @@ impl MemoryDriver for Device {
             return Ok(());
         }
         let place = self.memory.region().describe(at, bytes);
-        Err(Error::shape("Device::adopt", format!("{bytes} bytes at {at:#x}, {place}, are no live buffer")))
+        Err(Error::shape("Device::adopt", format!("{bytes} bytes at {at:#x}, {place}, are not in a live buffer")))
     }
 
     fn alloc_pinned(&self, bytes: usize) -> Result<NonNull<u8>> {
@@ -191,7 +191,7 @@ impl MemoryDriver for Device {
 
     fn free_pinned(&self, at: NonNull<u8>, bytes: usize) {
         if let Some(layout) = pinned_layout(bytes) {
-            // SAFETY: the caller gives back what `alloc_pinned` gave for the same number of bytes.
+            // SAFETY: the caller frees memory that `alloc_pinned` returned for the same number of bytes.
             unsafe { std::alloc::dealloc(at.as_ptr(), layout) };
         }
     }
@@ -201,7 +201,7 @@ fn pinned_layout(bytes: usize) -> Option<Layout> {
     Layout::from_size_align(bytes.max(1), 4096).ok()
 }
 
-/// Addresses for a range: more than asked for, so that what runs over one does not land in the next.
+/// The size of an address range: larger than requested, so that an overrun does not reach the next range.
 fn room(bytes: usize) -> usize {
     (bytes + 4096).next_multiple_of(PAGE)
 }

@@ -1,20 +1,20 @@
 //! The emulated device: the same CUDA C++, compiled by the host's C++ compiler and run on the CPU.
 //!
 //! ```text
-//! compiler   text of kernels -> rewrite -> C++ compiler -> image       (shim/: CUDA's words in C++)
+//! compiler   text of kernels -> rewrite -> C++ compiler -> image       (shim/: CUDA's built-ins in C++)
 //! module     image -> functions
 //! device     the Driver: memory, streams, graphs, launches
 //! pool       a launch -> workers      block      a worker -> blocks -> threads (fiber, warp)
 //! region     device and shared memory, and the shadow that each access is checked against
-//! fault      what a kernel did wrong, in words (signals: wild pointers)
-//! race       the other way to run a block: real threads under ThreadSanitizer
+//! fault      error messages for faulty kernels (signals: wild pointers)
+//! race       the alternative to fibers: real threads under ThreadSanitizer
 //! ```
 //!
-//! A thread may poll memory for what another block does. To wait for a thread of its own block it must use a
-//! barrier, or let go in its loop by an atomic, a fence, `__ldcg` or `__nanosleep`: fibers are not preempted.
+//! A thread may poll memory that another block writes. Fibers are not preempted, so to wait for a thread of its
+//! own block it must use a barrier, or yield in its polling loop by an atomic, a fence, `__ldcg` or `__nanosleep`.
 //!
-//! What must stay true: only kernel code runs on fiber stacks; all memory a kernel may use lies in one region;
-//! blocks begin in ascending order; a kernel that fails leaves the device as usable as before.
+//! Invariants: only kernel code runs on fiber stacks; all memory a kernel may access lies in one region; blocks
+//! start in ascending order; after a kernel fails, the device is still usable.
 
 mod block;
 mod compiler;

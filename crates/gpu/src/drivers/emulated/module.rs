@@ -28,11 +28,11 @@ pub(super) struct Library {
     library: libloading::os::unix::Library,
     /// The library reads the region's shadow.
     _region: Arc<Region>,
-    /// The loader knows the library by the path of this descriptor, which must not be used again meanwhile.
+    /// The loader identifies the library by the path of this descriptor, so it must stay open.
     _file: std::fs::File,
 }
 
-/// A parameter, as compiled code describes it.
+/// Decodes a parameter from compiled code.
 pub(super) fn parameter(bytes: u32, code: u64) -> Option<Parameter> {
     Some(Parameter { bytes: bytes as usize, passing: Passing::from_code(code)? })
 }
@@ -55,15 +55,14 @@ pub(super) enum Entry {
 }
 
 impl Library {
-    /// Loads from memory: a file in memory has a path, and cache folders may be read-only or on a file system
-    /// that runs no programs.
+    /// Loads an image from an in-memory file, because cache folders may be read-only or mounted `noexec`.
     pub(super) fn load(name: &str, image: &Image, region: Arc<Region>) -> Result<Self> {
         let failed = |detail: String| Error::Driver {
             device: "emulated".into(),
             operation: "loading a module",
             detail: format!("{name}: {detail}"),
         };
-        let file = memory_file(c"rigel-kernels").ok_or_else(|| failed("no file in memory".into()))?;
+        let file = memory_file(c"rigel-kernels").ok_or_else(|| failed("can't create a file in memory".into()))?;
         let mut file = std::fs::File::from(file);
         file.write_all(&image.binary).map_err(|error| failed(error.to_string()))?;
         let path = format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -99,8 +98,8 @@ impl Kernel {
         let (parameters, entry) = match &module.code {
             Code::Library(code) => {
                 let symbol = format!("{symbol}\0");
-                // SAFETY: symbols of this name are `Kernel` structures, made by the compiler's source; each has
-                // as many sizes and codes as parameters, and the library stays loaded while the module lives.
+                // SAFETY: symbols of this name are `Kernel` structures, generated in `compiler.rs`; each has as
+                // many sizes and codes as parameters, and the library stays loaded while the module lives.
                 unsafe {
                     let kernel = code.library.get::<*const runtime::Kernel>(symbol.as_bytes());
                     let kernel = &**kernel.map_err(|_| missing())?;
@@ -123,7 +122,7 @@ impl Kernel {
 }
 
 impl Module {
-    /// The kernels there are, for messages.
+    /// The names of its kernels, for messages.
     fn known(&self) -> String {
         match &self.code {
             Code::Program(program) => format!("{} kernels", program.parameters.len()),

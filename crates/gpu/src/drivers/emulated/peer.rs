@@ -27,9 +27,9 @@ impl PeerDriver for Device {
         bytes: usize,
     ) -> Result<()> {
         if peer.properties().kind != Kind::Emulated {
-            return Err(self.failed("copying to a peer", "the peer is no emulated device"));
+            return Err(self.failed("copying to a peer", "the peer is not an emulated device"));
         }
-        // SAFETY: promised by the caller; the peer's memory is memory of this process too.
+        // SAFETY: guaranteed by the caller; the peer's memory also belongs to this process.
         unsafe { self.copy(stream, to, from, bytes) }
     }
 }

@@ -4,16 +4,16 @@ use crate::base::Lock;
 use std::sync::{Arc, Condvar};
 use std::thread::JoinHandle;
 
-/// A piece of work that any number of threads may run at once, each once. Its lifetime is that of a call of
-/// [`Pool::join`], which returns only when no thread can reach the work any more.
+/// Work that several threads may run at the same time. It lives as long as a call of [`Pool::join`], which returns
+/// only when no thread can access the work any more.
 type Work = &'static (dyn Fn() + Sync);
 
 #[derive(Default)]
 struct State {
     work: Option<Work>,
-    /// How many workers may still begin the work.
+    /// How many workers may still start the work.
     wanted: usize,
-    /// How many are in it.
+    /// How many workers are running it.
     running: usize,
     closed: bool,
 }
@@ -25,7 +25,7 @@ struct Shared {
     finished: Condvar,
 }
 
-/// A fixed number of workers, started when they are first needed.
+/// A fixed number of workers, started on first use.
 pub(super) struct Pool {
     shared: Arc<Shared>,
     workers: usize,
@@ -41,8 +41,8 @@ impl Pool {
         self.workers
     }
 
-    /// Runs `lead` here. It may call its argument to let up to `workers` other threads run `help` meanwhile.
-    /// Returns when all are done. One call at a time.
+    /// Runs `lead` on the calling thread. `lead` may call its argument to let up to `workers` other threads run
+    /// `help` in parallel. Returns when all have finished. Only one call at a time.
     pub(super) fn join(&self, help: &(dyn Fn() + Sync), workers: usize, lead: impl FnOnce(&dyn Fn())) {
         // Waits for the workers even if `lead` panics.
         struct Finish<'a>(&'a Shared);
@@ -54,8 +54,8 @@ impl Pool {
             }
         }
         let finish = Finish(&self.shared);
-        // SAFETY: only the lifetime changes. `finish` takes the work back and waits until no worker runs it
-        // before this function returns, which is within the borrow.
+        // SAFETY: only the lifetime changes. Before this function returns, `finish` removes the work and waits
+        // until no worker runs it, which is within the borrow.
         let work = unsafe { std::mem::transmute::<&(dyn Fn() + Sync), Work>(help) };
         lead(&|| self.offer(work, workers.min(self.workers)));
         drop(finish);
@@ -69,7 +69,7 @@ impl Pool {
         while threads.len() < self.workers {
             let shared = self.shared.clone();
             let worker = std::thread::Builder::new().name("rigel-emulated".into()).spawn(move || shared.help());
-            // Without a worker the launching thread does the work alone.
+            // If no worker can be started, the launching thread does all of the work.
             let Ok(worker) = worker else { break };
             threads.push(worker);
         }

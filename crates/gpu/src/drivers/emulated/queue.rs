@@ -1,5 +1,5 @@
-//! Streams, events and copies. Work runs at once, on the thread that asks for it: a stream is always idle when a call
-//! returns.
+//! Streams, events and copies. Work runs synchronously on the calling thread, so a stream is always idle when a
+//! call returns.
 
 use std::time::Instant;
 
@@ -67,7 +67,7 @@ impl QueueDriver for Device {
             let recorded = *event.recorded.lock();
             recorded
                 .filter(|_| event.timing)
-                .ok_or_else(|| self.failed("timing", "an event was not recorded, or not made for timing"))
+                .ok_or_else(|| self.failed("timing", "an event was not recorded, or was created without timing"))
         };
         let (start, end) = (time(start)?, time(end)?);
         let sign = if end >= start { 1.0 } else { -1.0 };
@@ -77,37 +77,37 @@ impl QueueDriver for Device {
 
 impl CopyDriver for Device {
     unsafe fn upload(&self, stream: Raw, to: DevicePtr, from: *const u8, bytes: usize) -> Result<()> {
-        // SAFETY: promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.submit(stream, Operation::Copy { to: to.0 as usize, from: from as usize, bytes }) }
     }
 
     unsafe fn download(&self, stream: Raw, to: *mut u8, from: DevicePtr, bytes: usize) -> Result<()> {
-        // SAFETY: promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.submit(stream, Operation::Copy { to: to as usize, from: from.0 as usize, bytes }) }
     }
 
     unsafe fn copy(&self, stream: Raw, to: DevicePtr, from: DevicePtr, bytes: usize) -> Result<()> {
-        // SAFETY: promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.submit(stream, Operation::Copy { to: to.0 as usize, from: from.0 as usize, bytes }) }
     }
 
     unsafe fn fill(&self, stream: Raw, to: DevicePtr, byte: u8, bytes: usize) -> Result<()> {
-        // SAFETY: promised by the caller.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.submit(stream, Operation::Fill { to: to.0 as usize, byte, bytes }) }
     }
 }
 
 impl Device {
-    /// Runs or records an operation, as the stream does now.
+    /// Runs the operation, or records it if the stream is under capture.
     ///
     /// # Safety
     ///
-    /// What the operation says of addresses and arguments holds now, or when the graph is launched.
+    /// The operation's addresses and arguments are valid now or, in a capture, when the graph is launched.
     pub(super) unsafe fn submit(&self, stream: Raw, operation: Operation) -> Result<()> {
         let stream = self.streams.get(stream)?;
         let mut stream = stream.lock();
         match &mut *stream {
-            // SAFETY: promised by the caller.
+            // SAFETY: guaranteed by the caller.
             Stream::Runs => unsafe { self.run(&operation) },
             Stream::Records(graph) => {
                 graph.push(operation);
@@ -117,14 +117,14 @@ impl Device {
         }
     }
 
-    /// Refuses, and spoils the recording, if the stream records.
+    /// If the stream is under capture, invalidates the capture and returns an error.
     fn forbid_recording(&self, stream: Raw, operation: &'static str) -> Result<()> {
         let stream = self.streams.get(stream)?;
         let mut stream = stream.lock();
         if matches!(*stream, Stream::Runs) {
             return Ok(());
         }
-        *stream = Stream::Spoiled("the recording was spoiled: the host can't wait for a stream that records");
-        Err(self.failed(operation, "the stream records a graph, so there is nothing to wait for"))
+        *stream = Stream::Spoiled("the capture is invalid: the host can't wait for a stream under capture");
+        Err(self.failed(operation, "the stream is under capture, so there is nothing to wait for"))
     }
 }

@@ -1,4 +1,4 @@
-//! Looks for data races: runs a grid in a child process under ThreadSanitizer, on the same device memory.
+//! Detects data races: runs a grid in a child process under ThreadSanitizer, on the same device memory.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -23,7 +23,7 @@ pub(super) struct RaceProgram {
 impl RaceProgram {
     pub(super) fn load(name: &str, image: &Image) -> Result<Self> {
         if !cfg!(target_arch = "x86_64") {
-            return Err(failed(name, "looking for races needs an x86_64 machine".into()));
+            return Err(failed(name, "race detection needs an x86_64 machine".into()));
         }
         let folder = Folder::new()?;
         // A real file: ThreadSanitizer opens it to find source lines.
@@ -54,7 +54,7 @@ impl RaceProgram {
         // SAFETY: between fork and exec only a system call is made.
         unsafe {
             command.pre_exec(|| {
-                // Random addresses may be where ThreadSanitizer keeps its shadow.
+                // With address randomisation, mappings may collide with ThreadSanitizer's shadow memory.
                 libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
                 Ok(())
             })
@@ -62,7 +62,7 @@ impl RaceProgram {
         command
     }
 
-    /// Runs kernel `number`; what it did wrong is an [`Error::Fault`].
+    /// Runs kernel `number`. A fault of the kernel is an [`Error::Fault`].
     pub(super) fn launch(
         &self,
         name: &str,
@@ -87,7 +87,7 @@ impl RaceProgram {
         let path = self.folder.0.join("image");
         let mut child = command.spawn().map_err(|error| io(&path, &error))?;
         if let Some(mut input) = child.stdin.take() {
-            // A child that has ended already says why itself.
+            // If the child has already exited, its own message says why.
             let _ = input.write_all(parameters);
         }
         let output = child.wait_with_output().map_err(|error| io(&path, &error))?;
@@ -111,7 +111,7 @@ fn failed(name: &str, detail: String) -> Error {
     }
 }
 
-/// What the harness itself said.
+/// The message of the harness itself.
 fn said(report: &str) -> Option<String> {
     report.lines().find_map(|line| line.strip_prefix("rigel: ")).map(str::to_owned)
 }
@@ -139,7 +139,8 @@ fn race(report: &str) -> Option<String> {
         let thread = thread.split(' ').next().unwrap_or(thread);
         let mut place = "an unknown place";
         while let Some(frame) = lines.next_if(|frame| frame.starts_with('#')) {
-            // "#0 void sum<unsigned>(unsigned*) sum.cu:7 (image+0x12ab) (BuildId: 34cd)", the last from newer compilers
+            // "#0 void sum<unsigned>(unsigned*) sum.cu:7 (image+0x12ab) (BuildId: 34cd)", the last from newer
+            // compilers
             let frame = frame.split(" (image").next().unwrap_or(frame);
             let file = frame.rsplit_once(' ').map_or(frame, |(_, file)| file);
             if place == "an unknown place" && !file.contains("rigel_emulated/") && file.contains(':') {

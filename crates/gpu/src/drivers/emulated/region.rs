@@ -1,8 +1,9 @@
-//! The one range of addresses in which all emulated memory lies, and its shadow.
+//! The address range that contains all emulated memory, and its shadow.
 //!
-//! Every load and store of a checked kernel asks the shadow whether its bytes belong to a live buffer or shared
-//! array. The shadow has one byte for each 8 bytes of the region: how many of them, from the first on, may be
-//! used, or [`FREED`]. So untouched shadow, which takes no memory, says that nothing may be used.
+//! Every load and store of a checked kernel looks up in the shadow whether its bytes belong to a live buffer or
+//! shared array. Each shadow byte covers 8 bytes of the region: it holds how many of them, counted from the first,
+//! are accessible, or [`FREED`]. Untouched shadow pages are zero, so nothing is accessible there, and use no
+//! memory.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -12,16 +13,16 @@ use std::sync::atomic::AtomicU32;
 use super::fiber::{SETS, anonymous};
 use crate::base::{Bytes, Error, Lock, Result};
 
-/// A buffer was here.
+/// The shadow value of a freed buffer.
 const FREED: u8 = 0xff;
-/// What fresh memory holds, so that reading it is not mistaken for reading zeros.
+/// The content of new memory, so that reads of uninitialised memory do not look like zeros.
 pub(super) const POISON: u8 = 0xa5;
 
-/// Addresses for the shared memory of one worker.
+/// Address space for the shared memory of one worker, in bytes.
 pub(super) const SHARED: usize = 1 << 19;
-/// The unit in which addresses are handed out: a multiple of any page size.
+/// The granularity of address allocation: a multiple of any page size.
 pub(super) const PAGE: usize = 1 << 16;
-/// The unit in which reserved ranges are mapped.
+/// The granularity of mappings in reserved ranges.
 pub(super) const GRANULARITY: usize = 2 << 20;
 
 pub(super) struct Region {
@@ -29,8 +30,8 @@ pub(super) struct Region {
     pub(super) bytes: usize,
     shadow: usize,
     checked: bool,
-    /// Not zero while a launch that has failed waits for its workers: blocks that poll for what the failed block
-    /// would have done must come back to the scheduler.
+    /// Nonzero while a failed launch waits for its workers. Blocks that poll for a write of the failed block must
+    /// then return to the scheduler.
     pub(super) hurry: AtomicU32,
     /// Present when the memory is shared with child processes.
     file: Option<OwnedFd>,
@@ -45,8 +46,8 @@ struct Buffer {
 }
 
 impl Region {
-    /// Reserves addresses for `wanted` bytes. `shareable` memory is a file at an address that ThreadSanitizer
-    /// leaves to programs, so that a child can map it at the same place.
+    /// Reserves `wanted` bytes of address space. `shareable` memory is a file, mapped at an address that
+    /// ThreadSanitizer leaves to programs, so that a child process can map it at the same address.
     pub(super) fn new(wanted: usize, checked: bool, shareable: bool) -> Result<Self> {
         let bytes = wanted.max(1 << 30).next_multiple_of(1 << 30);
         let failed = |what: &str| Error::Driver {
@@ -90,7 +91,7 @@ impl Region {
         self.shadow as *const i8
     }
 
-    /// The descriptor behind the memory, where it is shareable.
+    /// The file descriptor of shareable memory.
     pub(super) fn file(&self) -> Option<&OwnedFd> {
         self.file.as_ref()
     }
@@ -100,18 +101,18 @@ impl Region {
         self.base + set * SHARED
     }
 
-    /// Takes addresses that begin at a multiple of `align`; `None` when none are left.
+    /// Allocates an address range aligned to `align`; `None` if none is left.
     pub(super) fn take(&self, bytes: usize, align: usize) -> Option<usize> {
         self.free.lock().take(bytes, align)
     }
 
-    /// Gives back addresses and the memory behind them.
+    /// Frees an address range and its memory.
     pub(super) fn give(&self, at: usize, bytes: usize) {
         self.withdraw(at, bytes);
         self.free.lock().give(at, bytes);
     }
 
-    /// Takes the memory from behind addresses that stay taken.
+    /// Frees the memory of a range, but keeps the range allocated.
     pub(super) fn withdraw(&self, at: usize, bytes: usize) {
         forget(&mut self.buffers.lock(), at, bytes);
         self.clear(at, bytes);
@@ -128,7 +129,7 @@ impl Region {
         }
     }
 
-    /// Puts memory behind addresses that were taken.
+    /// Makes an allocated range accessible.
     pub(super) fn commit(&self, at: usize, bytes: usize) -> Result<()> {
         // SAFETY: the range lies in the region and belongs to the caller.
         let rc = unsafe { libc::mprotect(at as *mut c_void, bytes, libc::PROT_READ | libc::PROT_WRITE) };
@@ -142,7 +143,7 @@ impl Region {
         })
     }
 
-    /// Says that the bytes now are, or no longer are, a live buffer. Fresh buffers are filled with [`POISON`].
+    /// Marks the bytes as a live buffer, or as freed. New buffers are filled with [`POISON`].
     pub(super) fn mark(&self, at: usize, bytes: usize, live: bool) {
         if live && self.checked {
             // SAFETY: the caller of `Driver::mark` owns the range, which is mapped and in use by no kernel.
@@ -150,7 +151,7 @@ impl Region {
         }
         self.set(at, bytes, live);
         let mut buffers = self.buffers.lock();
-        // What overlaps the new buffer's addresses was there before it.
+        // Forget older buffers that overlap the new one.
         forget(&mut buffers, at, bytes.max(1));
         buffers.insert(at, Buffer { bytes, live });
     }
@@ -162,7 +163,7 @@ impl Region {
         holder.is_some_and(|(start, buffer)| at.checked_add(bytes).is_some_and(|end| end <= start + buffer.bytes))
     }
 
-    /// Sets the shadow alone.
+    /// Sets only the shadow.
     pub(super) fn set(&self, at: usize, bytes: usize, live: bool) {
         if !self.checked || bytes == 0 {
             return;
@@ -177,7 +178,7 @@ impl Region {
         }
     }
 
-    /// Makes the bytes unusable, without a trace of who used them.
+    /// Makes the bytes inaccessible, and does not mark them as freed.
     pub(super) fn clear(&self, at: usize, bytes: usize) {
         if !self.checked {
             return;
@@ -185,7 +186,7 @@ impl Region {
         if bytes < GRANULARITY {
             return self.write_shadow(at, bytes, 0);
         }
-        // Fresh shadow costs nothing, however long the range.
+        // Dropping the shadow's pages is cheap, even for long ranges.
         let (first, end) = (at.next_multiple_of(GRANULARITY), (at + bytes) & !(GRANULARITY - 1));
         self.write_shadow(at, first - at, 0);
         self.write_shadow(end, at + bytes - end, 0);
@@ -198,12 +199,12 @@ impl Region {
         debug_assert!(at >= self.base && at + bytes <= self.base + self.bytes);
         let first = (at - self.base) / 8;
         let end = (at + bytes - self.base).div_ceil(8);
-        // SAFETY: the range lies in the shadow, since its bytes lie in the region; kernels that read it meanwhile
-        // have other buffers.
+        // SAFETY: the range lies in the shadow, because its bytes lie in the region; kernels that read the shadow
+        // concurrently use other buffers.
         unsafe { std::ptr::write_bytes((self.shadow + first) as *mut u8, value, end - first) };
     }
 
-    /// Where an address lies relative to the nearest buffer, in words.
+    /// Describes an address relative to the nearest buffer.
     pub(super) fn describe(&self, at: usize, bytes: usize) -> String {
         if !(self.base..self.base + self.bytes).contains(&at) {
             return "which is not device memory".into();
@@ -220,12 +221,12 @@ impl Region {
             (_, Some((start, buffer))) => {
                 place(start, buffer.bytes, if buffer.live { "buffer" } else { "freed buffer" }, at, bytes)
             }
-            _ => "where no buffer is".into(),
+            _ => "where there is no buffer".into(),
         }
     }
 }
 
-/// Drops what is known of buffers that begin in the range.
+/// Forgets the buffers that begin in the range.
 fn forget(buffers: &mut BTreeMap<usize, Buffer>, at: usize, bytes: usize) {
     let gone: Vec<_> = buffers.range(at..at + bytes).map(|(&start, _)| start).collect();
     for start in gone {
@@ -247,7 +248,7 @@ pub(super) fn place(start: usize, length: usize, what: &str, at: usize, bytes: u
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: modules and devices hold the region, so that no kernel can use it any more.
+        // SAFETY: modules and devices hold the region, so no kernel can access it any more.
         unsafe {
             libc::munmap(self.base as *mut c_void, self.bytes);
             libc::munmap(self.shadow as *mut c_void, self.bytes / 8);
@@ -255,11 +256,11 @@ impl Drop for Region {
     }
 }
 
-/// Addresses that begin at a multiple of the granularity.
+/// Reserves an address range aligned to the granularity.
 fn aligned(bytes: usize) -> Option<usize> {
     let at = anonymous(bytes + GRANULARITY, libc::PROT_NONE)?;
     let base = at.next_multiple_of(GRANULARITY);
-    // SAFETY: cuts off what lies before and after the aligned part of a mapping made just now.
+    // SAFETY: unmaps only the parts of this new mapping before and after its aligned part.
     unsafe {
         if base > at {
             libc::munmap(at as *mut c_void, base - at);
@@ -271,21 +272,21 @@ fn aligned(bytes: usize) -> Option<usize> {
 
 /// An anonymous file in memory.
 pub(super) fn memory_file(name: &std::ffi::CStr) -> Option<OwnedFd> {
-    // SAFETY: the name is a C string; a new descriptor belongs to nobody else.
+    // SAFETY: the name is a C string, and nothing else owns the new descriptor.
     unsafe {
         let descriptor = libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC);
         (descriptor >= 0).then(|| OwnedFd::from_raw_fd(descriptor))
     }
 }
 
-/// Maps the file where ThreadSanitizer's address layout has program memory: between 64 GiB and 512 GiB.
+/// Maps the file where ThreadSanitizer's address layout allows program memory: between 64 GiB and 512 GiB.
 fn low_mapping(file: &OwnedFd, bytes: usize) -> Option<usize> {
     let flags = libc::MAP_SHARED | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
     (1..128).map(|i| i << 32).skip(15).filter(|at| at + bytes <= 1 << 39).find(|&at| {
         // SAFETY: MAP_FIXED_NOREPLACE never replaces a mapping.
         let got = unsafe { libc::mmap(at as *mut c_void, bytes, libc::PROT_NONE, flags, file.as_raw_fd(), 0) };
         if got != libc::MAP_FAILED && got as usize != at {
-            // An old kernel took the address as a hint.
+            // Old Linux kernels treat the address as a hint.
             // SAFETY: the mapping was made just now.
             unsafe { libc::munmap(got, bytes) };
         }
@@ -293,7 +294,7 @@ fn low_mapping(file: &OwnedFd, bytes: usize) -> Option<usize> {
     })
 }
 
-/// Free addresses: next fit, so that addresses of what was freed are reused as late as possible.
+/// Free address ranges, allocated by next fit, so that freed addresses are reused as late as possible.
 struct FreeRanges {
     ranges: BTreeMap<usize, usize>,
     next: usize,

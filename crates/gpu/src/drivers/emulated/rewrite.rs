@@ -1,13 +1,14 @@
-//! Turns `__shared__` declarations into C++.
+//! Translates `__shared__` declarations to C++.
 //!
-//! A C++ compiler knows no shared memory, so the text of a unit and its headers is changed before it is compiled:
+//! C++ has no shared memory, so the text of a unit and its headers is rewritten before it is compiled:
 //!
 //! | CUDA | C++ |
 //! |---|---|
 //! | `__shared__ T a[N][M];` | `typedef T rigel_type_a[N][M]; RIGEL_SHARED(rigel_type_a, a);` |
 //! | `extern __shared__ T a[];` | `typedef T rigel_type_a; RIGEL_DYNAMIC(rigel_type_a, a);` |
 //!
-//! The macros of `shim/device.h` make references into the block's shared memory of these. Line numbers stay.
+//! The macros of `shim/device.h` turn these into references to the block's shared memory. Line numbers do not
+//! change.
 
 /// Why a declaration can't be translated, and where.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,7 +25,7 @@ pub(super) fn rewrite(text: &str) -> Result<String, Untranslatable> {
     }
     let tokens = tokens(text);
     let mut out = String::with_capacity(text.len() + 256);
-    // What is in `out` of the statement that is being read starts here, and at this token.
+    // The current statement starts at this position of `out`, and at this token.
     let (mut statement_out, mut statement) = (0, 0);
     let mut scopes = Vec::new();
     let mut directive = false;
@@ -32,7 +33,7 @@ pub(super) fn rewrite(text: &str) -> Result<String, Untranslatable> {
     while i < tokens.len() {
         let token = &tokens[i];
         if token.kind == Kind::Directive {
-            // Macro bodies are translated as text of a function; other directives are copied.
+            // Macro bodies are translated like function bodies; other directives are copied.
             directive = token.text.contains("define");
         }
         if token.text == "__shared__" && token.kind == Kind::Word {
@@ -45,7 +46,7 @@ pub(super) fn rewrite(text: &str) -> Result<String, Untranslatable> {
                 let written = declaration
                     .translate(at_file_scope)
                     .map_err(|reason| Untranslatable { line: token.line, reason })?;
-                // White space first, so that the translation stands on the declaration's last line.
+                // White space first, so that the translation is on the declaration's last line.
                 tokens[statement..end].iter().for_each(|t| out.push_str(&t.line_breaks()));
                 out.push_str(&written);
                 i = end;
@@ -128,7 +129,7 @@ impl Declaration {
                     parts.push(format!("({argument})"));
                     i = after;
                 }
-                _ if !dimensions.is_empty() => return Err("this __shared__ declaration is not understood"),
+                _ if !dimensions.is_empty() => return Err("this __shared__ declaration is not supported"),
                 _ => {
                     angles += text.matches('<').count() as i32 - text.matches('>').count() as i32;
                     parts.push(text.to_owned());
@@ -195,7 +196,7 @@ struct Token<'a> {
 }
 
 impl Token<'_> {
-    /// As many line ends as the token has, escaped if they were.
+    /// The line breaks of the token, escaped if they were escaped.
     fn line_breaks(&self) -> String {
         let escaped = self.kind == Kind::Space && self.text.contains("\\\n");
         let one = if escaped { "\\\n" } else { "\n" };

@@ -1,18 +1,18 @@
-//! What Rust and the C++ of the shim share: the structures of `shim/device.h`, field by field.
+//! The structures shared with the shim; they mirror `shim/device.h` field by field.
 
 use std::ffi::{c_char, c_void};
 
 /// Threads of a warp.
 pub(super) const WARP: usize = 32;
-/// The most threads of a block.
+/// Maximum number of threads in a block.
 pub(super) const MAX_THREADS: usize = 1024;
-/// The most `__shared__` declarations of a kernel.
+/// Maximum number of `__shared__` declarations in a kernel.
 pub(super) const MAX_ARRAYS: usize = 32;
-/// log2 of the size of [`Thread`] and of a fiber's stack; `self()` in the shim is made of these.
+/// log2 of the size of [`Thread`] and of a fiber's stack; `self()` in the shim uses both.
 pub(super) const LOG_THREAD: u32 = 6;
 pub(super) const LOG_STACK: u32 = 17;
 
-/// Why a thread gave up the processor. The order is that of `enum Wait`.
+/// Why a thread was suspended, in the order of `enum Wait`.
 pub(super) mod wait {
     pub(in super::super) const RUN: u32 = 0;
     pub(in super::super) const DONE: u32 = 1;
@@ -50,7 +50,7 @@ pub(super) mod wait {
     }
 }
 
-/// What stopped a thread for good. The order is that of `enum FaultKind`.
+/// Why a thread was stopped, in the order of `enum FaultKind`.
 pub(super) mod fault {
     pub(in super::super) const OUT_OF_RANGE: u32 = 0;
     pub(in super::super) const MISALIGNED: u32 = 1;
@@ -102,7 +102,7 @@ pub(super) struct Block {
     pub(super) array: [Array; MAX_ARRAYS],
 }
 
-/// Given to a module when it is loaded.
+/// Passed to a module when it is loaded.
 #[repr(C)]
 pub(super) struct Runtime {
     pub(super) region: usize,
@@ -113,7 +113,7 @@ pub(super) struct Runtime {
     pub(super) wait: unsafe extern "C" fn(*mut Thread),
 }
 
-/// What a module says about each of its kernels.
+/// A module's description of a kernel.
 #[repr(C)]
 pub(super) struct Kernel {
     pub(super) entry: unsafe extern "C" fn(*const *const c_void),

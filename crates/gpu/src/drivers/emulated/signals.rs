@@ -1,7 +1,7 @@
-//! Wild pointers, stack overflows and divisions by zero in a kernel, as faults of that kernel.
+//! Turns wild pointers, stack overflows and divisions by zero in a kernel into faults of that kernel.
 //!
-//! A signal that arrives while the processor is on a fiber's stack ends that fiber: the handler makes the
-//! interrupted context continue in [`leave`]. Any other signal goes to the handler that was there before.
+//! A signal that arrives on a fiber's stack ends that fiber: the handler makes the interrupted context continue in
+//! [`leave`]. Any other signal is passed to the previously installed handler.
 
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
@@ -35,9 +35,9 @@ pub(super) fn prepare() {
 }
 
 extern "C" fn handle(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the kernel gives a handler with SA_SIGINFO valid pointers to both. A stack pointer within the
-    // stacks belongs to a fiber that a worker of this very thread resumed, so its thread, its block and the
-    // worker's frame are live, and nobody else touches them.
+    // SAFETY: the kernel passes valid pointers to a handler with SA_SIGINFO. A stack pointer within the stacks
+    // belongs to a fiber that a worker on this thread resumed, so its thread, its block and the worker's frame are
+    // live, and nothing else accesses them.
     unsafe {
         let machine = &mut (*context.cast::<libc::ucontext_t>()).uc_mcontext;
         if let Ok(stacks) = Stacks::get()
@@ -77,11 +77,11 @@ fn continue_in_leave(machine: &mut libc::mcontext_t, thread: u64) {
     machine.pc = leave as *const () as u64;
 }
 
-/// Does what would have happened without us.
+/// Calls the previous handler, or restores the default action.
 fn chain(signal: i32, info: *mut libc::siginfo_t, context: *mut c_void) {
     let previous = SIGNALS.iter().position(|&s| s == signal).and_then(|i| PREVIOUS.get().map(|p| p[i]));
-    // SAFETY: the previous handler was installed by someone who meant it to be called in this way; with none,
-    // the default action is put back, and the instruction runs again into it.
+    // SAFETY: the previous handler is called with the arguments it was installed for. Without one, the default
+    // action is restored, and the faulting instruction runs again and triggers it.
     unsafe {
         match previous {
             Some(action) if action.sa_sigaction != libc::SIG_DFL && action.sa_sigaction != libc::SIG_IGN => {
@@ -105,7 +105,7 @@ struct AlternateStack(Option<Vec<u8>>);
 impl AlternateStack {
     fn ensure() -> Self {
         let mut current = MaybeUninit::<libc::stack_t>::zeroed();
-        // SAFETY: asks only, into a structure of ours.
+        // SAFETY: only queries, into a local structure.
         let current = unsafe {
             libc::sigaltstack(std::ptr::null(), current.as_mut_ptr());
             current.assume_init()

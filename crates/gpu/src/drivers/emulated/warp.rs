@@ -1,4 +1,4 @@
-//! Operations in which lanes of one warp meet: barriers, shuffles, votes, reductions.
+//! Collective operations of a warp: barriers, shuffles, votes, reductions.
 
 use super::region::POISON;
 use super::runtime::{Thread, WARP, wait};
@@ -6,34 +6,35 @@ use super::runtime::{Thread, WARP, wait};
 /// The lanes of one warp, as the scheduler sees them. Bit `i` of a set is lane `i`.
 pub(super) struct Warp {
     pub(super) lanes: [*mut Thread; WARP],
-    /// Lanes that stand at an operation of the warp.
+    /// Lanes that wait at a warp operation.
     pub(super) waiting: u32,
     /// Lanes whose thread has not ended.
     pub(super) live: u32,
 }
 
-/// A lane asked for an operation among lanes of which it is none.
+/// The mask of a lane's warp operation does not contain the lane itself.
 pub(super) struct NotNamed {
     pub(super) lane: usize,
     pub(super) mask: u32,
 }
 
 impl Warp {
-    /// Completes each operation at which all live lanes of its mask stand, and returns the lanes set free.
+    /// Completes each operation at which all live lanes of its mask have arrived, and returns the lanes that can
+    /// run again.
     ///
     /// # Safety
     ///
-    /// The pointers of waiting lanes are valid, and nobody else uses those threads.
+    /// The pointers of waiting lanes are valid, and nothing else accesses those threads.
     pub(super) unsafe fn meet(&self) -> Result<u32, NotNamed> {
         let (mut pending, mut free) = (self.waiting, 0);
         while pending != 0 {
             let lane = pending.trailing_zeros() as usize;
-            // SAFETY: as promised by the caller, since the lane waits.
+            // SAFETY: guaranteed by the caller, because the lane waits.
             let (kind, mask, site) = unsafe {
                 let thread = &*self.lanes[lane];
                 (thread.wait, thread.mask, thread.source)
             };
-            // SAFETY: as promised by the caller, since only waiting lanes are asked.
+            // SAFETY: guaranteed by the caller, because only waiting lanes are accessed.
             let same = |other: usize| unsafe {
                 let thread = &*self.lanes[other];
                 thread.wait == kind && thread.mask == mask && (kind != wait::WARP_ACTIVE || thread.source == site)
@@ -48,16 +49,16 @@ impl Warp {
                     continue;
                 }
             }
-            // SAFETY: as promised by the caller, since a group consists of waiting lanes.
+            // SAFETY: guaranteed by the caller, because a group consists of waiting lanes.
             unsafe { self.complete(kind, group) };
             free |= group;
         }
         Ok(free)
     }
 
-    /// Gives each lane of the group its result.
+    /// Stores the result of each lane of the group.
     unsafe fn complete(&self, kind: u32, group: u32) {
-        // SAFETY: the caller names waiting lanes only.
+        // SAFETY: the caller passes only waiting lanes.
         let value = |lane: usize| unsafe { (*self.lanes[lane]).value };
         let fold = |f: fn(u32, u32) -> u32| {
             lanes(group).map(|lane| value(lane) as u32).reduce(f).unwrap_or_default() as u64
@@ -65,11 +66,11 @@ impl Warp {
         let all = match kind {
             wait::WARP_SHUFFLE => {
                 let values: [u64; WARP] = std::array::from_fn(|lane| {
-                    // What a lane that takes no part would give is undefined; it should not look like a value.
+                    // The value of a lane that does not participate is undefined, so return poison.
                     if group >> lane & 1 == 1 { value(lane) } else { u64::from_ne_bytes([POISON; 8]) }
                 });
                 for lane in lanes(group) {
-                    // SAFETY: the caller names waiting lanes only.
+                    // SAFETY: the caller passes only waiting lanes.
                     let thread = unsafe { &mut *self.lanes[lane] };
                     thread.value = values[thread.source as usize % WARP];
                 }
@@ -89,13 +90,13 @@ impl Warp {
             _ => 0,
         };
         for lane in lanes(group) {
-            // SAFETY: the caller names waiting lanes only.
+            // SAFETY: the caller passes only waiting lanes.
             unsafe { (*self.lanes[lane]).value = all };
         }
     }
 }
 
-/// The lanes of a set, from the lowest.
+/// The lanes of a set, in ascending order.
 pub(super) fn lanes(mut set: u32) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let lane = set.trailing_zeros();

@@ -1,8 +1,8 @@
 // The functions that the compiler calls before each load and store (-fsanitize=kernel-address with outlined
-// checks), defined here, so that no sanitizer runtime is needed.
+// checks). Defining them here avoids the need for a sanitizer runtime.
 //
-// The shadow has one byte for each 8 bytes of the region: how many of them, from the first on, may be used; zero
-// or less when none may.
+// Each shadow byte covers 8 bytes of the region: it holds how many of them, counted from the first, are
+// accessible; zero or less if none are.
 namespace rigel_emulated {
 
 #define RIGEL_HOOK extern "C" __attribute__((visibility("hidden"), used)) RIGEL_UNCHECKED
@@ -33,9 +33,8 @@ RIGEL_UNCHECKED static void check_closely(size_t at, size_t bytes, bool write) {
     if (at & (bytes - 1)) report(MISALIGNED, at, bytes, write);
 }
 
-// The common case is one compare and one look at the shadow: an aligned access of at most 8 bytes lies in one
-// granule, of 16 bytes in two. A load is also where a loop that polls memory can be made to let go, when the block
-// that it waits for has failed.
+// The common case is one compare and one shadow lookup: an aligned access of at most 8 bytes lies in one granule,
+// one of 16 bytes in two. A load also makes a polling loop yield when the block that it waits for has failed.
 #define RIGEL_CHECK(verb, write, bytes)                                                          \
     RIGEL_HOOK void __asan_##verb##bytes##_noabort(size_t at) {                                  \
         size_t offset = at - runtime.region;                                                     \

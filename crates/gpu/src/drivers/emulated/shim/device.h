@@ -1,6 +1,6 @@
-// What an emulated thread and its block look like to kernels, and how a thread waits for others.
+// The emulated thread and block as kernels see them, and how a thread waits for others.
 //
-// Included before the text of every kernel. No standard header is included: NVRTC has none either, and names
+// Included before the text of every kernel. It includes no standard header, as NVRTC has none either, so names
 // such as uint64_t stay free for the kernel's own use. `Thread`, `Block`, `Slot` and the constants are mirrored
 // in runtime.rs.
 #define RIGEL_EMULATED 1
@@ -136,9 +136,9 @@ __forceinline__ void wait(Thread* t) { rigel_wait(t); }
 #else
 static Runtime runtime;
 
-// A fiber's stack is 2^17 bytes, aligned to that, and number i of all stacks belongs to number i of all threads
-// structures; so the stack pointer alone says who is running. (A thread-local variable would cost each loaded
-// module a piece of the C library's small static TLS reserve.)
+// A fiber's stack has 2^17 bytes and is aligned to its size, and stack i belongs to `Thread` i, so the stack
+// pointer alone identifies the running thread. (A thread-local variable would use up the C library's small static
+// TLS reserve with each loaded module.)
 __forceinline__ Thread* self() {
     size_t sp;
 #if defined(__x86_64__)
@@ -153,8 +153,8 @@ __forceinline__ Thread* self() {
 __forceinline__ void wait(Thread* t) { runtime.wait(t); }
 #endif
 
-// Reads a field that never changes while the thread runs. The compiler's instrumentation does not see into asm,
-// so these reads, of which kernels are full, stay unchecked.
+// Reads a field that never changes while the thread runs. Such reads are frequent in kernels. The compiler does
+// not instrument asm, so they stay unchecked.
 __forceinline__ unsigned peek(const unsigned& field) {
     unsigned value;
 #if defined(__x86_64__)
@@ -199,14 +199,14 @@ RIGEL_UNCHECKED static unsigned long long meet(Wait kind, unsigned mask, unsigne
     return t->value;
 }
 
-// Lets other threads of the block run: what a thread does that polls memory for another's result.
+// Lets other threads of the block run, for a thread that polls memory for another thread's result.
 RIGEL_UNCHECKED static void spin() {
     Thread* t = self();
     t->wait = SPIN;
     wait(t);
 }
 
-// Called by every operation that a polling loop may consist of.
+// Called by every operation that a polling loop may use.
 RIGEL_UNCHECKED static void poll() {
     if ((++self()->spins & 15) == 0) spin();
 }
@@ -241,7 +241,8 @@ struct Dynamic {
     operator T*() const { return (T*)dynamic_shared(); }
 };
 
-// How a kernel takes a parameter: by value, as a pointer to constant memory, as a pointer that it may write through.
+// How a kernel takes a parameter: by value, as a pointer to constant memory, as a pointer that it may write
+// through.
 template <class T>
 struct Passing { static constexpr unsigned char code = 0; };
 template <class T>
@@ -281,7 +282,7 @@ RIGEL_UNCHECKED void call(void (*kernel)(P...), void** arguments) {
 #define blockDim (::dim3(::rigel_emulated::triple(::rigel_emulated::block()->threads)))
 #define gridDim (::dim3(::rigel_emulated::triple(::rigel_emulated::block()->blocks)))
 
-// What the rewritten text of a __shared__ declaration says.
+// The macros that rewritten __shared__ declarations use.
 #if RIGEL_THREADS
 #define RIGEL_SHARED(type, name, ...)                                                                     \
     alignas(::rigel_emulated::largest(alignof(type), 1, ##__VA_ARGS__)) static unsigned char              \

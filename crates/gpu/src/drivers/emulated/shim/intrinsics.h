@@ -1,4 +1,4 @@
-// The functions CUDA gives to kernels, in plain C++.
+// CUDA's built-in functions in plain C++.
 
 extern "C" int printf(const char*, ...);
 extern "C" int abs(int) noexcept;
@@ -54,7 +54,7 @@ inline int __all_sync(unsigned mask, int p) {
     unsigned long long v = ::rigel_emulated::vote(mask, p);
     return (unsigned)v == (unsigned)(v >> 32);
 }
-// The lanes of the warp that stand at this line together.
+// The lanes of the warp that are at this line together.
 #define __activemask() ((unsigned)::rigel_emulated::meet(::rigel_emulated::WARP_ACTIVE, 0, 0, __LINE__))
 
 template <class T>
@@ -111,7 +111,7 @@ inline long long clock64() {
         ::rigel_emulated::poll();                          \
         return expression;                                 \
     }
-// Read, compute, compare and swap; for what the host has no single instruction.
+// A compare-and-swap loop, for operations without a single host instruction.
 #define RIGEL_ATOMIC_LOOP(T, name, next)                                                                  \
     inline T name(T* at, T value) {                                                                       \
         ::rigel_emulated::poll();                                                                         \
@@ -150,7 +150,7 @@ template <class T> __forceinline__ T __ldg(const T* at) { return *at; }
 template <class T> __forceinline__ T __ldca(const T* at) { return *at; }
 template <class T> __forceinline__ T __ldcs(const T* at) { return *at; }
 template <class T> __forceinline__ T __ldlu(const T* at) { return *at; }
-// These bypass the first-level cache, so kernels poll with them.
+// These bypass the L1 cache, so kernels use them for polling.
 template <class T> __forceinline__ T __ldcg(const T* at) { ::rigel_emulated::poll(); return *at; }
 template <class T> __forceinline__ T __ldcv(const T* at) { ::rigel_emulated::poll(); return *at; }
 template <class T> __forceinline__ void __stcg(T* at, T value) { *at = value; }

@@ -1,8 +1,8 @@
 // Runs one grid with a real thread for each thread of a block, one block after the other, so that
-// ThreadSanitizer sees every access that no barrier orders.
+// ThreadSanitizer detects accesses that no barrier orders.
 //
-// Operations of a block and of each warp have a lock of their own: one lock for all would order, in
-// ThreadSanitizer's eyes, accesses that nothing orders on a GPU.
+// The block and each warp have separate locks: with a single lock, ThreadSanitizer would consider accesses ordered
+// that are unordered on a GPU.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ thread_local Thread* rigel_thread;
 
 namespace {
 
-// Threads that stand at the block's barrier, or at operations of one warp.
+// Threads that wait at the block's barrier, or at operations of one warp.
 struct Meeting {
     pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     pthread_cond_t moved = PTHREAD_COND_INITIALIZER;
@@ -43,7 +43,8 @@ Meeting everyone, warps[32];
 void** arguments;
 const Kernel* kernel;
 unsigned total;
-// High half: threads of the block that have not ended; low half: those that wait. All wait: nothing will move.
+// High half: live threads of the block; low half: waiting threads. If all live threads wait, the block is
+// deadlocked.
 unsigned long long balance;
 
 HARNESS void stop(int status, const char* what, const Thread* t) {
@@ -58,11 +59,11 @@ HARNESS void change_balance(long long threads_live, long long threads_waiting, c
     unsigned long long change = ((unsigned long long)threads_live << 32) + (unsigned long long)threads_waiting;
     unsigned long long now = __atomic_add_fetch(&balance, change, __ATOMIC_RELAXED);
     if (now != 0 && (unsigned)now == (unsigned)(now >> 32))
-        stop(67, "barrier divergence: every thread that has not ended waits, and not all at one barrier", t);
+        stop(67, "barrier divergence: all live threads wait, but not at the same barrier", t);
 }
 
-// Completes the operation that `t` stands at if all whom it concerns stand there; the lock is held. `counted` says
-// whether `t` is in the balance as waiting.
+// Completes the operation at which `t` waits if all of its threads have arrived. The lock is held. `counted` says
+// whether `t` is already counted as waiting.
 HARNESS bool complete(Meeting& m, const Thread* t, bool counted) {
     Wait kind = t->wait;
     unsigned mask = t->mask, site = t->source, group = 0, ayes = 0, members[1024];
@@ -121,7 +122,7 @@ HARNESS void meet_at(Meeting& m, unsigned place, Thread* t) {
     pthread_mutex_unlock(&m.lock);
 }
 
-// An ended thread counts no longer, which may complete what others wait for.
+// An ended thread no longer counts, which may complete operations that others wait for.
 HARNESS void end_at(Meeting& m, unsigned place) {
     pthread_mutex_lock(&m.lock);
     m.live[place] = false;
@@ -145,7 +146,7 @@ HARNESS void* run_thread(void* self) {
     snprintf(name, sizeof name, "(%u, %u, %u)", t->x, t->y, t->z);
     pthread_setname_np(pthread_self(), name);
     kernel->entry(arguments);
-    // The thread counts as live, and not as waiting, until it has left both meetings.
+    // The thread counts as live, and not as waiting, until it has left the block's and its warp's operations.
     end_at(warps[t->linear / 32], t->linear % 32);
     end_at(everyone, t->linear);
     change_balance(-1, 0, t);
@@ -162,7 +163,7 @@ HARNESS void run_block() {
     pthread_attr_setstacksize(&small, 256 << 10);
     for (unsigned i = 0; i < total; i++) {
         if (pthread_create(&handles[i], &small, run_thread, &threads[i]) != 0) {
-            fprintf(stderr, "rigel: no more than %u threads can be started\n", i);
+            fprintf(stderr, "rigel: only %u threads could be started\n", i);
             _exit(69);
         }
     }
@@ -180,7 +181,7 @@ extern "C" HARNESS void rigel_wait(Thread* t) {
         stop(68, t->block->message, t);
     } else if (t->wait >= WARP_SYNC) {
         if (t->wait != WARP_ACTIVE && !(t->mask >> t->linear % 32 & 1))
-            stop(67, "the mask of a warp operation does not name the thread's own lane", t);
+            stop(67, "the mask of a warp operation does not contain the thread's own lane", t);
         meet_at(warps[t->linear / 32], t->linear % 32, t);
     } else {
         meet_at(everyone, t->linear, t);
@@ -192,8 +193,9 @@ extern "C" __attribute__((visibility("default"))) HARNESS void __tsan_on_report(
     fprintf(stderr, "rigel: in block (%u, %u, %u)\n", the_block.index[0], the_block.index[1], the_block.index[2]);
 }
 
-// Without arguments: lists for each kernel the size of each parameter and how it is passed. With arguments: kernel, blocks, threads, shared
-// memory, and the descriptor, address and length of device memory; parameters come on standard input.
+// Without arguments: lists the size and passing of each parameter of each kernel. With arguments (kernel, blocks,
+// threads, shared memory, and the descriptor, address and length of device memory): runs a kernel, with its
+// parameters from standard input.
 HARNESS int main(int argc, char** argv) {
     if (argc < 12) {
         for (unsigned k = 0; k < rigel_table_size; k++) {
@@ -210,7 +212,7 @@ HARNESS int main(int argc, char** argv) {
     the_block.dynamic_bytes = (unsigned)number(argv + 8);
     the_block.dynamic = (unsigned char*)aligned_alloc(256, (the_block.dynamic_bytes + 511) / 256 * 256);
 
-    // Not through the C library: ThreadSanitizer would touch the shadow of the whole range.
+    // Not through the C library, where ThreadSanitizer would touch the shadow of the whole range.
     size_t base = number(argv + 10);
     long got = syscall(SYS_mmap, base, number(argv + 11), PROT_READ | PROT_WRITE,
                        MAP_SHARED | MAP_NORESERVE | MAP_FIXED, (int)number(argv + 9), 0);

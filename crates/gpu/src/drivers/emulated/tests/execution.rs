@@ -173,7 +173,7 @@ fn divergent_barriers_are_found() {
     assert!(details[0].contains("31 threads wait in __syncthreads"), "{}", details[0]);
     assert!(details[0].contains("1 thread waits in a shuffle with mask 0xffffffff (the first is (31, 0, 0))"));
     assert!(details[1].contains("16 threads wait in __syncwarp"), "{}", details[1]);
-    assert!(details[2].contains("lane 0, which the mask 0xfffffffe"), "{}", details[2]);
+    assert!(details[2].contains("lane 0, which is not in the mask 0xfffffffe"), "{}", details[2]);
 }
 
 #[test]
