@@ -1,5 +1,7 @@
 //! The types that device memory can hold.
 
+use super::error::{Error, Result};
+
 /// Plain data: any bit pattern is a valid value, and there is no padding.
 ///
 /// Device memory holds only plain data, so a faulty kernel can produce wrong numbers but never an invalid Rust
@@ -36,18 +38,19 @@ pub fn bytes_of_mut<T: Plain>(values: &mut [T]) -> &mut [u8] {
 /// A vector of `len` values that the caller is about to overwrite.
 ///
 /// The memory comes from `calloc`, so its pages are faulted in by the threads that fill the vector, in parallel.
-pub(crate) fn zeroed_vec<T: Plain>(len: usize) -> Vec<T> {
-    let layout = std::alloc::Layout::array::<T>(len).expect("no larger than the device's memory");
+pub(crate) fn zeroed_vec<T: Plain>(len: usize) -> Result<Vec<T>> {
+    let full = || Error::shape("Stream::download", format!("the host has no memory for {len} values"));
+    let layout = std::alloc::Layout::array::<T>(len).map_err(|_| full())?;
     if layout.size() == 0 {
-        return Vec::new();
+        return Ok(Vec::new());
     }
     // SAFETY: the layout is not empty; the memory is zeroed, which is a valid value of plain data, and has exactly
     // the layout that the vector will free.
     unsafe {
         let memory = std::alloc::alloc_zeroed(layout);
         if memory.is_null() {
-            std::alloc::handle_alloc_error(layout);
+            return Err(full());
         }
-        Vec::from_raw_parts(memory.cast(), len, len)
+        Ok(Vec::from_raw_parts(memory.cast(), len, len))
     }
 }

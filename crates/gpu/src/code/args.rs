@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use crate::base::{Error, Plain, Result};
 use crate::drivers::{DevicePtr, Parameter, Passing};
 use crate::memory::{Block, Buffer, View, ViewMut};
+use crate::queue::Origin;
 
 /// A kernel argument: a buffer or a part of one (the kernel gets a pointer), or a plain value.
 pub trait Argument {
@@ -28,6 +29,8 @@ pub struct ArgumentList<'a> {
     pub(crate) values: SmallVec<[*const c_void; 24]>,
     given: SmallVec<[Parameter; 24]>,
     pub(crate) blocks: SmallVec<[&'a Arc<Block>; 24]>,
+    /// Where the address lists among the arguments were uploaded.
+    pub(crate) lists: SmallVec<[&'a Origin; 1]>,
 }
 
 impl<'a> ArgumentList<'a> {
@@ -67,6 +70,9 @@ impl<'a> ArgumentList<'a> {
             let detail = match (wanted.passing, given.passing) {
                 (Passing::Value, Passing::Value) if wanted.bytes == given.bytes => continue,
                 (Passing::Value, Passing::Value) => format!("has {} bytes, got {}", wanted.bytes, given.bytes),
+                (Passing::AddressList, Passing::AddressList) => continue,
+                (Passing::AddressList, _) => "is a list of addresses; pass the result of Stream::addresses".into(),
+                (_, Passing::AddressList) => "is not a list of addresses (`const T* const*`), got one".into(),
                 (Passing::Value, _) => format!("is a value of {} bytes, got a buffer", wanted.bytes),
                 (_, Passing::Value) => "is a pointer, got a value; pass a buffer or a view".into(),
                 (Passing::Pointer, Passing::ConstPointer) => {
@@ -133,19 +139,21 @@ impl<T: Plain> Argument for Option<View<'_, T>> {
 pub struct AddressList<T: Plain> {
     list: Buffer<u64>,
     blocks: Vec<Arc<Block>>,
+    uploaded: Origin,
     of: PhantomData<T>,
 }
 
 impl<T: Plain> AddressList<T> {
-    pub(crate) fn new(list: Buffer<u64>, views: &[View<'_, T>]) -> Self {
-        Self { list, blocks: views.iter().map(|view| view.block().clone()).collect(), of: PhantomData }
+    pub(crate) fn new(list: Buffer<u64>, views: &[View<'_, T>], uploaded: Origin) -> Self {
+        Self { list, blocks: views.iter().map(|view| view.block().clone()).collect(), uploaded, of: PhantomData }
     }
 }
 
 impl<T: Plain> Argument for &AddressList<T> {
     fn push<'a>(&'a self, list: &mut ArgumentList<'a>) {
-        list.pointer(Buffer::at(&self.list), Passing::ConstPointer);
+        list.pointer(Buffer::at(&self.list), Passing::AddressList);
         list.blocks.push(Buffer::block(&self.list));
+        list.lists.push(&self.uploaded);
         list.blocks.extend(&self.blocks);
     }
 }

@@ -185,10 +185,12 @@ impl Kernel {
 
     /// The size of a block under the device's launch policy, with `shared` bytes of dynamic shared memory.
     pub fn threads(&self, shared: u32) -> Result<u32> {
-        match *self.loaded.policy.lock() {
-            LaunchPolicy::Fixed(threads) => Ok(threads.min(self.entry.function.max_threads)),
-            LaunchPolicy::Occupancy => Ok(self.occupancy(shared)?.threads),
-        }
+        let policy = *self.loaded.policy.lock();
+        let threads = match policy {
+            LaunchPolicy::Fixed(threads) => threads.min(self.entry.function.max_threads),
+            LaunchPolicy::Occupancy => self.occupancy(shared)?.threads,
+        };
+        Ok(threads.max(1))
     }
 
     fn occupancy(&self, shared: u32) -> Result<Occupancy> {

@@ -57,12 +57,14 @@ impl Shape {
 
     /// Checks the device's limits, for error messages that are more precise than the driver's.
     pub(crate) fn check(self, kernel: &str, function: &Function, properties: &Properties) -> Result<()> {
-        let threads = self.threads.iter().map(|&n| u64::from(n)).product::<u64>();
+        let threads = self.threads.iter().fold(1u64, |product, &n| product.saturating_mul(u64::from(n)));
         let shared = u64::from(self.shared) + u64::from(function.static_shared);
         let detail = if threads == 0 {
             "a block has no threads".to_string()
         } else if threads > u64::from(function.max_threads) {
             format!("a block has {threads} threads; the maximum for this kernel is {}", function.max_threads)
+        } else if let Some(axis) = (0..3).find(|&axis| self.threads[axis] > MAX_THREADS[axis]) {
+            format!("{} threads along axis {axis}; the maximum is {}", self.threads[axis], MAX_THREADS[axis])
         } else if let Some(axis) = (0..3).find(|&axis| self.blocks[axis] > MAX_BLOCKS[axis]) {
             format!("{} blocks along axis {axis}; the maximum is {}", self.blocks[axis], MAX_BLOCKS[axis])
         } else if shared > u64::from(properties.max_shared_per_block) {
@@ -76,6 +78,9 @@ impl Shape {
 
 /// Maximum number of blocks along each axis.
 const MAX_BLOCKS: [u32; 3] = [0x7fff_ffff, 65_535, 65_535];
+
+/// Maximum number of threads of a block along each axis.
+const MAX_THREADS: [u32; 3] = [1024, 1024, 64];
 
 /// How [`Kernel::cover`](crate::Kernel::cover) picks the number of threads per block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -41,7 +41,7 @@ impl Shared {
             lanes: Default::default(),
             cache: Cache::with_limit(options.cache.clone(), options.cache_limit),
             launch_policy: Arc::new(Lock::new(options.launch_policy)),
-            staging: Lock::new(options.staging),
+            staging: Lock::new(options.staging.clamped()),
         });
         let above: Arc<dyn Any + Send + Sync> = shared.clone();
         *core.above.lock() = Arc::downgrade(&above);
@@ -150,7 +150,7 @@ impl Device {
 
     /// Changes how pageable host memory is copied.
     pub fn set_staging(&self, staging: Staging) {
-        *self.shared.staging.lock() = Staging { chunk: staging.chunk.max(4096), threads: staging.threads.max(1) };
+        *self.shared.staging.lock() = staging.clamped();
     }
 
     // --- code ---------------------------------------------------------------------------------------------

@@ -63,6 +63,13 @@ pub struct Staging {
     pub threads: usize,
 }
 
+impl Staging {
+    /// The nearest values that work: chunks of at least a page, from 1 to 64 threads.
+    pub(crate) fn clamped(self) -> Self {
+        Self { chunk: self.chunk.clamp(4096, 1 << 30), threads: self.threads.clamp(1, 64) }
+    }
+}
+
 impl Default for Staging {
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);

@@ -71,6 +71,8 @@ pub enum Passing {
     ConstPointer,
     /// A pointer to memory that the kernel may write to.
     Pointer,
+    /// A list of addresses, `const T* const*`.
+    AddressList,
 }
 
 impl Passing {
@@ -80,6 +82,7 @@ impl Passing {
             0 => Some(Self::Value),
             1 => Some(Self::ConstPointer),
             2 => Some(Self::Pointer),
+            3 => Some(Self::AddressList),
             _ => None,
         }
     }
@@ -90,11 +93,14 @@ impl Passing {
             Self::Value => 'v',
             Self::ConstPointer => 'c',
             Self::Pointer => 'p',
+            Self::AddressList => 'a',
         }
     }
 
     pub(crate) fn from_letter(letter: char) -> Option<Self> {
-        [Self::Value, Self::ConstPointer, Self::Pointer].into_iter().find(|passing| passing.letter() == letter)
+        [Self::Value, Self::ConstPointer, Self::Pointer, Self::AddressList]
+            .into_iter()
+            .find(|passing| passing.letter() == letter)
     }
 }
 

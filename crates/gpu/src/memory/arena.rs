@@ -159,6 +159,11 @@ impl Arena {
             (Err(Error::OutOfMemory { .. }), Claim::Graph) => self.free.wait()?,
             (Err(error), _) => return Err(self.explain(driver, bytes, error)),
         }
+        if let Some(found) = self.free.take(size, claim) {
+            return Ok(found);
+        }
+        // New memory may have merged with memory that is in use.
+        self.free.wait()?;
         self.free.take(size, claim).ok_or_else(|| self.exhausted(driver, bytes))
     }
 
@@ -301,6 +306,7 @@ impl Arena {
     /// Returns all memory to the driver. No buffer may be live and no stream may be open.
     pub(super) fn release(&mut self, driver: &dyn Driver) {
         if let Some(base) = self.base.take() {
+            let _ = self.free.wait();
             driver.release(base, self.reserved);
         }
     }

@@ -9,7 +9,7 @@ use super::core::Core;
 use super::view::{View, ViewMut};
 use crate::base::{Error, Lock, Plain, Result};
 use crate::drivers::DevicePtr;
-use crate::queue::{Resource, Timeline, Usage, Uses};
+use crate::queue::{Origin, Resource, Timeline, Usage, Uses};
 
 /// `len` values of `T` in device memory.
 ///
@@ -31,6 +31,7 @@ pub(crate) struct Block {
     at: DevicePtr,
     bytes: usize,
     usage: Lock<Usage>,
+    origin: Option<Origin>,
     /// For memory that another library allocated: the object that keeps it allocated.
     owner: Option<Box<dyn Any + Send + Sync>>,
 }
@@ -38,7 +39,7 @@ pub(crate) struct Block {
 impl Block {
     /// A block of the arena, with earlier work that may still use it.
     pub(super) fn new(core: Arc<Core>, at: DevicePtr, bytes: usize, uses: Uses) -> Self {
-        Self { core, at, bytes, usage: Lock::new(Usage { uses, borrowed: false }), owner: None }
+        Self { core, at, bytes, usage: Lock::new(Usage { uses, borrowed: false }), origin: None, owner: None }
     }
 
     /// Memory that was not allocated from the arena.
@@ -48,7 +49,12 @@ impl Block {
         bytes: usize,
         owner: Box<dyn Any + Send + Sync>,
     ) -> Self {
-        Self { core, at, bytes, usage: Lock::default(), owner: Some(owner) }
+        Self { core, at, bytes, usage: Lock::default(), origin: None, owner: Some(owner) }
+    }
+
+    /// Sets the point after which other streams may use the memory.
+    pub(super) fn starts_at(&mut self, origin: Origin) {
+        self.origin = Some(origin);
     }
 
     pub(crate) fn core(&self) -> &Arc<Core> {
@@ -68,6 +74,10 @@ impl Block {
 impl Resource for Block {
     fn usage(&self) -> &Lock<Usage> {
         &self.usage
+    }
+
+    fn origin(&self) -> Option<&Origin> {
+        self.origin.as_ref()
     }
 }
 

@@ -11,7 +11,7 @@ use super::free_list::Claim;
 use super::pinned::{PinnedPool, UploadRing};
 use crate::base::{Error, Kind, Lock, Result};
 use crate::drivers::{DevicePtr, Driver, Raw};
-use crate::queue::{EventPool, Queue, Timeline, Uses};
+use crate::queue::{EventPool, Origin, Queue, Timeline, Uses};
 
 /// The part of a device that everything with access to its memory or streams holds.
 ///
@@ -33,7 +33,7 @@ pub(crate) struct Core {
 }
 
 /// When a block of at least this many bytes is freed, the streams that used it record a mark.
-const LARGE: usize = 64 << 10;
+const LARGE: usize = 1 << 20;
 
 /// An open stream of a device.
 pub(crate) struct Lane {
@@ -94,7 +94,7 @@ impl Core {
     pub(crate) fn open_lane(self: &Arc<Self>) -> Result<Arc<Lane>> {
         let queue = Queue::open(self.driver.clone(), self.events.clone())?;
         let mut timelines = self.timelines.lock();
-        timelines.retain(|timeline| timeline.strong_count() > 0);
+        timelines.retain(|timeline| timeline.upgrade().is_some_and(|timeline| !timeline.is_closed()));
         timelines.push(Arc::downgrade(&queue.timeline));
         Ok(Arc::new(Lane { queue, core: Settle(self.clone()) }))
     }
@@ -103,9 +103,10 @@ impl Core {
     /// only recorded.
     pub(crate) fn synchronize(&self) -> Result<()> {
         let timelines: Vec<_> = self.timelines.lock().iter().filter_map(Weak::upgrade).collect();
-        timelines.iter().try_for_each(|timeline| timeline.synchronize())?;
+        // All streams, also after an error in one of them.
+        let results: Vec<_> = timelines.iter().map(|timeline| timeline.synchronize()).collect();
         self.settle();
-        Ok(())
+        results.into_iter().collect()
     }
 
     // --- memory -------------------------------------------------------------------------------------------
@@ -116,10 +117,14 @@ impl Core {
         let claim = if capturing { Claim::Graph } else { Claim::Stream(timeline) };
         let Placement { at, uses } = self.arena.lock().alloc(&*self.driver, bytes, claim)?;
         let waits = !capturing && uses.concern_others(Some(timeline));
+        let is_idle = !uses.concern_others(None);
         // If anything below fails, dropping the block frees it with all of its uses.
-        let block = Block::new(self.clone(), at, bytes, uses);
+        let mut block = Block::new(self.clone(), at, bytes, uses);
         if waits {
             block.order_before(timeline)?;
+        }
+        if !is_idle {
+            block.starts_at(Origin::now(timeline));
         }
         Ok(Arc::new(block))
     }
@@ -172,8 +177,11 @@ impl Core {
 
 impl Drop for Core {
     fn drop(&mut self) {
-        // Every queue holds the core, so all queues are closed and all work is complete.
-        self.retired.get_mut().clear();
+        // Every stream of this device holds the core, so none is open. Copies from other devices may still run.
+        for (uses, owner) in self.retired.get_mut().drain(..) {
+            let _ = uses.wait();
+            drop(owner);
+        }
         self.arena.get_mut().release(&*self.driver);
     }
 }
@@ -221,6 +229,7 @@ impl Drop for PeakWatch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::queue::Resource;
     use crate::queue::scripted::Scripted;
 
     fn core(driver: &Arc<Scripted>) -> Arc<Core> {
@@ -310,6 +319,22 @@ mod tests {
         drop(block);
         drop(lane);
         assert_eq!(driver.calls(), ["synchronize stream", "destroy stream", "release"]);
+    }
+
+    #[test]
+    fn other_streams_use_memory_after_its_allocation() {
+        let driver = Scripted::new();
+        let core = core(&driver);
+        let (first, second) = (core.open_lane().unwrap(), core.open_lane().unwrap());
+        // The first stream still uses the memory that it gets again.
+        used_and_freed(&core, &first, 1000);
+        let block = core.alloc(first.timeline(), 1000).unwrap();
+        driver.calls();
+        let origin = block.origin().expect("earlier work of the stream may still use the memory");
+        origin.order_before(first.timeline()).unwrap();
+        assert_eq!(driver.calls(), Vec::<String>::new(), "a stream runs in order");
+        origin.order_before(second.timeline()).unwrap();
+        assert_eq!(driver.calls(), ["wait for event"]);
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use crate::queue::{Timeline, Uses};
 
 /// Free blocks by offset, for merging neighbours, and by size, for finding the best fit.
@@ -41,11 +43,6 @@ impl Claim<'_> {
             Self::Graph => !uses.concern_others(None),
         }
     }
-
-    /// The same, after querying the driver.
-    fn can_use_by_now(self, uses: &Uses) -> bool {
-        !uses.are_pending() || self.can_use(uses)
-    }
 }
 
 impl FreeList {
@@ -53,8 +50,10 @@ impl FreeList {
     /// gets the smallest block of that size and has to wait for it.
     pub(super) fn take(&mut self, size: usize, claim: Claim<'_>) -> Option<Found> {
         let found = self.ready(size, claim).or_else(|| {
-            // Query the driver only if no block is known to be usable.
-            self.fitting(size).find(|offset| claim.can_use_by_now(&self.by_offset[offset].uses))
+            // Query the driver only if no block is known to be usable, and once per stream.
+            let mut asked = SmallVec::new();
+            self.fitting(size).for_each(|offset| self.by_offset[&offset].uses.poll(&mut asked));
+            self.ready(size, claim)
         });
         let offset = match (found, claim) {
             (Some(offset), _) => Some(offset),

@@ -12,6 +12,9 @@ use crate::base::{Bytes, Error, Lock, Plain, Result};
 use crate::drivers::Driver;
 use crate::queue::{Resource, Usage, Uses};
 
+/// Pinned memory begins at a multiple of this.
+const PAGE: usize = 4096;
+
 /// The smallest block size, in bytes.
 const SMALLEST: usize = 64 << 10;
 
@@ -134,9 +137,14 @@ impl PinnedPool {
         let Returned { memory, uses } = {
             let mut state = self.state.lock();
             let fitting = || state.idle.iter().enumerate().filter(|(_, block)| block.memory.bytes == size);
-            let idle = fitting().find(|(_, block)| !block.uses.are_pending());
-            let oldest = || (fitting().count() * size >= MOST_BUSY).then(|| fitting().next()).flatten();
-            let Some(index) = idle.or_else(oldest).map(|(index, _)| index) else { return Ok(None) };
+            let known_idle = fitting().find(|(_, block)| !block.uses.concern_others(None));
+            // If the oldest block is in use, the others most likely are too, so the driver is queried once.
+            let oldest = || {
+                let (index, block) = fitting().next()?;
+                let many = fitting().count() * size >= MOST_BUSY;
+                (many || !block.uses.are_pending()).then_some((index, block))
+            };
+            let Some(index) = known_idle.or_else(oldest).map(|(index, _)| index) else { return Ok(None) };
             let Some(block) = state.idle.remove(index) else { return Ok(None) };
             state.idle_bytes -= size;
             state.stats.hits += 1;
@@ -184,25 +192,24 @@ impl PinnedPool {
     /// Unpins idle blocks in the order in which they were returned, until at most `keep` bytes are idle. Returns
     /// the number of bytes that were unpinned.
     pub(crate) fn trim(&self, keep: usize) -> usize {
-        let mut freed = 0;
-        loop {
-            let memory = {
-                let mut state = self.state.lock();
-                if state.idle_bytes <= keep {
-                    return freed;
+        let mut unpinned = Vec::new();
+        {
+            let state = &mut *self.state.lock();
+            let mut left = VecDeque::with_capacity(state.idle.len());
+            for block in state.idle.drain(..) {
+                if state.idle_bytes <= keep || block.uses.are_pending() {
+                    left.push_back(block);
+                    continue;
                 }
-                let Some(found) = state.idle.iter().position(|block| !block.uses.are_pending()) else {
-                    return freed;
-                };
-                let Some(block) = state.idle.remove(found) else { return freed };
                 state.idle_bytes -= block.memory.bytes;
                 state.stats.held -= block.memory.bytes;
                 state.stats.driver_calls += 1;
-                block.memory
-            };
-            self.driver.free_pinned(memory.at, memory.bytes);
-            freed += memory.bytes;
+                unpinned.push(block.memory);
+            }
+            state.idle = left;
         }
+        unpinned.iter().for_each(|memory| self.driver.free_pinned(memory.at, memory.bytes));
+        unpinned.iter().map(|memory| memory.bytes).sum()
     }
 }
 
@@ -267,7 +274,7 @@ impl<T: Plain> PinnedBuffer<T> {
     pub(crate) fn new(pool: &Arc<PinnedPool>, len: usize) -> Result<Self> {
         let bytes = len
             .checked_mul(size_of::<T>())
-            .filter(|&bytes| bytes <= isize::MAX as usize)
+            .filter(|&bytes| bytes <= isize::MAX as usize && align_of::<T>() <= PAGE)
             .ok_or_else(|| Error::shape("Device::pinned", format!("{len} values overflow the address space")))?;
         let block = pool.take(bytes)?;
         // SAFETY: the block has room for `bytes` and belongs to us; zero is a valid plain value.

@@ -12,5 +12,5 @@ mod uses;
 
 pub use event::Event;
 pub(crate) use event::EventPool;
-pub(crate) use timeline::{Capture, Queue, Timeline};
-pub(crate) use uses::{Resource, Usage, Uses};
+pub(crate) use timeline::{Capture, Queue, Timeline, Work};
+pub(crate) use uses::{Origin, Resource, Usage, Uses};

@@ -25,6 +25,10 @@ pub(crate) struct Scripted {
     log: Lock<Vec<String>>,
     /// Whether calls that make a stream wait fail.
     waits_fail: AtomicBool,
+    /// Whether queries of events fail, although the device is not lost.
+    queries_fail: AtomicBool,
+    /// Held by a test to keep `synchronize` from returning.
+    pub(crate) gate: Lock<()>,
 }
 
 impl Scripted {
@@ -47,6 +51,8 @@ impl Scripted {
             events: Lock::default(),
             log: Lock::default(),
             waits_fail: AtomicBool::new(false),
+            queries_fail: AtomicBool::new(false),
+            gate: Lock::default(),
         })
     }
 
@@ -66,6 +72,10 @@ impl Scripted {
     /// Completes all work submitted so far.
     pub(crate) fn complete_all(&self) {
         self.events.lock().values_mut().for_each(|done| *done = true);
+    }
+
+    pub(crate) fn fail_queries(&self, fail: bool) {
+        self.queries_fail.store(fail, Ordering::Relaxed);
     }
 
     pub(crate) fn fail_waits(&self, fail: bool) {
@@ -159,6 +169,7 @@ impl QueueDriver for Scripted {
 
     fn synchronize(&self, _stream: Raw) -> Result<()> {
         self.say("synchronize stream");
+        drop(self.gate.lock());
         self.complete_all();
         Ok(())
     }
@@ -185,6 +196,9 @@ impl QueueDriver for Scripted {
     }
 
     fn event_done(&self, event: Raw) -> Result<bool> {
+        if self.queries_fail.load(Ordering::Relaxed) {
+            return self.unsupported("event_done");
+        }
         Ok(self.events.lock().get(&event).copied().unwrap_or(true))
     }
 

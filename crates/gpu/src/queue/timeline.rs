@@ -64,12 +64,27 @@ impl Timeline {
 
     /// Queries the driver for completed marks.
     fn poll_marks(&self, state: &mut State) {
-        // An error means that the device is lost, and then no work is running.
-        while state.marks.front().is_some_and(|(_, event)| event.is_done().unwrap_or(true)) {
-            if let Some((at, _)) = state.marks.pop_front() {
-                self.completed(at);
+        while let Some((at, event)) = state.marks.front() {
+            match event.is_done() {
+                Ok(true) => self.completed(*at),
+                Ok(false) => return,
+                Err(error) if is_lost(&error) => self.completed(u64::MAX),
+                // The driver can't tell, for example while another library captures. The work may still be running.
+                Err(_) => return,
             }
+            state.marks.pop_front();
         }
+    }
+
+    /// Queries the driver for how far the work is.
+    pub(super) fn poll(&self) {
+        let mut state = self.state.lock();
+        let issued = state.issued;
+        if state.marks.is_empty() && !self.is_known_complete(issued) {
+            // If recording fails, the mark is recorded again when it is needed.
+            let _ = self.mark(&mut state, issued);
+        }
+        self.poll_marks(&mut state);
     }
 
     /// Whether work number `at` may still be running; queries the driver.
@@ -78,11 +93,18 @@ impl Timeline {
             return false;
         }
         let mut state = self.state.lock();
-        // Recording a mark only fails on a lost device, where no work is running.
-        if self.mark(&mut state, at).is_ok() {
-            self.poll_marks(&mut state);
+        match self.mark(&mut state, at) {
+            Ok(_) => self.poll_marks(&mut state),
+            Err(error) if is_lost(&error) => self.completed(u64::MAX),
+            // Without a mark the work counts as running.
+            Err(_) => {}
         }
-        !self.is_known_complete(at) && !state.marks.is_empty()
+        !self.is_known_complete(at)
+    }
+
+    /// Whether the stream is closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.state.lock().stream.is_none()
     }
 
     /// An event after work number `at`; `None` if that work is complete.
@@ -283,21 +305,36 @@ impl Queue {
 }
 
 impl Drop for Queue {
-    /// Waits for the stream's work, so that the memory it used can then be reused or unmapped.
+    /// Waits for the stream's work, so that the memory it used can then be reused or unmapped. Until then the work
+    /// counts as running.
     fn drop(&mut self) {
         let timeline = &self.timeline;
-        let (stream, marks) = {
-            let mut state = timeline.state.lock();
-            (state.stream.take(), std::mem::take(&mut state.marks))
-        };
-        if let Some(stream) = stream {
-            // An error means that the device is lost, and then no work is running.
-            let _ = timeline.driver.synchronize(stream);
-            timeline.completed(u64::MAX);
-            drop(marks);
-            timeline.driver.destroy_stream(stream);
+        let Some(stream) = timeline.state.lock().stream else { return };
+        match timeline.driver.synchronize(stream) {
+            Err(error) if !is_lost(&error) => {
+                // The driver can't wait now, for example while another library captures. The work may still be
+                // running, so the driver's stream stays open and a mark tells when the work is complete.
+                let mut state = timeline.state.lock();
+                let issued = state.issued;
+                let _ = timeline.mark(&mut state, issued);
+            }
+            _ => {
+                timeline.completed(u64::MAX);
+                let marks = {
+                    let mut state = timeline.state.lock();
+                    state.stream = None;
+                    std::mem::take(&mut state.marks)
+                };
+                drop(marks);
+                timeline.driver.destroy_stream(stream);
+            }
         }
     }
+}
+
+/// Whether the device is lost. Then no work is running on it.
+fn is_lost(error: &Error) -> bool {
+    matches!(error, Error::DeviceLost { .. })
 }
 
 /// A guard that owns a capture from begin to end, also on errors and panics.
@@ -355,5 +392,54 @@ impl Drop for Capture<'_> {
         {
             self.timeline.driver.destroy_graph(graph);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::queue::Uses;
+    use crate::queue::scripted::Scripted;
+
+    #[test]
+    fn the_work_of_a_closing_stream_counts_as_running_until_it_is_complete() {
+        let driver = Scripted::new();
+        let queue = driver.queue();
+        let uses = driver.used_on(&queue);
+        let gate = driver.gate.lock();
+        std::thread::scope(|scope| {
+            let closing = scope.spawn(|| drop(queue));
+            while !driver.calls().contains(&"synchronize stream".to_string()) {
+                std::thread::yield_now();
+            }
+            assert!(uses.are_pending(), "the driver still waits for the work");
+            drop(gate);
+            closing.join().unwrap();
+        });
+        assert!(!uses.are_pending());
+    }
+
+    #[test]
+    fn a_query_that_fails_does_not_mean_that_work_is_complete() {
+        let driver = Scripted::new();
+        let queue = driver.queue();
+        let uses = driver.used_on(&queue);
+        driver.fail_queries(true);
+        assert!(uses.are_pending());
+        driver.fail_queries(false);
+        assert!(uses.are_pending());
+        driver.complete_all();
+        assert!(!uses.are_pending());
+    }
+
+    #[test]
+    fn uses_of_closed_streams_do_not_accumulate() {
+        let driver = Scripted::new();
+        let mut uses = Uses::default();
+        for _ in 0..100 {
+            let queue = driver.queue();
+            drop(queue.timeline.begin().unwrap());
+            uses.note(&queue.timeline, queue.timeline.issued());
+        }
+        assert!(uses.len() <= 2, "{}", uses.len());
     }
 }

@@ -21,6 +21,37 @@ struct Use {
 /// A resource that work can use: device memory, pinned memory, code.
 pub(crate) trait Resource: Send + Sync + 'static {
     fn usage(&self) -> &Lock<Usage>;
+
+    /// The point after which work may use it.
+    fn origin(&self) -> Option<&Origin> {
+        None
+    }
+}
+
+/// A point in a stream after which something may be used. For memory it is the allocation: earlier work of the
+/// stream may still use the same memory.
+pub(crate) struct Origin {
+    timeline: Arc<Timeline>,
+    at: u64,
+}
+
+impl Origin {
+    /// The current end of the stream.
+    pub(crate) fn now(timeline: &Arc<Timeline>) -> Self {
+        Self { timeline: timeline.clone(), at: timeline.issued() }
+    }
+
+    /// Makes later work of `timeline` start after this point.
+    pub(crate) fn order_before(&self, timeline: &Arc<Timeline>) -> Result<()> {
+        if Arc::ptr_eq(&self.timeline, timeline) || self.timeline.is_known_complete(self.at) {
+            return Ok(());
+        }
+        if timeline.is_capturing() {
+            // A capture can't wait for work outside it, but the host can.
+            return self.timeline.wait_until(self.at);
+        }
+        timeline.start_after(&self.timeline, self.at)
+    }
 }
 
 /// The state of a resource.
@@ -49,7 +80,11 @@ impl Uses {
     pub(crate) fn note(&mut self, timeline: &Arc<Timeline>, at: u64) {
         match self.0.iter_mut().find(|known| Arc::ptr_eq(&known.timeline, timeline)) {
             Some(known) => known.at = known.at.max(at),
-            None => self.0.push(Use { timeline: timeline.clone(), at }),
+            None => {
+                // Otherwise the uses of streams that were opened and closed would accumulate.
+                self.forget_complete();
+                self.0.push(Use { timeline: timeline.clone(), at });
+            }
         }
     }
 
@@ -73,6 +108,16 @@ impl Uses {
     /// Whether any of the work may still be running; queries the driver.
     pub(crate) fn are_pending(&self) -> bool {
         self.0.iter().any(|known| known.timeline.is_pending(known.at))
+    }
+
+    /// Queries the driver for how far each stream is, except those in `asked`, and adds them to it.
+    pub(crate) fn poll(&self, asked: &mut SmallVec<[*const Timeline; 8]>) {
+        for known in self.0.iter().filter(|known| !known.timeline.is_known_complete(known.at)) {
+            if !asked.contains(&Arc::as_ptr(&known.timeline)) {
+                asked.push(Arc::as_ptr(&known.timeline));
+                known.timeline.poll();
+            }
+        }
     }
 
     /// Records a mark after each use that has none, so that waiting for the use does not wait for later work.

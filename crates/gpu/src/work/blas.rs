@@ -139,10 +139,7 @@ impl Blas {
 
         let workspace = stream.alloc::<u8>(WORKSPACE)?;
         let handle = self.handle.lock();
-        let mut work = stream.timeline().begin()?;
-        for block in [a.memory.block(), b.memory.block(), c.memory.block(), workspace.block()] {
-            work.uses(block);
-        }
+        let work = stream.begin(&[a.memory.block(), b.memory.block(), c.memory.block(), workspace.block()])?;
         let room = (*workspace.view().at(), WORKSPACE);
         // SAFETY: the matrices lie within their memory, which belongs to this device. It and the workspace stay
         // mapped until this work is complete.

@@ -130,8 +130,7 @@ impl Stream {
         self.owns("Stream::write_pinned", to.view())?;
         let bytes = to.view().bytes();
         self.core().counters.uploaded(bytes);
-        let mut work = self.timeline().begin()?;
-        work.uses(to.block());
+        let mut work = self.begin(&[to.block()])?;
         work.uses(from.block());
         if bytes == 0 {
             return Ok(());
@@ -144,7 +143,7 @@ impl Stream {
     /// Copies values to the host and waits for the copy.
     pub fn download<'a, T: Plain>(&self, from: impl Into<View<'a, T>>) -> Result<Vec<T>> {
         let from = from.into();
-        let mut values = zeroed_vec(from.len());
+        let mut values = zeroed_vec(from.len())?;
         self.read(from, &mut values)?;
         Ok(values)
     }
@@ -164,8 +163,7 @@ impl Stream {
         same_length("Stream::read_pinned", to.len(), from.len())?;
         self.owns("Stream::read_pinned", from)?;
         self.core().counters.downloaded(from.bytes());
-        let mut work = self.timeline().begin()?;
-        work.uses(from.block());
+        let mut work = self.begin(&[from.block()])?;
         work.uses(to.block());
         if from.is_empty() {
             return Ok(());
@@ -188,9 +186,7 @@ impl Stream {
         if from.is_empty() {
             return Ok(());
         }
-        let mut work = self.timeline().begin()?;
-        work.uses(to.block());
-        work.uses(from.block());
+        let work = self.begin(&[to.block(), from.block()])?;
         // SAFETY: both are live ranges of this device of the same length.
         unsafe { self.core().driver.copy(work.stream, *to.at(), *from.at(), from.bytes()) }
     }
@@ -202,8 +198,7 @@ impl Stream {
         if to.is_empty() {
             return Ok(());
         }
-        let mut work = self.timeline().begin()?;
-        work.uses(to.block());
+        let work = self.begin(&[to.block()])?;
         // SAFETY: a live range of this device.
         unsafe { self.core().driver.fill(work.stream, *to.at(), byte, to.view().bytes()) }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::base::Result;
+use crate::base::{Lock, Result};
 use crate::drivers::Raw;
 use crate::memory::{Core, same_device};
 use crate::queue::{Capture, Resource};
@@ -10,7 +10,8 @@ use crate::work::Stream;
 
 /// Work recorded from a stream. It keeps the device memory, pinned memory and code that it uses alive.
 pub struct Graph {
-    executable: Raw,
+    /// Locked for each launch, because graphs are not synchronized by the driver.
+    executable: Lock<Raw>,
     kept: Vec<Arc<dyn Resource>>,
     core: Arc<Core>,
 }
@@ -35,16 +36,20 @@ impl Graph {
         let core = stream.core().clone();
         let executable = core.driver.instantiate(graph);
         core.driver.destroy_graph(graph);
-        Ok(Self { executable: executable?, kept, core })
+        Ok(Self { executable: Lock::new(executable?), kept, core })
     }
 
     /// Runs the recorded work on `stream`.
     pub fn replay(&self, stream: &Stream) -> Result<()> {
         same_device("Graph::replay", &self.core, stream.core())?;
+        for origin in self.kept.iter().filter_map(|resource| resource.origin()) {
+            origin.order_before(stream.timeline())?;
+        }
+        let executable = self.executable.lock();
         let mut work = stream.timeline().begin()?;
         work.uses_all(&self.kept)?;
         self.core.counters.replayed();
-        self.core.driver.launch_graph(self.executable, work.stream)
+        self.core.driver.launch_graph(*executable, work.stream)
     }
 
     /// Records again, with other arguments, and replaces this graph's work.
@@ -52,17 +57,20 @@ impl Graph {
         same_device("Graph::recapture", &self.core, stream.core())?;
         let (graph, kept) = captured(stream, record)?;
         let driver = &self.core.driver;
-        let result = match driver.update(self.executable, graph) {
+        let executable = self.executable.get_mut();
+        let result = match driver.update(*executable, graph) {
             Ok(true) => Ok(Recapture::Updated),
-            Ok(false) => driver.instantiate(graph).map(|executable| {
-                driver.destroy_executable(std::mem::replace(&mut self.executable, executable));
+            Ok(false) => driver.instantiate(graph).map(|rebuilt| {
+                driver.destroy_executable(std::mem::replace(executable, rebuilt));
                 Recapture::Rebuilt
             }),
             Err(error) => Err(error),
         };
         driver.destroy_graph(graph);
-        if result.is_ok() {
-            self.kept = kept;
+        match result {
+            Ok(_) => self.kept = kept,
+            // The graph may do the old work or the new.
+            Err(_) => self.kept.extend(kept),
         }
         result
     }
@@ -76,7 +84,7 @@ fn captured(stream: &Stream, record: impl FnOnce(&Stream) -> Result<()>) -> Resu
 
 impl Drop for Graph {
     fn drop(&mut self) {
-        self.core.driver.destroy_executable(self.executable);
+        self.core.driver.destroy_executable(*self.executable.get_mut());
     }
 }
 

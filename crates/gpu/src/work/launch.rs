@@ -3,6 +3,7 @@
 use crate::base::{Plain, Result};
 use crate::code::{AddressList, ArgumentList, Arguments, Kernel, Shape};
 use crate::memory::{View, same_device};
+use crate::queue::Origin;
 use crate::work::Stream;
 
 impl Kernel {
@@ -23,9 +24,9 @@ impl Kernel {
         }
         let core = stream.core();
         shape.check(name, self.function(), core.driver.properties())?;
-        let mut work = stream.timeline().begin()?;
+        list.lists.iter().try_for_each(|list| list.order_before(stream.timeline()))?;
+        let mut work = stream.begin(&list.blocks)?;
         work.uses(self.loaded());
-        list.blocks.iter().for_each(|block| work.uses(*block));
         core.counters.launched();
         // SAFETY: the arguments match the kernel's parameters and outlive the call; their buffers stay mapped
         // until this work is complete.
@@ -39,6 +40,7 @@ impl Stream {
     pub fn addresses<T: Plain>(&self, views: &[View<'_, T>]) -> Result<AddressList<T>> {
         views.iter().try_for_each(|view| self.owns("Stream::addresses", *view))?;
         let addresses: Vec<u64> = views.iter().map(|view| view.at().0).collect();
-        Ok(AddressList::new(self.upload(&addresses)?, views))
+        let list = self.upload(&addresses)?;
+        Ok(AddressList::new(list, views, Origin::now(self.timeline())))
     }
 }

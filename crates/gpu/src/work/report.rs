@@ -189,6 +189,8 @@ impl Recorder {
         let marks = std::mem::take(&mut *self.phases.lock());
         let mut phases = Vec::with_capacity(marks.len());
         for (name, start, end) in &marks {
+            // The phase may have run on another stream.
+            end.synchronize()?;
             phases.push(Phase {
                 name,
                 start_ms: f64::from(start.since(&marks[0].1)?),

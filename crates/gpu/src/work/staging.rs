@@ -23,8 +23,7 @@ impl Stream {
             return Ok(());
         }
         let (staged, at) = core.ring.stage(&core.pinned, bytes)?;
-        let mut work = self.timeline().begin()?;
-        work.uses(to.block());
+        let mut work = self.begin(&[to.block()])?;
         work.uses(&staged);
         // SAFETY: the view is a live range of this device with the length of the staged copy, which does not
         // change until this work is complete.
@@ -44,8 +43,7 @@ impl Stream {
             block.wait()?;
             // SAFETY: the block is at least as large as a chunk, no copy uses it, and this thread owns it.
             fill(at, unsafe { std::slice::from_raw_parts_mut(block.as_ptr(), len) });
-            let mut work = self.timeline().begin()?;
-            work.uses(to.block());
+            let mut work = self.begin(&[to.block()])?;
             work.uses(block);
             // SAFETY: the range lies in the view; the block is not touched before this work is complete.
             unsafe { self.core().driver.upload(work.stream, to.at().offset(at), block.as_ptr(), len) }
@@ -58,8 +56,7 @@ impl Stream {
         let target = Target(values.as_mut_ptr());
         self.staged(values.len(), |block, at, len| {
             {
-                let mut work = self.timeline().begin()?;
-                work.uses(from.block());
+                let mut work = self.begin(&[from.block()])?;
                 work.uses(block);
                 // SAFETY: the range lies in the view; the block is not touched before the copy is done.
                 unsafe { self.core().driver.download(work.stream, block.as_ptr(), from.at().offset(at), len)? };
@@ -113,7 +110,10 @@ impl Stream {
         };
         std::thread::scope(|scope| {
             for _ in 1..threads.min(chunks) {
-                scope.spawn(work);
+                // If the system has no more threads, those that there are do the work.
+                if std::thread::Builder::new().spawn_scoped(scope, work).is_err() {
+                    break;
+                }
             }
             work();
         });

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::base::{Error, Plain, Result};
 use crate::device::Device;
 use crate::memory::{Block, Buffer, Core, Lane, View, same_device};
-use crate::queue::{Event, Timeline};
+use crate::queue::{Event, Resource, Timeline, Work};
 
 /// A queue of work on a device. Work of one stream runs in order; different streams run concurrently.
 ///
@@ -50,6 +50,16 @@ impl Stream {
 
     pub(super) fn timeline(&self) -> &Arc<Timeline> {
         self.lane.timeline()
+    }
+
+    /// Begins to submit work that uses `blocks`, ordered after their allocations on other streams.
+    pub(super) fn begin(&self, blocks: &[&Arc<Block>]) -> Result<Work<'_>> {
+        for origin in blocks.iter().filter_map(|block| block.origin()) {
+            origin.order_before(self.timeline())?;
+        }
+        let mut work = self.timeline().begin()?;
+        blocks.iter().for_each(|block| work.uses(*block));
+        Ok(work)
     }
 
     pub(super) fn lane(&self) -> &Lane {
@@ -120,7 +130,7 @@ impl Stream {
             .ok_or_else(|| Error::shape("Stream::alloc", format!("{len} values overflow the address space")))?;
         let block = self.core().alloc(self.timeline(), bytes)?;
         // A graph keeps memory alive that was allocated during its capture.
-        self.timeline().begin()?.uses(&block);
+        self.begin(&[&block])?;
         Ok(Buffer::from_block(block, len))
     }
 

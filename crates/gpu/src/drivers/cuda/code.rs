@@ -69,7 +69,7 @@ impl CodeDriver for Cuda {
         let mut modules = self.modules.lock();
         modules.loaded.remove(&module);
         modules.functions.retain(|_, function| function.module != module);
-        // SAFETY: the module came from `load_module` and is not used again.
+        // SAFETY: the module came from `load` and is not used again.
         self.attempt(|| unsafe { sys::cuModuleUnload(pointer(module)) });
     }
 

@@ -47,15 +47,23 @@ impl Primary {
     ///
     /// It queries the driver for the current context, which costs one thread-local read. A cached value would miss
     /// changes by other libraries in the process, and contexts that were released since.
-    fn enter(&self) -> CUresult {
+    ///
+    /// Returns the context to make current again afterwards, if another library had made one current.
+    fn enter(&self) -> Result<Option<CUcontext>, CUresult> {
         let mut current = ptr::null_mut();
         // SAFETY: the driver is initialised, and `current` outlives the call.
         let code = unsafe { sys::cuCtxGetCurrent(&mut current) };
-        if code != CUresult::CUDA_SUCCESS || current == self.context {
-            return code;
+        if code != CUresult::CUDA_SUCCESS {
+            return Err(code);
+        }
+        if current == self.context {
+            return Ok(None);
         }
         // SAFETY: the context is retained for as long as `self` lives.
-        unsafe { sys::cuCtxSetCurrent(self.context) }
+        match unsafe { sys::cuCtxSetCurrent(self.context) } {
+            CUresult::CUDA_SUCCESS => Ok((!current.is_null()).then_some(current)),
+            code => Err(code),
+        }
     }
 }
 
@@ -121,7 +129,7 @@ impl Cuda {
 
         let primary = Primary::retain(device)
             .map_err(|code| failure(device_name(ordinal), "cuDevicePrimaryCtxRetain", code))?;
-        check("cuCtxSetCurrent", primary.enter())?;
+        primary.enter().map_err(|code| failure(device_name(ordinal), "cuCtxSetCurrent", code))?;
         let mut granularity = 0;
         // SAFETY: the properties are complete, and both outlive the call.
         let code = unsafe {
@@ -143,10 +151,16 @@ impl Cuda {
 
     /// Makes a driver call in this device's context and returns its result code.
     pub(super) fn attempt(&self, call: impl FnOnce() -> CUresult) -> CUresult {
-        match self.primary.enter() {
-            CUresult::CUDA_SUCCESS => call(),
-            code => code,
+        let previous = match self.primary.enter() {
+            Ok(previous) => previous,
+            Err(code) => return code,
+        };
+        let code = call();
+        if let Some(previous) = previous {
+            // SAFETY: this was the current context when the call began; the library that made it current keeps it.
+            unsafe { sys::cuCtxSetCurrent(previous) };
         }
+        code
     }
 
     /// Makes the driver call named `operation` in this device's context.

@@ -9,6 +9,7 @@ use std::ptr;
 use std::str::FromStr;
 
 use cudarc::nvrtc::sys::{self, nvrtcProgram, nvrtcResult};
+use sha2::{Digest, Sha256};
 
 use super::diagnostics;
 use super::library::{self, Libnvrtc};
@@ -67,7 +68,10 @@ impl FromStr for Architecture {
 /// Compiler, version, target and fixed options: `nvrtc 13.0 sm_90 -std=c++17 …`.
 pub(super) fn compiler(architecture: Architecture) -> Result<String> {
     let library = library::libnvrtc()?;
-    Ok(format!("nvrtc {} {architecture} {}", library.version(), OPTIONS.join(" ")))
+    // Images hold what the signatures' text makes of a kernel.
+    let signatures =
+        Sha256::digest(signature::TEXT)[..4].iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    Ok(format!("nvrtc {} {architecture} {} signatures {signatures}", library.version(), OPTIONS.join(" ")))
 }
 
 /// Compiles a unit for one architecture: to a cubin, or to PTX.

@@ -16,6 +16,12 @@ template <class T>
 struct Passing<const T*> { static constexpr Bits code = 1; };
 template <class T>
 struct Passing<T*> { static constexpr Bits code = 2; };
+template <class T>
+struct Passing<const T* const*> { static constexpr Bits code = 3; };
+template <class T>
+struct Passing<T**> { static_assert(sizeof(T) == 0, "a list of addresses is declared `const T* const*`"); };
+template <class T>
+struct Passing<T* const*> { static_assert(sizeof(T) == 0, "a list of addresses is declared `const T* const*`"); };
 template <class F>
 struct Of;
 template <class... P>
@@ -65,7 +71,7 @@ mod tests {
         assert_eq!(decode(&symbol([4, 0b00_10_01_01, 0, 0])).as_deref(), Some("ccpv"));
         assert_eq!(decode(&symbol([0, 0, 0, 0])).as_deref(), Some(""));
         assert_eq!(decode(&symbol([34, 2, 0b0110, 0])).unwrap(), format!("p{}pc", "v".repeat(31)));
-        assert_eq!(decode(&symbol([1, 3, 0, 0])), None);
+        assert_eq!(decode(&symbol([2, 0b11_01, 0, 0])).as_deref(), Some("ca"));
         assert_eq!(decode(&symbol([97, 0, 0, 0])), None);
         assert_eq!(decode("_Z3addPKf"), None);
     }

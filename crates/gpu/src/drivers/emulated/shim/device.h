@@ -249,6 +249,12 @@ template <class T>
 struct Passing<const T*> { static constexpr unsigned char code = 1; };
 template <class T>
 struct Passing<T*> { static constexpr unsigned char code = 2; };
+template <class T>
+struct Passing<const T* const*> { static constexpr unsigned char code = 3; };
+template <class T>
+struct Passing<T**> { static_assert(sizeof(T) == 0, "a list of addresses is declared `const T* const*`"); };
+template <class T>
+struct Passing<T* const*> { static_assert(sizeof(T) == 0, "a list of addresses is declared `const T* const*`"); };
 
 template <class... P>
 struct Signature {
