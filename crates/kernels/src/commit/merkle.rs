@@ -136,7 +136,7 @@ impl<H: Hash> MerkleTree<H> {
         1 << self.depth
     }
 
-    /// The layers, each a buffer of its own, from the leaves to the root.
+    /// The layers, each as a separate buffer, from the leaves to the root.
     pub fn into_layers(self) -> Result<Vec<Buffer<H::Digest>>> {
         let lengths: Vec<usize> = (0..=self.depth).map(|layer| self.leaves() >> layer).collect();
         self.digests.split(&lengths)

@@ -19,8 +19,8 @@ struct ReversedCoset {
 // bits, is computed by all lanes together, one bit per lane: five products whatever the size.
 template <int FIRST>
 struct WarpPoints {
-    CM31 lane;  // what the lane's number adds
-    CM31 bit;   // what the bit of a group's number adds that has the lane's number
+    CM31 lane;  // the summand of the lane's number
+    CM31 bit;   // the summand of the group-number bit that this lane handles
 
     __device__ __forceinline__ explicit WarpPoints(const ReversedCoset& coset) {
         const u32 number = threadIdx.x % 32;

@@ -100,7 +100,7 @@ accumulate_terms(Mersenne31* out, const Column* __restrict__ columns, const Term
 // The denominator of one opened point p: with p = Re + Im u over CM31, the line through p and its conjugate has at (x,
 // y) the value (Re.x - x) Im.y - (Re.y - y) Im.x = constant - x Im.y + y Im.x.
 struct Line {
-    QM31 linear;     // what is subtracted from a numerator, times y
+    QM31 linear;     // times y, subtracted from a numerator
     CM31 constant;
     CM31 x;
     CM31 y;

@@ -155,7 +155,7 @@ struct Either<false, A, B> {
 
 // --- strided passes -------------------------------------------------------------------------------------------
 
-// R1 + R2 layers from LOW on, in tiles of 2^(R1 + R2) points by 2^RUN neighbours.
+// R1 + R2 layers starting at LOW, in tiles of 2^(R1 + R2) points by 2^RUN adjacent ones.
 template <int LOW_, int R1_, int R2_, int RUN_, bool INVERSE_, bool SCALED_>
 struct Strided {
     static constexpr int LOW = LOW_, R1 = R1_, R2 = R2_, R = R1 + R2, RUN = RUN_;
