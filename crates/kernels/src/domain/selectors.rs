@@ -56,8 +56,8 @@ pub fn on_coset<F: Field + Element<Base = F>>(
     Ok(out)
 }
 
-/// The 2^`log_q` values of 1 / z on the coset of [`on_coset`]: its value in row p, in bit-reversed order, is entry `p
-/// >> log_n`.
+/// The 2^`log_q` values of 1 / z on the coset of [`on_coset`]: its value in row p, in bit-reversed order, is entry
+/// `p >> log_n`.
 ///
 /// # Panics
 ///

@@ -1,5 +1,5 @@
-//! Matrix products over any element type: `C[i, j]` = sum over l of `A[i, l] B[l, j]`, for an m x k matrix A and a k x
-//! n matrix B, and for each matrix of a batch. C is row-major and without gaps; A and B have any strides.
+//! Matrix products over any element type: `C[i, j]` = sum over l of `A[i, l] B[l, j]`, for an m x k matrix A and a
+//! k x n matrix B, and for each matrix of a batch. C is row-major and without gaps; A and B have any strides.
 //!
 //! The types are those of [`TYPES`]: floating-point and complex numbers (with fused multiply-add), integers (which wrap
 //! around), and every field and extension. The coefficients of an extension element are contiguous here, not in a slab.

@@ -1,8 +1,8 @@
 //! Opening columns on circle domains at a point p outside them, a point of the circle over [`QM31`].
 //!
 //! - [`barycentric_weights`]: the w_i with `f(p) = sum_i w_i f(P_i)` over the points P_i of a canonic domain in
-//!   bit-reversed order, for f in the space of the transform on it: with `p - P_i = (x', y')`, `w_i = +-c (1 + x') /
-//!   y'`, + for even i, and a constant c
+//!   bit-reversed order, for f in the space of the transform on it: with `p - P_i = (x', y')`,
+//!   `w_i = +-c (1 + x') / y'`, + for even i, and a constant c
 //! - [`basis`]: the transform's basis at p, `b_k = prod_j m_j^(bit j of k)` with `m = (y, x, pi(x), pi(pi(x)),
 //!   ..)` and `pi(x) = 2 x^2 - 1`, with which `f(p) = sum_k b_k f_k` for coefficients f_k as Stwo orders them
 //!

@@ -95,8 +95,8 @@ pub struct Numerators<'a> {
 }
 
 /// The slab of `sum_k (values_k[lift(i)] - linear_k y_i) / line_k(P_i)` for the points `P_i = (x_i, y_i)` of a domain
-/// in bit-reversed order. If there are 2^r times fewer numerators than points, `lift(i) = (i >> (r + 1) << 1) + (i &
-/// 1)`.
+/// in bit-reversed order. If there are 2^r times fewer numerators than points,
+/// `lift(i) = (i >> (r + 1) << 1) + (i & 1)`.
 ///
 /// `line_k(x, y) = (Re.x - x) Im.y - (Re.y - y) Im.x` for the point `Re + Im u` over [`CM31`]. It is nonzero for a
 /// point that is not over the base field; otherwise the quotient is undefined.
