@@ -1,10 +1,10 @@
-//! How fast bytes move: within the device, to it and from it.
+//! Copy bandwidth: within the device, to it and from it.
 
 use std::time::Instant;
 
 use rigel_gpu::{Result, Stream};
 
-/// A way that bytes take.
+/// A direction and kind of copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// From device memory to the same device's memory; each byte is read and written.
@@ -33,13 +33,13 @@ impl Way {
         }
     }
 
-    /// Bytes that a copy of `bytes` moves over the way.
+    /// Bytes of memory traffic caused by a copy of `bytes`.
     pub fn traffic(self, bytes: usize) -> f64 {
         if self == Self::Within { 2.0 * bytes as f64 } else { bytes as f64 }
     }
 }
 
-/// Median milliseconds of `rounds` copies of `bytes`, after one to warm up.
+/// Median milliseconds of `rounds` copies of `bytes`, after one warm-up copy.
 pub fn milliseconds(stream: &Stream, way: Way, bytes: usize, rounds: usize) -> Result<f64> {
     let words = bytes / size_of::<u64>();
     let mut device = stream.zeros::<u64>(words)?;
@@ -71,10 +71,10 @@ pub fn milliseconds(stream: &Stream, way: Way, bytes: usize, rounds: usize) -> R
     }
 }
 
-/// Written to host memory first, so that its pages are there.
+/// Written to host memory first, so that its pages are resident.
 const PATTERN: u64 = 0x0123_4567_89ab_cdef;
 
-/// Milliseconds on the host's clock until the stream has done `work`.
+/// Milliseconds by the host's clock until the stream has finished `work`.
 pub fn wall(stream: &Stream, work: impl FnOnce() -> Result<()>) -> Result<f64> {
     stream.synchronize()?;
     let start = Instant::now();
@@ -83,14 +83,14 @@ pub fn wall(stream: &Stream, work: impl FnOnce() -> Result<()>) -> Result<f64> {
     Ok(start.elapsed().as_secs_f64() * 1e3)
 }
 
-/// The median of `rounds` measurements, after one that does not count.
+/// The median of `rounds` measurements, after one warm-up.
 pub fn median_of(rounds: usize, mut measure: impl FnMut() -> Result<f64>) -> Result<f64> {
     measure()?;
     let mut times = (0..rounds.max(1)).map(|_| measure()).collect::<Result<Vec<_>>>()?;
     times.sort_by(f64::total_cmp);
     let middle = times.len() / 2;
     let median = if times.len() % 2 == 1 { times[middle] } else { (times[middle - 1] + times[middle]) / 2.0 };
-    // Clocks tick; no work takes no time.
+    // The clock has a finite resolution; no measurement may be zero.
     Ok(median.max(1e-6))
 }
 

@@ -1,4 +1,4 @@
-//! What is proved, and with which prover.
+//! The workload to prove, and the prover.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::stwo;
 use rigel_workloads::{Statement, Workload as Plonky3Workload};
 
-/// Upstream's provers that there are on the device.
+/// Upstream's provers that have a device implementation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Prover {
     /// Plonky3's, over three fields
@@ -18,7 +18,7 @@ pub enum Prover {
 }
 
 impl Prover {
-    /// As upstream writes its name.
+    /// Its name as upstream spells it.
     pub fn title(self) -> &'static str {
         match self {
             Self::Plonky3 => "Plonky3",
@@ -26,7 +26,7 @@ impl Prover {
         }
     }
 
-    /// The workloads that it has, by name.
+    /// The names of its workloads.
     pub fn workloads(self) -> Vec<&'static str> {
         let named = Workload::value_variants().iter().filter(|workload| workload.provers().contains(&self));
         named.map(|workload| workload.name()).collect()
@@ -38,25 +38,25 @@ impl Prover {
 pub enum Workload {
     /// Plonky3: Keccak-f permutations, 24 rows each
     Keccak,
-    /// Both: Poseidon2 permutations, 8 a row; Plonky3's unless --prover stwo
+    /// Both: Poseidon2 permutations, 8 per row; with Plonky3 unless --prover stwo
     #[value(name = "poseidon2")]
     Poseidon2,
-    /// Plonky3: Blake3 compressions, one a row
+    /// Plonky3: Blake3 compressions, one per row
     #[value(name = "blake3")]
     Blake3,
-    /// Plonky3: Fibonacci's numbers, with public values
+    /// Plonky3: Fibonacci numbers, with public values
     Fibonacci,
-    /// Plonky3: eight tables tied by 20 lookups
+    /// Plonky3: eight tables connected by 20 lookups
     Lookups,
-    /// Stwo: sequences of squares' sums, 100 columns
+    /// Stwo: sequences of sums of squares, 100 columns
     WideFibonacci,
     /// Stwo: a circuit of additions and multiplications
     Plonk,
-    /// Stwo: steps in a plane, by two components
+    /// Stwo: steps in a plane, with two components
     StateMachine,
-    /// Stwo: XORs and sums by looking into tables
+    /// Stwo: XORs and sums by table lookups
     Xor,
-    /// Stwo: a chain of Blake2s compressions, by twelve components
+    /// Stwo: a chain of Blake2s compressions, with twelve components
     #[value(name = "blake2s")]
     Blake2s,
 }
@@ -77,23 +77,23 @@ impl Workload {
         }
     }
 
-    /// What Plonky3 proves by this name.
+    /// Plonky3's workload of this name.
     pub fn of_plonky3(self) -> Option<Plonky3Workload> {
         Plonky3Workload::from_str(self.name(), false).ok()
     }
 
-    /// What Stwo proves by this name.
+    /// Stwo's workload of this name.
     pub fn of_stwo(self) -> Option<rigel_stwo_workloads::Workload> {
         self.name().parse().ok()
     }
 
-    /// Those that have a workload of this name; the first is meant where none is asked for.
+    /// The provers that have a workload of this name; the first is the default.
     fn provers(self) -> Vec<Prover> {
         let there = [self.of_plonky3().map(|_| Prover::Plonky3), self.of_stwo().map(|_| Prover::Stwo)];
         there.into_iter().flatten().collect()
     }
 
-    /// The prover to use: the one asked for, if it has a workload of this name.
+    /// The prover to use: the requested one, if it has a workload of this name.
     pub fn prover(self, asked: Option<Prover>) -> Result<Prover, String> {
         let there = self.provers();
         match asked {
@@ -102,7 +102,7 @@ impl Workload {
             Some(prover) => {
                 let line = |prover: &Prover| format!("\n  {}: {}", prover.title(), prover.workloads().join(", "));
                 Err(format!(
-                    "{} is a workload of {}'s, not of {}'s. There are:{}",
+                    "{} is a workload of {}, not of {}. Available:{}",
                     self.name(),
                     there[0].title(),
                     prover.title(),
@@ -113,7 +113,7 @@ impl Workload {
     }
 }
 
-/// Everything that says which statement a proof is about, but its public values.
+/// The statement that a proof is about, except for its public values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "prover", rename_all = "kebab-case")]
 pub enum Choice {
@@ -129,7 +129,7 @@ impl Choice {
         }
     }
 
-    /// Whether its parameters lie where a proof can be made and checked; if not, which does not.
+    /// Checks that every parameter is in its range; the error names the first that is not.
     pub fn check(&self) -> Result<(), String> {
         match self {
             Self::Plonky3(choice) => choice.check(),
@@ -137,7 +137,7 @@ impl Choice {
         }
     }
 
-    /// The statement, which knows nothing of a witness or a device yet.
+    /// The statement, without a witness or a device yet.
     pub fn statement(&self) -> Result<Box<dyn Statement>, String> {
         match self {
             Self::Plonky3(choice) => choice.statement(),

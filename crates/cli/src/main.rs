@@ -1,6 +1,6 @@
-//! The command line of Rigel: look after a device, prove on it, and measure it.
+//! Rigel's command line: check a device, prove on it, and measure it.
 
-// Nothing is outside a binary: `pub` says that another module may use it.
+// A binary exports nothing: `pub` means that another module may use an item.
 #![allow(unreachable_pub)]
 
 mod bandwidth;
@@ -36,13 +36,13 @@ Exit codes: 0 done, 1 something failed or is not usable, 2 the command line was 
 
 #[derive(Subcommand)]
 enum Command {
-    /// Report devices, drivers, compilers and bandwidths, and say what to fix
+    /// Report devices, drivers, compilers and bandwidths, and how to fix problems
     Doctor(doctor::Arguments),
     /// Prove a workload with Plonky3 or Stwo, on a device or on the CPU
     Prove(prove::Arguments),
-    /// Check a proof that prove wrote, with upstream's own verifier
+    /// Verify a proof written by `rigel prove`, with upstream's own verifier
     Verify(verify::Arguments),
-    /// Measure operations against what the device can do, and proofs against upstream's
+    /// Measure operations against the device's peak rates, and proofs against upstream's
     Bench {
         #[command(subcommand)]
         suite: Suite,

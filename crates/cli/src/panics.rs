@@ -1,4 +1,4 @@
-//! Panics that are caught further up, and are no news to anyone.
+//! Hides the messages of panics that are caught and expected.
 
 use std::any::Any;
 use std::panic::{PanicHookInfo, set_hook, take_hook};
@@ -9,7 +9,7 @@ pub fn message(panic: &(dyn Any + Send)) -> Option<&str> {
     panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied())
 }
 
-/// Runs `work`, which must catch what panics in it. Nothing is printed about panics with a message that is `expected`.
+/// Runs `work`, which must catch its own panics. Panics whose message is `expected` are not printed.
 pub fn quietly<R>(expected: fn(&str) -> bool, work: impl FnOnce() -> R) -> R {
     let hook: Arc<dyn Fn(&PanicHookInfo<'_>) + Send + Sync> = Arc::from(take_hook());
     let outer = hook.clone();

@@ -1,4 +1,4 @@
-//! A proof in a file that says what it is a proof of.
+//! Proof files: a proof with a header that states what it proves.
 //!
 //! ```text
 //! 8 bytes   magic
@@ -10,10 +10,10 @@
 //! 32 bytes  SHA-256 of everything before
 //! ```
 //!
-//! The header's `prover` says whose proof it is. Files of version 1 do not say: theirs are Plonky3's.
+//! The header's `prover` names the prover. Files of version 1 have no such field: they are Plonky3's.
 //!
-//! Nothing is read further than it was checked: foreign, newer, cut and altered files are told apart before any of
-//! their contents is taken at its word.
+//! Every part is checked before it is used: foreign, newer, truncated and altered files are distinguished before any of
+//! their contents is trusted.
 
 use std::fmt;
 
@@ -22,19 +22,19 @@ use sha2::{Digest, Sha256};
 
 use crate::choice::Choice;
 
-/// A byte that no text has, a name, and the line ends that a transfer as text would change.
+/// A byte that does not occur in text, a name, and line endings that a text-mode transfer would change.
 const MAGIC: [u8; 8] = *b"\x89RIGEL\r\n";
 const VERSION: u32 = 2;
-/// The last version in which there was one prover.
+/// The last version with a single prover.
 const PLONKY3_ONLY: u32 = 1;
 const FIXED: usize = 24;
 const CHECKSUM: usize = 32;
-/// No header of ours comes near it.
+/// Far above the size of any header.
 const MOST_HEADER: usize = 1 << 20;
 /// Upstream's largest proofs are a few MiB.
 const MOST_PROOF: u64 = 1 << 30;
 
-/// What a proof is about.
+/// The statement of a proof.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
     /// The version of Rigel that wrote it.
@@ -45,7 +45,7 @@ pub struct Header {
     pub public_values: Vec<Vec<u64>>,
 }
 
-/// Why a file is refused.
+/// Why a file is rejected.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Refusal {
     Foreign,
@@ -59,14 +59,14 @@ pub enum Refusal {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Foreign => write!(f, "this is not a proof file of rigel; `rigel prove -o FILE` writes one"),
+            Self::Foreign => write!(f, "this is not a proof file; `rigel prove -o FILE` writes one"),
             Self::Version(version) if *version > VERSION => write!(
                 f,
-                "the file has version {version}, this rigel reads up to version {VERSION}; verify it with a newer rigel"
+                "the file has version {version}, this rigel reads up to {VERSION}; verify it with a newer rigel"
             ),
             Self::Version(version) => write!(f, "the file has version {version}, which was never used"),
             Self::Cut { expected, found } => {
-                write!(f, "the file is cut short: {found} of {expected} bytes are there; copy or make it again")
+                write!(f, "the file is cut short: {found} of {expected} bytes; copy or make it again")
             }
             Self::Longer { expected, found } => {
                 write!(f, "the file has {found} bytes, {} more than it should", found - expected)
@@ -94,7 +94,7 @@ pub fn encode(header: &Header, proof: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The header and the proof, if the file is whole and the header is one that a proof can be checked by.
+/// Returns the header and the proof, if the file is intact and the header describes a provable statement.
 pub fn decode(file: &[u8]) -> Result<(Header, &[u8]), Refusal> {
     let known = file.len().min(MAGIC.len());
     if known == 0 || file[..known] != MAGIC[..known] {

@@ -1,9 +1,9 @@
-//! What people see: aligned columns, a little colour, and a progress line.
+//! Terminal output: aligned columns, colours, and a progress line.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
 
-/// How a piece of text is painted where standard output is a terminal.
+/// The style of text if standard output is a terminal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Paint {
     Plain,
@@ -14,7 +14,7 @@ pub enum Paint {
 }
 
 impl Paint {
-    /// The text, painted if standard output is a terminal and `NO_COLOR` is not set.
+    /// The text, styled if standard output is a terminal and `NO_COLOR` is not set.
     pub fn on(self, text: &str) -> String {
         let code = match self {
             Self::Plain => return text.to_string(),
@@ -29,7 +29,7 @@ impl Paint {
     }
 }
 
-/// Which side of its column a cell keeps to.
+/// The alignment of a cell in its column.
 #[derive(Clone, Copy)]
 pub enum Align {
     Left,
@@ -81,10 +81,10 @@ impl Columns {
     }
 }
 
-/// One line on standard error that says what is going on, if someone watches.
+/// A progress line on standard error, if it is a terminal.
 pub struct Progress {
     watched: bool,
-    /// Whether what is said is written, a line each, where nobody watches.
+    /// Whether messages are also written, one per line, if standard error is not a terminal.
     logged: bool,
 }
 
@@ -93,7 +93,7 @@ impl Progress {
         Self { watched: io::stderr().is_terminal(), logged: false }
     }
 
-    /// Progress in few steps, which a log may keep.
+    /// Progress in a few steps, which are worth keeping in a log.
     pub fn spoken() -> Self {
         Self { logged: true, ..Self::new() }
     }
@@ -116,7 +116,7 @@ impl Drop for Progress {
     }
 }
 
-/// Lines of at most `width` characters, broken between words; longer words and given line ends stay as they are.
+/// Lines of at most `width` characters, broken between words; longer words and existing line breaks are kept.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
     for given in text.lines() {
@@ -134,7 +134,7 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// A compiler's name, version and target without its options, which matter to the cache and not to people.
+/// A compiler's name, version and target without its options, which matter only to the cache.
 pub fn without_options(compiler: &str) -> &str {
     let end = [", ", " -"].iter().filter_map(|start| compiler.find(start)).min().unwrap_or(compiler.len());
     &compiler[..end]

@@ -1,4 +1,4 @@
-//! `rigel verify`: upstream's verdict about a proof in a file.
+//! `rigel verify`: verifies a proof file with upstream's verifier.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use rigel_workloads::{Rejection, timed};
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// A file that `rigel prove -o` wrote
+    /// File written by `rigel prove -o`
     #[arg(value_name = "FILE")]
     proof: PathBuf,
     /// Print the verdict as JSON
@@ -23,11 +23,11 @@ pub struct Arguments {
     json: bool,
 }
 
-/// The verdict for machines.
+/// The result as JSON.
 #[derive(Serialize)]
 struct Verdict<'a> {
     verified: bool,
-    /// Why not.
+    /// The reason, if it does not verify.
     reason: Option<&'a str>,
     #[serde(flatten)]
     header: &'a Header,
@@ -35,7 +35,7 @@ struct Verdict<'a> {
     milliseconds: f64,
 }
 
-/// Checks the proof. Whether it verifies.
+/// Checks the proof. Returns whether it verifies.
 pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
     let path = arguments.proof.display();
     let file = std::fs::read(&arguments.proof).map_err(|error| format!("{path}: {error}"))?;
@@ -57,7 +57,7 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
     Ok(reason.is_none())
 }
 
-/// Upstream's reason if the proof does not hold. A verifier that panics on what it was given has refused it.
+/// Upstream's reason if the proof does not verify. If the verifier panics on its input, the proof is rejected.
 fn verify(header: &Header, proof: &[u8]) -> Result<(), String> {
     let judge = || {
         let statement = header.choice.statement().map_err(Rejection::Malformed)?;
@@ -91,13 +91,14 @@ fn text(header: &Header, bytes: usize, reason: Option<&str>, milliseconds: f64) 
     )
 }
 
-/// What a proof's size and soundness come from.
+/// The parameters that determine a proof's size and soundness.
 fn parameters(choice: &Choice) -> String {
     let (fri, security) = match choice {
         Choice::Plonky3(choice) => {
             let fri = &choice.fri;
             let text = format!(
-                "blowup 2^{}, {} queries, {} + {} + {} bits of work, arity at most 2^{}, final polynomial 2^{}, caps 2^{}",
+                "blowup 2^{}, {} queries, {} + {} + {} bits of work, arity at most 2^{}, final polynomial 2^{}, \
+                 caps 2^{}",
                 fri.log_blowup,
                 fri.queries,
                 fri.batch_pow_bits,

@@ -1,7 +1,7 @@
 //! Commits to a trace as a STARK prover does: low-degree extension, then a Merkle tree over its rows.
 //!
-//! `cargo run --release -p rigel-kernels --example commit` uses the first CUDA device, or the emulated one where
-//! there is none.
+//! `cargo run --release -p rigel-kernels --example commit` uses the first CUDA device, or the emulated one if there is
+//! none.
 
 use rigel_gpu::{Device, Result, Selector};
 use rigel_kernels::commit::merkle::MerkleTree;
@@ -17,7 +17,7 @@ fn main() -> Result<()> {
     })?;
     let stream = device.compute()?;
 
-    // 2^10 rows of 8 columns, column after column.
+    // 2^10 rows of 8 columns, column by column.
     let (rows, columns) = (1 << 10, 8);
     let trace: Vec<KoalaBear> = (0..rows * columns).map(|_| KoalaBear::from_u64(rand::random())).collect();
     let trace = Matrix::upload(&stream, &trace, rows)?;

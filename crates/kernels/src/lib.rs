@@ -1,8 +1,9 @@
 //! Operations for STARK provers on the device.
 //!
-//! An operation is a pair of files in a room named after its subject: `fold.cu` has the kernels, written over a field
-//! type, and `fold.rs` beside it checks shapes and launches them. Matrices are column-major; a column of extension
-//! elements is as many neighbouring base columns as its degree.
+//! An operation is a pair of files in a module named after its subject: `fold.cu` holds the kernels, written over a
+//! field type, and `fold.rs` beside it checks shapes and launches them. Matrices are column-major. A column of elements
+//! of an extension of degree D is a *slab*: D adjacent columns over the base field, one per coefficient (see
+//! [`layout::slab`]).
 //!
 //! ```
 //! use rigel_gpu::{Device, Selector};
@@ -28,22 +29,22 @@
 //! # }
 //! ```
 //!
-//! | room | what is there |
+//! | module | contents |
 //! |---|---|
 //! | [`field`] | fields and their extensions, on the host and on the device |
-//! | [`code`] | kernel text, the launch parameters that it shares with Rust, compiled kernels |
+//! | [`code`] | kernel source, the launch parameters that it shares with Rust, compiled kernels |
 //! | [`layout`] | matrices and columns in memory; transposition, bit reversal, gathering |
 //! | [`hash`] | Keccak, Poseidon2, Blake2s |
 //! | [`vector`] | arithmetic, powers, inverses, sums and scans of columns |
-//! | [`number`] | arithmetic and matrix products over the types of arrays |
+//! | [`number`] | arithmetic and matrix products over all array element types |
 //! | [`domain`] | points, twiddles and selectors of cosets and circle domains |
 //! | [`transform`] | number-theoretic and circle transforms, low-degree extension |
 //! | [`commit`] | digests of rows, Merkle trees |
 //! | [`open`] | openings outside the domain and their quotients |
 //! | [`fri`] | folding, proof of work |
-//! | [`gkr`] | multilinear polynomials, layers and sums of GKR |
+//! | [`gkr`] | multilinear polynomials, GKR layers and sumcheck sums |
 //!
-//! A room imports only from rooms above it in this table. [`registry`], which comes last, lists every operation.
+//! A module imports only from modules above it in this table. [`registry`], which comes last, lists every operation.
 
 pub mod code;
 pub mod commit;

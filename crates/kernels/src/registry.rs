@@ -1,7 +1,7 @@
-//! The registry: every operation, and the fields and hashes that its kernels exist for.
+//! The registry: every operation, and the fields and hashes for which its kernels are instantiated.
 //!
-//! A new operation, field or hash is a line here. [`warm`] compiles what is registered; [`sources`] gives it without a
-//! device, so that a compiler can check all of it.
+//! Adding an operation, field or hash adds a line here. [`warm`] compiles what is registered; [`sources`] returns the
+//! sources without a device, so that a compiler can check all of them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -50,8 +50,8 @@ macro_rules! registry {
     };
 }
 
-// In the order in which they are compiled in advance: those that take longest first, so that no core is left with a long
-// one at the end.
+// The order in which `warm` compiles them: the slowest to compile come first, so that no core is left with a long
+// compilation at the end.
 registry! {
     Ntt<Goldilocks>, Ntt<KoalaBear>, Ntt<BabyBear>,
     CircleTransform,
@@ -102,17 +102,17 @@ registry! {
     Matmul,
 }
 
-/// The source of every kernel of this crate, for each field and hash that it exists for. Needs no device.
+/// The source of every kernel of this crate, for each field and hash for which it is instantiated. Needs no device.
 ///
-/// The rows of packed matrices exist for up to 32 columns; here are those for up to 4.
+/// Kernels that hash packed rows exist for matrices of up to 32 columns; this list has those for up to 4.
 pub fn sources() -> Vec<Source> {
     modules().iter().map(|module| (module.source)()).collect()
 }
 
-/// Compiles the kernels of provers for every field and hash (or finds them in the cache) on all cores, so that no later
+/// Compiles the prover kernels for every field and hash, or loads them from the cache, on all cores, so that no later
 /// proof waits for a compiler. Returns the number of modules.
 ///
-/// It is never needed: each operation compiles what it uses when first called.
+/// Calling it is optional: each operation compiles the kernels it needs on first use.
 pub fn warm(device: &Device) -> Result<usize> {
     let compiled = || {
         let stats = device.cache().stats();
@@ -147,7 +147,7 @@ mod tests {
 
     use super::*;
 
-    /// The `.cu` files below a folder, by their path from `src`.
+    /// The `.cu` files below a folder, by their path relative to `src`.
     fn kernel_files(folder: &Path, found: &mut BTreeMap<String, String>) {
         let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src"));
         for entry in std::fs::read_dir(folder).unwrap() {
@@ -161,7 +161,7 @@ mod tests {
         }
     }
 
-    /// The names of a text's kernels: what stands before the parameters of each `__global__` function.
+    /// The names of the kernels in a source text: the identifier before the parameters of each `__global__` function.
     fn kernels_in(text: &str) -> BTreeSet<String> {
         let declarations = text.split("__global__").skip(1);
         declarations
@@ -176,7 +176,7 @@ mod tests {
             .collect()
     }
 
-    /// What follows the first pair of parentheses.
+    /// The text after the first pair of parentheses.
     fn after_parentheses(text: &str) -> &str {
         let mut depth = 0;
         for (at, byte) in text.bytes().enumerate() {

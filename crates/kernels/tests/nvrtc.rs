@@ -1,4 +1,4 @@
-//! Whether every kernel compiles for GPUs, without one: `RIGEL_CHECK_NVRTC=sm_80,sm_90,sm_120` names the architectures.
+//! Compiles every kernel for GPUs without one: `RIGEL_CHECK_NVRTC=sm_80,sm_90,sm_120` names the architectures.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

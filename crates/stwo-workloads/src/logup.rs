@@ -60,7 +60,7 @@ fn neighbour(index: usize, offset: isize, log_size: u32) -> usize {
     bit_reverse_index(coset_index_to_circle_domain_index(step, log_size), log_size)
 }
 
-/// Fractions of [`N_LANES`] neighbouring rows.
+/// Fractions of [`N_LANES`] adjacent rows.
 type PackedFraction = Fraction<PackedSecureField, PackedSecureField>;
 
 /// Evaluates an AIR on [`N_LANES`] rows of the trace to collect its lookups.

@@ -25,7 +25,7 @@ impl Elements {
         Self((0..relations).map(pair).collect())
     }
 
-    /// Elements for a statement of which only the shape is needed.
+    /// Elements for a statement of which only the shape matters.
     pub(crate) fn placeholder(relations: usize) -> Self {
         let pair = [SecureField::from_u32_unchecked(1, 2, 3, 4), SecureField::from_u32_unchecked(4, 3, 2, 1)];
         Self(vec![pair; relations])

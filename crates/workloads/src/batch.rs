@@ -1,4 +1,4 @@
-//! The workload of several tables tied by lookups: upstream's `p3_batch_stark`.
+//! The workload of several tables connected by lookups: upstream's `p3_batch_stark`.
 
 use p3_air::symbolic::SymbolicExpressionExt;
 use p3_batch_stark::{BatchProof, ProverData, StarkInstance, verify_batch};
@@ -136,10 +136,12 @@ where
         if publics.len() != self.airs.len() || !publics.iter().all(Vec::is_empty) {
             return Err(Rejection::Malformed("public values; the tables have none".into()));
         }
-        // Before anything of the size that the header gives is computed.
+        // Check before computing anything of the size given in the header.
         if proof.degree_bits != self.log_rows() {
-            let detail =
-                format!("the proof is about tables of 2^{:?} rows, its header says otherwise", proof.degree_bits);
+            let detail = format!(
+                "the proof is about tables of 2^{:?} rows, which the header does not match",
+                proof.degree_bits
+            );
             return Err(Rejection::Malformed(detail));
         }
         let data = ProverData::from_airs_and_degrees(&self.config, &self.airs, &self.log_rows())

@@ -1,4 +1,4 @@
-//! Upstream's Blake3 AIR: a compression a row.
+//! Upstream's Blake3 AIR: one compression per row.
 
 use p3_blake3_air::{Blake3Air, generate_trace_rows};
 use p3_field::PrimeField64;

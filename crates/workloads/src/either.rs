@@ -1,8 +1,8 @@
 //! One AIR out of several, chosen at run time.
 //!
-//! Upstream's provers and ours are compiled for each configuration and each type of AIR. Over this type they are
-//! compiled once for a configuration, whatever the number of AIRs that it is offered with; a proof asks which AIR it is
-//! once for each packed row of the quotient.
+//! Upstream's provers and ours are compiled for each configuration and each type of AIR. With this type they are
+//! compiled once per configuration, whatever the number of AIRs offered with it. The choice costs one branch per packed
+//! row of the quotient.
 
 use std::borrow::Cow;
 
@@ -11,13 +11,13 @@ use p3_matrix::dense::RowMajorMatrix;
 
 use super::single::{OneTable, Witness};
 
-/// One of two AIRs; more are nested.
+/// One of two AIRs; nest it for more.
 pub(crate) enum Either<A, B> {
     Left(A),
     Right(B),
 }
 
-/// The same call on whichever AIR it is.
+/// Forwards a call to whichever AIR it is.
 macro_rules! on_either {
     ($either:expr, $air:ident => $call:expr) => {
         match $either {

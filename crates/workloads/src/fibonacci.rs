@@ -6,7 +6,7 @@ use p3_matrix::dense::RowMajorMatrix;
 
 use super::single::OneTable;
 
-/// Two columns from public `a` and `b` in the first row to a public `b` in the last.
+/// Two columns, from public values `a` and `b` in the first row to a public `b` in the last.
 #[derive(Clone, Debug)]
 pub(crate) struct Fibonacci;
 

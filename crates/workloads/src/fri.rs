@@ -1,22 +1,22 @@
-//! The parameters of FRI and of its trees: what a proof's size and soundness come from.
+//! The parameters of FRI and of its Merkle trees, which determine a proof's size and soundness.
 
 use p3_fri::FriParameters;
 use serde::{Deserialize, Serialize};
 
-/// FRI's parameters and the height of the trees' caps. The defaults are upstream's benchmark's
+/// FRI parameters and the height of the Merkle caps. The defaults are those of upstream's benchmark
 /// (`FriParameters::new_benchmark_high_arity`, caps of height 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::Args)]
 pub struct Fri {
-    /// Extended columns are 2^N times as long as the trace's
+    /// Extended columns are 2^N times as long as the trace
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub log_blowup: usize,
     /// Folding ends at a polynomial of 2^N coefficients
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub log_final_poly_len: usize,
-    /// A fold takes at most 2^N elements to one
+    /// A fold reduces at most 2^N elements to one
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub max_log_arity: usize,
-    /// Queries
+    /// Number of queries
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub queries: usize,
     /// Proof of work before the queries, in bits
@@ -28,7 +28,7 @@ pub struct Fri {
     /// Proof of work before each fold, in bits
     #[arg(long, value_name = "BITS", default_value_t = 0)]
     pub commit_pow_bits: usize,
-    /// A commitment is the 2^N digests that far below a tree's root
+    /// A commitment is the 2^N digests at depth N below a tree's root
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub cap_height: usize,
 }
@@ -49,7 +49,7 @@ impl Default for Fri {
 }
 
 impl Fri {
-    /// Upstream's form.
+    /// Converts to upstream's type.
     pub fn parameters<M>(&self, mmcs: M) -> FriParameters<M> {
         FriParameters {
             log_blowup: self.log_blowup,
@@ -63,7 +63,7 @@ impl Fri {
         }
     }
 
-    /// Whether every parameter lies where a proof can be made and checked; if not, which does not.
+    /// Checks that every parameter is in its range; the error names the first that is not.
     pub fn check(&self) -> Result<(), String> {
         let within = [
             ("--log-blowup", self.log_blowup, 1, 8),
@@ -77,13 +77,13 @@ impl Fri {
         ];
         for (name, value, least, most) in within {
             if !(least..=most).contains(&value) {
-                return Err(format!("{name} is {value}; it may be {least} to {most}"));
+                return Err(format!("{name} is {value}; it must be from {least} to {most}"));
             }
         }
         Ok(())
     }
 
-    /// Upstream's conjecture about the security of the queries, in bits.
+    /// The security of the queries in bits, by upstream's conjecture.
     pub fn conjectured_bits(&self) -> usize {
         self.parameters(()).conjectured_soundness_bits()
     }

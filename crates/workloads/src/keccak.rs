@@ -1,4 +1,4 @@
-//! Upstream's Keccak-f AIR: 24 rows a permutation, 2,633 columns.
+//! Upstream's Keccak-f AIR: 24 rows per permutation, 2,633 columns.
 
 use p3_field::PrimeField64;
 use p3_keccak_air::{KeccakAir, NUM_ROUNDS, generate_trace_rows};

@@ -1,7 +1,7 @@
-//! What Rigel's command line proves and measures: the workloads, and the configurations they can be proved in.
+//! The workloads that Rigel's command line proves and measures, and the configurations in which they can be proved.
 //!
 //! Upstream's provers and ours are compiled for each combination of field and hash. They are behind one trait,
-//! [`Statement`], so that this is done once, here, and what is above sees no type of upstream's.
+//! [`Statement`], so that this is done once, here, and callers see none of upstream's types.
 //!
 //! ```
 //! use rigel_plonky3::Policy;
@@ -54,25 +54,25 @@ use poseidon2::WithConstants;
 use single::{ProvableTable, Single};
 use statement::Config;
 
-/// Why a proof was not made, in words.
+/// Why a proof could not be made.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Where all witnesses come from.
+/// The seed of all witnesses.
 const SEED: u64 = 1;
 
-/// What is proved.
+/// The workload to prove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Workload {
     /// Keccak-f permutations, 24 rows each
     Keccak,
-    /// Poseidon2 permutations, 8 a row
+    /// Poseidon2 permutations, 8 per row
     Poseidon2,
-    /// Blake3 compressions, one a row
+    /// Blake3 compressions, one per row
     Blake3,
-    /// Fibonacci's numbers, with public values
+    /// Fibonacci numbers, with public values
     Fibonacci,
-    /// Eight tables tied by 20 lookups
+    /// Eight tables connected by 20 lookups
     Lookups,
 }
 
@@ -119,34 +119,34 @@ macro_rules! named {
 }
 named!(Workload, Field, Hash);
 
-/// Everything that says which statement a proof is about, but its public values.
+/// The statement that a proof is about, except for its public values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choice {
-    /// What is proved.
+    /// The workload.
     pub workload: Workload,
-    /// The rows, as a power of two; of the highest table, if there are several.
+    /// The number of rows, as a power of two; of the highest table, if there are several.
     pub log_rows: u32,
     /// The field.
     pub field: Field,
     /// The hash.
     pub hash: Hash,
-    /// FRI's parameters.
+    /// The FRI parameters.
     pub fri: Fri,
 }
 
 impl Workload {
-    /// The least and the most rows, as powers of two.
+    /// The minimum and maximum number of rows, as powers of two.
     fn log_rows(self) -> (u32, u32) {
         match self {
             Self::Keccak => (5, 24),
             Self::Poseidon2 | Self::Blake3 => (3, 24),
             Self::Fibonacci => (3, 31),
-            // The verifier computes the preprocessed tables again, which are 2^4 times smaller.
+            // The verifier recomputes the preprocessed tables, which are 2^4 times smaller.
             Self::Lookups => (6, 26),
         }
     }
 
-    /// The rows to prove when none are asked for.
+    /// The default number of rows, as a power of two.
     pub fn default_log_rows(self) -> u32 {
         match self {
             Self::Keccak => 14,
@@ -156,8 +156,8 @@ impl Workload {
         }
     }
 
-    /// Whether it can be proved with a field and a hash. Each combination takes time to compile: what the benchmarks ask
-    /// for is there, and every field and every hash with something.
+    /// Whether it can be proved with a field and a hash. Each combination takes time to compile, so only those that the
+    /// benchmarks need are offered, and each field and each hash with at least one workload.
     fn with(self, field: Field, hash: Hash) -> bool {
         match (field, hash) {
             (Field::KoalaBear | Field::Goldilocks, Hash::Keccak) => true,
@@ -173,17 +173,20 @@ impl Workload {
 }
 
 impl Choice {
-    /// Whether there is such a statement and its size is one that can be handled; if not, why.
+    /// Checks that there is such a statement and that its size is supported; the error says why not.
     pub fn check(&self) -> Result<(), String> {
         let Self { workload, log_rows, field, hash, fri } = self;
         fri.check()?;
         let (least, most) = workload.log_rows();
         if !(least..=most).contains(log_rows) {
-            return Err(format!("{workload} takes 2^{least} to 2^{most} rows, not 2^{log_rows}; see --log-rows"));
+            return Err(format!(
+                "{workload} takes 2^{least} to 2^{most} rows, not 2^{log_rows}; change --log-rows"
+            ));
         }
         if *log_rows as usize <= fri.log_final_poly_len {
             return Err(format!(
-                "2^{log_rows} rows can't be folded to 2^{} coefficients; lower --log-final-poly-len or raise --log-rows",
+                "2^{log_rows} rows can't be folded to 2^{} coefficients; lower --log-final-poly-len or raise \
+                 --log-rows",
                 fri.log_final_poly_len
             ));
         }
@@ -193,7 +196,7 @@ impl Choice {
         Ok(())
     }
 
-    /// The statement, which knows nothing of a witness or a device yet.
+    /// The statement, without a witness or a device yet.
     pub fn statement(&self) -> Result<Box<dyn Statement>, String> {
         self.check()?;
         let fri = &self.fri;
@@ -217,10 +220,10 @@ impl Choice {
 
     fn not_there(&self) -> String {
         let Self { workload, field, hash, .. } = self;
-        format!("{workload} is not there with {field} and {hash}. There are:\n{}", offered())
+        format!("{workload} is not available with {field} and {hash}. Available:\n{}", offered())
     }
 
-    /// All workloads; `P` is Poseidon2's AIR over the field.
+    /// All workloads; `P` is the Poseidon2 AIR over the field.
     fn all<SC, P>(&self, config: SC) -> Box<dyn Statement>
     where
         SC: Config,
@@ -238,7 +241,7 @@ impl Choice {
         self.single(config, air)
     }
 
-    /// Those but Poseidon2 and Blake3.
+    /// All workloads except Poseidon2 and Blake3.
     fn most<SC: Config>(&self, config: SC) -> Box<dyn Statement>
     where
         SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
@@ -271,7 +274,7 @@ impl fmt::Display for Choice {
     }
 }
 
-/// Which workloads there are with which field and hash, one line for each of these.
+/// The workloads that are available with each field and hash, one line per combination.
 fn offered() -> String {
     let mut out = String::new();
     for &field in Field::value_variants() {

@@ -1,11 +1,11 @@
-//! Eight tables tied by 20 lookups, in the manner of a virtual machine.
+//! Eight tables connected by 20 lookups, as in a virtual machine.
 //!
-//! | table | rows | provides or asks for |
+//! | table | rows | lookups |
 //! |---|---|---|
 //! | range | 2^(K-4) | provides every number below its height |
 //! | xor | 2^(K-4), rounded up to an even power | provides every `a, b, a ^ b` |
 //! | memory | 2^(K-3) | provides `address, value` |
-//! | five machines | 2^(K-4) to 2^K | ask for a number in range and for a xor, and shuffle a column (a local lookup) |
+//! | five machines | 2^(K-4) to 2^K | look up a number in range and a XOR, and shuffle a column (a local lookup) |
 //!
 //! The two largest machines also read the memory at one of two addresses, or not at all (an exclusive lookup).
 
@@ -20,9 +20,9 @@ use rayon::prelude::*;
 /// One of the tables.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum LookupAir {
-    /// The numbers below 2^`log_rows`, and how often each is asked for.
+    /// The numbers below 2^`log_rows`, and how often each is looked up.
     Range { log_rows: u32 },
-    /// All pairs of numbers of half as many bits, their xor, and how often each is asked for.
+    /// All pairs of numbers of half as many bits, their XOR, and how often each is looked up.
     Xor { log_rows: u32 },
     /// Addresses, values, and how often each is read.
     Memory { log_rows: u32 },
@@ -30,7 +30,7 @@ pub(crate) enum LookupAir {
     Machine { log_rows: u32, reads: bool },
 }
 
-/// A machine's columns.
+/// The columns of a machine.
 #[derive(Clone, Copy)]
 enum Column {
     Left,
@@ -40,7 +40,7 @@ enum Column {
     Number,
     /// The same numbers in another order.
     Shuffled,
-    /// Sums up what the row before did.
+    /// Accumulates the operations of the rows before.
     State,
     First,
     Second,
@@ -53,7 +53,7 @@ enum Column {
 const COLUMNS: usize = 6;
 const COLUMNS_WITH_READS: usize = 12;
 
-/// The tables for a largest one of 2^`log_rows` rows.
+/// The tables, the largest of 2^`log_rows` rows.
 pub(crate) fn airs(log_rows: u32) -> Vec<LookupAir> {
     let least = log_rows - 4;
     let machine = |log_rows, reads| LookupAir::Machine { log_rows, reads };
@@ -69,7 +69,7 @@ pub(crate) fn airs(log_rows: u32) -> Vec<LookupAir> {
     ]
 }
 
-/// What the memory holds.
+/// The content of the memory.
 fn memory_value(address: u64) -> u64 {
     (address * address + 7) & 0xffff
 }
@@ -84,7 +84,7 @@ impl LookupAir {
         }
     }
 
-    /// The row of a table that provides what it is about; nothing for a machine.
+    /// The tuple that a row of a table provides; empty for a machine.
     fn provided(self, row: u64) -> Vec<u64> {
         match self {
             Self::Range { .. } => vec![row],
@@ -186,7 +186,7 @@ fn machine<AB: PermutationAirBuilder + InteractionBuilder>(builder: &mut AB, rea
     );
 }
 
-/// What a machine did in a row.
+/// The operation of a machine in one row.
 struct Step {
     left: u64,
     right: u64,
@@ -196,7 +196,7 @@ struct Step {
     addresses: [u64; 2],
 }
 
-/// Traces that satisfy all constraints and lookups, the same every time.
+/// Traces that satisfy all constraints and lookups. They are deterministic.
 pub(crate) fn witness<V: PrimeField64>(airs: &[LookupAir]) -> Vec<RowMajorMatrix<V>> {
     let [numbers, xors, memory] = [0, 1, 2].map(|table| airs[table].log_rows());
     let steps: Vec<Vec<Step>> = airs

@@ -1,6 +1,6 @@
-//! Upstream's Poseidon2 AIR, 8 permutations a row, over each field's own Poseidon2.
+//! Upstream's Poseidon2 AIR, 8 permutations per row, over each field's own Poseidon2.
 //!
-//! S-boxes of degree 7 take a register each, so that all constraints have degree 3 and a blowup of 2 is enough.
+//! S-boxes of degree 7 use one register each, so that all constraints have degree 3 and a blowup of 2 is enough.
 
 use p3_goldilocks::{
     GOLDILOCKS_POSEIDON2_HALF_FULL_ROUNDS, GOLDILOCKS_POSEIDON2_PARTIAL_ROUNDS_8,
@@ -17,10 +17,10 @@ use rand::rngs::SmallRng;
 
 use super::single::OneTable;
 
-/// Permutations a row.
+/// Permutations per row.
 const PERMUTATIONS: usize = 8;
 
-/// A Poseidon2 AIR that makes its own round constants.
+/// A Poseidon2 AIR that generates its own round constants.
 pub(crate) trait WithConstants {
     /// The AIR with round constants from the seed of all workloads.
     fn with_constants() -> Self;
@@ -30,8 +30,9 @@ macro_rules! airs {
     ($($name:ident: $field:ty, $layers:ty, width $width:literal, degree $degree:expr, registers $registers:literal,
         rounds $full:expr, $partial:expr;)*) => { $(
         #[doc = concat!("Poseidon2 over ", stringify!($field), ".")]
-        pub(crate) type $name =
-            VectorizedPoseidon2Air<$field, $layers, $width, { $degree }, $registers, { $full }, { $partial }, PERMUTATIONS>;
+        pub(crate) type $name = VectorizedPoseidon2Air<
+            $field, $layers, $width, { $degree }, $registers, { $full }, { $partial }, PERMUTATIONS
+        >;
 
         impl WithConstants for $name {
             fn with_constants() -> Self {
@@ -47,7 +48,8 @@ macro_rules! airs {
     )* };
 }
 airs! {
-    KoalaBearAir: KoalaBear, GenericPoseidon2LinearLayersKoalaBear, width 16, degree KOALABEAR_S_BOX_DEGREE, registers 0,
+    KoalaBearAir: KoalaBear, GenericPoseidon2LinearLayersKoalaBear, width 16,
+        degree KOALABEAR_S_BOX_DEGREE, registers 0,
         rounds KOALABEAR_POSEIDON2_HALF_FULL_ROUNDS, KOALABEAR_POSEIDON2_PARTIAL_ROUNDS_16;
     GoldilocksAir: Goldilocks, GenericPoseidon2LinearLayersGoldilocks, width 8, degree 7, registers 1,
         rounds GOLDILOCKS_POSEIDON2_HALF_FULL_ROUNDS, GOLDILOCKS_POSEIDON2_PARTIAL_ROUNDS_8;

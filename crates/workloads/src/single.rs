@@ -20,7 +20,7 @@ pub(crate) type Witness<V> = (RowMajorMatrix<V>, Vec<V>);
 
 /// An AIR of one table, and a witness for it.
 pub(crate) trait OneTable<V> {
-    /// A trace of 2^`log_rows` rows and its public values, the same every time.
+    /// A trace of 2^`log_rows` rows and its public values. They are deterministic.
     fn witness(&self, log_rows: u32) -> Witness<V>;
 }
 
@@ -131,17 +131,23 @@ impl<SC: Config, A: ProvableTable<SC>> Statement for Single<SC, A> {
     fn verify(&self, proof: &[u8], publics: &[Vec<u64>]) -> Result<(), Rejection> {
         let proof: Proof<SC> = decode(proof)?;
         let [publics] = publics else {
-            return Err(Rejection::Malformed(format!("public values of {} tables; there is one", publics.len())));
+            return Err(Rejection::Malformed(format!(
+                "public values of {} tables; there must be one",
+                publics.len()
+            )));
         };
         let publics = elements(publics)?;
         if publics.len() != self.air.num_public_values() {
             let expected = self.air.num_public_values();
-            return Err(Rejection::Malformed(format!("{} public values; the AIR has {expected}", publics.len())));
+            return Err(Rejection::Malformed(format!(
+                "{} public values; the AIR takes {expected}",
+                publics.len()
+            )));
         }
         if proof.degree_bits != self.log_rows as usize {
             let (found, said) = (proof.degree_bits, self.log_rows);
             return Err(Rejection::Malformed(format!(
-                "the proof is about 2^{found} rows, its header says 2^{said}"
+                "the proof is about 2^{found} rows; the header says 2^{said}"
             )));
         }
         p3_uni_stark::verify(&self.config, &self.air, &proof, &publics)

@@ -1,4 +1,4 @@
-//! What a command does with a workload, whatever its field, hash and AIR.
+//! The operations of the commands on a workload, independent of its field, hash and AIR.
 
 use std::time::Instant;
 
@@ -13,14 +13,14 @@ use serde::de::DeserializeOwned;
 
 use crate::Failure;
 
-/// A workload at one size over one configuration: makes its witness, and proofs of it.
+/// A workload of one size over one configuration: generates its witness and its proofs.
 ///
-/// The only thing that the commands see of upstream's types; what is behind it is compiled for each of them.
+/// Commands see upstream's types only through this trait; its implementations are compiled for each of them.
 pub trait Statement: Send + Sync {
-    /// Makes the witness, the same one every time.
+    /// Generates the witness, which is deterministic.
     fn generate(&mut self);
 
-    /// Makes the prover, with the device or with the CPU alone, and what its proofs share.
+    /// Creates the prover, with the device or with the CPU alone, and what its proofs share.
     fn prepare(&mut self, device: Option<&Device>, policy: Policy) -> Result<(), Failure>;
 
     /// The tables of the witness.
@@ -32,20 +32,20 @@ pub trait Statement: Send + Sync {
     /// A proof from the witness on the host.
     fn prove(&self) -> Result<Made, Failure>;
 
-    /// Brings the witness to the prover's device and keeps it there.
+    /// Uploads the witness to the prover's device and keeps it there.
     fn keep_on_device(&mut self) -> Result<(), Failure>;
 
-    /// A proof from the witness that was kept on the device.
+    /// A proof from the witness kept on the device.
     fn prove_resident(&self) -> Result<Made, Failure>;
 
-    /// Upstream's own proof, on the threads of the caller's pool, as upstream's benchmark makes it.
+    /// Upstream's own proof, on the threads of the caller's pool, as in upstream's benchmark.
     fn prove_upstream(&self) -> Result<Made, Failure>;
 
-    /// Upstream's verdict about a proof. Neither witness nor prover is needed.
+    /// Verifies a proof with upstream's verifier. Needs neither witness nor prover.
     fn verify(&self, proof: &[u8], publics: &[Vec<u64>]) -> Result<(), Rejection>;
 }
 
-/// A configuration whose proofs can be made on several threads and written down.
+/// A configuration whose proofs can be made on several threads and serialized.
 pub(crate) trait Config: DeviceConfig<Commitment: Serialize + Send> + Send + Sync + 'static {}
 impl<SC: DeviceConfig<Commitment: Serialize + Send> + Send + Sync + 'static> Config for SC {}
 
@@ -65,26 +65,26 @@ impl Shape {
     }
 }
 
-/// A proof as bytes, and what it took.
+/// A serialized proof, and its cost.
 pub struct Made {
     /// Upstream's proof in postcard.
     pub proof: Vec<u8>,
-    /// The parts that no proof of work has a say in: commitments and opened values.
+    /// The parts that do not depend on a proof of work: commitments and opened values.
     pub settled: Vec<u8>,
     /// The bytes of all columns that were extended and committed to.
     pub extended_bytes: usize,
-    /// From the call to the proof.
+    /// The time from the call to the proof.
     pub milliseconds: f64,
     /// Where the time and the bytes went.
     pub report: Report,
 }
 
-/// Why a proof is not taken.
+/// Why a proof is rejected.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Rejection {
-    /// It is no proof of this shape at all.
+    /// It does not have the shape of a proof of this statement.
     Malformed(String),
-    /// Upstream's verifier says no, with its reason.
+    /// Upstream's verifier rejected it, for this reason.
     Refused(String),
 }
 
@@ -95,7 +95,7 @@ pub fn timed<R>(work: impl FnOnce() -> R) -> (R, f64) {
     (result, start.elapsed().as_secs_f64() * 1e3)
 }
 
-/// Upstream's form of what a proof file holds.
+/// Deserializes upstream's type from the bytes of a proof file.
 pub(crate) fn decode<T: DeserializeOwned>(proof: &[u8]) -> Result<T, Rejection> {
     match postcard::take_from_bytes(proof) {
         Ok((value, [])) => Ok(value),
@@ -117,14 +117,14 @@ pub(crate) fn elements<V: PrimeField64>(values: &[u64]) -> Result<Vec<V>, Reject
     values.iter().map(element).collect()
 }
 
-/// A copy with room for the extension, which upstream's transforms then make in place.
+/// A copy with capacity for the extension, which upstream's transforms then compute in place.
 pub(crate) fn roomy<V: Clone + Send + Sync>(trace: &RowMajorMatrix<V>, log_blowup: usize) -> RowMajorMatrix<V> {
     let mut values = Vec::with_capacity(trace.values.len() << log_blowup);
     values.extend_from_slice(&trace.values);
     RowMajorMatrix::new(values, trace.width)
 }
 
-/// A trace, column-major on the device, ready for any of its streams.
+/// A trace, column-major on the device, usable on any of its streams.
 pub(crate) fn upload<V: DeviceField>(
     device: &Device,
     trace: &RowMajorMatrix<V>,

@@ -1,4 +1,4 @@
-//! What the device can do at best, measured: bytes copied and 32-bit integer instructions.
+//! The measured peak rates of the device: bytes copied and 32-bit integer instructions.
 
 use rigel_gpu::{Kernel, Result, Source, Stream};
 use serde::Serialize;
@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::measure::{Cost, Instructions, Size};
 use crate::bandwidth::{Way, median_of, milliseconds};
 
-/// The rates that floors are computed from.
+/// The rates from which floors are computed.
 #[derive(Clone, Debug, Serialize)]
 pub struct Ceilings {
     /// Bytes read and written by a large copy within the device.
@@ -30,7 +30,7 @@ impl Ceilings {
         })
     }
 
-    /// Instructions a second of both units together.
+    /// Instructions per second of both units together.
     pub fn integer_per_second(&self) -> f64 {
         self.logic_per_second + self.multiply_per_second
     }
@@ -40,7 +40,7 @@ impl Ceilings {
         bytes / self.copy_gigabytes_per_second / 1e6
     }
 
-    /// The least milliseconds for a cost, and which ceiling sets it. Nothing for no cost.
+    /// The minimum milliseconds for a cost, and which ceiling determines it. `None` for a zero cost.
     pub fn floor(&self, cost: &Cost) -> Option<(f64, &'static str)> {
         let Instructions { logic, multiply, .. } = cost.instructions;
         let parts = [
@@ -53,14 +53,14 @@ impl Ceilings {
     }
 }
 
-/// Kernels that do one kind of instruction only, in independent chains: enough of them in each thread to cover an
-/// instruction's latency, and enough threads to fill the device.
+/// Kernels that execute only one kind of instruction, in independent chains: enough per thread to hide an instruction's
+/// latency, and enough threads to fill the device.
 pub struct Chains {
     logic: Kernel,
     pub multiply: Kernel,
 }
 
-/// Instructions of one step of a thread: chains times instructions of each.
+/// Instructions per step of a thread: the number of chains times the instructions of each.
 const STEP: f64 = 8.0 * 16.0;
 
 const TEXT: &str = r"
@@ -108,7 +108,7 @@ impl Chains {
         Ok(Self { logic: module.kernel(names[0])?, multiply: module.kernel(names[1])? })
     }
 
-    /// Instructions a second.
+    /// Instructions per second.
     fn rate(&self, stream: &Stream, kernel: &Kernel, steps: u32, repeat: usize) -> Result<f64> {
         let mut threads = 0;
         let milliseconds = median_of(repeat, || {
@@ -119,7 +119,7 @@ impl Chains {
         Ok(threads as f64 * f64::from(steps) * STEP / milliseconds * 1e3)
     }
 
-    /// Fills the device once, with `steps` steps a thread. The number of threads.
+    /// Fills the device once, with `steps` steps per thread. Returns the number of threads.
     pub fn launch(stream: &Stream, kernel: &Kernel, steps: u32) -> Result<usize> {
         let shape = kernel.fill(u32::MAX as usize)?;
         let threads = shape.blocks[0] as usize * shape.threads[0] as usize;

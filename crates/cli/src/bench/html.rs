@@ -1,4 +1,4 @@
-//! The report as one page that needs nothing from elsewhere.
+//! The report as a self-contained page.
 
 use std::fmt::Write;
 
@@ -47,12 +47,12 @@ tbody tr:hover { background: var(--band); }
 .soft { color: var(--soft); }
 ";
 
-/// Text as it may stand in a page.
+/// Escapes text for HTML.
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// A page with nothing from elsewhere.
+/// A self-contained page.
 pub fn document_of(title: &str, body: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -87,16 +87,18 @@ fn section(report: &Report) -> String {
         let _ = write!(
             out,
             "<h2>Roofline</h2>\n<figure>\n{svg}</figure>\n\
-             <p>A point on a roof uses all that the device has. Green and orange points meet and miss their bar. Point at one for its name.</p>\n"
+             <p>A point on a roof uses the device's full measured rate. Green points meet their bar, orange points \
+             miss it. Hover over a point for its name.</p>\n"
         );
     }
     let _ = write!(
         out,
         "<h2>Operations</h2>\n<div class=\"scroll\"><table>\n<thead><tr><th>operation</th><th>shape</th>\
          <th class=\"n\">ms</th><th class=\"n\">floor ms</th><th>bound</th><th class=\"n\">× floor</th>\
-         <th class=\"n\">rate</th><th>unit</th><th>bar</th><th></th></tr></thead>\n<tbody>\n{}</tbody>\n</table></div>\n\
-         <p>The floor is the least time that the ceilings allow for the bytes and instructions that the operation \
-         can't do without; the bound says which of them sets it.</p>\n",
+         <th class=\"n\">rate</th><th>unit</th><th>bar</th><th></th></tr></thead>\n\
+         <tbody>\n{}</tbody>\n</table></div>\n\
+         <p>The floor is the minimum time that the ceilings allow for the bytes and instructions that the operation \
+         needs; the bound says which of them determines it.</p>\n",
         report.rows.iter().map(table_row).collect::<String>()
     );
     out

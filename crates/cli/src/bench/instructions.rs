@@ -1,5 +1,5 @@
-//! How many 32-bit integer instructions field operations and hashes take, counted low: what the compiled kernels
-//! need for the mathematics alone, without addresses, loads and moves.
+//! The number of 32-bit integer instructions of field operations and hashes. These are lower bounds: what the compiled
+//! kernels need for the arithmetic alone, without addresses, loads and moves.
 
 use rigel_kernels::field::{BabyBear, Element, Goldilocks, Goldilocks2, KoalaBear, KoalaBear4, Mersenne31, QM31};
 
@@ -52,19 +52,18 @@ impl Counted for QM31 {
     const SUM: Instructions = count(4, 0, 4);
 }
 
-/// A transform of `points` points in columns of 2^`log_rows`: half a butterfly a point and level.
+/// A transform of `points` points in columns of 2^`log_rows`: half a butterfly per point and level.
 pub fn transform<F: Counted>(points: f64, log_rows: u32) -> Instructions {
     (F::PRODUCT + F::SUM * 2.0) * (points / 2.0 * f64::from(log_rows))
 }
 
 /// The same on the circle. A butterfly is a product by a prepared twiddle (one multiplication, a shifted sum, a
-/// minimum), a sum and a difference, of which one is reduced.
+/// minimum), a sum and a difference, one of which is reduced.
 pub fn circle_transform(points: f64, log_rows: u32) -> Instructions {
     count(3, 1, 2) * (points / 2.0 * f64::from(log_rows))
 }
 
-/// Keccak-f\[1600\]. A round, on halves of 32 bits: column parities 20, their rotation 10, theta 50, rho 48, chi 50,
-/// iota 2.
+/// Keccak-f\[1600\]. A round on 32-bit halves: column parities 20, their rotation 10, theta 50, rho 48, chi 50, iota 2.
 pub const KECCAK_F: Instructions = count(24 * 180, 0, 0);
 
 /// The Blake2s compression: 10 rounds of 8 mixes of 4 three- or two-way additions, 4 XORs and 4 rotations.

@@ -1,4 +1,4 @@
-//! The report for machines.
+//! The report in JSON.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::ceilings::Ceilings;
 use super::measure::{Row, Size};
 use crate::terminal::without_options;
 
-/// Raised when a field changes its meaning or goes.
+/// Incremented when a field changes its meaning or is removed.
 const SCHEMA: u32 = 1;
 
 #[derive(Serialize)]
@@ -20,13 +20,13 @@ pub struct Document {
     pub reports: Vec<Report>,
 }
 
-/// What was measured on one device.
+/// The measurements on one device.
 #[derive(Serialize)]
 pub struct Report {
     pub device: DeviceDescription,
     /// `full` or `quick`.
     pub size: &'static str,
-    /// Measurements that each median is of.
+    /// The number of measurements per median.
     pub repeat: usize,
     pub ceilings: Ceilings,
     pub rows: Vec<Row>,
@@ -43,7 +43,7 @@ pub struct DeviceDescription {
     pub memory_bytes: usize,
     pub l2_bytes: usize,
     pub driver: String,
-    /// What kernels were compiled with.
+    /// The compiler of the kernels.
     pub compiler: String,
 }
 
@@ -66,7 +66,7 @@ impl DeviceDescription {
     }
 }
 
-/// For people: where it is, how large, and what drives it.
+/// A one-line description: device, memory and driver.
 impl fmt::Display for DeviceDescription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { device, multiprocessors, driver, compiler, .. } = self;

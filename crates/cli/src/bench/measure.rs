@@ -1,4 +1,4 @@
-//! One measurement: what a piece of work costs at least, how long it takes, and whether that is good enough.
+//! One measurement: the minimum cost of an operation, its time, and whether that meets its bar.
 
 use std::ops::{Add, Mul};
 
@@ -11,12 +11,12 @@ use super::ceilings::Ceilings;
 use super::random::Random;
 use crate::bandwidth::{median_of, wall};
 
-/// How large the workloads are.
+/// The size of the workloads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
-    /// Well past the caches of a GPU; the sizes that the bars are about.
+    /// Well beyond the caches of a GPU; the sizes for which the bars are defined.
     Full,
-    /// Done in seconds, on the emulated device too.
+    /// Takes seconds, even on the emulated device.
     Quick,
 }
 
@@ -66,7 +66,7 @@ impl Mul<f64> for Instructions {
     }
 }
 
-/// What a piece of work can't do without.
+/// The minimum cost of an operation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cost {
     /// Bytes of device memory read and written.
@@ -84,7 +84,7 @@ impl Cost {
     }
 }
 
-/// What a figure should reach.
+/// The target for a measurement.
 #[derive(Clone, Copy, Debug)]
 pub enum Bar {
     /// At most this many times the time that the memory traffic alone takes.
@@ -97,7 +97,7 @@ pub enum Bar {
     AtMost(f64),
 }
 
-/// What a case measured.
+/// The result of a case.
 pub struct Figures {
     pub milliseconds: f64,
     pub cost: Cost,
@@ -119,7 +119,7 @@ impl Figures {
 /// How a case is measured.
 type Run = dyn FnOnce(&Bench) -> Result<Figures>;
 
-/// A measurement that can be asked for.
+/// A measurement that can be selected.
 pub struct Case {
     pub name: String,
     pub shape: String,
@@ -135,37 +135,37 @@ impl Case {
         Self { name: name.into(), shape: shape.into(), run: Box::new(run) }
     }
 
-    /// Measures it. What goes wrong stands in the row: the others are still worth having.
+    /// Measures it. An error is recorded in the row, and the other cases are still measured.
     pub fn run(self, bench: &Bench) -> Row {
         let figures = (self.run)(bench);
         Row::new(self.name, self.shape, figures, &bench.ceilings, bench.judges())
     }
 }
 
-/// A line of the report.
+/// A row of the report.
 #[derive(Serialize)]
 pub struct Row {
     pub name: String,
     pub shape: String,
     /// Median time.
     pub milliseconds: Option<f64>,
-    /// The least time that the device's measured ceilings allow.
+    /// The minimum time that the device's measured ceilings allow.
     pub floor_milliseconds: Option<f64>,
-    /// Which ceiling sets the floor: `memory`, `logic`, `multiply` or, for both units together, `integer`.
+    /// Which ceiling determines the floor: `memory`, `logic`, `multiply` or, for both units together, `integer`.
     pub bound: Option<&'static str>,
-    /// Time over floor.
+    /// Time divided by floor.
     pub ratio: Option<f64>,
     pub rate: Option<f64>,
     pub unit: Option<&'static str>,
-    /// What the bar asks for, in words.
+    /// The bar, as text.
     pub bar: Option<String>,
-    /// Whether it is met; nothing where there is no bar, or it does not apply to this device or size.
+    /// Whether it is met; `None` if there is no bar, or it does not apply to this device or size.
     pub pass: Option<bool>,
-    /// Bytes of device memory that the floor counts.
+    /// Bytes of device memory counted in the floor.
     pub bytes: f64,
-    /// 32-bit integer instructions that the floor counts.
+    /// 32-bit integer instructions counted in the floor.
     pub instructions: f64,
-    /// What went wrong.
+    /// The error, if the measurement failed.
     pub error: Option<String>,
 }
 
@@ -220,10 +220,10 @@ impl Row {
     }
 }
 
-/// What the cases are run with.
+/// The environment in which cases run.
 pub struct Bench {
     pub stream: Stream,
-    /// How the device was named, to open it anew.
+    /// The device's selector, to open it again.
     pub selector: Selector,
     pub size: Size,
     pub repeat: usize,
@@ -244,7 +244,7 @@ impl Bench {
         self.stream.device()
     }
 
-    /// Whether bars apply: they are about a GPU at full size.
+    /// Whether bars apply: they are defined for a GPU at full size.
     fn judges(&self) -> bool {
         self.device().kind() == Kind::Cuda && self.size == Size::Full
     }
@@ -259,14 +259,14 @@ impl Bench {
         Matrix::new(self.random(rows * columns)?, rows, columns)
     }
 
-    /// Random row numbers on the device.
+    /// Random row indices on the device.
     pub fn random_indices(&self, len: usize, rows: usize) -> Result<Buffer<u32>> {
         self.random.indices(&self.stream, len, rows as u64)
     }
 
     /// Median milliseconds of `work` by the device's clock.
     pub fn device_time(&self, mut work: impl FnMut(&Stream) -> Result<()>) -> Result<f64> {
-        // The first run compiles; the second, which `median_of` makes, fills the pools.
+        // The first run compiles; the second, in `median_of`, fills the pools.
         work(&self.stream)?;
         median_of(self.repeat, || Ok(f64::from(self.stream.time(|| work(&self.stream))?.1)))
     }
@@ -289,7 +289,7 @@ impl Bench {
         Ok(Figures { cost, ..Figures::new(milliseconds, amount / milliseconds / 1e6, unit) })
     }
 
-    /// Times `work` and rates it by the bytes that its cost counts.
+    /// Times `work` and rates it by the bytes counted in its cost.
     pub fn measure_bandwidth(&self, cost: Cost, work: impl FnMut(&Stream) -> Result<()>) -> Result<Figures> {
         self.measure(cost, cost.bytes, "GB/s", work)
     }

@@ -1,4 +1,4 @@
-//! `rigel bench`: operations measured against what the device can do, and proofs against upstream's.
+//! `rigel bench`: operations measured against the device's peak rates, and proofs against upstream's.
 
 mod ceilings;
 mod html;
@@ -30,22 +30,22 @@ pub struct Arguments {
     /// Only operations whose name contains this text
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// Small sizes, done in seconds; bars do not apply. The emulated device always takes these
+    /// Small sizes that take seconds; bars do not apply. The emulated device always uses these
     #[arg(long)]
     quick: bool,
-    /// Measurements that each median is of [default: 20, or 3 for small sizes]
+    /// Number of measurements per median [default: 20, or 3 for small sizes]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     repeat: Option<u32>,
-    /// Measure compilation of all kernels on the emulated device too
+    /// Also measure the compilation of all kernels on the emulated device
     #[arg(long)]
     compile: bool,
-    /// Write the report as JSON to a file, or with - to standard output in place of the table
+    /// Write the report as JSON to a file, or to standard output instead of the table if the file is -
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write the report as a page with a roofline picture
+    /// Write the report as an HTML page with a roofline chart
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// List the operations and measure nothing
+    /// List the operations without measuring
     #[arg(long)]
     list: bool,
 }
@@ -68,7 +68,7 @@ impl FromStr for Devices {
     }
 }
 
-/// Measures and prints. Whether every measurement came to an end.
+/// Measures and prints. Returns whether every measurement succeeded.
 pub fn run(arguments: &Arguments, family: Family) -> Result<bool> {
     if arguments.list {
         let size = if arguments.quick { Size::Quick } else { Size::Full };
@@ -132,7 +132,7 @@ fn measure(
     let mut cases = workloads::all(family, size, arguments.compile || !emulated);
     cases.retain(|case| wanted(&case.name));
     if cases.is_empty() {
-        return Err(Error::shape("--only", "no operation has this text in its name; --list shows all names"));
+        return Err(Error::shape("--only", "no operation has this text in its name; see --list for all names"));
     }
 
     let progress = Progress::new();

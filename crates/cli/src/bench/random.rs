@@ -1,4 +1,4 @@
-//! Random field elements, made where they are needed: on the device.
+//! Random field elements, generated on the device.
 
 use rigel_gpu::{Buffer, Device, Kernel, Result, Source, Stream};
 use rigel_kernels::field::Field;

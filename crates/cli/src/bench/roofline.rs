@@ -1,8 +1,7 @@
-//! The roofline picture: how much of the device each operation gets, as SVG.
+//! The roofline chart, as SVG: how close each operation comes to the device's peak rates.
 //!
-//! Across: instructions for each byte of memory traffic. Up: instructions a second. Both axes are logarithmic. No
-//! point can lie above the roofs, which are the measured ceilings: on the left memory, on the right the integer
-//! units.
+//! The x axis is instructions per byte of memory traffic, the y axis instructions per second, both logarithmic. No
+//! point can be above the roofs, which are the measured ceilings: memory on the left, the integer units on the right.
 
 use std::fmt::Write;
 
@@ -19,7 +18,7 @@ const RIGHT: f64 = 24.0;
 const TOP: f64 = 24.0;
 const BOTTOM: f64 = 56.0;
 
-/// An axis over whole decades, from pixel to pixel.
+/// An axis over whole decades, from one pixel to another.
 struct Axis {
     first: i32,
     last: i32,
@@ -53,7 +52,7 @@ impl Axis {
     }
 }
 
-/// An operation in the picture.
+/// An operation in the chart.
 struct Point<'a> {
     row: &'a Row,
     intensity: f64,
@@ -61,7 +60,7 @@ struct Point<'a> {
 }
 
 impl<'a> Point<'a> {
-    /// Nothing for rows that have no instructions or no memory traffic to count.
+    /// `None` for rows without instructions or memory traffic to count.
     fn of(row: &'a Row) -> Option<Self> {
         let milliseconds = row.milliseconds?;
         let counted = row.bytes > 0.0 && row.instructions > 0.0;
@@ -70,7 +69,7 @@ impl<'a> Point<'a> {
     }
 }
 
-/// The picture, or nothing if no row can be placed in it.
+/// The chart, or `None` if no row can be placed in it.
 pub fn svg(report: &Report) -> Option<String> {
     let points: Vec<Point<'_>> = report.rows.iter().filter_map(Point::of).collect();
     if points.is_empty() {
@@ -128,12 +127,14 @@ fn grid(out: &mut String, x: &Axis, y: &Axis) {
     let (middle_x, middle_y) = ((x.from + x.to) / 2.0, (y.from + y.to) / 2.0);
     put!(
         out,
-        "<text class=\"axis\" x=\"{middle_x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">integer instructions per byte</text>",
+        "<text class=\"axis\" x=\"{middle_x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">\
+         integer instructions per byte</text>",
         HEIGHT - 12.0
     );
     put!(
         out,
-        "<text class=\"axis\" transform=\"translate(16 {middle_y:.1}) rotate(-90)\" text-anchor=\"middle\">integer instructions per second</text>"
+        "<text class=\"axis\" transform=\"translate(16 {middle_y:.1}) rotate(-90)\" \
+         text-anchor=\"middle\">integer instructions per second</text>"
     );
 }
 
@@ -156,12 +157,12 @@ fn instructions(rate: f64) -> String {
     format!("{} {}/s", number(rate / 1000f64.powf(thousands)), ["", "k", "M", "G", "T"][thousands as usize])
 }
 
-/// The roofs and their names. The rectangles that the names take.
+/// Draws the roofs and their names. Returns the rectangles that the names occupy.
 fn roofs(out: &mut String, ceilings: &Ceilings, x: &Axis, y: &Axis) -> Vec<Rectangle> {
     let bytes_per_second = ceilings.copy_gigabytes_per_second * 1e9;
     let top = ceilings.integer_per_second();
     let knee = top / bytes_per_second;
-    // The memory roof enters the picture from the left or from below.
+    // The memory roof enters the chart from the left or from below.
     let start = x.low().max(y.low() / bytes_per_second);
     put!(
         out,
@@ -188,7 +189,7 @@ fn roofs(out: &mut String, ceilings: &Ceilings, x: &Axis, y: &Axis) -> Vec<Recta
         let at = y.at(rate);
         let from = x.at(rate / bytes_per_second);
         put!(out, "<line class=\"unit\" x1=\"{from:.1}\" y1=\"{at:.1}\" x2=\"{:.1}\" y2=\"{at:.1}\"/>", x.to);
-        // The two rates are often the same: one name above its line, one below.
+        // The two rates are often equal: one name goes above its line, one below.
         let below = unit == "multiply";
         name(out, if below { at + 15.0 } else { at - 7.0 }, format!("{unit} unit, {}", instructions(rate)));
     }
@@ -197,14 +198,15 @@ fn roofs(out: &mut String, ceilings: &Ceilings, x: &Axis, y: &Axis) -> Vec<Recta
     let slope = (y.at(top) - y.at(start * bytes_per_second)) / (x.at(knee) - x.at(start));
     put!(
         out,
-        "<text class=\"roof-name\" transform=\"translate({at_x:.1} {at_y:.1}) rotate({:.1})\" y=\"-8\" text-anchor=\"middle\">memory, {:.0} GB/s</text>",
+        "<text class=\"roof-name\" transform=\"translate({at_x:.1} {at_y:.1}) rotate({:.1})\" y=\"-8\" \
+         text-anchor=\"middle\">memory, {:.0} GB/s</text>",
         slope.atan().to_degrees(),
         ceilings.copy_gigabytes_per_second
     );
     taken
 }
 
-/// Where something is drawn already.
+/// The rectangles that are already occupied.
 #[derive(Clone, Copy)]
 struct Rectangle {
     left: f64,
@@ -220,7 +222,7 @@ fn text_width(text: &str) -> f64 {
 }
 
 impl Rectangle {
-    /// Of text that starts at `left` on the base line `base`.
+    /// The rectangle of text that starts at `left` on the base line `base`.
     fn of_text(left: f64, base: f64, text: &str) -> Self {
         Self { left, top: base - LINE + 3.0, right: left + text_width(text), bottom: base + 3.0 }
     }
@@ -251,7 +253,7 @@ impl Rectangle {
     }
 }
 
-/// Points with their names, each at the nearest place where it covers nothing.
+/// Points with their names, each at the nearest place where it overlaps nothing.
 fn dots(out: &mut String, points: &[Point<'_>], x: &Axis, y: &Axis, taken: &mut Vec<Rectangle>) {
     let places: Vec<(f64, f64)> = points.iter().map(|p| (x.at(p.intensity), y.at(p.per_second))).collect();
     taken.extend(places.iter().map(|&(at_x, at_y)| Rectangle::around(at_x, at_y, 5.0)));
@@ -265,7 +267,8 @@ fn dots(out: &mut String, points: &[Point<'_>], x: &Axis, y: &Axis, taken: &mut 
         };
         put!(
             out,
-            "<circle class=\"{class}\" cx=\"{at_x:.1}\" cy=\"{at_y:.1}\" r=\"4.5\"><title>{}, {}: {:.4} ms, {:.2}x floor</title></circle>",
+            "<circle class=\"{class}\" cx=\"{at_x:.1}\" cy=\"{at_y:.1}\" r=\"4.5\">\
+             <title>{}, {}: {:.4} ms, {:.2}x floor</title></circle>",
             escape(&row.name),
             escape(&row.shape),
             row.milliseconds.unwrap_or_default(),
@@ -287,7 +290,7 @@ fn dots(out: &mut String, points: &[Point<'_>], x: &Axis, y: &Axis, taken: &mut 
     }
 }
 
-/// The name, with the first part of the shape where several points have the same name.
+/// The name, with the first part of the shape if several points have the same name.
 fn label(point: &Point<'_>, points: &[Point<'_>]) -> String {
     let name = &point.row.name;
     if points.iter().filter(|other| other.row.name == *name).count() == 1 {
@@ -296,10 +299,10 @@ fn label(point: &Point<'_>, points: &[Point<'_>]) -> String {
     format!("{name} {}", point.row.shape.split(',').next().unwrap_or_default())
 }
 
-/// Labels further than this from their point say less than none; a point without one has its name as a tooltip.
+/// A label further than this from its point would confuse; a point without one shows its name as a tooltip.
 const REACH: f64 = 44.0;
 
-/// The start and base line of a label: the place nearest to its point where it covers nothing.
+/// The start and base line of a label: the place nearest to its point where it overlaps nothing.
 fn free_place(label: &str, x: f64, y: f64, frame: &Rectangle, taken: &[Rectangle]) -> Option<(f64, f64)> {
     let width = text_width(label);
     let lefts = [x + 8.0, x - 8.0 - width, x - width / 2.0, x + 30.0, x - 30.0 - width];

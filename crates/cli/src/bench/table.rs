@@ -1,10 +1,10 @@
-//! The report for people.
+//! The report as text.
 
 use super::json::Report;
 use super::measure::Row;
 use crate::terminal::{Align, Columns, Paint, number};
 
-/// The device and its ceilings, which come before the rows.
+/// The device and its ceilings, which precede the rows.
 pub fn heading(report: &Report) -> String {
     let ceilings = &report.ceilings;
     let mut columns = Columns::new(&[Align::Left, Align::Right, Align::Left]);
@@ -16,7 +16,7 @@ pub fn heading(report: &Report) -> String {
     format!("{name}: {device}\n\nCeilings, measured\n{}", columns.to_text("  "))
 }
 
-/// One line a row, then what failed and how many bars are met.
+/// One line per row, then the errors and the number of bars met.
 pub fn rows(report: &Report) -> String {
     use Align::{Left, Right};
     let mut columns = Columns::new(&[Left, Left, Right, Right, Left, Right, Right, Left, Left, Left]);

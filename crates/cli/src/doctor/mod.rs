@@ -1,4 +1,4 @@
-//! `rigel doctor`: what there is, how fast it is, and what to fix.
+//! `rigel doctor`: the available devices, their speed, and what to fix.
 
 mod report;
 mod text;
@@ -24,7 +24,7 @@ pub struct Arguments {
     json: bool,
 }
 
-/// Prints the report. Whether the device asked for is usable.
+/// Prints the report. Returns whether the requested device is usable.
 pub fn run(arguments: &Arguments) -> Result<bool> {
     let report = examine(arguments.device);
     if arguments.json {
@@ -64,7 +64,7 @@ fn examine(asked: Option<Selector>) -> Report {
     }
     report.kernel_check = Some(check.into());
     if let Some(problem) = device.cache().stats().problem {
-        report.notes.push(format!("the kernel cache can't be written: {problem}"));
+        report.notes.push(format!("the kernel cache is not writable: {problem}"));
     }
 
     progress.say("measuring bandwidths …");
@@ -81,7 +81,7 @@ fn examine(asked: Option<Selector>) -> Report {
     report
 }
 
-/// Everything that can be said without opening the device asked for.
+/// Everything that can be found without opening the requested device.
 fn survey(asked: &Result<Selector>) -> Report {
     let status = cuda_status();
     let show = |path: std::path::PathBuf| path.display().to_string();
@@ -119,7 +119,7 @@ fn survey(asked: &Result<Selector>) -> Report {
     }
 }
 
-/// Opens the device asked for; `auto` takes the emulated one where there is no CUDA, and says so.
+/// Opens the requested device. `auto` uses the emulated one if there is no CUDA device, with a note.
 fn open(asked: Selector, report: &mut Report) -> Result<Device> {
     match Device::open(asked) {
         Err(error @ Error::Unavailable { .. }) if asked == Selector::Auto => {
@@ -158,7 +158,7 @@ fn compile_and_run(stream: &Stream) -> Result<String> {
         }
         Some((n, square)) => Err(Error::Fault {
             kernel: "square".into(),
-            detail: format!("{device} says that {n} squared is {square}; its results can't be trusted"),
+            detail: format!("{device} computed {n} squared as {square}; its results can't be trusted"),
         }),
     }
 }
@@ -185,7 +185,7 @@ fn peers(device: Device) -> Result<Peers> {
     Ok(Peers::new(&devices, &topology.links, &topology.gigabytes_per_second))
 }
 
-/// Enough for the cost of starting a copy not to show, little enough to be done soon.
+/// Large enough to hide the cost of starting a copy, small enough to take little time.
 fn sample_bytes(device: &Device) -> usize {
     match device.kind() {
         Kind::Cuda => 256 << 20,
@@ -226,7 +226,7 @@ fn environment() -> Vec<Variable> {
 }
 
 impl Finding {
-    /// The detail of what is there; nothing of what is missing.
+    /// The detail if the item was found, `None` if it is missing.
     fn found(&self) -> Option<&str> {
         self.ok.then_some(self.detail.as_str())
     }

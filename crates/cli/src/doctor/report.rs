@@ -1,4 +1,4 @@
-//! What the doctor found, in the shape that `--json` prints.
+//! The doctor's findings, as `--json` prints them.
 
 use rigel_gpu::{Device, Error, Link, Properties, Result};
 use serde::Serialize;
@@ -7,11 +7,11 @@ use serde::Serialize;
 pub struct Report {
     /// Rigel's version.
     pub rigel: &'static str,
-    /// The device asked for: `auto`, `cuda:0`, …
+    /// The requested device: `auto`, `cuda:0`, …
     pub asked: String,
     /// The device that was examined, if one could be opened.
     pub chosen: Option<String>,
-    /// Whether work can run on the device asked for.
+    /// Whether the requested device is usable.
     pub usable: bool,
     pub devices: Vec<DeviceReport>,
     pub cuda: CudaReport,
@@ -22,13 +22,13 @@ pub struct Report {
     pub kernel_check: Option<Finding>,
     pub bandwidths: Vec<Bandwidth>,
     pub peers: Option<Peers>,
-    /// What keeps the device asked for from being usable.
+    /// Problems that make the requested device unusable.
     pub problems: Vec<String>,
-    /// What is worth knowing but stops nothing.
+    /// Notes that do not affect usability.
     pub notes: Vec<String>,
 }
 
-/// Something that is there, or the reason why not and what to do about it.
+/// Something that was found, or the reason why not and how to fix it.
 #[derive(Serialize)]
 pub struct Finding {
     pub ok: bool,
@@ -54,11 +54,11 @@ pub struct DeviceReport {
     /// `cuda:0`, as `--device` takes it.
     pub device: String,
     pub name: String,
-    /// `9.0`; nothing for the emulated device.
+    /// `9.0`; `None` for the emulated device.
     pub capability: Option<String>,
     pub multiprocessors: u32,
     pub memory_bytes: usize,
-    /// Nothing if the device could not be opened.
+    /// `None` if the device could not be opened.
     pub free_bytes: Option<usize>,
     pub l2_bytes: usize,
     pub driver: String,
@@ -92,7 +92,7 @@ pub struct CudaReport {
 
 #[derive(Serialize)]
 pub struct CacheReport {
-    /// Nothing where compiled kernels are not kept.
+    /// `None` if compiled kernels are not cached.
     pub folder: Option<String>,
     pub entries: usize,
     pub bytes: u64,
@@ -103,7 +103,7 @@ pub struct CacheReport {
 pub struct Variable {
     pub name: &'static str,
     pub value: Option<String>,
-    /// What it does.
+    /// What the setting does.
     pub meaning: &'static str,
 }
 

@@ -1,4 +1,4 @@
-//! The report for people.
+//! The report as text.
 
 use rigel_gpu::Bytes;
 
@@ -6,7 +6,7 @@ use super::report::{CudaReport, DeviceReport, Finding, Peers, Report};
 use crate::terminal::{Align, Columns, Paint, number, wrap};
 
 const INDENT: &str = "  ";
-/// Where sentences are wrapped.
+/// The column at which sentences are wrapped.
 const WIDTH: usize = 100;
 
 pub fn render(report: &Report) -> String {
@@ -53,7 +53,7 @@ fn verdict(report: &Report) -> String {
     }
 }
 
-/// Names and what is known of them, one below the other.
+/// Names and their findings, one per line.
 fn facts<'a>(lines: impl IntoIterator<Item = (&'a str, (String, Paint))>) -> String {
     let mut columns = Columns::new(&[Align::Left, Align::Left]);
     for (name, (value, paint)) in lines {
@@ -66,7 +66,7 @@ fn facts<'a>(lines: impl IntoIterator<Item = (&'a str, (String, Paint))>) -> Str
 }
 
 fn finding(finding: &Finding) -> (String, Paint) {
-    // The first line says it; a compiler's whole log is in the problems below.
+    // The first line is enough; a compiler's whole log is in the problems below.
     let first = finding.detail.lines().next().unwrap_or_default();
     if finding.ok { (first.to_string(), Paint::Plain) } else { (format!("missing: {first}"), Paint::Bad) }
 }
@@ -107,7 +107,7 @@ fn cuda(cuda: &CudaReport) -> String {
 fn cache(report: &Report) -> String {
     let cache = &report.cache;
     let Some(folder) = &cache.folder else {
-        return format!("{INDENT}off: kernels are compiled anew in each process\n");
+        return format!("{INDENT}off: kernels are compiled again in each process\n");
     };
     let state =
         if cache.writable { ("writable".to_string(), Paint::Plain) } else { ("not writable".into(), Paint::Bad) };

@@ -1,4 +1,4 @@
-//! `rigel prove`: a proof of a workload, on a device or on the CPU, and what it took.
+//! `rigel prove`: proves a workload on a device or on the CPU, and reports the cost.
 
 mod options;
 mod report;
@@ -19,13 +19,13 @@ use rigel_workloads::{Field, Hash, Statement, timed};
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// What to prove
+    /// Workload to prove
     workload: Workload,
-    /// Whose prover [default: the one that has the workload; Plonky3's if both have]
+    /// Prover [default: the one that has the workload; Plonky3 if both do]
     #[arg(long)]
     prover: Option<Prover>,
-    /// Rows of the trace, as a power of two; of the largest table for lookups. With Stwo the number of what the workload
-    /// has: rows, permutations, gates, steps, compressions [default: small, 8 to 16]
+    /// Rows of the trace, as a power of two; for lookups, of the largest table. With Stwo, the size in the workload's
+    /// unit: rows, permutations, gates, steps, compressions [default: small, 8 to 16]
     #[arg(long, value_name = "N", visible_alias = "log-size")]
     log_rows: Option<u32>,
     /// Plonky3: the field [default: koala-bear]
@@ -37,11 +37,12 @@ pub struct Arguments {
     /// Stwo: the hash of trees and challenges [default: blake2s]
     #[arg(long)]
     channel: Option<Channel>,
-    /// Stwo: keep the columns' coefficients beside their extended values; more memory, the same proof
+    /// Stwo: keep the columns' coefficients in addition to their extended values; needs more memory, gives the same
+    /// proof
     #[arg(long)]
     store_coefficients: bool,
-    /// The device: auto, cuda:N, emulated, emulated:N or none [default: RIGEL_DEVICE, or auto, which is the CPU
-    /// where there is no GPU]
+    /// Device: auto, cuda:N, emulated, emulated:N or none [default: RIGEL_DEVICE, or auto, which is the CPU if there is
+    /// no GPU]
     #[arg(long, conflicts_with = "cpu")]
     device: Option<Selector>,
     /// Prove on the CPU, with upstream's prover
@@ -53,7 +54,7 @@ pub struct Arguments {
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
-    /// Write the phases as a trace that Perfetto and chrome://tracing open
+    /// Write the phases as a trace for Perfetto and chrome://tracing
     #[arg(long, value_name = "FILE")]
     trace_file: Option<PathBuf>,
     #[command(flatten, next_help_heading = "FRI")]
@@ -117,8 +118,8 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
     Ok(true)
 }
 
-/// Has the kernels compiled that the proof will need. Stwo's backend compiles each when it is first asked for, and a proof
-/// that does not count asks for all. The emulated device's times say nothing: there one proof is enough.
+/// Compiles the kernels that the proof needs. Stwo's backend compiles each on first use, so an untimed proof compiles
+/// them all. Times on the emulated device are meaningless, so one proof is enough there.
 fn compile(choice: &Choice, device: Option<&Device>, statement: &dyn Statement) -> Result<(), Failure> {
     let is_timed = device.is_some_and(|device| device.kind() != Kind::Emulated);
     if choice.prover() == Prover::Stwo && is_timed {
@@ -127,7 +128,7 @@ fn compile(choice: &Choice, device: Option<&Device>, statement: &dyn Statement) 
     Ok(())
 }
 
-/// The device asked for; none for the CPU, which `auto` takes where there is no GPU, and says so.
+/// The requested device; `None` for the CPU, which `auto` selects, with a note, if there is no GPU.
 fn open(arguments: &Arguments) -> Result<Option<Device>, Failure> {
     if arguments.cpu {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! From the words of the command line to a statement of one of the provers.
+//! Converts the command line's options to a statement of one of the provers.
 
 use rigel_workloads::{Field, Fri, Hash};
 
@@ -6,25 +6,25 @@ use super::Arguments;
 use crate::choice::{Choice, Prover};
 use crate::stwo::{self, Channel};
 
-/// Parameters of FRI and of the trees. What a prover has no parameter for is refused with it.
+/// Parameters of FRI and of the trees. An option that the prover does not have is an error.
 #[derive(clap::Args)]
 pub struct FriArguments {
-    /// Extended columns are 2^N times as long as the trace's [default: 1]
+    /// Extended columns are 2^N times as long as the trace [default: 1]
     #[arg(long, value_name = "N")]
     log_blowup: Option<usize>,
     /// Folding ends at a polynomial of 2^N coefficients [default: 0]
     #[arg(long, value_name = "N")]
     log_final_poly_len: Option<usize>,
-    /// Queries [default: 100; with Stwo 64]
+    /// Number of queries [default: 100; with Stwo 64]
     #[arg(long, value_name = "N")]
     queries: Option<usize>,
     /// Proof of work before the queries, in bits [default: 16; with Stwo 10]
     #[arg(long, value_name = "BITS")]
     pow_bits: Option<usize>,
-    /// Stwo: a fold takes 2^N elements to one [default: 1]
+    /// Stwo: a fold reduces 2^N elements to one [default: 1]
     #[arg(long, value_name = "N")]
     fold_step: Option<usize>,
-    /// Plonky3: a fold takes at most 2^N elements to one [default: 3]
+    /// Plonky3: a fold reduces at most 2^N elements to one [default: 3]
     #[arg(long, value_name = "N")]
     max_log_arity: Option<usize>,
     /// Plonky3: proof of work before openings are batched, in bits [default: 10]
@@ -33,12 +33,12 @@ pub struct FriArguments {
     /// Plonky3: proof of work before each fold, in bits [default: 0]
     #[arg(long, value_name = "BITS")]
     commit_pow_bits: Option<usize>,
-    /// Plonky3: a commitment is the 2^N digests that far below a tree's root [default: 3]
+    /// Plonky3: a commitment is the 2^N digests at depth N below a tree's root [default: 3]
     #[arg(long, value_name = "N")]
     cap_height: Option<usize>,
 }
 
-/// The statement that was asked for, if the prover takes all that was said about it.
+/// The requested statement, if the prover supports all options given.
 pub fn choice(arguments: &Arguments) -> Result<Choice, String> {
     let prover = arguments.workload.prover(arguments.prover)?;
     refuse_foreign(arguments, prover)?;
@@ -61,19 +61,19 @@ pub fn choice(arguments: &Arguments) -> Result<Choice, String> {
     }))
 }
 
-/// Refuses what only the other prover has a use for.
+/// Rejects options of the other prover.
 fn refuse_foreign(arguments: &Arguments, prover: Prover) -> Result<(), String> {
     let fri = &arguments.fri;
     let foreign = match prover {
         Prover::Plonky3 => vec![
             ("--channel", arguments.channel.is_some(), "--hash names the hash"),
             ("--fold-step", fri.fold_step.is_some(), "--max-log-arity bounds its folds"),
-            ("--store-coefficients", arguments.store_coefficients, "Plonky3's prover keeps none"),
+            ("--store-coefficients", arguments.store_coefficients, "Plonky3's prover does not store coefficients"),
         ],
         Prover::Stwo => vec![
             ("--field", arguments.field.is_some(), "its field is Mersenne31"),
             ("--hash", arguments.hash.is_some(), "--channel names the hash: blake2s or blake2s-m31"),
-            ("--max-log-arity", fri.max_log_arity.is_some(), "--fold-step says how far its folds go"),
+            ("--max-log-arity", fri.max_log_arity.is_some(), "--fold-step sets its fold size"),
             ("--batch-pow-bits", fri.batch_pow_bits.is_some(), "its proof of work is --pow-bits"),
             ("--commit-pow-bits", fri.commit_pow_bits.is_some(), "its proof of work is --pow-bits"),
             ("--cap-height", fri.cap_height.is_some(), "its commitments are roots"),
@@ -86,7 +86,7 @@ fn refuse_foreign(arguments: &Arguments, prover: Prover) -> Result<(), String> {
                 Prover::Plonky3 => (prover.title(), Prover::Stwo.title()),
                 Prover::Stwo => (prover.title(), Prover::Plonky3.title()),
             };
-            Err(format!("{option} is for {other}, and this is a proof of {name}'s: {instead}"))
+            Err(format!("{option} is for {other}, and this is a proof with {name}: {instead}"))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a proof took, for people and for machines.
+//! The cost of a proof, as text and as JSON.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -16,16 +16,16 @@ pub struct Summary<'a> {
     #[serde(flatten)]
     pub header: &'a Header,
     pub tables: Vec<Shape>,
-    /// What the device calls itself.
+    /// The device's own name.
     pub device_name: Option<String>,
-    /// Making the witness.
+    /// The time to generate the witness.
     pub trace_milliseconds: f64,
-    /// Making the prover, compiling included.
+    /// The time to create the prover, including compilation.
     pub prepare_milliseconds: f64,
     /// Kernel modules that were not in the cache.
     pub kernels_compiled: u64,
     pub proof_bytes: usize,
-    /// All columns that were extended and committed to.
+    /// The bytes of all columns that were extended and committed to.
     pub extended_bytes: usize,
     pub report: &'a Report,
     pub file: Option<&'a Path>,

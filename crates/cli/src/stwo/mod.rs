@@ -1,5 +1,5 @@
-//! Stwo's statements, as the commands know Plonky3's: a choice of one, and behind [`rigel_workloads::Statement`] its
-//! proofs.
+//! Stwo's statements, behind the same interface as Plonky3's: a choice of statement, and its proofs behind
+//! [`rigel_workloads::Statement`].
 
 mod shape;
 mod statement;
@@ -17,10 +17,11 @@ use stwo::prover::backend::simd::SimdBackend;
 
 use statement::Stwo;
 
-/// Where all public values and witnesses come from.
+/// The seed of all public values and witnesses.
 const SEED: u64 = 1;
 
-/// The longest extended columns that a verifier is asked to make, as a power of two: those of tables and circuits.
+/// The maximum length of the extended columns that a verifier has to compute, as a power of two: those of tables and
+/// circuits.
 const MOST_LOG_EXTENDED: u32 = 28;
 
 /// The hash of trees and challenges.
@@ -39,12 +40,12 @@ pub enum Channel {
 /// Parameters of the commitment scheme. The defaults are [`rigel_stwo_workloads::benchmark_config`]'s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fri {
-    /// Extended columns are 2^this times as long as the trace's.
+    /// Extended columns are 2^this times as long as the trace.
     pub log_blowup: u32,
     /// Folding ends at a polynomial of 2^this coefficients.
     pub log_last_layer: u32,
     pub queries: usize,
-    /// A fold takes 2^this elements to one.
+    /// A fold reduces 2^this elements to one.
     pub fold_step: u32,
     /// Proof of work before the queries.
     pub pow_bits: u32,
@@ -64,7 +65,7 @@ impl Default for Fri {
 }
 
 impl Fri {
-    /// Whether every parameter lies where a proof can be made and checked; if not, which does not.
+    /// Checks that every parameter is in its range; the error names the first that is not.
     fn check(&self) -> Result<(), String> {
         let within = [
             ("--log-blowup", self.log_blowup as usize, 1, 8),
@@ -75,45 +76,45 @@ impl Fri {
         ];
         for (name, value, least, most) in within {
             if !(least..=most).contains(&value) {
-                return Err(format!("{name} is {value}; with Stwo it may be {least} to {most}"));
+                return Err(format!("{name} is {value}; with Stwo it must be from {least} to {most}"));
             }
         }
         Ok(())
     }
 
-    /// Upstream's form. The parameters must have been checked.
+    /// Converts to upstream's type. The parameters must have been checked.
     fn config(&self) -> PcsConfig {
         let fri_config = FriConfig::new(self.log_last_layer, self.log_blowup, self.queries, self.fold_step);
         PcsConfig { pow_bits: self.pow_bits, fri_config, lifting_log_size: None }
     }
 
-    /// Upstream's conjecture about security, in bits.
+    /// The security in bits, by upstream's conjecture.
     pub fn conjectured_bits(&self) -> u32 {
         self.log_blowup * self.queries as u32 + self.pow_bits
     }
 }
 
-/// How proofs are made. They do not depend on it.
+/// How proofs are made; the proofs do not depend on it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Making {
-    /// Keep the columns' coefficients beside their extended values.
+    /// Keep the columns' coefficients in addition to their extended values.
     pub store_coefficients: bool,
-    /// Make the columns of lookups with the witness, and not in the proof.
+    /// Generate the lookup columns with the witness, not during the proof.
     pub recorded_lookups: bool,
 }
 
-/// Everything that says which statement of Stwo's a proof is about, but its public values.
+/// The statement of Stwo that a proof is about, except for its public values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choice {
     #[serde(with = "by_name")]
     pub workload: Workload,
-    /// The number of what the workload counts, as a power of two.
+    /// The size in the workload's unit, as a power of two.
     pub log_size: u32,
     pub channel: Channel,
     pub fri: Fri,
 }
 
-/// The size to prove when none is asked for, as a power of two.
+/// The default size, as a power of two.
 pub fn default_log_size(workload: Workload) -> u32 {
     match workload {
         Workload::Blake2s => 8,
@@ -122,7 +123,7 @@ pub fn default_log_size(workload: Workload) -> u32 {
 }
 
 impl Choice {
-    /// Whether its parameters lie where a proof can be made and checked; if not, which does not.
+    /// Checks that every parameter is in its range; the error names the first that is not.
     pub fn check(&self) -> Result<(), String> {
         let Self { workload, log_size, fri, .. } = self;
         fri.check()?;
@@ -130,12 +131,13 @@ impl Choice {
         if !sizes.contains(log_size) {
             let (least, most, unit) = (sizes.start(), sizes.end(), workload.unit());
             return Err(format!(
-                "{workload} takes 2^{least} to 2^{most} {unit}, not 2^{log_size}; see --log-rows"
+                "{workload} takes 2^{least} to 2^{most} {unit}, not 2^{log_size}; change --log-rows"
             ));
         }
         if log_size + fri.log_blowup > MOST_LOG_EXTENDED {
             return Err(format!(
-                "2^{log_size} {} extended by 2^{} are more than 2^{MOST_LOG_EXTENDED}; lower --log-rows or --log-blowup",
+                "2^{log_size} {} extended by 2^{} are more than 2^{MOST_LOG_EXTENDED}; lower --log-rows or \
+                 --log-blowup",
                 workload.unit(),
                 fri.log_blowup
             ));
@@ -143,7 +145,7 @@ impl Choice {
         Ok(())
     }
 
-    /// The statement, which has neither a witness nor a device yet.
+    /// The statement, without a witness or a device yet.
     pub fn statement(&self, making: Making) -> Result<Box<dyn Statement>, String> {
         self.check()?;
         let statement =
@@ -172,7 +174,7 @@ impl fmt::Display for Choice {
     }
 }
 
-/// A workload as its name.
+/// (De)serializes a workload as its name.
 mod by_name {
     use rigel_stwo_workloads::Workload;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};

@@ -1,4 +1,4 @@
-//! How large a statement's columns are.
+//! The sizes of a statement's columns.
 
 use rigel_gpu::Lock;
 use rigel_stwo_workloads::{Elements, HostColumn, Provable, Statement, Workload};
@@ -25,7 +25,7 @@ pub(super) struct Sizes {
 impl Sizes {
     pub(super) fn of(statement: &dyn Provable<SimdBackend>) -> Self {
         let components = Lock::default();
-        // It makes components to count their columns.
+        // This creates the components to count their columns.
         Counted { statement, components: &components }.columns();
         let components = components.into_inner();
         Self { components, log_rows: statement.log_rows() }
@@ -40,7 +40,7 @@ impl Sizes {
         self.components.iter().map(table).collect()
     }
 
-    /// The bytes of all columns of all trees after their extension, those of the composition polynomial included.
+    /// The bytes of all columns of all trees after their extension, including those of the composition polynomial.
     pub(super) fn extended_bytes(&self, preprocessed: &[HostColumn], log_blowup: u32) -> usize {
         let lengths = self.components.iter().flat_map(|lengths| lengths.trace.iter().chain(&lengths.interaction));
         let of_tables = preprocessed.iter().map(|column| column.domain.size()).sum::<usize>();
@@ -51,10 +51,10 @@ impl Sizes {
     }
 }
 
-/// A statement that notes its components when they are made.
+/// A statement that records its components when they are created.
 ///
-/// A component's columns depend on lookup elements by name only, but none can be made outside of a proof: they are
-/// seen where the statement counts its own columns.
+/// A component's columns do not depend on the values of lookup elements, but elements exist only inside a proof. So the
+/// components are recorded while the statement counts its own columns.
 struct Counted<'a> {
     statement: &'a dyn Provable<SimdBackend>,
     components: &'a Lock<Vec<Lengths>>,

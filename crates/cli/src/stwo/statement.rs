@@ -1,4 +1,4 @@
-//! Proofs of one of Stwo's statements: on a device, on the CPU, and upstream's verdict about them.
+//! Proofs of one of Stwo's statements on a device or the CPU, and their verification by upstream.
 
 use std::marker::PhantomData;
 use std::sync::OnceLock;
@@ -31,22 +31,22 @@ pub(super) struct Stwo<MC> {
     policy: Policy,
     statement: Box<dyn Provable<SimdBackend>>,
     sizes: Sizes,
-    /// Twiddles are made once, before any proof is timed.
+    /// Twiddles are computed once, before any proof is timed.
     twiddles: OnceLock<TwiddleTree<SimdBackend>>,
     witness: Option<(Witness, Option<Interaction>)>,
     device: Option<OnDevice>,
     channel: PhantomData<fn() -> MC>,
 }
 
-/// What proofs on a device share.
+/// The state that proofs on a device share.
 struct OnDevice {
     device: Device,
     statement: Box<dyn Provable<CudaBackend>>,
-    /// Or why there are none.
+    /// Or the reason why there are none.
     twiddles: rigel_gpu::Result<TwiddleTree<CudaBackend>>,
 }
 
-/// Where a proof on the device begins.
+/// Where the columns are when a proof on the device starts.
 #[derive(Clone, Copy)]
 enum From {
     Host,
@@ -83,8 +83,8 @@ where
         self.witness.as_ref().ok_or_else(|| "the witness was not made".into())
     }
 
-    /// The proof as bytes, which all of it is settled by: upstream's proof of work finds the least nonce on any number
-    /// of threads.
+    /// The proof as bytes. The statement determines all of them: upstream's proof of work finds the smallest nonce on
+    /// any number of threads.
     fn made(&self, proof: &Proof<MC::H>, milliseconds: f64, report: Report) -> Result<Made, Failure> {
         let proof = postcard::to_allocvec(proof)?;
         let extended_bytes =
@@ -92,7 +92,7 @@ where
         Ok(Made { settled: proof.clone(), proof, extended_bytes, milliseconds, report })
     }
 
-    /// A proof by a backend from columns that it has.
+    /// A proof by a backend, from columns that it already has.
     fn prove_from<B: FromHost + BackendForChannel<MC>>(
         &self,
         statement: &dyn Provable<B>,
@@ -140,12 +140,12 @@ where
     }
 }
 
-/// Where the columns of lookups come from.
+/// Where the lookup columns come from.
 fn source(interaction: Option<&Interaction>) -> InteractionSource<'_> {
     interaction.map_or(InteractionSource::Generate, InteractionSource::Reuse)
 }
 
-/// Works on a device. Its errors come back as such, and nothing is printed about them.
+/// Runs `work` on a device. Its errors are returned, and nothing is printed about them.
 fn catch<R>(device: &Device, work: impl FnOnce() -> R) -> rigel_gpu::Result<R> {
     let of_device = |message: &str| message.starts_with("CudaBackend could not");
     quietly(of_device, || rigel_stwo::on(device, || rigel_stwo::catch(work)))
@@ -206,7 +206,7 @@ where
         Ok(made)
     }
 
-    /// A proof uses its columns up: [`Self::prove_resident`] brings them there each time, before its time begins.
+    /// A proof consumes its columns: [`Self::prove_resident`] uploads them each time, before its timing starts.
     fn keep_on_device(&mut self) -> Result<(), Failure> {
         Ok(())
     }

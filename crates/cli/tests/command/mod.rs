@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output};
 
-/// `rigel` with these arguments, and with nothing of the caller's settings but what `set` gives.
+/// Runs `rigel` with these arguments, and with none of the caller's settings except those in `set`.
 pub(crate) fn rigel(arguments: &[&str], set: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rigel"));
     for name in ["DEVICE", "EMULATED", "MEMORY_LIMIT", "POOL", "LAUNCH", "NVRTC"] {

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::command::{code, rigel, stderr};
 
-/// A folder of its own for the files of a test.
+/// A separate folder for the files of a test.
 pub(crate) struct Folder(TempDir);
 
 impl Folder {
@@ -21,7 +21,7 @@ impl Folder {
         self.0.path().join(name)
     }
 
-    /// Proves with these words of the command line, into a file.
+    /// Proves with these command-line arguments, into a file.
     pub(crate) fn prove(&self, name: &str, words: &str, more: &[&str]) -> PathBuf {
         let path = self.path(name);
         let words: Vec<&str> = ["prove"].into_iter().chain(words.split(' ')).collect();
@@ -31,7 +31,7 @@ impl Folder {
         path
     }
 
-    /// What `verify` says about these bytes.
+    /// The result of `verify` on these bytes.
     pub(crate) fn verify(&self, bytes: &[u8]) -> Output {
         let path = self.path("file");
         std::fs::write(&path, bytes).unwrap();
@@ -44,17 +44,17 @@ pub(crate) fn text(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
-/// What `verify` says about a file.
+/// The result of `verify` on a file.
 pub(crate) fn verify(path: &Path) -> Output {
     rigel(&["verify", text(path)], &[])
 }
 
-/// What was printed, as JSON.
+/// The output, as JSON.
 pub(crate) fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// The file with another header, and a checksum to go with it.
+/// The file with a different header, and a matching checksum.
 pub(crate) fn with_header(file: &[u8], change: impl FnOnce(&mut Value)) -> Vec<u8> {
     let header_len = u32::from_le_bytes(file[12..16].try_into().unwrap()) as usize;
     let (header, proof) = file[24..file.len() - 32].split_at(header_len);

@@ -1,4 +1,4 @@
-//! Proofs from outside: made on the CPU and on the emulated device, written, read, altered and refused.
+//! Proofs through the command line: made on the CPU and on the emulated device, written, read, altered and rejected.
 
 #[path = "../command/mod.rs"]
 mod command;

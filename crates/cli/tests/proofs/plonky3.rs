@@ -1,11 +1,11 @@
-//! Plonky3's.
+//! Proofs with Plonky3.
 
 use serde_json::Value;
 
 use crate::command::{code, rigel, stderr, stdout};
 use crate::files::{Folder, json, text, verify, with_header};
 
-/// Little work for every proof; the shapes are the same.
+/// Parameters that make every proof cheap; the shapes are the same.
 const QUICK: [&str; 6] = ["--queries", "5", "--pow-bits", "2", "--batch-pow-bits", "2"];
 
 #[test]
@@ -105,7 +105,7 @@ fn a_proof_of_something_else_does_not_verify() {
 }
 
 #[test]
-fn what_is_not_there_is_said_with_what_is() {
+fn unavailable_choices_are_refused_with_the_alternatives() {
     let cases = [
         (vec!["prove", "blake3", "--field", "baby-bear"], "--field koala-bear"),
         (vec!["prove", "fibonacci", "--log-rows", "40"], "--log-rows"),

@@ -1,11 +1,11 @@
-//! Stwo's.
+//! Proofs with Stwo.
 
 use serde_json::Value;
 
 use crate::command::{code, rigel, stderr, stdout};
 use crate::files::{Folder, json, text, verify, with_header};
 
-/// Little work for every proof; the shapes are the same.
+/// Parameters that make every proof cheap; the shapes are the same.
 const QUICK: [&str; 4] = ["--queries", "5", "--pow-bits", "2"];
 
 #[test]
@@ -128,7 +128,7 @@ fn a_proof_of_something_else_does_not_verify() {
 }
 
 #[test]
-fn what_is_not_there_is_said_with_what_is() {
+fn unavailable_choices_are_refused_with_the_alternatives() {
     let cases = [
         ("prove plonk --prover plonky3", "Plonky3: keccak, poseidon2, blake3"),
         ("prove keccak --prover stwo", "Stwo: poseidon2, wide-fibonacci, plonk"),

@@ -1,9 +1,8 @@
-//! What Rust and the CUDA compiler agree on.
+//! Definitions shared by Rust and the CUDA compiler.
 //!
-//! An `Operation` ties a `.cu` file to its constants, its launch parameters and the template
-//! instances that exist; `parameters!` defines a struct once for both languages. Out come compiled
-//! kernels, kept by the device. Other crates use [`source`] and `parameters!` for kernels of their own over this crate's
-//! headers.
+//! An `Operation` connects a `.cu` file with its constants, its launch parameters and the template instances that
+//! exist; `parameters!` defines a struct once for both languages. The device compiles the kernels and keeps them. Other
+//! crates use [`source`] and `parameters!` for their own kernels over this crate's headers.
 
 pub(crate) mod operation;
 pub mod parameters;

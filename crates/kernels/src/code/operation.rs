@@ -1,4 +1,4 @@
-//! Operations: a `.cu` file, what Rust tells it, and its compiled kernels.
+//! Operations: a `.cu` file, the definitions it takes from Rust, and its compiled kernels.
 
 use std::any::TypeId;
 use std::fmt::Debug;
@@ -15,17 +15,17 @@ pub(crate) struct KernelFile {
     /// Its path below `src`.
     pub(crate) path: &'static str,
     pub(crate) text: &'static str,
-    /// Constants that the text uses by name: preprocessor definitions.
+    /// Constants that the text uses by name, passed as preprocessor definitions.
     pub(crate) constants: &'static [(&'static str, u64)],
 }
 
 /// The kernels of one `.cu` file for one choice of types.
 ///
-/// A variant tells apart what the types do not: sizes, and kernels that are compiled apart so that a program compiles
-/// only those it uses. Types and variant together name a module, which a device compiles when it is first asked for and
-/// keeps for reuse.
+/// The variant distinguishes what the types do not: sizes, and kernels that are compiled separately so that a program
+/// compiles only those it uses. Types and variant together identify a module, which a device compiles on first use and
+/// keeps.
 pub(crate) trait Operation: Sized + 'static {
-    /// Which module of the operation: a cheap key.
+    /// Identifies a module of the operation; must be cheap to compare.
     type Variant: Copy + Debug + Eq + Hash + Send + Sync + 'static;
 
     const FILE: KernelFile;
@@ -46,8 +46,8 @@ pub(crate) trait Operation: Sized + 'static {
         let Instances { header, definitions, kernels, assertions } = Self::instances(variant);
         let include = header.map(|header| format!("#include \"{header}\"\n")).unwrap_or_default();
         let text = format!("{include}{}\n{assertions}", Self::FILE.text);
-        // SAFETY: kernels of this crate access only what their pointer parameters lead to, and their launchers check
-        // lengths against the numbers that they pass along.
+        // SAFETY: kernels of this crate access only memory that their pointer parameters refer to, and their launchers
+        // check buffer lengths against the sizes that they pass.
         let mut source = unsafe { source(Self::FILE.path, &text) };
         for (name, value) in Self::FILE.constants {
             source = source.define(*name, value.to_string());
@@ -81,13 +81,13 @@ pub(crate) trait Operation: Sized + 'static {
         warmed.chain(Self::on_demand().into_iter().map(|variant| module(variant, false))).collect()
     }
 
-    /// The kernel of a module that has one.
+    /// The kernel of a module that has exactly one.
     fn kernel(device: &Device, variant: Self::Variant) -> Result<Kernel> {
         Ok(Self::kernels(device, variant)?[0].clone())
     }
 }
 
-/// A module as the registry sees it, whatever its operation.
+/// A module as the registry sees it, independent of its operation's type.
 pub(crate) struct RegisteredModule {
     /// The `.cu` file, below `src`.
     #[cfg(test)]
@@ -95,7 +95,7 @@ pub(crate) struct RegisteredModule {
     /// Whether [`warm`](crate::warm) compiles it.
     pub(crate) is_warmed: bool,
     pub(crate) source: Box<dyn Fn() -> Source + Send + Sync>,
-    /// Compiles it, or finds it at hand.
+    /// Compiles the module, or finds it already loaded.
     pub(crate) load: Box<dyn Fn(&Device) -> Result<()> + Send + Sync>,
 }
 
@@ -104,12 +104,12 @@ pub(crate) struct Instances {
     pub(super) header: Option<&'static str>,
     pub(super) definitions: Vec<(&'static str, String)>,
     pub(super) kernels: Vec<String>,
-    /// C++ text that fails to compile where the two languages disagree.
+    /// C++ assertions that fail to compile where the two languages disagree.
     pub(super) assertions: String,
 }
 
 impl Instances {
-    /// Kernels by their C++ name expressions, such as `fold<KoalaBear4, 2>`.
+    /// Kernels, given by their C++ name expressions, such as `fold<KoalaBear4, 2>`.
     pub(crate) fn new<N: Into<String>>(kernels: impl IntoIterator<Item = N>) -> Self {
         let kernels = kernels.into_iter().map(Into::into).collect();
         Self { header: None, definitions: Vec::new(), kernels, assertions: String::new() }
@@ -120,7 +120,7 @@ impl Instances {
         Self::new([kernel])
     }
 
-    /// The kernels take or read structs of this type, whose layout the compiler then checks.
+    /// Declares that the kernels take or read structs of this type; the compiler then checks their layout.
     pub(crate) fn takes<P: Parameters>(mut self) -> Self {
         self.assertions += &P::layout().assertions();
         self
@@ -133,7 +133,7 @@ impl Instances {
         self
     }
 
-    /// The text needs this header, included before it.
+    /// Includes this header before the text.
     pub(crate) fn with_header(mut self, header: &'static str) -> Self {
         self.header = Some(header);
         self

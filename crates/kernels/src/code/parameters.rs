@@ -10,26 +10,28 @@ pub trait Parameters: Plain {
     fn layout() -> Layout;
 }
 
-/// The size of a struct and where its fields lie.
+/// The size of a struct and the offsets of its fields.
 #[derive(Debug)]
 pub struct Layout {
     /// The C++ type.
     pub name: String,
-    /// Bytes of the struct.
+    /// Size of the struct in bytes.
     pub size: usize,
-    /// The fields, by name, and the bytes before each.
+    /// The fields, by name, with their offsets in bytes.
     pub fields: Vec<(&'static str, usize)>,
 }
 
 impl Layout {
-    /// C++ text that does not compile if the type there is laid out differently. It needs `field/word.cuh`.
+    /// C++ text that fails to compile if the C++ type has a different layout. It needs `field/word.cuh`.
     pub fn assertions(&self) -> String {
         let Self { name, size, fields } = self;
-        let mut text = format!("static_assert(sizeof({name}) == {size}, \"{name} has another size in Rust\");\n");
+        let mut text =
+            format!("static_assert(sizeof({name}) == {size}, \"{name} has a different size in Rust\");\n");
         for (field, offset) in fields {
             writeln!(
                 text,
-                "static_assert(OFFSET_OF({field}, {name}) == {offset}, \"{name}::{field} lies elsewhere in Rust\");"
+                "static_assert(OFFSET_OF({field}, {name}) == {offset}, \
+                 \"{name}::{field} has a different offset in Rust\");"
             )
             .expect("writing to a string does not fail");
         }
@@ -37,11 +39,12 @@ impl Layout {
     }
 }
 
-/// Defines a `#[repr(C)]` struct and implements [`Plain`] and [`Parameters`] for it. The text after `=` gives the C++
-/// type, and may use the struct's type parameter.
+/// Defines a `#[repr(C)]` struct and implements [`Plain`] and [`Parameters`] for it. The text after `=` is the name of
+/// the C++ type and may use the struct's type parameter.
 ///
-/// Fields must be plain and fill the struct without gaps: [`Parameters::layout`] does not compile otherwise. Whoever
-/// launches kernels that take the struct calls it, and appends the [assertions](Layout::assertions) to their text.
+/// Fields must be plain and fill the struct without padding; otherwise [`Parameters::layout`] does not compile. Code
+/// that launches kernels taking the struct calls `layout` and appends the [assertions](Layout::assertions) to the
+/// kernel source.
 ///
 /// ```
 /// use rigel_kernels::code::parameters::{Parameters, parameters};
@@ -73,7 +76,7 @@ macro_rules! __parameters {
         }
 
         // SAFETY: `layout` below compiles only if every field is plain and there is no padding, and an operation calls
-        // it before it has a kernel to give the struct to.
+        // it before it has a kernel to pass the struct to.
         unsafe impl $(<$param: $bound>)? rigel_gpu::Plain for $name $(<$param>)? {}
 
         impl $(<$param: $bound>)? $crate::code::parameters::Parameters for $name $(<$param>)? {
@@ -112,9 +115,9 @@ mod tests {
     fn layouts_become_assertions() {
         assert_eq!(
             Sample::<u64>::layout().assertions(),
-            "static_assert(sizeof(Sample<8>) == 16, \"Sample<8> has another size in Rust\");\n\
-             static_assert(OFFSET_OF(first, Sample<8>) == 0, \"Sample<8>::first lies elsewhere in Rust\");\n\
-             static_assert(OFFSET_OF(rest, Sample<8>) == 8, \"Sample<8>::rest lies elsewhere in Rust\");\n"
+            "static_assert(sizeof(Sample<8>) == 16, \"Sample<8> has a different size in Rust\");\n\
+             static_assert(OFFSET_OF(first, Sample<8>) == 0, \"Sample<8>::first has a different offset in Rust\");\n\
+             static_assert(OFFSET_OF(rest, Sample<8>) == 8, \"Sample<8>::rest has a different offset in Rust\");\n"
         );
     }
 }

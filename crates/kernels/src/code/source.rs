@@ -1,4 +1,4 @@
-//! The text of kernels, with the headers that it includes.
+//! Kernel source text and the headers that it includes.
 
 use rigel_gpu::Source;
 
@@ -34,21 +34,21 @@ const HEADERS: &[(&str, &str)] = headers![
     "number/number.cuh",
 ];
 
-/// Kernel text with those of this crate's headers that it reaches by `#include`, ready for its kernels to be
-/// named.
+/// Kernel source with those of this crate's headers that it includes, directly or indirectly, ready for its kernels to
+/// be named.
 ///
-/// `layout/slab.cuh` brings every field and extension (`KoalaBear4`, ..) with its operators and delayed sums, under
-/// the names that [`Ring::NAME`](crate::field::Ring::NAME) gives.
+/// `layout/slab.cuh` includes every field and extension (`KoalaBear4`, ..) with its operators and delayed sums, under
+/// the names in [`Ring::NAME`](crate::field::Ring::NAME).
 ///
 /// # Safety
 ///
 /// The caller vouches for the kernels in `text`, as for [`Source::new`]: launched with buffers of the lengths that
-/// their other arguments say, they access only what their pointer parameters lead to, and write only through pointers
-/// that are not `const`. Kernel text is native code; on the emulated device it is host code.
+/// their other arguments state, they access only memory that their pointer parameters refer to, and write only through
+/// pointers that are not `const`. Kernel text is native code; on the emulated device it runs as host code.
 pub unsafe fn source(name: &str, text: &str) -> Source {
     // SAFETY: the caller vouches for the text, and this crate for its headers.
     let mut source = unsafe { Source::new(name, text) };
-    // Only what the text reaches goes into the cache key: a change in one hash leaves the others compiled.
+    // Only headers that the text includes are part of the cache key: a change in one hash leaves the others compiled.
     let mut reached: Vec<&str> = Vec::new();
     let mut open = vec![text];
     while let Some(text) = open.pop() {
@@ -70,7 +70,7 @@ pub unsafe fn source(name: &str, text: &str) -> Source {
 mod tests {
     use super::*;
 
-    /// Every `#include` of a header names a header that is there.
+    /// Every `#include` of a header names a known header.
     #[test]
     fn headers_are_complete() {
         for (name, text) in HEADERS {

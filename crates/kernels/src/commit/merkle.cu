@@ -1,9 +1,9 @@
-// Merkle trees. The layers of a tree lie one after the other, the leaves first: a layer of n digests is followed
-// by its parents, of which there are n / 2. The launcher puts the hash's header before this text.
+// Merkle trees. The layers of a tree are stored one after the other, the leaves first: a layer of n digests is followed
+// by its n / 2 parents. The launcher includes the hash's header before this text.
 
 #include "hash/digest.cuh"
 
-// The node above two neighbouring digests.
+// The parent of two adjacent digests.
 template <class H>
 __device__ __forceinline__ void compress_children(const Digest* children,
                                                   typename H::Word (&node)[H::DIGEST_WORDS]) {
@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS) compress_layer(Digest* parents,
     store_digest(parents[i], node);
 }
 
-// One layer where matrices of its height join: parents[i] is the digest of their row i, and becomes
+// One layer at which matrices of its height join: on entry parents[i] is the digest of their row i; it becomes
 // compress(compress(children[2i], children[2i + 1]), parents[i]).
 template <class H>
 __global__ void __launch_bounds__(BLOCK_THREADS) compress_and_join(Digest* parents, const Digest* children, u32 nodes) {
@@ -36,8 +36,8 @@ __global__ void __launch_bounds__(BLOCK_THREADS) compress_and_join(Digest* paren
     store_digest(parents[i], joined);
 }
 
-// The `levels` layers above a layer of `count` digests, when there are too few nodes to fill the device: every
-// block takes 2 * blockDim.x digests (or all there are) and goes up by itself, waiting only for its own threads.
+// The `levels` layers above a layer of `count` digests, when there are too few nodes to fill the device: every thread
+// block reduces 2 * blockDim.x digests (or all of them) independently, synchronizing only its own threads.
 template <class H>
 __global__ void __launch_bounds__(BLOCK_THREADS) compress_subtrees(Digest* layer, u32 count, u32 levels) {
     u32 nodes = count / 2, mine = nodes / gridDim.x;
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS) compress_subtrees(Digest* layer
     }
 }
 
-// Chosen digests, two threads each.
+// Gathers selected digests, two threads per digest.
 template <class H>
 __global__ void __launch_bounds__(BLOCK_THREADS)
 gather_digests(uint4* chosen, const uint4* digests, const u64* positions, u64 count) {

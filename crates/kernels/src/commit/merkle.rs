@@ -1,16 +1,16 @@
 //! Merkle trees that stay on the device.
 //!
-//! The leaves are digests of rows; a node is the compression of its two children. In [`MerkleTree::new`], matrices
-//! of lesser height join at their layer, as in Plonky3's `MerkleTreeMmcs`: with l and r the children of node i,
+//! The leaves are digests of rows; a node is the compression of its two children. In [`MerkleTree::new`], shorter
+//! matrices join at the layer of their height, as in Plonky3's `MerkleTreeMmcs`: with l and r the children of node i,
 //!
 //! ```text
-//! node i = compress(l, r)                               of a layer that no matrix has the height of
-//! node i = compress(compress(l, r), hash(row i))        of one that matrices have the height of
+//! node i = compress(l, r)                               in a layer whose height no matrix has
+//! node i = compress(compress(l, r), hash(row i))        in a layer at which matrices join
 //! ```
 //!
-//! All layers lie in one buffer, the leaves first and the root last, 64 bytes a leaf. A tree of n leaves costs n -
-//! 1 compressions, and one more for each node of a layer where matrices join. A layer is one launch while it fills
-//! the device; the layers from 2^16 digests up to the root are two launches together.
+//! All layers are in one buffer, the leaves first and the root last, 64 bytes per leaf. A tree of n leaves costs n - 1
+//! compressions, and one more for each node of a layer at which matrices join. A layer is one launch while it fills the
+//! device; the layers from 2^16 digests up to the root take two launches together.
 
 use std::cmp::Reverse;
 use std::marker::PhantomData;
@@ -26,15 +26,15 @@ use crate::layout::columns::Columns;
 /// Threads of a block.
 const THREADS: u32 = 128;
 
-/// Layers of at most this many digests go up in subtrees: a block each, several layers a launch.
+/// Layers of at most this many digests are reduced in subtrees: one subtree per block, several layers per launch.
 const SUBTREES_FROM: usize = 1 << 16;
 
-/// A node: its layer, counted from the leaves, and its place there.
+/// A node: its layer, counted from the leaves, and its index in the layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Node {
     /// 0 for the leaves, the tree's depth for the root.
     pub layer: u32,
-    /// From 0 up to the number of the layer's nodes.
+    /// Less than the number of nodes in the layer.
     pub index: usize,
 }
 
@@ -45,9 +45,9 @@ pub struct MerkleTree<H: Hash> {
 }
 
 impl<H: Hash> MerkleTree<H> {
-    /// The tree over the rows of matrices, in any order of heights (powers of two). The rows of the tallest are
-    /// the leaves; the others join at the layer of their height. The rows of matrices of one height are
-    /// concatenated in the order given.
+    /// The tree over the rows of matrices, given in any order of heights (powers of two). The rows of the tallest are
+    /// the leaves; the others join at the layer of their height. Rows of matrices of equal height are concatenated in
+    /// the given order.
     pub fn new<F: Field>(stream: &Stream, matrices: &[Columns<'_, F>]) -> Result<Self>
     where
         H: RowHash<F>,
@@ -60,7 +60,7 @@ impl<H: Hash> MerkleTree<H> {
         tallest_first.sort_by_key(|matrix| Reverse(matrix.rows()));
         let mut groups = tallest_first.chunk_by(|a, b| a.rows() == b.rows()).peekable();
         let Some(tallest) = groups.next() else {
-            return Err(Error::shape(NAME, "no matrices, so no leaves; give at least one"));
+            return Err(Error::shape(NAME, "no matrices given; there must be at least one"));
         };
         let mut tree = Self::alloc(stream, tallest[0].rows())?;
         rows::hash_into::<H, F>(stream, tree.layer_mut(0)?, tallest)?;
@@ -76,7 +76,7 @@ impl<H: Hash> MerkleTree<H> {
         Ok(tree)
     }
 
-    /// The tree whose leaves are 2^`log_packed` rows each of a matrix of a few columns, see [`rows::hash_packed`].
+    /// The tree whose leaves each hash 2^`log_packed` rows of a matrix of a few columns, see [`rows::hash_packed`].
     pub fn packed<F: Field>(stream: &Stream, matrix: Columns<'_, F>, log_packed: u32) -> Result<Self>
     where
         H: RowHash<F>,
@@ -88,7 +88,7 @@ impl<H: Hash> MerkleTree<H> {
         Ok(tree)
     }
 
-    /// The tree over the rows of one matrix whose columns came in parts, with the last of them.
+    /// The tree over the rows of one matrix whose columns arrived in parts; takes the last part.
     pub fn from_parts<F: Field>(stream: &Stream, parts: RowsInParts<H>, rest: Columns<'_, F>) -> Result<Self>
     where
         H: RowHash<F> + Sponge,
@@ -111,7 +111,7 @@ impl<H: Hash> MerkleTree<H> {
         Ok(tree)
     }
 
-    /// The tree over a copy of these leaves, a power of two in number.
+    /// The tree over a copy of these leaves; their number is a power of two.
     pub fn from_leaves<'a>(stream: &Stream, leaves: impl Into<View<'a, H::Digest>>) -> Result<Self> {
         let leaves = leaves.into();
         rows::check_rows("MerkleTree::from_leaves", leaves.len())?;
@@ -121,7 +121,7 @@ impl<H: Hash> MerkleTree<H> {
         Ok(tree)
     }
 
-    /// Room for a tree over a power of two of leaves.
+    /// Allocates a tree over a power of two of leaves.
     fn alloc(stream: &Stream, leaves: usize) -> Result<Self> {
         Ok(Self { digests: stream.alloc(2 * leaves - 1)?, depth: leaves.trailing_zeros() })
     }
@@ -136,7 +136,7 @@ impl<H: Hash> MerkleTree<H> {
         1 << self.depth
     }
 
-    /// The layers, each a buffer of its own, from the leaves to the root.
+    /// The layers, each as a separate buffer, from the leaves to the root.
     pub fn into_layers(self) -> Result<Vec<Buffer<H::Digest>>> {
         let lengths: Vec<usize> = (0..=self.depth).map(|layer| self.leaves() >> layer).collect();
         self.digests.split(&lengths)
@@ -152,7 +152,7 @@ impl<H: Hash> MerkleTree<H> {
         if layer > self.depth {
             return Err(Error::shape(
                 "MerkleTree::layer",
-                format!("layer {layer} of a tree of depth {}", self.depth),
+                format!("layer {layer} does not exist; the tree has depth {}", self.depth),
             ));
         }
         let start = self.start(layer);
@@ -165,7 +165,7 @@ impl<H: Hash> MerkleTree<H> {
         self.digests.range_mut(start..start + nodes)
     }
 
-    /// Where a layer begins: after n + n/2 + … of the layers below it.
+    /// The offset of a layer: n + n/2 + … digests of the layers below it.
     fn start(&self, layer: u32) -> usize {
         2 * (self.leaves() - (self.leaves() >> layer))
     }
@@ -185,19 +185,20 @@ impl<H: Hash> MerkleTree<H> {
         self.depth - cap_height.min(self.depth)
     }
 
-    /// The digests of any nodes, in the order given: one upload, one launch, one download. Waits for the stream.
+    /// The digests of arbitrary nodes, in the given order: one upload, one launch, one download. Waits for the stream.
     pub fn gather(&self, stream: &Stream, nodes: &[Node]) -> Result<Vec<H::Digest>> {
         self.select(stream, nodes)?.to_vec(stream)
     }
 
-    /// As [`Self::gather`], left on the device, so that those of several trees can come back in one copy.
+    /// As [`Self::gather`], but leaves the digests on the device, so that those of several trees can be copied back at
+    /// once.
     pub fn select(&self, stream: &Stream, nodes: &[Node]) -> Result<Buffer<H::Digest>> {
         let mut positions = Vec::with_capacity(nodes.len());
         for &Node { layer, index } in nodes {
             if layer > self.depth || index >= self.leaves() >> layer {
                 return Err(Error::shape(
                     "MerkleTree::gather",
-                    format!("node {index} of layer {layer} of a tree of depth {}", self.depth),
+                    format!("node {index} of layer {layer} does not exist; the tree has depth {}", self.depth),
                 ));
             }
             positions.push((self.start(layer) + index) as u64);
@@ -217,8 +218,8 @@ impl<H: Hash> MerkleTree<H> {
         Ok(chosen)
     }
 
-    /// For each leaf the siblings on its path, from the leaf up to below the cap: Plonky3's opening proofs. Waits
-    /// for the stream.
+    /// For each leaf, the siblings on its path from the leaf up to, but not including, the cap: Plonky3's opening
+    /// proofs. Waits for the stream.
     pub fn open(&self, stream: &Stream, leaves: &[usize], cap_height: u32) -> Result<Vec<Vec<H::Digest>>> {
         self.check_leaves("MerkleTree::open", leaves)?;
         let levels = self.cap_layer(cap_height);
@@ -228,9 +229,8 @@ impl<H: Hash> MerkleTree<H> {
         Ok(paths.collect())
     }
 
-    /// The fewest digests that prove all these leaves, layer after layer and from left to right: the order of
-    /// Plonky3's
-    /// `PrunedMerklePaths` and, with a cap of height 0, of Stwo's `hash_witness`. Waits for the stream.
+    /// The minimal set of digests that proves all these leaves, layer by layer and from left to right: the order of
+    /// Plonky3's `PrunedMerklePaths` and, with a cap of height 0, of Stwo's `hash_witness`. Waits for the stream.
     pub fn open_pruned(&self, stream: &Stream, leaves: &[usize], cap_height: u32) -> Result<Vec<H::Digest>> {
         self.gather(stream, &self.frontier(leaves, cap_height)?)
     }
@@ -243,14 +243,15 @@ impl<H: Hash> MerkleTree<H> {
 
     fn check_leaves(&self, operation: &'static str, leaves: &[usize]) -> Result<()> {
         match leaves.iter().find(|&&leaf| leaf >= self.leaves()) {
-            Some(leaf) => {
-                Err(Error::shape(operation, format!("leaf {leaf} of a tree of {} leaves", self.leaves())))
-            }
+            Some(leaf) => Err(Error::shape(
+                operation,
+                format!("leaf {leaf} does not exist; the tree has {} leaves", self.leaves()),
+            )),
             None => Ok(()),
         }
     }
 
-    /// Makes the layers above `from`, up to and with `to`.
+    /// Computes the layers above `from`, up to and including `to`.
     fn compress(&mut self, stream: &Stream, from: u32, to: u32) -> Result<()> {
         let mut layer = from;
         while layer < to {
@@ -260,7 +261,7 @@ impl<H: Hash> MerkleTree<H> {
                 self.compress_layer(stream, layer, TreeKernel::CompressLayer)?;
                 continue;
             }
-            // 2^8 digests a block, of which eight layers make one.
+            // Each block reduces 2^8 digests through eight layers to one.
             let span = count.min(2 * THREADS as usize);
             let levels = (to - layer).min(span.trailing_zeros());
             let subtrees = self.kernel(stream, TreeKernel::CompressSubtrees)?;
@@ -272,7 +273,7 @@ impl<H: Hash> MerkleTree<H> {
         Ok(())
     }
 
-    /// Makes one layer of the one below it.
+    /// Computes one layer from the one below it.
     fn compress_layer(&mut self, stream: &Stream, layer: u32, kernel: TreeKernel) -> Result<()> {
         let kernel = self.kernel(stream, kernel)?;
         let nodes = self.leaves() >> layer;
@@ -287,7 +288,7 @@ impl<H: Hash> MerkleTree<H> {
     }
 }
 
-/// Kernels over the hash of nodes, each a module of its own.
+/// Kernels over the hash of nodes, one module each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum TreeKernel {
     CompressLayer,
@@ -329,7 +330,7 @@ impl<H: Hash> std::fmt::Debug for MerkleTree<H> {
     }
 }
 
-/// The siblings, up to and without layer `levels`, that can't be computed from the leaves.
+/// The siblings below layer `levels` that can't be computed from the leaves.
 fn frontier(leaves: &[usize], levels: u32) -> Vec<Node> {
     let mut known = leaves.to_vec();
     known.sort_unstable();

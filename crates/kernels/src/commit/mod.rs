@@ -1,6 +1,6 @@
 //! Commitments to matrices: digests of their [`rows`] and [`merkle`] trees over the digests.
 //!
-//! Columns in bit-reversed order go in; a tree that answers with its cap and with paths comes out.
+//! Input: columns in bit-reversed order. Output: a tree that returns its cap and authentication paths.
 
 pub mod merkle;
 pub mod rows;

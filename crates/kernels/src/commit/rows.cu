@@ -1,9 +1,9 @@
-// Digests of rows, one row a thread, the hash's state in registers. The launcher puts the hash's header before
+// Digests of rows, one row per thread, with the hash state in registers. The launcher includes the hash's header before
 // this text.
 //
-// Neighbouring threads take neighbouring rows, so every load of a column is whole lines. The loads of a block of
-// the message do not depend on each other, and the permutations of a multiprocessor's other warps take far longer
-// than they do: nothing is gained by loading ahead, which would cost registers and with them warps.
+// Adjacent threads take adjacent rows, so every column load is coalesced. The loads of a message block are independent
+// of each other, and the permutations of the other resident warps take far longer than the loads: prefetching would
+// gain nothing, and would cost registers and thus occupancy.
 
 #include "field/baby_bear.cuh"
 #include "field/goldilocks.cuh"
@@ -12,10 +12,10 @@
 #include "hash/digest.cuh"
 #include "layout/column.cuh"
 
-// A row is an object with `F operator()(u32 i) const`, its i-th element. It is made from `source`, the row's
-// number, the number of rows, and the number of elements of each.
+// A row is an object with `F operator()(u32 i) const`, its i-th element. It is constructed from `source`, the row
+// index, the number of rows, and the number of elements per row.
 
-// A row of one matrix, column after column in memory.
+// A row of one column-major matrix.
 template <class F>
 struct MatrixRow {
     typedef F Source;
@@ -26,8 +26,8 @@ struct MatrixRow {
     __device__ __forceinline__ F operator()(u32 i) const { return first[i * stride]; }
 };
 
-// A row across several matrices of one height, by a list of all their columns. The list's loads are the same for
-// all threads.
+// A row across several matrices of equal height, through a list of all their columns. All threads load the same list
+// entries.
 template <class F>
 struct JoinedRow {
     typedef Column Source;
@@ -39,9 +39,8 @@ struct JoinedRow {
     }
 };
 
-// A row across columns of different lengths: an entry of a column that is 2^r times shorter stands in 2^r rows of
-// its parity, rows 2^(r+1) a + 2 b + c for all b. This is how Stwo lifts evaluations on a circle domain to a
-// larger one.
+// A row across columns of different lengths: an entry of a column that is 2^r times shorter appears in 2^r rows of its
+// parity, rows 2^(r+1) a + 2 b + c for all b. This is how Stwo lifts evaluations on a circle domain to a larger one.
 template <class F>
 struct LiftedRow {
     typedef Column Source;
@@ -54,7 +53,7 @@ struct LiftedRow {
     }
 };
 
-// Several neighbouring rows of a matrix of COLUMNS columns, one row after the other.
+// Several adjacent rows of a matrix of COLUMNS columns, one after the other.
 template <class F, u32 COLUMNS>
 struct PackedRow {
     typedef F Source;
@@ -68,7 +67,8 @@ struct PackedRow {
     __device__ __forceinline__ F operator()(u32 i) const { return first[i % COLUMNS * stride + i / COLUMNS]; }
 };
 
-// Eight blocks a multiprocessor leave 128 registers a thread, with which no hash spills; most take fewer.
+// Eight blocks per multiprocessor leave 128 registers per thread, enough for every hash without spills; most need
+// fewer.
 template <class H, class Row>
 __global__ void __launch_bounds__(BLOCK_THREADS, 8)
 hash_rows(Digest* digests, const typename Row::Source* source, u64 rows, u32 elements) {
@@ -82,7 +82,7 @@ hash_rows(Digest* digests, const typename Row::Source* source, u64 rows, u32 ele
     store_digest(digests[row], digest);
 }
 
-// Rows that arrive in parts of whole blocks. Between them the state rests in memory, word w of row r at w rows + r.
+// Rows that arrive in parts of whole blocks. Between parts the state is kept in memory, word w of row r at w rows + r.
 
 template <class H>
 __device__ __forceinline__ void load_state(H& hash, const typename H::Word* states, u64 rows, u32 row) {
@@ -90,7 +90,7 @@ __device__ __forceinline__ void load_state(H& hash, const typename H::Word* stat
     for (int w = 0; w < H::STATE_WORDS; ++w) hash.state(w) = states[w * rows + row];
 }
 
-// The next elements of each row, a whole number of blocks; the first ones unless `resumed`.
+// Absorbs the next elements of each row, a whole number of blocks; they are the first ones unless `resumed`.
 template <class H, class Row>
 __global__ void __launch_bounds__(BLOCK_THREADS, 8)
 absorb_rows(typename H::Word* states, const typename Row::Source* source, u64 rows, u32 elements, u32 resumed) {
@@ -104,7 +104,7 @@ absorb_rows(typename H::Word* states, const typename Row::Source* source, u64 ro
     for (int w = 0; w < H::STATE_WORDS; ++w) states[w * rows + row] = hash.state(w);
 }
 
-// The last elements of each row, any number.
+// Absorbs the last elements of each row, any number of them, and writes the digest.
 template <class H, class Row>
 __global__ void __launch_bounds__(BLOCK_THREADS, 8)
 finish_rows(Digest* digests, const typename H::Word* states, const typename Row::Source* source, u64 rows,

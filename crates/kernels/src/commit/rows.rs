@@ -1,14 +1,14 @@
 //! Digests of rows.
 //!
-//! - [`hash`]: digest r is the hash of row r of all matrices, one after the other
-//! - [`hash_packed`]: digest r is the hash of the 2^k rows from 2^k r on of one matrix, one after the other: the
-//!   leaves of FRI's trees, where a column of extension elements is committed several elements at a time
+//! - [`hash`]: digest r is the hash of row r of all matrices, concatenated
+//! - [`hash_packed`]: digest r is the hash of the 2^k rows of one matrix starting at row 2^k r, concatenated: the
+//!   leaves of FRI trees, where a column of extension elements is committed several elements at a time
 //! - [`RowsInParts`]: the same as [`hash`] for one matrix whose columns arrive in parts
 //! - [`hash_lifted`]: the same as [`hash`] for columns of different lengths, as in Stwo's lifted trees
 //!
-//! One row a thread. Each element is read once, in whole lines; the cost is that of the permutations, one for each
-//! block of the message (34 elements of 31 bits or 17 of Goldilocks for Keccak, 16 for Blake2s, the rate for
-//! Poseidon2). Digests lie one after the other in memory.
+//! One row per thread. Each element is read once, with coalesced loads; the cost is that of the permutations, one per
+//! message block (for Keccak 34 elements of 31 bits or 17 of Goldilocks, for Blake2s 16, for Poseidon2 the rate).
+//! Digests are stored one after the other.
 
 use std::cmp::Reverse;
 use std::marker::PhantomData;
@@ -21,27 +21,27 @@ use crate::hash::{RowHash, Sponge};
 use crate::layout::columns::{self, Column, Columns};
 use crate::layout::matrix::log2_rows;
 
-/// Threads of a block: few, so that the last blocks of a launch end close together and a small
-/// number of rows spreads over the device.
+/// Threads per block: few, so that the last blocks of a launch finish close together and a small number of rows is
+/// spread over the device.
 const THREADS: u32 = 64;
 
-/// The most rows of a launch, as a logarithm.
+/// The maximum number of rows per launch, as a logarithm.
 pub(crate) const MAX_LOG_ROWS: u32 = 31;
 
-/// The most columns of a matrix whose rows are packed.
+/// The maximum number of columns of a matrix whose rows are packed.
 const MAX_PACKED_COLUMNS: usize = 32;
 
-/// The digests of the rows of `matrices`, all of one height, a power of two; a row is the concatenation of theirs.
+/// The digests of the rows of `matrices`, all of one height, a power of two; a row is the concatenation of their rows.
 pub fn hash<H: RowHash<F>, F: Field>(stream: &Stream, matrices: &[Columns<'_, F>]) -> Result<Buffer<H::Digest>> {
     const NAME: &str = "rows::hash";
     let Some(first) = matrices.first() else {
-        return Err(Error::shape(NAME, "no matrices, so no rows; give at least one (it may have no columns)"));
+        return Err(Error::shape(NAME, "no matrices given; there must be at least one (it may have no columns)"));
     };
     let rows = first.rows();
     if let Some(other) = matrices.iter().find(|matrix| matrix.rows() != rows) {
         return Err(Error::shape(
             NAME,
-            format!("matrices of {rows} and of {} rows; all must have the same", other.rows()),
+            format!("matrices of {rows} and of {} rows; all must have the same number", other.rows()),
         ));
     }
     check_rows(NAME, rows)?;
@@ -50,7 +50,7 @@ pub fn hash<H: RowHash<F>, F: Field>(stream: &Stream, matrices: &[Columns<'_, F>
     Ok(digests)
 }
 
-/// As [`hash`] into room for the digests, of matrices that are known to have as many rows.
+/// As [`hash`], into an existing buffer, for matrices already known to have the right number of rows.
 pub(crate) fn hash_into<H: RowHash<F>, F: Field>(
     stream: &Stream,
     digests: ViewMut<'_, H::Digest>,
@@ -67,10 +67,11 @@ pub(crate) fn hash_into<H: RowHash<F>, F: Field>(
     }
 }
 
-/// Rows whose columns arrive in parts: the states of their hashes, at rest between two parts.
+/// Rows whose columns arrive in parts: their hash states between two parts.
 ///
-/// A part is a whole number of [`blocks`](Self::block) of columns; what is left at the end goes to
-/// [`MerkleTree::from_parts`](crate::commit::merkle::MerkleTree::from_parts). It costs a read and a write of all states a part.
+/// A part is a whole number of [`blocks`](Self::block) of columns; pass the remaining columns to
+/// [`MerkleTree::from_parts`](crate::commit::merkle::MerkleTree::from_parts). Each part reads and writes all states
+/// once.
 pub struct RowsInParts<H: Sponge> {
     states: Buffer<u64>,
     rows: usize,
@@ -79,7 +80,7 @@ pub struct RowsInParts<H: Sponge> {
 }
 
 impl<H: Sponge> RowsInParts<H> {
-    /// States for so many rows, a power of two, of which nothing is hashed yet.
+    /// Initial states for this many rows, a power of two.
     pub fn new(stream: &Stream, rows: usize) -> Result<Self> {
         check_rows("RowsInParts::new", rows)?;
         Ok(Self { states: stream.alloc(rows * H::STATE_BYTES / 8)?, rows, resumed: false, of: PhantomData })
@@ -90,7 +91,7 @@ impl<H: Sponge> RowsInParts<H> {
         self.rows
     }
 
-    /// The columns of a block.
+    /// The number of columns per block.
     pub fn block<F: Field>() -> usize {
         H::BLOCK_BYTES / size_of::<F>()
     }
@@ -103,8 +104,11 @@ impl<H: Sponge> RowsInParts<H> {
         const NAME: &str = "RowsInParts::absorb";
         self.check_height(NAME, columns)?;
         if !columns.columns().is_multiple_of(Self::block::<F>()) {
-            let detail =
-                format!("{} columns are no whole number of blocks of {}", columns.columns(), Self::block::<F>());
+            let detail = format!(
+                "{} columns; the number must be a multiple of the block size {}",
+                columns.columns(),
+                Self::block::<F>()
+            );
             return Err(Error::shape(NAME, detail));
         }
         let arguments = (
@@ -146,14 +150,14 @@ impl<H: Sponge> RowsInParts<H> {
 
     fn check_height<F: Field>(&self, operation: &'static str, columns: Columns<'_, F>) -> Result<()> {
         if columns.rows() != self.rows {
-            let detail = format!("columns of {} rows, the others have {}", columns.rows(), self.rows);
+            let detail = format!("columns of {} rows; the parts before had {}", columns.rows(), self.rows);
             return Err(Error::shape(operation, detail));
         }
         Ok(())
     }
 }
 
-/// The digests of 2^`log_packed` rows at a time of a matrix of a few columns.
+/// The digests of groups of 2^`log_packed` rows of a matrix of a few columns.
 pub fn hash_packed<H: RowHash<F>, F: Field>(
     stream: &Stream,
     matrix: Columns<'_, F>,
@@ -164,7 +168,7 @@ pub fn hash_packed<H: RowHash<F>, F: Field>(
     Ok(digests)
 }
 
-/// The number of packed rows, if they can be packed.
+/// Checks that rows can be packed, and returns the number of packed rows.
 pub(crate) fn packed_rows<F: Field>(
     operation: &'static str,
     matrix: Columns<'_, F>,
@@ -172,18 +176,21 @@ pub(crate) fn packed_rows<F: Field>(
 ) -> Result<usize> {
     let log_rows = check_rows(operation, matrix.rows())?;
     if log_packed > log_rows {
-        return Err(Error::shape(operation, format!("2^{log_packed} rows at a time of {} rows", matrix.rows())));
+        return Err(Error::shape(
+            operation,
+            format!("cannot pack 2^{log_packed} rows at a time of a matrix of {} rows", matrix.rows()),
+        ));
     }
     if !(1..=MAX_PACKED_COLUMNS).contains(&matrix.columns()) {
         return Err(Error::shape(
             operation,
-            format!("packed rows of {} columns; from 1 to {MAX_PACKED_COLUMNS} are possible", matrix.columns()),
+            format!("packed rows of {} columns; there must be from 1 to {MAX_PACKED_COLUMNS}", matrix.columns()),
         ));
     }
     Ok(matrix.rows() >> log_packed)
 }
 
-/// As [`hash_packed`] into room for the digests, of a matrix that [`packed_rows`] has passed.
+/// As [`hash_packed`], into an existing buffer, for a matrix that [`packed_rows`] has accepted.
 pub(crate) fn hash_packed_into<H: RowHash<F>, F: Field>(
     stream: &Stream,
     digests: ViewMut<'_, H::Digest>,
@@ -194,9 +201,9 @@ pub(crate) fn hash_packed_into<H: RowHash<F>, F: Field>(
     launch::<H, F, F>(stream, digests, row, matrix.values(), elements)
 }
 
-/// The digests of 2^`log_rows` rows across columns of different lengths, powers of two from 2 up, the shorter
+/// The digests of 2^`log_rows` rows across columns of different lengths, powers of two of at least 2, the shorter
 /// columns first: row i has entry `(i >> (r + 1) << 1) + (i & 1)` of a column that is 2^r times shorter. Without
-/// columns every digest is the hash of nothing.
+/// columns every digest is the hash of the empty message.
 pub fn hash_lifted<H: RowHash<F>, F: Field>(
     stream: &Stream,
     columns: &[Columns<'_, F>],
@@ -208,28 +215,28 @@ pub fn hash_lifted<H: RowHash<F>, F: Field>(
     Ok(digests)
 }
 
-/// Whether columns can be lifted to 2^`log_rows` rows.
+/// Checks that columns can be lifted to 2^`log_rows` rows.
 pub(crate) fn check_lifted<F: Field>(
     operation: &'static str,
     columns: &[Columns<'_, F>],
     log_rows: u32,
 ) -> Result<()> {
     if log_rows > MAX_LOG_ROWS {
-        return Err(Error::shape(operation, format!("2^{log_rows} rows; at most 2^{MAX_LOG_ROWS} are possible")));
+        return Err(Error::shape(operation, format!("2^{log_rows} rows; at most 2^{MAX_LOG_ROWS} are supported")));
     }
     for rows in columns.iter().map(Columns::rows) {
         let log = log2_rows(operation, rows)?;
         if !(1..=log_rows).contains(&log) {
             return Err(Error::shape(
                 operation,
-                format!("columns of {rows} rows lifted to 2^{log_rows}; they need at least 2 and at most as many"),
+                format!("columns of {rows} rows lifted to 2^{log_rows}; there must be from 2 to 2^{log_rows}"),
             ));
         }
     }
     Ok(())
 }
 
-/// As [`hash_lifted`] into room for the digests, of columns that [`check_lifted`] has passed.
+/// As [`hash_lifted`], into an existing buffer, for columns that [`check_lifted`] has accepted.
 pub(crate) fn hash_lifted_into<H: RowHash<F>, F: Field>(
     stream: &Stream,
     digests: ViewMut<'_, H::Digest>,
@@ -251,11 +258,11 @@ pub(crate) fn hash_lifted_into<H: RowHash<F>, F: Field>(
     }
 }
 
-/// The logarithm of a number of rows that one launch can hash.
+/// The logarithm of a number of rows, checked to fit one launch.
 pub(crate) fn check_rows(operation: &'static str, rows: usize) -> Result<u32> {
     let log_rows = log2_rows(operation, rows)?;
     if log_rows > MAX_LOG_ROWS {
-        return Err(Error::shape(operation, format!("2^{log_rows} rows; at most 2^{MAX_LOG_ROWS} are possible")));
+        return Err(Error::shape(operation, format!("2^{log_rows} rows; at most 2^{MAX_LOG_ROWS} are supported")));
     }
     Ok(log_rows)
 }
@@ -268,7 +275,7 @@ fn launch<H: RowHash<F>, F: Field, S: Plain>(
     elements: usize,
 ) -> Result<()> {
     let elements = u32::try_from(elements).map_err(|_| {
-        Error::shape("rows", format!("rows of {elements} elements; at most 2^32 - 1 are possible"))
+        Error::shape("rows", format!("rows of {elements} elements; at most 2^32 - 1 are supported"))
     })?;
     let rows = digests.len();
     Rows::<H, F>::kernel(stream.device(), row)?.launch(
@@ -278,7 +285,7 @@ fn launch<H: RowHash<F>, F: Field, S: Plain>(
     )
 }
 
-/// How the elements of a row are found: a type of `rows.cu`.
+/// How the elements of a row are located: a row type of `rows.cu`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Row {
     /// In one matrix.
@@ -287,12 +294,12 @@ pub(crate) enum Row {
     Joined,
     /// In a list of columns of different lengths.
     Lifted,
-    /// In several neighbouring rows of a matrix of so many columns.
+    /// In several adjacent rows of a matrix of this many columns.
     Packed { columns: u32 },
 }
 
 impl Row {
-    /// The C++ type of rows of elements of this field.
+    /// The C++ type of rows over this field.
     fn type_name<F: Field>(self) -> String {
         match self {
             Self::Matrix => format!("MatrixRow<{}>", F::NAME),
@@ -309,7 +316,7 @@ const FILE: KernelFile = KernelFile {
     constants: &[("BLOCK_THREADS", THREADS as u64)],
 };
 
-/// Whole rows; a module for each type of row.
+/// Whole rows; one module per row type.
 pub(crate) struct Rows<H, F>(PhantomData<(H, F)>);
 
 impl<H: RowHash<F>, F: Field> Operation for Rows<H, F> {

@@ -3,27 +3,28 @@
 #include "domain/circle_domain.cuh"
 #include "layout/quads.cuh"
 
-// The first points of a coset of 2^log_size points and of the cosets that come of doubling all its points.
+// The first points of a coset of 2^log_size points and of the cosets obtained by repeatedly doubling its points.
 struct Doublings {
     CM31 initials[DOUBLINGS];
 };
 
-// The layer of word p of the tower of n = 2^log_size twiddles: layer d, the coset doubled d times, has n / 2^(d +
-// 1) words from n - n / 2^d on. p < n - 1.
+// The layer that contains word p of the twiddle tower of n = 2^log_size words: layer d, the coset doubled d times, has
+// n / 2^(d + 1) words starting at n - n / 2^d. p < n - 1.
 __device__ __forceinline__ u32 layer_of(u32 p, u32 log_size) {
     const u32 last = (1u << log_size) - 1 - p;
     return log_size - (32 - __clz(last));
 }
 
-// Word i of layer d is the x coordinate of the point of the coset doubled d times that has the reversed index 2 i.
-// The steps are those of the first coset, since 2^d S is the step of the doubled one, of 2^(l - d) points. A warp
-// takes 128 words of one layer, four a lane; the last 128 words are of several layers, one product a bit. The last
-// word of all fills the tower to a power of two, and is 1.
+// Word i of layer d is the x coordinate of the point with bit-reversed index 2 i of the coset doubled d times. The
+// steps of the original coset serve all layers, since 2^d S is the step of the coset of 2^(l - d) points. A warp
+// computes 128 words of one layer, four per lane; the last 128 words span several layers and take one product per bit.
+// The very last word pads the tower to a power of two, and is 1.
 __global__ void __launch_bounds__(BLOCK_THREADS)
 circle_twiddles(Mersenne31* out, u32 log_size, ReversedCoset coset, Doublings doublings) {
     typedef Mersenne31 F;
     const u32 n = 1u << log_size, groups = n > 128 ? n / 128 : 1;
-    const u32 warp = (blockIdx.x * BLOCK_THREADS + threadIdx.x) / 32, warps = gridDim.x * (BLOCK_THREADS / 32), lane = threadIdx.x % 32;
+    const u32 warp = (blockIdx.x * BLOCK_THREADS + threadIdx.x) / 32, warps = gridDim.x * (BLOCK_THREADS / 32),
+              lane = threadIdx.x % 32;
     const WarpPoints<3> points(coset);
     for (u32 group = warp; group < groups; group += warps) {
         const u32 first = group * 128 + lane * 4;
@@ -58,7 +59,8 @@ circle_twiddles(Mersenne31* out, u32 log_size, ReversedCoset coset, Doublings do
 __global__ void __launch_bounds__(BLOCK_THREADS) circle_points(Mersenne31* out, u64 n, ReversedCoset half) {
     typedef Mersenne31 F;
     const u32 groups = (u32)((n + 127) / 128);
-    const u32 warp = (blockIdx.x * BLOCK_THREADS + threadIdx.x) / 32, warps = gridDim.x * (BLOCK_THREADS / 32), lane = threadIdx.x % 32;
+    const u32 warp = (blockIdx.x * BLOCK_THREADS + threadIdx.x) / 32, warps = gridDim.x * (BLOCK_THREADS / 32),
+              lane = threadIdx.x % 32;
     const DomainPoints points(half);
     for (u32 group = warp; group < groups; group += warps) {
         const CM31 p = points.at(group);

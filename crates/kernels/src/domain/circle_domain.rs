@@ -1,15 +1,15 @@
 //! Cosets and domains of the circle group over Mersenne-31, their points, and the twiddles of the transforms on them.
 //!
-//! The group is the points with `x^2 + y^2 = 1`, of which there are 2^31, with
-//! `(x, y) + (x', y') = (x x' - y y', x y' + y x')`: complex numbers of norm 1 and their product.
+//! The group consists of the 2^31 points with `x^2 + y^2 = 1`, under `(x, y) + (x', y') = (x x' - y y', x y' + y x')`:
+//! complex numbers of norm 1 under multiplication.
 //!
 //! - [`points`]: the points of a domain, in bit-reversed order
-//! - [`twiddles`], [`twiddles_and_inverses`]: Stwo's tower for a coset of n points. Layer d has n / 2^(d + 1) words from
-//!   `n - n / 2^d` on, the x coordinates of the first half of the coset doubled d times, in bit-reversed order. The
-//!   last word is 1.
+//! - [`twiddles`], [`twiddles_and_inverses`]: Stwo's twiddle tower for a coset of n points. Layer d has n / 2^(d + 1)
+//!   words starting at `n - n / 2^d`, the x coordinates of the first half of the coset doubled d times, in bit-reversed
+//!   order. The last word is 1.
 //!
-//! Points cost no table: a warp finds the high part of its points' indices together, in five products (see
-//! `circle_domain.cuh`). One launch each, which writes each word once; about 25 instructions a word.
+//! Points need no table: the lanes of a warp compute the high part of their points' indices together, in five products
+//! (see `circle_domain.cuh`). One launch each, which writes each word once; about 25 instructions per word.
 
 use rigel_gpu::{Buffer, Error, Result, Shape, Stream};
 
@@ -29,7 +29,7 @@ const GENERATOR: CM31 = CM31([M31::new(2), M31::new(1_268_011_823)]);
 pub struct Coset {
     /// The first point, x and y.
     pub initial: [M31; 2],
-    /// What leads from one point to the next, a point of order 2^`log_size`.
+    /// The difference between consecutive points, a point of order 2^`log_size`.
     pub step: [M31; 2],
     /// The logarithm of the number of points.
     pub log_size: u32,
@@ -42,33 +42,33 @@ impl Coset {
         if log_size + 2 > LOG_ORDER {
             return Err(Error::shape(
                 "Coset::half_odds",
-                format!("2^{log_size} points; there are at most 2^{}", LOG_ORDER - 2),
+                format!("2^{log_size} points; at most 2^{} are supported", LOG_ORDER - 2),
             ));
         }
         let initial = double(GENERATOR, LOG_ORDER - log_size - 2);
         Ok(Self { initial: initial.0, step: double(initial, 2).0, log_size })
     }
 
-    /// That the points lie on the circle, and that there are as many as the coset says.
+    /// Checks that the points are on the circle, and that the step has the order that the size asks for.
     pub(crate) fn check(&self, operation: &'static str) -> Result<()> {
         let on_circle = |[x, y]: [M31; 2]| x * x + y * y == M31::ONE;
         if self.log_size > LOG_ORDER - 1 {
             return Err(Error::shape(
                 operation,
-                format!("a coset of 2^{} points; there are at most 2^{}", self.log_size, LOG_ORDER - 1),
+                format!("a coset of 2^{} points; at most 2^{} are supported", self.log_size, LOG_ORDER - 1),
             ));
         }
         if !on_circle(self.initial) || !on_circle(self.step) {
             return Err(Error::shape(
                 operation,
-                format!("{:?} or {:?} is no point of the circle", self.initial, self.step),
+                format!("{:?} or {:?} is not a point of the circle", self.initial, self.step),
             ));
         }
         let half = self.log_size.checked_sub(1).map(|doublings| double(CM31(self.step), doublings));
         if half.unwrap_or(-CM31(self.step)) != -CM31::ONE {
             return Err(Error::shape(
                 operation,
-                format!("the step {:?} of 2^{} points does not have that order", self.step, self.log_size),
+                format!("the step {:?} does not have order 2^{}", self.step, self.log_size),
             ));
         }
         Ok(())
@@ -89,7 +89,7 @@ impl Domain {
     /// Stwo's `CanonicCoset::new(log_size).circle_domain()`, of 2 to 2^30 points.
     pub fn canonic(log_size: u32) -> Result<Self> {
         let Some(half) = log_size.checked_sub(1) else {
-            return Err(Error::shape("Domain::canonic", "a domain of one point; there must be two or more"));
+            return Err(Error::shape("Domain::canonic", "a domain of one point; there must be at least two"));
         };
         Ok(Self { half: Coset::half_odds(half)? })
     }
@@ -105,7 +105,7 @@ pub(crate) fn double(point: CM31, doublings: u32) -> CM31 {
     (0..doublings).fold(point, |point, _| point * point)
 }
 
-/// The words of Stwo's `precompute_twiddles(coset).twiddles`: 2^`log_size` of them.
+/// The 2^`log_size` words of Stwo's `precompute_twiddles(coset).twiddles`.
 pub fn twiddles(stream: &Stream, coset: Coset) -> Result<Buffer<M31>> {
     coset.check("circle_domain::twiddles")?;
     let mut out = stream.alloc(1usize << coset.log_size)?;
@@ -120,8 +120,8 @@ pub fn twiddles(stream: &Stream, coset: Coset) -> Result<Buffer<M31>> {
     Ok(out)
 }
 
-/// [`twiddles`], and the inverse of each of them. (Of a coset that is doubled to a point of the y axis, as no half coset
-/// of a domain is, a twiddle is zero, and its inverse too.)
+/// [`twiddles`], and the inverse of each of them. A coset whose doublings include a point of the y axis has a zero
+/// twiddle, whose inverse is also zero; half cosets of domains have none.
 pub fn twiddles_and_inverses(stream: &Stream, coset: Coset) -> Result<(Buffer<M31>, Buffer<M31>)> {
     let twiddles = twiddles(stream, coset)?;
     let n = twiddles.len();
@@ -140,20 +140,20 @@ pub fn points(stream: &Stream, domain: Domain) -> Result<Matrix<M31>> {
     Ok(out)
 }
 
-/// Threads of a block.
+/// Threads per block.
 const THREADS: u32 = 256;
 
-/// Cosets that come of doubling one, with the coset itself.
+/// The number of cosets: a coset and its repeated doublings.
 const DOUBLINGS: usize = 32;
 
-/// A warp for every 128 values, up to what fills the device: then warps go on with the next.
+/// A warp for every 128 values, up to a grid that fills the device, whose warps then loop.
 fn shape(stream: &Stream, n: usize) -> Shape {
     let most = stream.device().properties().multiprocessors as usize * 8;
     Shape::new(n.div_ceil(4 * THREADS as usize).clamp(1, most) as u32, THREADS)
 }
 
 parameters! {
-    /// What the bits of a bit-reversed index add to a coset's first point.
+    /// The summand for each bit of a bit-reversed index, to add to a coset's first point.
     pub(crate) struct ReversedCoset = "ReversedCoset" => {
         initial: CM31,
         steps: [CM31; 31],
@@ -161,7 +161,7 @@ parameters! {
 }
 
 impl ReversedCoset {
-    /// The form of a coset that has been checked. Bits beyond its size add nothing.
+    /// The summands of a coset that has been checked. Bits beyond its size add nothing.
     pub(crate) fn new(coset: Coset) -> Self {
         let mut steps = [CM31::ONE; 31];
         let mut step = CM31(coset.step);
@@ -174,7 +174,7 @@ impl ReversedCoset {
 }
 
 parameters! {
-    /// The first points of a coset and of the cosets that come of doubling all its points.
+    /// The first points of a coset and of the cosets obtained by repeatedly doubling its points.
     struct Doublings = "Doublings" => {
         initials: [CM31; DOUBLINGS],
     }

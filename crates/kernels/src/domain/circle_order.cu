@@ -1,10 +1,9 @@
-// Orders of values on a circle domain, and rows of four neighbours.
+// Orders of values on a circle domain, and rows of four adjacent values.
 
 #include "layout/quads.cuh"
 
-// Where value i of the coset of 2^log_rows points, in its own order, lies among the values of the circle domain in
-// bit-reversed order. The domain has the even points of the coset, and then the odd ones, from the last to the
-// first.
+// The index, in the circle domain's bit-reversed order, of value i of the coset of 2^log_rows points in the coset's own
+// order. The domain has the even points of the coset, followed by the odd points from the last to the first.
 __device__ __forceinline__ u32 domain_position(u32 i, u32 log_rows) {
     const u32 last = (1u << log_rows) - 1;
     const u32 index = i & 1 ? last - (i >> 1) : i >> 1;
@@ -17,10 +16,11 @@ __device__ __forceinline__ u32 coset_position(u32 i, u32 log_rows) {
     return index >> (log_rows - 1) ? 2 * (last - index) + 1 : 2 * index;
 }
 
-// Column blockIdx.y in coset order (TO_COSET) or back in the domain's bit-reversed order. Values are read one by
-// one, where they are, and written in runs.
+// Reorders column blockIdx.y to coset order (TO_COSET) or back to the domain's bit-reversed order. Reads are scattered,
+// writes are coalesced.
 template <bool TO_COSET>
-__global__ void __launch_bounds__(BLOCK_THREADS) reorder(Mersenne31* out, const Mersenne31* __restrict__ in, u32 log_rows) {
+__global__ void __launch_bounds__(BLOCK_THREADS)
+reorder(Mersenne31* out, const Mersenne31* __restrict__ in, u32 log_rows) {
     const u32 i = blockIdx.x * BLOCK_THREADS + threadIdx.x;
     if (i >> log_rows) return;
     const u64 column = (u64)blockIdx.y << log_rows;

@@ -1,12 +1,11 @@
-//! Values on circle domains, rearranged.
+//! Reordering of values on circle domains.
 //!
-//! - [`prefix_sums`]: inclusive prefix sums in the order of the coset, of columns in the domain's bit-reversed
-//!   order
-//! - [`pack_leaves`]: the columns of rows of four neighbouring values
+//! - [`prefix_sums`]: inclusive prefix sums in coset order, of columns stored in the domain's bit-reversed order
+//! - [`pack_leaves`]: the columns of rows of four adjacent values
 //!
-//! A circle domain of n points has the even points of a coset, and then the odd ones, from the last to the first.
-//! Prefix sums take three launches: to the coset's order, the sums, and back, each of which reads and writes each
-//! value once. The two that rearrange read values one by one, at 32 bytes of cache each.
+//! A circle domain of n points has the even points of a coset, followed by the odd points from the last to the first.
+//! Prefix sums take three launches: reorder to coset order, scan, reorder back; each reads and writes each value once.
+//! The two that reorder have scattered reads, at 32 bytes of cache traffic per value.
 
 use rigel_gpu::{Error, Result, Shape, Stream, View};
 
@@ -18,8 +17,8 @@ use crate::layout::matrix::{Matrix, log2_rows};
 use crate::layout::slab::slab_length;
 use crate::vector::scan::{self, Bound};
 
-/// The inclusive prefix sums, in the coset's order, of each column of `rows` values, which come and go in the
-/// domain's bit-reversed order: Stwo's `inclusive_prefix_sum`. There are from 2 to 2^30 rows.
+/// The inclusive prefix sums, in coset order, of each column of `rows` values, stored in the domain's bit-reversed
+/// order before and after: Stwo's `inclusive_prefix_sum`. There are from 2 to 2^30 rows.
 pub fn prefix_sums(stream: &Stream, values: View<'_, M31>, rows: usize) -> Result<Matrix<M31>> {
     const NAME: &str = "circle_order::prefix_sums";
     let columns = Columns::new(values, rows)?.columns();
@@ -27,7 +26,7 @@ pub fn prefix_sums(stream: &Stream, values: View<'_, M31>, rows: usize) -> Resul
     if !(1..=30).contains(&log_rows) || columns == 0 {
         return Err(Error::shape(
             NAME,
-            format!("{columns} columns of {rows} rows; there must be one or more of 2 to 2^30"),
+            format!("{columns} columns of {rows} rows; there must be at least one column, of 2 to 2^30 rows"),
         ));
     }
     let kernels = CircleOrder::kernels(stream.device(), ())?;
@@ -46,8 +45,8 @@ pub fn prefix_sums(stream: &Stream, values: View<'_, M31>, rows: usize) -> Resul
     reorder(TO_DOMAIN, sums.values().view())
 }
 
-/// The 16 columns of the rows of four neighbouring values of a slab of n, n a multiple of 4: coordinate d of value
-/// `4 r + k` in row r of column `4 k + d`. It is Stwo's `pack_leaves_input`.
+/// The 16 columns whose rows are groups of four adjacent values of a slab of n, n a multiple of 4: coordinate d of
+/// value `4 r + k` is in row r of column `4 k + d`. This is Stwo's `pack_leaves_input`.
 pub fn pack_leaves(stream: &Stream, values: View<'_, M31>) -> Result<Matrix<M31>> {
     const NAME: &str = "circle_order::pack_leaves";
     let n = slab_length::<QM31>(NAME, values)?;
@@ -60,7 +59,7 @@ pub fn pack_leaves(stream: &Stream, values: View<'_, M31>) -> Result<Matrix<M31>
     Ok(out)
 }
 
-/// Threads of a block.
+/// Threads per block.
 const THREADS: u32 = 256;
 
 pub(crate) struct CircleOrder;

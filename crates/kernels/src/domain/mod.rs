@@ -1,7 +1,7 @@
 //! Evaluation domains: the points of cosets of roots of unity and of circle cosets.
 //!
-//! A domain's size and shift go in. Out come its points, twiddles, selectors of rows, and columns in the order of a
-//! circle domain.
+//! Input: a domain's size and shift. Output: its points, twiddles and row selectors, and columns reordered to the order
+//! of a circle domain.
 
 pub mod circle_domain;
 pub mod circle_order;

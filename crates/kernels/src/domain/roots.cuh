@@ -2,8 +2,8 @@
 
 #include "field/word.cuh"
 
-// Powers of a root of unity in bit-reversed order, by the bits of the index. With w_k the root of order 2^k, so
-// that w_k = w_(k+1)^2, the root of order n = 2^l to the power of i reversed is
+// Powers of a root of unity in bit-reversed order, computed from the bits of the index. With w_k the root of order 2^k,
+// so that w_k = w_(k+1)^2, the power rev(i) of the root of order n = 2^l is
 //   w_l^(rev(i)) = product of w_(k+1) over the bits k of i that are set,
 // which does not depend on n: a smaller domain is a prefix of a larger one. It follows that
 //   at(i + j) = at(i) at(j)      for i and j without a bit in common,

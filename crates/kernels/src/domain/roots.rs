@@ -1,11 +1,11 @@
-//! The roots of unity that kernels find their points and twiddles with.
+//! The roots of unity from which kernels compute points and twiddles.
 
 use rigel_gpu::{Error, Result};
 
 use crate::code::parameters;
 use crate::field::Field;
 
-/// The orders, 2 to 2^32, of the roots that kernels get.
+/// The orders, 2 to 2^32, of the roots passed to kernels.
 pub(crate) const ORDERS: usize = 32;
 
 parameters! {
@@ -16,7 +16,7 @@ parameters! {
 }
 
 impl<F: Field> ReversedPowers<F> {
-    /// The roots that the field has.
+    /// The roots that exist in the field.
     pub(crate) fn new() -> Self {
         Self::by(F::two_adic_generator)
     }
@@ -37,10 +37,10 @@ impl<F: Field> ReversedPowers<F> {
     }
 }
 
-/// The largest domain of a launch, as a logarithm: its indices are words.
+/// The largest domain of a launch, as a logarithm: indices are 32-bit words.
 const MAX_LOG_SIZE: u32 = 31;
 
-/// Refuses a domain of 2^`log_size` points that the field does not have.
+/// Checks that the field has a domain of 2^`log_size` points.
 pub(crate) fn check_domain<F: Field>(operation: &'static str, log_size: u32) -> Result<()> {
     let most = F::TWO_ADICITY.min(MAX_LOG_SIZE);
     if log_size > most {

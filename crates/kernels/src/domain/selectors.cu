@@ -1,4 +1,4 @@
-// The selectors of a trace's first row, last row and transitions.
+// The selectors of the first row, the last row and the transitions of a trace.
 
 #include "field/baby_bear.cuh"
 #include "field/goldilocks.cuh"

@@ -1,5 +1,5 @@
-//! The selectors of a trace of n = 2^k rows on the subgroup H: polynomials, not normalised, that single out its first
-//! row, its last row, and all rows but the last (the transitions).
+//! The selectors of a trace of n = 2^k rows on the subgroup H: unnormalised polynomials that select its first row, its
+//! last row, and all rows but the last (the transitions).
 //!
 //! With `z(X) = X^n - 1`, which vanishes on H, and t the last point of H:
 //!
@@ -9,7 +9,7 @@
 //!
 //! - [`on_coset`]: their values on the coset `GENERATOR K` of n q points, as upstream's `selectors_on_coset` but in
 //!   bit-reversed order
-//! - [`inverse_vanishing`]: the q values that 1 / z has there
+//! - [`inverse_vanishing`]: the q values that 1 / z takes there
 //! - [`on_trace`]: ones and zeros on H itself
 //!
 //! On the coset the cost is two batch inversions; each value is then read and written once more.
@@ -37,7 +37,10 @@ pub fn on_coset<F: Field + Element<Base = F>>(
     check_domain::<F>(NAME, log_n.saturating_add(log_q))?;
     let rows = 1usize << (log_n + log_q);
     if points.len() < rows {
-        return Err(Error::shape(NAME, format!("{} points for a coset of {rows}", points.len())));
+        return Err(Error::shape(
+            NAME,
+            format!("{} points given; a coset of {rows} points needs at least {rows}", points.len()),
+        ));
     }
     let points = points.range(..rows)?;
     let last = last_point::<F>(log_n);
@@ -53,12 +56,12 @@ pub fn on_coset<F: Field + Element<Base = F>>(
     Ok(out)
 }
 
-/// The 2^`log_q` values of 1 / z on the coset of [`on_coset`]: in row p, in bit-reversed order, it is entry
+/// The 2^`log_q` values of 1 / z on the coset of [`on_coset`]: its value in row p, in bit-reversed order, is entry
 /// `p >> log_n`.
 ///
 /// # Panics
 ///
-/// If the field has no such coset: `log_n + log_q` is at most its two-adicity, as [`on_coset`] checks.
+/// If the field has no such coset: `log_n + log_q` must be at most its two-adicity, as [`on_coset`] checks.
 pub fn inverse_vanishing<F: Field>(log_n: u32, log_q: u32) -> Vec<F> {
     assert!(log_n + log_q <= F::TWO_ADICITY, "{} has no coset of 2^{} points", F::NAME, log_n + log_q);
     let (shift, powers) = (F::GENERATOR.pow(1 << log_n), ReversedPowers::<F>::new());
@@ -82,7 +85,7 @@ fn last_point<F: Field>(log_n: u32) -> F {
     F::two_adic_generator(log_n).inverse().expect("a root of unity is not zero")
 }
 
-/// Threads of a block.
+/// Threads per block.
 const THREADS: u32 = 256;
 
 pub(crate) struct Selectors<F>(PhantomData<F>);

@@ -5,8 +5,8 @@
 #include "field/koala_bear.cuh"
 #include "field/mersenne31.cuh"
 
-// Extensions as polynomials over a base field, lowest coefficient first: what needs no modulus is here, in a
-// base of the concrete type `Self`; a concrete type adds its product, square and inverse.
+// Extensions as polynomials over a base field, lowest coefficient first. This CRTP base, with the concrete type `Self`,
+// has what does not depend on the modulus; a concrete type adds its product, square and inverse.
 template <class Self, class F, int D>
 struct Coefficients {
     typedef F Base;

@@ -9,7 +9,7 @@ use std::ops::{Add, Mul, Neg, Sub};
 
 use super::{BabyBear, Extension, Field, Goldilocks, KoalaBear, Mersenne31, Ring, assign_operators};
 
-/// Everything of an extension but its product and its inverse.
+/// Everything in an extension except its product and inverse.
 macro_rules! extension {
     ($(#[$doc:meta])* $name:ident, $base:ty, $degree:literal) => {
         $(#[$doc])*
@@ -126,7 +126,7 @@ extension! {
     QM31, Mersenne31, 4
 }
 
-/// `a b mod X^D - w`: the coefficients that come round again do so w times.
+/// `a b mod X^D - w`: coefficients that wrap around are multiplied by w.
 #[inline(always)]
 fn binomial_product<F: Field, const D: usize>(a: [F; D], b: [F; D], w: F) -> [F; D] {
     let around = b.map(|x| x * w);

@@ -3,8 +3,8 @@
 #include "field/operators.cuh"
 #include "field/word.cuh"
 
-// Goldilocks: p = 2^64 - 2^32 + 1, stored as any 64-bit integer of the class, as Plonky3 does. Everything here
-// takes and may give such integers; `canonical` gives the one in [0, p).
+// Goldilocks: p = 2^64 - 2^32 + 1, stored as any 64-bit integer of the residue class, as Plonky3 does. All functions
+// accept and may return any such integer; `canonical` returns the one in [0, p).
 //
 // With e = 2^32 - 1: 2^64 = e, 2^96 = -1 and 2^128 = -2^32 (mod p). So a carry out of 64 bits is worth +e and a
 // borrow is worth -e. If both operands are at or above p, adding e may carry once more, but not a third time.
@@ -82,7 +82,7 @@ struct Goldilocks {
     //   s < 32:  y0 + y1 2^32 + y2 e          (2^64 = e)
     //   s < 64:  y0 2^32 + y1 e - y2          (2^96 = -1)
     //   s < 96:  y0 e - (y1 + y2 2^32)        (2^128 = -2^32)
-    // Each term is below p but the first of the first line, so one correction a sum is enough.
+    // Every term but the first of the first line is below p, so one correction per sum is enough.
     __device__ __forceinline__ Goldilocks times_two_to(u32 s) const {
         const u32 bits = s % 32;
         const u64 y = v << bits;
@@ -168,8 +168,8 @@ struct Goldilocks {
     static __device__ __forceinline__ u64 reduce_wide(u64 low, u64 high, u32 top = 0) {
         u32 e1, e2;
         const u64 difference = sub_borrow(low, join_words(high_word(high), top), e1);
-        // A borrow leaves a number above 2^63, from which e can be taken; a carry leaves one below 2^64 - 2^33, to
-        // which e can be added.
+        // After a borrow the number is above 2^63, so e can be subtracted; after a carry it is below 2^64 - 2^33, so e
+        // can be added.
         const u64 sum = add_carry(difference - e1, (u64)low_word(high) * EPSILON, e2);
         return sum + e2;
     }

@@ -1,8 +1,8 @@
 //! Goldilocks: `p = 2^64 - 2^32 + 1`, stored as any 64-bit integer of the residue class.
 //!
-//! Since `2^64 = 2^32 - 1 (mod p)`, the 64-bit integers `x` and `x - p` (for `x >= p`) stand for one element.
-//! Equality, hashing and [`Field::to_u64`] look at the class, [`Field::word`] at the stored integer. Which one an
-//! operation leaves is not said.
+//! Since `2^64 = 2^32 - 1 (mod p)`, the 64-bit integers `x` and `x - p` (for `x >= p`) represent the same element.
+//! Equality, hashing and [`Field::to_u64`] use the class, [`Field::word`] the stored integer. Which representative an
+//! operation returns is unspecified.
 
 use std::hash::{Hash, Hasher};
 
@@ -18,20 +18,20 @@ const P: u64 = 0xffff_ffff_0000_0001;
 const EPSILON: u64 = 0xffff_ffff;
 
 impl Goldilocks {
-    /// The element of an integer, at compile time.
+    /// The element of an integer, usable in constants.
     #[inline]
     pub const fn new(value: u64) -> Self {
         Self(value)
     }
 
-    /// The representative in `[0, p)`; one subtraction is enough, since `2 p > 2^64`. Where it is not wanted it
-    /// wraps around to a larger number.
+    /// The representative in `[0, p)`. One subtraction is enough, since `2 p > 2^64`; if the value is already below p,
+    /// the difference wraps around to a larger number, and the minimum ignores it.
     #[inline(always)]
     fn canonical(self) -> u64 {
         self.0.min(self.0.wrapping_sub(P))
     }
 
-    /// The class of an integer of 128 bits: `2^64 = 2^32 - 1` and `2^96 = -1`.
+    /// Reduces a 128-bit integer, by `2^64 = 2^32 - 1` and `2^96 = -1`.
     #[inline(always)]
     pub fn reduce(x: u128) -> Self {
         let (low, high) = (x as u64, (x >> 64) as u64);
@@ -40,7 +40,7 @@ impl Goldilocks {
         let difference = difference.wrapping_sub(if borrow { EPSILON } else { 0 });
         let middle = (high & EPSILON) * EPSILON;
         let (sum, carry) = difference.overflowing_add(middle);
-        // The middle part is at most 2^64 - 2^33 + 1: after a carry there is room.
+        // The middle part is at most 2^64 - 2^33 + 1, so a carry cannot overflow again.
         Self(sum.wrapping_add(if carry { EPSILON } else { 0 }))
     }
 }
@@ -66,7 +66,7 @@ impl std::ops::Add for Goldilocks {
     #[inline(always)]
     fn add(self, other: Self) -> Self {
         let (sum, carry) = self.0.overflowing_add(other.canonical());
-        // One of the two is below p, so the carried sum is below p - 1 and has room.
+        // One of the two is below p, so the carried sum is below p - 1 and cannot overflow again.
         Self(sum.wrapping_add(if carry { EPSILON } else { 0 }))
     }
 }
@@ -76,7 +76,7 @@ impl std::ops::Sub for Goldilocks {
     #[inline(always)]
     fn sub(self, other: Self) -> Self {
         let (difference, borrow) = self.0.overflowing_sub(other.canonical());
-        // The second is below p, so what is borrowed leaves at least 2^32.
+        // The second is below p, so after a borrow at least 2^32 is left.
         Self(difference.wrapping_sub(if borrow { EPSILON } else { 0 }))
     }
 }

@@ -3,9 +3,9 @@
 #include "field/operators.cuh"
 #include "field/word.cuh"
 
-// Mersenne-31: p = 2^31 - 1, stored as the canonical integer in [0, p). Since 2^31 = 1 (mod p), a number is
-// reduced by adding its upper bits to its lower 31. Plonky3 may also store p itself for zero: operands may be in
-// [0, p], `canonical` and == see through it, and operations on canonical operands have canonical results.
+// Mersenne-31: p = 2^31 - 1, stored as the canonical integer in [0, p). Since 2^31 = 1 (mod p), a number is reduced by
+// adding its upper bits to its lower 31. Plonky3 may also store zero as p itself: operands may be in [0, p],
+// `canonical` and == treat p as zero, and operations on canonical operands have canonical results.
 struct Mersenne31 {
     typedef u32 Word;
     typedef Mersenne31 Base;
@@ -91,7 +91,7 @@ struct Mersenne31 {
         return from_word(reduce_wide(join_words(low_word(x), least_residue(high_word(x)))));
     }
 
-    // p - x, which for x = 0 is p and not canonical: only as a factor of `dot` and `mul_add`.
+    // p - x, which for x = 0 is p and not canonical: use it only as a factor of `dot` and `mul_add`.
     __device__ __forceinline__ Mersenne31 complement() const { return from_word(MODULUS - v); }
 
     // A sum of products that is reduced once at the end. It holds an integer below p 2^32; since that is

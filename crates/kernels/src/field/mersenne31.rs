@@ -17,14 +17,14 @@ pub struct Mersenne31(u32);
 const P: u32 = (1 << 31) - 1;
 
 impl Mersenne31 {
-    /// The element of an integer below `2^32`, at compile time.
+    /// The element of an integer below `2^32`, usable in constants.
     #[inline]
     pub const fn new(value: u32) -> Self {
         Self(value % P)
     }
 
-    /// `2^31 = 1`: an integer that is the same modulo p, with the upper bits added to the lower 31. It is below
-    /// `2^34`, so a sum of products that is settled has room for two more.
+    /// Adds the upper bits to the lower 31, since `2^31 = 1`: an integer congruent modulo p and below `2^34`, so that
+    /// two more products can be added to a sum after it is settled.
     #[inline(always)]
     pub fn settle(x: u64) -> u64 {
         (x & P as u64) + (x >> 31)
@@ -116,7 +116,7 @@ impl Field for Mersenne31 {
         if bits == 0 { Self::ONE } else { -Self::ONE }
     }
 
-    /// Four products are below 2^64, and a settled sum has room for two more.
+    /// Four products are below 2^64, and two more fit after settling.
     #[inline(always)]
     fn dot<const D: usize>(a: [Self; D], b: [Self; D]) -> Self {
         let mut sum = 0u64;
@@ -126,7 +126,7 @@ impl Field for Mersenne31 {
             }
             sum = sum.wrapping_add(a[i].0 as u64 * b[i].0 as u64);
         }
-        // Settled twice it is below 2^31 + 8, which is below 2 p.
+        // After settling twice it is below 2^31 + 8, which is below 2 p.
         Self::below(Self::settle(Self::settle(sum)) as u32)
     }
 }

@@ -1,11 +1,11 @@
-//! The finite fields on the host, one twin for each device type in the headers beside them.
+//! The finite fields on the host: a host counterpart for each device type in the headers beside them.
 //!
-//! A twin has the device's stored form, bit for bit: a slice of twins is uploaded as it is. Launchers compute
-//! roots of unity, coset shifts and scaling factors with them, tests compare with them, and arrays on the
-//! processor are made of them. So operators are inlined and do without branches: loops over slices of 31-bit
-//! twins vectorise.
+//! A host counterpart has the device's stored form, bit for bit, so a slice of elements is uploaded as it is. Launchers
+//! use these types to compute roots of unity, coset shifts and scaling factors, tests compare against them, and arrays
+//! on the CPU consist of them. Operators are therefore inlined and branch-free: loops over slices of 31-bit elements
+//! vectorise.
 //!
-//! | twin | modulus | stored form | extension twins |
+//! | host type | modulus | stored form | extensions |
 //! |---|---|---|---|
 //! | [`Mersenne31`] | 2^31 - 1 | the canonical integer | [`CM31`], [`QM31`] |
 //! | [`BabyBear`] | 2^31 - 2^27 + 1 | Montgomery, R = 2^32, in `[0, p)` | [`BabyBear4`] |
@@ -29,7 +29,7 @@ pub use goldilocks::Goldilocks;
 pub use mersenne31::Mersenne31;
 pub use monty31::{BabyBear, KoalaBear};
 
-/// What base fields and their extensions share: a ring with a name on the device.
+/// The operations common to base fields and their extensions, and the type's name on the device.
 pub trait Ring:
     rigel_gpu::Plain
     + Debug
@@ -46,7 +46,7 @@ pub trait Ring:
     + MulAssign
     + Neg<Output = Self>
 {
-    /// The C++ type in the header beside it, as a kernel's template argument is written.
+    /// The C++ type in the header beside it, as written in a kernel's template argument.
     const NAME: &'static str;
     /// The neutral element of addition.
     const ZERO: Self;
@@ -95,7 +95,7 @@ pub trait Field: Ring {
     ///
     /// # Panics
     ///
-    /// If `bits > TWO_ADICITY`: the field has no such root, and a launcher checks its sizes before it asks.
+    /// If `bits > TWO_ADICITY`: the field has no such root. Launchers check their sizes first.
     fn two_adic_generator(bits: u32) -> Self;
 
     /// `a[0] b[0] + a[1] b[1] + ...`, reduced once where the products' sum fits a wider integer.

@@ -55,8 +55,8 @@ struct Monty31 {
 #endif
     }
 
-    // x / R mod p in (-p, p), for |x| <= p^2: a chain of products of numbers in [-p, p] needs no correction
-    // between its links.
+    // x / R mod p in (-p, p), for |x| <= p^2: a chain of products of numbers in [-p, p] needs no correction between the
+    // products.
     static __device__ __forceinline__ i32 redc_signed(i64 x) {
         const u32 t = low_word((u64)x) * P::NEGATIVE_INVERSE;
 #ifndef RIGEL_EMULATED

@@ -22,7 +22,7 @@ macro_rules! monty31_field {
 
         impl $name {
             const MODULUS: u32 = $modulus;
-            /// `-1 / p mod 2^32`, by Newton's iteration: each step doubles the number of right bits.
+            /// `-1 / p mod 2^32`, by Newton's iteration: each step doubles the number of correct bits.
             const NEGATIVE_INVERSE: u32 = {
                 let mut inverse = 1u32;
                 let mut step = 0;
@@ -32,10 +32,10 @@ macro_rules! monty31_field {
                 }
                 inverse.wrapping_neg()
             };
-            /// `R^2 mod p`: the product of an integer with it, divided by R, is the integer's stored form.
+            /// `R^2 mod p`: multiplying an integer by it and dividing by R gives the integer's stored form.
             const R_SQUARED: u32 = ((1u128 << 64) % Self::MODULUS as u128) as u32;
 
-            /// The element of a canonical integer, at compile time.
+            /// The element of a canonical integer, usable in constants.
             #[inline]
             pub const fn new(value: u32) -> Self {
                 Self((((value as u64) << 32) % Self::MODULUS as u64) as u32)
@@ -49,11 +49,11 @@ macro_rules! monty31_field {
                 Self::below((x.wrapping_add(t as u64 * Self::MODULUS as u64) >> 32) as u32)
             }
 
-            /// `x - 2^32 p` if that is not negative, and `x` otherwise: the same modulo p.
+            /// `x - 2^32 p` if that is not negative, and `x` otherwise: congruent modulo p.
             ///
-            /// For sums of products of stored forms that are reduced once. What comes back is below
-            /// `2^64 - 2^32 p`, so two more products can be added to it; settled once more it is below `2^32 p`,
-            /// as [`Self::montgomery_reduce`] wants it.
+            /// For sums of products of stored forms that are reduced once. The result is below `2^64 - 2^32 p`, so two
+            /// more products can be added to it; settled once more it is below `2^32 p`, as [`Self::montgomery_reduce`]
+            /// requires.
             #[inline(always)]
             pub fn settle(x: u64) -> u64 {
                 x.min(x.wrapping_sub((Self::MODULUS as u64) << 32))
@@ -144,7 +144,7 @@ macro_rules! monty31_field {
                 Self::new($root).pow(1 << (Self::TWO_ADICITY - bits))
             }
 
-            /// Four products are below 2^64, and a settled sum has room for two more.
+            /// Four products are below 2^64, and two more fit after settling.
             #[inline(always)]
             fn dot<const D: usize>(a: [Self; D], b: [Self; D]) -> Self {
                 let mut sum = 0u64;

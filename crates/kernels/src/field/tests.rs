@@ -1,4 +1,4 @@
-//! Every twin against upstream: stored forms, ring operations, inverses, generators. Reductions against the
+//! Host field types against upstream: stored forms, ring operations, inverses, generators. Reductions against the
 //! remainder.
 
 use std::array;
@@ -11,7 +11,7 @@ use stwo::core::fields::FieldExpOps;
 
 use super::*;
 
-/// Integers where carries, borrows and reductions change their minds, then random ones.
+/// Integers around the boundaries of carries, borrows and reductions, then random ones.
 fn integers(seed: u64) -> Vec<u64> {
     let mut values = vec![0, 1, 2, 3];
     for order in
@@ -25,7 +25,7 @@ fn integers(seed: u64) -> Vec<u64> {
     values
 }
 
-/// A twin and upstream's type of one prime field, related by the canonical integer.
+/// A host field and upstream's type of the same prime field, related by the canonical integer.
 fn check_field<F: Field, U: PrimeField64>(word: impl Fn(U) -> F::Word) {
     assert_eq!(F::ORDER, U::ORDER_U64);
     assert_eq!(size_of::<F>(), size_of::<U>());
@@ -74,7 +74,7 @@ fn base_fields_equal_plonky3() {
     assert_eq!(Mersenne31::two_adic_generator(1), -Mersenne31::ONE);
 }
 
-/// An extension twin against an oracle given by three functions on canonical coefficients.
+/// A host extension against an oracle given by three functions on canonical coefficients.
 fn check_extension<E: Extension>(
     product: impl Fn(&[u64], &[u64]) -> Vec<u64>,
     inverse: impl Fn(&[u64]) -> Vec<u64>,
@@ -136,7 +136,7 @@ fn extensions_equal_stwo() {
     check_extension::<QM31>(|a, b| secure_down(secure(a) * secure(b)), |a| secure_down(secure(a).inverse()));
 }
 
-/// Sums of products that are reduced once, against sums of reduced products; the largest stored forms among them.
+/// Sums of products that are reduced once, against sums of reduced products; includes the largest stored forms.
 #[test]
 fn dot_is_the_sum_of_products() {
     fn of_length<F: Field, const D: usize>(elements: &[F]) {
@@ -163,7 +163,7 @@ fn dot_is_the_sum_of_products() {
     of::<Goldilocks>(u64::MAX);
 }
 
-/// Reductions of wide integers against the remainder, at the ends of their ranges and between.
+/// Reductions of wide integers against the remainder, at the ends of their ranges and in between.
 #[test]
 fn reductions_equal_the_remainder() {
     macro_rules! montgomery {

@@ -18,7 +18,7 @@ __device__ __forceinline__ u64 join_words(u32 low, u32 high) { return (u64)high 
 // The lowest bits of x in reverse order.
 __device__ __forceinline__ u32 reverse_bits(u32 x, u32 bits) { return bits == 0 ? 0 : __brev(x) >> (32 - bits); }
 
-// Where a field lies in a struct, as a constant. NVRTC has neither <cstddef> nor the built-in function behind it.
+// The offset of a field in a struct, as a constant. NVRTC has neither <cstddef> nor the built-in function behind it.
 #ifdef __CUDACC_RTC__
 #define OFFSET_OF(field, ...) __INTADDR__(&((__VA_ARGS__*)0)->field)
 #else

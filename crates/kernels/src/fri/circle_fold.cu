@@ -1,11 +1,11 @@
-// FRI's folding of evaluations on circle and line domains, and the sums of columns of several lengths.
+// FRI folding of evaluations on circle and line domains, and sums of columns of different lengths.
 
 #include "layout/quads.cuh"
 
-// out[i] = f0 + alpha f1 for i < n, a slab, with f0 = v[2i] + v[2i + 1] and f1 = (v[2i] - v[2i + 1]) / y_i, y_i
-// the coordinate of point 2i of a circle domain of 2 n points in bit-reversed order. V is the values' type, the
-// base field or QM31. The n / 2 twiddles are 1 / x of the points 4i: of four neighbours (x, y), (-x, -y), (y, -x),
-// (-y, x) of the half coset the line's twiddles have x and y, so that the y coordinates are y, -y, -x, x. For n
+// out[i] = f0 + alpha f1 for i < n, a slab, with f0 = v[2i] + v[2i + 1] and f1 = (v[2i] - v[2i + 1]) / y_i, y_i the y
+// coordinate of point 2i of a circle domain of 2 n points in bit-reversed order. V is the type of the values, the base
+// field or QM31. The n / 2 twiddles are 1 / x of the points 4i. Four adjacent points of the half coset are (x, y), (-x,
+// -y), (y, -x), (-y, x), and the line twiddles contain their x and y, so the four y coordinates are y, -y, -x, x. For n
 // below 4, `inverse_y` is 1 / y of the first point, and the second is its negative.
 template <class V>
 __global__ void __launch_bounds__(BLOCK_THREADS)
@@ -35,14 +35,15 @@ fold_circle(Mersenne31* out, const Mersenne31* __restrict__ values, const Mersen
     store_quad(out, folded, n, 4 * quad);
 }
 
-// The challenges of the halvings of one launch.
+// The challenges of the halvings in one launch.
 struct Alphas {
     QM31 alphas[MOST_AT_ONCE];
 };
 
-// STEPS halvings of the slab of n << STEPS values on a line domain, in registers: v'[i] = (v[2i] + v[2i + 1]) +
-// alpha (v[2i] - v[2i + 1]) / x_i. The tower of inverse twiddles has the m / 2 of a domain of m points m words
-// before its end. A thread has one output, or two of one halving.
+// STEPS halvings of the slab of n << STEPS values on a line domain, in registers:
+//   v'[i] = (v[2i] + v[2i + 1]) + alpha (v[2i] - v[2i + 1]) / x_i.
+// In the tower of inverse twiddles, the m / 2 twiddles of a domain of m points start m words before its end. A thread
+// computes one output, or two if there is one halving.
 template <int STEPS>
 __global__ void __launch_bounds__(BLOCK_THREADS)
 fold_line(Mersenne31* out, const Mersenne31* __restrict__ values, const Mersenne31* __restrict__ tower, u64 length,
@@ -82,7 +83,7 @@ fold_line(Mersenne31* out, const Mersenne31* __restrict__ values, const Mersenne
     for (int d = 0; d < 4; ++d) {
         F* to = out + d * n + first;
         if constexpr (OUT == 2) {
-            // `out` is a buffer of its own, so that n even is enough.
+            // `out` is a separate buffer, so an even n suffices for alignment.
             if (n % 2 == 0) {
                 *(uint2*)to = make_uint2(v[0].c[d].v, v[1].c[d].v);
                 continue;

@@ -1,18 +1,18 @@
-//! FRI's folding on circle and line domains, as Stwo does it; values are slabs of [`QM31`] (see
-//! [`crate::layout::slab`]) in bit-reversed order.
+//! FRI folding on circle and line domains, as in Stwo; values are slabs of [`QM31`] (see [`crate::layout::slab`]) in
+//! bit-reversed order.
 //!
 //! - [`circle_to_line`]: `v'[i] = (v[2i] + v[2i + 1]) + alpha (v[2i] - v[2i + 1]) / y_i`, from a circle domain of
 //!   2n points to a line domain of n; [`base_circle_to_line`] for values over the base field
 //! - [`line()`]: `v'[i] = (v[2i] + v[2i + 1]) + alpha (v[2i] - v[2i + 1]) / x_i` with alpha, alpha^2, alpha^4, ..
-//! - [`decompose`]: what lies outside the space of the transform of half the size, split off
-//! - [`lift_add`]: the sum of columns on a domain and on the same doubled several times
+//! - [`decompose`]: separates the component outside the space of the transform of half the size
+//! - [`lift_add`]: the sum of a column on a domain and one on the same domain doubled several times
 //!
-//! Nothing is divided by two: that is how upstream has it. `1 / x_i` and `1 / y_i` come from the tower of inverse
-//! twiddles (see [`twiddles_and_inverses`](crate::domain::circle_domain::twiddles_and_inverses)) of a coset of which the
-//! domain's is a doubling: the m / 2 of a line domain of m points lie m words before its end.
+//! As upstream, nothing is divided by two. `1 / x_i` and `1 / y_i` come from a tower of inverse twiddles (see
+//! [`twiddles_and_inverses`](crate::domain::circle_domain::twiddles_and_inverses)) of the domain's coset or one that
+//! doubles to it: the m / 2 twiddles of a line domain of m points start m words before its end.
 //!
 //! Each value is read once and each result written once; up to four halvings of a line take one launch and stay in
-//! registers. A halving costs one product of [`QM31`] a pair.
+//! registers. A halving costs one product of [`QM31`] per pair.
 
 use rigel_gpu::{Error, Result, Shape, Stream, View, ViewMut};
 
@@ -25,8 +25,8 @@ use crate::vector::reduce;
 
 /// Folds the slab of 2n values on a circle domain to one of n on a line: Stwo's `fold_circle_into_line`.
 ///
-/// The tower has n words or more. Domains of 2 and 4 points do not read it; they take `initial`, the first point
-/// of the domain, whose y must not be zero.
+/// The tower has at least n words. Domains of 2 and 4 points do not read it; they use `initial`, the first point of the
+/// domain, whose y must not be zero.
 pub fn circle_to_line(
     stream: &Stream,
     values: View<'_, M31>,
@@ -62,15 +62,16 @@ fn fold_circle<V: Element<Base = M31>>(
     log2_rows(name, size)?;
     let n = size / 2;
     if n == 0 {
-        return Err(Error::shape(name, "a domain of one point; there must be two or more"));
+        return Err(Error::shape(name, "a domain of one point; there must be at least two"));
     }
     let (twiddles, inverse_y) = if n >= 4 {
         let start = tower_start(name, inverse_twiddles, n)?;
         (Some(inverse_twiddles.range(start..start + n / 2)?), M31::ZERO)
     } else {
         let inverse = initial[1].inverse();
-        let inverse =
-            inverse.ok_or_else(|| Error::shape(name, format!("the first point {initial:?} has no y")))?;
+        let inverse = inverse.ok_or_else(|| {
+            Error::shape(name, format!("the first point {initial:?} has y = 0, which cannot be inverted"))
+        })?;
         (None, inverse)
     };
     let mut out = Matrix::alloc(stream, n, 4)?;
@@ -81,8 +82,8 @@ fn fold_circle<V: Element<Base = M31>>(
     Ok(out)
 }
 
-/// Folds the slab of n values on a line domain `steps` times, from once to log2 n times: Stwo's `fold_line`. The
-/// tower has n words or more.
+/// Folds the slab of n values on a line domain `steps` times, from 1 to log2 n times: Stwo's `fold_line`. The tower has
+/// at least n words.
 pub fn line(
     stream: &Stream,
     values: View<'_, M31>,
@@ -118,24 +119,25 @@ pub fn line(
     Ok(folded.expect("at least one halving"))
 }
 
-/// Where the twiddles of a line domain of n points begin in a tower.
+/// The offset of the twiddles of a line domain of n points in a tower.
 fn tower_start(name: &'static str, tower: View<'_, M31>, n: usize) -> Result<usize> {
     if !tower.len().is_power_of_two() || tower.len() < n {
         return Err(Error::shape(
             name,
-            format!("{} twiddles for {n} points; they must be a power of two, {n} or more", tower.len()),
+            format!("{} twiddles for {n} points; there must be a power of two of them, at least {n}", tower.len()),
         ));
     }
     Ok(tower.len() - n)
 }
 
-/// The slab less lambda in its first half and more lambda in its second, and lambda, the sum of the first half
-/// less that of the second, over the number of values: Stwo's `FriOps::decompose`. Waits for the stream.
+/// Returns lambda, the sum of the first half of the slab minus that of the second, divided by the number of values, and
+/// the slab with lambda subtracted from its first half and added to its second: Stwo's `FriOps::decompose`. Waits for
+/// the stream.
 pub fn decompose(stream: &Stream, values: View<'_, M31>) -> Result<(Matrix<M31>, QM31)> {
     const NAME: &str = "circle_fold::decompose";
     let n = slab_length::<QM31>(NAME, values)?;
     if log2_rows(NAME, n)? == 0 {
-        return Err(Error::shape(NAME, "a slab of one value; there must be two or more"));
+        return Err(Error::shape(NAME, "a slab of one value; there must be at least two"));
     }
     let sums = reduce::sums(stream, Columns::new(values, n / 2)?)?.to_vec(stream)?;
     let scale = M31::from_u64(n as u64).inverse().expect("a power of two is not zero");
@@ -147,29 +149,26 @@ pub fn decompose(stream: &Stream, values: View<'_, M31>) -> Result<(Matrix<M31>,
     Ok((out, lambda))
 }
 
-/// Adds `shorter[(i >> (r + 1) << 1) + (i & 1)]` to `to[i]`, for a slab of n values and one 2^r times shorter, of
-/// two or more: a step of Stwo's `lift_and_accumulate`.
+/// Adds `shorter[(i >> (r + 1) << 1) + (i & 1)]` to `to[i]`, for a slab of n values and one that is 2^r times shorter
+/// and has at least two: a step of Stwo's `lift_and_accumulate`.
 pub fn lift_add(stream: &Stream, to: ViewMut<'_, M31>, shorter: View<'_, M31>) -> Result<()> {
     const NAME: &str = "circle_fold::lift_add";
     let (n, short) = (slab_length::<QM31>(NAME, to.view())?, slab_length::<QM31>(NAME, shorter)?);
     let (log_n, log_short) = (log2_rows(NAME, n)?, log2_rows(NAME, short)?);
     if log_short > log_n || (log_short == 0 && log_n > 0) {
-        return Err(Error::shape(
-            NAME,
-            format!("{short} values on {n}; they must be as many, or fewer and at least 2"),
-        ));
+        return Err(Error::shape(NAME, format!("cannot add {short} values to {n}; there must be from 2 to {n}")));
     }
     let shape = Shape::cover(n.div_ceil(4), THREADS)?;
     let kernels = CircleFold::kernels(stream.device(), ())?;
     kernels[ADD_LIFTED].launch(stream, shape, (to, shorter, n as u64, log_n - log_short))
 }
 
-/// Threads of a block, and halvings in one launch.
+/// Threads per block, and the maximum number of halvings in one launch.
 const THREADS: u32 = 256;
 const MOST_AT_ONCE: usize = 4;
 
 parameters! {
-    /// The challenges of the halvings of one launch.
+    /// The challenges of the halvings in one launch.
     struct Alphas = "Alphas" => {
         alphas: [QM31; MOST_AT_ONCE],
     }
@@ -177,7 +176,7 @@ parameters! {
 
 pub(crate) struct CircleFold;
 
-/// The kernels, in the order in which they are compiled; those of a line by the number of halvings, from one.
+/// The kernels, in the order in which they are compiled; those of a line by the number of halvings, starting at one.
 const CIRCLE: usize = 0;
 const BASE_CIRCLE: usize = 1;
 const SPLIT_OFF: usize = 2;

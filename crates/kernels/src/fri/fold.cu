@@ -1,10 +1,10 @@
-// One step of FRI's folding, up to arity 16 in registers.
+// One step of FRI folding, up to arity 16 in registers.
 
 #include "domain/roots.cuh"
 #include "layout/slab.cuh"
 
-// The challenge of a step, in the form that the kernel uses. With P(i) the powers of 1 / w in bit-reversed order,
-// pair q of the m pairs that a thread folds to m values is multiplied by P(2 (i m + q)) = P(2 i m) P(2 q).
+// The challenge of a step, in the form that the kernel uses. With P(i) the powers of 1 / w in bit-reversed order, the
+// factor of pair q of the m pairs that a thread folds to m values is P(2 (i m + q)) = P(2 i m) P(2 q).
 template <class E>
 struct Folding {
     E factors[MOST_FACTORS];  // factors[m + q] = b P(2 q) / 2 for q < m, b = beta^(arity / 2m)
@@ -12,10 +12,10 @@ struct Folding {
     ReversedPowers<typename E::Base> inverse;
 };
 
-// out[i] for i < n, slabs of n elements: the 2^LOG_ARITY values from 2^LOG_ARITY i on are halved LOG_ARITY times,
+// out[i] for i < n, slabs of n elements: the 2^LOG_ARITY values starting at 2^LOG_ARITY i are halved LOG_ARITY times,
 //   v[q] <- (v[2q] + v[2q + 1]) / 2 + (v[2q] - v[2q + 1]) b P(..) / 2,
-// and `weight` times joined[i] is added, if there is a `joined`. A thread has one output, or those of one vector of 16 bytes of
-// each coefficient. Its powers cost it a product for each bit of its index, and a square for each halving.
+// and `weight` times joined[i] is added, if there is a `joined`. A thread computes one output, or one vector of 16
+// bytes of each coefficient. Its powers cost one product per bit of its index, and one square per halving.
 template <class E, int LOG_ARITY>
 __global__ void __launch_bounds__(BLOCK_THREADS)
 fold(typename E::Base* out, const typename E::Base* __restrict__ values,
@@ -74,7 +74,7 @@ fold(typename E::Base* out, const typename E::Base* __restrict__ values,
     for (int d = 0; d < E::DEGREE; ++d) {
         F* to = out + d * n + first;
         if constexpr (OUT == 2) {
-            // `out` is a buffer of its own, so that n even is enough.
+            // `out` is a separate buffer, so an even n suffices for alignment.
             if (n % 2 == 0) {
                 *(uint2*)to = make_uint2(coefficient(folded[0], d).v, coefficient(folded[1], d).v);
                 continue;

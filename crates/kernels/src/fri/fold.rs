@@ -1,18 +1,18 @@
-//! FRI's folding: n evaluations in bit-reversed order become n / 2^k, as one column (a slab, see
+//! FRI folding: n evaluations in bit-reversed order become n / 2^k, as one column (a slab, see
 //! [`crate::layout::slab`]).
 //!
-//! k halvings, each with g the root of unity of the order that there are values, b = beta, beta^2, beta^4, .. and rev
-//! reversing the bits of i:
+//! There are k halvings. With g the root of unity whose order is the current number of values, b = beta, beta^2,
+//! beta^4, .. and rev the bit reversal of i, each computes
 //!
 //! ```text
 //! v'[i] = (v[2i] + v[2i + 1]) / 2 + (v[2i] - v[2i + 1]) b g^-rev(i) / 2
 //! ```
 //!
-//! and at the end, if a column of n / 2^k elements joins, `v[i] + beta^(2^k) joined[i]`. It is upstream's
-//! `fold_matrix` of the rows of 2^k neighbours, with what joins at the next height.
+//! and at the end, if a column of n / 2^k elements joins, `v[i] + beta^(2^k) joined[i]`. This is upstream's
+//! `fold_matrix` of rows of 2^k adjacent values, followed by adding the column that joins at the next height.
 //!
-//! One launch for up to four halvings, which stay in registers; each element is read once, and each result written
-//! once. A halving costs one product of extension elements a pair.
+//! Up to four halvings take one launch and stay in registers; each element is read once, and each result written once.
+//! A halving costs one product of extension elements per pair.
 
 use std::marker::PhantomData;
 
@@ -40,14 +40,14 @@ pub fn fold<E: Element>(
     if !(1..=log_n).contains(&log_arity) {
         return Err(Error::shape(
             NAME,
-            format!("{n} elements by 2^{log_arity}; the arity must be from 2 to the number of elements"),
+            format!("{n} elements folded by 2^{log_arity}; the arity must be from 2 to the number of elements"),
         ));
     }
     if let Some(joined) = joined.filter(|joined| joined.len() != values.len() >> log_arity) {
         return Err(Error::shape(
             NAME,
             format!(
-                "{} values join a result of {}; they must be as many",
+                "{} values join a result of {}; the numbers must be equal",
                 joined.len(),
                 values.len() >> log_arity
             ),
@@ -65,7 +65,7 @@ pub fn fold<E: Element>(
     Ok(folded.expect("at least one halving"))
 }
 
-/// Threads of a block, and halvings in one launch.
+/// Threads per block, and the maximum number of halvings in one launch.
 const THREADS: u32 = 256;
 const MOST_AT_ONCE: u32 = 4;
 
@@ -94,7 +94,7 @@ impl<E: Element> Folding<E> {
     }
 }
 
-/// A module for each number of halvings in one launch.
+/// One module for each number of halvings in one launch.
 pub(crate) struct Fold<E>(PhantomData<E>);
 
 impl<E: Element> Operation for Fold<E> {

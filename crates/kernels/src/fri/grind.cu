@@ -1,4 +1,4 @@
-// Proof of work: the smallest witness among a batch of candidates, one a thread.
+// Proof of work: the smallest witness among a batch of candidates, one candidate per thread.
 
 #include "field/mersenne31.cuh"
 #include "hash/blake2s.cuh"
@@ -16,8 +16,8 @@ struct DigestWords {
     u64 x[4];
 };
 
-// found = min(found, i) over the candidates i of the batch for which Keccak-256 of a digest and the bytes of the
-// field element i has zeros where `mask` has ones, in the last of its four words.
+// found = min(found, i) over the candidates i of the batch for which the last of the four words of Keccak-256 of a
+// digest and the bytes of the field element i has zeros where `mask` has ones.
 template <class F>
 __global__ void __launch_bounds__(KECCAK_THREADS) grind_keccak(u64* found, DigestWords digest, Batch batch) {
     const u64 candidate = batch.first + (u64)blockIdx.x * KECCAK_THREADS + threadIdx.x;
@@ -40,14 +40,14 @@ __global__ void __launch_bounds__(KECCAK_THREADS) grind_keccak(u64* found, Diges
     if ((a[3] & batch.mask) == 0) atomicMin(found, candidate);
 }
 
-// The state of a sponge before the permutation, as wide as the widest.
+// The state of a sponge before the permutation, large enough for the widest.
 template <class F>
 struct SpongeState {
     F s[MOST_WIDTH];
 };
 
-// The same for the permutation P of `state` with the field element i in place `witness`: the integer of the
-// element in place `output` has zeros where `mask` has ones.
+// The same for the permutation P of `state` with the field element i at index `witness`: the integer of the element at
+// index `output` has zeros where `mask` has ones.
 template <class P>
 __global__ void __launch_bounds__(DUPLEX_THREADS, 8)
 grind_duplex(u64* found, SpongeState<typename P::Word> state, u32 witness, u32 output, Batch batch) {
@@ -57,7 +57,7 @@ grind_duplex(u64* found, SpongeState<typename P::Word> state, u32 witness, u32 o
     if (candidate >= batch.end) return;
     const F element = F::from_integer(candidate);
     F s[P::WIDTH];
-    // Indices that are constants after unrolling, and masks in place of branches, keep the state in registers.
+    // Indices that are constants after unrolling, and masks instead of branches, keep the state in registers.
 #pragma unroll
     for (u32 i = 0; i < P::WIDTH; ++i) {
         const Word here = 0 - (Word)(i == witness);
@@ -74,9 +74,9 @@ struct PrefixWords {
     u32 x[8];
 };
 
-// The same for Stwo's hash H (Blake2s or Blake2sM31) of the 40 bytes of a prefix and a nonce: the first word of
-// the digest has zeros where `mask` has ones. With b = NONCE_LOW_BITS, candidate i is the nonce of the
-// low word i mod 2^b and the high word i / 2^b, so that candidates are in the order of nonces.
+// The same for Stwo's hash H (Blake2s or Blake2sM31) of the 40 bytes of a prefix and a nonce: the first word of the
+// digest has zeros where `mask` has ones. With b = NONCE_LOW_BITS, candidate i is the nonce with low word i mod 2^b and
+// high word i / 2^b, so candidates are in the order of nonces.
 template <class H>
 __global__ void __launch_bounds__(BLAKE2S_THREADS) grind_blake2s(u64* found, PrefixWords prefix, Batch batch) {
     const u64 candidate = batch.first + (u64)blockIdx.x * BLAKE2S_THREADS + threadIdx.x;

@@ -1,12 +1,12 @@
 //! Proof of work: the smallest witness, a field element as an integer or a nonce, after which a challenger's next
-//! sample ends in so many zero bits.
+//! sample ends in a given number of zero bits.
 //!
 //! - [`keccak256`]: for Plonky3's `SerializingChallenger32` and `64` over a `HashChallenger` of Keccak-256
 //! - [`duplex`]: for its `DuplexChallenger` over Poseidon2
 //! - [`blake2s`]: for Stwo's `Blake2sChannel` and `Blake2sM31Channel`
 //!
-//! One candidate a thread and one permutation (or compression) a candidate, in batches from the smallest on: of
-//! 2048 candidates a multiprocessor at first, twice as many each time, up to 16 times that. Each batch ends with a
+//! Each thread tests one candidate, with one permutation (or compression). Candidates are tested in batches in
+//! increasing order: 2048 candidates per multiprocessor at first, doubling up to 16 times that. Each batch ends with a
 //! download of one word, for which the call waits. The result does not depend on timing.
 
 use std::marker::PhantomData;
@@ -17,12 +17,12 @@ use crate::code::{Instances, KernelFile, Operation, parameters};
 use crate::field::{Field, Mersenne31, Ring};
 use crate::hash::{Blake2s, Blake2sM31, Hash, Permutation};
 
-/// The smallest integer i below the field's order for which Keccak-256 of `digest` and the bytes of the element i
-/// gives a sample whose `bits` lowest bits are zero, if there is one; 2^`bits` must be below the order.
+/// The smallest integer i below the field's order for which Keccak-256 of `digest` and the bytes of the element i gives
+/// a sample whose `bits` lowest bits are zero, if there is one; 2^`bits` must be below the order.
 ///
-/// The bytes are those of the word that is hashed, 4 or 8, lowest first: Montgomery form for the 31-bit fields,
-/// canonical for Goldilocks. The sample is the integer of the output's last bytes, the last one lowest. With
-/// `digest` what the challenger has hashed everything before to, this is upstream's `grind` in order.
+/// The bytes are the 4 or 8 bytes of the hashed word, lowest first: Montgomery form for the 31-bit fields, canonical
+/// for Goldilocks. The sample is the integer formed by the last bytes of the output, the very last being the lowest.
+/// With `digest` the challenger's hash of everything observed before, this is upstream's `grind`, run in order.
 pub fn keccak256<F: Field>(stream: &Stream, digest: [u8; 32], bits: u32) -> Result<Option<u64>> {
     let mask = mask::<F>("grind::keccak256", bits)?;
     let x = std::array::from_fn(|i| u64::from_le_bytes(std::array::from_fn(|byte| digest[8 * i + byte])));
@@ -33,12 +33,12 @@ pub fn keccak256<F: Field>(stream: &Stream, digest: [u8; 32], bits: u32) -> Resu
     })
 }
 
-/// The smallest integer i below the field's order for which, of the permutation of `state` with the element i in
-/// place `witness_index`, the element in place `output_index` is an integer whose `bits` lowest bits are zero, if
-/// there is one; 2^`bits` must be below the order.
+/// Permutes `state` with the element i at index `witness_index`, and returns the smallest integer i below the field's
+/// order for which the `bits` lowest bits of the element at `output_index` are zero, if there is one; 2^`bits` must be
+/// below the order.
 ///
-/// With the state that a `DuplexChallenger` would permute after observing the witness, and the last place of the
-/// rate as output, this is upstream's `grind` in order.
+/// With the state that a `DuplexChallenger` would permute after observing the witness, and the last index of the rate
+/// as output, this is upstream's `grind`, run in order.
 pub fn duplex<P: Permutation>(
     stream: &Stream,
     state: &[P::Field],
@@ -52,8 +52,8 @@ pub fn duplex<P: Permutation>(
         return Err(Error::shape(
             NAME,
             format!(
-                "a state of {} with the witness in place {witness_index} and the output in place {output_index}; \
-                 {} has {}",
+                "a state of {} elements with the witness at {witness_index} and the output at {output_index}; \
+                 {} has width {}",
                 state.len(),
                 P::ROWS,
                 P::WIDTH
@@ -69,17 +69,16 @@ pub fn duplex<P: Permutation>(
     })
 }
 
-/// The smallest nonce `a 2^32 + b`, a < 2^31 - 1 and b < 2^20, for which the first word of Blake2s-256 of `prefix`
-/// and the nonce (40 bytes: ten little-endian words, b before a) ends in at least `bits` zeros, of at most 32.
-/// With `m31` the word is reduced modulo 2^31 - 1 before its zeros are counted, as the digests of
-/// `Blake2sM31Channel` are.
+/// The smallest nonce `a 2^32 + b`, a < 2^31 - 1 and b < 2^20, for which the first word of Blake2s-256 of `prefix` and
+/// the nonce (40 bytes: ten little-endian words, b before a) ends in at least `bits` zeros, of at most 32. With `m31`
+/// the word is reduced modulo 2^31 - 1 before its zeros are counted, as the digests of `Blake2sM31Channel` are.
 ///
-/// With `prefix` the hash of upstream's prefix, the channel's digest and `bits`, this is `SimdBackend::grind`. It
-/// is an error if no nonce will do, which at 32 bits and 2^51 nonces does not happen.
+/// With `prefix` the hash of upstream's prefix, the channel's digest and `bits`, this is `SimdBackend::grind`. It is an
+/// error if no nonce satisfies this; with 2^51 nonces and at most 32 bits, this does not happen in practice.
 pub fn blake2s(stream: &Stream, prefix: [u32; 8], bits: u32, m31: bool) -> Result<u64> {
     const NAME: &str = "grind::blake2s";
     if bits > u32::BITS {
-        return Err(Error::shape(NAME, format!("{bits} bits of work; the tested word has 32")));
+        return Err(Error::shape(NAME, format!("{bits} bits of work; there must be at most 32")));
     }
     let device = stream.device();
     let kernel = match m31 {
@@ -96,15 +95,15 @@ pub fn blake2s(stream: &Stream, prefix: [u32; 8], bits: u32, m31: bool) -> Resul
     })
 }
 
-/// Threads of a block: few, so that the last blocks of a batch end close together.
+/// Threads per block: few, so that the last blocks of a batch finish close together.
 const KECCAK_THREADS: u32 = 128;
 const DUPLEX_THREADS: u32 = 64;
 const BLAKE2S_THREADS: u32 = 128;
-/// The bits of a Stwo nonce's low word.
+/// The number of bits of a Stwo nonce's low word.
 const NONCE_LOW_BITS: u32 = 20;
 /// The widest state.
 const MOST_WIDTH: usize = 24;
-/// Candidates of the first batch for each multiprocessor, and how often batches double.
+/// Candidates per multiprocessor in the first batch, and how often batches double.
 const FIRST_BATCH: u64 = 2048;
 const DOUBLINGS: u32 = 4;
 
@@ -141,7 +140,7 @@ parameters! {
 }
 
 parameters! {
-    /// A state before the permutation, as wide as the widest.
+    /// A state before the permutation, large enough for the widest.
     struct SpongeState<F: Field> = format!("SpongeState<{}>", F::NAME) => {
         s: [F; MOST_WIDTH],
     }
@@ -153,8 +152,7 @@ impl Batch {
     }
 }
 
-/// Batch after batch of the integers below `candidates` until `try_batch` has lowered the word it is given to a
-/// witness.
+/// Tests batches of the integers below `candidates` until `try_batch` has lowered its word to a witness.
 fn search(
     stream: &Stream,
     candidates: u64,

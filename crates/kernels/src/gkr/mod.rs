@@ -1,5 +1,5 @@
 //! The GKR protocol over multilinear polynomials, as Stwo uses it for lookups.
 //!
-//! Layers of fractions or products go in; the next layer, or a round's sums, come out.
+//! Input: layers of fractions or products. Output: the next layer, or the sums of a sumcheck round.
 
 pub mod multilinear;

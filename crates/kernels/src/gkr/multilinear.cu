@@ -1,24 +1,23 @@
-// Multilinear polynomials over Stwo's fields, as their values on the hypercube: variables fixed, eq(x, y), the
-// layers of GKR's binary trees, and the sums of its sumchecks. Values of QM31 are slabs, those of Mersenne31
-// columns.
+// Multilinear polynomials over Stwo's fields, as their values on the hypercube: fixing variables, eq(x, y), the layers
+// of GKR's binary trees, and the sums of its sumchecks. Values of QM31 are slabs, those of Mersenne31 columns.
 
 #include "layout/quads.cuh"
 
 typedef Mersenne31 M31;
 
-// The numerator of a fraction 1 / d: a constant that takes no memory and no products.
+// The numerator of a fraction 1 / d: a constant that needs no memory and no products.
 struct One {
     typedef M31 Base;
     static constexpr int DEGREE = 0;
 
     __device__ __forceinline__ One double_() const { return *this; }
-    // Only ever 2 - 1, the value at 2 of what is 1 at 0 and at 1.
+    // Only used as 2 - 1, the value at 2 of the polynomial that is 1 at 0 and at 1.
     __device__ __forceinline__ One operator-(One) const { return *this; }
     friend __device__ __forceinline__ QM31 operator*(const QM31& x, One) { return x; }
 };
 
-// out[i] = (1 - r) values[i] + r values[half + i] for i < half, r = assignment: the slab of the polynomial whose
-// first variable is r. E is QM31 or M31. A thread has 16 bytes of each coefficient.
+// out[i] = (1 - r) values[i] + r values[half + i] for i < half, r = assignment: the slab of the polynomial with its
+// first variable fixed to r. E is QM31 or M31. A thread computes 16 bytes of each coefficient.
 template <class E>
 __global__ void __launch_bounds__(BLOCK_THREADS)
 fix_first_variable(M31* out, const M31* __restrict__ values, u64 half, QM31 assignment) {
@@ -34,8 +33,8 @@ fix_first_variable(M31* out, const M31* __restrict__ values, u64 half, QM31 assi
     store_share(out, fixed, half, share);
 }
 
-// What bit k of an index multiplies by: at_one[k] = y and at_zero[k] = 1 - y for the variable of that bit, one for
-// bits that no variable has.
+// The factor for bit k of an index: at_one[k] = y and at_zero[k] = 1 - y for the variable of that bit, one for bits
+// without a variable.
 struct EqFactors {
     QM31 at_zero[EQ_BITS];
     QM31 at_one[EQ_BITS];
@@ -50,9 +49,9 @@ __device__ __forceinline__ QM31 choose(u32 bit, const QM31& zero, const QM31& on
 }
 
 // out[i] = start prod_k (bit k of i ? at_one : at_zero)[k] for i < n = 2^variables: eq(x, y) times start. A block
-// has 2^log_turns <= MOST_TURNS tiles of EQ_TILE elements, a thread four neighbours of each. It finds the product over an
-// element's lowest ten bits once; the products over the others, one a tile, are shared, and cost one product an
-// element.
+// computes 2^log_turns <= MOST_TURNS tiles of EQ_TILE elements, a thread four adjacent elements of each. The product
+// over an element's lowest ten bits is computed once; the products over the other bits, one per tile, are shared, and
+// cost one product per element.
 __global__ void __launch_bounds__(BLOCK_THREADS) eq_evals(M31* out, u32 variables, u32 log_turns, EqFactors factors) {
     static_assert(EQ_TILE == 1024 && EQ_TILE == 4 * BLOCK_THREADS, "a tile is ten bits of an index");
     __shared__ QM31 upper[MOST_TURNS];
@@ -86,7 +85,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS) eq_evals(M31* out, u32 variable
         QM31 x[4];
 #pragma unroll
         for (int j = 0; j < 4; ++j) x[j] = scale * lower[j];
-        // `out` is a buffer of its own, so that n of at least four is enough.
+        // `out` is a separate buffer, so n of at least four suffices for alignment.
         if (n >= 4) {
             Share share;
             share.first = first;
@@ -103,7 +102,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS) eq_evals(M31* out, u32 variable
     }
 }
 
-// Numerators that are all one are not in memory.
+// Numerators that are all one are not stored.
 __device__ __forceinline__ void load_quad(One*, const M31*, u64, u64, u64, bool) {}
 
 // Elements first and first + 1, first even, of a slab of n.
@@ -112,7 +111,7 @@ __device__ __forceinline__ void store_two(M31* slab, const QM31 (&x)[2], u64 n, 
 #pragma unroll
     for (int d = 0; d < QM31::DEGREE; ++d) {
         M31* to = slab + d * n + first;
-        // The slab is a buffer of its own, so that n even is enough.
+        // The slab is a separate buffer, so an even n suffices for alignment.
         if (n % 2 == 0) {
             *(uint2*)to = make_uint2(x[0].c[d].v, x[1].c[d].v);
         } else {
@@ -121,7 +120,7 @@ __device__ __forceinline__ void store_two(M31* slab, const QM31 (&x)[2], u64 n, 
     }
 }
 
-// out[i] = values[2i] values[2i + 1] for i < half: the layer above a layer of products. A thread has two.
+// out[i] = values[2i] values[2i + 1] for i < half: the layer above a layer of products. A thread computes two.
 __global__ void __launch_bounds__(BLOCK_THREADS) next_products(M31* out, const M31* __restrict__ values, u64 half) {
     const u64 first = ((u64)blockIdx.x * BLOCK_THREADS + threadIdx.x) * 2;
     QM31 x[4];
@@ -130,7 +129,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS) next_products(M31* out, const M
     store_two(out, products, half, first);
 }
 
-// a / c + b / d as a fraction; with numerators One, no products but that of the denominators.
+// a / c + b / d as a fraction; with numerators One, the only product is that of the denominators.
 template <class E>
 __device__ __forceinline__ void add_fractions(QM31& numerator, QM31& denominator, const E& a, const QM31& c,
                                               const E& b, const QM31& d) {
@@ -138,8 +137,8 @@ __device__ __forceinline__ void add_fractions(QM31& numerator, QM31& denominator
     denominator = c * d;
 }
 
-// The sums of neighbouring fractions, numerators of type E (QM31, M31 or One) over denominators of QM31: the layer
-// above a layer of fractions. A thread has two.
+// The sums of adjacent fractions, numerators of type E (QM31, M31 or One) over denominators of QM31: the layer above a
+// layer of fractions. A thread computes two.
 template <class E>
 __global__ void __launch_bounds__(BLOCK_THREADS)
 next_fractions(M31* out_numerators, M31* out_denominators, const M31* __restrict__ numerators,
@@ -156,8 +155,8 @@ next_fractions(M31* out_numerators, M31* out_denominators, const M31* __restrict
     store_two(out_denominators, below, half, first);
 }
 
-// parts[(4 s + d) blocks + b]: coefficient d of the sum, over the threads of block b, of their sums[s]. All
-// threads of the block call it.
+// parts[(4 s + d) blocks + b]: coefficient d of the sum of sums[s] over the threads of block b. All threads of the
+// block must call it.
 __device__ __forceinline__ void store_block_sums(M31* parts, const QM31 (&sums)[2]) {
     __shared__ QM31 warps[2][BLOCK_THREADS / 32];
     const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -175,8 +174,8 @@ __device__ __forceinline__ void store_block_sums(M31* parts, const QM31 (&sums)[
     parts[(u64)threadIdx.x * gridDim.x + blockIdx.x] = sum;
 }
 
-// A layer's polynomial in its first variable t is linear for each choice of the others, with its values at t = 0
-// in the first half of the slab and those at t = 1 in the second. So its value at 2 is twice the second less the
+// For each choice of the other variables, a layer's polynomial is linear in its first variable t, with its values at t
+// = 0 in the first half of the slab and those at t = 1 in the second. So its value at 2 is twice the second minus the
 // first.
 template <class E>
 __device__ __forceinline__ void value_at_2(E* x, const E* at_0, const E* at_1) {
@@ -184,7 +183,7 @@ __device__ __forceinline__ void value_at_2(E* x, const E* at_0, const E* at_1) {
     for (int j = 0; j < 4; ++j) x[j] = at_1[j].double_() - at_0[j];
 }
 
-// Weights of a sum: the first `terms` of a slab of `stride`.
+// The weights of a sum: the first `terms` of a slab of `stride`.
 struct Terms {
     u64 terms;
     u64 stride;
@@ -207,14 +206,15 @@ __device__ __forceinline__ void load_weights(QM31 (&x)[2], const M31* eq, Terms 
     }
 }
 
-// The parts of sum_i eq[i] values(t, i, 0) values(t, i, 1) at t = 0 and t = 2, i < terms, with `values` a slab of
-// 4 terms elements. A thread takes two neighbouring terms a turn.
+// The partial sums of sum_i eq[i] values(t, i, 0) values(t, i, 1) at t = 0 and t = 2, i < terms, with `values` a slab
+// of 4 terms elements. A thread takes two adjacent terms per iteration.
 __global__ void __launch_bounds__(BLOCK_THREADS)
 product_sums(M31* parts, const M31* __restrict__ eq, Terms of, const M31* __restrict__ values) {
     const u64 half = 2 * of.terms, n = 2 * half;
     const bool wide = half % 4 == 0 && is_aligned(values);
     QM31 sums[2] = {QM31::zero(), QM31::zero()};
-    for (u64 first = ((u64)blockIdx.x * BLOCK_THREADS + threadIdx.x) * 2; first < of.terms; first += (u64)gridDim.x * TERMS_PER_TURN) {
+    for (u64 first = ((u64)blockIdx.x * BLOCK_THREADS + threadIdx.x) * 2; first < of.terms;
+         first += (u64)gridDim.x * TERMS_PER_TURN) {
         QM31 weights[2], at_0[4], at_1[4], at_2[4];
         load_weights(weights, eq, of, first);
         load_quad(at_0, values, n, 2 * first, half, wide);
@@ -229,7 +229,7 @@ product_sums(M31* parts, const M31* __restrict__ eq, Terms of, const M31* __rest
     store_block_sums(parts, sums);
 }
 
-// The same for fractions: the parts of sum_i eq[i] (a + lambda c)(t, i), where a / c is the sum of the fractions
+// The same for fractions: the partial sums of sum_i eq[i] (a + lambda c)(t, i), where a / c is the sum of the fractions
 // at (t, i, 0) and (t, i, 1), numerators of type E (QM31, M31 or One) over denominators of QM31.
 template <class E>
 __global__ void __launch_bounds__(BLOCK_THREADS)
@@ -239,7 +239,8 @@ fraction_sums(M31* parts, const M31* __restrict__ eq, Terms of, const M31* __res
     const bool wide_numerators = half % 4 == 0 && is_aligned(numerators);
     const bool wide_denominators = half % 4 == 0 && is_aligned(denominators);
     QM31 sums[2] = {QM31::zero(), QM31::zero()};
-    for (u64 first = ((u64)blockIdx.x * BLOCK_THREADS + threadIdx.x) * 2; first < of.terms; first += (u64)gridDim.x * TERMS_PER_TURN) {
+    for (u64 first = ((u64)blockIdx.x * BLOCK_THREADS + threadIdx.x) * 2; first < of.terms;
+         first += (u64)gridDim.x * TERMS_PER_TURN) {
         E a_0[4], a_1[4], a_2[4];
         QM31 weights[2], c_0[4], c_1[4], c_2[4];
         load_weights(weights, eq, of, first);

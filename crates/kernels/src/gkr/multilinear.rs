@@ -1,5 +1,5 @@
-//! Multilinear polynomials in k variables over Stwo's fields, as their 2^k values on the hypercube: what `MleOps`
-//! and `GkrOps` ask for. The first variable is the highest bit of a value's index.
+//! Multilinear polynomials in k variables over Stwo's fields, as their 2^k values on the hypercube: the operations of
+//! `MleOps` and `GkrOps`. The first variable is the highest bit of a value's index.
 //!
 //! - [`fix_first_variable`]: `out[i] = (1 - r) m[i] + r m[i + n/2]`
 //! - [`eq_evals`]: `out[x] = v eq(x, y)`, where `eq(x, y) = prod_i (x_i y_i + (1 - x_i)(1 - y_i))`
@@ -10,9 +10,9 @@
 //!   t = 2, where g(t, .) is the next layer of the layer whose first variable is t
 //!
 //! Values over the extension are slabs ([`crate::layout::slab`]). Each operation is one launch that reads and writes
-//! each value once; sums have a second, small launch for what the blocks of the first have left, and end with a
-//! download of eight words, for which the call waits. A term of a sum of fractions costs ten products of the
-//! extension and 144 bytes, or six and 80 where the numerators are one. Results do not depend on timing.
+//! each value once; sums have a second, small launch that adds the partial sums of the blocks, and end with a download
+//! of eight words, for which the call waits. A term of a sum of fractions costs ten products of the extension and 144
+//! bytes, or six and 80 where the numerators are one. Results do not depend on timing.
 
 use rigel_gpu::{Buffer, Error, Result, Shape, Stream, View};
 
@@ -31,7 +31,7 @@ pub enum Values<'a> {
     Extension(View<'a, Mersenne31>),
 }
 
-/// The numerators of a layer of fractions; there are as many as denominators.
+/// The numerators of a layer of fractions, as many as there are denominators.
 #[derive(Clone, Copy, Debug)]
 pub enum Numerators<'a> {
     /// All are one (`LogUpSingles`).
@@ -42,8 +42,8 @@ pub enum Numerators<'a> {
     Extension(View<'a, Mersenne31>),
 }
 
-/// The slab of n / 2 values of the polynomial of n, n a power of two from 2 on, with its first variable fixed to
-/// `assignment`.
+/// Fixes the first variable of a polynomial of n values, n a power of two of at least 2, to `assignment`: a slab of n /
+/// 2 values.
 pub fn fix_first_variable(stream: &Stream, values: Values<'_>, assignment: QM31) -> Result<Matrix<Mersenne31>> {
     const NAME: &str = "multilinear::fix_first_variable";
     let (kernel, n, values) = match values {
@@ -58,13 +58,13 @@ pub fn fix_first_variable(stream: &Stream, values: Values<'_>, assignment: QM31)
     Ok(out)
 }
 
-/// `v eq(x, y)` for all x of {0, 1}^k, k = `y.len()` at most 31: a slab of 2^k values, the last element of y for
-/// the lowest bit of the index.
+/// `v eq(x, y)` for all x in {0, 1}^k, k = `y.len()` at most 31: a slab of 2^k values, where the last element of y
+/// corresponds to the lowest bit of the index.
 pub fn eq_evals(stream: &Stream, y: &[QM31], v: QM31) -> Result<Matrix<Mersenne31>> {
     if y.len() > MOST_VARIABLES {
         return Err(Error::shape(
             "multilinear::eq_evals",
-            format!("{} variables; at most {MOST_VARIABLES} are possible", y.len()),
+            format!("{} variables; at most {MOST_VARIABLES} are supported", y.len()),
         ));
     }
     let mut factors = EqFactors { at_zero: [QM31::ONE; EQ_BITS], at_one: [QM31::ZERO; EQ_BITS], start: v };
@@ -73,7 +73,7 @@ pub fn eq_evals(stream: &Stream, y: &[QM31], v: QM31) -> Result<Matrix<Mersenne3
     }
     let mut out = Matrix::alloc(stream, 1 << y.len(), QM31::DEGREE)?;
     let tiles = out.rows().div_ceil(EQ_TILE);
-    // Blocks take several tiles once there are eight blocks for each multiprocessor.
+    // Blocks take several tiles once there are eight blocks per multiprocessor.
     let full = stream.device().properties().multiprocessors as usize * 8;
     let log_turns = (tiles / full).checked_ilog2().unwrap_or(0).min(MOST_LOG_TURNS);
     let shape = Shape::new((tiles >> log_turns) as u32, THREADS);
@@ -82,7 +82,7 @@ pub fn eq_evals(stream: &Stream, y: &[QM31], v: QM31) -> Result<Matrix<Mersenne3
     Ok(out)
 }
 
-/// The layer above a layer of products: a slab of n values, n a power of two from 2 on, becomes one of n / 2.
+/// The layer above a layer of products: a slab of n values, n a power of two of at least 2, becomes one of n / 2.
 pub fn products(stream: &Stream, layer: View<'_, Mersenne31>) -> Result<Matrix<Mersenne31>> {
     const NAME: &str = "multilinear::products";
     let half = halved(NAME, slab_length::<QM31>(NAME, layer)?, 1)?;
@@ -93,7 +93,7 @@ pub fn products(stream: &Stream, layer: View<'_, Mersenne31>) -> Result<Matrix<M
     Ok(out)
 }
 
-/// The layer above a layer of fractions: numerators over a slab of n denominators, n a power of two from 2 on,
+/// The layer above a layer of fractions: numerators over a slab of n denominators, n a power of two of at least 2,
 /// become a slab of n / 2 numerators and one of n / 2 denominators.
 pub fn fractions(
     stream: &Stream,
@@ -113,10 +113,10 @@ pub fn fractions(
     Ok((above, below))
 }
 
-/// `sum_i eq[i] m(t, i, 0) m(t, i, 1)` at t = 0 and at t = 2, i < n / 4, for a layer m of n values, n a power of
-/// two from 4 on. Of the slab `eq_evals`, which may have more values, the first n / 4 are taken.
+/// `sum_i eq[i] m(t, i, 0) m(t, i, 1)` at t = 0 and at t = 2, i < n / 4, for a layer m of n values, n a power of two of
+/// at least 4. The slab `eq_evals` may have more than n / 4 values; only the first n / 4 are used.
 ///
-/// It is what upstream's `correct_sum_as_poly_in_first_variable` takes, up to the oracle's correction factor.
+/// This is the argument of upstream's `correct_sum_as_poly_in_first_variable`, up to the oracle's correction factor.
 pub fn product_sums(
     stream: &Stream,
     eq_evals: View<'_, Mersenne31>,
@@ -148,29 +148,33 @@ pub fn fraction_sums(
     })
 }
 
-/// Threads of a block.
+/// Threads per block.
 const THREADS: u32 = 256;
-/// The most variables of `eq_evals`, the elements of a tile, and the most tiles of a block, as a logarithm.
+/// The maximum number of variables of `eq_evals`, the elements per tile, and the maximum number of tiles per block, as
+/// a logarithm.
 const MOST_VARIABLES: usize = 31;
 const EQ_BITS: usize = 32;
 const EQ_TILE: usize = 1024;
 const MOST_LOG_TURNS: u32 = 5;
-/// Terms that a block adds in one turn.
+/// Terms that a block adds per iteration.
 const TURN: usize = 512;
-/// The most blocks of a sum: what the second launch adds without parts of its own.
+/// The maximum number of blocks of a sum: as many partial sums as the second launch adds directly.
 const MOST_PARTS: usize = 1024;
 
-/// n / 2^times for a layer of n values, a power of two that leaves at least one.
+/// n / 2^times for a layer of n values, checked to be a power of two that leaves at least one.
 fn halved(operation: &'static str, n: usize, times: u32) -> Result<usize> {
     let log_n = log2_rows(operation, n)?;
     if log_n < times {
-        return Err(Error::shape(operation, format!("a layer of {n} values; there must be {}", 1 << times)));
+        return Err(Error::shape(
+            operation,
+            format!("a layer of {n} values; there must be at least {}", 1 << times),
+        ));
     }
     Ok(n >> times)
 }
 
 impl<'a> Numerators<'a> {
-    /// Their place in [`NUMERATORS`].
+    /// Their index in [`NUMERATORS`].
     fn index(self) -> usize {
         match self {
             Self::One => 0,
@@ -179,7 +183,7 @@ impl<'a> Numerators<'a> {
         }
     }
 
-    /// The values in memory, if there are any, once they are known to be n.
+    /// The values in memory, if any, checked to be n.
     fn values(self, operation: &'static str, n: usize) -> Result<Option<View<'a, Mersenne31>>> {
         let (values, count) = match self {
             Self::One => return Ok(None),
@@ -187,14 +191,17 @@ impl<'a> Numerators<'a> {
             Self::Extension(values) => (values, slab_length::<QM31>(operation, values)?),
         };
         if count != n {
-            return Err(Error::shape(operation, format!("{count} numerators over {n} denominators")));
+            return Err(Error::shape(
+                operation,
+                format!("{count} numerators over {n} denominators; the numbers must be equal"),
+            ));
         }
         Ok(Some(values))
     }
 }
 
 parameters! {
-    /// What each bit of an index multiplies by.
+    /// The factors for each bit of an index.
     struct EqFactors = "EqFactors" => {
         at_zero: [QM31; EQ_BITS],
         at_one: [QM31; EQ_BITS],
@@ -203,7 +210,7 @@ parameters! {
 }
 
 parameters! {
-    /// Weights of a sum: the first `terms` of a slab of `stride`.
+    /// The weights of a sum: the first `terms` of a slab of `stride`.
     struct Terms = "Terms" => {
         terms: u64,
         stride: u64,
@@ -218,19 +225,19 @@ impl Terms {
         if weights < terms {
             return Err(Error::shape(
                 operation,
-                format!("{weights} values of eq for a layer of {n}; there must be {terms} or more"),
+                format!("{weights} values of eq for a layer of {n}; there must be at least {terms}"),
             ));
         }
         Ok(Self { terms: terms as u64, stride: weights as u64 })
     }
 
-    /// Two sums over the terms: `parts` leaves eight coefficients a block, column after column.
+    /// Two sums over the terms: `parts` writes eight coefficients per block, column by column.
     fn sums(
         self,
         stream: &Stream,
         parts: impl FnOnce(Shape, &mut Buffer<Mersenne31>) -> Result<()>,
     ) -> Result<[QM31; 2]> {
-        // Two or three blocks fit a multiprocessor: six are whole rounds of either.
+        // Two or three blocks fit on a multiprocessor: six make whole waves either way.
         let full = stream.device().properties().multiprocessors as usize * 6;
         let blocks = (self.terms as usize).div_ceil(TURN).min(full).min(MOST_PARTS);
         let mut matrix = Matrix::alloc(stream, blocks, 2 * QM31::DEGREE)?;

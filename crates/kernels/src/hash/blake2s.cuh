@@ -3,8 +3,8 @@
 #include "field/mersenne31.cuh"
 #include "field/word.cuh"
 
-// Blake2s-256 without a key, over messages of whole 32-bit words, one message a thread; state and message block
-// in registers. This is what Stwo's Merkle trees hash with.
+// Unkeyed Blake2s-256 over messages of whole 32-bit words, one message per thread, with state and message block in
+// registers. Stwo's Merkle trees use it.
 
 __device__ __forceinline__ u32 rotate_right(u32 x, u32 n) { return __funnelshift_r(x, x, n); }
 
@@ -54,7 +54,7 @@ struct Blake2s {
         h[7] = IV7;
     }
 
-    // Takes in one block; `bytes` is the number of message bytes up to its end.
+    // Absorbs one block; `bytes` is the number of message bytes up to its end.
     __device__ __forceinline__ void compress_block(const u32 (&m)[16], u64 bytes, bool last) {
         u32 v[16] = {h[0], h[1], h[2], h[3], h[4], h[5], h[6], h[7], IV0, IV1, IV2, IV3, IV4, IV5, IV6, IV7};
         v[12] ^= low_word(bytes);
@@ -84,9 +84,9 @@ struct Blake2s {
         for (int i = 0; i < 8; ++i) h[i] ^= v[i] ^ v[i + 8];
     }
 
-    // Words [0, 16 blocks) of the row, any object with `F operator()(u32 i) const`, F a 31-bit field. They may
-    // not be the message's last block. `words_before` counts the words already taken in, a multiple of 16: a row
-    // that arrives in parts is absorbed part by part, and the state may rest in memory in between.
+    // Absorbs words [0, 16 blocks) of the row, any object with `F operator()(u32 i) const`, F a 31-bit field. They must
+    // not include the message's last block. `words_before` counts the words already absorbed, a multiple of 16: a row
+    // that arrives in parts is absorbed part by part, and the state may be kept in memory in between.
     template <class Row>
     __device__ __forceinline__ void absorb_blocks(const Row& row, u32 blocks, u32 words_before) {
 #pragma unroll 1
@@ -98,8 +98,8 @@ struct Blake2s {
         }
     }
 
-    // The message's last words, [first, count) of the row with count - first <= 16, and its end. There are none
-    // only if the whole message is empty.
+    // Absorbs the message's last words, [first, count) of the row with count - first <= 16, and finalizes. There are
+    // none only if the whole message is empty.
     template <class Row>
     __device__ __forceinline__ void absorb_last(const Row& row, u32 first, u32 count, u32 words_before) {
         u32 m[16];
@@ -152,8 +152,9 @@ struct Blake2sM31 : Blake2s {
     }
 };
 
-// Where leaf `leaf` of Stwo's lifted Merkle tree reads a column that is 2^log_ratio times shorter than the tree
-// is wide. A leaf is the hash of the columns' words at these places, the columns in increasing order of length.
+// The index at which leaf `leaf` of Stwo's lifted Merkle tree reads a column that is 2^log_ratio times shorter than the
+// number of leaves. A leaf is the hash of the columns' words at these indices, the columns in increasing order of
+// length.
 __device__ __forceinline__ u32 lifted_row(u32 leaf, u32 log_ratio) {
     return (leaf >> (log_ratio + 1) << 1) + (leaf & 1);
 }

@@ -2,14 +2,14 @@
 
 #include "field/word.cuh"
 
-// A digest in memory: the 32 bytes of its words, 4 or 8 bytes each and in their unique form, in two accesses of 16
-// bytes. Digests lie one after the other, so that the two children of a node are 64 neighbouring bytes and a path
-// is gathered digest by digest.
+// A digest in memory: the 32 bytes of its words, 4 or 8 bytes each and in canonical form, in two accesses of 16 bytes.
+// Digests are stored one after the other, so the two children of a node are 64 consecutive bytes and a path is gathered
+// digest by digest.
 struct alignas(32) Digest {
     uint4 low, high;
 };
 
-// How a word of a hash lies in memory.
+// The form in which a word of a hash is stored.
 template <class Word>
 struct DigestWord {
     typedef typename Word::Word Stored;

@@ -2,15 +2,15 @@
 
 #include "field/word.cuh"
 
-// Keccak-f[1600] and the two sponges that Plonky3 builds on it, one message a thread, the state in registers.
+// Keccak-f[1600] and the two sponges that Plonky3 builds on it, one message per thread, with the state in registers.
 //
 // A hash is a type with `Word`, `DIGEST_WORDS`, `init`, `absorb(row, count)`, `finish(digest)` and the static
 // `compress(left, right, digest)`, here and in blake2s.cuh and poseidon2_constants.cuh.
 //
-// Messages come as rows: any object with `F operator()(u32 i) const`, the i-th field element of the row. A
-// word of the state takes one 64-bit element, or two of 32 bits as `first | second << 32`; elements enter in
-// their unique stored form (Montgomery for the 31-bit fields, canonical for Goldilocks). The state's indices are
-// constants after unrolling: rows are absorbed by whole blocks of 17 words and one guarded rest.
+// Messages are rows: any object with `F operator()(u32 i) const`, the i-th field element of the row. A word of the
+// state takes one 64-bit element, or two of 32 bits as `first | second << 32`; elements are absorbed in their unique
+// stored form (Montgomery for the 31-bit fields, canonical for Goldilocks). Rows are absorbed as whole blocks of 17
+// words and one guarded remainder, so that all indices into the state are constants after unrolling.
 
 __constant__ const u64 KECCAK_ROUND_CONSTANTS[24] = {
     0x0000000000000001ull, 0x0000000000008082ull, 0x800000000000808aull, 0x8000000080008000ull,
@@ -21,7 +21,7 @@ __constant__ const u64 KECCAK_ROUND_CONSTANTS[24] = {
     0x8000000080008081ull, 0x8000000000008080ull, 0x0000000080000001ull, 0x8000000080008008ull,
 };
 
-// x rotated by N bits: the two halves, exchanged if N >= 32, then funnel-shifted into each other.
+// x rotated by N bits: the two halves, swapped if N >= 32, then funnel-shifted into each other.
 template <u32 N>
 __device__ __forceinline__ u64 rotate_left(u64 x) {
     const u32 low = N & 32 ? high_word(x) : low_word(x);
@@ -29,7 +29,7 @@ __device__ __forceinline__ u64 rotate_left(u64 x) {
     return join_words(__funnelshift_l(high, low, N & 31), __funnelshift_l(low, high, N & 31));
 }
 
-// One row y of rho, pi and chi: the five lanes that pi brings there, rotated, then b ^ (~b' & b'').
+// One row y of rho, pi and chi: the five lanes that pi moves there, rotated, then b ^ (~b' & b'').
 #define RIGEL_KECCAK_ROW(y, l0, r0, l1, r1, l2, r2, l3, r3, l4, r4)                                            \
     {                                                                                                          \
         const u64 b0 = rotate_left<r0>(a[l0] ^ d[l0 % 5]), b1 = rotate_left<r1>(a[l1] ^ d[l1 % 5]);            \
@@ -42,8 +42,8 @@ __device__ __forceinline__ u64 rotate_left(u64 x) {
         e[5 * y + 4] = b4 ^ (~b0 & b1);                                                                        \
     }
 
-// The permutation; lane (x, y) is a[x + 5 y]. The 24 rounds stay a loop: unrolled they would not fit the
-// instruction cache.
+// The permutation; lane (x, y) is a[x + 5 y]. The 24 rounds stay a loop: unrolled they would not fit in the instruction
+// cache.
 __device__ __forceinline__ void keccak_f(u64 (&a)[25]) {
 #pragma unroll 1
     for (int round = 0; round < 24; ++round) {
@@ -74,7 +74,7 @@ struct RowElements {
     static constexpr u32 PER_BLOCK = 17 * PER_WORD;
 };
 
-// The word that starts with the row's given element.
+// The word that starts with the given element of the row.
 template <class Row>
 __device__ __forceinline__ u64 keccak_word(const Row& row, u32 element) {
     u64 word = row(element).canonical();
@@ -82,8 +82,8 @@ __device__ __forceinline__ u64 keccak_word(const Row& row, u32 element) {
     return word;
 }
 
-// The same for a row of `count` elements that may end within the word, whose second half is then zero, or
-// before it, which leaves `word` as it is.
+// The same for a row of `count` elements. If it ends within the word, the second half is zero; if it ends before the
+// word, `word` is unchanged.
 template <class Row>
 __device__ __forceinline__ void keccak_last_word(const Row& row, u32 element, u32 count, u64& word) {
     if (element >= count) return;
@@ -91,8 +91,8 @@ __device__ __forceinline__ void keccak_last_word(const Row& row, u32 element, u3
     if (RowElements<Row>::PER_WORD == 2 && element + 1 < count) word |= (u64)row(element + 1).canonical() << 32;
 }
 
-// What the two sponges share: the state, and rows that are absorbed block by block. `Sponge` says how a word enters the
-// state (`enter`) and what becomes of the elements after the last whole block (`absorb_rest`).
+// The parts common to both sponges: the state, and absorbing rows block by block. `Sponge` defines how a word enters
+// the state (`enter`) and how the elements after the last whole block are absorbed (`absorb_rest`).
 template <class Sponge>
 struct KeccakRows {
     typedef u64 Word;
@@ -105,7 +105,7 @@ struct KeccakRows {
         for (int i = 0; i < 25; ++i) a[i] = 0;
     }
 
-    // The state between two blocks: it may rest in memory there, so that a row may arrive in parts.
+    // The state between two blocks. It may be kept in memory, so that a row may arrive in parts.
     __device__ __forceinline__ u64& state(int w) { return a[w]; }
 
     // Elements [0, blocks * BLOCK) of the row, where BLOCK = 17 words.
@@ -139,7 +139,7 @@ struct KeccakRows {
         for (int i = 0; i < 4; ++i) digest[i] = a[i];
     }
 
-    // A state that has the eight words of two digests, and zeros.
+    // A state that holds the eight words of two digests, and zeros.
     static __device__ __forceinline__ Sponge of_digests(const u64 (&left)[4], const u64 (&right)[4]) {
         Sponge sponge;
         sponge.init();
@@ -152,8 +152,8 @@ struct KeccakRows {
     }
 };
 
-// Plonky3's PaddingFreeSponge<KeccakF, 25, 17, 4> behind its SerializingHasher: words overwrite the state's
-// first 17, a block that is not full leaves the others as they are, and an empty rest costs no permutation.
+// Plonky3's PaddingFreeSponge<KeccakF, 25, 17, 4> behind its SerializingHasher: words overwrite the first 17 words of
+// the state, a partial block leaves the others unchanged, and an empty remainder costs no permutation.
 struct KeccakSponge : KeccakRows<KeccakSponge> {
     static __device__ __forceinline__ void enter(u64& lane, u64 word) { lane = word; }
 
@@ -176,9 +176,9 @@ struct KeccakSponge : KeccakRows<KeccakSponge> {
     }
 };
 
-// Keccak-256 of a row's little-endian bytes, as Plonky3's SerializingHasher<Keccak256Hash>: words are added
-// (xor) to the state, and the message ends with a byte 0x01, zeros, and 0x80 in the last byte of the block. The
-// digest's 32 bytes are four little-endian words.
+// Keccak-256 of a row's little-endian bytes, as Plonky3's SerializingHasher<Keccak256Hash>: words are XORed into the
+// state, and the message is padded with a byte 0x01, zeros, and 0x80 in the last byte of the block. The digest's 32
+// bytes are four little-endian words.
 struct Keccak256 : KeccakRows<Keccak256> {
     static constexpr u64 LAST_BIT = 0x8000000000000000ull;
 

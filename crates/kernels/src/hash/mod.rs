@@ -1,20 +1,20 @@
-//! The hashes that rows and Merkle trees are made with, as types: what upstream calls them, what they hash, and
-//! what a digest is.
+//! The hashes for rows and Merkle trees, as types with their upstream names, the fields that they hash, and their
+//! digests.
 //!
 //! | type | upstream | digest | fields |
 //! |---|---|---|---|
 //! | [`KeccakSponge`] | Plonky3 `PaddingFreeSponge<KeccakF, 25, 17, 4>` | `[u64; 4]` | all |
 //! | [`Keccak256`] | Plonky3 `Keccak256Hash` | `[u8; 32]` | all |
-//! | [`Blake2s`] | Stwo `Blake2sMerkleHasher` | `[u8; 32]` | of 31 bits |
-//! | [`Blake2sM31`] | Stwo `Blake2sM31MerkleHasher` | `[u8; 32]` | of 31 bits |
+//! | [`Blake2s`] | Stwo `Blake2sMerkleHasher` | `[u8; 32]` | 31-bit |
+//! | [`Blake2sM31`] | Stwo `Blake2sM31MerkleHasher` | `[u8; 32]` | 31-bit |
 //! | [`KoalaBearPoseidon2Width16`] … | Plonky3 `PaddingFreeSponge<Poseidon2, …>` | `[F; 8 or 4]` | its own |
 //!
-//! Rows go into the two Keccaks through `SerializingHasher`, and their nodes are `CompressionFunctionFromHasher`
-//! of the same hash; Poseidon2's are the `TruncatedPermutation` of width 16 (8 for Goldilocks), whatever the width
-//! that rows are hashed with.
+//! The two Keccak hashes absorb rows through `SerializingHasher`, and compress nodes with
+//! `CompressionFunctionFromHasher` of the same hash. Poseidon2 compresses nodes with the `TruncatedPermutation` of
+//! width 16 (8 for Goldilocks), whatever the width that hashes rows.
 //!
-//! Poseidon2 has the round constants of upstream's default instances. Every digest is 32 bytes, the same on the
-//! device and upstream: copied, or read as upstream's type, it is upstream's digest.
+//! Poseidon2 uses the round constants of upstream's default instances. Every digest is 32 bytes, with the same bytes on
+//! the device and upstream: it can be copied or reinterpreted as upstream's type.
 
 use std::fmt::Debug;
 
@@ -24,7 +24,7 @@ use crate::field::{BabyBear, Field, Goldilocks, KoalaBear, Mersenne31};
 
 /// A hash for the rows of matrices and the nodes of trees.
 pub trait Hash: Debug + Copy + Send + Sync + 'static {
-    /// What it gives: 32 bytes.
+    /// The digest type: 32 bytes.
     type Digest: Plain + Debug + Default + Eq;
 
     /// The C++ type that hashes rows.
@@ -38,7 +38,7 @@ pub trait Hash: Debug + Copy + Send + Sync + 'static {
 /// A hash that takes rows of elements of `F`.
 pub trait RowHash<F: Field>: Hash {}
 
-/// A hash whose rows go through a permutation of a state of field elements.
+/// A hash that absorbs rows with a permutation of a state of field elements.
 pub trait Permutation: Hash {
     /// The field of the state's elements.
     type Field: Field;
@@ -114,7 +114,7 @@ permutations! {
 
 /// A hash that absorbs rows block by block, so that a row may arrive in parts.
 pub trait Sponge: Hash {
-    /// The bytes of field elements that go into one permutation.
+    /// The bytes of field elements absorbed per permutation.
     const BLOCK_BYTES: usize;
     /// The bytes of the state between two permutations.
     const STATE_BYTES: usize;

@@ -5,8 +5,8 @@
 #include "field/koala_bear.cuh"
 #include "field/word.cuh"
 
-// Poseidon2 as Plonky3 instantiates it: four full rounds, the partial rounds, four full rounds; one permutation
-// a thread, the state in registers.
+// Poseidon2 as Plonky3 instantiates it: four full rounds, the partial rounds, four full rounds; one permutation per
+// thread, with the state in registers.
 //   full round:     s_i <- (s_i + k_i)^d, then the external layer M_E;
 //   partial round:  s_0 <- (s_0 + k)^d, then the internal layer s_i <- V_i s_i + sum of all s_j.
 // An external layer precedes the first round. M_E applies to each four consecutive elements the circulant matrix
@@ -40,8 +40,8 @@ __device__ __forceinline__ Goldilocks add_and_power(Goldilocks x, u64 k) {
     return x1 * x2 * x2.square();
 }
 
-// What the linear layers compute in: 31-bit fields in themselves, where an addition is two instructions;
-// Goldilocks in unreduced integers.
+// The type in which the linear layers compute: the field itself for 31-bit fields, where an addition is two
+// instructions; unreduced integers for Goldilocks.
 template <class F>
 struct Linear {
     typedef F Type;
@@ -247,7 +247,7 @@ struct Poseidon2 {
         external_layer(s);
     }
 
-    // The sum without s_0 does not wait for the power of s_0.
+    // The sum without s_0 does not depend on the power of s_0, so the two can overlap.
     static __device__ __forceinline__ void partial_round(F (&s)[WIDTH], typename F::Word k) {
         const F rest = sum_of_rest(s);
         const F power = add_and_power<Instance::DEGREE>(s[0], k);
@@ -255,7 +255,7 @@ struct Poseidon2 {
         Instance::diagonal(s, rest + power);
     }
 
-    // Rounds stay loops: unrolled they would not fit the instruction cache.
+    // Rounds stay loops: unrolled they would not fit in the instruction cache.
     static __device__ __forceinline__ void permute(F (&s)[WIDTH], const Constants& constants) {
         external_layer(s);
 #pragma unroll 1
@@ -267,9 +267,9 @@ struct Poseidon2 {
     }
 };
 
-// Plonky3's PaddingFreeSponge<Poseidon2, WIDTH, RATE, OUT>: elements overwrite the state's first RATE, a block
-// that is not full leaves the others as they are, and an empty rest costs no permutation. Rows are objects with
-// `F operator()(u32 i) const`.
+// Plonky3's PaddingFreeSponge<Poseidon2, WIDTH, RATE, OUT>: elements overwrite the first RATE elements of the state, a
+// partial block leaves the others unchanged, and an empty remainder costs no permutation. Rows are objects with `F
+// operator()(u32 i) const`.
 template <class F, int STATE, int RATE, int OUT>
 struct Poseidon2Sponge {
     static constexpr int WIDTH = STATE;
@@ -288,8 +288,8 @@ struct Poseidon2Sponge {
     static constexpr int STATE_WORDS = WIDTH;
     __device__ __forceinline__ F& state(int w) { return s[w]; }
 
-    // A whole row of `count` elements; rows that arrive in parts of a multiple of RATE are absorbed part by part,
-    // and the state may rest in memory in between. The loop holds the only copy of the permutation's code.
+    // A whole row of `count` elements. Rows that arrive in parts of a multiple of RATE are absorbed part by part, and
+    // the state may be kept in memory in between. The loop holds the only copy of the permutation's code.
     template <class Row>
     __device__ __forceinline__ void absorb(const Row& row, u32 count, const Constants& constants) {
 #pragma unroll 1

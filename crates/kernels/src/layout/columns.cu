@@ -2,8 +2,8 @@
 
 #include "layout/column.cuh"
 
-// Up to BATCH matrices: where the columns of each go in the list, how many they are, their length in bytes, and what
-// the list says of them beside their address.
+// Up to BATCH matrices: the offset of each matrix's columns in the list, their number, their length in bytes, and the
+// ratio that the list records for them.
 struct Pieces {
     u64 stride[BATCH];
     u32 first[BATCH];
@@ -11,7 +11,8 @@ struct Pieces {
     u32 log_ratio[BATCH];
 };
 
-// A block a matrix. Addresses come as parameters of their own: only the launcher's runtime knows them as numbers.
+// One block per matrix. Addresses are separate parameters: launchers pass device addresses only as arguments, not in
+// structs.
 __global__ void __launch_bounds__(BLOCK_THREADS)
 list_columns(Column* list, Pieces pieces, const char* m0, const char* m1, const char* m2, const char* m3,
              const char* m4, const char* m5, const char* m6, const char* m7, const char* m8, const char* m9,

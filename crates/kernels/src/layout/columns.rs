@@ -1,4 +1,4 @@
-//! Columns of one length that lie one after the other in device memory, and lists of such for kernels that read
+//! Columns of equal length stored one after the other in device memory, and lists of columns for kernels that read
 //! across several matrices.
 
 use rigel_gpu::{Argument, ArgumentList, Arguments, Buffer, Error, Result, Shape, Stream, View, ViewMut};
@@ -7,7 +7,7 @@ use crate::code::{Instances, KernelFile, Operation, parameters};
 use crate::field::Field;
 use crate::layout::matrix::Matrix;
 
-/// A matrix, or some neighbouring columns of one, for reading.
+/// A read-only view of a matrix, or of some adjacent columns of one.
 #[derive(Clone, Copy, Debug)]
 pub struct Columns<'a, F: Field> {
     values: View<'a, F>,
@@ -21,7 +21,7 @@ impl<'a, F: Field> Columns<'a, F> {
         if rows == 0 || !values.len().is_multiple_of(rows) {
             return Err(Error::shape(
                 "Columns::new",
-                format!("{} values are no whole number of columns of {rows} rows", values.len()),
+                format!("{} values; the number must be a multiple of the {rows} rows of a column", values.len()),
             ));
         }
         Ok(Self { values, rows, columns: values.len() / rows })
@@ -57,12 +57,12 @@ parameters! {
     }
 }
 
-/// The matrices and the threads of a block of one launch.
+/// The maximum number of matrices per launch, and the threads per block.
 const BATCH: usize = 16;
 const THREADS: u32 = 128;
 
 parameters! {
-    /// Where the columns of each matrix go in the list, how many they are, and their length in bytes.
+    /// The offset of each matrix's columns in the list, their number, and their length in bytes.
     #[derive(Default)]
     struct Pieces = "Pieces" => {
         stride: [u64; BATCH],
@@ -72,8 +72,7 @@ parameters! {
     }
 }
 
-/// The arguments of one launch: an address for each matrix of a full batch, of which those beyond the last are not
-/// read.
+/// The arguments of one launch: an address for each matrix of a full batch. Those beyond the last matrix are not read.
 struct Listing<'a, F: Field> {
     list: ViewMut<'a, Column>,
     pieces: Pieces,
@@ -90,7 +89,7 @@ impl<F: Field> Arguments for Listing<'_, F> {
 
 /// The list of all columns of `matrices`, in order, each with the ratio given for its matrix.
 ///
-/// It is made on the device, so that it can be part of a graph; the matrices must outlive the work that reads it.
+/// It is built on the device, so that it can be part of a graph; the matrices must outlive the work that reads it.
 pub(crate) fn list<F: Field>(stream: &Stream, matrices: &[(Columns<'_, F>, u32)]) -> Result<Buffer<Column>> {
     let total = matrices.iter().map(|(matrix, _)| matrix.columns).sum();
     let mut list = stream.alloc::<Column>(total)?;

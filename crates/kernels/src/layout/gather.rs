@@ -1,18 +1,17 @@
-//! Single values from many buffers, for a prover that opens its queries: value k of the result is
-//! `sources[s][i]` for the k-th pick [s, i].
+//! Single values from many buffers, for opening a prover's queries: value k of the result is `sources[s][i]` for the
+//! k-th pick [s, i].
 //!
-//! One upload of the sources' addresses and one of the picks, one launch, and one download by whoever asks for the values,
-//! however many buffers there are. A value costs the device 32 bytes of memory for each 32 bytes or less that it has.
+//! However many buffers there are, it takes one upload of the sources' addresses, one of the picks, one launch, and one
+//! download by the caller. Each value costs 32 bytes of device memory traffic per 32 bytes or part thereof.
 
 use rigel_gpu::{Buffer, Error, Plain, Result, Shape, Stream, View};
 
 use crate::code::{Instances, KernelFile, Operation};
 
-/// The values at `picks`, each a source's number and an index in it, one after another as `width_words` words
-/// of four bytes each: 1 for an element of a 31-bit field, 8 for a digest of 32 bytes. That must be the size of
-/// `T`.
+/// The values at `picks`, each the index of a source and an index in it, one after another as `width_words` words of
+/// four bytes each: 1 for an element of a 31-bit field, 8 for a digest of 32 bytes. That must be the size of `T`.
 ///
-/// The sources must be there until this returns; what they are read for is then on its way.
+/// The sources must stay allocated until this returns; the reads are then enqueued on the stream.
 pub fn words<T: Plain>(
     stream: &Stream,
     sources: &[View<'_, T>],
@@ -32,15 +31,18 @@ pub fn words<T: Plain>(
     let Some(words) = picks.len().checked_mul(width_words).and_then(|words| u32::try_from(words).ok()) else {
         return Err(Error::shape(
             NAME,
-            format!("{} values of {width_words} words; at most 2^32 - 1 words are possible", picks.len()),
+            format!("{} values of {width_words} words; at most 2^32 - 1 words are supported", picks.len()),
         ));
     };
     for &[source, index] in picks {
         let Some(values) = sources.get(source as usize) else {
-            return Err(Error::shape(NAME, format!("source {source} of {}", sources.len())));
+            return Err(Error::shape(
+                NAME,
+                format!("source {source} does not exist; there are {}", sources.len()),
+            ));
         };
         if index as usize >= values.len() {
-            let detail = format!("value {index} of source {source}, which has {}", values.len());
+            let detail = format!("value {index} does not exist in source {source}, which has {}", values.len());
             return Err(Error::shape(NAME, detail));
         }
     }
@@ -54,7 +56,7 @@ pub fn words<T: Plain>(
     Ok(out)
 }
 
-/// Threads of a block.
+/// Threads per block.
 const THREADS: u32 = 256;
 
 pub(crate) struct Gather;

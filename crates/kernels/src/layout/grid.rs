@@ -1,11 +1,11 @@
-//! Grids with one row of blocks for each column.
+//! Grids whose y dimension is the column.
 
 use std::ops::Range;
 
-/// The most rows of blocks that a grid has.
+/// The maximum y dimension of a grid.
 const MOST: usize = 65_535;
 
-/// The columns of one launch after another.
+/// Splits columns into ranges of one launch each.
 pub(crate) fn column_batches(columns: usize) -> impl Iterator<Item = Range<usize>> {
     (0..columns).step_by(MOST).map(move |first| first..columns.min(first + MOST))
 }

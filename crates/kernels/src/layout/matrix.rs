@@ -2,9 +2,9 @@
 
 use rigel_gpu::{Buffer, Error, Plain, Result, Stream, View, ViewMut};
 
-/// A matrix in device memory, column after column: entry (r, c) lies at `c * rows + r`.
+/// A column-major matrix in device memory: entry (r, c) is at `c * rows + r`.
 ///
-/// A column over an extension field of degree D is D neighbouring columns, one for each coefficient.
+/// A column over an extension field of degree D is a slab: D adjacent columns, one per coefficient.
 pub struct Matrix<F: Plain> {
     values: Buffer<F>,
     rows: usize,
@@ -17,13 +17,16 @@ impl<F: Plain> Matrix<F> {
         if rows.checked_mul(columns) != Some(values.len()) {
             return Err(Error::shape(
                 "Matrix::new",
-                format!("{rows} rows of {columns} columns over {} values", values.len()),
+                format!(
+                    "a matrix of {rows} rows and {columns} columns does not fit a buffer of {} values",
+                    values.len()
+                ),
             ));
         }
         Ok(Self { values, rows, columns })
     }
 
-    /// Room for a matrix; its content is whatever was there before.
+    /// Allocates a matrix without initializing its content.
     pub fn alloc(stream: &Stream, rows: usize, columns: usize) -> Result<Self> {
         Self::new(stream.alloc(cells(rows, columns)?)?, rows, columns)
     }
@@ -59,7 +62,7 @@ impl<F: Plain> Matrix<F> {
         &mut self.values
     }
 
-    /// The buffer below.
+    /// The underlying buffer.
     pub fn into_values(self) -> Buffer<F> {
         self.values
     }
@@ -69,13 +72,13 @@ impl<F: Plain> Matrix<F> {
         self.column_range(column, column + 1)
     }
 
-    /// The values of the columns from `first` up to, not including, `end`.
+    /// The values of the columns from `first` up to, but not including, `end`.
     pub fn column_range(&self, first: usize, end: usize) -> Result<View<'_, F>> {
         self.check_columns(first, end)?;
         self.values.range(first * self.rows..end * self.rows)
     }
 
-    /// The values of the columns from `first` up to, not including, `end`, for writing.
+    /// The values of the columns from `first` up to, but not including, `end`, for writing.
     pub fn column_range_mut(&mut self, first: usize, end: usize) -> Result<ViewMut<'_, F>> {
         self.check_columns(first, end)?;
         self.values.range_mut(first * self.rows..end * self.rows)
@@ -83,7 +86,10 @@ impl<F: Plain> Matrix<F> {
 
     fn check_columns(&self, first: usize, end: usize) -> Result<()> {
         if first > end || end > self.columns {
-            return Err(Error::shape("Matrix", format!("columns {first}..{end} of {}", self.columns)));
+            return Err(Error::shape(
+                "Matrix",
+                format!("columns {first}..{end} are out of range; the matrix has {}", self.columns),
+            ));
         }
         Ok(())
     }

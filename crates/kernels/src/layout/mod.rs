@@ -1,7 +1,8 @@
-//! How values lie in device memory, and operations that only move them.
+//! How values are laid out in device memory, and operations that only move them.
 //!
-//! A [`Matrix`](matrix::Matrix) owns columns, [`Columns`](columns::Columns) borrows them, a [`slab`] is a column of
-//! extension elements. Any plain type of four or eight bytes goes in; nothing here computes with values.
+//! A [`Matrix`](matrix::Matrix) owns columns, [`Columns`](columns::Columns) borrows them, and a [`slab`] is a column of
+//! extension elements, stored as adjacent columns of coefficients. Values are of any plain type of four or eight bytes;
+//! nothing here computes with them.
 
 pub mod columns;
 pub mod gather;

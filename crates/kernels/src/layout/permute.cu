@@ -1,11 +1,10 @@
-// Moves words of four or eight bytes: transposes, bit reversals, chosen rows.
+// Moves words of four or eight bytes: transposes, bit reversals, row gathers.
 
 #include "field/word.cuh"
 
-// in has `height` rows of `width` words, out has `width` rows of `height`. A block moves a tile of 2^log_rows rows
-// and 2^log_columns columns, 16 Ki bytes in all: square where the matrix is wide and high, and as wide as the
-// matrix where that is narrow, so that both sides are long runs. One word of padding a row keeps columns in
-// different banks.
+// `in` has `height` rows of `width` words, `out` has `width` rows of `height`. A block moves a tile of 2^log_rows rows
+// and 2^log_columns columns, 16 KiB in all: square where the matrix is wide and high, and as wide as a narrow matrix,
+// so that both reads and writes are long runs. One word of padding per row keeps columns in different banks.
 template <class T>
 __global__ void __launch_bounds__(BLOCK_THREADS)
 transpose(T* __restrict__ out, const T* __restrict__ in, u64 height, u64 width, u32 log_rows, u32 log_columns) {
@@ -35,10 +34,12 @@ transpose(T* __restrict__ out, const T* __restrict__ in, u64 height, u64 width, 
     }
 }
 
-// out[rev(i)] = in[i] for each column of 2^log_size words, one for each blockIdx.y. With i = (a, m, b), a and b of
-// BITS bits, rev(i) = (rev b, rev m, rev a): a block moves the square of one m, in rows of 2^BITS words both ways.
+// out[rev(i)] = in[i] for each column of 2^log_size words, one column per blockIdx.y. With i = (a, m, b), a and b of
+// BITS bits, rev(i) = (rev b, rev m, rev a): a block moves the square of one m, reading and writing rows of 2^BITS
+// words.
 template <class T, int BITS>
-__global__ void __launch_bounds__(BLOCK_THREADS) bit_reverse(T* __restrict__ out, const T* __restrict__ in, u32 log_size) {
+__global__ void __launch_bounds__(BLOCK_THREADS)
+bit_reverse(T* __restrict__ out, const T* __restrict__ in, u32 log_size) {
     constexpr u32 SIDE = 1u << BITS;
     constexpr int PER = SIDE * SIDE / BLOCK_THREADS;
     __shared__ T tile[SIDE][SIDE + 1];
@@ -65,7 +66,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS) bit_reverse(T* __restrict__ out
     }
 }
 
-// The same for columns too short for a square: a word a thread, `words` in all.
+// The same for columns too short for a square: one word per thread, `words` in all.
 template <class T>
 __global__ void __launch_bounds__(BLOCK_THREADS)
 bit_reverse_short(T* __restrict__ out, const T* __restrict__ in, u64 words, u32 log_size) {
@@ -75,7 +76,7 @@ bit_reverse_short(T* __restrict__ out, const T* __restrict__ in, u64 words, u32 
     out[i - row + reverse_bits(row, log_size)] = in[i];
 }
 
-// out[k columns + c] = matrix[c rows + indices[k]], k = blockIdx.y, or zero where there is no such row.
+// out[k columns + c] = matrix[c rows + indices[k]], k = blockIdx.y, or zero if the row does not exist.
 template <class T>
 __global__ void __launch_bounds__(BLOCK_THREADS)
 gather_rows(T* __restrict__ out, const T* __restrict__ matrix, const u32* __restrict__ indices, u64 rows,

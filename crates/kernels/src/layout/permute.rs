@@ -1,13 +1,12 @@
-//! Operations that move values and do not look at them: transposes, bit reversal, chosen rows. For any plain type
-//! of four or eight bytes.
+//! Operations that only move values: transposes, bit reversal, row gathers. For any plain type of four or eight bytes.
 //!
 //! - [`to_columns`], [`to_rows`]: between row-major buffers and (column-major) matrices
-//! - [`bit_reverse`]: `out[rev(r)][c] = m[r][c]`, rev reversing the bits of a row's number, rows a power of two
+//! - [`bit_reverse`]: `out[rev(r)][c] = m[r][c]`, rev reversing the bits of a row index; rows are a power of two
 //! - [`gather_rows`]: row k of the result, row-major, is row `indices[k]` of the matrix
 //!
-//! Each reads and writes each value once, through tiles in shared memory where rows and columns change places, so
-//! that both sides are runs of at least 256 bytes (fewer where the matrix itself is smaller). Only the rows of a
-//! gather are read value by value, at 32 bytes of memory each.
+//! Each reads and writes each value once, through tiles in shared memory where rows and columns are exchanged, so that
+//! reads and writes are runs of at least 256 bytes (fewer where the matrix itself is smaller). Only the rows of a
+//! gather are read value by value, at 32 bytes of memory traffic each.
 
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -29,7 +28,7 @@ pub fn to_columns<'a, T: Plain>(
     if columns == 0 || len == 0 || !len.is_multiple_of(columns) {
         return Err(Error::shape(
             "permute::to_columns",
-            format!("{len} values are no whole number, at least one, of rows of {columns} columns"),
+            format!("{len} values; the number must be a positive multiple of the {columns} columns of a row"),
         ));
     }
     let rows = len / columns;
@@ -55,20 +54,20 @@ pub fn bit_reverse<T: Plain>(stream: &Stream, matrix: &Matrix<T>) -> Result<Matr
     Ok(out)
 }
 
-/// As [`bit_reverse`], into memory that is already there. A matrix without columns is no work.
+/// As [`bit_reverse`], into an existing buffer. A matrix without columns needs no launch.
 pub fn bit_reverse_into<T: Plain>(stream: &Stream, mut out: ViewMut<'_, T>, from: &Matrix<T>) -> Result<()> {
     let (rows, columns) = (from.rows(), from.columns());
     let log_rows = log2_rows("permute::bit_reverse_into", rows)?;
     if out.len() != rows * columns {
         return Err(Error::shape(
             "permute::bit_reverse_into",
-            format!("room for {} values, the matrix has {}", out.len(), rows * columns),
+            format!("the output has {} values, the matrix {}; they must be equal", out.len(), rows * columns),
         ));
     }
     if log_rows > 31 {
         return Err(Error::shape(
             "permute::bit_reverse_into",
-            format!("2^{log_rows} rows; at most 2^31 are possible"),
+            format!("2^{log_rows} rows; at most 2^31 are supported"),
         ));
     }
     if columns == 0 {
@@ -92,7 +91,8 @@ pub fn bit_reverse_into<T: Plain>(stream: &Stream, mut out: ViewMut<'_, T>, from
     Ok(())
 }
 
-/// The rows with these numbers, one after another. A number of no row gives zeros; [`gather_rows_at`] checks them.
+/// The rows with these indices, one after another. An index out of range gives zeros; [`gather_rows_at`] checks the
+/// indices.
 pub fn gather_rows<T: Plain>(stream: &Stream, matrix: &Matrix<T>, indices: &Buffer<u32>) -> Result<Buffer<T>> {
     check("permute::gather_rows", matrix)?;
     let (rows, columns) = (matrix.rows(), matrix.columns());
@@ -107,11 +107,14 @@ pub fn gather_rows<T: Plain>(stream: &Stream, matrix: &Matrix<T>, indices: &Buff
     Ok(out)
 }
 
-/// The rows with these numbers, one after another, once all are known to exist.
+/// The rows with these indices, one after another, after checking that all exist.
 pub fn gather_rows_at<T: Plain>(stream: &Stream, matrix: &Matrix<T>, indices: &[u32]) -> Result<Buffer<T>> {
     check("permute::gather_rows_at", matrix)?;
     if let Some(index) = indices.iter().find(|&&index| index as usize >= matrix.rows()) {
-        return Err(Error::shape("permute::gather_rows_at", format!("row {index} of {}", matrix.rows())));
+        return Err(Error::shape(
+            "permute::gather_rows_at",
+            format!("row {index} does not exist; the matrix has {} rows", matrix.rows()),
+        ));
     }
     gather_rows(stream, matrix, &stream.upload(indices)?)
 }
@@ -145,11 +148,11 @@ fn transpose<T: Plain>(
     )
 }
 
-/// Threads of a block.
+/// Threads per block.
 const THREADS: u32 = 256;
 
-/// The logarithms of a tile's rows and columns: 16 KiB, square or nearly so, but no wider or higher than the
-/// matrix needs. The narrowest has two of either.
+/// The logarithms of a tile's rows and columns: 16 KiB, square or nearly so, but no wider or higher than the matrix.
+/// The minimum is two of either.
 fn tile<T>(height: usize, width: usize) -> (u32, u32) {
     let bits = if size_of::<T>() == 4 { 12 } else { 11 };
     let needed = |n: usize| n.next_power_of_two().trailing_zeros().max(1);
@@ -158,7 +161,7 @@ fn tile<T>(height: usize, width: usize) -> (u32, u32) {
     (bits - columns, columns)
 }
 
-/// The bits of the side of a square that bit reversal moves at a time.
+/// The number of index bits per side of the square that bit reversal moves at a time.
 fn square_bits<T>() -> u32 {
     if size_of::<T>() == 4 { 6 } else { 5 }
 }
@@ -177,12 +180,12 @@ fn kernel<T: Plain>(device: &Device, moves: Move) -> Result<Kernel> {
     let kernels = match size_of::<T>() {
         4 => Permute::<u32>::kernels(device, ())?,
         8 => Permute::<u64>::kernels(device, ())?,
-        bytes => return Err(Error::shape("permute", format!("values of {bytes} bytes; they must have 4 or 8"))),
+        bytes => return Err(Error::shape("permute", format!("values of {bytes} bytes; supported are 4 and 8"))),
     };
     Ok(kernels[moves as usize].clone())
 }
 
-/// Words, by their names in C++.
+/// Word types, by their C++ names.
 pub(crate) trait Word: Plain {
     const NAME: &'static str;
 }

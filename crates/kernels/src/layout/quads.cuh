@@ -2,11 +2,11 @@
 
 #include "layout/slab.cuh"
 
-// Four neighbouring elements of a slab of words of four bytes, of which those from n on are not there. Where the
-// slab is aligned and all four are there, in one access a coefficient. Unlike `Share`, a thread has the same four
-// of every slab, however they lie.
+// Four adjacent elements of a slab of 4-byte words; elements from n on do not exist. If the slab is aligned and all
+// four exist, each coefficient takes one access. Unlike with `Share`, a thread has the same four elements of every
+// slab, aligned or not.
 
-// The slab's columns begin at multiples of 16 bytes.
+// Whether the slab's columns start at multiples of 16 bytes.
 template <class F>
 __device__ __forceinline__ bool is_wide(const F* slab, u64 stride) {
     return stride % 4 == 0 && is_aligned(slab);
@@ -17,7 +17,7 @@ template <class E>
 __device__ __forceinline__ void load_quad(E* x, const typename E::Base* slab, u64 stride, u64 first, u64 n,
                                           bool wide) {
     typedef typename E::Base F;
-    // One branch for all coefficients, so that their loads are under way together.
+    // One branch for all coefficients, so that their loads are in flight together.
     if (wide && first + 4 <= n) {
         load_vector(x, slab + first, stride);
     } else {
@@ -30,7 +30,7 @@ __device__ __forceinline__ void load_quad(E* x, const typename E::Base* slab, u6
     }
 }
 
-// Writes those of the elements first .. first + 3 of a slab of n that are there. `first` is a multiple of 4.
+// Writes those of the elements first .. first + 3 that exist in a slab of n. `first` is a multiple of 4.
 template <class E>
 __device__ __forceinline__ void store_quad(typename E::Base* slab, const E* x, u64 n, u64 first) {
     if (is_wide(slab, n) && first + 4 <= n) {
@@ -45,10 +45,10 @@ __device__ __forceinline__ void store_quad(typename E::Base* slab, const E* x, u
     }
 }
 
-// A column on a circle domain, seen on one of 2^log_ratio times as many points: in bit-reversed order, point i of
-// the larger domain goes to point (i >> (log_ratio + 1) << 1) + (i & 1) of the smaller. Elements first .. first +
-// 3 of the larger one, which has n; `first` is a multiple of 4, and the smaller has an even number. From a ratio
-// of 2 on they are one pair, twice.
+// A column on a circle domain, lifted to one of 2^log_ratio times as many points: in bit-reversed order, point i of the
+// larger domain maps to point (i >> (log_ratio + 1) << 1) + (i & 1) of the smaller. Loads elements first .. first + 3
+// of the larger one, which has n; `first` is a multiple of 4, and the smaller has an even number. For log_ratio >= 1
+// they are one pair, twice.
 template <class E>
 __device__ __forceinline__ void load_lifted(E* x, const typename E::Base* slab, u32 log_ratio, u64 first, u64 n) {
     typedef typename E::Base F;

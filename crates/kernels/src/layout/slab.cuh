@@ -2,10 +2,10 @@
 
 #include "field/extension.cuh"
 
-// Elements in memory. A column of n elements of degree D is a slab: coefficient d of element i lies at d n + i, so
-// that neighbouring threads read neighbouring words whatever the degree.
+// Elements in memory. A column of n elements of degree D is a slab: coefficient d of element i is at d n + i, so that
+// adjacent threads read adjacent words whatever the degree.
 
-// Coefficient d of an element; an element of a base field is its own.
+// Coefficient d of an element; an element of a base field is its own only coefficient.
 template <class E>
 __device__ __forceinline__ typename E::Base& coefficient(E& x, int d) {
     if constexpr (E::DEGREE == 1) return x;
@@ -17,8 +17,8 @@ __device__ __forceinline__ const typename E::Base& coefficient(const E& x, int d
     else return x.c[d];
 }
 
-// 16 bytes of neighbouring values, read and written as the machine's own vectors: of a struct's members the
-// compiler would make an access each.
+// 16 bytes of adjacent values, read and written as one vector access: for a plain struct the compiler would emit one
+// access per member.
 template <class F>
 struct Vector {
     static constexpr int N = 16 / sizeof(F);
@@ -43,8 +43,8 @@ struct Vector {
         if constexpr (N == 4) *(uint4*)at = make_uint4(x[0].v, x[1].v, x[2].v, x[3].v);
         else *(ulonglong2*)at = make_ulonglong2(x[0].v, x[1].v);
     }
-    // The same to global memory, as one store in any case: the compiler would merge a plain one with the word-wise
-    // stores of another branch.
+    // The same to global memory, always as one store: the compiler would merge a plain one with the word-wise stores of
+    // another branch.
     __device__ __forceinline__ void write_global(F* at) const {
         if constexpr (N == 4) __stwb((uint4*)at, make_uint4(x[0].v, x[1].v, x[2].v, x[3].v));
         else __stwb((ulonglong2*)at, make_ulonglong2(x[0].v, x[1].v));
@@ -56,8 +56,8 @@ __device__ __forceinline__ bool is_aligned(const F* values) {
     return ((size_t)values & 15) == 0;
 }
 
-// N = Vector::N neighbouring elements of a slab whose columns are `stride` apart, in one access a coefficient: `at` and
-// the columns that follow it are aligned. All accesses are under way before the first value is used.
+// N = Vector::N adjacent elements of a slab whose columns are `stride` apart, in one access per coefficient: `at` and
+// the columns that follow it are aligned. All accesses are in flight before the first value is used.
 template <class E>
 __device__ __forceinline__ void load_vector(E* x, const typename E::Base* at, u64 stride) {
     typedef typename E::Base F;
@@ -83,9 +83,9 @@ __device__ __forceinline__ void store_vector(typename E::Base* at, const E* x, u
     }
 }
 
-// Which N = Vector::N elements of a tile of `threads` N elements the thread `thread` takes: where slabs are
-// aligned, neighbours, in one access a coefficient; elsewhere elements `threads` apart, so that a warp still reads
-// whole lines.
+// Which N = Vector::N elements of a tile of `threads` N elements the thread `thread` takes: if slabs are aligned,
+// adjacent elements, in one access per coefficient; otherwise elements `threads` apart, so that a warp's accesses are
+// still coalesced.
 struct Share {
     u64 first;
     u32 step;
@@ -99,7 +99,7 @@ struct Share {
     }
 };
 
-// The elements of a share of the first n of a slab of `stride`, zero beyond them. With step 1, n and `stride` are
+// The elements of a share among the first n of a slab of `stride`, zero beyond them. With step 1, n and `stride` are
 // multiples of N.
 template <class E>
 __device__ __forceinline__ void load_share(E* x, const typename E::Base* slab, u64 n, Share share, u64 stride) {
@@ -119,7 +119,7 @@ __device__ __forceinline__ void load_share(E* x, const typename E::Base* slab, u
     }
 }
 
-// The same of a slab of n.
+// The same for a slab of n.
 template <class E>
 __device__ __forceinline__ void load_share(E* x, const typename E::Base* slab, u64 n, Share share) {
     load_share(x, slab, n, share, n);
@@ -143,7 +143,7 @@ __device__ __forceinline__ void store_share(typename E::Base* slab, const E* x, 
     }
 }
 
-// The element of the lane `delta` below; for the lowest lanes their own.
+// The element of the lane `delta` below; the lowest lanes get their own.
 template <class E>
 __device__ __forceinline__ E shuffle_up(E x, u32 delta) {
 #pragma unroll
@@ -169,7 +169,7 @@ __device__ __forceinline__ E warp_sum(E x) {
     return x;
 }
 
-// The element of one lane, for all.
+// Broadcasts the element of one lane.
 template <class E>
 __device__ __forceinline__ E broadcast(E x, u32 lane) {
 #pragma unroll

@@ -1,7 +1,7 @@
-//! Columns of field elements of any degree, on the host. `slab.cuh` has the device's side.
+//! Slabs: columns of field elements of any degree, on the host. `slab.cuh` is the device counterpart.
 //!
-//! A column of n elements of degree D is a slab, D neighbouring columns over the base field: coefficient d of
-//! element i lies at `d n + i`.
+//! A slab is a column of n elements of degree D, stored as D adjacent columns over the base field: coefficient d of
+//! element i is at `d n + i`.
 
 use rigel_gpu::{Error, Result, View};
 
@@ -13,7 +13,7 @@ pub fn to_slab<E: Element>(elements: &[E]) -> Vec<E::Base> {
     (0..E::DEGREE).flat_map(|d| elements.iter().map(move |element| element.parts()[d])).collect()
 }
 
-/// The elements of a slab; `None` if its length is no multiple of the degree.
+/// The elements of a slab; `None` if its length is not a multiple of the degree.
 pub fn from_slab<E: Element>(slab: &[E::Base]) -> Option<Vec<E>> {
     let n = slab.len() / E::DEGREE;
     if n * E::DEGREE != slab.len() {
@@ -23,7 +23,7 @@ pub fn from_slab<E: Element>(slab: &[E::Base]) -> Option<Vec<E>> {
     (0..n).map(element).collect()
 }
 
-/// The element of an extension that is this one of the base field.
+/// Embeds an element of the base field in the extension.
 pub(crate) fn constant<E: Element>(x: E::Base) -> E {
     let mut parts = vec![E::Base::ZERO; E::DEGREE];
     parts[0] = x;
@@ -35,7 +35,12 @@ pub(crate) fn slab_length<E: Element>(operation: &'static str, slab: View<'_, E:
     if slab.is_empty() || !slab.len().is_multiple_of(E::DEGREE) {
         return Err(Error::shape(
             operation,
-            format!("{} values are no slab of elements of {}, {} values each", slab.len(), E::NAME, E::DEGREE),
+            format!(
+                "{} values are not a slab over {}; the number must be a positive multiple of {}",
+                slab.len(),
+                E::NAME,
+                E::DEGREE
+            ),
         ));
     }
     Ok(slab.len() / E::DEGREE)
@@ -53,7 +58,11 @@ pub(crate) fn element_columns<E: Element>(operation: &'static str, matrix: &Matr
     if columns % E::DEGREE != 0 {
         return Err(Error::shape(
             operation,
-            format!("{columns} columns are no whole number of columns over {}, {} each", E::NAME, E::DEGREE),
+            format!(
+                "{columns} columns over the base field; over {} the number must be a multiple of {}",
+                E::NAME,
+                E::DEGREE
+            ),
         ));
     }
     Ok(columns / E::DEGREE)

@@ -2,8 +2,8 @@
 
 #include "number/number.cuh"
 
-// Complex numbers, under the names of `number.cuh`, with the branch cuts of C99 and NumPy: the functions of a real
-// number that are continuous from one side of a cut take the sign of a zero part to say from which.
+// Complex numbers, under the names of `number.cuh`, with the branch cuts of C99 and NumPy: on a cut, the sign of a zero
+// part selects the side from which the function is continuous.
 
 struct __align__(16) Complex {
     double re, im;
@@ -21,7 +21,7 @@ __device__ __forceinline__ Complex operator-(Complex a) { return complex(-a.re, 
 __device__ __forceinline__ Complex operator*(Complex a, Complex b) {
     return complex(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re);
 }
-// Smith's way: the larger part of the divisor is divided by, so that no square overflows.
+// Smith's method: divides by the larger part of the divisor, so that no square overflows.
 __device__ __forceinline__ Complex operator/(Complex a, Complex b) {
     const double re = fabs(b.re), im = fabs(b.im);
     if (re >= im) {
@@ -109,7 +109,7 @@ RIGEL_NUMBER Complex sqrt(Complex z) {
 RIGEL_NUMBER Complex hyperbolic(double a, double b, double y) {
     if (::fabs(y) > 709.0 && isfinite(y)) {
         const double half = ::exp(0.5 * ::fabs(y)), sign = ::copysign(1.0, y);
-        // A factor of zero stays one, however large the other.
+        // A zero factor gives zero, however large the other.
         return complex(a == 0 ? a : 0.5 * a * half * half, b == 0 ? sign * b : sign * 0.5 * b * half * half);
     }
     return complex(a * ::cosh(y), b * ::sinh(y));
@@ -139,7 +139,7 @@ RIGEL_NUMBER Complex tan(Complex z) {
     return complex(t.im, -t.re);
 }
 
-// Kahan's formulas for the inverse functions: square roots of 1 - z and 1 + z say on which side of a cut z lies.
+// Kahan's formulas for the inverse functions: square roots of 1 - z and 1 + z determine the side of a cut.
 RIGEL_NUMBER Complex asin(Complex z) {
     const Complex a = sqrt(complex(1.0 - z.re, -z.im)), b = sqrt(complex(1.0 + z.re, z.im));
     return complex(::atan2(z.re, a.re * b.re - a.im * b.im), ::asinh(a.re * b.im - a.im * b.re));
@@ -148,11 +148,11 @@ RIGEL_NUMBER Complex acos(Complex z) {
     const Complex a = sqrt(complex(1.0 - z.re, -z.im)), b = sqrt(complex(1.0 + z.re, z.im));
     return complex(2.0 * ::atan2(a.re, b.re), ::asinh(b.re * a.im - b.im * a.re));
 }
-// For z with a part that is not negative; see `atan`.
+// For z with a nonnegative real part; see `atan`.
 RIGEL_NUMBER Complex atanh_right(double x, double y) {
     const double large = 3e153;
     if (x > large || ::fabs(y) > large) {
-        // Re 1/z, of a z whose square would overflow.
+        // Re 1/z, for a z whose square would overflow.
         const double ratio = ::fabs(y) > x ? x / y : y / x;
         const double half = ::fabs(y) > x ? 0.5 * y + 0.5 * x * ratio : 0.5 * x + 0.5 * y * ratio;
         const double part = (::fabs(y) > x ? 0.5 * ratio : 0.5) / half;
@@ -168,13 +168,13 @@ RIGEL_NUMBER Complex atanh_right(double x, double y) {
     const double re = 0.25 * ::log1p(4.0 * x / ((1.0 - x) * (1.0 - x) + y2));
     return complex(re, 0.5 * ::atan2(2.0 * y, (1.0 - x) * (1.0 + x) - y2));
 }
-// -i atanh(i z), where atanh is odd and keeps conjugates.
+// -i atanh(i z), where atanh is odd and commutes with conjugation.
 RIGEL_NUMBER Complex atan(Complex z) {
     const Complex t = atanh_right(::fabs(z.im), z.re);
     return complex(t.im, ::copysign(t.re, z.im));
 }
 
-// As NumPy: by products for small whole exponents, else e^(y log x).
+// As NumPy: repeated products for small integer exponents, else e^(y log x).
 RIGEL_NUMBER Complex pow(Complex x, Complex y) {
     if (y.re == 0 && y.im == 0) return one<Complex>();
     if (x.re == 0 && x.im == 0) {

@@ -1,8 +1,8 @@
 #pragma once
 
-// Sums of products over any type, reduced as late as can be.
+// Sums of products over any type, reduced as late as possible.
 //
-// DOT_FIELD is defined where the type is a field or an extension: their headers take long to compile.
+// DOT_FIELD is defined if the type is a field or an extension, whose headers take long to compile.
 
 #ifdef DOT_FIELD
 #include "field/extension.cuh"
@@ -15,9 +15,9 @@ struct __align__(16) Complex {
     double re, im;
 };
 
-// `Dot<T>` is a sum of products as it grows: `add` takes a product of a left factor and a right one made ready
-// (with what of it is the same for every left factor), `settle` follows at most PERIOD products, `value` follows
-// `settle`. A thread of the tiled kernel has ROWS x COLUMNS of them, and a tile is DEPTH deep.
+// `Dot<T>` accumulates a sum of products: `add` takes a left factor and a prepared right factor (which holds whatever
+// is the same for every left factor); call `settle` after at most PERIOD products, and before `value`. A thread of the
+// tiled kernel has ROWS x COLUMNS of them, and a tile is DEPTH deep.
 
 template <class T>
 __device__ __forceinline__ T plus(T a, T b) { return a + b; }
@@ -41,7 +41,7 @@ __device__ __forceinline__ Complex product_plus(Complex a, Complex b, Complex c)
     return c;
 }
 
-// Numbers: the sum is one of them.
+// Numbers: the sum is a number of the same type.
 template <class T>
 struct Dot {
     typedef T Right;
@@ -64,8 +64,8 @@ struct Dot {
 
 #ifdef DOT_FIELD
 
-// A 31-bit field: F::Sum holds an integer x below p 2^32. Two products of factors up to p on top of it are below
-// 2^64, and their upper word is below 2p: one correction serves two products.
+// A 31-bit field: F::Sum holds an integer x below p 2^32. Two products of factors up to p added to it are below 2^64,
+// and the upper word of the sum is below 2p: one correction serves two products.
 template <class F>
 struct Dot31 {
     typedef F Right;
@@ -209,8 +209,8 @@ struct Dot<QM31> : Dot31Extension<QM31> {
     }
 };
 
-// A sum of Goldilocks products, column by column: low + 2^32 middle + 2^64 high, each of 96 bits. A product is four
-// times IMAD.WIDE with a carry out and the carry's addition; nothing is moved between columns until the end.
+// A sum of Goldilocks products, column by column: low + 2^32 middle + 2^64 high, 96 bits each. A product is four
+// IMAD.WIDE with carry out, each followed by the addition of the carry; columns are combined only at the end.
 struct Columns {
     u32 low[3], middle[3], high[3];
 

@@ -82,7 +82,7 @@ RIGEL_INTEGER_OF(BabyBear)
 RIGEL_INTEGER_OF(KoalaBear)
 RIGEL_INTEGER_OF(Goldilocks)
 
-// A field in one that contains it.
+// Embedding of a field in one that contains it.
 #define RIGEL_EMBEDDING(F, E)                                                                                  \
     template <> struct Conversion<E, F> { static RIGEL_NUMBER E of(F x) { return E::from_base(x); } };
 RIGEL_EMBEDDING(Mersenne31, CM31)

@@ -4,7 +4,7 @@
 
 // --- elements in memory -------------------------------------------------------------------------------------
 
-// An element as it is moved: with the alignment of its size, so that a move is one instruction where it can be.
+// An element as it is moved: aligned to its size, so that a move is one instruction where possible.
 template <int BYTES>
 struct Moved;
 template <>
@@ -48,7 +48,7 @@ __device__ __forceinline__ void store(T* at, const T& value) {
 
 constexpr int THREADS = BLOCK_THREADS;
 
-// The elements from one matrix, row or column to the next.
+// The distance in elements from one matrix, row or column to the next.
 struct Strides {
     i64 batch, row, column;
 };
@@ -57,15 +57,15 @@ struct Strides {
 struct Problem {
     Strides a, b;
     u32 m, n, k;
-    // The sum over k is cut in `parts` parts of `part` terms; part s of the results lies behind part s - 1.
+    // The sum over k is split into `parts` parts of `part` terms; part s of the results follows part s - 1.
     u32 parts, part;
     u32 tile_rows, tile_columns;
     u32 batch;
 };
 
-// A thread's share of a tile of LENGTH rows (of A, or columns of B) and DEPTH terms, on its way from memory to
-// shared memory: COUNT elements. Consecutive threads take consecutive rows or consecutive terms, whichever lie closer
-// to each other in memory, and an element is a fixed step from the one before.
+// A thread's share of a tile of LENGTH rows (of A, or columns of B) and DEPTH terms, on its way from global to shared
+// memory: COUNT elements. Consecutive threads take consecutive rows or consecutive terms, whichever are closer in
+// memory, and a thread's elements are a fixed step apart.
 template <class T, int LENGTH, int DEPTH, int PITCH>
 struct Share {
     static constexpr int COUNT = LENGTH * DEPTH / THREADS;
@@ -75,11 +75,11 @@ struct Share {
     const T* at;
     i64 row_stride, term_stride;
     bool along_terms;
-    // Bit i is set where the row of element i is there.
+    // Bit i is set if the row of element i exists.
     u32 there;
     u32 term, place;
 
-    // `from` is the first element of the tile's first row; `rows` rows are left from there on.
+    // `from` is the first element of the tile's first row; `rows` rows remain from there on.
     __device__ __forceinline__ Share(const T* from, i64 row_stride, i64 term_stride, u32 rows)
         : row_stride(row_stride), term_stride(term_stride) {
         const i64 row_size = row_stride < 0 ? -row_stride : row_stride;
@@ -93,7 +93,7 @@ struct Share {
 #pragma unroll
         for (u32 i = 0; i < COUNT; ++i) there |= (u32)(row + (along_terms ? i * (THREADS / DEPTH) : 0) < rows) << i;
     }
-    // Fetches the next tile, of which `terms` terms are there.
+    // Fetches the next tile, of which `terms` terms exist.
     __device__ __forceinline__ void fetch(u32 terms) {
         const i64 step = along_terms ? (THREADS / DEPTH) * row_stride : (THREADS / LENGTH) * term_stride;
         const u32 term_step = along_terms ? 0 : THREADS / LENGTH;
@@ -127,19 +127,19 @@ struct Tile {
     typedef Dot<T> D;
     static constexpr int WIDTH = sizeof(T) >= 16 ? 1 : 16 / sizeof(T);
     static constexpr int M = 16 * D::ROWS, N = 16 * D::COLUMNS, DEPTH = D::DEPTH;
-    // Padded, so that threads that store consecutive terms of a row do not all meet in one bank.
+    // Padded, so that threads that store consecutive terms of a row use different banks.
     static constexpr int M_PITCH = M + WIDTH, N_PITCH = N + WIDTH;
 };
 
-// WIDTH neighbours of a tile at once.
+// WIDTH adjacent elements of a tile at once.
 template <class T>
 union __align__(16) Run {
     Moved<Tile<T>::WIDTH * sizeof(T)> moved;
     T value[Tile<T>::WIDTH];
 };
 
-// A block takes one tile of one part of one matrix: the terms of the next step come from memory while those of this
-// one are multiplied from shared memory. Warps are 4 x 8 threads, so that a warp's factors are few and neighbours.
+// A block computes one tile of one part of one matrix: the terms of the next step are loaded while those of the current
+// one are multiplied from shared memory. Warps are 4 x 8 threads, so that a warp's factors are few and adjacent.
 template <class T>
 __global__ void __launch_bounds__(THREADS, sizeof(Dot<T>) * Dot<T>::ROWS * Dot<T>::COLUMNS > 256 ? 1 : 2)
     matmul_tiles(T* __restrict__ out, const T* __restrict__ a, const T* __restrict__ b, Problem p) {
@@ -149,7 +149,7 @@ __global__ void __launch_bounds__(THREADS, sizeof(Dot<T>) * Dot<T>::ROWS * Dot<T
     __shared__ __align__(16) T a_tile[2][S::DEPTH * S::M_PITCH];
     __shared__ __align__(16) T b_tile[2][S::DEPTH * S::N_PITCH];
 
-    // Blocks that run at the same time take neighbouring tiles: eight rows of them, column by column.
+    // Blocks that run at the same time take adjacent tiles: eight rows of them, column by column.
     const u32 tiles = p.tile_rows * p.tile_columns;
     const u32 tile = blockIdx.x % tiles, rest = blockIdx.x / tiles, part = rest % p.parts, batch = rest / p.parts;
     const u32 strip = tile / (8 * p.tile_columns), in_strip = tile % (8 * p.tile_columns);
@@ -227,7 +227,7 @@ __global__ void __launch_bounds__(THREADS, sizeof(Dot<T>) * Dot<T>::ROWS * Dot<T
     }
 }
 
-// For small matrices: a thread takes one result. Neighbours take neighbouring columns, and the caches do the sharing.
+// For small matrices: one result per thread. Adjacent threads take adjacent columns and share loads through the caches.
 template <class T>
 __global__ void __launch_bounds__(THREADS)
     matmul_small(T* __restrict__ out, const T* __restrict__ a, const T* __restrict__ b, Problem p) {
@@ -254,17 +254,18 @@ __global__ void __launch_bounds__(THREADS)
 struct Vectors {
     i64 matrix_batch, matrix_row, matrix_term;
     i64 vector_batch, vector_step, vector_term;
-    // Where y lies: from one matrix's to the next one's, one vector's to the next one's, and one element to the next.
+    // The layout of y: the distance from one matrix's to the next, one vector's to the next, and one element to the
+    // next.
     u64 out_batch, out_vector, out_row;
-    // From one part of the results to the next.
+    // The distance from one part of the results to the next.
     u64 out_part;
     u32 rows, k, vectors, batch;
     u32 parts, part;
-    // Threads that share a row in `matvec_rows`, a power of two up to THREADS; and blocks that share the rows.
+    // The threads that share a row in `matvec_rows`, a power of two up to THREADS; and the blocks that share the rows.
     u32 lanes, row_blocks;
 };
 
-// The sum over groups of `lanes` values of a block, `apart` apart, for the first thread of each.
+// The sum over groups of `lanes` values of a block, `apart` apart, returned to the first thread of each group.
 template <class T>
 __device__ __forceinline__ T sum_of_lanes(T* shared, T value, u32 lane, u32 lanes, u32 apart) {
     const u32 t = threadIdx.x;
@@ -279,7 +280,7 @@ __device__ __forceinline__ T sum_of_lanes(T* shared, T value, u32 lane, u32 lane
     return sum;
 }
 
-// For matrices whose terms lie together: `lanes` threads share ROWS rows, so that the vector is read once for them.
+// For matrices whose terms are contiguous: `lanes` threads share ROWS rows, so that the vector is read once for them.
 template <class T, int ROWS>
 __global__ void __launch_bounds__(THREADS)
     matvec_rows(T* __restrict__ out, const T* __restrict__ matrix, const T* __restrict__ vector, Vectors p) {
@@ -299,7 +300,7 @@ __global__ void __launch_bounds__(THREADS)
     Dot<T> dot[ROWS];
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
-        // A row past the end is the last one once more, and its sum is dropped.
+        // A row past the end repeats the last one, and its sum is dropped.
         rows[r] = matrix + batch * p.matrix_batch + (i64)min(row0 + r, p.rows - 1) * p.matrix_row;
         dot[r] = Dot<T>::zero();
     }
@@ -320,7 +321,8 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// For matrices whose rows lie side by side: a warp takes 32 WIDTH rows, the eight warps every eighth term.
+// For matrices whose rows are adjacent in memory: a warp takes 32 WIDTH rows, each of the eight warps every eighth
+// term.
 template <class T, int WIDTH>
 __global__ void __launch_bounds__(THREADS)
     matvec_columns(T* __restrict__ out, const T* __restrict__ matrix, const T* __restrict__ vector, Vectors p) {

@@ -1,21 +1,21 @@
-//! Matrix products over any type of element: `C[i, j]` = sum over l of `A[i, l] B[l, j]`, for an m x k matrix A and a
+//! Matrix products over any element type: `C[i, j]` = sum over l of `A[i, l] B[l, j]`, for an m x k matrix A and a
 //! k x n matrix B, and for each matrix of a batch. C is row-major and without gaps; A and B have any strides.
 //!
-//! The types are those of [`TYPES`]: floating-point and complex numbers (products and sums fused), integers (which
-//! wrap around), and every field and extension. An extension's element is its coefficients side by side, not a slab.
+//! The types are those of [`TYPES`]: floating-point and complex numbers (with fused multiply-add), integers (which wrap
+//! around), and every field and extension. The coefficients of an extension element are contiguous here, not in a slab.
 //!
 //! | product | kernel | cost |
 //! |---|---|---|
-//! | general | tiles through shared memory, 4 to 64 results a thread | m n k products |
-//! | m and n at most 32, k at most 64 | a thread for each result | 2 m n k reads, from caches |
-//! | m or n at most 4 | as many products of a matrix and a vector | the matrix is read once for each vector |
+//! | general | tiles through shared memory, 4 to 64 results per thread | m n k products |
+//! | m and n at most 32, k at most 64 | one thread per result | 2 m n k reads, from caches |
+//! | m or n at most 4 | one matrix-vector product for each | the matrix is read once per vector |
 //!
-//! Where the results are too few to fill the device, the sum over l is cut in parts, which are added at the end in a
+//! If there are too few results to fill the device, the sum over l is split into parts, which are added at the end in a
 //! fixed order: the result does not depend on timing.
 //!
 //! A product over a 31-bit field costs one wide multiplication and half a correction; one over Goldilocks four wide
-//! multiplications and four carries. Reductions come at the end. Larger degrees cost their number of coefficients,
-//! squared, of these.
+//! multiplications and four carries. Reductions are done at the end. A product over an extension of degree D costs D^2
+//! of these.
 
 use rigel_gpu::{Error, Result, Stream, View, ViewMut};
 
@@ -26,11 +26,11 @@ mod launch;
 
 const NAME: &str = "matmul::multiply";
 
-/// The most rows and columns, and the most terms, of a product that is small.
+/// The maximum rows and columns, and the maximum terms, of a product that counts as small.
 const SMALL: usize = 32;
 const SHORT: usize = 64;
 
-/// With this many rows or columns or fewer, each is multiplied as a vector.
+/// With at most this many rows or columns, each is multiplied as a vector.
 const FEW: usize = 4;
 
 /// A type of element.
@@ -51,7 +51,7 @@ const fn field(name: &'static str, bytes: usize, tile: [usize; 2]) -> Type {
     Type { name, bytes, tile, is_field: true }
 }
 
-/// The tiles are those of `Dot<T>` in `dot.cuh`, which is checked when a product is compiled.
+/// The tile sizes are those of `Dot<T>` in `dot.cuh`, which is checked when a product is compiled.
 const KNOWN: [Type; 17] = [
     number("float", 4, [128, 128]),
     number("double", 8, [128, 64]),
@@ -72,8 +72,8 @@ const KNOWN: [Type; 17] = [
     field("Goldilocks3", 24, [32, 32]),
 ];
 
-/// The types there are, by their names in C++: `Complex` is two `double`, real part first; fields have the names that
-/// [`Ring::NAME`](crate::field::Ring::NAME) gives.
+/// The supported types, by their C++ names: `Complex` is two `double`, real part first; fields have the names in
+/// [`Ring::NAME`](crate::field::Ring::NAME).
 pub const TYPES: [&str; KNOWN.len()] = {
     let mut names = [""; KNOWN.len()];
     let mut i = 0;
@@ -93,18 +93,18 @@ pub struct Sizes {
     pub n: usize,
     /// Columns of A, rows of B.
     pub k: usize,
-    /// How many products.
+    /// The number of products.
     pub batch: usize,
 }
 
 /// A factor in device memory. Offset and strides count elements; a stride may be zero or negative.
 #[derive(Clone, Copy, Debug)]
 pub struct Operand<'a> {
-    /// Where it lies; the first element must be at a multiple of its size (of 8 for 24 bytes).
+    /// The memory; the first element must be aligned to its size (to 8 for 24 bytes).
     pub memory: View<'a, u8>,
-    /// The element of the first row and column of the first matrix.
+    /// The index of the element in the first row and column of the first matrix.
     pub offset: usize,
-    /// From one product's matrix to the next one's; 0 takes the same one for all.
+    /// From one product's matrix to the next; 0 uses the same one for all.
     pub batch_stride: isize,
     /// From a row to the next.
     pub row_stride: isize,
@@ -124,7 +124,7 @@ impl<'a> Operand<'a> {
         Self { row_stride: self.column_stride, column_stride: self.row_stride, ..self }
     }
 
-    /// The memory from the first element on, once it is known that every element lies in it.
+    /// The memory starting at the first element, after checking that it contains every element.
     fn checked(self, name: &str, of: &Type, [batch, rows, columns]: [usize; 3]) -> Result<View<'a, u8>> {
         let (mut first, mut last) = (self.offset as i128, self.offset as i128);
         let axes = [(batch, self.batch_stride), (rows, self.row_stride), (columns, self.column_stride)];
@@ -136,7 +136,8 @@ impl<'a> Operand<'a> {
         let elements = self.memory.len() / of.bytes;
         if first < 0 || last >= elements as i128 {
             let detail = format!(
-                "{name} ({batch} of {rows} x {columns}) takes elements {first} to {last} of memory that holds {elements} of {}",
+                "{name} ({batch} of {rows} x {columns}) takes elements {first} to {last} of memory that \
+                 holds {elements} of {}",
                 of.name
             );
             return Err(Error::shape(NAME, detail));
@@ -146,18 +147,18 @@ impl<'a> Operand<'a> {
     }
 }
 
-/// Refuses memory whose elements can't be read at once.
+/// Checks that elements are aligned for single accesses.
 fn aligned(name: &str, of: &Type, memory: View<'_, u8>) -> Result<()> {
     let alignment = if of.bytes == 24 { 8 } else { of.bytes as u64 };
     if memory.address().is_multiple_of(alignment) {
         return Ok(());
     }
-    let detail = format!("{name} lies at {:#x}, which is no multiple of {alignment} bytes", memory.address());
-    Err(Error::shape(NAME, format!("{detail}; copy it to memory of its own first")))
+    let detail = format!("{name} lies at {:#x}, which is not a multiple of {alignment} bytes", memory.address());
+    Err(Error::shape(NAME, format!("{detail}; copy it to a new allocation first")))
 }
 
-/// Enqueues C = A B over the type `of`, one of [`TYPES`]; `out` takes the matrices C one after another, each
-/// row-major, and nothing else. An empty sum (k = 0) gives zeros.
+/// Enqueues C = A B over the type `of`, one of [`TYPES`]; `out` receives the matrices C one after another, each
+/// row-major, and has exactly their size. An empty sum (k = 0) gives zeros.
 pub fn multiply(
     stream: &Stream,
     of: &str,
@@ -167,12 +168,13 @@ pub fn multiply(
     out: ViewMut<'_, u8>,
 ) -> Result<()> {
     let of = KNOWN.iter().find(|known| known.name == of).ok_or_else(|| {
-        Error::shape(NAME, format!("there is no product over {of:?}; there is one over {}", TYPES.join(", ")))
+        Error::shape(NAME, format!("unsupported element type {of:?}; supported: {}", TYPES.join(", ")))
     })?;
     let Sizes { m, n, k, batch } = sizes;
     let results = m.checked_mul(n).and_then(|results| results.checked_mul(batch));
     if results.and_then(|results| results.checked_mul(of.bytes)) != Some(out.len()) {
-        let detail = format!("{batch} results of {m} x {n} of {} do not fill {} bytes", of.name, out.len());
+        let detail =
+            format!("{batch} results of {m} x {n} of {} do not match an output of {} bytes", of.name, out.len());
         return Err(Error::shape(NAME, detail));
     }
     if out.is_empty() {
@@ -183,7 +185,7 @@ pub fn multiply(
         return stream.fill_bytes(out, 0);
     }
     if let Some(size) = [m, n, k, batch].into_iter().find(|&size| size > i32::MAX as usize) {
-        return Err(Error::shape(NAME, format!("a size of {size}; at most 2^31 - 1 are possible")));
+        return Err(Error::shape(NAME, format!("a size of {size}; at most 2^31 - 1 is supported")));
     }
     let (left, right) = (a.checked("A", of, [batch, m, k])?, b.checked("B", of, [batch, k, n])?);
     let product = Product { stream, of, sizes, results: m * n * batch };

@@ -1,6 +1,6 @@
-//! Arithmetic over every element type of arrays: integers, floating point, complex numbers and fields.
+//! Arithmetic over all array element types: integers, floating point, complex numbers and fields.
 //!
-//! The headers give generated kernels one set of functions for all of them (`num::` in `number.cuh`, `complex.cuh` and
-//! `field.cuh`); [`matmul`] multiplies matrices with the sums of `dot.cuh`.
+//! The headers provide one set of functions for all of them to generated kernels (`num::` in `number.cuh`,
+//! `complex.cuh` and `field.cuh`); [`matmul`] multiplies matrices with the sums of `dot.cuh`.
 
 pub mod matmul;

@@ -2,8 +2,8 @@
 
 #include "field/word.cuh"
 
-// Arithmetic of plain numbers, one function for each operation of an array expression, with NumPy's meaning:
-// integers wrap around, a division of integers by zero gives zero, minimum and maximum keep what is not a number.
+// Arithmetic of plain numbers, one function per operation of an array expression, with NumPy's semantics: integers wrap
+// around, integer division by zero gives zero, minimum and maximum propagate NaN.
 //
 // `complex.cuh` adds complex numbers and `field.cuh` finite fields, under the same names.
 
@@ -16,7 +16,7 @@ namespace num {
 
 #define RIGEL_NUMBER __device__ __forceinline__
 
-// The unsigned integer in whose arithmetic an integer wraps around: overflow of a signed one is undefined.
+// The unsigned integer type used for wrapping arithmetic, since signed overflow is undefined.
 template <class T> struct Wrapping;
 template <> struct Wrapping<i32> { typedef u32 Type; };
 template <> struct Wrapping<u32> { typedef u32 Type; };
@@ -51,7 +51,7 @@ RIGEL_INTEGERS(RIGEL_INTEGER)
 RIGEL_UNSIGNED(u32)
 RIGEL_UNSIGNED(u64)
 
-// The least number over -1 overflows: that quotient is the negation, which wraps around.
+// The minimum divided by -1 overflows: that quotient is the negation, which wraps around.
 #define RIGEL_SIGNED(T)                                                                                        \
     RIGEL_NUMBER T abs(T x) { return x < 0 ? neg(x) : x; }                                                     \
     RIGEL_NUMBER T floor_div(T x, T y) {                                                                       \
@@ -120,8 +120,8 @@ RIGEL_FLOAT(double, )
 
 // --- order --------------------------------------------------------------------------------------------------
 
-// A comparison with what is not a number is false, but for `ne`. So `x != x` first, to keep such an x; such a y is
-// taken because neither x < y nor x > y holds.
+// Comparisons with NaN are false, except `ne`. Testing `x != x` first keeps a NaN x; a NaN y is chosen because neither
+// x < y nor x > y holds.
 #define RIGEL_ORDER(T)                                                                                         \
     RIGEL_NUMBER T minimum(T x, T y) { return x != x || x < y ? x : y; }                                       \
     RIGEL_NUMBER T maximum(T x, T y) { return x != x || x > y ? x : y; }                                       \
@@ -142,8 +142,8 @@ RIGEL_NUMBER bool logical_xor(bool x, bool y) { return x != y; }
 
 // --- conversions --------------------------------------------------------------------------------------------
 
-// How a number is made of one of another type. Floating-point numbers are truncated; those that do not fit give what
-// the machine gives, but negative ones go to unsigned integers as signed ones do.
+// Conversion from another type. Floating-point numbers are truncated; out-of-range values give the machine's result,
+// but negative ones are converted to unsigned integers as signed ones are.
 template <class To, class From>
 struct Conversion {
     static RIGEL_NUMBER To of(From x) { return (To)x; }

@@ -1,14 +1,14 @@
 //! Opening columns on circle domains at a point p outside them, a point of the circle over [`QM31`].
 //!
-//! - [`barycentric_weights`]: the w_i with which `f(p) = sum_i w_i f(P_i)` over the points P_i of a canonic domain
-//!   in bit-reversed order, for f in the space of the transform on it: with `p - P_i = (x', y')`,
-//!   `w_i = +-c (1 + x') / y'`, + for even i, and c the same for all
+//! - [`barycentric_weights`]: the w_i with `f(p) = sum_i w_i f(P_i)` over the points P_i of a canonic domain in
+//!   bit-reversed order, for f in the space of the transform on it: with `p - P_i = (x', y')`,
+//!   `w_i = +-c (1 + x') / y'`, + for even i, and a constant c
 //! - [`basis`]: the transform's basis at p, `b_k = prod_j m_j^(bit j of k)` with `m = (y, x, pi(x), pi(pi(x)),
 //!   ..)` and `pi(x) = 2 x^2 - 1`, with which `f(p) = sum_k b_k f_k` for coefficients f_k as Stwo orders them
 //!
 //! Both are slabs (see [`crate::layout::slab`]) that [`evaluate`](crate::open::opening::evaluate) takes as weights. One
-//! launch each, which writes each element once. A weight costs a quarter of an inversion and about three products
-//! of [`QM31`], an element of the basis one product.
+//! launch each, which writes each element once. A weight costs a quarter of an inversion and about three products of
+//! [`QM31`], an element of the basis one product.
 
 use rigel_gpu::{Error, Result, Shape, Stream};
 
@@ -17,15 +17,15 @@ use crate::domain::circle_domain::{Domain, LOG_ORDER, ReversedCoset};
 use crate::field::{Mersenne31 as M31, QM31, Ring};
 use crate::layout::matrix::Matrix;
 
-/// The slab of the 2^`log_size` weights that evaluate at p what is given on the canonic domain of that size, from
-/// 2 points on: Stwo's `barycentric_weights(CanonicCoset::new(log_size), p)`. For a point of the domain all
-/// weights are zero.
+/// The slab of the 2^`log_size` weights that evaluate at p a polynomial given on the canonic domain of that size (at
+/// least 2 points): Stwo's `barycentric_weights(CanonicCoset::new(log_size), p)`. If p is in the domain, all weights
+/// are zero.
 pub fn barycentric_weights(stream: &Stream, log_size: u32, p: [QM31; 2]) -> Result<Matrix<M31>> {
     let half = Domain::canonic(log_size)?.half;
     let n = 1usize << log_size;
     let mut out = Matrix::alloc(stream, n, 4)?;
-    // The polynomial that vanishes on the domain is x doubled log_size - 1 times. Its derivative at the first
-    // point, times -2 y, is what the weights are divided by; it is the same for all points but for the sign of y.
+    // The polynomial that vanishes on the domain is x doubled log_size - 1 times. The weights are divided by its
+    // derivative at the first point, times -2 y, which is the same for all points except for the sign of y.
     let [x, y] = half.initial;
     let (mut vanishing, mut doubled, mut derivative) = (p[0], x, -(y + y));
     for _ in 1..log_size {
@@ -41,13 +41,13 @@ pub fn barycentric_weights(stream: &Stream, log_size: u32, p: [QM31; 2]) -> Resu
     Ok(out)
 }
 
-/// The slab of the 2^`log_size` elements of the transform's basis at p, from one on: the dot product with the
-/// coefficients of a polynomial is Stwo's `eval_at_point`.
+/// The slab of the 2^`log_size` elements of the transform's basis at p: the dot product with the coefficients of a
+/// polynomial is Stwo's `eval_at_point`.
 pub fn basis(stream: &Stream, log_size: u32, p: [QM31; 2]) -> Result<Matrix<M31>> {
     if log_size >= LOG_ORDER {
         return Err(Error::shape(
             "circle_opening::basis",
-            format!("2^{log_size} elements; there are at most 2^{}", LOG_ORDER - 1),
+            format!("2^{log_size} elements; at most 2^{} are supported", LOG_ORDER - 1),
         ));
     }
     let n = 1usize << log_size;
@@ -63,12 +63,12 @@ fn double_x<E: Ring>(x: E) -> E {
     x * x + x * x - E::ONE
 }
 
-/// Threads of a block, and elements of the basis that a warp takes.
+/// Threads per block, and elements of the basis per warp.
 const THREADS: u32 = 256;
 const WARP_ELEMENTS: usize = 1_024;
 
 parameters! {
-    /// The factors of the basis by the bits of an index, in the parts in which a warp takes them.
+    /// The factors of the basis by the bits of an index, split as a warp uses them.
     struct Factors = "Factors" => {
         combined: [QM31; 32],
         lanes: [QM31; 5],

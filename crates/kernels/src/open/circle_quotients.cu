@@ -1,4 +1,4 @@
-// The quotients of columns opened at points: their numerators, column by column, and what they are divided by.
+// The quotients of columns opened at points: their numerators, column by column, and their denominators.
 
 #include "domain/circle_domain.cuh"
 #include "layout/column.cuh"
@@ -10,12 +10,12 @@ struct Term {
     u32 padding[3];
 };
 
-// Terms that wait in shared memory at a time, and columns that a warp loads before it uses them.
+// The number of terms staged in shared memory at a time, and of columns that a warp loads before it uses them.
 constexpr u32 STAGED = 256, COLUMNS = 4;
 
-// out[r] = the sum over the terms of coefficient column[r], less the constant, for r < rows: a slab. A lane takes
-// four rows, and the warps of a block that share rows, `term_warps` of them, add up in shared memory. Products are
-// accumulated without reducing them. A column is read once for each term that names it.
+// out[r] = the sum over the terms of coefficient column[r], minus the constant, for r < rows: a slab. A lane takes four
+// rows, and the `term_warps` warps of a block that share rows add their sums in shared memory. Products are accumulated
+// without reduction. A column is read once for each term that refers to it.
 __global__ void __launch_bounds__(BLOCK_THREADS, 2)
 accumulate_terms(Mersenne31* out, const Column* __restrict__ columns, const Term* __restrict__ terms, u32 count,
                  u32 term_warps, u64 rows, QM31 constant) {
@@ -33,7 +33,7 @@ accumulate_terms(Mersenne31* out, const Column* __restrict__ columns, const Term
     for (u32 done = 0; done < count; done += STAGED) {
         const u32 here = count - done < STAGED ? count - done : STAGED;
         __syncthreads();
-        // Beyond the last term any other's column will do: its coefficient is zero.
+        // Past the last term, load any other column: its coefficient is zero.
         if (thread < (here + COLUMNS - 1) / COLUMNS * COLUMNS) {
             const Term term = terms[done + (thread < here ? thread : 0)];
             addresses[thread] = (const F*)columns[term.column].values;
@@ -51,7 +51,7 @@ accumulate_terms(Mersenne31* out, const Column* __restrict__ columns, const Term
                 column[i] = addresses[k + i];
                 wide = wide && is_aligned(column[i]);
             }
-            // One branch, so that the loads of all columns are under way together.
+            // One branch, so that the loads of all columns are in flight together.
             if (wide) {
 #pragma unroll
                 for (u32 i = 0; i < COLUMNS; ++i) load_quad(x[i], column[i], rows, first, rows, true);
@@ -97,10 +97,10 @@ accumulate_terms(Mersenne31* out, const Column* __restrict__ columns, const Term
     store_quad(out, total, rows, first);
 }
 
-// What the numerators of one opened point p are divided by: with p = Re + Im u over CM31, the line through p and
-// its conjugate has at (x, y) the value (Re.x - x) Im.y - (Re.y - y) Im.x = constant - x Im.y + y Im.x.
+// The denominator of one opened point p: with p = Re + Im u over CM31, the line through p and its conjugate has at (x,
+// y) the value (Re.x - x) Im.y - (Re.y - y) Im.x = constant - x Im.y + y Im.x.
 struct Line {
-    QM31 linear;     // what is subtracted from a numerator, times y
+    QM31 linear;     // times y, subtracted from a numerator
     CM31 constant;
     CM31 x;
     CM31 y;
@@ -108,7 +108,7 @@ struct Line {
     u32 padding;
 };
 
-// The points of one launch. With `adds`, the quotients are added to what is there.
+// The points of one launch. With `adds`, the quotients are added to the existing values.
 struct Lines {
     Line lines[MOST_POINTS];
     u32 count;
@@ -136,15 +136,15 @@ __device__ __forceinline__ void invert_all(CM31 (&x)[N]) {
     }
 }
 
-// out[i] = the sum over the points of (lifted(values)[i] - linear y_i) / line(P_i), for the n points P_i of a
-// domain in bit-reversed order. A lane takes four neighbours (see `DomainPoints`) and the four 128 points on:
-// eight denominators, of which each quad has the four values constant +- x Im.y +- y Im.x, and one inversion for
-// them.
+// out[i] = the sum over the points of (lifted(values)[i] - linear y_i) / line(P_i), for the n points P_i of a domain in
+// bit-reversed order. A lane takes four adjacent points (see `DomainPoints`) and the four that are 128 points further
+// on. The four denominators of each quad are constant +- x Im.y +- y Im.x, and one inversion serves all eight.
 __global__ void __launch_bounds__(BLOCK_THREADS, 2)
 combine_quotients(Mersenne31* out, u64 n, ReversedCoset half, Lines points, const Mersenne31* values0,
                   const Mersenne31* values1, const Mersenne31* values2, const Mersenne31* values3) {
     const u32 groups = (u32)((n + 255) / 256);
-    const u32 warp = (blockIdx.x * BLOCK_THREADS + threadIdx.x) / 32, warps = gridDim.x * WARPS, lane = threadIdx.x % 32;
+    const u32 warp = (blockIdx.x * BLOCK_THREADS + threadIdx.x) / 32, warps = gridDim.x * WARPS,
+              lane = threadIdx.x % 32;
     const DomainPoints domain(half);
     for (u32 group = warp; group < groups; group += warps) {
         const CM31 p = domain.at(2 * group);

@@ -1,15 +1,15 @@
-//! The quotients that Stwo's FRI is run on.
+//! The quotients to which Stwo applies FRI.
 //!
-//! A column f opened at p with the value v gives `(c f(P) - a y - b) / line_p(P)` at the points P = (x, y) of a
+//! A column f opened at p with the value v contributes `(c f(P) - a y - b) / line_p(P)` at the points P = (x, y) of a
 //! domain: the line through p and its conjugate vanishes at both, and so does the numerator.
 //!
-//! - [`accumulate`]: `sum_k c_k f_k[r] - b`, the part of the numerators of one point that needs the columns
-//! - [`combine`]: the sum over the points of what that gives, lifted to one domain, less `a y`, over the line's
+//! - [`accumulate`]: `sum_k c_k f_k[r] - b`, the part of the numerators of one point that depends on the columns
+//! - [`combine`]: the sum over the points of these numerators, lifted to one domain, minus `a y`, divided by the line's
 //!   values
 //!
-//! [`accumulate`] is limited by memory: it reads each column once. [`combine`] reads each numerator once and
-//! writes each result once, for up to four points a launch; a value costs an eighth of an inversion in the base
-//! field and about 25 products there for each point.
+//! [`accumulate`] is memory-bound: it reads each column once. [`combine`] reads each numerator once and writes each
+//! result once, for up to four points per launch; for each point, a value costs an eighth of an inversion in the base
+//! field and about 25 products there.
 
 use rigel_gpu::{Error, Result, Shape, Stream, View};
 
@@ -22,7 +22,7 @@ use crate::layout::slab::slab_length;
 
 /// The slab of `sum_k c_k f_k[r] - constant` for r < `rows`.
 ///
-/// A term `(i, c)` names column i of all columns of all matrices, in order, whose length is `rows` or more; a
+/// A term `(i, c)` refers to column i of all columns of all matrices, in order, whose length is at least `rows`; a
 /// column may occur in several terms, or in none.
 pub fn accumulate(
     stream: &Stream,
@@ -37,16 +37,16 @@ pub fn accumulate(
         return Err(Error::shape(
             NAME,
             format!(
-                "{} terms of {rows} rows over {total} columns; there must be at least one row and one term",
+                "{} terms of {rows} rows over {total} columns; there must be at least one term and one row",
                 terms.len()
             ),
         ));
     }
     if let Some(shorter) = columns.iter().find(|matrix| matrix.rows() < rows) {
-        return Err(Error::shape(NAME, format!("{rows} rows of columns of {}", shorter.rows())));
+        return Err(Error::shape(NAME, format!("{rows} rows asked for; a column has only {}", shorter.rows())));
     }
     if let Some((column, _)) = terms.iter().find(|(column, _)| *column >= total) {
-        return Err(Error::shape(NAME, format!("column {column} of {total}")));
+        return Err(Error::shape(NAME, format!("column {column} does not exist; there are {total}")));
     }
     let terms = merge(terms);
     let matrices: Vec<_> =
@@ -62,7 +62,7 @@ pub fn accumulate(
     Ok(out)
 }
 
-/// The terms by column, those of one column added up, so that it is read once.
+/// The terms by column, with those of the same column added up, so that each column is read once.
 fn merge(terms: &[(usize, QM31)]) -> Vec<Term> {
     let mut sorted = terms.to_vec();
     sorted.sort_by_key(|&(column, _)| column);
@@ -76,35 +76,35 @@ fn merge(terms: &[(usize, QM31)]) -> Vec<Term> {
     merged
 }
 
-/// The warps that share rows: as many as fill the device, while each has four columns or more.
+/// The number of warps that share rows: as many as fill the device, while each has at least four columns.
 fn term_warps(rows: usize, terms: usize, multiprocessors: usize) -> usize {
     let wanted = (multiprocessors * 32).div_ceil(rows.div_ceil(WARP_ROWS));
     1 << wanted.min(terms / 4).clamp(1, WARPS).ilog2()
 }
 
-/// The numerators of what was opened at one point, as [`accumulate`] gives them.
+/// The numerators of one opened point, as computed by [`accumulate`].
 #[derive(Clone, Copy, Debug)]
 pub struct Numerators<'a> {
     /// The point, x and y.
     pub point: [QM31; 2],
-    /// The slab of as many values as the domain has points, or fewer by a power of two (two or more): on the
-    /// domain doubled so many times, in bit-reversed order.
+    /// The slab of values in bit-reversed order: as many as the domain has points, or fewer by a power of two (at least
+    /// two), on the domain doubled that many times.
     pub values: View<'a, M31>,
     /// The coefficient a of y.
     pub linear: QM31,
 }
 
-/// The slab of `sum_k (values_k[lift(i)] - linear_k y_i) / line_k(P_i)` for the points `P_i = (x_i, y_i)` of a
-/// domain in bit-reversed order. For numerators 2^r times fewer than points,
+/// The slab of `sum_k (values_k[lift(i)] - linear_k y_i) / line_k(P_i)` for the points `P_i = (x_i, y_i)` of a domain
+/// in bit-reversed order. If there are 2^r times fewer numerators than points,
 /// `lift(i) = (i >> (r + 1) << 1) + (i & 1)`.
 ///
-/// `line_k(x, y) = (Re.x - x) Im.y - (Re.y - y) Im.x` for the point `Re + Im u` over [`CM31`]. It is not zero for
-/// a point that is not over the base field; where it were, the quotient is not defined.
+/// `line_k(x, y) = (Re.x - x) Im.y - (Re.y - y) Im.x` for the point `Re + Im u` over [`CM31`]. It is nonzero for a
+/// point that is not over the base field; otherwise the quotient is undefined.
 pub fn combine(stream: &Stream, numerators: &[Numerators<'_>], domain: Domain) -> Result<Matrix<M31>> {
     const NAME: &str = "circle_quotients::combine";
     domain.half.check(NAME)?;
     if numerators.is_empty() {
-        return Err(Error::shape(NAME, "no numerators are given; there must be those of at least one point"));
+        return Err(Error::shape(NAME, "no numerators given; there must be those of at least one point"));
     }
     let n = 1usize << domain.log_size();
     let lines = numerators
@@ -129,14 +129,14 @@ pub fn combine(stream: &Stream, numerators: &[Numerators<'_>], domain: Domain) -
     Ok(out)
 }
 
-/// Threads and warps of a block, rows of a warp, and points in one launch.
+/// Threads and warps per block, rows per warp, and points per launch.
 const THREADS: u32 = 256;
 const WARPS: usize = 8;
 const WARP_ROWS: usize = 128;
 const MOST_POINTS: usize = 4;
 
 parameters! {
-    /// A column and what it is multiplied by.
+    /// A column and its coefficient.
     #[derive(Debug, PartialEq, Eq)]
     struct Term = "Term" => {
         coefficient: QM31,
@@ -146,7 +146,7 @@ parameters! {
 }
 
 parameters! {
-    /// What the numerators of one opened point are divided by.
+    /// The denominator of one opened point.
     struct Line = "Line" => {
         linear: QM31,
         constant: CM31,
@@ -165,7 +165,7 @@ impl Line {
         if log_length == 0 || log_length > log_size {
             return Err(Error::shape(
                 NAME,
-                format!("{length} numerators for 2^{log_size} points; they must be from 2 to as many"),
+                format!("{length} numerators for 2^{log_size} points; there must be from 2 to 2^{log_size}"),
             ));
         }
         let [(re_x, im_x), (re_y, im_y)] = numerators.point.map(|QM31([a, b, c, d])| (CM31([a, b]), CM31([c, d])));

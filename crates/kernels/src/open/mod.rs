@@ -1,6 +1,6 @@
-//! Polynomials at points outside their domain, and the quotients that prove the values.
+//! Evaluation of polynomials at points outside their domain, and the quotients that prove the values.
 //!
-//! Committed columns and points go in; values, and columns of reduced quotients for FRI, come out. [`opening`] works on
+//! Input: committed columns and points. Output: values, and columns of reduced quotients for FRI. [`opening`] works on
 //! two-adic cosets, [`circle_opening`] and [`circle_quotients`] on circle domains.
 
 pub mod circle_opening;

@@ -1,10 +1,10 @@
-// Opening committed matrices at points outside their domain: what goes before and after the sums of reduce.cu.
+// Opening committed matrices at points outside their domain: the steps before and after the sums of reduce.cu.
 
 #include "domain/roots.cuh"
 #include "layout/slab.cuh"
 
-// out[i] = shift w^rev(i) for i < n = 2^k, w the root of order n. A thread finds the power of its first point, and
-// the others of its vector by a product each.
+// out[i] = shift w^rev(i) for i < n = 2^k, w the root of order n. A thread computes the power of its first point, and
+// the others of its vector with one product each.
 template <class F>
 __global__ void __launch_bounds__(BLOCK_THREADS) coset_points(F* out, u64 n, F shift, ReversedPowers<F> powers) {
     constexpr int N = Vector<F>::N;
@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS) coset_points(F* out, u64 n, F s
     }
 }
 
-// out[i] = points[i] inverses[i] scale for i < n, where `inverses` is a slab of `stride` elements, n or more.
+// out[i] = points[i] inverses[i] scale for i < n, where `inverses` is a slab of `stride` elements, at least n.
 template <class E>
 __global__ void __launch_bounds__(BLOCK_THREADS)
 barycentric_weights(typename E::Base* out, const typename E::Base* __restrict__ points,
@@ -42,7 +42,7 @@ barycentric_weights(typename E::Base* out, const typename E::Base* __restrict__ 
     store_share(out, d, n, share);
 }
 
-// Up to MOST_CLAIMS claims on one matrix, and how the work is cut.
+// Up to MOST_CLAIMS claims on one matrix, and how the work is split.
 template <class E>
 struct Quotients {
     E scales[MOST_CLAIMS];
@@ -54,13 +54,14 @@ struct Quotients {
     u32 column_warps;   // warps of a block that share rows, each with columns of its own
 };
 
-// Powers of alpha that wait in shared memory at a time, and columns that a warp loads before it uses them.
+// The number of powers of alpha staged in shared memory at a time, and of columns that a warp loads before it uses
+// them.
 constexpr u32 STAGED = 512, COLUMNS = 4;
 
 // With m[r] = sum_c alpha^c matrix[r][c],
 //   reduced[r] += sum_k scales[k] (values[k] - m[r]) inverses_k[r],
-// for the claims k < CLAIMS. The matrix is read once, in vectors, four columns of a warp under way at once; the
-// warps that share rows add their sums in shared memory.
+// for the claims k < CLAIMS. The matrix is read once, in vectors, with four columns per warp in flight; the warps that
+// share rows add their sums in shared memory.
 template <class E, int CLAIMS>
 __global__ void __launch_bounds__(BLOCK_THREADS, 2)
 accumulate_quotients(typename E::Base* reduced, const typename E::Base* __restrict__ matrix,
@@ -97,7 +98,7 @@ accumulate_quotients(typename E::Base* reduced, const typename E::Base* __restri
             E alpha[COLUMNS];
 #pragma unroll
             for (u32 i = 0; i < COLUMNS; ++i) {
-                // Beyond the last column any other will do: its power is zero.
+                // Past the last column, load any other: its power is zero.
                 const u32 column = first + (c + i < count ? c + i : c);
                 load_share(x[i], matrix + column * rows, rows, share);
             }

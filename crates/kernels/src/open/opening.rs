@@ -1,9 +1,9 @@
-//! Opening committed matrices at points z outside their domain, an extension's elements (slabs, see
+//! Opening committed matrices at points z outside their domain, elements of an extension (slabs, see
 //! [`crate::layout::slab`]).
 //!
 //! A committed column holds the evaluations of a polynomial p on the coset g H of 2^l points, in bit-reversed order,
-//! g the field's generator: row i at `x_i = g w^rev(i)`. The first 2^k rows are its evaluations on the smaller coset
-//! of 2^k points.
+//! with g the field's generator: row i is at `x_i = g w^rev(i)`. The first 2^k rows are its evaluations on the smaller
+//! coset of 2^k points.
 //!
 //! - [`coset_points`]: the x_i
 //! - [`inverse_denominators`]: `d_i = 1 / (z - x_i)`
@@ -13,8 +13,8 @@
 //! - [`accumulate_quotients`]: `sum_k s_k (y_k - m(x_i)) / (z_k - x_i)` with `m = sum_c alpha^c p_c`, which is a
 //!   polynomial where the y_k are `m(z_k)`
 //!
-//! The last two read a matrix once for two points, and are limited by memory. Inverting the denominators is about
-//! three products and a part of an inversion an element; the rest is a product or two.
+//! The last two read a matrix once for every two points, and are memory-bound. Inverting the denominators costs about
+//! three products and a fraction of an inversion per element; the rest costs a product or two.
 
 use std::marker::PhantomData;
 
@@ -29,8 +29,8 @@ use crate::layout::slab::{constant, slab_length};
 use crate::vector::inverse::invert_differences;
 use crate::vector::reduce::{self, Layout};
 
-/// The 2^`log_n` points `GENERATOR w^rev(i)` of a coset in bit-reversed order, w the root of unity of that order. The
-/// points of a smaller coset are the first of these.
+/// The 2^`log_n` points `GENERATOR w^rev(i)` of a coset in bit-reversed order, w the root of unity of that order. A
+/// smaller coset is a prefix of them.
 pub fn coset_points<F: Field>(stream: &Stream, log_n: u32) -> Result<Buffer<F>> {
     check_domain::<F>("opening::coset_points", log_n)?;
     let n = 1usize << log_n;
@@ -48,10 +48,7 @@ pub fn inverse_denominators<E: Element>(
     z: E,
 ) -> Result<Matrix<E::Base>> {
     if points.is_empty() {
-        return Err(Error::shape(
-            "opening::inverse_denominators",
-            "no points are given; there must be at least one",
-        ));
+        return Err(Error::shape("opening::inverse_denominators", "no points given; there must be at least one"));
     }
     let mut out = Matrix::alloc(stream, points.len(), E::DEGREE)?;
     invert_differences::<E>(stream, out.values_mut().view_mut(), points, z)?;
@@ -59,8 +56,8 @@ pub fn inverse_denominators<E: Element>(
 }
 
 /// The slab of the h = 2^`log_h` weights `x_i d_i (z^h - g^h) / (h g^h)` that evaluate at z a polynomial of degree
-/// below h, given on the coset of h points: `points` and `inverses` (the slab of the d_i) are those of z, h or more.
-/// For a z of the coset all weights are zero.
+/// below h, given on the coset of h points. `points` and `inverses` (the slab of the d_i for z) have at least h
+/// elements. If z is in the coset, all weights are zero.
 pub fn barycentric_weights<E: Element>(
     stream: &Stream,
     points: View<'_, E::Base>,
@@ -73,7 +70,10 @@ pub fn barycentric_weights<E: Element>(
     let h = 1usize << log_h;
     check_slab::<E>(NAME, "inverses", inverses, h)?;
     if points.len() < h {
-        return Err(Error::shape(NAME, format!("{} points for {h} weights; they must be as many", points.len())));
+        return Err(Error::shape(
+            NAME,
+            format!("{} points for {h} weights; there must be at least {h}", points.len()),
+        ));
     }
     let shift = E::Base::GENERATOR.pow(h as u64);
     let unit = (shift * E::Base::from_u64(h as u64)).inverse().expect("neither the generator nor 2^k is zero");
@@ -86,9 +86,9 @@ pub fn barycentric_weights<E: Element>(
     Ok(out)
 }
 
-/// For each slab of weights k and each column c, `sum_i weights_k[i] matrix[i][c]` over the first h rows, h the
-/// number of elements of each slab, at most that of the rows. The results lie element after element, all columns of
-/// the first slab, then those of the next: coefficient d at `(k columns + c) D + d`.
+/// For each slab of weights k and each column c, `sum_i weights_k[i] matrix[i][c]` over the first h rows, where each
+/// slab has h elements, at most the number of rows. The results are stored element by element, all columns of the first
+/// slab, then those of the next: coefficient d at `(k columns + c) D + d`.
 ///
 /// The matrix is read once for every two slabs.
 pub fn evaluate<E: Element>(
@@ -98,20 +98,26 @@ pub fn evaluate<E: Element>(
 ) -> Result<Buffer<E::Base>> {
     const NAME: &str = "opening::evaluate";
     let Some(first) = weights.first() else {
-        return Err(Error::shape(NAME, "no weights are given; there must be at least one slab"));
+        return Err(Error::shape(NAME, "no weights given; there must be at least one slab"));
     };
     for slab in weights {
         if (slab.rows(), slab.columns()) != (first.rows(), E::DEGREE) {
             return Err(Error::shape(
                 NAME,
-                format!("weights of {} x {} beside {} x {}", slab.rows(), slab.columns(), first.rows(), E::DEGREE),
+                format!(
+                    "weights of {} x {} together with weights of {} x {}; all must have the same shape",
+                    slab.rows(),
+                    slab.columns(),
+                    first.rows(),
+                    E::DEGREE
+                ),
             ));
         }
     }
     evaluate_slabs::<E>(stream, matrix, &weights.iter().map(|slab| slab.values().view()).collect::<Vec<_>>())
 }
 
-/// As [`evaluate`], with slabs of weights as they lie in memory, all of one length.
+/// As [`evaluate`], with the slabs of weights as views, all of equal length.
 pub fn evaluate_slabs<E: Element>(
     stream: &Stream,
     matrix: Columns<'_, E::Base>,
@@ -120,16 +126,18 @@ pub fn evaluate_slabs<E: Element>(
     const NAME: &str = "opening::evaluate";
     let (rows, columns) = (matrix.rows(), matrix.columns());
     let Some(&first) = weights.first() else {
-        return Err(Error::shape(NAME, "no weights are given; there must be at least one slab"));
+        return Err(Error::shape(NAME, "no weights given; there must be at least one slab"));
     };
     let h = slab_length::<E>(NAME, first)?;
     if weights.iter().any(|slab| slab.len() != first.len()) {
-        return Err(Error::shape(NAME, "slabs of weights of different lengths; they must have one"));
+        return Err(Error::shape(NAME, "slabs of weights of different lengths; all must have the same length"));
     }
     if columns == 0 || !(1..=rows).contains(&h) {
         return Err(Error::shape(
             NAME,
-            format!("{h} weights for {rows} rows of {columns} columns; they must be from 1 to the number of rows"),
+            format!(
+                "{h} weights for {rows} rows of {columns} columns; there must be from 1 to the number of rows"
+            ),
         ));
     }
     let results = columns * E::DEGREE;
@@ -142,19 +150,19 @@ pub fn evaluate_slabs<E: Element>(
     Ok(out)
 }
 
-/// That the random combination of a matrix's columns has this value at a point.
+/// A claim that the random combination of a matrix's columns has this value at a point.
 #[derive(Clone, Copy, Debug)]
 pub struct Claim<'a, E: Element> {
-    /// What its quotient is multiplied by.
+    /// The factor of its quotient.
     pub scale: E,
     /// The value y: `sum_c alpha^c p_c(z)`.
     pub value: E,
-    /// The slab of `1 / (z - x_i)`, of as many elements as there are rows or more.
+    /// The slab of `1 / (z - x_i)`, with at least as many elements as there are rows.
     pub inverses: &'a Matrix<E::Base>,
 }
 
 /// With `m(r) = sum_c alpha^c matrix[r][c]`, adds to `reduced[r]` the sum of `scale (value - m(r)) inverses[r]` over
-/// the claims, for every row r. `powers` is the slab of the powers of alpha from 0 on, one for each column or more.
+/// the claims, for every row r. `powers` is the slab of the powers of alpha starting at 0, at least one per column.
 ///
 /// The matrix is read once for every two claims.
 pub fn accumulate_quotients<E: Element>(
@@ -180,13 +188,16 @@ pub fn accumulate_quotients<E: Element>(
     }
     let powers_stride = slab_length::<E>(NAME, powers)?;
     if powers_stride < columns || u32::try_from(columns).is_err() {
-        return Err(Error::shape(NAME, format!("{powers_stride} powers for {columns} columns")));
+        return Err(Error::shape(
+            NAME,
+            format!("{powers_stride} powers for {columns} columns; there must be at least one per column"),
+        ));
     }
     for claim in claims {
         check_slab::<E>(NAME, "inverses", claim.inverses, rows)?;
     }
     let kernels = Opening::<E>::kernels(stream.device(), ())?;
-    // A warp has eight columns or more of its own before a second one shares its rows.
+    // A warp has at least eight columns of its own before a second warp shares its rows.
     let column_warps = 1usize << (columns / 8).clamp(1, WARPS).ilog2();
     let row_warps = WARPS / column_warps;
     let shape = Shape::cover(rows.div_ceil(32 * 16 / size_of::<E::Base>()).div_ceil(row_warps), 1)?;
@@ -211,7 +222,7 @@ pub fn accumulate_quotients<E: Element>(
     Ok(())
 }
 
-/// Refuses a slab of fewer than n elements.
+/// Checks that a slab has at least n elements.
 fn check_slab<E: Element>(operation: &'static str, what: &str, slab: &Matrix<E::Base>, n: usize) -> Result<()> {
     if slab.rows() < n || slab.columns() != E::DEGREE {
         return Err(Error::shape(
@@ -228,13 +239,13 @@ fn check_slab<E: Element>(operation: &'static str, what: &str, slab: &Matrix<E::
     Ok(())
 }
 
-/// Threads and warps of a block, and claims in one launch.
+/// Threads and warps per block, and claims per launch.
 const THREADS: u32 = 256;
 const WARPS: usize = 8;
 const MOST_CLAIMS: usize = 2;
 
 parameters! {
-    /// Claims on one matrix, and how the work is cut.
+    /// Claims on one matrix, and how the work is split.
     struct Quotients<E: Element> = format!("Quotients<{}>", E::NAME) => {
         scales: [E; MOST_CLAIMS],
         values: [E; MOST_CLAIMS],

@@ -1,23 +1,23 @@
 // Circle transforms over Mersenne-31: coefficients in Stwo's basis to evaluations in bit-reversed order, and back.
 //
-// Layer i of a domain of 2^n points ties points whose index differs in bit i, with a twiddle t(i, h) that depends
-// on the index above that bit only, h = index >> (i + 1):
+// Layer i of a domain of 2^n points combines points whose index differs in bit i, with a twiddle t(i, h) that depends
+// only on the index bits above that bit, h = index >> (i + 1):
 //
 //   forward, from the top layer to layer 0:   (a, b) -> (a + t b, a - t b)
 //   inverse, from layer 0 to the top:         (a, b) -> (a + b, (a - b) / t)
 //
-// Layers 1 and up read the tower: t(i, h) at T - 2^(n - i) + h of its T values. Layer 0 takes those of layer 1:
-// points 4 j .. 4 j + 3 of the half coset are (x, y), (-x, -y), (y, -x), (-y, x), so that t(0, 4 j ..) = y, -y,
-// -x, x with x = t(1, 2 j), y = t(1, 2 j + 1).
+// Layers 1 and up read the tower: t(i, h) is at T - 2^(n - i) + h of its T values. Layer 0 uses those of layer 1:
+// points 4 j .. 4 j + 3 of the half coset are (x, y), (-x, -y), (y, -x), (-y, x), so t(0, 4 j ..) = y, -y, -x, x with x
+// = t(1, 2 j), y = t(1, 2 j + 1).
 //
-// A polynomial of 2^k coefficients is evaluated on a domain 2^(n - k) times larger as if padded with zeros: the
-// layers from k up copy it, so that each block of 2^k results is a transform of its own, by its own twiddles.
+// A polynomial of 2^k coefficients is evaluated on a domain 2^(n - k) times larger as if padded with zeros: the layers
+// from k up copy it, so that each block of 2^k results is a separate transform with its own twiddles.
 //
-// A pass takes some layers. The contiguous one takes those from layer 0 on, in tiles of neighbouring points; a
-// strided one takes R layers from layer LOW on, in tiles of 2^R points 2^LOW apart, times a run of neighbours.
-// Inside a pass a thread holds 2^V points in registers and exchanges them through shared memory after V layers or
-// fewer. The twiddles of a tile are a binary tree in shared memory: those of its top layer at 1, of the next at 2,
-// 3, and so on.
+// A pass computes some layers. The contiguous pass computes those from layer 0 on, in tiles of adjacent points; a
+// strided pass computes R layers from layer LOW on, in tiles of 2^R points 2^LOW apart, times a run of adjacent ones.
+// Inside a pass a thread holds 2^V points in registers and exchanges them through shared memory after at most V layers.
+// The twiddles of a tile are a binary tree in shared memory: those of its top layer at 1, of the next at 2, 3, and so
+// on.
 
 #include "field/mersenne31.cuh"
 
@@ -39,9 +39,9 @@ __device__ __forceinline__ i32 prepared(u32 twiddle) { return (i32)((twiddle + (
 
 // factor * twiddle in [0, p), for a factor from -p to p in two's complement and a prepared twiddle 2 w.
 //
-// Let factor 2 w = 2^32 h + l with l from -2^31 to 2^31 - 1, even since 2 w is. Then factor w = 2^31 h + l / 2,
-// which is h + l / 2 mod p. With |h| < 2^30 that lies in [-p, p). The addend makes h of a floor a rounded number,
-// and takes from it the 2^30 that l / 2 has too much as an unsigned number: a product, a shifted sum, a minimum.
+// Let factor 2 w = 2^32 h + l with l from -2^31 to 2^31 - 1, even since 2 w is. Then factor w = 2^31 h + l / 2, which
+// is h + l / 2 mod p. With |h| < 2^30 that is in [-p, p). The addend turns the floor in h into rounding, and subtracts
+// the 2^30 by which l / 2 is too large as an unsigned number: a product, a shifted sum, a minimum.
 __device__ __forceinline__ u32 times(u32 factor, i32 twiddle) {
     const u64 wide = (u64)((i64)(i32)factor * twiddle + ((1ll << 31) - (1ll << 62)));
     const u32 t = high_word(wide) + (low_word(wide) >> 1);
@@ -57,7 +57,7 @@ __device__ __forceinline__ u32 scaled(u32 x, u32 scale) {
 __device__ __forceinline__ u32 sum(u32 a, u32 b) { return least(a + b, a + b - P); }
 __device__ __forceinline__ u32 difference(u32 a, u32 b) { return least(a - b, a - b + P); }
 
-// One, two or four neighbouring twiddles, aligned to their number.
+// One, two or four adjacent twiddles, aligned to their number.
 __device__ __forceinline__ void take_twiddles(i32* w, const i32* from, int count) {
     if (count == 4) {
         const int4 four = *(const int4*)from;
@@ -70,20 +70,20 @@ __device__ __forceinline__ void take_twiddles(i32* w, const i32* from, int count
     }
 }
 
-// The bits from LOW up to LOW + BITS of the positions in a tile of 2^B, of which a thread holds 2^V: 2^(V - BITS)
-// groups of 2^BITS that differ in just those bits. There are 2^(B - V) places, one a thread.
+// A stage: the bits from LOW up to LOW + BITS of the positions in a tile of 2^B, of which a thread holds 2^V: 2^(V -
+// BITS) groups of 2^BITS that differ in just those bits. There are 2^(B - V) places, one per thread.
 template <int B_, int V_, int LOW_, int BITS_>
 struct Stage {
     static constexpr int B = B_, V = V_, LOW = LOW_, BITS = BITS_, GROUPS = 1 << (V - BITS);
 
-    // The bits of a group's positions outside the stage's own; the upper ones tell its twiddles.
+    // The bits of a group's positions outside the stage's own; the upper ones determine its twiddles.
     static __device__ __forceinline__ u32 rest(u32 place, int group) { return place + ((u32)group << (B - V)); }
     static __device__ __forceinline__ u32 above(u32 place, int group) { return rest(place, group) >> LOW; }
     // Position i of a group is this + (i << LOW).
     static __device__ __forceinline__ u32 first(u32 place, int group) {
         return (above(place, group) << (LOW + BITS)) + (rest(place, group) & ((1u << LOW) - 1));
     }
-    // Of the thread's point i, counted through its groups.
+    // The position of the thread's point i, counted through its groups.
     static __device__ __forceinline__ u32 position(u32 place, int i) {
         return first(place, i >> BITS) + ((i & ((1 << BITS) - 1)) << LOW);
     }
@@ -92,7 +92,7 @@ struct Stage {
 // The layers of a stage on one group of points in [0, p), the lowest TOP of them. CIRCLE: the stage's layer 0 is
 // the domain's. SCALED: its layer TOP - 1 is the last of an interpolation, whose twiddles hold the scale already.
 //
-// Going forward, what the next layer multiplies need not be reduced: a sum less p and a difference lie in [-p, p].
+// Going forward, factors of the next layer need not be reduced: a sum minus p and a difference are in [-p, p].
 template <class Stage, int TOP, bool INVERSE, bool CIRCLE, bool SCALED>
 __device__ __forceinline__ void run_layers(u32* x, u32 above, const i32* tree, u32 scale) {
     constexpr int BITS = Stage::BITS;
@@ -107,7 +107,7 @@ __device__ __forceinline__ void run_layers(u32* x, u32 above, const i32* tree, u
         for (int j = 0; j < (1 << BITS); ++j) {
             if (j & half) continue;
             const int h = j >> (s + 1), index = circle ? h >> 1 : h;
-            // Four at a time, when first needed: all of a layer's at once would fill the registers.
+            // Four at a time, when first needed: loading all of a layer's at once would take too many registers.
             if ((j & ((each << (from + 1)) - 1)) == 0) take_twiddles(w + index, twiddles + index, each);
             // y, -y, -x, x
             const i32 twiddle = w[circle ? index ^ 1 : index];
@@ -136,9 +136,9 @@ __device__ __forceinline__ void run_stage(u32* x, u32 place, const i32* tree, u3
                                                         scale);
 }
 
-// The cell of a position with more bits, given its own cell and that of the bits. Cells are linear over bits, and
-// all but the lowest five, the bank, are the position's own: what is known when compiled becomes the access's
-// offset.
+// The cell of a position with more bits, given its own cell and that of the bits. Cells are linear over bits, and all
+// bits but the lowest five, the bank, are the position's own: the part known at compile time becomes the offset of the
+// access.
 __device__ __forceinline__ u32 beside(u32 cell, u32 cell_of_bits) {
     return (cell ^ (cell_of_bits & 31)) + (cell_of_bits & ~31u);
 }
@@ -155,19 +155,19 @@ struct Either<false, A, B> {
 
 // --- strided passes -------------------------------------------------------------------------------------------
 
-// R1 + R2 layers from LOW on, in tiles of 2^(R1 + R2) points by 2^RUN neighbours.
+// R1 + R2 layers starting at LOW, in tiles of 2^(R1 + R2) points by 2^RUN adjacent ones.
 template <int LOW_, int R1_, int R2_, int RUN_, bool INVERSE_, bool SCALED_>
 struct Strided {
     static constexpr int LOW = LOW_, R1 = R1_, R2 = R2_, R = R1 + R2, RUN = RUN_;
     static constexpr bool INVERSE = INVERSE_, SCALED = SCALED_;
     static constexpr int THREADS = 1 << (R2 + RUN);
-    // Threads a multiprocessor should hold: 32 points need 64 registers, fewer points 40.
+    // The number of threads that a multiprocessor should hold: 32 points need 64 registers, fewer points 40.
     static constexpr int BLOCKS = (R1 == 5 ? 1024 : 1536) / THREADS;
     typedef Stage<R, R1, R2, R1> Upper;
     typedef Stage<R, R1, 0, R2> Lower;
 
-    // Where a point of the tile lies in shared memory. In the upper stage the threads of a warp differ in the
-    // lowest bits of the position, in the lower stage in those from R2 on: with both in the bank, none meet.
+    // The shared-memory cell of a point of the tile. In the upper stage the threads of a warp differ in the lowest bits
+    // of the position, in the lower stage in those from R2 on: with both in the bank, there are no conflicts.
     static __device__ constexpr u32 cell(u32 position, u32 neighbour) {
         constexpr u32 SEVERAL = RUN < 5 ? (32u >> RUN) - 1 : 0;
         return ((position ^ (position >> R2 & SEVERAL)) << RUN) + neighbour;
@@ -218,8 +218,8 @@ __device__ __forceinline__ void take_strided(u32* x, const u32* tile, u32 place,
     }
 }
 
-// A block is a tile of one column, blockIdx.y. Blocks that read the same coefficients for different parts of the
-// result follow each other, then those of neighbouring runs. Without an `in` it works in place.
+// A block computes a tile of one column, blockIdx.y. Blocks that read the same coefficients for different parts of the
+// result are consecutive, then those of adjacent runs. Without an `in` it works in place.
 template <class Plan>
 __global__ void __launch_bounds__(Plan::THREADS, Plan::BLOCKS)
 circle_strided(u32* out, const u32* in, const u32* __restrict__ tower, Pass pass) {
@@ -266,8 +266,8 @@ circle_strided(u32* out, const u32* in, const u32* __restrict__ tower, Pass pass
 
 // --- the contiguous pass --------------------------------------------------------------------------------------
 
-// Layers 0 to R - 1, in tiles of 2^(V + 8) neighbouring words of the result and blocks of 256 threads, in up to
-// three stages: of 4 layers, 4 and V. With R < V + 8 a polynomial has 2^R coefficients, and a tile spans several.
+// Layers 0 to R - 1, in tiles of 2^(V + 8) adjacent words of the result and blocks of 256 threads, in up to three
+// stages of 4, 4 and V layers. With R < V + 8 a polynomial has 2^R coefficients, and a tile spans several polynomials.
 template <int V_, int R_, bool INVERSE_, bool SCALED_>
 struct Contiguous {
     static constexpr int V = V_, R = R_, B = V + 8, THREADS = CONTIGUOUS_THREADS;
@@ -278,19 +278,19 @@ struct Contiguous {
     typedef Stage<B, V, 8, V> Upper;
     typedef Stage<B, V, 4, 4> Middle;
     typedef Stage<B, V, 0, 4> Lower;
-    // How many of its layers each stage runs.
+    // The number of layers each stage computes.
     static constexpr int LOWER = R < 4 ? R : 4, MIDDLE = R < 8 ? R - 4 : 4, UPPER = R - 8;
-    // The layers whose twiddles are kept, from layer 1 on; layer 0 takes those of layer 1.
+    // The number of layers whose twiddles are kept, from layer 1 on; layer 0 uses those of layer 1.
     static constexpr int KEPT = R < 2 ? 2 : R;
 
-    // Where a position lies in shared memory: bits 5, 6 and 8 are added to bits 2, 3 and 4, which leaves 16-byte
-    // vectors whole, so that in each stage, and along a line, a warp's accesses fall into different banks.
+    // The shared-memory cell of a position: bits 5, 6 and 8 are added to bits 2, 3 and 4, which keeps 16-byte vectors
+    // contiguous, so that in each stage, and along a line, a warp's accesses are in different banks.
     static __device__ constexpr u32 cell(u32 position) {
         return position ^ (position >> 3 & 0xc) ^ (position >> 4 & 0x10);
     }
 };
 
-// One group of a thread's points to and from the tile, in vectors where they are neighbours.
+// Moves one group of a thread's points to and from the tile, in vectors where they are adjacent.
 template <class Plan, class Stage>
 __device__ __forceinline__ void put(u32* tile, const u32* x, u32 place, int group) {
     const u32 first = Plan::cell(Stage::first(place, group));
@@ -317,8 +317,8 @@ __device__ __forceinline__ void take(u32* x, const u32* tile, u32 place, int gro
     }
 }
 
-// A stage from the tile to the tile. A thread's points are its own, so that one group after the other needs no
-// barrier, and registers for one.
+// A stage from the tile to the tile. Each thread has its own points, so processing one group after the other needs no
+// barrier, and registers for only one.
 template <class Plan, class Stage, int TOP, bool CIRCLE, bool SCALED>
 __device__ __forceinline__ void run_in_tile(u32* tile, u32 place, const i32* tree, u32 scale) {
 #pragma unroll
@@ -330,7 +330,7 @@ __device__ __forceinline__ void run_in_tile(u32* tile, u32 place, const i32* tre
     }
 }
 
-// The words of a tile in memory: which are read for it, where they go.
+// The words of a tile in global memory: which are read, and where the results are written.
 template <class Plan>
 struct Words {
     const u32* in;
@@ -340,7 +340,7 @@ struct Words {
     u32 log_from, log_to;
     bool aligned;
 
-    // A block of the result of 2^log_from words takes its column's coefficients.
+    // A block of the result of 2^log_from words reads its column's coefficients.
     __device__ __forceinline__ u64 source(u64 word) const {
         return (word >> log_to << log_from) + (word & ((1ull << log_from) - 1));
     }
@@ -369,8 +369,8 @@ __device__ __forceinline__ void store(const Words<Plan>& words, const u32* x, u3
     }
 }
 
-// A warp's words of the lower stage, read and written in whole lines: the positions of one group of its 32 threads
-// are neighbours. A thread's access i is EACH words, 32 EACH i after its first.
+// A warp's words of the lower stage, read and written in coalesced accesses: the positions of one group of its 32
+// threads are adjacent. Access i of a thread is EACH words, 32 EACH i after its first.
 template <class Plan, int EACH>
 struct Lines {
     typedef typename Plan::Lower Lower;
@@ -430,8 +430,8 @@ struct Lines {
     }
 };
 
-// Four words a thread and access where memory is aligned, else one. What a warp puts, its lower stage takes, and
-// the other way round.
+// Four words per thread and access where memory is aligned, else one. The lower stage of a warp reads what the warp
+// itself has put, and the other way round.
 template <class Plan>
 __device__ __forceinline__ void load_lines(u32* x, const Words<Plan>& words, u32 place) {
     if (words.aligned) Lines<Plan, 4>::load(x, words, place);
@@ -454,7 +454,7 @@ __device__ __forceinline__ void store_lines(const Words<Plan>& words, const u32*
 template <class Plan>
 __device__ __forceinline__ i32 twiddle_of(const u32* tower, u32 position, u32 layer, u32 index, const Pass& pass) {
     u32 h = (position >> (layer + 1)) + index;
-    // A domain smaller than a tile has its twiddles again and again.
+    // If the domain is smaller than a tile, its twiddles repeat.
     if (Plan::SEVERAL) h &= (1u << (pass.log_to - 1 - layer)) - 1;
     const u32 twiddle = tower[pass.tower - (1u << (pass.log_to - layer)) + h];
     return prepared(Plan::SCALED && layer == Plan::R - 1 ? scaled(twiddle, pass.scale) : twiddle);
@@ -469,7 +469,7 @@ __device__ __forceinline__ void keep_twiddles(i32* tree, const u32* tower, u32 p
         const u32 level = 31 - __clz(node);
         tree[node] = twiddle_of<Plan>(tower, position, B - 1 - level, node - (1u << level), pass);
     }
-    // From level 8 on all threads are of one layer.
+    // From level 8 on all threads are in one layer.
 #pragma unroll
     for (int level = TOP < 8 ? 8 : TOP; level < B - 1; ++level) {
 #pragma unroll
@@ -486,7 +486,7 @@ __device__ __forceinline__ void forward_tile(const Words<Plan>& words, u32* tile
     typedef typename Plan::Lower Lower;
     const u32 place = threadIdx.x;
     u32 x[1 << Plan::V];
-    // At the first barrier the tile before is written and the twiddles are there.
+    // At the first barrier the previous tile has been written and the twiddles are ready.
     if constexpr (Plan::R > 8) {
         load<Plan, Upper>(x, words, place);
         __syncthreads();
@@ -519,7 +519,7 @@ __device__ __forceinline__ void inverse_tile(const Words<Plan>& words, u32* tile
     const u32 place = threadIdx.x;
     u32 x[1 << Plan::V];
     load_lines(x, words, place);
-    __syncthreads();  // the tile before is written, the twiddles are there
+    __syncthreads();  // the previous tile is written, the twiddles are ready
     put_lines<Plan>(tile, x, place, words.aligned);
     run_in_tile<Plan, Lower, Plan::LOWER, true, SCALED && Plan::R <= 4>(tile, place, tree, scale);
     if constexpr (Plan::R <= 4) {
@@ -540,8 +540,8 @@ __device__ __forceinline__ void inverse_tile(const Words<Plan>& words, u32* tile
     }
 }
 
-// A block takes a place of the domain and some columns, so that its twiddles serve them all; blocks of one place
-// follow each other. Without an `in` it works in place.
+// A block takes one place of the domain and several columns, so that its twiddles serve them all; blocks of the same
+// place are consecutive. Without an `in` it works in place.
 template <class Plan>
 __global__ void __launch_bounds__(Plan::THREADS, Plan::BLOCKS)
 circle_contiguous(u32* out, const u32* in, const u32* __restrict__ tower, Pass pass) {
@@ -589,7 +589,7 @@ __device__ __forceinline__ void inverse_butterfly(Mersenne31& a, Mersenne31& b, 
     b = difference * t;
 }
 
-// A column a thread. Without an `in` it works in place.
+// One column per thread. Without an `in` it works in place.
 template <bool INVERSE>
 __global__ void __launch_bounds__(TINY_THREADS) circle_tiny(Mersenne31* out, const Mersenne31* in, Tiny tiny) {
     const u64 column = (u64)blockIdx.x * blockDim.x + threadIdx.x;

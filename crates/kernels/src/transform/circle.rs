@@ -1,8 +1,7 @@
-//! Circle transforms over Mersenne-31, Stwo's, of many columns at once.
+//! Stwo's circle transforms over Mersenne-31, over many columns at once.
 //!
-//! On a circle domain of 2^n points, with `t(i, h)` the twiddles of its layers (`y` for layer 0, `x` for layer 1,
-//! then `2 x^2 - 1` again and again) and h = index >> (i + 1), layer i ties the points whose index differs in bit
-//! i:
+//! On a circle domain of 2^n points, with `t(i, h)` the twiddles of its layers (`y` for layer 0, `x` for layer 1, then
+//! `2 x^2 - 1` repeatedly) and h = index >> (i + 1), layer i combines the points whose index differs in bit i:
 //!
 //! - evaluation, from the top layer down: `(a, b) -> (a + t b, a - t b)`
 //! - interpolation, from layer 0 up: `(a, b) -> (a + b, (a - b) / t)`, and 1 / 2^n at the end
@@ -13,14 +12,14 @@
 //! | rows | passes over memory |
 //! |---|---|
 //! | up to 2^13 | one; smaller columns share a tile of 2^12 words |
-//! | up to 2^23 | two: 12 or 13 layers on neighbouring points, then up to 10 on points a stride apart |
+//! | up to 2^23 | two: 12 or 13 layers on adjacent points, then up to 10 on points a stride apart |
 //! | up to 2^28 | three |
 //!
-//! A pass reads and writes each word once. An evaluation on a domain 2^e times larger reads the coefficients 2^e
-//! times in its first pass, all but the first from the cache, and computes nothing for the zeros that stand above
-//! them. Each point costs half a product, a sum and a difference a layer, about 3 instructions: 66 for 2^22
-//! points. Twiddles are read once a tile and column group: 2^(12 - 1) for tiles of 2^12 points and up to four
-//! columns, 2^10 at most for a strided tile of 2^14.
+//! A pass reads and writes each word once. An evaluation on a domain 2^e times larger reads the coefficients 2^e times
+//! in its first pass, all but the first time from the cache, and computes nothing for the zero padding. Each point
+//! costs half a product, a sum and a difference per layer, about 3 instructions: 66 for 2^22 points. Twiddles are read
+//! once per tile and column group: 2^(12 - 1) for tiles of 2^12 points and up to four columns, 2^10 at most for a
+//! strided tile of 2^14.
 
 use std::collections::HashSet;
 
@@ -36,15 +35,15 @@ mod plan;
 
 use plan::{CONTIGUOUS_THREADS, Cut, Pass, PassPlan, Tiny};
 
-/// The most rows of a domain, as a logarithm.
+/// The maximum number of rows of a domain, as a logarithm.
 pub const MAX_LOG_ROWS: u32 = 28;
 
-/// What a circle domain of 2^n points needs for its transforms.
+/// The twiddles and first point that the transforms of a circle domain of 2^n points need.
 #[derive(Clone, Copy, Debug)]
 pub struct Twiddles<'a> {
-    /// The line twiddles of the domain's half coset, or of one that it is a doubling of, in Stwo's layout: layer
-    /// after layer from the largest, each in bit-reversed order, padded with one value to a power of two. The last
-    /// 2^(n-1) values are the domain's.
+    /// The line twiddles of the domain's half coset, or of a coset that doubles to it, in Stwo's layout: layer after
+    /// layer from the largest, each in bit-reversed order, padded with one value to a power of two. The last 2^(n-1)
+    /// values are the domain's.
     pub tower: View<'a, Mersenne31>,
     /// The half coset's first point (x, y), needed for domains of 2 and 4 points only.
     pub initial: [Mersenne31; 2],
@@ -62,7 +61,7 @@ pub fn interpolate(
     transform.run(stream, values, None)
 }
 
-/// As [`interpolate`], from one place to another of the same shape.
+/// As [`interpolate`], out of place; both views have the same shape.
 pub fn interpolate_into(
     stream: &Stream,
     to: ViewMut<'_, Mersenne31>,
@@ -74,8 +73,8 @@ pub fn interpolate_into(
     transform.run(stream, to, Some(from.values()))
 }
 
-/// Coefficients to evaluations on a domain of 2^`log_domain` points, at least as many as there are coefficients:
-/// column c of the result begins at `c << log_domain`. The tower holds the twiddles x themselves.
+/// Coefficients to evaluations on a domain of 2^`log_domain` points, at least as many as there are coefficients: column
+/// c of the result starts at `c << log_domain`. The tower holds the twiddles x themselves.
 pub fn evaluate_into(
     stream: &Stream,
     to: ViewMut<'_, Mersenne31>,
@@ -88,7 +87,7 @@ pub fn evaluate_into(
     transform.run(stream, to, Some(from))
 }
 
-/// A transform of all columns, whose shapes are right.
+/// A transform of all columns, after its shapes have been checked.
 struct Transform<'a> {
     operation: &'static str,
     inverse: bool,
@@ -114,21 +113,25 @@ impl<'a> Transform<'a> {
         let log_domain = log_domain.unwrap_or(log_rows);
         if log_rows == 0 || log_domain > MAX_LOG_ROWS {
             return refuse(format!(
-                "2^{log_rows} rows on a domain of 2^{log_domain} points; transforms have 2^1 to 2^{MAX_LOG_ROWS}"
+                "2^{log_rows} rows on a domain of 2^{log_domain} points; there must be from 2^1 to 2^{MAX_LOG_ROWS}"
             ));
         }
         if log_domain < log_rows {
             return refuse(format!(
-                "2^{log_rows} coefficients on a domain of 2^{log_domain} points; it must have as many at least"
+                "2^{log_rows} coefficients on a domain of 2^{log_domain} points; the domain must have at least as \
+                 many points"
             ));
         }
         if !from.len().is_multiple_of(rows) {
-            return refuse(format!("{} values are no whole number of columns of {rows} rows", from.len()));
+            return refuse(format!(
+                "{} values; the number must be a multiple of the {rows} rows of a column",
+                from.len()
+            ));
         }
         let columns = from.len() / rows;
         if (columns << log_domain) != to.len() {
             return refuse(format!(
-                "room for {} values, {columns} columns of 2^{log_domain} points are {}",
+                "the output has {} values; {columns} columns of 2^{log_domain} points need {}",
                 to.len(),
                 columns << log_domain
             ));
@@ -136,7 +139,7 @@ impl<'a> Transform<'a> {
         let tower = twiddles.tower.len();
         if tower < 1 << (log_domain - 1) {
             return refuse(format!(
-                "a domain of 2^{log_domain} points needs 2^{} twiddles, there are {tower}",
+                "a domain of 2^{log_domain} points needs 2^{} twiddles; the tower has {tower}",
                 log_domain - 1
             ));
         }
@@ -168,7 +171,7 @@ impl<'a> Transform<'a> {
         }
         for (i, &(low, layers)) in passes.iter().enumerate() {
             let scaled = self.inverse && i + 1 == passes.len();
-            // The first pass moves the values, and makes of each column of coefficients one of the domain's size.
+            // The first pass copies the values, and expands each column of coefficients to the size of the domain.
             let (log_from, source) = if i == 0 { (self.log_rows, from) } else { (self.log_domain, None) };
             self.launch(stream, PassPlan::of(low, layers), scaled, log_from, to.reborrow(), source)?;
         }
@@ -206,7 +209,7 @@ impl<'a> Transform<'a> {
         Ok(())
     }
 
-    /// Domains of two and four points, whose twiddles no tower holds.
+    /// Domains of two and four points, whose twiddles are not in any tower.
     fn run_tiny(
         &self,
         stream: &Stream,
@@ -217,18 +220,22 @@ impl<'a> Transform<'a> {
         let coordinate = |value: Mersenne31| match value.inverse() {
             None => Err(Error::shape(
                 self.operation,
-                format!("the half coset's first point is ({x:?}, {y:?}) on an axis"),
+                format!("the half coset's first point ({x:?}, {y:?}) is on an axis; it must not be"),
             )),
             Some(inverse) => Ok(if self.inverse { inverse } else { value }),
         };
         let scale = Mersenne31::from_u64(1 << self.log_domain).inverse().expect("a power of two is not zero");
-        let columns = u32::try_from(self.columns)
-            .map_err(|_| Error::shape(self.operation, format!("{} columns are too many at once", self.columns)))?;
+        let columns = u32::try_from(self.columns).map_err(|_| {
+            Error::shape(
+                self.operation,
+                format!("{} columns exceed the limit of a launch; split them", self.columns),
+            )
+        })?;
         let tiny = Tiny {
             columns,
             log_from: self.log_rows,
             log_to: self.log_domain,
-            // Two points differ in y alone.
+            // Two points differ only in y.
             x: if self.log_domain == 1 { x } else { coordinate(x)? },
             y: coordinate(y)?,
             scale,
@@ -238,18 +245,19 @@ impl<'a> Transform<'a> {
     }
 }
 
-/// The most twiddles of a tower, as a logarithm plus one: those of all of the circle group's half cosets.
+/// The maximum number of twiddles of a tower, as a logarithm plus one: those of the largest half coset of the circle
+/// group.
 const MAX_TOWER: u32 = 31;
 
-/// Threads of a block of transforms of two and four points.
+/// Threads per block for transforms of two and four points.
 const TINY_THREADS: u32 = 128;
 
-/// The kernels, each a module of its own.
+/// The kernels, one module each.
 pub(crate) struct CircleTransform;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum CircleKernel {
-    /// A pass; `scaled` for the last one of an interpolation.
+    /// A pass; `scaled` for the last pass of an interpolation.
     Pass { plan: PassPlan, inverse: bool, scaled: bool },
     /// A whole transform of two or four points.
     Tiny { inverse: bool },
@@ -301,12 +309,12 @@ mod tests {
 
     use super::*;
 
-    /// Values that look random; any do, for the layers of a transform are the same in every cut.
+    /// Pseudo-random values; any will do, since the layers of a transform are the same however they are split.
     fn values(len: usize, seed: u32) -> Vec<Mersenne31> {
         (0..len as u32).map(|i| Mersenne31::new((i ^ seed).wrapping_mul(0x9e37_79b9) ^ (i << 7))).collect()
     }
 
-    /// However the layers are cut into passes, the result is the same.
+    /// However the layers are split into passes, the result is the same.
     #[test]
     fn cuts_agree() {
         on_each_device(|stream| {

@@ -1,7 +1,7 @@
-//! From evaluations to coefficients and back, and low-degree extension.
+//! Transforms between evaluations and coefficients, and low-degree extension.
 //!
 //! [`ntt`] works on two-adic cosets (BabyBear, KoalaBear, Goldilocks), [`circle`] on circle domains (Mersenne-31).
-//! Columns go in, columns of the same or a larger domain come out.
+//! Input: columns. Output: columns on the same or a larger domain.
 
 pub mod circle;
 pub mod ntt;

@@ -1,21 +1,21 @@
 // Two-adic number-theoretic transforms, decimation in frequency.
 //
-// A transform of 2^n points is one to three passes. A pass takes the top R bits of what is left of the index: it
-// reads 2^R points a stride S apart, transforms them, and multiplies by the twiddle that ties them to the rest.
-// With x of 2^R S points, i = j1 S + j2 and k = k1 + 2^R k2,
+// A transform of 2^n points is one to three passes. A pass processes the top R of the remaining index bits: it reads
+// 2^R points a stride S apart, transforms them, and multiplies by the twiddles of the next pass. With x of 2^R S
+// points, i = j1 S + j2 and k = k1 + 2^R k2,
 //
 //   X[k] = sum_j2 w_S^(j2 k2)  w^(j2 k1)  sum_j1 w_(2^R)^(j1 k1) x[j1 S + j2]
 //
-// and the outer sum is the next pass's work. Inside a pass each thread holds 2^R1 points in registers, transforms
-// them, exchanges them through shared memory and goes on with the next bits: R = R1 + R2 + R3. A block works on a
-// tile of 2^R points of TILE neighbouring j2 (or, in the last pass, TILE runs of 2^R points), so that every access
-// to memory is at least 32 bytes wide and its neighbour is read by the next block.
+// and the next pass computes the outer sum. Inside a pass each thread holds 2^R1 points in registers, transforms them,
+// exchanges them through shared memory and continues with the next bits: R = R1 + R2 + R3. A block works on a tile of
+// 2^R points of TILE adjacent j2 (or, in the last pass, TILE runs of 2^R points), so that every access to global memory
+// is at least 32 bytes wide and the next block reads the adjacent bytes.
 
 #include "field/baby_bear.cuh"
 #include "field/goldilocks.cuh"
 #include "field/koala_bear.cuh"
 
-// The roots of unity w_32^0 .. w_32^(ROOTS - 1), as a kernel parameter: operands straight from the constant bank.
+// The roots of unity w_32^0 .. w_32^(ROOTS - 1), as a kernel parameter: operands directly from the constant bank.
 template <class F>
 struct Roots {
     F power[ROOTS];
@@ -38,7 +38,7 @@ struct Pass {
     u32 padding;      // to a multiple of eight bytes, so that host and device agree on the size
 };
 
-// (u - v) w_32^k, k and the direction known when compiled. A Montgomery product takes any 32-bit factor, so the
+// (u - v) w_32^k, k and the direction known at compile time. A Montgomery product accepts any 32-bit factor, so the
 // difference need not be reduced.
 template <bool INVERSE, class P>
 __device__ __forceinline__ Monty31<P> difference_times(Monty31<P> u, Monty31<P> v, int k,
@@ -52,7 +52,7 @@ __device__ __forceinline__ Goldilocks difference_times(Goldilocks u, Goldilocks 
     return s < 96 ? (u - v).times_two_to(s) : (v - u).times_two_to(s - 96);
 }
 
-// The stored form that leaves the kernel: unique.
+// The canonical stored form, in which results leave the kernel.
 template <class F>
 __device__ __forceinline__ F stored(F x) {
     return F::from_word(x.canonical());
@@ -82,15 +82,14 @@ __device__ constexpr int reversed_in(int x) {
     return y;
 }
 
-// Where a point of a run lies in shared memory: padded, so that accesses along a run, in steps of a power of two
-// and across runs fall into different banks.
+// The shared-memory offset of a point of a run: padded, so that accesses along a run, in steps of a power of two and
+// across runs are in different banks.
 __device__ constexpr u32 padded(u32 position) { return position + (position >> 3); }
 
-// A tile of 2^R points in shared memory, and what one thread of 2^(R - V) a run holds of it.
+// A tile of 2^R points in shared memory, and the part of it held by one of the 2^(R - V) threads of a run.
 //
-// The R bits of a position are taken from the top in up to three stages of R1, R2 and R3 bits. In a stage that
-// takes the bits from LOW up to LOW + BITS, a thread holds 2^(V - BITS) groups of 2^BITS points that differ in just
-// those bits.
+// The R bits of a position are processed from the top in up to three stages of R1, R2 and R3 bits. In a stage of the
+// bits from LOW up to LOW + BITS, a thread holds 2^(V - BITS) groups of 2^BITS points that differ in just those bits.
 template <int R, int V, int LOW, int BITS>
 struct Stage {
     static constexpr int GROUPS = 1 << (V - BITS);
@@ -103,8 +102,8 @@ struct Stage {
     }
 };
 
-// How a pass cuts its points: R1 + R2 + R3 bits in stages, TILE runs a block, the last pass or one before it. The
-// direction is only for Goldilocks; other fields have it in their roots.
+// How a pass splits its points: R1 + R2 + R3 bits in stages, TILE runs per block, the last pass or one before it. The
+// direction matters only for Goldilocks; other fields have it in their roots.
 template <int R1_, int R2_, int R3_, int TILE_, bool LAST_, bool INVERSE_>
 struct Plan {
     static constexpr int R1 = R1_, R2 = R2_, R3 = R3_, R = R1 + R2 + R3, TILE = TILE_;
@@ -113,23 +112,23 @@ struct Plan {
     static constexpr int THREADS = TILE << (R - V);
     static constexpr u32 RUN = padded(1 << R) + 2;
 
-    // Blocks a multiprocessor should hold at once: as many threads as have registers for their points and for
-    // addresses and twiddles as much again.
+    // The number of blocks that a multiprocessor should hold at once: as many threads as have registers for their
+    // points and the same number again for addresses and twiddles.
     template <class F>
     static constexpr int blocks() {
         constexpr int threads = (131072 >> V) / (int)sizeof(F) < 1536 ? (131072 >> V) / (int)sizeof(F) : 1536;
         return threads / THREADS > 0 ? threads / THREADS : 1;
     }
 
-    // Where position `at` of run `column` lies in the tile: neighbouring threads hold neighbouring positions in
-    // the last pass, neighbouring runs in the others.
+    // The offset of position `at` of run `column` in the tile: adjacent threads hold adjacent positions in the last
+    // pass, adjacent runs in the others.
     static __device__ __forceinline__ u32 cell(u32 at, u32 column) {
         return LAST ? column * RUN + padded(at) : padded(at) * TILE + column;
     }
 };
 
-// Transforms the stage's groups and multiplies by w_(2^(LOW + BITS))^(k a), a the bits below, from [rev(k)][a]. Row
-// k = 0 is all ones, unless the table holds a coset's shifts too.
+// Transforms the stage's groups and multiplies by w_(2^(LOW + BITS))^(k a), a the bits below, from [rev(k)][a]. Row k =
+// 0 is all ones, unless the table also includes a coset's shifts.
 template <class Plan, int LOW, int BITS, class F>
 __device__ __forceinline__ void run_stage(F* x, u32 place, const Roots<F>& roots, const F* __restrict__ table,
                                           bool shifted) {
@@ -170,8 +169,8 @@ __device__ __forceinline__ void take(const F* tile, F* x, u32 place, u32 column)
 // Together they multiply point j1 S + j2, j1 = i 2^(R - R1) + a, by shift^(j1 S + j2). Only a first pass has shifts
 // and several cosets. Without an `in` the pass works in place.
 //
-// A block is a tile of runs and a coset. Blocks of one tile and different polynomials follow each other, so that the
-// tables come from the cache.
+// A block is a tile of runs and a coset. Blocks of the same tile and different polynomials are consecutive, so that the
+// tables are read from the cache.
 template <class F, class Plan>
 __global__ void __launch_bounds__(Plan::THREADS, Plan::template blocks<F>())
 ntt_pass(F* out, const F* in, const F* __restrict__ points, const F* __restrict__ stages,
@@ -184,13 +183,13 @@ ntt_pass(F* out, const F* in, const F* __restrict__ points, const F* __restrict_
     F* tile = reinterpret_cast<F*>(memory);
     if (in == nullptr) in = out;
 
-    // The last pass tiles the runs of all polynomials, the others those of one.
+    // The last pass tiles the runs of all polynomials together, the others those of one polynomial.
     const u32 block = LAST ? blockIdx.x : blockIdx.x / pass.polynomials;
     const u32 coset = block & ((1u << pass.log_cosets) - 1), number = (block >> pass.log_cosets) * TILE;
     const u32 log_step = LAST ? 0 : pass.log_span - R, log_runs = pass.log_size - R;
     const u32 runs = LAST ? pass.polynomials << log_runs : 1u << log_runs;
 
-    // This thread's run of the tile and its place in the run: neighbouring threads are neighbours in memory.
+    // This thread's run of the tile and its place in the run: adjacent threads are adjacent in memory.
     u32 column = LAST ? threadIdx.x >> (R - V) : threadIdx.x % TILE;
     u32 place = LAST ? threadIdx.x & ((1u << (R - V)) - 1) : threadIdx.x / TILE;
     bool inside = number + column < runs;
@@ -205,7 +204,7 @@ ntt_pass(F* out, const F* in, const F* __restrict__ points, const F* __restrict_
     F x[POINTS];
     if (inside) {
         if (pass.reversed) {
-            // The thread's points differ in the top bits of their index: in reversed order they are neighbours.
+            // The thread's points differ in the top bits of their index, so in bit-reversed order they are adjacent.
             constexpr int EACH = 16 / sizeof(F);
             const u32 at = reverse_bits(first + (place << log_step), pass.log_size);
             const uint4* from = reinterpret_cast<const uint4*>(source + at);
@@ -235,11 +234,11 @@ ntt_pass(F* out, const F* in, const F* __restrict__ points, const F* __restrict_
         if (inside) {
             take<Plan, LOW2, Plan::R2>(tile, x, place, column);
             run_stage<Plan, LOW2, Plan::R2>(x, place, pass.roots, stages, false);
-            put<Plan, LOW2, Plan::R2>(tile, x, place, column);  // where it took them from
+            put<Plan, LOW2, Plan::R2>(tile, x, place, column);  // back where it took them from
         }
         __syncthreads();
     }
-    // In natural order neighbouring runs are neighbours in the result: now neighbouring threads take those.
+    // In natural order adjacent runs are adjacent in the result, so now adjacent threads take those.
     const bool across = LAST && pass.natural;
     if (across) {
         column = threadIdx.x % TILE;
@@ -258,7 +257,7 @@ ntt_pass(F* out, const F* in, const F* __restrict__ points, const F* __restrict_
         }
     }
     if (LAST && !across) {
-        // The result leaves in place: through shared memory once more, so that a warp writes whole lines.
+        // The result is written in place, through shared memory once more, so that a warp's writes are coalesced.
         if (inside) put<Plan, 0, END>(tile, x, place, column);
         __syncthreads();
         if (!inside) return;
@@ -287,8 +286,8 @@ ntt_pass(F* out, const F* in, const F* __restrict__ points, const F* __restrict_
     }
 }
 
-// A whole transform of 2^R points, R <= 4, one thread a polynomial and coset. `twiddles` holds shift^i at [coset][i]
-// if the pass is shifted, what multiplies result k if it is unshifted.
+// A whole transform of 2^R points, R <= 4, one thread per polynomial and coset. `twiddles` holds shift^i at [coset][i]
+// if the pass is shifted, and the factor of result k if it is unshifted.
 template <class F, int R, bool INVERSE>
 __global__ void ntt_small(F* out, const F* in, const F* __restrict__ twiddles, Pass<F> pass) {
     const u64 result = (u64)blockIdx.x * blockDim.x + threadIdx.x;

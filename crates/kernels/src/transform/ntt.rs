@@ -6,7 +6,7 @@
 //! - inverse: evaluations to coefficients
 //! - extension: evaluations on the subgroup of order n to evaluations on the coset `s H'`, `|H'| = n 2^added_bits`
 //!
-//! Evaluations come and go in natural or in bit-reversed order; coefficients are in natural order.
+//! Evaluations are read and written in natural or in bit-reversed order; coefficients are in natural order.
 //!
 //! A transform of up to 2^10 rows is one pass over memory, up to 2^20 two, up to 2^24 three. An extension is one
 //! inverse transform and, for each of its 2^added_bits cosets of the original size, one forward transform that
@@ -36,7 +36,7 @@ pub enum Order {
     BitReversed,
 }
 
-/// The most rows a transform may have, as a logarithm.
+/// The maximum number of rows of a transform, as a logarithm.
 pub const MAX_LOG_ROWS: u32 = 24;
 
 /// A field with roots of unity of order up to 2^24.
@@ -102,7 +102,7 @@ pub fn extend<'a, F: TwoAdic>(
     }
 }
 
-/// As [`extend`] in bit-reversed order, into memory that is already there: `rows << added_bits` values a column.
+/// As [`extend`] in bit-reversed order, into an existing buffer of `rows << added_bits` values per column.
 pub fn extend_into<'a, F: TwoAdic>(
     stream: &Stream,
     mut out: ViewMut<'_, F>,
@@ -118,7 +118,7 @@ pub fn extend_into<'a, F: TwoAdic>(
     if out.len() != (rows << added_bits) * columns {
         return Err(Error::shape(
             "ntt::extend",
-            format!("room for {} values, the result has {}", out.len(), (rows << added_bits) * columns),
+            format!("the output has {} values; the result needs {}", out.len(), (rows << added_bits) * columns),
         ));
     }
     let interpolate = Transform { log_rows, log_cosets: 0, inverse: true, input, output: Order::Natural };
@@ -132,7 +132,7 @@ pub fn extend_into<'a, F: TwoAdic>(
         output: Order::BitReversed,
     };
     let root = F::two_adic_generator(log_rows + added_bits);
-    // The interpolation multiplies coefficient k by shift^k, so that the first coset needs no shift of its own.
+    // The interpolation multiplies coefficient k by shift^k, so the first coset needs no further shift.
     let cosets: Vec<F> =
         (0..1usize << added_bits).map(|block| root.pow(reverse_bits(block, added_bits))).collect();
     let batch = column_batch::<F>(rows, columns);
@@ -142,7 +142,7 @@ pub fn extend_into<'a, F: TwoAdic>(
         let from = evaluations.values().range(first * rows..(first + count) * rows)?;
         let mut held = coefficients.range_mut(..rows * count)?;
         let mut to = out.reborrow().range((first * rows) << added_bits..((first + count) * rows) << added_bits)?;
-        // The first pass of the interpolation may use the room of the result.
+        // The first pass of the interpolation may use the memory of the result.
         run_through(stream, interpolate, held.reborrow(), to.reborrow(), from, &[shift])?;
         run(stream, evaluate, to, held.view(), &cosets)?;
     }
@@ -153,7 +153,7 @@ fn check<F: TwoAdic>(operation: &'static str, rows: usize, added_bits: u32) -> R
     let log_rows = log2_rows(operation, rows)?;
     let most = MAX_LOG_ROWS.min(F::TWO_ADICITY);
     if log_rows > most {
-        return Err(Error::shape(operation, format!("2^{log_rows} rows; {} has at most 2^{most}", F::NAME)));
+        return Err(Error::shape(operation, format!("2^{log_rows} rows; {} supports at most 2^{most}", F::NAME)));
     }
     if log_rows + added_bits > F::TWO_ADICITY {
         return Err(Error::shape(
@@ -170,7 +170,7 @@ fn check<F: TwoAdic>(operation: &'static str, rows: usize, added_bits: u32) -> R
 
 /// The inverse of a shift, which must not be zero.
 fn check_shift<F: TwoAdic>(operation: &'static str, shift: F) -> Result<F> {
-    shift.inverse().ok_or_else(|| Error::shape(operation, "the coset shift is zero"))
+    shift.inverse().ok_or_else(|| Error::shape(operation, "the coset shift is zero; it must be invertible"))
 }
 
 /// A transform of all columns.
@@ -183,7 +183,7 @@ struct Transform {
     output: Order,
 }
 
-/// The kernels of transforms over one field, each a module of its own.
+/// The kernels of transforms over one field, one module each.
 pub(crate) struct Ntt<F>(PhantomData<F>);
 
 /// A kernel. The direction is compiled in only where [roots are shifts](TwoAdic::ROOTS_ARE_SHIFTS).
@@ -195,10 +195,10 @@ pub(crate) enum NttKernel {
     Small { log_rows: u32, inverse: bool },
 }
 
-/// Transforms of fewer points than 2^this are one thread's work.
+/// Transforms of fewer than 2^this points are computed by a single thread each.
 const LOG_SMALL: u32 = 5;
 
-/// Threads of a block of small transforms.
+/// Threads per block for small transforms.
 const SMALL_THREADS: u32 = 128;
 
 impl<F: TwoAdic> Ntt<F> {
@@ -236,7 +236,7 @@ impl<F: TwoAdic> Operation for Ntt<F> {
         instances.takes::<Pass<F>>()
     }
 
-    /// The widest first: they take longest to compile.
+    /// The widest first, since they take longest to compile.
     fn warmed() -> Vec<NttKernel> {
         let mut kernels = Vec::new();
         for bits in (0..=plan::MOST_BITS).rev() {
@@ -294,19 +294,19 @@ fn make_tables<F: TwoAdic>(stream: &Stream, transform: Transform, shifts: &[F]) 
             tables.last_mut().expect("at least one pass").twiddles = stream.upload(&powers)?;
         }
     }
-    // Other streams may ask for them next.
+    // Other streams may use them next.
     stream.synchronize()?;
     Ok(tables)
 }
 
-/// Columns to extend at a time: enough to keep the device busy, and few enough for their coefficients to be
-/// small beside the result.
+/// The number of columns to extend at a time: enough to keep the device busy, and few enough for their coefficients to
+/// be small compared with the result.
 fn column_batch<F: TwoAdic>(rows: usize, columns: usize) -> usize {
     const COEFFICIENT_BYTES: usize = 256 << 20;
     (COEFFICIENT_BYTES / (rows * size_of::<F>())).clamp(1, columns.max(1))
 }
 
-/// Transforms `from` into `to`, through memory of its own where it takes more than one pass.
+/// Transforms `from` into `to`, through temporary memory if it takes more than one pass.
 fn run<F: TwoAdic>(
     stream: &Stream,
     transform: Transform,
@@ -321,7 +321,7 @@ fn run<F: TwoAdic>(
     launch_passes(stream, transform, to, None, from, shifts)
 }
 
-/// As `run`, with the first values of `room` to work in.
+/// As `run`, with the first values of `room` as temporary memory.
 fn run_through<F: TwoAdic>(
     stream: &Stream,
     transform: Transform,
@@ -335,8 +335,8 @@ fn run_through<F: TwoAdic>(
     launch_passes(stream, transform, to, room, from, shifts)
 }
 
-/// All passes. The last pass to natural order moves points between runs, so it can't be in place: the passes
-/// before it work in `room`. In bit-reversed order all passes after the first are in place in `to`.
+/// All passes. The last pass to natural order moves points between runs, so it can't be in place: the passes before it
+/// work in `room`. In bit-reversed order all passes after the first are in place in `to`.
 fn launch_passes<F: TwoAdic>(
     stream: &Stream,
     transform: Transform,
@@ -350,7 +350,9 @@ fn launch_passes<F: TwoAdic>(
     }
     let polynomials = from.len() >> transform.log_rows;
     let count = |n: usize| {
-        u32::try_from(n).map_err(|_| Error::shape("ntt", format!("{n} columns and cosets are too many at once")))
+        u32::try_from(n).map_err(|_| {
+            Error::shape("ntt", format!("{n} columns and cosets exceed the limit of a launch; split them"))
+        })
     };
     let mut roots = [F::ONE; ROOTS];
     for k in 1..ROOTS {
@@ -369,7 +371,7 @@ fn launch_passes<F: TwoAdic>(
         reversed: u32::from(transform.input == Order::BitReversed),
         natural: u32::from(transform.output == Order::Natural),
         unshifted: u32::from(unshifted),
-        // The table of an unshifted result holds the scale.
+        // The table of an unshifted result includes the scale.
         scaled: u32::from(transform.inverse && !unshifted),
         padding: 0,
     };
@@ -385,7 +387,7 @@ fn launch_passes<F: TwoAdic>(
         let (first, last) = (i == 0, i + 1 == bits.len());
         let log_cosets = if first { transform.log_cosets } else { 0 };
         let pass = Pass {
-            // After the first pass each coset is a polynomial of its own.
+            // After the first pass each coset is a separate polynomial.
             polynomials: count(polynomials << (transform.log_cosets - log_cosets))?,
             log_span: transform.log_rows - bits[..i].iter().sum::<u32>(),
             log_cosets,
@@ -398,7 +400,7 @@ fn launch_passes<F: TwoAdic>(
         let cut = Cut::of::<F>(taken, last, transform.output);
         let kernel = Ntt::<F>::kernel(stream.device(), Ntt::<F>::pass(cut, last, transform.inverse))?;
         let shape = cut.shape::<F>(pass, last)?;
-        // `None` as a source is in place.
+        // A source of `None` means in place.
         let (target, source) = match &mut room {
             Some(room) if !last => (room.reborrow(), first.then_some(from)),
             Some(room) => (to.reborrow(), Some(if first { from } else { room.view() })),

@@ -1,4 +1,4 @@
-// Element-wise arithmetic over slabs, in place or not: an element is read before it is written, by one thread.
+// Element-wise arithmetic over slabs, in place or not: each element is read before it is written, by the same thread.
 
 #include "layout/slab.cuh"
 
@@ -35,8 +35,8 @@ struct Combine {
     }
 };
 
-// out = Op(x, y, a, b) for slabs of n elements, one slab for each blockIdx.y. Without an x, `out` is x; unary
-// operations have no y.
+// out = Op(x, y, a, b) for slabs of n elements, one slab per blockIdx.y. Without an x, `out` is x; unary operations
+// have no y.
 template <class E, class Op>
 __global__ void __launch_bounds__(BLOCK_THREADS)
 elementwise(typename E::Base* out, const typename E::Base* x, const typename E::Base* y, u64 n, E a, E b) {

@@ -1,14 +1,14 @@
 //! Element-wise arithmetic, out of place and in place.
 //!
-//! - [`add`], [`sub`], [`neg`]: `x + y`, `x - y`, `-x`; for an extension these work coefficient by coefficient, so
-//!   they are functions of the base field alone
+//! - [`add`], [`sub`], [`neg`]: `x + y`, `x - y`, `-x`; over an extension these act coefficient by coefficient, so they
+//!   are defined on the base field only
 //! - [`mul`]: `x y`
 //! - [`scale`]: `a x`, for one element a
 //! - [`combine`]: `a x + b y`, for two elements a and b
 //!
 //! Matrices have equal rows and columns; over an extension, columns are slabs (see [`crate::layout::slab`]). Each
-//! operation is one launch that reads each operand and writes the result once, 16 bytes at a time where the number
-//! of rows allows, and so is limited by memory: 12 bytes for a sum of 31-bit values, 8 for its negation.
+//! operation is one launch that reads each operand and writes the result once, 16 bytes at a time if the number of rows
+//! allows, and is therefore memory-bound: 12 bytes for a sum of 31-bit values, 8 for a negation.
 
 use std::marker::PhantomData;
 
@@ -92,7 +92,7 @@ pub fn combine_assign<E: Element>(
     Call { a, b, ..Call::new("elementwise::combine_assign", Function::Combine) }.in_place(stream, x, Some(y))
 }
 
-/// What is computed, named as its type in `elementwise.cu`.
+/// The operation, named as its type in `elementwise.cu`.
 #[derive(Clone, Copy, Debug)]
 enum Function {
     Mul,
@@ -106,16 +106,16 @@ enum Function {
 use Function::{Add, Combine, Mul, Neg, Scale, Sub};
 
 impl Function {
-    /// What is compiled for elements of this degree.
+    /// The operations that are compiled for elements of this degree.
     fn of_degree(degree: usize) -> &'static [Self] {
         if degree == 1 { &[Mul, Scale, Combine, Add, Sub, Neg] } else { &[Mul, Scale, Combine] }
     }
 }
 
-/// Threads of a block.
+/// Threads per block.
 const THREADS: u32 = 256;
 
-/// A function with its scalars.
+/// An operation with its scalars.
 struct Call<E> {
     name: &'static str,
     function: Function,
@@ -151,7 +151,7 @@ impl<E: Element> Call<E> {
             Some(y) if (y.rows(), y.columns()) != (x.rows(), x.columns()) => Err(Error::shape(
                 self.name,
                 format!(
-                    "a matrix of {} x {} with one of {} x {}; they must be alike",
+                    "matrices of {} x {} and {} x {}; they must have the same shape",
                     x.rows(),
                     x.columns(),
                     y.rows(),
@@ -172,7 +172,7 @@ impl<E: Element> Call<E> {
     ) -> Result<()> {
         let kernel = &Elementwise::<E>::kernels(stream.device(), ())?[self.function as usize];
         let (rows, columns) = (out.rows(), out.columns());
-        // Over a base field all columns are one.
+        // Over a base field all columns are treated as one.
         let slab = if E::DEGREE == 1 { rows * columns } else { rows * E::DEGREE };
         let n = slab / E::DEGREE;
         let shape = Shape::cover(n.div_ceil(16 / size_of::<E::Base>()), THREADS)?;
@@ -187,7 +187,7 @@ impl<E: Element> Call<E> {
     }
 }
 
-/// All functions for one type of element.
+/// All operations for one element type.
 pub(crate) struct Elementwise<E>(PhantomData<E>);
 
 impl<E: Element> Operation for Elementwise<E> {

@@ -1,7 +1,7 @@
-// Batch inversion by Montgomery's trick, twice: a thread multiplies its elements, and a tree multiplies the
-// products of the block's 256 threads down to 32, one for each lane of a warp, which inverts them. An inversion is a
-// chain of 40 to 110 products, during which the other warps wait: what hides it is the number of elements that a
-// multiprocessor holds. So they stay in registers, and the products before them in shared memory.
+// Batch inversion by Montgomery's trick, twice: a thread multiplies its elements, and a tree multiplies the products of
+// the block's 256 threads down to 32, one for each lane of a warp, which inverts them. An inversion is a chain of 40 to
+// 110 products, during which the other warps wait; a large number of elements per multiprocessor hides that latency. So
+// the elements stay in registers, and their prefix products in shared memory.
 
 #include "layout/slab.cuh"
 
@@ -37,7 +37,7 @@ __device__ __forceinline__ void invert_elements(E (&x)[PER]) {
         return product;
     };
     E product = multiply();
-    // Zeros, and what lies beyond the end, count as ones.
+    // Zeros and elements beyond the end are replaced by ones.
     u32 zeros = 0;
     if (product == E::zero()) {
 #pragma unroll
@@ -89,8 +89,8 @@ __device__ __forceinline__ void invert_elements(E (&x)[PER]) {
     }
 }
 
-// out[i] = 1 / in[i], and 0 where in[i] = 0, for slabs of n elements, one slab for each blockIdx.y. Without
-// an `in` it works in place. A thread takes RUNS shares of a vector each.
+// out[i] = 1 / in[i], and 0 where in[i] = 0, for slabs of n elements, one slab per blockIdx.y. Without an `in` it works
+// in place. A thread takes RUNS shares of one vector each.
 template <class E, int RUNS, int BLOCKS>
 __global__ void __launch_bounds__(THREADS, BLOCKS)
 invert(typename E::Base* out, const typename E::Base* in, u64 n) {

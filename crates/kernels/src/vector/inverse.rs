@@ -1,7 +1,7 @@
 //! Batch inversion: `out[i] = 1 / x[i]` for every element of a matrix, and 0 where `x[i] = 0`.
 //!
-//! Matrices over a base field, or slabs over an extension (see [`crate::layout::slab`]). One launch that reads and
-//! writes each element once, by Montgomery's trick: about three products an element, and one inversion for every 8
+//! Matrices are over a base field, or slabs over an extension (see [`crate::layout::slab`]). One launch reads and
+//! writes each element once, by Montgomery's trick: about three products per element, and one inversion for every 8
 //! threads with their 4 to 24 elements each.
 
 use std::marker::PhantomData;
@@ -28,8 +28,8 @@ pub fn invert_assign<E: Element>(stream: &Stream, matrix: &mut Matrix<E::Base>) 
     run::<E>(stream, matrix, None)
 }
 
-/// `out[i] = 1 / (z - points[i])`, and 0 where z is a point: a slab of as many elements as there are points. It
-/// reads the points, not the differences.
+/// `out[i] = 1 / (z - points[i])`, and 0 where z is a point: a slab with one element per point. It reads the points
+/// directly, so the differences are never stored.
 pub(crate) fn invert_differences<E: Element>(
     stream: &Stream,
     out: ViewMut<'_, E::Base>,
@@ -41,12 +41,12 @@ pub(crate) fn invert_differences<E: Element>(
     kernel.launch(stream, shape, (out, points, z, points.len() as u64))
 }
 
-/// Threads of a block.
+/// Threads per block.
 const THREADS: u32 = 256;
 
-/// Vectors of 16 bytes that a thread takes of each coefficient, and the blocks that share a multiprocessor (which
-/// bounds the registers of a thread): what was fastest on an H200. The more elements are under way, the better the
-/// inversions hide.
+/// Vectors of 16 bytes per thread and coefficient, and blocks per multiprocessor (which bounds the registers of a
+/// thread): the fastest on an H200. The more elements are in flight, the better the latency of the inversions is
+/// hidden.
 const fn plan<E: Element>() -> (usize, usize) {
     match (E::DEGREE, size_of::<E::Base>()) {
         (1, 4) => (6, 4),
@@ -57,12 +57,12 @@ const fn plan<E: Element>() -> (usize, usize) {
     }
 }
 
-/// The blocks for n elements of a slab.
+/// The number of blocks for n elements of a slab.
 fn shape<E: Element>(n: usize) -> Result<Shape> {
     Shape::cover(n.div_ceil(plan::<E>().0 * 16 / size_of::<E::Base>()), THREADS)
 }
 
-/// What is inverted: elements, or the differences of an element and points.
+/// The operand: elements, or the differences of an element and points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Operand {
     Elements,
@@ -99,7 +99,7 @@ impl<E: Element> Operation for Inverse<E> {
 /// Without a `from`, `out` is inverted in place.
 fn run<E: Element>(stream: &Stream, out: &mut Matrix<E::Base>, from: Option<&Matrix<E::Base>>) -> Result<()> {
     let (rows, columns) = (out.rows(), out.columns());
-    // Over a base field all columns are one.
+    // Over a base field all columns are treated as one.
     let slab = if E::DEGREE == 1 { rows * columns } else { rows * E::DEGREE };
     let n = slab / E::DEGREE;
     let shape = shape::<E>(n)?;

@@ -1,6 +1,6 @@
 //! Arithmetic on columns of field elements: each column is a vector, and every operation takes many at once.
 //!
-//! Matrices of a base field or of slabs go in; matrices, or one value for each column, come out.
+//! Input: matrices over a base field, or of slabs. Output: matrices, or one value per column.
 
 pub mod elementwise;
 pub mod inverse;

@@ -2,8 +2,8 @@
 
 #include "layout/slab.cuh"
 
-// out[i] = start x^i for i < n, with step = x^(elements of the grid in one turn): after its first element a thread
-// spends one product an element.
+// out[i] = start x^i for i < n, with step = x^(elements per iteration of the grid): after its first element a thread
+// spends one product per element.
 template <class E>
 __global__ void __launch_bounds__(BLOCK_THREADS) powers(typename E::Base* out, u64 n, E start, E x, E step) {
     typedef typename E::Base F;

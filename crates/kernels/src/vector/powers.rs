@@ -1,7 +1,7 @@
 //! The powers of an element: `out[i] = start x^i` for i < n, as one column (a slab, see [`crate::layout::slab`]).
 //!
-//! One launch that fills the device and writes each element once. A thread finds its first power by squaring and
-//! spends one product on each further element; n is limited by memory from about 2^20 on.
+//! One launch that fills the device and writes each element once. A thread computes its first power by squaring and
+//! spends one product on each further element; from about n = 2^20 on it is memory-bound.
 
 use std::marker::PhantomData;
 
@@ -14,7 +14,7 @@ use crate::layout::matrix::Matrix;
 /// `start, start x, start x^2, ..`: n elements.
 pub fn powers<E: Element>(stream: &Stream, start: E, x: E, n: usize) -> Result<Matrix<E::Base>> {
     if n == 0 {
-        return Err(Error::shape("powers", "no powers are asked for; n must be at least 1"));
+        return Err(Error::shape("powers", "n is 0; it must be at least 1"));
     }
     let mut out = Matrix::alloc(stream, n, E::DEGREE)?;
     let vector = 16 / size_of::<E::Base>();
@@ -28,7 +28,7 @@ pub fn powers<E: Element>(stream: &Stream, start: E, x: E, n: usize) -> Result<M
     Ok(out)
 }
 
-/// Threads of a block.
+/// Threads per block.
 const THREADS: usize = 256;
 
 pub(crate) struct Powers<E>(PhantomData<E>);

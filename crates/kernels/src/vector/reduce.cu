@@ -1,9 +1,9 @@
-// Sums and dot products of columns, in two passes: parts of columns, then the parts.
+// Sums and dot products of columns, in two passes: partial sums of columns, then the sums of the parts.
 
 #include "layout/slab.cuh"
 
-// How the matrix is cut: a warp takes COLUMNS columns of one part of the rows. The results of a column and of its
-// coefficients lie so many values apart.
+// How the matrix is split: a warp takes COLUMNS columns of one part of the rows. The steps are the distances between
+// the results of columns and of coefficients.
 struct Cut {
     u64 rows;          // the first rows of each column, all or fewer
     u64 stride;        // from one column to the next
@@ -20,8 +20,8 @@ struct Cut {
 //   SLABS = 1, 2:  sum_r weights_k[r] matrix[r][c]   for k < SLABS
 //   SLABS = 0:     sum_r matrix[r][c]                as if for one k
 // at parts[(k columns E::DEGREE + c column_step + d coefficient_step) parts + p].
-// A thread uses the weights it has loaded for COLUMNS columns; the warps of a block find them in the first-level
-// cache, and blocks of the same rows, which run at the same time, in the second.
+// A thread uses the weights it has loaded for COLUMNS columns; the warps of a block find them in the L1 cache, and
+// blocks of the same rows, which run at the same time, in the L2 cache.
 template <class E, int SLABS, int COLUMNS>
 __global__ void __launch_bounds__(BLOCK_THREADS, SLABS == 2 ? 2 : 0)
 column_parts(typename E::Base* parts, const typename E::Base* __restrict__ matrix,

@@ -1,14 +1,14 @@
 //! Sums and dot products of the columns of a matrix m of n rows over a base field.
 //!
 //! - [`sums`]: `sum_r m[r][c]` for each column c
-//! - [`dots`]: `sum_r w[r] m[r][c]` for each column c and weights w over the base field or an extension: what
-//!   barycentric evaluation asks for
+//! - [`dots`]: `sum_r w[r] m[r][c]` for each column c and weights w over the base field or an extension, as for
+//!   barycentric evaluation
 //!
 //! [`evaluate`](crate::open::opening::evaluate) does the same for the first rows, with several slabs of weights.
 //!
-//! The matrix is read once, and the weights, for practical purposes, once for every 32 columns. A warp takes a few
-//! columns of a part of the rows, accumulates without reducing, and leaves one partial result a column; a second,
-//! small launch adds the parts. Results do not depend on timing.
+//! The matrix is read once, and the weights effectively once for every 32 columns. A warp takes a few columns of a part
+//! of the rows, accumulates without reduction, and writes one partial result per column; a second, small launch adds
+//! the parts. Results do not depend on timing.
 
 use std::marker::PhantomData;
 
@@ -35,8 +35,8 @@ pub fn sums<'a, F: Field + Element<Base = F>>(
     Ok(out)
 }
 
-/// The dot product of each column with `weights`, one slab of as many elements as the matrix has rows. The result
-/// is a slab too: one row for each column of the matrix.
+/// The dot product of each column with `weights`, one slab with as many elements as the matrix has rows. The result is
+/// also a slab: one row per column of the matrix.
 pub fn dots<E: Element>(
     stream: &Stream,
     matrix: &Matrix<E::Base>,
@@ -65,12 +65,12 @@ pub fn dots<E: Element>(
     Ok(out)
 }
 
-/// The slabs of weights that one launch takes.
+/// The maximum number of slabs of weights per launch.
 pub(crate) const MOST_SLABS: usize = 2;
 
-/// The dot products of the first rows of each column with one or two slabs of weights, of as many elements each, at
-/// most as many as there are rows. The results of the second slab follow those of the first. The matrix, which must
-/// have values, is read once.
+/// The dot products of the first rows of each column with one or two slabs of weights of equal length, at most the
+/// number of rows. The results of the second slab follow those of the first. The matrix, which must not be empty, is
+/// read once.
 pub(crate) fn dots_into<E: Element>(
     stream: &Stream,
     out: ViewMut<'_, E::Base>,
@@ -86,7 +86,7 @@ pub(crate) fn dots_into<E: Element>(
     }
 }
 
-/// How the results of all columns lie in memory.
+/// The layout of the results of all columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Layout {
     /// As a slab: coefficient d of column c at `d columns + c`.
@@ -95,15 +95,15 @@ pub(crate) enum Layout {
     Elements,
 }
 
-/// Threads and warps of a block.
+/// Threads and warps per block.
 const THREADS: u32 = 256;
 const WARPS: usize = 8;
-/// Rows that a warp reads in one step; parts are multiples of it.
+/// Rows that a warp reads per step; parts are multiples of it.
 const STEP: usize = 128;
-/// The most parts of a column: what one block of the second launch adds up in 16 turns.
+/// The maximum number of parts per column: as many as one block of the second launch adds in 16 iterations.
 const MOST_PARTS: usize = 4096;
 
-/// Columns of a warp: as many as leave room for two blocks of accumulators.
+/// Columns per warp: as many as leave registers for two blocks of accumulators.
 const fn warp_columns<E: Element>(slabs: usize) -> usize {
     match (slabs, E::DEGREE, size_of::<E::Base>()) {
         (..2, ..) | (_, 1, _) => 4,
@@ -113,7 +113,7 @@ const fn warp_columns<E: Element>(slabs: usize) -> usize {
 }
 
 parameters! {
-    /// How a matrix is cut.
+    /// How a matrix is split.
     #[derive(Debug)]
     struct Cut = "Cut" => {
         rows: u64,
@@ -129,8 +129,8 @@ parameters! {
 }
 
 impl Cut {
-    /// Warps enough for every multiprocessor to hold 32, eight times over where parts stay long enough for the
-    /// work at their end not to show. A warp takes `warp_columns` columns.
+    /// Enough warps for every multiprocessor to hold 32, eight times over if parts stay long enough to make the work at
+    /// their end negligible. A warp takes `warp_columns` columns.
     fn new(rows: usize, columns: usize, warp_columns: usize, multiprocessors: usize) -> Self {
         let groups = columns.div_ceil(warp_columns);
         let full = multiprocessors * 32;
@@ -157,7 +157,7 @@ impl Cut {
     }
 }
 
-/// Sums with so many slabs of weights; none stands for plain sums.
+/// Sums with this many slabs of weights; zero stands for plain sums.
 pub(crate) struct Reduce<E, const SLABS: usize>(PhantomData<E>);
 
 impl<E: Element, const SLABS: usize> Operation for Reduce<E, SLABS> {
@@ -169,7 +169,7 @@ impl<E: Element, const SLABS: usize> Operation for Reduce<E, SLABS> {
         constants: &[("BLOCK_THREADS", THREADS as u64), ("WARPS", WARPS as u64)],
     };
 
-    /// Parts of columns, and the sum of the parts.
+    /// Partial sums of columns, and the sum of the parts.
     fn instances((): ()) -> Instances {
         Instances::new([
             format!("column_parts<{}, {SLABS}, {}>", E::NAME, Self::COLUMNS),
@@ -186,7 +186,7 @@ impl<E: Element, const SLABS: usize> Operation for Reduce<E, SLABS> {
 impl<E: Element, const SLABS: usize> Reduce<E, SLABS> {
     const COLUMNS: usize = warp_columns::<E>(SLABS);
 
-    /// Sums over the first `rows` rows of each column, into room for the results.
+    /// Sums over the first `rows` rows of each column, into a buffer for the results.
     fn run(
         stream: &Stream,
         out: ViewMut<'_, E::Base>,
@@ -198,7 +198,10 @@ impl<E: Element, const SLABS: usize> Reduce<E, SLABS> {
         let columns = matrix.columns();
         let results = out.len();
         if u32::try_from(results).is_err() {
-            return Err(Error::shape("reduce", format!("{columns} columns are more than a launch can take")));
+            return Err(Error::shape(
+                "reduce",
+                format!("{columns} columns exceed the limit of a launch; split the matrix"),
+            ));
         }
         let multiprocessors = stream.device().properties().multiprocessors as usize;
         let mut cut =

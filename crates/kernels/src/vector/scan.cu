@@ -1,6 +1,6 @@
-// Prefix sums and products of columns in one pass over memory, by decoupled look-back: a block scans its tile in
-// shared memory, publishes the tile's total, and gets what lies before the tile from the totals, or the prefixes,
-// that the blocks before it have published.
+// Prefix sums and products of columns in one pass over memory, by decoupled look-back: a block scans its tile in shared
+// memory, publishes the tile's total, and computes the prefix before its tile from the totals, or prefixes, that
+// earlier blocks have published.
 
 #include "layout/slab.cuh"
 
@@ -19,9 +19,9 @@ struct Times {
 
 constexpr u32 THREADS = BLOCK_THREADS, WARPS = THREADS / 32;
 
-// What a tile tells the others: nothing yet, its own total, or the total of all up to and including it. Each 32-bit
-// word of the element carries the state in the other half of 64 bits, which are written and read at once: a reader
-// that finds the same state in all of them has a whole element, with no fence, and in one trip to memory.
+// What a tile publishes: nothing yet, its own total, or the total of all tiles up to and including it. Each 32-bit word
+// of the element is paired with the state in 64 bits, which are written and read at once: a reader that finds the same
+// state in all of them has a consistent element, without a fence and in one round trip to memory.
 constexpr u32 EMPTY = 0, TOTAL = 1, PREFIX = 2;
 
 template <class E>
@@ -38,7 +38,7 @@ struct Notice {
             *(volatile u64*)(at + i) = join_words((u32)(word >> i % WORDS * 32), state);
         }
     }
-    // EMPTY where the words differ in state.
+    // EMPTY if the words differ in state.
     static __device__ __forceinline__ Notice read(const u64* at) {
         u64 words[LENGTH];
 #pragma unroll
@@ -66,8 +66,8 @@ __device__ __forceinline__ E warp_join(E x) {
     return x;
 }
 
-// Op over all tiles before `tile` of a column, in every lane of the calling warp. A lane looks at one tile; the
-// warp goes back 32 tiles at a time until it meets a prefix.
+// Op over all tiles before `tile` of a column, in every lane of the calling warp. A lane looks at one tile; the warp
+// looks back 32 tiles at a time until it finds a prefix.
 template <class E, class Op>
 __device__ __forceinline__ E look_back(const u64* notices, u32 tile) {
     const u32 lane = threadIdx.x % 32;
@@ -91,10 +91,9 @@ __device__ __forceinline__ E look_back(const u64* notices, u32 tile) {
     }
 }
 
-// A warp's part of a tile in shared memory: 32 PER elements, coefficient by coefficient. Memory is read and written
-// in shares (run k of lane l holds neighbours of run k of lane l + 1); a scan wants PER = RUNS N neighbours for each
-// lane. A lane's neighbours take an odd number of vectors, with padding if need be, so that lanes meet different
-// banks.
+// A warp's part of a tile in shared memory: 32 PER elements, coefficient by coefficient. Memory is read and written in
+// shares (run k of lane l is adjacent to run k of lane l + 1); a scan needs PER = RUNS N adjacent elements per lane. A
+// lane's elements take an odd number of vectors, padded if necessary, so that lanes use different banks.
 template <class E, int RUNS>
 struct WarpTile {
     typedef typename E::Base F;
@@ -136,7 +135,7 @@ struct WarpTile {
         }
     }
 
-    // Neighbours k N to k N + N of this lane's PER.
+    // Elements k N to k N + N of this lane's PER.
     __device__ __forceinline__ void take(E* x, int k) const { read(own(k), x); }
     __device__ __forceinline__ void put(const E* x, int k) { write(own(k), x); }
 
@@ -144,7 +143,7 @@ struct WarpTile {
     static __device__ __forceinline__ Share share(u64 first, int run, bool wide) {
         return Share::of<F>(first + run * 32 * N, threadIdx.x % 32, 32, wide);
     }
-    // Where element j of run k of this lane's shares lies.
+    // The offset of element j of run k of this lane's shares.
     static __device__ __forceinline__ u32 place(int run, int j, bool wide) {
         const u32 lane = threadIdx.x % 32;
         const u32 element = wide ? (run * 32 + lane) * N + j : (run * N + j) * 32 + lane;
@@ -171,11 +170,12 @@ struct WarpTile {
     }
 };
 
-// Inclusive (out[i] = in[0] .. in[i]) or exclusive (out[i] = in[0] .. in[i - 1]) prefixes of columns of n
-// elements, `tiles` tiles a column. Without an `in` it works in place. `board` holds one ticket, then a notice for each tile, all zero at the start.
+// Inclusive (out[i] = in[0] .. in[i]) or exclusive (out[i] = in[0] .. in[i - 1]) prefixes of columns of n elements,
+// `tiles` tiles per column. Without an `in` it works in place. `board` holds one ticket, then a notice for each tile,
+// all initially zero.
 //
-// A block takes its tile by ticket: the tiles that a tile waits for belong to blocks that have started. Tickets
-// run over the columns first, so that by the time a tile looks back, the tiles before it are mostly done.
+// A block takes its tile by ticket, so the tiles it waits for belong to blocks that have already started. Tickets run
+// over the columns first, so that by the time a tile looks back, the tiles before it are mostly done.
 template <class E, class Op, int RUNS, int BLOCKS>
 __global__ void __launch_bounds__(THREADS, BLOCKS)
 scan(typename E::Base* out, const typename E::Base* in, u64 n, u32 tiles, u32 columns, u32 exclusive, u64* board) {

@@ -6,9 +6,9 @@
 //! with o addition ([`prefix_sums`], which for an extension works coefficient by coefficient) or multiplication
 //! ([`prefix_products`], over slabs, see [`crate::layout::slab`]).
 //!
-//! All columns take one launch, and each element is read and written once: tiles of 256 threads and 10 to 32
-//! elements a thread learn what lies before them from what other tiles publish (decoupled look-back). Two
-//! operations o an element, and half of one more for the scan among threads.
+//! All columns take one launch, and each element is read and written once: tiles of 256 threads and 10 to 32 elements
+//! per thread obtain the prefix before them from what other tiles publish (decoupled look-back). An element costs two
+//! operations o, and half of one more for the scan among threads.
 
 use std::marker::PhantomData;
 
@@ -19,12 +19,12 @@ use crate::field::{Element, Field};
 use crate::layout::matrix::Matrix;
 use crate::layout::slab::element_columns;
 
-/// Whether a prefix ends with the element at its index or before it.
+/// Whether a prefix includes the element at its index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// It ends with it.
+    /// It includes the element.
     Inclusive,
-    /// It ends before it.
+    /// It ends before the element.
     Exclusive,
 }
 
@@ -89,12 +89,12 @@ impl Operator for Times {
     const NAME: &'static str = "Times";
 }
 
-/// Threads of a block.
+/// Threads per block.
 const THREADS: usize = 256;
 
-/// Vectors of 16 bytes that a thread takes of each coefficient, and the blocks that share a multiprocessor (which
-/// bounds the registers of a thread): what was fastest on an H200. Large tiles look back less often; those of an odd
-/// number of vectors a thread need no padding in shared memory.
+/// Vectors of 16 bytes per thread and coefficient, and blocks per multiprocessor (which bounds the registers of a
+/// thread): the fastest on an H200. Large tiles look back less often; those with an odd number of vectors per thread
+/// need no padding in shared memory.
 const fn plan(degree: usize) -> (usize, usize) {
     match degree {
         1 => (8, 5),
@@ -104,7 +104,7 @@ const fn plan(degree: usize) -> (usize, usize) {
     }
 }
 
-/// Prefixes of one type of element with one operator.
+/// Prefixes of one element type with one operator.
 pub(crate) struct Scan<E, O>(PhantomData<(E, O)>);
 
 impl<E: Element, O: Operator> Operation for Scan<E, O> {
@@ -132,7 +132,7 @@ impl<E: Element, O: Operator> Operation for Scan<E, O> {
 impl<E: Element, O: Operator> Scan<E, O> {
     const RUNS: usize = plan(E::DEGREE).0;
     const TILE: usize = THREADS * Self::RUNS * 16 / size_of::<E::Base>();
-    /// Bytes of shared memory for a tile: an odd number of vectors a thread and coefficient.
+    /// Bytes of shared memory per tile: an odd number of vectors per thread and coefficient.
     const SHARED: usize = THREADS * (Self::RUNS | 1) * 16 * E::DEGREE;
     /// 64-bit words of a tile's notice: one for each 32 bits of an element.
     const NOTICE: usize = size_of::<E>() / 4;
@@ -148,7 +148,10 @@ impl<E: Element, O: Operator> Scan<E, O> {
         let rows = out.rows();
         let tiles = rows.div_ceil(Self::TILE);
         let blocks = tiles.checked_mul(columns).and_then(|n| i32::try_from(n).ok()).ok_or_else(|| {
-            Error::shape("scan", format!("{columns} columns of {rows} rows are more than a launch can take"))
+            Error::shape(
+                "scan",
+                format!("{columns} columns of {rows} rows exceed the limit of a launch; split the matrix"),
+            )
         })?;
         let mut board = stream.zeros::<u64>(1 + blocks as usize * Self::NOTICE)?;
         let from = from.map(|from| from.values().view());

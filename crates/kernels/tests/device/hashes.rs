@@ -1,4 +1,4 @@
-//! The hashes and what Plonky3 calls them.
+//! The hashes and their Plonky3 counterparts.
 
 use std::fmt::Debug;
 
@@ -19,7 +19,7 @@ use rigel_kernels::hash::*;
 
 use crate::support::{Upstream, random, rng};
 
-/// A commitment and openings, made upstream.
+/// A commitment and openings, computed upstream.
 pub(crate) struct Committed<D> {
     pub(crate) cap: Vec<D>,
     /// The siblings of each opened leaf.
@@ -28,7 +28,7 @@ pub(crate) struct Committed<D> {
     pub(crate) pruned: Vec<D>,
 }
 
-/// A hash that Plonky3 has too.
+/// A hash that also exists in Plonky3.
 pub(crate) trait Plonky3<F: Upstream>: RowHash<F> {
     /// Upstream's digest.
     type Theirs: Clone + Debug + PartialEq;

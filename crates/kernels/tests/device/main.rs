@@ -1,5 +1,5 @@
-//! Every operation against upstream's own function, on every device there is: emulated always, CUDA too. The tests are in
-//! rooms named as those of the crate.
+//! Every operation against upstream's own function, on every available device: always emulated, and on CUDA if there is
+//! a GPU. The tests are in modules named like those of the crate.
 
 mod commit;
 mod domain;

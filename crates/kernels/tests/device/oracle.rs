@@ -1,4 +1,4 @@
-//! Upstream's own type of each field and extension, with what the tests ask of it: Plonky3's, and Stwo's for
+//! Upstream's type of each field and extension, with the operations that the tests need: Plonky3's, and Stwo's for
 //! Mersenne-31 and its extensions.
 
 use std::fmt::Debug;
@@ -20,7 +20,7 @@ use stwo::core::fields::{cm31, m31::M31, qm31};
 
 use crate::support::random;
 
-/// An element that has a twin upstream.
+/// An element with an upstream counterpart.
 pub(crate) trait Oracle: Element {
     /// Upstream's type.
     type Theirs: Copy
@@ -33,9 +33,9 @@ pub(crate) trait Oracle: Element {
 
     fn theirs(self) -> Self::Theirs;
     fn ours(theirs: Self::Theirs) -> Self;
-    /// `start x^i`, by upstream's iterator where it has one.
+    /// `start x^i`, by upstream's iterator if there is one.
     fn powers(start: Self::Theirs, x: Self::Theirs, n: usize) -> Vec<Self::Theirs>;
-    /// Upstream's batch inversion, of elements that are not zero.
+    /// Upstream's batch inversion of nonzero elements.
     fn inverses(values: &[Self::Theirs]) -> Vec<Self::Theirs>;
 }
 
@@ -149,7 +149,7 @@ pub(crate) fn zip_with<E: Oracle>(
     x.iter().zip(y).map(column).collect()
 }
 
-/// Whether an error names the operation and says each of these things.
+/// Asserts that an error names the operation and contains each of these texts.
 pub(crate) fn assert_says<T: Debug>(result: rigel_gpu::Result<T>, words: &[&str]) {
     let text = result.unwrap_err().to_string();
     for word in words {

@@ -6,7 +6,7 @@ use rigel_kernels::field::Field;
 
 pub(crate) use rigel_gpu::testing::on_each_device;
 
-/// A generator with a fixed seed: a failure can be run again.
+/// A generator with a fixed seed, so that a failure can be reproduced.
 pub(crate) fn rng(seed: u64) -> SmallRng {
     SmallRng::seed_from_u64(seed)
 }

@@ -1,6 +1,6 @@
 //! Blake2s's compression function on words, and its constants (RFC 7693).
 
-/// Rounds of a compression.
+/// The number of rounds of a compression.
 pub(crate) const ROUNDS: usize = 10;
 
 /// The initial values.

@@ -1,27 +1,27 @@
-//! A proof to measure, and what it should reach.
+//! A proof to measure, and its bars.
 
 use crate::choice::Choice;
 use crate::stwo::Making;
 use rigel_workloads::Statement;
 
-/// What a case should reach on an H200 with 16 cores beside it; nothing where a figure has no bar.
+/// The bars of a case on an H200 with 16 CPU cores; `None` where a figure has no bar.
 #[derive(Clone, Copy, Default)]
 pub struct Bars {
     /// At most this many milliseconds from a trace on the host.
     pub host_ms: Option<f64>,
-    /// At least this many times as fast as upstream from there.
+    /// At least this many times as fast as upstream, from a trace on the host.
     pub host_ratio: Option<f64>,
     /// At most this many milliseconds from a trace on the device.
     pub resident_ms: Option<f64>,
-    /// At least this many times as fast as upstream from there.
+    /// At least this many times as fast as upstream, from a trace on the device.
     pub resident_ratio: Option<f64>,
-    /// At least this many times as fast as upstream in the evaluation of constraints alone.
+    /// At least this many times as fast as upstream in evaluating the constraints.
     pub constraints_ratio: Option<f64>,
-    /// At most this many times the proof's bytes come back.
+    /// At most this many times the proof's bytes are copied back.
     pub down_over_proof: Option<f64>,
 }
 
-/// At most this many times the bytes of all extended columns in use at once.
+/// Peak device memory is at most this many times the bytes of all extended columns.
 pub const PEAK_OVER_EXTENDED: f64 = 2.5;
 
 /// A proof to measure.
@@ -31,12 +31,12 @@ pub struct Case {
     /// How Stwo's proofs are made.
     pub making: Making,
     pub bars: Bars,
-    /// Whether the AIR is small enough for a host's compiler to be done with its kernels soon.
+    /// Whether the AIR is small enough for the host's compiler to compile its kernels quickly.
     pub is_narrow: bool,
 }
 
 impl Case {
-    /// What tells it from the others of its suite.
+    /// The name that identifies it in its suite.
     pub fn name(&self) -> String {
         match &self.choice {
             Choice::Plonky3(choice) => choice.to_string(),

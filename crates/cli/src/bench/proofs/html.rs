@@ -1,4 +1,4 @@
-//! The report as one page that needs nothing from elsewhere.
+//! The report as a self-contained page.
 
 use std::fmt::Write;
 
@@ -107,7 +107,7 @@ const FIGURES: f64 = 80.0;
 const BAR: f64 = 11.0;
 const STEP: f64 = 34.0;
 
-/// Two bars a phase, ours above upstream's, on one linear scale.
+/// Two bars per phase, ours above upstream's, on one linear scale.
 fn chart(phases: &[PhasePair]) -> String {
     let all = phases.iter().flat_map(|pair| [pair.milliseconds, pair.upstream_milliseconds]).flatten();
     let longest = all.fold(1e-9, f64::max);

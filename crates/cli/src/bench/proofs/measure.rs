@@ -1,4 +1,4 @@
-//! One case: proofs on the device and upstream's, of the same trace, timed and compared.
+//! One case: proofs of the same trace on the device and by upstream, timed and compared.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -16,28 +16,28 @@ use rigel_workloads::{Made, Rejection, Shape, Statement, timed};
 /// How cases are measured.
 pub struct Bench<'a> {
     pub device: &'a Device,
-    /// Proofs that a median is of.
+    /// The number of proofs per median.
     pub repeat: usize,
-    /// Timed proofs of upstream's; none leaves it out.
+    /// The number of timed upstream proofs; zero skips upstream.
     pub cpu_runs: usize,
-    /// Proofs in a row, or none.
+    /// The number of proofs in a row, if any.
     pub stream: usize,
-    /// How upstream names its phases.
+    /// How upstream's spans map to our phases.
     pub dialect: Dialect,
     /// Whether bars apply.
     pub judges: bool,
     pub progress: &'a Progress,
 }
 
-/// What is said of a proof that is upstream's.
+/// The text for a proof that equals upstream's.
 const ALL_BYTES: &str = "all bytes";
 
-/// Up to this many cells Plonky3's proof is made once more on one thread, where its proof of work finds the least
-/// witness as the device's does, and all bytes are compared.
+/// Up to this many cells, Plonky3's proof is made again on one thread, where its proof of work finds the smallest
+/// witness as the device does, and all bytes are compared.
 const COMPARED_CELLS: usize = 1 << 20;
 
 impl Bench<'_> {
-    /// Measures it. What goes wrong stands in the row: the others are still worth having.
+    /// Measures it. An error is recorded in the row, and the other cases are still measured.
     pub fn run(&self, case: &Case) -> Row {
         let mut row = Row {
             name: case.name(),
@@ -112,7 +112,7 @@ impl Bench<'_> {
         })
     }
 
-    /// The times of several proofs, and the report of the one in the middle.
+    /// The times of several proofs, and the report of the median one.
     fn several(&self, prove: impl Fn() -> Result<Made, Failure>) -> Result<(Times, ProofReport), Failure> {
         let mut made = (0..self.repeat).map(|_| prove()).collect::<Result<Vec<_>, _>>()?;
         made.sort_by(|a, b| a.milliseconds.total_cmp(&b.milliseconds));
@@ -121,7 +121,7 @@ impl Bench<'_> {
         Ok((times, made.swap_remove(middle).report))
     }
 
-    /// Upstream's times, and the best one's proof and phases.
+    /// Upstream's times, and the proof and phases of its best run.
     fn upstream(&self, statement: &dyn Statement) -> Result<(Times, Made, Phases), Failure> {
         let mut best: Option<(Made, Phases)> = None;
         let mut times = Vec::new();
@@ -138,7 +138,7 @@ impl Bench<'_> {
     }
 }
 
-/// Compares the device's proof with upstream's as far as it can be, and has upstream's verifier look at it.
+/// Compares the device's proof with upstream's as far as possible, and verifies it with upstream's verifier.
 fn check(
     choice: &Choice,
     statement: &dyn Statement,
@@ -148,7 +148,7 @@ fn check(
     match statement.verify(&made.proof, &statement.publics()) {
         Ok(()) => {}
         Err(Rejection::Malformed(reason) | Rejection::Refused(reason)) => {
-            return Err(format!("upstream's verifier refuses the device's proof: {reason}").into());
+            return Err(format!("upstream's verifier rejects the device's proof: {reason}").into());
         }
     }
     let Some(upstream) = upstream else { return Ok("verified") };
@@ -170,7 +170,7 @@ fn check(
     Ok("commitments, openings, verified")
 }
 
-/// Proofs a second from the host, one after the other and from two threads, each on streams of its own.
+/// Proofs per second from the host, one after the other and from two threads, each on its own streams.
 fn throughput(statement: &dyn Statement, proofs: usize) -> Result<Throughput, Failure> {
     let run = |threads: usize| -> Result<f64, Failure> {
         let next = AtomicUsize::new(0);
@@ -189,13 +189,13 @@ fn throughput(statement: &dyn Statement, proofs: usize) -> Result<Throughput, Fa
         done?;
         Ok(proofs as f64 / milliseconds * 1e3)
     };
-    // The second thread's memory and pinned blocks are made once.
+    // The second thread's memory and pinned blocks are allocated once.
     run(2)?;
     Ok(Throughput { proofs, alone_per_second: run(1)?, paired_per_second: run(2)? })
 }
 
-/// Our phases beside upstream's, then what only upstream has, then the rest. Of upstream its time and the parts of it
-/// that are known.
+/// Our phases beside upstream's, then phases that only upstream has, then the rest. Takes upstream's total time and the
+/// phases known from its spans.
 fn side_by_side(report: &ProofReport, upstream: Option<(f64, &Phases)>) -> Vec<PhasePair> {
     let known: Phases = upstream.map_or(Phases::new(), |(_, phases)| {
         phases.iter().filter(|(name, _)| *name != "other").copied().collect()

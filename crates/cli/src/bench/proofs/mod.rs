@@ -23,21 +23,21 @@ use measure::Bench;
 use record::{Document, Report};
 use spans::Dialect;
 
-/// What is measured of one prover.
+/// The measurements of one prover.
 struct Suite<'a> {
     name: &'static str,
-    /// What its page is called.
+    /// The title of its page.
     title: &'static str,
     cases: &'a dyn Fn(Size) -> Vec<Case>,
-    /// How upstream names its phases.
+    /// How upstream's spans map to our phases.
     dialect: Dialect,
-    /// Timed proofs of upstream's.
+    /// The number of timed upstream proofs.
     cpu_runs: usize,
-    /// Proofs in a row, or none.
+    /// The number of proofs in a row, if any.
     stream: usize,
 }
 
-/// What every suite can be asked.
+/// The options of every suite.
 #[derive(clap::Args)]
 pub struct SuiteArguments {
     /// Devices to measure: auto, all (every CUDA device), or names such as cuda:1,emulated
@@ -47,27 +47,27 @@ pub struct SuiteArguments {
     /// Only cases whose name contains this text
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// Small sizes, done in seconds; bars do not apply. The emulated device always takes these
+    /// Small sizes that take seconds; bars do not apply. The emulated device always uses these
     #[arg(long)]
     quick: bool,
-    /// Proofs that each median is of [default: 5, or 2 for small sizes]
+    /// Number of proofs per median [default: 5, or 2 for small sizes]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: Option<u32>,
-    /// Leave upstream's prover out; the device's proofs are only verified
+    /// Skip upstream's prover; the device's proofs are only verified
     #[arg(long)]
     no_cpu: bool,
-    /// Write the report as JSON to a file, or with - to standard output in place of the table
+    /// Write the report as JSON to a file, or to standard output instead of the table if the file is -
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write the report as a page with the phases side by side
+    /// Write the report as an HTML page with the phases side by side
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// List the cases and measure nothing
+    /// List the cases without measuring
     #[arg(long)]
     list: bool,
 }
 
-/// Measures and prints. Whether every case came to an end with the right proof.
+/// Measures and prints. Returns whether every case succeeded with the right proof.
 fn run(suite: &Suite<'_>, arguments: &SuiteArguments) -> Result<bool, Failure> {
     if arguments.list {
         let size = if arguments.quick { Size::Quick } else { Size::Full };
@@ -108,7 +108,7 @@ fn measure(
     if emulated && only.is_empty() {
         if let Some(wide) = cases.iter().find(|case| !case.is_narrow) {
             eprintln!(
-                "note: the host's compiler takes minutes for the kernels of wide AIRs; --only '{}' asks for them",
+                "note: wide AIRs are skipped, as their kernels take minutes to compile; --only '{}' includes them",
                 wide.name()
             );
         }

@@ -18,7 +18,7 @@ pub struct Arguments {
     stream: usize,
 }
 
-/// Measures and prints. Whether every case came to an end with the right proof.
+/// Measures and prints. Returns whether every case succeeded with the right proof.
 pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
     let suite = Suite {
         name: "plonky3",
@@ -31,10 +31,10 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
     super::run(&suite, &arguments.suite)
 }
 
-/// At most this many times the proof's bytes come back.
+/// At most this many times the proof's bytes are copied back.
 const DOWN_OVER_PROOF: f64 = 4.0;
 
-/// All cases, at full size or at sizes that any machine has done in seconds.
+/// All cases, at full size or at sizes that take seconds on any machine.
 fn all(size: Size) -> Vec<Case> {
     use Field::{Goldilocks, KoalaBear};
     let case = |workload, full, quick, field, bars| Case {
@@ -66,7 +66,7 @@ fn all(size: Size) -> Vec<Case> {
     ]
 }
 
-/// The phase of ours that a span's own time belongs to, by its name and those around it, outermost first.
+/// Our phase to which a span's own time belongs, by its name and those around it, outermost first.
 fn phase(path: &[&str]) -> &'static str {
     if path.contains(&"commit phase") {
         return "fold";
@@ -78,7 +78,7 @@ fn phase(path: &[&str]) -> &'static str {
         "build merkle tree" | "first digest layer" => Some("hash"),
         "generate lookup permutation" => Some("lookups"),
         "quotient_values" | "compute quotient" | "compute quotient polynomial" => Some("constraints"),
-        // A batch evaluates its tables' constraints on the pool's threads while this one waits within its own span.
+        // A batch evaluates its tables' constraints on the pool's threads while this thread waits in its own span.
         "prove_batch" => Some("constraints"),
         "check constraints" | "infer log of constraint degree" => Some("other"),
         "compute_inverse_denominators" => Some("denominators"),

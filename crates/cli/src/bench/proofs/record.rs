@@ -1,4 +1,4 @@
-//! What was measured, as it stands in the JSON.
+//! The measurements, as serialized to JSON.
 
 use rigel_gpu::Report as ProofReport;
 use serde::Serialize;
@@ -7,7 +7,7 @@ use crate::bench::json::DeviceDescription;
 use crate::choice::Choice;
 use rigel_workloads::Shape;
 
-/// Raised when a field changes its meaning or goes.
+/// Incremented when a field changes its meaning or is removed.
 const SCHEMA: u32 = 1;
 
 #[derive(Serialize)]
@@ -31,15 +31,15 @@ impl Document {
     }
 }
 
-/// What was measured on one device.
+/// The measurements on one device.
 #[derive(Serialize)]
 pub struct Report {
     pub device: DeviceDescription,
     /// `full` or `quick`.
     pub size: &'static str,
-    /// Proofs that each median is of.
+    /// The number of proofs per median.
     pub repeat: usize,
-    /// Threads that upstream's prover had.
+    /// The number of threads of upstream's prover.
     pub cpu_threads: usize,
     pub rows: Vec<Row>,
 }
@@ -52,32 +52,32 @@ pub struct Row {
     pub tables: Vec<Shape>,
     pub figures: Option<Figures>,
     pub bars: Vec<Bar>,
-    /// What went wrong.
+    /// The error, if the case failed.
     pub error: Option<String>,
 }
 
 #[derive(Serialize)]
 pub struct Figures {
-    /// Making the trace.
+    /// The time to generate the trace.
     pub trace_milliseconds: f64,
-    /// Making the prover and its first proof, compiling included.
+    /// The time to create the prover and its first proof, including compilation.
     pub first_milliseconds: f64,
     /// Kernel modules that were not in the cache.
     pub kernels_compiled: u64,
-    /// From the trace on the host; the median counts.
+    /// From the trace on the host; judged by the median.
     pub host: Times,
-    /// From the trace on the device; the median counts.
+    /// From the trace on the device; judged by the median.
     pub resident: Times,
-    /// Upstream on the CPU; the best counts.
+    /// Upstream on the CPU; judged by the best.
     pub upstream: Option<Times>,
     pub proof_bytes: usize,
-    /// All columns that were extended and committed to.
+    /// The bytes of all columns that were extended and committed to.
     pub extended_bytes: usize,
-    /// What was compared with upstream.
+    /// Which parts were compared with upstream.
     pub check: &'static str,
-    /// Whether all bytes were compared, and are the same.
+    /// Whether all bytes were compared and are equal.
     pub equal_bytes: bool,
-    /// The proof from the host whose time is the median.
+    /// The report of the median proof from the host.
     pub report: ProofReport,
     pub phases: Vec<PhasePair>,
     pub stream: Option<Throughput>,
@@ -92,7 +92,7 @@ impl Figures {
         self.upstream.as_ref().map(|upstream| upstream.best() / self.resident.median())
     }
 
-    /// How many times as fast the evaluation of constraints is as upstream's.
+    /// The speedup of constraint evaluation over upstream.
     pub fn constraints_ratio(&self) -> Option<f64> {
         let pair = self.phases.iter().find(|pair| pair.name == "constraints")?;
         Some(pair.upstream_milliseconds? / pair.milliseconds?)
@@ -119,7 +119,7 @@ impl Times {
         Self { milliseconds }
     }
 
-    /// The lower one of two in the middle.
+    /// The lower of two middle values.
     pub fn median(&self) -> f64 {
         self.milliseconds[(self.milliseconds.len() - 1) / 2]
     }
@@ -129,7 +129,7 @@ impl Times {
     }
 }
 
-/// A phase on both sides.
+/// The time of a phase on both sides.
 #[derive(Clone, Debug, Serialize)]
 pub struct PhasePair {
     pub name: &'static str,
@@ -153,7 +153,7 @@ impl Throughput {
     }
 }
 
-/// What a figure should reach.
+/// The target for a figure.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Bound {
@@ -166,7 +166,7 @@ pub struct Bar {
     pub figure: &'static str,
     pub value: Option<f64>,
     pub bound: Bound,
-    /// Whether it is met; nothing where it was not measured, or does not apply to this device or size.
+    /// Whether it is met; `None` if it was not measured, or does not apply to this device or size.
     pub pass: Option<bool>,
 }
 

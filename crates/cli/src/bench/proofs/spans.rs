@@ -1,4 +1,4 @@
-//! Upstream's phases, from the spans that it traces.
+//! Upstream's phases, from its tracing spans.
 
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -9,7 +9,7 @@ use tracing::{Event, Metadata, Subscriber};
 /// Milliseconds in each of our phases, in order of their first end.
 pub type Phases = Vec<(&'static str, f64)>;
 
-/// Runs `work` on this thread and sums the time of upstream's spans by the phase of ours that they are.
+/// Runs `work` on this thread and sums the time of upstream's spans by our phases.
 pub fn collect<R>(dialect: Dialect, work: impl FnOnce() -> R) -> (R, Phases) {
     let state = Arc::new(Mutex::new(State::default()));
     let result = tracing::subscriber::with_default(Collector { dialect, state: state.clone() }, work);
@@ -20,9 +20,9 @@ pub fn collect<R>(dialect: Dialect, work: impl FnOnce() -> R) -> (R, Phases) {
 /// How to read the spans of one upstream prover.
 #[derive(Clone, Copy)]
 pub struct Dialect {
-    /// What the targets of its spans begin with.
+    /// The prefix of the targets of its spans.
     pub target: &'static str,
-    /// The phase of ours that a span's own time belongs to, by its name and those around it, outermost first.
+    /// Our phase to which a span's own time belongs, by its name and those around it, outermost first.
     pub phase: fn(&[&str]) -> &'static str,
 }
 
@@ -42,7 +42,7 @@ struct State {
 struct Open {
     name: &'static str,
     since: Instant,
-    /// Time in spans within it.
+    /// The time in nested spans.
     within: f64,
 }
 

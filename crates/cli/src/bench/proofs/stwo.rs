@@ -13,26 +13,26 @@ use rigel_stwo_workloads::Workload;
 pub struct Arguments {
     #[command(flatten)]
     suite: SuiteArguments,
-    /// Keep the columns' coefficients beside their extended values, on both sides
+    /// Keep the columns' coefficients in addition to their extended values, on both sides
     #[arg(long)]
     store_coefficients: bool,
 }
 
-/// Measures and prints. Whether every case came to an end with the right proof.
+/// Measures and prints. Returns whether every case succeeded with the right proof.
 pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
     let suite = Suite {
         name: "stwo",
         title: "Rigel and Stwo",
         cases: &|size| all(size, arguments.store_coefficients),
         dialect: Dialect { target: "stwo", phase },
-        // The first one warms the memory up.
+        // The first one is a warm-up.
         cpu_runs: 4,
         stream: 0,
     };
     super::run(&suite, &arguments.suite)
 }
 
-/// All cases, at full size or at sizes that any machine has done in seconds.
+/// All cases, at full size or at sizes that take seconds on any machine.
 fn all(size: Size, store_coefficients: bool) -> Vec<Case> {
     use Workload::{Blake2s, Plonk, Poseidon2, StateMachine, WideFibonacci, Xor};
     let case = |workload, full, quick, bars| Case {
@@ -42,7 +42,7 @@ fn all(size: Size, store_coefficients: bool) -> Vec<Case> {
             channel: Channel::Blake2s,
             fri: Fri::default(),
         }),
-        // Where upstream's own benchmark makes the columns of lookups it is outside of the prover, on the CPU.
+        // Upstream's own benchmark generates the lookup columns outside the prover, on the CPU.
         making: Making { store_coefficients, recorded_lookups: workload == Poseidon2 },
         bars,
         is_narrow: workload != Blake2s,
@@ -65,7 +65,7 @@ fn all(size: Size, store_coefficients: bool) -> Vec<Case> {
     ]
 }
 
-/// The phase of ours that a span's own time belongs to, by its name and those around it, outermost first.
+/// Our phase to which a span's own time belongs, by its name and those around it, outermost first.
 fn phase(path: &[&str]) -> &'static str {
     let known = |name: &&str| match *name {
         "Interpolation for commitment" | "Constraints interpolation" => Some("interpolate"),
@@ -75,7 +75,7 @@ fn phase(path: &[&str]) -> &'static str {
         "Constraint point-wise eval" => Some("constraints"),
         "Evaluate columns out of domain" => Some("evaluate at points"),
         "Compute FRI quotients" => Some("quotients"),
-        // FRI's: trees within it are trees.
+        // FRI's commit phase; Merkle trees inside it count as trees.
         "commit" => Some("fold"),
         "Grind" => Some("proof of work"),
         _ => None,

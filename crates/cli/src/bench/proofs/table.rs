@@ -1,4 +1,4 @@
-//! The report for people.
+//! The report as text.
 
 use std::fmt::Write;
 
@@ -31,7 +31,7 @@ pub fn rows(report: &Report) -> String {
     out
 }
 
-/// `2^17 x 2633`, or how many tables and how large.
+/// `2^17 x 2633`, or the number and sizes of the tables.
 pub fn shape(tables: &[Shape]) -> String {
     match tables {
         [] => String::new(),
@@ -108,7 +108,7 @@ fn failures(report: &Report) -> String {
     out
 }
 
-/// The word for a bar's verdict, and its paint.
+/// The text and colour for the result of a bar.
 pub fn verdict(bar: &Bar) -> (&'static str, Paint) {
     match bar.pass {
         Some(true) => ("PASS", Paint::Good),
@@ -139,7 +139,7 @@ fn bars(report: &Report) -> String {
     format!("\n{}\n{summary}\n", columns.to_text(""))
 }
 
-/// What the device did in a proof from the host.
+/// The device's work in a proof from the host.
 pub fn work(figures: &Figures) -> String {
     let report = &figures.report;
     format!(

@@ -1,4 +1,5 @@
-//! Arrays: element-wise operations, fused expressions, reductions, products, transforms, and what a small operation costs.
+//! Arrays: element-wise operations, fused expressions, reductions, products, transforms, and the overhead of small
+//! operations.
 
 use rigel_array::{Array, Axes, Device, Error, Result, Type, name};
 use rigel_gpu::Stream;
@@ -6,11 +7,11 @@ use rigel_gpu::Stream;
 use super::count;
 use crate::bench::measure::{Bar, Bench, Case, Cost, Figures, Size};
 
-/// What element-wise work should reach.
+/// The bar for element-wise operations.
 const ELEMENTWISE: Bar = Bar::ShareOfCopy(0.85);
-/// What a fused expression should reach.
+/// The bar for a fused expression.
 const FUSED: Bar = Bar::ShareOfCopy(0.80);
-/// Gigabytes a second from ordinary host memory to the device.
+/// Gigabytes per second from ordinary host memory to the device.
 const UPLOAD: Bar = Bar::AtLeast(20.0);
 
 /// The types whose element-wise operations have a bar.
@@ -85,7 +86,7 @@ fn shape_of(shape: &[usize]) -> String {
     shape.iter().map(|&length| count(length)).collect::<Vec<_>>().join(" x ")
 }
 
-/// One case of an operation that makes an array.
+/// A case of an operation that returns an array.
 fn timed(bench: &Bench, bytes: f64, mut work: impl FnMut() -> Result<Array>) -> rigel_gpu::Result<Figures> {
     bench.measure_bandwidth(Cost::bytes(bytes), |_: &Stream| work().map(drop).map_err(plain))
 }
@@ -120,7 +121,7 @@ fn fused(of: Type, n: usize) -> Case {
         if launches != 1 {
             return Err(rigel_gpu::Error::shape(
                 "fused expression",
-                format!("{launches} launches instead of one"),
+                format!("{launches} launches; it must take one"),
             ));
         }
         Ok(timed(bench, 6.0 * a.bytes() as f64, work)?.bar(FUSED))
@@ -135,7 +136,7 @@ fn sum(text: String, of: Type, side: usize, axis: Option<isize>) -> Case {
     })
 }
 
-/// A square product; of fields and where `own`, by Rigel's kernel.
+/// A square product; for fields, and if `own`, by Rigel's kernel.
 fn matmul(of: Type, order: usize, own: bool) -> Case {
     let by = if own { ", own kernel" } else { "" };
     Case::new(format!("matmul {}{by}", name(of)), format!("{order} x {order}"), move |bench| {
@@ -167,7 +168,7 @@ fn upload(of: Type, n: usize) -> Case {
     })
 }
 
-/// Microseconds of the host for one operation on 1,000 elements, of 1,000 enqueued one after the other.
+/// Host microseconds per operation on 1,000 elements, over 1,000 operations enqueued one after the other.
 fn small(text: &str, work: fn(&Array) -> Result<Array>) -> Case {
     const TIMES: usize = 1000;
     Case::new(text, "1000 elements", move |bench| {

@@ -1,4 +1,4 @@
-//! Work along columns: inversion, scans, sums and dot products.
+//! Operations along columns: inversion, scans, sums and dot products.
 
 use rigel_kernels::field::{
     BabyBear, Element, Field, Goldilocks, Goldilocks2, KoalaBear, KoalaBear4, Mersenne31, QM31,
@@ -42,7 +42,7 @@ fn shape(rows: usize, columns: usize) -> String {
     format!("{} x {columns}", count(rows))
 }
 
-/// Each element read once and written once.
+/// Each element is read once and written once.
 fn there_and_back<E: Counted>(rows: usize, columns: usize, each: Instructions) -> Cost {
     Cost::bytes(2.0 * matrix_bytes::<E::Base>(rows, columns * E::DEGREE))
         .instructions(each * (rows * columns) as f64)
@@ -87,7 +87,7 @@ fn sums<F: Counted + Field + Element<Base = F>>(rows: usize, columns: usize) -> 
     })
 }
 
-/// Base-field columns against weights in E, accumulated without reducing: one multiplication of words a coefficient.
+/// Base-field columns against weights in E, accumulated without reduction: one word multiplication per coefficient.
 fn dots<E: Counted>(rows: usize, columns: usize) -> Case {
     let columns = columns.max(1);
     Case::new(format!("dot products {}", E::NAME), shape(rows, columns), move |bench| {

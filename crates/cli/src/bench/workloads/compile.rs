@@ -36,7 +36,7 @@ fn warm_up(bench: &Bench, cache: &Folder) -> Result<f64> {
     warmed.map(|_| seconds)
 }
 
-/// A temporary folder, made when first written to.
+/// A temporary folder, created on first write.
 struct Folder(PathBuf);
 
 impl Folder {

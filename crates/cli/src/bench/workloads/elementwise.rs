@@ -10,7 +10,7 @@ use super::{count, matrix_bytes};
 use crate::bench::instructions::Counted;
 use crate::bench::measure::{Bar, Case, Cost, Size};
 
-/// What element-wise work should reach.
+/// The bar for element-wise operations.
 const BAR: Bar = Bar::ShareOfCopy(0.85);
 
 const COLUMNS: usize = 16;
@@ -71,7 +71,7 @@ fn scale<F: Counted + Field + Element<Base = F>>(rows: usize) -> Case {
     })
 }
 
-/// The same sum under one way to pick the size of a block.
+/// The same sum with a given policy for the block size.
 fn launched(name: &str, rows: usize, policy: LaunchPolicy) -> Case {
     Case::new(name, shape(rows), move |bench| {
         let cost = Cost::bytes(3.0 * matrix_bytes::<KoalaBear>(rows, COLUMNS));

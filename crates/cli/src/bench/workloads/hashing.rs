@@ -14,7 +14,7 @@ use super::{count, matrix_bytes};
 use crate::bench::instructions::{BLAKE2S, KECCAK_F, poseidon2};
 use crate::bench::measure::{Bar, Case, Cost, Instructions, Size};
 
-/// Elements that one permutation absorbs, and what the permutation costs.
+/// Elements absorbed per permutation, and the cost of the permutation.
 #[derive(Clone, Copy)]
 struct Block(usize, Instructions);
 
@@ -48,9 +48,9 @@ pub fn cases(size: Size) -> Vec<Case> {
     ]
 }
 
-/// Each element read once, a digest a row written.
+/// Each element is read once, and one digest per row is written.
 fn hash_rows<H: RowHash<F>, F: Field>(rows: usize, columns: usize, block: Block, bar: Option<Bar>) -> Case {
-    // The names of Poseidon2's types begin with their field.
+    // The names of the Poseidon2 types start with their field.
     let field = if H::ROWS.starts_with(F::NAME) { String::new() } else { format!(" {}", F::NAME) };
     Case::new(format!("rows {}{field}", H::ROWS), format!("{} x {columns}", count(rows)), move |bench| {
         let Block(elements, permutation) = block;
@@ -63,8 +63,8 @@ fn hash_rows<H: RowHash<F>, F: Field>(rows: usize, columns: usize, block: Block,
     })
 }
 
-/// Every node read once and written once, the leaves as they are copied into the tree. `F` is what random digests
-/// are made of.
+/// Every node is read once and written once, including the leaves, which are copied into the tree. Random digests are
+/// made of elements of `F`.
 fn tree<H: Hash, F: Field>(leaves: usize, compression: Instructions, bar: Option<Bar>) -> Case {
     Case::new(format!("tree {}", H::NODES), format!("{} leaves", count(leaves)), move |bench| {
         let compressions = (leaves - 1) as f64;

@@ -28,7 +28,7 @@ pub fn cases(size: Size) -> Vec<Case> {
     ]
 }
 
-/// Kernels that do next to nothing, each after the other: what a chain takes is what launching takes.
+/// A chain of dependent kernels that do almost nothing: the time of the chain is the launch overhead.
 struct Chain {
     touch: Kernel,
     values: Buffer<u32>,

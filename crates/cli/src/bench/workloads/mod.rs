@@ -1,4 +1,4 @@
-//! What is measured, one file a family.
+//! The measurements, one file per family.
 
 mod array;
 mod columns;
@@ -13,7 +13,7 @@ mod transform;
 
 use super::measure::{Case, Size};
 
-/// What a report is about.
+/// The subject of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// The engine's operations.

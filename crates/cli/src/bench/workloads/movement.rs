@@ -1,4 +1,4 @@
-//! Operations that move values and do not look at them.
+//! Operations that only move values.
 
 use rigel_gpu::Result;
 use rigel_kernels::field::{Field, Goldilocks, KoalaBear};
@@ -31,7 +31,7 @@ fn case(name: &str, rows: usize, columns: usize, run: fn(&Bench, usize, usize) -
     Case::new(name, format!("{} x {columns}", count(rows)), move |bench| run(bench, rows, columns))
 }
 
-/// Each value read once and written once.
+/// Each value is read once and written once.
 fn moved<F: Field>(rows: usize, columns: usize) -> Cost {
     Cost::bytes(2.0 * matrix_bytes::<F>(rows, columns))
 }
@@ -53,7 +53,7 @@ fn bit_reverse<F: Field>(bench: &Bench, rows: usize, columns: usize) -> Result<F
     bench.measure_bandwidth(moved::<F>(rows, columns), |stream| permute::bit_reverse(stream, &input).map(drop))
 }
 
-/// Memory is read 32 bytes at a time, of which a value of a column-major matrix is one word.
+/// Memory is read 32 bytes at a time, of which a gather from a column-major matrix uses one word.
 fn gather(bench: &Bench, rows: usize, columns: usize, queries: usize) -> Result<Figures> {
     const SECTOR: usize = 32;
     let input = bench.random_matrix::<KoalaBear>(rows, columns)?;

@@ -1,4 +1,4 @@
-//! Memory pools in a steady workload: after the first round nothing is asked of the driver.
+//! Memory pools in a steady workload: after the first round there are no driver allocations.
 
 use rigel_gpu::{PoolStats, Result, Stream};
 use rigel_kernels::Matrix;

@@ -36,7 +36,7 @@ pub fn cases(size: Size) -> Vec<Case> {
     cases
 }
 
-/// Passes over memory: one takes as many levels as fit a block's shared memory.
+/// Passes over memory: one pass computes as many levels as fit in a block's shared memory.
 fn passes(log_rows: u32) -> f64 {
     f64::from(log_rows.div_ceil(10).max(1))
 }
@@ -104,7 +104,7 @@ fn circle_interpolate(log_rows: u32, columns: usize, bar: Option<Bar>) -> Case {
     })
 }
 
-/// Coefficients to evaluations on a domain as large, or larger.
+/// Coefficients to evaluations on a domain of the same or a larger size.
 fn circle_evaluate(log_rows: u32, log_domain: u32, columns: usize, bar: Option<Bar>) -> Case {
     let (rows, domain) = (1usize << log_rows, 1usize << log_domain);
     let shape = format!("2^{log_rows} -> 2^{log_domain}, {columns} columns");

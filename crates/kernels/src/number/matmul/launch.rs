@@ -1,18 +1,18 @@
-//! How a product is cut into blocks, and its kernels.
+//! How a product is split into blocks, and its kernels.
 
 use rigel_gpu::{Error, Result, Shape, Stream, View, ViewMut};
 
 use super::{KNOWN, NAME, Sizes, Type};
 use crate::code::{Instances, KernelFile, Operation, parameters};
 
-/// Threads of a block.
+/// Threads per block.
 const THREADS: u32 = 256;
 
-/// Rows that threads take at once where vectors are multiplied: by one group of threads, and by a warp.
+/// The rows taken at once in matrix-vector products: by one group of threads, and by a warp.
 const ROWS_AT_ONCE: usize = 4;
 const COLUMNS_AT_ONCE: usize = 128;
 
-/// The fewest terms of a part of the sum: of a tile, of a group's row, and of a warp's rows.
+/// The minimum number of terms in a part of the sum: for a tile, for a group's row, and for a warp's rows.
 const LEAST_OF_TILE: usize = 128;
 const LEAST_OF_ROW: usize = 2048;
 const LEAST_OF_COLUMNS: usize = 64;
@@ -63,7 +63,7 @@ parameters! {
     }
 }
 
-/// How the sum over k is cut: the number of parts and the terms of each but the last.
+/// How the sum over k is split: the number of parts, and the terms of each but the last.
 fn cut(k: usize, wanted: usize, least: usize) -> (u32, u32) {
     let parts = wanted.min(k / least).clamp(1, MOST_PARTS);
     let part = k.div_ceil(parts).next_multiple_of(DEPTH);
@@ -74,7 +74,7 @@ pub(super) struct Product<'a> {
     pub(super) stream: &'a Stream,
     pub(super) of: &'static Type,
     pub(super) sizes: Sizes,
-    /// Elements of all C.
+    /// The number of elements of all C.
     pub(super) results: usize,
 }
 
@@ -83,7 +83,7 @@ impl Product<'_> {
         self.stream.device().properties().multiprocessors.max(1) as usize
     }
 
-    /// What both orders of a matrix and vectors share.
+    /// The fields common to both orders of a matrix and vectors.
     pub(super) fn vectors(&self) -> Vectors {
         let Sizes { m, n, k, batch } = self.sizes;
         Vectors {
@@ -155,14 +155,14 @@ impl Product<'_> {
     ) -> Result<()> {
         let (rows, k) = (vectors.rows as usize, vectors.k as usize);
         let products = vectors.vectors as usize * vectors.batch as usize;
-        // Blocks that fill the device.
+        // The number of blocks that fill the device.
         let full = 8 * self.multiprocessors();
         let along_terms = rows == 1 || vectors.matrix_term.unsigned_abs() <= vectors.matrix_row.unsigned_abs();
         let kernel = if along_terms {
             let at_once = if rows < ROWS_AT_ONCE { 1 } else { ROWS_AT_ONCE };
             let groups = rows.div_ceil(at_once);
             (vectors.parts, vectors.part) = cut(k, full / (groups * products), LEAST_OF_ROW);
-            // Eight terms or more for each thread.
+            // At least eight terms per thread.
             let terms = k.min(vectors.part as usize);
             vectors.lanes = (terms / 8).next_power_of_two().min(THREADS as usize) as u32;
             vectors.row_blocks = groups.div_ceil((THREADS / vectors.lanes) as usize) as u32;
@@ -180,7 +180,7 @@ impl Product<'_> {
         })
     }
 
-    /// Gives room for `parts` parts of all results to `work`, and adds the parts to the results.
+    /// Allocates `parts` parts of all results for `work`, and adds the parts to the results.
     fn in_parts(
         &self,
         out: ViewMut<'_, u8>,
@@ -192,7 +192,7 @@ impl Product<'_> {
         }
         let mut room = self.stream.alloc::<u8>(out.len() * parts as usize)?;
         work(room.view_mut())?;
-        // Few results are shared by many threads; of many, neighbouring threads read neighbours.
+        // A few results are shared by many threads each; for many results, adjacent threads read adjacent values.
         let most = if self.results < 8 { THREADS } else { 32 };
         let lanes = parts.next_power_of_two().min(most);
         let shape = shape(self.results.div_ceil((THREADS / lanes) as usize))?;
@@ -204,7 +204,7 @@ impl Product<'_> {
 fn shape(blocks: usize) -> Result<Shape> {
     match u32::try_from(blocks) {
         Ok(blocks) if blocks <= i32::MAX as u32 => Ok(Shape::new(blocks, THREADS)),
-        _ => Err(Error::shape(NAME, format!("{blocks} blocks are more than a launch can take; cut the batch"))),
+        _ => Err(Error::shape(NAME, format!("{blocks} blocks exceed the limit of a launch; split the batch"))),
     }
 }
 
@@ -217,7 +217,7 @@ pub(crate) enum Family {
     Parts,
 }
 
-/// A module for each type, by its name in C++, and family.
+/// A module for each type, by its C++ name, and family.
 pub(crate) struct Matmul;
 
 impl Operation for Matmul {
@@ -250,7 +250,7 @@ impl Operation for Matmul {
         if of.is_field { instances.define("DOT_FIELD", "1") } else { instances }
     }
 
-    /// Provers multiply no matrices.
+    /// Nothing to compile in advance: provers do not multiply matrices.
     fn warmed() -> Vec<Self::Variant> {
         Vec::new()
     }

@@ -1,4 +1,4 @@
-//! How a circle transform is cut into passes, and the launch of each.
+//! How a circle transform is split into passes, and the launch of each.
 
 use rigel_gpu::{Result, Shape};
 
@@ -19,7 +19,8 @@ parameters! {
 }
 
 parameters! {
-    /// A domain of two or four points: the half coset's first point, or the inverses of its coordinates and of the size.
+    /// A domain of two or four points: the half coset's first point, or the inverses of its coordinates and of the
+    /// size.
     pub(super) struct Tiny = "Tiny" => {
         pub(super) columns: u32,
         pub(super) log_from: u32,
@@ -30,25 +31,25 @@ parameters! {
     }
 }
 
-/// Threads of a block of the contiguous pass.
+/// Threads per block in the contiguous pass.
 pub(super) const CONTIGUOUS_THREADS: u32 = 1 << LOG_CONTIGUOUS_THREADS;
 const LOG_CONTIGUOUS_THREADS: u32 = 8;
 
-/// Which layers each pass over memory takes, from layer 0 up: first the contiguous pass, then the strided ones.
+/// The layers that each pass over memory computes, from layer 0 up: first the contiguous pass, then the strided ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cut {
     pub(super) contiguous: u32,
     pub(super) strided: Vec<u32>,
 }
 
-/// The most layers of a strided pass: 2^10 points by a run of 16 are 64 KiB of shared memory.
+/// The maximum number of layers of a strided pass: 2^10 points by a run of 16 take 64 KiB of shared memory.
 const MOST_STRIDED: u32 = 10;
 
 impl Cut {
-    /// The cut of transforms of 2^`log_rows` points: one pass up to 2^13, two up to 2^23, then three.
+    /// The passes for transforms of 2^`log_rows` points: one up to 2^13, two up to 2^23, then three.
     pub(super) fn of(log_rows: u32) -> Self {
-        // With 13 layers a thread holds 32 points, with 12 it holds 16 and more threads are resident: the wide
-        // tile is for where it makes the strided pass smaller than its largest tile.
+        // With 13 layers a thread holds 32 points, with 12 it holds 16 and more threads are resident. The wide tile
+        // pays off where it makes the strided pass smaller than its largest tile.
         let contiguous = if log_rows == 13 || log_rows >= 22 { 13 } else { 12.min(log_rows) };
         let rest = log_rows - contiguous;
         let count = rest.div_ceil(MOST_STRIDED);
@@ -68,12 +69,12 @@ impl Cut {
     }
 }
 
-/// How a pass cuts its points: a plan of `circle.cu`.
+/// How a pass splits its points: a plan of `circle.cu`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum PassPlan {
     /// `struct Contiguous`: 256 threads of 2^`points` points each.
     Contiguous { points: u32, layers: u32 },
-    /// `struct Strided`: `upper` and `lower` layers from `low` on, 2^`run` neighbours.
+    /// `struct Strided`: `upper` and `lower` layers starting at `low`, 2^`run` adjacent points.
     Strided { low: u32, upper: u32, lower: u32, run: u32 },
 }
 
@@ -90,7 +91,7 @@ impl PassPlan {
         Self::Strided { low, upper: layers.div_ceil(2), lower: layers / 2, run }
     }
 
-    /// The kernel of a direction.
+    /// The kernel for a direction.
     pub(super) fn instances(self, inverse: bool, scaled: bool) -> Instances {
         let (kernel, plan) = match self {
             Self::Contiguous { points, layers } => {
@@ -105,7 +106,7 @@ impl PassPlan {
             .assert(format!("{plan}::THREADS == {}", self.threads()))
     }
 
-    /// Words of a tile, as a logarithm.
+    /// Words per tile, as a logarithm.
     pub(super) fn log_tile(self) -> u32 {
         match self {
             Self::Contiguous { points, .. } => points + LOG_CONTIGUOUS_THREADS,
@@ -130,17 +131,17 @@ impl PassPlan {
         words * size_of::<Mersenne31>() as u32
     }
 
-    /// The launch over `columns` columns of the result, which the pass then knows. A contiguous block works on
-    /// several columns where there are enough for all `multiprocessors`.
+    /// The launch over `columns` columns of the result, recorded in the pass. A contiguous block works on several
+    /// columns if there are enough for all `multiprocessors`.
     pub(super) fn shape(self, pass: &mut Pass, columns: u32, multiprocessors: u32) -> Result<Shape> {
         let shape = match self {
             Self::Contiguous { .. } => {
                 let places = 1u64 << pass.log_to.saturating_sub(self.log_tile());
-                // One tile a column and place, or for several columns that are smaller.
+                // One tile per column and place, or per several columns that are smaller than a tile.
                 pass.tiles = pass.words.div_ceil(places << self.log_tile()) as u32;
                 let busy = u64::from(multiprocessors) * BLOCKS_TO_BE_BUSY;
                 let together = (places * u64::from(pass.tiles) / busy).clamp(1, MOST_TOGETHER) as u32;
-                // As even as can be.
+                // As evenly as possible.
                 pass.together = pass.tiles.div_ceil(pass.tiles.div_ceil(together));
                 let blocks = places * u64::from(pass.tiles.div_ceil(pass.together));
                 Shape::cover(blocks as usize, 1)?.threads(self.threads())
@@ -153,10 +154,11 @@ impl PassPlan {
     }
 }
 
-/// The most tiles of a contiguous block: its twiddles, half a tile, are then an eighth of what it reads or less.
+/// The maximum number of tiles per contiguous block: its twiddles, half a tile, are then at most an eighth of what it
+/// reads.
 const MOST_TOGETHER: u64 = 4;
 
-/// Blocks a multiprocessor should have to work on, one after the other, before one takes several tiles.
+/// The number of blocks per multiprocessor, run one after the other, before a block takes several tiles.
 const BLOCKS_TO_BE_BUSY: u64 = 16;
 
 #[cfg(test)]
@@ -189,7 +191,7 @@ mod tests {
             for (low, layers) in Cut::of(log_rows).passes() {
                 let plan = PassPlan::of(low, layers);
                 assert!((256..=512).contains(&plan.threads()), "{plan:?}");
-                // Two blocks at least on a multiprocessor of 227 KiB.
+                // At least two blocks fit on a multiprocessor of 227 KiB.
                 assert!(plan.shared() <= 113 << 10, "{plan:?}");
                 if let PassPlan::Strided { low, upper, lower, run } = plan {
                     assert_eq!(upper + lower, layers);

@@ -1,4 +1,4 @@
-//! How a transform is cut into passes, and the tables each pass reads.
+//! How a transform is split into passes, and the tables that each pass reads.
 
 use rigel_gpu::{Buffer, Plain, Result, Shape, Stream};
 
@@ -6,7 +6,7 @@ use super::{Order, TwoAdic};
 use crate::code::parameters;
 use crate::field::Field;
 
-/// The powers of the root of unity of order 32 that a pass takes as operands.
+/// The number of powers of the root of unity of order 32 that a pass takes as operands.
 pub(super) const ROOTS: usize = 16;
 
 parameters! {
@@ -27,7 +27,7 @@ parameters! {
     }
 }
 
-/// How a pass cuts its bits: in up to three stages, with `tile` runs a block. It becomes a `Plan` of `ntt.cu`.
+/// How a pass splits its bits: in up to three stages, with `tile` runs per block. It becomes a `Plan` of `ntt.cu`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Cut {
     pub(super) stages: [u32; 3],
@@ -43,8 +43,8 @@ impl Cut {
             (10, true) => [4, 3, 3],
             _ => [bits.div_ceil(2), bits / 2, 0],
         };
-        // The threads of a block are 128 to 512. Runs that are neighbours in memory (before the last pass, or in
-        // natural order after it) are read or written 32 bytes at a time or more.
+        // A block has 128 to 512 threads. Runs that are adjacent in memory (before the last pass, or in natural order
+        // after it) are read or written at least 32 bytes at a time.
         let tile = match (bits, wide, last, order) {
             (10, false, true, Order::BitReversed) | (9..=10, true, _, _) => 4,
             (9..=10, false, true, _) | (8, true, _, _) => 8,
@@ -62,7 +62,7 @@ impl Cut {
         self.tile << (self.bits() - self.stages[0])
     }
 
-    /// One block a tile and coset: of the runs of all polynomials in the last pass, of each polynomial before it.
+    /// One block per tile and coset: in the last pass over the runs of all polynomials, before it over those of each.
     pub(super) fn shape<F: Field>(self, pass: Pass<F>, last: bool) -> Result<Shape> {
         let log_runs = pass.log_size - self.bits();
         let polynomials = pass.polynomials as usize;
@@ -81,17 +81,17 @@ impl Cut {
     }
 }
 
-/// The most bits that a pass takes.
+/// The maximum number of bits per pass.
 pub(super) const MOST_BITS: u32 = 10;
 
-/// The bits each pass takes.
+/// The number of bits of each pass.
 pub(super) fn passes(log_rows: u32) -> Vec<u32> {
     let count = log_rows.div_ceil(MOST_BITS);
     (0..count).map(|i| (log_rows + count - 1 - i) / count).collect()
 }
 
-/// The tables of one pass, as `ntt_pass` in `ntt.cu` reads them. Those of all passes are as large as one column of
-/// the result.
+/// The tables of one pass, as `ntt_pass` in `ntt.cu` reads them. The tables of all passes together have the size of one
+/// column of the result.
 pub(super) struct Tables<F: Plain> {
     pub(super) points: Buffer<F>,
     pub(super) stages: Buffer<F>,
@@ -115,14 +115,14 @@ pub(super) fn root<F: TwoAdic>(bits: u32, inverse: bool) -> F {
 }
 
 impl<F: Plain> Tables<F> {
-    /// Bytes of device memory.
+    /// Size in device memory, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.points.bytes() + self.stages.bytes() + self.twiddles.bytes()
     }
 }
 
 impl<F: TwoAdic> Tables<F> {
-    /// The tables of a pass that cuts `span` bits by `cut`; `shifts` are those of the cosets, or one.
+    /// The tables of a pass that splits `span` bits by `cut`; `shifts` are those of the cosets, or a single one.
     pub(super) fn new(stream: &Stream, cut: Cut, span: u32, inverse: bool, shifts: &[F]) -> Result<Self> {
         let [r1, r2, _] = cut.stages;
         let (bits, low) = (cut.bits(), cut.bits() - r1);
@@ -175,7 +175,7 @@ mod tests {
             assert!(cut.stages[0] <= 5 && cut.stages[0] >= cut.stages[1] && cut.stages[1] >= cut.stages[2]);
             assert!(cut.shared::<F>() <= 76 << 10);
             assert!((128..=512).contains(&cut.threads()), "{} threads for {bits} bits", cut.threads());
-            // A pass before the last finds 2^5 neighbouring runs or more.
+            // A pass before the last has at least 2^5 adjacent runs.
             assert!(cut.tile <= 32);
         }
         for bits in 5..=10 {

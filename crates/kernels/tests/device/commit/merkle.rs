@@ -50,7 +50,7 @@ fn check<H: Plonky3<F>, F: Upstream>() {
         for cap_height in 0..=3 {
             check_shapes::<H, F>(stream, &[(8, 3), (32, 1), (8, 2), (16, 18), (1, 2), (32, 4)], cap_height);
         }
-        // Deeper than the cap, and joined far below and right above the leaves.
+        // Below the cap, with matrices that join far above and right above the leaves.
         check_shapes::<H, F>(stream, &[(4, 3), (2, 3)], 5);
         check_shapes::<H, F>(stream, &[(512, 1), (256, 1), (2, 1)], 2);
     });
@@ -77,7 +77,7 @@ trees_equal_plonky3! {
     poseidon2_tree_over_goldilocks_width_12: GoldilocksPoseidon2Width12, Goldilocks;
 }
 
-/// FRI's leaves in Plonky3: `arity` neighbouring elements of an extension of degree 4 are one row.
+/// FRI leaves in Plonky3: `arity` adjacent elements of an extension of degree 4 are one row.
 #[test]
 fn packed_tree_equals_plonky3() {
     on_each_device(|stream| {
@@ -161,7 +161,7 @@ fn lifted_tree_equals_stwo_with_words_below_2_31() {
     check_lifted::<Blake2sM31, Blake2sM31MerkleHasher>();
 }
 
-/// Stwo's FRI commits four values of four coordinates a leaf.
+/// Stwo's FRI commits four values of four coordinates per leaf.
 #[test]
 fn packed_tree_equals_stwo() {
     on_each_device(|stream| {
@@ -179,7 +179,7 @@ fn packed_tree_equals_stwo() {
     });
 }
 
-/// As many leaves as take all kinds of launches: a layer each, then subtrees twice.
+/// Enough leaves for all kinds of launches: one per layer, then two of subtrees.
 #[test]
 fn large_tree_of_given_leaves() {
     on_each_device(|stream| {

@@ -29,7 +29,7 @@ fn check_joined<H: RowHash<F>, F: Upstream, D: PartialEq + std::fmt::Debug>(
     });
 }
 
-/// Widths around the blocks of every hash, and heights below, at and above a block of threads.
+/// Widths around the message blocks of every hash, and heights below, at and above a thread block.
 fn check_shapes<H: RowHash<F>, F: Upstream, D: PartialEq + std::fmt::Debug>(
     ours: impl Fn(H::Digest) -> D + Copy,
     theirs: impl Fn(Vec<F>) -> D + Copy,
@@ -85,8 +85,8 @@ fn blake2s_with_words_below_2_31() {
     check_shapes::<Blake2sM31, Mersenne31, _>(|digest| digest, blake2s);
 }
 
-/// Several matrices are hashed as one whose rows are theirs, one after the other; there may be more than one
-/// launch can list, and some without columns.
+/// Several matrices are hashed as one whose rows are the concatenation of theirs; there may be more than one launch can
+/// list, and some without columns.
 #[test]
 fn rows_across_matrices() {
     fn check_several<H: Plonky3<F>, F: Upstream>() {
@@ -108,7 +108,7 @@ fn rows_across_matrices() {
     check_several::<KoalaBearPoseidon2Width16, KoalaBear>();
 }
 
-/// Part of a matrix is hashed like a matrix.
+/// A range of a matrix's columns is hashed like a matrix.
 #[test]
 fn rows_of_a_range_of_columns() {
     on_each_device(|stream| {
@@ -153,7 +153,7 @@ fn digests_of_goldilocks_are_canonical() {
     });
 }
 
-/// The kinds of rows, and what is wrong with each.
+/// Each kind of row with each kind of wrong input.
 #[test]
 fn bad_input_is_refused() {
     on_each_device(|stream| {
@@ -166,7 +166,7 @@ fn bad_input_is_refused() {
         refused(rows::hash::<KeccakSponge, KoalaBear>(stream, &[]), "no matrices");
         refused(rows::hash::<KeccakSponge, _>(stream, &[m[0], m[1]]), "8 and of 4 rows");
         refused(rows::hash::<KeccakSponge, _>(stream, &[m[2]]), "power of two");
-        refused(rows::hash_packed::<KeccakSponge, _>(stream, m[0], 4), "2^4 rows at a time of 8 rows");
+        refused(rows::hash_packed::<KeccakSponge, _>(stream, m[0], 4), "2^4 rows at a time of a matrix of 8 rows");
         refused(rows::hash_packed::<KeccakSponge, _>(stream, m[3], 1), "40 columns");
         refused(rows::hash_packed::<KeccakSponge, _>(stream, m[2], 1), "power of two");
         refused(rows::hash_lifted::<KeccakSponge, _>(stream, &[m[0]], 2), "8 rows lifted to 2^2");
@@ -179,7 +179,7 @@ fn bad_input_is_refused() {
     });
 }
 
-/// Columns that arrive in parts give the leaves and the tree of all of them at once.
+/// Columns that arrive in parts give the same leaves and tree as all of them at once.
 #[test]
 fn rows_in_parts() {
     fn check_parts<H: RowHash<F> + Sponge, F: Upstream>(rows: usize, blocks: &[usize], rest: usize) {
@@ -200,7 +200,7 @@ fn rows_in_parts() {
             assert_eq!(found, expected, "{} over {}: {blocks:?} blocks and {rest}", H::ROWS, F::NAME);
             if block > 1 {
                 let wrong = RowsInParts::<H>::new(stream, rows).unwrap().absorb(stream, part(0, 1));
-                assert!(wrong.unwrap_err().to_string().contains("whole number of blocks"));
+                assert!(wrong.unwrap_err().to_string().contains("multiple of the block size"));
             }
         });
     }

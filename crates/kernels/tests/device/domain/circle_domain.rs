@@ -43,7 +43,7 @@ pub(crate) fn secure_point(seed: u128) -> (CirclePoint<SecureField>, [QM31; 2]) 
     (point, [point.x, point.y].map(QM31::ours))
 }
 
-/// Canonic ones, one that is not, one that goes round the other way.
+/// Canonic cosets, one that is not canonic, and one with the opposite direction.
 fn cosets(log_size: u32) -> [TheirCoset; 4] {
     let odd = CirclePointIndex(0x1234_5677);
     let other = TheirCoset::new(odd, log_size);
@@ -86,7 +86,7 @@ fn check_twiddles(stream: &Stream, coset: TheirCoset) {
     assert_eq!(inverses.to_vec(stream).unwrap(), ours::<Mersenne31>(&expected.itwiddles), "{coset:?}");
 }
 
-/// One word; layers that share a vector, a warp's words, and none; blocks that take several turns.
+/// One word; layers within a vector, within a warp, and larger; blocks that loop.
 #[test]
 fn twiddles_equal_stwo() {
     on_each_device(|stream| {
@@ -107,12 +107,12 @@ fn wrong_cosets_are_refused() {
     on_each_device(|stream| {
         let coset = Coset::half_odds(4).unwrap();
         let off = Coset { initial: [Mersenne31::new(2), Mersenne31::new(3)], ..coset };
-        assert_says(twiddles(stream, off), &["circle_domain::twiddles", "no point of the circle"]);
+        assert_says(twiddles(stream, off), &["circle_domain::twiddles", "not a point of the circle"]);
         let more = Coset { log_size: 5, ..coset };
-        assert_says(twiddles(stream, more), &["2^5 points", "does not have that order"]);
+        assert_says(twiddles(stream, more), &["does not have order 2^5"]);
         let fewer = Coset { log_size: 3, ..coset };
         let half = Domain { half: fewer };
-        assert_says(points(stream, half), &["circle_domain::points", "2^3 points", "does not have that order"]);
+        assert_says(points(stream, half), &["circle_domain::points", "does not have order 2^3"]);
         assert_says(twiddles(stream, Coset { log_size: 31, ..coset }), &["2^31 points", "at most 2^30"]);
     });
 }

@@ -20,7 +20,7 @@ use crate::domain::circle_domain::{our_coset, our_domain, ours, theirs};
 use crate::oracle::{Oracle, assert_says, download, random_elements, upload};
 use crate::support::{on_each_device, rng};
 
-/// The inverse twiddles of a coset of 2^12 points, of which all others here are doublings.
+/// The inverse twiddles of a coset of 2^12 points; all other cosets here are doublings of it.
 fn tower(stream: &Stream) -> Buffer<Mersenne31> {
     twiddles_and_inverses(stream, our_coset(Coset::half_odds(12))).unwrap().1
 }
@@ -67,7 +67,7 @@ fn line_folds_equal_stwo() {
             let values = random_elements::<QM31>(&mut rng, 1 << log_size);
             let alpha = random_elements::<QM31>(&mut rng, 1)[0];
             let evaluation = LineEvaluation::<CpuBackend>::new(domain, theirs(&values).into_iter().collect());
-            // A slab that lies anywhere in a buffer, beside one that is aligned.
+            // A slab at an arbitrary offset in a buffer, and one that is aligned.
             let mut anywhere = vec![Mersenne31::ZERO; 3];
             anywhere.extend(to_slab(&values));
             let anywhere = stream.upload(&anywhere).unwrap();
@@ -137,7 +137,7 @@ fn wrong_shapes_are_refused() {
         };
         assert_says(circle(1, &tower), &["circle_fold::circle_to_line", "one point"]);
         assert_says(circle(6, &tower), &["6 rows", "power of two"]);
-        assert_says(circle(2, &tower), &["has no y"]);
+        assert_says(circle(2, &tower), &["has y = 0"]);
         assert_says(circle(32, &short), &["8 twiddles for 16 points"]);
         assert_says(circle(32, &odd), &["24 twiddles", "a power of two"]);
         assert!(circle(32, &tower).is_ok());
@@ -153,8 +153,8 @@ fn wrong_shapes_are_refused() {
             &["circle_fold::decompose", "one value"],
         );
         let add = |n, m| lift_add(stream, slab(n).values_mut().view_mut(), slab(m).values().view());
-        assert_says(add(8, 16), &["circle_fold::lift_add", "16 values on 8"]);
-        assert_says(add(8, 1), &["1 values on 8"]);
+        assert_says(add(8, 16), &["circle_fold::lift_add", "cannot add 16 values to 8"]);
+        assert_says(add(8, 1), &["cannot add 1 values to 8"]);
         assert_says(add(12, 4), &["12 rows", "power of two"]);
     });
 }

@@ -1,4 +1,4 @@
-//! FRI's folding against upstream's, and against the formula of one halving.
+//! FRI folding against upstream's, and against the formula of one halving.
 
 use std::marker::PhantomData;
 
@@ -81,7 +81,7 @@ fn folds_over_base_fields_equal_plonky3() {
     check_sizes::<Goldilocks, p3_goldilocks::Goldilocks>();
 }
 
-/// One halving as it is written, of a slab that lies anywhere in a buffer.
+/// One halving by its formula, of a slab at an arbitrary offset in a buffer.
 #[test]
 fn a_halving_is_its_formula() {
     fn halve<E: Oracle, U: TwoAdicField>(stream: &Stream)
@@ -121,11 +121,14 @@ fn wrong_shapes_are_refused() {
         };
         assert_says(try_fold(0, 1, None), &["fold", "0 values"]);
         assert_says(try_fold(6, 1, None), &["6 rows", "power of two"]);
-        assert_says(try_fold(8, 0, None), &["8 elements by 2^0"]);
-        assert_says(try_fold(8, 4, None), &["8 elements by 2^4"]);
+        assert_says(try_fold(8, 0, None), &["8 elements folded by 2^0"]);
+        assert_says(try_fold(8, 4, None), &["8 elements folded by 2^4"]);
         assert_says(try_fold(8, 1, Some(&slab(8))), &["32 values join a result of 16"]);
         let three = stream.zeros::<KoalaBear>(6).unwrap();
-        assert_says(fold::<KoalaBear4>(stream, three.view(), 1, KoalaBear4::ONE, None), &["6 values", "4 values"]);
+        assert_says(
+            fold::<KoalaBear4>(stream, three.view(), 1, KoalaBear4::ONE, None),
+            &["6 values", "multiple of 4"],
+        );
         let none = stream.zeros::<Mersenne31>(16).unwrap();
         assert_says(fold::<QM31>(stream, none.view(), 1, QM31::ONE, None), &["2^2 points", "at most 2^1"]);
     });

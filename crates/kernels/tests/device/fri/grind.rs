@@ -57,7 +57,7 @@ fn keccak_equals_plonky3() {
     });
 }
 
-/// After each number of pending observations from none to a full rate less one.
+/// After each number of pending observations from none to one less than the rate.
 fn check_duplex<P, T, const WIDTH: usize, const RATE: usize>(stream: &Stream, permutation: T)
 where
     P: Permutation,
@@ -75,7 +75,7 @@ where
         if bits % 3 == 0 {
             let _: Theirs<P> = challenger.sample();
         }
-        // What the challenger permutes once it has observed the witness.
+        // The state that the challenger permutes after observing the witness.
         let pending = challenger.input_buffer.len();
         let mut state = challenger.sponge_state;
         state[..pending].copy_from_slice(&challenger.input_buffer);
@@ -99,7 +99,7 @@ fn poseidon2_equals_plonky3() {
     });
 }
 
-/// More work than the first batch does, with a device of few multiprocessors.
+/// More work than the first batch does, on a device with few multiprocessors.
 #[test]
 fn later_batches_find_the_smallest_too() {
     on_each_device(|stream| {
@@ -110,7 +110,7 @@ fn later_batches_find_the_smallest_too() {
     });
 }
 
-/// What Stwo hashes before a nonce.
+/// The prefix that Stwo hashes before a nonce.
 fn prefix<const M31: bool>(channel: &Blake2sChannelGeneric<M31>, bits: u32) -> [u32; 8] {
     let mut hasher = Blake2sHasherGeneric::<M31>::default();
     hasher.update(&Blake2sChannelGeneric::<M31>::POW_PREFIX.to_le_bytes());
@@ -121,7 +121,7 @@ fn prefix<const M31: bool>(channel: &Blake2sChannelGeneric<M31>, bits: u32) -> [
     std::array::from_fn(|i| u32::from_le_bytes(std::array::from_fn(|byte| digest[4 * i + byte])))
 }
 
-/// Compares for a random digest; the nonce.
+/// Compares for a random digest, and returns the nonce.
 fn check_blake2s<const M31: bool>(stream: &Stream, bits: u32, seed: u64) -> u64
 where
     SimdBackend: GrindOps<Blake2sChannelGeneric<M31>>,
@@ -146,9 +146,9 @@ fn blake2s_equals_stwo() {
     });
 }
 
-/// A digest for which no nonce below 2^20 will do: the next is 2^32.
+/// A digest for which no nonce below 2^20 works: the next is 2^32.
 #[test]
-fn blake2s_goes_on_in_the_high_word() {
+fn blake2s_nonces_continue_in_the_high_word() {
     on_each_device(|stream| {
         let found = check_blake2s::<false>(stream, 18, 157);
         assert_eq!(found >> 32, 1, "{found:#x}");
@@ -168,10 +168,10 @@ fn no_work_is_the_first_witness_and_too_much_is_refused() {
         let grind = |state: &[KoalaBear], witness, output| {
             duplex::<KoalaBearPoseidon2Width16>(stream, state, witness, output, 1)
         };
-        assert_says(grind(&state[..8], 0, 7), &["grind::duplex", "a state of 8", "has 16"]);
-        assert_says(grind(&state, 16, 7), &["place 16"]);
-        assert_says(grind(&state, 0, 16), &["place 16"]);
+        assert_says(grind(&state[..8], 0, 7), &["grind::duplex", "a state of 8", "has width 16"]);
+        assert_says(grind(&state, 16, 7), &["witness at 16"]);
+        assert_says(grind(&state, 0, 16), &["output at 16"]);
         assert_eq!(blake2s(stream, [7; 8], 0, true).unwrap(), 0);
-        assert_says(blake2s(stream, [7; 8], 33, false), &["grind::blake2s", "33 bits", "has 32"]);
+        assert_says(blake2s(stream, [7; 8], 33, false), &["grind::blake2s", "33 bits", "at most 32"]);
     });
 }

@@ -20,10 +20,10 @@ use stwo::prover::lookups::mle::{Mle, MleOps};
 use crate::oracle::{Oracle, assert_says, download, random_elements};
 use crate::support::{on_each_device, random, rng};
 
-/// Numbers of variables: from 1 to one of several blocks.
+/// Numbers of variables: from 1 to a number that takes several blocks.
 const VARIABLES: std::ops::RangeInclusive<u32> = 1..=13;
 
-/// As many variables as give each block of a sum several turns.
+/// Enough variables for each block of a sum to loop.
 fn large(stream: &Stream) -> u32 {
     let turn = stream.device().properties().multiprocessors * 6 * 512;
     turn.next_power_of_two().ilog2() + 2
@@ -37,7 +37,7 @@ fn ours(values: &[SecureField]) -> Vec<Vec<QM31>> {
     vec![values.iter().map(|&x| QM31::ours(x)).collect()]
 }
 
-/// A slab that begins `before` words after the start of a buffer.
+/// A slab that starts `before` words into a buffer.
 fn slab<E: Element<Base = Mersenne31>>(stream: &Stream, values: &[E], before: usize) -> Buffer<Mersenne31> {
     let mut words = vec![Mersenne31::ZERO; before];
     words.extend(to_slab(values));
@@ -74,7 +74,7 @@ impl Column<Mersenne31> {
     }
 }
 
-/// A layer of each kind, of so many variables, whose columns lie so many words after the start of their buffers.
+/// A layer of each kind with this many variables, whose columns start `before` words into their buffers.
 struct Layers {
     multiplicities: Column<Mersenne31>,
     numerators: Column<QM31>,
@@ -115,7 +115,7 @@ impl Layers {
     }
 }
 
-/// Each number of variables, with columns that begin at any word.
+/// Each number of variables, with columns at any word offset.
 fn each_layer(check: impl Fn(&Stream, u32, &Layers)) {
     on_each_device(|stream| {
         for variables in VARIABLES {
@@ -142,7 +142,7 @@ fn a_fixed_variable_equals_stwo() {
     });
 }
 
-/// Up to as many variables as give each block several tiles.
+/// Up to enough variables for each block to compute several tiles.
 #[test]
 fn eq_evals_equal_stwo() {
     on_each_device(|stream| {
@@ -176,8 +176,8 @@ fn next_layers_equal_stwo() {
     });
 }
 
-/// The polynomial that upstream makes of its own sums, and the same of ours, with as many values of eq as there
-/// are terms and with more.
+/// The polynomial that upstream makes from its own sums, and the same from ours, with exactly as many values of eq as
+/// there are terms and with more.
 #[test]
 fn sums_equal_stwo() {
     each_layer(|stream, variables, layers| {
@@ -216,7 +216,7 @@ fn sums_equal_stwo() {
 
 /// Sums take two launches and one download, one launch where one block is enough.
 #[test]
-fn sums_travel_once() {
+fn sums_are_downloaded_once() {
     on_each_device(|stream| {
         for (variables, launches) in [(4, 1), (large(stream), 2)] {
             let layer = stream.upload(&random::<Mersenne31>(&mut rng(3), 4 << variables)).unwrap();
@@ -235,10 +235,13 @@ fn wrong_shapes_are_refused() {
         let words = stream.zeros::<Mersenne31>(64).unwrap();
         let slab = |n: usize| words.range(..4 * n).unwrap();
         let fix = |values| fix_first_variable(stream, values, QM31::ONE);
-        assert_says(fix(Values::Base(words.range(..1).unwrap())), &["fix_first_variable", "1 values", "be 2"]);
+        assert_says(
+            fix(Values::Base(words.range(..1).unwrap())),
+            &["fix_first_variable", "1 values", "be at least 2"],
+        );
         assert_says(fix(Values::Base(words.range(..6).unwrap())), &["6 rows", "power of two"]);
         assert_says(fix(Values::Extension(words.range(..6).unwrap())), &["6 values", "QM31"]);
-        assert_says(fix(Values::Extension(slab(1))), &["1 values", "be 2"]);
+        assert_says(fix(Values::Extension(slab(1))), &["1 values", "be at least 2"]);
         assert_says(eq_evals(stream, &[QM31::ONE; 32], QM31::ONE), &["eq_evals", "32 variables", "at most 31"]);
         assert_says(products(stream, slab(1)), &["multilinear::products", "1 values"]);
         assert_says(products(stream, slab(0)), &["0 values"]);
@@ -246,8 +249,11 @@ fn wrong_shapes_are_refused() {
         assert_says(add(Numerators::One, 1), &["multilinear::fractions", "1 values"]);
         assert_says(add(Numerators::Base(slab(1)), 8), &["4 numerators over 8 denominators"]);
         assert_says(add(Numerators::Extension(slab(2)), 8), &["2 numerators over 8 denominators"]);
-        assert_says(product_sums(stream, slab(4), slab(2)), &["multilinear::product_sums", "2 values", "be 4"]);
-        assert_says(product_sums(stream, slab(2), slab(16)), &["2 values of eq", "layer of 16", "4 or more"]);
+        assert_says(
+            product_sums(stream, slab(4), slab(2)),
+            &["multilinear::product_sums", "2 values", "be at least 4"],
+        );
+        assert_says(product_sums(stream, slab(2), slab(16)), &["2 values of eq", "layer of 16", "at least 4"]);
         let sums = |numerators| fraction_sums(stream, slab(4), numerators, slab(8), QM31::ONE);
         assert_says(sums(Numerators::Base(slab(4))), &["fraction_sums", "16 numerators over 8"]);
     });

@@ -8,7 +8,7 @@ use rigel_kernels::layout::gather::words;
 use crate::oracle::assert_says;
 use crate::support::{on_each_device, random, rng};
 
-/// Elements of thousands of columns of many lengths, in any order, some of them again; in several blocks.
+/// Elements of thousands of columns of many lengths, in any order, some repeated; in several blocks.
 #[test]
 fn elements_of_many_columns() {
     on_each_device(|stream| {
@@ -60,13 +60,13 @@ fn values_of_several_words() {
 }
 
 #[test]
-fn what_is_not_there_is_refused() {
+fn values_out_of_range_are_refused() {
     on_each_device(|stream| {
         let buffer = stream.upload(&[1u32, 2, 3]).unwrap();
         let sources = [buffer.view()];
         assert_says(words(stream, &sources, &[[0, 0], [0, 3]], 1), &["gather::words", "value 3", "which has 3"]);
         assert_says(words(stream, &sources, &[[0, u32::MAX]], 1), &["value 4294967295"]);
-        assert_says(words(stream, &sources, &[[1, 0]], 1), &["source 1 of 1"]);
+        assert_says(words(stream, &sources, &[[1, 0]], 1), &["source 1 does not exist; there are 1"]);
         assert_says(words(stream, &sources, &[[0, 0]], 2), &["2 words", "4 bytes"]);
         let bytes = stream.upload(&[1u8]).unwrap();
         assert_says(words(stream, &[bytes.view()], &[[0, 0]], 0), &["0 words", "1 bytes"]);

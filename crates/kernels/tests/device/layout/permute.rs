@@ -11,7 +11,7 @@ use rigel_kernels::layout::permute::*;
 use crate::oracle::assert_says;
 use crate::support::{on_each_device, random, rng};
 
-/// Every value different, so that none can stand in for another.
+/// All values are different, so that a misplaced value is noticed.
 fn numbered<T: Plain>(len: usize, number: impl Fn(usize) -> T) -> Vec<T> {
     (0..len).map(number).collect()
 }
@@ -134,10 +134,13 @@ fn wide_values_are_gathered_too() {
 }
 
 #[test]
-fn a_row_that_is_not_there_is_refused_or_zero() {
+fn a_row_out_of_range_is_refused_or_zero() {
     on_each_device(|stream| {
         let matrix = Matrix::upload(stream, &[1u32, 2, 3, 4], 2).unwrap();
-        assert_says(gather_rows_at(stream, &matrix, &[0, 2]), &["gather_rows_at", "row 2 of 2"]);
+        assert_says(
+            gather_rows_at(stream, &matrix, &[0, 2]),
+            &["gather_rows_at", "row 2 does not exist; the matrix has 2 rows"],
+        );
         let indices = stream.upload(&[1, 2, u32::MAX, 0]).unwrap();
         let found = gather_rows(stream, &matrix, &indices).unwrap().to_vec(stream).unwrap();
         assert_eq!(found, [2, 4, 0, 0, 0, 0, 1, 3]);
@@ -157,9 +160,12 @@ fn wrong_shapes_are_refused() {
         assert_says(bit_reverse(stream, &matrix(0, 2)), &["0 rows"]);
         assert_says(bit_reverse(stream, &matrix(4, 0)), &["0 columns"]);
         let mut short = buffer(7);
-        assert_says(bit_reverse_into(stream, short.view_mut(), &matrix(4, 2)), &["room for 7", "has 8"]);
+        assert_says(
+            bit_reverse_into(stream, short.view_mut(), &matrix(4, 2)),
+            &["the output has 7 values, the matrix 8"],
+        );
         assert_says(gather_rows_at(stream, &matrix(0, 1), &[0]), &["gather_rows_at", "0 rows"]);
-        assert_says(to_rows(stream, &Matrix::<u16>::zeros(stream, 2, 2).unwrap()), &["2 bytes", "4 or 8"]);
+        assert_says(to_rows(stream, &Matrix::<u16>::zeros(stream, 2, 2).unwrap()), &["2 bytes", "4 and 8"]);
         assert_eq!(to_rows(stream, &matrix(3, 2)).unwrap().to_vec(stream).unwrap(), [0; 6]);
     });
 }

@@ -12,7 +12,7 @@ use rigel_kernels::number::matmul::{Operand, Sizes, TYPES, multiply};
 use crate::oracle::assert_says;
 use crate::support::{on_each_device, rng};
 
-/// A type of element on the host. Floating-point samples are small integers: every sum of a test is exact.
+/// An element type on the host. Floating-point samples are small integers, so every sum in a test is exact.
 trait Sample: Plain + PartialEq + Debug {
     const NAME: &'static str;
     const ZERO: Self;
@@ -72,7 +72,7 @@ impl Sample for [f64; 2] {
     }
 }
 
-/// Every other coefficient is -1, whose stored word is among the largest, so that sums come near to overflow.
+/// Every other coefficient is -1, whose stored word is among the largest, so that sums come close to overflow.
 macro_rules! fields {
     ($($field:ident)*) => { $(
         impl Sample for $field {
@@ -94,10 +94,10 @@ macro_rules! fields {
 }
 fields!(Mersenne31 BabyBear KoalaBear Goldilocks CM31 QM31 BabyBear4 KoalaBear4 Goldilocks2 Goldilocks3);
 
-/// How a factor lies in memory.
+/// How a factor is laid out in memory.
 #[derive(Clone, Copy, Debug)]
 enum Layout {
-    /// Row-major, with gaps behind rows and matrices and before the first.
+    /// Row-major, with gaps after rows and matrices and before the first.
     Rows,
     /// The transpose, row-major and without gaps.
     Columns,
@@ -105,7 +105,7 @@ enum Layout {
     Backwards,
     /// One row-major matrix for the whole batch.
     Shared,
-    /// Row-major with a gap behind each element.
+    /// Row-major with a gap after each element.
     Spread,
 }
 
@@ -169,7 +169,7 @@ fn check_all<T: Sample>() {
         for sizes in [[1, 1, 1, 1], [3, 70, 0, 2], [0, 5, 3, 1], [5, 0, 3, 1], [5, 5, 3, 0]] {
             check::<T>(stream, sizes, [Rows, Rows]);
         }
-        // Small ones: one and many, more than a block has threads.
+        // Small products: one and many, more than a block has threads.
         check::<T>(stream, [2, 3, 5, 1], [Columns, Rows]);
         check::<T>(stream, [3, 5, 4, 50], [Backwards, Shared]);
         check::<T>(stream, [32, 32, 64, 1], [Spread, Columns]);
@@ -183,7 +183,7 @@ fn check_all<T: Sample>() {
         check::<T>(stream, [6, 5, 1_100, 2], [Columns, Rows]);
         check::<T>(stream, [40, 7, 20, 3], [Shared, Backwards]);
         check::<T>(stream, [5, 40, 9, 3], [Columns, Shared]);
-        // Vectors on either side, terms together or rows together, one or several parts, few and many rows.
+        // Vectors on either side, contiguous terms or contiguous rows, one or several parts, few and many rows.
         for layouts in [[Rows, Rows], [Columns, Columns], [Shared, Spread], [Backwards, Shared]] {
             check::<T>(stream, [1, 150, 37, 2], layouts);
             check::<T>(stream, [150, 1, 37, 2], layouts);
@@ -230,7 +230,7 @@ tests! {
     goldilocks3_equals_a_loop = Goldilocks3,
 }
 
-/// Words that stand for elements but are not canonical: Goldilocks' largest, and Mersenne-31's p for zero.
+/// Words that represent elements but are not canonical: the largest of Goldilocks, and p for zero in Mersenne-31.
 #[test]
 fn the_largest_words_do_not_overflow() {
     fn check<F: Field>(stream: &Stream, word: F) {
@@ -265,13 +265,16 @@ fn wrong_input_is_refused() {
         let mut run = |of: &str, sizes, a, b| multiply(stream, of, sizes, a, b, out.view_mut());
         run("float", sizes, factor, factor.transposed()).unwrap();
         assert_says(run("half", sizes, factor, factor), &["\"half\"", "float, double", "KoalaBear"]);
-        assert_says(run("double", sizes, factor, factor), &["do not fill 400 bytes"]);
-        assert_says(run("float", Sizes { m: 11, ..sizes }, factor, factor), &["11 x 10", "do not fill 400 bytes"]);
+        assert_says(run("double", sizes, factor, factor), &["do not match an output of 400 bytes"]);
+        assert_says(
+            run("float", Sizes { m: 11, ..sizes }, factor, factor),
+            &["11 x 10", "do not match an output of 400 bytes"],
+        );
         let past = Operand { offset: 1, ..factor };
         assert_says(run("float", sizes, past, factor), &["A (1 of 10 x 10)", "elements 1 to 100", "holds 100"]);
         let before = Operand { column_stride: -1, ..factor };
         assert_says(run("float", sizes, factor, before), &["B (1 of 10 x 10)", "elements -9 to 90"]);
         let odd = Operand { memory: memory.view().range(2..).unwrap(), row_stride: 9, ..factor };
-        assert_says(run("float", sizes, odd, factor), &["A lies at", "no multiple of 4 bytes"]);
+        assert_says(run("float", sizes, odd, factor), &["A lies at", "not a multiple of 4 bytes"]);
     });
 }

@@ -20,7 +20,7 @@ fn evaluated(stream: &rigel_gpu::Stream, columns: &[Vec<Mersenne31>], weights: &
     found.chunks(4).map(|value| QM31(value.try_into().unwrap())).collect()
 }
 
-/// Two points; part of a warp's; several blocks.
+/// Two points; part of a warp; several blocks.
 #[test]
 fn weights_equal_stwo() {
     on_each_device(|stream| {
@@ -47,7 +47,7 @@ fn weights_equal_stwo() {
     });
 }
 
-/// One element; part of a vector; part of what a warp takes, and several; bits that only warps see.
+/// One element; part of a vector; part of a warp's elements, and several warps; bits above a warp's elements.
 #[test]
 fn bases_evaluate_as_stwo() {
     on_each_device(|stream| {
@@ -68,7 +68,7 @@ fn bases_evaluate_as_stwo() {
     });
 }
 
-/// Over a point of the domain there is no opening: all weights are zero.
+/// At a point of the domain there is no opening: all weights are zero.
 #[test]
 fn points_of_the_domain_have_no_weights() {
     on_each_device(|stream| {

@@ -53,7 +53,7 @@ fn check_accumulation(stream: &Stream, log_size: u32, log_blowup: u32, columns: 
         log_blowup,
     );
 
-    // The columns of three matrices, of which one is twice as long.
+    // The columns of three matrices, one of them twice as long.
     let cuts = [0, columns / 3, columns / 2, columns];
     let matrices: Vec<Matrix<Mersenne31>> = cuts
         .windows(2)
@@ -84,7 +84,7 @@ fn check_accumulation(stream: &Stream, log_size: u32, log_blowup: u32, columns: 
     }
 }
 
-/// Two rows; warps that share rows and such that do not; several blocks; more terms than wait at once.
+/// Two rows; warps that share rows and warps that do not; several blocks; more terms than are staged at once.
 #[test]
 fn numerators_equal_stwo() {
     on_each_device(|stream| {
@@ -96,7 +96,7 @@ fn numerators_equal_stwo() {
     });
 }
 
-/// Rows that are no whole vectors, of columns that begin anywhere.
+/// Rows that are not whole vectors, of columns at any offset.
 #[test]
 fn numerators_are_their_formula() {
     on_each_device(|stream| {
@@ -136,7 +136,7 @@ impl Opened {
     }
 
     fn combine(&self, stream: &Stream, domain: CircleDomain) -> Matrix<Mersenne31> {
-        // Slabs that begin at no multiple of 16 bytes, where their number is odd.
+        // Slabs that do not start at multiples of 16 bytes, if their number is odd.
         let slabs: Vec<_> = self
             .values
             .iter()
@@ -202,7 +202,7 @@ fn combinations_equal_stwo() {
     });
 }
 
-/// Interpolated on the subdomain and evaluated on the domain it is upstream's result.
+/// Interpolated on the subdomain and evaluated on the domain, the combination equals upstream's result.
 #[test]
 fn a_combination_extends_to_stwos() {
     use stwo::prover::pcs::quotient_ops::AccumulatedNumerators;
@@ -238,8 +238,8 @@ fn wrong_shapes_are_refused() {
             |terms: &[(usize, QM31)], rows| accumulate(stream, &[Columns::from(&matrix)], terms, QM31::ONE, rows);
         assert_says(sum(&[], 8), &["circle_quotients::accumulate", "0 terms of 8 rows over 3 columns"]);
         assert_says(sum(&[(0, QM31::ONE)], 0), &["1 terms of 0 rows"]);
-        assert_says(sum(&[(0, QM31::ONE)], 9), &["9 rows of columns of 8"]);
-        assert_says(sum(&[(3, QM31::ONE)], 8), &["column 3 of 3"]);
+        assert_says(sum(&[(0, QM31::ONE)], 9), &["9 rows asked for; a column has only 8"]);
+        assert_says(sum(&[(3, QM31::ONE)], 8), &["column 3 does not exist; there are 3"]);
 
         let domain = our_domain(CanonicCoset::new(3).circle_domain());
         let slab = |n: usize| Matrix::<Mersenne31>::zeros(stream, n, 4).unwrap();

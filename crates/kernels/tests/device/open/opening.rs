@@ -71,7 +71,7 @@ fn denominators_equal_plonky3() {
 }
 
 #[test]
-fn a_point_has_no_denominator() {
+fn the_inverse_denominator_of_a_point_is_zero() {
     on_each_device(|stream| {
         let points = coset_points::<BabyBear>(stream, 3).unwrap();
         let at = points.to_vec(stream).unwrap()[5];
@@ -81,7 +81,7 @@ fn a_point_has_no_denominator() {
     });
 }
 
-/// Evaluates the polynomials of degree below 2^`log_h` that a matrix of `rows` rows begins with.
+/// Evaluates the polynomials of degree below 2^`log_h` given by the first rows of a matrix of `rows` rows.
 fn check_evaluation<E: Oracle, U: TwoAdicField>(
     stream: &Stream,
     log_h: usize,
@@ -107,7 +107,7 @@ fn check_evaluation<E: Oracle, U: TwoAdicField>(
         .flat_map(|y| E::ours(y).parts().to_vec())
         .collect();
 
-    // Points and denominators of a larger coset, as they are shared by matrices of several heights.
+    // Points and denominators of a larger coset, as matrices of several heights share them.
     let points = coset_points::<E::Base>(stream, log_h as u32 + 1).unwrap();
     let weights: Vec<_> = zs
         .iter()
@@ -145,7 +145,7 @@ fn evaluations_equal_plonky3() {
     });
 }
 
-/// The sums of quotients as they are written.
+/// The sums of quotients by their formula.
 fn check_quotients<E: Oracle>(stream: &Stream, rows: usize, columns: usize, claims: usize) {
     let mut rng = rng((rows * 1_000 + columns) as u64);
     let matrix = random_columns::<E::Base>(&mut rng, rows, columns);
@@ -174,7 +174,8 @@ fn check_quotients<E: Oracle>(stream: &Stream, rows: usize, columns: usize, clai
     assert_eq!(download::<E>(stream, &found), [expected], "{what}");
 }
 
-/// One value; rows that are no whole vectors; several blocks; warps that share rows; more columns than wait at once.
+/// One value; rows that are not whole vectors; several blocks; warps that share rows; more columns than are staged at
+/// once.
 #[test]
 fn quotients_equal_plonky3() {
     fn check<E: Oracle>(stream: &Stream) {
@@ -193,7 +194,7 @@ fn quotients_equal_plonky3() {
     });
 }
 
-/// The quotient of a true claim is a polynomial: at a second point it evaluates to what the values there say.
+/// The quotient of a true claim is a polynomial: evaluated at a second point it agrees with the values there.
 #[test]
 fn a_true_claim_divides() {
     on_each_device(|stream| {
@@ -252,8 +253,8 @@ fn wrong_shapes_are_refused() {
         };
         assert_says(evaluate(&[]), &["opening::evaluate", "no weights"]);
         assert_says(evaluate(&[&matrix(16, 4)]), &["16 weights for 8 rows"]);
-        assert_says(evaluate(&[&matrix(8, 4), &matrix(4, 4)]), &["4 x 4 beside 8 x 4"]);
-        assert_says(evaluate(&[&narrow]), &["8 x 1 beside 8 x 4"]);
+        assert_says(evaluate(&[&matrix(8, 4), &matrix(4, 4)]), &["4 x 4 together with weights of 8 x 4"]);
+        assert_says(evaluate(&[&narrow]), &["8 x 1 together with weights of 8 x 4"]);
 
         let accumulate = |mut reduced: Matrix<KoalaBear>, powers: usize, inverses: &Matrix<KoalaBear>| {
             let powers = matrix(powers, 4);

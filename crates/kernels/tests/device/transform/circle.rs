@@ -22,7 +22,7 @@ fn ours(values: &[BaseField]) -> Vec<Mersenne31> {
     values.iter().map(|value| Mersenne31::new(value.0)).collect()
 }
 
-/// A domain with its twiddles, upstream's own for upstream and a tower on the device.
+/// A domain with its twiddles: upstream's own, and a tower on the device.
 struct Domain {
     domain: CircleDomain,
     tree: TwiddleTree<CpuBackend>,
@@ -31,7 +31,7 @@ struct Domain {
 }
 
 impl Domain {
-    /// A domain whose twiddles on the device are the last ones of `root`'s.
+    /// A domain whose twiddles on the device are the last ones of `root`'s tower.
     fn within(stream: &Stream, domain: CircleDomain, root: Coset) -> Self {
         Self::with(stream, domain, &CpuBackend::precompute_twiddles(root))
     }
@@ -53,7 +53,7 @@ impl Domain {
         Twiddles { tower, initial: [Mersenne31::new(initial.x.0), Mersenne31::new(initial.y.0)] }
     }
 
-    /// Interpolation of random columns, in place and not.
+    /// Interpolation of random columns, in place and out of place.
     fn check_interpolation(&self, stream: &Stream, columns: usize) {
         let rows = self.domain.size();
         let values: Vec<Mersenne31> = random(&mut rng(rows as u64 + 1), rows * columns);
@@ -236,7 +236,7 @@ fn the_largest_values_stay_canonical() {
 }
 
 #[test]
-fn no_columns_are_no_work() {
+fn an_input_without_columns_needs_no_launch() {
     on_each_device(|stream| {
         let domain = Domain::canonic(stream, 12);
         let mut none = stream.alloc::<Mersenne31>(0).unwrap();
@@ -269,9 +269,9 @@ fn wrong_shapes_are_refused() {
             let error = circle::evaluate_into(stream, to, log_domain, from, domain.twiddles(false)).unwrap_err();
             assert!(words.iter().all(|word| error.to_string().contains(word)), "{error}");
         };
-        refused(64, 6, &["a domain of 2^6 points needs 2^5 twiddles, there are 16"]);
+        refused(64, 6, &["a domain of 2^6 points needs 2^5 twiddles; the tower has 16"]);
         refused(32, 4, &["2^5 coefficients", "2^4 points"]);
-        refused(16, 5, &["room for 128 values", "8 columns of 2^5 points are 256"]);
+        refused(16, 5, &["the output has 128 values", "8 columns of 2^5 points need 256"]);
         refused(1, 3, &["2^0 rows"]);
         refused(2, 40, &["2^40 points"]);
 
@@ -280,7 +280,7 @@ fn wrong_shapes_are_refused() {
         let error = circle::interpolate_into(stream, short.view_mut(), from, domain.twiddles(true))
             .unwrap_err()
             .to_string();
-        assert!(error.contains("room for 64 values"), "{error}");
+        assert!(error.contains("the output has 64 values"), "{error}");
 
         let axis = Twiddles { initial: [Mersenne31::new(1), Mersenne31::new(0)], ..domain.twiddles(true) };
         let error = circle::interpolate(stream, short.view_mut(), 2, axis).unwrap_err().to_string();

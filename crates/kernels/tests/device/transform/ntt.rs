@@ -12,7 +12,7 @@ use rigel_kernels::transform::ntt::{self, Order, TwoAdic};
 
 use crate::support::{Upstream, on_each_device, random, rng};
 
-/// A random matrix here and upstream, column-major on the device and row-major on the host.
+/// A random matrix: column-major on the device, and row-major for upstream.
 fn pair<F: Upstream>(
     stream: &Stream,
     seed: u64,
@@ -183,7 +183,7 @@ fn an_extension_of_bit_reversed_input_is_the_same() {
 }
 
 #[test]
-fn no_columns_are_no_work() {
+fn a_matrix_without_columns_needs_no_launch() {
     on_each_device(|stream| {
         let none = Matrix::<KoalaBear>::alloc(stream, 1 << 12, 0).unwrap();
         let found =

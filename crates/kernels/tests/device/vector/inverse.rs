@@ -8,7 +8,7 @@ use rigel_kernels::vector::inverse::{invert, invert_assign};
 use crate::oracle::{Oracle, assert_says, download, random_columns, upload};
 use crate::support::{on_each_device, rng};
 
-/// One value; odd rows; whole vectors; several blocks with a part of one at the end.
+/// One value; odd rows; whole vectors; several blocks, the last one partial.
 const SIZES: [(usize, usize); 5] = [(1, 1), (7, 3), (256, 2), (4_099, 2), (9_216, 1)];
 
 fn check<E: Oracle>(stream: &Stream) {
@@ -58,7 +58,7 @@ fn inverses_equal_stwo() {
     });
 }
 
-/// A zero among others leaves the others right: first, last, side by side, a whole thread's share.
+/// Zeros leave the other inverses right: first, last, adjacent, a whole thread's share.
 #[test]
 fn zero_stays_zero() {
     fn check<E: Oracle>(stream: &Stream) {
@@ -91,7 +91,7 @@ fn nothing_but_zeros() {
                 .iter()
                 .all(|&x| x == Goldilocks::ZERO)
         );
-        // The other word of the class of zero.
+        // The other stored word of zero.
         let zeros = Matrix::upload(stream, &[Goldilocks::from_word(Goldilocks::ORDER); 10], 10).unwrap();
         assert_eq!(invert::<Goldilocks>(stream, &zeros).unwrap().to_vec(stream).unwrap(), [Goldilocks::ZERO; 10]);
     });

@@ -15,7 +15,7 @@ fn check<E: Oracle>(stream: &Stream, n: usize) {
     assert_eq!(download::<E>(stream, &found), [expected], "{} to the power of {n}", E::NAME);
 }
 
-/// One, fewer than a vector, odd, whole vectors, and several blocks.
+/// One element, fewer than a vector, odd, whole vectors, and several blocks.
 const SIZES: [usize; 6] = [1, 3, 4, 255, 1_024, 5_001];
 
 #[test]
@@ -52,9 +52,9 @@ fn powers_equal_stwo() {
     });
 }
 
-/// More elements than the grid takes in one turn, on a device of few multiprocessors; whole vectors and odd.
+/// More elements than the grid computes in one iteration, on a device with few multiprocessors; whole vectors and odd.
 #[test]
-fn threads_go_around_more_than_once() {
+fn threads_loop_more_than_once() {
     on_each_device(|stream| {
         check::<KoalaBear>(stream, 1 << 17);
         check::<Goldilocks>(stream, (1 << 16) + 1);

@@ -89,7 +89,7 @@ fn dots_equal_stwo() {
     });
 }
 
-/// The largest stored words, so that accumulators come as near to overflow as they can.
+/// The largest stored words, so that accumulators come as close to overflow as possible.
 #[test]
 fn the_largest_values_do_not_overflow() {
     fn check<F: Field + Oracle<Base = F>>(stream: &Stream, largest: F) {

@@ -43,7 +43,7 @@ fn check_products<E: Oracle>(stream: &Stream, bound: Bound, rows: usize, columns
     assert!(download::<E>(stream, &found) == expected, "{} {rows} x {columns}, {bound:?}", E::NAME);
 }
 
-/// One value; odd; one tile of up to 8192, less and more; several tiles, odd and even, in several columns.
+/// One value; odd; one tile of up to 8192, just below and above; several tiles, odd and even, in several columns.
 const SIZES: [(usize, usize); 6] = [(1, 1), (3, 2), (8_192, 1), (8_193, 2), (9_001, 3), (24_576, 2)];
 
 #[test]
@@ -165,7 +165,10 @@ fn wrong_shapes_are_refused() {
         assert_says(prefix_sums(stream, &matrix(0, 2), Bound::Inclusive), &["scan::prefix_sums", "0 rows"]);
         assert_says(prefix_sums(stream, &matrix(2, 0), Bound::Inclusive), &["0 columns"]);
         let uneven = prefix_products::<QM31>(stream, &matrix(4, 6), Bound::Inclusive);
-        assert_says(uneven, &["scan::prefix_products", "6 columns", "QM31, 4 each"]);
+        assert_says(
+            uneven,
+            &["scan::prefix_products", "6 columns", "over QM31 the number must be a multiple of 4"],
+        );
         let sums = prefix_sums(stream, &matrix(4, 6), Bound::Inclusive).unwrap();
         assert_eq!(sums.to_vec(stream).unwrap(), [Mersenne31::ZERO; 24]);
     });
