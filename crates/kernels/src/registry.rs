@@ -1,11 +1,11 @@
 //! The registry: every operation, and the fields and hashes for which its kernels are instantiated.
 //!
-//! Adding an operation, field or hash adds a line here. [`warm`] compiles what is registered; [`sources`] returns the
-//! sources without a device, so that a compiler can check all of them.
+//! Adding an operation, field or hash adds a line here. [`warm`] compiles what provers use, [`compile_all`]
+//! everything that is registered.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rigel_gpu::{Device, Lock, Result, Source};
+use rigel_gpu::{Device, Lock, Result};
 
 use crate::code::{Operation, RegisteredModule};
 use crate::commit::merkle::Tree;
@@ -102,11 +102,13 @@ registry! {
     Matmul,
 }
 
-/// The source of every kernel of this crate, for each field and hash for which it is instantiated. Needs no device.
+/// Compiles every kernel of this crate, for each field and hash for which it is instantiated, or loads it from the cache,
+/// on all cores. Returns the number of modules.
 ///
-/// Kernels that hash packed rows exist for matrices of up to 32 columns; this list has those for up to 4.
-pub fn sources() -> Vec<Source> {
-    modules().iter().map(|module| (module.source)()).collect()
+/// On a device that only compiles ([`Device::compile_only`]) it shows whether all kernels compile for an architecture.
+/// Kernels that hash packed rows exist for matrices of up to 32 columns; those for up to 4 are compiled.
+pub fn compile_all(device: &Device) -> Result<usize> {
+    load(device, modules())
 }
 
 /// Compiles the prover kernels for every field and hash, or loads them from the cache, on all cores, so that no later
@@ -114,12 +116,16 @@ pub fn sources() -> Vec<Source> {
 ///
 /// Calling it is optional: each operation compiles the kernels it needs on first use.
 pub fn warm(device: &Device) -> Result<usize> {
+    load(device, modules().into_iter().filter(|module| module.is_warmed).collect())
+}
+
+/// Compiles or loads modules on all cores, and returns their number.
+fn load(device: &Device, modules: Vec<RegisteredModule>) -> Result<usize> {
     let compiled = || {
         let stats = device.cache().stats();
         stats.compiled + stats.hits
     };
     let before = compiled();
-    let modules: Vec<_> = modules().into_iter().filter(|module| module.is_warmed).collect();
     let next = AtomicUsize::new(0);
     let failure = Lock::new(None);
     std::thread::scope(|scope| {

@@ -70,6 +70,12 @@ impl FromStr for Devices {
 
 /// Measures and prints. Returns whether every measurement succeeded.
 pub fn run(arguments: &Arguments, family: Family) -> Result<bool> {
+    if family == Family::Array && !cfg!(feature = "array") {
+        return Err(Error::shape(
+            "rigel bench array",
+            "this build of the command line has no arrays; build it with `--features array`",
+        ));
+    }
     if arguments.list {
         let size = if arguments.quick { Size::Quick } else { Size::Full };
         for case in workloads::all(family, size, true) {

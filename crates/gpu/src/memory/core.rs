@@ -298,10 +298,10 @@ mod tests {
         let driver = Scripted::new();
         let core = core(&driver);
         let lane = core.open_lane().unwrap();
-        used_and_freed(&core, &lane, (1 << 20) - 256);
+        used_and_freed(&core, &lane, (4 << 20) - 256);
         let capture = crate::queue::Capture::begin(lane.timeline()).unwrap();
         driver.calls();
-        core.alloc(lane.timeline(), (1 << 20) - 256).unwrap();
+        core.alloc(lane.timeline(), (4 << 20) - 256).unwrap();
         assert_eq!(driver.calls(), ["synchronize event"]);
         drop(capture);
     }

@@ -14,7 +14,7 @@ use crate::drivers::{
 };
 
 /// Memory that the scripted device reports.
-const MEMORY: usize = 1 << 20;
+const MEMORY: usize = 4 << 20;
 const UNIT: usize = 1 << 12;
 
 pub(crate) struct Scripted {

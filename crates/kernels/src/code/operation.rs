@@ -74,6 +74,7 @@ pub(crate) trait Operation: Sized + 'static {
             #[cfg(test)]
             path: Self::FILE.path,
             is_warmed,
+            #[cfg(test)]
             source: Box::new(move || Self::source(variant)),
             load: Box::new(move |device| Self::kernels(device, variant).map(|_| ())),
         };
@@ -94,6 +95,7 @@ pub(crate) struct RegisteredModule {
     pub(crate) path: &'static str,
     /// Whether [`warm`](crate::warm) compiles it.
     pub(crate) is_warmed: bool,
+    #[cfg(test)]
     pub(crate) source: Box<dyn Fn() -> Source + Send + Sync>,
     /// Compiles the module, or finds it already loaded.
     pub(crate) load: Box<dyn Fn(&Device) -> Result<()> + Send + Sync>,
