@@ -121,8 +121,8 @@ impl Kernel {
     /// # Safety
     ///
     /// The text becomes native code: machine code of a GPU, and on the emulated device code of this process. The caller
-    /// vouches for every launch: with the arrays and numbers that it is given, the kernel accesses only elements of these
-    /// arrays, and writes only through pointers that are not `const`.
+    /// vouches for every launch: with the arrays and numbers that it is given, the kernel accesses only elements
+    /// of these arrays, and writes only through pointers that are not `const`.
     pub unsafe fn new(text: &str, name: &str) -> Self {
         Self { text: text.into(), name: name.into(), on_cpu: None, compiled: Arc::default() }
     }
@@ -149,8 +149,8 @@ impl Kernel {
     fn cpu_version(&self) -> Result<&Arc<OnCpu>> {
         self.on_cpu.as_ref().ok_or_else(|| {
             Error::of_type(format!(
-                "kernel {}: its arrays are on the CPU, and it has no version for that; move them to a GPU with `to`, or \
-                 give it a CPU function",
+                "kernel {}: its arrays are on the CPU, and it has no version for that; move them to a GPU with `to`, \
+                 or give it a CPU function",
                 self.name
             ))
         })

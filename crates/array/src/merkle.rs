@@ -46,8 +46,8 @@ impl FromStr for Hash {
 }
 
 impl Array {
-    /// The root of the Merkle tree whose leaf i is the hash of row i: all elements with first index i, in row-major order,
-    /// coefficient by coefficient. The number of rows must be a power of two.
+    /// The root of the Merkle tree whose leaf i is the hash of row i: all elements with first index i, in
+    /// row-major order, coefficient by coefficient. The number of rows must be a power of two.
     ///
     /// It equals the commitment of Plonky3's `MerkleTreeMmcs` to that matrix; for Blake2s, that of Stwo's tree
     /// over columns.

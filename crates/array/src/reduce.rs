@@ -110,8 +110,8 @@ pub(crate) fn reduce(
         Device::Cpu => {
             let memory = host_memory(&out);
             prepared.with_host_operands(Some(&order), memory, |inputs| {
-                // SAFETY: every layout lies within its memory, which is locked for reading; the result's memory, of this
-                // size, is locked for writing.
+                // SAFETY: every layout lies within its memory, which is locked for reading; the result's memory,
+                // of this size, is locked for writing.
                 unsafe {
                     let bytes = std::slice::from_raw_parts_mut(memory.address().as_ptr(), out.bytes());
                     cpu::reduce(expression, reduction, &ordered, inner.len(), inputs, scalars, bytes);

@@ -134,7 +134,8 @@ macro_rules! scalars_from {
         }
     )* };
 }
-scalars_from!(bool => Bool, i32 => Int, i64 => Int, u32 => Int, u64 => Int, f32 => Float, f64 => Float, Complex => Complex);
+scalars_from!(bool => Bool, i32 => Int, i64 => Int, u32 => Int, u64 => Int);
+scalars_from!(f32 => Float, f64 => Float, Complex => Complex);
 
 /// Little-endian bytes as words.
 pub(crate) fn words(bytes: &[u8]) -> [u64; 3] {

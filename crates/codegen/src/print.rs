@@ -1,8 +1,8 @@
 //! Kernels as CUDA C++ text.
 //!
 //! A kernel is straight-line code, one constant a value, and one thread a row. Its parameters are [`LaunchNumbers`]
-//! and pointers to what it uses and nothing else. Values are numbered as they are printed, so that a kernel's text depends
-//! on what it computes only.
+//! and pointers to what it uses and nothing else. Values are numbered as they are printed, so that a kernel's text
+//! depends on what it computes only.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write;

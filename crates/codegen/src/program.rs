@@ -229,8 +229,8 @@ fn print_all<E: Element>(
 /// Compiles each kernel as a module of its own, on all cores.
 fn compile_all(device: &Device, printed: &[Printed]) -> Result<Vec<Kernel>> {
     let compile = |kernel: &Printed| {
-        // SAFETY: `print` writes kernels that access a row of each matrix, in columns and rows that `Bindings::numbers` has
-        // checked, and write only to outputs, sums and scratch.
+        // SAFETY: `print` writes kernels that access a row of each matrix, in columns and rows that
+        // `Bindings::numbers` has checked, and write only to outputs, sums and scratch.
         let text = unsafe { source(&format!("{}.cu", kernel.name), &kernel.text) };
         device.compile(&text.kernel(&kernel.name))?.kernel(&kernel.name)
     };

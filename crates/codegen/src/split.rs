@@ -5,8 +5,8 @@
 //! kernels have in common, each computes.
 //!
 //! Outputs that depend on more, such as the rounds of a permutation, one built on the other, would be computed over and
-//! over. They are computed together, each value once, and cut: the values in the order in which they are computed become
-//! several kernels, and what is live across a cut goes through scratch columns.
+//! over. They are computed together, each value once, and cut: the values in the order in which they are computed
+//! become several kernels, and what is live across a cut goes through scratch columns.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

@@ -102,8 +102,8 @@ registry! {
     Matmul,
 }
 
-/// Compiles every kernel of this crate, for each field and hash for which it is instantiated, or loads it from the cache,
-/// on all cores. Returns the number of modules.
+/// Compiles every kernel of this crate, for each field and hash for which it is instantiated, or loads it from the
+/// cache, on all cores. Returns the number of modules.
 ///
 /// On a device that only compiles ([`Device::compile_only`]) it shows whether all kernels compile for an architecture.
 /// Kernels that hash packed rows exist for matrices of up to 32 columns; those for up to 4 are compiled.

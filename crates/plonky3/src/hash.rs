@@ -53,7 +53,10 @@ where
 }
 
 macro_rules! poseidon2 {
-    ($($field:ident, $permutation:ident: rows $width:literal / $rate:literal, nodes $nodes:literal, digest $digest:literal => $kernel:ident;)*) => { $(
+    ($(
+        $field:ident, $permutation:ident: rows $width:literal / $rate:literal, nodes $nodes:literal,
+        digest $digest:literal => $kernel:ident;
+    )*) => { $(
         impl TreeHash<$field, [$field; $digest]>
             for (
                 PaddingFreeSponge<$permutation<$width>, $width, $rate, $digest>,

@@ -8,7 +8,8 @@ import argparse
 import rigel
 
 SOURCE = r"""
-extern "C" __global__ void mandelbrot(int *steps, double left, double top, double step, int width, int height, int most) {
+extern "C" __global__ void mandelbrot(int *steps, double left, double top, double step, int width, int height,
+                                      int most) {
     int column = blockIdx.x * blockDim.x + threadIdx.x, row = blockIdx.y * blockDim.y + threadIdx.y;
     if (column >= width || row >= height) return;
     double re = left + column * step, im = top - row * step, x = 0, y = 0;

@@ -13,13 +13,14 @@ use crate::work::{is_on_cpu, released};
 /// A kernel from CUDA C++ text, compiled for a device when it is first launched there. It is called like CuPy's
 /// `RawKernel`: `kernel(grid, block, args)`.
 ///
-/// Arguments are arrays (their elements must lie side by side; the kernel gets the address of the first), integers and floats
-/// (as wide as the kernel's parameter, and as the bits of their kind: write 2.0 for a float parameter), and NumPy's numbers
-/// (just their width). For arrays on the CPU, `on_cpu(grid, block, args)` is called instead. Where arrays overlap in memory,
-/// the kernel may change only the last of them.
+/// Arguments are arrays (their elements must lie side by side; the kernel gets the address of the first), integers
+/// and floats (as wide as the kernel's parameter, and as the bits of their kind: write 2.0 for a float parameter),
+/// and NumPy's numbers (just their width). For arrays on the CPU, `on_cpu(grid, block, args)` is called instead.
+/// Where arrays overlap in memory, the kernel may change only the last of them.
 ///
-/// The text is trusted: it runs as native code, on the emulated device as code of this very process. A kernel that accesses
-/// memory beyond the arrays it is given can do whatever native code can, so never build one from text you have not read.
+/// The text is trusted: it runs as native code, on the emulated device as code of this very process. A kernel that
+/// accesses memory beyond the arrays it is given can do whatever native code can, so never build one from text you
+/// have not read.
 ///
 /// The text may include Rigel's headers for fields, such as `field/koala_bear.cuh`.
 ///

@@ -197,8 +197,8 @@ fn parameters(given: &Bound<'_, PyDict>) -> PyResult<Fri> {
             "cap_height" => &mut fri.cap_height,
             _ => {
                 return Err(PyValueError::new_err(format!(
-                    "FRI has no parameter {name:?}; it has log_blowup, log_final_poly_len, max_log_arity, queries, pow_bits, \
-                     batch_pow_bits, commit_pow_bits and cap_height"
+                    "FRI has no parameter {name:?}; it has log_blowup, log_final_poly_len, max_log_arity, queries, \
+                     pow_bits, batch_pow_bits, commit_pow_bits and cap_height"
                 )));
             }
         };

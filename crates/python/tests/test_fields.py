@@ -137,7 +137,8 @@ def test_ntt_is_the_sum(name, device):
     extended = x.ntt().lde(blowup=4, shift=shift).tolist()
     for i in [0, 1, 17, 63]:
         point = shift * pow(v, i, p) % p
-        assert [row[i] for row in extended] == [sum(c * pow(point, j, p) for j, c in enumerate(row)) % p for row in rows]
+        values = [sum(c * pow(point, j, p) for j, c in enumerate(row)) % p for row in rows]
+        assert [row[i] for row in extended] == values
 
 
 def test_ntt_of_an_extension(device):

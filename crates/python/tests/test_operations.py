@@ -83,10 +83,11 @@ def test_operators_on_devices(rng, device):
 @pytest.mark.parametrize(
     "expression",
     [
-        "x + 1", "1 + x", "x - 2.5", "2.5 - x", "x * 3", "3 * x", "x / 4", "4 / (x + 100.5)", "x // 3", "100 // (x + 100.5)",
-        "x % 7", "x ** 2", "2 ** (x % 5)", "-x", "+x", "abs(x)", "x == 1", "x != 1", "x < 1", "1 < x", "x <= 1", "x >= 1",
-        "x + 1j", "x * np.float64(2)", "np.float64(2) * x", "np.float32(2) + x", "x + np.arange(4.0)", "np.arange(4.0) - x",
-        "x + [1, 2, 3, 4]", "(x > 0) & (x < 10)", "(x > 0) | (x < -10)", "(x > 0) ^ (x < 10)", "~(x > 0)",
+        "x + 1", "1 + x", "x - 2.5", "2.5 - x", "x * 3", "3 * x", "x / 4", "4 / (x + 100.5)", "x // 3",
+        "100 // (x + 100.5)", "x % 7", "x ** 2", "2 ** (x % 5)", "-x", "+x", "abs(x)", "x == 1", "x != 1", "x < 1",
+        "1 < x", "x <= 1", "x >= 1", "x + 1j", "x * np.float64(2)", "np.float64(2) * x", "np.float32(2) + x",
+        "x + np.arange(4.0)", "np.arange(4.0) - x", "x + [1, 2, 3, 4]", "(x > 0) & (x < 10)",
+        "(x > 0) | (x < -10)", "(x > 0) ^ (x < 10)", "~(x > 0)",
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("dtype", ["int64", "float32"])
@@ -164,7 +165,9 @@ def test_empty_reductions():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex128", "int64", "uint32"])
-@pytest.mark.parametrize("shapes", [((3, 4), (4, 5)), ((4,), (4, 5)), ((3, 4), (4,)), ((4,), (4,)), ((2, 3, 4), (4, 5))])
+@pytest.mark.parametrize(
+    "shapes", [((3, 4), (4, 5)), ((4,), (4, 5)), ((3, 4), (4,)), ((4,), (4,)), ((2, 3, 4), (4, 5))]
+)
 def test_matmul(rng, dtype, shapes):
     x, y = (sample(rng, dtype, shape) for shape in shapes)
     expected = np.asarray(x @ y)

@@ -1,6 +1,7 @@
 //! Proves columns that a user kernel generated on the device: only the kernel's arguments are uploaded.
 //!
-//! `cargo run --release -p rigel-stwo --example device_columns`, on the GPU if there is one, else on the emulated device.
+//! `cargo run --release -p rigel-stwo --example device_columns`, on the GPU if there is one, else on the emulated
+//! device.
 
 use rigel_gpu::{Device, Error, Selector, Shape};
 use rigel_kernels::field::Mersenne31;

@@ -132,7 +132,8 @@ widened! {
     /// `out[i] = f(a[i], b[i])`.
     binary, binary_wide, binary_body: [A, B, R], impl Fn(A, B) -> R, (call: &Call);
     /// See [`fold_body`].
-    fold, fold_wide, fold_body: [T], impl Fn(T, T) -> T + Copy, (values: *const u8, len: usize, out: *mut u8, count: usize);
+    fold, fold_wide, fold_body: [T], impl Fn(T, T) -> T + Copy,
+        (values: *const u8, len: usize, out: *mut u8, count: usize);
     /// See [`join_body`].
     join, join_wide, join_body: [T], impl Fn(T, T) -> T, (into: *mut u8, values: *const u8, count: usize);
 }

@@ -32,13 +32,13 @@ macro_rules! poseidon2 {
 }
 
 /// The root of the tree whose leaves are the hashes of the rows of a row-major matrix: that of
-/// [`rigel_kernels::commit::merkle::MerkleTree::new`] with `KeccakSponge`, the field's Poseidon2 of width 16 (Goldilocks' of 8), or
-/// `Blake2s`.
+/// [`rigel_kernels::commit::merkle::MerkleTree::new`] with `KeccakSponge`, the field's Poseidon2 of width 16
+/// (Goldilocks' of 8), or `Blake2s`.
 pub(crate) fn merkle_root(hash: Hash, of: Type, rows: usize, columns: usize, values: &[u8]) -> Result<[u8; 32]> {
     if !rows.is_power_of_two() || columns == 0 || values.len() != rows * columns * of.bytes() {
         return Err(Error::shape(format!(
-            "merkle_root: {} bytes as {rows} rows of {columns} elements of {of:?}; the number of rows must be a power of \
-             two, and rows not empty",
+            "merkle_root: {} bytes as {rows} rows of {columns} elements of {of:?}; the number of rows must be a power \
+             of two, and rows not empty",
             values.len()
         )));
     }

@@ -108,7 +108,8 @@ fn text_is_numpys() {
         assert_eq!(
             c.to_repr().unwrap(),
             format!(
-                "array([0.000e+00, 1.000e+00, 2.000e+00, ..., 1.997e+03, 1.998e+03,\n       1.999e+03], dtype=float32{device_text})"
+                "array([0.000e+00, 1.000e+00, 2.000e+00, ..., 1.997e+03, 1.998e+03,\n       \
+                 1.999e+03], dtype=float32{device_text})"
             )
         );
         let d = counting(&[2], device).sub(1).unwrap().astype(Type::KoalaBear).unwrap();

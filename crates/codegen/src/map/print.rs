@@ -1,8 +1,9 @@
 //! Expressions as CUDA C++.
 //!
 //! A kernel takes a pointer for each input, one for the result, and a structure of 64-bit words: counts, the lengths of
-//! axes, strides and the values of scalars, in the order in which [`Form`] lists them. The text has an `element` function
-//! for the expression and, around it, the loops of the form. `elements.cuh` has what does not depend on either.
+//! axes, strides and the values of scalars, in the order in which [`Form`] lists them. The text has an `element`
+//! function for the expression and, around it, the loops of the form. `elements.cuh` has what does not depend on
+//! either.
 
 use std::fmt::Write;
 
@@ -73,8 +74,8 @@ impl Share {
     }
 
     /// Enough neighbours for 16 bytes of the smallest type and for whole accesses of 24-byte elements, and two turns
-    /// where these are 16 bytes of the largest: more bytes under way hide more of the memory's latency. What takes long to
-    /// compute is printed less often.
+    /// where these are 16 bytes of the largest: more bytes under way hide more of the memory's latency. What takes
+    /// long to compute is printed less often.
     pub(super) fn of(expression: &Expression) -> Self {
         let out = expression.type_of(expression.result());
         let types = || expression.inputs().iter().copied().chain([out]);
@@ -128,12 +129,12 @@ pub(super) fn cost(expression: &Expression) -> usize {
 /// The kernel of an expression, with its headers.
 pub(super) fn print(expression: &Expression, form: Form, classes: Classes) -> Source {
     let text = Text { expression, classes, share: Share::of(expression) }.kernel(form);
-    // SAFETY: these kernels access elements at places of the shape only, which `evaluate` and `reduce` check against the
-    // memory of each operand, and write only to the result.
+    // SAFETY: these kernels access elements at places of the shape only, which `evaluate` and `reduce` check
+    // against the memory of each operand, and write only to the result.
     unsafe { source("map.cu", &text) }
         .header("elements.cuh", include_str!("elements.cuh"))
-        // Memory is what bounds these kernels, so every operation can be rounded on its own: a fused expression then has
-        // the bits of its parts one by one, and of the CPU.
+        // Memory is what bounds these kernels, so every operation can be rounded on its own: a fused expression
+        // then has the bits of its parts one by one, and of the CPU.
         .option("--fmad=false")
         .kernel(form.name())
 }

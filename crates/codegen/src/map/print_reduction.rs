@@ -47,10 +47,12 @@ __device__ __forceinline__ Inputs begin(Inputs from, Place o, const Parameters& 
 __device__ __forceinline__ Out value(const Inputs& from, Place o, Place r, const Parameters& p) {{
 {split}    return element((u64)o * (Place)p.word[1] + r, {reads}p);
 }}
-__device__ __forceinline__ Out start(const Inputs& from, Place o, Place first, const Parameters& p) {{ return {start}; }}
+__device__ __forceinline__ Out start(const Inputs& from, Place o, Place first, const Parameters& p) {{
+    return {start};
+}}
 __device__ __forceinline__ Out join(Out a, Out b) {{ return num::{}(a, b); }}
-// Joins the values from r on, a step apart. Several are read before any is joined: a loop that may end after each of them
-// would wait for each.
+// Joins the values from r on, a step apart. Several are read before any is joined: a loop that may end after each
+// of them would wait for each.
 __device__ __forceinline__ void add(Out& sum, const Inputs& from, Place o, Place r, Place last, Place step,
                                     const Parameters& p) {{
 #pragma unroll 1

@@ -50,8 +50,8 @@ const MOST_WORDS: usize = 448;
 const EVALUATE: &str = "map::evaluate";
 
 /// Writes the expression's value at every place of `shape` to `out`. It is one launch, which reads each element that an
-/// input has once where inputs are contiguous. An input may be `out` itself, element for element; it may not overlap it in
-/// another way.
+/// input has once where inputs are contiguous. An input may be `out` itself, element for element; it may not
+/// overlap it in another way.
 ///
 /// A shape without places does nothing.
 pub fn evaluate(

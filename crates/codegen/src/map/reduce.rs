@@ -1,9 +1,9 @@
 //! Sums, products and extremes of expressions.
 //!
 //! Threads lie along the axes on which neighbours in memory lie: along the reduced ones ("rows"), or along those of the
-//! outputs ("columns"). Where outputs are too few to fill the device, each is made in several parts, and a second launch
-//! joins them. What is joined in which order depends on the shape and the device alone, so results do not depend on timing.
-//! Inputs are read once.
+//! outputs ("columns"). Where outputs are too few to fill the device, each is made in several parts, and a second
+//! launch joins them. What is joined in which order depends on the shape and the device alone, so results do not
+//! depend on timing. Inputs are read once.
 
 use rigel_gpu::{Error, Result, Shape as Grid, Stream, ViewMut};
 
@@ -19,8 +19,8 @@ use super::types::Type;
 const REDUCE: &str = "map::reduce";
 
 /// Joins the expression's values along the last `reduced` axes of `shape`, for each place of the axes before: these are
-/// the outputs, and `out` has them in row-major order, in the expression's type. [`Node::Index`] counts the places of the
-/// whole shape.
+/// the outputs, and `out` has them in row-major order, in the expression's type. [`Node::Index`] counts the places
+/// of the whole shape.
 ///
 /// Without values, a sum is 0 and a product is 1; there is no smallest or largest then, which is an error. Without
 /// outputs nothing happens.

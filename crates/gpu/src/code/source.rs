@@ -9,7 +9,8 @@ use crate::drivers::Unit;
 /// ```
 /// use rigel_gpu::Source;
 /// // SAFETY: each thread writes one element, and launches cover the buffer.
-/// let source = unsafe { Source::new("scale.cu", "template <class T> __global__ void scale(T *x, T by) { x[threadIdx.x] *= by; }") }
+/// let source = unsafe { Source::new("scale.cu", "template <class T> __global__ void scale(T *x, T by) {
+/// x[threadIdx.x] *= by; }") }
 ///     .kernel("scale<float>")
 ///     .kernel("scale<double>");
 /// assert_eq!(source.kernels(), ["scale<float>", "scale<double>"]);

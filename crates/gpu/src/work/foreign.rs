@@ -57,7 +57,8 @@ impl Stream {
     ///
     /// # Safety
     ///
-    /// `handle` is one of those numbers, or a live `CUstream` of this device's primary context that is not being captured.
+    /// `handle` is one of those numbers, or a live `CUstream` of this device's primary context that is not being
+    /// captured.
     pub unsafe fn wait_foreign(&self, handle: u64) -> Result<()> {
         self.outside_capture("Stream::wait_foreign", REASON)?;
         if self.device().kind() != Kind::Cuda {

@@ -117,12 +117,12 @@ from ._rigel import (
 
 __all__ = [
     "Array", "CompileError", "DType", "DeviceError", "DeviceInfo", "Doctor", "Field", "Kernel", "Lazy", "Pending",
-    "abs", "acos", "add", "arange", "array", "asarray", "asin", "atan", "babybear", "babybear4", "bool_", "ceil", "cm31",
-    "complex128", "concatenate", "conj", "cos", "cosh", "devices", "div", "doctor", "dot", "empty", "eq", "exp", "eye",
-    "field", "float32", "float64", "floor", "floor_div", "from_dlpack", "full", "fuse", "ge", "goldilocks", "goldilocks2",
-    "goldilocks3", "gt", "imag", "int32", "int64", "isfinite", "isnan", "koalabear", "koalabear4", "lazy", "le",
-    "linspace", "log", "logical_and", "logical_not", "logical_or", "logical_xor", "lt", "matmul", "matmul_engine", "max",
-    "maximum", "mean", "memory", "mersenne31", "min", "minimum", "mul", "ne", "neg", "ones", "plonky3", "pow", "prod",
-    "qm31", "random", "real", "remainder", "set_memory_limit", "sin", "sinh", "sqrt", "stack", "sub", "sum", "synchronize",
-    "tan", "tanh", "uint32", "uint64", "where", "zeros",
+    "abs", "acos", "add", "arange", "array", "asarray", "asin", "atan", "babybear", "babybear4", "bool_", "ceil",
+    "cm31", "complex128", "concatenate", "conj", "cos", "cosh", "devices", "div", "doctor", "dot", "empty", "eq",
+    "exp", "eye", "field", "float32", "float64", "floor", "floor_div", "from_dlpack", "full", "fuse", "ge",
+    "goldilocks", "goldilocks2", "goldilocks3", "gt", "imag", "int32", "int64", "isfinite", "isnan", "koalabear",
+    "koalabear4", "lazy", "le", "linspace", "log", "logical_and", "logical_not", "logical_or", "logical_xor", "lt",
+    "matmul", "matmul_engine", "max", "maximum", "mean", "memory", "mersenne31", "min", "minimum", "mul", "ne",
+    "neg", "ones", "plonky3", "pow", "prod", "qm31", "random", "real", "remainder", "set_memory_limit", "sin",
+    "sinh", "sqrt", "stack", "sub", "sum", "synchronize", "tan", "tanh", "uint32", "uint64", "where", "zeros",
 ]  # fmt: skip

@@ -18,7 +18,8 @@ def call(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
         if isinstance(given, Array):
             if given.field is not None:
                 raise TypeError(
-                    f"numpy.{func.__name__} would compute with integers, not in {given.dtype.name}; use rigel's functions, "
+                    f"numpy.{func.__name__} would compute with integers, not in {given.dtype.name}; use rigel's "
+                    f"functions, "
                     "or .numpy() for the integers"
                 )
             return numpy.asarray(given)

@@ -32,8 +32,9 @@ def prove_keccak(
 ) -> Proof:
     """Proves Keccak-f permutations, 24 rows each, in 2^`log_rows` rows.
 
-    `field` is koala-bear, baby-bear, goldilocks or goldilocks3; `hash` is keccak, keccak256 or poseidon2. `device` is cpu,
-    cuda:0, emulated or auto. `auto` is the first GPU, or the CPU if there is none; `Proof.fallbacks` reports that. The other
+    `field` is koala-bear, baby-bear, goldilocks or goldilocks3; `hash` is keccak, keccak256 or poseidon2. `device` is
+    cpu, cuda:0, emulated or auto. `auto` is the first GPU, or the CPU if there is none; `Proof.fallbacks` reports that.
+    The other
     keywords are FRI parameters: log_blowup, log_final_poly_len, max_log_arity, queries, pow_bits, batch_pow_bits,
     commit_pow_bits, cap_height.
     """

@@ -199,7 +199,8 @@ extern "C" __attribute__((visibility("default"))) HARNESS void __tsan_on_report(
 HARNESS int main(int argc, char** argv) {
     if (argc < 12) {
         for (unsigned k = 0; k < rigel_table_size; k++) {
-            for (unsigned i = 0; i < rigel_table[k]->parameters; i++) printf("%u %u ", rigel_table[k]->sizes[i], rigel_table[k]->passing[i]);
+            const auto* listed = rigel_table[k];
+            for (unsigned i = 0; i < listed->parameters; i++) printf("%u %u ", listed->sizes[i], listed->passing[i]);
             printf("\n");
         }
         return 0;
