@@ -209,7 +209,7 @@ fn writable(folder: &Path) -> bool {
 }
 
 fn environment() -> Vec<Variable> {
-    const VARIABLES: [(&str, &str); 9] = [
+    const VARIABLES: [(&str, &str); 10] = [
         ("RIGEL_DEVICE", "the device to use; auto if not set"),
         ("RIGEL_CACHE", "the folder of compiled kernels, or off"),
         ("RIGEL_CACHE_LIMIT", "the most bytes in that folder, such as 2GiB"),
