@@ -1,11 +1,11 @@
 //! The public device: selection, options, the handle, and its cache of reusable values.
 
-mod device;
+mod handle;
 mod keep;
 mod options;
 mod select;
 
-pub use device::Device;
+pub use handle::Device;
 pub use keep::{KeepLimits, KeepStats};
 pub use options::{Options, Staging};
 pub use select::Selector;
