@@ -88,6 +88,9 @@ pub(crate) trait Operation: Sized + 'static {
     }
 }
 
+/// Compiles a module on a device, or loads it from the cache.
+type Load = Box<dyn Fn(&Device) -> Result<()> + Send + Sync>;
+
 /// A module as the registry sees it, independent of its operation's type.
 pub(crate) struct RegisteredModule {
     /// The `.cu` file, below `src`.
@@ -98,7 +101,7 @@ pub(crate) struct RegisteredModule {
     #[cfg(test)]
     pub(crate) source: Box<dyn Fn() -> Source + Send + Sync>,
     /// Compiles the module, or finds it already loaded.
-    pub(crate) load: Box<dyn Fn(&Device) -> Result<()> + Send + Sync>,
+    pub(crate) load: Load,
 }
 
 /// Template instances that are compiled together.
