@@ -209,17 +209,20 @@ impl fmt::Debug for Kernel {
     }
 }
 
+/// Parts of a memory, each with the number of its argument.
+type Places = Vec<(Range<usize>, usize)>;
+
 /// The device memory of the arrays that a kernel writes to, locked.
 struct Locked<'a> {
     guards: Vec<MutexGuard<'a, Buffer<u8>>>,
     /// For each guard, the arguments that lie in its memory, by place in it.
-    written: Vec<Vec<(Range<usize>, usize)>>,
+    written: Vec<Places>,
     count: usize,
 }
 
 impl<'a> Locked<'a> {
     fn new(kernel: &str, arguments: &[Argument<'a>], parameters: &[Parameter]) -> Result<Self> {
-        let mut memories: Vec<(&'a DeviceMemory, Vec<(Range<usize>, usize)>)> = Vec::new();
+        let mut memories: Vec<(&'a DeviceMemory, Places)> = Vec::new();
         for (at, (argument, parameter)) in arguments.iter().zip(parameters).enumerate() {
             let (Argument::Array(array), Passing::Pointer) = (argument, parameter.passing) else { continue };
             let (memory, range) = (device_memory(array), array.byte_range());

@@ -17,7 +17,9 @@ fn main() -> Result<()> {
         Device::open(Selector::Emulated(0))
     })?;
     let stream = device.compute()?;
-    let add = device.compile(&unsafe { Source::new("add.cu", TEXT) }.kernel("add"))?.kernel("add")?;
+    // SAFETY: each thread reads and writes one element below `n`, which is the length of all three buffers.
+    let source = unsafe { Source::new("add.cu", TEXT) }.kernel("add");
+    let add = device.compile(&source)?.kernel("add")?;
 
     let n = 1 << 20;
     let a = stream.upload(&(0..n).map(|i| i as f32).collect::<Vec<_>>())?;

@@ -102,9 +102,9 @@ __global__ void chains(u32 *out, u32 a, u32 b, u32 steps) {
 impl Chains {
     pub fn new(stream: &Stream) -> Result<Self> {
         let names = ["chains<Logic>", "chains<Multiply>"];
-        let module = stream
-            .device()
-            .compile(&unsafe { Source::new("ceilings.cu", TEXT) }.kernel(names[0]).kernel(names[1]))?;
+        // SAFETY: each thread writes the element of its index, and the buffer has one for every thread.
+        let source = unsafe { Source::new("ceilings.cu", TEXT) };
+        let module = stream.device().compile(&source.kernel(names[0]).kernel(names[1]))?;
         Ok(Self { logic: module.kernel(names[0])?, multiply: module.kernel(names[1])? })
     }
 

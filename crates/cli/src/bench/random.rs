@@ -29,8 +29,9 @@ __global__ void random_below(Word *out, unsigned long long n, unsigned long long
 impl Random {
     pub fn new(device: &Device) -> Result<Self> {
         let names = ["random_below<unsigned>", "random_below<unsigned long long>"];
-        let module =
-            device.compile(&unsafe { Source::new("random.cu", TEXT) }.kernel(names[0]).kernel(names[1]))?;
+        // SAFETY: each thread writes elements below the length that it is given.
+        let source = unsafe { Source::new("random.cu", TEXT) };
+        let module = device.compile(&source.kernel(names[0]).kernel(names[1]))?;
         Ok(Self { narrow: module.kernel(names[0])?, wide: module.kernel(names[1])? })
     }
 
