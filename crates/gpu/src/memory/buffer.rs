@@ -13,7 +13,7 @@ use crate::queue::{Origin, Resource, Timeline, Usage, Uses};
 
 /// `len` values of `T` in device memory.
 ///
-/// Made by [`Stream::alloc`] and the upload calls. Dropping it returns the memory to the device's arena, which
+/// Made by [`Stream::alloc`](crate::Stream::alloc) and the upload calls. Dropping it returns the memory to the device's arena, which
 /// reuses it only after the work that still accesses it.
 ///
 /// A buffer can be split into parts that are buffers themselves ([`Buffer::split`]); the memory is freed when the
@@ -116,7 +116,7 @@ impl<T: Plain> Buffer<T> {
     }
 
     /// The device address, for other libraries in the process (see
-    /// [`Stream::release_to`]). It is valid while the buffer, or a part of it, exists.
+    /// [`Stream::release_to`](crate::Stream::release_to)). It is valid while the buffer, or a part of it, exists.
     pub fn address(&self) -> u64 {
         self.at.0
     }
