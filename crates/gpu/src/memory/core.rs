@@ -396,6 +396,20 @@ mod tests {
     }
 
     #[test]
+    fn staging_pins_nothing_more_after_its_first_round() {
+        let driver = Scripted::new();
+        let core = core(&driver);
+        let lane = core.open_lane().unwrap();
+        for round in 0..4 {
+            // Sixteen blocks at once, whose copies are not complete when the next round begins.
+            let blocks: Vec<_> = (0..16).map(|_| core.pinned.take(4 << 20).unwrap()).collect();
+            blocks.iter().for_each(|block| lane.timeline().begin().unwrap().uses(block));
+            let pinned = driver.calls().iter().filter(|call| call.starts_with("pin")).count();
+            assert_eq!(pinned, if round == 0 { 16 } else { 0 }, "round {round}");
+        }
+    }
+
+    #[test]
     fn uploads_that_nobody_waits_for_do_not_pin_without_end() {
         let driver = Scripted::new();
         let core = core(&driver);

@@ -1,7 +1,7 @@
 //! Pinned (page-locked) host memory, which the device's copy engines access directly. It is pooled, because
 //! pinning a page costs more than copying it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -21,8 +21,8 @@ const SMALLEST: usize = 64 << 10;
 /// Maximum bytes of idle blocks in the pool; beyond it, the blocks that were returned first are unpinned.
 const MOST_IDLE: usize = 8 << 30;
 
-/// If this many bytes of returned blocks of one size are all still in use by copies, the pool waits for the oldest
-/// copy.
+/// If the pool holds this many bytes in blocks of one size and copies still use all of them, it waits for the oldest
+/// copy instead of pinning more.
 const MOST_BUSY: usize = 64 << 20;
 
 /// The pinned memory of one device.
@@ -36,6 +36,8 @@ struct State {
     /// Returned blocks, in the order in which they were returned.
     idle: VecDeque<Returned>,
     idle_bytes: usize,
+    /// The bytes held in blocks of each size, idle or not.
+    held: BTreeMap<usize, usize>,
     stats: PoolStats,
 }
 
@@ -141,7 +143,7 @@ impl PinnedPool {
             // If the oldest block is in use, the others most likely are too, so the driver is queried once.
             let oldest = || {
                 let (index, block) = fitting().next()?;
-                let many = fitting().count() * size >= MOST_BUSY;
+                let many = state.held.get(&size).is_some_and(|&held| held >= MOST_BUSY);
                 (many || !block.uses.are_pending()).then_some((index, block))
             };
             let Some(index) = known_idle.or_else(oldest).map(|(index, _)| index) else { return Ok(None) };
@@ -172,7 +174,9 @@ impl PinnedPool {
             Err(Error::OutOfPinnedMemory { .. }) if self.trim(0) > 0 => self.driver.alloc_pinned(size),
             result => result,
         }?;
-        self.state.lock().stats.held += size;
+        let state = &mut *self.state.lock();
+        state.stats.held += size;
+        *state.held.entry(size).or_default() += size;
         Ok(Memory { at, bytes: size })
     }
 
@@ -203,6 +207,7 @@ impl PinnedPool {
                 }
                 state.idle_bytes -= block.memory.bytes;
                 state.stats.held -= block.memory.bytes;
+                *state.held.entry(block.memory.bytes).or_default() -= block.memory.bytes;
                 state.stats.driver_calls += 1;
                 unpinned.push(block.memory);
             }
