@@ -32,7 +32,9 @@ fn the_doctor_speaks_json() {
 
 #[test]
 fn a_missing_device_is_exit_code_1() {
-    for (name, words) in [("cuda:9", "To fix"), ("emulated:7", "this machine has 1"), ("nonsense", "cuda:N")] {
+    for (name, words) in
+        [("cuda:9", "To fix"), ("emulated:7", "number of emulated devices: 1"), ("nonsense", "cuda:N")]
+    {
         let output = rigel(&["doctor"], &[("RIGEL_DEVICE", name)]);
         assert_eq!(code(&output), Some(1), "{name}");
         assert!(stdout(&output).contains(words), "{name}: {}", stdout(&output));
