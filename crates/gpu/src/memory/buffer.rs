@@ -13,8 +13,8 @@ use crate::queue::{Origin, Resource, Timeline, Usage, Uses};
 
 /// `len` values of `T` in device memory.
 ///
-/// Made by [`Stream::alloc`](crate::Stream::alloc) and the upload calls. Dropping it returns the memory to the device's arena, which
-/// reuses it only after the work that still accesses it.
+/// Made by [`Stream::alloc`](crate::Stream::alloc) and the upload calls. Dropping it returns the memory to the
+/// device's arena, which reuses it only after the work that still accesses it.
 ///
 /// A buffer can be split into parts that are buffers themselves ([`Buffer::split`]); the memory is freed when the
 /// last part is dropped.
