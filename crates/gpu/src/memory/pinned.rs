@@ -23,7 +23,7 @@ const MOST_IDLE: usize = 8 << 30;
 
 /// If the pool holds this many bytes in blocks of one size and copies still use all of them, it waits for the oldest
 /// copy instead of pinning more.
-const MOST_BUSY: usize = 64 << 20;
+const MOST_BUSY: usize = 16 << 20;
 
 /// The pinned memory of one device.
 pub(crate) struct PinnedPool {

@@ -93,3 +93,25 @@ fn trim_gives_memory_back() {
         assert_eq!(keep.to_vec(&stream).unwrap(), [1, 2, 3]);
     }
 }
+
+/// Work that repeats pins no more memory after its first rounds, although nobody waits for its copies.
+#[test]
+fn steady_uploads_pin_nothing_more() {
+    on_each_device(|stream| {
+        let device = Device::open(stream.device().to_string().parse().unwrap()).unwrap();
+        let stream = device.compute().unwrap();
+        let fill = slow_fill(&stream);
+        let values = vec![3u32; 8 << 20];
+        let round = |stream: &rigel_gpu::Stream| {
+            let mut to = stream.upload(&values).unwrap();
+            let few = stream.upload(&values[..100]).unwrap();
+            fill.launch(stream, Shape::new(1, 32), (&mut to, 100u32, 1u32, 10_000u32)).unwrap();
+            drop(few);
+        };
+        (0..3).for_each(|_| round(&stream));
+        let before = device.pinned_stats().driver_calls;
+        (0..20).for_each(|_| round(&stream));
+        assert_eq!(device.pinned_stats().driver_calls, before);
+        stream.synchronize().unwrap();
+    });
+}
