@@ -94,24 +94,22 @@ fn trim_gives_memory_back() {
     }
 }
 
-/// Work that repeats pins no more memory after its first rounds, although nobody waits for its copies.
+/// Copies that nobody waits for pin no more blocks than the host threads use at once, however many rounds there are.
 #[test]
-fn steady_uploads_pin_nothing_more() {
+fn uploads_pin_a_bounded_number_of_blocks() {
     on_each_device(|stream| {
         let device = Device::open(stream.device().to_string().parse().unwrap()).unwrap();
         let stream = device.compute().unwrap();
         let fill = slow_fill(&stream);
         let values = vec![3u32; 8 << 20];
-        let round = |stream: &rigel_gpu::Stream| {
+        for _ in 0..20 {
             let mut to = stream.upload(&values).unwrap();
-            let few = stream.upload(&values[..100]).unwrap();
-            fill.launch(stream, Shape::new(1, 32), (&mut to, 100u32, 1u32, 10_000u32)).unwrap();
-            drop(few);
-        };
-        (0..3).for_each(|_| round(&stream));
-        let before = device.pinned_stats().driver_calls;
-        (0..20).for_each(|_| round(&stream));
-        assert_eq!(device.pinned_stats().driver_calls, before);
+            stream.upload(&values[..100]).unwrap();
+            fill.launch(&stream, Shape::new(1, 32), (&mut to, 100u32, 1u32, 10_000u32)).unwrap();
+        }
+        // Two staging blocks a thread, and a few blocks of the ring for small uploads.
+        let (most, calls) = (2 * device.staging().threads as u64 + 3, device.pinned_stats().driver_calls);
+        assert!(calls <= most, "{calls} blocks, at most {most} are needed");
         stream.synchronize().unwrap();
     });
 }
