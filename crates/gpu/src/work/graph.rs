@@ -31,6 +31,9 @@ impl Graph {
     /// `record` may allocate device memory, and may copy host memory only if it is pinned. During the capture only
     /// the calling thread can submit work to the stream, and work on other streams can't join the graph. After an
     /// error or a panic in `record` the stream works as before.
+    ///
+    /// On CUDA, a call of another thread that synchronizes the context can invalidate the capture. That is an error
+    /// too, and the capture can be tried again.
     pub fn capture(stream: &Stream, record: impl FnOnce(&Stream) -> Result<()>) -> Result<Self> {
         let (graph, kept) = captured(stream, record)?;
         let core = stream.core().clone();
