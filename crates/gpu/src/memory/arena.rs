@@ -2,7 +2,7 @@
 //!
 //! A freed block records the work that may still use it. A stream reuses a block immediately if no other stream
 //! used it or the other streams' work is complete; otherwise the stream first waits, on the device, for exactly
-//! that work. So a workload in steady state makes no driver calls, and a block is never reused while a kernel
+//! that work. So a workload in steady state allocates nothing from the driver, and a block is never reused while a kernel
 //! still accesses it.
 
 use std::collections::BTreeMap;
