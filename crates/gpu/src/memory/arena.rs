@@ -2,8 +2,8 @@
 //!
 //! A freed block records the work that may still use it. A stream reuses a block immediately if no other stream
 //! used it or the other streams' work is complete; otherwise the stream first waits, on the device, for exactly
-//! that work. So a workload in steady state allocates nothing from the driver, and a block is never reused while a kernel
-//! still accesses it.
+//! that work. So a workload in steady state allocates nothing from the driver, and a block is never reused while a
+//! kernel still accesses it.
 
 use std::collections::BTreeMap;
 
