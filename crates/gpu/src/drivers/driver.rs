@@ -285,11 +285,11 @@ pub(crate) trait CodeDriver {
 
 /// Matrix products by the device's BLAS library, if it has one.
 pub(crate) trait BlasDriver {
-    /// Creates a handle of the BLAS library.
-    fn create_blas(&self) -> Result<Raw> {
+    /// A handle of the BLAS library, for one user at a time.
+    fn acquire_blas(&self) -> Result<Raw> {
         Err(no_blas())
     }
-    fn destroy_blas(&self, _blas: Raw) {}
+    fn release_blas(&self, _blas: Raw) {}
     /// Enqueues a product. The caller guarantees that the matrices and `workspace` are valid, that no other
     /// product uses the workspace at the same time, and that no other call uses this handle.
     unsafe fn gemm(&self, _blas: Raw, _stream: Raw, _workspace: (DevicePtr, usize), _gemm: &Gemm) -> Result<()> {

@@ -70,9 +70,9 @@ impl Device {
     pub fn blas(&self) -> Result<Arc<Blas>> {
         self.kept(&"cuBLAS", |device| {
             let core = device.core();
-            let handle = core.driver.create_blas()?;
+            let handle = core.driver.acquire_blas()?;
             let blas = |library| Blas { core: core.clone(), library, handle: Lock::new(handle) };
-            let blas = cublas_status().map(blas).inspect_err(|_| core.driver.destroy_blas(handle))?;
+            let blas = cublas_status().map(blas).inspect_err(|_| core.driver.release_blas(handle))?;
             Ok((blas, 0))
         })
     }
@@ -207,7 +207,7 @@ impl Matrices {
 
 impl Drop for Blas {
     fn drop(&mut self) {
-        self.core.driver.destroy_blas(*self.handle.get_mut());
+        self.core.driver.release_blas(*self.handle.get_mut());
     }
 }
 

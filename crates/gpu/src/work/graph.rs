@@ -32,8 +32,8 @@ impl Graph {
     /// the calling thread can submit work to the stream, and work on other streams can't join the graph. After an
     /// error or a panic in `record` the stream works as before.
     ///
-    /// On CUDA, a call of another thread that synchronizes the context can invalidate the capture. That is an error
-    /// too, and the capture can be tried again.
+    /// Other threads may do anything else with the device during a capture. On CUDA, another library in the process
+    /// that synchronizes the whole context (`cudaDeviceSynchronize`) invalidates the capture, which is an error.
     pub fn capture(stream: &Stream, record: impl FnOnce(&Stream) -> Result<()>) -> Result<Self> {
         let (graph, kept) = captured(stream, record)?;
         let core = stream.core().clone();

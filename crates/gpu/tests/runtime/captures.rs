@@ -1,9 +1,10 @@
 //! Captures: what they keep, and how they end.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rigel_gpu::testing::on_each_device;
-use rigel_gpu::{Graph, Shape};
+use rigel_gpu::{Device, Graph, Kind, Shape, cublas_status};
 
 use crate::slow_fill;
 
@@ -83,6 +84,39 @@ fn another_thread_can_not_join_a_capture() {
         })
         .unwrap();
         graph.replay(&captured).unwrap();
+        captured.synchronize().unwrap();
+    });
+}
+
+/// Whatever another user of the same GPU opens and closes meanwhile, cuBLAS included, captures stay valid.
+#[test]
+fn other_users_open_and_close_during_captures() {
+    on_each_device(|stream| {
+        let captured = stream.device().new_stream().unwrap();
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    let own = Device::open(stream.device().to_string().parse().unwrap()).unwrap();
+                    let blas = own.blas();
+                    assert_eq!(blas.is_ok(), own.kind() == Kind::Cuda && cublas_status().is_ok());
+                    let own = own.new_stream().unwrap();
+                    assert_eq!(own.zeros::<u32>(4).unwrap().to_vec(&own).unwrap(), [0; 4]);
+                }
+            });
+            for _ in 0..50 {
+                let graph = Graph::capture(&captured, |captured| {
+                    let mut x = captured.alloc::<u32>(4)?;
+                    (0..20).try_for_each(|value| captured.fill_bytes(&mut x, value))
+                });
+                let replayed = graph.and_then(|graph| graph.replay(&captured));
+                if replayed.is_err() {
+                    done.store(true, Ordering::Relaxed);
+                }
+                replayed.unwrap();
+            }
+            done.store(true, Ordering::Relaxed);
+        });
         captured.synchronize().unwrap();
     });
 }

@@ -43,6 +43,14 @@ impl Primary {
         }
     }
 
+    /// Keeps the context for the rest of the process.
+    pub(super) fn keep(&self) {
+        // A context that is held once can be held again, so there is no error to return.
+        if let Ok(another) = Self::retain(self.device) {
+            std::mem::forget(another);
+        }
+    }
+
     /// Makes the context current on this thread.
     ///
     /// It queries the driver for the current context, which costs one thread-local read. A cached value would miss

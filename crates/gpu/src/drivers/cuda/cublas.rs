@@ -9,12 +9,12 @@ use std::path::PathBuf;
 use std::ptr;
 use std::sync::OnceLock;
 
-use cudarc::driver::sys::CUresult;
+use cudarc::driver::sys::{CUdevice, CUresult};
 use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL, RTLD_NOW};
 
 use super::context::{Cuda, handle, pointer};
 use super::search::{self, Wanted};
-use crate::base::{Error, Result};
+use crate::base::{Error, Lock, Result};
 use crate::drivers::{BlasDriver, BlasType, DevicePtr, Gemm, GemmSide, Raw};
 
 const WANTED: Wanted = Wanted {
@@ -98,7 +98,6 @@ macro_rules! functions {
 
 functions! {
     create = "cublasCreate_v2": unsafe extern "C" fn(*mut Handle) -> Status;
-    destroy = "cublasDestroy_v2": unsafe extern "C" fn(Handle) -> Status;
     property = "cublasGetProperty": unsafe extern "C" fn(c_int, *mut c_int) -> Status;
     status_name = "cublasGetStatusName": unsafe extern "C" fn(Status) -> *const c_char;
     set_stream = "cublasSetStream_v2": unsafe extern "C" fn(Handle, *mut c_void) -> Status;
@@ -220,18 +219,29 @@ fn name_of(functions: &Functions, code: Status) -> String {
     unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
 }
 
+/// Handles that are not in use, with the device of each.
+///
+/// A handle is never destroyed: cublasDestroy synchronizes the context, which invalidates every capture in it and,
+/// in the driver of CUDA 13.0, can crash the capturing thread. The next user of the device takes the handle instead.
+static IDLE: Lock<Vec<(CUdevice, Raw)>> = Lock::new(Vec::new());
+
 impl BlasDriver for Cuda {
-    fn create_blas(&self) -> Result<Raw> {
+    fn acquire_blas(&self) -> Result<Raw> {
+        let mut idle = IDLE.lock();
+        if let Some(found) = idle.iter().position(|(device, _)| *device == self.primary.device) {
+            return Ok(idle.swap_remove(found).1);
+        }
+        drop(idle);
         let mut opened: Handle = ptr::null_mut();
         // SAFETY: `opened` outlives the call. The default math mode uses plain FP32 arithmetic.
         self.blas_call("cublasCreate", |cublas| unsafe { (cublas.create)(&mut opened) })?;
+        // The handle belongs to the context, so the context has to live as long: for the rest of the process.
+        self.primary.keep();
         Ok(handle(opened))
     }
 
-    fn destroy_blas(&self, blas: Raw) {
-        // SAFETY: the handle came from `create_blas` and is not used again. On a lost device there is nothing to
-        // close.
-        let _ = self.blas_call("cublasDestroy", |cublas| unsafe { (cublas.destroy)(pointer(blas)) });
+    fn release_blas(&self, blas: Raw) {
+        IDLE.lock().push((self.primary.device, blas));
     }
 
     /// # Safety
