@@ -13,6 +13,7 @@ use p3_goldilocks::{Goldilocks, Poseidon2Goldilocks};
 use p3_keccak::Keccak256Hash;
 use p3_koala_bear::{KoalaBear, Poseidon2KoalaBear};
 use p3_symmetric::CryptographicPermutation;
+use rayon::prelude::*;
 use rigel_gpu::{Error, Result, Stream};
 use rigel_kernels::fri::grind;
 use rigel_kernels::hash::{
@@ -24,7 +25,7 @@ use crate::field::DeviceField;
 
 /// A challenger whose proof-of-work search has a kernel.
 pub trait DeviceChallenger<V: DeviceField>:
-    GrindingChallenger<Witness = V> + CanObserve<V> + CanSample<V> + CanSampleBits<usize> + Clone
+    GrindingChallenger<Witness = V> + CanObserve<V> + CanSample<V> + CanSampleBits<usize> + Clone + Sync
 {
     /// The smallest witness of `bits` bits for the current state, or `None` if there is none.
     fn search(&self, stream: &Stream, bits: usize) -> Result<Option<V>>;
@@ -91,8 +92,8 @@ where
 
 /// A challenger that searches on the device.
 ///
-/// Upstream's `grind` can't return an error. If the device fails, upstream's own search takes over and
-/// [`Self::finish`] returns the error.
+/// Upstream's `grind` can't return an error. If the device fails, [`Self::finish`] returns the error, and the proof
+/// is dropped.
 pub(crate) struct Searching<'a, C> {
     inner: C,
     stream: &'a Stream,
@@ -145,25 +146,35 @@ where
         if bits == 0 {
             return V::ZERO;
         }
-        match self.inner.search(self.stream, bits) {
-            Ok(witness) => {
-                // Upstream's check also advances the transcript past the witness.
-                let mut checked = self.inner.clone();
-                if let Some(witness) = witness
-                    && checked.check_witness(bits, witness)
-                {
-                    self.inner = checked;
-                    return witness;
-                }
-            }
+        let found = match self.inner.search(self.stream, bits) {
+            Ok(found) => found,
             Err(error) => {
                 self.failed.get_or_insert(error);
+                return V::ZERO;
             }
-        }
-        self.inner.grind(bits)
+        };
+        // The kernel's permutation may not be this challenger's, so upstream's check decides.
+        let passes = |witness: &V| self.inner.clone().check_witness(bits, *witness);
+        let witness = found.filter(passes).unwrap_or_else(|| smallest(passes));
+        // This also advances the transcript past the witness.
+        assert!(self.inner.check_witness(bits, witness), "no element of the field is a witness of {bits} bits");
+        witness
     }
 
     fn check_witness(&mut self, bits: usize, witness: V) -> bool {
         self.inner.check_witness(bits, witness)
     }
+}
+
+/// Candidates that the host's threads share at a time.
+const CANDIDATES: u64 = 1 << 12;
+
+/// The smallest element that passes, or zero if none does. Upstream's own search returns any.
+fn smallest<V: DeviceField>(passes: impl Fn(&V) -> bool + Sync) -> V {
+    let blocks = (0..V::ORDER_U64).step_by(CANDIDATES as usize);
+    let mut found = blocks.filter_map(|start| {
+        let candidates = start..V::ORDER_U64.min(start.saturating_add(CANDIDATES));
+        candidates.into_par_iter().map(V::from_u64).find_first(&passes)
+    });
+    found.next().unwrap_or(V::ZERO)
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::arena::PoolStats;
 use crate::base::{Bytes, Error, Lock, Plain, Result};
 use crate::drivers::Driver;
-use crate::queue::{Resource, Usage, Uses};
+use crate::queue::{Resource, Timeline, Usage, Uses};
 
 /// Pinned memory begins at a multiple of this.
 const PAGE: usize = 4096;
@@ -117,50 +117,53 @@ impl PinnedPool {
 
     /// Takes a block of at least `bytes` that no copy uses.
     pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Result<Arc<PinnedBlock>> {
+        let block = self.take_for(bytes, None)?;
+        block.wait()?;
+        Ok(block)
+    }
+
+    /// Takes a block of at least `bytes` for a copy on the stream `own`. An earlier copy may still use it, so that
+    /// the caller has to [wait](PinnedBlock::wait) for the block before the first access.
+    pub(crate) fn take_for(
+        self: &Arc<Self>,
+        bytes: usize,
+        own: Option<&Arc<Timeline>>,
+    ) -> Result<Arc<PinnedBlock>> {
         let size = class(bytes).ok_or_else(|| Error::OutOfPinnedMemory {
             requested: bytes,
             detail: format!("{} exceed the address space", Bytes(bytes)),
         })?;
-        let memory = match self.reuse(size)? {
-            Some(memory) => memory,
-            None => self.allocate(size)?,
+        let Returned { memory, uses } = match self.reuse(size, own) {
+            Some(returned) => returned,
+            None => Returned { memory: self.allocate(size)?, uses: Uses::default() },
         };
         {
             let stats = &mut self.state.lock().stats;
             stats.in_use += memory.bytes;
             stats.peak = stats.peak.max(stats.in_use);
         }
-        Ok(Arc::new(PinnedBlock { pool: self.clone(), memory, usage: Lock::default() }))
+        let usage = Lock::new(Usage { uses, ..Usage::default() });
+        Ok(Arc::new(PinnedBlock { pool: self.clone(), memory, usage }))
     }
 
-    /// A returned block of this size. Blocks that a copy still uses are skipped, because the copy may be queued
-    /// behind a long kernel, unless there are many such blocks.
-    fn reuse(&self, size: usize) -> Result<Option<Memory>> {
-        let Returned { memory, uses } = {
-            let mut state = self.state.lock();
-            let fitting = || state.idle.iter().enumerate().filter(|(_, block)| block.memory.bytes == size);
-            let known_idle = fitting().find(|(_, block)| !block.uses.concern_others(None));
-            // If the oldest block is in use, the others most likely are too, so the driver is queried once.
-            let oldest = || {
-                let (index, block) = fitting().next()?;
-                let many = state.held.get(&size).is_some_and(|&held| held >= MOST_BUSY);
-                (many || !block.uses.are_pending()).then_some((index, block))
-            };
-            let Some(index) = known_idle.or_else(oldest).map(|(index, _)| index) else { return Ok(None) };
-            let Some(block) = state.idle.remove(index) else { return Ok(None) };
-            state.idle_bytes -= size;
-            state.stats.hits += 1;
-            block
+    /// A returned block of this size: an idle one, or one that only copies of `own` still use, because the new copy
+    /// comes after those anyway. A block that another stream's copy uses is skipped, because that copy may be
+    /// queued behind a long kernel, unless there are many such blocks.
+    fn reuse(&self, size: usize, own: Option<&Arc<Timeline>>) -> Option<Returned> {
+        let mut state = self.state.lock();
+        let fitting = || state.idle.iter().enumerate().filter(|(_, block)| block.memory.bytes == size);
+        let free_for = |own| fitting().find(|(_, block)| !block.uses.concern_others(own));
+        // If the oldest block is in use, the others most likely are too, so the driver is queried once.
+        let oldest = || {
+            let (index, block) = fitting().next()?;
+            let many = state.held.get(&size).is_some_and(|&held| held >= MOST_BUSY);
+            (many || !block.uses.are_pending()).then_some((index, block))
         };
-        match uses.wait() {
-            Ok(()) => Ok(Some(memory)),
-            Err(error) => {
-                let mut state = self.state.lock();
-                state.idle_bytes += size;
-                state.idle.push_back(Returned { memory, uses });
-                Err(error)
-            }
-        }
+        let (index, _) = free_for(None).or_else(|| free_for(own)).or_else(oldest)?;
+        let block = state.idle.remove(index)?;
+        state.idle_bytes -= size;
+        state.stats.hits += 1;
+        Some(block)
     }
 
     fn allocate(&self, size: usize) -> Result<Memory> {

@@ -55,10 +55,12 @@ impl Stream {
         self.core().counters.downloaded(values.len());
         let target = Target(values.as_mut_ptr());
         self.staged(values.len(), |block, at, len| {
+            block.wait()?;
             {
                 let mut work = self.begin(&[from.block()])?;
                 work.uses(block);
-                // SAFETY: the range lies in the view; the block is not touched before the copy is done.
+                // SAFETY: the range lies in the view; no copy uses the block, which is not touched before this
+                // one is done.
                 unsafe { self.core().driver.download(work.stream, block.as_ptr(), from.at().offset(at), len)? };
             }
             block.wait()?;
@@ -76,29 +78,30 @@ impl Stream {
         bytes: usize,
         step: impl Fn(&Arc<PinnedBlock>, usize, usize) -> Result<()> + Sync,
     ) -> Result<()> {
-        let pool = &self.core().pinned;
+        let take = |bytes| self.core().pinned.take_for(bytes, Some(self.timeline()));
         if bytes <= SMALL {
             // One chunk, and possibly none.
-            return if bytes == 0 { self.synchronize() } else { step(&pool.take(bytes)?, 0, bytes) };
+            return if bytes == 0 { self.synchronize() } else { step(&take(bytes)?, 0, bytes) };
         }
         let Staging { chunk, threads } = self.device().staging();
         // Use smaller chunks for small copies, so that every thread has work.
         let chunk = chunk.min((bytes / (2 * threads)).next_power_of_two().max(SMALL));
         let chunks = bytes.div_ceil(chunk);
-        let next = AtomicUsize::new(0);
+        // Taken here and not by the threads, so that their number does not depend on the threads' timing.
+        let blocks =
+            (0..chunks.min(BLOCKS_PER_THREAD * threads)).map(|_| take(chunk)).collect::<Result<Vec<_>>>()?;
+        let threads = threads.min(chunks);
+        let (started, next) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let failure = Lock::new(None);
         let run = || -> Result<()> {
-            let mut blocks = Vec::with_capacity(BLOCKS_PER_THREAD);
-            for turn in 0.. {
+            let thread = started.fetch_add(1, Ordering::Relaxed);
+            for block in blocks.iter().skip(thread).step_by(threads).cycle() {
                 let index = next.fetch_add(1, Ordering::Relaxed);
                 if index >= chunks {
                     break;
                 }
-                if blocks.len() < BLOCKS_PER_THREAD {
-                    blocks.push(pool.take(chunk)?);
-                }
                 let at = index * chunk;
-                step(&blocks[turn % BLOCKS_PER_THREAD], at, chunk.min(bytes - at))?;
+                step(block, at, chunk.min(bytes - at))?;
             }
             Ok(())
         };
@@ -109,7 +112,7 @@ impl Stream {
             }
         };
         std::thread::scope(|scope| {
-            for _ in 1..threads.min(chunks) {
+            for _ in 1..threads {
                 // If the system has no more threads, those that there are do the work.
                 if std::thread::Builder::new().spawn_scoped(scope, work).is_err() {
                     break;
