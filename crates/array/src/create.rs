@@ -1,6 +1,6 @@
 //! Arrays that are computed rather than copied: constants, ranges, random elements.
 
-use rigel_codegen::map::{Binary, Kind, Type};
+use rigel_codegen::map::{Binary, NumberKind, Type};
 
 use crate::array::Array;
 use crate::device::Device;
@@ -110,20 +110,20 @@ impl Array {
         // The upper bits as a fraction, as many as the float can hold.
         let fraction = || bits().floor_div(1u64 << 11).astype(Type::F64) * (1.0 / (1u64 << 53) as f64);
         match dtype.kind() {
-            Kind::Bool => bits().remainder(2u64).astype(Type::Bool).eval(),
-            Kind::Integer => bits().astype(dtype).eval(),
-            Kind::Float if dtype == Type::F32 => {
+            NumberKind::Bool => bits().remainder(2u64).astype(Type::Bool).eval(),
+            NumberKind::Integer => bits().astype(dtype).eval(),
+            NumberKind::Float if dtype == Type::F32 => {
                 (bits().floor_div(1u64 << 40).astype(Type::F32) * (1.0 / (1u64 << 24) as f64)).eval()
             }
-            Kind::Float => fraction().eval(),
-            Kind::Complex => {
+            NumberKind::Float => fraction().eval(),
+            NumberKind::Complex => {
                 let parts = fraction().eval()?;
                 let part = |at: isize| parts.index(&[crate::Index::Ellipsis, at.into()]);
                 let i = rigel_codegen::map::Complex { re: 0.0, im: 1.0 };
                 (part(0)?.lazy() + part(1)?.lazy() * i).eval()
             }
-            Kind::Field if parts > 1 => bits().astype(dtype.base()).eval()?.from_coefficients(dtype),
-            Kind::Field => bits().astype(dtype).eval(),
+            NumberKind::Field if parts > 1 => bits().astype(dtype.base()).eval()?.from_coefficients(dtype),
+            NumberKind::Field => bits().astype(dtype).eval(),
         }
         .map_err(|error| match error {
             Error::Type(text) => Error::Type(format!("random of {}: {text}", name(dtype))),
@@ -134,7 +134,7 @@ impl Array {
 
 fn zero_or_one(dtype: Type, value: i128) -> Scalar {
     match dtype.kind() {
-        Kind::Bool => Scalar::Bool(value == 1),
+        NumberKind::Bool => Scalar::Bool(value == 1),
         _ => Scalar::Int(value),
     }
 }

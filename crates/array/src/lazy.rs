@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rigel_codegen::map::{Binary, Complex, Expression, Id, Kind, Reduction, Type, Unary};
+use rigel_codegen::map::{Binary, Complex, Expression, Id, NumberKind, Reduction, Type, Unary};
 
 use crate::array::Array;
 use crate::device::Device;
@@ -342,7 +342,7 @@ fn fitting(a: Lazy, b: Lazy) -> (Lazy, Lazy) {
 }
 
 fn is_whole(of: Type) -> bool {
-    matches!(of.kind(), Kind::Bool | Kind::Integer)
+    matches!(of.kind(), NumberKind::Bool | NumberKind::Integer)
 }
 
 fn is_scalar(tree: &Tree) -> bool {

@@ -68,6 +68,6 @@ pub use lazy::Lazy;
 pub use matmul::{MatmulEngine, matmul_engine};
 pub use merkle::Hash;
 pub use reduce::Axes;
-pub use rigel_codegen::map::{Binary, Complex, Kind, Number, Reduction, Type, Unary};
+pub use rigel_codegen::map::{Binary, Complex, Number, NumberKind, Reduction, Type, Unary};
 pub use scalar::{Scalar, name, promote, type_named};
 pub use transfer::Pending;

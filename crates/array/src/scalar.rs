@@ -1,6 +1,6 @@
 //! Scalars, and type promotion.
 
-use rigel_codegen::map::{Complex, Kind, Number, Type};
+use rigel_codegen::map::{Complex, Number, NumberKind, Type};
 use rigel_gpu::bytes_of;
 use rigel_kernels::field::{
     BabyBear, BabyBear4, CM31, Element, Field, Goldilocks, Goldilocks2, Goldilocks3, KoalaBear, KoalaBear4,
@@ -48,13 +48,13 @@ impl Scalar {
         let refused = || Err(Error::of_type(format!("{self} can't be combined with {}", name(array))));
         match (self, array.kind()) {
             (Self::Element(of, _), _) => promote(*of, array),
-            (Self::Bool(_), Kind::Field) => refused(),
+            (Self::Bool(_), NumberKind::Field) => refused(),
             (Self::Bool(_), _) => Ok(array),
-            (Self::Int(_), Kind::Bool) => Ok(Type::I64),
+            (Self::Int(_), NumberKind::Bool) => Ok(Type::I64),
             (Self::Int(_), _) => Ok(array),
-            (Self::Float(_), Kind::Float | Kind::Complex) => Ok(array),
-            (Self::Float(_), Kind::Bool | Kind::Integer) => Ok(Type::F64),
-            (Self::Complex(_), Kind::Field) | (Self::Float(_), Kind::Field) => refused(),
+            (Self::Float(_), NumberKind::Float | NumberKind::Complex) => Ok(array),
+            (Self::Float(_), NumberKind::Bool | NumberKind::Integer) => Ok(Type::F64),
+            (Self::Complex(_), NumberKind::Field) | (Self::Float(_), NumberKind::Field) => refused(),
             (Self::Complex(_), _) => Ok(Type::C128),
         }
     }
@@ -64,19 +64,19 @@ impl Scalar {
         let lost = || Error::of_type(format!("{self} is not a value of {}", name(of)));
         Ok(match (*self, of.kind()) {
             (Self::Element(own, words), _) if own == of => words,
-            (Self::Element(own, words), Kind::Field) if own.embeds_in(of) => words, // a field's first coefficients
-            (Self::Int(value), Kind::Field) => integer_in_field(value, of),
+            (Self::Element(own, words), NumberKind::Field) if own.embeds_in(of) => words, // a field's first coefficients
+            (Self::Int(value), NumberKind::Field) => integer_in_field(value, of),
             (Self::Bool(value), _) if of == Type::Bool => words(&[u8::from(value)]),
-            (Self::Int(value), Kind::Bool) => words(&[u8::from(value != 0)]),
-            (Self::Bool(value), Kind::Integer) => integer(value.into(), of).ok_or_else(lost)?,
-            (Self::Int(value), Kind::Integer) => integer(value, of)
+            (Self::Int(value), NumberKind::Bool) => words(&[u8::from(value != 0)]),
+            (Self::Bool(value), NumberKind::Integer) => integer(value.into(), of).ok_or_else(lost)?,
+            (Self::Int(value), NumberKind::Integer) => integer(value, of)
                 .ok_or_else(|| Error::of_type(format!("{value} is outside the range of {}", name(of))))?,
-            (_, Kind::Float) => {
+            (_, NumberKind::Float) => {
                 let value = self.real().ok_or_else(lost)?;
                 if of == Type::F32 { words(&(value as f32).to_le_bytes()) } else { words(&value.to_le_bytes()) }
             }
-            (Self::Complex(value), Kind::Complex) => words(bytes_of(&[value])),
-            (_, Kind::Complex) => words(bytes_of(&[Complex { re: self.real().ok_or_else(lost)?, im: 0.0 }])),
+            (Self::Complex(value), NumberKind::Complex) => words(bytes_of(&[value])),
+            (_, NumberKind::Complex) => words(bytes_of(&[Complex { re: self.real().ok_or_else(lost)?, im: 0.0 }])),
             _ => return Err(lost()),
         })
     }

@@ -326,5 +326,5 @@ fn absent(what: &str, index: usize) -> Error {
 }
 
 fn wrong(detail: impl Into<String>) -> Error {
-    Error::shape("Program::run", detail)
+    Error::shape("CompiledGraph::run", detail)
 }

@@ -7,7 +7,7 @@ use rigel_kernels::field::{Element, Field, Ring};
 
 use crate::quick::QuickMap;
 
-/// A value of a [`Graph`]: one number for each row, in the base field or in the extension.
+/// A value of an [`ExpressionGraph`]: one number for each row, in the base field or in the extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Value(u32);
 
@@ -20,7 +20,7 @@ impl Value {
 
 /// The field that a value lies in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum FieldKind {
     /// The base field F.
     Base,
     /// The extension E.
@@ -73,7 +73,7 @@ const MOST_PARTS: usize = 8;
 #[derive(Clone, Copy)]
 struct Entry {
     node: Node,
-    kind: Kind,
+    kind: FieldKind,
     /// Words that are live at most while it is computed, if nothing were shared (Sethi and Ullman's number).
     need: u32,
     /// The longest path down to a leaf.
@@ -95,19 +95,19 @@ struct Entry {
 /// The same calls in the same order give the same values, and kernels with the same text.
 ///
 /// ```
-/// use rigel_codegen::{Graph, Kind};
+/// use rigel_codegen::{ExpressionGraph, FieldKind};
 /// use rigel_kernels::field::{Field, KoalaBear, KoalaBear4};
 ///
-/// let mut graph = Graph::<KoalaBear4>::new();
+/// let mut graph = ExpressionGraph::<KoalaBear4>::new();
 /// let x = graph.column(0, 3, 0);
 /// let next = graph.column(0, 3, 1);
 /// let gamma = graph.extension_parameter(0);
 /// let one = graph.constant(KoalaBear::from_u64(1));
 ///
 /// let step = graph.sub(next, x);
-/// assert_eq!(graph.kind(step), Kind::Base);
+/// assert_eq!(graph.kind(step), FieldKind::Base);
 /// let scaled = graph.mul(step, gamma);
-/// assert_eq!(graph.kind(scaled), Kind::Extension);
+/// assert_eq!(graph.kind(scaled), FieldKind::Extension);
 /// assert_eq!(graph.mul(gamma, step), scaled);
 /// assert_eq!(graph.mul(scaled, one), scaled);
 /// ```
@@ -115,7 +115,7 @@ struct Entry {
 /// # Panics
 /// Its methods panic if they are given a value that another graph, with more values, has made.
 #[derive(Clone)]
-pub struct Graph<E: Element> {
+pub struct ExpressionGraph<E: Element> {
     entries: Vec<Entry>,
     constants: Vec<E>,
     numbers: QuickMap<Node, Value>,
@@ -123,7 +123,7 @@ pub struct Graph<E: Element> {
 }
 
 /// Graphs are equal if they have the same values under the same numbers.
-impl<E: Element> PartialEq for Graph<E> {
+impl<E: Element> PartialEq for ExpressionGraph<E> {
     fn eq(&self, other: &Self) -> bool {
         let nodes = self.entries.iter().map(|entry| entry.node);
         self.len() == other.len()
@@ -132,22 +132,22 @@ impl<E: Element> PartialEq for Graph<E> {
     }
 }
 
-impl<E: Element> Eq for Graph<E> {}
+impl<E: Element> Eq for ExpressionGraph<E> {}
 
-impl<E: Element> Hash for Graph<E> {
+impl<E: Element> Hash for ExpressionGraph<E> {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         self.entries.iter().for_each(|entry| entry.node.hash(hasher));
         self.constants.iter().flat_map(Element::parts).for_each(|part| part.to_u64().hash(hasher));
     }
 }
 
-impl<E: Element> Default for Graph<E> {
+impl<E: Element> Default for ExpressionGraph<E> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<E: Element> Graph<E> {
+impl<E: Element> ExpressionGraph<E> {
     /// A graph without values.
     pub fn new() -> Self {
         Self {
@@ -169,7 +169,7 @@ impl<E: Element> Graph<E> {
     }
 
     /// The field that a value lies in.
-    pub fn kind(&self, value: Value) -> Kind {
+    pub fn kind(&self, value: Value) -> FieldKind {
         self.entries[value.0 as usize].kind
     }
 
@@ -195,7 +195,7 @@ impl<E: Element> Graph<E> {
         if let Some(&known) = self.constant_numbers.get(&key) {
             return known;
         }
-        let kind = if key[1..].iter().all(|&part| part == 0) { Kind::Base } else { Kind::Extension };
+        let kind = if key[1..].iter().all(|&part| part == 0) { FieldKind::Base } else { FieldKind::Extension };
         self.constants.push(c);
         let value = self.push(Node::Constant(self.constants.len() - 1), kind);
         self.constant_numbers.insert(key, value);
@@ -204,7 +204,7 @@ impl<E: Element> Graph<E> {
 
     /// The value of a column of the matrix `input`, `offset` rows further (see [`Rows`](crate::Rows)).
     pub fn column(&mut self, input: usize, column: usize, offset: i32) -> Value {
-        self.number(Node::Column { input, column, offset }, Kind::Base)
+        self.number(Node::Column { input, column, offset }, FieldKind::Base)
     }
 
     /// The extension's value in the `DEGREE` neighbouring columns of the matrix `input` from `first_column` on,
@@ -213,12 +213,12 @@ impl<E: Element> Graph<E> {
         if E::DEGREE == 1 {
             return self.column(input, first_column, offset);
         }
-        self.number(Node::ExtensionColumn { input, first_column, offset }, Kind::Extension)
+        self.number(Node::ExtensionColumn { input, first_column, offset }, FieldKind::Extension)
     }
 
     /// The base parameter with this index: the same for all rows, and known only at the launch.
     pub fn parameter(&mut self, index: usize) -> Value {
-        self.number(Node::Parameter(index), Kind::Base)
+        self.number(Node::Parameter(index), FieldKind::Base)
     }
 
     /// The extension parameter with this index.
@@ -372,7 +372,7 @@ impl<E: Element> Graph<E> {
     // --- inside -------------------------------------------------------------------------------------------
 
     /// An extension of degree 1 is its base field.
-    const EXTENSION: Kind = if E::DEGREE == 1 { Kind::Base } else { Kind::Extension };
+    const EXTENSION: FieldKind = if E::DEGREE == 1 { FieldKind::Base } else { FieldKind::Extension };
 
     pub(crate) fn node(&self, value: Value) -> Node {
         self.entries[value.0 as usize].node
@@ -391,8 +391,8 @@ impl<E: Element> Graph<E> {
     /// The base elements of a value.
     pub(crate) fn words(&self, value: Value) -> usize {
         match self.kind(value) {
-            Kind::Base => 1,
-            Kind::Extension => E::DEGREE,
+            FieldKind::Base => 1,
+            FieldKind::Extension => E::DEGREE,
         }
     }
 
@@ -407,11 +407,11 @@ impl<E: Element> Graph<E> {
         first.into_iter().chain(second).filter(|&operand| self.is_computed(operand))
     }
 
-    fn joint(&self, a: Value, b: Value) -> Kind {
+    fn joint(&self, a: Value, b: Value) -> FieldKind {
         self.kind(a).max(self.kind(b))
     }
 
-    fn number(&mut self, node: Node, kind: Kind) -> Value {
+    fn number(&mut self, node: Node, kind: FieldKind) -> Value {
         if let Some(&known) = self.numbers.get(&node) {
             return known;
         }
@@ -420,9 +420,9 @@ impl<E: Element> Graph<E> {
         value
     }
 
-    fn push(&mut self, node: Node, kind: Kind) -> Value {
+    fn push(&mut self, node: Node, kind: FieldKind) -> Value {
         let value = Value(u32::try_from(self.entries.len()).expect("fewer than 2^32 values"));
-        let words = if kind == Kind::Base { 1 } else { E::DEGREE as u32 };
+        let words = if kind == FieldKind::Base { 1 } else { E::DEGREE as u32 };
         let mut entry = Entry { node, kind, need: words, height: 0, second_first: false };
         // Of a constant nothing is live.
         let costs = |operand: Value| {
@@ -445,9 +445,9 @@ impl<E: Element> Graph<E> {
     }
 }
 
-impl<E: Element> std::fmt::Debug for Graph<E> {
+impl<E: Element> std::fmt::Debug for ExpressionGraph<E> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Graph<{}>({} values)", E::NAME, self.len())
+        write!(f, "ExpressionGraph<{}>({} values)", E::NAME, self.len())
     }
 }
 
@@ -469,7 +469,7 @@ mod tests {
 
     #[test]
     fn equal_values_are_one() {
-        let mut g = Graph::<KoalaBear4>::new();
+        let mut g = ExpressionGraph::<KoalaBear4>::new();
         let (x, y) = (g.column(0, 0, 0), g.column(0, 1, 0));
         assert_eq!(g.column(0, 0, 0), x);
         assert_ne!(g.column(0, 0, 1), x);
@@ -485,7 +485,7 @@ mod tests {
 
     #[test]
     fn a_part_has_its_columns_numbered_anew() {
-        let mut g = Graph::<KoalaBear4>::new();
+        let mut g = ExpressionGraph::<KoalaBear4>::new();
         let (a, b, c) = (g.column(0, 7, 0), g.column(0, 3, 1), g.column(1, 7, 0));
         let (sum, product) = (g.add(a, c), g.mul(a, b));
         let difference = g.sub(product, sum);
@@ -500,7 +500,7 @@ mod tests {
 
     #[test]
     fn constants_are_folded() {
-        let mut g = Graph::<KoalaBear4>::new();
+        let mut g = ExpressionGraph::<KoalaBear4>::new();
         let (a, b) = (g.constant(koala(5)), g.constant(koala(7)));
         for (value, expected) in
             [(g.add(a, b), koala(12)), (g.sub(a, b), -koala(2)), (g.mul(a, b), koala(35)), (g.neg(a), -koala(5))]
@@ -512,25 +512,25 @@ mod tests {
 
     #[test]
     fn an_extension_constant_with_upper_zeros_is_base() {
-        let mut g = Graph::<KoalaBear4>::new();
+        let mut g = ExpressionGraph::<KoalaBear4>::new();
         let five = g.constant(koala(5));
         assert_eq!(g.extension_constant(embed(koala(5))), five);
         let i = KoalaBear4::from_parts(&[koala(0), koala(0), koala(1), koala(0)]).unwrap();
         let i = g.extension_constant(i);
-        assert_eq!(g.kind(i), Kind::Extension);
+        assert_eq!(g.kind(i), FieldKind::Extension);
         let square = g.mul(i, i);
-        assert_eq!((g.kind(square), g.constant(koala(3))), (Kind::Base, square));
+        assert_eq!((g.kind(square), g.constant(koala(3))), (FieldKind::Base, square));
     }
 
     #[test]
     fn classes_not_words_are_compared() {
-        let mut g = Graph::<Goldilocks2>::new();
+        let mut g = ExpressionGraph::<Goldilocks2>::new();
         assert_eq!(g.constant(Goldilocks::new(1)), g.constant(Goldilocks::new(Goldilocks::ORDER + 1)));
     }
 
     #[test]
     fn identities_hold() {
-        let mut g = Graph::<KoalaBear4>::new();
+        let mut g = ExpressionGraph::<KoalaBear4>::new();
         let (x, y) = (g.column(0, 0, 0), g.extension_column(0, 1, 0));
         let (zero, one, minus_one) = (g.constant(koala(0)), g.constant(koala(1)), g.constant(-koala(1)));
         let (minus_x, minus_y) = (g.neg(x), g.neg(y));
@@ -549,21 +549,21 @@ mod tests {
 
     #[test]
     fn kinds_mix() {
-        let mut g = Graph::<KoalaBear4>::new();
+        let mut g = ExpressionGraph::<KoalaBear4>::new();
         let (x, y) = (g.column(0, 0, 0), g.extension_column(0, 1, 0));
         for value in [g.add(x, y), g.sub(x, y), g.mul(y, x), g.neg(y)] {
-            assert_eq!(g.kind(value), Kind::Extension);
+            assert_eq!(g.kind(value), FieldKind::Extension);
         }
-        let mut g = Graph::<KoalaBear>::new();
+        let mut g = ExpressionGraph::<KoalaBear>::new();
         assert_eq!(g.extension_column(0, 1, 0), g.column(0, 1, 0));
         let parameter = g.extension_parameter(0);
-        assert_eq!(g.kind(parameter), Kind::Base);
+        assert_eq!(g.kind(parameter), FieldKind::Base);
     }
 
     /// A chain whose other operands were made first is still walked down before they are read.
     #[test]
     fn the_side_that_needs_more_comes_first() {
-        let mut g = Graph::<KoalaBear4>::new();
+        let mut g = ExpressionGraph::<KoalaBear4>::new();
         let columns: Vec<Value> = (0..10).map(|c| g.column(0, c, 0)).collect();
         let mut chain = g.mul(columns[0], columns[1]);
         for &column in &columns[2..] {

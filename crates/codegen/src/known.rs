@@ -7,8 +7,8 @@ use rigel_gpu::testing::check_compilers;
 use rigel_gpu::{Device, Result};
 use rigel_kernels::field::Element;
 
-use crate::graph::Graph;
-use crate::program::{Output, Program};
+use crate::graph::ExpressionGraph;
+use crate::program::{CompiledGraph, Output};
 use crate::quick::QuickHasher;
 use crate::split::Split;
 
@@ -24,9 +24,9 @@ struct Key {
 pub fn compiled<E: Element>(
     device: &Device,
     name: &str,
-    graph: &Graph<E>,
+    graph: &ExpressionGraph<E>,
     outputs: &[Output],
-) -> Result<Arc<Program<E>>> {
+) -> Result<Arc<CompiledGraph<E>>> {
     let mut hasher = BuildHasherDefault::<QuickHasher>::default().build_hasher();
     graph.hash(&mut hasher);
     outputs.hash(&mut hasher);
@@ -35,9 +35,9 @@ pub fn compiled<E: Element>(
         let program = device.kept(&key, |device| {
             let _span = tracing::info_span!("rigel", compile = name).entered();
             for checker in check_compilers()? {
-                Program::compile(checker, name, graph, outputs, Split::of(checker))?;
+                CompiledGraph::compile(checker, name, graph, outputs, Split::of(checker))?;
             }
-            Ok((Program::compile(device, name, graph, outputs, Split::of(device))?, 0))
+            Ok((CompiledGraph::compile(device, name, graph, outputs, Split::of(device))?, 0))
         })?;
         if program.computes(graph, outputs) {
             return Ok(program);

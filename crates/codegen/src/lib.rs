@@ -1,13 +1,13 @@
 //! Expression graphs over finite fields, compiled to GPU kernels.
 //!
-//! A [`Graph`] holds expressions over a base field and its extension: columns of matrices at a row and its
+//! An [`ExpressionGraph`] holds expressions over a base field and its extension: columns of matrices at a row and its
 //! neighbours, parameters, constants, and sums, differences and products of them. Equal values are one node. A
-//! [`Program`] computes some of them for every row: it splits the graph into kernels of a bounded size, prints
+//! [`CompiledGraph`] computes some of them for every row: it splits the graph into kernels of a bounded size, prints
 //! them as CUDA C++ and compiles them. A value is written to a column, or folded into one sum over all with a
 //! weight each, as a STARK's constraints are with powers of a challenge.
 //!
 //! ```
-//! use rigel_codegen::{Bindings, Folded, Graph, Output, Program, Rows, Split};
+//! use rigel_codegen::{Bindings, Folded, ExpressionGraph, Output, CompiledGraph, Rows, Split};
 //! use rigel_gpu::{Device, Selector};
 //! use rigel_kernels::Matrix;
 //! use rigel_kernels::field::{Element, Field, KoalaBear, KoalaBear4, Ring};
@@ -18,7 +18,7 @@
 //! let stream = device.compute()?;
 //!
 //! // Fibonacci's constraints: a' - b and b' - (a + b), where ' is the next row.
-//! let mut graph = Graph::<KoalaBear4>::new();
+//! let mut graph = ExpressionGraph::<KoalaBear4>::new();
 //! let [a, b] = [0, 1].map(|column| graph.column(0, column, 0));
 //! let [next_a, next_b] = [0, 1].map(|column| graph.column(0, column, 1));
 //! let sum = graph.add(a, b);
@@ -30,7 +30,7 @@
 //!     Output::Fold { value: second, weight: 1 },
 //!     Output::Store { value: sum, output: 0, column: 0 },
 //! ];
-//! let program = Program::compile(&device, "fibonacci", &graph, &outputs, Split::of(&device))?;
+//! let program = CompiledGraph::compile(&device, "fibonacci", &graph, &outputs, Split::of(&device))?;
 //! assert_eq!(program.kernels(), 1);
 //!
 //! let trace = [1u64, 1, 2, 3, 1, 2, 3, 5].map(KoalaBear::from_u64); // column after column
@@ -64,9 +64,9 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | expressions | [`Graph`], [`Value`], [`Kind`] |
+//! | expressions | [`ExpressionGraph`], [`Value`], [`FieldKind`] |
 //! | what is done with them | [`Output`] |
-//! | kernels | [`Program`], [`Split`], [`texts`] |
+//! | kernels | [`CompiledGraph`], [`Split`], [`texts`] |
 //! | what they run on | [`Bindings`], [`Rows`], [`Input`], [`RowMap`], [`Target`], [`Folded`] |
 
 mod bindings;
@@ -79,8 +79,8 @@ mod quick;
 mod split;
 
 pub use bindings::{Bindings, Folded, Input, RowMap, Rows, Target};
-pub use graph::{Graph, Kind, Value};
+pub use graph::{ExpressionGraph, FieldKind, Value};
 pub use known::compiled;
 pub use print::MATRICES;
-pub use program::{Output, Program, scratch_columns, texts};
+pub use program::{CompiledGraph, Output, scratch_columns, texts};
 pub use split::Split;

@@ -10,7 +10,7 @@ use std::fmt::Write;
 use rigel_kernels::code::parameters::{Parameters, parameters};
 use rigel_kernels::field::{Element, Field};
 
-use crate::graph::{Graph, Kind, Node, Value};
+use crate::graph::{ExpressionGraph, FieldKind, Node, Value};
 use crate::program::Output;
 use crate::split::Step;
 
@@ -196,7 +196,7 @@ impl Needs {
 /// The text of the kernel `name`, and what it needs.
 pub(crate) fn print<E: Element>(
     name: &str,
-    graph: &Graph<E>,
+    graph: &ExpressionGraph<E>,
     outputs: &[Output],
     steps: &[Step],
 ) -> (String, Needs) {
@@ -220,14 +220,14 @@ pub(crate) fn print<E: Element>(
 }
 
 struct Printer<'a, E: Element> {
-    graph: &'a Graph<E>,
+    graph: &'a ExpressionGraph<E>,
     names: HashMap<Value, usize>,
     /// Inputs and offsets that are read.
     places: BTreeSet<(usize, i32)>,
     body: String,
     needs: Needs,
     /// The kinds of values that are folded.
-    sums: BTreeSet<Kind>,
+    sums: BTreeSet<FieldKind>,
 }
 
 /// Writing to a string does not fail.
@@ -269,8 +269,8 @@ impl<E: Element> Printer<'_, E> {
     fn recall(&mut self, value: Value, column: usize) {
         self.needs.scratch = true;
         let expression = match self.graph.kind(value) {
-            Kind::Base => format!("load(scratch + row, shape.rows, {column})"),
-            Kind::Extension => format!("load_extension(scratch + row, shape.rows, {column})"),
+            FieldKind::Base => format!("load(scratch + row, shape.rows, {column})"),
+            FieldKind::Extension => format!("load_extension(scratch + row, shape.rows, {column})"),
         };
         self.define(value, &expression);
     }
@@ -290,22 +290,22 @@ impl<E: Element> Printer<'_, E> {
                 self.needs.weights = self.needs.weights.max(weight.saturating_add(1));
                 self.sums.insert(kind);
                 match kind {
-                    Kind::Base => line!(self.body, "    add_weighted(sum, weights, {weight}, {value});"),
-                    Kind::Extension => {
+                    FieldKind::Base => line!(self.body, "    add_weighted(sum, weights, {weight}, {value});"),
+                    FieldKind::Extension => {
                         line!(self.body, "    add_weighted_extension(total, weights, {weight}, {value});")
                     }
                 }
             }
             Output::Store { output, column, .. } => self.store(kind, output, column, &value),
             Output::StoreExtension { output, column, .. } => {
-                let value = if kind == Kind::Base { format!("E::from_base({value})") } else { value };
-                self.store(Kind::Extension, output, column, &value);
+                let value = if kind == FieldKind::Base { format!("E::from_base({value})") } else { value };
+                self.store(FieldKind::Extension, output, column, &value);
             }
         }
     }
 
-    fn store(&mut self, kind: Kind, output: usize, column: usize, value: &str) {
-        let columns = if kind == Kind::Base { 1 } else { E::DEGREE };
+    fn store(&mut self, kind: FieldKind, output: usize, column: usize, value: &str) {
+        let columns = if kind == FieldKind::Base { 1 } else { E::DEGREE };
         let known = self.needs.outputs.entry(output).or_default();
         *known = column.saturating_add(columns).max(*known);
         let store = store(kind);
@@ -322,7 +322,7 @@ impl<E: Element> Printer<'_, E> {
 
     fn define(&mut self, value: Value, expression: &str) {
         let name = self.names.len();
-        let kind = if self.graph.kind(value) == Kind::Base { "F" } else { "E" };
+        let kind = if self.graph.kind(value) == FieldKind::Base { "F" } else { "E" };
         line!(self.body, "    const {kind} v{name} = {expression};");
         self.names.insert(value, name);
     }
@@ -331,7 +331,7 @@ impl<E: Element> Printer<'_, E> {
     fn operand(&self, value: Value) -> String {
         match self.graph.as_constant(value) {
             None => format!("v{}", self.names[&value]),
-            Some(constant) if self.graph.kind(value) == Kind::Base => literal(constant.parts()[0]),
+            Some(constant) if self.graph.kind(value) == FieldKind::Base => literal(constant.parts()[0]),
             Some(constant) => {
                 let parts: Vec<String> = constant.parts().iter().map(|&part| literal(part)).collect();
                 format!("element({})", parts.join(", "))
@@ -379,14 +379,14 @@ impl<E: Element> Printer<'_, E> {
             let pointer = pointer(input, offset);
             line!(text, "    const F* const {pointer} = at_row(shape, input_{input}, {input}, {row});");
         }
-        if self.sums.contains(&Kind::Base) {
+        if self.sums.contains(&FieldKind::Base) {
             line!(text, "    E::Sum sum = E::Sum::zero();");
         }
-        if self.sums.contains(&Kind::Extension) {
+        if self.sums.contains(&FieldKind::Extension) {
             line!(text, "    E total = E::zero();");
         }
         text += &self.body;
-        let total = match (self.sums.contains(&Kind::Base), self.sums.contains(&Kind::Extension)) {
+        let total = match (self.sums.contains(&FieldKind::Base), self.sums.contains(&FieldKind::Extension)) {
             (true, true) => "sum.reduce() + total",
             (true, false) => "sum.reduce()",
             _ => "total",
@@ -409,10 +409,10 @@ fn suffix(offset: i32) -> String {
     format!("{sign}_{}", offset.unsigned_abs())
 }
 
-fn store(kind: Kind) -> &'static str {
+fn store(kind: FieldKind) -> &'static str {
     match kind {
-        Kind::Base => "store",
-        Kind::Extension => "store_extension",
+        FieldKind::Base => "store",
+        FieldKind::Extension => "store_extension",
     }
 }
 

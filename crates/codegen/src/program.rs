@@ -10,7 +10,7 @@ use rigel_kernels::code::source;
 use rigel_kernels::field::Element;
 
 use crate::bindings::{Bindings, Rows};
-use crate::graph::{Graph, Value};
+use crate::graph::{ExpressionGraph, Value};
 use crate::print::{LaunchNumbers, MATRICES, Needs, THREADS, print};
 use crate::split::{Plan, Split};
 
@@ -61,11 +61,11 @@ impl Output {
 /// each column that is used (once a kernel and offset), the arithmetic of the graph (more where kernels compute
 /// the same), and a write of each output. Folded sums are read and written once more for each further kernel
 /// that adds to them.
-pub struct Program<E: Element> {
+pub struct CompiledGraph<E: Element> {
     parts: Vec<Part>,
     needs: Needs,
     scratch_columns: usize,
-    graph: Graph<E>,
+    graph: ExpressionGraph<E>,
     outputs: Vec<Output>,
 }
 
@@ -74,13 +74,13 @@ struct Part {
     needs: Needs,
 }
 
-impl<E: Element> Program<E> {
+impl<E: Element> CompiledGraph<E> {
     /// Splits, prints and compiles (or finds in the cache) what the outputs need, on all cores. Kernels are
     /// called `name_0`, `name_1`, ..
     pub fn compile(
         device: &Device,
         name: &str,
-        graph: &Graph<E>,
+        graph: &ExpressionGraph<E>,
         outputs: &[Output],
         split: Split,
     ) -> Result<Self> {
@@ -97,7 +97,7 @@ impl<E: Element> Program<E> {
     }
 
     /// Whether this is what [`compile`](Self::compile) makes of a graph and its outputs.
-    pub(crate) fn computes(&self, graph: &Graph<E>, outputs: &[Output]) -> bool {
+    pub(crate) fn computes(&self, graph: &ExpressionGraph<E>, outputs: &[Output]) -> bool {
         self.graph == *graph && self.outputs == outputs
     }
 
@@ -125,7 +125,8 @@ impl<E: Element> Program<E> {
     pub fn run(&self, stream: &Stream, rows: Rows, bindings: &mut Bindings<'_, E>) -> Result<()> {
         let mut numbers = bindings.numbers(rows, &self.needs)?;
         let cells = self.scratch_columns.checked_mul(rows.count());
-        let cells = cells.ok_or_else(|| Error::shape("Program::run", "too many rows for the scratch columns"))?;
+        let cells =
+            cells.ok_or_else(|| Error::shape("CompiledGraph::run", "too many rows for the scratch columns"))?;
         let mut scratch = if cells == 0 { None } else { Some(stream.alloc::<E::Base>(cells)?) };
         let grid = Grid::cover(rows.count(), THREADS)?;
         for Part { kernel, needs } in &self.parts {
@@ -138,9 +139,9 @@ impl<E: Element> Program<E> {
     }
 }
 
-impl<E: Element> std::fmt::Debug for Program<E> {
+impl<E: Element> std::fmt::Debug for CompiledGraph<E> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Program<{}>({} kernels)", E::NAME, self.kernels())
+        write!(f, "CompiledGraph<{}>({} kernels)", E::NAME, self.kernels())
     }
 }
 
@@ -178,15 +179,20 @@ fn push_if<'a, T: rigel_gpu::Plain>(needed: bool, view: &'a Option<View<'_, T>>,
     }
 }
 
-/// The text of each kernel, as [`Program::compile`] compiles it.
-pub fn texts<E: Element>(name: &str, graph: &Graph<E>, outputs: &[Output], split: Split) -> Result<Vec<String>> {
+/// The text of each kernel, as [`CompiledGraph::compile`] compiles it.
+pub fn texts<E: Element>(
+    name: &str,
+    graph: &ExpressionGraph<E>,
+    outputs: &[Output],
+    split: Split,
+) -> Result<Vec<String>> {
     let (printed, _) = print_all(name, graph, outputs, split)?;
     Ok(printed.into_iter().map(|kernel| kernel.text).collect())
 }
 
 /// The columns of base elements that a run of these outputs would allocate for values that pass from one kernel to
 /// another, without compiling anything.
-pub fn scratch_columns<E: Element>(graph: &Graph<E>, outputs: &[Output], split: Split) -> usize {
+pub fn scratch_columns<E: Element>(graph: &ExpressionGraph<E>, outputs: &[Output], split: Split) -> usize {
     Plan::new(graph, outputs, split).scratch_columns
 }
 
@@ -199,11 +205,11 @@ struct Printed {
 /// The kernels, and the number of scratch columns.
 fn print_all<E: Element>(
     name: &str,
-    graph: &Graph<E>,
+    graph: &ExpressionGraph<E>,
     outputs: &[Output],
     split: Split,
 ) -> Result<(Vec<Printed>, usize)> {
-    let wrong = |detail: String| Err(Error::shape("Program::compile", detail));
+    let wrong = |detail: String| Err(Error::shape("CompiledGraph::compile", detail));
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if !name.starts_with(|c: char| c.is_ascii_alphabetic()) || !name.chars().all(is_word) {
         return wrong(format!("{name:?} is no name for kernels; write letters, digits and `_`"));

@@ -10,10 +10,10 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use rigel_gpu::{Device, Kind};
+use rigel_gpu::{Device, DeviceKind};
 use rigel_kernels::field::Element;
 
-use crate::graph::{Graph, Value};
+use crate::graph::{ExpressionGraph, Value};
 use crate::program::Output;
 
 /// How large kernels become.
@@ -37,7 +37,7 @@ impl Split {
     /// whose compiler takes about as long for the headers as for 500 values.
     pub fn of(device: &Device) -> Self {
         match device.kind() {
-            Kind::Emulated => Self { nodes: 2_000 },
+            DeviceKind::Emulated => Self { nodes: 2_000 },
             _ => Self::default(),
         }
     }
@@ -64,7 +64,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn new<E: Element>(graph: &Graph<E>, outputs: &[Output], split: Split) -> Self {
+    pub(crate) fn new<E: Element>(graph: &ExpressionGraph<E>, outputs: &[Output], split: Split) -> Self {
         let limit = split.nodes.max(1);
         let mut plan = Self::default();
         let Groups { groups, large } = Groups::new(graph, outputs, limit);
@@ -86,7 +86,7 @@ impl Plan {
     }
 
     /// Adds a list of steps that is too long for one kernel.
-    fn cut<E: Element>(&mut self, graph: &Graph<E>, outputs: &[Output], steps: Vec<Step>, limit: usize) {
+    fn cut<E: Element>(&mut self, graph: &ExpressionGraph<E>, outputs: &[Output], steps: Vec<Step>, limit: usize) {
         let uses = Uses::new(graph, outputs, &steps);
         let mut columns = Columns::default();
         let mut start = 0;
@@ -131,7 +131,7 @@ impl Groups {
     /// A value that more outputs than this depend on says little about which belong together.
     const MOST_USERS: usize = 64;
 
-    fn new<E: Element>(graph: &Graph<E>, outputs: &[Output], limit: usize) -> Self {
+    fn new<E: Element>(graph: &ExpressionGraph<E>, outputs: &[Output], limit: usize) -> Self {
         let mut large = Vec::new();
         // What each small output depends on, and the small outputs that depend on each value.
         let mut cones: Vec<Option<Vec<Value>>> = vec![None; outputs.len()];
@@ -207,7 +207,7 @@ impl Groups {
 
 /// A depth-first walk that lists each value after what it is computed from.
 struct Walk<'a, E: Element> {
-    graph: &'a Graph<E>,
+    graph: &'a ExpressionGraph<E>,
     steps: Vec<Step>,
     /// By value, the round in which it was seen; [`Self::clear`] begins a new one.
     seen: Vec<u32>,
@@ -215,7 +215,7 @@ struct Walk<'a, E: Element> {
 }
 
 impl<'a, E: Element> Walk<'a, E> {
-    fn new(graph: &'a Graph<E>) -> Self {
+    fn new(graph: &'a ExpressionGraph<E>) -> Self {
         Self { graph, steps: Vec::new(), seen: vec![0; graph.len()], round: 1 }
     }
 
@@ -268,7 +268,7 @@ impl<'a, E: Element> Walk<'a, E> {
 
 /// Where the values of a list of steps are used.
 struct Uses<'a, E: Element> {
-    graph: &'a Graph<E>,
+    graph: &'a ExpressionGraph<E>,
     outputs: &'a [Output],
     /// The last step that uses a value.
     last: HashMap<Value, usize>,
@@ -277,7 +277,7 @@ struct Uses<'a, E: Element> {
 }
 
 impl<'a, E: Element> Uses<'a, E> {
-    fn new(graph: &'a Graph<E>, outputs: &'a [Output], steps: &[Step]) -> Self {
+    fn new(graph: &'a ExpressionGraph<E>, outputs: &'a [Output], steps: &[Step]) -> Self {
         let mut uses = Self { graph, outputs, last: HashMap::new(), live: Vec::new() };
         for (at, step) in steps.iter().enumerate() {
             for value in uses.of(step) {
@@ -351,7 +351,7 @@ impl Columns {
         column
     }
 
-    fn give_back<E: Element>(&mut self, graph: &Graph<E>, done: impl Fn(Value) -> bool) {
+    fn give_back<E: Element>(&mut self, graph: &ExpressionGraph<E>, done: impl Fn(Value) -> bool) {
         let free = &mut self.free;
         self.of.retain(|&value, &mut column| {
             if done(value) {
@@ -369,7 +369,7 @@ mod tests {
 
     /// Every value is there before it is used, in every kernel, and a scratch column holds what is read from
     /// it.
-    fn check(graph: &Graph<KoalaBear4>, outputs: &[Output], nodes: usize) -> Plan {
+    fn check(graph: &ExpressionGraph<KoalaBear4>, outputs: &[Output], nodes: usize) -> Plan {
         let plan = Plan::new(graph, outputs, Split { nodes });
         let mut emitted = vec![0; outputs.len()];
         let mut scratch = HashMap::new();
@@ -417,7 +417,7 @@ mod tests {
         plan
     }
 
-    fn chain(graph: &mut Graph<KoalaBear4>, links: usize) -> Value {
+    fn chain(graph: &mut ExpressionGraph<KoalaBear4>, links: usize) -> Value {
         let mut value = graph.column(0, 0, 0);
         for link in 0..links {
             let other = graph.column(0, link % 7 + 1, 0);
@@ -428,7 +428,7 @@ mod tests {
 
     #[test]
     fn a_long_chain_is_cut_where_one_value_is_live() {
-        let mut graph = Graph::new();
+        let mut graph = ExpressionGraph::new();
         let value = chain(&mut graph, 100_000);
         let outputs = [Output::Fold { value, weight: 0 }];
         let plan = check(&graph, &outputs, 500);
@@ -439,7 +439,7 @@ mod tests {
 
     #[test]
     fn outputs_share_kernels_up_to_the_limit() {
-        let mut graph = Graph::new();
+        let mut graph = ExpressionGraph::new();
         let outputs: Vec<Output> = (0..100)
             .map(|i| {
                 let (a, b) = (graph.column(0, 2 * i, 0), graph.column(0, 2 * i + 1, 0));
@@ -456,7 +456,7 @@ mod tests {
     /// Outputs that read the same columns share a kernel, however far apart they are.
     #[test]
     fn outputs_join_those_they_have_most_in_common_with() {
-        let mut graph = Graph::new();
+        let mut graph = ExpressionGraph::new();
         let mut product = |i: usize, j: usize| {
             let (a, b) = (graph.column(0, 10 * i + j, 0), graph.column(0, 10 * i + (j + 1) % 10, 0));
             graph.mul(a, b)
@@ -472,7 +472,7 @@ mod tests {
     /// Values built one on the other are computed once.
     #[test]
     fn outputs_along_a_chain_are_cut() {
-        let mut graph = Graph::new();
+        let mut graph = ExpressionGraph::new();
         let mut value = graph.column(0, 0, 0);
         let mut outputs = Vec::new();
         for link in 1..2_000 {
@@ -488,7 +488,7 @@ mod tests {
 
     #[test]
     fn wide_graphs_are_cut_at_any_size() {
-        let mut graph = Graph::new();
+        let mut graph = ExpressionGraph::new();
         let mut level: Vec<Value> = (0..64).map(|column| graph.column(0, column, 0)).collect();
         let mut all = level.clone();
         for (round, shift) in [1, 7, 3, 11, 5].into_iter().enumerate() {
@@ -510,7 +510,7 @@ mod tests {
 
     #[test]
     fn constants_need_no_steps() {
-        let mut graph = Graph::new();
+        let mut graph = ExpressionGraph::new();
         let value = graph.constant(rigel_kernels::field::Field::from_u64(3));
         let plan = check(&graph, &[Output::Store { value, output: 0, column: 0 }], 1);
         assert_eq!(plan.kernels, [vec![Step::Emit(0)]]);

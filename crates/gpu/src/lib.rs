@@ -54,7 +54,9 @@ mod queue;
 pub mod testing;
 mod work;
 
-pub use base::{Bytes, Error, Kind, Link, Lock, MemoryInfo, Plain, Properties, Result, bytes_of, bytes_of_mut};
+pub use base::{
+    Bytes, DeviceKind, Error, Link, Lock, MemoryInfo, Plain, Properties, Result, bytes_of, bytes_of_mut,
+};
 pub use code::{
     AddressList, Argument, ArgumentList, Arguments, Cache, CacheStats, Kernel, LaunchPolicy, Module, Resources,
     Shape, Source,

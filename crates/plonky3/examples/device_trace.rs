@@ -74,7 +74,7 @@ fn main() -> Result<()> {
         println!("There is no device to generate a trace on. Try RIGEL_DEVICE=emulated.");
         return Ok(());
     };
-    let rows = if device.kind() == rigel_gpu::Kind::Cuda { 1 << 20 } else { 1 << 8 };
+    let rows = if device.kind() == rigel_gpu::DeviceKind::Cuda { 1 << 20 } else { 1 << 8 };
     let trace = trace(device, rows)?;
     prove(&prover, &Squares, &trace, &[])?;
     let proven = prove(&prover, &Squares, &trace, &[])?;

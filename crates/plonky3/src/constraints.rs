@@ -1,7 +1,7 @@
 //! An AIR's constraints as an expression graph.
 //!
 //! Upstream evaluates the AIR once on symbolic variables. The resulting trees with shared branches become the
-//! nodes of a [`Graph`]. Constraint j of K is an output with the weight `alpha^(K-1-j)`.
+//! nodes of a [`ExpressionGraph`]. Constraint j of K is an output with the weight `alpha^(K-1-j)`.
 
 use std::any::Any;
 use std::collections::{BTreeSet, HashMap};
@@ -15,7 +15,7 @@ use p3_air::{Air, BaseAir};
 use p3_field::Algebra;
 use p3_lookup::{InteractionSymbolicBuilder, LogUpGadget, Lookup, LookupProtocol};
 use p3_util::log2_ceil_usize;
-use rigel_codegen::{Graph, Output, Value};
+use rigel_codegen::{ExpressionGraph, Output, Value};
 
 use crate::config::{DeviceConfig, Ext};
 use crate::field::{DeviceExtension, DeviceField};
@@ -36,7 +36,7 @@ pub(crate) mod input {
 
 /// Constraints, ready to be compiled.
 pub(crate) struct Constraints<SC: DeviceConfig> {
-    pub(crate) graph: Graph<Ext<SC>>,
+    pub(crate) graph: ExpressionGraph<Ext<SC>>,
     pub(crate) outputs: Vec<Output>,
     /// The logarithm of the number of quotient chunks.
     pub(crate) log_chunks: usize,
@@ -49,7 +49,7 @@ pub(crate) struct Constraints<SC: DeviceConfig> {
 pub(crate) struct Part<SC: DeviceConfig> {
     /// The columns in order: the i-th one is column i of the part's trace.
     pub(crate) columns: Vec<usize>,
-    pub(crate) graph: Graph<Ext<SC>>,
+    pub(crate) graph: ExpressionGraph<Ext<SC>>,
     pub(crate) outputs: Vec<Output>,
 }
 
@@ -137,7 +137,7 @@ impl<SC: DeviceConfig> Constraints<SC> {
         extension: &[SymbolicExpressionExt<SC::Value, X>],
         layout: &ConstraintLayout,
         symbols: Box<dyn Any + Send>,
-        constant: impl Fn(&mut Graph<Ext<SC>>, X) -> Value,
+        constant: impl Fn(&mut ExpressionGraph<Ext<SC>>, X) -> Value,
     ) -> Self {
         let last = layout.total_constraints().saturating_sub(1);
         let mut lowering = Lowering::<SC>::new();
@@ -182,13 +182,13 @@ fn degree<V: DeviceField, X: p3_field::ExtensionField<V>>(
 /// Lowers upstream's symbolic expressions to a graph. It visits shared branches once, keyed by address, so the
 /// expressions must outlive it.
 pub(crate) struct Lowering<SC: DeviceConfig> {
-    pub(crate) graph: Graph<Ext<SC>>,
+    pub(crate) graph: ExpressionGraph<Ext<SC>>,
     seen: HashMap<*const SymbolicExpression<SC::Value>, Value>,
 }
 
 impl<SC: DeviceConfig> Lowering<SC> {
     pub(crate) fn new() -> Self {
-        Self { graph: Graph::new(), seen: HashMap::new() }
+        Self { graph: ExpressionGraph::new(), seen: HashMap::new() }
     }
 
     pub(crate) fn base(&mut self, expression: &SymbolicExpression<SC::Value>) -> Value {
@@ -248,7 +248,7 @@ impl<SC: DeviceConfig> Lowering<SC> {
         &mut self,
         expression: &SymbolicExpressionExt<SC::Value, X>,
         seen: &mut HashMap<*const SymbolicExpressionExt<SC::Value, X>, Value>,
-        constant: &impl Fn(&mut Graph<Ext<SC>>, X) -> Value,
+        constant: &impl Fn(&mut ExpressionGraph<Ext<SC>>, X) -> Value,
     ) -> Value {
         if let Some(&value) = seen.get(&std::ptr::from_ref(expression)) {
             return value;

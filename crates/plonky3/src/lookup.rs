@@ -15,7 +15,7 @@ use std::collections::HashSet;
 
 use p3_air::symbolic::{BaseEntry, BaseLeaf, SymbolicExpr, SymbolicExpression};
 use p3_lookup::Lookup;
-use rigel_codegen::{Graph, Output, Value, compiled};
+use rigel_codegen::{ExpressionGraph, Output, Value, compiled};
 use rigel_gpu::{Buffer, Stream};
 use rigel_kernels::Matrix;
 use rigel_kernels::domain::selectors;
@@ -121,9 +121,9 @@ fn has_periodic<V>(expression: &SymbolicExpression<V>, seen: &mut HashSet<*const
 
 /// The graphs of a table's denominators and fractions.
 struct Fractions<SC: DeviceConfig> {
-    denominators: Graph<Ext<SC>>,
+    denominators: ExpressionGraph<Ext<SC>>,
     denominator_outputs: Vec<Output>,
-    fractions: Graph<Ext<SC>>,
+    fractions: ExpressionGraph<Ext<SC>>,
     fraction_outputs: Vec<Output>,
     /// The number of denominators per row.
     terms: usize,

@@ -6,7 +6,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
-use rigel_array::{Array, Device, Kind, Reduction, Scalar, Type, Unary, name};
+use rigel_array::{Array, Device, NumberKind, Reduction, Scalar, Type, Unary, name};
 
 use crate::arguments::{device, integers};
 use crate::cuda_interface::{LEGACY_STREAM, wait_for_stream};
@@ -363,7 +363,7 @@ impl PyArray {
     }
 
     fn __index__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        if self.array.dtype().kind() != Kind::Integer {
+        if self.array.dtype().kind() != NumberKind::Integer {
             return Err(PyTypeError::new_err(format!(
                 "only an array of one integer can be an index, not one of {}",
                 name(self.array.dtype())
@@ -435,7 +435,7 @@ impl PyArray {
         }
         // A number takes the array's type, as in NumPy.
         let operand = match operand {
-            Operand::Scalar(Scalar::Float(value)) if to.dtype().kind() == Kind::Integer => {
+            Operand::Scalar(Scalar::Float(value)) if to.dtype().kind() == NumberKind::Integer => {
                 Operand::Scalar(Scalar::Int(value as i128))
             }
             other => other,

@@ -6,7 +6,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use rigel_array::{Array, Device, Result, name};
-use rigel_gpu::Kind;
+use rigel_gpu::DeviceKind;
 
 use crate::array::PyArray;
 use crate::convert::refused;
@@ -100,7 +100,7 @@ impl PyArray {
     fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let array = &self.array;
         let device = match array.device() {
-            Device::Gpu(device) if device.kind() == Kind::Cuda => device,
+            Device::Gpu(device) if device.kind() == DeviceKind::Cuda => device,
             other => {
                 return Err(PyAttributeError::new_err(format!(
                     "the array is on {other}, which is not a CUDA device"

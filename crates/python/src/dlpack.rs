@@ -10,8 +10,8 @@ use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
-use rigel_array::{Array, Device, Kind as Sort, Type, name};
-use rigel_gpu::Kind;
+use rigel_array::{Array, Device, NumberKind, Type, name};
+use rigel_gpu::DeviceKind;
 
 use crate::array::PyArray;
 use crate::convert::refused;
@@ -66,11 +66,11 @@ struct Versioned {
 
 fn code(of: Type) -> Option<DataType> {
     let code = match of.kind() {
-        Sort::Integer => u8::from(matches!(of, Type::U32 | Type::U64)),
-        Sort::Float => 2,
-        Sort::Complex => 5,
-        Sort::Bool => 6,
-        Sort::Field => return None,
+        NumberKind::Integer => u8::from(matches!(of, Type::U32 | Type::U64)),
+        NumberKind::Float => 2,
+        NumberKind::Complex => 5,
+        NumberKind::Bool => 6,
+        NumberKind::Field => return None,
     };
     Some(DataType { code, bits: 8 * of.bytes() as u8, lanes: 1 })
 }
@@ -301,7 +301,7 @@ unsafe extern "C" fn unused(capsule: *mut ffi::PyObject) {
 fn place(array: &Array) -> PyResult<(i32, i32)> {
     match array.device() {
         Device::Cpu => Ok((CPU, 0)),
-        Device::Gpu(device) if device.kind() == Kind::Cuda => Ok((CUDA, device.properties().ordinal as i32)),
+        Device::Gpu(device) if device.kind() == DeviceKind::Cuda => Ok((CUDA, device.properties().ordinal as i32)),
         other => Err(PyBufferError::new_err(format!(
             "the array is on {other}, which other libraries can't access; copy it with .cpu()"
         ))),

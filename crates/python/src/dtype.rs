@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyString, PyType};
-use rigel_array::{Kind, Type, name, type_named};
+use rigel_array::{NumberKind, Type, name, type_named};
 
 use crate::error::raise;
 use crate::field::Field;
@@ -95,12 +95,12 @@ impl DType {
     #[getter]
     fn kind(&self) -> &'static str {
         match self.0.kind() {
-            Kind::Bool => "b",
-            Kind::Integer if matches!(self.0, Type::U32 | Type::U64) => "u",
-            Kind::Integer => "i",
-            Kind::Float => "f",
-            Kind::Complex => "c",
-            Kind::Field => "field",
+            NumberKind::Bool => "b",
+            NumberKind::Integer if matches!(self.0, Type::U32 | Type::U64) => "u",
+            NumberKind::Integer => "i",
+            NumberKind::Float => "f",
+            NumberKind::Complex => "c",
+            NumberKind::Field => "field",
         }
     }
 

@@ -6,7 +6,7 @@ use pyo3::exceptions::{PyAttributeError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use rigel_array::{Array, Device, Kind, Type, name};
+use rigel_array::{Array, Device, NumberKind, Type, name};
 
 use crate::array::PyArray;
 use crate::convert::refused;
@@ -246,7 +246,7 @@ impl PyArray {
                 array.device()
             )));
         }
-        let is_field = array.dtype().kind() == Kind::Field;
+        let is_field = array.dtype().kind() == NumberKind::Field;
         if is_field && copy == Some(false) {
             return Err(PyValueError::new_err(format!(
                 "elements of {} are not stored as plain integers, so a NumPy array needs a copy",

@@ -4,7 +4,7 @@ use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::pyclass::CompareOp;
-use rigel_array::{Array, Binary, Kind, Lazy, Type, Unary, name};
+use rigel_array::{Array, Binary, Lazy, NumberKind, Type, Unary, name};
 
 use crate::array::PyArray;
 use crate::lazy::PyLazy;
@@ -97,11 +97,11 @@ fn in_place(array: &Array, operation: Binary, other: &Bound<'_, PyAny>) -> PyRes
 /// The rank of a kind: each kind can hold the values of lower ones.
 fn rank(of: Type) -> usize {
     match of.kind() {
-        Kind::Bool => 0,
-        Kind::Integer => 1,
-        Kind::Float => 2,
-        Kind::Complex => 3,
-        Kind::Field => 4,
+        NumberKind::Bool => 0,
+        NumberKind::Integer => 1,
+        NumberKind::Float => 2,
+        NumberKind::Complex => 3,
+        NumberKind::Field => 4,
     }
 }
 
@@ -271,7 +271,7 @@ impl PyLazy {
 /// Bitwise not: for an integer in two's complement, `-x - 1`.
 fn inverted(lazy: Lazy, of: Type) -> Lazy {
     match of.kind() {
-        Kind::Integer => lazy.unary(Unary::Neg).binary(Binary::Sub, 1),
+        NumberKind::Integer => lazy.unary(Unary::Neg).binary(Binary::Sub, 1),
         _ => lazy.unary(Unary::Not),
     }
 }

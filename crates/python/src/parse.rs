@@ -3,7 +3,7 @@
 use pyo3::exceptions::{PyOverflowError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
-use rigel_array::{Array, Complex, Device, Kind, Result, Scalar, Type, name};
+use rigel_array::{Array, Complex, Device, NumberKind, Result, Scalar, Type, name};
 
 use crate::array::PyArray;
 use crate::error::raise;
@@ -206,7 +206,7 @@ fn integers(all: &[i128], shape: &[usize], dtype: Option<Type>) -> PyResult<Arra
         (Type::U32, _) => fill::<u32>(all, shape, of),
         (Type::I64, _) => fill::<i64>(all, shape, of),
         (Type::U64, _) => fill::<u64>(all, shape, of),
-        (_, Kind::Bool) => {
+        (_, NumberKind::Bool) => {
             let values: Vec<bool> = all.iter().map(|&value| value != 0).collect();
             Array::from_bools(&values, shape, &Device::Cpu).map_err(raise)
         }

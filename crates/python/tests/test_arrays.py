@@ -190,7 +190,7 @@ def test_iteration():
     assert len(rigel.zeros((0, 3))) == 0
 
 
-def test_text_is_numpys():
+def test_repr_is_numpys():
     for theirs in [np.arange(5), np.array([[1.5, 2.0], [3.0, 1e10]]), np.array([True, False]), np.arange(2000.0)]:
         assert repr(rigel.array(theirs)).replace("\n", "").replace(" ", "") == repr(theirs).split(", shape")[0].rstrip(
             ")"
@@ -265,7 +265,7 @@ def test_any_all_in_and_format():
         f"{a:.2f}"
 
 
-def test_text_is_numpys():
+def test_str_is_numpys():
     for values in [np.arange(0, 1, 0.1), np.float32([2 / 3, 0.1, 12.5]), np.array([True, True]), np.array([1e-5, 1.5])]:
         assert str(rigel.array(values)).replace(",", "") == str(values)
 

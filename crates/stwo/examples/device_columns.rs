@@ -64,7 +64,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Err(Error::Unavailable { .. }) => Device::open(Selector::Emulated(0))?,
         opened => opened?,
     };
-    let log_size = if device.kind() == rigel_gpu::Kind::Cuda { 20 } else { 8 };
+    let log_size = if device.kind() == rigel_gpu::DeviceKind::Cuda { 20 } else { 8 };
     let rows = 1usize << log_size;
 
     // All columns are contiguous, so that each step of the proof processes them together.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rigel_codegen::{Bindings, Folded, Input, Output, Program, RowMap, Rows, compiled};
+use rigel_codegen::{Bindings, CompiledGraph, Folded, Input, Output, RowMap, Rows, compiled};
 use rigel_gpu::{Buffer, Device, Result, View};
 use rigel_kernels::field::{Mersenne31, QM31};
 use rigel_kernels::transform::circle;
@@ -205,7 +205,7 @@ impl Constraints {
         let Recorded { graph, constraints, .. } = &self.recorded;
         let fold = |(weight, &value)| Output::Fold { value, weight };
         let outputs: Vec<Output> = constraints.iter().enumerate().map(fold).collect();
-        let program: Arc<Program<QM31>> = compiled(device, "constraints", graph, &outputs)?;
+        let program: Arc<CompiledGraph<QM31>> = compiled(device, "constraints", graph, &outputs)?;
 
         let stream = stream(device);
         let extension = parameters(device, &self.recorded)?;

@@ -14,7 +14,7 @@
 //! A batch costs the inversion of its denominators and a few passes over its columns. All denominators of a
 //! component are inverted together.
 
-use rigel_codegen::{Bindings, Graph, Output, Rows, Target, compiled};
+use rigel_codegen::{Bindings, ExpressionGraph, Output, Rows, Target, compiled};
 use rigel_gpu::{Buffer, Device, Error, Result, View};
 use rigel_kernels::Matrix;
 use rigel_kernels::domain::circle_order;
@@ -223,7 +223,7 @@ impl LogupColGenerator<'_> {
         let mut inverses = Matrix::alloc(&stream, rows, 4)?;
         stream.copy(inverses.values_mut(), denominators.view())?;
         inverse::invert_assign::<QM31>(&stream, &mut inverses)?;
-        let mut graph = Graph::<QM31>::new();
+        let mut graph = ExpressionGraph::<QM31>::new();
         let inverse = graph.extension_column(0, 0, 0);
         let (numerator, given, parameter) = match numerators {
             Numerators::Secure(column) => (graph.extension_column(1, 0, 0), Some(column.view()), None),
@@ -239,7 +239,7 @@ impl LogupColGenerator<'_> {
 
 /// Adds a value to each element of a slab.
 fn shifted(device: &Device, slab: Matrix<Mersenne31>, by: SecureField) -> Result<Matrix<Mersenne31>> {
-    let mut graph = Graph::<QM31>::new();
+    let mut graph = ExpressionGraph::<QM31>::new();
     let (element, shift) = (graph.extension_column(0, 0, 0), graph.extension_parameter(0));
     let sum = graph.add(element, shift);
     let rows = slab.rows();
@@ -250,7 +250,7 @@ fn shifted(device: &Device, slab: Matrix<Mersenne31>, by: SecureField) -> Result
 /// The slab of a value in each row.
 fn row_by_row(
     device: &Device,
-    graph: &Graph<QM31>,
+    graph: &ExpressionGraph<QM31>,
     value: rigel_codegen::Value,
     rows: usize,
     inputs: &[Option<View<'_, Mersenne31>>],

@@ -37,7 +37,7 @@ const SMALL: usize = 64;
 pub struct HashColumn {
     digests: Buffer<Digest>,
     /// The layer above, built but not requested yet, and its hash.
-    above: Lock<Option<(Kind, Box<HashColumn>)>>,
+    above: Lock<Option<(LayerHash, Box<HashColumn>)>>,
     /// The columns that are opened together with it, and its index counted from the leaves.
     batch: Option<(Arc<Batch>, usize)>,
     /// The digests of a small layer that was downloaded.
@@ -46,7 +46,7 @@ pub struct HashColumn {
 
 /// The hash of a layer.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum LayerHash {
     Blake2s,
     Blake2sM31,
 }
@@ -66,7 +66,7 @@ impl HashColumn {
     }
 
     /// The lowest of these layers, holding the others above it.
-    fn stack(layers: Vec<Buffer<Digest>>, batch: Option<&Arc<Batch>>, kind: Kind) -> Self {
+    fn stack(layers: Vec<Buffer<Digest>>, batch: Option<&Arc<Batch>>, kind: LayerHash) -> Self {
         let mut above: Option<HashColumn> = None;
         for (i, digests) in layers.into_iter().enumerate().rev() {
             let layer = Self {
@@ -229,8 +229,8 @@ impl<const M31: bool> MerkleOpsLifted<Blake2sMerkleHasherGeneric<M31>> for CudaB
     }
 }
 
-const fn kind<const M31: bool>() -> Kind {
-    if M31 { Kind::Blake2sM31 } else { Kind::Blake2s }
+const fn kind<const M31: bool>() -> LayerHash {
+    if M31 { LayerHash::Blake2sM31 } else { LayerHash::Blake2s }
 }
 
 impl PackLeavesOps for CudaBackend {

@@ -2,7 +2,7 @@
 //!
 //! The framework evaluates constraints over any type with field arithmetic. [`Base`] and [`Extension`] are nodes
 //! of a
-//! [`Graph`], so evaluating with them records the constraints.
+//! [`ExpressionGraph`], so evaluating with them records the constraints.
 //!
 //! Base-field constants are part of the expressions. Other secure-field constants, such as lookup elements, are
 //! drawn from the channel and differ from proof to proof. They become parameters, so that the compiled kernels
@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::ops::{Add, AddAssign, Mul, MulAssign, Neg, Sub};
 
 use num_traits::{One, Zero};
-use rigel_codegen::{Graph, Value};
+use rigel_codegen::{ExpressionGraph, Value};
 use rigel_kernels::field::{Element, Mersenne31, QM31, Ring};
 use stwo::core::Fraction;
 use stwo::core::fields::FieldExpOps;
@@ -26,7 +26,7 @@ use crate::field::Twin;
 
 /// The recording of a component's constraints.
 pub(crate) struct Recorded {
-    pub(crate) graph: Graph<QM31>,
+    pub(crate) graph: ExpressionGraph<QM31>,
     /// The values of the extension parameters.
     pub(crate) parameters: Vec<SecureField>,
     pub(crate) constraints: Vec<Value>,
@@ -60,7 +60,7 @@ thread_local! {
 
 #[derive(Default)]
 struct Recording {
-    graph: Graph<QM31>,
+    graph: ExpressionGraph<QM31>,
     parameters: Vec<SecureField>,
     known: HashMap<SecureField, usize>,
     /// The tree, column and offset of values that read a column.
@@ -128,7 +128,7 @@ impl Operand for SecureField {
 fn binary(
     a: impl Operand,
     b: impl Operand,
-    operation: impl FnOnce(&mut Graph<QM31>, Value, Value) -> Value,
+    operation: impl FnOnce(&mut ExpressionGraph<QM31>, Value, Value) -> Value,
 ) -> Value {
     with(|recording| {
         let (a, b) = (a.value(recording), b.value(recording));
@@ -141,19 +141,19 @@ macro_rules! operators {
         impl Add<$b> for $a {
             type Output = $c;
             fn add(self, other: $b) -> $c {
-                $c(binary(self, other, Graph::add))
+                $c(binary(self, other, ExpressionGraph::add))
             }
         }
         impl Sub<$b> for $a {
             type Output = $c;
             fn sub(self, other: $b) -> $c {
-                $c(binary(self, other, Graph::sub))
+                $c(binary(self, other, ExpressionGraph::sub))
             }
         }
         impl Mul<$b> for $a {
             type Output = $c;
             fn mul(self, other: $b) -> $c {
-                $c(binary(self, other, Graph::mul))
+                $c(binary(self, other, ExpressionGraph::mul))
             }
         }
     )* };

@@ -11,7 +11,7 @@ use rigel_plonky3::{Base, BatchKey, Instance, Policy, Proven, Prover, Report, Tr
 
 use super::fri::Fri;
 use super::lookups::{self, LookupAir};
-use super::statement::{Config, Made, Rejection, Shape, Statement, decode, encode, timed, upload};
+use super::statement::{Config, Made, Rejection, Statement, TableShape, decode, encode, timed, upload};
 use crate::Failure;
 
 /// The batch with lookups over a configuration.
@@ -91,8 +91,8 @@ where
         Ok(())
     }
 
-    fn tables(&self) -> Vec<Shape> {
-        let shape = |(air, trace): (&LookupAir, &RowMajorMatrix<SC::Value>)| Shape {
+    fn tables(&self) -> Vec<TableShape> {
+        let shape = |(air, trace): (&LookupAir, &RowMajorMatrix<SC::Value>)| TableShape {
             log_rows: air.log_rows(),
             columns: trace.width(),
         };

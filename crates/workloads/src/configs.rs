@@ -1,5 +1,8 @@
 //! Upstream's configurations: a field and its extension, a tree hash, a challenger.
 
+// Only a full build uses all of them; generic functions that nothing calls cost no time.
+#![cfg_attr(not(feature = "full"), allow(dead_code))]
+
 use p3_baby_bear::{BabyBear, Poseidon2BabyBear, default_babybear_poseidon2_16, default_babybear_poseidon2_24};
 use p3_challenger::{DuplexChallenger, HashChallenger, SerializingChallenger32, SerializingChallenger64};
 use p3_commit::ExtensionMmcs;

@@ -45,7 +45,7 @@ use p3_keccak_air::KeccakAir;
 use serde::{Deserialize, Serialize};
 
 pub use fri::Fri;
-pub use statement::{Made, Rejection, Shape, Statement, timed};
+pub use statement::{Made, Rejection, Statement, TableShape, timed};
 
 use batch::Batch;
 use either::Either;
@@ -156,8 +156,8 @@ impl Workload {
         }
     }
 
-    /// Whether it can be proved with a field and a hash. Each combination takes time to compile, so only those that the
-    /// benchmarks need are offered, and each field and each hash with at least one workload.
+    /// Whether it can be proved with a field and a hash in a full build. Each combination takes time to compile, so
+    /// only those that the benchmarks need are offered, and each field and each hash with at least one workload.
     fn with(self, field: Field, hash: Hash) -> bool {
         match (field, hash) {
             (Field::KoalaBear | Field::Goldilocks, Hash::Keccak) => true,
@@ -191,9 +191,21 @@ impl Choice {
             ));
         }
         if !workload.with(*field, *hash) {
-            return Err(self.not_there());
+            return Err(self.not_offered());
+        }
+        if !self.is_built() {
+            return Err(format!(
+                "{field} with {hash} is not in this build, which has koala-bear with keccak; build with all fields \
+                 and hashes: cargo run --release --features full --bin rigel"
+            ));
         }
         Ok(())
+    }
+
+    /// Whether this build has the field and the hash. Each compiles both provers, so all of them take the feature
+    /// `full`.
+    pub fn is_built(&self) -> bool {
+        cfg!(feature = "full") || (self.field, self.hash) == (Field::KoalaBear, Hash::Keccak)
     }
 
     /// The statement, without a witness or a device yet.
@@ -204,21 +216,28 @@ impl Choice {
             (Field::KoalaBear, Hash::Keccak) => {
                 self.all::<_, poseidon2::KoalaBearAir>(configs::koala_bear_keccak(fri))
             }
+            #[cfg(feature = "full")]
             (Field::Goldilocks, Hash::Keccak) => {
                 self.all::<_, poseidon2::GoldilocksAir>(configs::goldilocks_keccak(fri))
             }
+            #[cfg(feature = "full")]
             (Field::KoalaBear, Hash::Poseidon2) => self.most(configs::koala_bear_poseidon2(fri)),
+            #[cfg(feature = "full")]
             (Field::BabyBear, Hash::Keccak) => self.most(configs::baby_bear_keccak(fri)),
+            #[cfg(feature = "full")]
             (Field::KoalaBear, Hash::Keccak256) => self.single(configs::koala_bear_keccak256(fri), Fibonacci),
+            #[cfg(feature = "full")]
             (Field::BabyBear, Hash::Poseidon2) => self.single(configs::baby_bear_poseidon2(fri), Fibonacci),
+            #[cfg(feature = "full")]
             (Field::Goldilocks, Hash::Poseidon2) => self.single(configs::goldilocks_poseidon2(fri), Fibonacci),
+            #[cfg(feature = "full")]
             (Field::Goldilocks3, Hash::Keccak) => self.single(configs::goldilocks3_keccak(fri), Fibonacci),
-            _ => return Err(self.not_there()),
+            _ => return Err(self.not_offered()),
         };
         Ok(made)
     }
 
-    fn not_there(&self) -> String {
+    fn not_offered(&self) -> String {
         let Self { workload, field, hash, .. } = self;
         format!("{workload} is not available with {field} and {hash}. Available:\n{}", offered())
     }
@@ -242,6 +261,7 @@ impl Choice {
     }
 
     /// All workloads except Poseidon2 and Blake3.
+    #[cfg(feature = "full")]
     fn most<SC: Config>(&self, config: SC) -> Box<dyn Statement>
     where
         SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,

@@ -11,7 +11,7 @@ use rigel_plonky3::{Base, CpuAir, Policy, Proven, Prover, Report, Trace};
 
 use super::fri::Fri;
 use super::statement::{
-    Config, Made, Rejection, Shape, Statement, decode, elements, encode, roomy, timed, upload,
+    Config, Made, Rejection, Statement, TableShape, decode, elements, encode, roomy, timed, upload,
 };
 use crate::Failure;
 
@@ -98,8 +98,8 @@ impl<SC: Config, A: ProvableTable<SC>> Statement for Single<SC, A> {
         Ok(())
     }
 
-    fn tables(&self) -> Vec<Shape> {
-        vec![Shape { log_rows: self.log_rows, columns: self.witness().0.width() }]
+    fn tables(&self) -> Vec<TableShape> {
+        vec![TableShape { log_rows: self.log_rows, columns: self.witness().0.width() }]
     }
 
     fn publics(&self) -> Vec<Vec<u64>> {

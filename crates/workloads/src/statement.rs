@@ -24,7 +24,7 @@ pub trait Statement: Send + Sync {
     fn prepare(&mut self, device: Option<&Device>, policy: Policy) -> Result<(), Failure>;
 
     /// The tables of the witness.
-    fn tables(&self) -> Vec<Shape>;
+    fn tables(&self) -> Vec<TableShape>;
 
     /// The public values of each table.
     fn publics(&self) -> Vec<Vec<u64>>;
@@ -51,14 +51,14 @@ impl<SC: DeviceConfig<Commitment: Serialize + Send> + Send + Sync + 'static> Con
 
 /// A table's size.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Shape {
+pub struct TableShape {
     /// The rows, as a power of two.
     pub log_rows: u32,
     /// The columns.
     pub columns: usize,
 }
 
-impl Shape {
+impl TableShape {
     /// Rows times columns.
     pub fn cells(&self) -> usize {
         self.columns << self.log_rows

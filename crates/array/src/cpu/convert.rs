@@ -1,6 +1,6 @@
 //! Conversions between types, see [`rigel_codegen::map::Node::Convert`].
 
-use rigel_codegen::map::{Complex, Kind, Type};
+use rigel_codegen::map::{Complex, NumberKind, Type};
 use rigel_kernels::field::{
     BabyBear, BabyBear4, CM31, Field, Goldilocks, Goldilocks2, Goldilocks3, KoalaBear, KoalaBear4, Mersenne31,
     QM31,
@@ -125,13 +125,13 @@ macro_rules! from {
 /// The loop for a conversion; `None` if it is not defined.
 pub(crate) fn convert_loop(from: Type, to: Type) -> Option<Loop> {
     match (from.kind(), to.kind()) {
-        (Kind::Field, Kind::Field) => embed_loop(from, to),
-        (Kind::Field, Kind::Bool) => {
+        (NumberKind::Field, NumberKind::Field) => embed_loop(from, to),
+        (NumberKind::Field, NumberKind::Bool) => {
             with_type!(field from, T => from!(T, |x: T| Truth::from(x != <T as Arithmetic>::ZERO)))
         }
-        (Kind::Field, _) => with_type!(prime from, T => prime_loop::<T>(to))?,
-        (Kind::Bool, Kind::Field) => modulo_loop::<Truth>(to),
-        (_, Kind::Field) => with_type!(integer from, T => modulo_loop::<T>(to))?,
+        (NumberKind::Field, _) => with_type!(prime from, T => prime_loop::<T>(to))?,
+        (NumberKind::Bool, NumberKind::Field) => modulo_loop::<Truth>(to),
+        (_, NumberKind::Field) => with_type!(integer from, T => modulo_loop::<T>(to))?,
         _ => match from {
             Type::C128 => plain_loop::<Complex>(to),
             _ => with_type!(ordered from, T => plain_loop::<T>(to))?,

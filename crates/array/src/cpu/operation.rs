@@ -1,6 +1,6 @@
 //! The loop of each operation for each type it is defined for.
 
-use rigel_codegen::map::{Binary, Complex, Kind, Reduction, Type, Unary};
+use rigel_codegen::map::{Binary, Complex, NumberKind, Reduction, Type, Unary};
 
 use super::complex;
 use super::loops::{self, Loop, binary, binary_call, unary, unary_call};
@@ -34,9 +34,9 @@ macro_rules! two {
 pub(crate) fn unary_loop(operation: Unary, of: Type) -> Option<Loop> {
     operation.result(of)?;
     match of.kind() {
-        Kind::Bool => Some(one!(Truth, |x: Truth| Truth::from(!x.holds()))),
-        Kind::Field => with_type!(field of, T => one!(T, |x: T| x.neg())),
-        Kind::Integer => match operation {
+        NumberKind::Bool => Some(one!(Truth, |x: Truth| Truth::from(!x.holds()))),
+        NumberKind::Field => with_type!(field of, T => one!(T, |x: T| x.neg())),
+        NumberKind::Integer => match operation {
             Unary::Neg => with_type!(integer of, T => one!(T, |x: T| x.neg())),
             Unary::Abs => match of {
                 Type::I32 => Some(one!(i32, |x: i32| x.wrapping_abs())),
@@ -46,8 +46,8 @@ pub(crate) fn unary_loop(operation: Unary, of: Type) -> Option<Loop> {
             Unary::Imag => with_type!(integer of, T => one!(T, |_: T| 0 as T)),
             _ => with_type!(integer of, T => one!(T, |x: T| x)),
         },
-        Kind::Float => float_loop(operation, of),
-        Kind::Complex => complex_loop(operation),
+        NumberKind::Float => float_loop(operation, of),
+        NumberKind::Complex => complex_loop(operation),
     }
 }
 
@@ -111,8 +111,8 @@ pub(crate) fn binary_loop(operation: Binary, of: Type) -> Option<Loop> {
         Binary::Div if of == Type::C128 => Some(two!(Complex, complex::div)),
         Binary::Div => with_type!(float of, T => two!(T, |x: T, y: T| x / y)),
         Binary::Pow => match of.kind() {
-            Kind::Float => with_type!(float of, T => two!(call T, T, |x: T, y: T| x.powf(y))),
-            Kind::Complex => Some(two!(call Complex, Complex, complex::pow)),
+            NumberKind::Float => with_type!(float of, T => two!(call T, T, |x: T, y: T| x.powf(y))),
+            NumberKind::Complex => Some(two!(call Complex, Complex, complex::pow)),
             _ => with_type!(exact of, T => two!(call T, u64, |x: T, y: u64| x.power(y))),
         },
         Binary::FloorDiv => with_type!(rounded of, T => two!(call T, T, |x: T, y: T| x.floor_div(y))),

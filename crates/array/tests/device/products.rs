@@ -65,7 +65,7 @@ fn stacks_are_broadcast() {
 fn the_engine_says_what_it_is() {
     on_each_device(|device| match (device, matmul_engine(device)) {
         (Device::Cpu, engine) => assert_eq!(engine, MatmulEngine::Cpu),
-        (Device::Gpu(gpu), MatmulEngine::Kernel { reason }) if gpu.kind() == rigel_gpu::Kind::Emulated => {
+        (Device::Gpu(gpu), MatmulEngine::Kernel { reason }) if gpu.kind() == rigel_gpu::DeviceKind::Emulated => {
             assert!(!reason.is_empty());
         }
         (_, engine) => println!("{engine}"),

@@ -2,7 +2,7 @@
 
 use std::ops::{Add, Mul};
 
-use rigel_gpu::{Buffer, Device, Kind, Result, Selector, Stream};
+use rigel_gpu::{Buffer, Device, DeviceKind, Result, Selector, Stream};
 use rigel_kernels::Matrix;
 use rigel_kernels::field::Field;
 use serde::Serialize;
@@ -246,7 +246,7 @@ impl Bench {
 
     /// Whether bars apply: they are defined for a GPU at full size.
     fn judges(&self) -> bool {
-        self.device().kind() == Kind::Cuda && self.size == Size::Full
+        self.device().kind() == DeviceKind::Cuda && self.size == Size::Full
     }
 
     /// Random field elements on the device.

@@ -14,7 +14,7 @@ mod workloads;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use rigel_gpu::{Device, Error, Kind, Options, Result, Selector};
+use rigel_gpu::{Device, DeviceKind, Error, Options, Result, Selector};
 
 use crate::terminal::Progress;
 use json::{DeviceDescription, Document, Report};
@@ -70,10 +70,10 @@ impl FromStr for Devices {
 
 /// Measures and prints. Returns whether every measurement succeeded.
 pub fn run(arguments: &Arguments, family: Family) -> Result<bool> {
-    if family == Family::Array && !cfg!(feature = "array") {
+    if family == Family::Array && !cfg!(feature = "full") {
         return Err(Error::shape(
             "rigel bench array",
-            "this build of the command line has no arrays; build it with `--features array`",
+            "this build of the command line has no arrays; build it with `--features full`",
         ));
     }
     if arguments.list {
@@ -128,7 +128,7 @@ fn measure(
     device: &Device,
     silent: bool,
 ) -> Result<Report> {
-    let emulated = device.kind() == Kind::Emulated;
+    let emulated = device.kind() == DeviceKind::Emulated;
     let size = if arguments.quick || emulated { Size::Quick } else { Size::Full };
     let repeat = arguments.repeat.map_or_else(|| size.pick(20, 3), |n| n as usize);
     let wanted = |name: &str| {

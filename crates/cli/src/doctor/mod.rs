@@ -6,8 +6,8 @@ mod text;
 use std::path::Path;
 
 use rigel_gpu::{
-    Cache, Device, Emulation, Error, Kind, Options, Result, Selector, Source, Stream, Topology, cublas_status,
-    cuda_status, host_compiler,
+    Cache, Device, DeviceKind, Emulation, Error, Options, Result, Selector, Source, Stream, Topology,
+    cublas_status, cuda_status, host_compiler,
 };
 
 use crate::bandwidth::{Way, milliseconds};
@@ -180,8 +180,8 @@ fn peers(device: Device) -> Result<Peers> {
     let bytes = sample_bytes(&device);
     let options = Options::from_env()?;
     let devices = match device.kind() {
-        Kind::Cuda => Device::all_cuda(&options)?,
-        Kind::Emulated => Device::emulated(&Emulation::from_env()?, &options)?,
+        DeviceKind::Cuda => Device::all_cuda(&options)?,
+        DeviceKind::Emulated => Device::emulated(&Emulation::from_env()?, &options)?,
     };
     let topology = Topology::measure(&devices, bytes)?;
     Ok(Peers::new(&devices, &topology.links, &topology.gigabytes_per_second))
@@ -190,8 +190,8 @@ fn peers(device: Device) -> Result<Peers> {
 /// Large enough to hide the cost of starting a copy, small enough to take little time.
 fn sample_bytes(device: &Device) -> usize {
     match device.kind() {
-        Kind::Cuda => 256 << 20,
-        Kind::Emulated => 16 << 20,
+        DeviceKind::Cuda => 256 << 20,
+        DeviceKind::Emulated => 16 << 20,
     }
 }
 

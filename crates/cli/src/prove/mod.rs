@@ -5,7 +5,7 @@ mod report;
 
 use std::path::{Path, PathBuf};
 
-use rigel_gpu::{Device, Error, Kind, Selector};
+use rigel_gpu::{Device, DeviceKind, Error, Selector};
 use rigel_plonky3::Policy;
 
 use crate::Failure;
@@ -121,7 +121,7 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
 /// Compiles the kernels that the proof needs. Stwo's backend compiles each on first use, so an untimed proof compiles
 /// them all. Times on the emulated device are meaningless, so one proof is enough there.
 fn compile(choice: &Choice, device: Option<&Device>, statement: &dyn Statement) -> Result<(), Failure> {
-    let is_timed = device.is_some_and(|device| device.kind() != Kind::Emulated);
+    let is_timed = device.is_some_and(|device| device.kind() != DeviceKind::Emulated);
     if choice.prover() == Prover::Stwo && is_timed {
         statement.prove()?;
     }

@@ -8,14 +8,14 @@ use serde::Serialize;
 
 use crate::proof_file::Header;
 use crate::terminal::{Align, Columns, Paint, number, wrap};
-use rigel_workloads::Shape;
+use rigel_workloads::TableShape;
 
 /// Everything about one proof.
 #[derive(Serialize)]
 pub struct Summary<'a> {
     #[serde(flatten)]
     pub header: &'a Header,
-    pub tables: Vec<Shape>,
+    pub tables: Vec<TableShape>,
     /// The device's own name.
     pub device_name: Option<String>,
     /// The time to generate the witness.
@@ -35,7 +35,7 @@ impl Summary<'_> {
     pub fn to_text(&self) -> String {
         let Self { header, report, .. } = self;
         let mut out = format!("{}\n", Paint::Bold.on(&header.choice.to_string()));
-        let shape = |shape: &Shape| format!("2^{} x {}", shape.log_rows, shape.columns);
+        let shape = |shape: &TableShape| format!("2^{} x {}", shape.log_rows, shape.columns);
         let tables: Vec<String> = self.tables.iter().map(shape).collect();
         for line in wrap(&format!("tables: {}", tables.join(", ")), 100) {
             let _ = writeln!(out, "  {line}");

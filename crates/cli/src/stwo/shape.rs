@@ -2,7 +2,7 @@
 
 use rigel_gpu::Lock;
 use rigel_stwo_workloads::{Elements, HostColumn, Provable, Statement, Workload};
-use rigel_workloads::Shape;
+use rigel_workloads::TableShape;
 use stwo::core::air::Component;
 use stwo::core::fields::qm31::{SECURE_EXTENSION_DEGREE, SecureField};
 use stwo::prover::backend::simd::SimdBackend;
@@ -32,8 +32,8 @@ impl Sizes {
     }
 
     /// Each component's columns of the trace.
-    pub(super) fn tables(&self) -> Vec<Shape> {
-        let table = |lengths: &Lengths| Shape {
+    pub(super) fn tables(&self) -> Vec<TableShape> {
+        let table = |lengths: &Lengths| TableShape {
             log_rows: lengths.trace.iter().copied().max().unwrap_or(0),
             columns: lengths.trace.len(),
         };

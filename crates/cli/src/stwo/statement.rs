@@ -10,7 +10,7 @@ use rigel_stwo_workloads::{
     AllWorkloads, FromHost, Interaction, InteractionSource, Proof, Provable, Rejection as StwoRejection,
     VerifierKey, Witness, prove, prove_adopted, twiddles, verify,
 };
-use rigel_workloads::{Failure, Made, Rejection, Shape, Statement, timed};
+use rigel_workloads::{Failure, Made, Rejection, Statement, TableShape, timed};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use stwo::core::channel::MerkleChannel;
@@ -187,7 +187,7 @@ where
         Ok(())
     }
 
-    fn tables(&self) -> Vec<Shape> {
+    fn tables(&self) -> Vec<TableShape> {
         self.sizes.tables()
     }
 

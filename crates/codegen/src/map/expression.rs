@@ -1,7 +1,7 @@
 //! Expressions with a type for every value.
 
 use super::operation::{Binary, Unary};
-use super::types::{Kind, Type};
+use super::types::{NumberKind, Type};
 
 /// A value of an [`Expression`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -111,10 +111,10 @@ impl Expression {
     /// Whether values of one type can be converted to another (see [`Node::Convert`]).
     pub fn converts(from: Type, to: Type) -> bool {
         match (from.kind(), to.kind()) {
-            (Kind::Field, Kind::Field) => from.embeds_in(to),
-            (Kind::Field, Kind::Integer) => from.degree() == 1,
-            (Kind::Field, kind) => kind == Kind::Bool,
-            (kind, Kind::Field) => matches!(kind, Kind::Bool | Kind::Integer),
+            (NumberKind::Field, NumberKind::Field) => from.embeds_in(to),
+            (NumberKind::Field, NumberKind::Integer) => from.degree() == 1,
+            (NumberKind::Field, kind) => kind == NumberKind::Bool,
+            (kind, NumberKind::Field) => matches!(kind, NumberKind::Bool | NumberKind::Integer),
             _ => true,
         }
     }

@@ -1,6 +1,6 @@
 //! What can be done with values, and with which types.
 
-use super::types::{Kind, Type};
+use super::types::{NumberKind, Type};
 
 /// An operation on one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -109,15 +109,15 @@ impl Unary {
     /// The type of the result for an operand of this type; `None` where the operation is not defined.
     pub fn result(self, of: Type) -> Option<Type> {
         let kind = of.kind();
-        let continuous = matches!(kind, Kind::Float | Kind::Complex);
-        let ordinary = !matches!(kind, Kind::Field | Kind::Bool);
+        let continuous = matches!(kind, NumberKind::Float | NumberKind::Complex);
+        let ordinary = !matches!(kind, NumberKind::Field | NumberKind::Bool);
         let real = if of == Type::C128 { Type::F64 } else { of };
         match self {
-            Self::Neg => (kind != Kind::Bool).then_some(of),
-            Self::Not => (kind == Kind::Bool).then_some(of),
+            Self::Neg => (kind != NumberKind::Bool).then_some(of),
+            Self::Not => (kind == NumberKind::Bool).then_some(of),
             Self::Abs | Self::Real | Self::Imag => ordinary.then_some(real),
             Self::Conj => ordinary.then_some(of),
-            Self::Floor | Self::Ceil => (kind == Kind::Float).then_some(of),
+            Self::Floor | Self::Ceil => (kind == NumberKind::Float).then_some(of),
             Self::IsNan | Self::IsFinite => continuous.then_some(Type::Bool),
             _ => continuous.then_some(of),
         }
@@ -223,25 +223,27 @@ impl Binary {
         let kind = a.kind();
         let same = a == b;
         match self {
-            Self::Add | Self::Sub | Self::Mul => (same && kind != Kind::Bool).then_some(a),
-            Self::Div => (same && matches!(kind, Kind::Float | Kind::Complex)).then_some(a),
+            Self::Add | Self::Sub | Self::Mul => (same && kind != NumberKind::Bool).then_some(a),
+            Self::Div => (same && matches!(kind, NumberKind::Float | NumberKind::Complex)).then_some(a),
             Self::Pow => match kind {
-                Kind::Float | Kind::Complex => same.then_some(a),
-                Kind::Field | Kind::Integer => (b == Type::U64).then_some(a),
-                Kind::Bool => None,
+                NumberKind::Float | NumberKind::Complex => same.then_some(a),
+                NumberKind::Field | NumberKind::Integer => (b == Type::U64).then_some(a),
+                NumberKind::Bool => None,
             },
-            Self::FloorDiv | Self::Remainder => (same && matches!(kind, Kind::Integer | Kind::Float)).then_some(a),
+            Self::FloorDiv | Self::Remainder => {
+                (same && matches!(kind, NumberKind::Integer | NumberKind::Float)).then_some(a)
+            }
             Self::Min | Self::Max => (same && is_ordered(a)).then_some(a),
             Self::Eq | Self::Ne => same.then_some(Type::Bool),
             Self::Lt | Self::Le | Self::Gt | Self::Ge => (same && is_ordered(a)).then_some(Type::Bool),
-            Self::And | Self::Or | Self::Xor => (same && kind == Kind::Bool).then_some(a),
+            Self::And | Self::Or | Self::Xor => (same && kind == NumberKind::Bool).then_some(a),
             Self::Random => (same && a == Type::U64).then_some(a),
         }
     }
 }
 
 fn is_ordered(of: Type) -> bool {
-    matches!(of.kind(), Kind::Bool | Kind::Integer | Kind::Float)
+    matches!(of.kind(), NumberKind::Bool | NumberKind::Integer | NumberKind::Float)
 }
 
 /// How many values become one.

@@ -13,7 +13,7 @@ use rigel_kernels::code::source;
 use super::expression::{Expression, Id, Node};
 use super::layout::{Class, Classes};
 use super::operation::{Binary, Reduction, Unary};
-use super::types::{Kind, Type};
+use super::types::{NumberKind, Type};
 
 /// Threads of a block.
 pub(super) const THREADS: usize = 256;
@@ -103,8 +103,8 @@ pub(super) fn cost(expression: &Expression) -> usize {
                 _ => of,
             };
             let scale = match of.kind() {
-                Kind::Complex => 4,
-                Kind::Field => of.degree(),
+                NumberKind::Complex => 4,
+                NumberKind::Field => of.degree(),
                 _ => 1,
             };
             let own = match node {

@@ -48,7 +48,7 @@ pub enum Type {
 
 /// What sort of number a type holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum NumberKind {
     /// True or false.
     Bool,
     /// Integers, which wrap around.
@@ -120,19 +120,19 @@ impl Type {
     }
 
     /// What sort of number it holds.
-    pub fn kind(self) -> Kind {
+    pub fn kind(self) -> NumberKind {
         match self {
-            Self::Bool => Kind::Bool,
-            Self::I32 | Self::I64 | Self::U32 | Self::U64 => Kind::Integer,
-            Self::F32 | Self::F64 => Kind::Float,
-            Self::C128 => Kind::Complex,
-            _ => Kind::Field,
+            Self::Bool => NumberKind::Bool,
+            Self::I32 | Self::I64 | Self::U32 | Self::U64 => NumberKind::Integer,
+            Self::F32 | Self::F64 => NumberKind::Float,
+            Self::C128 => NumberKind::Complex,
+            _ => NumberKind::Field,
         }
     }
 
     /// Whether it holds elements of a finite field.
     pub fn is_field(self) -> bool {
-        self.kind() == Kind::Field
+        self.kind() == NumberKind::Field
     }
 
     /// The size of an element.

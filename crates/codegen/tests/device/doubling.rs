@@ -1,6 +1,6 @@
 //! Sums of bits weighted by powers of two: each step doubles, and what it doubles is used twice.
 
-use rigel_codegen::{Bindings, Folded, Graph, Output, Program, Rows, Split};
+use rigel_codegen::{Bindings, CompiledGraph, ExpressionGraph, Folded, Output, Rows, Split};
 use rigel_gpu::testing::on_each_device;
 use rigel_kernels::Matrix;
 use rigel_kernels::field::{Element, Field, Goldilocks2, KoalaBear4, Ring};
@@ -10,7 +10,7 @@ use rigel_kernels::layout::slab::{from_slab, to_slab};
 fn check<E: Element>() {
     const COLUMNS: usize = 96;
     on_each_device(|stream| {
-        let mut graph = Graph::<E>::new();
+        let mut graph = ExpressionGraph::<E>::new();
         let mut outputs = Vec::new();
         for first in (0..COLUMNS).step_by(32) {
             let mut value = graph.column(0, first, 0);
@@ -21,7 +21,8 @@ fn check<E: Element>() {
             }
             outputs.push(Output::Fold { value, weight: first / 32 });
         }
-        let program = Program::compile(stream.device(), "doubling", &graph, &outputs, Split::default()).unwrap();
+        let program =
+            CompiledGraph::compile(stream.device(), "doubling", &graph, &outputs, Split::default()).unwrap();
         let rows = 8;
         let bits: Vec<E::Base> =
             (0..rows * COLUMNS).map(|i| E::Base::from_u64((i as u64).wrapping_mul(0x9e37_79b9) >> 7)).collect();

@@ -1,6 +1,6 @@
 //! Expressions that are too long for one kernel, and the text of kernels.
 
-use rigel_codegen::{Graph, Output, Program, Rows, Split, texts};
+use rigel_codegen::{CompiledGraph, ExpressionGraph, Output, Rows, Split, texts};
 use rigel_gpu::testing::on_each_device;
 use rigel_kernels::field::{Element, Goldilocks2, KoalaBear4};
 
@@ -80,19 +80,19 @@ fn text_is_determined() {
     for nodes in [3, 100, 10_000] {
         assert_eq!(print(&chain(300), nodes), print(&chain(300), nodes));
     }
-    let build = |graph: &mut Graph<KoalaBear4>| {
+    let build = |graph: &mut ExpressionGraph<KoalaBear4>| {
         let (a, b) = (graph.column(0, 0, 0), graph.column(0, 1, 1));
         let value = graph.mul(a, b);
         texts("product", graph, &[Output::Store { value, output: 0, column: 0 }], Split::default()).unwrap()
     };
-    let mut other = Graph::new();
+    let mut other = ExpressionGraph::new();
     other.extension_column(3, 1, 4);
-    assert_eq!(build(&mut Graph::new()), build(&mut other));
+    assert_eq!(build(&mut ExpressionGraph::new()), build(&mut other));
 }
 
 #[test]
 fn programs_go_between_threads() {
     fn check<T: Send + Sync>() {}
-    check::<Program<KoalaBear4>>();
-    check::<Graph<KoalaBear4>>();
+    check::<CompiledGraph<KoalaBear4>>();
+    check::<ExpressionGraph<KoalaBear4>>();
 }

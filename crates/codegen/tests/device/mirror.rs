@@ -2,7 +2,9 @@
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use rigel_codegen::{Bindings, Folded, Graph, Input, Kind, Output, Program, RowMap, Rows, Split, Target, Value};
+use rigel_codegen::{
+    Bindings, CompiledGraph, ExpressionGraph, FieldKind, Folded, Input, Output, RowMap, Rows, Split, Target, Value,
+};
 use rigel_gpu::Stream;
 use rigel_kernels::field::{Element, Field, Ring};
 use stwo::core::utils::{
@@ -25,7 +27,7 @@ enum Op<E> {
 
 /// A graph and what it should compute.
 pub(crate) struct Mirror<E: Element> {
-    pub(crate) graph: Graph<E>,
+    pub(crate) graph: ExpressionGraph<E>,
     ops: Vec<Op<E>>,
     values: Vec<Value>,
     pub(crate) outputs: Vec<Output>,
@@ -35,7 +37,13 @@ pub(crate) struct Mirror<E: Element> {
 
 impl<E: Element> Mirror<E> {
     pub(crate) fn new() -> Self {
-        Self { graph: Graph::new(), ops: Vec::new(), values: Vec::new(), outputs: Vec::new(), sources: Vec::new() }
+        Self {
+            graph: ExpressionGraph::new(),
+            ops: Vec::new(),
+            values: Vec::new(),
+            outputs: Vec::new(),
+            sources: Vec::new(),
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -99,7 +107,7 @@ impl<E: Element> Mirror<E> {
     }
 
     pub(crate) fn is_base(&self, expression: usize) -> bool {
-        self.graph.kind(self.values[expression]) == Kind::Base
+        self.graph.kind(self.values[expression]) == FieldKind::Base
     }
 
     pub(crate) fn fold(&mut self, expression: usize, weight: usize) {
@@ -207,14 +215,15 @@ pub(crate) struct Data<E: Element> {
 
 impl<E: Element> Data<E> {
     /// Compiles and runs the program, and compares all that it writes with the host.
-    pub(crate) fn check(&self, stream: &Stream, mirror: &Mirror<E>, name: &str, split: Split) -> Program<E> {
-        let program = Program::compile(stream.device(), name, &mirror.graph, &mirror.outputs, split).unwrap();
+    pub(crate) fn check(&self, stream: &Stream, mirror: &Mirror<E>, name: &str, split: Split) -> CompiledGraph<E> {
+        let program =
+            CompiledGraph::compile(stream.device(), name, &mirror.graph, &mirror.outputs, split).unwrap();
         self.check_run(stream, mirror, &program);
         program
     }
 
     /// The same for a program that is compiled.
-    pub(crate) fn check_run(&self, stream: &Stream, mirror: &Mirror<E>, program: &Program<E>) {
+    pub(crate) fn check_run(&self, stream: &Stream, mirror: &Mirror<E>, program: &CompiledGraph<E>) {
         let rows = self.rows.count();
         let blocks = rows.div_ceil(1 << self.log_block);
         let scale: Vec<E::Base> = random(&mut rng(9), rows.div_ceil(1 << self.log_scale));
@@ -259,7 +268,7 @@ impl<E: Element> Data<E> {
                         sum += self.weights[weight] * values[source];
                         continue;
                     }
-                    Output::Store { output, column, value } if mirror.graph.kind(value) == Kind::Base => {
+                    Output::Store { output, column, value } if mirror.graph.kind(value) == FieldKind::Base => {
                         (output, column, 1)
                     }
                     Output::Store { output, column, .. } | Output::StoreExtension { output, column, .. } => {

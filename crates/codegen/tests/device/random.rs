@@ -2,9 +2,9 @@
 
 use rand::RngExt;
 use rand::rngs::SmallRng;
-use rigel_codegen::{Program, Rows, Split};
+use rigel_codegen::{CompiledGraph, Rows, Split};
 use rigel_gpu::testing::on_each_device;
-use rigel_gpu::{Kind, Stream};
+use rigel_gpu::{DeviceKind, Stream};
 use rigel_kernels::field::{
     BabyBear4, Element, Field, Goldilocks2, Goldilocks3, KoalaBear, KoalaBear4, QM31, Ring,
 };
@@ -76,7 +76,7 @@ fn data<E: Element>(rng: &mut SmallRng, rows: Rows, log_period: u32, log_block: 
 }
 
 /// One program for all orders and numbers of rows.
-fn check<E: Element>(stream: &Stream, len: usize, split: Split) -> Program<E> {
+fn check<E: Element>(stream: &Stream, len: usize, split: Split) -> CompiledGraph<E> {
     let mut rng = rng(len as u64);
     let mirror = random_mirror::<E>(&mut rng, len);
     let reversed = |log_rows, log_step| Rows::BitReversed { log_rows, log_step };
@@ -131,7 +131,7 @@ fn mersenne_31() {
 #[test]
 fn many_on_a_gpu() {
     on_each_device(|stream| {
-        if stream.device().kind() == Kind::Cuda {
+        if stream.device().kind() == DeviceKind::Cuda {
             for len in [50, 300, 1_000, 2_000] {
                 check::<KoalaBear4>(stream, len, Split { nodes: len / 3 });
                 check::<Goldilocks2>(stream, len, Split { nodes: len / 2 });

@@ -1,6 +1,8 @@
 //! What does not fit is refused with words.
 
-use rigel_codegen::{Bindings, Folded, Graph, Input, Output, Program, RowMap, Rows, Split, Target};
+use rigel_codegen::{
+    Bindings, CompiledGraph, ExpressionGraph, Folded, Input, Output, RowMap, Rows, Split, Target,
+};
 use rigel_gpu::testing::on_each_device;
 use rigel_gpu::{Result, Stream};
 use rigel_kernels::Matrix;
@@ -16,17 +18,17 @@ fn assert_says<T>(result: Result<T>, words: &[&str]) {
 #[test]
 fn what_can_not_be_compiled_is_refused() {
     on_each_device(|stream| {
-        let mut graph = Graph::<KoalaBear4>::new();
+        let mut graph = ExpressionGraph::<KoalaBear4>::new();
         let value = graph.column(8, 0, 0);
         let store = |value, output| [Output::Store { value, output, column: 0 }];
-        let compile = |name, graph: &Graph<KoalaBear4>, outputs: &[Output]| {
-            Program::compile(stream.device(), name, graph, outputs, Split::default())
+        let compile = |name, graph: &ExpressionGraph<KoalaBear4>, outputs: &[Output]| {
+            CompiledGraph::compile(stream.device(), name, graph, outputs, Split::default())
         };
         assert_says(compile("k", &graph, &store(value, 0)), &["input 8", "can be 8"]);
         let value = graph.column(7, 0, 0);
         assert_says(compile("k", &graph, &store(value, 8)), &["output 8", "can be 8"]);
         assert_says(compile("a b", &graph, &store(value, 0)), &["a b", "no name"]);
-        assert_says(compile("k", &Graph::new(), &store(value, 0)), &["no value of this graph"]);
+        assert_says(compile("k", &ExpressionGraph::new(), &store(value, 0)), &["no value of this graph"]);
         let nothing = compile("k", &graph, &[]).unwrap();
         assert_eq!(nothing.kernels(), 0);
         nothing.run(stream, Rows::Natural { rows: 5 }, &mut Bindings::new()).unwrap();
@@ -63,7 +65,7 @@ const GOOD: Case = Case {
 };
 
 fn run(stream: &Stream, case: Case) -> Result<()> {
-    let mut graph = Graph::<KoalaBear4>::new();
+    let mut graph = ExpressionGraph::<KoalaBear4>::new();
     let (x, next, table) = (graph.column(0, 1, 0), graph.column(0, 1, 1), graph.column(1, 1, 0));
     let (a, b) = (graph.parameter(1), graph.extension_parameter(1));
     let mut value = graph.mul(x, next);
@@ -71,7 +73,7 @@ fn run(stream: &Stream, case: Case) -> Result<()> {
         value = graph.add(value, other);
     }
     let outputs = [Output::Fold { value, weight: 2 }, Output::Store { value, output: 0, column: 0 }];
-    let program = Program::compile(stream.device(), "refused", &graph, &outputs, Split::default())?;
+    let program = CompiledGraph::compile(stream.device(), "refused", &graph, &outputs, Split::default())?;
 
     let input = stream.zeros::<KoalaBear>(16)?;
     let table = Matrix::<KoalaBear>::zeros(stream, 4, 2)?;

@@ -32,7 +32,7 @@ pub enum Error {
     #[error("device {kind}:{ordinal} does not exist; number of {kind} devices: {count}")]
     NoSuchDevice {
         /// The requested kind.
-        kind: crate::base::Kind,
+        kind: crate::base::DeviceKind,
         /// The requested number.
         ordinal: u32,
         /// How many devices of this kind exist.

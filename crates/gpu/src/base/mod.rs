@@ -11,4 +11,4 @@ pub use error::{Error, Result};
 pub use lock::Lock;
 pub(crate) use plain::zeroed_vec;
 pub use plain::{Plain, bytes_of, bytes_of_mut};
-pub use properties::{Kind, Link, MemoryInfo, Properties};
+pub use properties::{DeviceKind, Link, MemoryInfo, Properties};

@@ -4,14 +4,14 @@ use std::fmt;
 
 /// The two kinds of device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
+pub enum DeviceKind {
     /// An NVIDIA GPU.
     Cuda,
     /// The same kernels, compiled by the host's C++ compiler and run on the CPU.
     Emulated,
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for DeviceKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Cuda => "cuda",
@@ -24,7 +24,7 @@ impl fmt::Display for Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Properties {
     /// CUDA or emulated.
-    pub kind: Kind,
+    pub kind: DeviceKind,
     /// Its number among the devices of its kind.
     pub ordinal: u32,
     /// The product name.

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use super::keep::{Keep, KeepLimits, KeepStats};
 use super::options::{Options, Staging};
-use crate::base::{Kind, Lock, MemoryInfo, Plain, Properties, Result};
+use crate::base::{DeviceKind, Lock, MemoryInfo, Plain, Properties, Result};
 use crate::code::{Cache, LaunchPolicy, Loaded, Module, Source};
 use crate::drivers::Driver;
 use crate::memory::{Activity, Buffer, Core, Lane, PinnedBuffer, PoolStats, View};
@@ -65,7 +65,7 @@ impl Device {
     }
 
     /// CUDA or emulated.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> DeviceKind {
         self.properties().kind
     }
 

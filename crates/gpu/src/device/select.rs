@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::{Device, Options};
-use crate::base::{Error, Kind, Properties, Result};
+use crate::base::{DeviceKind, Error, Properties, Result};
 use crate::drivers::emulated::{self, Emulation};
 use crate::drivers::{Driver, cuda};
 
@@ -85,7 +85,7 @@ impl Device {
                 let count = emulation.devices;
                 let drivers = emulated::open(&emulation)?;
                 drivers.into_iter().nth(number as usize).ok_or(Error::NoSuchDevice {
-                    kind: Kind::Emulated,
+                    kind: DeviceKind::Emulated,
                     ordinal: number,
                     count,
                 })?

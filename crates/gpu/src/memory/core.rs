@@ -9,7 +9,7 @@ use super::buffer::Block;
 use super::counters::Counters;
 use super::free_list::Claim;
 use super::pinned::{PinnedPool, UploadRing};
-use crate::base::{Error, Kind, Lock, Result};
+use crate::base::{DeviceKind, Error, Lock, Result};
 use crate::drivers::{DevicePtr, Driver, Raw};
 use crate::queue::{EventPool, Origin, Queue, Timeline, Uses};
 
@@ -73,7 +73,7 @@ impl Core {
         options: Box<dyn Any + Send + Sync>,
     ) -> Arc<Self> {
         // The emulated device detects accesses past a buffer's end by the gap after it.
-        let gap = if driver.properties().kind == Kind::Emulated { 256 } else { 0 };
+        let gap = if driver.properties().kind == DeviceKind::Emulated { 256 } else { 0 };
         let pinned = PinnedPool::new(driver.clone());
         Arc::new(Self {
             counters: Counters::default(),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::{EventPool, Queue, Uses};
-use crate::base::{Error, Kind, Link, Lock, MemoryInfo, Properties, Result};
+use crate::base::{DeviceKind, Error, Link, Lock, MemoryInfo, Properties, Result};
 use crate::drivers::{
     BlasDriver, CodeDriver, CopyDriver, DevicePtr, Driver, Function, GraphDriver, Grid, Image, MemoryDriver,
     Occupancy, PeerDriver, QueueDriver, Raw, Unit,
@@ -35,7 +35,7 @@ impl Scripted {
     pub(crate) fn new() -> Arc<Self> {
         Arc::new(Self {
             properties: Properties {
-                kind: Kind::Emulated,
+                kind: DeviceKind::Emulated,
                 ordinal: 0,
                 name: "scripted".into(),
                 capability: (0, 0),

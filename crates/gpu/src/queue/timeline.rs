@@ -7,7 +7,7 @@ use std::thread::ThreadId;
 
 use super::event::{Event, EventPool, PooledEvent};
 use super::uses::Resource;
-use crate::base::{Error, Kind, Lock, Result};
+use crate::base::{DeviceKind, Error, Lock, Result};
 use crate::drivers::{Driver, Raw};
 
 /// A mark (an event) is recorded after this many pieces of work: often enough to keep waits short, rarely enough
@@ -187,7 +187,7 @@ impl Timeline {
     /// Whether streams of this driver can wait for events of `other`. CUDA streams can wait for events of any CUDA
     /// device; emulated streams only for events of their own device.
     pub(crate) fn can_wait_for(&self, other: &Arc<dyn Driver>) -> bool {
-        let is_cuda = |driver: &Arc<dyn Driver>| driver.properties().kind == Kind::Cuda;
+        let is_cuda = |driver: &Arc<dyn Driver>| driver.properties().kind == DeviceKind::Cuda;
         Arc::ptr_eq(&self.driver, other) || (is_cuda(&self.driver) && is_cuda(other))
     }
 

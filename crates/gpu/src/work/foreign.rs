@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use crate::base::{Kind, Result};
+use crate::base::{DeviceKind, Result};
 use crate::device::Device;
 use crate::drivers::{DevicePtr, Raw};
 use crate::memory::{Block, Buffer};
@@ -61,7 +61,7 @@ impl Stream {
     /// captured.
     pub unsafe fn wait_foreign(&self, handle: u64) -> Result<()> {
         self.outside_capture("Stream::wait_foreign", REASON)?;
-        if self.device().kind() != Kind::Cuda {
+        if self.device().kind() != DeviceKind::Cuda {
             return Ok(());
         }
         self.timeline().wait_for_foreign(Raw(handle))
@@ -78,7 +78,7 @@ impl Stream {
     /// As for [`wait_foreign`](Self::wait_foreign).
     pub unsafe fn release_to(&self, handle: u64) -> Result<()> {
         self.outside_capture("Stream::release_to", REASON)?;
-        if self.device().kind() != Kind::Cuda {
+        if self.device().kind() != DeviceKind::Cuda {
             return Ok(());
         }
         let event = self.record()?;

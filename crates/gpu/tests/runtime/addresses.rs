@@ -1,7 +1,7 @@
 //! Lists of addresses, for kernels that read more buffers than a launch has arguments.
 
 use rigel_gpu::testing::on_each_device;
-use rigel_gpu::{Buffer, Device, Emulation, Error, Graph, Kernel, Kind, Options, Shape, Stream, View};
+use rigel_gpu::{Buffer, Device, DeviceKind, Emulation, Error, Graph, Kernel, Options, Shape, Stream, View};
 
 use crate::source;
 
@@ -63,7 +63,7 @@ fn memory_read_through_a_list_is_not_overtaken() {
 #[test]
 fn a_step_past_the_end_is_reported() {
     on_each_device(|stream| {
-        if stream.device().kind() != Kind::Emulated {
+        if stream.device().kind() != DeviceKind::Emulated {
             return;
         }
         let buffers = [stream.upload(&[1u32, 2]).unwrap(), stream.upload(&[3u32]).unwrap()];

@@ -2,7 +2,7 @@
 
 use rigel_gpu::testing::on_each_device;
 use rigel_gpu::{
-    Blas, BlasType, Buffer, Error, GemmOperand, GemmShape, GemmTarget, Kind, Plain, Stream, cublas_status,
+    Blas, BlasType, Buffer, DeviceKind, Error, GemmOperand, GemmShape, GemmTarget, Plain, Stream, cublas_status,
 };
 
 #[test]
@@ -14,7 +14,7 @@ fn what_is_missing_is_said() {
             assert!(std::sync::Arc::ptr_eq(&blas, &stream.device().blas().unwrap()));
         }
         Err(Error::NoLibrary { library, reason, advice }) => {
-            let emulated = stream.device().kind() == Kind::Emulated;
+            let emulated = stream.device().kind() == DeviceKind::Emulated;
             assert!(library == "cuBLAS" && (reason.contains("is not a GPU") == emulated), "{reason}");
             assert!(emulated || advice.contains("pip install nvidia-cublas"), "{advice}");
         }

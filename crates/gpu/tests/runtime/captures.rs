@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rigel_gpu::testing::on_each_device;
-use rigel_gpu::{Device, Graph, Kind, Shape, cublas_status};
+use rigel_gpu::{Device, DeviceKind, Graph, Shape, cublas_status};
 
 use crate::slow_fill;
 
@@ -99,7 +99,7 @@ fn other_users_open_and_close_during_captures() {
                 while !done.load(Ordering::Relaxed) {
                     let own = Device::open(stream.device().to_string().parse().unwrap()).unwrap();
                     let blas = own.blas();
-                    assert_eq!(blas.is_ok(), own.kind() == Kind::Cuda && cublas_status().is_ok());
+                    assert_eq!(blas.is_ok(), own.kind() == DeviceKind::Cuda && cublas_status().is_ok());
                     let own = own.new_stream().unwrap();
                     assert_eq!(own.zeros::<u32>(4).unwrap().to_vec(&own).unwrap(), [0; 4]);
                 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rigel_gpu::testing::on_each_device;
-use rigel_gpu::{Buffer, Error, Graph, Kernel, Kind, Shape, Stream};
+use rigel_gpu::{Buffer, DeviceKind, Error, Graph, Kernel, Shape, Stream};
 
 use crate::source;
 
@@ -133,7 +133,7 @@ fn what_is_not_the_devices_memory_is_refused() {
         }
         assert!(adopt(here.address(), 16).is_ok());
         assert!(adopt(0, 0).unwrap().is_empty());
-        if device.kind() == Kind::Emulated {
+        if device.kind() == DeviceKind::Emulated {
             assert!(adopt(here.address() + 4, 12).is_ok());
             assert!(adopt(here.address(), 17).unwrap_err().to_string().contains("not in a live buffer"));
             let freed = here.address();

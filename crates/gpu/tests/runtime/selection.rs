@@ -1,12 +1,12 @@
 //! Opening devices, and what is said when that fails.
 
-use rigel_gpu::{Device, Error, Kind, LaunchPolicy, Options, Pooling, Selector};
+use rigel_gpu::{Device, DeviceKind, Error, LaunchPolicy, Options, Pooling, Selector};
 
 #[test]
 fn the_emulated_device_opens_and_says_what_it_is() {
     let device = Device::open(Selector::Emulated(0)).unwrap();
     let properties = device.properties();
-    assert_eq!(properties.kind, Kind::Emulated);
+    assert_eq!(properties.kind, DeviceKind::Emulated);
     assert!(properties.multiprocessors >= 1 && properties.warp == 32);
     let memory = device.memory().unwrap();
     assert!(memory.free <= memory.total && memory.total == properties.memory_bytes);
@@ -21,7 +21,7 @@ fn none_is_an_error_that_says_so() {
 #[test]
 fn a_number_that_does_not_exist_is_an_error() {
     let error = Device::open(Selector::Emulated(9)).unwrap_err();
-    assert!(matches!(error, Error::NoSuchDevice { kind: Kind::Emulated, ordinal: 9, .. }), "{error}");
+    assert!(matches!(error, Error::NoSuchDevice { kind: DeviceKind::Emulated, ordinal: 9, .. }), "{error}");
     match Device::open(Selector::Cuda(99)) {
         Err(Error::NoSuchDevice { ordinal: 99, .. }) => {}
         Err(Error::Unavailable { reason, advice }) => assert!(!reason.is_empty() && !advice.is_empty()),

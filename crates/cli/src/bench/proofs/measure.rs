@@ -11,7 +11,7 @@ use super::spans::{self, Dialect, Phases};
 use crate::Failure;
 use crate::choice::{Choice, Prover};
 use crate::terminal::Progress;
-use rigel_workloads::{Made, Rejection, Shape, Statement, timed};
+use rigel_workloads::{Made, Rejection, Statement, TableShape, timed};
 
 /// How cases are measured.
 pub struct Bench<'a> {
@@ -57,7 +57,7 @@ impl Bench<'_> {
         row
     }
 
-    fn figures(&self, case: &Case, tables: &mut Vec<Shape>) -> Result<Figures, Failure> {
+    fn figures(&self, case: &Case, tables: &mut Vec<TableShape>) -> Result<Figures, Failure> {
         let name = case.name();
         let say = |what: &str| self.progress.say(&format!("{name}: {what} …"));
         let mut statement = case.statement()?;
@@ -159,7 +159,7 @@ fn check(
     if choice.prover() == Prover::Stwo {
         return same(upstream);
     }
-    let cells: usize = statement.tables().iter().map(Shape::cells).sum();
+    let cells: usize = statement.tables().iter().map(TableShape::cells).sum();
     if cells <= COMPARED_CELLS {
         let single = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
         return same(&single.install(|| statement.prove_upstream())?);

@@ -11,7 +11,7 @@ mod table;
 
 use std::path::{Path, PathBuf};
 
-use rigel_gpu::{Device, Kind};
+use rigel_gpu::{Device, DeviceKind};
 
 use super::json::DeviceDescription;
 use super::measure::Size;
@@ -99,12 +99,16 @@ fn measure(
     device: &Device,
     silent: bool,
 ) -> Result<Report, Failure> {
-    let emulated = device.kind() == Kind::Emulated;
+    let emulated = device.kind() == DeviceKind::Emulated;
     let size = if arguments.quick || emulated { Size::Quick } else { Size::Full };
     let repeat = arguments.repeat.map_or_else(|| size.pick(5, 2), |n| n as usize);
     let only = arguments.only.as_deref().unwrap_or_default().to_lowercase();
     let mut cases = (suite.cases)(size);
     cases.retain(|case| case.name().contains(&only));
+    if let Some(reason) = cases.iter().find_map(|case| case.choice.check().err()) {
+        eprintln!("note: some cases are skipped: {reason}");
+        cases.retain(|case| case.choice.check().is_ok());
+    }
     if emulated && only.is_empty() {
         if let Some(wide) = cases.iter().find(|case| !case.is_narrow) {
             eprintln!(

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::bench::json::DeviceDescription;
 use crate::choice::Choice;
-use rigel_workloads::Shape;
+use rigel_workloads::TableShape;
 
 /// Incremented when a field changes its meaning or is removed.
 const SCHEMA: u32 = 1;
@@ -49,7 +49,7 @@ pub struct Report {
 pub struct Row {
     pub name: String,
     pub choice: Choice,
-    pub tables: Vec<Shape>,
+    pub tables: Vec<TableShape>,
     pub figures: Option<Figures>,
     pub bars: Vec<Bar>,
     /// The error, if the case failed.

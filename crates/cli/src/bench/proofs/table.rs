@@ -7,7 +7,7 @@ use rigel_gpu::Bytes;
 use super::record::{Bar, Figures, Report, Row};
 use crate::terminal::Align::{Left, Right};
 use crate::terminal::{Columns, Paint, number};
-use rigel_workloads::Shape;
+use rigel_workloads::TableShape;
 
 /// The device, and how it was measured.
 pub fn heading(report: &Report) -> String {
@@ -32,7 +32,7 @@ pub fn rows(report: &Report) -> String {
 }
 
 /// `2^17 x 2633`, or the number and sizes of the tables.
-pub fn shape(tables: &[Shape]) -> String {
+pub fn shape(tables: &[TableShape]) -> String {
     match tables {
         [] => String::new(),
         [table] => format!("2^{} x {}", table.log_rows, table.columns),

@@ -1,6 +1,6 @@
 //! The measurements, one file per family.
 
-#[cfg(feature = "array")]
+#[cfg(feature = "full")]
 mod array;
 mod columns;
 mod compile;
@@ -26,10 +26,10 @@ pub enum Family {
 /// Every case in the order of the report; `compile` adds those that compile all kernels.
 pub fn all(family: Family, size: Size, compile: bool) -> Vec<Case> {
     if family == Family::Array {
-        #[cfg(feature = "array")]
+        #[cfg(feature = "full")]
         return array::cases(size);
         // `bench::run` refuses the family in a build without arrays.
-        #[cfg(not(feature = "array"))]
+        #[cfg(not(feature = "full"))]
         return Vec::new();
     }
     let compiled = if compile { compile::cases() } else { Vec::new() };

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::library;
 use super::nvrtc::{self, Architecture};
-use crate::base::{Error, Kind, Link, MemoryInfo, Properties, Result};
+use crate::base::{DeviceKind, Error, Link, MemoryInfo, Properties, Result};
 use crate::drivers::{
     BlasDriver, CodeDriver, CopyDriver, DevicePtr, Driver, Function, GraphDriver, Grid, Image, MemoryDriver,
     Occupancy, Parameter, Passing, PeerDriver, QueueDriver, Raw, Unit,
@@ -26,7 +26,7 @@ struct CompileOnly {
 pub(crate) fn open(architecture: Architecture) -> Result<Arc<dyn Driver>> {
     let library = library::libnvrtc()?;
     let properties = Properties {
-        kind: Kind::Cuda,
+        kind: DeviceKind::Cuda,
         ordinal: 0,
         name: format!("{architecture}, compile only"),
         capability: architecture.capability(),

@@ -9,7 +9,7 @@ use super::code::Modules;
 use super::failure::failure;
 use super::library;
 use super::memory::{self, Ranges};
-use crate::base::{Error, Kind, Lock, Properties, Result};
+use crate::base::{DeviceKind, Error, Lock, Properties, Result};
 use crate::drivers::{Driver, Raw};
 
 /// An open CUDA device.
@@ -113,7 +113,7 @@ impl Cuda {
 
         use CUdevice_attribute::*;
         let properties = Properties {
-            kind: Kind::Cuda,
+            kind: DeviceKind::Cuda,
             ordinal,
             name: String::from_utf8_lossy(name).into_owned(),
             capability: (
@@ -204,7 +204,7 @@ impl Drop for Cuda {
 }
 
 fn device_name(ordinal: u32) -> String {
-    format!("{}:{ordinal}", Kind::Cuda)
+    format!("{}:{ordinal}", DeviceKind::Cuda)
 }
 
 /// Converts a [`Raw`] handle to the driver's pointer.

@@ -44,7 +44,7 @@ mod status;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-use crate::base::{Error, Kind, Lock, Result};
+use crate::base::{DeviceKind, Error, Lock, Result};
 use crate::drivers::Driver;
 
 use context::Cuda;
@@ -62,7 +62,7 @@ pub(crate) fn count() -> Result<u32> {
 pub(crate) fn open(ordinal: u32) -> Result<Arc<dyn Driver>> {
     let count = count()?;
     if ordinal >= count {
-        return Err(Error::NoSuchDevice { kind: Kind::Cuda, ordinal, count });
+        return Err(Error::NoSuchDevice { kind: DeviceKind::Cuda, ordinal, count });
     }
     let mut opened = OPENED.lock();
     if let Some(driver) = opened.get(&ordinal).and_then(Weak::upgrade) {

@@ -7,7 +7,7 @@ use cudarc::driver::sys::{self, CUdevice, CUdevice_P2PAttribute, CUresult};
 
 use super::context::{Cuda, pointer};
 use super::opened;
-use crate::base::{Kind, Link, Result};
+use crate::base::{DeviceKind, Link, Result};
 use crate::drivers::{DevicePtr, Driver, PeerDriver, Raw};
 
 impl PeerDriver for Cuda {
@@ -79,7 +79,7 @@ impl Cuda {
 
     fn ordinal_of(&self, peer: &dyn Driver) -> Result<u32> {
         let properties = peer.properties();
-        if properties.kind != Kind::Cuda {
+        if properties.kind != DeviceKind::Cuda {
             let detail = format!("{}:{} is not a CUDA device", properties.kind, properties.ordinal);
             return Err(self.refuse("peer access", detail));
         }

@@ -14,7 +14,7 @@ use super::pool::Pool;
 use super::queue::Event;
 use super::region::Region;
 use super::runtime::{MAX_THREADS, WARP};
-use crate::base::{Error, Kind, Lock, Properties, Result};
+use crate::base::{DeviceKind, Error, Lock, Properties, Result};
 use crate::drivers::{BlasDriver, Driver};
 
 /// Maximum shared memory of a block, as on an H100.
@@ -52,7 +52,7 @@ pub(super) fn open(emulation: &Emulation) -> Result<Vec<Arc<dyn Driver>>> {
     let device = |ordinal| -> Arc<dyn Driver> {
         Arc::new(Device {
             properties: Properties {
-                kind: Kind::Emulated,
+                kind: DeviceKind::Emulated,
                 ordinal,
                 name: format!("emulated device with {workers} workers"),
                 capability: (0, 0),

@@ -1,16 +1,16 @@
 //! Other emulated devices: all share the memory of one process.
 
 use super::device::Device;
-use crate::base::{Kind, Link, Result};
+use crate::base::{DeviceKind, Link, Result};
 use crate::drivers::{CopyDriver, DevicePtr, Driver, PeerDriver, Raw};
 
 impl PeerDriver for Device {
     fn link(&self, peer: &dyn Driver) -> Result<Link> {
         let peer = peer.properties();
         Ok(match (peer.kind, peer.ordinal) {
-            (Kind::Emulated, ordinal) if ordinal == self.properties.ordinal => Link::Same,
-            (Kind::Emulated, _) => Link::Pcie,
-            (Kind::Cuda, _) => Link::Host,
+            (DeviceKind::Emulated, ordinal) if ordinal == self.properties.ordinal => Link::Same,
+            (DeviceKind::Emulated, _) => Link::Pcie,
+            (DeviceKind::Cuda, _) => Link::Host,
         })
     }
 
@@ -26,7 +26,7 @@ impl PeerDriver for Device {
         from: DevicePtr,
         bytes: usize,
     ) -> Result<()> {
-        if peer.properties().kind != Kind::Emulated {
+        if peer.properties().kind != DeviceKind::Emulated {
             return Err(self.failed("copying to a peer", "the peer is not an emulated device"));
         }
         // SAFETY: guaranteed by the caller; the peer's memory also belongs to this process.

@@ -32,12 +32,12 @@ pub(super) fn rewrite(text: &str) -> Result<String, Untranslatable> {
     let mut i = 0;
     while i < tokens.len() {
         let token = &tokens[i];
-        if token.kind == Kind::Directive {
+        if token.kind == TokenKind::Directive {
             // Macro bodies are translated like function bodies; other directives are copied.
             directive = token.text.contains("define");
         }
-        if token.text == "__shared__" && token.kind == Kind::Word {
-            let end = tokens[i..].iter().position(|t| t.text == ";" || t.kind == Kind::DirectiveEnd);
+        if token.text == "__shared__" && token.kind == TokenKind::Word {
+            let end = tokens[i..].iter().position(|t| t.text == ";" || t.kind == TokenKind::DirectiveEnd);
             if let Some(end) = end.map(|n| i + n).filter(|&end| tokens[end].text == ";") {
                 let at_file_scope = !directive && scopes.last().is_none_or(|scope| *scope == Scope::Outer);
                 let declaration = Declaration::parse(&tokens[statement..end])
@@ -54,17 +54,17 @@ pub(super) fn rewrite(text: &str) -> Result<String, Untranslatable> {
             }
         }
         match (token.text, token.kind) {
-            ("{", Kind::Mark) => scopes.push(Scope::of(&tokens[statement..i])),
-            ("}", Kind::Mark) => drop(scopes.pop()),
+            ("{", TokenKind::Mark) => scopes.push(Scope::of(&tokens[statement..i])),
+            ("}", TokenKind::Mark) => drop(scopes.pop()),
             _ => {}
         }
         out.push_str(token.text);
         i += 1;
-        let ends = matches!(token.text, ";" | "{" | "}") && token.kind == Kind::Mark;
-        if ends || matches!(token.kind, Kind::Directive | Kind::DirectiveEnd) {
+        let ends = matches!(token.text, ";" | "{" | "}") && token.kind == TokenKind::Mark;
+        if ends || matches!(token.kind, TokenKind::Directive | TokenKind::DirectiveEnd) {
             (statement_out, statement) = (out.len(), i);
         }
-        if token.kind == Kind::DirectiveEnd {
+        if token.kind == TokenKind::DirectiveEnd {
             directive = false;
         }
     }
@@ -98,8 +98,11 @@ struct Declaration {
 
 impl Declaration {
     fn parse(tokens: &[Token]) -> Result<Self, &'static str> {
-        let tokens: Vec<&str> =
-            tokens.iter().filter(|t| t.kind != Kind::Space && t.kind != Kind::Directive).map(|t| t.text).collect();
+        let tokens: Vec<&str> = tokens
+            .iter()
+            .filter(|t| t.kind != TokenKind::Space && t.kind != TokenKind::Directive)
+            .map(|t| t.text)
+            .collect();
         let mut external = false;
         let mut alignments = Vec::new();
         let mut parts = Vec::new();
@@ -176,7 +179,7 @@ fn parenthesised(tokens: &[&str], open: usize) -> Option<(String, usize)> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum TokenKind {
     /// White space, comments, escaped line ends.
     Space,
     Word,
@@ -191,14 +194,14 @@ enum Kind {
 #[derive(Debug)]
 struct Token<'a> {
     text: &'a str,
-    kind: Kind,
+    kind: TokenKind,
     line: usize,
 }
 
 impl Token<'_> {
     /// The line breaks of the token, escaped if they were escaped.
     fn line_breaks(&self) -> String {
-        let escaped = self.kind == Kind::Space && self.text.contains("\\\n");
+        let escaped = self.kind == TokenKind::Space && self.text.contains("\\\n");
         let one = if escaped { "\\\n" } else { "\n" };
         one.repeat(self.text.matches('\n').count())
     }
@@ -212,17 +215,17 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
         let rest = &text[at..];
         let (length, kind) = if line_start && rest.starts_with('#') {
             in_directive = true;
-            (directive_length(rest), Kind::Directive)
+            (directive_length(rest), TokenKind::Directive)
         } else if in_directive && rest.starts_with('\n') {
             in_directive = false;
-            (1, Kind::DirectiveEnd)
+            (1, TokenKind::DirectiveEnd)
         } else {
             next(rest)
         };
         let token = &rest[..length];
         match kind {
-            Kind::Space => line_start |= token.contains('\n') && !token.contains("\\\n"),
-            Kind::DirectiveEnd => line_start = true,
+            TokenKind::Space => line_start |= token.contains('\n') && !token.contains("\\\n"),
+            TokenKind::DirectiveEnd => line_start = true,
             _ => line_start = false,
         }
         tokens.push(Token { text: token, kind, line });
@@ -234,24 +237,24 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
 
 /// The length and kind of the token at the start of `rest`. A space token holds at most one line end, its last
 /// character (but for comments).
-fn next(rest: &str) -> (usize, Kind) {
+fn next(rest: &str) -> (usize, TokenKind) {
     let until = |what: &str, from: usize| rest[from..].find(what).map_or(rest.len(), |n| from + n + what.len());
     let first = rest.chars().next().expect("there is text left");
     if rest.starts_with("//") {
-        return (rest.find('\n').unwrap_or(rest.len()), Kind::Space);
+        return (rest.find('\n').unwrap_or(rest.len()), TokenKind::Space);
     }
     if rest.starts_with("/*") {
-        return (until("*/", 2), Kind::Space);
+        return (until("*/", 2), TokenKind::Space);
     }
     if rest.starts_with("\\\n") {
-        return (2, Kind::Space);
+        return (2, TokenKind::Space);
     }
     if first.is_whitespace() {
-        return (first.len_utf8(), Kind::Space);
+        return (first.len_utf8(), TokenKind::Space);
     }
     if let Some(raw) = rest.strip_prefix("R\"") {
         let delimiter = &raw[..raw.find('(').unwrap_or(0)];
-        return (until(&format!("){delimiter}\""), 2), Kind::Literal);
+        return (until(&format!("){delimiter}\""), 2), TokenKind::Literal);
     }
     if first == '"' || first == '\'' {
         let mut escaped = false;
@@ -260,18 +263,18 @@ fn next(rest: &str) -> (usize, Kind) {
             escaped = c == '\\' && !escaped;
             closes
         });
-        return (end.map_or(rest.len(), |n| n + 2), Kind::Literal);
+        return (end.map_or(rest.len(), |n| n + 2), TokenKind::Literal);
     }
     if first.is_ascii_digit() {
         // Digit separators are quotes.
         let end = rest.find(|c: char| !(c.is_alphanumeric() || matches!(c, '.' | '\'' | '_')));
-        return (end.unwrap_or(rest.len()), Kind::Literal);
+        return (end.unwrap_or(rest.len()), TokenKind::Literal);
     }
     if first.is_alphabetic() || first == '_' {
         let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_'));
-        return (end.unwrap_or(rest.len()), Kind::Word);
+        return (end.unwrap_or(rest.len()), TokenKind::Word);
     }
-    (if rest.starts_with("::") { 2 } else { first.len_utf8() }, Kind::Mark)
+    (if rest.starts_with("::") { 2 } else { first.len_utf8() }, TokenKind::Mark)
 }
 
 fn directive_length(rest: &str) -> usize {
