@@ -64,7 +64,8 @@ impl Scalar {
         let lost = || Error::of_type(format!("{self} is not a value of {}", name(of)));
         Ok(match (*self, of.kind()) {
             (Self::Element(own, words), _) if own == of => words,
-            (Self::Element(own, words), NumberKind::Field) if own.embeds_in(of) => words, // a field's first coefficients
+            // A field's first coefficients.
+            (Self::Element(own, words), NumberKind::Field) if own.embeds_in(of) => words,
             (Self::Int(value), NumberKind::Field) => integer_in_field(value, of),
             (Self::Bool(value), _) if of == Type::Bool => words(&[u8::from(value)]),
             (Self::Int(value), NumberKind::Bool) => words(&[u8::from(value != 0)]),
