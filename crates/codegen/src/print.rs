@@ -85,20 +85,11 @@ __device__ __forceinline__ const F* at_row(const LaunchNumbers& shape, const F* 
 #define STEP __device__ __forceinline__
 #endif
 
-template <class A, class B>
-STEP auto add(A a, B b) { return a + b; }
-template <class A, class B>
-STEP auto sub(A a, B b) { return a - b; }
-template <class A, class B>
-STEP auto mul(A a, B b) { return a * b; }
+// The same value. The empty instruction hides where it comes from. The compiler's analysis of ranges follows every path
+// from an operation to what it was computed from. A sum or a difference in a field takes several instructions on one
+// value, so that the paths through a chain of them double with each link, and compiling takes minutes or has no end.
 template <class A>
-STEP A neg(A a) { return -a; }
-
-// a + a. Chains of these, as in sums of bits weighted by powers of two, take the compiler's analysis of ranges minutes:
-// it follows both operands of each. The empty instruction hides where the value comes from.
-template <class A>
-STEP A twice(A a) {
-    A x = a + a;
+__device__ __forceinline__ A hidden(A x) {
 #ifndef RIGEL_EMULATED
     for (int d = 0; d < A::DEGREE; ++d) {
         if constexpr (sizeof(F) == 4) asm("" : "+r"(coefficient(x, d).v));
@@ -107,6 +98,15 @@ STEP A twice(A a) {
 #endif
     return x;
 }
+
+template <class A, class B>
+STEP auto add(A a, B b) { return hidden(a + b); }
+template <class A, class B>
+STEP auto sub(A a, B b) { return hidden(a - b); }
+template <class A, class B>
+STEP auto mul(A a, B b) { return hidden(a * b); }
+template <class A>
+STEP A neg(A a) { return hidden(-a); }
 
 // A place `column` columns further. The product of a 32-bit stride and a constant is one instruction.
 template <class T>
@@ -257,7 +257,6 @@ impl<E: Element> Printer<'_, E> {
                 self.needs.extension_parameters = self.needs.extension_parameters.max(index.saturating_add(1));
                 format!("element_at(extension_parameters, {index})")
             }
-            Node::Add(a, b) if a == b => format!("twice({})", self.operand(a)),
             Node::Add(a, b) => format!("add({}, {})", self.operand(a), self.operand(b)),
             Node::Sub(a, b) => format!("sub({}, {})", self.operand(a), self.operand(b)),
             Node::Mul(a, b) => format!("mul({}, {})", self.operand(a), self.operand(b)),
