@@ -99,7 +99,7 @@ fn root_on<H: RowHash<F>, F: Field>(matrix: &Array) -> Result<[u8; 32]> {
     // The kernels read column-major.
     let columns = matrix.transpose().contiguous()?;
     let values = device_memory(&columns).view().range(columns.byte_range())?.cast::<F>()?;
-    let tree = MerkleTree::<H>::new(&stream, &[Columns::new(values, matrix.shape()[0])?])?;
+    let tree = MerkleTree::<H>::new(&stream, &[Columns::new(values, matrix.shape()[0])?], 0)?;
     let root = tree.root(&stream)?;
     Ok(bytes_of(&[root]).try_into().expect("digests have 32 bytes"))
 }

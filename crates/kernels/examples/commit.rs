@@ -24,7 +24,7 @@ fn main() -> Result<()> {
 
     // Evaluations on a coset of twice as many points, in the order in which Plonky3 commits to them.
     let extended = ntt::extend(&stream, &trace, 1, KoalaBear::GENERATOR, Order::Natural, Order::BitReversed)?;
-    let tree = MerkleTree::<KeccakSponge>::new(&stream, &[Columns::from(&extended)])?;
+    let tree = MerkleTree::<KeccakSponge>::new(&stream, &[Columns::from(&extended)], 0)?;
 
     println!("{}: {tree:?}", device.properties().name);
     for digest in tree.cap(&stream, 2)? {

@@ -23,7 +23,7 @@
 //!
 //! // Its low-degree extension to twice the rows on a coset, and a Merkle tree over the rows.
 //! let extended = ntt::extend(&stream, &trace, 1, KoalaBear::GENERATOR, Order::Natural, Order::BitReversed)?;
-//! let tree = MerkleTree::<KeccakSponge>::new(&stream, &[Columns::from(&extended)])?;
+//! let tree = MerkleTree::<KeccakSponge>::new(&stream, &[Columns::from(&extended)], 0)?;
 //! assert_eq!(tree.cap(&stream, 2)?.len(), 4);
 //! # Ok(())
 //! # }

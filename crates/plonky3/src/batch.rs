@@ -1,6 +1,7 @@
 //! Several tables in one proof, tied together by lookups: upstream's `p3_batch_stark::prove_batch`.
 
 use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use p3_air::BaseAir;
 use p3_air::symbolic::SymbolicExpressionExt;
@@ -11,7 +12,7 @@ use p3_commit::{OpenedValues as Opened, PolynomialSpace};
 use p3_field::{Algebra, PrimeCharacteristicRing};
 use p3_lookup::{LogUpGadget, Lookup, LookupTerminal, check_multiplicity_height_bound};
 use p3_uni_stark::{OpenedValues, PreprocessedOpenedValues, StarkGenericConfig};
-use rigel_gpu::Buffer;
+use rigel_gpu::{Buffer, Device};
 use rigel_kernels::Columns;
 use rigel_kernels::field::Field;
 use rigel_kernels::transform::ntt::Order;
@@ -110,9 +111,9 @@ where
     let preprocessed = key.preprocessed.as_ref().map(|tables| &tables.committed);
     let publics: Vec<&[SC::Value]> = instances.iter().map(|instance| instance.public_values.as_slice()).collect();
 
-    // The host reads the AIRs while the traces are uploaded, extended and hashed.
+    // The host reads the AIRs, and loads or compiles their kernels, while the traces are uploaded, extended and hashed.
     let (committed, constraints) = std::thread::scope(|scope| {
-        let reading = scope.spawn(|| read_constraints(instances, key));
+        let reading = scope.spawn(|| read_constraints(session.stream.device(), instances, key));
         let committed = commit_traces(&session, instances, key);
         (committed, reading.join().unwrap_or_else(|panic| resume_unwind(panic)))
     });
@@ -255,18 +256,43 @@ fn commit_traces<'a, SC: DeviceConfig, A>(
     Ok((residents, Committed::new(session, ldes)?))
 }
 
-fn read_constraints<SC, A>(instances: &[Instance<'_, SC, A>], key: &BatchKey<SC>) -> Vec<Constraints<SC>>
+/// The constraints of all tables, with their kernels. Tables are read and compiled side by side.
+fn read_constraints<SC, A>(
+    device: &Device,
+    instances: &[Instance<'_, SC, A>],
+    key: &BatchKey<SC>,
+) -> Vec<Constraints<SC>>
 where
     SC: DeviceConfig,
     A: CpuBatchAir<SC>,
     SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
 {
-    let read = |(table, instance): (usize, &Instance<'_, SC, A>)| {
+    let read = |table: usize| {
+        let instance = &instances[table];
         let air = instance.air;
         let layout = table_layout(air, table, key);
-        Constraints::of_air_and_lookups(air, layout, instance.trace.height(), key.lookups(table))
+        let mut constraints =
+            Constraints::of_air_and_lookups(air, layout, instance.trace.height(), key.lookups(table));
+        constraints.compile(device);
+        constraints
     };
-    instances.iter().enumerate().map(read).collect()
+    // Threads of our own: the pool's may all be waiting for proofs.
+    let next = AtomicUsize::new(0);
+    let some = || {
+        let tables = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed));
+        tables.take_while(|&table| table < instances.len()).map(|table| (table, read(table))).collect::<Vec<_>>()
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut all = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..cores.min(instances.len())).map(|_| scope.spawn(some)).collect();
+        let mut all = some();
+        for other in others {
+            all.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        }
+        all
+    });
+    all.sort_by_key(|(table, _)| *table);
+    all.into_iter().map(|(_, constraints)| constraints).collect()
 }
 
 fn shape<SC: DeviceConfig, A: BaseAir<SC::Value>>(

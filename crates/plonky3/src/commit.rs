@@ -61,7 +61,9 @@ impl<'a, SC: DeviceConfig> Committed<'a, SC> {
             })?;
             let arrived = Columns::new(lde.column_range(first, end)?, height)?;
             if end == width {
-                let tree = session.phase("hash", || Ok(MerkleTree::from_parts(stream, hashing, arrived)?))?;
+                let tree = session.phase("hash", || {
+                    Ok(MerkleTree::from_parts(stream, hashing, arrived, session.cap_height())?)
+                })?;
                 return Ok(Self { ldes: vec![Extended::Whole(lde)], tree });
             }
             session.phase("hash", || Ok(hashing.absorb(stream, arrived)?))?;
@@ -73,7 +75,7 @@ impl<'a, SC: DeviceConfig> Committed<'a, SC> {
     pub(crate) fn new(session: &Session<'_, SC>, ldes: Vec<Matrix<Base<SC>>>) -> Result<Self> {
         let tree = session.phase("hash", || {
             let matrices: Vec<Columns<'_, _>> = ldes.iter().map(Into::into).collect();
-            Ok(MerkleTree::new(&session.stream, &matrices)?)
+            Ok(MerkleTree::new(&session.stream, &matrices, session.cap_height())?)
         })?;
         Ok(Self { ldes: ldes.into_iter().map(Extended::Whole).collect(), tree })
     }
@@ -96,7 +98,7 @@ impl<'a, SC: DeviceConfig> Committed<'a, SC> {
                     rows.absorb(stream, lde.into())?;
                     hashing = Some(rows);
                 } else {
-                    tree = Some(MerkleTree::from_parts(stream, rows, lde.into())?);
+                    tree = Some(MerkleTree::from_parts(stream, rows, lde.into(), session.cap_height())?);
                 }
                 Ok(())
             })
@@ -134,5 +136,5 @@ pub(crate) fn cap<SC: DeviceConfig>(
     session: &Session<'_, SC>,
     tree: &MerkleTree<SC::Hash>,
 ) -> Result<SC::Commitment> {
-    Ok(SC::cap(tree.cap(&session.stream, session.prover.cap_height as u32)?))
+    Ok(SC::cap(tree.cap(&session.stream, session.cap_height())?))
 }

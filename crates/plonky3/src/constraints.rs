@@ -1,7 +1,7 @@
 //! An AIR's constraints as an expression graph.
 //!
 //! Upstream evaluates the AIR once on symbolic variables. The resulting trees with shared branches become the
-//! nodes of a [`ExpressionGraph`]. Constraint j of K is an output with the weight `alpha^(K-1-j)`.
+//! nodes of an [`ExpressionGraph`]. Constraint j of K is an output with the weight `alpha^(K-1-j)`.
 
 use std::any::Any;
 use std::collections::{BTreeSet, HashMap};
@@ -15,7 +15,8 @@ use p3_air::{Air, BaseAir};
 use p3_field::Algebra;
 use p3_lookup::{InteractionSymbolicBuilder, LogUpGadget, Lookup, LookupProtocol};
 use p3_util::log2_ceil_usize;
-use rigel_codegen::{ExpressionGraph, Output, Value};
+use rigel_codegen::{CompiledGraph, ExpressionGraph, Output, Value, compiled};
+use rigel_gpu::{Device, Result as GpuResult};
 
 use crate::config::{DeviceConfig, Ext};
 use crate::field::{DeviceExtension, DeviceField};
@@ -40,6 +41,8 @@ pub(crate) struct Constraints<SC: DeviceConfig> {
     pub(crate) outputs: Vec<Output>,
     /// The logarithm of the number of quotient chunks.
     pub(crate) log_chunks: usize,
+    /// The kernels, if they were compiled ahead of their use.
+    program: Option<GpuResult<Arc<CompiledGraph<Ext<SC>>>>>,
     /// Upstream's expressions. Freeing them takes as long as building them, so the owner drops this when the host
     /// is otherwise idle.
     _symbols: Box<dyn Any + Send>,
@@ -57,6 +60,21 @@ impl<SC: DeviceConfig> Constraints<SC> {
     /// The number of constraints.
     pub(crate) fn count(&self) -> usize {
         self.outputs.len()
+    }
+
+    /// Compiles the kernels, or finds them in a cache, ahead of their use. [`Self::program`] returns the result.
+    pub(crate) fn compile(&mut self, device: &Device) {
+        if self.count() > 0 {
+            self.program = Some(self.program(device));
+        }
+    }
+
+    /// The kernels.
+    pub(crate) fn program(&self, device: &Device) -> GpuResult<Arc<CompiledGraph<Ext<SC>>>> {
+        match &self.program {
+            Some(program) => program.clone(),
+            None => compiled(device, "constraints", &self.graph, &self.outputs),
+        }
     }
 
     /// Splits the constraints into parts that each read at most about `columns` columns of the trace.
@@ -155,7 +173,8 @@ impl<SC: DeviceConfig> Constraints<SC> {
         };
         let outputs = values.into_iter().enumerate().map(output).collect();
         // As in upstream: the degree is at least 2, and the number of chunks a power of two.
-        Self { graph: lowering.graph, outputs, log_chunks: log2_ceil_usize(degree.max(2) - 1), _symbols: symbols }
+        let log_chunks = log2_ceil_usize(degree.max(2) - 1);
+        Self { graph: lowering.graph, outputs, log_chunks, program: None, _symbols: symbols }
     }
 }
 

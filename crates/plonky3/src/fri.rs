@@ -5,7 +5,7 @@ use p3_field::PrimeCharacteristicRing;
 use p3_fri::{BatchMultiOpening, CommitPhaseMultiStep, FriProof, FriShape, ProverTranscript};
 use p3_uni_stark::StarkGenericConfig;
 use p3_util::reverse_slice_index_bits;
-use rigel_gpu::Buffer;
+use rigel_gpu::{Buffer, Plain, Stream, ViewMut};
 use rigel_kernels::Matrix;
 use rigel_kernels::commit::merkle::MerkleTree;
 use rigel_kernels::field::Element;
@@ -19,7 +19,7 @@ use crate::config::{Base, DeviceConfig, Digest, Ext};
 use crate::error::Result;
 use crate::extended::Extended;
 use crate::field::{DeviceExtension, DeviceField};
-use crate::open::{OpeningProof, Round, download};
+use crate::open::{OpeningProof, Round};
 use crate::prover::Session;
 use crate::transcript::Unfinished;
 
@@ -50,8 +50,10 @@ pub(crate) fn prove<SC: DeviceConfig>(
     let mut inputs = inputs.into_iter().peekable();
     let mut values = inputs.next().expect("at least one matrix is opened");
     for &log_arity in &log_arities {
-        let tree = session
-            .phase("fold", || Ok(MerkleTree::packed(&session.stream, (&values).into(), log_arity as u32)?))?;
+        let tree = session.phase("fold", || {
+            let (values, cap_height) = ((&values).into(), session.cap_height());
+            Ok(MerkleTree::packed(&session.stream, values, log_arity as u32, cap_height)?)
+        })?;
         let commit = cap::<SC>(session, &tree)?;
         let (beta, witness) = transcript.commit_round(commit.clone());
         commits.push(commit);
@@ -100,6 +102,39 @@ type Openings<SC> = (
     Vec<CommitPhaseMultiStep<<SC as StarkGenericConfig>::Challenge, <SC as DeviceConfig>::FriMmcs>>,
 );
 
+/// What the device gathers from many places, in one buffer, so that one copy downloads all of it.
+struct Gathered<T: Plain> {
+    values: Buffer<T>,
+    lengths: Vec<usize>,
+    end: usize,
+}
+
+impl<T: Plain> Gathered<T> {
+    fn new(stream: &Stream, total: usize) -> Result<Self> {
+        Ok(Self { values: stream.alloc(total)?, lengths: Vec::new(), end: 0 })
+    }
+
+    /// Room for the next `length` values.
+    fn room(&mut self, length: usize) -> Result<ViewMut<'_, T>> {
+        let start = self.end;
+        self.end += length;
+        self.lengths.push(length);
+        Ok(self.values.range_mut(start..self.end)?)
+    }
+
+    /// The values by room. Waits for the device.
+    fn download(self, stream: &Stream) -> Result<Vec<Vec<T>>> {
+        let all = self.values.to_vec(stream)?;
+        let mut rest = all.as_slice();
+        let mut next = |length| {
+            let (head, tail) = rest.split_at(length);
+            rest = tail;
+            head.to_vec()
+        };
+        Ok(self.lengths.into_iter().map(&mut next).collect())
+    }
+}
+
 /// The queried rows and leaves of every commitment and fold, and their paths. The device gathers all of them, and
 /// two copies download them.
 fn query<SC: DeviceConfig>(
@@ -110,24 +145,23 @@ fn query<SC: DeviceConfig>(
     indices: &[usize],
 ) -> Result<Openings<SC>> {
     let stream = &session.stream;
-    let mut rows: Vec<Buffer<Base<SC>>> = Vec::new();
-    let mut digests: Vec<Buffer<Digest<SC>>> = Vec::new();
-    let mut open_tree = |tree: &MerkleTree<SC::Hash>, leaves: &[usize]| -> Result<()> {
-        let nodes = tree.frontier(leaves, session.prover.cap_height as u32)?;
-        digests.push(tree.select(stream, &nodes)?);
-        Ok(())
-    };
+    let paths = |tree: &MerkleTree<SC::Hash>, leaves: &[usize]| tree.frontier(leaves, session.cap_height());
+    let columns = rounds.iter().flat_map(|round| &round.committed.ldes).map(Extended::columns).sum::<usize>();
+    let folded = folds.iter().map(|fold| Ext::<SC>::DEGREE << fold.log_arity).sum::<usize>();
+    let mut rows = Gathered::<Base<SC>>::new(stream, indices.len() * (columns + folded))?;
+    let mut trees = Vec::with_capacity(rounds.len() + folds.len());
     for Round { committed, .. } in rounds {
         for lde in &committed.ldes {
             let shift = log_height - lde.log_rows() as usize;
             let indices: Vec<u32> = indices.iter().map(|&index| (index >> shift) as u32).collect();
             lde.each(session, |_, columns| {
-                rows.push(permute::gather_rows_at(stream, columns, &indices)?);
-                Ok(())
+                let room = rows.room(indices.len() * columns.columns())?;
+                Ok(permute::gather_rows_at_into(stream, room, columns, &indices)?)
             })?;
         }
         let shift = log_height - committed.tree.depth() as usize;
-        open_tree(&committed.tree, &indices.iter().map(|index| index >> shift).collect::<Vec<_>>())?;
+        let leaves: Vec<usize> = indices.iter().map(|index| index >> shift).collect();
+        trees.push((&committed.tree, paths(&committed.tree, &leaves)?));
     }
     // For each fold, the queried indices. The leaves that contain them are the queried indices of the next fold.
     let mut places = vec![indices.to_vec()];
@@ -135,12 +169,17 @@ fn query<SC: DeviceConfig>(
         let leaves: Vec<usize> = places[places.len() - 1].iter().map(|place| place >> fold.log_arity).collect();
         let arity = 1 << fold.log_arity;
         let elements = leaves.iter().flat_map(|leaf| (0..arity).map(move |j| (leaf * arity + j) as u32));
-        rows.push(permute::gather_rows_at(stream, &fold.values, &elements.collect::<Vec<_>>())?);
-        open_tree(&fold.tree, &leaves)?;
+        let room = rows.room((Ext::<SC>::DEGREE * indices.len()) << fold.log_arity)?;
+        permute::gather_rows_at_into(stream, room, &fold.values, &elements.collect::<Vec<_>>())?;
+        trees.push((&fold.tree, paths(&fold.tree, &leaves)?));
         places.push(leaves);
     }
-    let mut rows = download(stream, &rows)?.into_iter();
-    let mut digests = download(stream, &digests)?.into_iter();
+    let mut digests = Gathered::<Digest<SC>>::new(stream, trees.iter().map(|(_, nodes)| nodes.len()).sum())?;
+    for (tree, nodes) in &trees {
+        tree.gather_into(stream, digests.room(nodes.len())?, nodes)?;
+    }
+    let mut rows = rows.download(stream)?.into_iter();
+    let mut digests = digests.download(stream)?.into_iter();
     let mut paths = || digests.next().expect("one list per tree");
 
     let mut input_openings = Vec::with_capacity(rounds.len());

@@ -162,7 +162,7 @@ where
     let preprocessed_width = preprocessed.map_or(0, |pre| pre.verifier_key().width);
     let preprocessed_lde = preprocessed.and_then(|pre| pre.committed.as_ref());
 
-    // The host reads the AIR while the trace is uploaded, extended and hashed.
+    // The host reads the AIR, and loads or compiles its kernels, while the trace is uploaded, extended and hashed.
     let layout = AirLayout {
         preprocessed_width,
         main_width: air.width(),
@@ -171,7 +171,13 @@ where
         ..Default::default()
     };
     let (main, constraints) = std::thread::scope(|scope| {
-        let reading = scope.spawn(|| Constraints::<SC>::of_air(air, layout, rows));
+        let reading = scope.spawn(|| {
+            let mut constraints = Constraints::<SC>::of_air(air, layout, rows);
+            if batch.is_none() {
+                constraints.compile(session.stream.device());
+            }
+            constraints
+        });
         let main = commit_trace(&session, trace, batch);
         (main, reading.join().unwrap_or_else(|panic| resume_unwind(panic)))
     });

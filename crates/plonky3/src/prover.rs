@@ -179,6 +179,10 @@ impl<'a, SC: DeviceConfig> Session<'a, SC> {
         self.prover.fri.log_blowup as u32
     }
 
+    pub(crate) fn cap_height(&self) -> u32 {
+        self.prover.cap_height as u32
+    }
+
     /// See [`Recorder::phase`].
     pub(crate) fn phase<R>(&self, name: &'static str, work: impl FnOnce() -> Result<R>) -> Result<R> {
         self.recorder.phase(name, &self.stream, work)

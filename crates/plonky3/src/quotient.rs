@@ -8,7 +8,7 @@ use p3_commit::{PolynomialSpace, UnivariateStarkPcs};
 use p3_field::coset::TwoAdicMultiplicativeCoset;
 use p3_field::{Field as _, PrimeCharacteristicRing, TwoAdicField};
 use p3_util::{reverse_bits_len, reverse_slice_index_bits};
-use rigel_codegen::{ExpressionGraph, Folded, Output, compiled};
+use rigel_codegen::{CompiledGraph, Folded, compiled};
 use rigel_gpu::Buffer;
 use rigel_kernels::domain::selectors;
 use rigel_kernels::field::{Element, Ring};
@@ -86,33 +86,32 @@ fn evaluate<SC: DeviceConfig>(
     let weights = permute::to_rows(stream, &weights)?.cast::<Ext<SC>>()?;
     let scale = stream.upload(&selectors::inverse_vanishing::<Base<SC>>(log_rows, log_chunks))?;
 
-    let mut run =
-        |main: Columns<'_, Base<SC>>, graph: &ExpressionGraph<Ext<SC>>, outputs: &[Output], accumulate: bool| {
-            let program = compiled(stream.device(), "constraints", graph, outputs)?;
-            let inputs = Inputs::<Ext<SC>> {
-                main,
-                preprocessed: table.preprocessed.map(Into::into),
-                permutation: table.permutation.map(Into::into),
-                selectors: (&selectors).into(),
-                periodic: periodic.as_ref().map(|table| (table.into(), table.rows().trailing_zeros())),
-                publics: publics.as_ref().map(Buffer::view),
-                extension: extension.as_ref().map(Buffer::view),
-            };
-            let folded = Folded {
-                values: values.view_mut(),
-                scale: scale.view(),
-                log_scale: log_rows,
-                log_block: log_rows,
-                accumulate,
-            };
-            inputs.fold(stream, &program, (log_size, log_chunks), &weights, folded)
+    let mut run = |main: Columns<'_, Base<SC>>, program: &CompiledGraph<Ext<SC>>, accumulate: bool| {
+        let inputs = Inputs::<Ext<SC>> {
+            main,
+            preprocessed: table.preprocessed.map(Into::into),
+            permutation: table.permutation.map(Into::into),
+            selectors: (&selectors).into(),
+            periodic: periodic.as_ref().map(|table| (table.into(), table.rows().trailing_zeros())),
+            publics: publics.as_ref().map(Buffer::view),
+            extension: extension.as_ref().map(Buffer::view),
         };
+        let folded = Folded {
+            values: values.view_mut(),
+            scale: scale.view(),
+            log_scale: log_rows,
+            log_block: log_rows,
+            accumulate,
+        };
+        inputs.fold(stream, program, (log_size, log_chunks), &weights, folded)
+    };
     match table.main {
-        Extended::Whole(main) => run(main.into(), &table.constraints.graph, &table.constraints.outputs, false)?,
+        Extended::Whole(main) => run(main.into(), &*table.constraints.program(stream.device())?, false)?,
         Extended::InBatches { trace, batch, .. } => {
             for (index, part) in table.constraints.by_columns(*batch).iter().enumerate() {
                 let main = Extended::chosen(session, trace, &part.columns)?;
-                run((&main).into(), &part.graph, &part.outputs, index > 0)?;
+                let program = compiled(stream.device(), "constraints", &part.graph, &part.outputs)?;
+                run((&main).into(), &program, index > 0)?;
             }
         }
     }

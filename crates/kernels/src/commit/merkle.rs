@@ -8,8 +8,8 @@
 //! node i = compress(compress(l, r), hash(row i))        in a layer at which matrices join
 //! ```
 //!
-//! All layers are in one buffer, the leaves first and the root last, 64 bytes per leaf. A tree of n leaves costs n - 1
-//! compressions, and one more for each node of a layer at which matrices join. A layer is one launch while it fills the
+//! All layers are in one buffer, the leaves first and the root, or the cap, last, 64 bytes per leaf. A tree of n leaves
+//! costs n - 1 compressions, and one more for each node of a layer at which matrices join. A layer is one launch while it fills the
 //! device; the layers from 2^16 digests up to the root take two launches together.
 
 use std::cmp::Reverse;
@@ -42,13 +42,16 @@ pub struct Node {
 pub struct MerkleTree<H: Hash> {
     digests: Buffer<H::Digest>,
     depth: u32,
+    /// The highest layer that is computed: the cap.
+    top: u32,
 }
 
 impl<H: Hash> MerkleTree<H> {
     /// The tree over the rows of matrices, given in any order of heights (powers of two). The rows of the tallest are
     /// the leaves; the others join at the layer of their height. Rows of matrices of equal height are concatenated in
-    /// the given order.
-    pub fn new<F: Field>(stream: &Stream, matrices: &[Columns<'_, F>]) -> Result<Self>
+    /// the given order. Layers above the [cap](Self::cap) of 2^`cap_height` digests are not computed; the cap of
+    /// height 0 is the root.
+    pub fn new<F: Field>(stream: &Stream, matrices: &[Columns<'_, F>], cap_height: u32) -> Result<Self>
     where
         H: RowHash<F>,
     {
@@ -62,40 +65,54 @@ impl<H: Hash> MerkleTree<H> {
         let Some(tallest) = groups.next() else {
             return Err(Error::shape(NAME, "no matrices given; there must be at least one"));
         };
-        let mut tree = Self::alloc(stream, tallest[0].rows())?;
+        let mut tree = Self::alloc(stream, tallest[0].rows(), cap_height)?;
         rows::hash_into::<H, F>(stream, tree.layer_mut(0)?, tallest)?;
         let mut layer = 0;
         for joining in groups {
             let joined = tree.depth - joining[0].rows().trailing_zeros();
+            if joined > tree.top {
+                break;
+            }
             tree.compress(stream, layer, joined - 1)?;
             rows::hash_into::<H, F>(stream, tree.layer_mut(joined)?, joining)?;
             tree.compress_layer(stream, joined, TreeKernel::CompressAndJoin)?;
             layer = joined;
         }
-        tree.compress(stream, layer, tree.depth)?;
+        tree.compress(stream, layer, tree.top)?;
         Ok(tree)
     }
 
-    /// The tree whose leaves each hash 2^`log_packed` rows of a matrix of a few columns, see [`rows::hash_packed`].
-    pub fn packed<F: Field>(stream: &Stream, matrix: Columns<'_, F>, log_packed: u32) -> Result<Self>
+    /// The tree whose leaves each hash 2^`log_packed` rows of a matrix of a few columns, see [`rows::hash_packed`], up
+    /// to its cap.
+    pub fn packed<F: Field>(
+        stream: &Stream,
+        matrix: Columns<'_, F>,
+        log_packed: u32,
+        cap_height: u32,
+    ) -> Result<Self>
     where
         H: RowHash<F>,
     {
         let leaves = rows::packed_rows("MerkleTree::packed", matrix, log_packed)?;
-        let mut tree = Self::alloc(stream, leaves)?;
+        let mut tree = Self::alloc(stream, leaves, cap_height)?;
         rows::hash_packed_into::<H, F>(stream, tree.layer_mut(0)?, matrix)?;
-        tree.compress(stream, 0, tree.depth)?;
+        tree.compress(stream, 0, tree.top)?;
         Ok(tree)
     }
 
-    /// The tree over the rows of one matrix whose columns arrived in parts; takes the last part.
-    pub fn from_parts<F: Field>(stream: &Stream, parts: RowsInParts<H>, rest: Columns<'_, F>) -> Result<Self>
+    /// The tree over the rows of one matrix whose columns arrived in parts, up to its cap; takes the last part.
+    pub fn from_parts<F: Field>(
+        stream: &Stream,
+        parts: RowsInParts<H>,
+        rest: Columns<'_, F>,
+        cap_height: u32,
+    ) -> Result<Self>
     where
         H: RowHash<F> + Sponge,
     {
-        let mut tree = Self::alloc(stream, parts.rows())?;
+        let mut tree = Self::alloc(stream, parts.rows(), cap_height)?;
         parts.finish_into::<F>(stream, tree.layer_mut(0)?, rest)?;
-        tree.compress(stream, 0, tree.depth)?;
+        tree.compress(stream, 0, tree.top)?;
         Ok(tree)
     }
 
@@ -105,7 +122,7 @@ impl<H: Hash> MerkleTree<H> {
         H: RowHash<F>,
     {
         rows::check_lifted("MerkleTree::lifted", columns, depth)?;
-        let mut tree = Self::alloc(stream, 1 << depth)?;
+        let mut tree = Self::alloc(stream, 1 << depth, 0)?;
         rows::hash_lifted_into::<H, F>(stream, tree.layer_mut(0)?, columns)?;
         tree.compress(stream, 0, depth)?;
         Ok(tree)
@@ -115,15 +132,17 @@ impl<H: Hash> MerkleTree<H> {
     pub fn from_leaves<'a>(stream: &Stream, leaves: impl Into<View<'a, H::Digest>>) -> Result<Self> {
         let leaves = leaves.into();
         rows::check_rows("MerkleTree::from_leaves", leaves.len())?;
-        let mut tree = Self::alloc(stream, leaves.len())?;
+        let mut tree = Self::alloc(stream, leaves.len(), 0)?;
         stream.copy(tree.layer_mut(0)?, leaves)?;
         tree.compress(stream, 0, tree.depth)?;
         Ok(tree)
     }
 
-    /// Allocates a tree over a power of two of leaves.
-    fn alloc(stream: &Stream, leaves: usize) -> Result<Self> {
-        Ok(Self { digests: stream.alloc(2 * leaves - 1)?, depth: leaves.trailing_zeros() })
+    /// Allocates a tree over a power of two of leaves, to be computed up to its cap.
+    fn alloc(stream: &Stream, leaves: usize, cap_height: u32) -> Result<Self> {
+        let depth = leaves.trailing_zeros();
+        let top = depth - cap_height.min(depth);
+        Ok(Self { digests: stream.alloc(2 * leaves - (leaves >> top))?, depth, top })
     }
 
     /// The number of layers above the leaves.
@@ -136,23 +155,26 @@ impl<H: Hash> MerkleTree<H> {
         1 << self.depth
     }
 
-    /// The layers, each as a separate buffer, from the leaves to the root.
+    /// The layers, each as a separate buffer, from the leaves to the cap.
     pub fn into_layers(self) -> Result<Vec<Buffer<H::Digest>>> {
-        let lengths: Vec<usize> = (0..=self.depth).map(|layer| self.leaves() >> layer).collect();
+        let lengths: Vec<usize> = (0..=self.top).map(|layer| self.leaves() >> layer).collect();
         self.digests.split(&lengths)
     }
 
-    /// All digests, layer after layer from the leaves to the root.
+    /// All digests, layer after layer from the leaves to the cap.
     pub fn digests(&self) -> &Buffer<H::Digest> {
         &self.digests
     }
 
     /// The digests of a layer; layer 0 has the leaves.
     pub fn layer(&self, layer: u32) -> Result<View<'_, H::Digest>> {
-        if layer > self.depth {
+        if layer > self.top {
             return Err(Error::shape(
                 "MerkleTree::layer",
-                format!("layer {layer} does not exist; the tree has depth {}", self.depth),
+                format!(
+                    "layer {layer} does not exist; the tree has depth {} and its cap is layer {}",
+                    self.depth, self.top
+                ),
             ));
         }
         let start = self.start(layer);
@@ -187,35 +209,44 @@ impl<H: Hash> MerkleTree<H> {
 
     /// The digests of arbitrary nodes, in the given order: one upload, one launch, one download. Waits for the stream.
     pub fn gather(&self, stream: &Stream, nodes: &[Node]) -> Result<Vec<H::Digest>> {
-        self.select(stream, nodes)?.to_vec(stream)
+        let mut chosen = stream.alloc::<H::Digest>(nodes.len())?;
+        self.gather_into(stream, chosen.view_mut(), nodes)?;
+        chosen.to_vec(stream)
     }
 
     /// As [`Self::gather`], but leaves the digests on the device, so that those of several trees can be copied back at
-    /// once.
-    pub fn select(&self, stream: &Stream, nodes: &[Node]) -> Result<Buffer<H::Digest>> {
+    /// once. `chosen` has room for exactly these digests.
+    pub fn gather_into(&self, stream: &Stream, chosen: ViewMut<'_, H::Digest>, nodes: &[Node]) -> Result<()> {
+        if chosen.len() != nodes.len() {
+            return Err(Error::shape(
+                "MerkleTree::gather",
+                format!("{} digests into room for {}", nodes.len(), chosen.len()),
+            ));
+        }
         let mut positions = Vec::with_capacity(nodes.len());
         for &Node { layer, index } in nodes {
-            if layer > self.depth || index >= self.leaves() >> layer {
+            if layer > self.top || index >= self.leaves() >> layer {
                 return Err(Error::shape(
                     "MerkleTree::gather",
-                    format!("node {index} of layer {layer} does not exist; the tree has depth {}", self.depth),
+                    format!(
+                        "node {index} of layer {layer} does not exist; the tree has depth {} and its cap is layer {}",
+                        self.depth, self.top
+                    ),
                 ));
             }
             positions.push((self.start(layer) + index) as u64);
         }
         if positions.is_empty() {
-            return stream.alloc(0);
+            return Ok(());
         }
-        let mut chosen = stream.alloc::<H::Digest>(positions.len())?;
         let positions = stream.upload(&positions)?;
         let count = positions.len();
         let shape = Shape::cover(2 * count, THREADS)?;
         self.kernel(stream, TreeKernel::GatherDigests)?.launch(
             stream,
             shape,
-            (&mut chosen, &self.digests, &positions, count as u64),
-        )?;
-        Ok(chosen)
+            (chosen, &self.digests, &positions, count as u64),
+        )
     }
 
     /// For each leaf, the siblings on its path from the leaf up to, but not including, the cap: Plonky3's opening

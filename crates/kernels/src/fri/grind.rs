@@ -6,8 +6,9 @@
 //! - [`blake2s`]: for Stwo's `Blake2sChannel` and `Blake2sM31Channel`
 //!
 //! Each thread tests one candidate, with one permutation (or compression). Candidates are tested in batches in
-//! increasing order: 2048 candidates per multiprocessor at first, doubling up to 16 times that. Each batch ends with a
-//! download of one word, for which the call waits. The result does not depend on timing.
+//! increasing order. The first has twice as many as the bits of work make likely, within what fills the device, and
+//! each next one is twice as large, up to a limit. Each batch ends with a download of one word, for which the call
+//! waits. The result does not depend on timing.
 
 use std::marker::PhantomData;
 
@@ -103,9 +104,10 @@ const BLAKE2S_THREADS: u32 = 128;
 const NONCE_LOW_BITS: u32 = 20;
 /// The widest state.
 const MOST_WIDTH: usize = 24;
-/// Candidates per multiprocessor in the first batch, and how often batches double.
-const FIRST_BATCH: u64 = 2048;
-const DOUBLINGS: u32 = 4;
+/// Candidates per multiprocessor: fewer take no less time; the most in a first batch, and in any.
+const LEAST: u64 = 128;
+const MOST_AT_FIRST: u64 = 2048;
+const MOST: u64 = 16 * MOST_AT_FIRST;
 
 /// The bits of a sample that must be zero.
 fn mask<F: Field>(operation: &'static str, bits: u32) -> Result<u64> {
@@ -159,18 +161,20 @@ fn search(
     mask: u64,
     try_batch: impl Fn(&mut Buffer<u64>, Batch) -> Result<()>,
 ) -> Result<Option<u64>> {
-    let mut found = stream.upload(&[u64::MAX])?;
-    let smallest = FIRST_BATCH * u64::from(stream.device().properties().multiprocessors);
-    let (mut first, mut doublings) = (0, 0);
+    let mut found = stream.alloc::<u64>(1)?;
+    stream.fill_bytes(&mut found, 0xff)?;
+    let multiprocessors = u64::from(stream.device().properties().multiprocessors);
+    let mut size = (2 << mask.count_ones()).clamp(LEAST * multiprocessors, MOST_AT_FIRST * multiprocessors);
+    let mut first = 0;
     while first < candidates {
-        let end = first.saturating_add(smallest << doublings).min(candidates);
+        let end = first.saturating_add(size).min(candidates);
         try_batch(&mut found, Batch { first, end, mask })?;
         if let [witness] = found.to_vec(stream)?[..]
             && witness != u64::MAX
         {
             return Ok(Some(witness));
         }
-        (first, doublings) = (end, (doublings + 1).min(DOUBLINGS));
+        (first, size) = (end, (2 * size).min(MOST * multiprocessors));
     }
     Ok(None)
 }

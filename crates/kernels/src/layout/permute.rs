@@ -94,21 +94,50 @@ pub fn bit_reverse_into<T: Plain>(stream: &Stream, mut out: ViewMut<'_, T>, from
 /// The rows with these indices, one after another. An index out of range gives zeros; [`gather_rows_at`] checks the
 /// indices.
 pub fn gather_rows<T: Plain>(stream: &Stream, matrix: &Matrix<T>, indices: &Buffer<u32>) -> Result<Buffer<T>> {
+    let mut out = stream.alloc::<T>(indices.len() * matrix.columns())?;
+    gather_rows_into(stream, out.view_mut(), matrix, indices)?;
+    Ok(out)
+}
+
+/// [`gather_rows`] into `out`, which has room for exactly these rows.
+fn gather_rows_into<T: Plain>(
+    stream: &Stream,
+    mut out: ViewMut<'_, T>,
+    matrix: &Matrix<T>,
+    indices: &Buffer<u32>,
+) -> Result<()> {
     check("permute::gather_rows", matrix)?;
     let (rows, columns) = (matrix.rows(), matrix.columns());
+    if out.len() != indices.len() * columns {
+        return Err(Error::shape(
+            "permute::gather_rows",
+            format!("{} rows of {columns} values into room for {}", indices.len(), out.len()),
+        ));
+    }
     let kernel = kernel::<T>(stream.device(), Move::GatherRows)?;
-    let mut out = stream.alloc::<T>(indices.len() * columns)?;
     for Range { start, end } in column_batches(indices.len()) {
         let shape = Shape::cover(columns, THREADS)?.rows((end - start) as u32);
-        let to = out.range_mut(start * columns..end * columns)?;
+        let to = out.reborrow().range(start * columns..end * columns)?;
         let indices = indices.range(start..end)?;
         kernel.launch(stream, shape, (to, matrix.values(), indices, rows as u64, columns as u64))?;
     }
-    Ok(out)
+    Ok(())
 }
 
 /// The rows with these indices, one after another, after checking that all exist.
 pub fn gather_rows_at<T: Plain>(stream: &Stream, matrix: &Matrix<T>, indices: &[u32]) -> Result<Buffer<T>> {
+    let mut out = stream.alloc::<T>(indices.len() * matrix.columns())?;
+    gather_rows_at_into(stream, out.view_mut(), matrix, indices)?;
+    Ok(out)
+}
+
+/// [`gather_rows_at`] into `out`, which has room for exactly these rows.
+pub fn gather_rows_at_into<T: Plain>(
+    stream: &Stream,
+    out: ViewMut<'_, T>,
+    matrix: &Matrix<T>,
+    indices: &[u32],
+) -> Result<()> {
     check("permute::gather_rows_at", matrix)?;
     if let Some(index) = indices.iter().find(|&&index| index as usize >= matrix.rows()) {
         return Err(Error::shape(
@@ -116,7 +145,7 @@ pub fn gather_rows_at<T: Plain>(stream: &Stream, matrix: &Matrix<T>, indices: &[
             format!("row {index} does not exist; the matrix has {} rows", matrix.rows()),
         ));
     }
-    gather_rows(stream, matrix, &stream.upload(indices)?)
+    gather_rows_into(stream, out, matrix, &stream.upload(indices)?)
 }
 
 fn check<T: Plain>(operation: &'static str, matrix: &Matrix<T>) -> Result<()> {

@@ -101,7 +101,7 @@ fn check_root<H: RowHash<F>, F: Field + Random>(hash: Hash) {
             let values = F::many(&mut rng((rows + columns) as u64), rows * columns);
             let by_column: Vec<F> = (0..rows * columns).map(|i| values[i % rows * columns + i / rows]).collect();
             let matrix = Matrix::new(stream.upload(&by_column).unwrap(), rows, columns).unwrap();
-            let tree = MerkleTree::<H>::new(stream, &[Columns::from(&matrix)]).unwrap();
+            let tree = MerkleTree::<H>::new(stream, &[Columns::from(&matrix)], 0).unwrap();
             let theirs = tree.root(stream).unwrap();
             let ours = merkle_root(hash, F::OF, rows, columns, bytes_of(&values)).unwrap();
             assert_eq!(bytes_of(&[theirs]), ours, "{hash:?} {:?} {rows} {columns}", F::OF);

@@ -25,7 +25,7 @@ fn row_major<F: Upstream>(rows: &[Vec<F>], columns: usize) -> RowMajorMatrix<F::
 fn check_shapes<H: Plonky3<F>, F: Upstream>(stream: &Stream, shapes: &[(usize, usize)], cap_height: u32) {
     let (on_device, on_host) = matrices::<F>(stream, shapes);
     let columns: Vec<Columns<'_, F>> = on_device.iter().map(Columns::from).collect();
-    let tree = MerkleTree::<H>::new(stream, &columns).unwrap();
+    let tree = MerkleTree::<H>::new(stream, &columns, cap_height).unwrap();
     let theirs = on_host.iter().zip(shapes).map(|(rows, &(_, columns))| row_major(rows, columns)).collect();
 
     let last = tree.leaves() - 1;
@@ -83,7 +83,8 @@ fn packed_tree_equals_plonky3() {
     on_each_device(|stream| {
         let (on_device, on_host) = matrices::<KoalaBear>(stream, &[(256, 4)]);
         for log_arity in 1..=3 {
-            let tree = MerkleTree::<KoalaBearPoseidon2Width16>::packed(stream, (&on_device[0]).into(), log_arity);
+            let tree =
+                MerkleTree::<KoalaBearPoseidon2Width16>::packed(stream, (&on_device[0]).into(), log_arity, 0);
             let theirs = row_major(&on_host[0], 4 << log_arity);
             let expected = KoalaBearPoseidon2Width16::commit(vec![theirs], 0, &[]);
             let root = KoalaBearPoseidon2Width16::theirs(tree.unwrap().root(stream).unwrap());
@@ -169,7 +170,7 @@ fn packed_tree_equals_stwo() {
         let theirs: Vec<Vec<BaseField>> = (0..4)
             .map(|c| on_host[0].iter().map(|row| BaseField::from_u32_unchecked(row[c].word())).collect())
             .collect();
-        let tree = MerkleTree::<Blake2s>::packed(stream, (&on_device[0]).into(), 2).unwrap();
+        let tree = MerkleTree::<Blake2s>::packed(stream, (&on_device[0]).into(), 2, 0).unwrap();
         let prover = MerkleProverLifted::<CpuBackend, Blake2sMerkleHasher>::commit(
             theirs.iter().collect(),
             tree.depth(),
@@ -238,14 +239,15 @@ fn bad_input_is_refused() {
         type Tree = MerkleTree<KeccakSponge>;
         let (m, _) = matrices::<KoalaBear>(stream, &[(8, 2), (6, 1)]);
         let m: Vec<Columns<'_, KoalaBear>> = m.iter().map(Columns::from).collect();
-        refused(Tree::new::<KoalaBear>(stream, &[]), "no matrices");
-        refused(Tree::new(stream, &[m[0], m[1]]), "power of two");
-        refused(Tree::packed(stream, m[0], 4), "2^4 rows at a time");
+        refused(Tree::new::<KoalaBear>(stream, &[], 0), "no matrices");
+        refused(Tree::new(stream, &[m[0], m[1]], 0), "power of two");
+        refused(Tree::packed(stream, m[0], 4, 0), "2^4 rows at a time");
         refused(Tree::lifted(stream, &[m[0]], 2), "lifted to 2^2");
         refused(Tree::from_leaves(stream, &stream.zeros(3).unwrap()), "power of two");
         refused(Tree::from_leaves(stream, &stream.zeros(0).unwrap()), "power of two");
-        let tree = Tree::new(stream, &[m[0]]).unwrap();
+        let tree = Tree::new(stream, &[m[0]], 0).unwrap();
         refused(tree.layer(4), "layer 4");
+        refused(Tree::new(stream, &[m[0]], 1).unwrap().root(stream), "its cap is layer 2");
         refused(tree.gather(stream, &[Node { layer: 1, index: 4 }]), "node 4 of layer 1");
         refused(tree.gather(stream, &[Node { layer: 4, index: 0 }]), "layer 4");
         refused(tree.open(stream, &[0, 8], 0), "leaf 8");

@@ -187,7 +187,7 @@ fn rows_in_parts() {
         let columns = blocks.iter().sum::<usize>() * block + rest;
         on_each_device(|stream| {
             let (on_device, _) = matrices::<F>(stream, &[(rows, columns)]);
-            let whole = MerkleTree::<H>::new(stream, &[(&on_device[0]).into()]).unwrap();
+            let whole = MerkleTree::<H>::new(stream, &[(&on_device[0]).into()], 0).unwrap();
             let part = |first, end| Columns::new(on_device[0].column_range(first, end).unwrap(), rows).unwrap();
             let mut parts = RowsInParts::<H>::new(stream, rows).unwrap();
             let mut first = 0;
@@ -195,7 +195,7 @@ fn rows_in_parts() {
                 parts.absorb(stream, part(first, first + count * block)).unwrap();
                 first += count * block;
             }
-            let tree = MerkleTree::from_parts(stream, parts, part(first, columns)).unwrap();
+            let tree = MerkleTree::from_parts(stream, parts, part(first, columns), 0).unwrap();
             let [expected, found] = [&whole, &tree].map(|tree| tree.digests().to_vec(stream).unwrap());
             assert_eq!(found, expected, "{} over {}: {blocks:?} blocks and {rest}", H::ROWS, F::NAME);
             if block > 1 {
