@@ -1,7 +1,7 @@
 //! Whether long chains of one operation compile in seconds: `RIGEL_CHECK_NVRTC=compute_90` names the architectures.
 //!
-//! The compiler's analysis of ranges follows every path from an operation to what it was computed from, and their number
-//! can double with each link of a chain.
+//! The compiler's analysis of ranges follows every path from an operation to what it was computed from, and their
+//! number can double with each link of a chain.
 
 use std::time::{Duration, Instant};
 

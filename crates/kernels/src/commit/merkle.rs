@@ -8,9 +8,9 @@
 //! node i = compress(compress(l, r), hash(row i))        in a layer at which matrices join
 //! ```
 //!
-//! All layers are in one buffer, the leaves first and the root, or the cap, last, 64 bytes per leaf. A tree of n leaves
-//! costs n - 1 compressions, and one more for each node of a layer at which matrices join. A layer is one launch while it fills the
-//! device; the layers from 2^16 digests up to the root take two launches together.
+//! All layers are in one buffer, the leaves first and the root, or the cap, last, 64 bytes per leaf. A tree of n
+//! leaves costs n - 1 compressions, and one more for each node of a layer at which matrices join. A layer is one
+//! launch while it fills the device; the layers from 2^16 digests up to the root take two launches together.
 
 use std::cmp::Reverse;
 use std::marker::PhantomData;
