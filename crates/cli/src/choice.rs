@@ -11,7 +11,7 @@ use rigel_workloads::{Statement, Workload as Plonky3Workload};
 /// Upstream's provers that have a device implementation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Prover {
-    /// Plonky3's, over three fields
+    /// Plonky3's, over KoalaBear, BabyBear and Goldilocks
     Plonky3,
     /// Stwo's, over Mersenne31
     Stwo,

@@ -148,7 +148,7 @@ mod tests {
         Plonky3Choice {
             workload: Workload::Fibonacci,
             log_rows: 4,
-            field: Field::Goldilocks3,
+            field: Field::KoalaBear,
             hash: Hash::Keccak,
             fri: Fri::default(),
         }

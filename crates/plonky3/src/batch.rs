@@ -1,7 +1,6 @@
 //! Several tables in one proof, tied together by lookups: upstream's `p3_batch_stark::prove_batch`.
 
 use std::panic::resume_unwind;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use p3_air::BaseAir;
 use p3_air::symbolic::SymbolicExpressionExt;
@@ -112,8 +111,9 @@ where
     let publics: Vec<&[SC::Value]> = instances.iter().map(|instance| instance.public_values.as_slice()).collect();
 
     // The host reads the AIRs, and loads or compiles their kernels, while the traces are uploaded, extended and hashed.
+    let (device, log_blowup) = (session.stream.device(), prover.fri.log_blowup);
     let (committed, constraints) = std::thread::scope(|scope| {
-        let reading = scope.spawn(|| read_constraints(session.stream.device(), instances, key));
+        let reading = scope.spawn(|| read_constraints(device, log_blowup, instances, key));
         let committed = commit_traces(&session, instances, key);
         (committed, reading.join().unwrap_or_else(|panic| resume_unwind(panic)))
     });
@@ -256,9 +256,10 @@ fn commit_traces<'a, SC: DeviceConfig, A>(
     Ok((residents, Committed::new(session, ldes)?))
 }
 
-/// The constraints of all tables, with their kernels. Tables are read and compiled side by side.
+/// The constraints of all tables, with their kernels.
 fn read_constraints<SC, A>(
     device: &Device,
+    log_blowup: usize,
     instances: &[Instance<'_, SC, A>],
     key: &BatchKey<SC>,
 ) -> Vec<Constraints<SC>>
@@ -267,32 +268,15 @@ where
     A: CpuBatchAir<SC>,
     SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
 {
-    let read = |table: usize| {
-        let instance = &instances[table];
-        let air = instance.air;
-        let layout = table_layout(air, table, key);
-        let mut constraints =
-            Constraints::of_air_and_lookups(air, layout, instance.trace.height(), key.lookups(table));
-        constraints.compile(device);
-        constraints
+    let read = |(table, instance): (usize, &Instance<'_, SC, A>)| {
+        let layout = table_layout(instance.air, table, key);
+        let rows = instance.trace.height();
+        Constraints::of_air_and_lookups(instance.air, layout, rows, key.lookups(table))
     };
-    // Threads of our own: the pool's may all be waiting for proofs.
-    let next = AtomicUsize::new(0);
-    let some = || {
-        let tables = std::iter::repeat_with(|| next.fetch_add(1, Ordering::Relaxed));
-        tables.take_while(|&table| table < instances.len()).map(|table| (table, read(table))).collect::<Vec<_>>()
-    };
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut all = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..cores.min(instances.len())).map(|_| scope.spawn(some)).collect();
-        let mut all = some();
-        for other in others {
-            all.extend(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        }
-        all
-    });
-    all.sort_by_key(|(table, _)| *table);
-    all.into_iter().map(|(_, constraints)| constraints).collect()
+    let mut constraints: Vec<Constraints<SC>> = instances.iter().enumerate().map(read).collect();
+    // One table after another: each is compiled on all cores.
+    constraints.iter_mut().for_each(|constraints| constraints.compile(device, log_blowup));
+    constraints
 }
 
 fn shape<SC: DeviceConfig, A: BaseAir<SC::Value>>(

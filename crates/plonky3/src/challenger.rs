@@ -155,9 +155,14 @@ where
         };
         // The kernel's permutation may not be this challenger's, so upstream's check decides.
         let passes = |witness: &V| self.inner.clone().check_witness(bits, *witness);
-        let witness = found.filter(passes).unwrap_or_else(|| smallest(passes));
-        // This also advances the transcript past the witness.
-        assert!(self.inner.check_witness(bits, witness), "no element of the field is a witness of {bits} bits");
+        let Some(witness) = found.filter(passes).or_else(|| smallest(passes)) else {
+            let detail = format!("no element of the field is a witness of {bits} bits; ask for fewer");
+            self.failed.get_or_insert(Error::shape("proof of work", detail));
+            return V::ZERO;
+        };
+        // The transcript advances past the witness.
+        let passed = self.inner.check_witness(bits, witness);
+        debug_assert!(passed, "checked above");
         witness
     }
 
@@ -169,12 +174,12 @@ where
 /// Candidates that the host's threads share at a time.
 const CANDIDATES: u64 = 1 << 12;
 
-/// The smallest element that passes, or zero if none does. Upstream's own search returns any.
-fn smallest<V: DeviceField>(passes: impl Fn(&V) -> bool + Sync) -> V {
+/// The smallest element that passes. Upstream's own search returns any.
+fn smallest<V: DeviceField>(passes: impl Fn(&V) -> bool + Sync) -> Option<V> {
     let blocks = (0..V::ORDER_U64).step_by(CANDIDATES as usize);
     let mut found = blocks.filter_map(|start| {
         let candidates = start..V::ORDER_U64.min(start.saturating_add(CANDIDATES));
         candidates.into_par_iter().map(V::from_u64).find_first(&passes)
     });
-    found.next().unwrap_or(V::ZERO)
+    found.next()
 }

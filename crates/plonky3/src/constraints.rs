@@ -62,9 +62,10 @@ impl<SC: DeviceConfig> Constraints<SC> {
         self.outputs.len()
     }
 
-    /// Compiles the kernels, or finds them in a cache, ahead of their use. [`Self::program`] returns the result.
-    pub(crate) fn compile(&mut self, device: &Device) {
-        if self.count() > 0 {
+    /// Compiles the kernels, or finds them in a cache, ahead of their use. [`Self::program`] returns the result. Does
+    /// nothing if the degree is too high for the blowup, so that there will be no proof.
+    pub(crate) fn compile(&mut self, device: &Device, log_blowup: usize) {
+        if self.count() > 0 && self.log_chunks <= log_blowup {
             self.program = Some(self.program(device));
         }
     }

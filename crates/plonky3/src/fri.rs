@@ -5,7 +5,6 @@ use p3_field::PrimeCharacteristicRing;
 use p3_fri::{BatchMultiOpening, CommitPhaseMultiStep, FriProof, FriShape, ProverTranscript};
 use p3_uni_stark::StarkGenericConfig;
 use p3_util::reverse_slice_index_bits;
-use rigel_gpu::{Buffer, Plain, Stream, ViewMut};
 use rigel_kernels::Matrix;
 use rigel_kernels::commit::merkle::MerkleTree;
 use rigel_kernels::field::Element;
@@ -19,7 +18,7 @@ use crate::config::{Base, DeviceConfig, Digest, Ext};
 use crate::error::Result;
 use crate::extended::Extended;
 use crate::field::{DeviceExtension, DeviceField};
-use crate::open::{OpeningProof, Round};
+use crate::open::{Gathered, OpeningProof, Round};
 use crate::prover::Session;
 use crate::transcript::Unfinished;
 
@@ -101,39 +100,6 @@ type Openings<SC> = (
     Vec<BatchMultiOpening<<SC as DeviceConfig>::Value, <SC as DeviceConfig>::InputMmcs>>,
     Vec<CommitPhaseMultiStep<<SC as StarkGenericConfig>::Challenge, <SC as DeviceConfig>::FriMmcs>>,
 );
-
-/// What the device gathers from many places, in one buffer, so that one copy downloads all of it.
-struct Gathered<T: Plain> {
-    values: Buffer<T>,
-    lengths: Vec<usize>,
-    end: usize,
-}
-
-impl<T: Plain> Gathered<T> {
-    fn new(stream: &Stream, total: usize) -> Result<Self> {
-        Ok(Self { values: stream.alloc(total)?, lengths: Vec::new(), end: 0 })
-    }
-
-    /// Room for the next `length` values.
-    fn room(&mut self, length: usize) -> Result<ViewMut<'_, T>> {
-        let start = self.end;
-        self.end += length;
-        self.lengths.push(length);
-        Ok(self.values.range_mut(start..self.end)?)
-    }
-
-    /// The values by room. Waits for the device.
-    fn download(self, stream: &Stream) -> Result<Vec<Vec<T>>> {
-        let all = self.values.to_vec(stream)?;
-        let mut rest = all.as_slice();
-        let mut next = |length| {
-            let (head, tail) = rest.split_at(length);
-            rest = tail;
-            head.to_vec()
-        };
-        Ok(self.lengths.into_iter().map(&mut next).collect())
-    }
-}
 
 /// The queried rows and leaves of every commitment and fold, and their paths. The device gathers all of them, and
 /// two copies download them.

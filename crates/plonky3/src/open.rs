@@ -8,7 +8,7 @@ use p3_field::PrimeCharacteristicRing;
 use p3_field::dot_product;
 use p3_fri::{BatchMultiOpening, FriProof, FriProverError, PcsProverTranscript, PcsShape};
 use p3_uni_stark::StarkGenericConfig;
-use rigel_gpu::{Buffer, Plain, Stream};
+use rigel_gpu::{Buffer, Plain, Stream, ViewMut};
 use rigel_kernels::Matrix;
 use rigel_kernels::field::{Element, Ring};
 use rigel_kernels::open::opening::{self, Claim};
@@ -224,23 +224,44 @@ fn reduce<SC: DeviceConfig>(
     })
 }
 
-/// Downloads several buffers in one copy. Waits for the device.
-pub(crate) fn download<T: Plain>(stream: &Stream, buffers: &[Buffer<T>]) -> Result<Vec<Vec<T>>> {
-    let total = buffers.iter().map(Buffer::len).sum();
-    let mut all = stream.alloc::<T>(total)?;
-    let mut at = 0;
-    for buffer in buffers {
-        stream.copy(all.range_mut(at..at + buffer.len())?, buffer.view())?;
-        at += buffer.len();
+/// What the device gathers from many places, in one buffer, so that one copy downloads all of it.
+pub(crate) struct Gathered<T: Plain> {
+    values: Buffer<T>,
+    lengths: Vec<usize>,
+    end: usize,
+}
+
+impl<T: Plain> Gathered<T> {
+    pub(crate) fn new(stream: &Stream, total: usize) -> Result<Self> {
+        Ok(Self { values: stream.alloc(total)?, lengths: Vec::new(), end: 0 })
     }
-    let all = all.to_vec(stream)?;
-    let mut rest = all.as_slice();
-    Ok(buffers
-        .iter()
-        .map(|buffer| {
-            let (head, tail) = rest.split_at(buffer.len());
+
+    /// Room for the next `length` values.
+    pub(crate) fn room(&mut self, length: usize) -> Result<ViewMut<'_, T>> {
+        let start = self.end;
+        self.end += length;
+        self.lengths.push(length);
+        Ok(self.values.range_mut(start..self.end)?)
+    }
+
+    /// The values by room. Waits for the device.
+    pub(crate) fn download(self, stream: &Stream) -> Result<Vec<Vec<T>>> {
+        let all = self.values.to_vec(stream)?;
+        let mut rest = all.as_slice();
+        let mut next = |length| {
+            let (head, tail) = rest.split_at(length);
             rest = tail;
             head.to_vec()
-        })
-        .collect())
+        };
+        Ok(self.lengths.into_iter().map(&mut next).collect())
+    }
+}
+
+/// Downloads several buffers in one copy. Waits for the device.
+pub(crate) fn download<T: Plain>(stream: &Stream, buffers: &[Buffer<T>]) -> Result<Vec<Vec<T>>> {
+    let mut all = Gathered::new(stream, buffers.iter().map(Buffer::len).sum())?;
+    for buffer in buffers {
+        stream.copy(all.room(buffer.len())?, buffer.view())?;
+    }
+    all.download(stream)
 }

@@ -170,11 +170,12 @@ where
         num_periodic_columns: air.num_periodic_columns(),
         ..Default::default()
     };
+    let (device, log_blowup) = (session.stream.device(), prover.fri.log_blowup);
     let (main, constraints) = std::thread::scope(|scope| {
         let reading = scope.spawn(|| {
             let mut constraints = Constraints::<SC>::of_air(air, layout, rows);
             if batch.is_none() {
-                constraints.compile(session.stream.device());
+                constraints.compile(device, log_blowup);
             }
             constraints
         });

@@ -26,6 +26,15 @@ def test_proofs_are_verified(prove, log_rows):
     assert proof.statement["log_rows"] == log_rows and isinstance(proof.public_values, list)
 
 
+@pytest.mark.parametrize(
+    "field, hash", [("goldilocks3", "keccak"), ("baby-bear", "poseidon2"), ("koala-bear", "keccak256")]
+)
+def test_other_fields_and_hashes(field, hash):
+    proof = plonky3.prove_fibonacci(log_rows=4, field=field, hash=hash, device="cpu", **QUICK)
+    proof.verify()
+    assert (proof.statement["field"], proof.statement["hash"]) == (field, hash)
+
+
 def test_auto_says_where_it_ran():
     proof = plonky3.prove_fibonacci(log_rows=4, device="auto", **QUICK)
     proof.verify()

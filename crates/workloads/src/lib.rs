@@ -196,7 +196,7 @@ impl Choice {
         if !self.is_built() {
             return Err(format!(
                 "{field} with {hash} is not in this build, which has koala-bear with keccak; build with all fields \
-                 and hashes: cargo run --release --features full --bin rigel"
+                 and hashes: cargo run --release --features full -p rigel"
             ));
         }
         Ok(())

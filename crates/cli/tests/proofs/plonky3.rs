@@ -11,18 +11,21 @@ const QUICK: [&str; 6] = ["--queries", "5", "--pow-bits", "2", "--batch-pow-bits
 #[test]
 fn what_is_proved_verifies() {
     let folder = Folder::new();
-    for words in [
+    let all_builds = [
         "fibonacci --log-rows 4 --cpu",
+        "keccak --log-rows 5 --cpu",
+        "blake3 --log-rows 3 --cpu",
+        "fibonacci --log-rows 4 --device emulated",
+        "lookups --log-rows 6 --device emulated",
+    ];
+    let full_builds = [
         "fibonacci --log-rows 5 --field goldilocks3 --cpu",
         "fibonacci --log-rows 5 --field goldilocks --hash poseidon2 --cpu",
         "fibonacci --log-rows 5 --field koala-bear --hash keccak256 --cpu",
-        "keccak --log-rows 5 --cpu",
         "poseidon2 --log-rows 3 --field goldilocks --cpu",
-        "blake3 --log-rows 3 --cpu",
         "lookups --log-rows 7 --field baby-bear --cpu",
-        "fibonacci --log-rows 4 --device emulated",
-        "lookups --log-rows 6 --device emulated",
-    ] {
+    ];
+    for words in all_builds.iter().chain(full_builds.iter().filter(|_| cfg!(feature = "full"))) {
         let output = verify(&folder.prove("proof", words, &QUICK));
         assert_eq!(code(&output), Some(0), "{words}: {}", stderr(&output));
         assert!(stdout(&output).contains("verified in"), "{words}: {}", stdout(&output));

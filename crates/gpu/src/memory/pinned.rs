@@ -80,6 +80,14 @@ impl PinnedBlock {
         }
         waited
     }
+
+    /// Records where the copies that use the block end, so that waiting for them does not wait for later work.
+    pub(crate) fn mark(&self) {
+        // Without the lock, as above.
+        let uses = std::mem::take(&mut self.usage.lock().uses);
+        uses.mark();
+        self.usage.lock().uses.merge(uses);
+    }
 }
 
 impl Resource for PinnedBlock {

@@ -120,6 +120,7 @@ impl Stream {
             }
             work();
         });
+        blocks.iter().for_each(|block| block.mark());
         match failure.into_inner() {
             Some(error) => Err(error),
             None => Ok(()),

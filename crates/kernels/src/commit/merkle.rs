@@ -217,10 +217,16 @@ impl<H: Hash> MerkleTree<H> {
     /// As [`Self::gather`], but leaves the digests on the device, so that those of several trees can be copied back at
     /// once. `chosen` has room for exactly these digests.
     pub fn gather_into(&self, stream: &Stream, chosen: ViewMut<'_, H::Digest>, nodes: &[Node]) -> Result<()> {
-        if chosen.len() != nodes.len() {
+        let address = chosen.view().address();
+        if chosen.len() != nodes.len() || !address.is_multiple_of(16) {
             return Err(Error::shape(
                 "MerkleTree::gather",
-                format!("{} digests into room for {}", nodes.len(), chosen.len()),
+                format!(
+                    "{} digests into room for {} at {address:#x}; the numbers must be equal and the address a \
+                     multiple of 16",
+                    nodes.len(),
+                    chosen.len()
+                ),
             ));
         }
         let mut positions = Vec::with_capacity(nodes.len());

@@ -44,6 +44,14 @@ impl Case {
         }
     }
 
+    /// Whether this build can prove it.
+    pub fn is_built(&self) -> bool {
+        match &self.choice {
+            Choice::Plonky3(choice) => choice.is_built(),
+            Choice::Stwo(_) => true,
+        }
+    }
+
     pub fn statement(&self) -> Result<Box<dyn Statement>, String> {
         match &self.choice {
             Choice::Plonky3(choice) => choice.statement(),

@@ -105,9 +105,13 @@ fn measure(
     let only = arguments.only.as_deref().unwrap_or_default().to_lowercase();
     let mut cases = (suite.cases)(size);
     cases.retain(|case| case.name().contains(&only));
-    if let Some(reason) = cases.iter().find_map(|case| case.choice.check().err()) {
+    if let Some(missing) = cases.iter().find(|case| !case.is_built()) {
+        let reason = missing.choice.check().err().unwrap_or_default();
+        cases.retain(Case::is_built);
+        if cases.is_empty() {
+            return Err(reason.into());
+        }
         eprintln!("note: some cases are skipped: {reason}");
-        cases.retain(|case| case.choice.check().is_ok());
     }
     if emulated && only.is_empty() {
         if let Some(wide) = cases.iter().find(|case| !case.is_narrow) {

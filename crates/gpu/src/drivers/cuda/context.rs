@@ -197,7 +197,8 @@ impl Driver for Cuda {
 
 impl Drop for Cuda {
     /// Mapped memory belongs to no context, so it is freed here. Everything else (streams, events, modules,
-    /// graphs, allocations) is destroyed with the context.
+    /// graphs, allocations) its owners have freed, or it is destroyed with the context, which lives as long as the
+    /// process if cuBLAS was used.
     fn drop(&mut self) {
         self.release_all();
     }
