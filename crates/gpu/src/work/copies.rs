@@ -2,8 +2,8 @@
 //!
 //! Copies from pinned memory run at full speed, copies from pageable memory at a seventh of it. So pageable memory
 //! is staged through pinned blocks: small copies through a ring, large ones through blocks that several host
-//! threads fill while earlier blocks are being transferred (`staging.rs`). No upload waits for kernels: a large one
-//! waits for earlier copies whose blocks it reuses.
+//! threads fill while earlier blocks are being transferred (`staging.rs`). A large upload
+//! waits for the earlier copies whose blocks it reuses, but not for work enqueued after them.
 
 use std::ops::Range;
 
