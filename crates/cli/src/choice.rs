@@ -5,7 +5,7 @@ use std::fmt;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-use crate::stwo;
+use rigel_stwo_workloads::choice as stwo;
 use rigel_workloads::{Statement, Workload as Plonky3Workload};
 
 /// Upstream's provers that have a device implementation.

@@ -7,10 +7,8 @@ mod bandwidth;
 mod bench;
 mod choice;
 mod doctor;
-mod panics;
 mod proof_file;
 mod prove;
-mod stwo;
 mod terminal;
 mod verify;
 

@@ -141,7 +141,7 @@ fn parse(header: &[u8], version: u32) -> serde_json::Result<Header> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stwo;
+    use rigel_stwo_workloads::choice as stwo;
     use rigel_workloads::{Choice as Plonky3Choice, Field, Fri, Hash, Workload};
 
     fn plonky3() -> Plonky3Choice {

@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use crate::Failure;
 use crate::choice::Choice;
-use crate::panics::{message, quietly};
 use crate::proof_file::{self, Header};
 use crate::terminal::{Paint, number};
+use rigel_workloads::panics::{message, quietly};
 use rigel_workloads::{Rejection, timed};
 
 #[derive(clap::Args)]

@@ -2,7 +2,8 @@
 //!
 //! A [`Statement`] has components, public values and a [`Witness`] in host memory. [`prove`] moves the witness's
 //! columns to a backend ([`FromHost`]) that can prove the statement's components ([`Provable`]); [`verify`] checks
-//! the proof. Both are generic over the channel. Benchmarks time only [`prove`]; the witness is generated before.
+//! the proof. Both are generic over the channel; [`choice`] has them compiled behind one interface for the command
+//! line. Benchmarks time only [`prove`]; the witness is generated before.
 //!
 //! Lookup elements are drawn during a proof, and the interaction columns depend on them. The backend computes
 //! these columns from the AIR alone ([`LogUp`]), or a first proof records them for later ones
@@ -42,6 +43,7 @@
 //! ```
 
 pub mod blake2s;
+pub mod choice;
 mod cuda;
 mod logup;
 mod lookup;

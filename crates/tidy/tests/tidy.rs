@@ -68,7 +68,8 @@ const CRATES: &[&[&str]] = &[
     &["kernels"],
     &["codegen"],
     &["array", "plonky3", "stwo"],
-    &["workloads", "stwo-workloads"],
+    &["workloads"],
+    &["stwo-workloads"],
     &["cli", "python"],
 ];
 

@@ -266,9 +266,13 @@ impl Bench {
 
     /// Median milliseconds of `work` by the device's clock.
     pub fn device_time(&self, mut work: impl FnMut(&Stream) -> Result<()>) -> Result<f64> {
-        // The first run compiles; the second, in `median_of`, fills the pools.
-        work(&self.stream)?;
-        median_of(self.repeat, || Ok(f64::from(self.stream.time(|| work(&self.stream))?.1)))
+        // Compiled once, not for each of the many closures.
+        fn time(bench: &Bench, work: &mut dyn FnMut(&Stream) -> Result<()>) -> Result<f64> {
+            // The first run compiles; the second, in `median_of`, fills the pools.
+            work(&bench.stream)?;
+            median_of(bench.repeat, || Ok(f64::from(bench.stream.time(|| work(&bench.stream))?.1)))
+        }
+        time(self, &mut work)
     }
 
     /// Median milliseconds by the host's clock until `work` is done.

@@ -11,7 +11,7 @@ use rigel_plonky3::Policy;
 use crate::Failure;
 use crate::choice::{Choice, Prover, Workload};
 use crate::proof_file::{self, Header};
-use crate::stwo::{Channel, Making};
+use rigel_stwo_workloads::choice::{Channel, Making};
 use crate::terminal::Progress;
 use options::FriArguments;
 use report::Summary;

@@ -4,7 +4,7 @@ use rigel_workloads::{Field, Fri, Hash};
 
 use super::Arguments;
 use crate::choice::{Choice, Prover};
-use crate::stwo::{self, Channel};
+use rigel_stwo_workloads::choice::{self as stwo, Channel};
 
 /// Parameters of FRI and of the trees. An option that the prover does not have is an error.
 #[derive(clap::Args)]

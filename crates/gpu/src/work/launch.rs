@@ -15,6 +15,10 @@ impl Kernel {
     pub fn launch(&self, stream: &Stream, shape: Shape, arguments: impl Arguments) -> Result<()> {
         let mut list = ArgumentList::default();
         arguments.push_all(&mut list);
+        self.submit(stream, shape, &list)
+    }
+
+    fn submit(&self, stream: &Stream, shape: Shape, list: &ArgumentList<'_>) -> Result<()> {
         let name = self.name();
         same_device(name, self.core(), stream.core())?;
         list.blocks.iter().try_for_each(|block| stream.owns_block(name, block))?;

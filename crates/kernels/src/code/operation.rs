@@ -19,14 +19,21 @@ pub(crate) struct KernelFile {
     pub(crate) constants: &'static [(&'static str, u64)],
 }
 
+/// Identifies a module of an operation; must be cheap to compare.
+pub(crate) trait Variant: Copy + Debug + Eq + Hash + Send + Sync + 'static {}
+impl<V: Copy + Debug + Eq + Hash + Send + Sync + 'static> Variant for V {}
+
 /// The kernels of one `.cu` file for one choice of types.
 ///
 /// The variant distinguishes what the types do not: sizes, and kernels that are compiled separately so that a program
 /// compiles only those it uses. Types and variant together identify a module, which a device compiles on first use and
 /// keeps.
+///
+/// There are over a hundred operations, so the provided methods hand over to functions that are compiled once for each
+/// type of variant.
 pub(crate) trait Operation: Sized + 'static {
-    /// Identifies a module of the operation; must be cheap to compare.
-    type Variant: Copy + Debug + Eq + Hash + Send + Sync + 'static;
+    /// Identifies a module of the operation.
+    type Variant: Variant;
 
     const FILE: KernelFile;
 
@@ -43,48 +50,77 @@ pub(crate) trait Operation: Sized + 'static {
 
     /// The source of a module.
     fn source(variant: Self::Variant) -> Source {
-        let Instances { header, definitions, kernels, assertions } = Self::instances(variant);
-        let include = header.map(|header| format!("#include \"{header}\"\n")).unwrap_or_default();
-        let text = format!("{include}{}\n{assertions}", Self::FILE.text);
-        // SAFETY: kernels of this crate access only memory that their pointer parameters refer to, and their launchers
-        // check buffer lengths against the sizes that they pass.
-        let mut source = unsafe { source(Self::FILE.path, &text) };
-        for (name, value) in Self::FILE.constants {
-            source = source.define(*name, value.to_string());
-        }
-        for (name, value) in definitions {
-            source = source.define(name, value);
-        }
-        kernels.into_iter().fold(source, Source::kernel)
+        assemble(&Self::FILE, Self::instances(variant))
     }
 
     /// The kernels of a module, in the order of [`instances`](Self::instances).
     fn kernels(device: &Device, variant: Self::Variant) -> Result<Arc<Vec<Kernel>>> {
-        device.kept(&(TypeId::of::<Self>(), variant), |device| {
-            let source = Self::source(variant);
-            let module = device.compile(&source)?;
-            let kernels = source.kernels().iter().map(|name| module.kernel(name)).collect::<Result<Vec<_>>>()?;
-            Ok((kernels, 0))
-        })
+        kernels(device, TypeId::of::<Self>(), variant, Self::source)
     }
 
     /// All modules, for the registry.
     fn modules() -> Vec<RegisteredModule> {
-        let module = |variant: Self::Variant, is_warmed| RegisteredModule {
-            #[cfg(test)]
-            path: Self::FILE.path,
-            is_warmed,
-            #[cfg(test)]
-            source: Box::new(move || Self::source(variant)),
-            load: Box::new(move |device| Self::kernels(device, variant).map(|_| ())),
-        };
-        let warmed = Self::warmed().into_iter().map(|variant| module(variant, true));
-        warmed.chain(Self::on_demand().into_iter().map(|variant| module(variant, false))).collect()
+        let (operation, path) = (TypeId::of::<Self>(), Self::FILE.path);
+        let mut modules = Vec::new();
+        register(&mut modules, operation, path, Self::source, Self::warmed(), true);
+        register(&mut modules, operation, path, Self::source, Self::on_demand(), false);
+        modules
     }
 
     /// The kernel of a module that has exactly one.
     fn kernel(device: &Device, variant: Self::Variant) -> Result<Kernel> {
         Ok(Self::kernels(device, variant)?[0].clone())
+    }
+}
+
+/// The source of a file's instances.
+fn assemble(file: &KernelFile, instances: Instances) -> Source {
+    let Instances { header, definitions, kernels, assertions } = instances;
+    let include = header.map(|header| format!("#include \"{header}\"\n")).unwrap_or_default();
+    let text = format!("{include}{}\n{assertions}", file.text);
+    // SAFETY: kernels of this crate access only memory that their pointer parameters refer to, and their launchers
+    // check buffer lengths against the sizes that they pass.
+    let mut source = unsafe { source(file.path, &text) };
+    for (name, value) in file.constants {
+        source = source.define(*name, value.to_string());
+    }
+    for (name, value) in definitions {
+        source = source.define(name, value);
+    }
+    kernels.into_iter().fold(source, Source::kernel)
+}
+
+/// The kernels of an operation's module, compiled or loaded on first use.
+fn kernels<V: Variant>(
+    device: &Device,
+    operation: TypeId,
+    variant: V,
+    source: fn(V) -> Source,
+) -> Result<Arc<Vec<Kernel>>> {
+    device.kept(&(operation, variant), |device| {
+        let source = source(variant);
+        let module = device.compile(&source)?;
+        let kernels = source.kernels().iter().map(|name| module.kernel(name)).collect::<Result<Vec<_>>>()?;
+        Ok((kernels, 0))
+    })
+}
+
+/// Adds an operation's modules to the registry.
+fn register<V: Variant>(
+    modules: &mut Vec<RegisteredModule>,
+    operation: TypeId,
+    path: &'static str,
+    source: fn(V) -> Source,
+    variants: Vec<V>,
+    is_warmed: bool,
+) {
+    for variant in variants {
+        modules.push(RegisteredModule {
+            path,
+            is_warmed,
+            source: Box::new(move || source(variant)),
+            load: Box::new(move |device| kernels(device, operation, variant, source).map(|_| ())),
+        });
     }
 }
 
@@ -94,11 +130,11 @@ type Load = Box<dyn Fn(&Device) -> Result<()> + Send + Sync>;
 /// A module as the registry sees it, independent of its operation's type.
 pub(crate) struct RegisteredModule {
     /// The `.cu` file, below `src`.
-    #[cfg(test)]
+    #[cfg_attr(not(test), expect(dead_code, reason = "tests compare the registry with the files"))]
     pub(crate) path: &'static str,
     /// Whether [`warm`](crate::warm) compiles it.
     pub(crate) is_warmed: bool,
-    #[cfg(test)]
+    #[cfg_attr(not(test), expect(dead_code, reason = "tests compare the registry with the files"))]
     pub(crate) source: Box<dyn Fn() -> Source + Send + Sync>,
     /// Compiles the module, or finds it already loaded.
     pub(crate) load: Load,

@@ -1,7 +1,7 @@
 //! A proof to measure, and its bars.
 
 use crate::choice::Choice;
-use crate::stwo::Making;
+use rigel_stwo_workloads::choice::Making;
 use rigel_workloads::Statement;
 
 /// The bars of a case on an H200 with 16 CPU cores; `None` where a figure has no bar.

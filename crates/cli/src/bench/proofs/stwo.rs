@@ -6,7 +6,7 @@ use super::{Suite, SuiteArguments};
 use crate::Failure;
 use crate::bench::measure::Size;
 use crate::choice::Choice;
-use crate::stwo::{self, Channel, Fri, Making};
+use rigel_stwo_workloads::choice::{self as stwo, Channel, Fri, Making};
 use rigel_stwo_workloads::Workload;
 
 #[derive(clap::Args)]

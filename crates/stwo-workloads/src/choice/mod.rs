@@ -1,5 +1,7 @@
-//! Stwo's statements, behind the same interface as Plonky3's: a choice of statement, and its proofs behind
-//! [`rigel_workloads::Statement`].
+//! A choice of workload, size, hash and parameters, and its proofs behind the interface that Plonky3's workloads have
+//! too, [`rigel_workloads::Statement`].
+//!
+//! Both provers are compiled for each channel. That is done once, here, and callers see none of upstream's types.
 
 mod shape;
 mod statement;
@@ -7,7 +9,6 @@ mod statement;
 use std::fmt;
 
 use clap::ValueEnum;
-use rigel_stwo_workloads::{AllWorkloads, Workload};
 use rigel_workloads::Statement;
 use serde::{Deserialize, Serialize};
 use stwo::core::fri::FriConfig;
@@ -15,6 +16,7 @@ use stwo::core::pcs::PcsConfig;
 use stwo::core::vcs_lifted::blake2_merkle::{Blake2sM31MerkleChannel, Blake2sMerkleChannel};
 use stwo::prover::backend::simd::SimdBackend;
 
+use crate::{AllWorkloads, Workload, benchmark_config};
 use statement::Stwo;
 
 /// The seed of all public values and witnesses.
@@ -37,13 +39,14 @@ pub enum Channel {
     Blake2sM31,
 }
 
-/// Parameters of the commitment scheme. The defaults are [`rigel_stwo_workloads::benchmark_config`]'s.
+/// Parameters of the commitment scheme. The defaults are [`benchmark_config`]'s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fri {
     /// Extended columns are 2^this times as long as the trace.
     pub log_blowup: u32,
     /// Folding ends at a polynomial of 2^this coefficients.
     pub log_last_layer: u32,
+    /// The number of queries.
     pub queries: usize,
     /// A fold reduces 2^this elements to one.
     pub fold_step: u32,
@@ -53,7 +56,7 @@ pub struct Fri {
 
 impl Default for Fri {
     fn default() -> Self {
-        let PcsConfig { pow_bits, fri_config, .. } = rigel_stwo_workloads::benchmark_config();
+        let PcsConfig { pow_bits, fri_config, .. } = benchmark_config();
         Self {
             log_blowup: fri_config.log_blowup_factor,
             log_last_layer: fri_config.log_last_layer_degree_bound,
@@ -106,11 +109,14 @@ pub struct Making {
 /// The statement of Stwo that a proof is about, except for its public values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choice {
+    /// The workload.
     #[serde(with = "by_name")]
     pub workload: Workload,
     /// The size in the workload's unit, as a power of two.
     pub log_size: u32,
+    /// The hash.
     pub channel: Channel,
+    /// The parameters of the commitment scheme.
     pub fri: Fri,
 }
 
@@ -176,8 +182,9 @@ impl fmt::Display for Choice {
 
 /// (De)serializes a workload as its name.
 mod by_name {
-    use rigel_stwo_workloads::Workload;
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    use crate::Workload;
 
     pub(super) fn serialize<S: Serializer>(workload: &Workload, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(workload.name())

@@ -6,10 +6,7 @@ use std::sync::OnceLock;
 use rigel_gpu::{Device, Error, Fallback, Report};
 use rigel_plonky3::Policy;
 use rigel_stwo::CudaBackend;
-use rigel_stwo_workloads::{
-    AllWorkloads, FromHost, Interaction, InteractionSource, Proof, Provable, Rejection as StwoRejection,
-    VerifierKey, Witness, prove, prove_adopted, twiddles, verify,
-};
+use rigel_workloads::panics::quietly;
 use rigel_workloads::{Failure, Made, Rejection, Statement, TableShape, timed};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -21,7 +18,10 @@ use stwo::prover::poly::twiddles::TwiddleTree;
 
 use super::shape::Sizes;
 use super::{Choice, Making, SEED};
-use crate::panics::quietly;
+use crate::{
+    Adopted, AllWorkloads, FromHost, Interaction, InteractionSource, Proof, Provable, Rejection as StwoRejection,
+    VerifierKey, Witness, prove, prove_adopted, twiddles, verify,
+};
 
 /// A workload at one size, in one configuration and channel.
 pub(super) struct Stwo<MC> {
@@ -96,7 +96,7 @@ where
     fn prove_from<B: FromHost + BackendForChannel<MC>>(
         &self,
         statement: &dyn Provable<B>,
-        columns: rigel_stwo_workloads::Adopted<B>,
+        columns: Adopted<B>,
         twiddles: &TwiddleTree<B>,
         interaction: Option<&Interaction>,
     ) -> Result<Proof<MC::H>, Failure> {

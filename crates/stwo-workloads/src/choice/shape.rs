@@ -1,13 +1,14 @@
 //! The sizes of a statement's columns.
 
 use rigel_gpu::Lock;
-use rigel_stwo_workloads::{Elements, HostColumn, Provable, Statement, Workload};
 use rigel_workloads::TableShape;
 use stwo::core::air::Component;
 use stwo::core::fields::qm31::{SECURE_EXTENSION_DEGREE, SecureField};
 use stwo::prover::backend::simd::SimdBackend;
 use stwo_constraint_framework::preprocessed_columns::PreProcessedColumnId;
 use stwo_constraint_framework::{INTERACTION_TRACE_IDX, ORIGINAL_TRACE_IDX};
+
+use crate::{Elements, HostColumn, Provable, Statement, Workload};
 
 /// The logarithms of the lengths of a component's columns.
 #[derive(Clone, Default)]
@@ -104,7 +105,7 @@ impl Statement for Counted<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rigel_stwo_workloads::AllWorkloads;
+    use crate::AllWorkloads;
 
     #[test]
     fn all_columns_are_counted() {
