@@ -11,6 +11,7 @@ mod proof_file;
 mod prove;
 mod terminal;
 mod verify;
+mod warm;
 
 use std::process::ExitCode;
 
@@ -40,6 +41,8 @@ enum Command {
     Prove(prove::Arguments),
     /// Verify a proof written by `rigel prove`, with upstream's own verifier
     Verify(verify::Arguments),
+    /// Compile kernels ahead of the first proof, for a device or for GPUs that are not here
+    Warm(warm::Arguments),
     /// Measure operations against the device's peak rates, and proofs against upstream's
     Bench {
         #[command(subcommand)]
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
         Command::Doctor(arguments) => doctor::run(&arguments).map_err(Failure::from),
         Command::Prove(arguments) => prove::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
+        Command::Warm(arguments) => warm::run(&arguments),
         Command::Bench { suite: Suite::Primitives(arguments) } => {
             bench::run(&arguments, bench::Family::Primitives).map_err(Failure::from)
         }

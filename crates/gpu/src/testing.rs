@@ -37,7 +37,7 @@ pub fn on_each_device(test: impl Fn(&Stream)) {
 }
 
 /// Devices that only compile ([`Device::compile_only`]), one for each architecture that `RIGEL_CHECK_NVRTC` names
-/// (`sm_80,sm_90,compute_120`); none if it is not set.
+/// (`sm_80,compute_90,syntax_120`); none if it is not set.
 ///
 /// Kernels that are generated for another device are compiled for these too, and fail where they do not compile. So a
 /// machine without a GPU finds out whether its proofs would run on one.

@@ -12,11 +12,12 @@
 //! the fractions and their sum, and a scan computes the running sum.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use p3_air::symbolic::{BaseEntry, BaseLeaf, SymbolicExpr, SymbolicExpression};
 use p3_lookup::Lookup;
-use rigel_codegen::{ExpressionGraph, Output, Value, compiled};
-use rigel_gpu::{Buffer, Stream};
+use rigel_codegen::{CompiledGraph, ExpressionGraph, Output, Value, compiled};
+use rigel_gpu::{Buffer, Device, Result as GpuResult, Stream};
 use rigel_kernels::Matrix;
 use rigel_kernels::domain::selectors;
 use rigel_kernels::field::Element;
@@ -72,16 +73,13 @@ pub(crate) fn columns<SC: DeviceConfig>(
     };
 
     let mut inverses = Matrix::alloc(stream, rows, fractions.terms * degree)?;
-    let denominators =
-        compiled(stream.device(), "denominators", &fractions.denominators, &fractions.denominator_outputs)?;
-    bound.store(stream, &denominators, &mut [&mut inverses])?;
+    bound.store(stream, &*fractions.denominators(stream.device())?, &mut [&mut inverses])?;
     inverse::invert_assign::<Ext<SC>>(stream, &mut inverses)?;
 
     let mut columns = Matrix::alloc(stream, rows, (lookups.len() + 1) * degree)?;
     let mut sums = Matrix::alloc(stream, rows, degree)?;
     bound.permutation = Some((&inverses).into());
-    let program = compiled(stream.device(), "fractions", &fractions.fractions, &fractions.fraction_outputs)?;
-    bound.store(stream, &program, &mut [&mut columns, &mut sums])?;
+    bound.store(stream, &*fractions.fractions(stream.device())?, &mut [&mut columns, &mut sums])?;
     let running = scan::prefix_sums(stream, &sums, Bound::Exclusive)?;
     stream.copy(columns.column_range_mut(0, degree)?, running.values().view())?;
     let terminal = [last_row(stream, &running)?, last_row(stream, &sums)?];
@@ -120,7 +118,7 @@ fn has_periodic<V>(expression: &SymbolicExpression<V>, seen: &mut HashSet<*const
 }
 
 /// The graphs of a table's denominators and fractions.
-struct Fractions<SC: DeviceConfig> {
+pub(crate) struct Fractions<SC: DeviceConfig> {
     denominators: ExpressionGraph<Ext<SC>>,
     denominator_outputs: Vec<Output>,
     fractions: ExpressionGraph<Ext<SC>>,
@@ -130,7 +128,7 @@ struct Fractions<SC: DeviceConfig> {
 }
 
 impl<SC: DeviceConfig> Fractions<SC> {
-    fn new(lookups: &[Lookup<SC::Value>]) -> Self {
+    pub(crate) fn new(lookups: &[Lookup<SC::Value>]) -> Self {
         let degree = Ext::<SC>::DEGREE;
         let mut below = Lowering::<SC>::new();
         let mut above = Lowering::<SC>::new();
@@ -161,6 +159,16 @@ impl<SC: DeviceConfig> Fractions<SC> {
         }
         fraction_outputs.push(Output::StoreExtension { value: sum, output: 1, column: 0 });
         Self { denominators: below.graph, denominator_outputs, fractions: above.graph, fraction_outputs, terms }
+    }
+
+    /// The kernels that write the denominators.
+    pub(crate) fn denominators(&self, device: &Device) -> GpuResult<Arc<CompiledGraph<Ext<SC>>>> {
+        compiled(device, "denominators", &self.denominators, &self.denominator_outputs)
+    }
+
+    /// The kernels that write the fractions and their sums from the inverted denominators.
+    pub(crate) fn fractions(&self, device: &Device) -> GpuResult<Arc<CompiledGraph<Ext<SC>>>> {
+        compiled(device, "fractions", &self.fractions, &self.fraction_outputs)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The workloads on a CUDA device.
 
+use rigel_gpu::Device;
 use rigel_stwo::{BaseColumn, CudaBackend, interaction_trace};
 use stwo::core::fields::qm31::SecureField;
 use stwo_constraint_framework::{FrameworkComponent, FrameworkEval, ORIGINAL_TRACE_IDX};
@@ -26,5 +27,9 @@ impl<E: FrameworkEval> LogUp<CudaBackend> for FrameworkComponent<E> {
         let preprocessed: Vec<&BaseColumn> =
             self.preprocessed_column_indices().iter().map(|&index| &columns.preprocessed[index].values).collect();
         rigel_stwo::or_fail(interaction_trace(&**self, &preprocessed, &trace), "make interaction columns")
+    }
+
+    fn compile(&self, device: &Device, preprocessed: &[u32]) -> rigel_gpu::Result<usize> {
+        rigel_stwo::compile(device, self, preprocessed)
     }
 }

@@ -7,6 +7,7 @@
 use std::ops::Mul;
 
 use rayon::prelude::*;
+use rigel_gpu::Device;
 use stwo::core::Fraction;
 use stwo::core::fields::qm31::{SECURE_EXTENSION_DEGREE, SecureField};
 use stwo::core::utils::{
@@ -29,6 +30,12 @@ pub trait LogUp<B: Backend> {
     /// The component's interaction columns and the sum of all its fractions, from the backend's own columns. It
     /// ignores the component's claimed sum.
     fn logup(&self, columns: &Adopted<B>) -> (Vec<Evaluation<B>>, SecureField);
+
+    /// Compiles the kernels of the component's constraints and lookups, if the backend has any, and returns their number.
+    /// `preprocessed` has the logarithms of the lengths of all preprocessed columns.
+    fn compile(&self, _device: &Device, _preprocessed: &[u32]) -> rigel_gpu::Result<usize> {
+        Ok(0)
+    }
 }
 
 impl<E: FrameworkEval + Sync> LogUp<SimdBackend> for FrameworkComponent<E> {

@@ -27,8 +27,8 @@ impl Elements {
 
     /// Elements for a statement of which only the shape matters.
     pub(crate) fn placeholder(relations: usize) -> Self {
-        let pair = [SecureField::from_u32_unchecked(1, 2, 3, 4), SecureField::from_u32_unchecked(4, 3, 2, 1)];
-        Self(vec![pair; relations])
+        let pair = |first| [1, 2].map(|second| SecureField::from_u32_unchecked(first, second, 3, 4));
+        Self((0..relations as u32).map(pair).collect())
     }
 
     /// Upstream's elements of relation number `index`, for tuples of up to N values.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rigel_codegen::{Bindings, CompiledGraph, Folded, Input, Output, RowMap, Rows, compiled};
-use rigel_gpu::{Buffer, Device, Result, View};
+use rigel_gpu::{Buffer, Device, Error, Result, View};
 use rigel_kernels::field::{Mersenne31, QM31};
 use rigel_kernels::transform::circle;
 use rigel_kernels::{Columns, Matrix};
@@ -24,6 +24,7 @@ use crate::device::stream;
 use crate::failure::OrFail;
 use crate::field::Twin;
 use crate::joined::{Joined, coordinates, runs};
+use crate::logup;
 use crate::recorder::{Recorded, record};
 use crate::report::phase;
 use crate::twiddles::of_coset;
@@ -185,6 +186,44 @@ pub(crate) fn parameters(device: &Device, recorded: &Recorded) -> Result<Option<
     Ok(Some(stream(device).upload(&values)?))
 }
 
+/// The kernels of a component's constraints.
+fn program(device: &Device, recorded: &Recorded) -> Result<Arc<CompiledGraph<QM31>>> {
+    let fold = |(weight, &value)| Output::Fold { value, weight };
+    let outputs: Vec<Output> = recorded.constraints.iter().enumerate().map(fold).collect();
+    compiled(device, "constraints", &recorded.graph, &outputs)
+}
+
+/// Compiles the kernels of a component's constraints and lookups for a device, or finds them in its cache, so that no
+/// proof waits for a compiler. Returns the number of kernels. `preprocessed` has the logarithms of the lengths of all
+/// columns in the preprocessed tree.
+///
+/// Calling it is optional. The device may be one that only compiles ([`Device::compile_only`]). Lookup elements and the
+/// claimed sum are parameters of the kernels. They may have any values that are not in the base field, and different
+/// ones must differ, as those of a proof do.
+pub fn compile<E: FrameworkEval>(
+    device: &Device,
+    component: &FrameworkComponent<E>,
+    preprocessed: &[u32],
+) -> Result<usize> {
+    let log_size = component.log_size();
+    let alike: Vec<usize> = (0..preprocessed.len()).filter(|&index| preprocessed[index] == log_size).collect();
+    let place = |index: &usize| {
+        alike.iter().position(|other| other == index).ok_or_else(|| {
+            let tree = preprocessed.len();
+            Error::shape(
+                "rigel_stwo::compile",
+                format!("the component reads preprocessed column {index}; of {tree} columns it is not one of 2^{log_size} rows"),
+            )
+        })
+    };
+    let places = component.preprocessed_column_indices().iter().map(place).collect::<Result<Vec<_>>>()?;
+    let mut kernels = 0;
+    if component.n_constraints() > 0 {
+        kernels += program(device, &record(&**component, &places, component.claimed_sum()))?.kernels();
+    }
+    Ok(kernels + logup::compile(device, &**component)?)
+}
+
 /// A component's constraints, and the domain on which they are evaluated.
 struct Constraints {
     recorded: Recorded,
@@ -202,11 +241,7 @@ impl Constraints {
         sums: &mut Matrix<Mersenne31>,
         accumulate: bool,
     ) -> Result<()> {
-        let Recorded { graph, constraints, .. } = &self.recorded;
-        let fold = |(weight, &value)| Output::Fold { value, weight };
-        let outputs: Vec<Output> = constraints.iter().enumerate().map(fold).collect();
-        let program: Arc<CompiledGraph<QM31>> = compiled(device, "constraints", graph, &outputs)?;
-
+        let program = program(device, &self.recorded)?;
         let stream = stream(device);
         let extension = parameters(device, &self.recorded)?;
         let weights: Vec<QM31> = weights.iter().map(|weight| weight.twin()).collect();

@@ -116,6 +116,7 @@ mod upload;
 
 pub use backend::CudaBackend;
 pub use column::{BaseColumn, DeviceColumn, SecureColumn, Value};
+pub use component::compile;
 pub use device::{current, on};
 pub use failure::{catch, or_fail};
 pub use logup::{Interaction, LogupColGenerator, LogupTraceGenerator, Numerators, interaction_trace};

@@ -14,7 +14,9 @@
 //! A batch costs the inversion of its denominators and a few passes over its columns. All denominators of a
 //! component are inverted together.
 
-use rigel_codegen::{Bindings, ExpressionGraph, Output, Rows, Target, compiled};
+use std::sync::Arc;
+
+use rigel_codegen::{Bindings, CompiledGraph, ExpressionGraph, Output, Rows, Target, compiled};
 use rigel_gpu::{Buffer, Device, Error, Result, View};
 use rigel_kernels::Matrix;
 use rigel_kernels::domain::circle_order;
@@ -35,7 +37,7 @@ use crate::component::{TreeInput, bindings, parameters};
 use crate::device::stream;
 use crate::field::{Twin, secure};
 use crate::joined::split;
-use crate::recorder::record;
+use crate::recorder::{Recorded, record};
 use crate::report::phase;
 
 type Evaluation = CircleEvaluation<CudaBackend, BaseField, BitReversedOrder>;
@@ -90,13 +92,7 @@ pub fn interaction_trace<E: FrameworkEval>(
             format!("{batches} batches of lookups in a component; it needs at least one, and at least one column"),
         ));
     };
-    let mut outputs = Vec::with_capacity(2 * batches);
-    for (batch, &(numerator, denominator)) in recorded.fractions.iter().enumerate() {
-        for (output, value) in [numerator, denominator].into_iter().enumerate() {
-            outputs.push(Output::StoreExtension { value, output, column: 4 * batch });
-        }
-    }
-    let program = compiled(&device, "fractions", &recorded.graph, &outputs)?;
+    let program = program(&device, &recorded)?;
     let (stream, rows) = (stream(&device), 1 << log_size);
     let mut numerators = Matrix::alloc(&stream, rows, 4 * batches)?;
     let mut denominators = Matrix::alloc(&stream, rows, 4 * batches)?;
@@ -112,6 +108,24 @@ pub fn interaction_trace<E: FrameworkEval>(
     let mut generator = LogupTraceGenerator::on(&device, log_size);
     fractions.into_iter().try_for_each(|fraction| generator.push(fraction))?;
     generator.finalize_last()
+}
+
+/// The kernels that write the numerators and denominators of a component's fractions.
+fn program(device: &Device, recorded: &Recorded) -> Result<Arc<CompiledGraph<QM31>>> {
+    let mut outputs = Vec::with_capacity(2 * recorded.fractions.len());
+    for (batch, &(numerator, denominator)) in recorded.fractions.iter().enumerate() {
+        for (output, value) in [numerator, denominator].into_iter().enumerate() {
+            outputs.push(Output::StoreExtension { value, output, column: 4 * batch });
+        }
+    }
+    compiled(device, "fractions", &recorded.graph, &outputs)
+}
+
+/// Compiles the kernels of a component's lookups, if it has any, and returns their number.
+pub(crate) fn compile<E: FrameworkEval>(device: &Device, eval: &E) -> Result<usize> {
+    let reads = eval.evaluate(InfoEvaluator::empty()).preprocessed_columns.len();
+    let recorded = record(eval, &(0..reads).collect::<Vec<_>>(), SecureField::default());
+    if recorded.fractions.is_empty() { Ok(0) } else { Ok(program(device, &recorded)?.kernels()) }
 }
 
 /// The numerators of fractions.

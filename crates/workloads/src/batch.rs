@@ -7,7 +7,9 @@ use p3_matrix::Matrix as _;
 use p3_matrix::dense::RowMajorMatrix;
 use rigel_gpu::Device;
 use rigel_kernels::Matrix;
-use rigel_plonky3::{Base, BatchKey, Instance, Policy, Proven, Prover, Report, Trace, prove_batch, setup_batch};
+use rigel_plonky3::{
+    Base, BatchKey, Instance, Policy, Proven, Prover, Report, Trace, compile_batch, prove_batch, setup_batch,
+};
 
 use super::fri::Fri;
 use super::lookups::{self, LookupAir};
@@ -89,6 +91,12 @@ where
         let key = setup_batch(&prover, &self.airs, &self.log_rows())?;
         self.prover = Some((prover, key));
         Ok(())
+    }
+
+    fn compile(&self, device: &Device) -> Result<usize, Failure> {
+        let prover = Prover::cpu(self.config.clone(), &self.fri.parameters(()), self.fri.cap_height);
+        let key = setup_batch(&prover, &self.airs, &self.log_rows())?;
+        Ok(compile_batch(device, &self.airs, &key)?)
     }
 
     fn tables(&self) -> Vec<TableShape> {

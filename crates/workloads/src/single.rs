@@ -98,6 +98,10 @@ impl<SC: Config, A: ProvableTable<SC>> Statement for Single<SC, A> {
         Ok(())
     }
 
+    fn compile(&self, device: &Device) -> Result<usize, Failure> {
+        Ok(rigel_plonky3::compile::<SC, A>(device, &self.air, self.log_rows as usize)?)
+    }
+
     fn tables(&self) -> Vec<TableShape> {
         vec![TableShape { log_rows: self.log_rows, columns: self.witness().0.width() }]
     }

@@ -23,6 +23,10 @@ pub trait Statement: Send + Sync {
     /// Creates the prover, with the device or with the CPU alone, and what its proofs share.
     fn prepare(&mut self, device: Option<&Device>, policy: Policy) -> Result<(), Failure>;
 
+    /// Compiles the kernels that are generated for this workload, or finds them in the device's cache, and returns
+    /// their number. Needs neither witness nor prover, and the device may be one that only compiles.
+    fn compile(&self, device: &Device) -> Result<usize, Failure>;
+
     /// The tables of the witness.
     fn tables(&self) -> Vec<TableShape>;
 

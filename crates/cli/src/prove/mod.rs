@@ -11,10 +11,10 @@ use rigel_plonky3::Policy;
 use crate::Failure;
 use crate::choice::{Choice, Prover, Workload};
 use crate::proof_file::{self, Header};
-use rigel_stwo_workloads::choice::{Channel, Making};
 use crate::terminal::Progress;
 use options::FriArguments;
 use report::Summary;
+use rigel_stwo_workloads::choice::{Channel, Making};
 use rigel_workloads::{Field, Hash, Statement, timed};
 
 #[derive(clap::Args)]

@@ -1,0 +1,141 @@
+//! `rigel warm`: compiles kernels ahead of the first proof that needs them.
+
+use clap::ValueEnum;
+use rigel_gpu::{Device, Options, Selector};
+use rigel_stwo_workloads::choice::{self as stwo, Channel};
+use rigel_workloads::{Field, Fri, Hash, timed};
+use serde::Serialize;
+
+use crate::Failure;
+use crate::choice::{Choice, Prover, Workload};
+use crate::terminal::{Align, Columns, Paint, Progress, number};
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Workloads whose kernels are compiled, over every field of this build [default: all]
+    workloads: Vec<Workload>,
+    /// Only those of this prover
+    #[arg(long)]
+    prover: Option<Prover>,
+    /// Device: auto, cuda:N, emulated or emulated:N [default: RIGEL_DEVICE, or auto]
+    #[arg(long, conflicts_with = "architectures")]
+    device: Option<Selector>,
+    /// GPUs that need not be here, such as sm_80,sm_90: their kernels are compiled into the cache of this machine.
+    /// compute_90 (to PTX) and syntax_90 (syntax and types) only check that they compile, which is quicker
+    #[arg(long = "for", value_name = "ARCHITECTURES", value_delimiter = ',')]
+    architectures: Vec<String>,
+    /// Leave out the kernels that all workloads share
+    #[arg(long)]
+    generated_only: bool,
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// The kernels of one workload, or those that all share.
+#[derive(Serialize)]
+struct Row {
+    device: String,
+    subject: String,
+    /// The number of kernels of a workload, or of modules of kernels that all share.
+    kernels: usize,
+    /// The modules that were not in the cache.
+    compiled: u64,
+    seconds: f64,
+}
+
+/// Compiles and reports.
+pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
+    let choices = choices(arguments);
+    if choices.is_empty() {
+        return Err("no workload of that prover has this name; see rigel prove --help".into());
+    }
+    let mut rows = Vec::new();
+    for device in open(arguments)? {
+        let progress = Progress::new();
+        let mut add = |subject: String, compile: &dyn Fn() -> Result<usize, Failure>| -> Result<(), Failure> {
+            progress.say(&format!("{}: {subject} …", device.properties().name));
+            let before = device.cache().stats().compiled;
+            let (kernels, ms) = timed(compile);
+            let kernels =
+                kernels.map_err(|error| format!("{subject}, for {}: {error}", device.properties().name))?;
+            let compiled = device.cache().stats().compiled - before;
+            rows.push(Row {
+                device: device.properties().name.clone(),
+                subject,
+                kernels,
+                compiled,
+                seconds: ms / 1e3,
+            });
+            Ok(())
+        };
+        if !arguments.generated_only {
+            add("kernels that all share".into(), &|| Ok(rigel_kernels::warm(&device)?))?;
+        }
+        for choice in &choices {
+            let statement = choice.statement()?;
+            add(subject(choice), &|| statement.compile(&device))?;
+        }
+    }
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&rows)?);
+    } else {
+        print!("{}", table(&rows));
+    }
+    Ok(true)
+}
+
+/// The requested workloads, once for each field of this build: no other part of a choice changes kernels.
+fn choices(arguments: &Arguments) -> Vec<Choice> {
+    let all = Workload::value_variants();
+    let workloads = if arguments.workloads.is_empty() { all } else { &arguments.workloads };
+    let mut choices = Vec::new();
+    for workload in workloads {
+        if let Some(workload) = workload.of_plonky3().filter(|_| arguments.prover != Some(Prover::Stwo)) {
+            for &field in Field::value_variants() {
+                let of_hash = |&hash: &Hash| {
+                    let (log_rows, fri) = (workload.default_log_rows(), Fri::default());
+                    let choice = rigel_workloads::Choice { workload, log_rows, field, hash, fri };
+                    choice.check().is_ok().then_some(Choice::Plonky3(choice))
+                };
+                choices.extend(Hash::value_variants().iter().find_map(of_hash));
+            }
+        }
+        if let Some(workload) = workload.of_stwo().filter(|_| arguments.prover != Some(Prover::Plonky3)) {
+            let (log_size, fri) = (stwo::default_log_size(workload), stwo::Fri::default());
+            choices.push(Choice::Stwo(stwo::Choice { workload, log_size, channel: Channel::Blake2s, fri }));
+        }
+    }
+    choices
+}
+
+fn subject(choice: &Choice) -> String {
+    let name = choice.prover().title();
+    match choice {
+        Choice::Plonky3(choice) => format!("{name}: {}, {}", choice.workload, choice.field),
+        Choice::Stwo(choice) => format!("{name}: {}", choice.workload),
+    }
+}
+
+fn open(arguments: &Arguments) -> Result<Vec<Device>, Failure> {
+    if arguments.architectures.is_empty() {
+        let selector = arguments.device.map_or_else(Selector::from_env, Ok)?;
+        return Ok(vec![Device::open(selector)?]);
+    }
+    let options = Options::from_env()?;
+    let open = |name: &String| Device::compile_only(name.trim(), &options);
+    Ok(arguments.architectures.iter().map(open).collect::<rigel_gpu::Result<_>>()?)
+}
+
+fn table(rows: &[Row]) -> String {
+    let mut columns = Columns::new(&[Align::Left, Align::Left, Align::Right, Align::Right, Align::Right]);
+    columns.row(Paint::Bold, ["device", "kernels of", "number", "compiled", "seconds"]);
+    for Row { device, subject, kernels, compiled, seconds } in rows {
+        let cells = [device.clone(), subject.clone(), kernels.to_string(), compiled.to_string(), number(*seconds)];
+        columns.row(Paint::Plain, cells);
+    }
+    let compiled: u64 = rows.iter().map(|row| row.compiled).sum();
+    let seconds: f64 = rows.iter().map(|row| row.seconds).sum();
+    columns.row(Paint::Bold, ["", "all", "", &compiled.to_string(), &number(seconds)]);
+    columns.to_text("")
+}

@@ -1,0 +1,51 @@
+//! Compiles an AIR's kernels ahead of its first proof.
+
+use p3_air::symbolic::{AirLayout, SymbolicExpressionExt};
+use p3_field::Algebra;
+use p3_uni_stark::QuotientAir;
+use rigel_gpu::Device;
+
+use crate::batch_key::{BatchKey, table_layout};
+use crate::config::DeviceConfig;
+use crate::constraints::Constraints;
+use crate::error::{Error, Result};
+use crate::fallback::CpuBatchAir;
+use crate::lookup::Fractions;
+
+/// Compiles the kernels of an AIR's constraints for a device, or finds them in its cache, so that no proof of 2^`log_rows`
+/// rows waits for a compiler. Returns the number of kernels.
+///
+/// Calling it is optional. The device may be one that only compiles ([`Device::compile_only`]): the cache is then filled
+/// on a machine without a GPU. Kernels that do not depend on the AIR are compiled by [`rigel_kernels::warm`].
+pub fn compile<SC: DeviceConfig, A: QuotientAir<SC>>(device: &Device, air: &A, log_rows: usize) -> Result<usize> {
+    let constraints = Constraints::<SC>::of_air(air, AirLayout::from_air::<SC::Value>(air), 1 << log_rows);
+    if constraints.count() == 0 {
+        return Ok(0);
+    }
+    Ok(constraints.program(device)?.kernels())
+}
+
+/// [`compile`] for the constraints and lookups of a batch. The key may be one of a prover without a device.
+pub fn compile_batch<SC, A>(device: &Device, airs: &[A], key: &BatchKey<SC>) -> Result<usize>
+where
+    SC: DeviceConfig,
+    A: CpuBatchAir<SC>,
+    SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
+{
+    if airs.len() != key.log_rows.len() {
+        return Err(Error::BatchLength { expected: key.log_rows.len(), found: airs.len() });
+    }
+    let mut kernels = 0;
+    for (table, air) in airs.iter().enumerate() {
+        let (rows, lookups) = (1 << key.log_rows[table], key.lookups(table));
+        let constraints = Constraints::<SC>::of_air_and_lookups(air, table_layout(air, table, key), rows, lookups);
+        if constraints.count() > 0 {
+            kernels += constraints.program(device)?.kernels();
+        }
+        if !lookups.is_empty() {
+            let fractions = Fractions::<SC>::new(lookups);
+            kernels += fractions.denominators(device)?.kernels() + fractions.fractions(device)?.kernels();
+        }
+    }
+    Ok(kernels)
+}
