@@ -122,3 +122,28 @@ fn an_operation_that_is_not_there_is_said() {
     let list = stdout(&rigel(&["bench", "primitives", "--list"], &[]));
     assert!(list.contains("extend KoalaBear") && list.contains("2^20 -> 2^21, 64 columns"), "{list}");
 }
+
+#[test]
+fn kernels_are_compiled_once_ahead_of_proofs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let cache = folder.path().to_str().expect("a readable name");
+    let warm = |words: &[&str]| rigel(&[&["warm"], words].concat(), &[("RIGEL_CACHE", cache)]);
+    let words = ["fibonacci", "plonk", "--device", "emulated", "--generated-only", "--json"];
+    for compiled in [true, false] {
+        let output = warm(&words);
+        assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+        let rows: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let rows = rows.as_array().expect("rows");
+        assert!(rows.len() >= 2, "{rows:?}");
+        for row in rows {
+            assert!(row["kernels"].as_u64().is_some_and(|kernels| kernels > 0), "{row}");
+            assert_eq!(row["compiled"].as_u64().is_some_and(|modules| modules > 0), compiled, "{row}");
+        }
+    }
+    let output = warm(&["fibonacci", "--prover", "stwo"]);
+    assert_eq!(code(&output), Some(1));
+    assert!(stderr(&output).contains("no workload"), "{}", stderr(&output));
+    let output = warm(&["fibonacci", "--for", "ninety"]);
+    assert_eq!(code(&output), Some(1));
+    assert!(stderr(&output).contains("sm_90"), "{}", stderr(&output));
+}

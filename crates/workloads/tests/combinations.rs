@@ -1,6 +1,8 @@
-//! Which workloads are offered over which fields and hashes.
+//! Which workloads are offered over which fields and hashes, and what is compiled for them ahead of time.
 
 use clap::ValueEnum;
+use rigel_gpu::{Device, Selector};
+use rigel_plonky3::Policy;
 use rigel_workloads::{Choice, Field, Fri, Hash, Workload};
 
 #[test]
@@ -18,4 +20,25 @@ fn every_combination_is_there_or_is_said_not_to_be() {
         }
     }
     assert_eq!(offered, if cfg!(feature = "full") { 20 } else { 5 });
+}
+
+#[test]
+fn what_is_compiled_ahead_is_what_a_proof_needs() {
+    for workload in [Workload::Fibonacci, Workload::Lookups] {
+        let fri = Fri { queries: 2, pow_bits: 1, batch_pow_bits: 1, ..Fri::default() };
+        let choice = Choice { workload, log_rows: 6, field: Field::KoalaBear, hash: Hash::Keccak, fri };
+        let [ahead, alone] = [true, false].map(|ahead| {
+            let device = Device::open(Selector::Emulated(0)).unwrap();
+            let mut statement = choice.statement().unwrap();
+            statement.generate();
+            let kernels = if ahead { statement.compile(&device).unwrap() } else { 0 };
+            assert_eq!(kernels > 0, ahead, "{workload}");
+            statement.prepare(Some(&device), Policy::default()).unwrap();
+            statement.prove().unwrap();
+            let stats = device.cache().stats();
+            stats.compiled + stats.hits
+        });
+        // A kernel with another text would be one module more.
+        assert_eq!(ahead, alone, "{workload}");
+    }
 }
