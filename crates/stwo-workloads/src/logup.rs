@@ -31,8 +31,8 @@ pub trait LogUp<B: Backend> {
     /// ignores the component's claimed sum.
     fn logup(&self, columns: &Adopted<B>) -> (Vec<Evaluation<B>>, SecureField);
 
-    /// Compiles the kernels of the component's constraints and lookups, if the backend has any, and returns their number.
-    /// `preprocessed` has the logarithms of the lengths of all preprocessed columns.
+    /// Compiles the kernels of the component's constraints and lookups, if the backend has any, and returns their
+    /// number. `preprocessed` has the logarithms of the lengths of all preprocessed columns.
     fn compile(&self, _device: &Device, _preprocessed: &[u32]) -> rigel_gpu::Result<usize> {
         Ok(0)
     }

@@ -209,11 +209,10 @@ pub fn compile<E: FrameworkEval>(
     let alike: Vec<usize> = (0..preprocessed.len()).filter(|&index| preprocessed[index] == log_size).collect();
     let place = |index: &usize| {
         alike.iter().position(|other| other == index).ok_or_else(|| {
-            let tree = preprocessed.len();
-            Error::shape(
-                "rigel_stwo::compile",
-                format!("the component reads preprocessed column {index}; of {tree} columns it is not one of 2^{log_size} rows"),
-            )
+            let of = preprocessed.len();
+            let detail =
+                format!("the component reads column {index} of {of}, which does not have its 2^{log_size} rows");
+            Error::shape("rigel_stwo::compile", detail)
         })
     };
     let places = component.preprocessed_column_indices().iter().map(place).collect::<Result<Vec<_>>>()?;
