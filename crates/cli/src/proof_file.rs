@@ -158,7 +158,7 @@ mod tests {
         stwo::Choice {
             workload: rigel_stwo_workloads::Workload::StateMachine,
             log_size: 5,
-            channel: stwo::Channel::Blake2sM31,
+            channel: stwo::Channel::Blake2s,
             fri: stwo::Fri::default(),
         }
     }

@@ -1,7 +1,7 @@
 //! `rigel warm`: compiles kernels ahead of the first proof that needs them.
 
 use clap::ValueEnum;
-use rigel_gpu::{Device, Options, Selector};
+use rigel_gpu::{CacheStats, Device, Options, Selector};
 use rigel_stwo_workloads::choice::{self as stwo, Channel};
 use rigel_workloads::{Field, Fri, Hash, timed};
 use serde::Serialize;
@@ -17,6 +17,9 @@ pub struct Arguments {
     /// Only those of this prover
     #[arg(long)]
     prover: Option<Prover>,
+    /// The size of the proofs to come, as a power of two: the kernels of xor depend on it [default: as in rigel prove]
+    #[arg(long, value_name = "N", visible_alias = "log-size")]
+    log_rows: Option<u32>,
     /// Device: auto, cuda:N, emulated or emulated:N [default: RIGEL_DEVICE, or auto]
     #[arg(long, conflicts_with = "architectures")]
     device: Option<Selector>,
@@ -46,12 +49,12 @@ struct Row {
 
 /// Compiles and reports.
 pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
-    let choices = choices(arguments);
-    if choices.is_empty() {
-        return Err("no workload of that prover has this name; see rigel prove --help".into());
-    }
+    let choices = choices(arguments)?;
     let mut rows = Vec::new();
-    for device in open(arguments)? {
+    for (device, is_kept) in open(arguments)? {
+        if is_kept && device.cache().folder().is_none() {
+            return Err("there is no folder for compiled kernels; set RIGEL_CACHE to one".into());
+        }
         let progress = Progress::new();
         let mut add = |subject: String, compile: &dyn Fn() -> Result<usize, Failure>| -> Result<(), Failure> {
             progress.say(&format!("{}: {subject} …", device.properties().name));
@@ -76,6 +79,14 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
             let statement = choice.statement()?;
             add(subject(choice), &|| statement.compile(&device))?;
         }
+        drop(progress);
+        let CacheStats { problem, pruned, .. } = device.cache().stats();
+        if let Some(problem) = problem.filter(|_| is_kept) {
+            return Err(format!("not all kernels could be stored: {problem}").into());
+        }
+        if pruned > 0 {
+            eprintln!("note: {pruned} older kernels were removed from the cache; RIGEL_CACHE_LIMIT sets its size");
+        }
     }
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&rows)?);
@@ -85,28 +96,32 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
     Ok(true)
 }
 
-/// The requested workloads, once for each field of this build: no other part of a choice changes kernels.
-fn choices(arguments: &Arguments) -> Vec<Choice> {
-    let all = Workload::value_variants();
-    let workloads = if arguments.workloads.is_empty() { all } else { &arguments.workloads };
+/// The requested workloads, once for each field of this build: hashes and parameters of FRI do not change kernels.
+fn choices(arguments: &Arguments) -> Result<Vec<Choice>, String> {
+    let (named, prover, log_rows) = (&arguments.workloads, arguments.prover, arguments.log_rows);
+    let workloads = if named.is_empty() { Workload::value_variants() } else { named };
     let mut choices = Vec::new();
     for workload in workloads {
-        if let Some(workload) = workload.of_plonky3().filter(|_| arguments.prover != Some(Prover::Stwo)) {
+        if !named.is_empty() && prover.is_some() {
+            workload.prover(prover)?;
+        }
+        if let Some(workload) = workload.of_plonky3().filter(|_| prover != Some(Prover::Stwo)) {
             for &field in Field::value_variants() {
                 let of_hash = |&hash: &Hash| {
-                    let (log_rows, fri) = (workload.default_log_rows(), Fri::default());
+                    let (log_rows, fri) = (log_rows.unwrap_or(workload.default_log_rows()), Fri::default());
                     let choice = rigel_workloads::Choice { workload, log_rows, field, hash, fri };
-                    choice.check().is_ok().then_some(Choice::Plonky3(choice))
+                    (choice.is_offered() && choice.is_built()).then_some(Choice::Plonky3(choice))
                 };
                 choices.extend(Hash::value_variants().iter().find_map(of_hash));
             }
         }
-        if let Some(workload) = workload.of_stwo().filter(|_| arguments.prover != Some(Prover::Plonky3)) {
-            let (log_size, fri) = (stwo::default_log_size(workload), stwo::Fri::default());
+        if let Some(workload) = workload.of_stwo().filter(|_| prover != Some(Prover::Plonky3)) {
+            let (log_size, fri) = (log_rows.unwrap_or(stwo::default_log_size(workload)), stwo::Fri::default());
             choices.push(Choice::Stwo(stwo::Choice { workload, log_size, channel: Channel::Blake2s, fri }));
         }
     }
-    choices
+    choices.iter().try_for_each(Choice::check)?;
+    Ok(choices)
 }
 
 fn subject(choice: &Choice) -> String {
@@ -117,13 +132,17 @@ fn subject(choice: &Choice) -> String {
     }
 }
 
-fn open(arguments: &Arguments) -> Result<Vec<Device>, Failure> {
+/// The devices, and whether what is compiled for them is kept.
+fn open(arguments: &Arguments) -> Result<Vec<(Device, bool)>, Failure> {
     if arguments.architectures.is_empty() {
         let selector = arguments.device.map_or_else(Selector::from_env, Ok)?;
-        return Ok(vec![Device::open(selector)?]);
+        return Ok(vec![(Device::open(selector)?, true)]);
     }
     let options = Options::from_env()?;
-    let open = |name: &String| Device::compile_only(name.trim(), &options);
+    let open = |name: &String| {
+        let name = name.trim();
+        Ok((Device::compile_only(name, &options)?, name.starts_with("sm_")))
+    };
     Ok(arguments.architectures.iter().map(open).collect::<rigel_gpu::Result<_>>()?)
 }
 

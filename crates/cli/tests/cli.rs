@@ -142,7 +142,10 @@ fn kernels_are_compiled_once_ahead_of_proofs() {
     }
     let output = warm(&["fibonacci", "--prover", "stwo"]);
     assert_eq!(code(&output), Some(1));
-    assert!(stderr(&output).contains("no workload"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("fibonacci is a workload of Plonky3"), "{}", stderr(&output));
+    let output = rigel(&["warm", "fibonacci", "--device", "emulated"], &[("RIGEL_CACHE", "off")]);
+    assert_eq!(code(&output), Some(1));
+    assert!(stderr(&output).contains("RIGEL_CACHE"), "{}", stderr(&output));
     let output = warm(&["fibonacci", "--for", "ninety"]);
     assert_eq!(code(&output), Some(1));
     assert!(stderr(&output).contains("sm_90"), "{}", stderr(&output));

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, PoisonError};
 
 use rigel_gpu::{
     Argument, ArgumentList, Arguments, Buffer, Device, Error, Kernel, Lock, Result, Shape as Grid, Stream, View,
@@ -84,15 +85,18 @@ impl<E: Element> CompiledGraph<E> {
         outputs: &[Output],
         split: Split,
     ) -> Result<Self> {
-        let (printed, scratch_columns) = print_all(name, graph, outputs, split)?;
-        let kernels = compile_all(device, &printed)?;
-        let parts: Vec<Part> = kernels
-            .into_iter()
-            .zip(printed)
-            .map(|(kernel, Printed { needs, .. })| Part { kernel, needs })
-            .collect();
+        let plan = plan(name, graph, outputs, split)?;
+        let parts = on_all_cores(plan.kernels.len(), |i| {
+            let Printed { name, text, needs } = print_kernel(name, graph, outputs, &plan, i)?;
+            // SAFETY: `print` writes kernels that access a row of each matrix, in columns and rows that
+            // `Bindings::numbers` has checked, and write only to outputs, sums and scratch.
+            let text = unsafe { source(&format!("{name}.cu"), &text) };
+            let kernel = device.compile(&text.kernel(&name))?.kernel(&name)?;
+            Ok(Part { kernel, needs })
+        })?;
         let mut needs = Needs::default();
         parts.iter().for_each(|part| needs.join(&part.needs));
+        let scratch_columns = plan.scratch_columns;
         Ok(Self { parts, needs, scratch_columns, graph: graph.clone(), outputs: outputs.to_vec() })
     }
 
@@ -186,8 +190,9 @@ pub fn texts<E: Element>(
     outputs: &[Output],
     split: Split,
 ) -> Result<Vec<String>> {
-    let (printed, _) = print_all(name, graph, outputs, split)?;
-    Ok(printed.into_iter().map(|kernel| kernel.text).collect())
+    let plan = plan(name, graph, outputs, split)?;
+    let text = |i| print_kernel(name, graph, outputs, &plan, i).map(|kernel| kernel.text);
+    (0..plan.kernels.len()).map(text).collect()
 }
 
 /// The columns of base elements that a run of these outputs would allocate for values that pass from one kernel to
@@ -202,14 +207,12 @@ struct Printed {
     needs: Needs,
 }
 
-/// The kernels, and the number of scratch columns.
-fn print_all<E: Element>(
-    name: &str,
-    graph: &ExpressionGraph<E>,
-    outputs: &[Output],
-    split: Split,
-) -> Result<(Vec<Printed>, usize)> {
-    let wrong = |detail: String| Err(Error::shape("CompiledGraph::compile", detail));
+fn wrong<T>(detail: String) -> Result<T> {
+    Err(Error::shape("CompiledGraph::compile", detail))
+}
+
+/// The kernels' steps.
+fn plan<E: Element>(name: &str, graph: &ExpressionGraph<E>, outputs: &[Output], split: Split) -> Result<Plan> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if !name.starts_with(|c: char| c.is_ascii_alphabetic()) || !name.chars().all(is_word) {
         return wrong(format!("{name:?} is no name for kernels; write letters, digits and `_`"));
@@ -217,46 +220,73 @@ fn print_all<E: Element>(
     if let Some(output) = outputs.iter().find(|output| !graph.contains(output.value())) {
         return wrong(format!("{:?} is no value of this graph of {} values", output.value(), graph.len()));
     }
-    let plan = Plan::new(graph, outputs, split);
-    let mut printed = Vec::new();
-    for (i, steps) in plan.kernels.iter().enumerate() {
-        let name = format!("{name}_{i}");
-        let (text, needs) = print(&name, graph, outputs, steps);
-        for (what, last) in [("input", needs.inputs.keys().last()), ("output", needs.outputs.keys().last())] {
-            if let Some(last) = last.filter(|&&last| last >= MATRICES) {
-                return wrong(format!("{what} {last} (counted from 0) is used; there can be {MATRICES}"));
-            }
-        }
-        printed.push(Printed { name, text, needs });
-    }
-    Ok((printed, plan.scratch_columns))
+    Ok(Plan::new(graph, outputs, split))
 }
 
-/// Compiles each kernel as a module of its own, on all cores.
-fn compile_all(device: &Device, printed: &[Printed]) -> Result<Vec<Kernel>> {
-    let compile = |kernel: &Printed| {
-        // SAFETY: `print` writes kernels that access a row of each matrix, in columns and rows that
-        // `Bindings::numbers` has checked, and write only to outputs, sums and scratch.
-        let text = unsafe { source(&format!("{}.cu", kernel.name), &kernel.text) };
-        device.compile(&text.kernel(&kernel.name))?.kernel(&kernel.name)
-    };
+/// Kernel `i` of a plan.
+fn print_kernel<E: Element>(
+    name: &str,
+    graph: &ExpressionGraph<E>,
+    outputs: &[Output],
+    plan: &Plan,
+    i: usize,
+) -> Result<Printed> {
+    let name = format!("{name}_{i}");
+    let (text, needs) = print(&name, graph, outputs, &plan.kernels[i]);
+    for (what, last) in [("input", needs.inputs.keys().last()), ("output", needs.outputs.keys().last())] {
+        if let Some(last) = last.filter(|&&last| last >= MATRICES) {
+            return wrong(format!("{what} {last} (counted from 0) is used; there can be {MATRICES}"));
+        }
+    }
+    Ok(Printed { name, text, needs })
+}
+
+/// A compilation's turn: in the whole process no more run at once than there are cores, though several graphs may be
+/// compiled at the same time.
+struct Turn;
+
+static TURNS: (Lock<usize>, Condvar) = (Lock::new(0), Condvar::new());
+
+impl Turn {
+    fn new(most: usize) -> Self {
+        let full = |taken: &mut usize| *taken >= most;
+        let mut taken = TURNS.1.wait_while(TURNS.0.lock(), full).unwrap_or_else(PoisonError::into_inner);
+        *taken += 1;
+        Self
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        *TURNS.0.lock() -= 1;
+        TURNS.1.notify_one();
+    }
+}
+
+/// `make` of each number below `count`, on all cores. After an error no further one is begun.
+fn on_all_cores<T: Send>(count: usize, make: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
     let next = AtomicUsize::new(0);
-    let compiled: Lock<BTreeMap<usize, Result<Kernel>>> = Lock::default();
+    let made: Lock<BTreeMap<usize, Result<T>>> = Lock::default();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        for _ in 0..cores.min(printed.len()) {
+        for _ in 0..cores.min(count) {
             scope.spawn(|| {
                 loop {
                     let i = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(kernel) = printed.get(i) else { break };
-                    let kernel = compile(kernel);
-                    if kernel.is_err() {
-                        next.store(printed.len(), Ordering::Relaxed);
+                    if i >= count {
+                        break;
                     }
-                    compiled.lock().insert(i, kernel);
+                    let one = {
+                        let _turn = Turn::new(cores);
+                        make(i)
+                    };
+                    if one.is_err() {
+                        next.store(count, Ordering::Relaxed);
+                    }
+                    made.lock().insert(i, one);
                 }
             });
         }
     });
-    compiled.into_inner().into_values().collect()
+    made.into_inner().into_values().collect()
 }

@@ -12,13 +12,15 @@ use crate::error::{Error, Result};
 use crate::fallback::CpuBatchAir;
 use crate::lookup::Fractions;
 
-/// Compiles the kernels of an AIR's constraints for a device, or finds them in its cache, so that no proof of
-/// 2^`log_rows` rows waits for a compiler. Returns the number of kernels.
+/// Compiles the kernels of an AIR's constraints for a device, or finds them in its cache, so that no proof waits for a
+/// compiler, unless its trace is extended in batches of columns. Returns the number of kernels.
 ///
 /// Calling it is optional. The device may be one that only compiles ([`Device::compile_only`]): the cache is then
 /// filled on a machine without a GPU. Kernels that do not depend on the AIR are compiled by [`rigel_kernels::warm`].
-pub fn compile<SC: DeviceConfig, A: QuotientAir<SC>>(device: &Device, air: &A, log_rows: usize) -> Result<usize> {
-    let constraints = Constraints::<SC>::of_air(air, AirLayout::from_air::<SC::Value>(air), 1 << log_rows);
+pub fn compile<SC: DeviceConfig, A: QuotientAir<SC>>(device: &Device, air: &A) -> Result<usize> {
+    // The number of rows matters to the degree, not to kernels; there are at least as many as a column's period.
+    let rows = air.periodic_columns().iter().map(Vec::len).max().unwrap_or(1);
+    let constraints = Constraints::<SC>::of_air(air, AirLayout::from_air::<SC::Value>(air), rows);
     if constraints.count() == 0 {
         return Ok(0);
     }

@@ -44,6 +44,7 @@
 
 pub mod blake2s;
 pub mod choice;
+mod compile;
 mod cuda;
 mod logup;
 mod lookup;
@@ -63,6 +64,7 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 pub use blake2s::Blake2s;
+pub use compile::compile;
 pub use logup::LogUp;
 pub use lookup::Elements;
 pub use plonk::Plonk;

@@ -1,27 +1,64 @@
 //! Kernels that are compiled ahead of the first proof.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use rigel_gpu::{Device, Selector};
 use rigel_plonky3::Policy;
 use rigel_stwo_workloads::Workload;
 use rigel_stwo_workloads::choice::{Channel, Choice, Fri, Making};
+use rigel_workloads::Statement;
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+/// Counts the programs that are compiled: each has a span with the field `compile`.
+struct Compilations;
+
+static COMPILATIONS: AtomicUsize = AtomicUsize::new(0);
+
+impl Subscriber for Compilations {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.fields().field("compile").is_some()
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        COMPILATIONS.fetch_add(1, Ordering::Relaxed);
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn event(&self, _: &Event<'_>) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+/// The compilations of `work`.
+fn compilations(work: impl FnOnce()) -> usize {
+    let before = COMPILATIONS.load(Ordering::Relaxed);
+    work();
+    COMPILATIONS.load(Ordering::Relaxed) - before
+}
 
 #[test]
 fn what_is_compiled_ahead_is_what_a_proof_needs() {
+    tracing::subscriber::set_global_default(Compilations).unwrap();
     // Without lookups; across components; with preprocessed columns of one component of two.
     for workload in [Workload::WideFibonacci, Workload::StateMachine, Workload::Xor] {
         let fri = Fri { queries: 2, pow_bits: 1, ..Fri::default() };
         let choice = Choice { workload, log_size: 5, channel: Channel::Blake2s, fri };
-        let [ahead, alone] = [true, false].map(|ahead| {
-            let device = Device::open(Selector::Emulated(0)).unwrap();
-            let mut statement = choice.statement(Making::default()).unwrap();
-            statement.generate();
-            let kernels = if ahead { statement.compile(&device).unwrap() } else { 0 };
-            assert_eq!(kernels > 0, ahead, "{workload}");
-            statement.prepare(Some(&device), Policy::default()).unwrap();
-            statement.prove().unwrap();
-            device.keep_stats().values
-        });
-        // A program with another text would be one value more that the device keeps.
-        assert_eq!(ahead, alone, "{workload}");
+        let device = Device::open(Selector::Emulated(0)).unwrap();
+        let mut statement = choice.statement(Making::default()).unwrap();
+        statement.generate();
+        let ahead = compilations(|| assert!(statement.compile(&device).unwrap() > 0));
+        let prove = |statement: &mut dyn Statement, device: &Device| {
+            statement.prepare(Some(device), Policy::default()).unwrap();
+            compilations(|| drop(statement.prove().unwrap()))
+        };
+        assert_eq!(prove(&mut *statement, &device), 0, "{workload}");
+        // Nor is anything compiled that it does not need.
+        let other = Device::open(Selector::Emulated(0)).unwrap();
+        let alone = prove(&mut *statement, &other);
+        assert!(ahead >= alone && alone > 0, "{workload}: {ahead} ahead, {alone} in a proof");
+        assert_eq!(device.keep_stats().values, other.keep_stats().values, "{workload}");
     }
 }

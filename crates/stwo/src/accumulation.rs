@@ -1,7 +1,7 @@
 //! Sums of columns.
 
 use num_traits::One;
-use rigel_gpu::{Buffer, Result};
+use rigel_gpu::Result;
 use rigel_kernels::Matrix;
 use rigel_kernels::field::Mersenne31;
 use rigel_kernels::fri::circle_fold;
@@ -14,27 +14,15 @@ use crate::CudaBackend;
 use crate::column::BaseColumn;
 use crate::device::stream;
 use crate::failure::OrFail;
-use crate::joined::{Joined, coordinates};
+use crate::joined::{Joined, coordinates, into_joined};
 use crate::report::phase;
 
 type Coordinates = SecureColumnByCoords<CudaBackend>;
 
-/// Four coordinate columns as one slab: one buffer with coordinate after coordinate. Reuses their memory if it is
-/// contiguous, else copies.
+/// Four coordinate columns as one slab: one buffer with coordinate after coordinate.
 pub(crate) fn into_slab(columns: Coordinates) -> Result<Matrix<Mersenne31>> {
     let rows = columns.len();
-    let joined = match Joined::slab(&columns) {
-        Joined::Copied(words) => Some(words),
-        Joined::Here(_) => None,
-    };
-    let words = match joined {
-        Some(words) => words,
-        None => {
-            let parts = columns.columns.into_iter().map(BaseColumn::into_buffer).collect();
-            Buffer::join(parts).unwrap_or_else(|_| unreachable!("the columns are contiguous"))
-        }
-    };
-    Matrix::new(words, rows, 4)
+    Matrix::new(into_joined(columns.columns.into())?, rows, 4)
 }
 
 /// Takes the columns out, leaving empty ones.

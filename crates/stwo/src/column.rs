@@ -71,14 +71,17 @@ impl Value for SecureField {
 /// A column of field elements on the device.
 ///
 /// Coordinate c of element i is word `c * len + i` of its memory. The memory is allocated at the first write or
-/// read, so a column that is never used, or zeros that are overwritten, cost nothing.
+/// read, so a column that is never used, or zeros that are overwritten, cost nothing. A clone has the same memory until
+/// one of the two is written to. As long as it does, it keeps the memory of all columns allocated that were uploaded
+/// or computed together with them.
 pub struct DeviceColumn<T: Value> {
     /// Empty until the device is known.
     device: OnceLock<Device>,
     len: usize,
     /// How to compute the words at the first read; zeros if `None`.
     plan: Option<Plan>,
-    words: OnceLock<Buffer<Mersenne31>>,
+    /// Shared with its clones.
+    words: OnceLock<Arc<Buffer<Mersenne31>>>,
     /// Unique to this column and its current content.
     id: u64,
     /// The columns that are opened together with this one.
@@ -113,7 +116,7 @@ fn next_id() -> u64 {
 }
 
 impl<T: Value> DeviceColumn<T> {
-    fn new(device: OnceLock<Device>, len: usize, words: OnceLock<Buffer<Mersenne31>>) -> Self {
+    fn new(device: OnceLock<Device>, len: usize, words: OnceLock<Arc<Buffer<Mersenne31>>>) -> Self {
         Self {
             device,
             len,
@@ -137,7 +140,7 @@ impl<T: Value> DeviceColumn<T> {
             ));
         }
         let device = OnceLock::from(words.device().clone());
-        Ok(Self::new(device, words.len() / T::COORDINATES, OnceLock::from(words)))
+        Ok(Self::new(device, words.len() / T::COORDINATES, OnceLock::from(Arc::new(words))))
     }
 
     /// A column of a matrix's words.
@@ -175,7 +178,7 @@ impl<T: Value> DeviceColumn<T> {
         let make = || {
             let device = self.device();
             let zeros = || stream(device).zeros(self.len * T::COORDINATES);
-            self.plan.map_or_else(zeros, |plan| plan.make(device)).or_fail("make a column")
+            Arc::new(self.plan.map_or_else(zeros, |plan| plan.make(device)).or_fail("make a column"))
         };
         self.words.get_or_init(make).view()
     }
@@ -190,20 +193,30 @@ impl<T: Value> DeviceColumn<T> {
     pub fn view_mut(&mut self) -> ViewMut<'_, Mersenne31> {
         self.view();
         self.changed();
-        self.words.get_mut().expect("allocated above").view_mut()
+        let words = self.words.get_mut().expect("allocated above");
+        if Arc::get_mut(words).is_none() {
+            *words = Arc::new(copy(words.view()).or_fail("copy a column"));
+        }
+        Arc::get_mut(words).expect("no clone has the copy").view_mut()
     }
 
-    /// The memory of the column.
+    /// The memory of the column; a copy if a clone has it too.
     pub fn into_buffer(self) -> Buffer<Mersenne31> {
         self.view();
-        self.words.into_inner().expect("just made")
+        let words = self.words.into_inner().expect("just made");
+        Arc::try_unwrap(words).unwrap_or_else(|shared| copy(shared.view()).or_fail("copy a column"))
+    }
+
+    /// Whether a clone has the same memory.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.words.get().is_some_and(|words| Arc::strong_count(words) > 1)
     }
 
     /// Replaces the words by those of the same number of elements.
     pub(crate) fn replace(&mut self, words: Buffer<Mersenne31>) {
         debug_assert_eq!(words.len(), self.len * T::COORDINATES);
         self.changed();
-        (self.plan, self.words) = (None, OnceLock::from(words));
+        (self.plan, self.words) = (None, OnceLock::from(Arc::new(words)));
     }
 
     /// Discards everything cached about the content.
@@ -285,16 +298,16 @@ impl BaseColumn {
 
 impl<T: Value> Clone for DeviceColumn<T> {
     fn clone(&self) -> Self {
-        let copy = || {
-            let Some(words) = self.words.get() else { return Ok(OnceLock::new()) };
-            let stream = stream(self.device());
-            let mut copy = stream.alloc(words.len())?;
-            stream.copy(&mut copy, words)?;
-            Ok(OnceLock::from(copy))
-        };
-        let words = copy().or_fail("copy a column");
-        Self { plan: self.plan, ..Self::new(self.device.clone(), self.len, words) }
+        Self { plan: self.plan, ..Self::new(self.device.clone(), self.len, self.words.clone()) }
     }
+}
+
+/// A copy of words in memory of its own.
+pub(crate) fn copy(words: View<'_, Mersenne31>) -> Result<Buffer<Mersenne31>> {
+    let stream = stream(&words.device());
+    let mut copy = stream.alloc(words.len())?;
+    stream.copy(&mut copy, words)?;
+    Ok(copy)
 }
 
 impl<T: Value> fmt::Debug for DeviceColumn<T> {

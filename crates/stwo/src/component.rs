@@ -28,6 +28,7 @@ use crate::logup;
 use crate::recorder::{Recorded, record};
 use crate::report::phase;
 use crate::twiddles::of_coset;
+use crate::upload;
 
 impl<E: FrameworkEval> ComponentProver<CudaBackend> for FrameworkComponent<E> {
     fn evaluate_constraint_quotients_on_domain(
@@ -199,7 +200,8 @@ fn program(device: &Device, recorded: &Recorded) -> Result<Arc<CompiledGraph<QM3
 ///
 /// Calling it is optional. The device may be one that only compiles ([`Device::compile_only`]). Lookup elements and the
 /// claimed sum are parameters of the kernels. They may have any values that are not in the base field, and different
-/// ones must differ, as those of a proof do.
+/// ones must differ, as those of a proof do. In upstream's mode `ExtendToEvalDomain`, a component that reads only some
+/// preprocessed columns of its length compiles other kernels during its first proof.
 pub fn compile<E: FrameworkEval>(
     device: &Device,
     component: &FrameworkComponent<E>,
@@ -216,7 +218,8 @@ pub fn compile<E: FrameworkEval>(
         })
     };
     let places = component.preprocessed_column_indices().iter().map(place).collect::<Result<Vec<_>>>()?;
-    let mut kernels = 0;
+    upload::kernel(device)?;
+    let mut kernels = 1;
     if component.n_constraints() > 0 {
         kernels += program(device, &record(&**component, &places, component.claimed_sum()))?.kernels();
     }

@@ -1,13 +1,13 @@
 //! Columns that are contiguous in memory.
 
-use rigel_gpu::{Buffer, Error, View};
+use rigel_gpu::{Buffer, Error, Result, View};
 use rigel_kernels::Matrix;
 use rigel_kernels::field::Mersenne31;
 use stwo::prover::backend::Column;
 use stwo::prover::secure_column::SecureColumnByCoords;
 
 use crate::CudaBackend;
-use crate::column::BaseColumn;
+use crate::column::{BaseColumn, copy};
 use crate::device::stream;
 use crate::failure::OrFail;
 
@@ -63,6 +63,17 @@ impl<'a> Joined<'a> {
             Self::Copied(words) => words.view(),
         }
     }
+}
+
+/// The words of several columns as one buffer: their own memory if it is contiguous and no clone has it, else a copy.
+pub(crate) fn into_joined(columns: Vec<BaseColumn>) -> Result<Buffer<Mersenne31>> {
+    match Joined::new(columns.iter()) {
+        Joined::Copied(words) => return Ok(words),
+        Joined::Here(words) if columns.iter().any(BaseColumn::is_shared) => return copy(words),
+        Joined::Here(_) => {}
+    }
+    let parts = columns.into_iter().map(BaseColumn::into_buffer).collect();
+    Ok(Buffer::join(parts).unwrap_or_else(|_| unreachable!("the columns are contiguous")))
 }
 
 /// Runs of columns that are contiguous in memory, as long as possible, each with the index of its first column.

@@ -125,7 +125,11 @@ fn program(device: &Device, recorded: &Recorded) -> Result<Arc<CompiledGraph<QM3
 pub(crate) fn compile<E: FrameworkEval>(device: &Device, eval: &E) -> Result<usize> {
     let reads = eval.evaluate(InfoEvaluator::empty()).preprocessed_columns.len();
     let recorded = record(eval, &(0..reads).collect::<Vec<_>>(), SecureField::default());
-    if recorded.fractions.is_empty() { Ok(0) } else { Ok(program(device, &recorded)?.kernels()) }
+    if recorded.fractions.is_empty() {
+        return Ok(0);
+    }
+    let (graph, sum) = shift();
+    Ok(program(device, &recorded)?.kernels() + slab_program(device, &graph, sum)?.kernels())
 }
 
 /// The numerators of fractions.
@@ -253,12 +257,27 @@ impl LogupColGenerator<'_> {
 
 /// Adds a value to each element of a slab.
 fn shifted(device: &Device, slab: Matrix<Mersenne31>, by: SecureField) -> Result<Matrix<Mersenne31>> {
-    let mut graph = ExpressionGraph::<QM31>::new();
-    let (element, shift) = (graph.extension_column(0, 0, 0), graph.extension_parameter(0));
-    let sum = graph.add(element, shift);
+    let (graph, sum) = shift();
     let rows = slab.rows();
     let shifted = row_by_row(device, &graph, sum, rows, &[Some(slab.values().view())], Some(by))?;
     Matrix::new(shifted, rows, 4)
+}
+
+/// An element and a parameter, and their sum.
+fn shift() -> (ExpressionGraph<QM31>, rigel_codegen::Value) {
+    let mut graph = ExpressionGraph::new();
+    let (element, shift) = (graph.extension_column(0, 0, 0), graph.extension_parameter(0));
+    let sum = graph.add(element, shift);
+    (graph, sum)
+}
+
+/// The kernels that write the slab of a value.
+fn slab_program(
+    device: &Device,
+    graph: &ExpressionGraph<QM31>,
+    value: rigel_codegen::Value,
+) -> Result<Arc<CompiledGraph<QM31>>> {
+    compiled(device, "fraction", graph, &[Output::StoreExtension { value, output: 0, column: 0 }])
 }
 
 /// The slab of a value in each row.
@@ -270,7 +289,7 @@ fn row_by_row(
     inputs: &[Option<View<'_, Mersenne31>>],
     parameter: Option<SecureField>,
 ) -> Result<Buffer<Mersenne31>> {
-    let program = compiled(device, "fraction", graph, &[Output::StoreExtension { value, output: 0, column: 0 }])?;
+    let program = slab_program(device, graph, value)?;
     let stream = stream(device);
     let mut out = stream.alloc(4 * rows)?;
     let parameter = parameter.map(|value| stream.upload(&[value.twin()])).transpose()?;

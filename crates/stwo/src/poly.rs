@@ -26,7 +26,7 @@ use crate::column::{BaseColumn, Plan, SecureColumn};
 use crate::device::{device, stream};
 use crate::failure::OrFail;
 use crate::field::{Twin, secure};
-use crate::joined::{runs, split};
+use crate::joined::{into_joined, runs, split};
 use crate::report::phase;
 use crate::twiddles::{self, of_coset};
 
@@ -38,7 +38,7 @@ fn of_domain(tower: &twiddles::Twiddles, domain: CircleDomain) -> Result<Twiddle
     Ok(Twiddles { tower: tower.tower()?, initial: domain.half_coset.initial.twin() })
 }
 
-/// Interpolates contiguous columns of one domain in place.
+/// Interpolates contiguous columns of one domain: in place, or in a copy if clones of them have the same memory.
 fn interpolate_run(
     columns: Vec<Evaluation>,
     twiddles: &TwiddleTree<CudaBackend>,
@@ -46,11 +46,7 @@ fn interpolate_run(
     let domain = columns[0].domain;
     let rows = domain.size();
     let stream = stream(columns[0].values.device());
-    let parts: Vec<Buffer<Mersenne31>> = columns.into_iter().map(|column| column.values.into_buffer()).collect();
-    let mut values = match Buffer::join(parts) {
-        Ok(values) => values,
-        Err(_) => unreachable!("a run is contiguous"),
-    };
+    let mut values = into_joined(columns.into_iter().map(|column| column.values).collect())?;
     circle::interpolate(&stream, values.view_mut(), rows, of_domain(&twiddles.itwiddles, domain)?)?;
     Ok(split(values, rows).into_iter().map(Coefficients::new))
 }
@@ -183,7 +179,7 @@ impl PolyOps for CudaBackend {
     ) -> Evaluation {
         assert_eq!(buffer.len(), domain.size(), "room for each value");
         let _phase = phase("evaluate");
-        let room = (!buffer.is_blank()).then(|| buffer.into_buffer());
+        let room = (!buffer.is_blank() && !buffer.is_shared()).then(|| buffer.into_buffer());
         let mut values =
             evaluate_same(&[&polynomial.coeffs], domain, twiddles, room).or_fail("evaluate a polynomial");
         Evaluation::new(domain, values.remove(0))

@@ -1,5 +1,7 @@
 //! Uploads host columns.
 
+use std::sync::Arc;
+
 use rigel_gpu::{Device, Kernel, Result, Shape, Stream, ViewMut};
 use rigel_kernels::code::source;
 use rigel_kernels::field::Mersenne31;
@@ -61,10 +63,13 @@ pub fn upload(
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Canonical;
 
-fn compile(device: &Device) -> Result<Kernel> {
-    // SAFETY: the kernel accesses the `count` words that its one pointer leads to.
-    let text = unsafe { source("canonical.cu", include_str!("../cuda/canonical.cu")) };
-    device.compile(&text.kernel("canonical"))?.kernel("canonical")
+/// The kernel that uploads end with.
+pub(crate) fn kernel(device: &Device) -> Result<Arc<Kernel>> {
+    device.kept(&Canonical, |device| {
+        // SAFETY: the kernel accesses the `count` words that its one pointer leads to.
+        let text = unsafe { source("canonical.cu", include_str!("../cuda/canonical.cu")) };
+        Ok((device.compile(&text.kernel("canonical"))?.kernel("canonical")?, 0))
+    })
 }
 
 /// Replaces 2^31 - 1 by 0: upstream's vectors may hold either for zero.
@@ -73,6 +78,5 @@ fn canonical(stream: &Stream, words: ViewMut<'_, Mersenne31>) -> Result<()> {
     if len == 0 {
         return Ok(());
     }
-    let kernel = stream.device().kept(&Canonical, |device| Ok((compile(device)?, 0)))?;
-    kernel.launch(stream, Shape::cover(len.div_ceil(4), 256)?, (words, len as u64))
+    kernel(stream.device())?.launch(stream, Shape::cover(len.div_ceil(4), 256)?, (words, len as u64))
 }

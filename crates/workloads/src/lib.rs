@@ -191,7 +191,7 @@ impl Choice {
                 fri.log_final_poly_len
             ));
         }
-        if !workload.with(*field, *hash) {
+        if !self.is_offered() {
             return Err(self.not_offered());
         }
         if !self.is_built() {
@@ -201,6 +201,11 @@ impl Choice {
             ));
         }
         Ok(())
+    }
+
+    /// Whether the workload can be proved with the field and the hash in a full build.
+    pub fn is_offered(&self) -> bool {
+        self.workload.with(self.field, self.hash)
     }
 
     /// Whether this build has the field and the hash. Each compiles both provers, so all of them take the feature

@@ -99,7 +99,7 @@ impl<SC: Config, A: ProvableTable<SC>> Statement for Single<SC, A> {
     }
 
     fn compile(&self, device: &Device) -> Result<usize, Failure> {
-        Ok(rigel_plonky3::compile::<SC, A>(device, &self.air, self.log_rows as usize)?)
+        Ok(rigel_plonky3::compile::<SC, A>(device, &self.air)?)
     }
 
     fn tables(&self) -> Vec<TableShape> {

@@ -118,11 +118,15 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
     Ok(true)
 }
 
-/// Compiles the kernels that the proof needs. Stwo's backend compiles each on first use, so an untimed proof compiles
-/// them all. Times on the emulated device are meaningless, so one proof is enough there.
+/// Compiles the kernels that the proof needs. Stwo's backend compiles each on first use: those of components all at
+/// once here, the others in an untimed proof. Times on the emulated device are meaningless: there one proof is enough.
 fn compile(choice: &Choice, device: Option<&Device>, statement: &dyn Statement) -> Result<(), Failure> {
-    let is_timed = device.is_some_and(|device| device.kind() != DeviceKind::Emulated);
-    if choice.prover() == Prover::Stwo && is_timed {
+    if let (Prover::Stwo, Some(device)) = (choice.prover(), device.filter(|it| it.kind() != DeviceKind::Emulated))
+    {
+        // What fails here is tried again in the proof, where the policy decides.
+        if let Err(error) = statement.compile(device) {
+            eprintln!("note: kernels could not be compiled ahead: {error}");
+        }
         statement.prove()?;
     }
     Ok(())

@@ -13,7 +13,9 @@ use rigel_workloads::Statement;
 use serde::{Deserialize, Serialize};
 use stwo::core::fri::FriConfig;
 use stwo::core::pcs::PcsConfig;
-use stwo::core::vcs_lifted::blake2_merkle::{Blake2sM31MerkleChannel, Blake2sMerkleChannel};
+#[cfg(feature = "full")]
+use stwo::core::vcs_lifted::blake2_merkle::Blake2sM31MerkleChannel;
+use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleChannel;
 use stwo::prover::backend::simd::SimdBackend;
 
 use crate::{AllWorkloads, Workload, benchmark_config};
@@ -133,6 +135,13 @@ impl Choice {
     pub fn check(&self) -> Result<(), String> {
         let Self { workload, log_size, fri, .. } = self;
         fri.check()?;
+        if !self.is_built() {
+            return Err(
+                "blake2s-m31 is not in this build, which has blake2s; build with all hashes: cargo run --release \
+                 --features full -p rigel"
+                    .into(),
+            );
+        }
         let sizes = workload.log_sizes();
         if !sizes.contains(log_size) {
             let (least, most, unit) = (sizes.start(), sizes.end(), workload.unit());
@@ -151,6 +160,11 @@ impl Choice {
         Ok(())
     }
 
+    /// Whether this build has the channel. Each compiles both provers, so the second one takes the feature `full`.
+    pub fn is_built(&self) -> bool {
+        cfg!(feature = "full") || self.channel == Channel::Blake2s
+    }
+
     /// The statement, without a witness or a device yet.
     pub fn statement(&self, making: Making) -> Result<Box<dyn Statement>, String> {
         self.check()?;
@@ -166,7 +180,10 @@ impl Choice {
         }
         Ok(match self.channel {
             Channel::Blake2s => Box::new(Stwo::<Blake2sMerkleChannel>::new(*self, statement, making)),
+            #[cfg(feature = "full")]
             Channel::Blake2sM31 => Box::new(Stwo::<Blake2sM31MerkleChannel>::new(*self, statement, making)),
+            #[cfg(not(feature = "full"))]
+            Channel::Blake2sM31 => unreachable!("refused above"),
         })
     }
 }

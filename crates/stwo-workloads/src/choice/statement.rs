@@ -11,7 +11,6 @@ use rigel_workloads::{Failure, Made, Rejection, Statement, TableShape, timed};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use stwo::core::channel::MerkleChannel;
-use stwo::core::fields::qm31::SecureField;
 use stwo::core::pcs::PcsConfig;
 use stwo::prover::backend::BackendForChannel;
 use stwo::prover::backend::simd::SimdBackend;
@@ -20,8 +19,8 @@ use stwo::prover::poly::twiddles::TwiddleTree;
 use super::shape::Sizes;
 use super::{Choice, Making, SEED};
 use crate::{
-    Adopted, AllWorkloads, Elements, FromHost, Interaction, InteractionSource, Proof, Provable,
-    Rejection as StwoRejection, VerifierKey, Witness, prove, prove_adopted, twiddles, verify,
+    Adopted, AllWorkloads, FromHost, Interaction, InteractionSource, Proof, Provable, Rejection as StwoRejection,
+    VerifierKey, Witness, compile, prove, prove_adopted, twiddles, verify,
 };
 
 /// A workload at one size, in one configuration and channel.
@@ -190,15 +189,7 @@ where
 
     fn compile(&self, device: &Device) -> Result<usize, Failure> {
         let statement = CudaBackend::statement(self.choice.workload, self.choice.log_size, SEED)?;
-        let preprocessed: Vec<u32> =
-            statement.preprocessed().iter().map(|column| column.domain.log_size()).collect();
-        let sums = (0..statement.log_sizes().len() as u32).map(|i| SecureField::from_u32_unchecked(i, 5, 6, 7));
-        let sums: Vec<SecureField> = sums.collect();
-        let mut kernels = 0;
-        for component in statement.provers(&Elements::placeholder(statement.relations()), &sums) {
-            kernels += component.compile(device, &preprocessed)?;
-        }
-        Ok(kernels)
+        Ok(compile(&*statement, device)?)
     }
 
     fn tables(&self) -> Vec<TableShape> {

@@ -1,7 +1,6 @@
 //! The queries of the current proof, and the values prefetched for them.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
+use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Weak};
 
 use rigel_gpu::{Device, Plain, Result, Shared, Stream, View};
@@ -19,14 +18,44 @@ struct Proof {
     batches: Vec<Weak<Batch>>,
     log_domain: Option<u32>,
     queries: Option<Queries>,
-    /// Prefetched values, by batch id.
-    fetched: HashMap<u64, Fetched>,
+    fetched: Prefetched,
+    /// The element that was read last.
+    last: Cell<Place>,
 }
 
-/// Prefetched values of a batch: indices and values for each column and for each layer.
+/// The place of a prefetched element.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    /// The number of the batch among those that were prefetched.
+    batch: usize,
+    column: usize,
+    /// The number of the row among those that were prefetched.
+    row: usize,
+}
+
+/// The values that were prefetched.
+#[derive(Default)]
+struct Prefetched {
+    batches: Vec<Fetched>,
+    /// The elements of all columns, one column after another.
+    elements: Vec<BaseField>,
+}
+
+/// Prefetched values of a batch.
 struct Fetched {
-    columns: Vec<(Arc<[u32]>, Vec<BaseField>)>,
+    /// The batch's id.
+    batch: u64,
+    /// The indices of each column's elements, and the place of the first among all elements.
+    columns: Vec<(Arc<[u32]>, usize)>,
+    /// The indices and digests of each layer.
     layers: Vec<(Vec<u32>, Vec<Blake2sHash>)>,
+}
+
+impl Prefetched {
+    /// The number of a batch.
+    fn number(&self, batch: &Batch) -> Option<usize> {
+        self.batches.iter().position(|fetched| fetched.batch == batch.id)
+    }
 }
 
 /// The words from which queries are derived, as many as were drawn so far.
@@ -54,22 +83,37 @@ pub(super) fn enter(batch: &Arc<Batch>) {
         proof.batches.retain(|known| known.strong_count() > 0);
         proof.batches.push(Arc::downgrade(batch));
         proof.queries = None;
-        proof.fetched.clear();
+        proof.fetched = Prefetched::default();
     });
 }
 
 /// An element of a column of a batch, if it was prefetched.
-pub(super) fn element(batch: &Batch, place: usize, index: usize) -> Option<BaseField> {
+///
+/// Upstream reads hundreds of thousands of them in a proof with many columns, one column after another and each in the
+/// order of rows, so the next one is where the last one was.
+pub(super) fn element(batch: &Batch, column: usize, index: usize) -> Option<BaseField> {
     PROOF.with_borrow(|proof| {
-        let (rows, values) = proof.fetched.get(&batch.id)?.columns.get(place)?;
-        Some(values[rows.binary_search(&(index as u32)).ok()?])
+        let last = proof.last.get();
+        let Prefetched { batches, elements } = &proof.fetched;
+        let number = match batches.get(last.batch) {
+            Some(fetched) if fetched.batch == batch.id => last.batch,
+            _ => proof.fetched.number(batch)?,
+        };
+        let (rows, first) = batches[number].columns.get(column)?;
+        let next = if (number, column) == (last.batch, last.column) { last.row + 1 } else { 0 };
+        let row = match rows.get(next) {
+            Some(&row) if row == index as u32 => next,
+            _ => rows.binary_search(&(index as u32)).ok()?,
+        };
+        proof.last.set(Place { batch: number, column, row });
+        Some(elements[first + row])
     })
 }
 
 /// A node of a layer of a batch's tree, if it was prefetched.
 pub(super) fn node(batch: &Batch, layer: usize, index: usize) -> Option<Blake2sHash> {
     PROOF.with_borrow(|proof| {
-        let (rows, digests) = proof.fetched.get(&batch.id)?.layers.get(layer)?;
+        let (rows, digests) = proof.fetched.batches[proof.fetched.number(batch)?].layers.get(layer)?;
         Some(digests[rows.binary_search(&(index as u32)).ok()?])
     })
 }
@@ -123,12 +167,7 @@ impl Queries {
 
 /// Fetches the queried values of all batches on a device that have a tree, with one launch and one copy for
 /// elements and one for nodes.
-fn fetch(
-    device: &Device,
-    batches: &[Arc<Batch>],
-    log_domain: u32,
-    words: &[u32],
-) -> Result<HashMap<u64, Fetched>> {
+fn fetch(device: &Device, batches: &[Arc<Batch>], log_domain: u32, words: &[u32]) -> Result<Prefetched> {
     let committed = |batch: &&Arc<Batch>| batch.has_tree() && batch.device.is(device);
     let batches: Vec<_> = batches.iter().filter(committed).collect();
     let trees: Vec<_> = batches.iter().map(|batch| batch.tree()).collect();
@@ -139,25 +178,25 @@ fn fetch(
         tree.layers.iter().zip(&places.layers).for_each(|(layer, rows)| nodes.add(layer, rows));
     }
     let stream = stream(device);
-    let mut elements = elements.fetch(&stream)?.into_iter().map(BaseField::from_u32_unchecked);
+    let elements = elements.fetch(&stream)?.into_iter().map(BaseField::from_u32_unchecked).collect();
     let nodes = nodes.fetch(&stream)?;
     let digest = |words| Blake2sHash(bytemuck::pod_read_unaligned(bytemuck::cast_slice(words)));
     let mut nodes = nodes.chunks_exact(8).map(digest);
-    let mut fetched = HashMap::with_capacity(batches.len());
+    let (mut fetched, mut first) = (Vec::with_capacity(batches.len()), 0);
     for (batch, places) in batches.iter().zip(places) {
         let mut columns = Vec::with_capacity(places.columns.len());
         for rows in places.columns {
-            let values = elements.by_ref().take(rows.len()).collect();
-            columns.push((rows, values));
+            let next = first + rows.len();
+            columns.push((rows, std::mem::replace(&mut first, next)));
         }
         let mut layers = Vec::with_capacity(places.layers.len());
         for rows in places.layers {
             let digests = nodes.by_ref().take(rows.len()).collect();
             layers.push((rows, digests));
         }
-        fetched.insert(batch.id, Fetched { columns, layers });
+        fetched.push(Fetched { batch: batch.id, columns, layers });
     }
-    Ok(fetched)
+    Ok(Prefetched { batches: fetched, elements })
 }
 
 /// Elements of several buffers.

@@ -113,3 +113,24 @@ fn an_element_beyond_the_end_is_refused() {
         assert!(message.contains("element 100 of a column of 100"), "{message}");
     });
 }
+
+#[test]
+fn a_clone_takes_no_memory_until_one_of_the_two_is_written_to() {
+    on_devices(|stream| {
+        let in_use = || stream.device().memory_stats().in_use;
+        let values = bases(&mut rng(8), 1 << 12);
+        let column: BaseColumn = values.iter().copied().collect();
+        let before = in_use();
+        let mut clone = column.clone();
+        assert_eq!((in_use(), clone.to_cpu()), (before, values.clone()));
+        let other = BaseField::from_u32_unchecked(9);
+        clone.set(3, other);
+        assert!(in_use() > before);
+        assert_eq!((column.to_cpu(), clone.at(3)), (values.clone(), other));
+
+        let kept = column.clone();
+        let mut taken = BaseColumn::from_buffer(column.into_buffer()).unwrap();
+        taken.set(4, other);
+        assert_eq!((kept.to_cpu(), taken.at(4)), (values, other));
+    });
+}

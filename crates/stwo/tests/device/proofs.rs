@@ -1,7 +1,7 @@
 //! Whole proofs equal those of upstream's SIMD backend, byte for byte.
 
 use rigel_stwo_workloads::{
-    AllWorkloads, InteractionSource, VerifierKey, Workload, benchmark_config, prove, twiddles, verify,
+    AllWorkloads, InteractionSource, VerifierKey, Workload, benchmark_config, compile, prove, twiddles, verify,
 };
 use serde::Serialize;
 use stwo::core::channel::MerkleChannel;
@@ -85,6 +85,10 @@ fn xor() {
 
 #[test]
 fn blake2s() {
+    on_devices(|stream| {
+        let statement = Cuda::statement(Workload::Blake2s, 4, 5).unwrap();
+        assert!(compile(&*statement, stream.device()).unwrap() > 12);
+    });
     check_sizes(Workload::Blake2s, [4]);
 }
 

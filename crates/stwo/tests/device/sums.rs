@@ -22,6 +22,21 @@ fn columns_are_added() {
 }
 
 #[test]
+fn a_sum_leaves_clones_as_they_are() {
+    on_devices(|_| {
+        let (a, b) = (secures(&mut rng(3), 64), secures(&mut rng(4), 64));
+        let mut sum = coordinates::<Cuda>(&a);
+        // The coordinates of a sum are contiguous.
+        Cuda::accumulate(&mut sum, &coordinates::<Cuda>(&b));
+        let before = elements(&sum);
+        let mut clone = sum.clone();
+        Cuda::accumulate(&mut clone, &coordinates::<Cuda>(&b));
+        let expected: Vec<SecureField> = before.iter().zip(&b).map(|(&a, &b)| a + b).collect();
+        assert_eq!((elements(&sum), elements(&clone)), (before, expected));
+    });
+}
+
+#[test]
 fn zeros_are_added() {
     on_devices(|_| {
         let a = secures(&mut rng(1), 64);

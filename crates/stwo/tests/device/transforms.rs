@@ -72,6 +72,26 @@ fn many_columns_at_once() {
 }
 
 #[test]
+fn clones_of_interpolated_columns_keep_their_values() {
+    on_devices(|_| {
+        let (domain, mut rng) = (canonic(6), rng(5));
+        let twiddles = Cuda::precompute_twiddles(domain.half_coset);
+        let host: Vec<_> = (0..5).map(|_| evaluation::<SimdBackend>(domain, &bases(&mut rng, 64))).collect();
+        let columns = rigel_stwo::upload(&host).unwrap();
+        // Some are shared and some are not, in one run of memory.
+        let clones = columns[1..3].to_vec();
+        let alone: Vec<_> = Cuda::interpolate_columns(rigel_stwo::upload(&host).unwrap(), &twiddles);
+        let shared = Cuda::interpolate_columns(columns, &twiddles);
+        for (found, expected) in shared.iter().zip(&alone) {
+            assert_eq!(found.coeffs.to_cpu(), expected.coeffs.to_cpu());
+        }
+        for (clone, original) in clones.iter().zip(&host[1..]) {
+            assert_eq!(clone.values.to_cpu(), original.values.to_cpu());
+        }
+    });
+}
+
+#[test]
 fn subdomains_and_their_twiddles() {
     on_devices(|_| {
         let (domain, parts) = (canonic(9), 2);

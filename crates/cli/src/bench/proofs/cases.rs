@@ -48,7 +48,7 @@ impl Case {
     pub fn is_built(&self) -> bool {
         match &self.choice {
             Choice::Plonky3(choice) => choice.is_built(),
-            Choice::Stwo(_) => true,
+            Choice::Stwo(choice) => choice.is_built(),
         }
     }
 

@@ -91,7 +91,7 @@ pub(super) fn compiler(architecture: Architecture) -> Result<String> {
     Ok(format!("nvrtc {} {architecture} {} signatures {signatures}", library.version(), OPTIONS.join(" ")))
 }
 
-/// Compiles a unit for one architecture: to a cubin, or to PTX.
+/// Compiles a unit for one architecture: to a cubin, to PTX, or only through the front end.
 pub(super) fn compile(unit: &Unit, architecture: Architecture) -> Result<Image> {
     let library = library::libnvrtc()?;
     let compilation = Compilation { unit, target: architecture, library };

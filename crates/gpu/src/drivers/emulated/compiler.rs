@@ -30,8 +30,8 @@ const FLAGS: &[&str] = &[
     "-fvisibility=hidden",
 ];
 /// With stack clash protection a large frame touches each of its pages, so it can't skip the guard page of a
-/// fiber's stack.
-const LIBRARY: &[&str] = &["-O2", "-fPIC", "-shared", "-fstack-clash-protection"];
+/// fiber's stack. More optimisation takes longer to compile than it saves.
+const LIBRARY: &[&str] = &["-O1", "-fPIC", "-shared", "-fstack-clash-protection"];
 const RACES: &[&str] = &["-O1", "-g", "-fsanitize=thread", "-pthread"];
 /// Precedes each access by a call such as `__asan_load4_noabort`, and keeps accesses unmerged.
 const CHECKED: &[&str] = &["-fsanitize=kernel-address", "-fno-tree-vectorize", "-fno-tree-slp-vectorize"];

@@ -1,0 +1,61 @@
+//! Kernels that are compiled ahead of the first proof.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rigel_gpu::{Device, Selector};
+use rigel_plonky3::Policy;
+use rigel_workloads::{Choice, Field, Fri, Hash, Statement, Workload};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+/// Counts the programs that are compiled: each has a span with the field `compile`.
+struct Compilations;
+
+static COMPILATIONS: AtomicUsize = AtomicUsize::new(0);
+
+impl Subscriber for Compilations {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.fields().field("compile").is_some()
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        COMPILATIONS.fetch_add(1, Ordering::Relaxed);
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn event(&self, _: &Event<'_>) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+/// The compilations of `work`.
+fn compilations(work: impl FnOnce()) -> usize {
+    let before = COMPILATIONS.load(Ordering::Relaxed);
+    work();
+    COMPILATIONS.load(Ordering::Relaxed) - before
+}
+
+#[test]
+fn what_is_compiled_ahead_is_what_a_proof_needs() {
+    tracing::subscriber::set_global_default(Compilations).unwrap();
+    for workload in [Workload::Fibonacci, Workload::Lookups] {
+        let fri = Fri { queries: 2, pow_bits: 1, batch_pow_bits: 1, ..Fri::default() };
+        let choice = Choice { workload, log_rows: 6, field: Field::KoalaBear, hash: Hash::Keccak, fri };
+        let device = Device::open(Selector::Emulated(0)).unwrap();
+        let mut statement = choice.statement().unwrap();
+        statement.generate();
+        let ahead = compilations(|| assert!(statement.compile(&device).unwrap() > 0));
+        let prove = |statement: &mut dyn Statement, device: &Device| {
+            statement.prepare(Some(device), Policy::default()).unwrap();
+            compilations(|| drop(statement.prove().unwrap()))
+        };
+        assert_eq!(prove(&mut *statement, &device), 0, "{workload}");
+        // Nor is anything compiled that it does not need.
+        let other = Device::open(Selector::Emulated(0)).unwrap();
+        let alone = prove(&mut *statement, &other);
+        assert!(ahead >= alone && alone > 0, "{workload}: {ahead} ahead, {alone} in a proof");
+        assert_eq!(device.keep_stats().values, other.keep_stats().values, "{workload}");
+    }
+}
