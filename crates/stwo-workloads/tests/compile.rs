@@ -1,4 +1,4 @@
-//! Kernels that are compiled ahead of the first proof.
+//! Kernels that are compiled ahead of the first proof, of both provers' workloads.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -6,7 +6,7 @@ use rigel_gpu::{Device, Selector};
 use rigel_plonky3::Policy;
 use rigel_stwo_workloads::Workload;
 use rigel_stwo_workloads::choice::{Channel, Choice, Fri, Making};
-use rigel_workloads::Statement;
+use rigel_workloads::{Field, Hash, Statement, Workload as Plonky3Workload};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
@@ -39,15 +39,29 @@ fn compilations(work: impl FnOnce()) -> usize {
     COMPILATIONS.load(Ordering::Relaxed) - before
 }
 
+fn of_plonky3(workload: Plonky3Workload) -> Box<dyn Statement> {
+    let fri = rigel_workloads::Fri { queries: 2, pow_bits: 1, batch_pow_bits: 1, ..Default::default() };
+    let (field, hash) = (Field::KoalaBear, Hash::Keccak);
+    rigel_workloads::Choice { workload, log_rows: 6, field, hash, fri }.statement().unwrap()
+}
+
+fn of_stwo(workload: Workload) -> Box<dyn Statement> {
+    let fri = Fri { queries: 2, pow_bits: 1, ..Fri::default() };
+    Choice { workload, log_size: 5, channel: Channel::Blake2s, fri }.statement(Making::default()).unwrap()
+}
+
 #[test]
 fn what_is_compiled_ahead_is_what_a_proof_needs() {
     tracing::subscriber::set_global_default(Compilations).unwrap();
-    // Without lookups; across components; with preprocessed columns of one component of two.
-    for workload in [Workload::WideFibonacci, Workload::StateMachine, Workload::Xor] {
-        let fri = Fri { queries: 2, pow_bits: 1, ..Fri::default() };
-        let choice = Choice { workload, log_size: 5, channel: Channel::Blake2s, fri };
+    for (workload, mut statement) in [
+        ("fibonacci", of_plonky3(Plonky3Workload::Fibonacci)),
+        ("lookups", of_plonky3(Plonky3Workload::Lookups)),
+        // Without lookups; across components; with preprocessed columns of one component of two.
+        ("wide-fibonacci", of_stwo(Workload::WideFibonacci)),
+        ("state-machine", of_stwo(Workload::StateMachine)),
+        ("xor", of_stwo(Workload::Xor)),
+    ] {
         let device = Device::open(Selector::Emulated(0)).unwrap();
-        let mut statement = choice.statement(Making::default()).unwrap();
         statement.generate();
         let ahead = compilations(|| assert!(statement.compile(&device).unwrap() > 0));
         let prove = |statement: &mut dyn Statement, device: &Device| {
