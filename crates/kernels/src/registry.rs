@@ -34,6 +34,7 @@ use crate::open::opening::{CosetPoints, Opening};
 use crate::transform::circle::CircleTransform;
 use crate::transform::ntt::Ntt;
 use crate::vector::elementwise::Elementwise;
+use crate::vector::fractions::Fractions;
 use crate::vector::inverse::Inverse;
 use crate::vector::powers::Powers;
 use crate::vector::reduce::Reduce;
@@ -82,6 +83,7 @@ registry! {
     Elementwise<Goldilocks3>, Elementwise<Goldilocks2>, Elementwise<Goldilocks>, Elementwise<KoalaBear4>,
     Elementwise<KoalaBear>, Elementwise<BabyBear4>, Elementwise<BabyBear>, Elementwise<QM31>, Elementwise<CM31>,
     Elementwise<Mersenne31>,
+    Fractions<QM31>,
     Inverse<Goldilocks3>, Inverse<Goldilocks2>, Inverse<Goldilocks>, Inverse<KoalaBear4>, Inverse<KoalaBear>,
     Inverse<BabyBear4>, Inverse<BabyBear>, Inverse<QM31>, Inverse<CM31>, Inverse<Mersenne31>,
     Powers<Goldilocks3>, Powers<Goldilocks2>, Powers<Goldilocks>, Powers<KoalaBear4>, Powers<KoalaBear>,

@@ -65,7 +65,7 @@ use std::str::FromStr;
 
 pub use blake2s::Blake2s;
 pub use compile::compile;
-pub use logup::LogUp;
+pub use logup::{LogUp, PendingLogUp};
 pub use lookup::Elements;
 pub use plonk::Plonk;
 pub use poseidon2::Poseidon2;

@@ -23,13 +23,16 @@ use stwo_constraint_framework::{
 
 use crate::witness::{Adopted, Evaluation, HostColumn};
 
+/// Waits for a component's interaction columns, and the sum of all its fractions.
+pub type PendingLogUp<B> = Box<dyn FnOnce() -> (Vec<Evaluation<B>>, SecureField)>;
+
 /// A component whose interaction columns a backend can compute.
 ///
 /// As with upstream's `ComponentProver<B>`, a backend implements it once for `FrameworkComponent<E>`, for all E.
 pub trait LogUp<B: Backend> {
-    /// The component's interaction columns and the sum of all its fractions, from the backend's own columns. It
-    /// ignores the component's claimed sum.
-    fn logup(&self, columns: &Adopted<B>) -> (Vec<Evaluation<B>>, SecureField);
+    /// Starts to compute the component's interaction columns and the sum of all its fractions, from the backend's own
+    /// columns. What it returns waits for them. It ignores the component's claimed sum.
+    fn logup(&self, columns: &Adopted<B>) -> PendingLogUp<B>;
 
     /// Compiles the kernels of the component's constraints and lookups, if the backend has any, and returns their
     /// number. `preprocessed` has the logarithms of the lengths of all preprocessed columns.
@@ -39,7 +42,7 @@ pub trait LogUp<B: Backend> {
 }
 
 impl<E: FrameworkEval + Sync> LogUp<SimdBackend> for FrameworkComponent<E> {
-    fn logup(&self, witness: &Adopted<SimdBackend>) -> (Vec<HostColumn>, SecureField) {
+    fn logup(&self, witness: &Adopted<SimdBackend>) -> PendingLogUp<SimdBackend> {
         let eval: &E = self;
         let log_size = eval.log_size();
         let span = self.trace_locations()[ORIGINAL_TRACE_IDX];
@@ -56,7 +59,8 @@ impl<E: FrameworkEval + Sync> LogUp<SimdBackend> for FrameworkComponent<E> {
         for batch in 0..rows[0].len() {
             generator.col_from_iter(rows.iter().map(|row| (row[batch].numerator, row[batch].denominator)));
         }
-        generator.finalize_last()
+        let done = generator.finalize_last();
+        Box::new(|| done)
     }
 }
 
@@ -188,7 +192,7 @@ mod tests {
             let made = |yields| {
                 let eval = Neighbours { log_size, elements: elements.relation(0).into(), yields };
                 let zero = SecureField::zero();
-                FrameworkComponent::new(&mut TraceLocationAllocator::default(), eval, zero).logup(&witness)
+                FrameworkComponent::new(&mut TraceLocationAllocator::default(), eval, zero).logup(&witness)()
             };
 
             let (columns, sum) = made(false);

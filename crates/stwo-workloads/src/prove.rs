@@ -107,7 +107,9 @@ impl InteractionSource<'_> {
         let generate = || {
             let provers = statement.provers(elements, &no_sums(statement));
             let columns = columns.expect("kept if interaction columns are computed from them");
-            let (columns, sums): (Vec<_>, Vec<_>) = provers.iter().map(|prover| prover.logup(columns)).unzip();
+            // A backend may compute one component's columns while the host prepares the next.
+            let pending: Vec<_> = provers.iter().map(|prover| prover.logup(columns)).collect();
+            let (columns, sums): (Vec<_>, Vec<_>) = pending.into_iter().map(|finish| finish()).unzip();
             (columns.into_iter().flatten().collect::<Vec<_>>(), sums)
         };
         match self {

@@ -119,7 +119,10 @@ pub use column::{BaseColumn, DeviceColumn, SecureColumn, Value};
 pub use component::compile;
 pub use device::{current, on};
 pub use failure::{catch, or_fail};
-pub use logup::{Interaction, LogupColGenerator, LogupTraceGenerator, Numerators, interaction_trace};
+pub use logup::{
+    Interaction, LogupColGenerator, LogupTraceGenerator, Numerators, PendingInteraction, interaction_trace,
+    start_interaction_trace,
+};
 pub use merkle::HashColumn;
 pub use report::measure;
 pub use rigel_gpu::Report;

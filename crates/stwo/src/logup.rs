@@ -22,7 +22,7 @@ use rigel_kernels::Matrix;
 use rigel_kernels::domain::circle_order;
 use rigel_kernels::field::{Mersenne31, QM31};
 use rigel_kernels::layout::slab::from_slab;
-use rigel_kernels::vector::{elementwise, inverse, reduce};
+use rigel_kernels::vector::{fractions, inverse};
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::circle::CanonicCoset;
@@ -45,6 +45,34 @@ type Evaluation = CircleEvaluation<CudaBackend, BaseField, BitReversedOrder>;
 /// LogUp columns, and the claimed sum over all rows.
 pub type Interaction = (Vec<Evaluation>, SecureField);
 
+/// LogUp columns that the device is still computing.
+///
+/// Columns of many components are started one after another and finished together: the device computes the first while
+/// the host prepares the next.
+pub struct PendingInteraction {
+    columns: Vec<Evaluation>,
+    total: Buffer<Mersenne31>,
+}
+
+impl PendingInteraction {
+    /// Replaces the last column by its prefix sums.
+    fn new(mut slabs: Vec<Buffer<Mersenne31>>, log_size: u32) -> Result<Self> {
+        let rows = 1 << log_size;
+        let last = slabs.last_mut().expect("a component with lookups has a column");
+        let (stream, at) = (stream(&last.device()), last.len() - 4 * rows);
+        let total = circle_order::centred_prefix_sums(&stream, last.range_mut(at..)?, rows)?;
+        let domain = CanonicCoset::new(log_size).circle_domain();
+        let columns = slabs.into_iter().flat_map(|slab| split(slab, rows));
+        Ok(Self { columns: columns.map(|column| Evaluation::new(domain, column)).collect(), total })
+    }
+
+    /// The columns and the claimed sum. Waits for the device.
+    pub fn finish(self) -> Result<Interaction> {
+        let total = from_slab::<QM31>(&self.total.to_vec(&stream(&self.total.device()))?);
+        Ok((self.columns, secure(total.expect("four coordinates")[0])))
+    }
+}
+
 /// Computes a component's LogUp columns from its own constraints. `eval` is the component with the drawn lookup
 /// elements, `preprocessed` the preprocessed columns in the order in which it reads them, and `trace` its columns
 /// of the original trace, all on the trace's domain (as before the commitment). A preprocessed column that the
@@ -57,6 +85,15 @@ pub fn interaction_trace<E: FrameworkEval>(
     preprocessed: &[&BaseColumn],
     trace: &[&BaseColumn],
 ) -> Result<Interaction> {
+    start_interaction_trace(eval, preprocessed, trace)?.finish()
+}
+
+/// As [`interaction_trace`], without waiting for the device.
+pub fn start_interaction_trace<E: FrameworkEval>(
+    eval: &E,
+    preprocessed: &[&BaseColumn],
+    trace: &[&BaseColumn],
+) -> Result<PendingInteraction> {
     const NAME: &str = "rigel_stwo::interaction_trace";
     let _phase = phase("lookups");
     let log_size = eval.log_size();
@@ -102,12 +139,9 @@ pub fn interaction_trace<E: FrameworkEval>(
     program.run(&stream, Rows::Circle { log_rows: log_size, log_trace: log_size }, &mut bindings)?;
 
     inverse::invert_assign::<QM31>(&stream, &mut denominators)?;
-    elementwise::mul_assign::<QM31>(&stream, &mut numerators, &denominators)?;
+    fractions::running_sums::<QM31>(&stream, &mut numerators, &denominators)?;
     drop(denominators);
-    let fractions = numerators.into_values().split(&vec![4 * rows; batches])?;
-    let mut generator = LogupTraceGenerator::on(&device, log_size);
-    fractions.into_iter().try_for_each(|fraction| generator.push(fraction))?;
-    generator.finalize_last()
+    PendingInteraction::new(vec![numerators.into_values()], log_size)
 }
 
 /// The kernels that write the numerators and denominators of a component's fractions.
@@ -128,8 +162,7 @@ pub(crate) fn compile<E: FrameworkEval>(device: &Device, eval: &E) -> Result<usi
     if recorded.fractions.is_empty() {
         return Ok(0);
     }
-    let (graph, sum) = shift();
-    Ok(program(device, &recorded)?.kernels() + slab_program(device, &graph, sum)?.kernels())
+    Ok(program(device, &recorded)?.kernels())
 }
 
 /// The numerators of fractions.
@@ -174,11 +207,7 @@ pub struct LogupTraceGenerator {
 impl LogupTraceGenerator {
     /// A generator of columns of 2^`log_size` rows on the [current](crate::current) device.
     pub fn new(log_size: u32) -> Result<Self> {
-        Ok(Self::on(&crate::current()?, log_size))
-    }
-
-    fn on(device: &Device, log_size: u32) -> Self {
-        Self { device: device.clone(), log_size, slabs: Vec::new() }
+        Ok(Self { device: crate::current()?, log_size, slabs: Vec::new() })
     }
 
     /// The next column.
@@ -197,22 +226,12 @@ impl LogupTraceGenerator {
     }
 
     /// Returns all columns, with prefix sums in the last one, and the sum of all fractions.
-    pub fn finalize_last(mut self) -> Result<Interaction> {
+    pub fn finalize_last(self) -> Result<Interaction> {
         let _phase = phase("lookups");
-        let Some(last) = self.slabs.pop() else {
+        if self.slabs.is_empty() {
             return Err(Error::shape("LogupTraceGenerator::finalize_last", "there are no columns of fractions"));
-        };
-        let (stream, rows) = (stream(&self.device), 1usize << self.log_size);
-        let last = Matrix::new(last, rows, 4)?;
-        let total = from_slab::<QM31>(&reduce::sums(&stream, &last)?.to_vec(&stream)?);
-        let claimed_sum = secure(total.expect("four coordinates")[0]);
-        let share = claimed_sum / BaseField::from_u32_unchecked(rows as u32);
-        let shifted = shifted(&self.device, last, -share)?;
-        let sums = circle_order::prefix_sums(&stream, shifted.values().view(), rows)?;
-        self.slabs.push(sums.into_values());
-        let domain = CanonicCoset::new(self.log_size).circle_domain();
-        let columns = self.slabs.into_iter().flat_map(|slab| split(slab, rows));
-        Ok((columns.map(|column| Evaluation::new(domain, column)).collect(), claimed_sum))
+        }
+        PendingInteraction::new(self.slabs, self.log_size)?.finish()
     }
 }
 
@@ -255,31 +274,6 @@ impl LogupColGenerator<'_> {
     }
 }
 
-/// Adds a value to each element of a slab.
-fn shifted(device: &Device, slab: Matrix<Mersenne31>, by: SecureField) -> Result<Matrix<Mersenne31>> {
-    let (graph, sum) = shift();
-    let rows = slab.rows();
-    let shifted = row_by_row(device, &graph, sum, rows, &[Some(slab.values().view())], Some(by))?;
-    Matrix::new(shifted, rows, 4)
-}
-
-/// An element and a parameter, and their sum.
-fn shift() -> (ExpressionGraph<QM31>, rigel_codegen::Value) {
-    let mut graph = ExpressionGraph::new();
-    let (element, shift) = (graph.extension_column(0, 0, 0), graph.extension_parameter(0));
-    let sum = graph.add(element, shift);
-    (graph, sum)
-}
-
-/// The kernels that write the slab of a value.
-fn slab_program(
-    device: &Device,
-    graph: &ExpressionGraph<QM31>,
-    value: rigel_codegen::Value,
-) -> Result<Arc<CompiledGraph<QM31>>> {
-    compiled(device, "fraction", graph, &[Output::StoreExtension { value, output: 0, column: 0 }])
-}
-
 /// The slab of a value in each row.
 fn row_by_row(
     device: &Device,
@@ -289,7 +283,7 @@ fn row_by_row(
     inputs: &[Option<View<'_, Mersenne31>>],
     parameter: Option<SecureField>,
 ) -> Result<Buffer<Mersenne31>> {
-    let program = slab_program(device, graph, value)?;
+    let program = compiled(device, "fraction", graph, &[Output::StoreExtension { value, output: 0, column: 0 }])?;
     let stream = stream(device);
     let mut out = stream.alloc(4 * rows)?;
     let parameter = parameter.map(|value| stream.upload(&[value.twin()])).transpose()?;

@@ -16,15 +16,24 @@ __device__ __forceinline__ u32 coset_position(u32 i, u32 log_rows) {
     return index >> (log_rows - 1) ? 2 * (last - index) + 1 : 2 * index;
 }
 
-// Reorders column blockIdx.y to coset order (TO_COSET) or back to the domain's bit-reversed order. Reads are scattered,
-// writes are coalesced.
-template <bool TO_COSET>
+// Column blockIdx.y in coset order, less its mean, total * inverse_rows. Reads are scattered, writes are coalesced.
 __global__ void __launch_bounds__(BLOCK_THREADS)
-reorder(Mersenne31* out, const Mersenne31* __restrict__ in, u32 log_rows) {
+centre(Mersenne31* out, const Mersenne31* __restrict__ in, const Mersenne31* totals, Mersenne31 inverse_rows,
+       u32 log_rows) {
     const u32 i = blockIdx.x * BLOCK_THREADS + threadIdx.x;
     if (i >> log_rows) return;
     const u64 column = (u64)blockIdx.y << log_rows;
-    out[column + i] = in[column + (TO_COSET ? domain_position(i, log_rows) : coset_position(i, log_rows))];
+    const Mersenne31 mean = totals[blockIdx.y] * inverse_rows;
+    out[column + i] = in[column + domain_position(i, log_rows)] - mean;
+}
+
+// Column blockIdx.y from coset order to the domain's bit-reversed order.
+__global__ void __launch_bounds__(BLOCK_THREADS)
+to_domain(Mersenne31* out, const Mersenne31* __restrict__ in, u32 log_rows) {
+    const u32 i = blockIdx.x * BLOCK_THREADS + threadIdx.x;
+    if (i >> log_rows) return;
+    const u64 column = (u64)blockIdx.y << log_rows;
+    out[column + i] = in[column + coset_position(i, log_rows)];
 }
 
 // Value 4 r + k of column d of the slab of n goes to row r of column d + 4 k.

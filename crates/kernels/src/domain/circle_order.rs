@@ -1,27 +1,32 @@
 //! Reordering of values on circle domains.
 //!
-//! - [`prefix_sums`]: inclusive prefix sums in coset order, of columns stored in the domain's bit-reversed order
+//! - [`centred_prefix_sums`]: inclusive prefix sums in coset order of columns less their means, stored in the domain's
+//!   bit-reversed order
 //! - [`pack_leaves`]: the columns of rows of four adjacent values
 //!
 //! A circle domain of n points has the even points of a coset, followed by the odd points from the last to the first.
-//! Prefix sums take three launches: reorder to coset order, scan, reorder back; each reads and writes each value once.
-//! The two that reorder have scattered reads, at 32 bytes of cache traffic per value.
+//! Prefix sums take a pass for the means and three more launches: reorder to coset order, scan, reorder back; each reads
+//! and writes each value once. The two that reorder have scattered reads, at 32 bytes of cache traffic per value.
 
-use rigel_gpu::{Error, Result, Shape, Stream, View};
+use rigel_gpu::{Buffer, Error, Result, Shape, Stream, View, ViewMut};
 
 use crate::code::{Instances, KernelFile, Operation};
-use crate::field::{Mersenne31 as M31, QM31};
+use crate::field::{Mersenne31 as M31, QM31, Ring};
 use crate::layout::columns::Columns;
 use crate::layout::grid::column_batches;
 use crate::layout::matrix::{Matrix, log2_rows};
 use crate::layout::slab::slab_length;
+use crate::vector::reduce;
 use crate::vector::scan::{self, Bound};
 
-/// The inclusive prefix sums, in coset order, of each column of `rows` values, stored in the domain's bit-reversed
-/// order before and after: Stwo's `inclusive_prefix_sum`. There are from 2 to 2^30 rows.
-pub fn prefix_sums(stream: &Stream, values: View<'_, M31>, rows: usize) -> Result<Matrix<M31>> {
-    const NAME: &str = "circle_order::prefix_sums";
-    let columns = Columns::new(values, rows)?.columns();
+/// Subtracts from each column of `rows` values its mean, and replaces the values by their inclusive prefix sums in coset
+/// order: Stwo's `inclusive_prefix_sum`. They are stored in the domain's bit-reversed order before and after. There are
+/// from 2 to 2^30 rows. Returns the sum of each column as it was.
+///
+/// So the last sum of each column is zero, as a LogUp argument requires of its last column.
+pub fn centred_prefix_sums(stream: &Stream, mut values: ViewMut<'_, M31>, rows: usize) -> Result<Buffer<M31>> {
+    const NAME: &str = "circle_order::centred_prefix_sums";
+    let columns = Columns::new(values.view(), rows)?.columns();
     let log_rows = log2_rows(NAME, rows)?;
     if !(1..=30).contains(&log_rows) || columns == 0 {
         return Err(Error::shape(
@@ -30,19 +35,22 @@ pub fn prefix_sums(stream: &Stream, values: View<'_, M31>, rows: usize) -> Resul
         ));
     }
     let kernels = CircleOrder::kernels(stream.device(), ())?;
-    let reorder = |kernel: usize, from: View<'_, M31>| -> Result<Matrix<M31>> {
-        let mut out = Matrix::alloc(stream, rows, columns)?;
-        for batch in column_batches(columns) {
-            let part = batch.start * rows..batch.end * rows;
-            let shape = Shape::cover(rows, THREADS)?.rows(batch.len() as u32);
-            let arguments = (out.values_mut().range_mut(part.clone())?, from.range(part)?, log_rows);
-            kernels[kernel].launch(stream, shape, arguments)?;
-        }
-        Ok(out)
-    };
-    let mut sums = reorder(TO_COSET, values)?;
+    let totals = reduce::sums(stream, Columns::new(values.view(), rows)?)?;
+    let inverse_rows = M31::new(rows as u32).inverse().expect("rows are fewer than 2^31 - 1");
+    let mut sums = Matrix::<M31>::alloc(stream, rows, columns)?;
+    let parts = || column_batches(columns).map(|batch| (batch.clone(), batch.start * rows..batch.end * rows));
+    let shape = |columns: usize| Ok(Shape::cover(rows, THREADS)?.rows(columns as u32));
+    for (batch, part) in parts() {
+        let (to, from) = (sums.values_mut().range_mut(part.clone())?, values.view().range(part)?);
+        let arguments = (to, from, totals.range(batch.clone())?, inverse_rows, log_rows);
+        kernels[CENTRE].launch(stream, shape(batch.len())?, arguments)?;
+    }
     scan::prefix_sums_assign(stream, &mut sums, Bound::Inclusive)?;
-    reorder(TO_DOMAIN, sums.values().view())
+    for (batch, part) in parts() {
+        let arguments = (values.reborrow().range(part.clone())?, sums.values().range(part)?, log_rows);
+        kernels[TO_DOMAIN].launch(stream, shape(batch.len())?, arguments)?;
+    }
+    Ok(totals)
 }
 
 /// The 16 columns whose rows are groups of four adjacent values of a slab of n, n a multiple of 4: coordinate d of
@@ -65,7 +73,7 @@ const THREADS: u32 = 256;
 pub(crate) struct CircleOrder;
 
 /// The kernels, in the order in which they are compiled.
-const TO_COSET: usize = 0;
+const CENTRE: usize = 0;
 const TO_DOMAIN: usize = 1;
 const PACK: usize = 2;
 
@@ -79,7 +87,7 @@ impl Operation for CircleOrder {
     };
 
     fn instances((): ()) -> Instances {
-        Instances::new(["reorder<true>", "reorder<false>", "pack_quads"])
+        Instances::new(["centre", "to_domain", "pack_quads"])
     }
 
     fn warmed() -> Vec<()> {

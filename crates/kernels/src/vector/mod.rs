@@ -3,6 +3,7 @@
 //! Input: matrices over a base field, or of slabs. Output: matrices, or one value per column.
 
 pub mod elementwise;
+pub mod fractions;
 pub mod inverse;
 pub mod powers;
 pub mod reduce;

@@ -3,6 +3,7 @@
 use rigel_kernels::Matrix;
 use rigel_kernels::domain::circle_order::*;
 use rigel_kernels::field::{Mersenne31, QM31};
+use stwo::core::fields::m31::BaseField;
 use stwo::prover::backend::CpuBackend;
 use stwo::prover::backend::simd::column::BaseColumn;
 use stwo::prover::backend::simd::prefix_sum::inclusive_prefix_sum;
@@ -16,17 +17,20 @@ use crate::support::{on_each_device, rng};
 fn prefix_sums_equal_stwo() {
     on_each_device(|stream| {
         for (log_rows, columns) in [(1, 1), (2, 3), (3, 2), (6, 4), (8, 1), (14, 2)] {
-            let values = random_columns::<Mersenne31>(&mut rng(log_rows), 1 << log_rows, columns);
-            let expected: Vec<Vec<Mersenne31>> = values
-                .iter()
-                .map(|column| {
-                    let column: BaseColumn = theirs(column).into_iter().collect();
-                    ours(&inclusive_prefix_sum(column).into_cpu_vec())
-                })
-                .collect();
-            let matrix = upload(stream, &values);
-            let found = prefix_sums(stream, matrix.values().view(), 1 << log_rows).unwrap();
-            assert_eq!(download::<Mersenne31>(stream, &found), expected, "{columns} of 2^{log_rows}");
+            let rows = 1 << log_rows;
+            let values = random_columns::<Mersenne31>(&mut rng(log_rows), rows, columns);
+            let total = |column: &Vec<_>| theirs(column).into_iter().reduce(|sum, x| sum + x).unwrap();
+            let expected = |column: &Vec<_>| {
+                let mean = total(column) / BaseField::from_u32_unchecked(rows as u32);
+                let centred: BaseColumn = theirs(column).into_iter().map(|value| value - mean).collect();
+                ours(&inclusive_prefix_sum(centred).into_cpu_vec())
+            };
+            let expected: Vec<Vec<Mersenne31>> = values.iter().map(expected).collect();
+            let totals: Vec<BaseField> = values.iter().map(total).collect();
+            let mut matrix = upload(stream, &values);
+            let found = centred_prefix_sums(stream, matrix.values_mut().view_mut(), rows).unwrap();
+            assert_eq!(download::<Mersenne31>(stream, &matrix), expected, "{columns} of 2^{log_rows}");
+            assert_eq!(found.to_vec(stream).unwrap(), ours(&totals), "{columns} of 2^{log_rows}");
         }
     });
 }
@@ -50,11 +54,12 @@ fn packed_leaves_equal_stwo() {
 #[test]
 fn wrong_shapes_are_refused() {
     on_each_device(|stream| {
-        let matrix = Matrix::<Mersenne31>::zeros(stream, 6, 4).unwrap();
+        let mut matrix = Matrix::<Mersenne31>::zeros(stream, 6, 4).unwrap();
+        let mut sums = |rows| centred_prefix_sums(stream, matrix.values_mut().view_mut(), rows);
+        assert_says(sums(6), &["6 rows", "power of two"]);
+        assert_says(sums(1), &["circle_order::centred_prefix_sums", "24 columns of 1 rows"]);
+        assert_says(sums(16), &["24 values", "16 rows"]);
         let values = matrix.values().view();
-        assert_says(prefix_sums(stream, values, 6), &["6 rows", "power of two"]);
-        assert_says(prefix_sums(stream, values, 1), &["circle_order::prefix_sums", "24 columns of 1 rows"]);
-        assert_says(prefix_sums(stream, values, 16), &["24 values", "16 rows"]);
         assert_says(pack_leaves(stream, values), &["circle_order::pack_leaves", "6 values", "multiple of 4"]);
     });
 }

@@ -1,4 +1,5 @@
 mod elementwise;
+mod fractions;
 mod inverse;
 mod powers;
 mod reduce;
