@@ -35,7 +35,7 @@ struct Pass {
     u32 natural;      // whether the result is wanted in natural order (last pass)
     u32 unshifted;    // whether result k is multiplied by entry k of `twiddles` (last pass, natural order)
     u32 scaled;       // (last pass)
-    u32 padding;      // to a multiple of eight bytes, so that host and device agree on the size
+    u32 across;       // whether adjacent runs are adjacent in the result (last pass, natural order)
 };
 
 // (u - v) w_32^k, k and the direction known at compile time. A Montgomery product accepts any 32-bit factor, so the
@@ -238,8 +238,8 @@ ntt_pass(F* out, const F* in, const F* __restrict__ points, const F* __restrict_
         }
         __syncthreads();
     }
-    // In natural order adjacent runs are adjacent in the result, so now adjacent threads take those.
-    const bool across = LAST && pass.natural;
+    // In natural order adjacent runs of a polynomial are adjacent in the result, so now adjacent threads take those.
+    const bool across = LAST && pass.across;
     if (across) {
         column = threadIdx.x % TILE;
         place = threadIdx.x / TILE;
@@ -256,7 +256,7 @@ ntt_pass(F* out, const F* in, const F* __restrict__ points, const F* __restrict_
             for (int i = 0; i < POINTS; ++i) x[i] *= pass.scale;
         }
     }
-    if (LAST && !across) {
+    if (LAST && !pass.natural) {
         // The result is written in place, through shared memory once more, so that a warp's writes are coalesced.
         if (inside) put<Plan, 0, END>(tile, x, place, column);
         __syncthreads();
