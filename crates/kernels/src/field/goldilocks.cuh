@@ -78,31 +78,6 @@ struct Goldilocks {
         product(v, other.v, low, high);
         return from_word(reduce_wide(low, high));
     }
-    // x 2^s for s < 96, s known when compiled: with y = x 2^(s mod 32) = y0 + y1 2^32 + y2 2^64,
-    //   s < 32:  y0 + y1 2^32 + y2 e          (2^64 = e)
-    //   s < 64:  y0 2^32 + y1 e - y2          (2^96 = -1)
-    //   s < 96:  y0 e - (y1 + y2 2^32)        (2^128 = -2^32)
-    // Every term but the first of the first line is below p, so one correction per sum is enough.
-    __device__ __forceinline__ Goldilocks times_two_to(u32 s) const {
-        const u32 bits = s % 32;
-        const u64 y = v << bits;
-        const u32 y0 = low_word(y), y1 = high_word(y), y2 = bits == 0 ? 0 : (u32)(v >> (64 - bits));
-        if (s < 32) return from_word(add_below_p(y, times_e(y2)));
-        if (s < 64) return from_word(sub_below_p(add_below_p(times_e(y1), join_words(0, y0)), y2));
-        return from_word(sub_below_p(times_e(y0), join_words(y1, y2)));
-    }
-    static __device__ __forceinline__ u64 times_e(u32 x) { return join_words(0, x) - x; }
-    // a + b and a - b for b < p.
-    static __device__ __forceinline__ u64 add_below_p(u64 a, u64 b) {
-        u32 e;
-        const u64 sum = add_carry(a, b, e);
-        return sum + e;
-    }
-    static __device__ __forceinline__ u64 sub_below_p(u64 a, u64 b) {
-        u32 e;
-        const u64 difference = sub_borrow(a, b, e);
-        return difference - e;
-    }
 
     __device__ __forceinline__ bool operator==(Goldilocks other) const {
         return canonical() == other.canonical();
@@ -163,6 +138,22 @@ struct Goldilocks {
 #endif
     }
 
+    // x + k e, with the carry.
+    static __device__ __forceinline__ u64 add_multiple_of_e(u64 x, u32 k, u32& carry) {
+#ifndef RIGEL_EMULATED
+        // The multiplication adds and carries, on the unit that is not busy with additions.
+        u32 low, high;
+        asm("{mad.lo.cc.u32 %0, %5, 0xffffffff, %3; madc.hi.cc.u32 %1, %5, 0xffffffff, %4; addc.u32 %2, 0, 0;}"
+            : "=&r"(low), "=&r"(high), "=&r"(carry)
+            : "r"(low_word(x)), "r"(high_word(x)), "r"(k));
+        return join_words(low, high);
+#else
+        const u64 sum = x + k * EPSILON;
+        carry = sum < x;
+        return sum;
+#endif
+    }
+
     // low + 2^64 high + 2^128 top, reduced to 64 bits, for top < 2^31: low + e high0 - high1 - 2^32 top, where
     // high = high0 + 2^32 high1.
     static __device__ __forceinline__ u64 reduce_wide(u64 low, u64 high, u32 top = 0) {
@@ -211,18 +202,25 @@ struct Goldilocks {
         return w.reduce();
     }
 
-    // A small multiple or a sum of a few elements, unreduced: the integer low + 2^64 top, with top < 2^31. An
+    // A sum, difference or small multiple of a few elements, unreduced: the integer low + 2^64 top, top signed. An
     // addition costs three instructions in place of eight.
     struct Wide {
         u64 low;
         u32 top;
 
-        static __device__ __forceinline__ Wide from(Goldilocks x) {
+        static __device__ __forceinline__ Wide from(Goldilocks x) { return from_parts(x.v, 0); }
+        static __device__ __forceinline__ Wide from_parts(u64 low, u32 top) {
             Wide w;
-            w.low = x.v;
-            w.top = 0;
+            w.low = low;
+            w.top = top;
             return w;
         }
+        static __device__ __forceinline__ Wide from_words(u32 w0, u32 w1, u32 w2) {
+            return from_parts(join_words(w0, w1), w2);
+        }
+        // k p, for k < 2^32.
+        static __device__ __forceinline__ Wide multiple_of_p(u32 k) { return from_words(k, 0u - k, k - 1); }
+
         __device__ __forceinline__ Wide operator+(Wide other) const {
             Wide w;
 #ifndef RIGEL_EMULATED
@@ -235,12 +233,52 @@ struct Goldilocks {
 #endif
             return w;
         }
+        __device__ __forceinline__ Wide operator-(Wide other) const {
+            Wide w;
+#ifndef RIGEL_EMULATED
+            asm("{sub.cc.u64 %0, %2, %4; subc.u32 %1, %3, %5;}"
+                : "=l"(w.low), "=r"(w.top)
+                : "l"(low), "r"(top), "l"(other.low), "r"(other.top));
+#else
+            w.low = low - other.low;
+            w.top = top - other.top - (low < other.low);
+#endif
+            return w;
+        }
         __device__ __forceinline__ Wide double_() const { return *this + *this; }
-        // 2^64 = e; after a carry the sum is below 2^63, so that adding e for it cannot carry again.
+
+        // x 2^s for s < 96, s known when compiled, and |x| 2^(s mod 32) < 2^95. The result is within 2^65 of zero. With
+        // x 2^(s mod 32) = y0 + y1 2^32 + y2 2^64, y2 signed,
+        //   s < 32:  y0 + y1 2^32 - y2 + y2 2^32      (2^64 = 2^32 - 1)
+        //   s < 64:  y1 e - y2 + y0 2^32              (2^96 = -1)
+        //   s < 96:  y0 e - y1 - y2 2^32              (2^128 = -2^32)
+        // In the first line the sign extensions of -y2 and y2 cancel in the top word.
+        __device__ __forceinline__ Wide times_two_to(u32 s) const {
+            const u32 bits = s % 32, x0 = low_word(low), x1 = high_word(low);
+            const u32 y0 = x0 << bits, y1 = __funnelshift_l(x0, x1, bits), y2 = __funnelshift_l(x1, top, bits);
+            const u32 sign = (u32)((i32)top >> 31);
+            if (s < 32) return (from_words(y0, y1, 0) - from_words(y2, sign, 0)).plus_upper(y2);
+            if (s < 64) return (from_parts(y1 * EPSILON, 0) - from_words(y2, sign, sign)).plus_upper(y0);
+            return from_parts(y0 * EPSILON, 0) - from_words(y1, y2, sign);
+        }
+        // x + 2^32 word.
+        __device__ __forceinline__ Wide plus_upper(u32 word) const {
+#ifndef RIGEL_EMULATED
+            u32 upper, carried;
+            asm("{add.cc.u32 %0, %2, %4; addc.u32 %1, %3, 0;}"
+                : "=r"(upper), "=r"(carried)
+                : "r"(high_word(low)), "r"(top), "r"(word));
+            return from_words(low_word(low), upper, carried);
+#else
+            return *this + from_words(0, word, 0);
+#endif
+        }
+
+        // For 0 <= top: 2^64 = e, and after a carry the sum is below 2^63, so that adding e for it cannot carry again.
         __device__ __forceinline__ Goldilocks reduce() const {
-            u32 e;
-            const u64 sum = add_carry(low, (u64)top * EPSILON, e);
-            return from_word(sum + e);
+            u32 carry;
+            const u64 sum = add_multiple_of_e(low, top, carry);
+            return from_word(sum + carry * EPSILON);
         }
     };
 

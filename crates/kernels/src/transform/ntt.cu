@@ -35,7 +35,7 @@ struct Pass {
     u32 natural;      // whether the result is wanted in natural order (last pass)
     u32 unshifted;    // whether result k is multiplied by entry k of `twiddles` (last pass, natural order)
     u32 scaled;       // (last pass)
-    u32 padding;      // to a multiple of eight bytes, so that host and device agree on the size
+    u32 across;       // whether adjacent runs are adjacent in the result (last pass, natural order)
 };
 
 // (u - v) w_32^k, k and the direction known at compile time. A Montgomery product accepts any 32-bit factor, so the
@@ -47,7 +47,8 @@ __device__ __forceinline__ Monty31<P> difference_times(Monty31<P> u, Monty31<P> 
 }
 // In Goldilocks w_32 = 2^78, and 2^96 = -1: a shift.
 template <bool INVERSE>
-__device__ __forceinline__ Goldilocks difference_times(Goldilocks u, Goldilocks v, int k, const Roots<Goldilocks>&) {
+__device__ __forceinline__ Goldilocks::Wide difference_times(Goldilocks::Wide u, Goldilocks::Wide v, int k,
+                                                             const Roots<Goldilocks>&) {
     const int s = (INVERSE ? 192 - 78 : 78) * k % 192;
     return s < 96 ? (u - v).times_two_to(s) : (v - u).times_two_to(s - 96);
 }
@@ -59,20 +60,36 @@ __device__ __forceinline__ F stored(F x) {
 }
 
 // x[k] -> sum_j w^(j k) x[j] over 2^R points, the result in bit-reversed order.
-template <int R, bool INVERSE, class F>
-__device__ __forceinline__ void transform(F* x, const Roots<F>& roots) {
+template <int R, bool INVERSE, class T, class F>
+__device__ __forceinline__ void transform(T* x, const Roots<F>& roots) {
 #pragma unroll
     for (int level = 0; level < R; ++level) {
         const int half = 1 << (R - 1 - level);
 #pragma unroll
         for (int j = 0; j < (1 << R); ++j) {
             if (j & half) continue;
-            const F u = x[j], v = x[j + half];
+            const T u = x[j], v = x[j + half];
             const int k = (j & (half - 1)) * (16 / half);
             x[j] = u + v;
             x[j + half] = k == 0 ? u - v : difference_times<INVERSE>(u, v, k, roots);
         }
     }
+}
+
+// In Goldilocks without reductions between the levels. After n levels the values are within 2^(64 + n) of zero: a level
+// doubles the bound, and a shift ends within 2^65. A difference shifted by up to 30 bits in the first level, 28 in
+// the second and 24 after that fits in 95 bits. The first point of each block is never shifted, so the multiple of p
+// that is added to x[0] arrives in every result unchanged and makes it positive.
+template <int R, bool INVERSE>
+__device__ __forceinline__ void transform(Goldilocks* x, const Roots<Goldilocks>& roots) {
+    typedef Goldilocks::Wide Wide;
+    Wide y[1 << R];
+#pragma unroll
+    for (int i = 0; i < (1 << R); ++i) y[i] = Wide::from(x[i]);
+    y[0] = y[0] + Wide::multiple_of_p(2 << R);
+    transform<R, INVERSE>(y, roots);
+#pragma unroll
+    for (int i = 0; i < (1 << R); ++i) x[i] = y[i].reduce();
 }
 
 template <int R>
@@ -238,8 +255,8 @@ ntt_pass(F* out, const F* in, const F* __restrict__ points, const F* __restrict_
         }
         __syncthreads();
     }
-    // In natural order adjacent runs are adjacent in the result, so now adjacent threads take those.
-    const bool across = LAST && pass.natural;
+    // In natural order adjacent runs of a polynomial are adjacent in the result, so now adjacent threads take those.
+    const bool across = LAST && pass.across;
     if (across) {
         column = threadIdx.x % TILE;
         place = threadIdx.x / TILE;
@@ -256,7 +273,7 @@ ntt_pass(F* out, const F* in, const F* __restrict__ points, const F* __restrict_
             for (int i = 0; i < POINTS; ++i) x[i] *= pass.scale;
         }
     }
-    if (LAST && !across) {
+    if (LAST && !pass.natural) {
         // The result is written in place, through shared memory once more, so that a warp's writes are coalesced.
         if (inside) put<Plan, 0, END>(tile, x, place, column);
         __syncthreads();

@@ -183,6 +183,14 @@ struct Transform {
     output: Order,
 }
 
+impl Transform {
+    /// Whether the last pass writes across runs: in natural order, adjacent points are of adjacent runs. A transform in
+    /// one pass is a single run.
+    fn across(self) -> bool {
+        self.output == Order::Natural && passes(self.log_rows).len() > 1
+    }
+}
+
 /// The kernels of transforms over one field, one module each.
 pub(crate) struct Ntt<F>(PhantomData<F>);
 
@@ -245,11 +253,9 @@ impl<F: TwoAdic> Operation for Ntt<F> {
                     kernels.push(Self::small(bits, inverse));
                     continue;
                 }
-                // A pass before the last one, one to natural order and, forward only, one to bit-reversed order.
-                kernels.push(Self::pass(Cut::of::<F>(bits, false, Order::Natural), false, inverse));
-                kernels.push(Self::pass(Cut::of::<F>(bits, true, Order::Natural), true, inverse));
-                if !inverse {
-                    kernels.push(Self::pass(Cut::of::<F>(bits, true, Order::BitReversed), true, inverse));
+                // A pass before the last one, a last one across runs and one within each run.
+                for (last, across) in [(false, false), (true, true), (true, false)] {
+                    kernels.push(Self::pass(Cut::of::<F>(bits, last, across), last, inverse));
                 }
             }
         }
@@ -284,7 +290,7 @@ fn make_tables<F: TwoAdic>(stream: &Stream, transform: Transform, shifts: &[F]) 
             let (first, last) = (i == 0, i + 1 == bits.len());
             // The shift of an inverse transform is for its results, not its points.
             let shifts = if first && !transform.inverse { shifts } else { &[F::ONE] };
-            let cut = Cut::of::<F>(taken, last, transform.output);
+            let cut = Cut::of::<F>(taken, last, transform.across());
             tables.push(Tables::new(stream, cut, span, transform.inverse, shifts)?);
             span -= taken;
         }
@@ -314,7 +320,7 @@ fn run<F: TwoAdic>(
     from: View<'_, F>,
     shifts: &[F],
 ) -> Result<()> {
-    if passes(transform.log_rows).len() > 1 && transform.output == Order::Natural {
+    if transform.across() {
         let mut room = stream.alloc::<F>(to.len())?;
         return run_through(stream, transform, to, room.view_mut(), from, shifts);
     }
@@ -373,7 +379,7 @@ fn launch_passes<F: TwoAdic>(
         unshifted: u32::from(unshifted),
         // The table of an unshifted result includes the scale.
         scaled: u32::from(transform.inverse && !unshifted),
-        padding: 0,
+        across: u32::from(transform.across()),
     };
     let tables = tables(stream, transform, shifts)?;
     if transform.log_rows < LOG_SMALL {
@@ -397,7 +403,7 @@ fn launch_passes<F: TwoAdic>(
             scaled: if last { whole.scaled } else { 0 },
             ..whole
         };
-        let cut = Cut::of::<F>(taken, last, transform.output);
+        let cut = Cut::of::<F>(taken, last, transform.across());
         let kernel = Ntt::<F>::kernel(stream.device(), Ntt::<F>::pass(cut, last, transform.inverse))?;
         let shape = cut.shape::<F>(pass, last)?;
         // A source of `None` means in place.

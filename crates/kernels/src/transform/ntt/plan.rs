@@ -2,7 +2,7 @@
 
 use rigel_gpu::{Buffer, Plain, Result, Shape, Stream};
 
-use super::{Order, TwoAdic};
+use super::TwoAdic;
 use crate::code::parameters;
 use crate::field::Field;
 
@@ -23,7 +23,7 @@ parameters! {
         pub(super) natural: u32,
         pub(super) unshifted: u32,
         pub(super) scaled: u32,
-        pub(super) padding: u32,
+        pub(super) across: u32,
     }
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Cut {
 }
 
 impl Cut {
-    pub(super) fn of<F: Field>(bits: u32, last: bool, order: Order) -> Self {
+    pub(super) fn of<F: Field>(bits: u32, last: bool, across: bool) -> Self {
         let wide = size_of::<F>() == 8;
         let stages = match (bits, wide) {
             (8, true) => [3, 3, 2],
@@ -43,10 +43,10 @@ impl Cut {
             (10, true) => [4, 3, 3],
             _ => [bits.div_ceil(2), bits / 2, 0],
         };
-        // A block has 128 to 512 threads. Runs that are adjacent in memory (before the last pass, or in natural order
-        // after it) are read or written at least 32 bytes at a time.
-        let tile = match (bits, wide, last, order) {
-            (10, false, true, Order::BitReversed) | (9..=10, true, _, _) => 4,
+        // A block has 128 to 512 threads. Runs that are adjacent in memory (before the last pass, or where it writes
+        // across them) are read or written at least 32 bytes at a time.
+        let tile = match (bits, wide, last, across) {
+            (10, false, true, false) | (9..=10, true, _, _) => 4,
             (9..=10, false, true, _) | (8, true, _, _) => 8,
             (7..=10, ..) => 16,
             _ => 32,
@@ -169,8 +169,8 @@ mod tests {
 
     #[test]
     fn tiles_fit_the_device_and_their_neighbours() {
-        fn check<F: Field>(bits: u32, last: bool, order: Order) {
-            let cut = Cut::of::<F>(bits, last, order);
+        fn check<F: Field>(bits: u32, last: bool, across: bool) {
+            let cut = Cut::of::<F>(bits, last, across);
             assert_eq!(cut.bits(), bits);
             assert!(cut.stages[0] <= 5 && cut.stages[0] >= cut.stages[1] && cut.stages[1] >= cut.stages[2]);
             assert!(cut.shared::<F>() <= 76 << 10);
@@ -179,9 +179,9 @@ mod tests {
             assert!(cut.tile <= 32);
         }
         for bits in 5..=10 {
-            for (last, order) in [(false, Order::Natural), (true, Order::Natural), (true, Order::BitReversed)] {
-                check::<KoalaBear>(bits, last, order);
-                check::<Goldilocks>(bits, last, order);
+            for (last, across) in [(false, false), (true, true), (true, false)] {
+                check::<KoalaBear>(bits, last, across);
+                check::<Goldilocks>(bits, last, across);
             }
         }
     }

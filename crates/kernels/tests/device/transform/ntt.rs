@@ -5,6 +5,7 @@ use p3_field::TwoAdicField;
 use p3_matrix::Matrix as _;
 use p3_matrix::bitrev::BitReversibleMatrix;
 use p3_matrix::dense::RowMajorMatrix;
+use rand::RngExt;
 use rigel_gpu::Stream;
 use rigel_kernels::Matrix;
 use rigel_kernels::field::{BabyBear, Field, Goldilocks, KoalaBear};
@@ -19,8 +20,12 @@ fn pair<F: Upstream>(
     rows: usize,
     columns: usize,
 ) -> (Matrix<F>, RowMajorMatrix<F::P3>) {
-    let values: Vec<F> = random(&mut rng(seed), rows * columns);
-    let row_major = (0..rows * columns).map(|i| values[i % columns * rows + i / columns].upstream()).collect();
+    pair_of(stream, random(&mut rng(seed), rows * columns), rows)
+}
+
+fn pair_of<F: Upstream>(stream: &Stream, values: Vec<F>, rows: usize) -> (Matrix<F>, RowMajorMatrix<F::P3>) {
+    let columns = values.len() / rows;
+    let row_major = (0..values.len()).map(|i| values[i % columns * rows + i / columns].upstream()).collect();
     (Matrix::upload(stream, &values, rows).unwrap(), RowMajorMatrix::new(row_major, columns))
 }
 
@@ -45,20 +50,28 @@ fn check_size<F: Upstream + TwoAdic>(stream: &Stream, log_rows: u32, columns: us
 where
     F::P3: TwoAdicField,
 {
-    let rows = 1 << log_rows;
+    let (ours, theirs) = pair::<F>(stream, u64::from(log_rows), 1 << log_rows, columns);
+    check_matrix(stream, &ours, theirs);
+}
+
+/// All directions and orders of one matrix.
+fn check_matrix<F: Upstream + TwoAdic>(stream: &Stream, ours: &Matrix<F>, theirs: RowMajorMatrix<F::P3>)
+where
+    F::P3: TwoAdicField,
+{
+    let (log_rows, columns) = (ours.rows().ilog2(), ours.columns());
     let dft = Radix2DFTSmallBatch::<F::P3>::default();
     let shift = F::GENERATOR.pow(u64::from(log_rows) + 1);
-    let (ours, theirs) = pair::<F>(stream, u64::from(log_rows), rows, columns);
     let what = |text: &str| format!("{} {text}, 2^{log_rows} x {columns}", F::NAME);
 
     let plain = dft.dft_batch(theirs.clone()).to_row_major_matrix();
-    let found = ntt::forward(stream, &ours, F::ONE, Order::Natural).unwrap();
+    let found = ntt::forward(stream, ours, F::ONE, Order::Natural).unwrap();
     assert_same(stream, &found, &plain, &what("forward"));
     let back = ntt::inverse(stream, &found, F::ONE, Order::Natural).unwrap();
     assert_same(stream, &back, &theirs, &what("inverse"));
 
     let coset = dft.coset_dft_batch(theirs.clone(), shift.upstream()).to_row_major_matrix();
-    let found = ntt::forward(stream, &ours, shift, Order::BitReversed).unwrap();
+    let found = ntt::forward(stream, ours, shift, Order::BitReversed).unwrap();
     assert_same(stream, &found, &reversed(coset), &what("coset forward, bit-reversed"));
     let back = ntt::inverse(stream, &found, shift, Order::BitReversed).unwrap();
     assert_same(stream, &back, &theirs, &what("coset inverse, bit-reversed"));
@@ -142,6 +155,30 @@ fn goldilocks_in_registers_and_one_pass() {
 fn goldilocks_in_two_passes() {
     on_each_device(|stream| {
         [11, 14, 15, 18].iter().for_each(|&log_rows| check_size::<Goldilocks>(stream, log_rows, 2))
+    });
+}
+
+#[test]
+fn one_pass_over_several_blocks() {
+    on_each_device(|stream| {
+        for log_rows in 5..=10 {
+            check_size::<KoalaBear>(stream, log_rows, 37);
+            check_size::<Goldilocks>(stream, log_rows, 37);
+        }
+    });
+}
+
+/// Sums of these words carry and their differences borrow more than once, which random words almost never do.
+#[test]
+fn goldilocks_words_around_the_modulus_and_zero() {
+    on_each_device(|stream| {
+        let words = [0, 1, (1 << 32) - 1, 1 << 32, Goldilocks::ORDER - 1, Goldilocks::ORDER, u64::MAX];
+        for log_rows in [2u32, 5, 9, 10, 11] {
+            let mut rng = rng(u64::from(log_rows));
+            let values = (0..3 << log_rows).map(|_| Goldilocks::from_u64(words[rng.random_range(0..words.len())]));
+            let (ours, theirs) = pair_of(stream, values.collect(), 1 << log_rows);
+            check_matrix(stream, &ours, theirs);
+        }
     });
 }
 
