@@ -85,28 +85,14 @@ __device__ __forceinline__ const F* at_row(const LaunchNumbers& shape, const F* 
 #define STEP __device__ __forceinline__
 #endif
 
-// The same value. The empty instruction hides where it comes from. The compiler's analysis of ranges follows every path
-// from an operation to what it was computed from. A sum or a difference in a field takes several instructions on one
-// value, so that the paths through a chain of them double with each link, and compiling takes minutes or has no end.
+template <class A, class B>
+STEP auto add(A a, B b) { return a + b; }
+template <class A, class B>
+STEP auto sub(A a, B b) { return a - b; }
+template <class A, class B>
+STEP auto mul(A a, B b) { return a * b; }
 template <class A>
-__device__ __forceinline__ A hidden(A x) {
-#ifndef RIGEL_EMULATED
-    for (int d = 0; d < A::DEGREE; ++d) {
-        if constexpr (sizeof(F) == 4) asm("" : "+r"(coefficient(x, d).v));
-        else asm("" : "+l"(coefficient(x, d).v));
-    }
-#endif
-    return x;
-}
-
-template <class A, class B>
-STEP auto add(A a, B b) { return hidden(a + b); }
-template <class A, class B>
-STEP auto sub(A a, B b) { return hidden(a - b); }
-template <class A, class B>
-STEP auto mul(A a, B b) { return hidden(a * b); }
-template <class A>
-STEP A neg(A a) { return hidden(-a); }
+STEP A neg(A a) { return -a; }
 
 // A place `column` columns further. The product of a 32-bit stride and a constant is one instruction.
 template <class T>
@@ -341,7 +327,7 @@ impl<E: Element> Printer<'_, E> {
     fn finish(self, name: &str) -> (String, Needs) {
         let needs = self.needs;
         let mut text = format!(
-            "#include \"layout/slab.cuh\"\n\ntypedef {} E;\ntypedef {} F;\n\
+            "#define RIGEL_OPAQUE\n#include \"layout/slab.cuh\"\n\ntypedef {} E;\ntypedef {} F;\n\
              constexpr u32 MATRICES = {MATRICES};\n{PRELUDE}\n{}\n",
             E::NAME,
             <E::Base as rigel_kernels::field::Ring>::NAME,

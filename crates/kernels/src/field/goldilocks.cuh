@@ -138,22 +138,6 @@ struct Goldilocks {
 #endif
     }
 
-    // x + k e, with the carry.
-    static __device__ __forceinline__ u64 add_multiple_of_e(u64 x, u32 k, u32& carry) {
-#ifndef RIGEL_EMULATED
-        // The multiplication adds and carries, on the unit that is not busy with additions.
-        u32 low, high;
-        asm("{mad.lo.cc.u32 %0, %5, 0xffffffff, %3; madc.hi.cc.u32 %1, %5, 0xffffffff, %4; addc.u32 %2, 0, 0;}"
-            : "=&r"(low), "=&r"(high), "=&r"(carry)
-            : "r"(low_word(x)), "r"(high_word(x)), "r"(k));
-        return join_words(low, high);
-#else
-        const u64 sum = x + k * EPSILON;
-        carry = sum < x;
-        return sum;
-#endif
-    }
-
     // low + 2^64 high + 2^128 top, reduced to 64 bits, for top < 2^31: low + e high0 - high1 - 2^32 top, where
     // high = high0 + 2^32 high1.
     static __device__ __forceinline__ u64 reduce_wide(u64 low, u64 high, u32 top = 0) {
@@ -276,9 +260,9 @@ struct Goldilocks {
 
         // For 0 <= top: 2^64 = e, and after a carry the sum is below 2^63, so that adding e for it cannot carry again.
         __device__ __forceinline__ Goldilocks reduce() const {
-            u32 carry;
-            const u64 sum = add_multiple_of_e(low, top, carry);
-            return from_word(sum + carry * EPSILON);
+            u32 e;
+            const u64 sum = add_carry(low, (u64)top * EPSILON, e);
+            return from_word(sum + e);
         }
     };
 

@@ -38,13 +38,32 @@ struct Mersenne31 {
 
     // x mod p in [0, p), for x <= p^2.
     static __device__ __forceinline__ u32 reduce_product(u64 x) {
+#if defined(RIGEL_OPAQUE) && !defined(RIGEL_EMULATED)
+        u32 t;
+        asm("{.reg .u32 low, high, upper; mov.b64 {low, high}, %1; shf.l.wrap.b32 upper, low, high, 1;"
+            "and.b32 low, low, 0x7fffffff; add.u32 %0, low, upper;}"
+            : "=r"(t)
+            : "l"(x));
+        return least_residue(t);
+#else
         return least_residue((low_word(x) & MODULUS) + (u32)(x >> 31));
+#endif
     }
 
     // x mod p in [0, p), for x < p 2^32.
     static __device__ __forceinline__ u32 reduce_wide(u64 x) {
+#if defined(RIGEL_OPAQUE) && !defined(RIGEL_EMULATED)
+        u32 t;
+        asm("{.reg .u32 low, high, upper; mov.b64 {low, high}, %1; shf.l.wrap.b32 upper, low, high, 1;"
+            "and.b32 low, low, 0x7fffffff; and.b32 high, upper, 0x7fffffff; shr.u32 upper, upper, 31;"
+            "add.u32 low, low, high; add.u32 %0, low, upper;}"
+            : "=r"(t)
+            : "l"(x));
+#else
         const u32 upper = __funnelshift_l(low_word(x), high_word(x), 1);
-        return least_residue(least_residue((low_word(x) & MODULUS) + (upper & MODULUS) + (upper >> 31)));
+        const u32 t = (low_word(x) & MODULUS) + (upper & MODULUS) + (upper >> 31);
+#endif
+        return least_residue(least_residue(t));
     }
 
     __device__ __forceinline__ Mersenne31 operator+(Mersenne31 other) const {

@@ -9,7 +9,20 @@ typedef long long i64;
 
 // The smaller of two words. `least(t, t - p)` for t < 2p < 2^32 is t mod p, since t - p wraps around to a large
 // number exactly when t < p; likewise `least(t, t + p)` for -p < t < p. On sm_90 either is one instruction.
-__device__ __forceinline__ u32 least(u32 a, u32 b) { return a < b ? a : b; }
+//
+// RIGEL_OPAQUE makes it, and with it every operation on elements of 31 bits, assembly that the compiler does not look
+// into. Generated kernels define it: they are thousands of such operations in a row, and the optimizer takes most of the
+// time of compiling them, or has no end, without finding anything. Its analysis of ranges follows every path from an
+// operation to what it was computed from, and the paths through a chain of sums double with each link.
+__device__ __forceinline__ u32 least(u32 a, u32 b) {
+#if defined(RIGEL_OPAQUE) && !defined(RIGEL_EMULATED)
+    u32 x;
+    asm("min.u32 %0, %1, %2;" : "=r"(x) : "r"(a), "r"(b));
+    return x;
+#else
+    return a < b ? a : b;
+#endif
+}
 
 __device__ __forceinline__ u32 low_word(u64 x) { return (u32)x; }
 __device__ __forceinline__ u32 high_word(u64 x) { return (u32)(x >> 32); }

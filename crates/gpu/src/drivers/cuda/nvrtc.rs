@@ -19,9 +19,14 @@ use crate::drivers::{Image, Unit};
 
 /// The options of every compilation. They are part of [`compiler`], and so of every cache key.
 ///
-/// The shared headers have no `__device__` qualifiers, so functions default to device functions. Line numbers in
-/// the binary cost nothing at run time and let profilers show the source.
-const OPTIONS: [&str; 3] = ["-std=c++17", "-default-device", "-lineinfo"];
+/// The shared headers have no `__device__` qualifiers, so functions default to device functions. With the environment
+/// variable `RIGEL_LINE_INFO`, binaries have line numbers and profilers show the source. Without it they are a fifth of
+/// the size, which a first proof reads and loads.
+fn options() -> Vec<&'static str> {
+    let mut options = vec!["-std=c++17", "-default-device"];
+    options.extend(std::env::var_os("RIGEL_LINE_INFO").map(|_| "-lineinfo"));
+    options
+}
 
 /// What is compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +93,7 @@ pub(super) fn compiler(architecture: Architecture) -> Result<String> {
     // Images hold what the signatures' text makes of a kernel.
     let signatures =
         Sha256::digest(signature::TEXT)[..4].iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    Ok(format!("nvrtc {} {architecture} {} signatures {signatures}", library.version(), OPTIONS.join(" ")))
+    Ok(format!("nvrtc {} {architecture} {} signatures {signatures}", library.version(), options().join(" ")))
 }
 
 /// Compiles a unit for one architecture: to a cubin, to PTX, or only through the front end.
@@ -167,7 +172,7 @@ impl Compilation<'_> {
 
     fn run(&self, program: &Program) -> Result<()> {
         let mut options = self.target.options();
-        options.extend(OPTIONS.map(String::from));
+        options.extend(self::options().into_iter().map(String::from));
         options.extend(self.unit.defines.iter().map(|(name, value)| format!("-D{name}={value}")));
         options.extend(self.unit.options.iter().cloned());
         let options = self.strings(options.iter().map(String::as_str))?;
