@@ -122,7 +122,7 @@ fn query<SC: DeviceConfig>(
             let indices: Vec<u32> = indices.iter().map(|&index| (index >> shift) as u32).collect();
             lde.each(session, |_, columns| {
                 let room = rows.room(indices.len() * columns.columns())?;
-                Ok(permute::gather_rows_at_into(stream, room, columns, &indices)?)
+                Ok(permute::gather_rows_at_into(stream, room, columns.values().view(), columns.rows(), &indices)?)
             })?;
         }
         let shift = log_height - committed.tree.depth() as usize;
@@ -136,7 +136,8 @@ fn query<SC: DeviceConfig>(
         let arity = 1 << fold.log_arity;
         let elements = leaves.iter().flat_map(|leaf| (0..arity).map(move |j| (leaf * arity + j) as u32));
         let room = rows.room((Ext::<SC>::DEGREE * indices.len()) << fold.log_arity)?;
-        permute::gather_rows_at_into(stream, room, &fold.values, &elements.collect::<Vec<_>>())?;
+        let (values, elements) = (&fold.values, elements.collect::<Vec<_>>());
+        permute::gather_rows_at_into(stream, room, values.values().view(), values.rows(), &elements)?;
         trees.push((&fold.tree, paths(&fold.tree, &leaves)?));
         places.push(leaves);
     }

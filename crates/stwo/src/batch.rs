@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, Weak};
 
-use rigel_gpu::{Device, Lock, Result, Shared, Stream};
+use rigel_gpu::{Device, Lock, Result, Shared, Stream, View};
 use rigel_kernels::Columns;
 use rigel_kernels::field::{Mersenne31, QM31};
 use rigel_kernels::open::opening;
@@ -201,6 +201,17 @@ impl Batch {
         known.values[place].expect("computed above")
     }
 
+    /// As many columns from `first` on as are contiguous and of one length.
+    fn run(&self, first: usize) -> View<'_, Mersenne31> {
+        let rows = self.columns[first].len();
+        let mut run = self.columns[first].view();
+        for column in self.columns[first + 1..].iter().take_while(|column| column.len() == rows) {
+            let Some(longer) = View::join([run, column.view()]) else { break };
+            run = longer;
+        }
+        run
+    }
+
     fn evaluate(&self, columns: std::ops::Range<usize>, weights: &SecureColumn) -> Result<Vec<SecureField>> {
         let _phase = phase_on(&self.device, "evaluate at points");
         let stream = stream(&self.device);
@@ -210,13 +221,9 @@ impl Batch {
         let mut parts = Vec::new();
         while first < columns.end {
             // One launch reads a run of contiguous columns.
-            let mut run = self.columns[first].view();
-            let mut next = first + 1;
-            while next < columns.end
-                && let Some(longer) = rigel_gpu::View::join([run, self.columns[next].view()])
-            {
-                (run, next) = (longer, next + 1);
-            }
+            let run = self.run(first);
+            let next = columns.end.min(first + run.len() / rows);
+            let run = run.range(..(next - first) * rows)?;
             parts.push(opening::evaluate_slabs::<QM31>(
                 &stream,
                 Columns::new(run, rows)?,

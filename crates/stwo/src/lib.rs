@@ -78,6 +78,7 @@
 //! | select the device | [`on`], [`current`] |
 //! | columns from the host, or from your own kernel | [`upload`], [`BaseColumn::from_buffer`](DeviceColumn::from_buffer) |
 //! | LogUp columns, from the component or from fractions | [`interaction_trace`], [`LogupTraceGenerator`] |
+//! | LogUp columns of many components at once | [`start_interaction_trace`] |
 //! | time, transfers and memory of a proof | [`measure`] |
 //! | errors, where upstream's signatures have none | [`catch`] |
 //!

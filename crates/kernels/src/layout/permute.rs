@@ -39,7 +39,7 @@ pub fn to_columns<'a, T: Plain>(
 
 /// The values of a matrix, row after row.
 pub fn to_rows<T: Plain>(stream: &Stream, matrix: &Matrix<T>) -> Result<Buffer<T>> {
-    check("permute::to_rows", matrix)?;
+    check("permute::to_rows", matrix.values().view(), matrix.rows())?;
     let mut out = stream.alloc(matrix.values().len())?;
     transpose(stream, out.view_mut(), matrix.values().view(), matrix.columns(), matrix.rows())?;
     Ok(out)
@@ -47,7 +47,7 @@ pub fn to_rows<T: Plain>(stream: &Stream, matrix: &Matrix<T>) -> Result<Buffer<T
 
 /// The matrix with row r at row rev(r).
 pub fn bit_reverse<T: Plain>(stream: &Stream, matrix: &Matrix<T>) -> Result<Matrix<T>> {
-    check("permute::bit_reverse", matrix)?;
+    check("permute::bit_reverse", matrix.values().view(), matrix.rows())?;
     log2_rows("permute::bit_reverse", matrix.rows())?;
     let mut out = Matrix::alloc(stream, matrix.rows(), matrix.columns())?;
     bit_reverse_into(stream, out.values_mut().view_mut(), matrix)?;
@@ -95,19 +95,19 @@ pub fn bit_reverse_into<T: Plain>(stream: &Stream, mut out: ViewMut<'_, T>, from
 /// indices.
 pub fn gather_rows<T: Plain>(stream: &Stream, matrix: &Matrix<T>, indices: &Buffer<u32>) -> Result<Buffer<T>> {
     let mut out = stream.alloc::<T>(indices.len() * matrix.columns())?;
-    gather_rows_into(stream, out.view_mut(), matrix, indices)?;
+    gather_rows_into(stream, out.view_mut(), matrix.values().view(), matrix.rows(), indices)?;
     Ok(out)
 }
 
-/// [`gather_rows`] into `out`, which has room for exactly these rows.
+/// [`gather_rows`] of columns of `rows` values into `out`, which has room for exactly these rows.
 fn gather_rows_into<T: Plain>(
     stream: &Stream,
     mut out: ViewMut<'_, T>,
-    matrix: &Matrix<T>,
+    values: View<'_, T>,
+    rows: usize,
     indices: &Buffer<u32>,
 ) -> Result<()> {
-    check("permute::gather_rows", matrix)?;
-    let (rows, columns) = (matrix.rows(), matrix.columns());
+    let columns = check("permute::gather_rows", values, rows)?;
     if out.len() != indices.len() * columns {
         return Err(Error::shape(
             "permute::gather_rows",
@@ -119,7 +119,7 @@ fn gather_rows_into<T: Plain>(
         let shape = Shape::cover(columns, THREADS)?.rows((end - start) as u32);
         let to = out.reborrow().range(start * columns..end * columns)?;
         let indices = indices.range(start..end)?;
-        kernel.launch(stream, shape, (to, matrix.values(), indices, rows as u64, columns as u64))?;
+        kernel.launch(stream, shape, (to, values, indices, rows as u64, columns as u64))?;
     }
     Ok(())
 }
@@ -127,36 +127,38 @@ fn gather_rows_into<T: Plain>(
 /// The rows with these indices, one after another, after checking that all exist.
 pub fn gather_rows_at<T: Plain>(stream: &Stream, matrix: &Matrix<T>, indices: &[u32]) -> Result<Buffer<T>> {
     let mut out = stream.alloc::<T>(indices.len() * matrix.columns())?;
-    gather_rows_at_into(stream, out.view_mut(), matrix, indices)?;
+    gather_rows_at_into(stream, out.view_mut(), matrix.values().view(), matrix.rows(), indices)?;
     Ok(out)
 }
 
-/// [`gather_rows_at`] into `out`, which has room for exactly these rows.
+/// [`gather_rows_at`] of columns of `rows` values, one after another in memory, into `out`, which has room for exactly
+/// these rows.
 pub fn gather_rows_at_into<T: Plain>(
     stream: &Stream,
     out: ViewMut<'_, T>,
-    matrix: &Matrix<T>,
+    values: View<'_, T>,
+    rows: usize,
     indices: &[u32],
 ) -> Result<()> {
-    check("permute::gather_rows_at", matrix)?;
-    if let Some(index) = indices.iter().find(|&&index| index as usize >= matrix.rows()) {
+    check("permute::gather_rows_at", values, rows)?;
+    if let Some(index) = indices.iter().find(|&&index| index as usize >= rows) {
         return Err(Error::shape(
             "permute::gather_rows_at",
-            format!("row {index} does not exist; the matrix has {} rows", matrix.rows()),
+            format!("row {index} does not exist; the matrix has {rows} rows"),
         ));
     }
-    gather_rows_into(stream, out, matrix, &stream.upload(indices)?)
+    gather_rows_into(stream, out, values, rows, &stream.upload(indices)?)
 }
 
-fn check<T: Plain>(operation: &'static str, matrix: &Matrix<T>) -> Result<()> {
-    let (rows, columns) = (matrix.rows(), matrix.columns());
-    if rows == 0 || columns == 0 {
-        return Err(Error::shape(
-            operation,
-            format!("a matrix of {rows} rows and {columns} columns has no values"),
-        ));
+/// The number of columns of a matrix that is not empty.
+fn check<T: Plain>(operation: &'static str, values: View<'_, T>, rows: usize) -> Result<usize> {
+    let columns = values.len().checked_div(rows).unwrap_or(0);
+    if columns == 0 || columns * rows != values.len() {
+        let len = values.len();
+        let detail = format!("{len} values are no matrix of {rows} rows and {columns} columns, at least one");
+        return Err(Error::shape(operation, detail));
     }
-    Ok(())
+    Ok(columns)
 }
 
 /// `height` rows of `width` values become `width` rows of `height`.

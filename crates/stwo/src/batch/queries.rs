@@ -4,13 +4,15 @@ use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Weak};
 
 use rigel_gpu::{Device, Plain, Result, Shared, Stream, View};
-use rigel_kernels::layout::gather;
+use rigel_kernels::field::Mersenne31;
+use rigel_kernels::layout::{gather, permute};
 use stwo::core::fields::m31::BaseField;
 use stwo::core::vcs::blake2_hash::Blake2sHash;
 
 use super::{Batch, Places};
 use crate::device::stream;
 use crate::failure::OrFail;
+use crate::field::base;
 
 /// The state of the current proof on this thread.
 #[derive(Default)]
@@ -37,7 +39,7 @@ struct Place {
 #[derive(Default)]
 struct Prefetched {
     batches: Vec<Fetched>,
-    /// The elements of all columns, one column after another.
+    /// The elements of all columns.
     elements: Vec<BaseField>,
 }
 
@@ -45,10 +47,17 @@ struct Prefetched {
 struct Fetched {
     /// The batch's id.
     batch: u64,
-    /// The indices of each column's elements, and the place of the first among all elements.
-    columns: Vec<(Arc<[u32]>, usize)>,
+    /// Each column's elements.
+    columns: Vec<FetchedColumn>,
     /// The indices and digests of each layer.
     layers: Vec<(Vec<u32>, Vec<Blake2sHash>)>,
+}
+
+/// The prefetched elements of a column: the one of row `rows[i]` is `elements[first + i * step]`.
+struct FetchedColumn {
+    rows: Arc<[u32]>,
+    first: usize,
+    step: usize,
 }
 
 impl Prefetched {
@@ -99,14 +108,14 @@ pub(super) fn element(batch: &Batch, column: usize, index: usize) -> Option<Base
             Some(fetched) if fetched.batch == batch.id => last.batch,
             _ => proof.fetched.number(batch)?,
         };
-        let (rows, first) = batches[number].columns.get(column)?;
+        let FetchedColumn { rows, first, step } = batches[number].columns.get(column)?;
         let next = if (number, column) == (last.batch, last.column) { last.row + 1 } else { 0 };
         let row = match rows.get(next) {
             Some(&row) if row == index as u32 => next,
             _ => rows.binary_search(&(index as u32)).ok()?,
         };
         proof.last.set(Place { batch: number, column, row });
-        Some(elements[first + row])
+        Some(elements[first + row * step])
     })
 }
 
@@ -165,36 +174,42 @@ impl Queries {
     }
 }
 
-/// Fetches the queried values of all batches on a device that have a tree, with one launch and one copy for
-/// elements and one for nodes.
+/// Fetches the queried values of all batches on a device that have a tree, with one copy for elements and one for
+/// nodes. Adjacent columns are read row by row, in one launch for as many as are contiguous; all nodes in one launch.
 fn fetch(device: &Device, batches: &[Arc<Batch>], log_domain: u32, words: &[u32]) -> Result<Prefetched> {
     let committed = |batch: &&Arc<Batch>| batch.has_tree() && batch.device.is(device);
     let batches: Vec<_> = batches.iter().filter(committed).collect();
     let trees: Vec<_> = batches.iter().map(|batch| batch.tree()).collect();
     let places: Vec<Places> = batches.iter().map(|batch| batch.places(log_domain, words)).collect();
-    let (mut elements, mut nodes) = (Picks::new(), Picks::new());
-    for ((batch, tree), places) in batches.iter().zip(&trees).zip(&places) {
-        batch.columns.iter().zip(&places.columns).for_each(|(column, rows)| elements.add(column, rows));
-        tree.layers.iter().zip(&places.layers).for_each(|(layer, rows)| nodes.add(layer, rows));
-    }
+    let count = places.iter().flat_map(|places| &places.columns).map(|rows| rows.len()).sum();
     let stream = stream(device);
-    let elements = elements.fetch(&stream)?.into_iter().map(BaseField::from_u32_unchecked).collect();
+    let mut elements = stream.alloc::<Mersenne31>(count)?;
+    let mut nodes = Picks::new();
+    let (mut fetched, mut end) = (Vec::with_capacity(batches.len()), 0);
+    for ((batch, tree), places) in batches.iter().zip(&trees).zip(&places) {
+        let mut columns = Vec::with_capacity(batch.columns.len());
+        while columns.len() < batch.columns.len() {
+            // Columns of one length are queried at the same rows.
+            let (column, rows) = (columns.len(), &places.columns[columns.len()]);
+            let (values, len) = (batch.run(column), batch.columns[column].len());
+            let (first, step) = (end, values.len() / len);
+            end += rows.len() * step;
+            permute::gather_rows_at_into(&stream, elements.range_mut(first..end)?, values, len, rows)?;
+            columns.extend((first..first + step).map(|first| FetchedColumn { rows: rows.clone(), first, step }));
+        }
+        tree.layers.iter().zip(&places.layers).for_each(|(layer, rows)| nodes.add(layer, rows));
+        fetched.push(Fetched { batch: batch.id, columns, layers: Vec::new() });
+    }
+    let elements = elements.to_vec(&stream)?.into_iter().map(base).collect();
     let nodes = nodes.fetch(&stream)?;
     let digest = |words| Blake2sHash(bytemuck::pod_read_unaligned(bytemuck::cast_slice(words)));
     let mut nodes = nodes.chunks_exact(8).map(digest);
-    let (mut fetched, mut first) = (Vec::with_capacity(batches.len()), 0);
-    for (batch, places) in batches.iter().zip(places) {
-        let mut columns = Vec::with_capacity(places.columns.len());
-        for rows in places.columns {
-            let next = first + rows.len();
-            columns.push((rows, std::mem::replace(&mut first, next)));
-        }
-        let mut layers = Vec::with_capacity(places.layers.len());
-        for rows in places.layers {
+    for (fetched, places) in fetched.iter_mut().zip(places) {
+        let layer = |rows: Vec<u32>| {
             let digests = nodes.by_ref().take(rows.len()).collect();
-            layers.push((rows, digests));
-        }
-        fetched.push(Fetched { batch: batch.id, columns, layers });
+            (rows, digests)
+        };
+        fetched.layers = places.layers.into_iter().map(layer).collect();
     }
     Ok(Prefetched { batches: fetched, elements })
 }
