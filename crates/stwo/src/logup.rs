@@ -49,13 +49,15 @@ pub type Interaction = (Vec<Evaluation>, SecureField);
 ///
 /// Columns of many components are started one after another and finished together: the device computes the first while
 /// the host prepares the next.
+#[must_use]
 pub struct PendingInteraction {
     columns: Vec<Evaluation>,
     total: Buffer<Mersenne31>,
 }
 
 impl PendingInteraction {
-    /// Replaces the last column by its prefix sums.
+    /// Replaces the last column by its prefix sums. Each buffer holds columns of the secure field, four times 2^`log_size`
+    /// values each.
     fn new(mut slabs: Vec<Buffer<Mersenne31>>, log_size: u32) -> Result<Self> {
         let rows = 1 << log_size;
         let last = slabs.last_mut().expect("a component with lookups has a column");
@@ -89,6 +91,9 @@ pub fn interaction_trace<E: FrameworkEval>(
 }
 
 /// As [`interaction_trace`], without waiting for the device.
+///
+/// # Errors
+/// As [`interaction_trace`]; what fails on the device later is an error of [`PendingInteraction::finish`].
 pub fn start_interaction_trace<E: FrameworkEval>(
     eval: &E,
     preprocessed: &[&BaseColumn],

@@ -15,8 +15,11 @@ pub trait Counted: Element {
     const PRODUCT: Instructions;
     /// One addition or subtraction.
     const SUM: Instructions;
-    /// One that leaves the reduction to the end of several, as transforms do where that is cheaper.
-    const LAZY_SUM: Instructions = Self::SUM;
+
+    /// A butterfly of a transform: a product, a sum and a difference.
+    fn butterfly() -> Instructions {
+        Self::PRODUCT + Self::SUM * 2.0
+    }
 }
 
 impl Counted for Mersenne31 {
@@ -37,7 +40,12 @@ impl Counted for KoalaBear {
 impl Counted for Goldilocks {
     const PRODUCT: Instructions = count(1, 5, 11);
     const SUM: Instructions = count(1, 0, 6);
-    const LAZY_SUM: Instructions = count(0, 0, 3);
+
+    /// Sums are reduced after several levels, and within them roots are shifts, of which none is counted: at most five
+    /// levels share a product for each of the two points.
+    fn butterfly() -> Instructions {
+        count(0, 0, 3) * 2.0 + Self::PRODUCT * 0.4
+    }
 }
 
 impl Counted for KoalaBear4 {
@@ -57,7 +65,7 @@ impl Counted for QM31 {
 
 /// A transform of `points` points in columns of 2^`log_rows`: half a butterfly per point and level.
 pub fn transform<F: Counted>(points: f64, log_rows: u32) -> Instructions {
-    (F::PRODUCT + F::LAZY_SUM * 2.0) * (points / 2.0 * f64::from(log_rows))
+    F::butterfly() * (points / 2.0 * f64::from(log_rows))
 }
 
 /// The same on the circle. A butterfly is a product by a prepared twiddle (one multiplication, a shifted sum, a

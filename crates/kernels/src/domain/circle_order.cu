@@ -16,7 +16,7 @@ __device__ __forceinline__ u32 coset_position(u32 i, u32 log_rows) {
     return index >> (log_rows - 1) ? 2 * (last - index) + 1 : 2 * index;
 }
 
-// Column blockIdx.y in coset order, less its mean, total * inverse_rows. Reads are scattered, writes are coalesced.
+// Column blockIdx.y in coset order, minus its mean, total * inverse_rows. Reads are scattered, writes are coalesced.
 __global__ void __launch_bounds__(BLOCK_THREADS)
 centre(Mersenne31* out, const Mersenne31* __restrict__ in, const Mersenne31* totals, Mersenne31 inverse_rows,
        u32 log_rows) {

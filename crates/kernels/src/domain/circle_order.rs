@@ -1,6 +1,6 @@
 //! Reordering of values on circle domains.
 //!
-//! - [`centred_prefix_sums`]: inclusive prefix sums in coset order of columns less their means, stored in the domain's
+//! - [`centred_prefix_sums`]: inclusive prefix sums in coset order of columns minus their means, stored in the domain's
 //!   bit-reversed order
 //! - [`pack_leaves`]: the columns of rows of four adjacent values
 //!

@@ -202,7 +202,7 @@ struct Goldilocks {
         static __device__ __forceinline__ Wide from_words(u32 w0, u32 w1, u32 w2) {
             return from_parts(join_words(w0, w1), w2);
         }
-        // k p, for k < 2^32.
+        // k p, for 0 < k < 2^31.
         static __device__ __forceinline__ Wide multiple_of_p(u32 k) { return from_words(k, 0u - k, k - 1); }
 
         __device__ __forceinline__ Wide operator+(Wide other) const {

@@ -99,8 +99,9 @@ pub fn gather_rows<T: Plain>(stream: &Stream, matrix: &Matrix<T>, indices: &Buff
     Ok(out)
 }
 
-/// [`gather_rows`] of columns of `rows` values into `out`, which has room for exactly these rows.
-fn gather_rows_into<T: Plain>(
+/// [`gather_rows`] of columns of `rows` values, one after another in memory, into `out`, which has room for exactly
+/// these rows.
+pub fn gather_rows_into<T: Plain>(
     stream: &Stream,
     mut out: ViewMut<'_, T>,
     values: View<'_, T>,
@@ -155,7 +156,9 @@ fn check<T: Plain>(operation: &'static str, values: View<'_, T>, rows: usize) ->
     let columns = values.len().checked_div(rows).unwrap_or(0);
     if columns == 0 || columns * rows != values.len() {
         let len = values.len();
-        let detail = format!("{len} values are no matrix of {rows} rows and {columns} columns, at least one");
+        let detail = format!(
+            "{len} values, {rows} rows and {columns} columns; there must be one column or more, all whole"
+        );
         return Err(Error::shape(operation, detail));
     }
     Ok(columns)

@@ -35,7 +35,7 @@ struct Pass {
     u32 natural;      // whether the result is wanted in natural order (last pass)
     u32 unshifted;    // whether result k is multiplied by entry k of `twiddles` (last pass, natural order)
     u32 scaled;       // (last pass)
-    u32 across;       // whether adjacent runs are adjacent in the result (last pass, natural order)
+    u32 across;       // whether adjacent runs are adjacent in the result (last of several passes, natural order)
 };
 
 // (u - v) w_32^k, k and the direction known at compile time. A Montgomery product accepts any 32-bit factor, so the
@@ -77,11 +77,12 @@ __device__ __forceinline__ void transform(T* x, const Roots<F>& roots) {
 }
 
 // In Goldilocks without reductions between the levels. After n levels the values are within 2^(64 + n) of zero: a level
-// doubles the bound, and a shift ends within 2^65. A difference shifted by up to 30 bits in the first level, 28 in
-// the second and 24 after that fits in 95 bits. The first point of each block is never shifted, so the multiple of p
+// doubles the bound, and a shift ends within 2^65. For R = 5, the most, a difference is shifted by up to 30 bits in the
+// first level, 28 in the second and 24 after that, which fits in 95 bits. The first point of each block is never shifted, so the multiple of p
 // that is added to x[0] arrives in every result unchanged and makes it positive.
 template <int R, bool INVERSE>
 __device__ __forceinline__ void transform(Goldilocks* x, const Roots<Goldilocks>& roots) {
+    static_assert(R <= 5, "the bounds above are for at most five levels");
     typedef Goldilocks::Wide Wide;
     Wide y[1 << R];
 #pragma unroll

@@ -23,7 +23,7 @@ running_sums(typename E::Base* numerators, const typename E::Base* inverses, u64
     typename E::Base* to = numerators + row;
     const typename E::Base* by = inverses + row;
     E sum = E::zero();
-    for (u32 first = 0; first < slabs; first += AHEAD) {
+    for (u64 first = 0; first < slabs; first += AHEAD) {
         E terms[AHEAD], factors[AHEAD];
 #pragma unroll
         for (u32 j = 0; j < AHEAD; ++j) {

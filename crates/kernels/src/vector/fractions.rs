@@ -29,9 +29,11 @@ pub fn running_sums<E: Element>(
         );
         return Err(Error::shape(NAME, detail));
     }
+    let slabs =
+        u32::try_from(slabs).map_err(|_| Error::shape(NAME, format!("{slabs} slabs; 2^32 are too many")))?;
     let kernel = &Fractions::<E>::kernels(stream.device(), ())?[0];
     let shape = Shape::cover(rows, THREADS)?;
-    kernel.launch(stream, shape, (numerators.values_mut(), inverses.values(), rows as u64, slabs as u32))
+    kernel.launch(stream, shape, (numerators.values_mut(), inverses.values(), rows as u64, slabs))
 }
 
 /// Threads per block. Few rows are spread over many multiprocessors.

@@ -3,13 +3,13 @@
 use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Weak};
 
-use rigel_gpu::{Device, Plain, Result, Shared, Stream, View};
+use rigel_gpu::{Buffer, Device, Result, Shared, Stream, View};
 use rigel_kernels::field::Mersenne31;
 use rigel_kernels::layout::{gather, permute};
 use stwo::core::fields::m31::BaseField;
 use stwo::core::vcs::blake2_hash::Blake2sHash;
 
-use super::{Batch, Places};
+use super::{Batch, Digest, Places};
 use crate::device::stream;
 use crate::failure::OrFail;
 use crate::field::base;
@@ -184,7 +184,9 @@ fn fetch(device: &Device, batches: &[Arc<Batch>], log_domain: u32, words: &[u32]
     let count = places.iter().flat_map(|places| &places.columns).map(|rows| rows.len()).sum();
     let stream = stream(device);
     let mut elements = stream.alloc::<Mersenne31>(count)?;
-    let mut nodes = Picks::new();
+    let mut nodes = Picks::default();
+    // The indices on the device, once for all columns that are queried at the same rows.
+    let mut sent: Vec<(&Arc<[u32]>, Buffer<u32>)> = Vec::new();
     let (mut fetched, mut end) = (Vec::with_capacity(batches.len()), 0);
     for ((batch, tree), places) in batches.iter().zip(&trees).zip(&places) {
         let mut columns = Vec::with_capacity(batch.columns.len());
@@ -194,7 +196,15 @@ fn fetch(device: &Device, batches: &[Arc<Batch>], log_domain: u32, words: &[u32]
             let (values, len) = (batch.run(column), batch.columns[column].len());
             let (first, step) = (end, values.len() / len);
             end += rows.len() * step;
-            permute::gather_rows_at_into(&stream, elements.range_mut(first..end)?, values, len, rows)?;
+            let place = match sent.iter().position(|(known, _)| Arc::ptr_eq(known, rows)) {
+                Some(place) => place,
+                None => {
+                    sent.push((rows, stream.upload(rows)?));
+                    sent.len() - 1
+                }
+            };
+            let to = elements.range_mut(first..end)?;
+            permute::gather_rows_into(&stream, to, values, len, &sent[place].1)?;
             columns.extend((first..first + step).map(|first| FetchedColumn { rows: rows.clone(), first, step }));
         }
         tree.layers.iter().zip(&places.layers).for_each(|(layer, rows)| nodes.add(layer, rows));
@@ -214,27 +224,25 @@ fn fetch(device: &Device, batches: &[Arc<Batch>], log_domain: u32, words: &[u32]
     Ok(Prefetched { batches: fetched, elements })
 }
 
-/// Elements of several buffers.
-struct Picks<'a, T: Plain> {
-    sources: Vec<View<'a, T>>,
+/// Digests of several layers.
+#[derive(Default)]
+struct Picks<'a> {
+    layers: Vec<View<'a, Digest>>,
     picks: Vec<[u32; 2]>,
 }
 
-impl<'a, T: Plain> Picks<'a, T> {
-    fn new() -> Self {
-        Self { sources: Vec::new(), picks: Vec::new() }
-    }
-
-    fn add(&mut self, source: &'a Shared<T>, rows: &[u32]) {
-        let number = self.sources.len() as u32;
-        self.sources.push(source.view());
+impl<'a> Picks<'a> {
+    fn add(&mut self, layer: &'a Shared<Digest>, rows: &[u32]) {
+        let number = self.layers.len() as u32;
+        self.layers.push(layer.view());
         self.picks.extend(rows.iter().map(|&row| [number, row]));
     }
 
+    /// The words of all digests.
     fn fetch(&self, stream: &Stream) -> Result<Vec<u32>> {
         if self.picks.is_empty() {
             return Ok(Vec::new());
         }
-        gather::words(stream, &self.sources, &self.picks, size_of::<T>() / 4)?.to_vec(stream)
+        gather::words(stream, &self.layers, &self.picks, size_of::<Digest>() / 4)?.to_vec(stream)
     }
 }

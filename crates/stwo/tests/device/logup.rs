@@ -1,7 +1,9 @@
 //! LogUp columns, compared with upstream's generator.
 
 use num_traits::One;
-use rigel_stwo::{BaseColumn, LogupTraceGenerator, Numerators, SecureColumn, interaction_trace};
+use rigel_stwo::{
+    BaseColumn, LogupTraceGenerator, Numerators, SecureColumn, interaction_trace, start_interaction_trace,
+};
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::prover::backend::Column;
@@ -134,6 +136,21 @@ fn from_the_component_itself() {
             }
             assert_eq!((columns(&found), found.1), upstream(log_size, &fractions), "2^{log_size}");
         }
+        // Several in flight, finished in another order.
+        let columns_of = |seed| [(); 3].map(|()| bases(&mut rng(seed), 64).into_iter().collect::<BaseColumn>());
+        let lookups = Lookups { log_size: 6, pairs: Pairs::dummy(), singles: Singles::dummy() };
+        let (first, second) = (columns_of(5), columns_of(6));
+        let alone = |[fixed, a, b]: &[BaseColumn; 3]| interaction_trace(&lookups, &[fixed], &[a, b]).unwrap();
+        let start =
+            |[fixed, a, b]: &[BaseColumn; 3]| start_interaction_trace(&lookups, &[fixed], &[a, b]).unwrap();
+        let expected = [alone(&first), alone(&second)];
+        let pending = [start(&first), start(&second)];
+        for (pending, expected) in pending.into_iter().zip(&expected).rev() {
+            let found = pending.finish().unwrap();
+            assert_eq!((columns(&found), found.1), (columns(expected), expected.1));
+        }
+        assert_ne!(expected[0].1, expected[1].1);
+
         let short: BaseColumn = bases(&mut rng(1), 8).into_iter().collect();
         let lookups = Lookups { log_size: 4, pairs: Pairs::dummy(), singles: Singles::dummy() };
         let error = interaction_trace(&lookups, &[&short], &[&short, &short]).unwrap_err().to_string();

@@ -16,7 +16,7 @@ use crate::support::{on_each_device, rng};
 #[test]
 fn prefix_sums_equal_stwo() {
     on_each_device(|stream| {
-        for (log_rows, columns) in [(1, 1), (2, 3), (3, 2), (6, 4), (8, 1), (14, 2)] {
+        for (log_rows, columns) in [(1, 1), (2, 3), (3, 2), (6, 4), (8, 1), (14, 2), (1, 65_537)] {
             let rows = 1 << log_rows;
             let values = random_columns::<Mersenne31>(&mut rng(log_rows), rows, columns);
             let total = |column: &Vec<_>| theirs(column).into_iter().reduce(|sum, x| sum + x).unwrap();

@@ -165,6 +165,9 @@ fn wrong_shapes_are_refused() {
             &["the output has 7 values, the matrix 8"],
         );
         assert_says(gather_rows_at(stream, &matrix(0, 1), &[0]), &["gather_rows_at", "0 rows"]);
+        let (values, mut room) = (buffer(24), buffer(3));
+        let part = gather_rows_at_into(stream, room.view_mut(), values.view(), 7, &[0]);
+        assert_says(part, &["gather_rows_at", "24 values, 7 rows and 3 columns"]);
         assert_says(to_rows(stream, &Matrix::<u16>::zeros(stream, 2, 2).unwrap()), &["2 bytes", "4 and 8"]);
         assert_eq!(to_rows(stream, &matrix(3, 2)).unwrap().to_vec(stream).unwrap(), [0; 6]);
     });
