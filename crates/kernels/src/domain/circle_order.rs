@@ -5,8 +5,8 @@
 //! - [`pack_leaves`]: the columns of rows of four adjacent values
 //!
 //! A circle domain of n points has the even points of a coset, followed by the odd points from the last to the first.
-//! Prefix sums take a pass for the means and three more launches: reorder to coset order, scan, reorder back; each reads
-//! and writes each value once. The two that reorder have scattered reads, at 32 bytes of cache traffic per value.
+//! Prefix sums take a pass for the means and three more launches: reorder to coset order, scan, reorder back; each
+//! reads and writes each value once. The two that reorder have scattered reads, at 32 bytes of cache traffic per value.
 
 use rigel_gpu::{Buffer, Error, Result, Shape, Stream, View, ViewMut};
 
@@ -19,8 +19,8 @@ use crate::layout::slab::slab_length;
 use crate::vector::reduce;
 use crate::vector::scan::{self, Bound};
 
-/// Subtracts from each column of `rows` values its mean, and replaces the values by their inclusive prefix sums in coset
-/// order: Stwo's `inclusive_prefix_sum`. They are stored in the domain's bit-reversed order before and after. There are
+/// Subtracts from each column of `rows` values its mean, and replaces the values by their inclusive prefix sums in
+/// coset order: Stwo's `inclusive_prefix_sum`. They are stored in the domain's bit-reversed order before and after. There are
 /// from 2 to 2^30 rows. Returns the sum of each column as it was.
 ///
 /// So the last sum of each column is zero, as a LogUp argument requires of its last column.
