@@ -56,8 +56,8 @@ pub struct PendingInteraction {
 }
 
 impl PendingInteraction {
-    /// Replaces the last column by its prefix sums. Each buffer holds columns of the secure field, four times 2^`log_size`
-    /// values each.
+    /// Replaces the last column by its prefix sums. Each buffer holds columns of the secure field, four times
+    /// 2^`log_size` values each.
     fn new(mut slabs: Vec<Buffer<Mersenne31>>, log_size: u32) -> Result<Self> {
         let rows = 1 << log_size;
         let last = slabs.last_mut().expect("a component with lookups has a column");

@@ -20,8 +20,8 @@ use crate::vector::reduce;
 use crate::vector::scan::{self, Bound};
 
 /// Subtracts from each column of `rows` values its mean, and replaces the values by their inclusive prefix sums in
-/// coset order: Stwo's `inclusive_prefix_sum`. They are stored in the domain's bit-reversed order before and after. There are
-/// from 2 to 2^30 rows. Returns the sum of each column as it was.
+/// coset order: Stwo's `inclusive_prefix_sum`. They are stored in the domain's bit-reversed order before and after.
+/// There are from 2 to 2^30 rows. Returns the sum of each column as it was.
 ///
 /// So the last sum of each column is zero, as a LogUp argument requires of its last column.
 pub fn centred_prefix_sums(stream: &Stream, mut values: ViewMut<'_, M31>, rows: usize) -> Result<Buffer<M31>> {

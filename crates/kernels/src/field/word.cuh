@@ -11,9 +11,9 @@ typedef long long i64;
 // number exactly when t < p; likewise `least(t, t + p)` for -p < t < p. On sm_90 either is one instruction.
 //
 // RIGEL_OPAQUE makes it, and with it every operation on elements of 31 bits, assembly that the compiler does not look
-// into. Generated kernels define it: they are thousands of such operations in a row, and the optimizer takes most of the
-// time of compiling them, or does not finish, and finds nothing to improve. Its analysis of ranges follows every path from an
-// operation to what it was computed from, and the paths through a chain of sums double with each link.
+// into. Generated kernels define it: they are thousands of such operations in a row, and the optimizer takes most of
+// the time of compiling them, or does not finish, and finds nothing to improve. Its analysis of ranges follows every
+// path from an operation to what it was computed from, and the paths through a chain of sums double with each link.
 __device__ __forceinline__ u32 least(u32 a, u32 b) {
 #if defined(RIGEL_OPAQUE) && !defined(RIGEL_EMULATED)
     u32 x;

@@ -76,10 +76,11 @@ __device__ __forceinline__ void transform(T* x, const Roots<F>& roots) {
     }
 }
 
-// In Goldilocks without reductions between the levels. After n levels the values are within 2^(64 + n) of zero: a level
-// doubles the bound, and a shift ends within 2^65. For R = 5, the most, a difference is shifted by up to 30 bits in the
-// first level, 28 in the second and 24 after that, which fits in 95 bits. The first point of each block is never shifted, so the multiple of p
-// that is added to x[0] arrives in every result unchanged and makes it positive.
+// In Goldilocks without reductions between the levels. After n levels the values are within 2^(64 + n) of zero: a
+// level doubles the bound, and a shift ends within 2^65. For R = 5, the most, a difference is shifted by up to 30
+// bits in the first level, 28 in the second and 24 after that, which fits in 95 bits. The first point of each block
+// is never shifted, so the multiple of p that is added to x[0] arrives in every result unchanged and makes it
+// positive.
 template <int R, bool INVERSE>
 __device__ __forceinline__ void transform(Goldilocks* x, const Roots<Goldilocks>& roots) {
     static_assert(R <= 5, "the bounds above are for at most five levels");

@@ -9,8 +9,8 @@ use crate::field::Element;
 use crate::layout::matrix::Matrix;
 use crate::layout::slab::element_columns;
 
-/// Replaces the numerators by sums along each row: with n_k and i_k the elements of a row of slab k of the two matrices,
-/// `n_k = n_0 i_0 + n_1 i_1 + .. + n_k i_k`.
+/// Replaces the numerators by sums along each row: with n_k and i_k the elements of a row of slab k of the two
+/// matrices, `n_k = n_0 i_0 + n_1 i_1 + .. + n_k i_k`.
 ///
 /// One launch, one thread a row. It reads both matrices and writes one of them.
 pub fn running_sums<E: Element>(
