@@ -79,7 +79,7 @@
 //! | columns from the host, or from your own kernel | [`upload`], [`BaseColumn::from_buffer`](DeviceColumn::from_buffer) |
 //! | LogUp columns, from the component or from fractions | [`interaction_trace`], [`LogupTraceGenerator`] |
 //! | LogUp columns of many components at once | [`start_interaction_trace`] |
-//! | time, transfers and memory of a proof | [`measure`] |
+//! | time, transfers and memory of a proof | [`measure`], [`in_phase`] |
 //! | errors, where upstream's signatures have none | [`catch`] |
 //!
 //! # Differences from `SimdBackend`
@@ -125,7 +125,7 @@ pub use logup::{
     start_interaction_trace,
 };
 pub use merkle::HashColumn;
-pub use report::measure;
+pub use report::{in_phase, measure};
 pub use rigel_gpu::Report;
 pub use twiddles::Twiddles;
 pub use upload::upload;

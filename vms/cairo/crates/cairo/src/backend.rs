@@ -1,0 +1,90 @@
+//! The backends that a Cairo program is proven on.
+
+use cairo_air::cairo_components::CairoComponents;
+use cairo_air::claims::{CairoClaim, CairoInteractionClaim};
+use cairo_air::relations::CommonLookupElements;
+use rigel_stwo::CudaBackend;
+use stwo::core::fields::qm31::SecureField;
+use stwo::prover::ComponentProver;
+use stwo::prover::backend::Backend;
+use stwo::prover::backend::simd::SimdBackend;
+use stwo_cairo_prover::utils::cairo_provers;
+use stwo_cairo_prover::witness::cairo_claim_generator::CairoInteractionClaimGenerator;
+use stwo_constraint_framework::preprocessed_columns::PreProcessedColumnId;
+
+use crate::columns::{Evaluation, HostColumn};
+use crate::components::{device_lookups, device_provers, interaction_claim};
+use crate::error::Result;
+
+/// What the lookups of a proof are made from.
+pub(crate) struct Lookups<'a, B: Backend> {
+    pub(crate) claim: &'a CairoClaim,
+    pub(crate) elements: &'a CommonLookupElements,
+    /// The preprocessed columns before their extension, and their names.
+    pub(crate) fixed: &'a [Evaluation<B>],
+    pub(crate) ids: &'a [PreProcessedColumnId],
+    /// The base trace before its extension, if the backend keeps it.
+    pub(crate) trace: Vec<Evaluation<B>>,
+    /// Upstream's generator, which has the values of all lookups in host memory.
+    pub(crate) generator: CairoInteractionClaimGenerator,
+}
+
+/// A backend that a Cairo program is proven on.
+pub(crate) trait CairoBackend: Backend {
+    /// The columns on the backend.
+    fn adopt(columns: Vec<HostColumn>) -> Result<Vec<Evaluation<Self>>>;
+
+    /// The columns that the lookups are made from, kept while the trace is committed to.
+    fn keep(columns: &[Evaluation<Self>]) -> Vec<Evaluation<Self>>;
+
+    /// The columns of the lookups, and the sums.
+    fn lookups(lookups: Lookups<'_, Self>) -> Result<(Vec<Evaluation<Self>>, CairoInteractionClaim)>;
+
+    /// The components as provers of the backend.
+    fn provers(components: &CairoComponents) -> Vec<&dyn ComponentProver<Self>>;
+}
+
+impl CairoBackend for CudaBackend {
+    fn adopt(columns: Vec<HostColumn>) -> Result<Vec<Evaluation<Self>>> {
+        Ok(rigel_stwo::upload(&columns)?)
+    }
+
+    fn keep(columns: &[Evaluation<Self>]) -> Vec<Evaluation<Self>> {
+        // Shares the memory.
+        columns.to_vec()
+    }
+
+    fn lookups(lookups: Lookups<'_, Self>) -> Result<(Vec<Evaluation<Self>>, CairoInteractionClaim)> {
+        let Lookups { claim, elements, fixed, ids, trace, generator } = lookups;
+        // The device takes the values from the columns themselves.
+        drop(generator);
+        let unknown = interaction_claim(claim, SecureField::default);
+        let components = CairoComponents::new(claim, elements, &unknown, ids);
+        let (columns, sums) = device_lookups(&components, fixed, &trace)?;
+        let mut sums = sums.into_iter();
+        let claim = interaction_claim(claim, || sums.next().expect("a sum for each component"));
+        Ok((columns, claim))
+    }
+
+    fn provers(components: &CairoComponents) -> Vec<&dyn ComponentProver<Self>> {
+        device_provers(components)
+    }
+}
+
+impl CairoBackend for SimdBackend {
+    fn adopt(columns: Vec<HostColumn>) -> Result<Vec<Evaluation<Self>>> {
+        Ok(columns)
+    }
+
+    fn keep(_: &[Evaluation<Self>]) -> Vec<Evaluation<Self>> {
+        Vec::new()
+    }
+
+    fn lookups(lookups: Lookups<'_, Self>) -> Result<(Vec<Evaluation<Self>>, CairoInteractionClaim)> {
+        Ok(lookups.generator.write_interaction_trace(lookups.elements))
+    }
+
+    fn provers(components: &CairoComponents) -> Vec<&dyn ComponentProver<Self>> {
+        cairo_provers(components)
+    }
+}

@@ -1,0 +1,165 @@
+//! The components of Cairo's AIR, one after another.
+//!
+//! Upstream's structs have a field per component, each of its own type. The list of fields is written once, here, and
+//! every struct is taken apart without `..`: a component that upstream adds, removes or renames breaks the build.
+
+use cairo_air::cairo_components::CairoComponents;
+use cairo_air::claims::{CairoClaim, CairoInteractionClaim};
+use cairo_air::components::*;
+use rigel_gpu::{Device, Result};
+use rigel_stwo::{BaseColumn, CudaBackend, PendingInteraction};
+use stwo::core::fields::qm31::SecureField;
+use stwo::prover::ComponentProver;
+use stwo_constraint_framework::{FrameworkComponent, FrameworkEval, ORIGINAL_TRACE_IDX};
+
+use crate::columns::Evaluation;
+
+/// Calls a macro with the fields of upstream's structs in their order. `memory_id_to_big` is between the two lists: it is
+/// several components, one for each part of the table.
+macro_rules! with_fields {
+    ($callback:ident!($($argument:expr),*)) => {
+        $callback!(($($argument),*)
+            [add_opcode add_opcode_small add_ap_opcode assert_eq_opcode assert_eq_opcode_imm
+            assert_eq_opcode_double_deref blake_compress_opcode call_opcode_abs call_opcode_rel_imm generic_opcode
+            jnz_opcode_non_taken jnz_opcode_taken jump_opcode_abs jump_opcode_double_deref jump_opcode_rel
+            jump_opcode_rel_imm mul_opcode mul_opcode_small qm_31_add_mul_opcode ret_opcode verify_instruction
+            blake_round blake_g blake_round_sigma triple_xor_32 verify_bitwise_xor_12 add_mod_builtin bitwise_builtin
+            mul_mod_builtin pedersen_builtin pedersen_builtin_narrow_windows poseidon_builtin range_check96_builtin
+            range_check_builtin ec_op_builtin partial_ec_mul_generic pedersen_aggregator_window_bits_18
+            partial_ec_mul_window_bits_18 pedersen_points_table_window_bits_18 pedersen_aggregator_window_bits_9
+            partial_ec_mul_window_bits_9 pedersen_points_table_window_bits_9 poseidon_aggregator
+            poseidon_3_partial_rounds_chain poseidon_full_round_chain cube_252 poseidon_round_keys
+            range_check_252_width_27 memory_address_to_id]
+            [memory_id_to_small range_check_6 range_check_8 range_check_11 range_check_12 range_check_18 range_check_20
+            range_check_4_3 range_check_4_4 range_check_9_9 range_check_7_2_5 range_check_3_6_6_3 range_check_4_4_4_4
+            range_check_3_3_3_3_3 verify_bitwise_xor_4 verify_bitwise_xor_7 verify_bitwise_xor_8 verify_bitwise_xor_9]
+        )
+    };
+}
+
+/// Work on components of all types.
+pub(crate) trait Visitor<'a> {
+    /// Works on the next component.
+    fn visit<E: FrameworkEval + Sync + 'static>(&mut self, name: &'static str, component: &'a FrameworkComponent<E>);
+}
+
+/// Calls the visitor with every component, in the order of their columns.
+pub(crate) fn visit<'a>(components: &'a CairoComponents, visitor: &mut impl Visitor<'a>) {
+    macro_rules! visit_fields {
+        (($components:expr, $visitor:expr) [$($first:ident)*] [$($last:ident)*]) => {{
+            let CairoComponents { $($first,)* memory_id_to_big, $($last),* } = $components;
+            $(if let Some(component) = $first {
+                $visitor.visit(stringify!($first), component);
+            })*
+            for component in memory_id_to_big {
+                $visitor.visit("memory_id_to_big", component);
+            }
+            $(if let Some(component) = $last {
+                $visitor.visit(stringify!($last), component);
+            })*
+        }};
+    }
+    with_fields!(visit_fields!(components, visitor));
+}
+
+/// The claim with the sums of the components' lookups, which `next` gives in the order of [`visit`].
+pub(crate) fn interaction_claim(
+    claim: &CairoClaim,
+    mut next: impl FnMut() -> SecureField,
+) -> CairoInteractionClaim {
+    macro_rules! claim_fields {
+        (($claim:expr, $next:expr) [$($first:ident)*] [$($last:ident)*]) => {{
+            let CairoClaim { public_data: _, $($first,)* memory_id_to_big, $($last),* } = $claim;
+            CairoInteractionClaim {
+                $($first: $first.as_ref().map(|_| $first::InteractionClaim { claimed_sum: $next() }),)*
+                memory_id_to_big: memory_id_to_big.as_ref().map(|claim| {
+                    let big_claimed_sums: Vec<SecureField> = claim.big_log_sizes.iter().map(|_| $next()).collect();
+                    let claimed_sum = big_claimed_sums.iter().sum();
+                    memory_id_to_big::InteractionClaim { big_claimed_sums, claimed_sum }
+                }),
+                $($last: $last.as_ref().map(|_| $last::InteractionClaim { claimed_sum: $next() }),)*
+            }
+        }};
+    }
+    with_fields!(claim_fields!(claim, next))
+}
+
+/// The components as provers on the device.
+pub(crate) fn device_provers(components: &CairoComponents) -> Vec<&dyn ComponentProver<CudaBackend>> {
+    struct Provers<'a>(Vec<&'a dyn ComponentProver<CudaBackend>>);
+    impl<'a> Visitor<'a> for Provers<'a> {
+        fn visit<E: FrameworkEval + Sync + 'static>(&mut self, _: &str, component: &'a FrameworkComponent<E>) {
+            self.0.push(component);
+        }
+    }
+    let mut provers = Provers(Vec::new());
+    visit(components, &mut provers);
+    provers.0
+}
+
+/// The columns of all components' lookups, and the sum of each, made on the device. `fixed` are all preprocessed
+/// columns, `trace` all columns of the base trace, both before their extension.
+///
+/// # Errors
+/// Those of the device.
+pub(crate) fn device_lookups(
+    components: &CairoComponents,
+    fixed: &[Evaluation<CudaBackend>],
+    trace: &[Evaluation<CudaBackend>],
+) -> Result<(Vec<Evaluation<CudaBackend>>, Vec<SecureField>)> {
+    struct Lookups<'a> {
+        fixed: &'a [Evaluation<CudaBackend>],
+        trace: &'a [Evaluation<CudaBackend>],
+        pending: Result<Vec<PendingInteraction>>,
+    }
+    impl<'a> Visitor<'a> for Lookups<'_> {
+        fn visit<E: FrameworkEval + Sync + 'static>(&mut self, _: &str, component: &'a FrameworkComponent<E>) {
+            let Ok(pending) = &mut self.pending else { return };
+            let fixed: Vec<&BaseColumn> =
+                component.preprocessed_column_indices().iter().map(|&index| &self.fixed[index].values).collect();
+            let span = component.trace_locations()[ORIGINAL_TRACE_IDX];
+            let trace: Vec<&BaseColumn> =
+                self.trace[span.col_start..span.col_end].iter().map(|column| &column.values).collect();
+            match rigel_stwo::start_interaction_trace(&**component, &fixed, &trace) {
+                Ok(started) => pending.push(started),
+                Err(error) => self.pending = Err(error),
+            }
+        }
+    }
+    // All are started before the first is waited for: the device works while the host prepares the next.
+    let mut lookups = Lookups { fixed, trace, pending: Ok(Vec::new()) };
+    visit(components, &mut lookups);
+    let (mut columns, mut sums) = (Vec::new(), Vec::new());
+    for pending in lookups.pending? {
+        let (of_component, sum) = pending.finish()?;
+        columns.extend(of_component);
+        sums.push(sum);
+    }
+    Ok((columns, sums))
+}
+
+/// Compiles the kernels of all components and returns their number. `preprocessed` are the logarithms of the sizes of
+/// all preprocessed columns.
+///
+/// # Errors
+/// Those of the device's compiler.
+pub(crate) fn compile(components: &CairoComponents, device: &Device, preprocessed: &[u32]) -> Result<usize> {
+    struct Compile<'a> {
+        device: &'a Device,
+        preprocessed: &'a [u32],
+        kernels: Result<usize>,
+    }
+    impl<'a> Visitor<'a> for Compile<'_> {
+        fn visit<E: FrameworkEval + Sync + 'static>(&mut self, _: &str, component: &'a FrameworkComponent<E>) {
+            if let Ok(kernels) = &mut self.kernels {
+                match rigel_stwo::compile(self.device, component, self.preprocessed) {
+                    Ok(of_component) => *kernels += of_component,
+                    Err(error) => self.kernels = Err(error),
+                }
+            }
+        }
+    }
+    let mut compile = Compile { device, preprocessed, kernels: Ok(0) };
+    visit(components, &mut compile);
+    compile.kernels
+}

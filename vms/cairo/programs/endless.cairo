@@ -1,0 +1,7 @@
+// A program that does not end.
+%builtins output
+
+func main{output_ptr: felt*}() {
+    loop:
+    jmp loop;
+}
