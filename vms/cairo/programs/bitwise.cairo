@@ -4,24 +4,24 @@
 from starkware.cairo.common.bitwise import bitwise_operations
 from starkware.cairo.common.cairo_builtins import BitwiseBuiltin
 
-func sums{bitwise_ptr: BitwiseBuiltin*}(a: felt, b: felt, n: felt, and: felt, xor: felt, or: felt) -> (
-    and: felt, xor: felt, or: felt
-) {
+func sums{bitwise_ptr: BitwiseBuiltin*}(
+    a: felt, b: felt, n: felt, ands: felt, xors: felt, ors: felt
+) -> (ands: felt, xors: felt, ors: felt) {
     if (n == 0) {
-        return (and=and, xor=xor, or=or);
+        return (ands=ands, xors=xors, ors=ors);
     }
     let (x, y, z) = bitwise_operations(a, b);
-    return sums(a * 3 + 1, b * 5 + 2, n - 1, and + x, xor + y, or + z);
+    return sums(a * 3 + 1, b * 5 + 2, n - 1, ands + x, xors + y, ors + z);
 }
 
 func main{output_ptr: felt*, bitwise_ptr: BitwiseBuiltin*}() {
     alloc_locals;
     local n;
     %{ ids.n = program_input[0] %}
-    let (and, xor, or) = sums(1, 2, n, 0, 0, 0);
-    assert [output_ptr] = and;
-    assert [output_ptr + 1] = xor;
-    assert [output_ptr + 2] = or;
+    let (ands, xors, ors) = sums(1, 2, n, 0, 0, 0);
+    assert [output_ptr] = ands;
+    assert [output_ptr + 1] = xors;
+    assert [output_ptr + 2] = ors;
     let output_ptr = output_ptr + 3;
     return ();
 }

@@ -104,10 +104,3 @@ pub enum Error {
     #[error("the proof is rejected: {0}")]
     Rejected(String),
 }
-
-impl Error {
-    /// Whether the same proof may succeed on the CPU.
-    pub(crate) fn is_of_device(&self) -> bool {
-        matches!(self, Self::Gpu(_))
-    }
-}

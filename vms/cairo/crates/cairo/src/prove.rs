@@ -7,7 +7,6 @@ use cairo_air::relations::CommonLookupElements;
 use cairo_air::verifier::INTERACTION_POW_BITS;
 use stwo::core::channel::{Channel, MerkleChannel};
 use stwo::core::fields::qm31::SecureField;
-use stwo::core::proof_of_work::GrindOps;
 use stwo::core::utils::MaybeOwned;
 use stwo::prover::backend::BackendForChannel;
 use stwo::prover::{CommitmentSchemeProver, ProvingError, prove_ex};

@@ -1,7 +1,5 @@
 //! The prover of Cairo programs.
 
-use std::sync::Arc;
-
 use cairo_air::CairoProof;
 use rigel_gpu::{Device, Fallback, Report, Selector};
 use rigel_stwo::CudaBackend;
