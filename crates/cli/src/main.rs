@@ -7,15 +7,17 @@ mod bandwidth;
 mod bench;
 mod choice;
 mod doctor;
+mod machine;
 mod proof_file;
 mod prove;
-mod terminal;
 mod verify;
 mod warm;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use rigel_terminal as terminal;
 
 use rigel_workloads::Failure;
 
@@ -30,6 +32,8 @@ struct Cli {
 const AFTER_HELP: &str = "\
 Devices are named auto, cuda:N, emulated, emulated:N or none; RIGEL_DEVICE names the one to use when --device does
 not. The emulated device runs the same kernels on the CPU: it needs a C++ compiler, no GPU and no CUDA.
+
+`rigel cairo ...` runs rigel-cairo, which proves Cairo programs and is installed separately.
 
 Exit codes: 0 done, 1 something failed or is not usable, 2 the command line was not understood.";
 
@@ -48,6 +52,8 @@ enum Command {
         #[command(subcommand)]
         suite: Suite,
     },
+    #[command(external_subcommand)]
+    Machine(Vec<OsString>),
 }
 
 #[derive(Subcommand)]
@@ -68,6 +74,7 @@ fn main() -> ExitCode {
         Command::Prove(arguments) => prove::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Warm(arguments) => warm::run(&arguments),
+        Command::Machine(arguments) => return machine::run(&arguments),
         Command::Bench { suite: Suite::Primitives(arguments) } => {
             bench::run(&arguments, bench::Family::Primitives).map_err(Failure::from)
         }

@@ -150,3 +150,32 @@ fn kernels_are_compiled_once_ahead_of_proofs() {
     assert_eq!(code(&output), Some(1));
     assert!(stderr(&output).contains("sm_90"), "{}", stderr(&output));
 }
+
+#[cfg(unix)]
+#[test]
+fn a_machine_is_found_on_the_path_and_gets_all_arguments() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let binary = folder.path().join("rigel-probe");
+    std::fs::write(&binary, "#!/bin/sh\nfor a in \"$@\"; do echo \"<$a>\"; done\nexit 7\n").unwrap();
+    std::fs::set_permissions(&binary, PermissionsExt::from_mode(0o755)).unwrap();
+    let path = format!("{}:/usr/bin:/bin", folder.path().display());
+    let output = rigel(&["probe", "prove", "--json", "-o", "a b", "--help"], &[("PATH", &path)]);
+    assert_eq!(code(&output), Some(7), "{}", stderr(&output));
+    assert_eq!(stdout(&output), "<prove>\n<--json>\n<-o>\n<a b>\n<--help>\n");
+}
+
+#[test]
+fn a_machine_that_is_not_installed_is_named_with_what_to_do() {
+    let output = rigel(&["cairo", "prove", "program.json"], &[("PATH", "/nowhere")]);
+    assert_eq!(code(&output), Some(1));
+    assert!(
+        stderr(&output).contains("rigel-cairo is neither beside rigel nor on the PATH"),
+        "{}",
+        stderr(&output)
+    );
+    assert!(stderr(&output).contains("vms/cairo/scripts/install"), "{}", stderr(&output));
+    let output = rigel(&["bogus"], &[("PATH", "/nowhere")]);
+    assert_eq!(code(&output), Some(2));
+    assert!(stderr(&output).contains("`bogus` is not a command"), "{}", stderr(&output));
+}

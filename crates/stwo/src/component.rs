@@ -25,7 +25,7 @@ use crate::failure::OrFail;
 use crate::field::Twin;
 use crate::joined::{Joined, coordinates, runs};
 use crate::logup;
-use crate::recorder::{Recorded, record};
+use crate::recorder::{Recorded, Source};
 use crate::report::phase;
 use crate::twiddles::of_coset;
 use crate::upload;
@@ -36,68 +36,78 @@ impl<E: FrameworkEval> ComponentProver<CudaBackend> for FrameworkComponent<E> {
         trace: &Trace<'_, CudaBackend>,
         evaluation_accumulator: &mut DomainEvaluationAccumulator<CudaBackend>,
     ) {
-        if self.n_constraints() == 0 {
-            return;
-        }
-        if self.is_disabled() {
-            evaluation_accumulator.skip_coeffs(self.n_constraints());
-            return;
-        }
-        let mode = evaluation_accumulator.evaluation_mode();
-        let domain = evaluation_domain(self.max_constraint_log_degree_bound(), mode);
-        let [accumulator] = evaluation_accumulator.columns([(domain.log_size(), self.n_constraints())]);
-        let mut weights = accumulator.random_coeff_powers;
-        weights.reverse();
-
-        // The component's columns in each tree; preprocessed columns may be anywhere in theirs.
-        let mut trees: Vec<Vec<&Poly<CudaBackend>>> = trace
-            .polys
-            .sub_tree(self.trace_locations())
-            .iter()
-            .map(|tree| tree.iter().map(|&&polynomial| polynomial).collect())
-            .collect();
-        trees.resize_with(trees.len().max(PREPROCESSED_TRACE_IDX + 1), Vec::new);
-        trees[PREPROCESSED_TRACE_IDX] = self
-            .preprocessed_column_indices()
-            .iter()
-            .map(|&index| trace.polys[PREPROCESSED_TRACE_IDX][index])
-            .collect();
-
-        let mut evaluate = || -> Result<()> {
-            let phase_of_columns = phase("extend for constraints");
-            let inputs: Result<Vec<TreeInput<'_>>> = trees
-                .iter()
-                .enumerate()
-                .map(|(tree, columns)| match mode {
-                    EvaluationMode::SubDomain { .. } => {
-                        let committed = columns.iter().map(|polynomial| &polynomial.evals.values).collect();
-                        let neighbours = (tree == PREPROCESSED_TRACE_IDX)
-                            .then(|| trace.polys[PREPROCESSED_TRACE_IDX].iter().map(|p| &p.evals.values));
-                        Ok(TreeInput::new(committed, neighbours.into_iter().flatten()))
-                    }
-                    EvaluationMode::ExtendToEvalDomain => TreeInput::extended(columns, domain),
-                })
-                .collect();
-            let inputs = inputs?;
-            drop(phase_of_columns);
-            let _phase = phase("constraints");
-            let recorded = record(&**self, &inputs[PREPROCESSED_TRACE_IDX].places, self.claimed_sum());
-            let Some(device) = inputs.iter().find_map(TreeInput::device) else {
-                return Err(rigel_gpu::Error::shape("CudaBackend", "a component without columns has no rows"));
-            };
-            let constraints = Constraints { recorded, log_trace: self.log_size(), domain };
-            let blank = accumulator.col.columns.iter().all(BaseColumn::is_blank);
-            let mut sums = if blank {
-                Matrix::alloc(&stream(&device), domain.size(), 4)?
-            } else {
-                into_slab(take(accumulator.col))?
-            };
-            constraints.fold(&device, &inputs, &weights, &mut sums, !blank)?;
-            *accumulator.col = coordinates(sums);
-            Ok(())
-        };
-        evaluate().or_fail("evaluate constraints");
+        evaluate_quotients(self, &Source::own(&**self), trace, evaluation_accumulator);
     }
+}
+
+/// Evaluates a component's constraints, recorded from `source`, and adds them to the accumulator.
+pub(crate) fn evaluate_quotients<E: FrameworkEval>(
+    component: &FrameworkComponent<E>,
+    source: &Source<'_, E>,
+    trace: &Trace<'_, CudaBackend>,
+    evaluation_accumulator: &mut DomainEvaluationAccumulator<CudaBackend>,
+) {
+    if component.n_constraints() == 0 {
+        return;
+    }
+    if component.is_disabled() {
+        evaluation_accumulator.skip_coeffs(component.n_constraints());
+        return;
+    }
+    let mode = evaluation_accumulator.evaluation_mode();
+    let domain = evaluation_domain(component.max_constraint_log_degree_bound(), mode);
+    let [accumulator] = evaluation_accumulator.columns([(domain.log_size(), component.n_constraints())]);
+    let mut weights = accumulator.random_coeff_powers;
+    weights.reverse();
+
+    // The component's columns in each tree; preprocessed columns may be anywhere in theirs.
+    let mut trees: Vec<Vec<&Poly<CudaBackend>>> = trace
+        .polys
+        .sub_tree(component.trace_locations())
+        .iter()
+        .map(|tree| tree.iter().map(|&&polynomial| polynomial).collect())
+        .collect();
+    trees.resize_with(trees.len().max(PREPROCESSED_TRACE_IDX + 1), Vec::new);
+    trees[PREPROCESSED_TRACE_IDX] = component
+        .preprocessed_column_indices()
+        .iter()
+        .map(|&index| trace.polys[PREPROCESSED_TRACE_IDX][index])
+        .collect();
+
+    let mut evaluate = || -> Result<()> {
+        let phase_of_columns = phase("extend for constraints");
+        let inputs: Result<Vec<TreeInput<'_>>> = trees
+            .iter()
+            .enumerate()
+            .map(|(tree, columns)| match mode {
+                EvaluationMode::SubDomain { .. } => {
+                    let committed = columns.iter().map(|polynomial| &polynomial.evals.values).collect();
+                    let neighbours = (tree == PREPROCESSED_TRACE_IDX)
+                        .then(|| trace.polys[PREPROCESSED_TRACE_IDX].iter().map(|p| &p.evals.values));
+                    Ok(TreeInput::new(committed, neighbours.into_iter().flatten()))
+                }
+                EvaluationMode::ExtendToEvalDomain => TreeInput::extended(columns, domain),
+            })
+            .collect();
+        let inputs = inputs?;
+        drop(phase_of_columns);
+        let _phase = phase("constraints");
+        let recorded = source.record(&inputs[PREPROCESSED_TRACE_IDX].places, component.claimed_sum());
+        let Some(device) = inputs.iter().find_map(TreeInput::device) else {
+            return Err(rigel_gpu::Error::shape("CudaBackend", "a component without columns has no rows"));
+        };
+        let constraints = Constraints { recorded, log_trace: component.log_size(), domain };
+        let blank = accumulator.col.columns.iter().all(BaseColumn::is_blank);
+        let mut sums = if blank {
+            Matrix::alloc(&stream(&device), domain.size(), 4)?
+        } else {
+            into_slab(take(accumulator.col))?
+        };
+        constraints.fold(&device, &inputs, &weights, &mut sums, !blank)?;
+        *accumulator.col = coordinates(sums);
+        Ok(())
+    };
+    evaluate().or_fail("evaluate constraints");
 }
 
 /// The domain on which constraints are evaluated: a subdomain of the committed domain, or a separate one.
@@ -179,12 +189,26 @@ pub(crate) fn bindings<'a>(inputs: &'a [TreeInput<'_>]) -> Bindings<'a, QM31> {
 }
 
 /// The parameters of a recording, on the device.
-pub(crate) fn parameters(device: &Device, recorded: &Recorded) -> Result<Option<Buffer<QM31>>> {
-    if recorded.parameters.is_empty() {
-        return Ok(None);
+pub(crate) struct DeviceParameters {
+    base: Option<Buffer<Mersenne31>>,
+    extension: Option<Buffer<QM31>>,
+}
+
+impl DeviceParameters {
+    pub(crate) fn upload(device: &Device, recorded: &Recorded) -> Result<Self> {
+        let stream = stream(device);
+        let base: Vec<Mersenne31> = recorded.base_parameters.iter().map(|value| value.twin()).collect();
+        let extension: Vec<QM31> = recorded.parameters.iter().map(|value| value.twin()).collect();
+        Ok(Self {
+            base: (!base.is_empty()).then(|| stream.upload(&base)).transpose()?,
+            extension: (!extension.is_empty()).then(|| stream.upload(&extension)).transpose()?,
+        })
     }
-    let values: Vec<QM31> = recorded.parameters.iter().map(|value| value.twin()).collect();
-    Ok(Some(stream(device).upload(&values)?))
+
+    pub(crate) fn bind<'a>(&'a self, bindings: &mut Bindings<'a, QM31>) {
+        bindings.parameters = self.base.as_ref().map(View::from);
+        bindings.extension_parameters = self.extension.as_ref().map(View::from);
+    }
 }
 
 /// The kernels of a component's constraints.
@@ -207,6 +231,16 @@ pub fn compile<E: FrameworkEval>(
     component: &FrameworkComponent<E>,
     preprocessed: &[u32],
 ) -> Result<usize> {
+    compile_from(device, component, &Source::own(&**component), preprocessed)
+}
+
+/// Compiles the kernels of a component, recorded from `source`.
+pub(crate) fn compile_from<E: FrameworkEval>(
+    device: &Device,
+    component: &FrameworkComponent<E>,
+    source: &Source<'_, E>,
+    preprocessed: &[u32],
+) -> Result<usize> {
     let log_size = component.log_size();
     let alike: Vec<usize> = (0..preprocessed.len()).filter(|&index| preprocessed[index] == log_size).collect();
     let place = |index: &usize| {
@@ -221,9 +255,9 @@ pub fn compile<E: FrameworkEval>(
     upload::kernel(device)?;
     let mut kernels = 1;
     if component.n_constraints() > 0 {
-        kernels += program(device, &record(&**component, &places, component.claimed_sum()))?.kernels();
+        kernels += program(device, &source.record(&places, component.claimed_sum()))?.kernels();
     }
-    Ok(kernels + logup::compile(device, &**component)?)
+    Ok(kernels + logup::compile(device, source)?)
 }
 
 /// A component's constraints, and the domain on which they are evaluated.
@@ -245,7 +279,7 @@ impl Constraints {
     ) -> Result<()> {
         let program = program(device, &self.recorded)?;
         let stream = stream(device);
-        let extension = parameters(device, &self.recorded)?;
+        let parameters = DeviceParameters::upload(device, &self.recorded)?;
         let weights: Vec<QM31> = weights.iter().map(|weight| weight.twin()).collect();
         let weights = stream.upload(&weights)?;
         let scale = stream.upload(&self.inverse_vanishing())?;
@@ -257,7 +291,7 @@ impl Constraints {
             log_block: log_rows,
             accumulate,
         });
-        bindings.extension_parameters = extension.as_ref().map(View::from);
+        parameters.bind(&mut bindings);
         program.run(&stream, Rows::Circle { log_rows, log_trace: self.log_trace }, &mut bindings)
     }
 

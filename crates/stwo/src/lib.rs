@@ -91,7 +91,7 @@
 //! - A `BaseColumnPool` is not needed: the device's arena reuses memory.
 //! - Secure-field values in a component (lookup elements, claimed sums) are kernel parameters, so its kernels are
 //!   compiled once and cached on disk. Base-field constants are part of the kernels: a component with other
-//!   constants is compiled again.
+//!   constants is compiled again, unless a [`Template`] says which of them belong to the instance.
 //! - Coefficients are in the order that upstream documents. `SimdBackend` transposes long columns of coefficients.
 
 mod accumulation;
@@ -104,6 +104,7 @@ mod failure;
 mod field;
 mod fri;
 mod grind;
+mod instance;
 mod joined;
 mod logup;
 mod lookups;
@@ -120,6 +121,7 @@ pub use column::{BaseColumn, DeviceColumn, SecureColumn, Value};
 pub use component::compile;
 pub use device::{current, on};
 pub use failure::{catch, or_fail};
+pub use instance::{Instance, Template};
 pub use logup::{
     Interaction, LogupColGenerator, LogupTraceGenerator, Numerators, PendingInteraction, interaction_trace,
     start_interaction_trace,

@@ -33,11 +33,11 @@ use stwo_constraint_framework::{FrameworkEval, InfoEvaluator, ORIGINAL_TRACE_IDX
 
 use crate::CudaBackend;
 use crate::column::{BaseColumn, SecureColumn};
-use crate::component::{TreeInput, bindings, parameters};
+use crate::component::{DeviceParameters, TreeInput, bindings};
 use crate::device::stream;
 use crate::field::{Twin, secure};
 use crate::joined::split;
-use crate::recorder::{Recorded, record};
+use crate::recorder::{Recorded, Source};
 use crate::report::phase;
 
 type Evaluation = CircleEvaluation<CudaBackend, BaseField, BitReversedOrder>;
@@ -99,16 +99,25 @@ pub fn start_interaction_trace<E: FrameworkEval>(
     preprocessed: &[&BaseColumn],
     trace: &[&BaseColumn],
 ) -> Result<PendingInteraction> {
+    start_from(&Source::own(eval), preprocessed, trace)
+}
+
+/// Starts the LogUp columns of a component whose fractions are recorded from `source`.
+pub(crate) fn start_from<E: FrameworkEval>(
+    source: &Source<'_, E>,
+    preprocessed: &[&BaseColumn],
+    trace: &[&BaseColumn],
+) -> Result<PendingInteraction> {
     const NAME: &str = "rigel_stwo::interaction_trace";
     let _phase = phase("lookups");
-    let log_size = eval.log_size();
+    let log_size = source.log_size;
     if let Some(column) = preprocessed.iter().chain(trace).find(|column| column.len() != 1 << log_size) {
         return Err(Error::shape(
             NAME,
             format!("a column of {} rows, the component has 2^{log_size}", column.len()),
         ));
     }
-    let info = eval.evaluate(InfoEvaluator::empty());
+    let info = source.eval.evaluate(InfoEvaluator::empty());
     let asked = [info.preprocessed_columns.len(), info.mask_offsets.get(ORIGINAL_TRACE_IDX).map_or(0, Vec::len)];
     if asked != [preprocessed.len(), trace.len()] {
         let [fixed, columns] = asked;
@@ -126,7 +135,7 @@ pub fn start_interaction_trace<E: FrameworkEval>(
         TreeInput::new(preprocessed.to_vec(), std::iter::empty()),
         TreeInput::new(trace.to_vec(), std::iter::empty()),
     ];
-    let recorded = record(eval, &inputs[0].places, SecureField::default());
+    let recorded = source.record(&inputs[0].places, SecureField::default());
     let batches = recorded.fractions.len();
     let Some(device) = inputs.iter().find_map(TreeInput::device).filter(|_| batches > 0) else {
         return Err(Error::shape(
@@ -138,9 +147,9 @@ pub fn start_interaction_trace<E: FrameworkEval>(
     let (stream, rows) = (stream(&device), 1 << log_size);
     let mut numerators = Matrix::alloc(&stream, rows, 4 * batches)?;
     let mut denominators = Matrix::alloc(&stream, rows, 4 * batches)?;
-    let extension = parameters(&device, &recorded)?;
+    let parameters = DeviceParameters::upload(&device, &recorded)?;
     let mut bindings = bindings(&inputs).output(&mut numerators).output(&mut denominators);
-    bindings.extension_parameters = extension.as_ref().map(View::from);
+    parameters.bind(&mut bindings);
     program.run(&stream, Rows::Circle { log_rows: log_size, log_trace: log_size }, &mut bindings)?;
 
     inverse::invert_assign::<QM31>(&stream, &mut denominators)?;
@@ -161,9 +170,9 @@ fn program(device: &Device, recorded: &Recorded) -> Result<Arc<CompiledGraph<QM3
 }
 
 /// Compiles the kernels of a component's lookups, if it has any, and returns their number.
-pub(crate) fn compile<E: FrameworkEval>(device: &Device, eval: &E) -> Result<usize> {
-    let reads = eval.evaluate(InfoEvaluator::empty()).preprocessed_columns.len();
-    let recorded = record(eval, &(0..reads).collect::<Vec<_>>(), SecureField::default());
+pub(crate) fn compile<E: FrameworkEval>(device: &Device, source: &Source<'_, E>) -> Result<usize> {
+    let reads = source.eval.evaluate(InfoEvaluator::empty()).preprocessed_columns.len();
+    let recorded = source.record(&(0..reads).collect::<Vec<_>>(), SecureField::default());
     if recorded.fractions.is_empty() {
         return Ok(0);
     }

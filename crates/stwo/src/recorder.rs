@@ -4,9 +4,9 @@
 //! of a
 //! [`ExpressionGraph`], so evaluating with them records the constraints.
 //!
-//! Base-field constants are part of the expressions. Other secure-field constants, such as lookup elements, are
-//! drawn from the channel and differ from proof to proof. They become parameters, so that the compiled kernels
-//! stay the same.
+//! Base-field constants are part of the expressions, except for placeholders of constants that differ from instance to
+//! instance ([`Template`](crate::Template)). Other secure-field constants, such as lookup elements, are drawn from the
+//! channel and differ from proof to proof. Both become parameters, so that the compiled kernels stay the same.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -29,28 +29,49 @@ pub(crate) struct Recorded {
     pub(crate) graph: ExpressionGraph<QM31>,
     /// The values of the extension parameters.
     pub(crate) parameters: Vec<SecureField>,
+    /// The values of the base parameters.
+    pub(crate) base_parameters: Vec<BaseField>,
     pub(crate) constraints: Vec<Value>,
     /// The numerator and denominator of the fraction that each LogUp column adds.
     pub(crate) fractions: Vec<(Value, Value)>,
 }
 
-/// Records a component's constraints. Column k of tree t is column k of input t; the k-th read of a preprocessed
-/// column is column `preprocessed[k]` of input 0.
-pub(crate) fn record<E: FrameworkEval>(eval: &E, preprocessed: &[usize], claimed_sum: SecureField) -> Recorded {
-    let outer = RECORDING.replace(Some(Recording::default()));
-    let shift = claimed_sum / BaseField::from_u32_unchecked(1 << eval.log_size());
-    let recorder = eval.evaluate(Recorder {
-        next_column: HashMap::new(),
-        preprocessed,
-        shift,
-        pending: Vec::new(),
-        constraints: Vec::new(),
-        fractions: Vec::new(),
-    });
-    assert!(recorder.pending.is_empty(), "the lookups of a component are added but not finalized");
-    let Recorder { constraints, fractions, .. } = recorder;
-    let Recording { graph, parameters, .. } = RECORDING.replace(outer).expect("put there above");
-    Recorded { graph, parameters, constraints, fractions }
+/// What a component's constraints are recorded from.
+pub(crate) struct Source<'a, E> {
+    pub(crate) eval: &'a E,
+    /// The placeholders in `eval`, and the constants that they stand for.
+    pub(crate) constants: &'a [(BaseField, BaseField)],
+    /// The logarithm of the component's number of rows. That of `eval` may be a placeholder.
+    pub(crate) log_size: u32,
+}
+
+impl<'a, E: FrameworkEval> Source<'a, E> {
+    /// The component itself: all its base-field constants are part of the expressions.
+    pub(crate) fn own(eval: &'a E) -> Self {
+        Self { eval, constants: &[], log_size: eval.log_size() }
+    }
+
+    /// Records the constraints. Column k of tree t is column k of input t; the k-th read of a preprocessed column is
+    /// column `preprocessed[k]` of input 0.
+    pub(crate) fn record(&self, preprocessed: &[usize], claimed_sum: SecureField) -> Recorded {
+        let places = self.constants.iter().enumerate().map(|(index, &(placeholder, _))| (placeholder, index));
+        let recording = Recording { placeholders: places.collect(), ..Recording::default() };
+        let outer = RECORDING.replace(Some(recording));
+        let shift = claimed_sum / BaseField::from_u32_unchecked(1 << self.log_size);
+        let recorder = self.eval.evaluate(Recorder {
+            next_column: HashMap::new(),
+            preprocessed,
+            shift,
+            pending: Vec::new(),
+            constraints: Vec::new(),
+            fractions: Vec::new(),
+        });
+        assert!(recorder.pending.is_empty(), "the lookups of a component are added but not finalized");
+        let Recorder { constraints, fractions, .. } = recorder;
+        let Recording { graph, parameters, .. } = RECORDING.replace(outer).expect("put there above");
+        let base_parameters = self.constants.iter().map(|&(_, value)| value).collect();
+        Recorded { graph, parameters, base_parameters, constraints, fractions }
+    }
 }
 
 thread_local! {
@@ -63,6 +84,8 @@ struct Recording {
     graph: ExpressionGraph<QM31>,
     parameters: Vec<SecureField>,
     known: HashMap<SecureField, usize>,
+    /// The index of the base parameter that a constant stands for.
+    placeholders: HashMap<BaseField, usize>,
     /// The tree, column and offset of values that read a column.
     columns: HashMap<Value, (usize, usize, i32)>,
 }
@@ -74,10 +97,17 @@ fn with<R>(work: impl FnOnce(&mut Recording) -> R) -> R {
 }
 
 impl Recording {
+    fn base(&mut self, constant: BaseField) -> Value {
+        match self.placeholders.get(&constant) {
+            Some(&index) => self.graph.parameter(index),
+            None => self.graph.constant(constant.twin()),
+        }
+    }
+
     fn secure(&mut self, constant: SecureField) -> Value {
         let [first, rest @ ..] = constant.to_m31_array();
         if rest.iter().all(Zero::is_zero) {
-            return self.graph.constant(first.twin());
+            return self.base(first);
         }
         let next = self.parameters.len();
         let index = *self.known.entry(constant).or_insert(next);
@@ -115,7 +145,7 @@ impl Operand for Extension {
 
 impl Operand for BaseField {
     fn value(self, recording: &mut Recording) -> Value {
-        recording.graph.constant(self.twin())
+        recording.base(self)
     }
 }
 

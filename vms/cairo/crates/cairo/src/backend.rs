@@ -40,8 +40,8 @@ pub(crate) trait CairoBackend: Backend {
     /// The columns of the lookups, and the sums.
     fn lookups(lookups: Lookups<'_, Self>) -> Result<(Vec<Evaluation<Self>>, CairoInteractionClaim)>;
 
-    /// The components as provers of the backend.
-    fn provers(components: &CairoComponents) -> Vec<&dyn ComponentProver<Self>>;
+    /// Calls `work` with the components as provers of the backend.
+    fn with_provers<R>(components: &CairoComponents, work: impl FnOnce(&[&dyn ComponentProver<Self>]) -> R) -> R;
 }
 
 impl CairoBackend for CudaBackend {
@@ -66,8 +66,9 @@ impl CairoBackend for CudaBackend {
         Ok((columns, claim))
     }
 
-    fn provers(components: &CairoComponents) -> Vec<&dyn ComponentProver<Self>> {
-        device_provers(components)
+    fn with_provers<R>(components: &CairoComponents, work: impl FnOnce(&[&dyn ComponentProver<Self>]) -> R) -> R {
+        let provers = device_provers(components);
+        work(&provers.iter().map(|prover| &**prover as _).collect::<Vec<_>>())
     }
 }
 
@@ -84,7 +85,7 @@ impl CairoBackend for SimdBackend {
         Ok(lookups.generator.write_interaction_trace(lookups.elements))
     }
 
-    fn provers(components: &CairoComponents) -> Vec<&dyn ComponentProver<Self>> {
-        cairo_provers(components)
+    fn with_provers<R>(components: &CairoComponents, work: impl FnOnce(&[&dyn ComponentProver<Self>]) -> R) -> R {
+        work(&cairo_provers(components))
     }
 }

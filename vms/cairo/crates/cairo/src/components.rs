@@ -3,16 +3,27 @@
 //! Upstream's structs have a field per component, each of its own type. The list of fields is written once, here, and
 //! every struct is taken apart without `..`: a component that upstream adds, removes or renames breaks the build.
 
+use std::num::NonZero;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use cairo_air::air::PublicData;
 use cairo_air::cairo_components::CairoComponents;
 use cairo_air::claims::{CairoClaim, CairoInteractionClaim};
 use cairo_air::components::*;
 use rigel_gpu::{Device, Result};
 use rigel_stwo::{BaseColumn, CudaBackend, PendingInteraction};
+use serde::de::DeserializeOwned;
 use stwo::core::fields::qm31::SecureField;
 use stwo::prover::ComponentProver;
-use stwo_constraint_framework::{FrameworkComponent, FrameworkEval, ORIGINAL_TRACE_IDX};
+use stwo_cairo_common::preprocessed_columns::preprocessed_trace::{
+    MIN_SEQUENCE_LOG_SIZE, PreProcessedTraceVariant,
+};
+use stwo_constraint_framework::{FrameworkComponent, ORIGINAL_TRACE_IDX};
 
 use crate::columns::Evaluation;
+use crate::instances::{Instantiated, instance};
 
 /// Calls a macro with the fields of upstream's structs in their order. `memory_id_to_big` is between the two lists: it is
 /// several components, one for each part of the table.
@@ -40,7 +51,7 @@ macro_rules! with_fields {
 /// Work on components of all types.
 pub(crate) trait Visitor<'a> {
     /// Works on the next component.
-    fn visit<E: FrameworkEval + Sync + 'static>(&mut self, name: &'static str, component: &'a FrameworkComponent<E>);
+    fn visit<E: Instantiated>(&mut self, component: &'a FrameworkComponent<E>);
 }
 
 /// Calls the visitor with every component, in the order of their columns.
@@ -49,13 +60,13 @@ pub(crate) fn visit<'a>(components: &'a CairoComponents, visitor: &mut impl Visi
         (($components:expr, $visitor:expr) [$($first:ident)*] [$($last:ident)*]) => {{
             let CairoComponents { $($first,)* memory_id_to_big, $($last),* } = $components;
             $(if let Some(component) = $first {
-                $visitor.visit(stringify!($first), component);
+                $visitor.visit(component);
             })*
             for component in memory_id_to_big {
-                $visitor.visit("memory_id_to_big", component);
+                $visitor.visit(component);
             }
             $(if let Some(component) = $last {
-                $visitor.visit(stringify!($last), component);
+                $visitor.visit(component);
             })*
         }};
     }
@@ -84,12 +95,67 @@ pub(crate) fn interaction_claim(
     with_fields!(claim_fields!(claim, next))
 }
 
+/// A claim with every component that the variant of the preprocessed columns has, each of the smallest size.
+pub(crate) fn every_component(variant: PreProcessedTraceVariant) -> CairoClaim {
+    use PreProcessedTraceVariant::{Canonical, CanonicalSmall, CanonicalWithoutPedersen};
+    macro_rules! every_field {
+        (() [$($first:ident)*] [$($last:ident)*]) => {
+            CairoClaim {
+                public_data: PublicData::default(),
+                $($first: Some(smallest()),)*
+                memory_id_to_big: Some(smallest()),
+                $($last: Some(smallest()),)*
+            }
+        };
+    }
+    let mut claim = with_fields!(every_field!());
+    if variant != Canonical {
+        claim.pedersen_builtin = None;
+        claim.pedersen_aggregator_window_bits_18 = None;
+        claim.partial_ec_mul_window_bits_18 = None;
+        claim.pedersen_points_table_window_bits_18 = None;
+    }
+    if variant != CanonicalSmall {
+        claim.pedersen_builtin_narrow_windows = None;
+        claim.pedersen_aggregator_window_bits_9 = None;
+        claim.partial_ec_mul_window_bits_9 = None;
+        claim.pedersen_points_table_window_bits_9 = None;
+    }
+    match variant {
+        Canonical | CanonicalWithoutPedersen => {}
+        CanonicalSmall => {
+            claim.ec_op_builtin = None;
+            claim.partial_ec_mul_generic = None;
+        }
+    }
+    claim
+}
+
+/// The smallest claim of a component. Every type of claim takes the fields that it has.
+fn smallest<C: DeserializeOwned>() -> C {
+    let fields = serde_json::json!({
+        "log_size": MIN_SEQUENCE_LOG_SIZE,
+        "big_log_sizes": [MIN_SEQUENCE_LOG_SIZE],
+        "add_mod_builtin_segment_start": 0,
+        "bitwise_builtin_segment_start": 0,
+        "ec_op_builtin_segment_start": 0,
+        "mul_mod_builtin_segment_start": 0,
+        "pedersen_builtin_segment_start": 0,
+        "poseidon_builtin_segment_start": 0,
+        "range_check96_builtin_segment_start": 0,
+        "range_check_builtin_segment_start": 0,
+    });
+    serde_json::from_value(fields).expect("a claim has no other fields")
+}
+
 /// The components as provers on the device.
-pub(crate) fn device_provers(components: &CairoComponents) -> Vec<&dyn ComponentProver<CudaBackend>> {
-    struct Provers<'a>(Vec<&'a dyn ComponentProver<CudaBackend>>);
+pub(crate) fn device_provers<'a>(
+    components: &'a CairoComponents,
+) -> Vec<Box<dyn ComponentProver<CudaBackend> + 'a>> {
+    struct Provers<'a>(Vec<Box<dyn ComponentProver<CudaBackend> + 'a>>);
     impl<'a> Visitor<'a> for Provers<'a> {
-        fn visit<E: FrameworkEval + Sync + 'static>(&mut self, _: &str, component: &'a FrameworkComponent<E>) {
-            self.0.push(component);
+        fn visit<E: Instantiated>(&mut self, component: &'a FrameworkComponent<E>) {
+            self.0.push(Box::new(instance(component)));
         }
     }
     let mut provers = Provers(Vec::new());
@@ -113,14 +179,14 @@ pub(crate) fn device_lookups(
         pending: Result<Vec<PendingInteraction>>,
     }
     impl<'a> Visitor<'a> for Lookups<'_> {
-        fn visit<E: FrameworkEval + Sync + 'static>(&mut self, _: &str, component: &'a FrameworkComponent<E>) {
+        fn visit<E: Instantiated>(&mut self, component: &'a FrameworkComponent<E>) {
             let Ok(pending) = &mut self.pending else { return };
             let fixed: Vec<&BaseColumn> =
                 component.preprocessed_column_indices().iter().map(|&index| &self.fixed[index].values).collect();
             let span = component.trace_locations()[ORIGINAL_TRACE_IDX];
             let trace: Vec<&BaseColumn> =
                 self.trace[span.col_start..span.col_end].iter().map(|column| &column.values).collect();
-            match rigel_stwo::start_interaction_trace(&**component, &fixed, &trace) {
+            match instance(component).start_interaction_trace(&fixed, &trace) {
                 Ok(started) => pending.push(started),
                 Err(error) => self.pending = Err(error),
             }
@@ -138,28 +204,48 @@ pub(crate) fn device_lookups(
     Ok((columns, sums))
 }
 
-/// Compiles the kernels of all components and returns their number. `preprocessed` are the logarithms of the sizes of
-/// all preprocessed columns.
+/// Compiles the kernels of all components, on all cores, and returns their number. `preprocessed` are the logarithms of the
+/// sizes of all preprocessed columns. Upstream's components stay on the thread that makes them, so every thread makes them.
 ///
 /// # Errors
 /// Those of the device's compiler.
-pub(crate) fn compile(components: &CairoComponents, device: &Device, preprocessed: &[u32]) -> Result<usize> {
+pub(crate) fn compile(
+    components: impl Fn() -> CairoComponents + Sync,
+    device: &Device,
+    preprocessed: &[u32],
+) -> Result<usize> {
     struct Compile<'a> {
         device: &'a Device,
         preprocessed: &'a [u32],
+        /// Which components a thread has taken, and how many this one has seen.
+        taken: &'a [AtomicBool],
+        seen: usize,
         kernels: Result<usize>,
     }
     impl<'a> Visitor<'a> for Compile<'_> {
-        fn visit<E: FrameworkEval + Sync + 'static>(&mut self, _: &str, component: &'a FrameworkComponent<E>) {
-            if let Ok(kernels) = &mut self.kernels {
-                match rigel_stwo::compile(self.device, component, self.preprocessed) {
-                    Ok(of_component) => *kernels += of_component,
-                    Err(error) => self.kernels = Err(error),
-                }
+        fn visit<E: Instantiated>(&mut self, component: &'a FrameworkComponent<E>) {
+            let index = self.seen;
+            self.seen += 1;
+            let Ok(kernels) = &mut self.kernels else { return };
+            if self.taken[index].swap(true, Ordering::Relaxed) {
+                return;
+            }
+            match instance(component).compile(self.device, self.preprocessed) {
+                Ok(of_component) => *kernels += of_component,
+                Err(error) => self.kernels = Err(error),
             }
         }
     }
-    let mut compile = Compile { device, preprocessed, kernels: Ok(0) };
-    visit(components, &mut compile);
-    compile.kernels
+    let count = device_provers(&components()).len();
+    let taken: Vec<AtomicBool> = (0..count).map(|_| AtomicBool::new(false)).collect();
+    let compile = || {
+        let mut compile = Compile { device, preprocessed, taken: &taken, seen: 0, kernels: Ok(0) };
+        visit(&components(), &mut compile);
+        compile.kernels
+    };
+    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(count);
+    thread::scope(|scope| {
+        let compiling: Vec<_> = (0..threads).map(|_| scope.spawn(compile)).collect();
+        compiling.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))).sum()
+    })
 }

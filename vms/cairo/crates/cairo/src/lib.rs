@@ -7,7 +7,8 @@
 //! | an input from upstream's adapter | [`read_prover_input`] |
 //! | the prover, on a device or on the CPU | [`CairoProver`], [`Proven`] |
 //! | parameters | [`production`], [`ProverParameters`], [`PreProcessedTraceVariant`] |
-//! | verification | [`verify`], [`for_verifier`], [`Statement`] |
+//! | verification | [`verify`], [`preprocessed_root`], [`for_verifier`], [`Statement`] |
+//! | kernels compiled ahead of the first proof | [`warm`] |
 
 mod backend;
 mod channel;
@@ -15,8 +16,10 @@ mod clock;
 mod columns;
 mod components;
 mod error;
+mod instances;
 mod panics;
 mod parameters;
+mod place;
 mod preprocessed;
 mod program;
 mod program_input;
@@ -24,6 +27,7 @@ mod prove;
 mod prover;
 mod setup;
 mod verify;
+mod warm;
 mod witness;
 
 pub use cairo_air::{CairoProof, CairoProofForRustVerifier};
@@ -36,4 +40,5 @@ pub use stwo::core::vcs_lifted::blake2_merkle::{Blake2sM31MerkleChannel, Blake2s
 pub use stwo_cairo_adapter::ProverInput;
 pub use stwo_cairo_common::preprocessed_columns::preprocessed_trace::PreProcessedTraceVariant;
 pub use stwo_cairo_prover::prover::{ChannelHash, ProverParameters};
-pub use verify::{Statement, for_verifier, verify};
+pub use verify::{Statement, for_verifier, preprocessed_root, verify};
+pub use warm::warm;

@@ -17,13 +17,12 @@ use rigel_gpu::Cache;
 use sha2::{Digest, Sha256};
 use stwo::core::fields::m31::BaseField;
 use stwo::core::poly::circle::CanonicCoset;
-use stwo::prover::backend::simd::column::BaseColumn;
 use stwo::prover::backend::Column;
+use stwo::prover::backend::simd::column::BaseColumn;
 use stwo_cairo_common::preprocessed_columns::preprocessed_trace::{PreProcessedTrace, PreProcessedTraceVariant};
 use stwo_cairo_prover::witness::preprocessed_trace::gen_trace;
 
 use crate::columns::HostColumn;
-use crate::error::Result;
 use crate::parameters::variant_name;
 
 /// The version of upstream's crates, whose columns these are.
@@ -33,7 +32,7 @@ const MAGIC: &[u8; 16] = b"rigel cairo pre1";
 type Hash = [u8; 32];
 
 /// The columns of a variant: from disk, or made and written there.
-pub(crate) fn columns(variant: PreProcessedTraceVariant) -> Result<(Arc<PreProcessedTrace>, Vec<HostColumn>)> {
+pub(crate) fn columns(variant: PreProcessedTraceVariant) -> (Arc<PreProcessedTrace>, Vec<HostColumn>) {
     columns_in(Cache::default_folder().as_deref(), variant)
 }
 
@@ -41,20 +40,20 @@ pub(crate) fn columns(variant: PreProcessedTraceVariant) -> Result<(Arc<PreProce
 pub(crate) fn columns_in(
     cache: Option<&Path>,
     variant: PreProcessedTraceVariant,
-) -> Result<(Arc<PreProcessedTrace>, Vec<HostColumn>)> {
+) -> (Arc<PreProcessedTrace>, Vec<HostColumn>) {
     let trace = Arc::new(variant.to_preprocessed_trace());
     let Some(path) = cache.map(|folder| file(folder, variant)) else {
-        return Ok((trace.clone(), gen_trace(trace)));
+        return (trace.clone(), gen_trace(trace));
     };
     if let Ok(columns) = read(&path, &trace.log_sizes()) {
-        return Ok((trace, columns));
+        return (trace, columns);
     }
     let columns = gen_trace(trace.clone());
     // Without the file the columns are made again next time, which is slow and not wrong.
     if let Err(error) = write(&path, &columns) {
         tracing::warn!("the preprocessed columns could not be kept in {}: {error}", path.display());
     }
-    Ok((trace, columns))
+    (trace, columns)
 }
 
 /// The file of a variant's columns.
@@ -169,11 +168,11 @@ mod tests {
     fn a_damaged_file_is_made_again() {
         let folder = tempfile::tempdir().unwrap();
         let variant = PreProcessedTraceVariant::CanonicalSmall;
-        let (_, made) = columns_in(Some(folder.path()), variant).unwrap();
+        let (_, made) = columns_in(Some(folder.path()), variant);
         let path = file(folder.path(), variant);
         let whole = fs::read(&path).unwrap();
         fs::write(&path, &whole[..whole.len() / 2]).unwrap();
-        let (_, again) = columns_in(Some(folder.path()), variant).unwrap();
+        let (_, again) = columns_in(Some(folder.path()), variant);
         assert!(fs::read(&path).unwrap() == whole);
         assert!(made.iter().zip(&again).all(|(a, b)| a.values.as_slice() == b.values.as_slice()));
     }

@@ -175,7 +175,8 @@ pub fn read_prover_input(path: impl AsRef<Path>) -> Result<ProverInput> {
 
 /// The code of all hints of a compiled program.
 fn hints(text: &[u8]) -> Result<Vec<String>> {
-    let json: Value = serde_json::from_slice(text).map_err(|error| Error::Program(format!("not JSON: {error}")))?;
+    let json: Value =
+        serde_json::from_slice(text).map_err(|error| Error::Program(format!("not JSON: {error}")))?;
     let Some(hints) = json.get("hints").and_then(Value::as_object) else {
         return Err(Error::Program("not a compiled Cairo 0 program: it has no hints".into()));
     };
@@ -191,9 +192,8 @@ fn felt(words: &[u32; 8]) -> Felt252 {
 
 fn failure(error: &CairoRunError, options: &RunOptions) -> Error {
     let cause = match error {
-        CairoRunError::VirtualMachine(cause) | CairoRunError::VmException(VmException { inner_exc: cause, .. }) => {
-            Some(cause)
-        }
+        CairoRunError::VirtualMachine(cause)
+        | CairoRunError::VmException(VmException { inner_exc: cause, .. }) => Some(cause),
         _ => None,
     };
     match (cause, options.max_steps) {

@@ -69,10 +69,14 @@ fn effects(code: &str, input: Option<&Value>) -> Result<Vec<Effect>> {
 fn parse(statement: &str, input: &Value) -> Result<Effect, String> {
     const KNOWN: &str = "only `ids.x = program_input[..]`, `ids.n = len(program_input[..])` and \
                          `segments.write_arg(ids.p, program_input[..])` are supported";
-    if let Some(arguments) = statement.strip_prefix("segments.write_arg(").and_then(|rest| rest.strip_suffix(')')) {
+    if let Some(arguments) = statement.strip_prefix("segments.write_arg(").and_then(|rest| rest.strip_suffix(')'))
+    {
         let (pointer, values) = arguments.split_once(',').ok_or(KNOWN)?;
         let values = array(select(values.trim(), input)?)?;
-        return Ok(Effect::Write(variable(pointer).ok_or(KNOWN)?, values.iter().map(felt).collect::<Result<_, _>>()?));
+        return Ok(Effect::Write(
+            variable(pointer).ok_or(KNOWN)?,
+            values.iter().map(felt).collect::<Result<_, _>>()?,
+        ));
     }
     let (target, expression) = statement.split_once('=').ok_or(KNOWN)?;
     let (target, expression) = (variable(target).ok_or(KNOWN)?, expression.trim());
@@ -95,7 +99,8 @@ fn select<'a>(expression: &str, input: &'a Value) -> Result<&'a Value, String> {
     if path.is_empty() {
         return Ok(input);
     }
-    let key = path.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).ok_or(format!("`{path}` is no key"))?;
+    let key =
+        path.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).ok_or(format!("`{path}` is no key"))?;
     let quoted = |quote| key.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote));
     let found = match (quoted('"').or(quoted('\'')), key.parse::<usize>()) {
         (Some(name), _) => input.get(name),

@@ -11,6 +11,7 @@ use stwo::core::utils::MaybeOwned;
 use stwo::prover::backend::BackendForChannel;
 use stwo::prover::{CommitmentSchemeProver, ProvingError, prove_ex};
 use stwo_cairo_adapter::ProverInput;
+use stwo_cairo_prover::prover::ProverParameters;
 
 use crate::backend::{CairoBackend, Lookups};
 use crate::clock::Clock;
@@ -27,7 +28,7 @@ where
 {
     let Setup { parameters, preprocessed, ids, fixed, tree, .. } = setup;
     let witness = clock.on_host("base trace (host)", || Witness::generate(input, preprocessed))?;
-    check_lifting(parameters.pcs_config.lifting_log_size, witness.log_size(), setup)?;
+    check_size(parameters, witness.log_size())?;
 
     let twiddles = setup.twiddles(witness.log_size());
     let channel = &mut MC::C::default();
@@ -59,9 +60,9 @@ where
     clock.on_backend("commit to the lookups", || commit(&mut scheme, columns, channel));
 
     let components = CairoComponents::new(&claim, elements, &interaction_claim, ids);
-    let provers = B::provers(&components);
+    let all_columns = parameters.include_all_preprocessed_columns;
     let proof = clock.on_backend("constraints and openings", || {
-        prove_ex::<B, MC>(&provers, channel, scheme, parameters.include_all_preprocessed_columns)
+        B::with_provers(&components, |provers| prove_ex::<B, MC>(provers, channel, scheme, all_columns))
     });
     let extended_stark_proof = proof.map_err(|error| match error {
         ProvingError::ConstraintsNotSatisfied => Error::Unsatisfied("a constraint does not hold"),
@@ -87,18 +88,23 @@ fn commit<B: BackendForChannel<MC>, MC: MerkleChannel>(
     tree.commit(channel);
 }
 
-/// Checks that the trees can be lifted to the size that the parameters ask for.
-fn check_lifting<B: BackendForChannel<MC>, MC: MerkleChannel>(
-    lifting: Option<u32>,
-    log_size: u32,
-    setup: &Setup<B, MC>,
-) -> Result<()> {
-    let needed = log_size + setup.parameters.pcs_config.fri_config.log_blowup_factor;
-    match lifting {
-        Some(lifting) if lifting < needed => Err(Error::Parameter {
+/// Checks that the trees have, or can be lifted to, one size. Without lifting, upstream's verifier rejects proofs whose
+/// preprocessed tree is lower than another one.
+fn check_size(parameters: &ProverParameters, log_size: u32) -> Result<()> {
+    let log_blowup = parameters.pcs_config.fri_config.log_blowup_factor;
+    let variant = parameters.preprocessed_trace;
+    match parameters.pcs_config.lifting_log_size {
+        Some(lifting) if lifting < log_size + log_blowup => Err(Error::Parameter {
             name: "the lifting size's logarithm",
             value: lifting.into(),
-            advice: format!("this program needs at least {needed}"),
+            advice: format!("this program needs at least {}", log_size + log_blowup),
+        }),
+        None if log_size > variant.max_log_trace_size() => Err(Error::TooLarge {
+            what: "longest table",
+            needed: log_size,
+            available: variant.max_log_trace_size(),
+            variant,
+            advice: "use a larger variant, or set the lifting size",
         }),
         _ => Ok(()),
     }

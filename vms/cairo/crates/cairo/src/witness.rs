@@ -32,8 +32,7 @@ impl Witness {
         check(&input, variant)?;
         let preprocessed = preprocessed.clone();
         let generate = || create_cairo_claim_generator(input, preprocessed).write_trace();
-        let (columns, claim, lookups) =
-            caught(generate).map_err(|panic| Error::Witness(message(&*panic)))?;
+        let (columns, claim, lookups) = caught(generate).map_err(|panic| Error::Witness(message(&*panic)))?;
         check_segments(&claim, variant)?;
         Ok(Self { columns, claim, lookups })
     }

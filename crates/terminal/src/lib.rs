@@ -1,4 +1,4 @@
-//! Terminal output: aligned columns, colours, and a progress line.
+//! Terminal output of Rigel's commands: aligned columns, colours, and a progress line.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write as _};
@@ -6,10 +6,15 @@ use std::io::{self, IsTerminal, Write as _};
 /// The style of text if standard output is a terminal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Paint {
+    /// As it is.
     Plain,
+    /// Bold, for headings.
     Bold,
+    /// Faint, for what matters less.
     Dim,
+    /// Green, for success.
     Good,
+    /// Red, for failure.
     Bad,
 }
 
@@ -32,7 +37,9 @@ impl Paint {
 /// The alignment of a cell in its column.
 #[derive(Clone, Copy)]
 pub enum Align {
+    /// Text.
     Left,
+    /// Numbers.
     Right,
 }
 
@@ -43,14 +50,17 @@ pub struct Columns {
 }
 
 impl Columns {
+    /// No rows yet; one alignment per column.
     pub fn new(align: &[Align]) -> Self {
         Self { align: align.to_vec(), rows: Vec::new() }
     }
 
+    /// Adds a row in one style.
     pub fn row<C: Into<String>>(&mut self, paint: Paint, cells: impl IntoIterator<Item = C>) {
         self.painted_row(cells.into_iter().map(|cell| (cell.into(), paint)));
     }
 
+    /// Adds a row with a style per cell.
     pub fn painted_row(&mut self, cells: impl IntoIterator<Item = (String, Paint)>) {
         self.rows.push(cells.into_iter().collect());
     }
@@ -88,7 +98,14 @@ pub struct Progress {
     logged: bool,
 }
 
+impl Default for Progress {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Progress {
+    /// A line that only a terminal shows.
     pub fn new() -> Self {
         Self { watched: io::stderr().is_terminal(), logged: false }
     }

@@ -1,0 +1,5 @@
+//! Programs and proofs, from outside.
+
+mod programs;
+mod proofs;
+mod support;

@@ -1,0 +1,166 @@
+//! Proofs on the device: they equal those of upstream's own function, and upstream's verifier accepts them and refuses what
+//! was changed. The smallest proof has 37 million cells, so the tests share proofs.
+
+use std::sync::OnceLock;
+
+use crate::support::{device, input, program, quick, serialized, upstream};
+use rigel_cairo::{
+    Blake2sM31MerkleChannel, Blake2sMerkleChannel, CairoChannel, CairoProof, CairoProofForRustVerifier,
+    CairoProver, ChannelHash, Error, Proven, ProverInput, ProverParameters, for_verifier, verify,
+};
+use serde_json::json;
+use stwo::core::channel::MerkleChannel;
+use stwo::prover::backend::BackendForChannel;
+use stwo::prover::backend::simd::SimdBackend;
+
+type Blake2sProof = CairoProof<<Blake2sMerkleChannel as MerkleChannel>::H>;
+
+fn prover() -> &'static CairoProver {
+    static PROVER: OnceLock<CairoProver> = OnceLock::new();
+    PROVER.get_or_init(|| CairoProver::new(&device(), quick()).unwrap())
+}
+
+fn factorial_input() -> ProverInput {
+    input("factorial", json!([20]))
+}
+
+/// A proof that several tests look at.
+fn factorial() -> &'static Proven<Blake2sProof> {
+    static PROVEN: OnceLock<Proven<Blake2sProof>> = OnceLock::new();
+    PROVEN.get_or_init(|| prover().prove(factorial_input()).unwrap())
+}
+
+fn proof() -> CairoProofForRustVerifier<<Blake2sMerkleChannel as MerkleChannel>::H> {
+    for_verifier(&factorial().proof)
+}
+
+#[test]
+fn factorial_equals_upstream_on_the_device_and_on_the_cpu() {
+    let expected = serialized(&upstream::<Blake2sMerkleChannel>(factorial_input(), quick()));
+    println!("{}", factorial().report);
+    assert!(serialized(&factorial().proof) == expected, "the device's proof differs");
+
+    let on_cpu = CairoProver::<Blake2sMerkleChannel>::on_cpu(quick()).unwrap();
+    let proven = on_cpu.prove(factorial_input()).unwrap();
+    println!("{}", proven.report);
+    assert!(serialized(&proven.proof) == expected, "the CPU's proof differs");
+    assert_eq!((proven.report.device.as_str(), proven.report.fallbacks.len()), ("cpu", 0));
+
+    let statement =
+        verify::<Blake2sMerkleChannel>(proof(), Some(&program("factorial")), Some(&on_cpu.preprocessed_root()));
+    // 20!
+    assert_eq!(statement.unwrap().output, ["0x21c3677c82b40000"]);
+}
+
+/// Segments begin elsewhere and tables have other sizes; another program has other components.
+#[test]
+fn programs_of_other_sizes_compile_no_kernels() {
+    factorial();
+    let modules = || {
+        let stats = device().cache().stats();
+        stats.compiled + stats.hits
+    };
+    let before = modules();
+    let larger = input("factorial", json!([300]));
+    let proven = prover().prove(larger.clone()).unwrap();
+    assert_eq!(modules() - before, 0, "modules that the larger program compiled or loaded");
+    assert!(serialized(&proven.proof) == serialized(&upstream::<Blake2sMerkleChannel>(larger, quick())));
+    verify::<Blake2sMerkleChannel>(for_verifier(&proven.proof), None, None).unwrap();
+}
+
+#[test]
+fn builtins_equal_upstream_with_lifting_and_the_other_channel() {
+    let mut parameters = quick();
+    parameters.channel_hash = ChannelHash::Blake2sM31;
+    parameters.pcs_config.lifting_log_size = Some(22);
+    equal::<Blake2sM31MerkleChannel>("mixed", json!([20]), parameters);
+}
+
+/// On a GPU: cargo test --release -- --ignored
+#[test]
+#[ignore = "takes half an hour on the emulated device"]
+fn all_programs_equal_upstream() {
+    let arguments = [
+        ("fibonacci", json!([20_000])),
+        ("factorial", json!([2_000])),
+        ("pedersen", json!([100])),
+        ("poseidon", json!([200])),
+        ("bitwise", json!([500])),
+        ("keccak", json!([40])),
+        ("sorting", json!({ "values": (0..500).map(|i| i * 7919 % 1009).collect::<Vec<_>>() })),
+        ("mixed", json!([100])),
+    ];
+    for (name, arguments) in arguments {
+        equal::<Blake2sMerkleChannel>(name, arguments.clone(), quick());
+        let parameters = ProverParameters { channel_hash: ChannelHash::Blake2sM31, ..quick() };
+        equal::<Blake2sM31MerkleChannel>(name, arguments, parameters);
+    }
+}
+
+/// Checks that the device's proof of a run equals upstream's and verifies.
+fn equal<MC: CairoChannel>(name: &str, arguments: serde_json::Value, parameters: ProverParameters)
+where
+    SimdBackend: BackendForChannel<MC>,
+{
+    let input = input(name, arguments);
+    let prover = CairoProver::<MC>::new(&device(), parameters).unwrap();
+    let proven = prover.prove(input.clone()).unwrap();
+    println!("{name}: {}", proven.report);
+    assert!(
+        serialized(&proven.proof) == serialized(&upstream::<MC>(input, parameters)),
+        "{name}: the proof differs"
+    );
+    verify::<MC>(for_verifier(&proven.proof), Some(&program(name)), Some(&prover.preprocessed_root())).unwrap();
+}
+
+/// The reason for which a proof is refused.
+fn refusal(proof: CairoProofForRustVerifier<<Blake2sMerkleChannel as MerkleChannel>::H>) -> String {
+    match verify::<Blake2sMerkleChannel>(proof, None, None) {
+        Err(Error::Rejected(reason)) => reason,
+        Err(other) => panic!("another error: {other}"),
+        Ok(statement) => panic!("accepted: {statement:?}"),
+    }
+}
+
+#[test]
+fn a_changed_output_is_refused() {
+    let mut changed = proof();
+    changed.claim.public_data.public_memory.output[0].1[0] ^= 1;
+    refusal(changed);
+}
+
+#[test]
+fn a_changed_memory_cell_is_refused() {
+    let mut changed = proof();
+    let program = &mut changed.claim.public_data.public_memory.program;
+    let middle = program.len() / 2;
+    program[middle].1[0] ^= 1;
+    refusal(changed);
+    let mut changed = proof();
+    changed.claim.public_data.public_memory.safe_call_ids[0] ^= 1;
+    refusal(changed);
+}
+
+#[test]
+fn a_changed_sum_and_a_changed_opening_are_refused() {
+    let mut changed = proof();
+    let claimed = changed.interaction_claim.ret_opcode.as_mut().expect("every program returns");
+    claimed.claimed_sum += claimed.claimed_sum;
+    assert!(refusal(changed).contains("logup"));
+    let mut changed = proof();
+    changed.interaction_pow ^= 1;
+    refusal(changed);
+}
+
+#[test]
+fn another_program_is_refused() {
+    let error = verify::<Blake2sMerkleChannel>(proof(), Some(&program("fibonacci")), None).unwrap_err();
+    assert!(matches!(&error, Error::Rejected(reason) if reason.contains("another program")), "{error}");
+}
+
+#[test]
+fn other_preprocessed_columns_are_refused() {
+    let root = proof().stark_proof.commitments[1];
+    let error = verify::<Blake2sMerkleChannel>(proof(), None, Some(&root)).unwrap_err();
+    assert!(matches!(&error, Error::Rejected(reason) if reason.contains("preprocessed")), "{error}");
+}
