@@ -28,7 +28,7 @@ use crate::verify::Statement;
 ///
 /// ```
 /// // A program that is not one gives an error that says why.
-/// let error = rigel_cairo::Program::from_json(b"{}").unwrap_err();
+/// let error = rigel_cairo::Program::from_json(b"{}").err().expect("an empty object is none");
 /// assert!(error.to_string().contains("the program cannot be run for a proof"), "{error}");
 /// ```
 pub struct Program {
