@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rigel_codegen::{Bindings, CompiledGraph, Folded, Input, Output, RowMap, Rows, compiled};
+use rigel_codegen::{Bindings, Folded, GraphProgram, Input, Output, RowMap, Rows};
 use rigel_gpu::{Buffer, Device, Error, Result, View};
 use rigel_kernels::field::{Mersenne31, QM31};
 use rigel_kernels::transform::circle;
@@ -188,10 +188,10 @@ pub(crate) fn parameters(device: &Device, recorded: &Recorded) -> Result<Option<
 }
 
 /// The kernels of a component's constraints.
-fn program(device: &Device, recorded: &Recorded) -> Result<Arc<CompiledGraph<QM31>>> {
+fn program(device: &Device, recorded: &Recorded) -> Result<Arc<GraphProgram<QM31>>> {
     let fold = |(weight, &value)| Output::Fold { value, weight };
     let outputs: Vec<Output> = recorded.constraints.iter().enumerate().map(fold).collect();
-    compiled(device, "constraints", &recorded.graph, &outputs)
+    rigel_codegen::program(device, "constraints", &recorded.graph, &outputs)
 }
 
 /// Compiles the kernels of a component's constraints and lookups for a device, or finds them in its cache, so that no
@@ -221,7 +221,8 @@ pub fn compile<E: FrameworkEval>(
     upload::kernel(device)?;
     let mut kernels = 1;
     if component.n_constraints() > 0 {
-        kernels += program(device, &record(&**component, &places, component.claimed_sum()))?.kernels();
+        kernels +=
+            program(device, &record(&**component, &places, component.claimed_sum()))?.compiled(device)?.kernels();
     }
     Ok(kernels + logup::compile(device, &**component)?)
 }
