@@ -133,6 +133,43 @@ fn a_small_build_says_how_to_measure_operations() {
     }
 }
 
+/// A proof does not wait for a compiler: it is interpreted, its kernels are compiled beside it, and the next process
+/// finds them. The proof is the same.
+#[test]
+fn proofs_are_interpreted_until_their_kernels_are_compiled() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| folder.path().join(name).to_str().expect("a readable name").to_string();
+    let prove = |workload: &str, interpret: &str, cache: &str, proof: &str| {
+        let words = ["prove", workload, "--log-rows", "6", "--device", "emulated", "--json", "-o", proof];
+        let output = rigel(&words, &[("RIGEL_INTERPRET", interpret), ("RIGEL_CACHE", cache)]);
+        assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+        let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let number = |value: &Value| value.as_u64().expect("a number");
+        let (interpreted, compiled) =
+            (number(&report["report"]["interpreted"]), number(&report["kernels_compiled"]));
+        (std::fs::read(proof).expect("the proof"), interpreted, compiled)
+    };
+    // The other kernels are those of all tests.
+    let shared = std::env::var("RIGEL_CACHE").unwrap_or_default();
+    for workload in ["fibonacci", "plonk"] {
+        let (expected, none, _) = prove(workload, "never", &shared, &file("compiled"));
+        assert_eq!(none, 0);
+        let (proof, interpreted, _) = prove(workload, "always", &shared, &file("interpreted"));
+        assert!(proof == expected && interpreted > 0, "{workload}: {interpreted} programs");
+    }
+    let cache = file("cache");
+    let (expected, ..) = prove("fibonacci", "never", &shared, &file("compiled"));
+    for is_first in [true, false] {
+        // Whether the first is interpreted depends on which compiler is done first.
+        let (proof, interpreted, compiled) = prove("fibonacci", "until-compiled", &cache, &file("either"));
+        assert!(proof == expected && (compiled > 0) == is_first, "first: {is_first}, {compiled} modules");
+        assert!(is_first || interpreted == 0, "{interpreted} programs");
+    }
+    let output = rigel(&["prove", "fibonacci", "--device", "emulated"], &[("RIGEL_INTERPRET", "sometimes")]);
+    assert_eq!(code(&output), Some(1));
+    assert!(stderr(&output).contains("until-compiled"), "{}", stderr(&output));
+}
+
 #[test]
 fn kernels_are_compiled_once_ahead_of_proofs() {
     let folder = tempfile::tempdir().expect("a folder");

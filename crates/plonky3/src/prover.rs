@@ -6,10 +6,11 @@ use p3_commit::Pcs;
 use p3_field::PrimeCharacteristicRing;
 use p3_fri::FriParameters;
 use p3_matrix::dense::RowMajorMatrix;
-use rigel_gpu::{Device, Event, Recorder, Stream, ViewMut};
+use rigel_gpu::{Device, DeviceKind, Event, Recorder, Stream, ViewMut};
+use rigel_kernels::registry::warm_two_adic;
 
 use crate::commit::Committed;
-use crate::config::{Base, DeviceConfig};
+use crate::config::{Base, DeviceConfig, Ext};
 use crate::error::{Error, Result};
 use crate::field::DeviceField;
 use crate::report::Report;
@@ -55,9 +56,12 @@ impl<SC: DeviceConfig> Prover<SC> {
     /// Commits to a small matrix on both sides. If the commitments differ, no proof would verify, and this is an
     /// error: either the parameters are not the configuration's, or its Poseidon2 is not upstream's default
     /// instance.
+    ///
+    /// On a GPU, this compiles the kernels that do not depend on the AIR, or loads them from the cache, on all cores.
     pub fn new<M>(device: Device, config: SC, fri: &FriParameters<M>, cap_height: usize) -> Result<Self> {
         let prover = Self { device: Ok(device), config, fri: numbers(fri), cap_height, policy: Policy::default() };
         prover.check_parameters()?;
+        prover.load_kernels()?;
         prover.check_commitment()?;
         Ok(prover)
     }
@@ -117,6 +121,18 @@ impl<SC: DeviceConfig> Prover<SC> {
             )));
         }
         Ok(())
+    }
+
+    /// Compiles or loads what most proofs need. On the emulated device, where compilers take longer than proofs, each
+    /// operation does so when it is first used.
+    fn load_kernels(&self) -> Result<()> {
+        match self.device() {
+            Some(device) if device.kind() != DeviceKind::Emulated => {
+                warm_two_adic::<Ext<SC>, SC::Hash>(device)?;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
     }
 
     fn check_commitment(&self) -> Result<()> {
