@@ -70,37 +70,58 @@ enum From {
 /// An operand: its description in 12 bits, and its index.
 type Operand = (u32, u32);
 
+/// A graph's outputs as instructions.
+pub struct Instructions<E: Element> {
+    /// One more than are executed: the kernel reads ahead.
+    list: Vec<[u32; 4]>,
+    /// At least one: a buffer is not empty.
+    constants: Vec<E::Base>,
+    offsets: Vec<i32>,
+    needs: Needs,
+    /// The slots of a thread.
+    slots: usize,
+}
+
+impl<E: Element> Instructions<E> {
+    /// The instructions of a graph. `None` if it reads columns at more than 16 offsets, or has more than [`MATRICES`]
+    /// matrices.
+    pub fn new(graph: &ExpressionGraph<E>, outputs: &[Output]) -> Option<Self> {
+        let Assembler { list, mut constants, offsets, needs, slots, .. } =
+            Assembler::new(graph).assemble(outputs)?;
+        constants.push(E::Base::default());
+        Some(Self { list, constants, offsets, needs, slots: slots.count })
+    }
+}
+
 /// A graph's outputs as instructions in a device's memory.
 pub struct InterpretedGraph<E: Element> {
     kernel: Kernel,
     needs: Needs,
     tape: Tape,
-    /// One more than are executed: the kernel reads ahead.
     instructions: Buffer<[u32; 4]>,
     constants: Buffer<E::Base>,
     slots: usize,
 }
 
 impl<E: Element> InterpretedGraph<E> {
-    /// The instructions of a graph, in the device's memory. `None` if the graph reads columns at more than 16 offsets,
-    /// or has more than [`MATRICES`] matrices.
-    pub fn new(stream: &Stream, graph: &ExpressionGraph<E>, outputs: &[Output]) -> Result<Option<Self>> {
-        let Some(mut assembled) = Assembler::new(graph).assemble(outputs) else {
-            return Ok(None);
-        };
-        let kernel = kernel::<E>(stream.device())?;
-        // A buffer has at least one value.
-        assembled.constants.push(E::Base::default());
-        let Assembler { instructions, constants, offsets, needs, slots, .. } = assembled;
+    /// Uploads instructions.
+    pub fn new(stream: &Stream, instructions: &Instructions<E>) -> Result<Self> {
+        let Instructions { list, constants, offsets, needs, slots } = instructions;
         let mut tape = Tape {
-            instructions: instructions.len() as u32 - 1,
+            instructions: list.len() as u32 - 1,
             offsets: offsets.len() as u32,
             folds: u32::from(needs.folds),
             ..Tape::default()
         };
-        tape.offset[..offsets.len()].copy_from_slice(&offsets);
-        let (instructions, constants) = (stream.upload(&instructions)?, stream.upload(&constants)?);
-        Ok(Some(Self { kernel, needs, tape, instructions, constants, slots: slots.count }))
+        tape.offset[..offsets.len()].copy_from_slice(offsets);
+        Ok(Self {
+            kernel: kernel::<E>(stream.device())?,
+            needs: needs.clone(),
+            tape,
+            instructions: stream.upload(list)?,
+            constants: stream.upload(constants)?,
+            slots: *slots,
+        })
     }
 
     /// The number of instructions for each row.
@@ -207,14 +228,17 @@ impl<E: Element> Arguments for Launch<'_, '_, E> {
 /// A list of instructions in the making. Its methods return `None` if the graph is beyond the interpreter.
 struct Assembler<'a, E: Element> {
     graph: &'a ExpressionGraph<E>,
-    instructions: Vec<[u32; 4]>,
+    list: Vec<[u32; 4]>,
     constants: Vec<E::Base>,
-    constant_places: HashMap<Value, u32>,
     offsets: Vec<i32>,
     needs: Needs,
     slots: Slots,
-    slot_of: HashMap<Value, u32>,
+    /// By value, the slot that holds it now, or the place of a constant.
+    place_of: Vec<u32>,
 }
+
+/// The place of a value that has none.
+const NOWHERE: u32 = u32::MAX;
 
 /// The slots of a thread.
 #[derive(Default)]
@@ -241,13 +265,12 @@ impl<'a, E: Element> Assembler<'a, E> {
     fn new(graph: &'a ExpressionGraph<E>) -> Self {
         Self {
             graph,
-            instructions: Vec::new(),
+            list: Vec::new(),
             constants: Vec::new(),
-            constant_places: HashMap::new(),
             offsets: Vec::new(),
             needs: Needs::default(),
             slots: Slots::default(),
-            slot_of: HashMap::new(),
+            place_of: vec![NOWHERE; graph.len()],
         }
     }
 
@@ -255,16 +278,17 @@ impl<'a, E: Element> Assembler<'a, E> {
         let graph = self.graph;
         let steps = in_order(graph, outputs, 0..outputs.len());
         let in_slot = |value: &Value| graph.is_computed(*value) && !graph.node(*value).is_load();
-        let uses = |step: &Step| -> Vec<Value> {
-            match *step {
-                Step::Compute(value) if !graph.node(value).is_load() => graph.node(value).operands().collect(),
-                Step::Emit(index) => vec![outputs[index].value()],
-                _ => Vec::new(),
-            }
+        let uses = |step: &Step| {
+            let (operands, output) = match *step {
+                Step::Compute(value) => (Some(graph.node(value).operands()), None),
+                Step::Emit(index) => (None, Some(outputs[index].value())),
+                _ => (None, None),
+            };
+            operands.into_iter().flatten().chain(output).filter(in_slot)
         };
-        let mut last_use: HashMap<Value, usize> = HashMap::new();
+        let mut last_use = vec![0; graph.len()];
         for (at, step) in steps.iter().enumerate() {
-            last_use.extend(uses(step).into_iter().filter(in_slot).map(|value| (value, at)));
+            uses(step).for_each(|value| last_use[value.index()] = at);
         }
         for (at, step) in steps.iter().enumerate() {
             // Operands are read before the result is written, so that it may take the slot of one of them.
@@ -273,7 +297,7 @@ impl<'a, E: Element> Assembler<'a, E> {
                     let (operation, a, b) = self.operation(value)?;
                     self.release(uses(step), at, &last_use);
                     let slot = self.slots.take(graph.words(value));
-                    self.slot_of.insert(value, slot);
+                    self.place_of[value.index()] = slot;
                     self.push(operation, slot, a, b);
                 }
                 Step::Emit(index) => {
@@ -283,23 +307,23 @@ impl<'a, E: Element> Assembler<'a, E> {
                 _ => {}
             }
         }
-        self.instructions.push([0; 4]);
+        self.list.push([0; 4]);
         Some(self)
     }
 
     /// Frees the slots of values that are used for the last time.
-    fn release(&mut self, values: Vec<Value>, at: usize, last_use: &HashMap<Value, usize>) {
-        for value in values {
-            if last_use.get(&value) == Some(&at)
-                && let Some(slot) = self.slot_of.remove(&value)
-            {
+    fn release(&mut self, values: impl Iterator<Item = Value>, at: usize, last_use: &[usize]) {
+        for value in values.filter(|value| last_use[value.index()] == at) {
+            // Both operands may be the same value.
+            let slot = std::mem::replace(&mut self.place_of[value.index()], NOWHERE);
+            if slot != NOWHERE {
                 self.slots.give_back(self.graph.words(value), slot);
             }
         }
     }
 
     fn push(&mut self, operation: Operation, to: u32, a: Operand, b: Operand) {
-        self.instructions.push([operation as u32 | a.0 << 8 | b.0 << 20, to, a.1, b.1]);
+        self.list.push([operation as u32 | a.0 << 8 | b.0 << 20, to, a.1, b.1]);
     }
 
     /// The operation that computes a value, and its operands.
@@ -357,20 +381,19 @@ impl<'a, E: Element> Assembler<'a, E> {
                 let place = self.place(input, offset)?;
                 described(From::Column, first_column).map(|(from, column)| (from | place, column))
             }
-            _ => described(From::Slot, self.slot_of[&value] as usize),
+            _ => described(From::Slot, self.place_of[value.index()] as usize),
         }
     }
 
     /// The place of a constant's first coefficient. One of the base field has one, one of the extension all.
     fn constant(&mut self, value: Value) -> usize {
-        let (graph, constants) = (self.graph, &mut self.constants);
-        let place = *self.constant_places.entry(value).or_insert_with(|| {
-            let place = constants.len() as u32;
-            let constant = graph.as_constant(value).expect("a constant");
-            constants.extend(&constant.parts()[..graph.words(value)]);
-            place
-        });
-        place as usize
+        let place = &mut self.place_of[value.index()];
+        if *place == NOWHERE {
+            *place = self.constants.len() as u32;
+            let constant = self.graph.as_constant(value).expect("a constant");
+            self.constants.extend(&constant.parts()[..self.graph.words(value)]);
+        }
+        *place as usize
     }
 
     /// The bits of a column's description that say which matrix and offset it has.

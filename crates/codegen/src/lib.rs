@@ -67,7 +67,7 @@
 //! | expressions | [`ExpressionGraph`], [`Value`], [`FieldKind`] |
 //! | what is done with them | [`Output`] |
 //! | kernels | [`CompiledGraph`], [`Split`], [`texts`] |
-//! | results before a compiler is done | [`GraphProgram`], [`InterpretedGraph`] |
+//! | results before a compiler is done | [`GraphProgram`], [`Instructions`], [`InterpretedGraph`] |
 //! | what they run on | [`Bindings`], [`Rows`], [`Input`], [`RowMap`], [`Target`], [`Folded`] |
 
 mod bindings;
@@ -82,7 +82,7 @@ mod tiers;
 
 pub use bindings::{Bindings, Folded, Input, RowMap, Rows, Target};
 pub use graph::{ExpressionGraph, FieldKind, Value};
-pub use interpret::{InterpretedGraph, compile_interpreter};
+pub use interpret::{Instructions, InterpretedGraph, compile_interpreter};
 pub use print::MATRICES;
 pub use program::{CompiledGraph, Output, scratch_columns, texts};
 pub use split::Split;

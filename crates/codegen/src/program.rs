@@ -187,16 +187,17 @@ pub(crate) struct Texts<E: Element> {
 }
 
 impl<E: Element> Texts<E> {
-    /// Splits the graph and prints its kernels, on all cores.
+    /// Splits the graph and prints its kernels.
     pub(crate) fn new(name: &str, graph: &ExpressionGraph<E>, outputs: &[Output], split: Split) -> Result<Self> {
         let plan = plan(name, graph, outputs, split)?;
-        let kernels = on_all_cores(plan.kernels.len(), |i| {
+        let print = |i| {
             let Printed { name, text, needs } = print_kernel(name, graph, outputs, &plan, i)?;
             // SAFETY: `print` writes kernels that access a row of each matrix, in columns and rows that
             // `Bindings::numbers` has checked, and write only to outputs, sums and scratch.
             let text = unsafe { source(&format!("{name}.cu"), &text) };
             Ok((text.kernel(&name), needs))
-        })?;
+        };
+        let kernels = (0..plan.kernels.len()).map(print).collect::<Result<_>>()?;
         Ok(Self { kernels, scratch_columns: plan.scratch_columns, element: PhantomData })
     }
 
@@ -297,15 +298,20 @@ fn on_all_cores<T: Send>(count: usize, make: impl Fn(usize) -> Result<T> + Sync)
     let next = AtomicUsize::new(0);
     let made: Lock<BTreeMap<usize, Result<T>>> = Lock::default();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let in_background = background::is_background();
     std::thread::scope(|scope| {
         for _ in 0..cores.min(count) {
             scope.spawn(|| {
+                if in_background {
+                    background::join();
+                }
                 loop {
                     let i = next.fetch_add(1, Ordering::Relaxed);
                     if i >= count {
                         break;
                     }
                     let one = {
+                        background::yield_to_callers();
                         let _turn = Turn::new(cores);
                         if background::is_stopping() { Err(Error::Disabled) } else { make(i) }
                     };

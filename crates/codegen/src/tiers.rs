@@ -1,7 +1,7 @@
 //! Programs that are ready at once: interpreted until their kernels are compiled.
 
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
-use std::sync::{Arc, Condvar, PoisonError};
+use std::sync::{Arc, Condvar, OnceLock, PoisonError};
 
 use rigel_gpu::testing::check_compilers;
 use rigel_gpu::{Device, DeviceKind, Error, Lock, Result, Stream, background};
@@ -9,10 +9,15 @@ use rigel_kernels::field::Element;
 
 use crate::bindings::{Bindings, Rows};
 use crate::graph::ExpressionGraph;
-use crate::interpret::{InterpretedGraph, compile_interpreter};
+use crate::interpret::{Instructions, InterpretedGraph, compile_interpreter};
 use crate::program::{CompiledGraph, Output, Texts};
 use crate::quick::QuickHasher;
 use crate::split::Split;
+
+/// Graphs of fewer values have few kernels, which are loaded from the cache at once.
+const SLOW_TO_LOAD: usize = 2_000;
+/// Interpreting this many values, in all rows together, takes less time than loading kernels does.
+const QUICK_TO_INTERPRET: usize = 1 << 31;
 
 /// When programs are interpreted.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -44,15 +49,17 @@ impl Interpretation {
 /// The outputs of a graph as a program for a device.
 ///
 /// Its kernels are compiled in the background, on all cores. A run does not wait for the compiler: until all of them
-/// are there, it is interpreted ([`InterpretedGraph`]). Kernels from the disk cache are there in milliseconds, so a run
-/// waits for those. The environment variable `RIGEL_INTERPRET` (`never`, `until-compiled`, `always`) decides
-/// otherwise. On the emulated device runs wait for the compiler.
+/// are there, it is interpreted ([`InterpretedGraph`]). Kernels from the disk cache are there in some milliseconds, so a
+/// run waits for those, unless interpreting it takes less. The environment variable `RIGEL_INTERPRET` (`never`,
+/// `until-compiled`, `always`) decides otherwise. On the emulated device runs wait for the compiler.
 pub struct GraphProgram<E: Element> {
     name: String,
     graph: ExpressionGraph<E>,
     outputs: Vec<Output>,
     kernels: Lock<Kernels<E>>,
     changed: Condvar,
+    /// The instructions, until the kernels are there.
+    instructions: OnceLock<Option<Instructions<E>>>,
     interpreted: Lock<Option<Arc<InterpretedGraph<E>>>>,
 }
 
@@ -111,6 +118,7 @@ impl<E: Element> GraphProgram<E> {
             outputs: outputs.to_vec(),
             kernels: Lock::new(Kernels::Missing),
             changed: Condvar::new(),
+            instructions: OnceLock::new(),
             interpreted: Lock::default(),
         }
     }
@@ -118,7 +126,7 @@ impl<E: Element> GraphProgram<E> {
     /// Computes the outputs of all rows, with the kernels if they are compiled.
     pub fn run(&self, stream: &Stream, rows: Rows, bindings: &mut Bindings<'_, E>) -> Result<()> {
         let device = stream.device();
-        if self.is_interpreted(device)? {
+        if self.is_interpreted(device, rows.count())? {
             match self.interpret(stream, rows, bindings) {
                 Ok(true) => return Ok(()),
                 // Only the kernels can do it.
@@ -157,17 +165,28 @@ impl<E: Element> GraphProgram<E> {
         drop(kernels);
         let task = Task { program: self.clone(), device: device.clone() };
         background::spawn("rigel-compile", move || task.program.make(&task.device));
+        // Beside it, because a run may need them before the kernels are there.
+        self.instructions();
     }
 
-    /// Whether a run is to be interpreted now. Waits until it is known whether the kernels are in the cache, and if
-    /// they are, until they are loaded.
-    fn is_interpreted(&self, device: &Device) -> Result<bool> {
-        if Interpretation::of(device)? == Interpretation::Always {
-            return Ok(true);
+    /// Whether a run over so many rows is to be interpreted now. Unless that is quick, waits until it is known whether
+    /// the kernels are in the cache, and if they are, until they are loaded.
+    fn is_interpreted(&self, device: &Device, rows: usize) -> Result<bool> {
+        match Interpretation::of(device)? {
+            Interpretation::Never => return Ok(false),
+            Interpretation::UntilCompiled => {}
+            Interpretation::Always => return Ok(true),
         }
-        let near = |kernels: &mut Kernels<E>| matches!(kernels, Kernels::Near);
-        let kernels = self.changed.wait_while(self.kernels.lock(), near).unwrap_or_else(PoisonError::into_inner);
-        Ok(matches!(*kernels, Kernels::Compiling))
+        let values = self.graph.len();
+        let is_quick = values >= SLOW_TO_LOAD && values.saturating_mul(rows) <= QUICK_TO_INTERPRET;
+        let waits = |kernels: &mut Kernels<E>| matches!(kernels, Kernels::Near) && !is_quick;
+        let kernels = self.changed.wait_while(self.kernels.lock(), waits).unwrap_or_else(PoisonError::into_inner);
+        Ok(matches!(*kernels, Kernels::Near | Kernels::Compiling))
+    }
+
+    /// The program for the interpreter, unless it is beyond it.
+    fn instructions(&self) -> Option<&Instructions<E>> {
+        self.instructions.get_or_init(|| Instructions::new(&self.graph, &self.outputs)).as_ref()
     }
 
     /// Runs without the kernels, unless the graph is beyond the interpreter.
@@ -176,10 +195,9 @@ impl<E: Element> GraphProgram<E> {
         let interpreted = match known {
             Some(known) => known,
             None => {
-                let Some(new) = InterpretedGraph::new(stream, &self.graph, &self.outputs)? else {
-                    return Ok(false);
-                };
-                self.interpreted.lock().get_or_insert(Arc::new(new)).clone()
+                let Some(instructions) = self.instructions() else { return Ok(false) };
+                let new = Arc::new(InterpretedGraph::new(stream, instructions)?);
+                self.interpreted.lock().get_or_insert(new).clone()
             }
         };
         interpreted.run(stream, rows, bindings)?;

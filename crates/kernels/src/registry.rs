@@ -9,7 +9,7 @@ use rigel_gpu::{Device, Lock, Result};
 
 use crate::code::{Operation, RegisteredModule};
 use crate::commit::merkle::Tree;
-use crate::commit::rows::{RowParts, Rows};
+use crate::commit::rows::{Row, RowParts, Rows};
 use crate::domain::circle_domain::CircleDomain;
 use crate::domain::circle_order::CircleOrder;
 use crate::domain::selectors::Selectors;
@@ -135,6 +135,7 @@ where
         [
             Ntt::<E::Base>::modules(),
             Rows::<H, E::Base>::modules(),
+            vec![Rows::<H, E::Base>::module(Row::Packed { columns: E::DEGREE as u32 })],
             Tree::<H>::modules(),
             Opening::<E>::modules(),
             Reduce::<E, 2>::modules(),
@@ -160,6 +161,7 @@ pub fn warm_circle<H: RowHash<Mersenne31>>(device: &Device) -> Result<usize> {
         [
             CircleTransform::modules(),
             Rows::<H, Mersenne31>::modules(),
+            vec![Rows::<H, Mersenne31>::module(Row::Lifted)],
             Tree::<H>::modules(),
             CircleFold::modules(),
             CircleQuotients::modules(),

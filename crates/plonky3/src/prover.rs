@@ -1,11 +1,13 @@
 //! A configuration on a device, and the session of one proof.
 
 use std::ops::Range;
+use std::panic::resume_unwind;
 
 use p3_commit::Pcs;
 use p3_field::PrimeCharacteristicRing;
 use p3_fri::FriParameters;
 use p3_matrix::dense::RowMajorMatrix;
+use rigel_codegen::compile_interpreter;
 use rigel_gpu::{Device, DeviceKind, Event, Recorder, Stream, ViewMut};
 use rigel_kernels::registry::warm_two_adic;
 
@@ -123,16 +125,21 @@ impl<SC: DeviceConfig> Prover<SC> {
         Ok(())
     }
 
-    /// Compiles or loads what most proofs need. On the emulated device, where compilers take longer than proofs, each
-    /// operation does so when it is first used.
+    /// Compiles or loads the kernels that most proofs need, and pins memory for uploads. On the emulated device, where
+    /// compilers take longer than proofs, each operation does so when it is first used.
     fn load_kernels(&self) -> Result<()> {
-        match self.device() {
-            Some(device) if device.kind() != DeviceKind::Emulated => {
-                warm_two_adic::<Ext<SC>, SC::Hash>(device)?;
-                Ok(())
+        let Some(device) = self.device().filter(|device| device.kind() != DeviceKind::Emulated) else {
+            return Ok(());
+        };
+        std::thread::scope(|scope| {
+            let pinned = scope.spawn(|| device.pin_staging());
+            let interpreter = scope.spawn(|| compile_interpreter::<Ext<SC>>(device));
+            warm_two_adic::<Ext<SC>, SC::Hash>(device)?;
+            for thread in [pinned, interpreter] {
+                thread.join().unwrap_or_else(|panic| resume_unwind(panic))?;
             }
-            _ => Ok(()),
-        }
+            Ok(())
+        })
     }
 
     fn check_commitment(&self) -> Result<()> {

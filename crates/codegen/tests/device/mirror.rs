@@ -3,8 +3,8 @@
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use rigel_codegen::{
-    Bindings, CompiledGraph, ExpressionGraph, FieldKind, Folded, Input, InterpretedGraph, Output, RowMap, Rows,
-    Split, Target, Value,
+    Bindings, CompiledGraph, ExpressionGraph, FieldKind, Folded, Input, Instructions, InterpretedGraph, Output,
+    RowMap, Rows, Split, Target, Value,
 };
 use rigel_gpu::Stream;
 use rigel_kernels::field::{Element, Field, Ring};
@@ -226,7 +226,8 @@ impl<E: Element> Data<E> {
     /// The same for a program that is compiled, and for its interpretation.
     pub(crate) fn check_run(&self, stream: &Stream, mirror: &Mirror<E>, program: &CompiledGraph<E>) {
         self.compare(stream, mirror, |bindings| program.run(stream, self.rows, bindings).unwrap());
-        let interpreted = InterpretedGraph::new(stream, &mirror.graph, &mirror.outputs).unwrap().unwrap();
+        let instructions = Instructions::new(&mirror.graph, &mirror.outputs).unwrap();
+        let interpreted = InterpretedGraph::new(stream, &instructions).unwrap();
         self.compare(stream, mirror, |bindings| interpreted.run(stream, self.rows, bindings).unwrap());
     }
 

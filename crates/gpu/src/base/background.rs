@@ -3,6 +3,7 @@
 //! A process may end while a compiler runs. Its library would then be taken down under it, so the process waits at its
 //! exit until every compiler has finished the kernel it is at.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Once, PoisonError};
 
@@ -20,6 +21,7 @@ unsafe extern "C" {
 
 extern "C" fn stop() {
     STOPPING.store(true, Ordering::Relaxed);
+    URGENT.1.notify_all();
     finish();
 }
 
@@ -29,6 +31,54 @@ impl Drop for Running {
     fn drop(&mut self) {
         *RUNNING.0.lock() -= 1;
         RUNNING.1.notify_all();
+    }
+}
+
+/// Compilations that a caller waits for.
+static URGENT: (Lock<usize>, Condvar) = (Lock::new(0), Condvar::new());
+
+thread_local! {
+    /// Whether the thread works in the background.
+    static IS_BACKGROUND: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Marks that the caller waits for a compiler, until it is dropped. Compilers slow each other down, so those in the
+/// background begin nothing new in the meantime.
+pub(crate) struct Urgent(());
+
+impl Urgent {
+    /// `None` if the thread itself works in the background.
+    pub(crate) fn new() -> Option<Self> {
+        if IS_BACKGROUND.get() {
+            return None;
+        }
+        *URGENT.0.lock() += 1;
+        Some(Self(()))
+    }
+}
+
+impl Drop for Urgent {
+    fn drop(&mut self) {
+        *URGENT.0.lock() -= 1;
+        URGENT.1.notify_all();
+    }
+}
+
+/// Marks the thread as one that works in the background, as those of [`spawn`] are.
+pub fn join() {
+    IS_BACKGROUND.set(true);
+}
+
+/// Whether the thread works in the background.
+pub fn is_background() -> bool {
+    IS_BACKGROUND.get()
+}
+
+/// In the background, waits until no caller waits for a compiler.
+pub fn yield_to_callers() {
+    if IS_BACKGROUND.get() {
+        let waits = |urgent: &mut usize| *urgent > 0 && !is_stopping();
+        drop(URGENT.1.wait_while(URGENT.0.lock(), waits).unwrap_or_else(PoisonError::into_inner));
     }
 }
 
@@ -43,6 +93,7 @@ pub fn spawn(name: &str, work: impl FnOnce() + Send + 'static) {
     let running = Running;
     let run = move || {
         let _running = running;
+        join();
         work();
     };
     // On an error the closure is dropped, and the count is right again.
