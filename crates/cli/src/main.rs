@@ -19,6 +19,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use rigel_terminal as terminal;
 
+use bench::operations;
 use rigel_workloads::Failure;
 
 /// CUDA for Rust STARK provers.
@@ -59,9 +60,9 @@ enum Command {
 #[derive(Subcommand)]
 enum Suite {
     /// Every operation on its own: transforms, hashes, scans, copies, launches
-    Primitives(bench::Arguments),
+    Primitives(operations::Arguments),
     /// Arrays: element-wise and fused operations, sums, matrix products, transforms, copies
-    Array(bench::Arguments),
+    Array(operations::Arguments),
     /// Whole proofs beside Plonky3's on the CPU: times, phases, memory
     Plonky3(bench::proofs::plonky3::Arguments),
     /// Whole proofs beside Stwo's SIMD backend on the CPU: times, phases, memory
@@ -76,10 +77,10 @@ fn main() -> ExitCode {
         Command::Warm(arguments) => warm::run(&arguments),
         Command::Machine(arguments) => return machine::run(&arguments),
         Command::Bench { suite: Suite::Primitives(arguments) } => {
-            bench::run(&arguments, bench::Family::Primitives).map_err(Failure::from)
+            operations::run(&arguments, operations::Family::Primitives).map_err(Failure::from)
         }
         Command::Bench { suite: Suite::Array(arguments) } => {
-            bench::run(&arguments, bench::Family::Array).map_err(Failure::from)
+            operations::run(&arguments, operations::Family::Array).map_err(Failure::from)
         }
         Command::Bench { suite: Suite::Plonky3(arguments) } => bench::proofs::plonky3::run(&arguments),
         Command::Bench { suite: Suite::Stwo(arguments) } => bench::proofs::stwo::run(&arguments),

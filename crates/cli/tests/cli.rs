@@ -2,8 +2,6 @@
 
 mod command;
 
-use std::path::Path;
-
 use command::{code, rigel, stderr, stdout};
 use serde_json::Value;
 
@@ -39,7 +37,7 @@ fn a_missing_device_is_exit_code_1() {
         assert_eq!(code(&output), Some(1), "{name}");
         assert!(stdout(&output).contains(words), "{name}: {}", stdout(&output));
 
-        let output = rigel(&["bench", "primitives", "--only", "bit reversal"], &[("RIGEL_DEVICE", name)]);
+        let output = rigel(&["bench", "plonky3", "--only", "fibonacci"], &[("RIGEL_DEVICE", name)]);
         assert_eq!(code(&output), Some(1), "{name}");
         assert!(stderr(&output).starts_with("error: "), "{name}: {}", stderr(&output));
     }
@@ -58,8 +56,8 @@ fn a_wrong_command_line_is_exit_code_2() {
         &["doctor", "--device", "gpu"][..],
         &["doctor", "--fast"],
         &["bench"],
-        &["bench", "primitives", "--repeat", "0"],
-        &["bench", "primitives", "--device", "cuda:0,gpu"],
+        &["bench", "plonky3", "--repeat", "0"],
+        &["bench", "stwo", "--device", "cuda:0,gpu"],
         &["prove"],
         &["prove", "nonsense"],
         &["prove", "fibonacci", "--cpu", "--device", "emulated"],
@@ -80,11 +78,12 @@ fn help_names_the_commands() {
     }
 }
 
+#[cfg(feature = "full")]
 #[test]
 fn the_bench_writes_json_and_a_page() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (json, html) = (folder.path().join("report.json"), folder.path().join("report.html"));
-    let path = |path: &Path| path.to_str().expect("UTF-8").to_string();
+    let path = |path: &std::path::Path| path.to_str().expect("UTF-8").to_string();
     let arguments = ["bench", "primitives", "--quick", "--device", "emulated", "--repeat", "1"];
     let files = ["--only", "elementwise add", "--json", &path(&json), "--html", &path(&html)];
     let output = rigel(&[&arguments[..], &files[..]].concat(), &[]);
@@ -114,6 +113,7 @@ fn the_bench_writes_json_and_a_page() {
     assert!(!page.contains("<script") && !page.contains("<link") && !page.contains("NaN"), "self-contained");
 }
 
+#[cfg(feature = "full")]
 #[test]
 fn an_operation_that_is_not_there_is_said() {
     let output = rigel(&["bench", "primitives", "--device", "emulated", "--only", "no such thing"], &[]);
@@ -121,6 +121,52 @@ fn an_operation_that_is_not_there_is_said() {
     assert!(stderr(&output).contains("--list"), "{}", stderr(&output));
     let list = stdout(&rigel(&["bench", "primitives", "--list"], &[]));
     assert!(list.contains("extend KoalaBear") && list.contains("2^20 -> 2^21, 64 columns"), "{list}");
+}
+
+#[cfg(not(feature = "full"))]
+#[test]
+fn a_small_build_says_how_to_measure_operations() {
+    for family in ["primitives", "array"] {
+        let output = rigel(&["bench", family, "--only", "NTT"], &[]);
+        assert_eq!(code(&output), Some(1));
+        assert!(stderr(&output).contains("--features full"), "{}", stderr(&output));
+    }
+}
+
+/// A proof does not wait for a compiler: it is interpreted, its kernels are compiled beside it, and the next process
+/// finds them. The proof is the same.
+#[test]
+fn proofs_are_interpreted_until_their_kernels_are_compiled() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| folder.path().join(name).to_str().expect("a readable name").to_string();
+    let prove = |workload: &str, interpret: &str, cache: &str, proof: &str| {
+        let words = ["prove", workload, "--log-rows", "6", "--device", "emulated", "--json", "-o", proof];
+        let output = rigel(&words, &[("RIGEL_INTERPRET", interpret), ("RIGEL_CACHE", cache)]);
+        assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+        let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let number = |value: &Value| value.as_u64().expect("a number");
+        let (interpreted, compiled) =
+            (number(&report["report"]["interpreted"]), number(&report["kernels_compiled"]));
+        (std::fs::read(proof).expect("the proof"), interpreted, compiled)
+    };
+    // The other kernels are those of all tests.
+    let shared = std::env::var("RIGEL_CACHE").unwrap_or_default();
+    for workload in ["fibonacci", "plonk"] {
+        let (expected, none, _) = prove(workload, "never", &shared, &file("compiled"));
+        assert_eq!(none, 0);
+        let (proof, interpreted, _) = prove(workload, "always", &shared, &file("interpreted"));
+        assert!(proof == expected && interpreted > 0, "{workload}: {interpreted} programs");
+    }
+    let cache = file("cache");
+    let (expected, ..) = prove("fibonacci", "never", &shared, &file("compiled"));
+    for is_first in [true, false] {
+        // Whether the first is interpreted depends on which compiler is done first.
+        let (proof, interpreted, compiled) = prove("fibonacci", "until-compiled", &cache, &file("either"));
+        assert!(proof == expected && (compiled > 0) == is_first, "first: {is_first}, {compiled} modules");
+        assert!(is_first || interpreted == 0, "{interpreted} programs");
+    }
+    let output = rigel(&["prove", "fibonacci", "--device", "emulated"], &[("RIGEL_INTERPRET", "sometimes")]);
+    assert!(stdout(&output).contains("none of `never`, `until-compiled`"), "{}", stdout(&output));
 }
 
 #[test]

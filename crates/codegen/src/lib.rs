@@ -67,20 +67,23 @@
 //! | expressions | [`ExpressionGraph`], [`Value`], [`FieldKind`] |
 //! | what is done with them | [`Output`] |
 //! | kernels | [`CompiledGraph`], [`Split`], [`texts`] |
+//! | results before a compiler is done | [`GraphProgram`], [`Instructions`], [`InterpretedGraph`] |
 //! | what they run on | [`Bindings`], [`Rows`], [`Input`], [`RowMap`], [`Target`], [`Folded`] |
 
 mod bindings;
 mod graph;
-mod known;
+mod interpret;
 pub mod map;
 mod print;
 mod program;
 mod quick;
 mod split;
+mod tiers;
 
 pub use bindings::{Bindings, Folded, Input, RowMap, Rows, Target};
 pub use graph::{ExpressionGraph, FieldKind, Value};
-pub use known::compiled;
+pub use interpret::{Instructions, InterpretedGraph, compile_interpreter};
 pub use print::MATRICES;
 pub use program::{CompiledGraph, Output, scratch_columns, texts};
 pub use split::Split;
+pub use tiers::{GraphProgram, program};

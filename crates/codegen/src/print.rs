@@ -161,6 +161,36 @@ pub(crate) struct Needs {
 }
 
 impl Needs {
+    /// Adds columns of an input at an offset.
+    pub(crate) fn reads(&mut self, input: usize, column: usize, columns: usize, offset: i32) {
+        self.inputs.entry(input).or_default().extend(column..column.saturating_add(columns));
+        if offset != 0 {
+            self.offset_inputs.insert(input);
+        }
+    }
+
+    /// Adds columns of an output.
+    pub(crate) fn writes(&mut self, output: usize, column: usize, columns: usize) {
+        let known = self.outputs.entry(output).or_default();
+        *known = column.saturating_add(columns).max(*known);
+    }
+
+    /// Adds a base parameter.
+    pub(crate) fn reads_parameter(&mut self, index: usize) {
+        self.parameters = self.parameters.max(index.saturating_add(1));
+    }
+
+    /// Adds an extension parameter.
+    pub(crate) fn reads_extension_parameter(&mut self, index: usize) {
+        self.extension_parameters = self.extension_parameters.max(index.saturating_add(1));
+    }
+
+    /// Adds a folded value with this weight.
+    pub(crate) fn folds_with(&mut self, weight: usize) {
+        self.folds = true;
+        self.weights = self.weights.max(weight.saturating_add(1));
+    }
+
     /// What both together need.
     pub(crate) fn join(&mut self, other: &Self) {
         for (&input, columns) in &other.inputs {
@@ -236,11 +266,11 @@ impl<E: Element> Printer<'_, E> {
                 format!("load_extension({}, shape.stride[{input}], {first_column})", pointer(input, offset))
             }
             Node::Parameter(index) => {
-                self.needs.parameters = self.needs.parameters.max(index.saturating_add(1));
+                self.needs.reads_parameter(index);
                 format!("parameters[{index}]")
             }
             Node::ExtensionParameter(index) => {
-                self.needs.extension_parameters = self.needs.extension_parameters.max(index.saturating_add(1));
+                self.needs.reads_extension_parameter(index);
                 format!("element_at(extension_parameters, {index})")
             }
             Node::Add(a, b) => format!("add({}, {})", self.operand(a), self.operand(b)),
@@ -271,8 +301,7 @@ impl<E: Element> Printer<'_, E> {
         let kind = self.graph.kind(output.value());
         match output {
             Output::Fold { weight, .. } => {
-                self.needs.folds = true;
-                self.needs.weights = self.needs.weights.max(weight.saturating_add(1));
+                self.needs.folds_with(weight);
                 self.sums.insert(kind);
                 match kind {
                     FieldKind::Base => line!(self.body, "    add_weighted(sum, weights, {weight}, {value});"),
@@ -291,17 +320,13 @@ impl<E: Element> Printer<'_, E> {
 
     fn store(&mut self, kind: FieldKind, output: usize, column: usize, value: &str) {
         let columns = if kind == FieldKind::Base { 1 } else { E::DEGREE };
-        let known = self.needs.outputs.entry(output).or_default();
-        *known = column.saturating_add(columns).max(*known);
+        self.needs.writes(output, column, columns);
         let store = store(kind);
         line!(self.body, "    {store}(output_{output} + row, shape.output_stride[{output}], {column}, {value});");
     }
 
     fn reads(&mut self, input: usize, column: usize, columns: usize, offset: i32) {
-        self.needs.inputs.entry(input).or_default().extend(column..column.saturating_add(columns));
-        if offset != 0 {
-            self.needs.offset_inputs.insert(input);
-        }
+        self.needs.reads(input, column, columns, offset);
         self.places.insert((input, offset));
     }
 
@@ -326,19 +351,7 @@ impl<E: Element> Printer<'_, E> {
 
     fn finish(self, name: &str) -> (String, Needs) {
         let needs = self.needs;
-        let mut text = format!(
-            "#define RIGEL_OPAQUE\n#include \"layout/slab.cuh\"\n\ntypedef {} E;\ntypedef {} F;\n\
-             constexpr u32 MATRICES = {MATRICES};\n{PRELUDE}\n{}\n",
-            E::NAME,
-            <E::Base as rigel_kernels::field::Ring>::NAME,
-            LaunchNumbers::layout().assertions()
-        );
-        let list = |part: &dyn Fn(usize) -> String| (0..E::DEGREE).map(part).collect::<Vec<_>>().join(", ");
-        line!(text, "STEP E element({}) {{", list(&|d| format!("F c{d}")));
-        line!(text, "    E x;");
-        (0..E::DEGREE).for_each(|d| line!(text, "    coefficient(x, {d}) = c{d};"));
-        line!(text, "    return x;\n}}\n");
-
+        let mut text = head::<E>();
         let mut parameters = vec!["const LaunchNumbers shape".to_owned()];
         parameters.extend(needs.inputs.keys().map(|input| format!("const F* __restrict__ input_{input}")));
         parameters.extend(needs.outputs.keys().map(|output| format!("F* __restrict__ output_{output}")));
@@ -382,6 +395,23 @@ impl<E: Element> Printer<'_, E> {
         text += "}\n";
         (text, needs)
     }
+}
+
+/// What the text of every kernel begins with: the types and functions that it uses.
+pub(crate) fn head<E: Element>() -> String {
+    let mut text = format!(
+        "#define RIGEL_OPAQUE\n#include \"layout/slab.cuh\"\n\ntypedef {} E;\ntypedef {} F;\n\
+         constexpr u32 MATRICES = {MATRICES};\n{PRELUDE}\n{}\n",
+        E::NAME,
+        <E::Base as rigel_kernels::field::Ring>::NAME,
+        LaunchNumbers::layout().assertions()
+    );
+    let list = |part: &dyn Fn(usize) -> String| (0..E::DEGREE).map(part).collect::<Vec<_>>().join(", ");
+    line!(text, "STEP E element({}) {{", list(&|d| format!("F c{d}")));
+    line!(text, "    E x;");
+    (0..E::DEGREE).for_each(|d| line!(text, "    coefficient(x, {d}) = c{d};"));
+    line!(text, "    return x;\n}}\n");
+    text
 }
 
 /// The name of the pointer to an input's row at an offset.

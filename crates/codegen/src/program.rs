@@ -1,11 +1,13 @@
 //! Graphs as compiled kernels.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, PoisonError};
 
 use rigel_gpu::{
-    Argument, ArgumentList, Arguments, Buffer, Device, Error, Kernel, Lock, Result, Shape as Grid, Stream, View,
+    Argument, ArgumentList, Arguments, Buffer, Device, Error, Kernel, Lock, Result, Shape as Grid, Source, Stream,
+    View, background,
 };
 use rigel_kernels::code::source;
 use rigel_kernels::field::Element;
@@ -66,8 +68,7 @@ pub struct CompiledGraph<E: Element> {
     parts: Vec<Part>,
     needs: Needs,
     scratch_columns: usize,
-    graph: ExpressionGraph<E>,
-    outputs: Vec<Output>,
+    element: PhantomData<E>,
 }
 
 struct Part {
@@ -85,24 +86,7 @@ impl<E: Element> CompiledGraph<E> {
         outputs: &[Output],
         split: Split,
     ) -> Result<Self> {
-        let plan = plan(name, graph, outputs, split)?;
-        let parts = on_all_cores(plan.kernels.len(), |i| {
-            let Printed { name, text, needs } = print_kernel(name, graph, outputs, &plan, i)?;
-            // SAFETY: `print` writes kernels that access a row of each matrix, in columns and rows that
-            // `Bindings::numbers` has checked, and write only to outputs, sums and scratch.
-            let text = unsafe { source(&format!("{name}.cu"), &text) };
-            let kernel = device.compile(&text.kernel(&name))?.kernel(&name)?;
-            Ok(Part { kernel, needs })
-        })?;
-        let mut needs = Needs::default();
-        parts.iter().for_each(|part| needs.join(&part.needs));
-        let scratch_columns = plan.scratch_columns;
-        Ok(Self { parts, needs, scratch_columns, graph: graph.clone(), outputs: outputs.to_vec() })
-    }
-
-    /// Whether this is what [`compile`](Self::compile) makes of a graph and its outputs.
-    pub(crate) fn computes(&self, graph: &ExpressionGraph<E>, outputs: &[Output]) -> bool {
-        self.graph == *graph && self.outputs == outputs
+        Texts::new(name, graph, outputs, split)?.compile(device)
     }
 
     /// The number of kernels, each of which is one launch of [`run`](Self::run).
@@ -195,6 +179,51 @@ pub fn texts<E: Element>(
     (0..plan.kernels.len()).map(text).collect()
 }
 
+/// A graph's kernels before they are compiled.
+pub(crate) struct Texts<E: Element> {
+    kernels: Vec<(Source, Needs)>,
+    scratch_columns: usize,
+    element: PhantomData<E>,
+}
+
+impl<E: Element> Texts<E> {
+    /// Splits the graph and prints its kernels.
+    pub(crate) fn new(name: &str, graph: &ExpressionGraph<E>, outputs: &[Output], split: Split) -> Result<Self> {
+        let plan = plan(name, graph, outputs, split)?;
+        let print = |i| {
+            let Printed { name, text, needs } = print_kernel(name, graph, outputs, &plan, i)?;
+            // SAFETY: `print` writes kernels that access a row of each matrix, in columns and rows that
+            // `Bindings::numbers` has checked, and write only to outputs, sums and scratch.
+            let text = unsafe { source(&format!("{name}.cu"), &text) };
+            Ok((text.kernel(&name), needs))
+        };
+        let kernels = (0..plan.kernels.len()).map(print).collect::<Result<_>>()?;
+        Ok(Self { kernels, scratch_columns: plan.scratch_columns, element: PhantomData })
+    }
+
+    /// Whether all of them are in the device's cache.
+    pub(crate) fn are_cached(&self, device: &Device) -> Result<bool> {
+        for (text, _) in &self.kernels {
+            if !device.is_cached(text)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Compiles them, or finds them in the cache, on all cores.
+    pub(crate) fn compile(self, device: &Device) -> Result<CompiledGraph<E>> {
+        let parts = on_all_cores(self.kernels.len(), |i| {
+            let (text, needs) = &self.kernels[i];
+            let kernel = device.compile(text)?.kernel(&text.kernels()[0])?;
+            Ok(Part { kernel, needs: needs.clone() })
+        })?;
+        let mut needs = Needs::default();
+        parts.iter().for_each(|part| needs.join(&part.needs));
+        Ok(CompiledGraph { parts, needs, scratch_columns: self.scratch_columns, element: PhantomData })
+    }
+}
+
 /// The columns of base elements that a run of these outputs would allocate for values that pass from one kernel to
 /// another, without compiling anything.
 pub fn scratch_columns<E: Element>(graph: &ExpressionGraph<E>, outputs: &[Output], split: Split) -> usize {
@@ -263,22 +292,28 @@ impl Drop for Turn {
     }
 }
 
-/// `make` of each number below `count`, on all cores. After an error no further one is begun.
+/// `make` of each number below `count`, on all cores. After an error, or when the process is about to end, no further
+/// one is begun.
 fn on_all_cores<T: Send>(count: usize, make: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
     let next = AtomicUsize::new(0);
     let made: Lock<BTreeMap<usize, Result<T>>> = Lock::default();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let in_background = background::is_background();
     std::thread::scope(|scope| {
         for _ in 0..cores.min(count) {
             scope.spawn(|| {
+                if in_background {
+                    background::join();
+                }
                 loop {
                     let i = next.fetch_add(1, Ordering::Relaxed);
                     if i >= count {
                         break;
                     }
                     let one = {
+                        background::yield_to_callers();
                         let _turn = Turn::new(cores);
-                        make(i)
+                        if background::is_stopping() { Err(Error::Disabled) } else { make(i) }
                     };
                     if one.is_err() {
                         next.store(count, Ordering::Relaxed);

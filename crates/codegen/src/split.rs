@@ -68,20 +68,8 @@ impl Plan {
         let limit = split.nodes.max(1);
         let mut plan = Self::default();
         let Groups { groups, large } = Groups::new(graph, outputs, limit);
-        for group in groups {
-            let mut walk = Walk::new(graph);
-            for index in group {
-                walk.visit(outputs[index].value());
-                walk.steps.push(Step::Emit(index));
-            }
-            plan.kernels.push(walk.steps);
-        }
-        let mut walk = Walk::new(graph);
-        for index in large {
-            walk.visit(outputs[index].value());
-            walk.steps.push(Step::Emit(index));
-        }
-        plan.cut(graph, outputs, walk.steps, limit);
+        plan.kernels.extend(groups.into_iter().map(|group| in_order(graph, outputs, group)));
+        plan.cut(graph, outputs, in_order(graph, outputs, large), limit);
         plan
     }
 
@@ -119,6 +107,20 @@ impl Plan {
         }
         self.scratch_columns = self.scratch_columns.max(columns.count);
     }
+}
+
+/// All values that some outputs need, each once and after what it is computed from, and each output after its value.
+pub(crate) fn in_order<E: Element>(
+    graph: &ExpressionGraph<E>,
+    outputs: &[Output],
+    chosen: impl IntoIterator<Item = usize>,
+) -> Vec<Step> {
+    let mut walk = Walk::new(graph);
+    for index in chosen {
+        walk.visit(outputs[index].value());
+        walk.steps.push(Step::Emit(index));
+    }
+    walk.steps
 }
 
 /// Outputs that share a kernel, and those that depend on too much for that.

@@ -6,9 +6,9 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use rigel_codegen::{CompiledGraph, ExpressionGraph, Output, Split, Value};
+use rigel_codegen::{CompiledGraph, ExpressionGraph, Output, Split, Value, compile_interpreter};
 use rigel_gpu::testing::check_compilers;
-use rigel_kernels::field::{Element, Field, Goldilocks2, KoalaBear4, QM31};
+use rigel_kernels::field::{BabyBear4, Element, Field, Goldilocks2, Goldilocks3, KoalaBear4, QM31};
 
 /// The links of a chain.
 const LINKS: usize = 60;
@@ -102,4 +102,17 @@ fn chains_over_goldilocks() {
 #[test]
 fn chains_over_mersenne31() {
     check::<QM31>();
+}
+
+/// The interpreters compile for every architecture.
+#[test]
+fn interpreters() {
+    for device in check_compilers().unwrap_or_else(|error| panic!("{error}")) {
+        let compiled = compile_interpreter::<KoalaBear4>(device)
+            .and_then(|()| compile_interpreter::<BabyBear4>(device))
+            .and_then(|()| compile_interpreter::<Goldilocks2>(device))
+            .and_then(|()| compile_interpreter::<Goldilocks3>(device))
+            .and_then(|()| compile_interpreter::<QM31>(device));
+        assert!(compiled.is_ok(), "{compiled:?}");
+    }
 }

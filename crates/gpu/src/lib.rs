@@ -54,6 +54,7 @@ mod queue;
 pub mod testing;
 mod work;
 
+pub use base::background;
 pub use base::{
     Bytes, DeviceKind, Error, Link, Lock, MemoryInfo, Plain, Properties, Result, bytes_of, bytes_of_mut,
 };

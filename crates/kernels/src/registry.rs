@@ -9,12 +9,13 @@ use rigel_gpu::{Device, Lock, Result};
 
 use crate::code::{Operation, RegisteredModule};
 use crate::commit::merkle::Tree;
-use crate::commit::rows::{RowParts, Rows};
+use crate::commit::rows::{Row, RowParts, Rows};
 use crate::domain::circle_domain::CircleDomain;
 use crate::domain::circle_order::CircleOrder;
 use crate::domain::selectors::Selectors;
 use crate::field::{
-    BabyBear, BabyBear4, CM31, Goldilocks, Goldilocks2, Goldilocks3, KoalaBear, KoalaBear4, Mersenne31, QM31,
+    BabyBear, BabyBear4, CM31, Element, Goldilocks, Goldilocks2, Goldilocks3, KoalaBear, KoalaBear4, Mersenne31,
+    QM31,
 };
 use crate::fri::circle_fold::CircleFold;
 use crate::fri::fold::Fold;
@@ -23,6 +24,7 @@ use crate::gkr::multilinear::Multilinear;
 use crate::hash::{
     BabyBearPoseidon2Width16, BabyBearPoseidon2Width24, Blake2s, Blake2sM31, GoldilocksPoseidon2Width8,
     GoldilocksPoseidon2Width12, Keccak256, KeccakSponge, KoalaBearPoseidon2Width16, KoalaBearPoseidon2Width24,
+    RowHash, Sponge,
 };
 use crate::layout::columns::ListColumns;
 use crate::layout::gather::Gather;
@@ -32,7 +34,7 @@ use crate::open::circle_opening::CircleOpening;
 use crate::open::circle_quotients::CircleQuotients;
 use crate::open::opening::{CosetPoints, Opening};
 use crate::transform::circle::CircleTransform;
-use crate::transform::ntt::Ntt;
+use crate::transform::ntt::{Ntt, TwoAdic};
 use crate::vector::elementwise::Elementwise;
 use crate::vector::fractions::Fractions;
 use crate::vector::inverse::Inverse;
@@ -119,6 +121,69 @@ pub fn compile_all(device: &Device) -> Result<usize> {
 /// Calling it is optional: each operation compiles the kernels it needs on first use.
 pub fn warm(device: &Device) -> Result<usize> {
     load(device, modules().into_iter().filter(|module| module.is_warmed).collect())
+}
+
+/// [`warm`] for one extension of a two-adic field and one hash: what a prover with a FRI over cosets uses.
+pub fn warm_two_adic<E, H>(device: &Device) -> Result<usize>
+where
+    E: Element<Base: TwoAdic>,
+    H: RowHash<E::Base> + Sponge,
+{
+    let permute = if size_of::<E::Base>() == 4 { Permute::<u32>::modules } else { Permute::<u64>::modules };
+    warm_some(
+        device,
+        [
+            Ntt::<E::Base>::modules(),
+            Rows::<H, E::Base>::modules(),
+            vec![Rows::<H, E::Base>::module(Row::Packed { columns: E::DEGREE as u32 })],
+            Tree::<H>::modules(),
+            Opening::<E>::modules(),
+            Reduce::<E, 2>::modules(),
+            Reduce::<E, 1>::modules(),
+            Fold::<E>::modules(),
+            GrindKeccak::<E::Base>::modules(),
+            CosetPoints::<E::Base>::modules(),
+            Selectors::<E::Base>::modules(),
+            Inverse::<E>::modules(),
+            Inverse::<E::Base>::modules(),
+            Powers::<E>::modules(),
+            Scan::<E::Base, Plus>::modules(),
+            permute(),
+            ListColumns::modules(),
+        ],
+    )
+}
+
+/// [`warm`] for the circle domains over Mersenne-31 and one hash: what a circle STARK's prover uses.
+pub fn warm_circle<H: RowHash<Mersenne31>>(device: &Device) -> Result<usize> {
+    warm_some(
+        device,
+        [
+            CircleTransform::modules(),
+            Rows::<H, Mersenne31>::modules(),
+            vec![Rows::<H, Mersenne31>::module(Row::Lifted)],
+            Tree::<H>::modules(),
+            CircleFold::modules(),
+            CircleQuotients::modules(),
+            Reduce::<QM31, 1>::modules(),
+            Reduce::<Mersenne31, 0>::modules(),
+            GrindBlake2s::<H>::modules(),
+            Fractions::<QM31>::modules(),
+            Inverse::<QM31>::modules(),
+            Inverse::<Mersenne31>::modules(),
+            CircleOpening::modules(),
+            CircleDomain::modules(),
+            CircleOrder::modules(),
+            Scan::<Mersenne31, Plus>::modules(),
+            Permute::<u32>::modules(),
+            Gather::modules(),
+            ListColumns::modules(),
+        ],
+    )
+}
+
+fn warm_some<const N: usize>(device: &Device, modules: [Vec<RegisteredModule>; N]) -> Result<usize> {
+    load(device, modules.into_iter().flatten().filter(|module| module.is_warmed).collect())
 }
 
 /// Compiles or loads modules on all cores, and returns their number.

@@ -24,7 +24,7 @@ pub fn compile<SC: DeviceConfig, A: QuotientAir<SC>>(device: &Device, air: &A) -
     if constraints.count() == 0 {
         return Ok(0);
     }
-    Ok(constraints.program(device)?.kernels())
+    Ok(constraints.program(device)?.compiled(device)?.kernels())
 }
 
 /// [`compile`] for the constraints and lookups of a batch. The key may be one of a prover without a device.
@@ -42,11 +42,12 @@ where
         let (rows, lookups) = (1 << key.log_rows[table], key.lookups(table));
         let constraints = Constraints::<SC>::of_air_and_lookups(air, table_layout(air, table, key), rows, lookups);
         if constraints.count() > 0 {
-            kernels += constraints.program(device)?.kernels();
+            kernels += constraints.program(device)?.compiled(device)?.kernels();
         }
         if !lookups.is_empty() {
             let fractions = Fractions::<SC>::new(lookups);
-            kernels += fractions.denominators(device)?.kernels() + fractions.fractions(device)?.kernels();
+            kernels += fractions.denominators(device)?.compiled(device)?.kernels();
+            kernels += fractions.fractions(device)?.compiled(device)?.kernels();
         }
     }
     Ok(kernels)

@@ -15,7 +15,7 @@ use p3_air::{Air, BaseAir};
 use p3_field::Algebra;
 use p3_lookup::{InteractionSymbolicBuilder, LogUpGadget, Lookup, LookupProtocol};
 use p3_util::log2_ceil_usize;
-use rigel_codegen::{CompiledGraph, ExpressionGraph, Output, Value, compiled};
+use rigel_codegen::{ExpressionGraph, GraphProgram, Output, Value};
 use rigel_gpu::{Device, Result as GpuResult};
 
 use crate::config::{DeviceConfig, Ext};
@@ -42,7 +42,7 @@ pub(crate) struct Constraints<SC: DeviceConfig> {
     /// The logarithm of the number of quotient chunks.
     pub(crate) log_chunks: usize,
     /// The kernels, if they were compiled ahead of their use.
-    program: Option<GpuResult<Arc<CompiledGraph<Ext<SC>>>>>,
+    program: Option<GpuResult<Arc<GraphProgram<Ext<SC>>>>>,
     /// Upstream's expressions. Freeing them takes as long as building them, so the owner drops this when the host
     /// is otherwise idle.
     _symbols: Box<dyn Any + Send>,
@@ -71,10 +71,10 @@ impl<SC: DeviceConfig> Constraints<SC> {
     }
 
     /// The kernels.
-    pub(crate) fn program(&self, device: &Device) -> GpuResult<Arc<CompiledGraph<Ext<SC>>>> {
+    pub(crate) fn program(&self, device: &Device) -> GpuResult<Arc<GraphProgram<Ext<SC>>>> {
         match &self.program {
             Some(program) => program.clone(),
-            None => compiled(device, "constraints", &self.graph, &self.outputs),
+            None => rigel_codegen::program(device, "constraints", &self.graph, &self.outputs),
         }
     }
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use p3_air::symbolic::{BaseEntry, BaseLeaf, SymbolicExpr, SymbolicExpression};
 use p3_lookup::Lookup;
-use rigel_codegen::{CompiledGraph, ExpressionGraph, Output, Value, compiled};
+use rigel_codegen::{ExpressionGraph, GraphProgram, Output, Value};
 use rigel_gpu::{Buffer, Device, Result as GpuResult, Stream};
 use rigel_kernels::Matrix;
 use rigel_kernels::domain::selectors;
@@ -162,13 +162,13 @@ impl<SC: DeviceConfig> Fractions<SC> {
     }
 
     /// The kernels that write the denominators.
-    pub(crate) fn denominators(&self, device: &Device) -> GpuResult<Arc<CompiledGraph<Ext<SC>>>> {
-        compiled(device, "denominators", &self.denominators, &self.denominator_outputs)
+    pub(crate) fn denominators(&self, device: &Device) -> GpuResult<Arc<GraphProgram<Ext<SC>>>> {
+        rigel_codegen::program(device, "denominators", &self.denominators, &self.denominator_outputs)
     }
 
     /// The kernels that write the fractions and their sums from the inverted denominators.
-    pub(crate) fn fractions(&self, device: &Device) -> GpuResult<Arc<CompiledGraph<Ext<SC>>>> {
-        compiled(device, "fractions", &self.fractions, &self.fraction_outputs)
+    pub(crate) fn fractions(&self, device: &Device) -> GpuResult<Arc<GraphProgram<Ext<SC>>>> {
+        rigel_codegen::program(device, "fractions", &self.fractions, &self.fraction_outputs)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Runs compiled expression graphs on a table's inputs.
 
-use rigel_codegen::{Bindings, CompiledGraph, Folded, Input, Rows};
+use rigel_codegen::{Bindings, Folded, GraphProgram, Input, Rows};
 use rigel_gpu::{Buffer, Result, Stream, View};
 use rigel_kernels::field::Element;
 use rigel_kernels::{Columns, Matrix};
@@ -45,7 +45,7 @@ impl<'a, E: Element> Inputs<'a, E> {
     pub(crate) fn store(
         &self,
         stream: &Stream,
-        program: &CompiledGraph<E>,
+        program: &GraphProgram<E>,
         outputs: &mut [&mut Matrix<E::Base>],
     ) -> Result<()> {
         let mut bindings = self.bindings();
@@ -58,7 +58,7 @@ impl<'a, E: Element> Inputs<'a, E> {
     pub(crate) fn fold(
         &self,
         stream: &Stream,
-        program: &CompiledGraph<E>,
+        program: &GraphProgram<E>,
         (log_rows, log_step): (u32, u32),
         weights: &Buffer<E>,
         folded: Folded<'_, E::Base>,

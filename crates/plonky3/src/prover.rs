@@ -1,15 +1,18 @@
 //! A configuration on a device, and the session of one proof.
 
 use std::ops::Range;
+use std::panic::resume_unwind;
 
 use p3_commit::Pcs;
 use p3_field::PrimeCharacteristicRing;
 use p3_fri::FriParameters;
 use p3_matrix::dense::RowMajorMatrix;
-use rigel_gpu::{Device, Event, Recorder, Stream, ViewMut};
+use rigel_codegen::compile_interpreter;
+use rigel_gpu::{Device, DeviceKind, Event, Recorder, Stream, ViewMut};
+use rigel_kernels::registry::warm_two_adic;
 
 use crate::commit::Committed;
-use crate::config::{Base, DeviceConfig};
+use crate::config::{Base, DeviceConfig, Ext};
 use crate::error::{Error, Result};
 use crate::field::DeviceField;
 use crate::report::Report;
@@ -55,9 +58,12 @@ impl<SC: DeviceConfig> Prover<SC> {
     /// Commits to a small matrix on both sides. If the commitments differ, no proof would verify, and this is an
     /// error: either the parameters are not the configuration's, or its Poseidon2 is not upstream's default
     /// instance.
+    ///
+    /// On a GPU, this compiles the kernels that do not depend on the AIR, or loads them from the cache, on all cores.
     pub fn new<M>(device: Device, config: SC, fri: &FriParameters<M>, cap_height: usize) -> Result<Self> {
         let prover = Self { device: Ok(device), config, fri: numbers(fri), cap_height, policy: Policy::default() };
         prover.check_parameters()?;
+        prover.load_kernels()?;
         prover.check_commitment()?;
         Ok(prover)
     }
@@ -117,6 +123,23 @@ impl<SC: DeviceConfig> Prover<SC> {
             )));
         }
         Ok(())
+    }
+
+    /// Compiles or loads the kernels that most proofs need, and pins memory for uploads. On the emulated device, where
+    /// compilers take longer than proofs, each operation does so when it is first used.
+    fn load_kernels(&self) -> Result<()> {
+        let Some(device) = self.device().filter(|device| device.kind() != DeviceKind::Emulated) else {
+            return Ok(());
+        };
+        std::thread::scope(|scope| {
+            let pinned = scope.spawn(|| device.pin_staging());
+            let interpreter = scope.spawn(|| compile_interpreter::<Ext<SC>>(device));
+            warm_two_adic::<Ext<SC>, SC::Hash>(device)?;
+            for thread in [pinned, interpreter] {
+                thread.join().unwrap_or_else(|panic| resume_unwind(panic))?;
+            }
+            Ok(())
+        })
     }
 
     fn check_commitment(&self) -> Result<()> {

@@ -8,7 +8,7 @@ use p3_commit::{PolynomialSpace, UnivariateStarkPcs};
 use p3_field::coset::TwoAdicMultiplicativeCoset;
 use p3_field::{Field as _, PrimeCharacteristicRing, TwoAdicField};
 use p3_util::{reverse_bits_len, reverse_slice_index_bits};
-use rigel_codegen::{CompiledGraph, Folded, compiled};
+use rigel_codegen::{Folded, GraphProgram};
 use rigel_gpu::Buffer;
 use rigel_kernels::domain::selectors;
 use rigel_kernels::field::{Element, Ring};
@@ -86,7 +86,7 @@ fn evaluate<SC: DeviceConfig>(
     let weights = permute::to_rows(stream, &weights)?.cast::<Ext<SC>>()?;
     let scale = stream.upload(&selectors::inverse_vanishing::<Base<SC>>(log_rows, log_chunks))?;
 
-    let mut run = |main: Columns<'_, Base<SC>>, program: &CompiledGraph<Ext<SC>>, accumulate: bool| {
+    let mut run = |main: Columns<'_, Base<SC>>, program: &GraphProgram<Ext<SC>>, accumulate: bool| {
         let inputs = Inputs::<Ext<SC>> {
             main,
             preprocessed: table.preprocessed.map(Into::into),
@@ -110,7 +110,7 @@ fn evaluate<SC: DeviceConfig>(
         Extended::InBatches { trace, batch, .. } => {
             for (index, part) in table.constraints.by_columns(*batch).iter().enumerate() {
                 let main = Extended::chosen(session, trace, &part.columns)?;
-                let program = compiled(stream.device(), "constraints", &part.graph, &part.outputs)?;
+                let program = rigel_codegen::program(stream.device(), "constraints", &part.graph, &part.outputs)?;
                 run((&main).into(), &program, index > 0)?;
             }
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rigel_codegen::{Bindings, CompiledGraph, Folded, Input, Output, RowMap, Rows, compiled};
+use rigel_codegen::{Bindings, Folded, GraphProgram, Input, Output, RowMap, Rows};
 use rigel_gpu::{Buffer, Device, Error, Result, View};
 use rigel_kernels::field::{Mersenne31, QM31};
 use rigel_kernels::transform::circle;
@@ -212,10 +212,10 @@ impl DeviceParameters {
 }
 
 /// The kernels of a component's constraints.
-fn program(device: &Device, recorded: &Recorded) -> Result<Arc<CompiledGraph<QM31>>> {
+fn program(device: &Device, recorded: &Recorded) -> Result<Arc<GraphProgram<QM31>>> {
     let fold = |(weight, &value)| Output::Fold { value, weight };
     let outputs: Vec<Output> = recorded.constraints.iter().enumerate().map(fold).collect();
-    compiled(device, "constraints", &recorded.graph, &outputs)
+    rigel_codegen::program(device, "constraints", &recorded.graph, &outputs)
 }
 
 /// Compiles the kernels of a component's constraints and lookups for a device, or finds them in its cache, so that no
@@ -255,7 +255,7 @@ pub(crate) fn compile_from<E: FrameworkEval>(
     upload::kernel(device)?;
     let mut kernels = 1;
     if component.n_constraints() > 0 {
-        kernels += program(device, &source.record(&places, component.claimed_sum()))?.kernels();
+        kernels += program(device, &source.record(&places, component.claimed_sum()))?.compiled(device)?.kernels();
     }
     Ok(kernels + logup::compile(device, source)?)
 }

@@ -4,8 +4,13 @@
 //! enclosing [`on`], or else the process's default device, opened when it is first needed.
 
 use std::cell::RefCell;
+use std::panic::resume_unwind;
 
-use rigel_gpu::{Device, Lock, Result, Stream};
+use rigel_codegen::compile_interpreter;
+use rigel_gpu::{Device, DeviceKind, Lock, Result, Stream};
+use rigel_kernels::field::QM31;
+use rigel_kernels::hash::Blake2s;
+use rigel_kernels::registry::warm_circle;
 
 use crate::failure::OrFail;
 
@@ -70,6 +75,31 @@ pub(crate) fn known() -> Option<Device> {
 /// [`current`], for functions that can't return an error.
 pub(crate) fn device() -> Device {
     current().or_fail("open a device (SimdBackend needs none)")
+}
+
+/// Identifies that [`load_kernels`] was called for a device.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct KernelsLoaded;
+
+/// Compiles the backend's kernels for a GPU, or loads them from the cache, on all cores, and pins memory for uploads,
+/// once. On the emulated device, where compilers take longer than proofs, each operation does so when it is first used.
+///
+/// Every prover begins with twiddles, so it is called there.
+pub(crate) fn load_kernels(device: &Device) -> Result<()> {
+    if device.kind() != DeviceKind::Emulated {
+        device.kept(&KernelsLoaded, |device| {
+            std::thread::scope(|scope| {
+                let pinned = scope.spawn(|| device.pin_staging());
+                let interpreter = scope.spawn(|| compile_interpreter::<QM31>(device));
+                warm_circle::<Blake2s>(device)?;
+                for thread in [pinned, interpreter] {
+                    thread.join().unwrap_or_else(|panic| resume_unwind(panic))?;
+                }
+                Ok(((), 0))
+            })
+        })?;
+    }
+    Ok(())
 }
 
 /// The stream for all of the backend's work on a device.

@@ -16,7 +16,7 @@
 
 use std::sync::Arc;
 
-use rigel_codegen::{Bindings, CompiledGraph, ExpressionGraph, Output, Rows, Target, compiled};
+use rigel_codegen::{Bindings, ExpressionGraph, GraphProgram, Output, Rows, Target};
 use rigel_gpu::{Buffer, Device, Error, Result, View};
 use rigel_kernels::Matrix;
 use rigel_kernels::domain::circle_order;
@@ -159,14 +159,14 @@ pub(crate) fn start_from<E: FrameworkEval>(
 }
 
 /// The kernels that write the numerators and denominators of a component's fractions.
-fn program(device: &Device, recorded: &Recorded) -> Result<Arc<CompiledGraph<QM31>>> {
+fn program(device: &Device, recorded: &Recorded) -> Result<Arc<GraphProgram<QM31>>> {
     let mut outputs = Vec::with_capacity(2 * recorded.fractions.len());
     for (batch, &(numerator, denominator)) in recorded.fractions.iter().enumerate() {
         for (output, value) in [numerator, denominator].into_iter().enumerate() {
             outputs.push(Output::StoreExtension { value, output, column: 4 * batch });
         }
     }
-    compiled(device, "fractions", &recorded.graph, &outputs)
+    rigel_codegen::program(device, "fractions", &recorded.graph, &outputs)
 }
 
 /// Compiles the kernels of a component's lookups, if it has any, and returns their number.
@@ -176,7 +176,7 @@ pub(crate) fn compile<E: FrameworkEval>(device: &Device, source: &Source<'_, E>)
     if recorded.fractions.is_empty() {
         return Ok(0);
     }
-    Ok(program(device, &recorded)?.kernels())
+    Ok(program(device, &recorded)?.compiled(device)?.kernels())
 }
 
 /// The numerators of fractions.
@@ -297,7 +297,12 @@ fn row_by_row(
     inputs: &[Option<View<'_, Mersenne31>>],
     parameter: Option<SecureField>,
 ) -> Result<Buffer<Mersenne31>> {
-    let program = compiled(device, "fraction", graph, &[Output::StoreExtension { value, output: 0, column: 0 }])?;
+    let program = rigel_codegen::program(
+        device,
+        "fraction",
+        graph,
+        &[Output::StoreExtension { value, output: 0, column: 0 }],
+    )?;
     let stream = stream(device);
     let mut out = stream.alloc(4 * rows)?;
     let parameter = parameter.map(|value| stream.upload(&[value.twin()])).transpose()?;

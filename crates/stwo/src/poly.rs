@@ -23,7 +23,7 @@ use stwo::prover::poly::twiddles::TwiddleTree;
 use crate::CudaBackend;
 use crate::batch::Batch;
 use crate::column::{BaseColumn, Plan, SecureColumn};
-use crate::device::{device, stream};
+use crate::device::{device, load_kernels, stream};
 use crate::failure::OrFail;
 use crate::field::{Twin, secure};
 use crate::joined::{into_joined, runs, split};
@@ -231,7 +231,9 @@ impl PolyOps for CudaBackend {
 
     fn precompute_twiddles(coset: Coset) -> TwiddleTree<Self> {
         let _phase = phase("twiddles");
-        of_coset(&device(), coset).or_fail("make twiddles")
+        let device = device();
+        load_kernels(&device).or_fail("compile the backend's kernels");
+        of_coset(&device, coset).or_fail("make twiddles")
     }
 
     fn split_at_mid(polynomial: Coefficients) -> (Coefficients, Coefficients) {

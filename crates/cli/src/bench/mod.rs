@@ -1,53 +1,39 @@
 //! `rigel bench`: operations measured against the device's peak rates, and proofs against upstream's.
 
-mod ceilings;
-mod html;
-mod instructions;
-mod json;
-mod measure;
+mod device;
+#[cfg(feature = "full")]
+pub mod operations;
+#[cfg(not(feature = "full"))]
+#[path = "no_operations.rs"]
+pub mod operations;
+mod page;
 pub mod proofs;
-mod random;
-mod roofline;
-mod table;
-mod workloads;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::str::FromStr;
 
-use rigel_gpu::{Device, DeviceKind, Error, Options, Result, Selector};
+use rigel_gpu::{Device, Error, Options, Result, Selector};
 
-use crate::terminal::Progress;
-use json::{DeviceDescription, Document, Report};
-use measure::{Bench, Size};
-pub use workloads::Family;
+/// The size of the workloads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// Well beyond the caches of a GPU; the sizes for which the bars are defined.
+    Full,
+    /// Takes seconds, even on the emulated device.
+    Quick,
+}
 
-#[derive(clap::Args)]
-pub struct Arguments {
-    /// Devices to measure: auto, all (every CUDA device), or names such as cuda:1,emulated
-    /// [default: RIGEL_DEVICE, or auto]
-    #[arg(long, value_name = "DEVICES")]
-    device: Option<Devices>,
-    /// Only operations whose name contains this text
-    #[arg(long, value_name = "TEXT")]
-    only: Option<String>,
-    /// Small sizes that take seconds; bars do not apply. The emulated device always uses these
-    #[arg(long)]
-    quick: bool,
-    /// Number of measurements per median [default: 20, or 3 for small sizes]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    repeat: Option<u32>,
-    /// Also measure the compilation of all kernels on the emulated device
-    #[arg(long)]
-    compile: bool,
-    /// Write the report as JSON to a file, or to standard output instead of the table if the file is -
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Write the report as an HTML page with a roofline chart
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-    /// List the operations without measuring
-    #[arg(long)]
-    list: bool,
+impl Size {
+    pub fn pick<T>(self, full: T, quick: T) -> T {
+        match self {
+            Self::Full => full,
+            Self::Quick => quick,
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        self.pick("full", "quick")
+    }
 }
 
 /// Which devices to measure.
@@ -68,39 +54,6 @@ impl FromStr for Devices {
     }
 }
 
-/// Measures and prints. Returns whether every measurement succeeded.
-pub fn run(arguments: &Arguments, family: Family) -> Result<bool> {
-    if family == Family::Array && !cfg!(feature = "full") {
-        return Err(Error::shape(
-            "rigel bench array",
-            "this build of the command line has no arrays; build it with `--features full`",
-        ));
-    }
-    if arguments.list {
-        let size = if arguments.quick { Size::Quick } else { Size::Full };
-        for case in workloads::all(family, size, true) {
-            println!("{:<44}{}", case.name, case.shape);
-        }
-        return Ok(true);
-    }
-    let to_stdout = arguments.json.as_deref() == Some(Path::new("-"));
-    let mut reports = Vec::new();
-    for (selector, device) in open(arguments.device.as_ref())? {
-        let report = measure(arguments, family, selector, &device, to_stdout)?;
-        reports.push(report);
-    }
-    let document = Document::new(reports);
-    match &arguments.json {
-        Some(_) if to_stdout => print!("{}", document.to_json()),
-        Some(path) => write(path, &document.to_json())?,
-        None => {}
-    }
-    if let Some(path) = &arguments.html {
-        write(path, &html::page(&document))?;
-    }
-    Ok(document.reports.iter().flat_map(|report| &report.rows).all(|row| row.error.is_none()))
-}
-
 fn open(devices: Option<&Devices>) -> Result<Vec<(Selector, Device)>> {
     let selectors = match devices {
         None => vec![Selector::from_env()?],
@@ -119,52 +72,6 @@ fn open(devices: Option<&Devices>) -> Result<Vec<(Selector, Device)>> {
         (opened, _) => Ok((selector, opened?)),
     };
     selectors.into_iter().map(open).collect()
-}
-
-fn measure(
-    arguments: &Arguments,
-    family: Family,
-    selector: Selector,
-    device: &Device,
-    silent: bool,
-) -> Result<Report> {
-    let emulated = device.kind() == DeviceKind::Emulated;
-    let size = if arguments.quick || emulated { Size::Quick } else { Size::Full };
-    let repeat = arguments.repeat.map_or_else(|| size.pick(20, 3), |n| n as usize);
-    let wanted = |name: &str| {
-        let only = arguments.only.as_deref().unwrap_or_default();
-        name.to_lowercase().contains(&only.to_lowercase())
-    };
-    let mut cases = workloads::all(family, size, arguments.compile || !emulated);
-    cases.retain(|case| wanted(&case.name));
-    if cases.is_empty() {
-        return Err(Error::shape("--only", "no operation has this text in its name; see --list for all names"));
-    }
-
-    let progress = Progress::new();
-    progress.say("measuring ceilings …");
-    let bench = Bench::new(device, selector, size, repeat)?;
-    let mut report = Report {
-        device: DeviceDescription::new(device),
-        size: size.name(),
-        repeat,
-        ceilings: bench.ceilings.clone(),
-        rows: Vec::new(),
-    };
-    progress.say("");
-    if !silent {
-        println!("{}", table::heading(&report));
-    }
-    let count = cases.len();
-    for (i, case) in cases.into_iter().enumerate() {
-        progress.say(&format!("{}/{count}  {}, {}", i + 1, case.name, case.shape));
-        report.rows.push(case.run(&bench));
-    }
-    drop(progress);
-    if !silent {
-        println!("{}", table::rows(&report));
-    }
-    Ok(report)
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {

@@ -211,10 +211,11 @@ fn writable(folder: &Path) -> bool {
 }
 
 fn environment() -> Vec<Variable> {
-    const VARIABLES: [(&str, &str); 10] = [
+    const VARIABLES: [(&str, &str); 11] = [
         ("RIGEL_DEVICE", "the device to use; auto if not set"),
         ("RIGEL_CACHE", "the folder of compiled kernels, or off"),
         ("RIGEL_CACHE_LIMIT", "the most bytes in that folder, such as 2GiB"),
+        ("RIGEL_INTERPRET", "whether proofs wait for compilers: never, until-compiled or always interpreted"),
         ("RIGEL_EMULATED", "how the emulated device is set up"),
         ("RIGEL_MEMORY_LIMIT", "the most bytes of device memory to take"),
         ("RIGEL_POOL", "arena, or direct to see each buffer's bounds in compute-sanitizer"),

@@ -5,7 +5,7 @@ mod report;
 
 use std::path::{Path, PathBuf};
 
-use rigel_gpu::{Device, DeviceKind, Error, Selector};
+use rigel_gpu::{Device, Error, Selector, background};
 use rigel_plonky3::Policy;
 
 use crate::Failure;
@@ -15,7 +15,7 @@ use crate::terminal::Progress;
 use options::FriArguments;
 use report::Summary;
 use rigel_stwo_workloads::choice::{Channel, Making};
-use rigel_workloads::{Field, Hash, Statement, timed};
+use rigel_workloads::{Field, Hash, timed};
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -81,10 +81,7 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
         progress.say(&format!("preparing {device}; kernels that are not in the cache are compiled …"));
     }
     let policy = Policy { cpu_on_failure: true, ..Policy::default() };
-    let (prepared, prepare_ms) = timed(|| {
-        statement.prepare(device.as_ref(), policy)?;
-        compile(&choice, device.as_ref(), &*statement)
-    });
+    let (prepared, prepare_ms) = timed(|| statement.prepare(device.as_ref(), policy));
     prepared?;
     let place = device.as_ref().map_or("the CPU".to_string(), ToString::to_string);
     progress.say(&format!("proving on {place} …"));
@@ -115,21 +112,12 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
     } else {
         print!("{}", summary.to_text());
     }
-    Ok(true)
-}
-
-/// Compiles the kernels that the proof needs. Stwo's backend compiles each on first use: those of components all at
-/// once here, the others in an untimed proof. Times on the emulated device are meaningless: there one proof is enough.
-fn compile(choice: &Choice, device: Option<&Device>, statement: &dyn Statement) -> Result<(), Failure> {
-    if let (Prover::Stwo, Some(device)) = (choice.prover(), device.filter(|it| it.kind() != DeviceKind::Emulated))
-    {
-        // What fails here is tried again in the proof, where the policy decides.
-        if let Err(error) = statement.compile(device) {
-            eprintln!("note: kernels could not be compiled ahead: {error}");
-        }
-        statement.prove()?;
+    if background::running() > 0 {
+        let progress = Progress::spoken();
+        progress.say("the proof is done; compiling its kernels for later proofs …");
+        background::finish();
     }
-    Ok(())
+    Ok(true)
 }
 
 /// The requested device; `None` for the CPU, which `auto` selects, with a note, if there is no GPU.

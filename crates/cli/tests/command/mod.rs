@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 /// Runs `rigel` with these arguments, and with none of the caller's settings except those in `set`.
 pub(crate) fn rigel(arguments: &[&str], set: &[(&str, &str)]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rigel"));
-    for name in ["DEVICE", "EMULATED", "MEMORY_LIMIT", "POOL", "LAUNCH", "NVRTC"] {
+    for name in ["DEVICE", "EMULATED", "MEMORY_LIMIT", "POOL", "LAUNCH", "NVRTC", "INTERPRET"] {
         command.env_remove(format!("RIGEL_{name}"));
     }
     command.args(arguments).envs(set.iter().copied()).output().expect("rigel starts")

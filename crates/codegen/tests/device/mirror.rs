@@ -3,7 +3,8 @@
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use rigel_codegen::{
-    Bindings, CompiledGraph, ExpressionGraph, FieldKind, Folded, Input, Output, RowMap, Rows, Split, Target, Value,
+    Bindings, CompiledGraph, ExpressionGraph, FieldKind, Folded, Input, Instructions, InterpretedGraph, Output,
+    RowMap, Rows, Split, Target, Value,
 };
 use rigel_gpu::Stream;
 use rigel_kernels::field::{Element, Field, Ring};
@@ -222,8 +223,16 @@ impl<E: Element> Data<E> {
         program
     }
 
-    /// The same for a program that is compiled.
+    /// The same for a program that is compiled, and for its interpretation.
     pub(crate) fn check_run(&self, stream: &Stream, mirror: &Mirror<E>, program: &CompiledGraph<E>) {
+        self.compare(stream, mirror, |bindings| program.run(stream, self.rows, bindings).unwrap());
+        let instructions = Instructions::new(&mirror.graph, &mirror.outputs).unwrap();
+        let interpreted = InterpretedGraph::new(stream, &instructions).unwrap();
+        self.compare(stream, mirror, |bindings| interpreted.run(stream, self.rows, bindings).unwrap());
+    }
+
+    /// Compares all that a run writes with the host.
+    fn compare(&self, stream: &Stream, mirror: &Mirror<E>, run: impl FnOnce(&mut Bindings<'_, E>)) {
         let rows = self.rows.count();
         let blocks = rows.div_ceil(1 << self.log_block);
         let scale: Vec<E::Base> = random(&mut rng(9), rows.div_ceil(1 << self.log_scale));
@@ -253,7 +262,7 @@ impl<E: Element> Data<E> {
         for output in &mut outputs {
             bindings = bindings.output(Target { values: output.view_mut(), stride: rows });
         }
-        program.run(stream, self.rows, &mut bindings).unwrap();
+        run(&mut bindings);
 
         let folded = folded.to_vec(stream).unwrap();
         let found: Vec<Vec<E::Base>> = outputs.iter().map(|output| output.to_vec(stream).unwrap()).collect();

@@ -1,5 +1,6 @@
-//! Shared by all other modules: errors, locks, plain data, byte counts, device properties.
+//! Shared by all other modules: errors, locks, background threads, plain data, byte counts, device properties.
 
+pub mod background;
 mod bytes;
 mod error;
 mod lock;

@@ -129,6 +129,11 @@ impl Cache {
         change(&mut self.stats.lock());
     }
 
+    /// Whether there is an entry for `key`. It may still turn out to be damaged.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.folder.as_ref().is_some_and(|folder| folder.join(format!("{key}.image")).exists())
+    }
+
     /// The image stored under `key`; if there is none, calls `compile` and stores its result.
     pub(crate) fn get_or_compile(&self, key: &str, compile: impl FnOnce() -> Result<Image>) -> Result<Image> {
         let Some(folder) = &self.folder else {

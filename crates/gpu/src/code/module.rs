@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::cache::Cache;
 use super::shape::{LaunchPolicy, Shape};
 use super::source::Source;
+use crate::base::background::Urgent;
 use crate::base::{Error, Lock, Result};
 use crate::drivers::{Driver, Function, Occupancy, Parameter, Raw};
 use crate::memory::Core;
@@ -55,7 +56,10 @@ impl Loaded {
         key: &str,
     ) -> Result<Self> {
         let driver = &core.driver;
-        let image = cache.get_or_compile(key, || driver.compile(&source.unit))?;
+        let image = cache.get_or_compile(key, || {
+            let _urgent = Urgent::new();
+            driver.compile(&source.unit)
+        })?;
         let name = source.unit.name.clone();
         let module = Unload { raw: driver.load(&name, &image)?, driver: driver.clone() };
         let mut kernels = HashMap::new();

@@ -168,6 +168,17 @@ impl Device {
         Ok(Module::new(loaded))
     }
 
+    /// Whether [`compile`](Self::compile) would find the source in the disk cache.
+    pub fn is_cached(&self, source: &Source) -> Result<bool> {
+        Ok(self.shared.cache.has(&source.key(&self.core.driver.compiler()?)))
+    }
+
+    /// Counts a program that was interpreted because its kernels are still being compiled (see
+    /// [`Activity::interpreted`]).
+    pub fn count_interpreted(&self) {
+        self.core.counters.interpreted();
+    }
+
     /// The cached value for `key` (a compiled kernel, table or program), created by `make` on first use. `make`
     /// also returns the bytes of device memory and pinned memory that the value holds.
     ///

@@ -17,6 +17,8 @@ pub struct Activity {
     pub downloads: u64,
     /// Bytes copied to the host.
     pub bytes_down: u64,
+    /// Programs that were interpreted because their kernels were still being compiled.
+    pub interpreted: u64,
 }
 
 /// The counters. Relaxed ordering suffices: they synchronise nothing.
@@ -28,6 +30,7 @@ pub(crate) struct Counters {
     bytes_up: AtomicU64,
     downloads: AtomicU64,
     bytes_down: AtomicU64,
+    interpreted: AtomicU64,
 }
 
 impl Counters {
@@ -49,6 +52,10 @@ impl Counters {
         self.bytes_down.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
+    pub(crate) fn interpreted(&self) {
+        self.interpreted.fetch_add(1, Ordering::Relaxed);
+    }
+
     pub(crate) fn activity(&self) -> Activity {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Activity {
@@ -58,6 +65,7 @@ impl Counters {
             bytes_up: read(&self.bytes_up),
             downloads: read(&self.downloads),
             bytes_down: read(&self.bytes_down),
+            interpreted: read(&self.interpreted),
         }
     }
 }

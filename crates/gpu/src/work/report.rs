@@ -33,6 +33,9 @@ pub struct Report {
     pub downloads: u64,
     /// Kernels launched.
     pub launches: u64,
+    /// Programs, such as the constraints of a table, that were interpreted because their kernels were still being
+    /// compiled. Later proofs are faster.
+    pub interpreted: u64,
     /// Peak device memory of the proof in bytes, without what was in use before it (a resident trace, preprocessed
     /// columns, tables of earlier proofs).
     pub peak_bytes: usize,
@@ -127,6 +130,13 @@ impl fmt::Display for Report {
                 Bytes(self.peak_bytes)
             )?;
         }
+        if self.interpreted > 0 {
+            writeln!(
+                f,
+                "  {} programs were interpreted, because their kernels were still being compiled; later proofs are faster",
+                self.interpreted
+            )?;
+        }
         for fallback in &self.fallbacks {
             writeln!(f, "  {} ran on the {}: {}", fallback.part, fallback.ran_on, fallback.reason)?;
         }
@@ -206,6 +216,7 @@ impl Recorder {
             uploads: after.uploads - self.before.uploads,
             downloads: after.downloads - self.before.downloads,
             launches: (after.launches - self.before.launches) + (after.replays - self.before.replays),
+            interpreted: after.interpreted - self.before.interpreted,
             peak_bytes: self.peak.bytes().saturating_sub(self.in_use),
             driver_allocations: driver_allocations(device) - self.allocations,
             fallbacks: Vec::new(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::base::{Lock, Plain, Result};
-use crate::device::Staging;
+use crate::device::{Device, Staging};
 use crate::memory::{PinnedBlock, View, ViewMut};
 use crate::work::Stream;
 
@@ -13,6 +13,17 @@ pub(super) const SMALL: usize = 256 << 10;
 
 /// Pinned blocks per host thread: one is filled while the other is being transferred.
 const BLOCKS_PER_THREAD: usize = 2;
+
+impl Device {
+    /// Pins the memory through which large copies of ordinary host memory go, which takes tens of milliseconds and
+    /// would otherwise be part of the first such copy.
+    pub fn pin_staging(&self) -> Result<()> {
+        let Staging { chunk, threads } = self.staging();
+        let blocks = (0..BLOCKS_PER_THREAD * threads).map(|_| self.core().pinned.take_for(chunk, None));
+        // Dropped together: one that is returned would be taken again.
+        blocks.collect::<Result<Vec<_>>>().map(drop)
+    }
+}
 
 impl Stream {
     /// Uploads a few bytes, which are copied to pinned memory before this returns.

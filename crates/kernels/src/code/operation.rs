@@ -67,6 +67,13 @@ pub(crate) trait Operation: Sized + 'static {
         modules
     }
 
+    /// One module, which [`warm`](crate::warm) shall compile.
+    fn module(variant: Self::Variant) -> RegisteredModule {
+        let mut module = Vec::new();
+        register(&mut module, TypeId::of::<Self>(), Self::FILE.path, Self::source, vec![variant], true);
+        module.remove(0)
+    }
+
     /// The kernel of a module that has exactly one.
     fn kernel(device: &Device, variant: Self::Variant) -> Result<Kernel> {
         Ok(Self::kernels(device, variant)?[0].clone())

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::record::{Bar, Document, Figures, PhasePair, Report, Row, Times};
 use super::table::{shape, verdict, work};
-use crate::bench::html::{document_of, escape};
+use crate::bench::page::{document_of, escape};
 use crate::terminal::number;
 
 pub fn page(title: &str, document: &Document) -> String {

@@ -13,9 +13,8 @@ use std::path::{Path, PathBuf};
 
 use rigel_gpu::{Device, DeviceKind};
 
-use super::json::DeviceDescription;
-use super::measure::Size;
-use super::{Devices, open, write};
+use super::device::DeviceDescription;
+use super::{Devices, Size, open, write};
 use crate::Failure;
 use crate::terminal::Progress;
 use cases::Case;

@@ -4,7 +4,7 @@ use super::cases::{Bars, Case};
 use super::spans::Dialect;
 use super::{Suite, SuiteArguments};
 use crate::Failure;
-use crate::bench::measure::Size;
+use crate::bench::Size;
 use crate::choice::Choice;
 use rigel_stwo_workloads::choice::Making;
 use rigel_workloads::{Field, Fri, Hash, Workload};

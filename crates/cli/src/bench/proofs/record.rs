@@ -3,7 +3,7 @@
 use rigel_gpu::Report as ProofReport;
 use serde::Serialize;
 
-use crate::bench::json::DeviceDescription;
+use crate::bench::device::DeviceDescription;
 use crate::choice::Choice;
 use rigel_workloads::TableShape;
 

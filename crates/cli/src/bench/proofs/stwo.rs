@@ -4,7 +4,7 @@ use super::cases::{Bars, Case};
 use super::spans::Dialect;
 use super::{Suite, SuiteArguments};
 use crate::Failure;
-use crate::bench::measure::Size;
+use crate::bench::Size;
 use crate::choice::Choice;
 use rigel_stwo_workloads::Workload;
 use rigel_stwo_workloads::choice::{self as stwo, Channel, Fri, Making};

@@ -3,8 +3,9 @@
 use rigel_gpu::{Kernel, Result, Source, Stream};
 use serde::Serialize;
 
-use super::measure::{Cost, Instructions, Size};
+use super::measure::{Cost, Instructions};
 use crate::bandwidth::{Way, median_of, milliseconds};
+use crate::bench::Size;
 
 /// The rates from which floors are computed.
 #[derive(Clone, Debug, Serialize)]

@@ -1,37 +1,13 @@
-//! The report in JSON.
+//! The device that a report is about.
 
 use std::fmt;
 
 use rigel_gpu::{Bytes, Device, Properties};
 use serde::Serialize;
 
-use super::ceilings::Ceilings;
-use super::measure::{Row, Size};
 use crate::terminal::without_options;
 
-/// Incremented when a field changes its meaning or is removed.
-const SCHEMA: u32 = 1;
-
-#[derive(Serialize)]
-pub struct Document {
-    pub schema: u32,
-    /// Rigel's version.
-    pub rigel: &'static str,
-    pub reports: Vec<Report>,
-}
-
-/// The measurements on one device.
-#[derive(Serialize)]
-pub struct Report {
-    pub device: DeviceDescription,
-    /// `full` or `quick`.
-    pub size: &'static str,
-    /// The number of measurements per median.
-    pub repeat: usize,
-    pub ceilings: Ceilings,
-    pub rows: Vec<Row>,
-}
-
+/// A device's name, size and versions, as reports print and write them.
 #[derive(Serialize)]
 pub struct DeviceDescription {
     /// `cuda:0`.
@@ -75,23 +51,5 @@ impl fmt::Display for DeviceDescription {
             (0, 0) => write!(f, "{compiler}"),
             _ => write!(f, "driver {driver}, {compiler}"),
         }
-    }
-}
-
-impl Document {
-    pub fn new(reports: Vec<Report>) -> Self {
-        Self { schema: SCHEMA, rigel: env!("CARGO_PKG_VERSION"), reports }
-    }
-
-    pub fn to_json(&self) -> String {
-        let mut text = serde_json::to_string_pretty(self).expect("the report holds strings and finite numbers");
-        text.push('\n');
-        text
-    }
-}
-
-impl Size {
-    pub fn name(self) -> &'static str {
-        self.pick("full", "quick")
     }
 }

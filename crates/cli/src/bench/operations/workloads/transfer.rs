@@ -5,8 +5,9 @@ use std::time::Instant;
 use rigel_gpu::{Bytes, Result};
 
 use crate::bandwidth::{Way, median_of, milliseconds};
-use crate::bench::ceilings::Chains;
-use crate::bench::measure::{Bar, Bench, Case, Figures, Size};
+use crate::bench::Size;
+use crate::bench::operations::ceilings::Chains;
+use crate::bench::operations::measure::{Bar, Bench, Case, Figures};
 
 pub fn cases(size: Size) -> Vec<Case> {
     let bytes = size.pick(1 << 30, 4 << 20);

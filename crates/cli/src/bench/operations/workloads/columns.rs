@@ -7,8 +7,9 @@ use rigel_kernels::vector::scan::Bound;
 use rigel_kernels::vector::{inverse, reduce, scan};
 
 use super::{count, matrix_bytes};
-use crate::bench::instructions::Counted;
-use crate::bench::measure::{Bar, Case, Cost, Instructions, Size};
+use crate::bench::Size;
+use crate::bench::operations::instructions::Counted;
+use crate::bench::operations::measure::{Bar, Case, Cost, Instructions};
 
 const INVERSION_BAR: Bar = Bar::ShareOfCopy(0.5);
 const SCAN_BAR: Bar = Bar::ShareOfCopy(0.6);

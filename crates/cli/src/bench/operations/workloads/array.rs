@@ -5,7 +5,8 @@ use rigel_array::{Array, Axes, Device, Error, Result, Type, name};
 use rigel_gpu::Stream;
 
 use super::count;
-use crate::bench::measure::{Bar, Bench, Case, Cost, Figures, Size};
+use crate::bench::Size;
+use crate::bench::operations::measure::{Bar, Bench, Case, Cost, Figures};
 
 /// The bar for element-wise operations.
 const ELEMENTWISE: Bar = Bar::ShareOfCopy(0.85);

@@ -6,8 +6,9 @@ use rigel_kernels::transform::circle::{self, Twiddles};
 use rigel_kernels::transform::ntt::{self, Order, TwoAdic};
 
 use super::count;
-use crate::bench::instructions::{self, Counted};
-use crate::bench::measure::{Bar, Case, Cost, Size};
+use crate::bench::Size;
+use crate::bench::operations::instructions::{self, Counted};
+use crate::bench::operations::measure::{Bar, Case, Cost};
 
 pub fn cases(size: Size) -> Vec<Case> {
     let log_rows = size.pick(20, 10);

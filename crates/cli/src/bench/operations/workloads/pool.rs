@@ -6,7 +6,8 @@ use rigel_kernels::field::{Field, KoalaBear};
 use rigel_kernels::transform::ntt::{self, Order};
 
 use crate::bandwidth::wall;
-use crate::bench::measure::{Bar, Bench, Case, Figures, Size};
+use crate::bench::Size;
+use crate::bench::operations::measure::{Bar, Bench, Case, Figures};
 
 const ROUNDS: usize = 20;
 

@@ -7,8 +7,9 @@ use rigel_kernels::field::{
 use rigel_kernels::vector::{elementwise, powers};
 
 use super::{count, matrix_bytes};
-use crate::bench::instructions::Counted;
-use crate::bench::measure::{Bar, Case, Cost, Size};
+use crate::bench::Size;
+use crate::bench::operations::instructions::Counted;
+use crate::bench::operations::measure::{Bar, Case, Cost};
 
 /// The bar for element-wise operations.
 const BAR: Bar = Bar::ShareOfCopy(0.85);

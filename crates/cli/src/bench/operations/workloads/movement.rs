@@ -5,7 +5,8 @@ use rigel_kernels::field::{Field, Goldilocks, KoalaBear};
 use rigel_kernels::layout::permute;
 
 use super::{count, matrix_bytes};
-use crate::bench::measure::{Bench, Case, Cost, Figures, Size};
+use crate::bench::Size;
+use crate::bench::operations::measure::{Bench, Case, Cost, Figures};
 
 pub fn cases(size: Size) -> Vec<Case> {
     let (rows, columns) = size.pick((1 << 20, 128), (1 << 8, 8));

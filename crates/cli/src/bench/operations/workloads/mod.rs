@@ -1,6 +1,5 @@
 //! The measurements, one file per family.
 
-#[cfg(feature = "full")]
 mod array;
 mod columns;
 mod compile;
@@ -12,7 +11,8 @@ mod pool;
 mod transfer;
 mod transform;
 
-use super::measure::{Case, Size};
+use super::measure::Case;
+use crate::bench::Size;
 
 /// The subject of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,11 +26,7 @@ pub enum Family {
 /// Every case in the order of the report; `compile` adds those that compile all kernels.
 pub fn all(family: Family, size: Size, compile: bool) -> Vec<Case> {
     if family == Family::Array {
-        #[cfg(feature = "full")]
         return array::cases(size);
-        // `bench::run` refuses the family in a build without arrays.
-        #[cfg(not(feature = "full"))]
-        return Vec::new();
     }
     let compiled = if compile { compile::cases() } else { Vec::new() };
     [

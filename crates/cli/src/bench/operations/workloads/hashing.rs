@@ -11,8 +11,9 @@ use rigel_kernels::hash::{
 };
 
 use super::{count, matrix_bytes};
-use crate::bench::instructions::{BLAKE2S, KECCAK_F, poseidon2};
-use crate::bench::measure::{Bar, Case, Cost, Instructions, Size};
+use crate::bench::Size;
+use crate::bench::operations::instructions::{BLAKE2S, KECCAK_F, poseidon2};
+use crate::bench::operations::measure::{Bar, Case, Cost, Instructions};
 
 /// Elements absorbed per permutation, and the cost of the permutation.
 #[derive(Clone, Copy)]

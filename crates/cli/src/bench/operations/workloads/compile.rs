@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use rigel_gpu::{Device, Options, Result};
 
-use crate::bench::measure::{Bar, Bench, Case, Figures};
+use crate::bench::operations::measure::{Bar, Bench, Case, Figures};
 
 pub fn cases() -> Vec<Case> {
     let cache = Rc::new(Folder::new());

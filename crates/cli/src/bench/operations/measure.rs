@@ -10,24 +10,7 @@ use serde::Serialize;
 use super::ceilings::Ceilings;
 use super::random::Random;
 use crate::bandwidth::{median_of, wall};
-
-/// The size of the workloads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Size {
-    /// Well beyond the caches of a GPU; the sizes for which the bars are defined.
-    Full,
-    /// Takes seconds, even on the emulated device.
-    Quick,
-}
-
-impl Size {
-    pub fn pick<T>(self, full: T, quick: T) -> T {
-        match self {
-            Self::Full => full,
-            Self::Quick => quick,
-        }
-    }
-}
+use crate::bench::Size;
 
 /// 32-bit integer instructions, by the unit that executes them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -6,9 +6,9 @@
 use std::fmt::Write;
 
 use super::ceilings::Ceilings;
-use super::html::escape;
 use super::json::Report;
 use super::measure::Row;
+use crate::bench::page::escape;
 use crate::terminal::number;
 
 const WIDTH: f64 = 1080.0;

@@ -2,7 +2,8 @@
 
 use rigel_gpu::{Buffer, Graph, Kernel, Result, Shape, Source, Stream};
 
-use crate::bench::measure::{Bar, Bench, Case, Figures, Size};
+use crate::bench::Size;
+use crate::bench::operations::measure::{Bar, Bench, Case, Figures};
 
 const TEXT: &str = "__global__ void touch(unsigned *x) { x[threadIdx.x] += 1; }";
 

@@ -1,0 +1,25 @@
+//! What `rigel bench primitives` and `array` say in a build that does not have them.
+
+use rigel_gpu::{Error, Result};
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    _all: Vec<String>,
+}
+
+/// The subject of a report.
+#[derive(Clone, Copy)]
+pub enum Family {
+    Primitives,
+    Array,
+}
+
+/// Says how to build the command.
+pub fn run(_: &Arguments, family: Family) -> Result<bool> {
+    let command = match family {
+        Family::Primitives => "rigel bench primitives",
+        Family::Array => "rigel bench array",
+    };
+    Err(Error::shape(command, "this build of the command line does not have it; build it with `--features full`"))
+}
