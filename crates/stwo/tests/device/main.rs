@@ -4,6 +4,7 @@ mod columns;
 mod components;
 mod failures;
 mod fri;
+mod instances;
 mod logup;
 mod lookups;
 mod merkle;

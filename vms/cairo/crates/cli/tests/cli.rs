@@ -69,7 +69,9 @@ fn failures_say_what_to_do() {
 
 #[test]
 fn a_wrong_command_line_is_exit_code_2() {
-    for arguments in [&["prove"][..], &["frobnicate"], &["prove", "a.json", "--prover-input", "b.json"], &["verify"]] {
+    for arguments in
+        [&["prove"][..], &["frobnicate"], &["prove", "a.json", "--prover-input", "b.json"], &["verify"]]
+    {
         assert_eq!(rigel_cairo(arguments).status.code(), Some(2), "{arguments:?}");
     }
 }

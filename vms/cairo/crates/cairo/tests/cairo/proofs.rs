@@ -69,14 +69,12 @@ fn programs_of_other_sizes_compile_no_kernels() {
 }
 
 #[test]
-fn builtins_equal_upstream_with_lifting_and_the_other_channel() {
-    let mut parameters = quick();
-    parameters.channel_hash = ChannelHash::Blake2sM31;
-    parameters.pcs_config.lifting_log_size = Some(22);
+fn builtins_equal_upstream_with_the_other_channel() {
+    let parameters = ProverParameters { channel_hash: ChannelHash::Blake2sM31, ..quick() };
     equal::<Blake2sM31MerkleChannel>("mixed", json!([20]), parameters);
 }
 
-/// On a GPU: cargo test --release -- --ignored
+/// With both channels, one of them with lifting. On a GPU: RIGEL_DEVICE=cuda:0 cargo test --release -- --ignored
 #[test]
 #[ignore = "takes half an hour on the emulated device"]
 fn all_programs_equal_upstream() {
@@ -92,7 +90,8 @@ fn all_programs_equal_upstream() {
     ];
     for (name, arguments) in arguments {
         equal::<Blake2sMerkleChannel>(name, arguments.clone(), quick());
-        let parameters = ProverParameters { channel_hash: ChannelHash::Blake2sM31, ..quick() };
+        let mut parameters = ProverParameters { channel_hash: ChannelHash::Blake2sM31, ..quick() };
+        parameters.pcs_config.lifting_log_size = Some(22);
         equal::<Blake2sM31MerkleChannel>(name, arguments, parameters);
     }
 }
