@@ -1,7 +1,7 @@
 //! `rigel cairo`: commands of machines, which are binaries of their own.
 //!
-//! Upstream's provers of machines are large, so each machine is a workspace with a binary `rigel-NAME`. As git does with its
-//! commands, `rigel NAME` finds it beside itself or on the path and passes all arguments on.
+//! Upstream's provers of machines are large, so each machine is a workspace with a binary `rigel-NAME`. As git does
+//! with its commands, `rigel NAME` finds it beside itself or on the path and passes all arguments on.
 
 use std::env;
 use std::ffi::OsString;

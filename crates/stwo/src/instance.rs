@@ -1,9 +1,9 @@
 //! Components whose constants differ from instance to instance.
 //!
-//! Base-field constants are part of a component's kernels. Some of them belong to the AIR; others to the instance, such as the
-//! address at which a table begins. The framework's constraints do not tell them apart. A [`Template`] does: it is the same
-//! component with placeholders in place of the instance's constants. The kernels are recorded from the template and get the
-//! constants as parameters, so they are compiled once for all instances.
+//! Base-field constants are part of a component's kernels. Some of them belong to the AIR; others to the instance,
+//! such as the address at which a table begins. The framework's constraints do not tell them apart. A [`Template`]
+//! does: it is the same component with placeholders in place of the instance's constants. The kernels are recorded
+//! from the template and get the constants as parameters, so they are compiled once for all instances.
 
 use rigel_gpu::{Device, Result};
 use stwo::core::ColumnVec;
@@ -25,8 +25,8 @@ use crate::recorder::Source;
 /// A component with placeholders for the constants of an instance.
 ///
 /// Its constraints have to be those of the instance when every constant that equals a placeholder is replaced. So the
-/// placeholders must differ from each other and from the AIR's own constants: large numbers without a meaning serve. The
-/// number of rows may be one of the constants: that of `eval` is not used otherwise.
+/// placeholders must differ from each other and from the AIR's own constants: large numbers without a meaning serve.
+/// The number of rows may be one of the constants: that of `eval` is not used otherwise.
 #[derive(Clone, Debug)]
 pub struct Template<E> {
     /// The component with placeholders.

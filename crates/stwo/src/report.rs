@@ -55,8 +55,8 @@ impl Drop for End<'_> {
     }
 }
 
-/// Runs `work` as a phase of the current device's active report, if any: host work between the backend's own phases, such
-/// as making a trace. The phase begins when the device has done what was asked of it before.
+/// Runs `work` as a phase of the current device's active report, if any: host work between the backend's own phases,
+/// such as making a trace. The phase begins when the device has done what was asked of it before.
 pub fn in_phase<R>(name: &'static str, work: impl FnOnce() -> R) -> R {
     let _phase = phase(name);
     work()

@@ -64,7 +64,7 @@ fn lines_are_not_too_wide() {
 /// The crates, lowest first. A crate depends only on crates before it.
 const CRATES: &[&[&str]] = &[
     &["tidy"],
-    &["gpu"],
+    &["gpu", "terminal"],
     &["kernels"],
     &["codegen"],
     &["array", "plonky3", "stwo"],

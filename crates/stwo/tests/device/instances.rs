@@ -87,29 +87,24 @@ fn composition<B: Backend>(prover: &dyn ComponentProver<B>, log_rows: u32) -> [V
 fn instances_share_kernels() {
     on_devices(|stream| {
         let device = stream.device();
-        let mut before = None;
-        for (log_rows, start) in [(5, 77), (6, 0), (4, 1), (7, 3)] {
+        let modules = || device.cache().stats().compiled + device.cache().stats().hits;
+        for (i, (log_rows, start)) in [(5, 77), (6, 0), (4, 1), (7, 3)].into_iter().enumerate() {
             let component = component(log_rows, start);
             let instance = Instance::new(&component, Some(component.template()));
+            let before = modules();
+            assert!(instance.compile(device, &[]).unwrap() > 1);
+            assert_eq!(modules() > before, i == 0, "only the first instance, and not {i}, needs new kernels");
+
             let found = composition::<Cuda>(&instance, log_rows);
+            assert_eq!(found, composition::<Cpu>(&component, log_rows), "2^{log_rows} rows from {start}");
             let columns = [1, 2].map(|seed| column::<Cuda, _>(&bases(&mut rng(seed), 1 << log_rows)));
             let trace: Vec<&BaseColumn> = columns.iter().collect();
             let (lookups, sum) = instance.start_interaction_trace(&[], &trace).unwrap().finish().unwrap();
-
-            // The same kernels as those of the first instance.
-            let stats = device.cache().stats();
-            let modules = stats.compiled + stats.hits;
-            assert_eq!(*before.get_or_insert(modules), modules, "2^{log_rows} rows from {start}");
-
-            assert_eq!(found, composition::<Cpu>(&component, log_rows), "2^{log_rows} rows from {start}");
             let (expected, expected_sum) = interaction_trace(&*component, &[], &trace).unwrap();
             assert_eq!(sum, expected_sum);
             for (column, expected) in lookups.iter().zip(&expected) {
                 assert_eq!(column.values.to_cpu(), expected.values.to_cpu());
             }
-            // What the component compiled on its own does not count.
-            let stats = device.cache().stats();
-            before = Some(stats.compiled + stats.hits);
         }
     });
 }

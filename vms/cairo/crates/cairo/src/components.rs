@@ -25,8 +25,8 @@ use stwo_constraint_framework::{FrameworkComponent, ORIGINAL_TRACE_IDX};
 use crate::columns::Evaluation;
 use crate::instances::{Instantiated, instance};
 
-/// Calls a macro with the fields of upstream's structs in their order. `memory_id_to_big` is between the two lists: it is
-/// several components, one for each part of the table.
+/// Calls a macro with the fields of upstream's structs in their order. `memory_id_to_big` is between the two lists:
+/// it is several components, one for each part of the table.
 macro_rules! with_fields {
     ($callback:ident!($($argument:expr),*)) => {
         $callback!(($($argument),*)
@@ -204,8 +204,9 @@ pub(crate) fn device_lookups(
     Ok((columns, sums))
 }
 
-/// Compiles the kernels of all components, on all cores, and returns their number. `preprocessed` are the logarithms of the
-/// sizes of all preprocessed columns. Upstream's components stay on the thread that makes them, so every thread makes them.
+/// Compiles the kernels of all components, on all cores, and returns their number. `preprocessed` are the logarithms
+/// of the sizes of all preprocessed columns. Upstream's components stay on the thread that makes them, so every
+/// thread makes them.
 ///
 /// # Errors
 /// Those of the device's compiler.

@@ -1,8 +1,8 @@
 //! The constants of Cairo's components that differ from program to program.
 //!
-//! Upstream's constraints hold the addresses at which builtins' segments begin, the first id of each part of the table of
-//! large values, and the size of the memory's table. With placeholders for them, no program compiles kernels that another
-//! one has compiled.
+//! Upstream's constraints hold the addresses at which builtins' segments begin, the first id of each part of the
+//! table of large values, and the size of the memory's table. With placeholders for them, no program compiles kernels
+//! that another one has compiled.
 
 use cairo_air::components::memory_address_to_id::MEMORY_ADDRESS_TO_ID_SPLIT;
 use cairo_air::components::*;

@@ -1,5 +1,5 @@
-//! Cairo programs proven on the GPU: StarkWare's AIR and witness, Rigel's backend, and upstream's own `CairoProof`, which
-//! upstream's verifier accepts. A proof equals that of upstream's `prove_cairo`.
+//! Cairo programs proven on the GPU: StarkWare's AIR and witness, Rigel's backend, and upstream's own `CairoProof`,
+//! which upstream's verifier accepts. A proof equals that of upstream's `prove_cairo`.
 //!
 //! | what | where |
 //! |---|---|

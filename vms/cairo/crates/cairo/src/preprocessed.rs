@@ -1,11 +1,11 @@
 //! The preprocessed columns, kept on disk.
 //!
-//! They are the same for every program, and some are expensive: the points of Pedersen's hash take half a minute of one
-//! core. A file per variant in Rigel's cache folder holds all columns. A file that is damaged, or of other columns, is made
-//! again.
+//! They are the same for every program, and some are expensive: the points of Pedersen's hash take half a minute of
+//! one core. A file per variant in Rigel's cache folder holds all columns. A file that is damaged, or of other
+//! columns, is made again.
 //!
-//! The format, all numbers little-endian: [`MAGIC`]; the hash of the header; the header, which is the number of columns and,
-//! for each, the logarithm of its length and the hash of its values; the values. Hashes are SHA-256.
+//! The format, all numbers little-endian: [`MAGIC`]; the hash of the header; the header, which is the number of
+//! columns and, for each, the logarithm of its length and the hash of its values; the values. Hashes are SHA-256.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};

@@ -1,7 +1,7 @@
 //! Arguments of Cairo 0 programs.
 //!
-//! A Cairo 0 program takes its arguments from hints, which are Python and read a value named `program_input`. The virtual
-//! machine here runs no Python. It knows these statements, one or more in a hint:
+//! A Cairo 0 program takes its arguments from hints, which are Python and read a value named `program_input`. The
+//! virtual machine here runs no Python. It knows these statements, one or more in a hint:
 //!
 //! ```text
 //! ids.x = program_input["key"]                       or an index: program_input[0]

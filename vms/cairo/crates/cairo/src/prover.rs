@@ -23,8 +23,8 @@ pub struct Proven<P> {
 
 /// Proves runs of Cairo programs with the same parameters, on a device or on the CPU.
 ///
-/// It holds what all proofs share: the preprocessed columns, their tree and twiddles. Several threads may prove with one
-/// prover; on a device their work is done one after another.
+/// It holds what all proofs share: the preprocessed columns, their tree and twiddles. Several threads may prove with
+/// one prover; on a device their work is done one after another.
 ///
 /// ```no_run
 /// use rigel_cairo::{CairoProver, PreProcessedTraceVariant, Program, production};
@@ -43,7 +43,8 @@ pub struct CairoProver<MC: CairoChannel = Blake2sMerkleChannel> {
 }
 
 impl<MC: CairoChannel> CairoProver<MC> {
-    /// A prover on a device. Reads the preprocessed columns from disk, or makes them, and commits to them on the device.
+    /// A prover on a device. Reads the preprocessed columns from disk, or makes them, and commits to them on the
+    /// device.
     ///
     /// # Errors
     /// Parameters that upstream does not allow, or for another channel; errors of the device.
@@ -60,8 +61,8 @@ impl<MC: CairoChannel> CairoProver<MC> {
         Self::on_cpu_because(parameters, None)
     }
 
-    /// A prover on the device that `RIGEL_DEVICE` selects; if it selects none and there is no GPU, on the CPU. Then every
-    /// report says so.
+    /// A prover on the device that `RIGEL_DEVICE` selects; if it selects none and there is no GPU, on the CPU. Then
+    /// every report says so.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -99,8 +100,8 @@ impl<MC: CairoChannel> CairoProver<MC> {
     /// Proves a program's run.
     ///
     /// # Errors
-    /// An input that is too large for the variant of the preprocessed columns or uses a builtin that it does not have, one
-    /// that is not a valid run, and errors of the device.
+    /// An input that is too large for the variant of the preprocessed columns or uses a builtin that it does not
+    /// have, one that is not a valid run, and errors of the device.
     pub fn prove(&self, input: ProverInput) -> Result<Proven<CairoProof<MC::H>>> {
         self.place.prove(input)
     }

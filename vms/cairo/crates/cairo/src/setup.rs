@@ -70,9 +70,9 @@ fn twiddles<B: PolyOps>(log_domain: u32) -> TwiddleTree<B> {
     B::precompute_twiddles(CanonicCoset::new(log_domain).circle_domain().half_coset)
 }
 
-/// The logarithm of the largest domain of a proof whose longest column has 2^`log_size` values: the one that the column, or
-/// a longer preprocessed one, is extended to. Constraints are evaluated on a domain of twice the size of their columns,
-/// which is never larger.
+/// The logarithm of the largest domain of a proof whose longest column has 2^`log_size` values: the one that the
+/// column, or a longer preprocessed one, is extended to. Constraints are evaluated on a domain of twice the size of
+/// their columns, which is never larger.
 fn log_domain(parameters: &ProverParameters, log_size: u32) -> u32 {
     let longest = log_size.max(parameters.preprocessed_trace.max_log_trace_size());
     let extended = longest + parameters.pcs_config.fri_config.log_blowup_factor;

@@ -43,12 +43,12 @@ where
     proof.clone().into()
 }
 
-/// Verifies a proof with upstream's verifier and returns what it says. With `program`, also checks that it is a proof of
-/// that program.
+/// Verifies a proof with upstream's verifier and returns what it says. With `program`, also checks that it is a proof
+/// of that program.
 ///
 /// Upstream's verifier panics on some malformed proofs; that is a rejection too. It does not check the root of the
-/// preprocessed columns, which the caller has to know: see [`preprocessed_root`]. Without `root` the proof is worth something
-/// only if the prover is trusted.
+/// preprocessed columns, which the caller has to know: see [`preprocessed_root`]. Without `root` the proof is worth
+/// something only if the prover is trusted.
 ///
 /// # Errors
 /// [`Error::Rejected`] with upstream's reason.
@@ -72,9 +72,9 @@ pub fn verify<MC: MerkleChannel>(
     }
 }
 
-/// The root of the tree of a variant's preprocessed columns. Reads the columns from disk, or makes them, and commits to them
-/// on the CPU: seconds for [`CanonicalSmall`](PreProcessedTraceVariant::CanonicalSmall), a minute or more and 10 GB for
-/// [`Canonical`](PreProcessedTraceVariant::Canonical). A verifier computes it once and keeps it.
+/// The root of the tree of a variant's preprocessed columns. Reads the columns from disk, or makes them, and commits
+/// to them on the CPU: seconds for [`CanonicalSmall`](PreProcessedTraceVariant::CanonicalSmall), a minute or more and
+/// 10 GB for [`Canonical`](PreProcessedTraceVariant::Canonical). A verifier computes it once and keeps it.
 ///
 /// # Errors
 /// A configuration that upstream does not allow.

@@ -10,8 +10,9 @@ use crate::components::{compile, every_component, interaction_claim};
 use crate::error::{Error, Result};
 use crate::panics::{caught, message};
 
-/// Compiles the kernels of all components that programs of this variant can have, or finds them in the device's cache, and
-/// returns their number. No later proof compiles kernels of components: nothing in them depends on the program.
+/// Compiles the kernels of all components that programs of this variant can have, or finds them in the device's
+/// cache, and returns their number. No later proof compiles kernels of components: nothing in them depends on the
+/// program.
 ///
 /// The device may be one that only compiles ([`Device::compile_only`]).
 ///

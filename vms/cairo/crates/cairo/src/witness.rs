@@ -43,8 +43,8 @@ impl Witness {
     }
 }
 
-/// Checks that the variant has the columns that the input needs, which upstream's witness would find out late, and say with
-/// a panic.
+/// Checks that the variant has the columns that the input needs, which upstream's witness would find out late, and
+/// say with a panic.
 fn check(input: &ProverInput, variant: PreProcessedTraceVariant) -> Result<()> {
     use PreProcessedTraceVariant::{Canonical, CanonicalSmall, CanonicalWithoutPedersen};
     let segments = &input.builtin_segments;
@@ -76,8 +76,8 @@ fn check(input: &ProverInput, variant: PreProcessedTraceVariant) -> Result<()> {
     }
 }
 
-/// Checks that the program does not use the builtins that Cairo's AIR has no component for. Upstream proves such a run, and
-/// its verifier rejects the proof.
+/// Checks that the program does not use the builtins that Cairo's AIR has no component for. Upstream proves such a
+/// run, and its verifier rejects the proof.
 fn check_segments(claim: &CairoClaim, variant: PreProcessedTraceVariant) -> Result<()> {
     let segments = &claim.public_data.public_memory.public_segments;
     for (builtin, segment) in [("ecdsa", segments.ecdsa), ("keccak", segments.keccak)] {

@@ -26,8 +26,8 @@ struct Cli {
 }
 
 const AFTER_HELP: &str = "\
-Devices are named auto, cuda:N, emulated, emulated:N or none (the CPU, with upstream's prover); RIGEL_DEVICE names the one
-to use when --device does not. Without a GPU, auto is the CPU.
+Devices are named auto, cuda:N, emulated, emulated:N or none (the CPU, with upstream's prover); RIGEL_DEVICE names the
+one to use when --device does not. Without a GPU, auto is the CPU.
 
 Exit codes: 0 done, 1 something failed or a proof is rejected, 2 the command line was not understood.";
 
