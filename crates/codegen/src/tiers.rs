@@ -17,7 +17,7 @@ use crate::split::Split;
 /// Graphs of fewer values have few kernels, which are loaded from the cache at once.
 const SLOW_TO_LOAD: usize = 2_000;
 /// Interpreting this many values, in all rows together, takes less time than loading kernels does.
-const QUICK_TO_INTERPRET: usize = 1 << 31;
+const QUICK_TO_INTERPRET: usize = 1 << 33;
 
 /// When programs are interpreted.
 #[derive(Clone, Copy, PartialEq, Eq)]
