@@ -49,8 +49,8 @@ impl Interpretation {
 /// The outputs of a graph as a program for a device.
 ///
 /// Its kernels are compiled in the background, on all cores. A run does not wait for the compiler: until all of them
-/// are there, it is interpreted ([`InterpretedGraph`]). Kernels from the disk cache are there in some milliseconds, so a
-/// run waits for those, unless interpreting it takes less. The environment variable `RIGEL_INTERPRET` (`never`,
+/// are there, it is interpreted ([`InterpretedGraph`]). Kernels from the disk cache are there in some milliseconds, so
+/// a run waits for those, unless interpreting it takes less. The environment variable `RIGEL_INTERPRET` (`never`,
 /// `until-compiled`, `always`) decides otherwise. On the emulated device runs wait for the compiler.
 pub struct GraphProgram<E: Element> {
     name: String,
