@@ -115,7 +115,9 @@ __global__ void __launch_bounds__(THREADS) interpret(
                 case FOLD: add_weighted(sum, weights, to, base_operand(m, a, now.z)); break;
                 case FOLD_E: add_weighted_extension(total, weights, to, operand(m, a, now.z)); break;
                 case STORE: store(outputs[b] + row, shape.output_stride[b], to, base_operand(m, a, now.z)); break;
-                case STORE_E: store_extension(outputs[b] + row, shape.output_stride[b], to, operand(m, a, now.z)); break;
+                case STORE_E:
+                    store_extension(outputs[b] + row, shape.output_stride[b], to, operand(m, a, now.z));
+                    break;
             }
         }
         if (tape.folds) fold(shape, folded, scale, row, sum.reduce() + total);

@@ -17,7 +17,7 @@ use crate::split::Split;
 /// Graphs of fewer values have few kernels, which are loaded from the cache at once.
 const SLOW_TO_LOAD: usize = 2_000;
 /// Interpreting this many values, in all rows together, takes less time than loading kernels does.
-const QUICK_TO_INTERPRET: usize = 1 << 31;
+const QUICK_TO_INTERPRET: usize = 1 << 33;
 
 /// When programs are interpreted.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -49,8 +49,8 @@ impl Interpretation {
 /// The outputs of a graph as a program for a device.
 ///
 /// Its kernels are compiled in the background, on all cores. A run does not wait for the compiler: until all of them
-/// are there, it is interpreted ([`InterpretedGraph`]). Kernels from the disk cache are there in some milliseconds, so a
-/// run waits for those, unless interpreting it takes less. The environment variable `RIGEL_INTERPRET` (`never`,
+/// are there, it is interpreted ([`InterpretedGraph`]). Kernels from the disk cache are there in some milliseconds, so
+/// a run waits for those, unless interpreting it takes less. The environment variable `RIGEL_INTERPRET` (`never`,
 /// `until-compiled`, `always`) decides otherwise. On the emulated device runs wait for the compiler.
 pub struct GraphProgram<E: Element> {
     name: String,

@@ -9,7 +9,7 @@ use rigel_gpu::{Device, Lock, Result};
 
 use crate::code::{Operation, RegisteredModule};
 use crate::commit::merkle::Tree;
-use crate::commit::rows::{Row, RowParts, Rows};
+use crate::commit::rows::{PartKernel, Row, RowParts, Rows};
 use crate::domain::circle_domain::CircleDomain;
 use crate::domain::circle_order::CircleOrder;
 use crate::domain::selectors::Selectors;
@@ -133,11 +133,12 @@ where
     warm_some(
         device,
         [
+            Opening::<E>::modules(),
+            [PartKernel::Absorb, PartKernel::Finish].map(RowParts::<H, E::Base>::module).into(),
             Ntt::<E::Base>::modules(),
             Rows::<H, E::Base>::modules(),
             vec![Rows::<H, E::Base>::module(Row::Packed { columns: E::DEGREE as u32 })],
             Tree::<H>::modules(),
-            Opening::<E>::modules(),
             Reduce::<E, 2>::modules(),
             Reduce::<E, 1>::modules(),
             Fold::<E>::modules(),

@@ -133,7 +133,7 @@ impl fmt::Display for Report {
         if self.interpreted > 0 {
             writeln!(
                 f,
-                "  {} programs were interpreted, because their kernels were still being compiled; later proofs are faster",
+                "  {} programs were interpreted, because their kernels were being compiled; later proofs are faster",
                 self.interpreted
             )?;
         }

@@ -57,13 +57,21 @@ fn all(size: Size) -> Vec<Case> {
         resident_ratio: Some(resident[1]),
         ..none
     };
-    vec![
+    let mut cases = vec![
         case(Workload::Keccak, 17, 6, KoalaBear, bars([100.0, 11.0], [45.0, 25.0])),
         case(Workload::Keccak, 17, 6, Goldilocks, bars([190.0, 12.0], [90.0, 25.0])),
         case(Workload::Poseidon2, 18, 6, KoalaBear, bars([85.0, 12.0], [40.0, 25.0])),
         case(Workload::Lookups, 20, 10, KoalaBear, Bars { host_ratio: Some(12.0), ..none }),
         case(Workload::Fibonacci, 10, 10, KoalaBear, Bars { host_ms: Some(5.0), ..none }),
-    ]
+    ];
+    if size == Size::Full {
+        // Few rows: a wide table, and eight tables of 2^8 to 2^12 rows.
+        cases.extend([
+            case(Workload::Keccak, 12, 6, KoalaBear, none),
+            case(Workload::Lookups, 12, 10, KoalaBear, none),
+        ]);
+    }
+    cases
 }
 
 /// Our phase to which a span's own time belongs, by its name and those around it, outermost first.
