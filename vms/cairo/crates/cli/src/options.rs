@@ -20,7 +20,7 @@ pub struct Source {
     /// Compiled Cairo 0 program: the JSON that `cairo-compile --proof_mode` writes
     #[arg(value_name = "PROGRAM", required_unless_present = "prover_input")]
     pub program: Option<PathBuf>,
-    /// Arguments, which hints of the program read as program_input[0], program_input[1], ...
+    /// Arguments, separated by commas: the list that hints of the program read as `program_input`
     #[arg(long, value_name = "VALUE", value_delimiter = ',', conflicts_with_all = ["input", "prover_input"])]
     args: Vec<String>,
     /// JSON file that hints of the program read as program_input
