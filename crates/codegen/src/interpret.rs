@@ -21,8 +21,9 @@ use crate::split::{Step, in_order};
 const THREADS: u32 = 128;
 /// The most different offsets of rows, 0 included.
 const OFFSETS: usize = 16;
-/// Bytes of shared memory for the slots of one thread, which let eight blocks share a multiprocessor.
-const NEAR_BYTES: usize = 160;
+/// Bytes of shared memory for the slots of one thread. With rows, pointers and what the system reserves, a block takes 27
+/// KiB, so that eight share a multiprocessor of 228 KiB.
+const NEAR_BYTES: usize = 144;
 /// The most bytes of global memory for slots.
 const MOST_FAR_BYTES: usize = 256 << 20;
 /// Blocks that a multiprocessor runs at once.
@@ -114,14 +115,11 @@ impl<E: Element> InterpretedGraph<E> {
             ..Tape::default()
         };
         tape.offset[..offsets.len()].copy_from_slice(offsets);
-        Ok(Self {
-            kernel: kernel::<E>(stream.device())?,
-            needs: needs.clone(),
-            tape,
-            instructions: stream.upload(list)?,
-            constants: stream.upload(constants)?,
-            slots: *slots,
-        })
+        let kernel = kernel::<E>(stream.device())?;
+        let (instructions, constants) = (stream.upload(list)?, stream.upload(constants)?);
+        // Other streams may run them next.
+        stream.synchronize()?;
+        Ok(Self { kernel, needs: needs.clone(), tape, instructions, constants, slots: *slots })
     }
 
     /// The number of instructions for each row.

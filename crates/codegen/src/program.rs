@@ -86,7 +86,7 @@ impl<E: Element> CompiledGraph<E> {
         outputs: &[Output],
         split: Split,
     ) -> Result<Self> {
-        Texts::new(name, graph, outputs, split)?.compile(device)
+        Texts::new(name, graph, outputs, split)?.compile(device, false)
     }
 
     /// The number of kernels, each of which is one launch of [`run`](Self::run).
@@ -211,9 +211,18 @@ impl<E: Element> Texts<E> {
         Ok(true)
     }
 
-    /// Compiles them, or finds them in the cache, on all cores.
-    pub(crate) fn compile(self, device: &Device) -> Result<CompiledGraph<E>> {
+    /// Compiles them, or finds them in the cache, on all cores. `are_cached` says that there is nothing to compile.
+    pub(crate) fn compile(self, device: &Device, are_cached: bool) -> Result<CompiledGraph<E>> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let parts = on_all_cores(self.kernels.len(), |i| {
+            // What is only loaded does not queue behind compilers.
+            let _turn = (!are_cached).then(|| {
+                background::yield_to_callers();
+                Turn::new(cores)
+            });
+            if background::is_stopping() {
+                return Err(Error::Disabled);
+            }
             let (text, needs) = &self.kernels[i];
             let kernel = device.compile(text)?.kernel(&text.kernels()[0])?;
             Ok(Part { kernel, needs: needs.clone() })
@@ -240,8 +249,8 @@ fn wrong<T>(detail: String) -> Result<T> {
     Err(Error::shape("CompiledGraph::compile", detail))
 }
 
-/// The kernels' steps.
-fn plan<E: Element>(name: &str, graph: &ExpressionGraph<E>, outputs: &[Output], split: Split) -> Result<Plan> {
+/// Checks the name of a program, and that its outputs are values of the graph.
+pub(crate) fn check<E: Element>(name: &str, graph: &ExpressionGraph<E>, outputs: &[Output]) -> Result<()> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if !name.starts_with(|c: char| c.is_ascii_alphabetic()) || !name.chars().all(is_word) {
         return wrong(format!("{name:?} is no name for kernels; write letters, digits and `_`"));
@@ -249,6 +258,12 @@ fn plan<E: Element>(name: &str, graph: &ExpressionGraph<E>, outputs: &[Output], 
     if let Some(output) = outputs.iter().find(|output| !graph.contains(output.value())) {
         return wrong(format!("{:?} is no value of this graph of {} values", output.value(), graph.len()));
     }
+    Ok(())
+}
+
+/// The kernels' steps.
+fn plan<E: Element>(name: &str, graph: &ExpressionGraph<E>, outputs: &[Output], split: Split) -> Result<Plan> {
+    check(name, graph, outputs)?;
     Ok(Plan::new(graph, outputs, split))
 }
 
@@ -292,36 +307,36 @@ impl Drop for Turn {
     }
 }
 
-/// `make` of each number below `count`, on all cores. After an error, or when the process is about to end, no further
-/// one is begun.
+/// `make` of each number below `count`, on all cores. After an error no further one is begun.
 fn on_all_cores<T: Send>(count: usize, make: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
     let next = AtomicUsize::new(0);
     let made: Lock<BTreeMap<usize, Result<T>>> = Lock::default();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let in_background = background::is_background();
-    std::thread::scope(|scope| {
-        for _ in 0..cores.min(count) {
-            scope.spawn(|| {
-                if in_background {
-                    background::join();
-                }
-                loop {
-                    let i = next.fetch_add(1, Ordering::Relaxed);
-                    if i >= count {
-                        break;
-                    }
-                    let one = {
-                        background::yield_to_callers();
-                        let _turn = Turn::new(cores);
-                        if background::is_stopping() { Err(Error::Disabled) } else { make(i) }
-                    };
-                    if one.is_err() {
-                        next.store(count, Ordering::Relaxed);
-                    }
-                    made.lock().insert(i, one);
-                }
-            });
+    let work = || {
+        if in_background {
+            background::join();
         }
+        loop {
+            let i = next.fetch_add(1, Ordering::Relaxed);
+            if i >= count {
+                break;
+            }
+            let one = make(i);
+            if one.is_err() {
+                next.store(count, Ordering::Relaxed);
+            }
+            made.lock().insert(i, one);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..cores.min(count) {
+            // If the system has no more threads, those that there are do the work.
+            if std::thread::Builder::new().spawn_scoped(scope, work).is_err() {
+                break;
+            }
+        }
+        work();
     });
     made.into_inner().into_values().collect()
 }

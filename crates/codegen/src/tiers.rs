@@ -10,7 +10,7 @@ use rigel_kernels::field::Element;
 use crate::bindings::{Bindings, Rows};
 use crate::graph::ExpressionGraph;
 use crate::interpret::{Instructions, InterpretedGraph, compile_interpreter};
-use crate::program::{CompiledGraph, Output, Texts};
+use crate::program::{CompiledGraph, Output, Texts, check};
 use crate::quick::QuickHasher;
 use crate::split::Split;
 
@@ -58,7 +58,7 @@ pub struct GraphProgram<E: Element> {
     outputs: Vec<Output>,
     kernels: Lock<Kernels<E>>,
     changed: Condvar,
-    /// The instructions, until the kernels are there.
+    /// The instructions, made when they are first needed.
     instructions: OnceLock<Option<Instructions<E>>>,
     interpreted: Lock<Option<Arc<InterpretedGraph<E>>>>,
 }
@@ -90,6 +90,7 @@ pub fn program<E: Element>(
     graph: &ExpressionGraph<E>,
     outputs: &[Output],
 ) -> Result<Arc<GraphProgram<E>>> {
+    check(name, graph, outputs)?;
     let mut hasher = BuildHasherDefault::<QuickHasher>::default().build_hasher();
     graph.hash(&mut hasher);
     outputs.hash(&mut hasher);
@@ -151,8 +152,7 @@ impl<E: Element> GraphProgram<E> {
         }
         *kernels = Kernels::Near;
         drop(kernels);
-        self.make(device);
-        self.compiled(device)
+        self.make(device)
     }
 
     /// Compiles or loads the kernels in the background, if no thread does.
@@ -163,8 +163,8 @@ impl<E: Element> GraphProgram<E> {
         }
         *kernels = Kernels::Near;
         drop(kernels);
-        let task = Task { program: self.clone(), device: device.clone() };
-        background::spawn("rigel-compile", move || task.program.make(&task.device));
+        let task = Task { program: self.clone(), device: device.clone(), is_begun: false };
+        background::spawn("rigel-compile", move || task.run());
         // Beside it, because a run may need them before the kernels are there.
         self.instructions();
     }
@@ -197,7 +197,12 @@ impl<E: Element> GraphProgram<E> {
             None => {
                 let Some(instructions) = self.instructions() else { return Ok(false) };
                 let new = Arc::new(InterpretedGraph::new(stream, instructions)?);
-                self.interpreted.lock().get_or_insert(new).clone()
+                // Not kept if the kernels have come meanwhile: nobody would free it.
+                let kernels = self.kernels.lock();
+                if !matches!(*kernels, Kernels::Done(_)) {
+                    self.interpreted.lock().get_or_insert_with(|| new.clone());
+                }
+                new
             }
         };
         interpreted.run(stream, rows, bindings)?;
@@ -206,31 +211,43 @@ impl<E: Element> GraphProgram<E> {
     }
 
     /// Compiles or loads the kernels. The state is `Near` before, and not after.
-    fn make(&self, device: &Device) {
+    fn make(&self, device: &Device) -> Result<Arc<CompiledGraph<E>>> {
         let _span = tracing::info_span!("rigel", compile = self.name.as_str()).entered();
-        // Left behind if the compiler panics, or stops because the process ends: the next to need the kernels tries.
+        // Left behind if the compiler panics.
         let mut state = Leaving { program: self, state: Kernels::Missing };
-        let made = self.make_kernels(device);
-        if made.is_ok() || !background::is_stopping() {
-            state.state = Kernels::Done(made.map(Arc::new));
+        let made = self.make_kernels(device).map(Arc::new);
+        match &made {
+            Ok(_) | Err(Error::Compile { .. }) => state.state = Kernels::Done(made.clone()),
+            // The next to need the kernels tries again: memory may be free then.
+            Err(_) => {}
         }
         drop(state);
         self.interpreted.lock().take();
+        if let Err(error) = &made
+            && !background::is_stopping()
+        {
+            tracing::warn!("the kernels of {} could not be compiled: {error}", self.name);
+        }
+        made
     }
 
     fn make_kernels(&self, device: &Device) -> Result<CompiledGraph<E>> {
+        if background::is_stopping() {
+            return Err(Error::Disabled);
+        }
         for checker in check_compilers()? {
-            Texts::new(&self.name, &self.graph, &self.outputs, Split::of(checker))?.compile(checker)?;
+            Texts::new(&self.name, &self.graph, &self.outputs, Split::of(checker))?.compile(checker, false)?;
         }
         let texts = Texts::new(&self.name, &self.graph, &self.outputs, Split::of(device))?;
-        if !texts.are_cached(device)? {
+        let are_cached = texts.are_cached(device)?;
+        if !are_cached {
             self.set(Kernels::Compiling);
-            // A run that does not wait needs the interpreter first.
-            if Interpretation::of(device)? == Interpretation::UntilCompiled {
-                compile_interpreter::<E>(device)?;
+            // A run that does not wait needs the interpreter first. If it fails, that run says so.
+            if Interpretation::of(device)? == Interpretation::UntilCompiled && background::is_background() {
+                let _ = compile_interpreter::<E>(device);
             }
         }
-        texts.compile(device)
+        texts.compile(device, are_cached)
     }
 
     fn set(&self, state: Kernels<E>) {
@@ -255,15 +272,22 @@ impl<E: Element> Drop for Leaving<'_, E> {
 struct Task<E: Element> {
     program: Arc<GraphProgram<E>>,
     device: Device,
+    is_begun: bool,
+}
+
+impl<E: Element> Task<E> {
+    fn run(mut self) {
+        self.is_begun = true;
+        // An error is in the program's state, or the next to need the kernels meets it again.
+        let _ = self.program.make(&self.device);
+    }
 }
 
 impl<E: Element> Drop for Task<E> {
     /// If there was no thread for the task, the next to need the kernels compiles them.
     fn drop(&mut self) {
-        let mut kernels = self.program.kernels.lock();
-        if let Kernels::Near = *kernels {
-            *kernels = Kernels::Missing;
-            self.program.changed.notify_all();
+        if !self.is_begun {
+            self.program.set(Kernels::Missing);
         }
     }
 }

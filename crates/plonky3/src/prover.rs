@@ -132,13 +132,11 @@ impl<SC: DeviceConfig> Prover<SC> {
             return Ok(());
         };
         std::thread::scope(|scope| {
-            let pinned = scope.spawn(|| device.pin_staging());
+            // A copy that needs the memory says so if it is not to be had.
+            scope.spawn(|| device.pin_staging().ok());
             let interpreter = scope.spawn(|| compile_interpreter::<Ext<SC>>(device));
             warm_two_adic::<Ext<SC>, SC::Hash>(device)?;
-            for thread in [pinned, interpreter] {
-                thread.join().unwrap_or_else(|panic| resume_unwind(panic))?;
-            }
-            Ok(())
+            Ok(interpreter.join().unwrap_or_else(|panic| resume_unwind(panic))?)
         })
     }
 

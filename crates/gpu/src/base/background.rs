@@ -13,6 +13,7 @@ use super::lock::Lock;
 static RUNNING: (Lock<usize>, Condvar) = (Lock::new(0), Condvar::new());
 static STOPPING: AtomicBool = AtomicBool::new(false);
 static AT_EXIT: Once = Once::new();
+static AFTER_FIRST: Once = Once::new();
 
 unsafe extern "C" {
     /// Registers a function that the process calls when it ends.
@@ -20,9 +21,29 @@ unsafe extern "C" {
 }
 
 extern "C" fn stop() {
-    STOPPING.store(true, Ordering::Relaxed);
+    // A background thread that ends the process can't wait for itself.
+    if IS_BACKGROUND.try_with(Cell::get).unwrap_or(true) {
+        return;
+    }
+    {
+        // Under the lock, so that no waiter misses it.
+        let _urgent = URGENT.0.lock();
+        STOPPING.store(true, Ordering::Relaxed);
+    }
     URGENT.1.notify_all();
     finish();
+}
+
+/// Registers [`stop`]. Functions run in the reverse of the order in which they were registered, so it has to be called
+/// after whatever the compiler's library registers for its own end.
+fn wait_at_exit() {
+    // SAFETY: `stop` does not unwind, and returns once no thread works.
+    unsafe { atexit(stop) };
+}
+
+/// To be called after a compilation: the first one may load further libraries.
+pub(crate) fn after_compiling() {
+    AFTER_FIRST.call_once(wait_at_exit);
 }
 
 struct Running;
@@ -85,10 +106,7 @@ pub fn yield_to_callers() {
 /// Runs `work` on a thread of its own. Long work should look at [`is_stopping`] now and then. If there can be no
 /// thread, `work` is dropped.
 pub fn spawn(name: &str, work: impl FnOnce() + Send + 'static) {
-    AT_EXIT.call_once(|| {
-        // SAFETY: `stop` neither unwinds nor returns while a thread runs that it waits for.
-        unsafe { atexit(stop) };
-    });
+    AT_EXIT.call_once(wait_at_exit);
     *RUNNING.0.lock() += 1;
     let running = Running;
     let run = move || {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::cache::Cache;
 use super::shape::{LaunchPolicy, Shape};
 use super::source::Source;
-use crate::base::background::Urgent;
+use crate::base::background::{self, Urgent};
 use crate::base::{Error, Lock, Result};
 use crate::drivers::{Driver, Function, Occupancy, Parameter, Raw};
 use crate::memory::Core;
@@ -58,7 +58,9 @@ impl Loaded {
         let driver = &core.driver;
         let image = cache.get_or_compile(key, || {
             let _urgent = Urgent::new();
-            driver.compile(&source.unit)
+            let image = driver.compile(&source.unit);
+            background::after_compiling();
+            image
         })?;
         let name = source.unit.name.clone();
         let module = Unload { raw: driver.load(&name, &image)?, driver: driver.clone() };

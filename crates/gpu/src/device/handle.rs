@@ -173,7 +173,7 @@ impl Device {
         Ok(self.shared.cache.has(&source.key(&self.core.driver.compiler()?)))
     }
 
-    /// Counts a program that was interpreted because its kernels are still being compiled (see
+    /// Counts a run of a program that was interpreted because its kernels are not there yet (see
     /// [`Activity::interpreted`]).
     pub fn count_interpreted(&self) {
         self.core.counters.interpreted();

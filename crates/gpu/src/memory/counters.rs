@@ -17,7 +17,7 @@ pub struct Activity {
     pub downloads: u64,
     /// Bytes copied to the host.
     pub bytes_down: u64,
-    /// Programs that were interpreted because their kernels were still being compiled.
+    /// Runs of programs that were interpreted because their kernels were not there yet.
     pub interpreted: u64,
 }
 

@@ -33,8 +33,8 @@ pub struct Report {
     pub downloads: u64,
     /// Kernels launched.
     pub launches: u64,
-    /// Programs, such as the constraints of a table, that were interpreted because their kernels were still being
-    /// compiled. Later proofs are faster.
+    /// Runs of programs, such as the constraints of a table, that were interpreted because their kernels were not there
+    /// yet. Later proofs are faster.
     pub interpreted: u64,
     /// Peak device memory of the proof in bytes, without what was in use before it (a resident trace, preprocessed
     /// columns, tables of earlier proofs).
@@ -133,7 +133,7 @@ impl fmt::Display for Report {
         if self.interpreted > 0 {
             writeln!(
                 f,
-                "  {} programs were interpreted, because their kernels were being compiled; later proofs are faster",
+                "  {} programs were interpreted, because their kernels were not there yet; later proofs are faster",
                 self.interpreted
             )?;
         }

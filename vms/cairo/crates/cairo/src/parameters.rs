@@ -56,8 +56,10 @@ pub(crate) fn check(parameters: &ProverParameters) -> Result<()> {
     range("the logarithm of the last layer's degree", fri_config.log_last_layer_degree_bound.into(), 0..=10)?;
     // The search for 2^40 hashes on the fastest device takes minutes.
     range("the number of bits of work", pow_bits.into(), 0..=40)?;
+    range("include_all_preprocessed_columns", parameters.include_all_preprocessed_columns.into(), 0..=0)?;
+    let least = parameters.preprocessed_trace.max_log_trace_size() + fri_config.log_blowup_factor;
+    range("the logarithm of the largest extended column", least.into(), 0..=MAX_LOG_DOMAIN.into())?;
     if let Some(lifting) = lifting_log_size {
-        let least = parameters.preprocessed_trace.max_log_trace_size() + fri_config.log_blowup_factor;
         range("the lifting size's logarithm", lifting.into(), least.into()..=MAX_LOG_DOMAIN.into())?;
     }
     Ok(())

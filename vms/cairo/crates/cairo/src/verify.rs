@@ -1,6 +1,6 @@
 //! Verification with upstream's verifier.
 
-use cairo_air::air::PublicMemory;
+use cairo_air::air::{PublicData, PublicMemory};
 use cairo_air::utils::get_verification_output;
 use cairo_air::verifier::verify_cairo_ex;
 use cairo_air::{CairoProof, CairoProofForRustVerifier};
@@ -13,7 +13,7 @@ use stwo_cairo_prover::prover::ProverParameters;
 use crate::channel::CairoChannel;
 use crate::error::{Error, Result};
 use crate::panics::{caught, message};
-use crate::parameters::production;
+use crate::parameters::{check, production};
 use crate::program::Program;
 use crate::prover::CairoProver;
 
@@ -57,6 +57,8 @@ pub fn verify<MC: MerkleChannel>(
     program: Option<&Program>,
     root: Option<&<MC::H as MerkleHasherLifted>::Hash>,
 ) -> Result<Statement> {
+    check_config(&proof)?;
+    check_public_data(&proof.claim.public_data)?;
     let memory = &proof.claim.public_data.public_memory;
     if let Some(program) = program {
         program.check(memory)?;
@@ -70,6 +72,41 @@ pub fn verify<MC: MerkleChannel>(
         Ok(Err(error)) => Err(Error::Rejected(error.to_string())),
         Err(panic) => Err(Error::Rejected(message(&*panic))),
     }
+}
+
+/// Checks a proof's parameters, with which upstream's verifier would panic or not end.
+fn check_config<H: MerkleHasherLifted>(proof: &CairoProofForRustVerifier<H>) -> Result<()> {
+    let pcs_config = proof.stark_proof.config;
+    let parameters = ProverParameters { pcs_config, ..production(proof.preprocessed_trace_variant) };
+    check(&parameters).map_err(|error| Error::Rejected(error.to_string()))
+}
+
+/// Checks that the public memory is the program's and the output segment's, which upstream's verifier leaves to the
+/// caller: the words that it adds to the memory lie between the initial `pc` and `ap`, and from the final `ap` on, and
+/// only their lowest 252 bits count.
+fn check_public_data(data: &PublicData) -> Result<()> {
+    let rejected = |reason: &str| Err(Error::Rejected(reason.into()));
+    let memory = &data.public_memory;
+    let [initial_pc, initial_ap, final_ap] =
+        [data.initial_state.pc, data.initial_state.ap, data.final_state.ap].map(|place| u64::from(place.0));
+    if initial_pc + memory.program.len() as u64 + 2 != initial_ap {
+        return rejected("its program does not fill the memory up to the first frame");
+    }
+    let output = memory.public_segments.output;
+    let [start, stop] = [output.start_ptr.value, output.stop_ptr.value].map(u64::from);
+    if start != final_ap || start + memory.output.len() as u64 != stop {
+        return rejected("its output is not what the output segment holds");
+    }
+    if !memory.program.iter().chain(&memory.output).all(|(_, words)| is_canonical(words)) {
+        return rejected("a word of its program or output is not below Cairo's prime");
+    }
+    Ok(())
+}
+
+/// Whether a number, lowest word first, is below 2^251 + 17 2^192 + 1.
+fn is_canonical(words: &[u32; 8]) -> bool {
+    const PRIME: [u32; 8] = [1, 0, 0, 0, 0, 0, 17, 1 << 27];
+    words.iter().rev().lt(PRIME.iter().rev())
 }
 
 /// The root of the tree of a variant's preprocessed columns. Reads the columns from disk, or makes them, and commits

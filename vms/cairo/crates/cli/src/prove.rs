@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use rigel_cairo::{CairoChannel, CairoProver, ProverParameters, Statement, for_verifier};
-use rigel_gpu::Device;
+use rigel_gpu::{Device, background};
 use rigel_terminal::Progress;
 
 use crate::Failure;
@@ -86,6 +86,11 @@ fn prove<MC: CairoChannel>(
         println!("{}", serde_json::to_string_pretty(&summary)?);
     } else {
         print!("{}", summary.to_text());
+    }
+    if background::running() > 0 {
+        progress.say("the proof is done; compiling its kernels for later proofs …");
+        background::finish();
+        progress.say("");
     }
     Ok(true)
 }

@@ -77,6 +77,11 @@ impl Summary<'_> {
             columns.row(Paint::Plain, ["kernel launches", &report.launches.to_string()]);
             columns.row(Paint::Plain, ["copies back", &report.downloads.to_string()]);
             columns.row(Paint::Plain, ["kernels compiled", &compiled]);
+            if report.interpreted > 0 {
+                let interpreted =
+                    format!("{} programs; with their kernels, later proofs are faster", report.interpreted);
+                columns.row(Paint::Plain, ["interpreted", &interpreted]);
+            }
         }
         columns.to_text("  ")
     }

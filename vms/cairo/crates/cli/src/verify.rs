@@ -26,6 +26,9 @@ pub struct Arguments {
     /// Hash of trees and challenges, which the file does not name
     #[arg(long, default_value = "blake2s")]
     channel: Channel,
+    /// Least bits of security, by upstream's conjecture about queries
+    #[arg(long, value_name = "BITS", default_value_t = 96)]
+    security: u32,
     /// Print the verdict as JSON
     #[arg(long)]
     json: bool,
@@ -64,8 +67,16 @@ fn check<MC: CairoChannel>(arguments: &Arguments) -> Result<bool, Failure> {
     let variant = proof.preprocessed_trace_variant;
     let statement = Statement::new(&proof.claim.public_data.public_memory);
     let began = Instant::now();
-    let verdict = preprocessed_root::<MC>(variant, &config)
-        .and_then(|root| verify::<MC>(proof, program.as_ref(), Some(&root)));
+    let verdict = if security_bits(&config) < arguments.security {
+        Err(Error::Rejected(format!(
+            "it has {} bits of security, fewer than {}",
+            security_bits(&config),
+            arguments.security
+        )))
+    } else {
+        preprocessed_root::<MC>(variant, &config)
+            .and_then(|root| verify::<MC>(proof, program.as_ref(), Some(&root)))
+    };
     let reason = match verdict {
         Ok(_) => None,
         Err(Error::Rejected(reason)) => Some(reason),

@@ -42,14 +42,17 @@ fn a_proof_is_written_and_verified() {
     assert_eq!(report["output"], serde_json::json!(["0x1", "0x2", "0x3"]));
     assert_eq!(report["report"]["device"], "cpu");
 
-    let output = rigel_cairo(&["verify", proof, "--program", &program, "--json"]);
+    let output = rigel_cairo(&["verify", proof, "--program", &program, "--security", "8", "--json"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let verdict: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(verdict["verified"], true);
     assert_eq!(verdict["security_bits"], 8);
     assert_eq!(verdict["program_hash"], report["program_hash"]);
 
-    let output = rigel_cairo(&["verify", proof, "--program", &compiled("fibonacci")]);
+    let output = rigel_cairo(&["verify", proof, "--program", &program]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stdout).contains("8 bits of security, fewer than 96"), "{}", text(&output.stdout));
+    let output = rigel_cairo(&["verify", proof, "--program", &compiled("fibonacci"), "--security", "8"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stdout).contains("rejected: it is of another program"), "{}", text(&output.stdout));
 }

@@ -3,11 +3,14 @@
 
 use std::sync::OnceLock;
 
-use crate::support::{device, input, program, quick, serialized, upstream};
+use cairo_air::air::PublicData;
+
+use crate::support::{device, input, own_device, program, quick, serialized, upstream};
 use rigel_cairo::{
     Blake2sM31MerkleChannel, Blake2sMerkleChannel, CairoChannel, CairoProof, CairoProofForRustVerifier,
     CairoProver, ChannelHash, Error, Proven, ProverInput, ProverParameters, for_verifier, verify,
 };
+use rigel_gpu::background;
 use serde_json::json;
 use stwo::core::channel::MerkleChannel;
 use stwo::prover::backend::BackendForChannel;
@@ -52,10 +55,11 @@ fn factorial_equals_upstream_on_the_device_and_on_the_cpu() {
     assert_eq!(statement.unwrap().output, ["0x21c3677c82b40000"]);
 }
 
-/// Segments begin elsewhere and tables have other sizes; another program has other components.
+/// Segments begin elsewhere and tables have other sizes.
 #[test]
 fn programs_of_other_sizes_compile_no_kernels() {
     factorial();
+    background::finish();
     let modules = || {
         let stats = device().cache().stats();
         stats.compiled + stats.hits
@@ -102,7 +106,7 @@ where
     SimdBackend: BackendForChannel<MC>,
 {
     let input = input(name, arguments);
-    let prover = CairoProver::<MC>::new(&device(), parameters).unwrap();
+    let prover = CairoProver::<MC>::new(&own_device(), parameters).unwrap();
     let proven = prover.prove(input.clone()).unwrap();
     println!("{name}: {}", proven.report);
     assert!(
@@ -126,6 +130,31 @@ fn a_changed_output_is_refused() {
     let mut changed = proof();
     changed.claim.public_data.public_memory.output[0].1[0] ^= 1;
     assert_ne!(refusal(changed), "");
+}
+
+/// What upstream's verifier leaves to the caller: where the output lies, and that words are below the prime.
+#[test]
+fn an_output_elsewhere_and_words_that_are_not_reduced_are_refused() {
+    for change in [
+        |data: &mut PublicData| data.public_memory.public_segments.output.start_ptr.value -= 1,
+        |data: &mut PublicData| data.public_memory.public_segments.output.stop_ptr.value += 1,
+        |data: &mut PublicData| data.public_memory.output.clear(),
+    ] {
+        let mut changed = proof();
+        change(&mut changed.claim.public_data);
+        assert!(refusal(changed).contains("the output segment"));
+    }
+    let mut changed = proof();
+    changed.claim.public_data.public_memory.program.pop();
+    assert!(refusal(changed).contains("the first frame"));
+    // The prime added twice: upstream's memory sees other bits than a reader who reduces the word.
+    let mut changed = proof();
+    let words = &mut changed.claim.public_data.public_memory.output[0].1;
+    (words[0], words[6], words[7]) = (words[0] + 2, words[6] + 34, words[7] + (1 << 28));
+    assert!(refusal(changed).contains("Cairo's prime"));
+    let mut changed = proof();
+    changed.stark_proof.0.config.fri_config.n_queries = 0;
+    assert!(refusal(changed).contains("queries"));
 }
 
 #[test]
