@@ -21,8 +21,8 @@ use crate::split::{Step, in_order};
 const THREADS: u32 = 128;
 /// The most different offsets of rows, 0 included.
 const OFFSETS: usize = 16;
-/// Bytes of shared memory for the slots of one thread. With rows, pointers and what the system reserves, a block takes 27
-/// KiB, so that eight share a multiprocessor of 228 KiB.
+/// Bytes of shared memory for the slots of one thread. With rows, pointers and what the system reserves, a block takes
+/// 27 KiB, so that eight share a multiprocessor of 228 KiB.
 const NEAR_BYTES: usize = 144;
 /// The most bytes of global memory for slots.
 const MOST_FAR_BYTES: usize = 256 << 20;
