@@ -8,11 +8,12 @@ use p3_field::PrimeCharacteristicRing;
 use p3_fri::FriParameters;
 use p3_matrix::dense::RowMajorMatrix;
 use rigel_codegen::compile_interpreter;
-use rigel_gpu::{Device, DeviceKind, Event, Recorder, Stream, ViewMut};
+use rigel_gpu::{Device, DeviceKind, Event, Gathering, Recorder, Stream, ViewMut};
 use rigel_kernels::registry::warm_two_adic;
 
 use crate::commit::Committed;
 use crate::config::{Base, DeviceConfig, Ext};
+use crate::constraints::Readings;
 use crate::error::{Error, Result};
 use crate::field::DeviceField;
 use crate::report::Report;
@@ -50,6 +51,7 @@ pub struct Prover<SC: DeviceConfig> {
     pub(crate) fri: FriParameters<()>,
     pub(crate) cap_height: usize,
     policy: Policy,
+    pub(crate) readings: Readings<SC>,
 }
 
 impl<SC: DeviceConfig> Prover<SC> {
@@ -61,7 +63,14 @@ impl<SC: DeviceConfig> Prover<SC> {
     ///
     /// On a GPU, this compiles the kernels that do not depend on the AIR, or loads them from the cache, on all cores.
     pub fn new<M>(device: Device, config: SC, fri: &FriParameters<M>, cap_height: usize) -> Result<Self> {
-        let prover = Self { device: Ok(device), config, fri: numbers(fri), cap_height, policy: Policy::default() };
+        let prover = Self {
+            device: Ok(device),
+            config,
+            fri: numbers(fri),
+            cap_height,
+            policy: Policy::default(),
+            readings: Readings::default(),
+        };
         prover.check_parameters()?;
         prover.load_kernels()?;
         prover.check_commitment()?;
@@ -83,7 +92,14 @@ impl<SC: DeviceConfig> Prover<SC> {
     /// A prover that only uses the CPU, with upstream's prover.
     pub fn cpu<M>(config: SC, fri: &FriParameters<M>, cap_height: usize) -> Self {
         let device = Err("the prover was made for the CPU".into());
-        Self { device, config, fri: numbers(fri), cap_height, policy: Policy::default() }
+        Self {
+            device,
+            config,
+            fri: numbers(fri),
+            cap_height,
+            policy: Policy::default(),
+            readings: Readings::default(),
+        }
     }
 
     /// The same prover with another policy.
@@ -186,6 +202,8 @@ pub(crate) struct Session<'a, SC: DeviceConfig> {
     /// The stream for uploads of traces, which overlap the work on `stream`.
     lane: Stream,
     recorder: Recorder,
+    /// Launches of a phase are submitted together.
+    _gathering: Gathering,
 }
 
 impl<'a, SC: DeviceConfig> Session<'a, SC> {
@@ -193,7 +211,7 @@ impl<'a, SC: DeviceConfig> Session<'a, SC> {
         let device = prover.device().ok_or(rigel_gpu::Error::Disabled)?;
         let stream = device.new_stream()?;
         let recorder = Recorder::new(&stream);
-        Ok(Self { prover, lane: device.new_stream()?, stream, recorder })
+        Ok(Self { prover, lane: device.new_stream()?, _gathering: stream.gather(), stream, recorder })
     }
 
     pub(crate) fn log_blowup(&self) -> u32 {
