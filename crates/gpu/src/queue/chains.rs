@@ -71,10 +71,9 @@ impl Chains {
         self.by_length.extend(chain.map(|chain| (length, chain)));
         result
     }
-}
 
-impl Drop for Chains {
-    fn drop(&mut self) {
+    /// Gives all chains back to the pool, once the stream's work is complete.
+    pub(super) fn give_back(&mut self) {
         let mut idle = self.pool.idle.lock();
         for (length, chain) in self.by_length.drain() {
             idle.entry(length).or_default().push(chain);

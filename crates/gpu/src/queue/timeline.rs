@@ -418,6 +418,7 @@ impl Drop for Queue {
                 let marks = {
                     let mut state = timeline.state.lock();
                     state.stream = None;
+                    state.chains.give_back();
                     std::mem::take(&mut state.marks)
                 };
                 drop(marks);
