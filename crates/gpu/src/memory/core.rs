@@ -138,8 +138,9 @@ impl Core {
 
     pub(super) fn free(&self, at: DevicePtr, bytes: usize, uses: Uses) {
         // Other streams reuse large blocks. With the mark they wait for this block's work only, not for later
-        // work.
-        if bytes >= LARGE && self.timelines.lock().len() > 1 {
+        // work. The emulated device checks accesses when launches are submitted, so gathered ones must be.
+        let checked = self.driver.properties().kind == DeviceKind::Emulated;
+        if checked || (bytes >= LARGE && self.timelines.lock().len() > 1) {
             uses.mark();
         }
         self.arena.lock().free(&*self.driver, at, bytes, uses);
