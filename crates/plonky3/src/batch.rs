@@ -121,7 +121,8 @@ where
     for (table, constraints) in constraints.iter().enumerate() {
         check::degree(prover, table, constraints.log_chunks)?;
     }
-    let mut challenger = Searching::new(prover.config().initialise_challenger(), &session.stream);
+    let mut challenger =
+        Searching::new(prover.config().initialise_challenger(), &session.stream, &prover.search_constants);
     let shape = shape(prover, instances, key);
     let mut transcript = Unfinished::new(
         BatchProverTranscript::<_, SC::Value, SC::Challenge, SC::Commitment>::new(&mut challenger, shape),

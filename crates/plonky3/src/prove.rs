@@ -187,7 +187,7 @@ where
     let chunks = 1 << constraints.log_chunks;
     let ood_bits = config.ood_proof_of_work_bits();
     let shape = StarkShape::new(air, preprocessed_width, log_rows, log_rows, chunks, false, ood_bits);
-    let mut challenger = Searching::new(config.initialise_challenger(), &session.stream);
+    let mut challenger = Searching::new(config.initialise_challenger(), &session.stream, &prover.search_constants);
     let mut transcript =
         Unfinished::new(StarkProverTranscript::<_, SC::Value, SC::Challenge>::new(&mut challenger, shape));
 

@@ -9,8 +9,10 @@ use p3_fri::FriParameters;
 use p3_matrix::dense::RowMajorMatrix;
 use rigel_codegen::compile_interpreter;
 use rigel_gpu::{Device, DeviceKind, Event, Recorder, Stream, ViewMut};
+use rigel_kernels::hash::{Constants, Hash, Hashing};
 use rigel_kernels::registry::warm_two_adic;
 
+use crate::challenger::DeviceChallenger;
 use crate::commit::Committed;
 use crate::config::{Base, DeviceConfig, Ext};
 use crate::error::{Error, Result};
@@ -47,6 +49,10 @@ pub struct Prover<SC: DeviceConfig> {
     /// The error says why there is no device.
     device: Result<Device, String>,
     config: SC,
+    /// The trees' hash with its constants; `None` without a device.
+    hash: Option<SC::Hash>,
+    /// The constants of the challenger's permutation, and others to try where upstream hides them.
+    pub(crate) search_constants: Vec<Constants>,
     pub(crate) fri: FriParameters<()>,
     pub(crate) cap_height: usize,
     policy: Policy,
@@ -55,13 +61,61 @@ pub struct Prover<SC: DeviceConfig> {
 impl<SC: DeviceConfig> Prover<SC> {
     /// A prover on `device`. `fri` and `cap_height` must be those of the configuration's PCS and trees.
     ///
+    /// Poseidon2's round constants are those of the configuration: over KoalaBear and BabyBear any, over Goldilocks
+    /// those of upstream's default instances; give others to [`Self::with_hash`].
+    ///
     /// Commits to a small matrix on both sides. If the commitments differ, no proof would verify, and this is an
-    /// error: either the parameters are not the configuration's, or its Poseidon2 is not upstream's default
-    /// instance.
+    /// error: either the parameters or the constants are not the configuration's.
     ///
     /// On a GPU, this compiles the kernels that do not depend on the AIR, or loads them from the cache, on all cores.
     pub fn new<M>(device: Device, config: SC, fri: &FriParameters<M>, cap_height: usize) -> Result<Self> {
-        let prover = Self { device: Ok(device), config, fri: numbers(fri), cap_height, policy: Policy::default() };
+        let hash = config.hash()?;
+        Self::with_hash(device, config, fri, cap_height, hash)
+    }
+
+    /// [`Self::new`] with the kernels' hash given, for a Poseidon2 over Goldilocks whose constants are not those of
+    /// upstream's default instances: upstream's Goldilocks permutations do not show them.
+    ///
+    /// ```
+    /// # use p3_goldilocks::Goldilocks;
+    /// # use p3_poseidon2::ExternalLayerConstants;
+    /// # use rand::{RngExt, SeedableRng, rngs::SmallRng, distr::StandardUniform};
+    /// use rigel_plonky3::{Poseidon2, round_constants};
+    /// # use rigel_kernels::hash::poseidon2::GoldilocksWidth8;
+    ///
+    /// # let mut rng = SmallRng::seed_from_u64(1);
+    /// // What upstream's `Poseidon2Goldilocks::<8>::new(external, internal)` takes; `new_from_rng_128` draws them so.
+    /// let external = ExternalLayerConstants::<Goldilocks, 8>::new_from_rng(8, &mut rng);
+    /// let internal: Vec<Goldilocks> = (&mut rng).sample_iter(StandardUniform).take(22).collect();
+    ///
+    /// let constants = round_constants(&external, &internal);
+    /// let hash = Poseidon2::new(&constants, &constants)?;
+    /// // Prover::with_hash(device, config, &fri, cap_height, hash)?
+    /// # let _: Poseidon2<GoldilocksWidth8, GoldilocksWidth8> = hash;
+    /// # Ok::<(), rigel_plonky3::Error>(())
+    /// ```
+    pub fn with_hash<M>(
+        device: Device,
+        config: SC,
+        fri: &FriParameters<M>,
+        cap_height: usize,
+        hash: SC::Hash,
+    ) -> Result<Self> {
+        let mut search_constants = vec![config.initialise_challenger().constants()?];
+        for constants in [hash.row_constants(), hash.node_constants()] {
+            if constants != Constants::NONE && !search_constants.contains(&constants) {
+                search_constants.push(constants);
+            }
+        }
+        let prover = Self {
+            device: Ok(device),
+            config,
+            hash: Some(hash),
+            search_constants,
+            fri: numbers(fri),
+            cap_height,
+            policy: Policy::default(),
+        };
         prover.check_parameters()?;
         prover.load_kernels()?;
         prover.check_commitment()?;
@@ -83,7 +137,15 @@ impl<SC: DeviceConfig> Prover<SC> {
     /// A prover that only uses the CPU, with upstream's prover.
     pub fn cpu<M>(config: SC, fri: &FriParameters<M>, cap_height: usize) -> Self {
         let device = Err("the prover was made for the CPU".into());
-        Self { device, config, fri: numbers(fri), cap_height, policy: Policy::default() }
+        Self {
+            device,
+            config,
+            hash: None,
+            search_constants: Vec::new(),
+            fri: numbers(fri),
+            cap_height,
+            policy: Policy::default(),
+        }
     }
 
     /// The same prover with another policy.
@@ -101,6 +163,11 @@ impl<SC: DeviceConfig> Prover<SC> {
     /// Why the prover has no device.
     pub(crate) fn absence(&self) -> Option<&str> {
         self.device.as_ref().err().map(String::as_str)
+    }
+
+    /// The trees' hash.
+    pub(crate) fn hash(&self) -> Option<&SC::Hash> {
+        self.hash.as_ref()
     }
 
     /// Upstream's configuration.
@@ -154,11 +221,12 @@ impl<SC: DeviceConfig> Prover<SC> {
         let trace = upload(&session.stream, &matrix)?;
         let found = Committed::extend(&session, &[(&trace).into()])?.cap(&session)?;
         if found != expected {
-            let poseidon = std::any::type_name::<SC::Hash>().contains("Poseidon2");
+            let poseidon = SC::Hash::ROW_CONSTANTS.is_some();
             return Err(Error::Configuration(if poseidon {
-                ", and that its Poseidon2 is upstream's default instance"
+                ", and that the round constants of its Poseidon2 are those that it prints, that were given to \
+                 Prover::with_hash or, if neither, upstream's defaults"
             } else {
-                ""
+                ", and that the CUDA text of its hash computes what its Rust code does"
             }));
         }
         Ok(())
@@ -198,6 +266,11 @@ impl<'a, SC: DeviceConfig> Session<'a, SC> {
 
     pub(crate) fn log_blowup(&self) -> u32 {
         self.prover.fri.log_blowup as u32
+    }
+
+    /// The stream, with the hash of the configuration's trees.
+    pub(crate) fn hashing(&self) -> Hashing<'_, SC::Hash> {
+        Hashing::new(&self.stream, self.prover.hash())
     }
 
     pub(crate) fn cap_height(&self) -> u32 {

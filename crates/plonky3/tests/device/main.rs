@@ -4,6 +4,7 @@ mod airs;
 mod batch;
 mod configs;
 mod configurations;
+mod constants;
 mod fri;
 mod hashes;
 mod memory;
