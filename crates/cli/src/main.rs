@@ -36,7 +36,8 @@ not. The emulated device runs the same kernels on the CPU: it needs a C++ compil
 
 `rigel cairo ...` runs rigel-cairo, which proves Cairo programs and is installed separately.
 
-Exit codes: 0 done, 1 something failed or is not usable, 2 the command line was not understood.";
+Exit codes: 0 done, 1 something failed or is not usable, 2 the command line was not understood; `rigel verify` ends with
+1 if a proof is rejected, 3 if a file can't be read.";
 
 #[derive(Subcommand)]
 enum Command {
@@ -73,7 +74,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Doctor(arguments) => doctor::run(&arguments).map_err(Failure::from),
         Command::Prove(arguments) => prove::run(&arguments),
-        Command::Verify(arguments) => verify::run(&arguments),
+        Command::Verify(arguments) => return verify::run(&arguments),
         Command::Warm(arguments) => warm::run(&arguments),
         Command::Machine(arguments) => return machine::run(&arguments),
         Command::Bench { suite: Suite::Primitives(arguments) } => {

@@ -106,6 +106,9 @@ where
 {
     sizes(prover, instances, key).plan(false)?.check()?;
     let session = Session::new(prover)?;
+    for instance in instances {
+        instance.trace.await_writers(&session.stream)?;
+    }
     let tables = 0..instances.len();
     let preprocessed = key.preprocessed.as_ref().map(|tables| &tables.committed);
     let publics: Vec<&[SC::Value]> = instances.iter().map(|instance| instance.public_values.as_slice()).collect();
@@ -188,7 +191,7 @@ where
     }
     let (values, opening_proof) = transcript.delegate(|challenger| open(&session, &rounds, challenger))?;
     transcript.into_inner().finish();
-    challenger.finish()?;
+    let searched = challenger.finish()?;
     drop(rounds);
 
     let opened = Openings {
@@ -213,7 +216,7 @@ where
         ood_pow_witness,
     };
     drop((main, quotient, permutation));
-    Ok(Proven { proof, report: session.finish()? })
+    Ok(Proven { proof, report: session.finish(searched)? })
 }
 
 /// The memory of a proof of these tables before their constraints are known: quotients have the largest possible

@@ -11,7 +11,7 @@ use p3_field::PrimeField32;
 use p3_keccak::Keccak256Hash;
 use p3_symmetric::CryptographicPermutation;
 use rayon::prelude::*;
-use rigel_gpu::{Error, Result, Stream};
+use rigel_gpu::{Error, Fallback, Result, Stream};
 use rigel_kernels::fri::grind;
 use rigel_kernels::hash::{Constants, Poseidon2};
 
@@ -85,16 +85,30 @@ pub(crate) struct Searching<'a, C> {
     /// The constants with which to search, the likeliest first.
     constants: &'a [Constants],
     failed: Option<Error>,
+    /// Bits of the searches that the host had to do.
+    by_host: Vec<usize>,
 }
 
 impl<'a, C> Searching<'a, C> {
     pub(crate) fn new(inner: C, stream: &'a Stream, constants: &'a [Constants]) -> Self {
-        Self { inner, stream, constants, failed: None }
+        Self { inner, stream, constants, failed: None, by_host: Vec::new() }
     }
 
-    /// Returns the first error of a search.
-    pub(crate) fn finish(self) -> Result<()> {
-        self.failed.map_or(Ok(()), Err)
+    /// Returns the first error of a search, or what to report if the host searched.
+    pub(crate) fn finish(self) -> Result<Option<Fallback>> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        let bits: Vec<String> = self.by_host.iter().map(usize::to_string).collect();
+        Ok((!bits.is_empty()).then(|| Fallback {
+            part: "proof of work",
+            ran_on: "CPU",
+            reason: format!(
+                "the kernel's witnesses of {} bits do not pass the challenger's check: the round constants of its \
+                 Poseidon2 are not known; give them to Prover::with_hash",
+                bits.join(", ")
+            ),
+        }))
     }
 }
 
@@ -147,6 +161,9 @@ where
             if found.is_some() {
                 break;
             }
+        }
+        if found.is_none() {
+            self.by_host.push(bits);
         }
         let Some(witness) = found.or_else(|| smallest(passes)) else {
             let detail = format!("no element of the field is a witness of {bits} bits; ask for fewer");

@@ -60,6 +60,8 @@ pub trait DeviceConfig:
     fn hash(&self) -> Result<Self::Hash>;
     /// Makes a commitment from digests.
     fn cap(digests: Vec<Digest<Self>>) -> Self::Commitment;
+    /// The number of a commitment's digests.
+    fn cap_len(commitment: &Self::Commitment) -> usize;
     /// Makes the paths of an opening of a tree over the base field.
     fn input_paths(siblings: Vec<Digest<Self>>) -> <Self::InputMmcs as Mmcs<Self::Value>>::MultiProof;
     /// Makes the paths of an opening of a tree over the extension.
@@ -130,6 +132,10 @@ where
 
     fn cap(digests: Vec<Digest<Self>>) -> Self::Commitment {
         MerkleCap::new(upstream::<Self, _>(digests, H::digest))
+    }
+
+    fn cap_len(commitment: &Self::Commitment) -> usize {
+        commitment.num_roots()
     }
 
     fn input_paths(siblings: Vec<Digest<Self>>) -> PrunedMerklePaths<PW::Value, N> {

@@ -86,6 +86,7 @@
 //! The first proof of an AIR compiles its constraints, which takes from a second to half a minute; the kernels are
 //! cached on disk. Examples: `own_air`, `lookup`, `device_trace`, `own_hash`.
 
+mod agreement;
 mod batch;
 mod batch_key;
 mod challenger;

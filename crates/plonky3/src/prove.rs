@@ -157,6 +157,7 @@ where
 {
     let config = prover.config();
     let session = Session::new(prover)?;
+    trace.await_writers(&session.stream)?;
     let rows = trace.height();
     let log_rows = rows.trailing_zeros() as usize;
     let preprocessed_width = preprocessed.map_or(0, |pre| pre.verifier_key().width);
@@ -222,7 +223,7 @@ where
     rounds.extend(preprocessed_lde.map(|committed| Round { committed, points: vec![points(preprocessed_next)] }));
     let (values, opening_proof) = transcript.delegate(|challenger| open(&session, &rounds, challenger))?;
     transcript.into_inner().finish();
-    challenger.finish()?;
+    let searched = challenger.finish()?;
 
     drop(rounds);
     let proof = Proof {
@@ -232,7 +233,7 @@ where
         degree_bits: log_rows,
         ood_pow_witness: ood_witness.unwrap_or(SC::Value::ZERO),
     };
-    Ok(Proven { proof, report: session.finish()? })
+    Ok(Proven { proof, report: session.finish(searched)? })
 }
 
 /// Converts the opened values of all rounds to upstream's type: trace, quotient and preprocessed columns.

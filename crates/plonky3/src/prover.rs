@@ -3,22 +3,19 @@
 use std::ops::Range;
 use std::panic::resume_unwind;
 
-use p3_commit::Pcs;
-use p3_field::PrimeCharacteristicRing;
 use p3_fri::FriParameters;
 use p3_matrix::dense::RowMajorMatrix;
 use rigel_codegen::compile_interpreter;
 use rigel_gpu::{Device, DeviceKind, Event, Recorder, Stream, ViewMut};
-use rigel_kernels::hash::{Constants, Hash, Hashing};
+use rigel_kernels::hash::{Constants, Hash as _, Hashing};
 use rigel_kernels::registry::warm_two_adic;
 
+use crate::agreement;
 use crate::challenger::DeviceChallenger;
-use crate::commit::Committed;
 use crate::config::{Base, DeviceConfig, Ext};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::field::DeviceField;
-use crate::report::Report;
-use crate::trace::upload;
+use crate::report::{Fallback, Report};
 
 /// When to prove on the CPU instead of the device.
 ///
@@ -64,11 +61,13 @@ impl<SC: DeviceConfig> Prover<SC> {
     /// Poseidon2's round constants are those of the configuration: over KoalaBear and BabyBear any, over Goldilocks
     /// those of upstream's default instances; give others to [`Self::with_hash`].
     ///
-    /// Commits to a small matrix on both sides. If the commitments differ, no proof would verify, and this is an
-    /// error: either the parameters or the constants are not the configuration's.
+    /// Commits to a small matrix on both sides, opens it on the device and verifies that with upstream. If the
+    /// commitments differ or upstream does not accept, no proof would verify, and this is an error: the parameters or
+    /// the constants are not the configuration's.
     ///
     /// On a GPU, this compiles the kernels that do not depend on the AIR, or loads them from the cache, on all cores.
     pub fn new<M>(device: Device, config: SC, fri: &FriParameters<M>, cap_height: usize) -> Result<Self> {
+        agreement::check_ranges(&config, &numbers(fri))?;
         let hash = config.hash()?;
         Self::with_hash(device, config, fri, cap_height, hash)
     }
@@ -101,6 +100,7 @@ impl<SC: DeviceConfig> Prover<SC> {
         cap_height: usize,
         hash: SC::Hash,
     ) -> Result<Self> {
+        agreement::check_ranges(&config, &numbers(fri))?;
         let mut search_constants = vec![config.initialise_challenger().constants()?];
         for constants in [hash.row_constants(), hash.node_constants()] {
             if constants != Constants::NONE && !search_constants.contains(&constants) {
@@ -116,9 +116,8 @@ impl<SC: DeviceConfig> Prover<SC> {
             cap_height,
             policy: Policy::default(),
         };
-        prover.check_parameters()?;
         prover.load_kernels()?;
-        prover.check_commitment()?;
+        agreement::check(&prover)?;
         Ok(prover)
     }
 
@@ -128,16 +127,17 @@ impl<SC: DeviceConfig> Prover<SC> {
         match Device::from_env() {
             Ok(device) => Self::new(device, config, fri, cap_height),
             Err(reason @ (rigel_gpu::Error::Unavailable { .. } | rigel_gpu::Error::Disabled)) => {
-                Ok(Self { device: Err(reason.to_string()), ..Self::cpu(config, fri, cap_height) })
+                Ok(Self { device: Err(reason.to_string()), ..Self::cpu(config, fri, cap_height)? })
             }
             Err(error) => Err(error.into()),
         }
     }
 
-    /// A prover that only uses the CPU, with upstream's prover.
-    pub fn cpu<M>(config: SC, fri: &FriParameters<M>, cap_height: usize) -> Self {
+    /// A prover that only uses the CPU, with upstream's prover. The parameters are checked as by [`Self::new`].
+    pub fn cpu<M>(config: SC, fri: &FriParameters<M>, cap_height: usize) -> Result<Self> {
+        agreement::check_ranges(&config, &numbers(fri))?;
         let device = Err("the prover was made for the CPU".into());
-        Self {
+        let prover = Self {
             device,
             config,
             hash: None,
@@ -145,7 +145,9 @@ impl<SC: DeviceConfig> Prover<SC> {
             fri: numbers(fri),
             cap_height,
             policy: Policy::default(),
-        }
+        };
+        agreement::check(&prover)?;
+        Ok(prover)
     }
 
     /// The same prover with another policy.
@@ -180,18 +182,6 @@ impl<SC: DeviceConfig> Prover<SC> {
         self.policy
     }
 
-    /// Checks what upstream asserts about the FRI parameters.
-    fn check_parameters(&self) -> Result<()> {
-        let FriParameters { log_blowup, max_log_arity, num_queries, .. } = self.fri;
-        if log_blowup == 0 || max_log_arity == 0 || num_queries == 0 {
-            return Err(Error::Unsupported(format!(
-                "FRI parameters with log_blowup {log_blowup}, max_log_arity {max_log_arity} and {num_queries} queries; \
-                 each must be at least 1"
-            )));
-        }
-        Ok(())
-    }
-
     /// Compiles or loads the kernels that most proofs need, and pins memory for uploads. On the emulated device, where
     /// compilers take longer than proofs, each operation does so when it is first used.
     fn load_kernels(&self) -> Result<()> {
@@ -205,31 +195,6 @@ impl<SC: DeviceConfig> Prover<SC> {
             warm_two_adic::<Ext<SC>, SC::Hash>(device)?;
             Ok(interpreter.join().unwrap_or_else(|panic| resume_unwind(panic))?)
         })
-    }
-
-    fn check_commitment(&self) -> Result<()> {
-        let width = 3;
-        // At least as many rows as the cap has digests, so that another cap height gives another commitment.
-        let rows = 32 << self.cap_height.saturating_sub(5).min(10);
-        let values = (0..rows * width).map(|i| SC::Value::from_usize(i * i + 7)).collect();
-        let matrix = RowMajorMatrix::new(values, width);
-        let pcs = self.config.pcs();
-        let domain = pcs.natural_domain_for_degree(rows);
-        let (expected, _) = pcs.commit([(domain, matrix.clone())])?;
-
-        let session = Session::new(self)?;
-        let trace = upload(&session.stream, &matrix)?;
-        let found = Committed::extend(&session, &[(&trace).into()])?.cap(&session)?;
-        if found != expected {
-            let poseidon = SC::Hash::ROW_CONSTANTS.is_some();
-            return Err(Error::Configuration(if poseidon {
-                ", and that the round constants of its Poseidon2 are those that it prints, that were given to \
-                 Prover::with_hash or, if neither, upstream's defaults"
-            } else {
-                ", and that the CUDA text of its hash computes what its Rust code does"
-            }));
-        }
-        Ok(())
     }
 }
 
@@ -299,7 +264,10 @@ impl<'a, SC: DeviceConfig> Session<'a, SC> {
         Ok(self.stream.wait_for(&self.lane)?)
     }
 
-    pub(crate) fn finish(self) -> Result<Report> {
-        Ok(self.recorder.finish()?)
+    /// Ends the proof's record, with what ran elsewhere.
+    pub(crate) fn finish(self, fallback: Option<Fallback>) -> Result<Report> {
+        let mut report = self.recorder.finish()?;
+        report.fallbacks.extend(fallback);
+        Ok(report)
     }
 }

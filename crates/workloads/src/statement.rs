@@ -15,6 +15,15 @@ use crate::Failure;
 
 /// A workload of one size over one configuration: generates its witness and its proofs.
 ///
+/// Bits of security, by upstream's `p3-security`: of the AIR's composition, the opening and FRI together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Security {
+    /// Proven.
+    pub proven: usize,
+    /// By upstream's conjecture.
+    pub conjectured: usize,
+}
+
 /// Commands see upstream's types only through this trait; its implementations are compiled for each of them.
 pub trait Statement: Send + Sync {
     /// Generates the witness, which is deterministic.
@@ -47,6 +56,11 @@ pub trait Statement: Send + Sync {
 
     /// Verifies a proof with upstream's verifier. Needs neither witness nor prover.
     fn verify(&self, proof: &[u8], publics: &[Vec<u64>]) -> Result<(), Rejection>;
+
+    /// The security of its proofs by upstream's analysis, where upstream has one.
+    fn security(&self) -> Option<Security> {
+        None
+    }
 }
 
 /// A configuration whose proofs can be made on several threads and serialized.

@@ -90,6 +90,22 @@ fn goldilocks_constants_are_given() {
     });
 }
 
+/// A challenger over Goldilocks with constants that nobody gave: the host finds the witnesses, and the report says so.
+#[test]
+fn a_search_by_the_host_is_reported() {
+    on_each_device(|stream| {
+        let fri = Fri::default();
+        let (rows, nodes) = (default_goldilocks_poseidon2_12(), default_goldilocks_poseidon2_8());
+        let own = Poseidon2Goldilocks::<8>::new_from_rng_128(&mut support::rng(2));
+        let config = configs::goldilocks_poseidon2_of(&rows, &nodes, &own, fri);
+        let (trace, publics) = fibonacci(32);
+        let report = support::check(stream.device(), &config, fri, &numbers(), &trace, &publics);
+        let [fallback] = &report.fallbacks[..] else { panic!("{report}") };
+        assert_eq!((fallback.part, fallback.ran_on), ("proof of work", "CPU"));
+        assert!(fallback.reason.contains("with_hash"), "{report}");
+    });
+}
+
 #[test]
 fn numbers_of_rounds_without_kernels_are_refused() {
     on_each_device(|stream| {
