@@ -104,6 +104,9 @@ where
     A: CpuBatchAir<SC>,
     SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
 {
+    for (table, &log_rows) in key.log_rows.iter().enumerate() {
+        check::device_rows(prover, table, log_rows)?;
+    }
     sizes(prover, instances, key).plan(false)?.check()?;
     let session = Session::new(prover)?;
     for instance in instances {

@@ -70,6 +70,8 @@
 //! | prove one table, with preprocessed columns | [`prove`], [`setup_preprocessed`], [`prove_with_preprocessed`] |
 //! | prove several tables with lookups | [`setup_batch`], [`prove_batch`] |
 //! | prove a trace that is already on the device | [`Trace`] |
+//! | make several proofs at once, within the device's memory | [`Queue`] |
+//! | end a proof early | [`Cancel`] |
 //! | know how much device memory a proof needs | [`plan()`], [`plan_batch`] |
 //! | decide when to fall back to the CPU | [`Policy`] |
 //! | see where the time went | [`Report`] |
@@ -84,11 +86,12 @@
 //! [`Policy`] can prove both on the CPU.
 //!
 //! The first proof of an AIR compiles its constraints, which takes from a second to half a minute; the kernels are
-//! cached on disk. Examples: `own_air`, `lookup`, `device_trace`, `own_hash`.
+//! cached on disk. Examples: `own_air`, `lookup`, `device_trace`, `own_hash`, `serve`.
 
 mod agreement;
 mod batch;
 mod batch_key;
+mod cancel;
 mod challenger;
 mod check;
 mod commit;
@@ -109,6 +112,7 @@ mod preprocessed;
 mod program;
 mod prove;
 mod prover;
+mod queue;
 mod quotient;
 mod report;
 mod trace;
@@ -116,6 +120,7 @@ mod transcript;
 
 pub use batch::{Instance, prove_batch};
 pub use batch_key::{BatchKey, setup_batch};
+pub use cancel::Cancel;
 pub use challenger::DeviceChallenger;
 pub use compile::{compile, compile_batch};
 pub use config::{Base, DeviceConfig, Digest, Ext};
@@ -128,6 +133,7 @@ pub use poseidon2::{DevicePermutation, round_constants};
 pub use preprocessed::{Preprocessed, setup_preprocessed};
 pub use prove::{prove, prove_with_preprocessed};
 pub use prover::{Policy, Prover};
+pub use queue::{Queue, Ticket};
 pub use report::{Fallback, Phase, Proven, Report};
 pub use rigel_kernels::hash::Poseidon2;
 pub use trace::Trace;

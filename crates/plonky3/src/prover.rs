@@ -11,6 +11,7 @@ use rigel_kernels::hash::{Constants, Hash as _, Hashing};
 use rigel_kernels::registry::warm_two_adic;
 
 use crate::agreement;
+use crate::cancel::Cancel;
 use crate::challenger::DeviceChallenger;
 use crate::config::{Base, DeviceConfig, Ext};
 use crate::error::Result;
@@ -41,7 +42,10 @@ impl Policy {
 /// A Plonky3 configuration on a device.
 ///
 /// Upstream's PCS and trees keep their parameters private, so the prover has its own copy of the FRI parameters
-/// and the cap height. [`Self::new`] checks them against a commitment of the configuration.
+/// and the cap height. [`Self::new`] checks them against the configuration.
+///
+/// A prover is `Send` and `Sync` if its configuration is, as upstream's are: any number of threads may prove with one
+/// at the same time. Each proof has streams of its own. [`Queue`](crate::Queue) makes as many at once as fit in memory.
 pub struct Prover<SC: DeviceConfig> {
     /// The error says why there is no device.
     device: Result<Device, String>,
@@ -219,6 +223,7 @@ pub(crate) struct Session<'a, SC: DeviceConfig> {
     /// The stream for uploads of traces, which overlap the work on `stream`.
     lane: Stream,
     recorder: Recorder,
+    cancel: Cancel,
 }
 
 impl<'a, SC: DeviceConfig> Session<'a, SC> {
@@ -226,7 +231,7 @@ impl<'a, SC: DeviceConfig> Session<'a, SC> {
         let device = prover.device().ok_or(rigel_gpu::Error::Disabled)?;
         let stream = device.new_stream()?;
         let recorder = Recorder::new(&stream);
-        Ok(Self { prover, lane: device.new_stream()?, stream, recorder })
+        Ok(Self { prover, lane: device.new_stream()?, stream, recorder, cancel: Cancel::current() })
     }
 
     pub(crate) fn log_blowup(&self) -> u32 {
@@ -244,6 +249,7 @@ impl<'a, SC: DeviceConfig> Session<'a, SC> {
 
     /// See [`Recorder::phase`].
     pub(crate) fn phase<R>(&self, name: &'static str, work: impl FnOnce() -> Result<R>) -> Result<R> {
+        self.cancel.check()?;
         self.recorder.phase(name, &self.stream, work)
     }
 
@@ -271,3 +277,12 @@ impl<'a, SC: DeviceConfig> Session<'a, SC> {
         Ok(report)
     }
 }
+
+/// Proves to the compiler that provers may be shared between threads.
+const _: () = {
+    const fn shared<T: Send + Sync>() {}
+    #[expect(dead_code, reason = "the compiler checks it, nobody calls it")]
+    const fn provers<SC: DeviceConfig + Send + Sync>() {
+        shared::<Prover<SC>>();
+    }
+};

@@ -92,6 +92,33 @@ pub(crate) enum Resident<'a, V: DeviceField> {
 }
 
 impl<'a, V: DeviceField> Resident<'a, V> {
+    /// Uploads `part` columns at a time, so that not more than twice that many are in memory besides the trace.
+    pub(crate) fn in_parts<SC: DeviceConfig<Value = V>>(
+        session: &Session<'_, SC>,
+        trace: &Trace<'a, V>,
+        part: usize,
+    ) -> Result<Self> {
+        let trace = match trace {
+            Trace::Host(trace) => trace,
+            Trace::Device(trace) => return Ok(Self::Lent(trace)),
+        };
+        let stream = &session.stream;
+        let (rows, width) = (trace.height(), trace.width());
+        let mut matrix = Matrix::alloc(stream, rows, width)?;
+        let part = part.clamp(1, width);
+        let mut room = stream.alloc(rows * part)?;
+        for first in (0..width).step_by(part) {
+            let end = width.min(first + part);
+            let mut here = room.range_mut(..rows * (end - first))?;
+            // The part before has been read.
+            let free = stream.record()?;
+            session.bring(here.reborrow(), trace, first..end, &free)?;
+            let columns = permute::to_columns(stream, here.view(), end - first)?;
+            stream.copy(matrix.column_range_mut(first, end)?, columns.values())?;
+        }
+        Ok(Self::Brought(matrix))
+    }
+
     pub(crate) fn new<SC: DeviceConfig<Value = V>>(
         session: &Session<'_, SC>,
         trace: &Trace<'a, V>,

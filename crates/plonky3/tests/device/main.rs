@@ -9,6 +9,7 @@ mod fri;
 mod hashes;
 mod memory;
 mod policy;
+mod queue;
 mod random;
 mod refused;
 mod repeated;

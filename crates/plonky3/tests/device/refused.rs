@@ -374,6 +374,9 @@ fn parameters_out_of_range() {
                 refused!(new, Error::Unsupported(_), "proof_of_work_bits", "fewer than 31");
             }
         }
+        let most = Fri { pow_bits: [4, 2, 12], ..fri };
+        let accepted = Prover::cpu(configs::koala_bear_sponge(most), &most.parameters(()), most.cap_height);
+        assert!(accepted.is_ok(), "bits of work in range");
         let ood = configs::koala_bear_sponge(fri).with_ood_proof_of_work_bits(31);
         let new = Prover::new(stream.device().clone(), ood, &fri.parameters(()), fri.cap_height).map(|_| ());
         refused!(new, Error::Unsupported(_), "ood_proof_of_work_bits", "31");
