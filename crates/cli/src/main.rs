@@ -68,6 +68,10 @@ enum Suite {
     Plonky3(bench::proofs::plonky3::Arguments),
     /// Whole proofs beside Stwo's SIMD backend on the CPU: times, phases, memory
     Stwo(bench::proofs::stwo::Arguments),
+    /// Random Plonky3 proofs for a long time, from several threads, under short memory and failures
+    Soak(bench::soak::Arguments),
+    /// Altered, cut, extended and foreign proof files, of which none may verify
+    Fuzz(bench::fuzz::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -84,6 +88,8 @@ fn main() -> ExitCode {
             operations::run(&arguments, operations::Family::Array).map_err(Failure::from)
         }
         Command::Bench { suite: Suite::Plonky3(arguments) } => bench::proofs::plonky3::run(&arguments),
+        Command::Bench { suite: Suite::Fuzz(arguments) } => bench::fuzz::run(&arguments),
+        Command::Bench { suite: Suite::Soak(arguments) } => bench::soak::run(&arguments),
         Command::Bench { suite: Suite::Stwo(arguments) } => bench::proofs::stwo::run(&arguments),
     };
     match result {

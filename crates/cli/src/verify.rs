@@ -174,17 +174,25 @@ fn secure(bits: Bits, arguments: &Arguments) -> Result<(), String> {
 
 /// Upstream's reason if the proof does not verify. If the verifier panics on its input, the proof is rejected.
 fn verify(header: &Header, proof: &[u8]) -> Result<(), String> {
+    quietly(|_| true, || judged(header, proof)).map_err(|(reason, _)| reason)
+}
+
+/// Whether the verifier panicked.
+pub type Panicked = bool;
+
+/// [`verify`], where the caller keeps panics from being printed.
+pub fn judged(header: &Header, proof: &[u8]) -> Result<(), (String, Panicked)> {
     let judge = || {
         let statement = header.choice.statement().map_err(Rejection::Malformed)?;
         statement.verify(proof, &header.public_values)
     };
-    match quietly(|_| true, || catch_unwind(AssertUnwindSafe(judge))) {
+    match catch_unwind(AssertUnwindSafe(judge)) {
         Ok(Ok(())) => Ok(()),
-        Ok(Err(Rejection::Malformed(detail))) => Err(format!("the proof is malformed: {detail}")),
-        Ok(Err(Rejection::Refused(reason))) => Err(reason),
+        Ok(Err(Rejection::Malformed(detail))) => Err((format!("the proof is malformed: {detail}"), false)),
+        Ok(Err(Rejection::Refused(reason))) => Err((reason, false)),
         Err(panic) => {
             let words = message(&*panic).unwrap_or("no reason given");
-            Err(format!("the proof is malformed: upstream's verifier gave up ({words})"))
+            Err((format!("the proof is malformed: upstream's verifier gave up ({words})"), true))
         }
     }
 }

@@ -113,10 +113,12 @@ pub fn timed<R>(work: impl FnOnce() -> R) -> (R, f64) {
     (result, start.elapsed().as_secs_f64() * 1e3)
 }
 
-/// Deserializes upstream's type from the bytes of a proof file.
-pub(crate) fn decode<T: DeserializeOwned>(proof: &[u8]) -> Result<T, Rejection> {
+/// Deserializes upstream's type from the bytes of a proof file. A proof has one encoding: numbers that are longer than
+/// necessary, or not below the field's order, are rejected.
+pub fn decode<T: Serialize + DeserializeOwned>(proof: &[u8]) -> Result<T, Rejection> {
     match postcard::take_from_bytes(proof) {
-        Ok((value, [])) => Ok(value),
+        Ok((value, [])) if encode(&value) == proof => Ok(value),
+        Ok((_, [])) => Err(Rejection::Malformed("its encoding is not the shortest".into())),
         Ok((_, rest)) => Err(Rejection::Malformed(format!("{} bytes follow the proof", rest.len()))),
         Err(error) => Err(Rejection::Malformed(error.to_string())),
     }

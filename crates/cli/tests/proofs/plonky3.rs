@@ -128,6 +128,26 @@ fn security_and_statements_that_are_asked_for() {
     assert_eq!(judged(&["--expect", "no such file"]).0, Some(3));
 }
 
+/// Random proofs from several threads, with limits on memory and lost devices: each is upstream's, byte for byte.
+#[test]
+fn a_soak_finds_nothing() {
+    let output =
+        rigel(&["bench", "soak", "--device", "emulated", "--seconds", "20", "--log-rows", "7", "--json"], &[]);
+    let counts = json(&output);
+    assert_eq!(code(&output), Some(0), "{counts}\n{}", stderr(&output));
+    assert_eq!((&counts["wrong"], &counts["faults"]), (&0.into(), &0.into()), "{}", stderr(&output));
+    assert!(counts["proofs"].as_u64().unwrap() > 0, "{counts}");
+}
+
+#[test]
+fn no_changed_file_is_accepted() {
+    let output = rigel(&["bench", "fuzz", "--files", "4000", "--json"], &[]);
+    let counts = json(&output);
+    assert_eq!(code(&output), Some(0), "{counts}\n{}", stderr(&output));
+    assert_eq!((&counts["files"], &counts["accepted"]), (&4000.into(), &0.into()));
+    assert!(counts["rejected_as_proofs"].as_u64().unwrap() > 1000, "{counts}");
+}
+
 #[test]
 fn a_proof_of_something_else_does_not_verify() {
     let folder = Folder::new();

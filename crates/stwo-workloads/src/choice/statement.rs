@@ -7,7 +7,7 @@ use rigel_gpu::{Device, Error, Fallback, Report};
 use rigel_plonky3::Policy;
 use rigel_stwo::CudaBackend;
 use rigel_workloads::panics::quietly;
-use rigel_workloads::{Failure, Made, Rejection, Statement, TableShape, timed};
+use rigel_workloads::{Failure, Made, Rejection, Statement, TableShape, decode, timed};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use stwo::core::channel::MerkleChannel;
@@ -226,11 +226,7 @@ where
     }
 
     fn verify(&self, proof: &[u8], publics: &[Vec<u64>]) -> Result<(), Rejection> {
-        let proof: Proof<MC::H> = match postcard::take_from_bytes(proof) {
-            Ok((proof, [])) => proof,
-            Ok((_, rest)) => return Err(Rejection::Malformed(format!("{} bytes follow the proof", rest.len()))),
-            Err(error) => return Err(Rejection::Malformed(error.to_string())),
-        };
+        let proof: Proof<MC::H> = decode(proof)?;
         if publics != self.publics() {
             let reason = format!("the public values are not those of {}", self.statement.description());
             return Err(Rejection::Refused(reason));
