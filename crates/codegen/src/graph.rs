@@ -181,6 +181,14 @@ impl<E: Element> ExpressionGraph<E> {
         }
     }
 
+    /// The matrix, column and offset of a value that reads a column of the base field.
+    pub fn as_column(&self, value: Value) -> Option<(usize, usize, i32)> {
+        match self.node(value) {
+            Node::Column { input, column, offset } => Some((input, column, offset)),
+            _ => None,
+        }
+    }
+
     // --- leaves -------------------------------------------------------------------------------------------
 
     /// The constant c of the base field.

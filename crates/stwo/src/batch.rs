@@ -10,9 +10,10 @@
 //!   fetches all queried elements and nodes of all trees of the proof in two copies. Any other element is read on
 //!   its own.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, MutexGuard, Weak};
+use std::sync::{Arc, MutexGuard, OnceLock, Weak};
 
 use rigel_gpu::{Device, Lock, Result, Shared, Stream, View};
 use rigel_kernels::Columns;
@@ -31,7 +32,7 @@ use crate::report::phase_on;
 
 mod queries;
 
-pub(crate) use queries::{set_queries, set_query_domain};
+pub(crate) use queries::{next_element, set_queries, set_query_domain};
 
 /// A digest as stored on the device.
 pub(crate) type Digest = [u8; 32];
@@ -52,7 +53,7 @@ pub(crate) struct Batch {
     columns: Vec<Shared<Mersenne31>>,
     role: Role,
     tree: Lock<Arc<Tree>>,
-    samples: Lock<HashMap<Point, Samples>>,
+    samples: Lock<HashMap<Point, Arc<Samples>>>,
     bases: Lock<HashMap<BasisPoint, Arc<SecureColumn>>>,
 }
 
@@ -77,10 +78,17 @@ struct Tree {
 /// A point, identified by the id of its column of weights.
 pub(crate) type Point = u64;
 
-/// Values at one point.
+/// Values of all columns at one point.
 struct Samples {
-    values: Vec<Option<SecureField>>,
-    window: usize,
+    values: Vec<OnceLock<SecureField>>,
+    /// How many columns the next evaluation takes; locked while columns are evaluated.
+    window: Lock<usize>,
+}
+
+thread_local! {
+    /// The id of the batch, the point and the values that this thread read last. Upstream asks for the value of each of
+    /// thousands of columns on all its threads, which would wait for each other in `Batch::samples`.
+    static LAST: RefCell<Option<(u64, Point, Arc<Samples>)>> = const { RefCell::new(None) };
 }
 
 fn lock<T>(mutex: &Lock<T>) -> MutexGuard<'_, T> {
@@ -177,28 +185,48 @@ impl Batch {
 
     /// The value of column `place` at the point with these weights: `sum_i weights[i] column[i]`.
     pub(crate) fn sample(&self, place: usize, weights: &SecureColumn) -> SecureField {
-        let mut samples = lock(&self.samples);
-        if samples.len() == MOST_POINTS && !samples.contains_key(&weights.id()) {
-            samples.clear();
+        let samples = self.samples_at(weights.id());
+        if let Some(&value) = samples.values[place].get() {
+            return value;
         }
-        // Usually all columns are opened at the first point, and only some at further points.
-        let (count, window) = (self.columns.len(), if samples.is_empty() { usize::MAX } else { FIRST_WINDOW });
-        let known = samples.entry(weights.id()).or_insert_with(|| Samples { values: vec![None; count], window });
-        if let Some(value) = known.values[place] {
+        let mut window = samples.window.lock();
+        // Another thread may have evaluated it meanwhile.
+        if let Some(&value) = samples.values[place].get() {
             return value;
         }
         let rows = self.columns[place].len();
         let alike = |column: &&Shared<Mersenne31>| column.len() == rows;
         let (before, after) = self.columns.split_at(place);
         let first =
-            if known.window == usize::MAX { place - before.iter().rev().take_while(alike).count() } else { place };
-        let end = place + after.iter().take_while(alike).count().min(known.window);
-        known.window = known.window.saturating_mul(8);
+            if *window == usize::MAX { place - before.iter().rev().take_while(alike).count() } else { place };
+        let end = place + after.iter().take_while(alike).count().min(*window);
+        *window = window.saturating_mul(8);
         let values = self.evaluate(first..end, weights).or_fail("evaluate columns at a point");
-        for (value, found) in known.values[first..end].iter_mut().zip(values) {
-            *value = Some(found);
+        for (place, value) in samples.values[first..end].iter().zip(values) {
+            place.get_or_init(|| value);
         }
-        known.values[place].expect("computed above")
+        *samples.values[place].get().expect("evaluated above")
+    }
+
+    /// The values at a point that are known so far.
+    fn samples_at(&self, point: Point) -> Arc<Samples> {
+        let last = LAST.with_borrow(|last| match last {
+            Some((batch, at, samples)) if (*batch, *at) == (self.id, point) => Some(samples.clone()),
+            _ => None,
+        });
+        last.unwrap_or_else(|| {
+            let mut all = lock(&self.samples);
+            if all.len() == MOST_POINTS && !all.contains_key(&point) {
+                all.clear();
+            }
+            // Usually all columns are opened at the first point, and only some at further points.
+            let window = Lock::new(if all.is_empty() { usize::MAX } else { FIRST_WINDOW });
+            let values = || vec![OnceLock::new(); self.columns.len()];
+            let samples =
+                all.entry(point).or_insert_with(|| Arc::new(Samples { values: values(), window })).clone();
+            LAST.set(Some((self.id, point, samples.clone())));
+            samples
+        })
     }
 
     /// As many columns from `first` on as are contiguous and of one length.
@@ -240,9 +268,9 @@ impl Batch {
         Ok(values)
     }
 
-    /// Element `index` of column `place`, if it is queried.
-    pub(crate) fn element(self: &Arc<Self>, place: usize, index: usize) -> Option<BaseField> {
-        let find = || queries::element(self, place, index);
+    /// Element `index` of column `place`, which has this id, if it is queried.
+    pub(crate) fn element(self: &Arc<Self>, place: usize, id: u64, index: usize) -> Option<BaseField> {
+        let find = || queries::element(self, place, id, index);
         find().or_else(|| {
             let log = self.columns[place].len().trailing_zeros();
             let leads = |log_domain, word| self.rows(log_domain, word, log).contains(&(index as u32));

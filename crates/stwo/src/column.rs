@@ -17,7 +17,7 @@ use stwo::core::fields::qm31::{SECURE_EXTENSION_DEGREE, SecureField};
 use stwo::prover::backend::{Column, ColumnOps};
 
 use crate::CudaBackend;
-use crate::batch::Batch;
+use crate::batch::{Batch, next_element};
 use crate::device::{device, stream};
 use crate::failure::OrFail;
 use crate::field::{Twin, base, secure};
@@ -345,12 +345,15 @@ impl Column<BaseField> for BaseColumn {
     /// Reads one element: from the prefetched values, from the cached small column, or with a copy of its own.
     fn at(&self, index: usize) -> BaseField {
         assert!(index < self.len, "element {index} of a column of {}", self.len);
+        if let Some(value) = next_element(self.id, index) {
+            return value;
+        }
         if let Some(values) = self.read.get() {
             return values[index];
         }
         let opened = {
             let batch = self.batch.lock();
-            batch.as_ref().and_then(|(batch, place)| batch.element(*place, index))
+            batch.as_ref().and_then(|(batch, place)| batch.element(*place, self.id, index))
         };
         opened.unwrap_or_else(|| self.read_alone(index))
     }

@@ -86,8 +86,6 @@ struct Recording {
     known: HashMap<SecureField, usize>,
     /// The index of the base parameter that a constant stands for.
     placeholders: HashMap<BaseField, usize>,
-    /// The tree, column and offset of values that read a column.
-    columns: HashMap<Value, (usize, usize, i32)>,
 }
 
 fn with<R>(work: impl FnOnce(&mut Recording) -> R) -> R {
@@ -295,11 +293,7 @@ impl EvalAtRow for Recorder<'_> {
         }
         offsets.map(|offset| {
             let offset = i32::try_from(offset).expect("an offset of less than 2^31 rows");
-            with(|recording| {
-                let value = recording.graph.column(interaction, column, offset);
-                recording.columns.insert(value, (interaction, column, offset));
-                Base(value)
-            })
+            Base(with(|recording| recording.graph.column(interaction, column, offset)))
         })
     }
 
@@ -313,7 +307,7 @@ impl EvalAtRow for Recorder<'_> {
     fn combine_ef(values: [Base; SECURE_EXTENSION_DEGREE]) -> Extension {
         // Four consecutive columns are read together, as one extension column.
         let column = with(|recording| {
-            let at = values.map(|value| recording.columns.get(&value.0).copied());
+            let at = values.map(|value| recording.graph.as_column(value.0));
             let (tree, first, offset) = at[0]?;
             let together = (0..SECURE_EXTENSION_DEGREE).all(|d| at[d] == Some((tree, first + d, offset)));
             together.then(|| recording.graph.extension_column(tree, first, offset))
@@ -347,9 +341,11 @@ impl EvalAtRow for Recorder<'_> {
         assert_eq!(batching.len(), pending.len(), "a batch for each fraction");
         let last = *batching.iter().max().expect("at least one fraction");
         let mut previous = Extension::zero();
-        for batch in 0..=last {
-            let of_batch = batching.iter().zip(&pending).filter(|(number, _)| **number == batch);
-            let sum = of_batch.map(|(_, fraction)| *fraction).reduce(|a, b| a + b);
+        let mut sums: Vec<Option<Fraction<Extension, Extension>>> = vec![None; last + 1];
+        for (&batch, fraction) in batching.iter().zip(pending) {
+            sums[batch] = Some(sums[batch].map_or(fraction, |sum| sum + fraction));
+        }
+        for (batch, sum) in sums.into_iter().enumerate() {
             let fraction = sum.expect("batches are numbered from 0 without gaps");
             self.fractions.push((fraction.numerator.0, fraction.denominator.0));
             let step = if batch < last {

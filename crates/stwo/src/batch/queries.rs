@@ -21,13 +21,15 @@ struct Proof {
     log_domain: Option<u32>,
     queries: Option<Queries>,
     fetched: Prefetched,
-    /// The element that was read last.
-    last: Cell<Place>,
+    /// The element that was read last, if it was prefetched.
+    last: Cell<Option<Place>>,
 }
 
 /// The place of a prefetched element.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct Place {
+    /// The id of the column.
+    id: u64,
     /// The number of the batch among those that were prefetched.
     batch: usize,
     column: usize,
@@ -58,6 +60,13 @@ struct FetchedColumn {
     rows: Arc<[u32]>,
     first: usize,
     step: usize,
+}
+
+impl Proof {
+    /// Replaces what was prefetched.
+    fn set_fetched(&mut self, fetched: Prefetched) {
+        (self.fetched, self.last) = (fetched, Cell::new(None));
+    }
 }
 
 impl Prefetched {
@@ -92,29 +101,34 @@ pub(super) fn enter(batch: &Arc<Batch>) {
         proof.batches.retain(|known| known.strong_count() > 0);
         proof.batches.push(Arc::downgrade(batch));
         proof.queries = None;
-        proof.fetched = Prefetched::default();
+        proof.set_fetched(Prefetched::default());
     });
 }
 
-/// An element of a column of a batch, if it was prefetched.
+/// Element `index` of the column with this id, if that column was read last and this element is the next one or the
+/// same again.
 ///
-/// Upstream reads hundreds of thousands of them in a proof with many columns, one column after another and each in the
-/// order of rows, so the next one is where the last one was.
-pub(super) fn element(batch: &Batch, column: usize, index: usize) -> Option<BaseField> {
+/// Upstream reads hundreds of thousands of elements in a proof with many columns, one column after another and each in
+/// the order of rows. This way the next one is found without the column's lock and without a search.
+pub(crate) fn next_element(id: u64, index: usize) -> Option<BaseField> {
     PROOF.with_borrow(|proof| {
-        let last = proof.last.get();
+        let last = proof.last.get().filter(|last| last.id == id)?;
+        let FetchedColumn { rows, first, step } = &proof.fetched.batches[last.batch].columns[last.column];
+        let near = last.row..(last.row + 2).min(rows.len());
+        let row = near.into_iter().find(|&row| rows[row] == index as u32)?;
+        proof.last.set(Some(Place { row, ..last }));
+        Some(proof.fetched.elements[first + row * step])
+    })
+}
+
+/// An element of column number `column` of a batch, which has this id, if it was prefetched.
+pub(super) fn element(batch: &Batch, column: usize, id: u64, index: usize) -> Option<BaseField> {
+    PROOF.with_borrow(|proof| {
         let Prefetched { batches, elements } = &proof.fetched;
-        let number = match batches.get(last.batch) {
-            Some(fetched) if fetched.batch == batch.id => last.batch,
-            _ => proof.fetched.number(batch)?,
-        };
+        let number = proof.fetched.number(batch)?;
         let FetchedColumn { rows, first, step } = batches[number].columns.get(column)?;
-        let next = if (number, column) == (last.batch, last.column) { last.row + 1 } else { 0 };
-        let row = match rows.get(next) {
-            Some(&row) if row == index as u32 => next,
-            _ => rows.binary_search(&(index as u32)).ok()?,
-        };
-        proof.last.set(Place { batch: number, column, row });
+        let row = rows.binary_search(&(index as u32)).ok()?;
+        proof.last.set(Some(Place { id, batch: number, column, row }));
         Some(elements[first + row * step])
     })
 }
@@ -160,7 +174,7 @@ pub(super) fn fetch_if_queried(batch: &Arc<Batch>, leads: impl Fn(u32, u32) -> b
         queries.fetched = count;
         let batches: Vec<_> = proof.batches.iter().filter_map(Weak::upgrade).collect();
         let fetched = fetch(&batch.device, &batches, log_domain, &queries.words[..count]);
-        proof.fetched = fetched.or_fail("fetch the queried values");
+        proof.set_fetched(fetched.or_fail("fetch the queried values"));
         true
     })
 }
