@@ -72,6 +72,7 @@
 //! | prove a trace that is already on the device | [`Trace`] |
 //! | make several proofs at once, within the device's memory | [`Queue`] |
 //! | end a proof early | [`Cancel`] |
+//! | prove Keccak permutations from their inputs alone | [`witness::keccak`] |
 //! | know how much device memory a proof needs | [`plan()`], [`plan_batch`] |
 //! | decide when to fall back to the CPU | [`Policy`] |
 //! | see where the time went | [`Report`] |
@@ -86,7 +87,8 @@
 //! [`Policy`] can prove both on the CPU.
 //!
 //! The first proof of an AIR compiles its constraints, which takes from a second to half a minute; the kernels are
-//! cached on disk. Examples: `own_air`, `lookup`, `device_trace`, `own_hash`, `serve`.
+//! cached on disk. Examples: `own_air`, `lookup`, `device_trace`, `own_hash`, `serve`,
+//! `keccak_inputs`.
 
 mod agreement;
 mod batch;
@@ -117,6 +119,7 @@ mod quotient;
 mod report;
 mod trace;
 mod transcript;
+pub mod witness;
 
 pub use batch::{Instance, prove_batch};
 pub use batch_key::{BatchKey, setup_batch};

@@ -93,7 +93,7 @@ type Config = StarkConfig<Pcs, Challenge, Challenger>;
 fn prover(device: Device) -> Result<Prover<Config>> {
     let cap_height = 2;
     let mmcs = Mmcs::new(Blake3Rows, Blake3Nodes, cap_height);
-    let fri = FriParameters::new_benchmark_high_arity(ExtensionMmcs::new(mmcs.clone()));
+    let fri = FriParameters::new_benchmark_high_arity(ExtensionMmcs::new(mmcs));
     let pcs = Pcs::new(Radix2DitParallel::default(), mmcs, fri.clone());
     let config = Config::new(pcs, Challenger::from_hasher(vec![], Keccak256Hash {}));
     Prover::new(device, config, &fri, cap_height)

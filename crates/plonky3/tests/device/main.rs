@@ -17,3 +17,4 @@ mod report;
 mod shapes;
 mod support;
 mod tables;
+mod witness;
