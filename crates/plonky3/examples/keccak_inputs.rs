@@ -52,8 +52,8 @@ fn main() -> Result<()> {
     }
     let from_inputs = began.elapsed().as_secs_f64() / proofs as f64;
     println!(
-        "KeccakAir 2^{log_rows}: {:.2} ms from inputs, {:.2} ms from the trace on the device; {:.0} permutations proven \
-         a second",
+        "KeccakAir 2^{log_rows}: {:.2} ms from inputs, {:.2} ms from the trace on the device; {:.0} permutations \
+         proven a second",
         from_inputs * 1e3,
         resident * 1e3,
         permutations as f64 / from_inputs,

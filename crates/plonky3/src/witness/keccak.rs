@@ -17,8 +17,8 @@ const ROUNDS: usize = 24;
 const THREADS: u32 = 128;
 
 /// The trace of `p3_keccak_air::KeccakAir` for these inputs, on the device: the matrix that
-/// `p3_keccak_air::generate_trace_rows` makes on the host. Its height is the next power of two of 24 rows per input; the
-/// rows after the last input are permutations of zeros.
+/// `p3_keccak_air::generate_trace_rows` makes on the host. Its height is the next power of two of 24 rows per input;
+/// the rows after the last input are permutations of zeros.
 ///
 /// The stream need not be waited for; see [`Trace::Device`](crate::Trace::Device).
 pub fn keccak<V: DeviceField>(stream: &Stream, inputs: &[[u64; 25]]) -> Result<Matrix<V::Device>> {
