@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use rigel_stwo_workloads::choice as stwo;
-use rigel_workloads::{Statement, Workload as Plonky3Workload};
+use rigel_workloads::{Security, Statement, Workload as Plonky3Workload};
 
 /// Upstream's provers that have a device implementation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -142,6 +142,19 @@ impl Choice {
         match self {
             Self::Plonky3(choice) => choice.statement(),
             Self::Stwo(choice) => choice.statement(stwo::Making::default()),
+        }
+    }
+
+    /// The security by upstream's analysis of the whole proof, where it has one.
+    pub fn security(&self) -> Option<Security> {
+        self.statement().ok()?.security()
+    }
+
+    /// The security of the queries in bits, by upstream's conjecture.
+    pub fn query_bits(&self) -> usize {
+        match self {
+            Self::Plonky3(choice) => choice.fri.conjectured_bits(),
+            Self::Stwo(choice) => choice.fri.conjectured_bits() as usize,
         }
     }
 }

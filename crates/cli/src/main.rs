@@ -36,7 +36,8 @@ not. The emulated device runs the same kernels on the CPU: it needs a C++ compil
 
 `rigel cairo ...` runs rigel-cairo, which proves Cairo programs and is installed separately.
 
-Exit codes: 0 done, 1 something failed or is not usable, 2 the command line was not understood.";
+Exit codes: 0 done, 1 something failed or is not usable, 2 the command line was not understood; `rigel verify` ends with
+1 if a proof is rejected, 3 if a file can't be read.";
 
 #[derive(Subcommand)]
 enum Command {
@@ -67,13 +68,17 @@ enum Suite {
     Plonky3(bench::proofs::plonky3::Arguments),
     /// Whole proofs beside Stwo's SIMD backend on the CPU: times, phases, memory
     Stwo(bench::proofs::stwo::Arguments),
+    /// Random Plonky3 proofs for a long time, from several threads, under short memory and failures
+    Soak(bench::soak::Arguments),
+    /// Altered, cut, extended and foreign proof files, of which none may verify
+    Fuzz(bench::fuzz::Arguments),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Doctor(arguments) => doctor::run(&arguments).map_err(Failure::from),
         Command::Prove(arguments) => prove::run(&arguments),
-        Command::Verify(arguments) => verify::run(&arguments),
+        Command::Verify(arguments) => return verify::run(&arguments),
         Command::Warm(arguments) => warm::run(&arguments),
         Command::Machine(arguments) => return machine::run(&arguments),
         Command::Bench { suite: Suite::Primitives(arguments) } => {
@@ -83,6 +88,8 @@ fn main() -> ExitCode {
             operations::run(&arguments, operations::Family::Array).map_err(Failure::from)
         }
         Command::Bench { suite: Suite::Plonky3(arguments) } => bench::proofs::plonky3::run(&arguments),
+        Command::Bench { suite: Suite::Fuzz(arguments) } => bench::fuzz::run(&arguments),
+        Command::Bench { suite: Suite::Soak(arguments) } => bench::soak::run(&arguments),
         Command::Bench { suite: Suite::Stwo(arguments) } => bench::proofs::stwo::run(&arguments),
     };
     match result {

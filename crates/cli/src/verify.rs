@@ -1,27 +1,49 @@
 //! `rigel verify`: verifies a proof file with upstream's verifier.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use rigel_gpu::Bytes;
 use serde::Serialize;
+use serde_json::Value;
 
-use crate::Failure;
 use crate::choice::Choice;
 use crate::proof_file::{self, Header};
 use crate::terminal::{Paint, number};
 use rigel_workloads::panics::{message, quietly};
-use rigel_workloads::{Rejection, timed};
+use rigel_workloads::{Rejection, Security, timed};
 
 #[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
 pub struct Arguments {
     /// File written by `rigel prove -o`
     #[arg(value_name = "FILE")]
     proof: PathBuf,
+    /// Reject a proof whose parameters give fewer bits of conjectured security
+    #[arg(long, value_name = "BITS")]
+    security: Option<usize>,
+    /// Reject a proof whose parameters give fewer bits of proven security
+    #[arg(long, value_name = "BITS")]
+    proven_security: Option<usize>,
+    /// Reject a proof of another statement than this JSON file describes
+    #[arg(long, value_name = "FILE")]
+    expect: Option<PathBuf>,
     /// Print the verdict as JSON
     #[arg(long)]
     json: bool,
 }
+
+const AFTER_HELP: &str = "\
+A file states what it proves, and with which parameters: whoever made it chose both. --expect names the statement that
+you want: a JSON object with any of the fields that --json prints, such as
+  {\"prover\": \"plonky3\", \"workload\": \"fibonacci\", \"log_rows\": 10, \"public_values\": [[0, 1, 55]]}
+--security sets the least security that you accept.
+
+Exit codes: 0 verified, 1 rejected, 2 the command line was not understood, 3 a file can't be read.";
+
+/// The exit code if a file can't be read.
+const UNREADABLE: u8 = 3;
 
 /// The result as JSON.
 #[derive(Serialize)]
@@ -31,50 +53,151 @@ struct Verdict<'a> {
     reason: Option<&'a str>,
     #[serde(flatten)]
     header: &'a Header,
+    security: Bits,
     proof_bytes: usize,
     milliseconds: f64,
 }
 
-/// Checks the proof. Returns whether it verifies.
-pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
-    let path = arguments.proof.display();
-    let file = std::fs::read(&arguments.proof).map_err(|error| format!("{path}: {error}"))?;
-    let (header, proof) = proof_file::decode(&file).map_err(|refusal| format!("{path}: {refusal}"))?;
-    let (verdict, milliseconds) = timed(|| verify(&header, proof));
+/// Bits of security.
+#[derive(Clone, Copy, Serialize)]
+struct Bits {
+    conjectured: usize,
+    /// `None` where upstream has no analysis.
+    proven: Option<usize>,
+}
+
+impl Bits {
+    /// By upstream's analysis of the whole proof where it has one, else by its conjecture about queries.
+    fn of(choice: &Choice) -> Self {
+        // A header may hold anything, and upstream's analysis asserts what it expects.
+        let analysis = || choice.security();
+        let analysed = quietly(|_| true, || catch_unwind(AssertUnwindSafe(analysis))).ok().flatten();
+        match analysed {
+            Some(Security { proven, conjectured }) => Self { conjectured, proven: Some(proven) },
+            None => Self { conjectured: choice.query_bits(), proven: None },
+        }
+    }
+}
+
+/// Checks the proof, and returns the exit code.
+pub fn run(arguments: &Arguments) -> ExitCode {
+    match judge(arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err((code, error)) => {
+            eprintln!("error: {error}");
+            code
+        }
+    }
+}
+
+/// Whether the proof verifies, or why nothing can be said about it.
+fn judge(arguments: &Arguments) -> Result<bool, (ExitCode, String)> {
+    let read = |path: &Path| {
+        std::fs::read(path).map_err(|error| (ExitCode::from(UNREADABLE), format!("{}: {error}", path.display())))
+    };
+    let expected = match &arguments.expect {
+        None => None,
+        Some(path) => match serde_json::from_slice(&read(path)?) {
+            Ok(expected @ Value::Object(_)) => Some(expected),
+            Ok(_) => return Err((ExitCode::from(UNREADABLE), format!("{}: not a JSON object", path.display()))),
+            Err(error) => return Err((ExitCode::from(UNREADABLE), format!("{}: {error}", path.display()))),
+        },
+    };
+    let file = read(&arguments.proof)?;
+    let (header, proof) = proof_file::decode(&file)
+        .map_err(|refusal| (ExitCode::FAILURE, format!("{}: {refusal}", arguments.proof.display())))?;
+    let bits = Bits::of(&header.choice);
+    let (verdict, milliseconds) = timed(|| {
+        expected.as_ref().map_or(Ok(()), |expected| as_expected(&header, expected))?;
+        secure(bits, arguments)?;
+        verify(&header, proof)
+    });
     let reason = verdict.err();
     if arguments.json {
         let verdict = Verdict {
             verified: reason.is_none(),
             reason: reason.as_deref(),
             header: &header,
+            security: bits,
             proof_bytes: proof.len(),
             milliseconds,
         };
-        println!("{}", serde_json::to_string_pretty(&verdict)?);
+        println!("{}", serde_json::to_string_pretty(&verdict).expect("a verdict holds strings and numbers"));
     } else {
-        print!("{}", text(&header, proof.len(), reason.as_deref(), milliseconds));
+        print!("{}", text(&header, proof.len(), bits, reason.as_deref(), milliseconds));
     }
     Ok(reason.is_none())
 }
 
+/// Compares the statement with the expected one, field by field.
+fn as_expected(header: &Header, expected: &Value) -> Result<(), String> {
+    let stated = serde_json::to_value(header).expect("a header holds strings and numbers");
+    match difference(&stated, expected, "") {
+        None => Ok(()),
+        Some(difference) => Err(format!("the statement is not the expected one: {difference}")),
+    }
+}
+
+/// The first field of `expected` that is not the same in `stated`.
+fn difference(stated: &Value, expected: &Value, name: &str) -> Option<String> {
+    if let (Value::Object(stated), Value::Object(expected)) = (stated, expected) {
+        return expected.iter().find_map(|(key, expected)| {
+            let name = if name.is_empty() { key.clone() } else { format!("{name}.{key}") };
+            match stated.get(key) {
+                Some(stated) => difference(stated, expected, &name),
+                None => Some(format!("{name} should be {expected}, the file does not state it")),
+            }
+        });
+    }
+    (stated != expected).then(|| format!("{name} should be {expected}, the file states {stated}"))
+}
+
+/// Compares the bits of security with those that are asked for.
+fn secure(bits: Bits, arguments: &Arguments) -> Result<(), String> {
+    let Bits { conjectured, proven } = bits;
+    if let Some(least) = arguments.security
+        && conjectured < least
+    {
+        return Err(format!("its parameters give {conjectured} bits of conjectured security, asked for {least}"));
+    }
+    match (arguments.proven_security, proven) {
+        (Some(least), None) => {
+            Err(format!("upstream has no analysis of proven security for this statement, asked for {least} bits"))
+        }
+        (Some(least), Some(proven)) if proven < least => {
+            Err(format!("its parameters give {proven} bits of proven security, asked for {least}"))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Upstream's reason if the proof does not verify. If the verifier panics on its input, the proof is rejected.
 fn verify(header: &Header, proof: &[u8]) -> Result<(), String> {
+    quietly(|_| true, || judged(header, proof)).map_err(|(reason, _)| reason)
+}
+
+/// Whether the verifier panicked.
+pub type Panicked = bool;
+
+/// [`verify`], where the caller keeps panics from being printed.
+pub fn judged(header: &Header, proof: &[u8]) -> Result<(), (String, Panicked)> {
     let judge = || {
         let statement = header.choice.statement().map_err(Rejection::Malformed)?;
         statement.verify(proof, &header.public_values)
     };
-    match quietly(|_| true, || catch_unwind(AssertUnwindSafe(judge))) {
+    match catch_unwind(AssertUnwindSafe(judge)) {
         Ok(Ok(())) => Ok(()),
-        Ok(Err(Rejection::Malformed(detail))) => Err(format!("the proof is malformed: {detail}")),
-        Ok(Err(Rejection::Refused(reason))) => Err(reason),
+        Ok(Err(Rejection::Malformed(detail))) => Err((format!("the proof is malformed: {detail}"), false)),
+        Ok(Err(Rejection::Refused(reason))) => Err((reason, false)),
         Err(panic) => {
             let words = message(&*panic).unwrap_or("no reason given");
-            Err(format!("the proof is malformed: upstream's verifier gave up ({words})"))
+            Err((format!("the proof is malformed: upstream's verifier gave up ({words})"), true))
         }
     }
 }
 
-fn text(header: &Header, bytes: usize, reason: Option<&str>, milliseconds: f64) -> String {
+fn text(header: &Header, bytes: usize, bits: Bits, reason: Option<&str>, milliseconds: f64) -> String {
     let Header { choice, public_values, .. } = header;
     let verdict = match reason {
         None => format!("{} in {} ms", Paint::Good.on("verified"), number(milliseconds)),
@@ -87,16 +210,16 @@ fn text(header: &Header, bytes: usize, reason: Option<&str>, milliseconds: f64) 
         "{choice}: {verdict}\n  prover         {}\n  proof          {}\n  public values  {publics}\n{}",
         choice.prover().title(),
         Bytes(bytes),
-        parameters(choice)
+        parameters(choice, bits)
     )
 }
 
 /// The parameters that determine a proof's size and soundness.
-fn parameters(choice: &Choice) -> String {
-    let (fri, security) = match choice {
+fn parameters(choice: &Choice, bits: Bits) -> String {
+    let fri = match choice {
         Choice::Plonky3(choice) => {
             let fri = &choice.fri;
-            let text = format!(
+            format!(
                 "blowup 2^{}, {} queries, {} + {} + {} bits of work, arity at most 2^{}, final polynomial 2^{}, \
                  caps 2^{}",
                 fri.log_blowup,
@@ -107,17 +230,23 @@ fn parameters(choice: &Choice) -> String {
                 fri.max_log_arity,
                 fri.log_final_poly_len,
                 fri.cap_height,
-            );
-            (text, fri.conjectured_bits())
+            )
         }
         Choice::Stwo(choice) => {
             let fri = &choice.fri;
-            let text = format!(
+            format!(
                 "blowup 2^{}, {} queries, {} bits of work, folds by 2^{}, last layer 2^{}",
                 fri.log_blowup, fri.queries, fri.pow_bits, fri.fold_step, fri.log_last_layer
-            );
-            (text, fri.conjectured_bits() as usize)
+            )
         }
     };
-    format!("  FRI            {fri}\n  security       {security} bits, by upstream's conjecture about queries\n")
+    let security = match bits {
+        Bits { conjectured, proven: Some(proven) } => {
+            format!("{conjectured} bits by upstream's conjecture, {proven} proven")
+        }
+        Bits { conjectured, proven: None } => {
+            format!("{conjectured} bits, by upstream's conjecture about queries")
+        }
+    };
+    format!("  FRI            {fri}\n  security       {security}\n")
 }

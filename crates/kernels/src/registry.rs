@@ -1,7 +1,8 @@
 //! The registry: every operation, and the fields and hashes for which its kernels are instantiated.
 //!
 //! Adding an operation, field or hash adds a line here. [`warm`] compiles what provers use, [`compile_all`]
-//! everything that is registered.
+//! everything that is registered. Poseidon2 with fixed constants is registered for arrays, with constants given at run
+//! time for provers.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -21,10 +22,13 @@ use crate::fri::circle_fold::CircleFold;
 use crate::fri::fold::Fold;
 use crate::fri::grind::{GrindBlake2s, GrindDuplex, GrindKeccak};
 use crate::gkr::multilinear::Multilinear;
+use crate::hash::poseidon2::{
+    BabyBearWidth16, BabyBearWidth24, BabyBearWidth32, GoldilocksWidth8, GoldilocksWidth12, GoldilocksWidth16,
+    KoalaBearWidth16, KoalaBearWidth24, KoalaBearWidth32,
+};
 use crate::hash::{
-    BabyBearPoseidon2Width16, BabyBearPoseidon2Width24, Blake2s, Blake2sM31, GoldilocksPoseidon2Width8,
-    GoldilocksPoseidon2Width12, Keccak256, KeccakSponge, KoalaBearPoseidon2Width16, KoalaBearPoseidon2Width24,
-    RowHash, Sponge,
+    BabyBearPoseidon2Width16, Blake2s, Blake2sM31, GoldilocksPoseidon2Width8, Keccak256, KeccakSponge,
+    KoalaBearPoseidon2Width16, Poseidon2, RowHash, Sponge,
 };
 use crate::layout::columns::ListColumns;
 use crate::layout::gather::Gather;
@@ -60,17 +64,30 @@ registry! {
     CircleTransform,
     Rows<Keccak256, KoalaBear>, Rows<Keccak256, BabyBear>, Rows<Keccak256, Goldilocks>,
     Rows<KeccakSponge, KoalaBear>, Rows<KeccakSponge, BabyBear>, Rows<KeccakSponge, Goldilocks>,
-    Rows<KoalaBearPoseidon2Width16, KoalaBear>, Rows<KoalaBearPoseidon2Width24, KoalaBear>,
-    Rows<BabyBearPoseidon2Width16, BabyBear>, Rows<BabyBearPoseidon2Width24, BabyBear>,
-    Rows<GoldilocksPoseidon2Width8, Goldilocks>, Rows<GoldilocksPoseidon2Width12, Goldilocks>,
+    Rows<KoalaBearPoseidon2Width16, KoalaBear>, Rows<BabyBearPoseidon2Width16, BabyBear>,
+    Rows<GoldilocksPoseidon2Width8, Goldilocks>,
+    Rows<Poseidon2<KoalaBearWidth16, KoalaBearWidth16>, KoalaBear>,
+    Rows<Poseidon2<KoalaBearWidth24, KoalaBearWidth16>, KoalaBear>,
+    Rows<Poseidon2<KoalaBearWidth32, KoalaBearWidth16>, KoalaBear>,
+    Rows<Poseidon2<BabyBearWidth16, BabyBearWidth16>, BabyBear>,
+    Rows<Poseidon2<BabyBearWidth24, BabyBearWidth16>, BabyBear>,
+    Rows<Poseidon2<BabyBearWidth32, BabyBearWidth16>, BabyBear>,
+    Rows<Poseidon2<GoldilocksWidth8, GoldilocksWidth8>, Goldilocks>,
+    Rows<Poseidon2<GoldilocksWidth12, GoldilocksWidth8>, Goldilocks>,
+    Rows<Poseidon2<GoldilocksWidth16, GoldilocksWidth8>, Goldilocks>,
     Rows<Blake2s, Mersenne31>, Rows<Blake2sM31, Mersenne31>,
     RowParts<Keccak256, KoalaBear>, RowParts<Keccak256, BabyBear>, RowParts<Keccak256, Goldilocks>,
     RowParts<KeccakSponge, KoalaBear>, RowParts<KeccakSponge, BabyBear>, RowParts<KeccakSponge, Goldilocks>,
-    RowParts<KoalaBearPoseidon2Width16, KoalaBear>, RowParts<KoalaBearPoseidon2Width24, KoalaBear>,
-    RowParts<BabyBearPoseidon2Width16, BabyBear>, RowParts<BabyBearPoseidon2Width24, BabyBear>,
-    RowParts<GoldilocksPoseidon2Width8, Goldilocks>, RowParts<GoldilocksPoseidon2Width12, Goldilocks>,
+    RowParts<Poseidon2<KoalaBearWidth16, KoalaBearWidth16>, KoalaBear>,
+    RowParts<Poseidon2<KoalaBearWidth24, KoalaBearWidth16>, KoalaBear>,
+    RowParts<Poseidon2<BabyBearWidth16, BabyBearWidth16>, BabyBear>,
+    RowParts<Poseidon2<BabyBearWidth24, BabyBearWidth16>, BabyBear>,
+    RowParts<Poseidon2<GoldilocksWidth8, GoldilocksWidth8>, Goldilocks>,
+    RowParts<Poseidon2<GoldilocksWidth12, GoldilocksWidth8>, Goldilocks>,
     Tree<Keccak256>, Tree<KeccakSponge>, Tree<KoalaBearPoseidon2Width16>, Tree<BabyBearPoseidon2Width16>,
     Tree<GoldilocksPoseidon2Width8>, Tree<Blake2s>, Tree<Blake2sM31>,
+    Tree<Poseidon2<KoalaBearWidth16, KoalaBearWidth16>>, Tree<Poseidon2<BabyBearWidth16, BabyBearWidth16>>,
+    Tree<Poseidon2<GoldilocksWidth8, GoldilocksWidth8>>,
     Opening<Goldilocks3>, Opening<Goldilocks2>, Opening<KoalaBear4>, Opening<BabyBear4>,
     Reduce<Goldilocks3, 2>, Reduce<Goldilocks2, 2>, Reduce<KoalaBear4, 2>, Reduce<BabyBear4, 2>,
     Reduce<QM31, 2>,
@@ -78,9 +95,12 @@ registry! {
     CosetPoints<Goldilocks>, CosetPoints<KoalaBear>, CosetPoints<BabyBear>,
     Selectors<Goldilocks>, Selectors<KoalaBear>, Selectors<BabyBear>,
     GrindKeccak<Goldilocks>, GrindKeccak<KoalaBear>, GrindKeccak<BabyBear>,
-    GrindDuplex<KoalaBearPoseidon2Width16>, GrindDuplex<KoalaBearPoseidon2Width24>,
-    GrindDuplex<BabyBearPoseidon2Width16>, GrindDuplex<BabyBearPoseidon2Width24>,
-    GrindDuplex<GoldilocksPoseidon2Width8>, GrindDuplex<GoldilocksPoseidon2Width12>,
+    GrindDuplex<Poseidon2<KoalaBearWidth16, KoalaBearWidth16>>,
+    GrindDuplex<Poseidon2<KoalaBearWidth24, KoalaBearWidth24>>,
+    GrindDuplex<Poseidon2<BabyBearWidth16, BabyBearWidth16>>,
+    GrindDuplex<Poseidon2<BabyBearWidth24, BabyBearWidth24>>,
+    GrindDuplex<Poseidon2<GoldilocksWidth8, GoldilocksWidth8>>,
+    GrindDuplex<Poseidon2<GoldilocksWidth12, GoldilocksWidth12>>,
     GrindBlake2s<Blake2s>, GrindBlake2s<Blake2sM31>,
     Elementwise<Goldilocks3>, Elementwise<Goldilocks2>, Elementwise<Goldilocks>, Elementwise<KoalaBear4>,
     Elementwise<KoalaBear>, Elementwise<BabyBear4>, Elementwise<BabyBear>, Elementwise<QM31>, Elementwise<CM31>,

@@ -63,8 +63,7 @@ fn trace(device: &Device, rows: usize) -> Result<Matrix<field::KoalaBear>> {
     let kernel = device.compile(&text.kernel("squares"))?.kernel("squares")?;
     let mut trace = Matrix::alloc(&stream, rows, COLUMNS)?;
     kernel.launch(&stream, kernel.cover(rows)?, (trace.values_mut(), rows as u32, COLUMNS as u32))?;
-    // Proofs have streams of their own.
-    stream.synchronize()?;
+    // Proofs have streams of their own, which wait for this one.
     Ok(trace)
 }
 

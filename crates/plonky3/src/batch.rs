@@ -104,8 +104,14 @@ where
     A: CpuBatchAir<SC>,
     SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
 {
+    for (table, &log_rows) in key.log_rows.iter().enumerate() {
+        check::device_rows(prover, table, log_rows)?;
+    }
     sizes(prover, instances, key).plan(false)?.check()?;
     let session = Session::new(prover)?;
+    for instance in instances {
+        instance.trace.await_writers(&session.stream)?;
+    }
     let tables = 0..instances.len();
     let preprocessed = key.preprocessed.as_ref().map(|tables| &tables.committed);
     let publics: Vec<&[SC::Value]> = instances.iter().map(|instance| instance.public_values.as_slice()).collect();
@@ -121,7 +127,8 @@ where
     for (table, constraints) in constraints.iter().enumerate() {
         check::degree(prover, table, constraints.log_chunks)?;
     }
-    let mut challenger = Searching::new(prover.config().initialise_challenger(), &session.stream);
+    let mut challenger =
+        Searching::new(prover.config().initialise_challenger(), &session.stream, &prover.search_constants);
     let shape = shape(prover, instances, key);
     let mut transcript = Unfinished::new(
         BatchProverTranscript::<_, SC::Value, SC::Challenge, SC::Commitment>::new(&mut challenger, shape),
@@ -187,7 +194,7 @@ where
     }
     let (values, opening_proof) = transcript.delegate(|challenger| open(&session, &rounds, challenger))?;
     transcript.into_inner().finish();
-    challenger.finish()?;
+    let searched = challenger.finish()?;
     drop(rounds);
 
     let opened = Openings {
@@ -212,7 +219,7 @@ where
         ood_pow_witness,
     };
     drop((main, quotient, permutation));
-    Ok(Proven { proof, report: session.finish()? })
+    Ok(Proven { proof, report: session.finish(searched)? })
 }
 
 /// The memory of a proof of these tables before their constraints are known: quotients have the largest possible

@@ -3,39 +3,40 @@
 //! Upstream's transcripts are generic over the challenger, so a wrapper forwards everything except `grind`. The
 //! search always returns the smallest witness, which is the one upstream finds with a single thread.
 
-use p3_baby_bear::{BabyBear, Poseidon2BabyBear};
 use p3_challenger::{
     CanFinalizeDigest, CanObserve, CanSample, CanSampleBits, DuplexChallenger, GrindingChallenger, HashChallenger,
     SerializingChallenger32, SerializingChallenger64,
 };
 use p3_field::PrimeField32;
-use p3_goldilocks::{Goldilocks, Poseidon2Goldilocks};
 use p3_keccak::Keccak256Hash;
-use p3_koala_bear::{KoalaBear, Poseidon2KoalaBear};
 use p3_symmetric::CryptographicPermutation;
 use rayon::prelude::*;
-use rigel_gpu::{Error, Result, Stream};
+use rigel_gpu::{Error, Fallback, Result, Stream};
 use rigel_kernels::fri::grind;
-use rigel_kernels::hash::{
-    BabyBearPoseidon2Width16, BabyBearPoseidon2Width24, GoldilocksPoseidon2Width8, GoldilocksPoseidon2Width12,
-    KoalaBearPoseidon2Width16, KoalaBearPoseidon2Width24, Permutation,
-};
+use rigel_kernels::hash::{Constants, Poseidon2};
 
 use crate::field::DeviceField;
+use crate::poseidon2::{DevicePermutation, search_constants};
 
 /// A challenger whose proof-of-work search has a kernel.
 pub trait DeviceChallenger<V: DeviceField>:
     GrindingChallenger<Witness = V> + CanObserve<V> + CanSample<V> + CanSampleBits<usize> + Clone + Sync
 {
-    /// The smallest witness of `bits` bits for the current state, or `None` if there is none.
-    fn search(&self, stream: &Stream, bits: usize) -> Result<Option<V>>;
+    /// The constants that [`Self::search`] passes to its kernel, if it takes any.
+    fn constants(&self) -> crate::Result<Constants> {
+        Ok(Constants::NONE)
+    }
+
+    /// The smallest witness of `bits` bits for the current state, or `None` if there is none. `constants` are this
+    /// challenger's, or others to try where upstream hides them.
+    fn search(&self, stream: &Stream, constants: &Constants, bits: usize) -> Result<Option<V>>;
 }
 
 impl<V> DeviceChallenger<V> for SerializingChallenger32<V, HashChallenger<u8, Keccak256Hash, 32>>
 where
     V: DeviceField + PrimeField32,
 {
-    fn search(&self, stream: &Stream, bits: usize) -> Result<Option<V>> {
+    fn search(&self, stream: &Stream, _: &Constants, bits: usize) -> Result<Option<V>> {
         // The search begins by squeezing, so each candidate is hashed after the digest of everything observed.
         let witness = grind::keccak256::<V::Device>(stream, self.clone().finalize(), bits as u32)?;
         Ok(witness.map(V::from_u64))
@@ -43,33 +44,10 @@ where
 }
 
 impl<V: DeviceField> DeviceChallenger<V> for SerializingChallenger64<V, HashChallenger<u8, Keccak256Hash, 32>> {
-    fn search(&self, stream: &Stream, bits: usize) -> Result<Option<V>> {
+    fn search(&self, stream: &Stream, _: &Constants, bits: usize) -> Result<Option<V>> {
         let witness = grind::keccak256::<V::Device>(stream, self.clone().finalize(), bits as u32)?;
         Ok(witness.map(V::from_u64))
     }
-}
-
-/// Maps upstream's permutations to kernels.
-pub trait DevicePermutation<V: DeviceField> {
-    /// The kernel type.
-    type Kernel: Permutation<Field = V::Device>;
-}
-
-macro_rules! permutations {
-    ($($field:ident, $permutation:ty => $kernel:ident;)*) => { $(
-        impl DevicePermutation<$field> for $permutation {
-            type Kernel = $kernel;
-        }
-    )* };
-}
-
-permutations! {
-    KoalaBear, Poseidon2KoalaBear<16> => KoalaBearPoseidon2Width16;
-    KoalaBear, Poseidon2KoalaBear<24> => KoalaBearPoseidon2Width24;
-    BabyBear, Poseidon2BabyBear<16> => BabyBearPoseidon2Width16;
-    BabyBear, Poseidon2BabyBear<24> => BabyBearPoseidon2Width24;
-    Goldilocks, Poseidon2Goldilocks<8> => GoldilocksPoseidon2Width8;
-    Goldilocks, Poseidon2Goldilocks<12> => GoldilocksPoseidon2Width12;
 }
 
 impl<V, P, const WIDTH: usize, const RATE: usize> DeviceChallenger<V> for DuplexChallenger<V, P, WIDTH, RATE>
@@ -77,7 +55,13 @@ where
     V: DeviceField,
     P: DevicePermutation<V> + CryptographicPermutation<[V; WIDTH]> + CryptographicPermutation<[V::Packing; WIDTH]>,
 {
-    fn search(&self, stream: &Stream, bits: usize) -> Result<Option<V>> {
+    fn constants(&self) -> crate::Result<Constants> {
+        search_constants(&self.permutation)
+    }
+
+    fn search(&self, stream: &Stream, constants: &Constants, bits: usize) -> Result<Option<V>> {
+        // Constants of another permutation.
+        let Some(permutation) = Poseidon2::<P::Shape, P::Shape>::permutation(constants) else { return Ok(None) };
         // The state that absorbs the pending input and the witness: upstream's `duplexing` with one more element.
         let pending = self.input_buffer.len();
         let mut state = self.sponge_state;
@@ -85,7 +69,8 @@ where
         state[pending..RATE].fill(V::ZERO);
         state[RATE] += V::from_u8(pending as u8 + 1);
         let state = V::as_device(&state);
-        let witness = grind::duplex::<P::Kernel>(stream, state, pending, RATE - 1, bits as u32)?;
+        let on = (stream, &permutation);
+        let witness = grind::duplex::<Poseidon2<_, _>>(on, state, pending, RATE - 1, bits as u32)?;
         Ok(witness.map(V::from_u64))
     }
 }
@@ -97,17 +82,33 @@ where
 pub(crate) struct Searching<'a, C> {
     inner: C,
     stream: &'a Stream,
+    /// The constants with which to search, the likeliest first.
+    constants: &'a [Constants],
     failed: Option<Error>,
+    /// Bits of the searches that the host had to do.
+    by_host: Vec<usize>,
 }
 
 impl<'a, C> Searching<'a, C> {
-    pub(crate) fn new(inner: C, stream: &'a Stream) -> Self {
-        Self { inner, stream, failed: None }
+    pub(crate) fn new(inner: C, stream: &'a Stream, constants: &'a [Constants]) -> Self {
+        Self { inner, stream, constants, failed: None, by_host: Vec::new() }
     }
 
-    /// Returns the first error of a search.
-    pub(crate) fn finish(self) -> Result<()> {
-        self.failed.map_or(Ok(()), Err)
+    /// Returns the first error of a search, or what to report if the host searched.
+    pub(crate) fn finish(self) -> Result<Option<Fallback>> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        let bits: Vec<String> = self.by_host.iter().map(usize::to_string).collect();
+        Ok((!bits.is_empty()).then(|| Fallback {
+            part: "proof of work",
+            ran_on: "CPU",
+            reason: format!(
+                "the kernel's witnesses of {} bits do not pass the challenger's check: the round constants of its \
+                 Poseidon2 are not known; give them to Prover::with_hash",
+                bits.join(", ")
+            ),
+        }))
     }
 }
 
@@ -146,16 +147,25 @@ where
         if bits == 0 {
             return V::ZERO;
         }
-        let found = match self.inner.search(self.stream, bits) {
-            Ok(found) => found,
-            Err(error) => {
-                self.failed.get_or_insert(error);
-                return V::ZERO;
-            }
-        };
         // The kernel's permutation may not be this challenger's, so upstream's check decides.
         let passes = |witness: &V| self.inner.clone().check_witness(bits, *witness);
-        let Some(witness) = found.filter(passes).or_else(|| smallest(passes)) else {
+        let mut found = None;
+        for constants in self.constants {
+            match self.inner.search(self.stream, constants, bits) {
+                Ok(witness) => found = witness.filter(passes),
+                Err(error) => {
+                    self.failed.get_or_insert(error);
+                    return V::ZERO;
+                }
+            }
+            if found.is_some() {
+                break;
+            }
+        }
+        if found.is_none() {
+            self.by_host.push(bits);
+        }
+        let Some(witness) = found.or_else(|| smallest(passes)) else {
             let detail = format!("no element of the field is a witness of {bits} bits; ask for fewer");
             self.failed.get_or_insert(Error::shape("proof of work", detail));
             return V::ZERO;

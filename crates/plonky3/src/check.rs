@@ -37,10 +37,18 @@ pub(crate) fn table<SC: DeviceConfig>(
     Ok(log_rows)
 }
 
-/// Checks that there is a domain for the extended columns.
+/// Checks that the field has a domain for the extended columns.
 pub(crate) fn rows<SC: DeviceConfig>(prover: &Prover<SC>, table: usize, log_rows: usize) -> Result<()> {
+    within(prover, table, log_rows, SC::Value::TWO_ADICITY)
+}
+
+/// Checks that the device's transforms reach the extended columns; upstream's may reach further.
+pub(crate) fn device_rows<SC: DeviceConfig>(prover: &Prover<SC>, table: usize, log_rows: usize) -> Result<()> {
+    within(prover, table, log_rows, SC::Value::TWO_ADICITY.min(MAX_LOG_ROWS as usize + prover.fri.log_blowup))
+}
+
+fn within<SC: DeviceConfig>(prover: &Prover<SC>, table: usize, log_rows: usize, log_limit: usize) -> Result<()> {
     let log_blowup = prover.fri.log_blowup;
-    let log_limit = SC::Value::TWO_ADICITY.min(MAX_LOG_ROWS as usize + log_blowup);
     if log_rows + log_blowup > log_limit {
         return Err(Error::TooManyRows { table, log_rows, log_blowup, log_limit });
     }

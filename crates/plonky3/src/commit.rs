@@ -40,7 +40,7 @@ impl<'a, SC: DeviceConfig> Committed<'a, SC> {
         let (rows, width) = (trace.height(), trace.width());
         let height = rows << session.log_blowup();
         let mut lde = Matrix::alloc(stream, height, width)?;
-        let mut hashing = RowsInParts::<SC::Hash>::new(stream, height)?;
+        let mut hashing = RowsInParts::<SC::Hash>::new(session.hashing(), height)?;
         let part = part_columns::<SC>(rows, width).min(width);
         // Double buffering: one part is uploaded while the other is read.
         let rooms = (0..if part < width { 2 } else { 1 }).map(|_| stream.alloc(rows * part));
@@ -75,7 +75,7 @@ impl<'a, SC: DeviceConfig> Committed<'a, SC> {
     pub(crate) fn new(session: &Session<'_, SC>, ldes: Vec<Matrix<Base<SC>>>) -> Result<Self> {
         let tree = session.phase("hash", || {
             let matrices: Vec<Columns<'_, _>> = ldes.iter().map(Into::into).collect();
-            Ok(MerkleTree::new(&session.stream, &matrices, session.cap_height())?)
+            Ok(MerkleTree::new(session.hashing(), &matrices, session.cap_height())?)
         })?;
         Ok(Self { ldes: ldes.into_iter().map(Extended::Whole).collect(), tree })
     }
@@ -89,7 +89,7 @@ impl<'a, SC: DeviceConfig> Committed<'a, SC> {
     ) -> Result<Self> {
         let stream = &session.stream;
         let extended = Extended::InBatches { trace, batch, log_blowup: session.log_blowup() };
-        let mut hashing = Some(RowsInParts::<SC::Hash>::new(stream, extended.rows())?);
+        let mut hashing = Some(RowsInParts::<SC::Hash>::new(session.hashing(), extended.rows())?);
         let mut tree = None;
         session.phase("extend and hash", || {
             extended.each(session, |first, lde| {

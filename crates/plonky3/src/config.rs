@@ -15,6 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::challenger::DeviceChallenger;
+use crate::error::Result;
 use crate::field::{DeviceExtension, DeviceField};
 use crate::hash::TreeHash;
 
@@ -55,8 +56,12 @@ pub trait DeviceConfig:
     /// Upstream's trees over the extension.
     type FriMmcs: Mmcs<Self::Challenge, Commitment = Self::Commitment>;
 
+    /// The kernels' hash, with the constants of this configuration's trees.
+    fn hash(&self) -> Result<Self::Hash>;
     /// Makes a commitment from digests.
     fn cap(digests: Vec<Digest<Self>>) -> Self::Commitment;
+    /// The number of a commitment's digests.
+    fn cap_len(commitment: &Self::Commitment) -> usize;
     /// Makes the paths of an opening of a tree over the base field.
     fn input_paths(siblings: Vec<Digest<Self>>) -> <Self::InputMmcs as Mmcs<Self::Value>>::MultiProof;
     /// Makes the paths of an opening of a tree over the extension.
@@ -84,13 +89,13 @@ impl<V, Dft, P, PW, H, C, EF, Challenger, const N: usize> DeviceConfig
 where
     V: DeviceField,
     EF: DeviceExtension<V>,
-    Dft: TwoAdicSubgroupDft<V> + Sync,
-    P: PackedValue<Value = V>,
-    PW: PackedValue<Value: Eq + Clone + std::fmt::Debug>,
+    Dft: TwoAdicSubgroupDft<V> + Sync + std::fmt::Debug,
+    P: PackedValue<Value = V> + std::fmt::Debug,
+    PW: PackedValue<Value: Eq + Clone + std::fmt::Debug> + std::fmt::Debug,
+    H: TreeHash<V, C, [PW::Value; N]>,
     H: CryptographicHasher<V, [PW::Value; N]> + CryptographicHasher<P, [PW; N]> + Clone + Sync,
     C: PseudoCompressionFunction<[PW::Value; N], 2> + PseudoCompressionFunction<[PW; N], 2> + Clone + Sync,
     [PW::Value; N]: Serialize + DeserializeOwned,
-    (H, C): TreeHash<V, [PW::Value; N]>,
     Challenger: DeviceChallenger<V>
         + p3_challenger::FieldChallenger<V>
         + CanObserve<MerkleCap<V, [PW::Value; N]>>
@@ -116,17 +121,25 @@ where
         >,
 {
     type Value = V;
-    type Hash = <(H, C) as TreeHash<V, [PW::Value; N]>>::Kernel;
+    type Hash = <H as TreeHash<V, C, [PW::Value; N]>>::Kernel;
     type Commitment = MerkleCap<V, [PW::Value; N]>;
     type InputMmcs = MerkleTreeMmcs<P, PW, H, C, 2, N>;
     type FriMmcs = ExtensionMmcs<V, EF, MerkleTreeMmcs<P, PW, H, C, 2, N>>;
 
+    fn hash(&self) -> Result<Self::Hash> {
+        H::kernel(self.pcs())
+    }
+
     fn cap(digests: Vec<Digest<Self>>) -> Self::Commitment {
-        MerkleCap::new(upstream::<Self, _>(digests, <(H, C)>::digest))
+        MerkleCap::new(upstream::<Self, _>(digests, H::digest))
+    }
+
+    fn cap_len(commitment: &Self::Commitment) -> usize {
+        commitment.num_roots()
     }
 
     fn input_paths(siblings: Vec<Digest<Self>>) -> PrunedMerklePaths<PW::Value, N> {
-        PrunedMerklePaths { sibling_hashes: upstream::<Self, _>(siblings, <(H, C)>::digest) }
+        PrunedMerklePaths { sibling_hashes: upstream::<Self, _>(siblings, H::digest) }
     }
 
     fn fri_paths(siblings: Vec<Digest<Self>>) -> PrunedMerklePaths<PW::Value, N> {

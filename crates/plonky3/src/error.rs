@@ -71,7 +71,8 @@ pub enum Error {
         log_blowup: usize,
     },
 
-    /// More rows than the field has roots of unity for, or than the transforms support.
+    /// More rows than the field has roots of unity for, or than the device's transforms support; a policy may prove the
+    /// latter on the CPU.
     #[error(
         "table {table}: 2^{log_rows} rows with a blowup of 2^{log_blowup} are too many; extended columns can have \
          at most 2^{log_limit} rows"
@@ -130,6 +131,10 @@ pub enum Error {
          ones the PCS was made with{0}"
     )]
     Configuration(&'static str),
+
+    /// The proof was ended early, by [`Cancel`](crate::Cancel) or [`Queue::cancel`](crate::Queue::cancel).
+    #[error("the proof was cancelled")]
+    Cancelled,
 
     /// Upstream's error for a height that its FRI parameters can't fold.
     #[error(transparent)]

@@ -154,3 +154,21 @@ where
     let proof = p3_batch_stark::prove_batch(prover.config(), &upstream_instances, &data).map_err(upstream)?;
     Ok(Proven { proof, report: report(began) })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_only_the_device_can_not_do_reaches_the_policy() {
+        let rows = Error::TooManyRows { table: 0, log_rows: 25, log_blowup: 1, log_limit: 25 };
+        let degree = Error::Degree { table: 0, log_chunks: 2, log_blowup: 1 };
+        let memory = Error::DoesNotFit { needed: 2, available: 1, phase: "open" };
+        for error in [rows, degree, memory, Error::Gpu(rigel_gpu::Error::Disabled)] {
+            assert!(is_of_device(&error), "{error}");
+        }
+        for error in [Error::EmptyBatch, Error::Cancelled, Error::Height { table: 0, rows: 3 }] {
+            assert!(!is_of_device(&error), "{error}");
+        }
+    }
+}

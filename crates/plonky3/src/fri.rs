@@ -51,7 +51,7 @@ pub(crate) fn prove<SC: DeviceConfig>(
     for &log_arity in &log_arities {
         let tree = session.phase("fold", || {
             let (values, cap_height) = ((&values).into(), session.cap_height());
-            Ok(MerkleTree::packed(&session.stream, values, log_arity as u32, cap_height)?)
+            Ok(MerkleTree::packed(session.hashing(), values, log_arity as u32, cap_height)?)
         })?;
         let commit = cap::<SC>(session, &tree)?;
         let (beta, witness) = transcript.commit_round(commit.clone());

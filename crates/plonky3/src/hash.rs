@@ -1,35 +1,54 @@
 //! Maps upstream's tree hashes to kernels.
 
+use std::fmt::Debug;
+
 use p3_baby_bear::{BabyBear, Poseidon2BabyBear};
+use p3_commit::ExtensionMmcs;
+use p3_fri::TwoAdicFriPcs;
 use p3_goldilocks::{Goldilocks, Poseidon2Goldilocks};
 use p3_keccak::{Keccak256Hash, KeccakF};
 use p3_koala_bear::{KoalaBear, Poseidon2KoalaBear};
+use p3_merkle_tree::MerkleTreeMmcs;
 use p3_symmetric::{CompressionFunctionFromHasher, PaddingFreeSponge, SerializingHasher, TruncatedPermutation};
-use rigel_kernels::hash::{
-    BabyBearPoseidon2Width16, BabyBearPoseidon2Width24, GoldilocksPoseidon2Width8, GoldilocksPoseidon2Width12,
-    Hash, Keccak256, KeccakSponge, KoalaBearPoseidon2Width16, KoalaBearPoseidon2Width24, RowHash, Sponge,
-};
+use rigel_kernels::hash::poseidon2 as shapes;
+use rigel_kernels::hash::{Hash, Keccak256, KeccakSponge, Poseidon2, RowHash, Sponge};
 
+use crate::error::Result;
 use crate::field::DeviceField;
+use crate::poseidon2::{DevicePermutation, printed_by_trees};
 
-/// A pair of upstream types, a hash of rows of `V` and a compression of two digests, for which there is a
-/// tree-hash kernel.
+/// Upstream's PCS over trees of the hash `H` for rows and `C` for nodes.
+pub type TreePcs<V, EF, Dft, P, PW, H, C, const N: usize> = TwoAdicFriPcs<
+    V,
+    Dft,
+    MerkleTreeMmcs<P, PW, H, C, 2, N>,
+    ExtensionMmcs<V, EF, MerkleTreeMmcs<P, PW, H, C, 2, N>>,
+>;
+
+/// Upstream's hash of rows of `V`, for which there is a kernel if digests are compressed by `C`.
 ///
-/// The Poseidon2 kernels use the constants of upstream's default instances. A configuration with other constants
-/// has the same type; [`Prover::new`](crate::Prover::new) detects it by committing to a small matrix on both
-/// sides.
-pub trait TreeHash<V: DeviceField, Digest> {
+/// To use a hash of your own, implement upstream's traits for its two types, [`Hash`] with its CUDA text for a type
+/// that names the kernels' side, and this trait for the type that hashes rows: the example `own_hash`.
+///
+/// [`Prover::new`](crate::Prover::new) commits to a small matrix on both sides, so that kernels that do not compute the
+/// same are an error there.
+pub trait TreeHash<V: DeviceField, C, Digest>: Sized {
     /// The kernel type.
     type Kernel: RowHash<V::Device> + Sponge;
 
     /// Converts a digest to upstream's type.
     fn digest(digest: <Self::Kernel as Hash>::Digest) -> Digest;
+
+    /// The kernels' hash, with the constants that the PCS's trees use if it has any.
+    fn kernel<EF: Debug, Dft: Debug, P: Debug, PW: Debug, const N: usize>(
+        pcs: &TreePcs<V, EF, Dft, P, PW, Self, C, N>,
+    ) -> Result<Self::Kernel>;
 }
 
 type KeccakFSponge = PaddingFreeSponge<KeccakF, 25, 17, 4>;
 
-impl<V: DeviceField> TreeHash<V, [u64; 4]>
-    for (SerializingHasher<KeccakFSponge>, CompressionFunctionFromHasher<KeccakFSponge, 2, 4>)
+impl<V: DeviceField> TreeHash<V, CompressionFunctionFromHasher<KeccakFSponge, 2, 4>, [u64; 4]>
+    for SerializingHasher<KeccakFSponge>
 where
     KeccakSponge: RowHash<V::Device>,
 {
@@ -38,10 +57,16 @@ where
     fn digest(digest: [u64; 4]) -> [u64; 4] {
         digest
     }
+
+    fn kernel<EF: Debug, Dft: Debug, P: Debug, PW: Debug, const N: usize>(
+        _: &TreePcs<V, EF, Dft, P, PW, Self, CompressionFunctionFromHasher<KeccakFSponge, 2, 4>, N>,
+    ) -> Result<KeccakSponge> {
+        Ok(KeccakSponge)
+    }
 }
 
-impl<V: DeviceField> TreeHash<V, [u8; 32]>
-    for (SerializingHasher<Keccak256Hash>, CompressionFunctionFromHasher<Keccak256Hash, 2, 32>)
+impl<V: DeviceField> TreeHash<V, CompressionFunctionFromHasher<Keccak256Hash, 2, 32>, [u8; 32]>
+    for SerializingHasher<Keccak256Hash>
 where
     Keccak256: RowHash<V::Device>,
 {
@@ -50,33 +75,67 @@ where
     fn digest(digest: [u8; 32]) -> [u8; 32] {
         digest
     }
+
+    fn kernel<EF: Debug, Dft: Debug, P: Debug, PW: Debug, const N: usize>(
+        _: &TreePcs<V, EF, Dft, P, PW, Self, CompressionFunctionFromHasher<Keccak256Hash, 2, 32>, N>,
+    ) -> Result<Keccak256> {
+        Ok(Keccak256)
+    }
 }
 
+/// Every combination of a sponge for rows and a permutation for nodes.
 macro_rules! poseidon2 {
-    ($(
-        $field:ident, $permutation:ident: rows $width:literal / $rate:literal, nodes $nodes:literal,
-        digest $digest:literal => $kernel:ident;
-    )*) => { $(
-        impl TreeHash<$field, [$field; $digest]>
-            for (
-                PaddingFreeSponge<$permutation<$width>, $width, $rate, $digest>,
-                TruncatedPermutation<$permutation<$nodes>, 2, $digest, $nodes>,
-            )
+    ($($field:ident $permutation:ident, digest $digest:literal, read by $read:ident:
+        rows [$($shape:ident $width:literal / $rate:literal),*] nodes $nodes:tt;)*) => { $( $(
+        poseidon2! { @rows $field $permutation $digest $read $shape $width $rate $nodes }
+    )* )* };
+    (@rows $field:ident $permutation:ident $digest:literal $read:ident $shape:ident $width:literal $rate:literal
+        [$($node_shape:ident $node:literal),*]) => { $(
+        impl TreeHash<$field, TruncatedPermutation<$permutation<$node>, 2, $digest, $node>, [$field; $digest]>
+            for PaddingFreeSponge<$permutation<$width>, $width, $rate, $digest>
         {
-            type Kernel = $kernel;
+            type Kernel = Poseidon2<shapes::$shape, shapes::$node_shape>;
 
-            fn digest(digest: <$kernel as Hash>::Digest) -> [$field; $digest] {
+            fn digest(digest: <Self::Kernel as Hash>::Digest) -> [$field; $digest] {
                 digest.map(|word| $field::from_device(&[word])[0])
+            }
+
+            fn kernel<EF: Debug, Dft: Debug, P: Debug, PW: Debug, const N: usize>(
+                pcs: &TreePcs<
+                    $field, EF, Dft, P, PW, Self, TruncatedPermutation<$permutation<$node>, 2, $digest, $node>, N,
+                >,
+            ) -> Result<Self::Kernel> {
+                poseidon2!(@$read $field $permutation $width $node pcs)
             }
         }
     )* };
+    (@print $field:ident $permutation:ident $width:literal $node:literal $pcs:ident) => {{
+        let [rows, nodes] = printed_by_trees::<$field>($pcs)?;
+        Ok(Poseidon2::new(&rows, &nodes)?)
+    }};
+    (@defaults $field:ident $permutation:ident $width:literal $node:literal $pcs:ident) => {{
+        let _ = $pcs;
+        Ok(Poseidon2::new(&$permutation::<$width>::defaults(), &$permutation::<$node>::defaults())?)
+    }};
 }
 
 poseidon2! {
-    KoalaBear, Poseidon2KoalaBear: rows 16 / 8, nodes 16, digest 8 => KoalaBearPoseidon2Width16;
-    KoalaBear, Poseidon2KoalaBear: rows 24 / 16, nodes 16, digest 8 => KoalaBearPoseidon2Width24;
-    BabyBear, Poseidon2BabyBear: rows 16 / 8, nodes 16, digest 8 => BabyBearPoseidon2Width16;
-    BabyBear, Poseidon2BabyBear: rows 24 / 16, nodes 16, digest 8 => BabyBearPoseidon2Width24;
-    Goldilocks, Poseidon2Goldilocks: rows 8 / 4, nodes 8, digest 4 => GoldilocksPoseidon2Width8;
-    Goldilocks, Poseidon2Goldilocks: rows 12 / 8, nodes 8, digest 4 => GoldilocksPoseidon2Width12;
+    KoalaBear Poseidon2KoalaBear, digest 8, read by print:
+        rows [
+            KoalaBearWidth16 16 / 8, KoalaBearWidth24Rate8 24 / 8, KoalaBearWidth24 24 / 16,
+            KoalaBearWidth32Rate8 32 / 8, KoalaBearWidth32Rate16 32 / 16, KoalaBearWidth32 32 / 24
+        ]
+        nodes [KoalaBearWidth16 16, KoalaBearWidth24 24, KoalaBearWidth32 32];
+    BabyBear Poseidon2BabyBear, digest 8, read by print:
+        rows [
+            BabyBearWidth16 16 / 8, BabyBearWidth24Rate8 24 / 8, BabyBearWidth24 24 / 16,
+            BabyBearWidth32Rate8 32 / 8, BabyBearWidth32Rate16 32 / 16, BabyBearWidth32 32 / 24
+        ]
+        nodes [BabyBearWidth16 16, BabyBearWidth24 24, BabyBearWidth32 32];
+    Goldilocks Poseidon2Goldilocks, digest 4, read by defaults:
+        rows [
+            GoldilocksWidth8 8 / 4, GoldilocksWidth12Rate4 12 / 4, GoldilocksWidth12 12 / 8,
+            GoldilocksWidth16Rate4 16 / 4, GoldilocksWidth16Rate8 16 / 8, GoldilocksWidth16 16 / 12
+        ]
+        nodes [GoldilocksWidth8 8, GoldilocksWidth12 12, GoldilocksWidth16 16];
 }

@@ -70,22 +70,30 @@
 //! | prove one table, with preprocessed columns | [`prove`], [`setup_preprocessed`], [`prove_with_preprocessed`] |
 //! | prove several tables with lookups | [`setup_batch`], [`prove_batch`] |
 //! | prove a trace that is already on the device | [`Trace`] |
+//! | make several proofs at once, within the device's memory | [`Queue`] |
+//! | end a proof early | [`Cancel`] |
+//! | prove Keccak permutations from their inputs alone | [`witness::keccak`] |
 //! | know how much device memory a proof needs | [`plan()`], [`plan_batch`] |
 //! | decide when to fall back to the CPU | [`Policy`] |
 //! | see where the time went | [`Report`] |
+//! | use Poseidon2 over Goldilocks with constants of your own | [`Prover::with_hash`] |
 //! | add a field, an extension, a hash or a challenger | [`DeviceField`], [`DeviceExtension`], [`TreeHash`], [`DeviceChallenger`] |
 //!
 //! Supported configurations: KoalaBear and BabyBear with extensions of degree 4, Goldilocks with extensions of
-//! degree 2 and 3; trees with the KeccakF sponge, Keccak-256 or Poseidon2; any FRI parameters that upstream
-//! accepts. An unsupported configuration does not compile. Two limits are lower than upstream's: constraints whose
-//! quotient exceeds the blowup give [`Error::Degree`], and traces of more than 2^24 rows give
-//! [`Error::TooManyRows`]. A [`Policy`] can prove both on the CPU.
+//! degree 2 and 3; trees with the KeccakF sponge, Keccak-256 or Poseidon2, of widths 16, 24 and 32 (Goldilocks 8, 12
+//! and 16) and with any round constants, or with a hash of your own; any FRI parameters that upstream accepts. An
+//! unsupported configuration does not compile. Two limits are lower than upstream's: constraints whose quotient
+//! exceeds the blowup give [`Error::Degree`], and traces of more than 2^24 rows give [`Error::TooManyRows`]. A
+//! [`Policy`] can prove both on the CPU.
 //!
 //! The first proof of an AIR compiles its constraints, which takes from a second to half a minute; the kernels are
-//! cached on disk. Examples: `own_air`, `lookup`, `device_trace`.
+//! cached on disk. Examples: `own_air`, `lookup`, `device_trace`, `own_hash`, `serve`,
+//! `keccak_inputs`.
 
+mod agreement;
 mod batch;
 mod batch_key;
+mod cancel;
 mod challenger;
 mod check;
 mod commit;
@@ -101,27 +109,34 @@ mod hash;
 mod lookup;
 mod open;
 mod plan;
+mod poseidon2;
 mod preprocessed;
 mod program;
 mod prove;
 mod prover;
+mod queue;
 mod quotient;
 mod report;
 mod trace;
 mod transcript;
+pub mod witness;
 
 pub use batch::{Instance, prove_batch};
 pub use batch_key::{BatchKey, setup_batch};
-pub use challenger::{DeviceChallenger, DevicePermutation};
+pub use cancel::Cancel;
+pub use challenger::DeviceChallenger;
 pub use compile::{compile, compile_batch};
 pub use config::{Base, DeviceConfig, Digest, Ext};
 pub use error::{Error, Result};
 pub use fallback::{CpuAir, CpuBatchAir};
 pub use field::{DeviceExtension, DeviceField};
-pub use hash::TreeHash;
+pub use hash::{TreeHash, TreePcs};
 pub use plan::{Plan, PlannedPhase, plan, plan_batch};
+pub use poseidon2::{DevicePermutation, round_constants};
 pub use preprocessed::{Preprocessed, setup_preprocessed};
 pub use prove::{prove, prove_with_preprocessed};
 pub use prover::{Policy, Prover};
+pub use queue::{Queue, Ticket};
 pub use report::{Fallback, Phase, Proven, Report};
+pub use rigel_kernels::hash::Poseidon2;
 pub use trace::Trace;

@@ -54,6 +54,11 @@ impl Plan {
         self.peak().bytes <= self.available
     }
 
+    /// Whether it is worth to plan more exactly: half of the memory that is there, or more, is planned.
+    pub(crate) fn is_tight(&self) -> bool {
+        self.batch.is_some() || self.peak().bytes > self.available / 2
+    }
+
     /// Returns the plan, or an error if it does not fit.
     pub(crate) fn check(self) -> Result<Self> {
         if self.fits() {
@@ -78,7 +83,7 @@ impl fmt::Display for Plan {
 
 /// Plans the device memory of [`prove`](crate::prove) for a trace of 2^`log_rows` rows on the host.
 pub fn plan<SC: DeviceConfig, A: QuotientAir<SC>>(prover: &Prover<SC>, air: &A, log_rows: usize) -> Result<Plan> {
-    check::rows(prover, 0, log_rows)?;
+    check::device_rows(prover, 0, log_rows)?;
     let layout = AirLayout::from_air::<SC::Value>(air);
     let constraints = Constraints::<SC>::of_air(air, layout, 1 << log_rows);
     check::degree(prover, 0, constraints.log_chunks)?;
@@ -163,6 +168,11 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
         if whole.fits() || !alone { Ok(whole) } else { self.in_batches() }
     }
 
+    /// The peak with the whole extended trace.
+    pub(crate) fn peak(&self) -> usize {
+        self.phases(None).iter().map(|phase| phase.bytes).max().unwrap_or(0)
+    }
+
     /// Plans in column batches, as wide as fit.
     pub(crate) fn in_batches(&self) -> Result<Plan> {
         let device = self.prover.device().ok_or(rigel_gpu::Error::Disabled)?;
@@ -178,6 +188,12 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
         let blocks = 1 + (available - narrowest.peak().bytes) / step;
         let batch = (blocks * block).min(self.tables[0].width.next_multiple_of(block));
         Ok(Plan { phases: self.phases(Some(batch)), batch: Some(batch), available })
+    }
+
+    /// Half as many columns, in whole blocks of the hash; `None` if there is but one block.
+    pub(crate) fn narrower(&self, batch: usize) -> Option<usize> {
+        let block = RowsInParts::<SC::Hash>::block::<Base<SC>>();
+        (batch > block).then(|| (batch / 2).next_multiple_of(block))
     }
 
     fn phases(&self, batch: Option<usize>) -> Vec<PlannedPhase> {

@@ -10,6 +10,7 @@ use p3_field::coset::TwoAdicMultiplicativeCoset;
 use p3_uni_stark::{
     Commitments, OpenedValues, PreprocessedOpenedValues, Proof, QuotientAir, StarkProverTranscript, StarkShape,
 };
+use rigel_codegen::{Split, scratch_columns};
 
 use crate::challenger::Searching;
 use crate::check;
@@ -19,7 +20,7 @@ use crate::constraints::Constraints;
 use crate::error::{Error, Result};
 use crate::fallback::{self, CpuAir, Place};
 use crate::open::{Round, open};
-use crate::plan::{Plan, Sizes, TableSize};
+use crate::plan::{Sizes, TableSize};
 use crate::preprocessed::Preprocessed;
 use crate::prover::{Prover, Session};
 use crate::quotient::{self, Table};
@@ -104,22 +105,35 @@ where
     SC: DeviceConfig,
     A: QuotientAir<SC>,
 {
-    let proven = |plan: &Plan| protocol(prover, air, trace, public_values, preprocessed, plan.batch);
-    let sizes = sizes(prover, trace);
+    check::device_rows(prover, 0, trace.height().trailing_zeros() as usize)?;
+    let mut sizes = sizes(prover, trace);
+    let estimate = sizes.plan(true)?;
+    if estimate.is_tight() {
+        // The AIR is read before the proof, too: what its kernels pass to each other counts.
+        sizes = exact_sizes(prover, air, trace, preprocessed)?;
+    }
     let plan = sizes.plan(true)?.check()?;
-    let reason = match (plan.batch, proven(&plan)) {
-        // The plan is an estimate: other processes' memory and fragmentation show only when allocating.
-        (None, Err(Error::Gpu(error @ rigel_gpu::Error::OutOfMemory { .. }))) => error.to_string(),
-        (Some(_), Ok(mut proven)) => {
-            let reason = "the whole extended trace does not fit".into();
-            proven.report.fallbacks.push(Fallback { part: "the trace", ran_on: BATCHES, reason });
-            return Ok(proven);
-        }
-        (_, done) => return done,
-    };
-    let mut proven = proven(&sizes.in_batches()?.check()?)?;
-    proven.report.fallbacks.push(Fallback { part: "the trace", ran_on: BATCHES, reason });
-    Ok(proven)
+    let mut batch = plan.batch;
+    let mut reason = batch.map(|_| "the whole extended trace does not fit".to_string());
+    loop {
+        let error = match protocol(prover, air, trace, public_values, preprocessed, batch) {
+            Err(Error::Gpu(error @ rigel_gpu::Error::OutOfMemory { .. })) => error,
+            done => return done.map(|proven| in_batches(proven, reason)),
+        };
+        // The plan does not know of other processes' memory and of fragmentation, which show only when allocating.
+        batch = match batch {
+            None => sizes.in_batches()?.check()?.batch,
+            Some(columns) => Some(sizes.narrower(columns).ok_or_else(|| error.clone())?),
+        };
+        reason = Some(error.to_string());
+    }
+}
+
+/// Notes why the trace was extended in batches, if it was.
+fn in_batches<P>(mut proven: Proven<P>, reason: Option<String>) -> Proven<P> {
+    let fallback = reason.map(|reason| Fallback { part: "the trace", ran_on: BATCHES, reason });
+    proven.report.fallbacks.extend(fallback);
+    proven
 }
 
 /// Reported for a trace whose whole extension does not fit.
@@ -133,13 +147,45 @@ fn sizes<'p, SC: DeviceConfig>(prover: &'p Prover<SC>, trace: &Trace<'_, SC::Val
     Sizes::new(prover, vec![TableSize { log_rows, width: trace.width(), lookups: None, log_chunks, scratch: 0 }])
 }
 
+/// The memory of a proof of this trace, with its constraints.
+fn exact_sizes<'p, SC: DeviceConfig, A: QuotientAir<SC>>(
+    prover: &'p Prover<SC>,
+    air: &A,
+    trace: &Trace<'_, SC::Value>,
+    preprocessed: Option<&Preprocessed<SC>>,
+) -> Result<Sizes<'p, SC>> {
+    let device = prover.device().ok_or(rigel_gpu::Error::Disabled)?;
+    let preprocessed_width = preprocessed.map_or(0, |pre| pre.verifier_key().width);
+    let layout = AirLayout { preprocessed_width, ..AirLayout::from_air::<SC::Value>(air) };
+    let constraints = Constraints::<SC>::of_air(air, layout, trace.height());
+    check::degree(prover, 0, constraints.log_chunks)?;
+    Ok(Sizes::new(
+        prover,
+        vec![TableSize {
+            log_rows: trace.height().trailing_zeros() as usize,
+            width: trace.width(),
+            lookups: None,
+            log_chunks: constraints.log_chunks,
+            scratch: scratch_columns(&constraints.graph, &constraints.outputs, Split::of(device)),
+        }],
+    ))
+}
+
+/// The device memory that a proof of this trace may take, with the whole extended trace.
+pub(crate) fn planned_bytes<SC: DeviceConfig>(prover: &Prover<SC>, trace: &Trace<'_, SC::Value>) -> usize {
+    // Of another height there is no proof, but an error.
+    let fits =
+        trace.height().is_power_of_two() && check::device_rows(prover, 0, trace.height().ilog2() as usize).is_ok();
+    if fits { sizes(prover, trace).peak() } else { 0 }
+}
+
 fn commit_trace<'t, SC: DeviceConfig>(
     session: &Session<'_, SC>,
     trace: &Trace<'t, SC::Value>,
     batch: Option<usize>,
 ) -> Result<Committed<'t, SC>> {
     match (batch, trace) {
-        (Some(batch), trace) => Committed::in_batches(session, Resident::new(session, trace)?, batch),
+        (Some(batch), trace) => Committed::in_batches(session, Resident::in_parts(session, trace, batch)?, batch),
         (None, Trace::Host(trace)) => Committed::arriving(session, trace),
         (None, Trace::Device(trace)) => Committed::extend(session, &[(*trace).into()]),
     }
@@ -160,6 +206,7 @@ where
 {
     let config = prover.config();
     let session = Session::new(prover)?;
+    trace.await_writers(&session.stream)?;
     let rows = trace.height();
     let log_rows = rows.trailing_zeros() as usize;
     let preprocessed_width = preprocessed.map_or(0, |pre| pre.verifier_key().width);
@@ -194,7 +241,7 @@ where
     let chunks = 1 << constraints.log_chunks;
     let ood_bits = config.ood_proof_of_work_bits();
     let shape = StarkShape::new(air, preprocessed_width, log_rows, log_rows, chunks, false, ood_bits);
-    let mut challenger = Searching::new(config.initialise_challenger(), &session.stream);
+    let mut challenger = Searching::new(config.initialise_challenger(), &session.stream, &prover.search_constants);
     let mut transcript =
         Unfinished::new(StarkProverTranscript::<_, SC::Value, SC::Challenge>::new(&mut challenger, shape));
 
@@ -229,7 +276,7 @@ where
     rounds.extend(preprocessed_lde.map(|committed| Round { committed, points: vec![points(preprocessed_next)] }));
     let (values, opening_proof) = transcript.delegate(|challenger| open(&session, &rounds, challenger))?;
     transcript.into_inner().finish();
-    challenger.finish()?;
+    let searched = challenger.finish()?;
 
     drop(rounds);
     let proof = Proof {
@@ -239,7 +286,7 @@ where
         degree_bits: log_rows,
         ood_pow_witness: ood_witness.unwrap_or(SC::Value::ZERO),
     };
-    Ok(Proven { proof, report: session.finish()? })
+    Ok(Proven { proof, report: session.finish(searched)? })
 }
 
 /// Converts the opened values of all rounds to upstream's type: trace, quotient and preprocessed columns.

@@ -3,21 +3,21 @@
 use std::ops::Range;
 use std::panic::resume_unwind;
 
-use p3_commit::Pcs;
-use p3_field::PrimeCharacteristicRing;
 use p3_fri::FriParameters;
 use p3_matrix::dense::RowMajorMatrix;
 use rigel_codegen::compile_interpreter;
 use rigel_gpu::{Device, DeviceKind, Event, Gathering, Recorder, Stream, ViewMut};
+use rigel_kernels::hash::{Constants, Hash as _, Hashing};
 use rigel_kernels::registry::warm_two_adic;
 
-use crate::commit::Committed;
+use crate::agreement;
+use crate::cancel::Cancel;
+use crate::challenger::DeviceChallenger;
 use crate::config::{Base, DeviceConfig, Ext};
 use crate::constraints::Readings;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::field::DeviceField;
-use crate::report::Report;
-use crate::trace::upload;
+use crate::report::{Fallback, Report};
 
 /// When to prove on the CPU instead of the device.
 ///
@@ -43,11 +43,18 @@ impl Policy {
 /// A Plonky3 configuration on a device.
 ///
 /// Upstream's PCS and trees keep their parameters private, so the prover has its own copy of the FRI parameters
-/// and the cap height. [`Self::new`] checks them against a commitment of the configuration.
+/// and the cap height. [`Self::new`] checks them against the configuration.
+///
+/// A prover is `Send` and `Sync` if its configuration is, as upstream's are: any number of threads may prove with one
+/// at the same time. Each proof has streams of its own. [`Queue`](crate::Queue) makes as many at once as fit in memory.
 pub struct Prover<SC: DeviceConfig> {
     /// The error says why there is no device.
     device: Result<Device, String>,
     config: SC,
+    /// The trees' hash with its constants; `None` without a device.
+    hash: Option<SC::Hash>,
+    /// The constants of the challenger's permutation, and others to try where upstream hides them.
+    pub(crate) search_constants: Vec<Constants>,
     pub(crate) fri: FriParameters<()>,
     pub(crate) cap_height: usize,
     policy: Policy,
@@ -57,23 +64,67 @@ pub struct Prover<SC: DeviceConfig> {
 impl<SC: DeviceConfig> Prover<SC> {
     /// A prover on `device`. `fri` and `cap_height` must be those of the configuration's PCS and trees.
     ///
-    /// Commits to a small matrix on both sides. If the commitments differ, no proof would verify, and this is an
-    /// error: either the parameters are not the configuration's, or its Poseidon2 is not upstream's default
-    /// instance.
+    /// Poseidon2's round constants are those of the configuration: over KoalaBear and BabyBear any, over Goldilocks
+    /// those of upstream's default instances; give others to [`Self::with_hash`].
+    ///
+    /// Commits to a small matrix on both sides, opens it on the device and verifies that with upstream. If the
+    /// commitments differ or upstream does not accept, no proof would verify, and this is an error: the parameters or
+    /// the constants are not the configuration's.
     ///
     /// On a GPU, this compiles the kernels that do not depend on the AIR, or loads them from the cache, on all cores.
     pub fn new<M>(device: Device, config: SC, fri: &FriParameters<M>, cap_height: usize) -> Result<Self> {
+        agreement::check_ranges(&config, &numbers(fri))?;
+        let hash = config.hash()?;
+        Self::with_hash(device, config, fri, cap_height, hash)
+    }
+
+    /// [`Self::new`] with the kernels' hash given, for a Poseidon2 over Goldilocks whose constants are not those of
+    /// upstream's default instances: upstream's Goldilocks permutations do not show them.
+    ///
+    /// ```
+    /// # use p3_goldilocks::Goldilocks;
+    /// # use p3_poseidon2::ExternalLayerConstants;
+    /// # use rand::{RngExt, SeedableRng, rngs::SmallRng, distr::StandardUniform};
+    /// use rigel_plonky3::{Poseidon2, round_constants};
+    /// # use rigel_kernels::hash::poseidon2::GoldilocksWidth8;
+    ///
+    /// # let mut rng = SmallRng::seed_from_u64(1);
+    /// // What upstream's `Poseidon2Goldilocks::<8>::new(external, internal)` takes; `new_from_rng_128` draws them so.
+    /// let external = ExternalLayerConstants::<Goldilocks, 8>::new_from_rng(8, &mut rng);
+    /// let internal: Vec<Goldilocks> = (&mut rng).sample_iter(StandardUniform).take(22).collect();
+    ///
+    /// let constants = round_constants(&external, &internal);
+    /// let hash = Poseidon2::new(&constants, &constants)?;
+    /// // Prover::with_hash(device, config, &fri, cap_height, hash)?
+    /// # let _: Poseidon2<GoldilocksWidth8, GoldilocksWidth8> = hash;
+    /// # Ok::<(), rigel_plonky3::Error>(())
+    /// ```
+    pub fn with_hash<M>(
+        device: Device,
+        config: SC,
+        fri: &FriParameters<M>,
+        cap_height: usize,
+        hash: SC::Hash,
+    ) -> Result<Self> {
+        agreement::check_ranges(&config, &numbers(fri))?;
+        let mut search_constants = vec![config.initialise_challenger().constants()?];
+        for constants in [hash.row_constants(), hash.node_constants()] {
+            if constants != Constants::NONE && !search_constants.contains(&constants) {
+                search_constants.push(constants);
+            }
+        }
         let prover = Self {
             device: Ok(device),
             config,
+            hash: Some(hash),
+            search_constants,
             fri: numbers(fri),
             cap_height,
             policy: Policy::default(),
             readings: Readings::default(),
         };
-        prover.check_parameters()?;
         prover.load_kernels()?;
-        prover.check_commitment()?;
+        agreement::check(&prover)?;
         Ok(prover)
     }
 
@@ -83,23 +134,28 @@ impl<SC: DeviceConfig> Prover<SC> {
         match Device::from_env() {
             Ok(device) => Self::new(device, config, fri, cap_height),
             Err(reason @ (rigel_gpu::Error::Unavailable { .. } | rigel_gpu::Error::Disabled)) => {
-                Ok(Self { device: Err(reason.to_string()), ..Self::cpu(config, fri, cap_height) })
+                Ok(Self { device: Err(reason.to_string()), ..Self::cpu(config, fri, cap_height)? })
             }
             Err(error) => Err(error.into()),
         }
     }
 
-    /// A prover that only uses the CPU, with upstream's prover.
-    pub fn cpu<M>(config: SC, fri: &FriParameters<M>, cap_height: usize) -> Self {
+    /// A prover that only uses the CPU, with upstream's prover. The parameters are checked as by [`Self::new`].
+    pub fn cpu<M>(config: SC, fri: &FriParameters<M>, cap_height: usize) -> Result<Self> {
+        agreement::check_ranges(&config, &numbers(fri))?;
         let device = Err("the prover was made for the CPU".into());
-        Self {
+        let prover = Self {
             device,
             config,
+            hash: None,
+            search_constants: Vec::new(),
             fri: numbers(fri),
             cap_height,
             policy: Policy::default(),
             readings: Readings::default(),
-        }
+        };
+        agreement::check(&prover)?;
+        Ok(prover)
     }
 
     /// The same prover with another policy.
@@ -119,6 +175,11 @@ impl<SC: DeviceConfig> Prover<SC> {
         self.device.as_ref().err().map(String::as_str)
     }
 
+    /// The trees' hash.
+    pub(crate) fn hash(&self) -> Option<&SC::Hash> {
+        self.hash.as_ref()
+    }
+
     /// Upstream's configuration.
     pub fn config(&self) -> &SC {
         &self.config
@@ -127,18 +188,6 @@ impl<SC: DeviceConfig> Prover<SC> {
     /// The policy.
     pub fn policy(&self) -> Policy {
         self.policy
-    }
-
-    /// Checks what upstream asserts about the FRI parameters.
-    fn check_parameters(&self) -> Result<()> {
-        let FriParameters { log_blowup, max_log_arity, num_queries, .. } = self.fri;
-        if log_blowup == 0 || max_log_arity == 0 || num_queries == 0 {
-            return Err(Error::Unsupported(format!(
-                "FRI parameters with log_blowup {log_blowup}, max_log_arity {max_log_arity} and {num_queries} queries; \
-                 each must be at least 1"
-            )));
-        }
-        Ok(())
     }
 
     /// Compiles or loads the kernels that most proofs need, and pins memory for uploads. On the emulated device, where
@@ -154,30 +203,6 @@ impl<SC: DeviceConfig> Prover<SC> {
             warm_two_adic::<Ext<SC>, SC::Hash>(device)?;
             Ok(interpreter.join().unwrap_or_else(|panic| resume_unwind(panic))?)
         })
-    }
-
-    fn check_commitment(&self) -> Result<()> {
-        let width = 3;
-        // At least as many rows as the cap has digests, so that another cap height gives another commitment.
-        let rows = 32 << self.cap_height.saturating_sub(5).min(10);
-        let values = (0..rows * width).map(|i| SC::Value::from_usize(i * i + 7)).collect();
-        let matrix = RowMajorMatrix::new(values, width);
-        let pcs = self.config.pcs();
-        let domain = pcs.natural_domain_for_degree(rows);
-        let (expected, _) = pcs.commit([(domain, matrix.clone())])?;
-
-        let session = Session::new(self)?;
-        let trace = upload(&session.stream, &matrix)?;
-        let found = Committed::extend(&session, &[(&trace).into()])?.cap(&session)?;
-        if found != expected {
-            let poseidon = std::any::type_name::<SC::Hash>().contains("Poseidon2");
-            return Err(Error::Configuration(if poseidon {
-                ", and that its Poseidon2 is upstream's default instance"
-            } else {
-                ""
-            }));
-        }
-        Ok(())
     }
 }
 
@@ -202,6 +227,7 @@ pub(crate) struct Session<'a, SC: DeviceConfig> {
     /// The stream for uploads of traces, which overlap the work on `stream`.
     lane: Stream,
     recorder: Recorder,
+    cancel: Cancel,
     /// Launches of a phase are submitted together.
     _gathering: Gathering,
 }
@@ -211,11 +237,17 @@ impl<'a, SC: DeviceConfig> Session<'a, SC> {
         let device = prover.device().ok_or(rigel_gpu::Error::Disabled)?;
         let stream = device.new_stream()?;
         let recorder = Recorder::new(&stream);
-        Ok(Self { prover, lane: device.new_stream()?, _gathering: stream.gather(), stream, recorder })
+        let (lane, gathering) = (device.new_stream()?, stream.gather());
+        Ok(Self { prover, lane, stream, recorder, cancel: Cancel::current(), _gathering: gathering })
     }
 
     pub(crate) fn log_blowup(&self) -> u32 {
         self.prover.fri.log_blowup as u32
+    }
+
+    /// The stream, with the hash of the configuration's trees.
+    pub(crate) fn hashing(&self) -> Hashing<'_, SC::Hash> {
+        Hashing::new(&self.stream, self.prover.hash())
     }
 
     pub(crate) fn cap_height(&self) -> u32 {
@@ -224,6 +256,7 @@ impl<'a, SC: DeviceConfig> Session<'a, SC> {
 
     /// See [`Recorder::phase`].
     pub(crate) fn phase<R>(&self, name: &'static str, work: impl FnOnce() -> Result<R>) -> Result<R> {
+        self.cancel.check()?;
         self.recorder.phase(name, &self.stream, work)
     }
 
@@ -244,7 +277,19 @@ impl<'a, SC: DeviceConfig> Session<'a, SC> {
         Ok(self.stream.wait_for(&self.lane)?)
     }
 
-    pub(crate) fn finish(self) -> Result<Report> {
-        Ok(self.recorder.finish()?)
+    /// Ends the proof's record, with what ran elsewhere.
+    pub(crate) fn finish(self, fallback: Option<Fallback>) -> Result<Report> {
+        let mut report = self.recorder.finish()?;
+        report.fallbacks.extend(fallback);
+        Ok(report)
     }
 }
+
+/// Proves to the compiler that provers may be shared between threads.
+const _: () = {
+    const fn shared<T: Send + Sync>() {}
+    #[expect(dead_code, reason = "the compiler checks it, nobody calls it")]
+    const fn provers<SC: DeviceConfig + Send + Sync>() {
+        shared::<Prover<SC>>();
+    }
+};

@@ -19,6 +19,12 @@ pub enum Trace<'a, V: DeviceField> {
     /// Upstream's matrix, uploaded when the proof begins.
     Host(Cow<'a, RowMajorMatrix<V>>),
     /// A matrix on the prover's device, which is only read.
+    ///
+    /// The proof starts, on the device, after all work that has been submitted to Rigel's streams and uses the matrix:
+    /// the kernel that fills it may still be running on a stream of yours, and nobody need synchronize. Work that is
+    /// submitted later must not write to the matrix until the proof is made; Rust sees to that, as the matrix is
+    /// borrowed. For memory that another library writes, call
+    /// [`Stream::wait_foreign`](rigel_gpu::Stream::wait_foreign) on the stream on which the matrix was made.
     Device(&'a Matrix<V::Device>),
 }
 
@@ -57,12 +63,21 @@ impl<V: DeviceField> Trace<'_, V> {
         }
     }
 
+    /// Makes a stream wait for the work that fills the trace, if it is on the device.
+    pub(crate) fn await_writers(&self, stream: &Stream) -> Result<()> {
+        match self {
+            Self::Host(_) => Ok(()),
+            Self::Device(trace) => Ok(stream.wait_for_uses(trace.values())?),
+        }
+    }
+
     /// Upstream's matrix: the trace itself, or a copy downloaded from the device.
     pub(crate) fn to_host(&self) -> Result<Cow<'_, RowMajorMatrix<V>>> {
         match self {
             Self::Host(trace) => Ok(Cow::Borrowed(trace)),
             Self::Device(trace) => {
                 let stream = trace.values().device().compute()?;
+                stream.wait_for_uses(trace.values())?;
                 let rows = permute::to_rows(&stream, trace)?.to_vec(&stream)?;
                 Ok(Cow::Owned(RowMajorMatrix::new(V::from_device(&rows).to_vec(), trace.columns())))
             }
@@ -77,6 +92,33 @@ pub(crate) enum Resident<'a, V: DeviceField> {
 }
 
 impl<'a, V: DeviceField> Resident<'a, V> {
+    /// Uploads `part` columns at a time, so that not more than twice that many are in memory besides the trace.
+    pub(crate) fn in_parts<SC: DeviceConfig<Value = V>>(
+        session: &Session<'_, SC>,
+        trace: &Trace<'a, V>,
+        part: usize,
+    ) -> Result<Self> {
+        let trace = match trace {
+            Trace::Host(trace) => trace,
+            Trace::Device(trace) => return Ok(Self::Lent(trace)),
+        };
+        let stream = &session.stream;
+        let (rows, width) = (trace.height(), trace.width());
+        let mut matrix = Matrix::alloc(stream, rows, width)?;
+        let part = part.clamp(1, width);
+        let mut room = stream.alloc(rows * part)?;
+        for first in (0..width).step_by(part) {
+            let end = width.min(first + part);
+            let mut here = room.range_mut(..rows * (end - first))?;
+            // The part before has been read.
+            let free = stream.record()?;
+            session.bring(here.reborrow(), trace, first..end, &free)?;
+            let columns = permute::to_columns(stream, here.view(), end - first)?;
+            stream.copy(matrix.column_range_mut(first, end)?, columns.values())?;
+        }
+        Ok(Self::Brought(matrix))
+    }
+
     pub(crate) fn new<SC: DeviceConfig<Value = V>>(
         session: &Session<'_, SC>,
         trace: &Trace<'a, V>,

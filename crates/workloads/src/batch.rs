@@ -85,7 +85,7 @@ where
         let (config, fri) = (self.config.clone(), self.fri.parameters(()));
         let prover = match device {
             Some(device) => Prover::new(device.clone(), config, &fri, self.fri.cap_height)?,
-            None => Prover::cpu(config, &fri, self.fri.cap_height),
+            None => Prover::cpu(config, &fri, self.fri.cap_height)?,
         };
         let prover = prover.with_policy(policy);
         let key = setup_batch(&prover, &self.airs, &self.log_rows())?;
@@ -94,7 +94,7 @@ where
     }
 
     fn compile(&self, device: &Device) -> Result<usize, Failure> {
-        let prover = Prover::cpu(self.config.clone(), &self.fri.parameters(()), self.fri.cap_height);
+        let prover = Prover::cpu(self.config.clone(), &self.fri.parameters(()), self.fri.cap_height)?;
         let key = setup_batch(&prover, &self.airs, &self.log_rows())?;
         Ok(compile_batch(device, &self.airs, &key)?)
     }

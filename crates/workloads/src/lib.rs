@@ -46,7 +46,7 @@ use p3_keccak_air::KeccakAir;
 use serde::{Deserialize, Serialize};
 
 pub use fri::Fri;
-pub use statement::{Made, Rejection, Statement, TableShape, timed};
+pub use statement::{Made, Rejection, Security, Statement, TableShape, decode, timed};
 
 use batch::Batch;
 use either::Either;

@@ -1,19 +1,27 @@
 //! Workloads of one table: upstream's `p3_uni_stark`.
 
 use p3_air::Air;
-use p3_field::PrimeField64;
+use p3_air::symbolic::{AirLayout, SymbolicAirBuilder};
+use p3_field::coset::TwoAdicMultiplicativeCoset;
+use p3_field::{Field, PrimeCharacteristicRing, PrimeField64};
 use p3_matrix::Matrix as _;
 use p3_matrix::dense::RowMajorMatrix;
-use p3_uni_stark::{Proof, VerifierConstraintFolder};
+use p3_uni_stark::{
+    ConjecturedSecurity, GrindingSites, OpeningShape, Proof, ProvenSecurity, StarkSecurityParams,
+    VerifierConstraintFolder,
+};
 use rigel_gpu::Device;
 use rigel_kernels::Matrix;
 use rigel_plonky3::{Base, CpuAir, Policy, Proven, Prover, Report, Trace};
 
 use super::fri::Fri;
 use super::statement::{
-    Config, Made, Rejection, Statement, TableShape, decode, elements, encode, roomy, timed, upload,
+    Config, Made, Rejection, Security, Statement, TableShape, decode, elements, encode, roomy, timed, upload,
 };
 use crate::Failure;
+
+/// The collision resistance of digests of 256 bits.
+const COLLISION_BITS: usize = 128;
 
 /// A trace and its public values.
 pub(crate) type Witness<V> = (RowMajorMatrix<V>, Vec<V>);
@@ -26,11 +34,23 @@ pub(crate) trait OneTable<V> {
 
 /// An AIR of one table that both provers and upstream's verifier accept over a configuration.
 pub(crate) trait ProvableTable<SC: Config>:
-    OneTable<SC::Value> + CpuAir<SC> + for<'a> Air<VerifierConstraintFolder<'a, SC>> + Send + Sync + 'static
+    OneTable<SC::Value>
+    + CpuAir<SC>
+    + Air<SymbolicAirBuilder<SC::Value, SC::Challenge>>
+    + for<'a> Air<VerifierConstraintFolder<'a, SC>>
+    + Send
+    + Sync
+    + 'static
 {
 }
 impl<SC: Config, A> ProvableTable<SC> for A where
-    A: OneTable<SC::Value> + CpuAir<SC> + for<'a> Air<VerifierConstraintFolder<'a, SC>> + Send + Sync + 'static
+    A: OneTable<SC::Value>
+        + CpuAir<SC>
+        + Air<SymbolicAirBuilder<SC::Value, SC::Challenge>>
+        + for<'a> Air<VerifierConstraintFolder<'a, SC>>
+        + Send
+        + Sync
+        + 'static
 {
 }
 
@@ -92,7 +112,7 @@ impl<SC: Config, A: ProvableTable<SC>> Statement for Single<SC, A> {
         let (config, fri) = (self.config.clone(), self.fri.parameters(()));
         let prover = match device {
             Some(device) => Prover::new(device.clone(), config, &fri, self.fri.cap_height)?,
-            None => Prover::cpu(config, &fri, self.fri.cap_height),
+            None => Prover::cpu(config, &fri, self.fri.cap_height)?,
         };
         self.prover = Some(prover.with_policy(policy));
         Ok(())
@@ -130,6 +150,27 @@ impl<SC: Config, A: ProvableTable<SC>> Statement for Single<SC, A> {
         let (proof, milliseconds) = timed(|| p3_uni_stark::prove(&self.config, &self.air, trace, publics));
         let proof = proof.map_err(|error| error.to_string())?;
         Ok(self.made(proof, milliseconds, Report::default()))
+    }
+
+    fn security(&self) -> Option<Security> {
+        let fri = self.fri.parameters(());
+        let log_rows = self.log_rows as usize;
+        let parameters = StarkSecurityParams::from_air::<SC::Value, SC::Challenge, A>(
+            fri.security_regime(),
+            &self.air,
+            AirLayout::from_air::<SC::Value>(&self.air),
+            TwoAdicMultiplicativeCoset::new(SC::Value::ONE, log_rows)?,
+            SC::Challenge::bits(),
+            COLLISION_BITS,
+            // Every column is opened at zeta and at most at the next point.
+            2,
+            OpeningShape::new(),
+            GrindingSites { out_of_domain: self.config.ood_proof_of_work_bits(), ..fri.grinding_sites() },
+        );
+        Some(Security {
+            proven: ProvenSecurity::compute_from_proof(log_rows, &parameters).security_bits(),
+            conjectured: ConjecturedSecurity::compute_from_params(&parameters, log_rows).security_bits,
+        })
     }
 
     fn verify(&self, proof: &[u8], publics: &[Vec<u64>]) -> Result<(), Rejection> {

@@ -15,6 +15,15 @@ use crate::Failure;
 
 /// A workload of one size over one configuration: generates its witness and its proofs.
 ///
+/// Bits of security, by upstream's `p3-security`: of the AIR's composition, the opening and FRI together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Security {
+    /// Proven.
+    pub proven: usize,
+    /// By upstream's conjecture.
+    pub conjectured: usize,
+}
+
 /// Commands see upstream's types only through this trait; its implementations are compiled for each of them.
 pub trait Statement: Send + Sync {
     /// Generates the witness, which is deterministic.
@@ -47,6 +56,11 @@ pub trait Statement: Send + Sync {
 
     /// Verifies a proof with upstream's verifier. Needs neither witness nor prover.
     fn verify(&self, proof: &[u8], publics: &[Vec<u64>]) -> Result<(), Rejection>;
+
+    /// The security of its proofs by upstream's analysis, where upstream has one.
+    fn security(&self) -> Option<Security> {
+        None
+    }
 }
 
 /// A configuration whose proofs can be made on several threads and serialized.
@@ -99,10 +113,12 @@ pub fn timed<R>(work: impl FnOnce() -> R) -> (R, f64) {
     (result, start.elapsed().as_secs_f64() * 1e3)
 }
 
-/// Deserializes upstream's type from the bytes of a proof file.
-pub(crate) fn decode<T: DeserializeOwned>(proof: &[u8]) -> Result<T, Rejection> {
+/// Deserializes upstream's type from the bytes of a proof file. A proof has one encoding: numbers that are longer than
+/// necessary, or not below the field's order, are rejected.
+pub fn decode<T: Serialize + DeserializeOwned>(proof: &[u8]) -> Result<T, Rejection> {
     match postcard::take_from_bytes(proof) {
-        Ok((value, [])) => Ok(value),
+        Ok((value, [])) if encode(&value) == proof => Ok(value),
+        Ok((_, [])) => Err(Rejection::Malformed("its encoding is not the shortest".into())),
         Ok((_, rest)) => Err(Rejection::Malformed(format!("{} bytes follow the proof", rest.len()))),
         Err(error) => Err(Rejection::Malformed(error.to_string())),
     }

@@ -1,6 +1,7 @@
 //! `rigel bench`: operations measured against the device's peak rates, and proofs against upstream's.
 
 mod device;
+pub mod fuzz;
 #[cfg(feature = "full")]
 pub mod operations;
 #[cfg(not(feature = "full"))]
@@ -8,6 +9,7 @@ pub mod operations;
 pub mod operations;
 mod page;
 pub mod proofs;
+pub mod soak;
 
 use std::path::Path;
 use std::str::FromStr;

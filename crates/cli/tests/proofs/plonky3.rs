@@ -79,7 +79,73 @@ fn each_damage_is_told_from_the_others() {
         assert!(stderr(&output).contains(words), "{words}: {}", stderr(&output));
     }
     let output = verify(&folder.path("nowhere"));
-    assert_eq!(code(&output), Some(1));
+    assert_eq!(code(&output), Some(3));
+}
+
+#[test]
+fn security_and_statements_that_are_asked_for() {
+    let folder = Folder::new();
+    let proof = folder.prove("proof", "fibonacci --log-rows 4 --cpu", &QUICK);
+    let verdict = json(&rigel(&["verify", "--json", text(&proof)], &[]));
+    let bits = |kind: &str| verdict["security"][kind].as_u64().unwrap();
+    let (conjectured, proven) = (bits("conjectured"), bits("proven"));
+    assert!(0 < proven && proven <= conjectured, "{verdict}");
+    let judged = |words: &[&str]| {
+        let output = rigel(&[&["verify", text(&proof)], words].concat(), &[]);
+        (code(&output), stdout(&output) + &stderr(&output))
+    };
+    for (option, bits) in [("--security", conjectured), ("--proven-security", proven)] {
+        assert_eq!(judged(&[option, &bits.to_string()]).0, Some(0), "{option} {bits}");
+        let (code, said) = judged(&[option, &(bits + 1).to_string()]);
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains(&format!("{bits} bits of")) && said.contains("asked for"), "{said}");
+    }
+
+    let expect = folder.path("expected.json");
+    let expected = |expected: &str| {
+        std::fs::write(&expect, expected).unwrap();
+        judged(&["--expect", text(&expect)])
+    };
+    let publics = &verdict["public_values"];
+    let right =
+        format!(r#"{{"prover": "plonky3", "log_rows": 4, "public_values": {publics}, "fri": {{"queries": 5}}}}"#);
+    let right = right.replace(r#""queries": 5"#, &format!(r#""queries": {}"#, verdict["fri"]["queries"]));
+    assert_eq!(expected(&right).0, Some(0), "{right}");
+    assert_eq!(expected("{}").0, Some(0));
+    for (wrong, words) in [
+        (r#"{"workload": "keccak"}"#, "workload should be \"keccak\", the file states \"fibonacci\""),
+        (r#"{"public_values": [[0, 1, 2]]}"#, "public_values should be"),
+        (r#"{"fri": {"queries": 1000}}"#, "fri.queries should be 1000"),
+        (r#"{"colour": 1}"#, "colour should be 1, the file does not state it"),
+    ] {
+        let (code, said) = expected(wrong);
+        assert_eq!(code, Some(1), "{wrong}: {said}");
+        assert!(said.contains(words), "{wrong}: {said}");
+    }
+    for unreadable in ["", "[1]", "not JSON"] {
+        assert_eq!(expected(unreadable).0, Some(3), "{unreadable:?}");
+    }
+    assert_eq!(judged(&["--expect", "no such file"]).0, Some(3));
+}
+
+/// Random proofs from several threads, with limits on memory and lost devices: each is upstream's, byte for byte.
+#[test]
+fn a_soak_finds_nothing() {
+    let output =
+        rigel(&["bench", "soak", "--device", "emulated", "--seconds", "20", "--log-rows", "7", "--json"], &[]);
+    let counts = json(&output);
+    assert_eq!(code(&output), Some(0), "{counts}\n{}", stderr(&output));
+    assert_eq!((&counts["wrong"], &counts["faults"]), (&0.into(), &0.into()), "{}", stderr(&output));
+    assert!(counts["proofs"].as_u64().unwrap() > 0, "{counts}");
+}
+
+#[test]
+fn no_changed_file_is_accepted() {
+    let output = rigel(&["bench", "fuzz", "--files", "4000", "--json"], &[]);
+    let counts = json(&output);
+    assert_eq!(code(&output), Some(0), "{counts}\n{}", stderr(&output));
+    assert_eq!((&counts["files"], &counts["accepted"]), (&4000.into(), &0.into()));
+    assert!(counts["rejected_as_proofs"].as_u64().unwrap() > 1000, "{counts}");
 }
 
 #[test]

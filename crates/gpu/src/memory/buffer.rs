@@ -71,6 +71,15 @@ impl Block {
     }
 }
 
+impl Block {
+    /// Makes later work of `timeline`, which only reads, start after earlier uses of the memory. They remain its uses:
+    /// other streams need not wait for the reader.
+    pub(crate) fn order_reader(&self, timeline: &Arc<Timeline>) -> Result<()> {
+        let mut uses = self.usage.lock().uses.clone();
+        uses.order_before(timeline)
+    }
+}
+
 impl Resource for Block {
     fn usage(&self) -> &Lock<Usage> {
         &self.usage

@@ -276,6 +276,22 @@ mod tests {
     }
 
     #[test]
+    fn a_reader_waits_for_the_writer_and_nobody_waits_for_the_reader() {
+        let driver = Scripted::new();
+        let core = core(&driver);
+        let lanes: Vec<_> = (0..3).map(|_| core.open_lane().unwrap()).collect();
+        let block = core.alloc(lanes[0].timeline(), 4096 - 256).unwrap();
+        lanes[0].timeline().begin().unwrap().uses(&block);
+        driver.calls();
+        block.order_reader(lanes[0].timeline()).unwrap();
+        assert_eq!(driver.calls(), [] as [&str; 0], "the writer itself");
+        for reader in &lanes[1..] {
+            block.order_reader(reader.timeline()).unwrap();
+            assert_eq!(driver.calls().iter().filter(|call| *call == "wait for event").count(), 1);
+        }
+    }
+
+    #[test]
     fn memory_of_a_failed_allocation_is_not_forgotten() {
         let driver = Scripted::new();
         let core = core(&driver);

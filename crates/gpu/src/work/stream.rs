@@ -114,6 +114,14 @@ impl Stream {
         self.wait(&other.record()?)
     }
 
+    /// Makes work submitted from now on start after all work that has used this memory so far, on any stream. For work
+    /// that reads what another stream wrote.
+    ///
+    /// Streams of other libraries are not known; see [`Self::wait_foreign`].
+    pub fn wait_for_uses<'a, T: Plain>(&self, memory: impl Into<View<'a, T>>) -> Result<()> {
+        memory.into().block().order_reader(self.timeline())
+    }
+
     /// Times `work` with events. Returns its result and the milliseconds on the device.
     pub fn time<R>(&self, work: impl FnOnce() -> Result<R>) -> Result<(R, f32)> {
         let start = self.record_time()?;

@@ -82,9 +82,9 @@ pub(crate) trait Operation: Sized + 'static {
 
 /// The source of a file's instances.
 fn assemble(file: &KernelFile, instances: Instances) -> Source {
-    let Instances { header, definitions, kernels, assertions } = instances;
-    let include = header.map(|header| format!("#include \"{header}\"\n")).unwrap_or_default();
-    let text = format!("{include}{}\n{assertions}", file.text);
+    let Instances { before, definitions, kernels, assertions } = instances;
+    let place = if before.is_empty() { String::new() } else { format!("#line 1 \"{}\"\n", file.path) };
+    let text = format!("{before}{place}{}\n{assertions}", file.text);
     // SAFETY: kernels of this crate access only memory that their pointer parameters refer to, and their launchers
     // check buffer lengths against the sizes that they pass.
     let mut source = unsafe { source(file.path, &text) };
@@ -149,7 +149,8 @@ pub(crate) struct RegisteredModule {
 
 /// Template instances that are compiled together.
 pub(crate) struct Instances {
-    pub(super) header: Option<&'static str>,
+    /// Text before the file's.
+    pub(super) before: String,
     pub(super) definitions: Vec<(&'static str, String)>,
     pub(super) kernels: Vec<String>,
     /// C++ assertions that fail to compile where the two languages disagree.
@@ -160,7 +161,7 @@ impl Instances {
     /// Kernels, given by their C++ name expressions, such as `fold<KoalaBear4, 2>`.
     pub(crate) fn new<N: Into<String>>(kernels: impl IntoIterator<Item = N>) -> Self {
         let kernels = kernels.into_iter().map(Into::into).collect();
-        Self { header: None, definitions: Vec::new(), kernels, assertions: String::new() }
+        Self { before: String::new(), definitions: Vec::new(), kernels, assertions: String::new() }
     }
 
     /// One kernel.
@@ -183,7 +184,13 @@ impl Instances {
 
     /// Includes this header before the text.
     pub(crate) fn with_header(mut self, header: &'static str) -> Self {
-        self.header = Some(header);
+        self.before = format!("#include \"{header}\"\n");
+        self
+    }
+
+    /// Inserts this text before the file's; compilers call it `name`.
+    pub(crate) fn with_text(mut self, name: &str, text: &str) -> Self {
+        self.before = format!("#line 1 \"{name}\"\n{text}\n");
         self
     }
 

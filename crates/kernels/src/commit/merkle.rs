@@ -20,7 +20,7 @@ use rigel_gpu::{Buffer, Error, Kernel, Result, Shape, Stream, View, ViewMut};
 use crate::code::{Instances, KernelFile, Operation};
 use crate::commit::rows::{self, RowsInParts};
 use crate::field::Field;
-use crate::hash::{Hash, RowHash, Sponge};
+use crate::hash::{Hash, Hashing, RowHash, Sponge, also, declare};
 use crate::layout::columns::Columns;
 
 /// Threads of a block.
@@ -51,11 +51,18 @@ impl<H: Hash> MerkleTree<H> {
     /// the leaves; the others join at the layer of their height. Rows of matrices of equal height are concatenated in
     /// the given order. Layers above the [cap](Self::cap) of 2^`cap_height` digests are not computed; the cap of
     /// height 0 is the root.
-    pub fn new<F: Field>(stream: &Stream, matrices: &[Columns<'_, F>], cap_height: u32) -> Result<Self>
+    ///
+    /// `on` is a stream, or a stream and a hash with constants of its own: see [`Hashing`].
+    pub fn new<'a, F: Field>(
+        on: impl Into<Hashing<'a, H>>,
+        matrices: &[Columns<'_, F>],
+        cap_height: u32,
+    ) -> Result<Self>
     where
         H: RowHash<F>,
     {
         const NAME: &str = "MerkleTree::new";
+        let on = on.into();
         for matrix in matrices {
             rows::check_rows(NAME, matrix.rows())?;
         }
@@ -65,27 +72,27 @@ impl<H: Hash> MerkleTree<H> {
         let Some(tallest) = groups.next() else {
             return Err(Error::shape(NAME, "no matrices given; there must be at least one"));
         };
-        let mut tree = Self::alloc(stream, tallest[0].rows(), cap_height)?;
-        rows::hash_into::<H, F>(stream, tree.layer_mut(0)?, tallest)?;
+        let mut tree = Self::alloc(on.stream(), tallest[0].rows(), cap_height)?;
+        rows::hash_into::<H, F>(on, tree.layer_mut(0)?, tallest)?;
         let mut layer = 0;
         for joining in groups {
             let joined = tree.depth - joining[0].rows().trailing_zeros();
             if joined > tree.top {
                 break;
             }
-            tree.compress(stream, layer, joined - 1)?;
-            rows::hash_into::<H, F>(stream, tree.layer_mut(joined)?, joining)?;
-            tree.compress_layer(stream, joined, TreeKernel::CompressAndJoin)?;
+            tree.compress(on, layer, joined - 1)?;
+            rows::hash_into::<H, F>(on, tree.layer_mut(joined)?, joining)?;
+            tree.compress_layer(on, joined, TreeKernel::CompressAndJoin)?;
             layer = joined;
         }
-        tree.compress(stream, layer, tree.top)?;
+        tree.compress(on, layer, tree.top)?;
         Ok(tree)
     }
 
     /// The tree whose leaves each hash 2^`log_packed` rows of a matrix of a few columns, see [`rows::hash_packed`], up
     /// to its cap.
-    pub fn packed<F: Field>(
-        stream: &Stream,
+    pub fn packed<'a, F: Field>(
+        on: impl Into<Hashing<'a, H>>,
         matrix: Columns<'_, F>,
         log_packed: u32,
         cap_height: u32,
@@ -93,10 +100,11 @@ impl<H: Hash> MerkleTree<H> {
     where
         H: RowHash<F>,
     {
+        let on = on.into();
         let leaves = rows::packed_rows("MerkleTree::packed", matrix, log_packed)?;
-        let mut tree = Self::alloc(stream, leaves, cap_height)?;
-        rows::hash_packed_into::<H, F>(stream, tree.layer_mut(0)?, matrix)?;
-        tree.compress(stream, 0, tree.top)?;
+        let mut tree = Self::alloc(on.stream(), leaves, cap_height)?;
+        rows::hash_packed_into::<H, F>(on, tree.layer_mut(0)?, matrix)?;
+        tree.compress(on, 0, tree.top)?;
         Ok(tree)
     }
 
@@ -112,29 +120,34 @@ impl<H: Hash> MerkleTree<H> {
     {
         let mut tree = Self::alloc(stream, parts.rows(), cap_height)?;
         parts.finish_into::<F>(stream, tree.layer_mut(0)?, rest)?;
-        tree.compress(stream, 0, tree.top)?;
+        tree.compress(parts.on(stream), 0, tree.top)?;
         Ok(tree)
     }
 
     /// Stwo's lifted tree of 2^`depth` leaves over columns of different lengths, see [`rows::hash_lifted`].
-    pub fn lifted<F: Field>(stream: &Stream, columns: &[Columns<'_, F>], depth: u32) -> Result<Self>
+    pub fn lifted<'a, F: Field>(
+        on: impl Into<Hashing<'a, H>>,
+        columns: &[Columns<'_, F>],
+        depth: u32,
+    ) -> Result<Self>
     where
         H: RowHash<F>,
     {
+        let on = on.into();
         rows::check_lifted("MerkleTree::lifted", columns, depth)?;
-        let mut tree = Self::alloc(stream, 1 << depth, 0)?;
-        rows::hash_lifted_into::<H, F>(stream, tree.layer_mut(0)?, columns)?;
-        tree.compress(stream, 0, depth)?;
+        let mut tree = Self::alloc(on.stream(), 1 << depth, 0)?;
+        rows::hash_lifted_into::<H, F>(on, tree.layer_mut(0)?, columns)?;
+        tree.compress(on, 0, depth)?;
         Ok(tree)
     }
 
     /// The tree over a copy of these leaves; their number is a power of two.
-    pub fn from_leaves<'a>(stream: &Stream, leaves: impl Into<View<'a, H::Digest>>) -> Result<Self> {
-        let leaves = leaves.into();
+    pub fn from_leaves<'a>(on: impl Into<Hashing<'a, H>>, leaves: impl Into<View<'a, H::Digest>>) -> Result<Self> {
+        let (on, leaves) = (on.into(), leaves.into());
         rows::check_rows("MerkleTree::from_leaves", leaves.len())?;
-        let mut tree = Self::alloc(stream, leaves.len(), 0)?;
-        stream.copy(tree.layer_mut(0)?, leaves)?;
-        tree.compress(stream, 0, tree.depth)?;
+        let mut tree = Self::alloc(on.stream(), leaves.len(), 0)?;
+        on.stream().copy(tree.layer_mut(0)?, leaves)?;
+        tree.compress(on, 0, tree.depth)?;
         Ok(tree)
     }
 
@@ -289,13 +302,14 @@ impl<H: Hash> MerkleTree<H> {
     }
 
     /// Computes the layers above `from`, up to and including `to`.
-    fn compress(&mut self, stream: &Stream, from: u32, to: u32) -> Result<()> {
+    fn compress(&mut self, on: Hashing<'_, H>, from: u32, to: u32) -> Result<()> {
+        let stream = on.stream();
         let mut layer = from;
         while layer < to {
             let count = self.leaves() >> layer;
             if count > SUBTREES_FROM {
                 layer += 1;
-                self.compress_layer(stream, layer, TreeKernel::CompressLayer)?;
+                self.compress_layer(on, layer, TreeKernel::CompressLayer)?;
                 continue;
             }
             // Each block reduces 2^8 digests through eight layers to one.
@@ -304,20 +318,23 @@ impl<H: Hash> MerkleTree<H> {
             let subtrees = self.kernel(stream, TreeKernel::CompressSubtrees)?;
             let start = self.start(layer);
             let shape = Shape::new((count / span) as u32, THREADS.min(span as u32 / 2));
-            subtrees.launch(stream, shape, (self.digests.range_mut(start..)?, count as u32, levels))?;
+            let constants = on.node_constants()?;
+            subtrees.launch(stream, shape, (self.digests.range_mut(start..)?, count as u32, levels, constants))?;
             layer += levels;
         }
         Ok(())
     }
 
     /// Computes one layer from the one below it.
-    fn compress_layer(&mut self, stream: &Stream, layer: u32, kernel: TreeKernel) -> Result<()> {
+    fn compress_layer(&mut self, on: Hashing<'_, H>, layer: u32, kernel: TreeKernel) -> Result<()> {
+        let stream = on.stream();
         let kernel = self.kernel(stream, kernel)?;
         let nodes = self.leaves() >> layer;
         let (below, here) = (self.start(layer - 1), self.start(layer));
         let (_, digests) = self.digests.view_mut().split_at(below)?;
         let (children, parents) = digests.split_at(here - below)?;
-        kernel.launch(stream, Shape::cover(nodes, THREADS)?, (parents, children, nodes as u32))
+        let arguments = (parents, children, nodes as u32, on.node_constants()?);
+        kernel.launch(stream, Shape::cover(nodes, THREADS)?, arguments)
     }
 
     fn kernel(&self, stream: &Stream, kernel: TreeKernel) -> Result<Kernel> {
@@ -352,7 +369,9 @@ impl<H: Hash> Operation for Tree<H> {
             TreeKernel::CompressSubtrees => "compress_subtrees",
             TreeKernel::GatherDigests => "gather_digests",
         };
-        Instances::one(format!("{name}<{}>", H::NODES)).with_header(H::HEADER)
+        // Gathering does not compress.
+        let constants = if kernel == TreeKernel::GatherDigests { None } else { H::NODE_CONSTANTS };
+        declare::<H>(Instances::one(format!("{name}<{}{}>", H::NODES, also(constants))))
     }
 
     fn warmed() -> Vec<TreeKernel> {

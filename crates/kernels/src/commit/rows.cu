@@ -1,5 +1,6 @@
 // Digests of rows, one row per thread, with the hash state in registers. The launcher includes the hash's header before
-// this text.
+// this text. A hash whose constants are given at run time takes them as the kernel's last parameter K, which lies in
+// constant memory; for other hashes K is empty.
 //
 // Adjacent threads take adjacent rows, so every column load is coalesced. The loads of a message block are independent
 // of each other, and the permutations of the other resident warps take far longer than the loads: prefetching would
@@ -69,14 +70,15 @@ struct PackedRow {
 
 // Eight blocks per multiprocessor leave 128 registers per thread, enough for every hash without spills; most need
 // fewer.
-template <class H, class Row>
+template <class H, class Row, class... K>
 __global__ void __launch_bounds__(BLOCK_THREADS, 8)
-hash_rows(Digest* digests, const typename Row::Source* source, u64 rows, u32 elements) {
+hash_rows(Digest* digests, const typename Row::Source* source, u64 rows, u32 elements,
+          CONSTANT_PARAMETER(K)... constants) {
     const u32 row = blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= rows) return;
     H hash;
     hash.init();
-    hash.absorb(Row(source, row, rows, elements), elements);
+    hash.absorb(Row(source, row, rows, elements), elements, constants...);
     typename H::Word digest[H::DIGEST_WORDS];
     hash.finish(digest);
     store_digest(digests[row], digest);
@@ -91,29 +93,30 @@ __device__ __forceinline__ void load_state(H& hash, const typename H::Word* stat
 }
 
 // Absorbs the next elements of each row, a whole number of blocks; they are the first ones unless `resumed`.
-template <class H, class Row>
+template <class H, class Row, class... K>
 __global__ void __launch_bounds__(BLOCK_THREADS, 8)
-absorb_rows(typename H::Word* states, const typename Row::Source* source, u64 rows, u32 elements, u32 resumed) {
+absorb_rows(typename H::Word* states, const typename Row::Source* source, u64 rows, u32 elements, u32 resumed,
+            CONSTANT_PARAMETER(K)... constants) {
     const u32 row = blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= rows) return;
     H hash;
     if (resumed) load_state(hash, states, rows, row);
     else hash.init();
-    hash.absorb_whole(Row(source, row, rows, elements), elements);
+    hash.absorb_whole(Row(source, row, rows, elements), elements, constants...);
 #pragma unroll
     for (int w = 0; w < H::STATE_WORDS; ++w) states[w * rows + row] = hash.state(w);
 }
 
 // Absorbs the last elements of each row, any number of them, and writes the digest.
-template <class H, class Row>
+template <class H, class Row, class... K>
 __global__ void __launch_bounds__(BLOCK_THREADS, 8)
 finish_rows(Digest* digests, const typename H::Word* states, const typename Row::Source* source, u64 rows,
-            u32 elements) {
+            u32 elements, CONSTANT_PARAMETER(K)... constants) {
     const u32 row = blockIdx.x * blockDim.x + threadIdx.x;
     if (row >= rows) return;
     H hash;
     load_state(hash, states, rows, row);
-    hash.absorb(Row(source, row, rows, elements), elements);
+    hash.absorb(Row(source, row, rows, elements), elements, constants...);
     typename H::Word digest[H::DIGEST_WORDS];
     hash.finish(digest);
     store_digest(digests[row], digest);

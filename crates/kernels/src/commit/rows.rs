@@ -8,7 +8,8 @@
 //!
 //! One row per thread. Each element is read once, with coalesced loads; the cost is that of the permutations, one per
 //! message block (for Keccak 34 elements of 31 bits or 17 of Goldilocks, for Blake2s 16, for Poseidon2 the rate).
-//! Digests are stored one after the other.
+//! Digests are stored one after the other. `on` is a stream, or a stream and a hash with constants of its own: see
+//! [`Hashing`].
 
 use std::cmp::Reverse;
 use std::marker::PhantomData;
@@ -17,7 +18,7 @@ use rigel_gpu::{Buffer, Error, Plain, Result, Shape, Stream, View, ViewMut};
 
 use crate::code::{Instances, KernelFile, Operation};
 use crate::field::Field;
-use crate::hash::{RowHash, Sponge};
+use crate::hash::{Hashing, RowHash, Sponge, also, declare};
 use crate::layout::columns::{self, Column, Columns};
 use crate::layout::matrix::log2_rows;
 
@@ -32,8 +33,12 @@ pub(crate) const MAX_LOG_ROWS: u32 = 31;
 const MAX_PACKED_COLUMNS: usize = 32;
 
 /// The digests of the rows of `matrices`, all of one height, a power of two; a row is the concatenation of their rows.
-pub fn hash<H: RowHash<F>, F: Field>(stream: &Stream, matrices: &[Columns<'_, F>]) -> Result<Buffer<H::Digest>> {
+pub fn hash<'a, H: RowHash<F>, F: Field>(
+    on: impl Into<Hashing<'a, H>>,
+    matrices: &[Columns<'_, F>],
+) -> Result<Buffer<H::Digest>> {
     const NAME: &str = "rows::hash";
+    let on = on.into();
     let Some(first) = matrices.first() else {
         return Err(Error::shape(NAME, "no matrices given; there must be at least one (it may have no columns)"));
     };
@@ -45,24 +50,25 @@ pub fn hash<H: RowHash<F>, F: Field>(stream: &Stream, matrices: &[Columns<'_, F>
         ));
     }
     check_rows(NAME, rows)?;
-    let mut digests = stream.alloc(rows)?;
-    hash_into::<H, F>(stream, digests.view_mut(), matrices)?;
+    let mut digests = on.stream().alloc(rows)?;
+    hash_into::<H, F>(on, digests.view_mut(), matrices)?;
     Ok(digests)
 }
 
 /// As [`hash`], into an existing buffer, for matrices already known to have the right number of rows.
-pub(crate) fn hash_into<H: RowHash<F>, F: Field>(
-    stream: &Stream,
+pub(crate) fn hash_into<'a, H: RowHash<F>, F: Field>(
+    on: impl Into<Hashing<'a, H>>,
     digests: ViewMut<'_, H::Digest>,
     matrices: &[Columns<'_, F>],
 ) -> Result<()> {
+    let on = on.into();
     match matrices.iter().filter(|matrix| matrix.columns() > 0).collect::<Vec<_>>()[..] {
-        [] => launch::<H, F, F>(stream, digests, Row::Matrix, matrices[0].values(), 0),
-        [matrix] => launch::<H, F, F>(stream, digests, Row::Matrix, matrix.values(), matrix.columns()),
+        [] => launch::<H, F, F>(on, digests, Row::Matrix, matrices[0].values(), 0),
+        [matrix] => launch::<H, F, F>(on, digests, Row::Matrix, matrix.values(), matrix.columns()),
         ref several => {
             let several: Vec<_> = several.iter().map(|&&matrix| (matrix, 0)).collect();
-            let list = columns::list(stream, &several)?;
-            launch::<H, F, _>(stream, digests, Row::Joined, list.view(), list.len())
+            let list = columns::list(on.stream(), &several)?;
+            launch::<H, F, _>(on, digests, Row::Joined, list.view(), list.len())
         }
     }
 }
@@ -76,14 +82,22 @@ pub struct RowsInParts<H: Sponge> {
     states: Buffer<u64>,
     rows: usize,
     resumed: bool,
-    of: PhantomData<H>,
+    /// A hash with constants of its own.
+    hash: Option<H>,
 }
 
 impl<H: Sponge> RowsInParts<H> {
     /// Initial states for this many rows, a power of two.
-    pub fn new(stream: &Stream, rows: usize) -> Result<Self> {
+    pub fn new<'a>(on: impl Into<Hashing<'a, H>>, rows: usize) -> Result<Self> {
+        let on = on.into();
         check_rows("RowsInParts::new", rows)?;
-        Ok(Self { states: stream.alloc(rows * H::STATE_BYTES / 8)?, rows, resumed: false, of: PhantomData })
+        let states = on.stream().alloc(rows * H::STATE_BYTES / 8)?;
+        Ok(Self { states, rows, resumed: false, hash: on.hash().cloned() })
+    }
+
+    /// A stream with the hash of these rows.
+    pub(crate) fn on<'a>(&'a self, stream: &'a Stream) -> Hashing<'a, H> {
+        Hashing::new(stream, self.hash.as_ref())
     }
 
     /// The number of rows.
@@ -111,12 +125,14 @@ impl<H: Sponge> RowsInParts<H> {
             );
             return Err(Error::shape(NAME, detail));
         }
+        let constants = self.on(stream).row_constants()?;
         let arguments = (
             &mut self.states,
             columns.values(),
             self.rows as u64,
             columns.columns() as u32,
             u32::from(self.resumed),
+            constants,
         );
         self.resumed = true;
         RowParts::<H, F>::kernel(stream.device(), PartKernel::Absorb)?.launch(
@@ -128,7 +144,7 @@ impl<H: Sponge> RowsInParts<H> {
 
     /// Hashes the last columns, any number, and writes the digests.
     pub(crate) fn finish_into<F: Field>(
-        self,
+        &self,
         stream: &Stream,
         digests: ViewMut<'_, H::Digest>,
         columns: Columns<'_, F>,
@@ -138,9 +154,11 @@ impl<H: Sponge> RowsInParts<H> {
     {
         self.check_height("MerkleTree::from_parts", columns)?;
         if !self.resumed {
-            return hash_into::<H, F>(stream, digests, &[columns]);
+            return hash_into::<H, F>(self.on(stream), digests, &[columns]);
         }
-        let arguments = (digests, &self.states, columns.values(), self.rows as u64, columns.columns() as u32);
+        let constants = self.on(stream).row_constants()?;
+        let (rows, elements) = (self.rows as u64, columns.columns() as u32);
+        let arguments = (digests, &self.states, columns.values(), rows, elements, constants);
         RowParts::<H, F>::kernel(stream.device(), PartKernel::Finish)?.launch(
             stream,
             Shape::cover(self.rows, THREADS)?,
@@ -158,13 +176,14 @@ impl<H: Sponge> RowsInParts<H> {
 }
 
 /// The digests of groups of 2^`log_packed` rows of a matrix of a few columns.
-pub fn hash_packed<H: RowHash<F>, F: Field>(
-    stream: &Stream,
+pub fn hash_packed<'a, H: RowHash<F>, F: Field>(
+    on: impl Into<Hashing<'a, H>>,
     matrix: Columns<'_, F>,
     log_packed: u32,
 ) -> Result<Buffer<H::Digest>> {
-    let mut digests = stream.alloc(packed_rows("rows::hash_packed", matrix, log_packed)?)?;
-    hash_packed_into::<H, F>(stream, digests.view_mut(), matrix)?;
+    let on = on.into();
+    let mut digests = on.stream().alloc(packed_rows("rows::hash_packed", matrix, log_packed)?)?;
+    hash_packed_into::<H, F>(on, digests.view_mut(), matrix)?;
     Ok(digests)
 }
 
@@ -191,27 +210,28 @@ pub(crate) fn packed_rows<F: Field>(
 }
 
 /// As [`hash_packed`], into an existing buffer, for a matrix that [`packed_rows`] has accepted.
-pub(crate) fn hash_packed_into<H: RowHash<F>, F: Field>(
-    stream: &Stream,
+pub(crate) fn hash_packed_into<'a, H: RowHash<F>, F: Field>(
+    on: impl Into<Hashing<'a, H>>,
     digests: ViewMut<'_, H::Digest>,
     matrix: Columns<'_, F>,
 ) -> Result<()> {
     let elements = matrix.values().len() / digests.len();
     let row = Row::Packed { columns: matrix.columns() as u32 };
-    launch::<H, F, F>(stream, digests, row, matrix.values(), elements)
+    launch::<H, F, F>(on, digests, row, matrix.values(), elements)
 }
 
 /// The digests of 2^`log_rows` rows across columns of different lengths, powers of two of at least 2, the shorter
 /// columns first: row i has entry `(i >> (r + 1) << 1) + (i & 1)` of a column that is 2^r times shorter. Without
 /// columns every digest is the hash of the empty message.
-pub fn hash_lifted<H: RowHash<F>, F: Field>(
-    stream: &Stream,
+pub fn hash_lifted<'a, H: RowHash<F>, F: Field>(
+    on: impl Into<Hashing<'a, H>>,
     columns: &[Columns<'_, F>],
     log_rows: u32,
 ) -> Result<Buffer<H::Digest>> {
+    let on = on.into();
     check_lifted("rows::hash_lifted", columns, log_rows)?;
-    let mut digests = stream.alloc(1 << log_rows)?;
-    hash_lifted_into::<H, F>(stream, digests.view_mut(), columns)?;
+    let mut digests = on.stream().alloc(1 << log_rows)?;
+    hash_lifted_into::<H, F>(on, digests.view_mut(), columns)?;
     Ok(digests)
 }
 
@@ -237,11 +257,12 @@ pub(crate) fn check_lifted<F: Field>(
 }
 
 /// As [`hash_lifted`], into an existing buffer, for columns that [`check_lifted`] has accepted.
-pub(crate) fn hash_lifted_into<H: RowHash<F>, F: Field>(
-    stream: &Stream,
+pub(crate) fn hash_lifted_into<'a, H: RowHash<F>, F: Field>(
+    on: impl Into<Hashing<'a, H>>,
     digests: ViewMut<'_, H::Digest>,
     columns: &[Columns<'_, F>],
 ) -> Result<()> {
+    let on = on.into();
     let rows = digests.len();
     let mut lifted: Vec<_> = columns
         .iter()
@@ -250,10 +271,10 @@ pub(crate) fn hash_lifted_into<H: RowHash<F>, F: Field>(
         .collect();
     lifted.sort_by_key(|&(_, log_ratio)| Reverse(log_ratio));
     match lifted[..] {
-        [(columns, 0)] => launch::<H, F, F>(stream, digests, Row::Matrix, columns.values(), columns.columns()),
+        [(columns, 0)] => launch::<H, F, F>(on, digests, Row::Matrix, columns.values(), columns.columns()),
         _ => {
-            let list = columns::list(stream, &lifted)?;
-            launch::<H, F, _>(stream, digests, Row::Lifted, list.view(), list.len())
+            let list = columns::list(on.stream(), &lifted)?;
+            launch::<H, F, _>(on, digests, Row::Lifted, list.view(), list.len())
         }
     }
 }
@@ -267,21 +288,22 @@ pub(crate) fn check_rows(operation: &'static str, rows: usize) -> Result<u32> {
     Ok(log_rows)
 }
 
-fn launch<H: RowHash<F>, F: Field, S: Plain>(
-    stream: &Stream,
+fn launch<'a, H: RowHash<F>, F: Field, S: Plain>(
+    on: impl Into<Hashing<'a, H>>,
     digests: ViewMut<'_, H::Digest>,
     row: Row,
     source: View<'_, S>,
     elements: usize,
 ) -> Result<()> {
+    let on = on.into();
     let elements = u32::try_from(elements).map_err(|_| {
         Error::shape("rows", format!("rows of {elements} elements; at most 2^32 - 1 are supported"))
     })?;
     let rows = digests.len();
-    Rows::<H, F>::kernel(stream.device(), row)?.launch(
-        stream,
+    Rows::<H, F>::kernel(on.stream().device(), row)?.launch(
+        on.stream(),
         Shape::cover(rows, THREADS)?,
-        (digests, source, rows as u64, elements),
+        (digests, source, rows as u64, elements, on.row_constants()?),
     )
 }
 
@@ -325,8 +347,8 @@ impl<H: RowHash<F>, F: Field> Operation for Rows<H, F> {
     const FILE: KernelFile = FILE;
 
     fn instances(row: Row) -> Instances {
-        let name = format!("hash_rows<{}, {} >", H::ROWS, row.type_name::<F>());
-        Instances::one(name).with_header(H::HEADER).takes::<Column>()
+        let name = format!("hash_rows<{}, {}{} >", H::ROWS, row.type_name::<F>(), also(H::ROW_CONSTANTS));
+        declare::<H>(Instances::one(name)).takes::<Column>()
     }
 
     /// Rows of one matrix and of several.
@@ -360,8 +382,8 @@ impl<H: RowHash<F> + Sponge, F: Field> Operation for RowParts<H, F> {
             PartKernel::Finish => "finish_rows",
         };
         let hash = H::ROWS;
-        Instances::one(format!("{name}<{hash}, {} >", Row::Matrix.type_name::<F>()))
-            .with_header(H::HEADER)
+        let row = Row::Matrix.type_name::<F>();
+        declare::<H>(Instances::one(format!("{name}<{hash}, {row}{} >", also(H::ROW_CONSTANTS))))
             .assert(format!("{hash}::STATE_WORDS * sizeof({hash}::Word) == {}", H::STATE_BYTES))
     }
 

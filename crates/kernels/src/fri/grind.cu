@@ -2,6 +2,7 @@
 
 #include "field/mersenne31.cuh"
 #include "hash/blake2s.cuh"
+#include "hash/digest.cuh"
 #include "hash/keccak.cuh"
 #include "hash/poseidon2_constants.cuh"
 
@@ -47,10 +48,11 @@ struct SpongeState {
 };
 
 // The same for the permutation P of `state` with the field element i at index `witness`: the integer of the element at
-// index `output` has zeros where `mask` has ones.
-template <class P>
+// index `output` has zeros where `mask` has ones. K: the permutation's constants, if they are given at run time.
+template <class P, class... K>
 __global__ void __launch_bounds__(DUPLEX_THREADS, 8)
-grind_duplex(u64* found, SpongeState<typename P::Word> state, u32 witness, u32 output, Batch batch) {
+grind_duplex(u64* found, SpongeState<typename P::Word> state, u32 witness, u32 output, Batch batch,
+             CONSTANT_PARAMETER(K)... constants) {
     typedef typename P::Word F;
     typedef typename F::Word Word;
     const u64 candidate = batch.first + (u64)blockIdx.x * DUPLEX_THREADS + threadIdx.x;
@@ -63,7 +65,7 @@ grind_duplex(u64* found, SpongeState<typename P::Word> state, u32 witness, u32 o
         const Word here = 0 - (Word)(i == witness);
         s[i] = F::from_word((element.v & here) | (state.s[i].v & ~here));
     }
-    P::permute(s);
+    P::permute(s, constants...);
     Word sample = 0;
 #pragma unroll
     for (u32 i = 0; i < P::WIDTH; ++i) sample |= s[i].v & (0 - (Word)(i == output));

@@ -16,7 +16,7 @@ use rigel_gpu::{Buffer, Error, Result, Shape, Stream};
 
 use crate::code::{Instances, KernelFile, Operation, parameters};
 use crate::field::{Field, Mersenne31, Ring};
-use crate::hash::{Blake2s, Blake2sM31, Hash, Permutation};
+use crate::hash::{Blake2s, Blake2sM31, Hash, Hashing, Permutation, also, declare};
 
 /// The smallest integer i below the field's order for which Keccak-256 of `digest` and the bytes of the element i gives
 /// a sample whose `bits` lowest bits are zero, if there is one; 2^`bits` must be below the order.
@@ -40,14 +40,18 @@ pub fn keccak256<F: Field>(stream: &Stream, digest: [u8; 32], bits: u32) -> Resu
 ///
 /// With the state that a `DuplexChallenger` would permute after observing the witness, and the last index of the rate
 /// as output, this is upstream's `grind`, run in order.
-pub fn duplex<P: Permutation>(
-    stream: &Stream,
+///
+/// `on` is a stream, or a stream and a permutation with constants of its own.
+pub fn duplex<'a, P: Permutation>(
+    on: impl Into<Hashing<'a, P>>,
     state: &[P::Field],
     witness_index: usize,
     output_index: usize,
     bits: u32,
 ) -> Result<Option<u64>> {
     const NAME: &str = "grind::duplex";
+    let on = on.into();
+    let stream = on.stream();
     let mask = mask::<P::Field>(NAME, bits)?;
     if state.len() != P::WIDTH || witness_index >= P::WIDTH || output_index >= P::WIDTH {
         return Err(Error::shape(
@@ -65,8 +69,10 @@ pub fn duplex<P: Permutation>(
     whole.s[..P::WIDTH].copy_from_slice(state);
     let (witness, output) = (witness_index as u32, output_index as u32);
     let kernel = GrindDuplex::<P>::kernel(stream.device(), ())?;
+    let constants = on.row_constants()?;
     search(stream, P::Field::ORDER, mask, |found, batch| {
-        kernel.launch(stream, batch.shape(DUPLEX_THREADS)?, (found, whole, witness, output, batch))
+        let arguments = (found, whole, witness, output, batch, constants.clone());
+        kernel.launch(stream, batch.shape(DUPLEX_THREADS)?, arguments)
     })
 }
 
@@ -103,7 +109,7 @@ const BLAKE2S_THREADS: u32 = 128;
 /// The number of bits of a Stwo nonce's low word.
 const NONCE_LOW_BITS: u32 = 20;
 /// The widest state.
-const MOST_WIDTH: usize = 24;
+const MOST_WIDTH: usize = 32;
 /// Candidates per multiprocessor: fewer take no less time; the most in a first batch, and in any.
 const LEAST: u64 = 128;
 const MOST_AT_FIRST: u64 = 2048;
@@ -215,7 +221,7 @@ impl<P: Permutation> Operation for GrindDuplex<P> {
     const FILE: KernelFile = FILE;
 
     fn instances((): ()) -> Instances {
-        Instances::one(format!("grind_duplex<{}>", P::ROWS))
+        declare::<P>(Instances::one(format!("grind_duplex<{}{}>", P::ROWS, also(P::ROW_CONSTANTS))))
             .takes::<SpongeState<P::Field>>()
             .takes::<Batch>()
             .assert(format!("{}::WIDTH == {}", P::ROWS, P::WIDTH))

@@ -2,6 +2,14 @@
 
 #include "field/word.cuh"
 
+// A struct of constants as the last parameter of a kernel: it is read in place, in constant memory, with any index. The
+// host's compiler can't take the address of a kernel with a pack of `const` parameters.
+#ifdef RIGEL_EMULATED
+#define CONSTANT_PARAMETER(K) K
+#else
+#define CONSTANT_PARAMETER(K) const __grid_constant__ K
+#endif
+
 // A digest in memory: the 32 bytes of its words, 4 or 8 bytes each and in canonical form, in two accesses of 16 bytes.
 // Digests are stored one after the other, so the two children of a node are 64 consecutive bytes and a path is gathered
 // digest by digest.

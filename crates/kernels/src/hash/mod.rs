@@ -8,13 +8,17 @@
 //! | [`Blake2s`] | Stwo `Blake2sMerkleHasher` | `[u8; 32]` | 31-bit |
 //! | [`Blake2sM31`] | Stwo `Blake2sM31MerkleHasher` | `[u8; 32]` | 31-bit |
 //! | [`KoalaBearPoseidon2Width16`] … | Plonky3 `PaddingFreeSponge<Poseidon2, …>` | `[F; 8 or 4]` | its own |
+//! | [`Poseidon2`] | the same with constants given at run time | `[F; 8 or 4]` | its own |
 //!
 //! The two Keccak hashes absorb rows through `SerializingHasher`, and compress nodes with
 //! `CompressionFunctionFromHasher` of the same hash. Poseidon2 compresses nodes with the `TruncatedPermutation` of
 //! width 16 (8 for Goldilocks), whatever the width that hashes rows.
 //!
-//! Poseidon2 uses the round constants of upstream's default instances. Every digest is 32 bytes, with the same bytes on
-//! the device and upstream: it can be copied or reinterpreted as upstream's type.
+//! The Poseidon2 types with a field's name use the round constants of upstream's default instances. Every digest is 32
+//! bytes, with the same bytes on the device and upstream: it can be copied or reinterpreted as upstream's type.
+
+mod hashing;
+pub mod poseidon2;
 
 use std::fmt::Debug;
 
@@ -22,8 +26,47 @@ use rigel_gpu::Plain;
 
 use crate::field::{BabyBear, Field, Goldilocks, KoalaBear, Mersenne31};
 
+pub use hashing::{Constants, Hashing};
+pub(crate) use hashing::{also, declare};
+pub use poseidon2::{Poseidon2, RoundConstants};
+
 /// A hash for the rows of matrices and the nodes of trees.
-pub trait Hash: Debug + Copy + Send + Sync + 'static {
+///
+/// Other crates implement it for hashes of their own: [`TEXT`](Self::TEXT) is then the CUDA text of the two types. The
+/// text may include this crate's headers, such as `field/word.cuh`, `hash/keccak.cuh` or `hash/blake2s.cuh`.
+///
+/// The type that hashes rows has
+///
+/// ```text
+/// typedef u32 Word;                          // or u64, or a field: what a digest and a state consist of
+/// static constexpr int DIGEST_WORDS = 8;     // so many words are 32 bytes
+/// void init();
+/// template <class Row> void absorb(const Row& row, u32 count);     // a whole row: row(i) is its element i
+/// void finish(Word (&digest)[DIGEST_WORDS]) const;
+/// ```
+///
+/// and, for rows that arrive in parts ([`Sponge`]),
+///
+/// ```text
+/// static constexpr int STATE_WORDS = 16;
+/// Word& state(int w);                                              // the state between two blocks
+/// template <class Row> void absorb_whole(const Row& row, u32 count);   // whole blocks, after which more will come
+/// ```
+///
+/// The type that compresses nodes has `Word`, `DIGEST_WORDS` and
+///
+/// ```text
+/// static void compress(const Word (&left)[8], const Word (&right)[8], Word (&digest)[8]);
+/// ```
+///
+/// All functions are `__device__`. An element of a row is a value of a field type: `canonical()` is the word that
+/// upstream's `SerializingHasher` sees.
+///
+/// # Safety
+///
+/// The names are those of C++ types as described, whose functions access no memory but their arguments'. The types of
+/// constants are those whose bytes the methods return.
+pub unsafe trait Hash: Debug + Clone + Send + Sync + 'static {
     /// The digest type: 32 bytes.
     type Digest: Plain + Debug + Default + Eq;
 
@@ -31,8 +74,25 @@ pub trait Hash: Debug + Copy + Send + Sync + 'static {
     const ROWS: &'static str;
     /// The C++ type that compresses two digests to one.
     const NODES: &'static str;
-    /// The header that declares both.
+    /// The header that declares both: one of this crate's, or the name that compilers use for [`TEXT`](Self::TEXT).
     const HEADER: &'static str;
+    /// The CUDA text that declares both, for hashes of other crates.
+    const TEXT: Option<&'static str> = None;
+    /// The C++ type of the constants that `ROWS` takes at run time, as the last argument of `absorb` and
+    /// `absorb_whole`.
+    const ROW_CONSTANTS: Option<&'static str> = None;
+    /// The C++ type of the constants that `NODES` takes at run time, as the last argument of `compress`.
+    const NODE_CONSTANTS: Option<&'static str> = None;
+
+    /// The constants for rows.
+    fn row_constants(&self) -> Constants {
+        Constants::NONE
+    }
+
+    /// The constants for nodes.
+    fn node_constants(&self) -> Constants {
+        Constants::NONE
+    }
 }
 
 /// A hash that takes rows of elements of `F`.
@@ -52,7 +112,8 @@ macro_rules! hashes {
         #[derive(Clone, Copy, Debug)]
         pub struct $hash;
 
-        impl Hash for $hash {
+        // SAFETY: the types of the header are as the trait demands, and digests have 32 bytes.
+        unsafe impl Hash for $hash {
             type Digest = $digest;
             const ROWS: &'static str = stringify!($hash);
             const NODES: &'static str = stringify!($nodes);

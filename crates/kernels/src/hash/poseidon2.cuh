@@ -174,6 +174,37 @@ struct Poseidon2Instance<KoalaBear, 24> {
 };
 
 template <>
+struct Poseidon2Instance<KoalaBear, 32> {
+    static constexpr int DEGREE = 3, PARTIAL_ROUNDS = 31;
+    static __device__ __forceinline__ void diagonal(KoalaBear (&s)[32], KoalaBear sum) {
+        common_diagonal(s, sum);
+        s[9] = sum + s[9].div_two_to<8>();
+        s[10] = sum + s[10].div_two_to<2>();
+        s[11] = sum + s[11].div_two_to<3>();
+        s[12] = sum + s[12].div_two_to<4>();
+        s[13] = sum + s[13].div_two_to<5>();
+        s[14] = sum + s[14].div_two_to<6>();
+        s[15] = sum + s[15].div_two_to<10>();
+        s[16] = sum + s[16].div_two_to<12>();
+        s[17] = sum + s[17].div_two_to<14>();
+        s[18] = sum + s[18].div_two_to<16>();
+        s[19] = sum + s[19].div_two_to<24>();
+        s[20] = sum - s[20].div_two_to<8>();
+        s[21] = sum - s[21].div_two_to<3>();
+        s[22] = sum - s[22].div_two_to<4>();
+        s[23] = sum - s[23].div_two_to<5>();
+        s[24] = sum - s[24].div_two_to<6>();
+        s[25] = sum - s[25].div_two_to<7>();
+        s[26] = sum - s[26].div_two_to<9>();
+        s[27] = sum - s[27].div_two_to<10>();
+        s[28] = sum - s[28].div_two_to<12>();
+        s[29] = sum - s[29].div_two_to<14>();
+        s[30] = sum - s[30].div_two_to<16>();
+        s[31] = sum - s[31].div_two_to<24>();
+    }
+};
+
+template <>
 struct Poseidon2Instance<BabyBear, 16> {
     static constexpr int DEGREE = 7, PARTIAL_ROUNDS = 13;
     static __device__ __forceinline__ void diagonal(BabyBear (&s)[16], BabyBear sum) {
@@ -212,6 +243,37 @@ struct Poseidon2Instance<BabyBear, 24> {
 };
 
 template <>
+struct Poseidon2Instance<BabyBear, 32> {
+    static constexpr int DEGREE = 7, PARTIAL_ROUNDS = 30;
+    static __device__ __forceinline__ void diagonal(BabyBear (&s)[32], BabyBear sum) {
+        common_diagonal(s, sum);
+        s[9] = sum + s[9].div_two_to<8>();
+        s[10] = sum + s[10].div_two_to<2>();
+        s[11] = sum + s[11].div_two_to<3>();
+        s[12] = sum + s[12].div_two_to<4>();
+        s[13] = sum + s[13].div_two_to<5>();
+        s[14] = sum + s[14].div_two_to<6>();
+        s[15] = sum + s[15].div_two_to<7>();
+        s[16] = sum + s[16].div_two_to<9>();
+        s[17] = sum + s[17].div_two_to<10>();
+        s[18] = sum + s[18].div_two_to<12>();
+        s[19] = sum + s[19].div_two_to<27>();
+        s[20] = sum - s[20].div_two_to<8>();
+        s[21] = sum - s[21].div_two_to<2>();
+        s[22] = sum - s[22].div_two_to<3>();
+        s[23] = sum - s[23].div_two_to<4>();
+        s[24] = sum - s[24].div_two_to<5>();
+        s[25] = sum - s[25].div_two_to<6>();
+        s[26] = sum - s[26].div_two_to<7>();
+        s[27] = sum - s[27].div_two_to<9>();
+        s[28] = sum - s[28].div_two_to<10>();
+        s[29] = sum - s[29].div_two_to<12>();
+        s[30] = sum - s[30].div_two_to<14>();
+        s[31] = sum - s[31].div_two_to<27>();
+    }
+};
+
+template <>
 struct Poseidon2Instance<Goldilocks, 8> {
     static constexpr int DEGREE = 7, PARTIAL_ROUNDS = 22;
     static __device__ __forceinline__ void diagonal(Goldilocks (&s)[8], Goldilocks sum) {
@@ -233,6 +295,21 @@ struct Poseidon2Instance<Goldilocks, 12> {
         s[9] = sum + s[9].div_two_to<2>();
         s[10] = sum - s[10].div_two_to<2>();
         s[11] = sum + s[11].div_two_to<3>();
+    }
+};
+
+template <>
+struct Poseidon2Instance<Goldilocks, 16> {
+    static constexpr int DEGREE = 7, PARTIAL_ROUNDS = 22;
+    static __device__ __forceinline__ void diagonal(Goldilocks (&s)[16], Goldilocks sum) {
+        common_diagonal(s, sum);
+        s[9] = sum + s[9].div_two_to<3>();
+        s[10] = sum + s[10].div_two_to<4>();
+        s[11] = sum + s[11].div_two_to<5>();
+        s[12] = sum - s[12].div_two_to<3>();
+        s[13] = sum - s[13].div_two_to<4>();
+        s[14] = sum - s[14].div_two_to<5>();
+        s[15] = sum + s[15].div_two_to<32>();
     }
 };
 
@@ -301,22 +378,33 @@ struct Poseidon2Sponge {
         }
     }
 
+    template <class Row>
+    __device__ __forceinline__ void absorb_whole(const Row& row, u32 count, const Constants& constants) {
+        absorb(row, count, constants);
+    }
+
     __device__ __forceinline__ void finish(F (&digest)[OUT]) const {
 #pragma unroll
         for (int i = 0; i < OUT; ++i) digest[i] = s[i];
     }
 
-    // TruncatedPermutation<Poseidon2, 2, OUT, WIDTH>, for WIDTH = 2 OUT: the first half of the permutation of two
-    // digests.
+    static __device__ __forceinline__ void permute(F (&s)[WIDTH], const Constants& constants) {
+        Permutation::permute(s, constants);
+    }
+
+    // TruncatedPermutation<Poseidon2, 2, OUT, WIDTH>: the first elements of the permutation of two digests, followed
+    // by zeros if the state has room for more.
     static __device__ __forceinline__ void compress(const F (&left)[OUT], const F (&right)[OUT], F (&digest)[OUT],
                                                     const Constants& constants) {
-        static_assert(WIDTH == 2 * OUT, "two digests fill the state");
+        static_assert(WIDTH >= 2 * OUT, "two digests fit in the state");
         F s[WIDTH];
 #pragma unroll
         for (int i = 0; i < OUT; ++i) {
             s[i] = left[i];
             s[OUT + i] = right[i];
         }
+#pragma unroll
+        for (int i = 2 * OUT; i < WIDTH; ++i) s[i] = F::zero();
         Permutation::permute(s, constants);
 #pragma unroll
         for (int i = 0; i < OUT; ++i) digest[i] = s[i];

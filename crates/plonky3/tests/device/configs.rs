@@ -173,30 +173,44 @@ poseidon2! {
         rows 12 / 8 = default_goldilocks_poseidon2_12(), nodes 8 = default_goldilocks_poseidon2_8(), digest 4;
 }
 
-type KoalaBearPoseidon2Mmcs = MerkleTreeMmcs<
-    Packed<KoalaBear>,
-    Packed<KoalaBear>,
-    PaddingFreeSponge<Poseidon2KoalaBear<16>, 16, 8, 8>,
-    TruncatedPermutation<Poseidon2KoalaBear<16>, 2, 8, 16>,
-    2,
-    8,
->;
-
-/// [`koala_bear_poseidon2`] with any permutations in its trees and in its challenger.
-pub(crate) fn koala_bear_poseidon2_of(
-    trees: &Poseidon2KoalaBear<16>,
-    challenger: &Poseidon2KoalaBear<16>,
-    fri: Fri,
-) -> Config<
-    KoalaBear,
-    KoalaBear4,
-    KoalaBearPoseidon2Mmcs,
-    DuplexChallenger<KoalaBear, Poseidon2KoalaBear<16>, 16, 8>,
-> {
-    let mmcs = MerkleTreeMmcs::new(
-        PaddingFreeSponge::new(trees.clone()),
-        TruncatedPermutation::new(trees.clone()),
-        fri.cap_height,
-    );
-    config(mmcs, DuplexChallenger::new(challenger.clone()), fri)
+/// Configurations with Poseidon2 of any constants: permutations for the trees' rows and nodes, and for the challenger.
+macro_rules! poseidon2_of {
+    ($($name:ident: $field:ty, $extension:ty, $permutation:ident, rows $width:literal / $rate:literal,
+        nodes $nodes:literal, digest $digest:literal, challenger $wide:literal / $absorbed:literal;)*) => { $(
+        pub(crate) fn $name(
+            rows: &$permutation<$width>,
+            nodes: &$permutation<$nodes>,
+            challenger: &$permutation<$wide>,
+            fri: Fri,
+        ) -> Config<
+            $field,
+            $extension,
+            MerkleTreeMmcs<
+                Packed<$field>,
+                Packed<$field>,
+                PaddingFreeSponge<$permutation<$width>, $width, $rate, $digest>,
+                TruncatedPermutation<$permutation<$nodes>, 2, $digest, $nodes>,
+                2,
+                $digest,
+            >,
+            DuplexChallenger<$field, $permutation<$wide>, $wide, $absorbed>,
+        > {
+            let mmcs = MerkleTreeMmcs::new(
+                PaddingFreeSponge::new(rows.clone()),
+                TruncatedPermutation::new(nodes.clone()),
+                fri.cap_height,
+            );
+            config(mmcs, DuplexChallenger::new(challenger.clone()), fri)
+        }
+    )* };
+}
+poseidon2_of! {
+    koala_bear_poseidon2_of: KoalaBear, KoalaBear4, Poseidon2KoalaBear, rows 16 / 8, nodes 16, digest 8,
+        challenger 16 / 8;
+    koala_bear_poseidon2_wide_of: KoalaBear, KoalaBear4, Poseidon2KoalaBear, rows 32 / 24, nodes 24, digest 8,
+        challenger 24 / 16;
+    baby_bear_poseidon2_of: BabyBear, BabyBear4, Poseidon2BabyBear, rows 24 / 16, nodes 16, digest 8,
+        challenger 16 / 8;
+    goldilocks_poseidon2_of: Goldilocks, Goldilocks2, Poseidon2Goldilocks, rows 12 / 8, nodes 8, digest 4,
+        challenger 8 / 4;
 }

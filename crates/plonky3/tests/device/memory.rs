@@ -87,3 +87,27 @@ fn memory_is_as_planned_and_batches_give_the_same_proof() {
         assert_eq!(bytes(&proven.proof), bytes(&expected));
     });
 }
+
+/// A trace that takes half of the memory is uploaded in parts, too: there is no room for a second copy of it.
+#[test]
+fn twice_the_trace_is_enough() {
+    on_each_device(|stream| {
+        let device = stream.device();
+        let fri = Fri { log_blowup: 1, ..Fri::default() };
+        let config = configs::koala_bear_sponge(fri);
+        let trace = trace(1 << 10);
+        let expected = upstream(|| p3_uni_stark::prove(&config, &Pascal, trace.clone(), &[]).unwrap());
+        let prover = prover(device, &config, fri);
+        let before = device.memory_stats().in_use;
+        let limit = 2 * size_of_val(&trace.values[..]);
+        device.set_memory_limit(Some(before + limit));
+        let planned = plan(&prover, &Pascal, 10).unwrap();
+        assert!(planned.batch.is_some() && planned.fits(), "{planned}");
+        let proven = prove(&prover, &Pascal, &trace, &[]).unwrap();
+        device.set_memory_limit(None);
+        assert_eq!(bytes(&proven.proof), bytes(&expected));
+        let (taken, planned) = (proven.report.peak_bytes, planned.peak().bytes);
+        assert!(taken <= planned && taken <= limit, "{taken} taken, {planned} planned, {limit} allowed");
+        assert!(proven.report.fallbacks[0].ran_on.contains("batches"), "{:?}", proven.report.fallbacks);
+    });
+}

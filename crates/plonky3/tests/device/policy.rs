@@ -104,7 +104,7 @@ fn batches_and_preprocessed_columns_on_the_cpu() {
         let config = configs::koala_bear_sponge(fri);
         let on_device = support::prover(stream.device(), &config, fri)
             .with_policy(Policy { cpu_below_cells: usize::MAX, ..Policy::default() });
-        let cpu = Prover::cpu(config.clone(), &fri.parameters(()), fri.cap_height);
+        let cpu = Prover::cpu(config.clone(), &fri.parameters(()), fri.cap_height).unwrap();
         let tables = tables::chain::<KoalaBear>(1, 8);
         let expected_batch = support::expected_batch(&config, &tables);
         let steps = Steps { rows: 8, reads_next: true };

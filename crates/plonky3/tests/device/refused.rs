@@ -2,7 +2,7 @@
 
 use p3_air::{BoundaryEnd, BoundaryPublic};
 use p3_field::PrimeCharacteristicRing;
-use p3_koala_bear::{KoalaBear, Poseidon2KoalaBear, default_koalabear_poseidon2_16};
+use p3_koala_bear::KoalaBear;
 use p3_matrix::dense::RowMajorMatrix;
 use rigel_gpu::testing::on_each_device;
 use rigel_gpu::{Device, Selector};
@@ -160,7 +160,7 @@ fn preprocessed_columns() {
         right();
 
         // Set up by a prover without a device, or on another device.
-        let cpu = Prover::cpu(configs::koala_bear_sponge(fri), &fri.parameters(()), fri.cap_height);
+        let cpu = Prover::cpu(configs::koala_bear_sponge(fri), &fri.parameters(()), fri.cap_height).unwrap();
         let key = setup_preprocessed(&cpu, &air, 3).unwrap().unwrap();
         refused!(with(&air, &trace, &[], &key), Error::Preprocessed { table: 0, .. }, "CPU");
         right();
@@ -237,7 +237,7 @@ fn batches() {
             "table 1"
         );
         right();
-        let cpu = Prover::cpu(configs::koala_bear_sponge(fri), &fri.parameters(()), fri.cap_height);
+        let cpu = Prover::cpu(configs::koala_bear_sponge(fri), &fri.parameters(()), fri.cap_height).unwrap();
         let without_device = setup_batch(&cpu, &airs, &log_rows).unwrap();
         refused!(
             prove_batch(&prover, &instances(&tables), &without_device),
@@ -316,29 +316,86 @@ fn configurations() {
         for cap_height in [0, 1, 3, 4] {
             refused!(new(fri, Fri { cap_height, ..fri }), Error::Configuration(_), "`cap_height`");
         }
+        // What commitments do not show: upstream does not accept the opening.
+        for given in [
+            Fri { log_final_poly_len: 1, ..fri },
+            Fri { max_log_arity: 2, ..fri },
+            Fri { num_queries: 8, ..fri },
+            Fri { pow_bits: [2, 0, 4], ..fri },
+            Fri { pow_bits: [3, 1, 4], ..fri },
+            Fri { pow_bits: [3, 0, 5], ..fri },
+        ] {
+            refused!(new(fri, given), Error::Configuration(_), "`fri`");
+        }
         // Caps that are higher than small trees.
         let high = Fri { cap_height: 8, ..fri };
         new(high, high).unwrap();
         for cap_height in [7, 9] {
             refused!(new(high, Fri { cap_height, ..fri }), Error::Configuration(_), "`cap_height`");
         }
+    });
+}
 
-        let default = default_koalabear_poseidon2_16();
-        let other = Poseidon2KoalaBear::<16>::new_from_rng_128(&mut support::rng(1));
-        let config = configs::koala_bear_poseidon2_of(&other, &default, fri);
-        let made = Prover::new(stream.device().clone(), config, &fri.parameters(()), fri.cap_height);
-        refused!(made, Error::Configuration(_), "Poseidon2", "default instance");
-        // With another permutation in the challenger, the search is slow but correct.
-        let config = configs::koala_bear_poseidon2_of(&default, &other, fri);
-        let (trace, publics) = fibonacci(8);
-        support::check(stream.device(), &config, fri, &numbers(), &trace, &publics);
+/// The same checks without a device.
+#[test]
+fn configurations_on_the_cpu() {
+    let fri = Fri { log_blowup: 2, ..Fri::default() };
+    let cpu = |given: Fri| {
+        Prover::cpu(configs::koala_bear_sponge(fri), &given.parameters(()), given.cap_height).map(|_| ())
+    };
+    cpu(fri).unwrap();
+    for given in [
+        Fri { log_blowup: 1, ..fri },
+        Fri { log_blowup: 3, ..fri },
+        Fri { log_final_poly_len: 1, ..fri },
+        Fri { max_log_arity: 2, ..fri },
+        Fri { num_queries: 8, ..fri },
+        Fri { pow_bits: [2, 0, 4], ..fri },
+        Fri { pow_bits: [3, 1, 4], ..fri },
+        Fri { pow_bits: [3, 0, 5], ..fri },
+        Fri { cap_height: 1, ..fri },
+        Fri { cap_height: 3, ..fri },
+    ] {
+        refused!(cpu(given), Error::Configuration(_), "`fri`", "`cap_height`");
+    }
+}
+
+#[test]
+fn parameters_out_of_range() {
+    let fri = Fri::default();
+    on_each_device(|stream| {
+        for given in [31, 32, 63, 64, usize::MAX] {
+            for pow_bits in [[given, 0, 0], [0, given, 0], [0, 0, given]] {
+                let fri = Fri { pow_bits, ..fri };
+                let (config, parameters) = (configs::koala_bear_sponge(fri), fri.parameters(()));
+                let cpu = Prover::cpu(config.clone(), &parameters, fri.cap_height).map(|_| ());
+                refused!(cpu, Error::Unsupported(_), "proof_of_work_bits", "fewer than 31");
+                let new = Prover::new(stream.device().clone(), config, &parameters, fri.cap_height).map(|_| ());
+                refused!(new, Error::Unsupported(_), "proof_of_work_bits", "fewer than 31");
+            }
+        }
+        let most = Fri { pow_bits: [4, 2, 12], ..fri };
+        let accepted = Prover::cpu(configs::koala_bear_sponge(most), &most.parameters(()), most.cap_height);
+        assert!(accepted.is_ok(), "bits of work in range");
+        let ood = configs::koala_bear_sponge(fri).with_ood_proof_of_work_bits(31);
+        let new = Prover::new(stream.device().clone(), ood, &fri.parameters(()), fri.cap_height).map(|_| ());
+        refused!(new, Error::Unsupported(_), "ood_proof_of_work_bits", "31");
+        for given in [
+            Fri { log_final_poly_len: 25, ..fri },
+            Fri { log_final_poly_len: usize::MAX, ..fri },
+            Fri { log_blowup: 24, ..fri },
+        ] {
+            let config = configs::koala_bear_sponge(fri);
+            let new = Prover::new(stream.device().clone(), config, &given.parameters(()), fri.cap_height);
+            refused!(new.map(|_| ()), Error::Unsupported(_), "log_final_poly_len", "less than 24");
+        }
     });
 }
 
 #[test]
 fn traces_of_a_prover_without_a_device() {
     let fri = Fri::default();
-    let cpu = Prover::cpu(configs::koala_bear_sponge(fri), &fri.parameters(()), fri.cap_height);
+    let cpu = Prover::cpu(configs::koala_bear_sponge(fri), &fri.parameters(()), fri.cap_height).unwrap();
     assert!(cpu.device().is_none());
     let table = tables::numbers::<KoalaBear>(8);
     let key = setup_batch(&cpu, &[Table::Fibonacci], &[3]).unwrap();

@@ -7,10 +7,11 @@ use rigel_gpu::{Device, Error, Fallback, Report};
 use rigel_plonky3::Policy;
 use rigel_stwo::CudaBackend;
 use rigel_workloads::panics::quietly;
-use rigel_workloads::{Failure, Made, Rejection, Statement, TableShape, timed};
+use rigel_workloads::{Failure, Made, Rejection, Statement, TableShape, decode, timed};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use stwo::core::channel::MerkleChannel;
+use stwo::core::fields::m31::P;
 use stwo::core::pcs::PcsConfig;
 use stwo::prover::backend::BackendForChannel;
 use stwo::prover::backend::simd::SimdBackend;
@@ -226,11 +227,10 @@ where
     }
 
     fn verify(&self, proof: &[u8], publics: &[Vec<u64>]) -> Result<(), Rejection> {
-        let proof: Proof<MC::H> = match postcard::take_from_bytes(proof) {
-            Ok((proof, [])) => proof,
-            Ok((_, rest)) => return Err(Rejection::Malformed(format!("{} bytes follow the proof", rest.len()))),
-            Err(error) => return Err(Rejection::Malformed(error.to_string())),
-        };
+        let proof: Proof<MC::H> = decode(proof)?;
+        if !is_canonical(&serde_json::to_value(&proof).map_err(|error| Rejection::Malformed(error.to_string()))?) {
+            return Err(Rejection::Malformed("a number is not below the field's order".into()));
+        }
         if publics != self.publics() {
             let reason = format!("the public values are not those of {}", self.statement.description());
             return Err(Rejection::Refused(reason));
@@ -240,5 +240,35 @@ where
             StwoRejection::Shape { .. } => Rejection::Malformed(rejection.to_string()),
             refused => Rejection::Refused(refused.to_string()),
         })
+    }
+}
+
+/// Whether all field elements in a proof are below the field's order: upstream deserializes any number, and computes
+/// with it. Every other number of a proof is smaller, but for the nonce of its proof of work.
+fn is_canonical(proof: &serde_json::Value) -> bool {
+    use serde_json::Value;
+    match proof {
+        Value::Number(number) => number.as_u64().is_some_and(|number| number < u64::from(P)),
+        Value::Array(values) => values.iter().all(is_canonical),
+        Value::Object(fields) => fields.iter().all(|(name, value)| name == NONCE || is_canonical(value)),
+        Value::Null | Value::Bool(_) | Value::String(_) => true,
+    }
+}
+
+/// The field of upstream's proof that holds a number of 64 bits.
+const NONCE: &str = "proof_of_work";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_are_not_below_the_order_are_found() {
+        let proof =
+            |value: u64| serde_json::json!({"stark": {"values": [[1, 2], [value, 0]], "proof_of_work": u64::MAX}});
+        assert!(is_canonical(&proof(u64::from(P) - 1)));
+        for value in [u64::from(P), u64::from(P) + 1, u64::from(u32::MAX)] {
+            assert!(!is_canonical(&proof(value)), "{value}");
+        }
     }
 }

@@ -1,2 +1,3 @@
+mod constants;
 mod merkle;
 mod rows;

@@ -1,0 +1,329 @@
+//! `rigel bench soak`: random proofs from several threads for a long time, each compared with upstream's bytes, while
+//! memory gets short and devices fail.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use clap::ValueEnum;
+use rand::rngs::SmallRng;
+use rand::{RngExt, SeedableRng};
+use rigel_gpu::{Device, DeviceKind, Emulation, Error as GpuError, Options};
+use rigel_plonky3::{Error as ProofError, Policy};
+use rigel_workloads::{Choice, Field, Fri, Hash, Statement, Workload};
+use serde::Serialize;
+
+use super::{Devices, open};
+use crate::Failure;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// How long, in minutes
+    #[arg(long, value_name = "N", default_value_t = 2.0, conflicts_with = "seconds")]
+    minutes: f64,
+    /// How long, in seconds
+    #[arg(long, value_name = "N")]
+    seconds: Option<f64>,
+    /// The device: auto, or a name such as cuda:1 or emulated [default: RIGEL_DEVICE, or auto]
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<Devices>,
+    /// Threads that prove at the same time
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..=64))]
+    threads: u8,
+    /// The largest tables, as a power of two of rows
+    #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u32).range(6..=20))]
+    log_rows: u32,
+    /// The seed of workloads, sizes, parameters, limits and failures
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Print the counts as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What happened.
+#[derive(Default)]
+struct Counters {
+    proofs: AtomicU64,
+    refused: AtomicU64,
+    lost: AtomicU64,
+    wrong: AtomicU64,
+    faults: AtomicU64,
+}
+
+/// The counts as text and as JSON.
+#[derive(Serialize)]
+struct Outcome {
+    device: String,
+    seconds: f64,
+    configurations: usize,
+    /// Proofs that equal upstream's.
+    proofs: u64,
+    /// Errors because memory was limited on purpose.
+    refused_for_memory: u64,
+    /// Errors because a device was lost on purpose.
+    lost_devices: u64,
+    /// Proofs that differ from upstream's.
+    wrong: u64,
+    /// Errors without a cause.
+    faults: u64,
+}
+
+/// A workload with a prover on the device, and upstream's proof of it.
+struct Case {
+    choice: Choice,
+    statement: Box<dyn Statement>,
+    expected: Vec<u8>,
+}
+
+/// A soak under way.
+struct Soak<'a> {
+    device: &'a Device,
+    arguments: &'a Arguments,
+    until: Instant,
+    counters: Counters,
+    cases: Mutex<Vec<Arc<Case>>>,
+    /// Whether memory may be limited at the moment.
+    limits: AtomicBool,
+}
+
+/// Runs it. Returns whether no proof was wrong and no error without a cause.
+pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
+    let seconds = arguments.seconds.unwrap_or(arguments.minutes * 60.0);
+    let Ok(length) = Duration::try_from_secs_f64(seconds) else {
+        return Err(format!("{seconds} seconds is not a length of time").into());
+    };
+    let Some((_, device)) = open(arguments.device.as_ref())?.into_iter().next() else {
+        return Err("there is no device to prove on".into());
+    };
+    let began = Instant::now();
+    let soak = Soak {
+        device: &device,
+        arguments,
+        until: began + length,
+        counters: Counters::default(),
+        cases: Mutex::default(),
+        limits: AtomicBool::new(true),
+    };
+    std::thread::scope(|scope| {
+        let provers: Vec<_> = (0..u64::from(arguments.threads))
+            .map(|thread| {
+                scope.spawn({
+                    let soak = &soak;
+                    move || soak.prove_on_and_on(thread)
+                })
+            })
+            .collect();
+        scope.spawn(|| soak.limit_memory());
+        for prover in provers {
+            if prover.join().is_err() {
+                soak.counters.faults.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        soak.limits.store(false, Ordering::Relaxed);
+    });
+    device.set_memory_limit(None);
+    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let outcome = Outcome {
+        device: device.to_string(),
+        seconds: began.elapsed().as_secs_f64(),
+        configurations: soak.cases.lock().unwrap_or_else(PoisonError::into_inner).len(),
+        proofs: count(&soak.counters.proofs),
+        refused_for_memory: count(&soak.counters.refused),
+        lost_devices: count(&soak.counters.lost),
+        wrong: count(&soak.counters.wrong),
+        faults: count(&soak.counters.faults),
+    };
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&outcome)?);
+    } else {
+        let Outcome { device, seconds, configurations, proofs, refused_for_memory, lost_devices, wrong, faults } =
+            &outcome;
+        println!(
+            "{proofs} proofs of {configurations} configurations on {device} in {seconds:.0} s, from {} threads\n  \
+             wrong                {wrong}\n  faults               {faults}\n  \
+             refused for memory   {refused_for_memory}\n  lost devices         {lost_devices}",
+            arguments.threads
+        );
+    }
+    Ok(outcome.wrong == 0 && outcome.faults == 0 && outcome.proofs > 0)
+}
+
+impl Soak<'_> {
+    fn is_over(&self) -> bool {
+        Instant::now() >= self.until
+    }
+
+    /// Makes proofs until the time is over.
+    fn prove_on_and_on(&self, thread: u64) {
+        let mut rng = SmallRng::seed_from_u64(self.arguments.seed.wrapping_mul(1_000_003).wrapping_add(thread));
+        // Upstream's proof of work takes the smallest witness on one thread.
+        let Ok(one_thread) = rayon::ThreadPoolBuilder::new().num_threads(1).build() else {
+            self.fault("a pool of one thread", &"can't be made");
+            return;
+        };
+        while !self.is_over() {
+            if self.device.kind() == DeviceKind::Emulated && rng.random_ratio(1, 12) {
+                self.lose_a_device(&mut rng);
+                continue;
+            }
+            match self.case(&mut rng, &one_thread) {
+                Ok(case) => self.judge(&case),
+                Err(error) => self.judge_error("preparing", &error),
+            }
+        }
+    }
+
+    /// A case that is there, or a new one.
+    fn case(&self, rng: &mut SmallRng, one_thread: &rayon::ThreadPool) -> Result<Arc<Case>, Failure> {
+        let known = self.cases.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if !known.is_empty() && (known.len() >= MOST_CASES || rng.random_ratio(7, 8)) {
+            return Ok(known[rng.random_range(0..known.len())].clone());
+        }
+        let choice = random_choice(rng, self.arguments.log_rows, self.device.kind());
+        let mut statement = choice.statement()?;
+        statement.generate();
+        statement.prepare(Some(self.device), Policy::default())?;
+        let expected = one_thread.install(|| statement.prove_upstream())?.proof;
+        let case = Arc::new(Case { choice, statement, expected });
+        self.cases.lock().unwrap_or_else(PoisonError::into_inner).push(case.clone());
+        Ok(case)
+    }
+
+    /// Proves a case and compares.
+    fn judge(&self, case: &Case) {
+        match case.statement.prove() {
+            Ok(made) if made.proof == case.expected => {
+                self.counters.proofs.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(_) => {
+                eprintln!(
+                    "wrong: the proof of {} differs from upstream's, with {:?}",
+                    case.choice, case.choice.fri
+                );
+                self.counters.wrong.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(error) => self.judge_error(&case.choice.to_string(), &error),
+        }
+    }
+
+    /// Counts an error: memory is limited on purpose, everything else is a fault.
+    fn judge_error(&self, what: &str, error: &Failure) {
+        match cause(error) {
+            Cause::Memory => {
+                self.counters.refused.fetch_add(1, Ordering::Relaxed);
+            }
+            Cause::Lost | Cause::None => self.fault(what, error),
+        }
+    }
+
+    fn fault(&self, what: &str, error: &dyn std::fmt::Display) {
+        eprintln!("fault: {what}: {error}");
+        self.counters.faults.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Proves on a device of its own that fails after some launches.
+    fn lose_a_device(&self, rng: &mut SmallRng) {
+        let fri = Fri { queries: 3, pow_bits: 2, batch_pow_bits: 0, ..Fri::default() };
+        let choice = Choice {
+            workload: Workload::Fibonacci,
+            log_rows: 5,
+            field: Field::KoalaBear,
+            hash: Hash::Keccak,
+            fri,
+        };
+        let lost_after = Some(rng.random_range(0..160));
+        let made = (|| {
+            let emulation = Emulation { lost_after, ..Emulation::default() };
+            let device = Device::emulated(&emulation, &Options::from_env()?)?.remove(0);
+            let mut statement = choice.statement()?;
+            statement.generate();
+            statement.prepare(Some(&device), Policy::default())?;
+            let made = statement.prove()?;
+            statement.verify(&made.proof, &statement.publics()).map_err(|rejection| format!("{rejection:?}"))?;
+            Ok::<_, Failure>(())
+        })();
+        match made.as_ref().map_err(cause) {
+            Ok(()) => self.counters.proofs.fetch_add(1, Ordering::Relaxed),
+            Err(Cause::Lost) => self.counters.lost.fetch_add(1, Ordering::Relaxed),
+            Err(_) => {
+                let error = made.err().map(|error| error.to_string()).unwrap_or_default();
+                self.fault("a device that is lost", &error);
+                0
+            }
+        };
+    }
+
+    /// Changes the limit of the device's memory all the time: from none to less than a proof needs.
+    fn limit_memory(&self) {
+        let mut rng = SmallRng::seed_from_u64(self.arguments.seed);
+        while self.limits.load(Ordering::Relaxed) && !self.is_over() {
+            let in_use = self.device.memory_stats().in_use;
+            let room = 1usize << rng.random_range(12..26);
+            self.device.set_memory_limit(rng.random_ratio(1, 3).then_some(in_use + room));
+            std::thread::sleep(Duration::from_millis(rng.random_range(5..60)));
+        }
+        self.device.set_memory_limit(None);
+    }
+}
+
+/// Different cases at the most; upstream's proof of each is made once.
+const MOST_CASES: usize = 200;
+
+/// Why a proof was not made.
+enum Cause {
+    Memory,
+    Lost,
+    None,
+}
+
+fn cause(error: &Failure) -> Cause {
+    let gpu = match (error.downcast_ref::<ProofError>(), error.downcast_ref::<GpuError>()) {
+        (Some(ProofError::DoesNotFit { .. }), _) => return Cause::Memory,
+        (Some(ProofError::Gpu(error)), _) | (_, Some(error)) => error,
+        _ => return Cause::None,
+    };
+    match gpu {
+        GpuError::OutOfMemory { .. } => Cause::Memory,
+        GpuError::DeviceLost { .. } => Cause::Lost,
+        _ => Cause::None,
+    }
+}
+
+/// A workload, field, hash and parameters that this build has.
+fn random_choice(rng: &mut SmallRng, most_log_rows: u32, kind: DeviceKind) -> Choice {
+    loop {
+        let fri = Fri {
+            log_blowup: rng.random_range(1..=3),
+            log_final_poly_len: rng.random_range(0..=2),
+            max_log_arity: rng.random_range(1..=4),
+            queries: rng.random_range(1..=12),
+            pow_bits: rng.random_range(0..=6),
+            batch_pow_bits: rng.random_range(0..=4),
+            commit_pow_bits: rng.random_range(0..=2),
+            cap_height: rng.random_range(0..=5),
+        };
+        let choice = Choice {
+            workload: any(rng),
+            log_rows: rng.random_range(4..=most_log_rows),
+            field: any(rng),
+            hash: any(rng),
+            fri,
+        };
+        // Every table must be higher than the final polynomial; some of those with lookups are 2^4 times lower.
+        let lowest = choice.log_rows - if choice.workload == Workload::Lookups { 4 } else { 0 };
+        if lowest as usize <= fri.log_final_poly_len {
+            continue;
+        }
+        // The constraints of wide tables take long to compile and to run where every kernel is emulated.
+        let is_wide = matches!(choice.workload, Workload::Keccak | Workload::Blake3 | Workload::Poseidon2);
+        if choice.check().is_ok() && choice.statement().is_ok() && !(is_wide && kind == DeviceKind::Emulated) {
+            return choice;
+        }
+    }
+}
+
+fn any<T: ValueEnum>(rng: &mut SmallRng) -> T {
+    let variants = T::value_variants();
+    variants[rng.random_range(0..variants.len())].clone()
+}
