@@ -95,6 +95,63 @@ pub(crate) fn interaction_claim(
     with_fields!(claim_fields!(claim, next))
 }
 
+/// A claim without components.
+pub(crate) fn empty_claim(public_data: PublicData) -> CairoClaim {
+    macro_rules! no_field {
+        (($public_data:expr) [$($first:ident)*] [$($last:ident)*]) => {
+            CairoClaim { public_data: $public_data, $($first: None,)* memory_id_to_big: None, $($last: None),* }
+        };
+    }
+    with_fields!(no_field!(public_data))
+}
+
+/// Adds the components of another claim.
+pub(crate) fn merge_claims(claim: &mut CairoClaim, other: &CairoClaim) {
+    macro_rules! merge_fields {
+        (($claim:expr, $other:expr) [$($first:ident)*] [$($last:ident)*]) => {{
+            $($claim.$first = $other.$first.clone().or($claim.$first.take());)*
+            $claim.memory_id_to_big = $other.memory_id_to_big.clone().or($claim.memory_id_to_big.take());
+            $($claim.$last = $other.$last.clone().or($claim.$last.take());)*
+        }};
+    }
+    with_fields!(merge_fields!(claim, other));
+}
+
+/// The components that a claim has, in the order of their columns, with the logarithms of their columns' lengths.
+pub(crate) fn spans(claim: &CairoClaim) -> Vec<(&'static str, Vec<u32>)> {
+    macro_rules! list_fields {
+        (($claim:expr) [$($first:ident)*] [$($last:ident)*]) => {{
+            let mut spans = Vec::new();
+            $(if let Some(of_component) = &$claim.$first {
+                spans.push((stringify!($first), of_component.log_sizes()[0].clone()));
+            })*
+            if let Some(of_component) = &$claim.memory_id_to_big {
+                spans.push(("memory_id_to_big", of_component.log_sizes()[0].clone()));
+            }
+            $(if let Some(of_component) = &$claim.$last {
+                spans.push((stringify!($last), of_component.log_sizes()[0].clone()));
+            })*
+            spans
+        }};
+    }
+    with_fields!(list_fields!(claim))
+}
+
+/// Adds a table of fixed size to a claim.
+pub(crate) fn set_table(claim: &mut CairoClaim, name: &str) {
+    macro_rules! set {
+        ($($name:ident)*) => {
+            match name {
+                $(stringify!($name) => claim.$name = Some($name::Claim {}),)*
+                _ => {}
+            }
+        };
+    }
+    set!(range_check_6 range_check_8 range_check_11 range_check_12 range_check_18 range_check_20 range_check_4_3
+        range_check_4_4 range_check_9_9 range_check_7_2_5 range_check_3_6_6_3 range_check_4_4_4_4
+        range_check_3_3_3_3_3 verify_bitwise_xor_4 verify_bitwise_xor_7 verify_bitwise_xor_8 verify_bitwise_xor_9);
+}
+
 /// A claim with every component that the variant of the preprocessed columns has, each of the smallest size.
 pub(crate) fn every_component(variant: PreProcessedTraceVariant) -> CairoClaim {
     use PreProcessedTraceVariant::{Canonical, CanonicalSmall, CanonicalWithoutPedersen};

@@ -91,8 +91,26 @@ pub enum Error {
         /// What to do.
         advice: &'static str,
     },
-    /// Upstream's witness code rejects the input.
-    #[error("upstream's witness rejects the input: {0}")]
+    /// Upstream's preprocessed columns are not those that this version of the crate was made for.
+    #[error("the preprocessed columns of {} have the hash {found}, not {expected}", variant_name(*variant))]
+    Preprocessed {
+        /// The variant.
+        variant: PreProcessedTraceVariant,
+        /// The hash of the columns.
+        found: String,
+        /// The hash that they should have.
+        expected: &'static str,
+    },
+    /// No component of this name can be left to the host.
+    #[error("{name} is not a component that the device makes; those are {known}")]
+    Component {
+        /// The name.
+        name: String,
+        /// The components that there are.
+        known: String,
+    },
+    /// The witness code rejects the input.
+    #[error("the witness code rejects the input: {0}")]
     Witness(String),
     /// The trace does not satisfy the constraints, or its lookups do not balance.
     #[error("the trace does not satisfy Cairo's AIR: {0}")]

@@ -7,6 +7,7 @@
 //! | an input from upstream's adapter | [`read_prover_input`] |
 //! | the prover, on a device or on the CPU | [`CairoProver`], [`Proven`] |
 //! | parameters | [`production`], [`ProverParameters`], [`PreProcessedTraceVariant`] |
+//! | where the columns of the base trace are made | [`device_witness`], [`CairoProver::set_host_witness`] |
 //! | verification | [`verify`], [`preprocessed_root`], [`for_verifier`], [`Statement`] |
 //! | kernels compiled ahead of the first proof | [`warm`] |
 
@@ -42,3 +43,4 @@ pub use stwo_cairo_common::preprocessed_columns::preprocessed_trace::PreProcesse
 pub use stwo_cairo_prover::prover::{ChannelHash, ProverParameters};
 pub use verify::{Statement, for_verifier, preprocessed_root, verify};
 pub use warm::warm;
+pub use witness::device_witness;

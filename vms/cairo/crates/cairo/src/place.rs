@@ -1,6 +1,7 @@
 //! Where proofs are made: on a device, or on the CPU.
 
 use std::any::Any;
+use std::collections::BTreeSet;
 
 use cairo_air::CairoProof;
 use rigel_gpu::{Device, Fallback};
@@ -37,6 +38,9 @@ pub trait Proves<MC: MerkleChannel>: Sized + Send + Sync {
     /// The root of the preprocessed columns.
     fn preprocessed_root(&self) -> <MC::H as MerkleHasherLifted>::Hash;
 
+    /// Leaves these components of the base trace to upstream's code on the host.
+    fn set_host_witness(&mut self, components: BTreeSet<String>);
+
     /// Makes a proof.
     fn prove(&self, input: ProverInput) -> Result<Proven<CairoProof<MC::H>>>;
 }
@@ -71,14 +75,18 @@ where
     Self: Send + Sync,
 {
     fn on_device(device: &Device, parameters: ProverParameters) -> Result<Self> {
-        let (preprocessed, columns) = preprocessed::columns(parameters.preprocessed_trace);
+        let (preprocessed, columns) = preprocessed::columns(parameters.preprocessed_trace)?;
         let setup = on_device(device, || Setup::new(parameters, preprocessed, columns))?;
         Ok(Self(Side::Device { device: device.clone(), setup: Box::new(setup) }))
     }
 
     fn on_cpu(parameters: ProverParameters, reason: Option<String>) -> Result<Self> {
-        let (preprocessed, columns) = preprocessed::columns(parameters.preprocessed_trace);
-        Ok(Self(Side::Cpu { setup: Box::new(Setup::new(parameters, preprocessed, columns)?), reason }))
+        let setup = || {
+            let (preprocessed, columns) = preprocessed::columns(parameters.preprocessed_trace)?;
+            Setup::new(parameters, preprocessed, columns)
+        };
+        let setup = caught(setup).unwrap_or_else(|panic| Err(gave_up(&*panic)))?;
+        Ok(Self(Side::Cpu { setup: Box::new(setup), reason }))
     }
 
     fn device(&self) -> Option<&Device> {
@@ -102,16 +110,24 @@ where
         }
     }
 
+    fn set_host_witness(&mut self, components: BTreeSet<String>) {
+        if let Side::Device { setup, .. } = &mut self.0 {
+            setup.on_host = components;
+        }
+    }
+
     fn prove(&self, input: ProverInput) -> Result<Proven<CairoProof<MC::H>>> {
         match &self.0 {
             Side::Device { device, setup } => {
                 let measured = || rigel_stwo::measure(|| prove(setup, input, &Clock::Device));
-                let (proof, report) = on_device(device, || Ok(measured()?))?;
-                Ok(Proven { proof: proof?, report })
+                let (proof, mut report) = on_device(device, || Ok(measured()?))?;
+                let (proof, on_host) = proof?;
+                report.fallbacks.extend(on_host);
+                Ok(Proven { proof, report })
             }
             Side::Cpu { setup, reason } => {
                 let clock = Clock::host();
-                let proof =
+                let (proof, _) =
                     caught(|| prove(setup, input, &clock)).unwrap_or_else(|panic| Err(gave_up(&*panic)))?;
                 let mut report = clock.report();
                 let fallback =

@@ -82,6 +82,20 @@ impl<MC: CairoChannel> CairoProver<MC> {
         Ok(Self { place: MC::Place::on_cpu(parameters, reason)? })
     }
 
+    /// Leaves these components of the base trace to upstream's code on the host, though the device could make them.
+    /// Without them, the device makes all that [`device_witness`](crate::device_witness) lists.
+    ///
+    /// # Errors
+    /// A name that is not one of those.
+    pub fn set_host_witness(&mut self, components: &[&str]) -> Result<()> {
+        let known = crate::witness::switchable();
+        if let Some(unknown) = components.iter().find(|name| !known.contains(name)) {
+            return Err(Error::Component { name: (*unknown).to_string(), known: known.join(", ") });
+        }
+        self.place.set_host_witness(components.iter().map(|name| (*name).to_string()).collect());
+        Ok(())
+    }
+
     /// The device; none if proofs are made on the CPU.
     pub fn device(&self) -> Option<&Device> {
         self.place.device()

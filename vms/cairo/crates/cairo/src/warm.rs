@@ -9,6 +9,7 @@ use stwo_cairo_common::preprocessed_columns::preprocessed_trace::PreProcessedTra
 use crate::components::{compile, every_component, interaction_claim};
 use crate::error::{Error, Result};
 use crate::panics::{caught, message};
+use crate::witness;
 
 /// Compiles the kernels of all components that programs of this variant can have, or finds them in the device's
 /// cache, and returns their number. No later proof compiles kernels of components: nothing in them depends on the
@@ -27,7 +28,9 @@ pub fn warm(device: &Device, variant: PreProcessedTraceVariant) -> Result<usize>
         let sums = interaction_claim(&claim, || channel.draw_secure_felt());
         let preprocessed = variant.to_preprocessed_trace();
         let components = || CairoComponents::new(&claim, &elements, &sums, &preprocessed.ids());
-        compile(components, device, &preprocessed.log_sizes())
+        Ok::<_, rigel_gpu::Error>(
+            compile(components, device, &preprocessed.log_sizes())? + witness::compile(device)?,
+        )
     };
     match caught(compile_all) {
         Ok(kernels) => Ok(kernels?),

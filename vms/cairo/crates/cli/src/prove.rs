@@ -54,7 +54,7 @@ fn prove<MC: CairoChannel>(
     progress.say(&format!("preparing {place}: the preprocessed columns are read, or made …"));
     let began = Instant::now();
     let prover = match device {
-        Some(device) => CairoProver::<MC>::new(device, parameters)?,
+        Some(device) => arguments.place.prover::<MC>(device, parameters)?,
         None => CairoProver::<MC>::on_cpu(parameters)?,
     };
     before.push(("preprocessed columns", began.elapsed().as_secs_f64() * 1e3));
@@ -74,7 +74,7 @@ fn prove<MC: CairoChannel>(
         program: &arguments.source.name(),
         steps,
         parameters: &parameters,
-        statement: &Statement::new(&proof.claim.public_data.public_memory),
+        statement: &Statement::new(&proof.claim.public_data.public_memory)?,
         device_name: device.map(|device| device.properties().name.clone()),
         before: &before,
         kernels_compiled: compiled() - compiled_before,

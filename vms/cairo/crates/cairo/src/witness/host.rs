@@ -5,47 +5,38 @@ use std::sync::Arc;
 use cairo_air::claims::CairoClaim;
 use cairo_air::components::memory_address_to_id::MEMORY_ADDRESS_TO_ID_SPLIT;
 use cairo_vm::types::builtin_name::BuiltinName;
+use stwo::prover::backend::simd::SimdBackend;
 use stwo_cairo_adapter::ProverInput;
 use stwo_cairo_common::builtins::{ECDSA_MEMORY_CELLS, KECCAK_MEMORY_CELLS};
 use stwo_cairo_common::preprocessed_columns::preprocessed_trace::{
     MAX_SEQUENCE_LOG_SIZE, PreProcessedTrace, PreProcessedTraceVariant, SMALL_MAX_SEQUENCE_LOG_SIZE,
 };
 use stwo_cairo_prover::witness::cairo::create_cairo_claim_generator;
-use stwo_cairo_prover::witness::cairo_claim_generator::CairoInteractionClaimGenerator;
 
-use crate::columns::HostColumn;
+use super::BaseTrace;
 use crate::error::{Error, Result};
 use crate::panics::{caught, message};
 
-/// The base trace of a program's run.
-pub(crate) struct Witness {
-    pub(crate) columns: Vec<HostColumn>,
-    pub(crate) claim: CairoClaim,
-    /// Upstream's generator of the lookups' columns.
-    pub(crate) lookups: CairoInteractionClaimGenerator,
-}
-
-impl Witness {
-    /// Makes the columns.
-    pub(crate) fn generate(input: ProverInput, preprocessed: &Arc<PreProcessedTrace>) -> Result<Self> {
-        let variant = preprocessed.variant;
-        check(&input, variant)?;
-        let preprocessed = preprocessed.clone();
-        let generate = || create_cairo_claim_generator(input, preprocessed).write_trace();
-        let (columns, claim, lookups) = caught(generate).map_err(|panic| Error::Witness(message(&*panic)))?;
-        check_segments(&claim, variant)?;
-        Ok(Self { columns, claim, lookups })
-    }
-
-    /// The logarithm of the longest column's length.
-    pub(crate) fn log_size(&self) -> u32 {
-        self.columns.iter().map(|column| column.domain.log_size()).max().unwrap_or(0)
-    }
+/// Makes the base trace with upstream's code.
+///
+/// # Errors
+/// An input that is not a valid run, or that the variant can't prove.
+pub(crate) fn generate(
+    input: ProverInput,
+    preprocessed: &Arc<PreProcessedTrace>,
+) -> Result<BaseTrace<SimdBackend>> {
+    let variant = preprocessed.variant;
+    check(&input, variant)?;
+    let preprocessed = preprocessed.clone();
+    let generate = || create_cairo_claim_generator(input, preprocessed).write_trace();
+    let (columns, claim, lookups) = caught(generate).map_err(|panic| Error::Witness(message(&*panic)))?;
+    check_segments(&claim, variant)?;
+    Ok(BaseTrace { columns, claim, lookups: Some(lookups), on_host: Vec::new() })
 }
 
 /// Checks that the variant has the columns that the input needs, which upstream's witness would find out late, and
 /// say with a panic.
-fn check(input: &ProverInput, variant: PreProcessedTraceVariant) -> Result<()> {
+pub(crate) fn check(input: &ProverInput, variant: PreProcessedTraceVariant) -> Result<()> {
     use PreProcessedTraceVariant::{Canonical, CanonicalSmall, CanonicalWithoutPedersen};
     let segments = &input.builtin_segments;
     let counts = segments.get_counts();
@@ -78,7 +69,7 @@ fn check(input: &ProverInput, variant: PreProcessedTraceVariant) -> Result<()> {
 
 /// Checks that the program does not use the builtins that Cairo's AIR has no component for. Upstream proves such a
 /// run, and its verifier rejects the proof.
-fn check_segments(claim: &CairoClaim, variant: PreProcessedTraceVariant) -> Result<()> {
+pub(crate) fn check_segments(claim: &CairoClaim, variant: PreProcessedTraceVariant) -> Result<()> {
     let segments = &claim.public_data.public_memory.public_segments;
     for (builtin, segment) in [("ecdsa", segments.ecdsa), ("keccak", segments.keccak)] {
         if let Some(segment) = segment.filter(|segment| !segment.is_empty()) {

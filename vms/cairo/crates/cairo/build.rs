@@ -1,0 +1,76 @@
+//! Translates upstream's witness code, from the sources that cargo has downloaded, to kernels.
+
+use std::error::Error;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+use rigel_cairo_translate::{Inputs, translate};
+
+/// The crate with the witness code.
+const UPSTREAM: &str = "stwo-cairo-prover";
+
+fn main() -> Result<(), Box<dyn Error>> {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=../../Cargo.lock");
+    let folder = upstream()?.join("src/witness/components");
+    let mut names: Vec<String> = Vec::new();
+    for entry in fs::read_dir(&folder)? {
+        let path = entry?.path();
+        let stem = path.file_stem().and_then(|stem| stem.to_str()).ok_or("a file without a name")?;
+        if stem.ends_with("_opcode")
+            || stem.contains("_opcode_")
+            || stem.contains("_builtin")
+            || stem == "verify_instruction"
+        {
+            names.push(stem.to_string());
+        }
+    }
+    names.sort();
+
+    let mut translated = String::new();
+    let mut untranslated = String::new();
+    for name in &names {
+        match translate(name, &fs::read_to_string(folder.join(name).with_extension("rs"))?) {
+            Ok(component) => {
+                let inputs = match component.inputs {
+                    Inputs::State => "Inputs::State".to_string(),
+                    Inputs::Counted { words } => format!("Inputs::Counted {{ words: {words} }}"),
+                    Inputs::Segment => "Inputs::Segment".to_string(),
+                };
+                let columns = component.columns;
+                let text = &component.text;
+                writeln!(
+                    translated,
+                    "    Translated {{ name: {name:?}, inputs: {inputs}, columns: {columns}, text: {text:?} }},"
+                )?;
+            }
+            Err(reason) => writeln!(untranslated, "    ({name:?}, {:?}),", reason.to_string())?,
+        }
+    }
+    let text = format!(
+        "pub(crate) static TRANSLATED: &[Translated] = &[\n{translated}];\n\
+         pub(crate) static UNTRANSLATED: &[(&str, &str)] = &[\n{untranslated}];\n"
+    );
+    fs::write(Path::new(&env::var("OUT_DIR")?).join("translated.rs"), text)?;
+    Ok(())
+}
+
+/// The folder of upstream's crate.
+fn upstream() -> Result<PathBuf, Box<dyn Error>> {
+    let manifest = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("Cargo.toml");
+    let output = Command::new(env::var("CARGO")?)
+        .args(["metadata", "--format-version", "1", "--offline", "--manifest-path"])
+        .arg(manifest)
+        .output()?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
+    }
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    let packages = metadata["packages"].as_array().ok_or("cargo metadata lists no packages")?;
+    let package =
+        packages.iter().find(|package| package["name"] == UPSTREAM).ok_or("upstream's crate is not there")?;
+    let manifest = package["manifest_path"].as_str().ok_or("upstream's crate has no manifest")?;
+    Ok(Path::new(manifest).parent().ok_or("the manifest is in no folder")?.to_path_buf())
+}

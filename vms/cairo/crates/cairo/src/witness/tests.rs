@@ -1,0 +1,120 @@
+//! Every column of the device's base trace equals upstream's, and so does the claim.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use rigel_gpu::{Device, Selector};
+use serde_json::{Value, json};
+use stwo::core::fields::m31::BaseField;
+use stwo::prover::backend::Column;
+use stwo_cairo_adapter::ProverInput;
+use stwo_cairo_common::preprocessed_columns::preprocessed_trace::PreProcessedTraceVariant;
+
+use super::{device, device_witness, host};
+use crate::components::spans;
+use crate::error::Error;
+use crate::program::{Program, RunOptions};
+
+fn input(name: &str, program_input: Value) -> ProverInput {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../compiled").join(name).with_extension("json");
+    let program =
+        Program::read(&path).unwrap_or_else(|error| panic!("{error}; run scripts/compile-programs first"));
+    program.run(&RunOptions { program_input: Some(program_input), ..RunOptions::default() }).unwrap().input
+}
+
+fn open() -> Device {
+    let selector = std::env::var("RIGEL_DEVICE").map_or(Selector::Emulated(0), |text| text.parse().unwrap());
+    Device::open(selector).unwrap()
+}
+
+/// Compares all columns, and returns the names of the components that the host has made on the device's side.
+fn compare(input: &ProverInput, on_host: &[&str]) -> Vec<&'static str> {
+    let preprocessed = Arc::new(PreProcessedTraceVariant::CanonicalSmall.to_preprocessed_trace());
+    let expected = host::generate(input.clone(), &preprocessed).unwrap();
+    let on_host: BTreeSet<String> = on_host.iter().map(|name| (*name).to_string()).collect();
+    let (found, columns) = rigel_stwo::on(&open(), || {
+        let found = device::generate(input.clone(), &preprocessed, &on_host).unwrap();
+        let columns: Vec<Vec<BaseField>> = found.columns.iter().map(|column| column.values.to_cpu()).collect();
+        (found, columns)
+    });
+    assert_eq!(serde_json::to_value(&found.claim).unwrap(), serde_json::to_value(&expected.claim).unwrap());
+    let names: Vec<(&str, usize)> =
+        spans(&expected.claim).iter().flat_map(|(name, sizes)| (0..sizes.len()).map(|i| (*name, i))).collect();
+    assert_eq!((columns.len(), names.len()), (expected.columns.len(), expected.columns.len()));
+    for (((name, number), expected), found) in names.into_iter().zip(&expected.columns).zip(&columns) {
+        // Upstream's vectors may hold the modulus for zero.
+        let canonical = |value: BaseField| BaseField::reduce(u64::from(value.0));
+        let expected: Vec<BaseField> = expected.values.to_cpu().into_iter().map(canonical).collect();
+        let wrong = (0..expected.len()).find(|row| expected.get(*row) != found.get(*row));
+        if let Some(row) = wrong {
+            let (expected, found) = (expected[row], found.get(row));
+            panic!("{name}, column {number}, row {row}: {found:?}, upstream has {expected:?}");
+        }
+    }
+    found.on_host.iter().map(|fallback| fallback.part).collect()
+}
+
+#[test]
+fn fibonacci_is_made_on_the_device_alone() {
+    assert_eq!(compare(&input("fibonacci", json!([300])), &[]), Vec::<&str>::new());
+}
+
+#[test]
+fn builtins_are_made_on_the_device() {
+    assert_eq!(compare(&input("factorial", json!([30])), &[]), Vec::<&str>::new());
+    assert_eq!(compare(&input("bitwise", json!([20])), &[]), Vec::<&str>::new());
+}
+
+#[test]
+fn every_opcode_equals_upstream() {
+    let input = input("opcodes", json!([20]));
+    let states = &input.state_transitions.casm_states_by_opcode;
+    // Cairo 0 writes neither of the others.
+    let absent: Vec<String> =
+        states.counts().into_iter().filter(|(_, count)| *count == 0).map(|(name, _)| name).collect();
+    assert_eq!(absent, ["blake_compress_opcode", "qm_31_add_mul_opcode"]);
+    compare(&input, &[]);
+}
+
+/// The host and the device count in the same tables.
+#[test]
+fn components_of_the_host_and_of_the_device_share_tables() {
+    let mixed = input("mixed", json!([7]));
+    assert_eq!(compare(&mixed, &[]), ["pedersen_builtin_narrow_windows", "poseidon_builtin"]);
+    let some = ["add_opcode", "ret_opcode", "range_check_builtin", "call_opcode_rel_imm"];
+    assert!(compare(&mixed, &some).len() == 6);
+    let all = device_witness().0;
+    assert!(compare(&input("factorial", json!([30])), &all).len() > 8);
+}
+
+/// What can be translated of upstream's code, so that a change of upstream's is noticed.
+#[test]
+fn the_device_makes_these_components() {
+    let (device, host) = device_witness();
+    println!("{device:?} {host:?}");
+    assert_eq!(device.len() + host.len(), 29);
+    let host: Vec<&str> = host.iter().map(|(name, _)| *name).collect();
+    assert_eq!(host, HOST);
+}
+
+const HOST: [&str; 8] = [
+    "add_mod_builtin",
+    "blake_compress_opcode",
+    "ec_op_builtin",
+    "generic_opcode",
+    "mul_mod_builtin",
+    "pedersen_builtin",
+    "pedersen_builtin_narrow_windows",
+    "poseidon_builtin",
+];
+
+#[test]
+fn an_impossible_run_is_an_error() {
+    let preprocessed = Arc::new(PreProcessedTraceVariant::CanonicalSmall.to_preprocessed_trace());
+    let mut input = input("fibonacci", json!([10]));
+    let state = &mut input.state_transitions.casm_states_by_opcode.ret_opcode[0];
+    state.fp = BaseField::from_u32_unchecked(1 << 28);
+    let generated = rigel_stwo::on(&open(), || device::generate(input, &preprocessed, &BTreeSet::new()).map(drop));
+    assert!(matches!(generated, Err(Error::Witness(_))), "{generated:?}");
+}
