@@ -40,9 +40,9 @@ func opcodes(sum: felt, n: felt) -> (sum: felt) {
     // No reference survives a jump, so what follows names the locals by their places: callback is [fp].
     // Jumps by a number, by a value, if a value is not zero, to an address, to an address in a table.
     jmp rel 2;
-    [ap] = 2, ap++;
+    [ap] = 1, ap++;
     jmp rel [ap - 1], ap++;
-    [ap] = 4, ap++;
+    [ap] = 3, ap++;
     [ap] = 7, ap++;
     jmp rel [ap - 2] if [ap - 1] != 0, ap++;
     jmp rel 0;

@@ -245,12 +245,14 @@ impl Body<'_> {
         if let Pat::Ident(name) = &local.pat
             && let Some(init) = &local.init
             && let Expr::Call(_) = &*init.expr
-            && ["M31_", "UInt16_", "UInt32_"].iter().any(|prefix| name.ident.to_string().starts_with(prefix))
+            && ["M31_", "UInt16_", "UInt32_", "BigUInt_"]
+                .iter()
+                .any(|prefix| name.ident.to_string().starts_with(prefix))
         {
             let line = format!("const auto {} = {};", name.ident, print(&init.expr)?);
             self.line(&line);
         } else if let Pat::Ident(name) = &local.pat
-            && ["Felt252", "BigUInt", "UInt64"].iter().any(|prefix| name.ident.to_string().starts_with(prefix))
+            && ["Felt252_", "UInt64_"].iter().any(|prefix| name.ident.to_string().starts_with(prefix))
         {
             return unsupported(format!("the constant {}", name.ident));
         }

@@ -75,6 +75,14 @@ fn set_claim(claim: &mut CairoClaim, name: &str, log_size: u32, segment: u32) ->
                     let claim = bitwise_builtin::Claim { log_size, bitwise_builtin_segment_start: segment };
                     $claim.bitwise_builtin = Some(claim);
                 }
+                "add_mod_builtin" => {
+                    let claim = add_mod_builtin::Claim { log_size, add_mod_builtin_segment_start: segment };
+                    $claim.add_mod_builtin = Some(claim);
+                }
+                "mul_mod_builtin" => {
+                    let claim = mul_mod_builtin::Claim { log_size, mul_mod_builtin_segment_start: segment };
+                    $claim.mul_mod_builtin = Some(claim);
+                }
                 "range_check_builtin" => {
                     let claim = range_check_builtin::Claim { log_size, range_check_builtin_segment_start: segment };
                     $claim.range_check_builtin = Some(claim);

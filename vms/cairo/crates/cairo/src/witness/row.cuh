@@ -84,26 +84,213 @@ RIGEL_INLINE auto get(const Tuple<Head, Rest...>& of) {
     }
 }
 
-// A value of the memory: 252 bits, read as 28 limbs of 9 bits.
-struct Value {
+// An element of Cairo's field, below 2^251 + 17 2^192 + 1, as words, lowest first. Read as 28 limbs of 9 bits.
+struct Felt252 {
     u32 words[8];
+
+    static RIGEL_INLINE u32 modulus(u32 word) { return word == 0 ? 1 : word == 6 ? 17 : word == 7 ? 1u << 27 : 0; }
+
+    static RIGEL_INLINE Felt252 from_m31(M31 x) { return Felt252{{x.v}}; }
+    static RIGEL_INLINE Felt252 from_limbs(Array<M31, 28> limbs) {
+        Felt252 x = {};
+#pragma unroll
+        for (u32 limb = 0; limb < 28; ++limb) {
+            const u32 word = 9 * limb / 32, shift = 9 * limb % 32;
+            x.words[word] |= limbs.v[limb].v << shift;
+            if (shift > 32 - 9) {
+                x.words[word + 1] |= limbs.v[limb].v >> (32 - shift);
+            }
+        }
+        return x;
+    }
 
     RIGEL_INLINE M31 get_m31(u32 limb) const {
         const u32 word = 9 * limb / 32, shift = 9 * limb % 32;
         u32 bits = words[word] >> shift;
-        if (shift > 32 - 9 && word < 7) {
+        if (shift > 32 - 9) {
             bits |= words[word + 1] << (32 - shift);
         }
         return M31{bits & 511};
     }
+
+    // x - p if that is not negative, else x.
+    RIGEL_INLINE Felt252 reduced() const {
+        Felt252 y;
+        u32 borrow = 0;
+        for (u32 i = 0; i < 8; ++i) {
+            const u64 t = (u64)words[i] - modulus(i) - borrow;
+            y.words[i] = (u32)t;
+            borrow = (u32)(t >> 63);
+        }
+        return borrow ? *this : y;
+    }
+
+    RIGEL_INLINE Felt252 operator+(Felt252 other) const {
+        Felt252 sum;
+        u64 t = 0;
+        for (u32 i = 0; i < 8; ++i) {
+            t = (t >> 32) + words[i] + other.words[i];
+            sum.words[i] = (u32)t;
+        }
+        return sum.reduced();
+    }
+
+    // x + p - y, reduced.
+    RIGEL_INLINE Felt252 operator-(Felt252 other) const {
+        Felt252 difference;
+        i64 t = 0;
+        for (u32 i = 0; i < 8; ++i) {
+            t = (t >> 32) + words[i] + modulus(i) - other.words[i];
+            difference.words[i] = (u32)t;
+        }
+        return difference.reduced();
+    }
+
+    // x y / 2^256 by Montgomery's method: -1 / p = -1 modulo 2^32.
+    __device__ __noinline__ static Felt252 product_over_r(const Felt252& a, const Felt252& b) {
+        u32 t[10] = {};
+        for (u32 i = 0; i < 8; ++i) {
+            u64 x = 0;
+            for (u32 j = 0; j < 8; ++j) {
+                x = (x >> 32) + t[j] + (u64)a.words[j] * b.words[i];
+                t[j] = (u32)x;
+            }
+            x = (x >> 32) + t[8];
+            t[8] = (u32)x;
+            t[9] = (u32)(x >> 32);
+            const u32 m = 0u - t[0];
+            x = t[0] + (u64)m * modulus(0);
+            for (u32 j = 1; j < 8; ++j) {
+                x = (x >> 32) + t[j] + (u64)m * modulus(j);
+                t[j - 1] = (u32)x;
+            }
+            x = (x >> 32) + t[8];
+            t[7] = (u32)x;
+            t[8] = t[9] + (u32)(x >> 32);
+        }
+        Felt252 product;
+        for (u32 i = 0; i < 8; ++i) {
+            product.words[i] = t[i];
+        }
+        return product.reduced();
+    }
+
+    RIGEL_INLINE Felt252 operator*(Felt252 other) const {
+        // 2^512
+        const Felt252 square_of_r = {{0x7e000401u, 0xfffffd73u, 0x330fffffu, 0x00000001u, 0xff6f8000u, 0xffffffffu, 0x5e008810u, 0x07ffd4abu}};
+        return product_over_r(product_over_r(*this, other), square_of_r);
+    }
 };
 
-struct Felt252 {
-    Array<M31, 28> limbs;
+// An unsigned integer of BITS bits, of LIMBS 64-bit limbs, read as WORDS words of 12 bits.
+template <u32 BITS, u32 LIMBS, u32 WORDS>
+struct BigUInt {
+    static constexpr u32 LEN = 2 * LIMBS;
+    u32 v[LEN];
 
-    static RIGEL_INLINE Felt252 from_limbs(Array<M31, 28> limbs) { return Felt252{limbs}; }
-    RIGEL_INLINE M31 get_m31(u32 limb) const { return limbs[limb]; }
+    static RIGEL_INLINE BigUInt from(Array<u64, LIMBS> limbs) {
+        BigUInt x;
+        for (u32 i = 0; i < LEN; ++i) {
+            x.v[i] = (u32)(limbs.v[i / 2] >> (i % 2 * 32));
+        }
+        return x;
+    }
+
+    // Every element holds 96 bits.
+    template <u32 N>
+    static RIGEL_INLINE BigUInt from_packed_felt252_array(Array<Felt252, N> felts) {
+        static_assert(96 * N <= BITS, "the elements fit");
+        BigUInt x = {};
+        for (u32 i = 0; i < 3 * N; ++i) {
+            x.v[i] = felts.v[i / 3].words[i % 3];
+        }
+        return x;
+    }
+
+    template <class Other>
+    static RIGEL_INLINE BigUInt from_packed_biguint(const Other& other) {
+        BigUInt x = {};
+        for (u32 i = 0; i < LEN && i < Other::LEN; ++i) {
+            x.v[i] = other.v[i];
+        }
+        return x;
+    }
+
+    RIGEL_INLINE M31 get_m31(u32 word) const {
+        const u32 at = 12 * word / 32, shift = 12 * word % 32;
+        u32 bits = v[at] >> shift;
+        if (shift > 32 - 12) {
+            bits |= v[at + 1] << (32 - shift);
+        }
+        return M31{bits & 4095};
+    }
+
+    RIGEL_INLINE BigUInt operator+(const BigUInt& other) const {
+        BigUInt sum;
+        u64 t = 0;
+        for (u32 i = 0; i < LEN; ++i) {
+            t = (t >> 32) + v[i] + other.v[i];
+            sum.v[i] = (u32)t;
+        }
+        return sum;
+    }
+
+    // Subtracts and returns whether the result is negative.
+    RIGEL_INLINE bool subtract(const BigUInt& other) {
+        u32 borrow = 0;
+        for (u32 i = 0; i < LEN; ++i) {
+            const u64 t = (u64)v[i] - other.v[i] - borrow;
+            v[i] = (u32)t;
+            borrow = (u32)(t >> 63);
+        }
+        return borrow != 0;
+    }
+
+    RIGEL_INLINE BigUInt operator-(const BigUInt& other) const {
+        BigUInt difference = *this;
+        difference.subtract(other);
+        return difference;
+    }
+
+    RIGEL_INLINE BigUInt<2 * BITS, 2 * LIMBS, 2 * WORDS> widening_mul(const BigUInt& other) const {
+        BigUInt<2 * BITS, 2 * LIMBS, 2 * WORDS> product = {};
+        for (u32 i = 0; i < LEN; ++i) {
+            u64 t = 0;
+            for (u32 j = 0; j < LEN; ++j) {
+                t = (t >> 32) + product.v[i + j] + (u64)v[i] * other.v[j];
+                product.v[i + j] = (u32)t;
+            }
+            product.v[i + LEN] = (u32)(t >> 32);
+        }
+        return product;
+    }
+
+    // Long division, bit by bit. Upstream panics on a divisor of zero; a lookup of the result fails.
+    __device__ __noinline__ BigUInt operator/(const BigUInt& divisor) const {
+        BigUInt quotient = {}, remainder = {};
+        for (u32 bit = BITS; bit-- > 0;) {
+            for (u32 i = LEN; i-- > 1;) {
+                remainder.v[i] = remainder.v[i] << 1 | remainder.v[i - 1] >> 31;
+            }
+            remainder.v[0] = remainder.v[0] << 1 | (v[bit / 32] >> bit % 32 & 1);
+            BigUInt rest = remainder;
+            if (!rest.subtract(divisor)) {
+                remainder = rest;
+                quotient.v[bit / 32] |= 1u << bit % 32;
+            }
+        }
+        return quotient;
+    }
 };
+
+template <u32 BITS, u32 LIMBS, u32 WORDS>
+RIGEL_INLINE Bool equal(const BigUInt<BITS, LIMBS, WORDS>& a, const BigUInt<BITS, LIMBS, WORDS>& b) {
+    bool same = true;
+    for (u32 i = 0; i < 2 * LIMBS; ++i) {
+        same = same && a.v[i] == b.v[i];
+    }
+    return Bool{same};
+}
 
 struct State {
     M31 pc, ap, fp;
@@ -156,9 +343,9 @@ struct Memory {
         return M31{ids[address.v]};
     }
 
-    RIGEL_INLINE Value value(M31 id) const {
+    RIGEL_INLINE Felt252 value(M31 id) const {
         const u32 index = id.v & (LARGE - 1);
-        Value value = {};
+        Felt252 value = {};
         if (id.v & LARGE) {
             if (index < larges) {
                 for (u32 i = 0; i < 8; ++i) {
@@ -252,7 +439,7 @@ struct Row {
     RIGEL_INLINE u32 segment() const { return segment_start; }
 
     RIGEL_INLINE M31 memory_address_to_id(M31 address) const { return memory.id(address); }
-    RIGEL_INLINE Value memory_id_to_big(M31 id) const { return memory.value(id); }
+    RIGEL_INLINE Felt252 memory_id_to_big(M31 id) const { return memory.value(id); }
     RIGEL_INLINE void count_memory_address_to_id(M31 address) const { memory.count_address(address); }
     RIGEL_INLINE void count_memory_id_to_big(M31 id) const { memory.count_id(id); }
 

@@ -22,7 +22,7 @@ __global__ void value_table(u32* trace, u32 size, u32 first, const u32* values, 
         return;
     }
     const u64 number = (u64)first + index;
-    Value value = {};
+    Felt252 value = {};
     if (number < len) {
         for (u32 i = 0; i < WORDS; ++i) {
             value.words[i] = values[WORDS * number + i];
