@@ -15,6 +15,7 @@ func opcodes(sum: felt, n: felt) -> (sum: felt) {
     }
     let (local callback) = get_label_location(twice);
     let (local here) = get_label_location(after_jumps);
+    let (local there) = get_label_location(between_jumps);
     let (__fp__, _) = get_fp_and_pc();
     local table = cast(__fp__, felt);
     local small = n + 3;
@@ -26,7 +27,7 @@ func opcodes(sum: felt, n: felt) -> (sum: felt) {
     [ap] = small, ap++;
     call abs callback;
     local doubled = [ap - 1];
-    local again = [[fp + 2] + 3];
+    local again = [[fp + 3] + 4];
 
     // ap by a number, a value and an expression.
     [ap] = 2, ap++;
@@ -46,11 +47,15 @@ func opcodes(sum: felt, n: felt) -> (sum: felt) {
     [ap] = 7, ap++;
     jmp rel [ap - 2] if [ap - 1] != 0, ap++;
     jmp rel 0;
-    [ap] = [fp + 2], ap++;
+    jmp abs [fp + 2];
+    jmp rel 0;
+
+    between_jumps:
+    [ap] = [fp + 3], ap++;
     jmp abs [[ap - 1] + 1];
 
     after_jumps:
-    return opcodes([fp - 4] + [fp + 7] + [fp + 8] + [fp + 5] + [fp + 6], [fp - 3] - 1);
+    return opcodes([fp - 4] + [fp + 8] + [fp + 9] + [fp + 6] + [fp + 7], [fp - 3] - 1);
 }
 
 func main{output_ptr: felt*}() {
