@@ -143,3 +143,13 @@ fn an_impossible_run_is_an_error() {
     let generated = rigel_stwo::on(&open(), || device::generate(input, &preprocessed, &BTreeSet::new()).map(drop));
     assert!(matches!(generated, Err(Error::Witness(_))), "{generated:?}");
 }
+
+/// `RIGEL_CHECK_NVRTC=sm_90` names the GPUs to compile for; a GPU is not needed.
+#[test]
+fn kernels_compile_for_gpus() {
+    for device in rigel_gpu::testing::check_compilers().unwrap() {
+        let began = std::time::Instant::now();
+        let compiled = super::compile(device).unwrap();
+        println!("{compiled} modules in {:.1} s", began.elapsed().as_secs_f64());
+    }
+}
