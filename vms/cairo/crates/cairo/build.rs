@@ -18,16 +18,25 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut names: Vec<String> = Vec::new();
     for entry in fs::read_dir(&folder)? {
         let path = entry?.path();
-        let stem = path.file_stem().and_then(|stem| stem.to_str()).ok_or("a file without a name")?;
-        if stem.ends_with("_opcode")
-            || stem.contains("_opcode_")
-            || stem.contains("_builtin")
-            || stem == "verify_instruction"
-        {
-            names.push(stem.to_string());
-        }
+        names.push(path.file_stem().and_then(|stem| stem.to_str()).ok_or("a file without a name")?.to_string());
     }
     names.sort();
+
+    let mut uses = String::new();
+    for name in &names {
+        let of_component =
+            rigel_cairo_translate::uses(&fs::read_to_string(folder.join(name).with_extension("rs"))?)?;
+        if !of_component.is_empty() {
+            let list: Vec<String> =
+                of_component.iter().map(|(name, count)| format!("({name:?}, {count})")).collect();
+            writeln!(uses, "    ({name:?}, &[{}]),", list.join(", "))?;
+        }
+    }
+    names.retain(|name| {
+        name.ends_with("_opcode")
+            || ["_opcode_", "_builtin"].iter().any(|part| name.contains(part))
+            || name == "verify_instruction"
+    });
 
     let mut translated = String::new();
     let mut untranslated = String::new();
@@ -51,7 +60,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let text = format!(
         "pub(crate) static TRANSLATED: &[Translated] = &[\n{translated}];\n\
-         pub(crate) static UNTRANSLATED: &[(&str, &str)] = &[\n{untranslated}];\n"
+         pub(crate) static UNTRANSLATED: &[(&str, &str)] = &[\n{untranslated}];\n\
+         /// The components to which each row of a component gives inputs, and how many.\n\
+         pub(crate) static USES: &[(&str, &[(&str, u32)])] = &[\n{uses}];\n"
     );
     fs::write(Path::new(&env::var("OUT_DIR")?).join("translated.rs"), text)?;
     Ok(())

@@ -188,11 +188,32 @@ pub(crate) fn every_component(variant: PreProcessedTraceVariant) -> CairoClaim {
     claim
 }
 
-/// The smallest claim of a component. Every type of claim takes the fields that it has.
+/// A claim with the components to which `log_sizes` gives the logarithms of their lengths: one, or of the table of large
+/// values one for each part.
+pub(crate) fn sized_claim(log_sizes: impl Fn(&str) -> Option<Vec<u32>>) -> CairoClaim {
+    macro_rules! sized_fields {
+        (($log_sizes:expr) [$($first:ident)*] [$($last:ident)*]) => {
+            CairoClaim {
+                public_data: PublicData::default(),
+                $($first: $log_sizes(stringify!($first)).map(|sizes| of_size(&sizes)),)*
+                memory_id_to_big: $log_sizes("memory_id_to_big").map(|sizes| of_size(&sizes)),
+                $($last: $log_sizes(stringify!($last)).map(|sizes| of_size(&sizes)),)*
+            }
+        };
+    }
+    with_fields!(sized_fields!(log_sizes))
+}
+
+/// The smallest claim of a component.
 fn smallest<C: DeserializeOwned>() -> C {
+    of_size(&[MIN_SEQUENCE_LOG_SIZE])
+}
+
+/// A claim of a component of a size. Every type of claim takes the fields that it has.
+fn of_size<C: DeserializeOwned>(log_sizes: &[u32]) -> C {
     let fields = serde_json::json!({
-        "log_size": MIN_SEQUENCE_LOG_SIZE,
-        "big_log_sizes": [MIN_SEQUENCE_LOG_SIZE],
+        "log_size": log_sizes.first(),
+        "big_log_sizes": log_sizes,
         "add_mod_builtin_segment_start": 0,
         "bitwise_builtin_segment_start": 0,
         "ec_op_builtin_segment_start": 0,

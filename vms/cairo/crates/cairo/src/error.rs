@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use rigel_gpu::Bytes;
 use stwo_cairo_common::preprocessed_columns::preprocessed_trace::PreProcessedTraceVariant;
 use stwo_cairo_prover::prover::ChannelHash;
 
@@ -90,6 +91,17 @@ pub enum Error {
         variant: PreProcessedTraceVariant,
         /// What to do.
         advice: &'static str,
+    },
+    /// The device does not have the memory that the proof needs.
+    #[error(
+        "the proof needs {} more on the device, {} are free; prove a smaller run, with fewer preprocessed columns, or \
+         on the CPU", Bytes(*needed), Bytes(*available)
+    )]
+    Memory {
+        /// The bytes that the proof needs.
+        needed: usize,
+        /// The bytes that there are.
+        available: usize,
     },
     /// Upstream's preprocessed columns are not those that this version of the crate was made for.
     #[error("the preprocessed columns of {} have the hash {found}, not {expected}", variant_name(*variant))]

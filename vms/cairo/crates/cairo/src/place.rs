@@ -16,6 +16,7 @@ use stwo_cairo_prover::prover::ProverParameters;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::panics::{caught, message};
+use crate::plan::MemoryPlan;
 use crate::preprocessed;
 use crate::prove::prove;
 use crate::prover::Proven;
@@ -37,6 +38,9 @@ pub trait Proves<MC: MerkleChannel>: Sized + Send + Sync {
 
     /// The root of the preprocessed columns.
     fn preprocessed_root(&self) -> <MC::H as MerkleHasherLifted>::Hash;
+
+    /// The device memory that a proof of this run will need; none on the CPU.
+    fn plan(&self, input: &ProverInput) -> Option<MemoryPlan>;
 
     /// Leaves these components of the base trace to upstream's code on the host.
     fn set_host_witness(&mut self, components: BTreeSet<String>);
@@ -60,12 +64,11 @@ where
     Device {
         device: Device,
         setup: Box<Setup<CudaBackend, MC>>,
+        /// The bytes of device memory that the setup takes.
+        resident: usize,
     },
     /// With the reason if a device was asked for.
-    Cpu {
-        setup: Box<Setup<SimdBackend, MC>>,
-        reason: Option<String>,
-    },
+    Cpu { setup: Box<Setup<SimdBackend, MC>>, reason: Option<String> },
 }
 
 impl<MC: MerkleChannel> Proves<MC> for Place<MC>
@@ -76,8 +79,10 @@ where
 {
     fn on_device(device: &Device, parameters: ProverParameters) -> Result<Self> {
         let (preprocessed, columns) = preprocessed::columns(parameters.preprocessed_trace)?;
+        let before = device.memory_stats().in_use;
         let setup = on_device(device, || Setup::new(parameters, preprocessed, columns))?;
-        Ok(Self(Side::Device { device: device.clone(), setup: Box::new(setup) }))
+        let resident = device.memory_stats().in_use.saturating_sub(before);
+        Ok(Self(Side::Device { device: device.clone(), setup: Box::new(setup), resident }))
     }
 
     fn on_cpu(parameters: ProverParameters, reason: Option<String>) -> Result<Self> {
@@ -110,6 +115,13 @@ where
         }
     }
 
+    fn plan(&self, input: &ProverInput) -> Option<MemoryPlan> {
+        match &self.0 {
+            Side::Device { setup, resident, .. } => Some(MemoryPlan::new(input, &setup.parameters, *resident)),
+            Side::Cpu { .. } => None,
+        }
+    }
+
     fn set_host_witness(&mut self, components: BTreeSet<String>) {
         if let Side::Device { setup, .. } = &mut self.0 {
             setup.on_host = components;
@@ -118,7 +130,8 @@ where
 
     fn prove(&self, input: ProverInput) -> Result<Proven<CairoProof<MC::H>>> {
         match &self.0 {
-            Side::Device { device, setup } => {
+            Side::Device { device, setup, resident } => {
+                MemoryPlan::new(&input, &setup.parameters, *resident).check(device)?;
                 let measured = || rigel_stwo::measure(|| prove(setup, input, &Clock::Device));
                 let (proof, mut report) = on_device(device, || Ok(measured()?))?;
                 let (proof, on_host) = proof?;

@@ -11,6 +11,7 @@ use crate::channel::CairoChannel;
 use crate::error::{Error, Result};
 use crate::parameters;
 use crate::place::Proves;
+use crate::plan::MemoryPlan;
 
 /// A proof, and what it cost.
 #[derive(Clone, Debug)]
@@ -104,6 +105,12 @@ impl<MC: CairoChannel> CairoProver<MC> {
     /// The parameters of all proofs.
     pub fn parameters(&self) -> &ProverParameters {
         self.place.parameters()
+    }
+
+    /// The device memory that a proof of this run will need; none if proofs are made on the CPU. A proof that does not
+    /// fit is refused before it starts.
+    pub fn plan(&self, input: &ProverInput) -> Option<MemoryPlan> {
+        self.place.plan(input)
     }
 
     /// The root of the tree of preprocessed columns, which a verifier has to know.

@@ -5,14 +5,16 @@ use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Instant;
 
-use rigel_cairo::{CairoChannel, CairoProver, ProverInput, ProverParameters, for_verifier, variant_name};
-use rigel_gpu::{Device, Report, background};
+use rigel_cairo::{
+    CairoChannel, CairoProver, MemoryPlan, ProverInput, ProverParameters, for_verifier, variant_name,
+};
+use rigel_gpu::{Bytes, Device, Report, background};
 use rigel_terminal::{Align, Columns, Paint, Progress, number};
 use serde::Serialize;
 
 use crate::Failure;
 use crate::options::{Input, Parameters, Place, Source, with_channel};
-use crate::report::phases;
+use crate::report::{phases, plan_line};
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -56,6 +58,8 @@ struct Comparison<'a> {
     upstream: Side,
     /// None if there is no device.
     rigel: Option<Side>,
+    /// The device memory that a proof was expected to need.
+    plan: Option<MemoryPlan>,
     /// Whether both proofs are the same, as upstream's files hold them.
     equal: Option<bool>,
     /// None if it was not asked for.
@@ -105,10 +109,11 @@ fn compare<MC: CairoChannel>(
         stream = Some(Stream { runs, runners: arguments.runners, upstream_ms, rigel_ms: None });
     }
     drop(on_cpu);
-    let mut rigel = None;
+    let (mut rigel, mut plan) = (None, None);
     if let Some(device) = device {
         progress.say(&format!("proving on {device} …"));
         let prover = arguments.place.prover::<MC>(&device, parameters)?;
+        plan = prover.plan(&input);
         prover.prove(input.clone())?;
         if background::running() > 0 {
             // The first proof was interpreted.
@@ -131,6 +136,7 @@ fn compare<MC: CairoChannel>(
         before: &before,
         upstream,
         rigel: rigel.map(|(side, _)| side),
+        plan,
         equal,
         stream,
     };
@@ -196,7 +202,7 @@ fn measure<MC: CairoChannel>(
 }
 
 fn text(comparison: &Comparison<'_>) -> String {
-    let Comparison { program, steps, variant, upstream, rigel, equal, stream, .. } = comparison;
+    let Comparison { program, steps, variant, upstream, rigel, equal, stream, plan, .. } = comparison;
     let steps = steps.map_or(String::new(), |steps| format!(", {} steps", number(steps as f64)));
     let mut out = format!("{}{steps}, {variant}\n", Paint::Bold.on(program));
     let mut columns = Columns::new(&[Align::Left, Align::Right, Align::Right, Align::Right]);
@@ -210,6 +216,9 @@ fn text(comparison: &Comparison<'_>) -> String {
     out.push_str(&columns.to_text("  "));
     for side in std::iter::once(upstream).chain(rigel) {
         out.push_str(&format!("\n  {}\n{}", side.name, phases(&side.report)));
+    }
+    if let (Some(plan), Some(rigel)) = (plan, rigel) {
+        out.push_str(&format!("  {}; the peak was {}\n", plan_line(plan), Bytes(rigel.report.peak_bytes)));
     }
     if let Some(Stream { runs, runners, upstream_ms, rigel_ms }) = stream {
         let upstream = number(*upstream_ms);

@@ -9,7 +9,7 @@ use rigel_terminal::Progress;
 
 use crate::Failure;
 use crate::options::{Input, Parameters, Place, Source, with_channel};
-use crate::report::Summary;
+use crate::report::{Summary, plan_line};
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -58,6 +58,12 @@ fn prove<MC: CairoChannel>(
         None => CairoProver::<MC>::on_cpu(parameters)?,
     };
     before.push(("preprocessed columns", began.elapsed().as_secs_f64() * 1e3));
+    let plan = prover.plan(&input);
+    if let Some(plan) = &plan
+        && !arguments.json
+    {
+        println!("{}", plan_line(plan));
+    }
     progress.say(&format!("proving on {place} …"));
     let proven = prover.prove(input)?;
     progress.say("");
@@ -80,6 +86,7 @@ fn prove<MC: CairoChannel>(
         kernels_compiled: compiled() - compiled_before,
         proof_bytes: text.len(),
         report: &proven.report,
+        plan: plan.as_ref(),
         file: arguments.output.as_deref(),
     };
     if arguments.json {

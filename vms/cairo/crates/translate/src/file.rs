@@ -5,8 +5,8 @@ use std::fmt::Write;
 
 use syn::visit::Visit;
 use syn::{
-    Expr, ExprClosure, ExprForLoop, ExprLit, ExprMethodCall, File, FnArg, ImplItem, Item, ItemFn, Lit, Local,
-    Member, Pat, Stmt, Type, UnOp,
+    Expr, ExprClosure, ExprForLoop, ExprLit, ExprMethodCall, File, FnArg, GenericArgument, ImplItem, Item, ItemFn,
+    Lit, Local, Member, Pat, PathArguments, Stmt, Type, UnOp,
 };
 
 use crate::expression::print;
@@ -82,6 +82,34 @@ pub fn translate(name: &str, text: &str) -> Result<Component> {
     body.text.push_str("}\n");
     let Body { columns, tables, text, .. } = body;
     Ok(Component { inputs, columns, tables, text })
+}
+
+/// How many inputs each row of a component gives to other components.
+///
+/// # Errors
+/// A file that does not parse.
+pub fn uses(text: &str) -> Result<BTreeMap<String, u32>> {
+    let file = syn::parse_file(text).map_err(|error| Unsupported(format!("it does not parse: {error}")))?;
+    let fields = file.items.iter().find_map(|item| match item {
+        Item::Struct(found) if found.ident == "SubComponentInputs" => Some(&found.fields),
+        _ => None,
+    });
+    let mut uses = BTreeMap::new();
+    for field in fields.into_iter().flatten() {
+        // `name: [Vec<component::PackedInputType>; count]`
+        if let Type::Array(array) = &field.ty
+            && let Expr::Lit(ExprLit { lit: Lit::Int(count), .. }) = &array.len
+            && let Type::Path(vector) = &*array.elem
+            && let Some(vector) = vector.path.segments.last()
+            && let PathArguments::AngleBracketed(brackets) = &vector.arguments
+            && let Some(GenericArgument::Type(Type::Path(element))) = brackets.args.first()
+            && let Some(component) = element.path.segments.first()
+            && let Ok(count) = count.base10_parse::<u32>()
+        {
+            *uses.entry(component.ident.to_string()).or_insert(0) += count;
+        }
+    }
+    Ok(uses)
 }
 
 /// What the rows are made from, and the name of the parameter with the segment's address.

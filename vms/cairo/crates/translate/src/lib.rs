@@ -21,7 +21,7 @@
 mod expression;
 mod file;
 
-pub use file::{Component, Inputs, translate};
+pub use file::{Component, Inputs, translate, uses};
 
 /// Why a component can't be translated.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -18,14 +18,17 @@ use stwo::core::poly::circle::CanonicCoset;
 use stwo::prover::backend::Column;
 use stwo::prover::poly::circle::CircleEvaluation;
 use stwo_cairo_adapter::ProverInput;
-use stwo_cairo_adapter::builtins::BuiltinSegments;
+use stwo_cairo_adapter::builtins::{BuiltinSegments, MemorySegmentAddresses};
 use stwo_cairo_adapter::memory::{EncodedMemoryValueId, Memory};
 use stwo_cairo_adapter::opcodes::CasmStatesByOpcode;
 use stwo_cairo_common::builtins::{
-    ADD_MOD_BUILTIN_MEMORY_CELLS, BITWISE_BUILTIN_MEMORY_CELLS, MUL_MOD_BUILTIN_MEMORY_CELLS,
+    ADD_MOD_BUILTIN_MEMORY_CELLS, BITWISE_BUILTIN_MEMORY_CELLS, EC_OP_BUILTIN_MEMORY_CELLS,
+    MUL_MOD_BUILTIN_MEMORY_CELLS, PEDERSEN_BUILTIN_MEMORY_CELLS, POSEIDON_BUILTIN_MEMORY_CELLS,
     RANGE_CHECK_96_BUILTIN_MEMORY_CELLS, RANGE_CHECK_BUILTIN_MEMORY_CELLS,
 };
-use stwo_cairo_common::preprocessed_columns::preprocessed_trace::{MAX_SEQUENCE_LOG_SIZE, PreProcessedTrace};
+use stwo_cairo_common::preprocessed_columns::preprocessed_trace::{
+    MAX_SEQUENCE_LOG_SIZE, PreProcessedTrace, PreProcessedTraceVariant,
+};
 use stwo_cairo_common::prover_types::cpu::CasmState;
 use stwo_cairo_prover::witness::builtins::get_builtins;
 use stwo_cairo_prover::witness::cairo_claim_generator::{CairoClaimGenerator, get_sub_components};
@@ -41,7 +44,7 @@ use crate::error::{Error, Result};
 use crate::panics::{caught, message};
 
 /// The smallest column that upstream makes.
-const SMALLEST: usize = 16;
+pub(crate) const SMALLEST: usize = 16;
 
 /// The fields of upstream's lists of states.
 macro_rules! with_opcodes {
@@ -100,12 +103,45 @@ fn set_claim(claim: &mut CairoClaim, name: &str, log_size: u32, segment: u32) ->
     Ok(())
 }
 
-/// The cells of an instance of a builtin whose component can be made on the device.
+/// The components of opcodes that a run has, with their numbers of rows.
+pub(crate) fn opcode_rows(input: &ProverInput) -> Vec<(&'static str, usize)> {
+    let states = opcodes(&input.state_transitions.casm_states_by_opcode);
+    states.into_iter().map(|(name, states)| (name, states.len())).filter(|(_, rows)| *rows > 0).collect()
+}
+
+/// The components of builtins that a run has, with their numbers of rows.
+pub(crate) fn builtin_rows(input: &ProverInput, variant: PreProcessedTraceVariant) -> Vec<(&'static str, usize)> {
+    let segments = &input.builtin_segments;
+    let pedersen = match variant {
+        PreProcessedTraceVariant::CanonicalSmall => "pedersen_builtin_narrow_windows",
+        _ => "pedersen_builtin",
+    };
+    let all = [
+        ("add_mod_builtin", segments.add_mod_builtin),
+        ("bitwise_builtin", segments.bitwise_builtin),
+        ("mul_mod_builtin", segments.mul_mod_builtin),
+        (pedersen, segments.pedersen_builtin),
+        ("poseidon_builtin", segments.poseidon_builtin),
+        ("range_check96_builtin", segments.range_check96_builtin),
+        ("range_check_builtin", segments.range_check_builtin),
+        ("ec_op_builtin", segments.ec_op_builtin),
+    ];
+    let rows = |(name, segment): (&'static str, Option<MemorySegmentAddresses>)| {
+        let segment = segment?;
+        Some((name, segment.stop_ptr.saturating_sub(segment.begin_addr) / cells(name)?))
+    };
+    all.into_iter().filter_map(rows).collect()
+}
+
+/// The cells of an instance of a builtin.
 fn cells(builtin: &str) -> Option<usize> {
     Some(match builtin {
         "add_mod_builtin" => ADD_MOD_BUILTIN_MEMORY_CELLS,
         "bitwise_builtin" => BITWISE_BUILTIN_MEMORY_CELLS,
+        "ec_op_builtin" => EC_OP_BUILTIN_MEMORY_CELLS,
         "mul_mod_builtin" => MUL_MOD_BUILTIN_MEMORY_CELLS,
+        "pedersen_builtin" | "pedersen_builtin_narrow_windows" => PEDERSEN_BUILTIN_MEMORY_CELLS,
+        "poseidon_builtin" => POSEIDON_BUILTIN_MEMORY_CELLS,
         "range_check96_builtin" => RANGE_CHECK_96_BUILTIN_MEMORY_CELLS,
         "range_check_builtin" => RANGE_CHECK_BUILTIN_MEMORY_CELLS,
         _ => return None,

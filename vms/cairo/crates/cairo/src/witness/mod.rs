@@ -36,6 +36,9 @@ use stwo_cairo_prover::witness::cairo_claim_generator::CairoInteractionClaimGene
 
 use crate::columns::Evaluation;
 
+pub(crate) use device::{SMALLEST, builtin_rows, opcode_rows};
+pub(crate) use kernels::USES;
+
 /// The base trace of a run.
 pub(crate) struct BaseTrace<B: Backend> {
     pub(crate) columns: Vec<Evaluation<B>>,
@@ -51,6 +54,23 @@ impl<B: Backend> BaseTrace<B> {
     pub(crate) fn log_size(&self) -> u32 {
         self.columns.iter().map(|column| column.domain.log_size()).max().unwrap_or(0)
     }
+}
+
+/// Whether a component is a table whose size does not depend on the program.
+pub(crate) fn is_fixed(name: &str) -> bool {
+    const OF_SOME: [&str; 5] = [
+        "blake_round_sigma",
+        "pedersen_points_table_window_bits_18",
+        "pedersen_points_table_window_bits_9",
+        "poseidon_round_keys",
+        "verify_bitwise_xor_12",
+    ];
+    is_always_there(name) || OF_SOME.contains(&name)
+}
+
+/// Whether every proof has the table.
+pub(crate) fn is_always_there(name: &str) -> bool {
+    tables::TABLES.iter().any(|table| table.name == name)
 }
 
 /// Compiles the kernels that make base traces, or finds them in the device's cache, and returns their number.
