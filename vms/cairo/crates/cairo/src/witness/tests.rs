@@ -89,6 +89,10 @@ fn fibonacci_is_made_on_the_device_alone() {
 fn builtins_are_made_on_the_device() {
     assert_eq!(compare(&input("factorial", json!([30])), &[]), Vec::<&str>::new());
     assert_eq!(compare(&input("bitwise", json!([20])), &[]), Vec::<&str>::new());
+    let modular = input("modular", json!([20]));
+    let segments = &modular.builtin_segments;
+    assert!(segments.add_mod_builtin.is_some() && segments.mul_mod_builtin.is_some());
+    assert_eq!(compare(&modular, &[]), Vec::<&str>::new());
 }
 
 #[test]
