@@ -6,10 +6,20 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-use rigel_cairo_translate::{Inputs, translate};
+use rigel_cairo_translate::{Component, Inputs, input_words, translate};
 
 /// The crate with the witness code.
 const UPSTREAM: &str = "stwo-cairo-prover";
+
+/// Components that others give inputs to.
+const CHAINED: [&str; 6] = [
+    "cube_252",
+    "poseidon_3_partial_rounds_chain",
+    "poseidon_aggregator",
+    "poseidon_full_round_chain",
+    "range_check_252_width_27",
+    "verify_instruction",
+];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=build.rs");
@@ -35,27 +45,47 @@ fn main() -> Result<(), Box<dyn Error>> {
     names.retain(|name| {
         name.ends_with("_opcode")
             || ["_opcode_", "_builtin"].iter().any(|part| name.contains(part))
-            || name == "verify_instruction"
+            || CHAINED.contains(&name.as_str())
     });
 
+    let read = |name: &str| fs::read_to_string(folder.join(name).with_extension("rs"));
+    let words = |name: &str| input_words(&read(name).ok()?);
+    let mut results = Vec::new();
+    for name in &names {
+        results.push((name, translate(name, &read(name)?, words).map_err(|reason| reason.to_string())));
+    }
+    // A component is made on the device only if all components are that it gives inputs to.
+    loop {
+        let made: Vec<String> =
+            results.iter().filter(|(_, result)| result.is_ok()).map(|(name, _)| (*name).clone()).collect();
+        let missing = |component: &Component| {
+            component.gives.iter().find(|(to, ..)| !made.contains(to)).map(|(to, ..)| to.clone())
+        };
+        let stuck = results.iter_mut().find_map(|(_, result)| {
+            let to = missing(result.as_ref().ok()?)?;
+            Some((result, to))
+        });
+        let Some((result, to)) = stuck else { break };
+        *result = Err(format!("it gives inputs to {to}"));
+    }
     let mut translated = String::new();
     let mut untranslated = String::new();
-    for name in &names {
-        match translate(name, &fs::read_to_string(folder.join(name).with_extension("rs"))?) {
+    for (name, result) in &results {
+        match result {
             Ok(component) => {
                 let inputs = match component.inputs {
                     Inputs::State => "Inputs::State".to_string(),
                     Inputs::Counted { words } => format!("Inputs::Counted {{ words: {words} }}"),
+                    Inputs::List { words } => format!("Inputs::List {{ words: {words} }}"),
                     Inputs::Segment => "Inputs::Segment".to_string(),
                 };
-                let columns = component.columns;
-                let text = &component.text;
+                let Component { columns, gives, text, .. } = component;
                 writeln!(
                     translated,
-                    "    Translated {{ name: {name:?}, inputs: {inputs}, columns: {columns}, text: {text:?} }},"
+                    "    Translated {{ name: {name:?}, inputs: {inputs}, columns: {columns}, gives: &{gives:?}, text: {text:?} }},"
                 )?;
             }
-            Err(reason) => writeln!(untranslated, "    ({name:?}, {:?}),", reason.to_string())?,
+            Err(reason) => writeln!(untranslated, "    ({name:?}, {reason:?}),")?,
         }
     }
     let text = format!(

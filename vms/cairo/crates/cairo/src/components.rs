@@ -149,7 +149,8 @@ pub(crate) fn set_table(claim: &mut CairoClaim, name: &str) {
     }
     set!(range_check_6 range_check_8 range_check_11 range_check_12 range_check_18 range_check_20 range_check_4_3
         range_check_4_4 range_check_9_9 range_check_7_2_5 range_check_3_6_6_3 range_check_4_4_4_4
-        range_check_3_3_3_3_3 verify_bitwise_xor_4 verify_bitwise_xor_7 verify_bitwise_xor_8 verify_bitwise_xor_9);
+        range_check_3_3_3_3_3 verify_bitwise_xor_4 verify_bitwise_xor_7 verify_bitwise_xor_8 verify_bitwise_xor_9
+        poseidon_round_keys);
 }
 
 /// A claim with every component that the variant of the preprocessed columns has, each of the smallest size.
@@ -188,8 +189,8 @@ pub(crate) fn every_component(variant: PreProcessedTraceVariant) -> CairoClaim {
     claim
 }
 
-/// A claim with the components to which `log_sizes` gives the logarithms of their lengths: one, or of the table of large
-/// values one for each part.
+/// A claim with the components to which `log_sizes` gives the logarithms of their lengths: one, or of the table of
+/// large values one for each part.
 pub(crate) fn sized_claim(log_sizes: impl Fn(&str) -> Option<Vec<u32>>) -> CairoClaim {
     macro_rules! sized_fields {
         (($log_sizes:expr) [$($first:ident)*] [$($last:ident)*]) => {

@@ -21,7 +21,8 @@ use crate::error::{Error, Result};
 use crate::setup::Setup;
 use crate::witness::BaseTrace;
 
-/// Proves a program's run, and says which parts of the trace the host made in place of the device. The transcript is that of upstream's `prove_cairo`, so the proof is the same.
+/// Proves a program's run, and says which parts of the trace the host made in place of the device. The transcript is
+/// that of upstream's `prove_cairo`, so the proof is the same.
 pub(crate) fn prove<B, MC>(
     setup: &Setup<B, MC>,
     input: ProverInput,

@@ -98,9 +98,13 @@ fn function(function: &Expr, arguments: &Punctuated<Expr, Token![,]>) -> Result<
         ("M31" | "UInt16" | "UInt32", "from")
         | ("UInt16" | "UInt32" | "Bool" | "Felt252", "from_m31")
         | ("UInt32" | "Felt252", "from_limbs")
-        | ("BigUInt", "from_packed_felt252_array" | "from_packed_biguint") => {
-            Ok(format!("{of}{parameters}::{name}({})", list(arguments)?))
-        }
+        | ("BigUInt", "from_packed_felt252_array" | "from_packed_biguint")
+        | ("Felt252", "from_packed_felt252width27")
+        | ("Felt252Width27", "from_packed_felt252" | "from_limbs")
+        | (
+            "Cube252" | "PoseidonFullRoundChain" | "Poseidon3PartialRoundsChain" | "PoseidonRoundKeys",
+            "deduce_output",
+        ) => Ok(format!("{of}{parameters}::{name}({})", list(arguments)?)),
         _ => unsupported(format!("the function {of}::{name}")),
     }
 }

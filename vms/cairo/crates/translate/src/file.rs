@@ -22,6 +22,11 @@ pub enum Inputs {
         /// The words of an input.
         words: u32,
     },
+    /// This number of words. The number of inputs is a multiple of 16, and rows after the last repeat the first 16.
+    List {
+        /// The words of an input.
+        words: u32,
+    },
     /// The number of the row and the address where the builtin's segment begins.
     Segment,
 }
@@ -35,15 +40,24 @@ pub struct Component {
     pub columns: u32,
     /// The components whose tables the rows are looked up in.
     pub tables: Vec<String>,
+    /// The components that a row gives inputs to, with how many, and the words of each.
+    pub gives: Vec<(String, u32, u32)>,
     /// The function `void NAME(Row row)` that makes a row.
     pub text: String,
 }
 
-/// Translates the text of a component's file.
+/// The words of an input of a component, if they are field elements.
+pub fn input_words(text: &str) -> Option<u32> {
+    let file = syn::parse_file(text).ok()?;
+    words(packed_input(&file)?).ok()
+}
+
+/// Translates the text of a component's file. `words` gives the words of an input of other components.
 ///
 /// # Errors
 /// [`Unsupported`] with the first construct that has no translation.
-pub fn translate(name: &str, text: &str) -> Result<Component> {
+pub fn translate(name: &str, text: &str, words: impl Fn(&str) -> Option<u32>) -> Result<Component> {
+    let uses = uses(text)?;
     let file = syn::parse_file(text).map_err(|error| Unsupported(format!("it does not parse: {error}")))?;
     let function = file.items.iter().find_map(|item| match item {
         Item::Fn(function) if function.sig.ident == "write_trace_simd" => Some(function),
@@ -53,7 +67,15 @@ pub fn translate(name: &str, text: &str) -> Result<Component> {
     let (inputs, segment) = inputs(&file, function)?;
     let relations = relations(&file);
 
-    let mut body = Body { relations: &relations, columns: 0, tables: Vec::new(), text: String::new() };
+    let mut body = Body {
+        relations: &relations,
+        uses: &uses,
+        words: &words,
+        columns: 0,
+        tables: Vec::new(),
+        gives: Vec::new(),
+        text: String::new(),
+    };
     writeln!(body.text, "__device__ __forceinline__ void {name}(Row row) {{").expect("a string");
     if let Some(segment) = &segment {
         writeln!(body.text, "    const u32 {segment} = row.segment();").expect("a string");
@@ -71,7 +93,7 @@ pub fn translate(name: &str, text: &str) -> Result<Component> {
     if inputs != Inputs::Segment {
         let Some(input) = input_name(rows) else { return unsupported("a closure with other parameters") };
         let value = match inputs {
-            Inputs::Counted { words } => input_value(&file, words)?,
+            Inputs::Counted { .. } | Inputs::List { .. } => format!("row.input<{}>()", packed_type(&file)?),
             Inputs::State | Inputs::Segment => "row.state()".to_string(),
         };
         body.line(&format!("const auto {input} = {value};"));
@@ -80,8 +102,8 @@ pub fn translate(name: &str, text: &str) -> Result<Component> {
         body.statement(statement)?;
     }
     body.text.push_str("}\n");
-    let Body { columns, tables, text, .. } = body;
-    Ok(Component { inputs, columns, tables, text })
+    let Body { columns, tables, gives, text, .. } = body;
+    Ok(Component { inputs, columns, tables, gives, text })
 }
 
 /// How many inputs each row of a component gives to other components.
@@ -136,7 +158,8 @@ fn inputs(file: &File, function: &ItemFn) -> Result<(Inputs, Option<String>)> {
     match packed_input(file) {
         Some(Type::Path(path)) if path.path.is_ident("PackedCasmState") => Ok((Inputs::State, None)),
         Some(other) if has("mults") => Ok((Inputs::Counted { words: words(other)? }, None)),
-        _ => unsupported("inputs that are neither states nor counted"),
+        Some(other) => Ok((Inputs::List { words: words(other)? }, None)),
+        None => unsupported("no type of inputs"),
     }
 }
 
@@ -148,32 +171,37 @@ fn packed_input(file: &File) -> Option<&Type> {
     })
 }
 
-/// The input of a row, made from its words.
-fn input_value(file: &File, count: u32) -> Result<String> {
-    fn value(of: &Type, count: u32, next: &mut u32) -> Result<String> {
-        let mut list = |types: &mut dyn Iterator<Item = &Type>| -> Result<String> {
-            Ok(types.map(|of| value(of, count, next)).collect::<Result<Vec<_>>>()?.join(", "))
-        };
-        match of {
-            Type::Tuple(tuple) => Ok(format!("tuple({})", list(&mut tuple.elems.iter())?)),
+/// The type of an input, as a kernel knows it.
+fn packed_type(file: &File) -> Result<String> {
+    fn name(of: &Type) -> Result<String> {
+        Ok(match of {
+            Type::Tuple(tuple) => {
+                let types: Vec<String> = tuple.elems.iter().map(name).collect::<Result<_>>()?;
+                format!("Tuple<{}>", types.join(", "))
+            }
             Type::Array(array) => {
-                let len = words(of)? / words(&array.elem)?.max(1);
-                Ok(format!("array({})", list(&mut std::iter::repeat_n(&*array.elem, len as usize))?))
+                format!("Array<{}, {}>", name(&array.elem)?, words(of)? / words(&array.elem)?.max(1))
             }
-            _ => {
-                *next += 1;
-                Ok(format!("row.word({count}, {})", *next - 1))
-            }
-        }
+            Type::Path(path) => match path.path.get_ident() {
+                Some(ident) => ident.to_string().trim_start_matches("Packed").to_string(),
+                None => return unsupported("an input of a type with a path"),
+            },
+            _ => return unsupported("an input of another type"),
+        })
     }
     let Some(packed) = packed_input(file) else { return unsupported("no type of inputs") };
-    value(packed, count, &mut 0)
+    name(packed)
 }
 
 /// The number of words of a type that consists of field elements.
 fn words(of: &Type) -> Result<u32> {
     match of {
         Type::Path(path) if path.path.is_ident("PackedM31") => Ok(1),
+        Type::Path(path)
+            if ["PackedFelt252", "PackedFelt252Width27"].iter().any(|name| path.path.is_ident(name)) =>
+        {
+            Ok(8)
+        }
         Type::Tuple(tuple) => tuple.elems.iter().map(words).sum(),
         Type::Array(array) => match &array.len {
             Expr::Lit(ExprLit { lit: Lit::Int(len), .. }) => {
@@ -256,8 +284,11 @@ fn input_name(closure: &ExprClosure) -> Option<String> {
 
 struct Body<'a> {
     relations: &'a BTreeMap<String, (String, u32)>,
+    uses: &'a BTreeMap<String, u32>,
+    words: &'a dyn Fn(&str) -> Option<u32>,
     columns: u32,
     tables: Vec<String>,
+    gives: Vec<(String, u32, u32)>,
     text: String,
 }
 
@@ -273,14 +304,14 @@ impl Body<'_> {
         if let Pat::Ident(name) = &local.pat
             && let Some(init) = &local.init
             && let Expr::Call(_) = &*init.expr
-            && ["M31_", "UInt16_", "UInt32_", "BigUInt_"]
+            && ["M31_", "UInt16_", "UInt32_", "BigUInt_", "Felt252_"]
                 .iter()
                 .any(|prefix| name.ident.to_string().starts_with(prefix))
         {
             let line = format!("const auto {} = {};", name.ident, print(&init.expr)?);
             self.line(&line);
         } else if let Pat::Ident(name) = &local.pat
-            && ["Felt252_", "UInt64_"].iter().any(|prefix| name.ident.to_string().starts_with(prefix))
+            && ["Felt252Width27_", "UInt64_"].iter().any(|prefix| name.ident.to_string().starts_with(prefix))
         {
             return unsupported(format!("the constant {}", name.ident));
         }
@@ -339,16 +370,32 @@ impl Body<'_> {
                 format!("row.count_{table}({value});")
             }
             _ if table.starts_with("range_check_") && table != "range_check_252_width_27"
-                || table.starts_with("verify_bitwise_xor_") =>
+                || table.starts_with("verify_bitwise_xor_")
+                || table == "poseidon_round_keys" =>
             {
                 format!("row.count({}, {relation}, {value});", table.to_uppercase())
             }
-            _ => return unsupported(format!("inputs of {table}")),
+            _ => return self.give(&table, &index.index, &value),
         };
         self.line(&line);
         if !self.tables.contains(&table) {
             self.tables.push(table);
         }
+        Ok(())
+    }
+
+    /// An input of another component.
+    fn give(&mut self, to: &str, number: &Expr, value: &str) -> Result<()> {
+        let (Some(count), Some(words)) = (self.uses.get(to), (self.words)(to)) else {
+            return unsupported(format!("inputs of {to}"));
+        };
+        if !self.gives.iter().any(|(known, ..)| known == to) {
+            self.gives.push((to.to_string(), *count, words));
+        }
+        let before: u32 =
+            self.gives.iter().take_while(|(known, ..)| known != to).map(|(_, count, words)| count * words).sum();
+        let line = format!("row.give({before}u, {}, {value});", print(number)?);
+        self.line(&line);
         Ok(())
     }
 }

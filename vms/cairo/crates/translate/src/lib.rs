@@ -12,6 +12,7 @@
 //! | `*row[7] = e;` | `row.write(7, e);` |
 //! | `memory_address_to_id_state.deduce_output(e)` | `row.memory_address_to_id(e)` |
 //! | `*sub_component_inputs.range_check_9_9_b[0] = e;` | `row.count(RANGE_CHECK_9_9, 1, e);` |
+//! | `*sub_component_inputs.cube_252[1] = e;` | `row.give(.., 1, e);` |
 //! | `*lookup_data.x = e;` | nothing: the lookups are made from the columns |
 //!
 //! A file with any other construct is [unsupported](Unsupported), and its component stays on the host. Nothing of
@@ -21,7 +22,7 @@
 mod expression;
 mod file;
 
-pub use file::{Component, Inputs, translate, uses};
+pub use file::{Component, Inputs, input_words, translate, uses};
 
 /// Why a component can't be translated.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -1,6 +1,6 @@
 //! The base trace, made on the device.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::mem::offset_of;
 use std::sync::Arc;
 
@@ -74,6 +74,22 @@ fn set_claim(claim: &mut CairoClaim, name: &str, log_size: u32, segment: u32) ->
             match $wanted {
                 $(stringify!($name) => $claim.$name = Some($name::Claim { log_size }),)*
                 "verify_instruction" => $claim.verify_instruction = Some(verify_instruction::Claim { log_size }),
+                "poseidon_aggregator" => $claim.poseidon_aggregator = Some(poseidon_aggregator::Claim { log_size }),
+                "poseidon_3_partial_rounds_chain" => {
+                    let claim = poseidon_3_partial_rounds_chain::Claim { log_size };
+                    $claim.poseidon_3_partial_rounds_chain = Some(claim);
+                }
+                "poseidon_full_round_chain" => {
+                    $claim.poseidon_full_round_chain = Some(poseidon_full_round_chain::Claim { log_size });
+                }
+                "cube_252" => $claim.cube_252 = Some(cube_252::Claim { log_size }),
+                "range_check_252_width_27" => {
+                    $claim.range_check_252_width_27 = Some(range_check_252_width_27::Claim { log_size });
+                }
+                "poseidon_builtin" => {
+                    let claim = poseidon_builtin::Claim { log_size, poseidon_builtin_segment_start: segment };
+                    $claim.poseidon_builtin = Some(claim);
+                }
                 "bitwise_builtin" => {
                     let claim = bitwise_builtin::Claim { log_size, bitwise_builtin_segment_start: segment };
                     $claim.bitwise_builtin = Some(claim);
@@ -251,19 +267,19 @@ impl Lookups {
         })
     }
 
-    /// Makes a component's columns.
-    #[allow(clippy::too_many_arguments)]
+    /// Makes a component's columns, and adds the inputs that it gives to other components.
     fn rows(
         &mut self,
         stream: &Stream,
         component: &'static Translated,
-        size: usize,
-        enabled: usize,
-        inputs: Option<View<'_, u32>>,
-        multiplicities: Option<View<'_, u32>>,
-        segment: u32,
+        from: &RowSource<'_>,
+        given: &mut Given,
     ) -> Result<Vec<BaseColumn>> {
+        let RowSource { size, enabled, inputs, multiplicities, segment } = *from;
         let mut trace = stream.alloc::<u32>(size * component.columns as usize)?;
+        let lengths: Vec<usize> =
+            component.gives.iter().map(|(_, count, words)| size * (count * words) as usize).collect();
+        let mut gives = stream.alloc::<u32>(lengths.iter().sum::<usize>().max(1))?;
         let kernel = kernels::rows(stream.device(), component)?;
         let instructions = self.instruction_counts.len() as u32;
         let arguments = (
@@ -285,9 +301,16 @@ impl Lookups {
             &mut self.instruction_counts,
             instructions,
             &mut self.table_counts,
+            &mut gives,
             &mut self.status,
         );
         kernel.launch(stream, kernel.cover(size)?, arguments)?;
+        if !lengths.is_empty() {
+            let parts = gives.split(&lengths)?;
+            for ((to, ..), part) in component.gives.iter().zip(parts) {
+                given.entry(to).or_default().push(part);
+            }
+        }
         columns(trace, size)
     }
 
@@ -355,6 +378,31 @@ impl Lookups {
     }
 }
 
+/// What the rows of a component are made from.
+#[derive(Clone, Copy)]
+struct RowSource<'a> {
+    /// The number of rows.
+    size: usize,
+    /// The number of rows that are not padding.
+    enabled: usize,
+    inputs: Option<View<'a, u32>>,
+    multiplicities: Option<View<'a, u32>>,
+    /// The address of the builtin's segment.
+    segment: u32,
+}
+
+/// The inputs that components were given, in the order of the components that gave them.
+type Given = HashMap<&'static str, Vec<Buffer<u32>>>;
+
+/// Components that other components give inputs to, in the order in which upstream makes them.
+const CHAIN: [&str; 5] = [
+    "poseidon_aggregator",
+    "poseidon_3_partial_rounds_chain",
+    "poseidon_full_round_chain",
+    "cube_252",
+    "range_check_252_width_27",
+];
+
 /// Splits memory into columns.
 fn columns(words: Buffer<u32>, size: usize) -> Result<Vec<BaseColumn>> {
     let words = words.cast::<Mersenne31>()?;
@@ -406,43 +454,44 @@ pub(crate) fn generate(
     let mut lookups = rigel_stwo::in_phase("upload", upload)?;
 
     // Components whose rows come from states and segments.
+    let mut given = Given::new();
     let by_opcode: HashMap<&str, &[CasmState]> = opcodes(&states).into_iter().collect();
     for Work { component, rows, segment } in &plan.device {
         let name = component.name;
         let size = rows.next_power_of_two().max(SMALLEST);
-        let columns = match component.inputs {
-            Inputs::State => {
-                let words = state_words(by_opcode[name]);
-                let inputs = rigel_stwo::in_phase("upload", || stream.upload(words))?;
-                let inputs = Some(inputs.view());
-                rigel_stwo::in_phase("base trace", || {
-                    lookups.rows(stream, component, size, *rows, inputs, None, 0)
-                })
-            }
-            _ => rigel_stwo::in_phase("base trace", || {
-                lookups.rows(stream, component, size, *rows, None, None, *segment)
-            }),
-        }?;
+        let upload = || stream.upload(state_words(by_opcode[name]));
+        let states = match component.inputs {
+            Inputs::State => Some(rigel_stwo::in_phase("upload", upload)?),
+            _ => None,
+        };
+        let inputs = states.as_ref().map(Buffer::view);
+        let from = RowSource { size, enabled: *rows, inputs, multiplicities: None, segment: *segment };
+        let make = || lookups.rows(stream, component, &from, &mut given);
+        made.insert(name, rigel_stwo::in_phase("base trace", make)?);
         set_claim(&mut claim, name, size.ilog2(), *segment)?;
-        made.insert(name, columns);
     }
     drop(by_opcode);
     lookups.public_memory(stream, &public_memory_addresses)?;
 
     // Instructions: by the host if one of its components executes some.
     let host = plan.host_components();
-    let counted = || instructions_executed(stream, &lookups, &memory);
-    let executed = rigel_stwo::in_phase("base trace", counted)?;
+    let count = || instructions_executed(stream, &lookups, &memory);
+    let executed = rigel_stwo::in_phase("base trace", count)?;
     if !host.contains("verify_instruction") && !executed.is_empty() {
         let component = translated("verify_instruction").map_err(|reason| Error::Witness(reason.into()))?;
         let words: Vec<u32> = executed.iter().flat_map(|(words, _)| *words).collect();
         let counts: Vec<u32> = executed.iter().map(|(_, count)| *count).collect();
-        let (words, counts) = (stream.upload(&words)?, stream.upload(&counts)?);
-        let size = executed.len().next_power_of_two().max(SMALLEST);
-        let (inputs, multiplicities) = (Some(words.view()), Some(counts.view()));
-        let columns = lookups.rows(stream, component, size, executed.len(), inputs, multiplicities, 0)?;
-        set_claim(&mut claim, component.name, size.ilog2(), 0)?;
+        let columns = counted(stream, &mut lookups, component, &words, &counts, &mut given)?;
+        set_claim(&mut claim, component.name, columns[0].len().ilog2(), 0)?;
         made.insert(component.name, columns);
+    }
+    for name in CHAIN {
+        if let Some(parts) = given.remove(name) {
+            let make = || chained(stream, &mut lookups, name, parts, &mut given);
+            let columns = rigel_stwo::in_phase("base trace", make)?;
+            set_claim(&mut claim, name, columns[0].len().ilog2(), 0)?;
+            made.insert(name, columns);
+        }
     }
 
     // What the host makes.
@@ -468,10 +517,86 @@ pub(crate) fn generate(
     Ok(BaseTrace { columns, claim, lookups: None, on_host: plan.host.into_iter().map(fallback).collect() })
 }
 
+/// Makes a component from inputs that differ and how often each is looked up.
+fn counted(
+    stream: &Stream,
+    lookups: &mut Lookups,
+    component: &'static Translated,
+    words: &[u32],
+    counts: &[u32],
+    given: &mut Given,
+) -> Result<Vec<BaseColumn>> {
+    let (inputs, multiplicities) = (stream.upload(words)?, stream.upload(counts)?);
+    let from = RowSource {
+        size: counts.len().next_power_of_two().max(SMALLEST),
+        enabled: counts.len(),
+        inputs: Some(inputs.view()),
+        multiplicities: Some(multiplicities.view()),
+        segment: 0,
+    };
+    lookups.rows(stream, component, &from, given)
+}
+
+/// Makes a component from the inputs that others gave it.
+fn chained(
+    stream: &Stream,
+    lookups: &mut Lookups,
+    name: &'static str,
+    parts: Vec<Buffer<u32>>,
+    given: &mut Given,
+) -> Result<Vec<BaseColumn>> {
+    let component = translated(name).map_err(|reason| Error::Witness(reason.into()))?;
+    let inputs = joined(stream, &parts)?;
+    match component.inputs {
+        Inputs::List { words } => {
+            let enabled = inputs.len() / words as usize;
+            let size = enabled.next_power_of_two().max(SMALLEST);
+            let from = RowSource { size, enabled, inputs: Some(inputs.view()), multiplicities: None, segment: 0 };
+            lookups.rows(stream, component, &from, given)
+        }
+        Inputs::Counted { words } => {
+            // Upstream sorts the inputs by what comes first in them: the identifiers of what is hashed. The others
+            // are those of the hash.
+            let all = stream.download(&inputs)?;
+            let mut counts: BTreeMap<&[u32], u32> = BTreeMap::new();
+            for input in all.chunks_exact(words as usize) {
+                *counts.entry(input).or_insert(0) += 1;
+            }
+            let words: Vec<u32> = counts.keys().copied().flatten().copied().collect();
+            let counts: Vec<u32> = counts.into_values().collect();
+            counted(stream, lookups, component, &words, &counts, given)
+        }
+        Inputs::State | Inputs::Segment => {
+            Err(Error::Witness(format!("{name} takes no inputs of other components")))
+        }
+    }
+}
+
+/// Several buffers as one.
+fn joined(stream: &Stream, parts: &[Buffer<u32>]) -> Result<Buffer<u32>> {
+    let mut joined = stream.alloc(parts.iter().map(Buffer::len).sum())?;
+    let mut at = 0;
+    for part in parts {
+        stream.copy(joined.range_mut(at..at + part.len())?, part)?;
+        at += part.len();
+    }
+    Ok(joined)
+}
+
 /// Compiles what the plan needs on all cores, or finds it in the cache. Later proofs find it on the device.
 fn load_kernels(device: &Device, plan: &Plan) -> Result<()> {
     let mut components: Vec<&'static Translated> = plan.device.iter().map(|work| work.component).collect();
     components.extend(translated("verify_instruction"));
+    // With everything that they give inputs to.
+    let mut next = 0;
+    while let Some(component) = components.get(next) {
+        for (to, ..) in component.gives {
+            if !components.iter().any(|known| known.name == *to) {
+                components.extend(translated(to));
+            }
+        }
+        next += 1;
+    }
     kernels::load(device, &components)?;
     Ok(())
 }
@@ -604,7 +729,8 @@ fn tables(
     let counts = std::mem::replace(&mut lookups.table_counts, stream.zeros(1)?);
     let parts = counts.split(&TABLES.each_ref().map(|table| table.cells()))?;
     for (table, part) in TABLES.iter().zip(parts) {
-        if !made.contains_key(table.name) {
+        let there = table.is_always_there() || made.contains_key("poseidon_full_round_chain");
+        if there && !made.contains_key(table.name) {
             made.insert(table.name, columns(part, 1 << table.log_size())?);
             crate::components::set_table(claim, table.name);
         }

@@ -8,8 +8,12 @@ use std::thread;
 
 use rigel_gpu::{Device, Kernel, Result};
 use rigel_kernels::code::source;
+use stwo_cairo_common::preprocessed_columns::poseidon_round_keys::round_keys;
 
 use super::tables::declarations;
+
+/// The rounds that have keys: 4 full ones, 27 times 3 partial ones, 4 full ones.
+const POSEIDON_ROUNDS: usize = 35;
 
 /// What the rows of a component are made from, apart from the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +22,8 @@ pub(crate) enum Inputs {
     State,
     /// Inputs of so many words, and how often each is looked up.
     Counted { words: u32 },
+    /// Inputs of so many words, in a multiple of 16.
+    List { words: u32 },
     /// A segment of the memory.
     Segment,
 }
@@ -27,6 +33,8 @@ pub(crate) struct Translated {
     pub(crate) name: &'static str,
     pub(crate) inputs: Inputs,
     pub(crate) columns: u32,
+    /// The components that a row gives inputs to, with how many, and the words of each.
+    pub(crate) gives: &'static [(&'static str, u32, u32)],
     /// The function that makes a row.
     text: &'static str,
 }
@@ -50,18 +58,21 @@ enum Key {
 /// The kernel that makes the rows of a component.
 pub(crate) fn rows(device: &Device, component: &'static Translated) -> Result<Arc<Kernel>> {
     device.kept(&Key::Rows(component.name), |device| {
-        let Translated { name, text, .. } = component;
+        let Translated { name, text, inputs, .. } = component;
+        // Upstream pads lists by whole vectors.
+        let repeated = if matches!(inputs, Inputs::List { .. }) { 16 } else { 1 };
+        let poseidon = if text.contains("Poseidon") || text.contains("Cube252") { poseidon() } else { String::new() };
         let text = format!(
-            "{}{}\n{text}\n\
+            "{}{}{poseidon}\n{text}\n\
              __global__ void witness(u32* trace, u32 size, u32 enabled, const u32* inputs,\n\
              const u32* multiplicities, u32 segment, const u32* ids, u32 addresses, const u32* large, u32 larges,\n\
              const u32* small, u32 smalls, u32* address_counts, u32* large_counts, u32* small_counts,\n\
-             u32* instruction_counts, u32 instructions, u32* table_counts, u32* status) {{\n\
+             u32* instruction_counts, u32 instructions, u32* table_counts, u32* given, u32* status) {{\n\
              const u32 index = blockIdx.x * blockDim.x + threadIdx.x;\n\
              if (index >= size) return;\n\
              const Memory memory = {{ids, addresses, large, larges, small, smalls, address_counts, large_counts,\n\
              small_counts, status}};\n\
-             {name}(Row{{trace, size, index, enabled, inputs, multiplicities, segment, memory, instruction_counts,\n\
+             {name}(Row{{trace, size, index, enabled, inputs, multiplicities, {repeated}, given, segment, memory, instruction_counts,\n\
              instructions, {{table_counts, status}}}});\n}}\n",
             include_str!("row.cuh"),
             declarations(),
@@ -71,6 +82,21 @@ pub(crate) fn rows(device: &Device, component: &'static Translated) -> Result<Ar
         let source = unsafe { source(&format!("{name}.cu"), &text) };
         Ok((device.compile(&source.kernel("witness"))?.kernel("witness")?, 0))
     })
+}
+
+/// The deductions of Poseidon, with the round keys.
+fn poseidon() -> String {
+    let mut keys = String::new();
+    for key in (0..POSEIDON_ROUNDS).flat_map(round_keys) {
+        for limb in key.limbs {
+            keys.push_str(&format!("{}u, {}u, ", limb as u32, (limb >> 32) as u32));
+        }
+        keys.push('\n');
+    }
+    format!(
+        "constexpr u32 ROUNDS = {POSEIDON_ROUNDS};\n__device__ static const u32 ROUND_KEYS[] = {{\n{keys}}};\n{}",
+        include_str!("poseidon.cuh")
+    )
 }
 
 /// A kernel of `tables.cu`, by its expression.

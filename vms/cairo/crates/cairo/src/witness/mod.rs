@@ -70,7 +70,7 @@ pub(crate) fn is_fixed(name: &str) -> bool {
 
 /// Whether every proof has the table.
 pub(crate) fn is_always_there(name: &str) -> bool {
-    tables::TABLES.iter().any(|table| table.name == name)
+    tables::TABLES.iter().any(|table| table.name == name && table.is_always_there())
 }
 
 /// Compiles the kernels that make base traces, or finds them in the device's cache, and returns their number.
@@ -84,10 +84,16 @@ pub(crate) fn compile(device: &rigel_gpu::Device) -> rigel_gpu::Result<usize> {
 /// The components of opcodes and builtins that the device makes unless the caller leaves them to the host.
 pub(crate) fn switchable() -> Vec<&'static str> {
     let names = kernels::TRANSLATED.iter().map(|component| component.name);
-    names.filter(|name| *name != "verify_instruction").collect()
+    names
+        .filter(|name| name.contains("_opcode") || name.ends_with("_builtin") || name.contains("_builtin_"))
+        .collect()
 }
 
 /// The components of opcodes and builtins that the device makes, and those that the host makes, with the reason.
 pub fn device_witness() -> (Vec<&'static str>, Vec<(&'static str, &'static str)>) {
-    (switchable(), kernels::UNTRANSLATED.to_vec())
+    let untranslated = kernels::UNTRANSLATED.iter().copied();
+    (
+        switchable(),
+        untranslated.filter(|(name, _)| name.contains("_opcode") || name.contains("_builtin")).collect(),
+    )
 }

@@ -61,18 +61,24 @@ RIGEL_INLINE Array<T, 1 + sizeof...(Rest)> array(T first, Rest... rest) {
     return {{first, rest...}};
 }
 
-template <class... T>
-struct Tuple {};
+// Has the words of its parts, one after another.
 template <class Head, class... Rest>
-struct Tuple<Head, Rest...> {
+struct Tuple {
     Head head;
     Tuple<Rest...> rest;
 };
+template <class Head>
+struct Tuple<Head> {
+    Head head;
+};
 
-RIGEL_INLINE Tuple<> tuple() { return {}; }
-template <class Head, class... Rest>
-RIGEL_INLINE Tuple<Head, Rest...> tuple(Head head, Rest... rest) {
-    return {head, tuple(rest...)};
+template <class Head>
+RIGEL_INLINE Tuple<Head> tuple(Head head) {
+    return {head};
+}
+template <class Head, class Next, class... Rest>
+RIGEL_INLINE Tuple<Head, Next, Rest...> tuple(Head head, Next next, Rest... rest) {
+    return {head, tuple(next, rest...)};
 }
 
 template <u32 I, class Head, class... Rest>
@@ -85,11 +91,21 @@ RIGEL_INLINE auto get(const Tuple<Head, Rest...>& of) {
 }
 
 // An element of Cairo's field, below 2^251 + 17 2^192 + 1, as words, lowest first. Read as 28 limbs of 9 bits.
+struct Felt252Width27;
 struct Felt252 {
     u32 words[8];
 
     static RIGEL_INLINE u32 modulus(u32 word) { return word == 0 ? 1 : word == 6 ? 17 : word == 7 ? 1u << 27 : 0; }
 
+    static RIGEL_INLINE Felt252 from(Array<u64, 4> limbs) {
+        Felt252 x;
+        for (u32 i = 0; i < 8; ++i) {
+            x.words[i] = (u32)(limbs.v[i / 2] >> (i % 2 * 32));
+        }
+        x.words[7] &= 0x0fffffff;
+        return x;
+    }
+    static RIGEL_INLINE Felt252 from_packed_felt252width27(const Felt252Width27& x);
     static RIGEL_INLINE Felt252 from_m31(M31 x) { return Felt252{{x.v}}; }
     static RIGEL_INLINE Felt252 from_limbs(Array<M31, 28> limbs) {
         Felt252 x = {};
@@ -177,10 +193,54 @@ struct Felt252 {
 
     RIGEL_INLINE Felt252 operator*(Felt252 other) const {
         // 2^512
-        const Felt252 square_of_r = {{0x7e000401u, 0xfffffd73u, 0x330fffffu, 0x00000001u, 0xff6f8000u, 0xffffffffu, 0x5e008810u, 0x07ffd4abu}};
+        const Felt252 square_of_r = {{0x7e000401u, 0xfffffd73u, 0x330fffffu, 0x00000001u,
+                                      0xff6f8000u, 0xffffffffu, 0x5e008810u, 0x07ffd4abu}};
         return product_over_r(product_over_r(*this, other), square_of_r);
     }
 };
+
+// The same, read as 10 limbs of 27 bits.
+struct Felt252Width27 {
+    u32 words[8];
+
+    static RIGEL_INLINE Felt252Width27 of(const Felt252& x) {
+        Felt252Width27 y;
+        for (u32 i = 0; i < 8; ++i) {
+            y.words[i] = x.words[i];
+        }
+        return y;
+    }
+    static RIGEL_INLINE Felt252Width27 from_packed_felt252(const Felt252& x) { return of(x); }
+    static RIGEL_INLINE Felt252Width27 from_limbs(Array<M31, 10> limbs) {
+        Felt252Width27 x = {};
+#pragma unroll
+        for (u32 limb = 0; limb < 10; ++limb) {
+            const u32 word = 27 * limb / 32, shift = 27 * limb % 32;
+            x.words[word] |= limbs.v[limb].v << shift;
+            if (shift > 32 - 27 && word < 7) {
+                x.words[word + 1] |= limbs.v[limb].v >> (32 - shift);
+            }
+        }
+        return x;
+    }
+
+    RIGEL_INLINE M31 get_m31(u32 limb) const {
+        const u32 word = 27 * limb / 32, shift = 27 * limb % 32;
+        u32 bits = words[word] >> shift;
+        if (shift > 32 - 27 && word < 7) {
+            bits |= words[word + 1] << (32 - shift);
+        }
+        return M31{bits & ((1u << 27) - 1)};
+    }
+};
+
+RIGEL_INLINE Felt252 Felt252::from_packed_felt252width27(const Felt252Width27& x) {
+    Felt252 y;
+    for (u32 i = 0; i < 8; ++i) {
+        y.words[i] = x.words[i];
+    }
+    return y;
+}
 
 // An unsigned integer of BITS bits, of LIMBS 64-bit limbs, read as WORDS words of 12 bits.
 template <u32 BITS, u32 LIMBS, u32 WORDS>
@@ -421,6 +481,9 @@ struct Row {
     u32 size, index, enabled;
     const u32* inputs;
     const u32* multiplicities;
+    // Rows after the last repeat the first so many.
+    u32 repeated;
+    u32* given;
     u32 segment_start;
     Memory memory;
     u32* instruction_counts;
@@ -429,10 +492,22 @@ struct Row {
 
     RIGEL_INLINE void write(u32 column, M31 value) const { trace[(u64)column * size + index] = value.v; }
 
-    // Rows after the last repeat the first.
-    RIGEL_INLINE u32 source() const { return index < enabled ? index : 0; }
-    RIGEL_INLINE M31 word(u32 of, u32 i) const { return M31{inputs[(u64)source() * of + i]}; }
-    RIGEL_INLINE State state() const { return State{word(3, 0), word(3, 1), word(3, 2)}; }
+    // Inputs are plain words, one input after another.
+    template <class T>
+    RIGEL_INLINE T input() const {
+        static_assert(sizeof(T) % sizeof(u32) == 0, "an input has whole words");
+        const u64 from = index < enabled ? index : index % repeated;
+        return *(const T*)(inputs + from * (sizeof(T) / sizeof(u32)));
+    }
+    RIGEL_INLINE State state() const { return input<State>(); }
+
+    // An input of another component, the `number`-th of this row for it. `before` words of each row are for others; the
+    // inputs with a number of all rows stand together.
+    template <class T>
+    RIGEL_INLINE void give(u32 before, u32 number, T value) const {
+        const u64 at = (u64)before * size + ((u64)number * size + index) * (sizeof(T) / sizeof(u32));
+        *(T*)(given + at) = value;
+    }
     RIGEL_INLINE M31 multiplicity() const { return M31{index < enabled ? multiplicities[index] : 0}; }
     RIGEL_INLINE M31 enabler() const { return M31{index < enabled ? 1u : 0u}; }
     RIGEL_INLINE M31 sequence() const { return M31{index}; }

@@ -17,6 +17,11 @@ impl Table {
         self.bits.iter().sum()
     }
 
+    /// Whether every proof has it.
+    pub(crate) fn is_always_there(&self) -> bool {
+        self.name != "poseidon_round_keys"
+    }
+
     /// The number of its cells.
     pub(crate) fn cells(&self) -> usize {
         self.columns << self.log_size()
@@ -33,8 +38,8 @@ macro_rules! tables {
     };
 }
 
-/// The tables that every proof has.
-pub(crate) const TABLES: [Table; 17] = tables! {
+/// The tables: those that every proof has, and one that Poseidon has.
+pub(crate) const TABLES: [Table; 18] = tables! {
     range_check_6 [6]
     range_check_8 [8]
     range_check_11 [11]
@@ -52,6 +57,7 @@ pub(crate) const TABLES: [Table; 17] = tables! {
     verify_bitwise_xor_7 [7, 7]
     verify_bitwise_xor_8 [8, 8]
     verify_bitwise_xor_9 [9, 9]
+    poseidon_round_keys [6]
 };
 
 /// Where each table's counts begin in the memory of all, and the number of all.
@@ -68,12 +74,12 @@ pub(crate) fn offsets() -> ([usize; TABLES.len()], usize) {
 pub(crate) fn declarations() -> String {
     let mut text = String::new();
     for (table, at) in TABLES.iter().zip(offsets().0) {
-        let kind = match table.name.starts_with("range_check") {
-            true => {
+        let kind = match table.name.starts_with("verify_bitwise_xor") {
+            false => {
                 let bits: Vec<String> = table.bits.iter().map(u32::to_string).collect();
                 format!("RangeCheck<{}>", bits.join(", "))
             }
-            false => format!("BitwiseXor<{}>", table.bits[0]),
+            true => format!("BitwiseXor<{}>", table.bits[0]),
         };
         let name = table.name.to_uppercase();
         writeln!(text, "#define {name} {kind}{{{at}u}}").expect("a string");
