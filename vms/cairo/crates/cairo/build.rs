@@ -12,8 +12,12 @@ use rigel_cairo_translate::{Component, Inputs, input_words, translate};
 const UPSTREAM: &str = "stwo-cairo-prover";
 
 /// Components that others give inputs to.
-const CHAINED: [&str; 6] = [
+const CHAINED: [&str; 10] = [
     "cube_252",
+    "partial_ec_mul_window_bits_18",
+    "partial_ec_mul_window_bits_9",
+    "pedersen_aggregator_window_bits_18",
+    "pedersen_aggregator_window_bits_9",
     "poseidon_3_partial_rounds_chain",
     "poseidon_aggregator",
     "poseidon_full_round_chain",

@@ -38,10 +38,11 @@ pub(crate) struct Lookups<'a, B: Backend> {
 
 /// A backend that a Cairo program is proven on.
 pub(crate) trait CairoBackend: Backend {
-    /// The base trace of a run. Upstream's code makes the components in `on_host`, whatever the backend could do.
+    /// The base trace of a run. `fixed` are the preprocessed columns that the backend keeps. Upstream's code makes the components in `on_host`, whatever the backend could do.
     fn base_trace(
         input: ProverInput,
         preprocessed: &Arc<PreProcessedTrace>,
+        fixed: &[Evaluation<Self>],
         on_host: &BTreeSet<String>,
         clock: &Clock,
     ) -> Result<BaseTrace<Self>>;
@@ -63,10 +64,11 @@ impl CairoBackend for CudaBackend {
     fn base_trace(
         input: ProverInput,
         preprocessed: &Arc<PreProcessedTrace>,
+        fixed: &[Evaluation<Self>],
         on_host: &BTreeSet<String>,
         _: &Clock,
     ) -> Result<BaseTrace<Self>> {
-        device::generate(input, preprocessed, on_host)
+        device::generate(input, preprocessed, fixed, on_host)
     }
 
     fn adopt(columns: Vec<HostColumn>) -> Result<Vec<Evaluation<Self>>> {
@@ -100,6 +102,7 @@ impl CairoBackend for SimdBackend {
     fn base_trace(
         input: ProverInput,
         preprocessed: &Arc<PreProcessedTrace>,
+        _: &[Evaluation<Self>],
         _: &BTreeSet<String>,
         clock: &Clock,
     ) -> Result<BaseTrace<Self>> {

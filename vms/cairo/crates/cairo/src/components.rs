@@ -150,7 +150,7 @@ pub(crate) fn set_table(claim: &mut CairoClaim, name: &str) {
     set!(range_check_6 range_check_8 range_check_11 range_check_12 range_check_18 range_check_20 range_check_4_3
         range_check_4_4 range_check_9_9 range_check_7_2_5 range_check_3_6_6_3 range_check_4_4_4_4
         range_check_3_3_3_3_3 verify_bitwise_xor_4 verify_bitwise_xor_7 verify_bitwise_xor_8 verify_bitwise_xor_9
-        poseidon_round_keys);
+        poseidon_round_keys pedersen_points_table_window_bits_9 pedersen_points_table_window_bits_18);
 }
 
 /// A claim with every component that the variant of the preprocessed columns has, each of the smallest size.

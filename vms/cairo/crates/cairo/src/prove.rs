@@ -33,7 +33,7 @@ where
     MC: MerkleChannel,
 {
     let Setup { parameters, preprocessed, ids, fixed, tree, .. } = setup;
-    let trace = B::base_trace(input, preprocessed, &setup.on_host, clock)?;
+    let trace = B::base_trace(input, preprocessed, fixed, &setup.on_host, clock)?;
     check_size(parameters, trace.log_size())?;
 
     let twiddles = setup.twiddles(trace.log_size());

@@ -105,6 +105,14 @@ fn function(function: &Expr, arguments: &Punctuated<Expr, Token![,]>) -> Result<
             "Cube252" | "PoseidonFullRoundChain" | "Poseidon3PartialRoundsChain" | "PoseidonRoundKeys",
             "deduce_output",
         ) => Ok(format!("{of}{parameters}::{name}({})", list(arguments)?)),
+        // They read the points of the preprocessed columns.
+        ("PedersenPointsTableWindowBits9" | "PedersenPointsTableWindowBits18", "deduce_output") => {
+            Ok(format!("row.pedersen_point({})", list(arguments)?))
+        }
+        ("PartialEcMulWindowBits9", "deduce_output") => Ok(format!("row.partial_ec_mul<9>({})", list(arguments)?)),
+        ("PartialEcMulWindowBits18", "deduce_output") => {
+            Ok(format!("row.partial_ec_mul<18>({})", list(arguments)?))
+        }
         _ => unsupported(format!("the function {of}::{name}")),
     }
 }

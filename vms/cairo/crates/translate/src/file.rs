@@ -217,28 +217,44 @@ fn words(of: &Type) -> Result<u32> {
 /// Which table, and which of its relations, each field of the inputs of other components goes to.
 fn relations(file: &File) -> BTreeMap<String, (String, u32)> {
     struct Loops(BTreeMap<String, (String, u32)>);
-    impl<'ast> Visit<'ast> for Loops {
-        fn visit_expr_for_loop(&mut self, node: &'ast ExprForLoop) {
-            struct Calls(Option<(String, u32)>);
-            impl<'ast> Visit<'ast> for Calls {
-                fn visit_expr_method_call(&mut self, call: &'ast ExprMethodCall) {
-                    if call.method == "add_packed_inputs"
-                        && let Expr::Path(state) = &*call.receiver
-                        && let Some(state) = state.path.get_ident()
-                        && let Some(state) = state.to_string().strip_suffix("_state")
-                        && let Some(Expr::Lit(ExprLit { lit: Lit::Int(relation), .. })) = call.args.last()
-                        && let Ok(relation) = relation.base10_parse()
-                    {
-                        self.0 = Some((state.to_string(), relation));
-                    }
-                }
+    struct Calls(Option<(String, u32)>);
+    impl<'ast> Visit<'ast> for Calls {
+        fn visit_expr_method_call(&mut self, call: &'ast ExprMethodCall) {
+            if call.method == "add_packed_inputs"
+                && let Expr::Path(state) = &*call.receiver
+                && let Some(state) = state.path.get_ident()
+                && let Some(state) = state.to_string().strip_suffix("_state")
+                && let Some(Expr::Lit(ExprLit { lit: Lit::Int(relation), .. })) = call.args.last()
+                && let Ok(relation) = relation.base10_parse()
+            {
+                self.0 = Some((state.to_string(), relation));
             }
+        }
+    }
+    impl<'ast> Visit<'ast> for Loops {
+        // `for inputs in sub_component_inputs.field { state.add_packed_inputs(&inputs, relation); }`
+        fn visit_expr_for_loop(&mut self, node: &'ast ExprForLoop) {
             let mut calls = Calls(None);
             calls.visit_block(&node.body);
-            if let Some(field) = field_of(&node.expr, "sub_component_inputs")
-                && let Some(found) = calls.0
+            self.add(&node.expr, calls.0);
+        }
+
+        // `sub_component_inputs.field.iter().for_each(|inputs| { state.add_packed_inputs(inputs, relation); })`
+        fn visit_expr_method_call(&mut self, call: &'ast ExprMethodCall) {
+            if call.method == "for_each"
+                && let Expr::MethodCall(iter) = &*call.receiver
+                && let Some(Expr::Closure(closure)) = call.args.first()
             {
-                self.0.insert(field, found);
+                let mut calls = Calls(None);
+                calls.visit_expr(&closure.body);
+                self.add(&iter.receiver, calls.0);
+            }
+        }
+    }
+    impl Loops {
+        fn add(&mut self, inputs: &Expr, goes_to: Option<(String, u32)>) {
+            if let (Some(field), Some(goes_to)) = (field_of(inputs, "sub_component_inputs"), goes_to) {
+                self.0.insert(field, goes_to);
             }
         }
     }
@@ -371,6 +387,7 @@ impl Body<'_> {
             }
             _ if table.starts_with("range_check_") && table != "range_check_252_width_27"
                 || table.starts_with("verify_bitwise_xor_")
+                || table.starts_with("pedersen_points_table_")
                 || table == "poseidon_round_keys" =>
             {
                 format!("row.count({}, {relation}, {value});", table.to_uppercase())

@@ -32,6 +32,7 @@ use stwo_cairo_common::preprocessed_columns::preprocessed_trace::{
 use stwo_cairo_common::prover_types::cpu::CasmState;
 use stwo_cairo_prover::witness::builtins::get_builtins;
 use stwo_cairo_prover::witness::cairo_claim_generator::{CairoClaimGenerator, get_sub_components};
+use stwo_constraint_framework::preprocessed_columns::PreProcessedColumnId;
 
 use super::BaseTrace;
 use super::host::{check, check_segments};
@@ -42,6 +43,9 @@ use crate::columns::Evaluation;
 use crate::components::{empty_claim, spans};
 use crate::error::{Error, Result};
 use crate::panics::{caught, message};
+
+/// The columns of a table of points: 28 limbs of each coordinate.
+const POINT_COLUMNS: usize = 56;
 
 /// The smallest column that upstream makes.
 pub(crate) const SMALLEST: usize = 16;
@@ -82,9 +86,31 @@ fn set_claim(claim: &mut CairoClaim, name: &str, log_size: u32, segment: u32) ->
                 "poseidon_full_round_chain" => {
                     $claim.poseidon_full_round_chain = Some(poseidon_full_round_chain::Claim { log_size });
                 }
+                "pedersen_aggregator_window_bits_18" => {
+                    $claim.pedersen_aggregator_window_bits_18 = Some(pedersen_aggregator_window_bits_18::Claim { log_size });
+                }
+                "partial_ec_mul_window_bits_18" => {
+                    $claim.partial_ec_mul_window_bits_18 = Some(partial_ec_mul_window_bits_18::Claim { log_size });
+                }
+                "pedersen_aggregator_window_bits_9" => {
+                    $claim.pedersen_aggregator_window_bits_9 = Some(pedersen_aggregator_window_bits_9::Claim { log_size });
+                }
+                "partial_ec_mul_window_bits_9" => {
+                    $claim.partial_ec_mul_window_bits_9 = Some(partial_ec_mul_window_bits_9::Claim { log_size });
+                }
                 "cube_252" => $claim.cube_252 = Some(cube_252::Claim { log_size }),
                 "range_check_252_width_27" => {
                     $claim.range_check_252_width_27 = Some(range_check_252_width_27::Claim { log_size });
+                }
+                "pedersen_builtin" => {
+                    let pedersen_builtin_segment_start = segment;
+                    let claim = pedersen_builtin::Claim { log_size, pedersen_builtin_segment_start };
+                    $claim.pedersen_builtin = Some(claim);
+                }
+                "pedersen_builtin_narrow_windows" => {
+                    let pedersen_builtin_segment_start = segment;
+                    let claim = pedersen_builtin_narrow_windows::Claim { log_size, pedersen_builtin_segment_start };
+                    $claim.pedersen_builtin_narrow_windows = Some(claim);
                 }
                 "poseidon_builtin" => {
                     let claim = poseidon_builtin::Claim { log_size, poseidon_builtin_segment_start: segment };
@@ -227,7 +253,7 @@ impl Plan {
 }
 
 /// The memory on the device, and how often everything is looked up.
-struct Lookups {
+struct Lookups<'a> {
     ids: Buffer<u32>,
     large: Buffer<u32>,
     small: Buffer<u32>,
@@ -239,11 +265,13 @@ struct Lookups {
     /// By address.
     instruction_counts: Buffer<u32>,
     table_counts: Buffer<u32>,
+    /// The points of Pedersen's hash, if the run hashes.
+    points: Option<View<'a, Mersenne31>>,
     /// What went wrong, as bits of `row.cuh`.
     status: Buffer<u32>,
 }
 
-impl Lookups {
+impl Lookups<'_> {
     fn new(stream: &Stream, memory: &Memory, instructions: usize) -> Result<Self> {
         // A buffer has at least a word, so that its address is one.
         let upload = |words: &[u32]| match words.is_empty() {
@@ -263,6 +291,7 @@ impl Lookups {
             small_counts: zeros(smalls)?,
             instruction_counts: zeros(instructions)?,
             table_counts: zeros(offsets().1)?,
+            points: None,
             status: zeros(1)?,
         })
     }
@@ -281,27 +310,33 @@ impl Lookups {
             component.gives.iter().map(|(_, count, words)| size * (count * words) as usize).collect();
         let mut gives = stream.alloc::<u32>(lengths.iter().sum::<usize>().max(1))?;
         let kernel = kernels::rows(stream.device(), component)?;
-        let instructions = self.instruction_counts.len() as u32;
-        let arguments = (
-            &mut trace,
+        let points = self.points;
+        // `Sizes` of the kernel.
+        let sizes: [u32; 8] = [
             size as u32,
             enabled as u32,
+            segment,
+            self.address_counts.len() as u32,
+            self.larges as u32,
+            self.smalls as u32,
+            self.instruction_counts.len() as u32,
+            points.map_or(0, |points| points.len() / POINT_COLUMNS) as u32,
+        ];
+        let arguments = (
+            &mut trace,
+            sizes,
             inputs,
             multiplicities,
-            segment,
             &self.ids,
-            self.address_counts.len() as u32,
             &self.large,
-            self.larges as u32,
             &self.small,
-            self.smalls as u32,
             &mut self.address_counts,
             &mut self.large_counts,
             &mut self.small_counts,
             &mut self.instruction_counts,
-            instructions,
             &mut self.table_counts,
             &mut gives,
+            points,
             &mut self.status,
         );
         kernel.launch(stream, kernel.cover(size)?, arguments)?;
@@ -395,7 +430,11 @@ struct RowSource<'a> {
 type Given = HashMap<&'static str, Vec<Buffer<u32>>>;
 
 /// Components that other components give inputs to, in the order in which upstream makes them.
-const CHAIN: [&str; 5] = [
+const CHAIN: [&str; 9] = [
+    "pedersen_aggregator_window_bits_18",
+    "partial_ec_mul_window_bits_18",
+    "pedersen_aggregator_window_bits_9",
+    "partial_ec_mul_window_bits_9",
     "poseidon_aggregator",
     "poseidon_3_partial_rounds_chain",
     "poseidon_full_round_chain",
@@ -419,13 +458,15 @@ fn add_counts(stream: &Stream, column: &mut BaseColumn, counts: View<'_, u32>) -
     Ok(kernel.launch(stream, kernel.cover(size)?, arguments)?)
 }
 
-/// Makes the base trace on the current device. The components in `on_host` are made by upstream's code.
+/// Makes the base trace on the current device. `fixed` are the preprocessed columns there, before their extension. The
+/// components in `on_host` are made by upstream's code.
 ///
 /// # Errors
 /// An input that is not a valid run, or that the variant can't prove; errors of the device.
 pub(crate) fn generate(
     input: ProverInput,
     preprocessed: &Arc<PreProcessedTrace>,
+    fixed: &[Evaluation<CudaBackend>],
     on_host: &BTreeSet<String>,
 ) -> Result<BaseTrace<CudaBackend>> {
     check(&input, preprocessed.variant)?;
@@ -452,6 +493,10 @@ pub(crate) fn generate(
     let mut made: HashMap<&'static str, Vec<BaseColumn>> = HashMap::new();
     let upload = || Lookups::new(stream, &memory, instructions);
     let mut lookups = rigel_stwo::in_phase("upload", upload)?;
+
+    if plan.device.iter().any(|work| work.component.name.starts_with("pedersen_builtin")) {
+        lookups.points = Some(points(preprocessed, fixed)?);
+    }
 
     // Components whose rows come from states and segments.
     let mut given = Given::new();
@@ -517,10 +562,25 @@ pub(crate) fn generate(
     Ok(BaseTrace { columns, claim, lookups: None, on_host: plan.host.into_iter().map(fallback).collect() })
 }
 
+/// The points of Pedersen's hash, which are preprocessed columns.
+fn points<'a>(
+    preprocessed: &PreProcessedTrace,
+    fixed: &'a [Evaluation<CudaBackend>],
+) -> Result<View<'a, Mersenne31>> {
+    let is_point =
+        |(id, _): &(PreProcessedColumnId, &'a Evaluation<CudaBackend>)| id.id.starts_with("pedersen_points_");
+    let columns: Vec<_> = preprocessed.ids().into_iter().zip(fixed).filter(is_point).collect();
+    // Consecutive columns of one length are uploaded together.
+    match View::join(columns.iter().map(|(_, column)| column.values.view())) {
+        Some(points) if columns.len() == POINT_COLUMNS => Ok(points),
+        _ => Err(Error::Witness(format!("there are no {POINT_COLUMNS} columns of points, one after another"))),
+    }
+}
+
 /// Makes a component from inputs that differ and how often each is looked up.
 fn counted(
     stream: &Stream,
-    lookups: &mut Lookups,
+    lookups: &mut Lookups<'_>,
     component: &'static Translated,
     words: &[u32],
     counts: &[u32],
@@ -540,7 +600,7 @@ fn counted(
 /// Makes a component from the inputs that others gave it.
 fn chained(
     stream: &Stream,
-    lookups: &mut Lookups,
+    lookups: &mut Lookups<'_>,
     name: &'static str,
     parts: Vec<Buffer<u32>>,
     given: &mut Given,
@@ -611,7 +671,11 @@ fn end_of_program(states: &[CasmState]) -> usize {
 type Instruction = [u32; 7];
 
 /// The instructions that the device has counted, by address, and how often.
-fn instructions_executed(stream: &Stream, lookups: &Lookups, memory: &Memory) -> Result<Vec<(Instruction, u32)>> {
+fn instructions_executed(
+    stream: &Stream,
+    lookups: &Lookups<'_>,
+    memory: &Memory,
+) -> Result<Vec<(Instruction, u32)>> {
     let counts = stream.download(&lookups.instruction_counts)?;
     let executed = counts.into_iter().enumerate().filter(|(_, count)| *count > 0);
     executed
@@ -696,7 +760,7 @@ fn merge(
 /// Makes the tables of memory, range checks and exclusive ors, or adds the device's counts to those of the host.
 fn tables(
     stream: &Stream,
-    lookups: &mut Lookups,
+    lookups: &mut Lookups<'_>,
     claim: &mut CairoClaim,
     made: &mut HashMap<&'static str, Vec<BaseColumn>>,
     addresses: usize,
@@ -729,7 +793,7 @@ fn tables(
     let counts = std::mem::replace(&mut lookups.table_counts, stream.zeros(1)?);
     let parts = counts.split(&TABLES.each_ref().map(|table| table.cells()))?;
     for (table, part) in TABLES.iter().zip(parts) {
-        let there = table.is_always_there() || made.contains_key("poseidon_full_round_chain");
+        let there = table.of().is_none_or(|user| made.contains_key(user));
         if there && !made.contains_key(table.name) {
             made.insert(table.name, columns(part, 1 << table.log_size())?);
             crate::components::set_table(claim, table.name);
@@ -741,7 +805,7 @@ fn tables(
 /// The tables of large and of small values.
 fn value_tables(
     stream: &Stream,
-    lookups: &mut Lookups,
+    lookups: &mut Lookups<'_>,
     claim: &mut CairoClaim,
     made: &mut HashMap<&'static str, Vec<BaseColumn>>,
 ) -> Result<()> {

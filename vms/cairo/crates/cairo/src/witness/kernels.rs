@@ -61,19 +61,22 @@ pub(crate) fn rows(device: &Device, component: &'static Translated) -> Result<Ar
         let Translated { name, text, inputs, .. } = component;
         // Upstream pads lists by whole vectors.
         let repeated = if matches!(inputs, Inputs::List { .. }) { 16 } else { 1 };
-        let poseidon = if text.contains("Poseidon") || text.contains("Cube252") { poseidon() } else { String::new() };
+        let poseidon =
+            if text.contains("Poseidon") || text.contains("Cube252") { poseidon() } else { String::new() };
         let text = format!(
             "{}{}{poseidon}\n{text}\n\
-             __global__ void witness(u32* trace, u32 size, u32 enabled, const u32* inputs,\n\
-             const u32* multiplicities, u32 segment, const u32* ids, u32 addresses, const u32* large, u32 larges,\n\
-             const u32* small, u32 smalls, u32* address_counts, u32* large_counts, u32* small_counts,\n\
-             u32* instruction_counts, u32 instructions, u32* table_counts, u32* given, u32* status) {{\n\
+             struct Sizes {{ u32 size, enabled, segment, addresses, larges, smalls, instructions, points; }};\n\
+             __global__ void witness(u32* trace, Sizes sizes, const u32* inputs, const u32* multiplicities,\n\
+             const u32* ids, const u32* large, const u32* small, u32* address_counts, u32* large_counts,\n\
+             u32* small_counts, u32* instruction_counts, u32* table_counts, u32* given, const u32* points,\n\
+             u32* status) {{\n\
              const u32 index = blockIdx.x * blockDim.x + threadIdx.x;\n\
-             if (index >= size) return;\n\
-             const Memory memory = {{ids, addresses, large, larges, small, smalls, address_counts, large_counts,\n\
-             small_counts, status}};\n\
-             {name}(Row{{trace, size, index, enabled, inputs, multiplicities, {repeated}, given, segment, memory, instruction_counts,\n\
-             instructions, {{table_counts, status}}}});\n}}\n",
+             if (index >= sizes.size) return;\n\
+             const Memory memory = {{ids, sizes.addresses, large, sizes.larges, small, sizes.smalls,\n\
+             address_counts, large_counts, small_counts, status}};\n\
+             {name}(Row{{trace, sizes.size, index, sizes.enabled, inputs, multiplicities, {repeated}, given,\n\
+             sizes.segment, memory, instruction_counts, sizes.instructions, {{table_counts, status}},\n\
+             {{points, sizes.points}}}});\n}}\n",
             include_str!("row.cuh"),
             declarations(),
         );

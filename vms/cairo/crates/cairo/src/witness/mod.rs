@@ -70,7 +70,7 @@ pub(crate) fn is_fixed(name: &str) -> bool {
 
 /// Whether every proof has the table.
 pub(crate) fn is_always_there(name: &str) -> bool {
-    tables::TABLES.iter().any(|table| table.name == name && table.is_always_there())
+    tables::TABLES.iter().any(|table| table.name == name && table.of().is_none())
 }
 
 /// Compiles the kernels that make base traces, or finds them in the device's cache, and returns their number.

@@ -53,11 +53,11 @@ template <class T, u32 N>
 struct Array {
     T v[N];
 
-    RIGEL_INLINE T operator[](u32 i) const { return v[i]; }
+    RIGEL_INLINE const T& operator[](u32 i) const { return v[i]; }
 };
 
 template <class T, class... Rest>
-RIGEL_INLINE Array<T, 1 + sizeof...(Rest)> array(T first, Rest... rest) {
+RIGEL_INLINE Array<T, 1 + sizeof...(Rest)> array(const T& first, const Rest&... rest) {
     return {{first, rest...}};
 }
 
@@ -73,16 +73,17 @@ struct Tuple<Head> {
 };
 
 template <class Head>
-RIGEL_INLINE Tuple<Head> tuple(Head head) {
+RIGEL_INLINE Tuple<Head> tuple(const Head& head) {
     return {head};
 }
 template <class Head, class Next, class... Rest>
-RIGEL_INLINE Tuple<Head, Next, Rest...> tuple(Head head, Next next, Rest... rest) {
+RIGEL_INLINE Tuple<Head, Next, Rest...> tuple(const Head& head, const Next& next, const Rest&... rest) {
     return {head, tuple(next, rest...)};
 }
 
+// By reference: a temporary lives until the end of the expression that it is part of, and every copy costs stack.
 template <u32 I, class Head, class... Rest>
-RIGEL_INLINE auto get(const Tuple<Head, Rest...>& of) {
+RIGEL_INLINE const auto& get(const Tuple<Head, Rest...>& of) {
     if constexpr (I == 0) {
         return of.head;
     } else {
@@ -107,7 +108,7 @@ struct Felt252 {
     }
     static RIGEL_INLINE Felt252 from_packed_felt252width27(const Felt252Width27& x);
     static RIGEL_INLINE Felt252 from_m31(M31 x) { return Felt252{{x.v}}; }
-    static RIGEL_INLINE Felt252 from_limbs(Array<M31, 28> limbs) {
+    static RIGEL_INLINE Felt252 from_limbs(const Array<M31, 28>& limbs) {
         Felt252 x = {};
 #pragma unroll
         for (u32 limb = 0; limb < 28; ++limb) {
@@ -141,7 +142,7 @@ struct Felt252 {
         return borrow ? *this : y;
     }
 
-    RIGEL_INLINE Felt252 operator+(Felt252 other) const {
+    RIGEL_INLINE Felt252 operator+(const Felt252& other) const {
         Felt252 sum;
         u64 t = 0;
         for (u32 i = 0; i < 8; ++i) {
@@ -152,7 +153,7 @@ struct Felt252 {
     }
 
     // x + p - y, reduced.
-    RIGEL_INLINE Felt252 operator-(Felt252 other) const {
+    RIGEL_INLINE Felt252 operator-(const Felt252& other) const {
         Felt252 difference;
         i64 t = 0;
         for (u32 i = 0; i < 8; ++i) {
@@ -191,11 +192,30 @@ struct Felt252 {
         return product.reduced();
     }
 
-    RIGEL_INLINE Felt252 operator*(Felt252 other) const {
-        // 2^512
-        const Felt252 square_of_r = {{0x7e000401u, 0xfffffd73u, 0x330fffffu, 0x00000001u,
-                                      0xff6f8000u, 0xffffffffu, 0x5e008810u, 0x07ffd4abu}};
-        return product_over_r(product_over_r(*this, other), square_of_r);
+    // 2^512
+    static RIGEL_INLINE Felt252 square_of_r() {
+        return Felt252{{0x7e000401u, 0xfffffd73u, 0x330fffffu, 0x00000001u,
+                        0xff6f8000u, 0xffffffffu, 0x5e008810u, 0x07ffd4abu}};
+    }
+
+    RIGEL_INLINE Felt252 operator*(const Felt252& other) const {
+        return product_over_r(product_over_r(*this, other), square_of_r());
+    }
+
+    // x / y as x y^(p - 2); zero for y = 0, where upstream panics, and which no lookup accepts. Montgomery products keep
+    // a power of 2^256 in every factor: y 2^256 to the power of p - 2 is y^(p - 2) 2^256 up to one division.
+    __device__ __noinline__ Felt252 operator/(const Felt252& other) const {
+        const Felt252 one = {{1}};
+        const Felt252 base = product_over_r(other, square_of_r());
+        Felt252 power = product_over_r(one, square_of_r());
+        for (u32 bit = 252; bit-- > 0;) {
+            power = product_over_r(power, power);
+            // p - 2 = 2^251 + 17 2^192 - 1: bits 0 to 191, 196 and 251 are set.
+            if (bit < 192 || bit == 196 || bit == 251) {
+                power = product_over_r(power, base);
+            }
+        }
+        return product_over_r(*this, power);
     }
 };
 
@@ -211,7 +231,7 @@ struct Felt252Width27 {
         return y;
     }
     static RIGEL_INLINE Felt252Width27 from_packed_felt252(const Felt252& x) { return of(x); }
-    static RIGEL_INLINE Felt252Width27 from_limbs(Array<M31, 10> limbs) {
+    static RIGEL_INLINE Felt252Width27 from_limbs(const Array<M31, 10>& limbs) {
         Felt252Width27 x = {};
 #pragma unroll
         for (u32 limb = 0; limb < 10; ++limb) {
@@ -476,6 +496,12 @@ struct Tables {
     }
 };
 
+// The points of Pedersen's hash: 28 columns with the limbs of x, and 28 with those of y.
+struct Points {
+    const u32* limbs;
+    u32 rows;
+};
+
 struct Row {
     u32* trace;
     u32 size, index, enabled;
@@ -489,6 +515,7 @@ struct Row {
     u32* instruction_counts;
     u32 instructions;
     Tables tables;
+    Points points;
 
     RIGEL_INLINE void write(u32 column, M31 value) const { trace[(u64)column * size + index] = value.v; }
 
@@ -504,7 +531,7 @@ struct Row {
     // An input of another component, the `number`-th of this row for it. `before` words of each row are for others; the
     // inputs with a number of all rows stand together.
     template <class T>
-    RIGEL_INLINE void give(u32 before, u32 number, T value) const {
+    RIGEL_INLINE void give(u32 before, u32 number, const T& value) const {
         const u64 at = (u64)before * size + ((u64)number * size + index) * (sizeof(T) / sizeof(u32));
         *(T*)(given + at) = value;
     }
@@ -520,7 +547,7 @@ struct Row {
 
     // An instruction is what the memory holds at its address, so the address stands for it.
     template <class... T>
-    RIGEL_INLINE void count_verify_instruction(Tuple<M31, T...> instruction) const {
+    RIGEL_INLINE void count_verify_instruction(const Tuple<M31, T...>& instruction) const {
         if (instruction.head.v < instructions) {
             atomicAdd(&instruction_counts[instruction.head.v], 1u);
         } else {
@@ -531,5 +558,40 @@ struct Row {
     template <class Table, u32 N>
     RIGEL_INLINE void count(Table table, u32 relation, Array<M31, N> values) const {
         tables.count(table, relation, values);
+    }
+
+    RIGEL_INLINE Array<Felt252, 2> pedersen_point(Array<M31, 1> number) const {
+        Array<Felt252, 2> point = {};
+        if (number.v[0].v >= points.rows) {
+            memory.fail(NOT_IN_TABLE);
+            return point;
+        }
+        for (u32 coordinate = 0; coordinate < 2; ++coordinate) {
+            Array<M31, 28> limbs;
+            for (u32 i = 0; i < 28; ++i) {
+                limbs.v[i] = M31{points.limbs[(u64)(28 * coordinate + i) * points.rows + number.v[0].v]};
+            }
+            point.v[coordinate] = Felt252::from_limbs(limbs);
+        }
+        return point;
+    }
+
+    // Adds the point of the first window's value to the accumulator, and shifts the windows.
+    template <u32 BITS>
+    __device__ __noinline__ auto partial_ec_mul(
+        const Tuple<M31, M31, Tuple<Array<M31, 252 / BITS>, Array<Felt252, 2>>>& from) const {
+        constexpr u32 WINDOWS = 252 / BITS;
+        const M31 round = get<1>(from);
+        const Array<M31, WINDOWS> windows = get<0>(get<2>(from));
+        const Array<Felt252, 2> a = get<1>(get<2>(from));
+        const Array<Felt252, 2> b = pedersen_point(array(M31::from((round.v << BITS) + windows.v[0].v)));
+        const Felt252 slope = (b.v[1] - a.v[1]) / (b.v[0] - a.v[0]);
+        const Felt252 x = slope * slope - a.v[0] - b.v[0];
+        const Felt252 y = slope * (a.v[0] - x) - a.v[1];
+        Array<M31, WINDOWS> next;
+        for (u32 i = 0; i < WINDOWS; ++i) {
+            next.v[i] = i + 1 < WINDOWS ? windows.v[i + 1] : M31{0};
+        }
+        return tuple(get<0>(from), round + M31::from(1), tuple(next, array(x, y)));
     }
 };

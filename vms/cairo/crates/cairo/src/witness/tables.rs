@@ -17,9 +17,14 @@ impl Table {
         self.bits.iter().sum()
     }
 
-    /// Whether every proof has it.
-    pub(crate) fn is_always_there(&self) -> bool {
-        self.name != "poseidon_round_keys"
+    /// The component that uses it; none if every proof has it.
+    pub(crate) fn of(&self) -> Option<&'static str> {
+        Some(match self.name {
+            "poseidon_round_keys" => "poseidon_full_round_chain",
+            "pedersen_points_table_window_bits_9" => "partial_ec_mul_window_bits_9",
+            "pedersen_points_table_window_bits_18" => "partial_ec_mul_window_bits_18",
+            _ => return None,
+        })
     }
 
     /// The number of its cells.
@@ -38,8 +43,8 @@ macro_rules! tables {
     };
 }
 
-/// The tables: those that every proof has, and one that Poseidon has.
-pub(crate) const TABLES: [Table; 18] = tables! {
+/// The tables: those that every proof has, and those of hashes.
+pub(crate) const TABLES: [Table; 20] = tables! {
     range_check_6 [6]
     range_check_8 [8]
     range_check_11 [11]
@@ -58,6 +63,8 @@ pub(crate) const TABLES: [Table; 18] = tables! {
     verify_bitwise_xor_8 [8, 8]
     verify_bitwise_xor_9 [9, 9]
     poseidon_round_keys [6]
+    pedersen_points_table_window_bits_9 [15]
+    pedersen_points_table_window_bits_18 [23]
 };
 
 /// Where each table's counts begin in the memory of all, and the number of all.
