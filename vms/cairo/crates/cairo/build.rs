@@ -86,7 +86,8 @@ fn main() -> Result<(), Box<dyn Error>> {
                 let Component { columns, gives, text, .. } = component;
                 writeln!(
                     translated,
-                    "    Translated {{ name: {name:?}, inputs: {inputs}, columns: {columns}, gives: &{gives:?}, text: {text:?} }},"
+                    "    Translated {{ name: {name:?}, inputs: {inputs}, columns: {columns}, gives: &{gives:?}, \
+                     text: {text:?} }},"
                 )?;
             }
             Err(reason) => writeln!(untranslated, "    ({name:?}, {reason:?}),")?,

@@ -38,7 +38,8 @@ pub(crate) struct Lookups<'a, B: Backend> {
 
 /// A backend that a Cairo program is proven on.
 pub(crate) trait CairoBackend: Backend {
-    /// The base trace of a run. `fixed` are the preprocessed columns that the backend keeps. Upstream's code makes the components in `on_host`, whatever the backend could do.
+    /// The base trace of a run. `fixed` are the preprocessed columns that the backend keeps. Upstream's code makes the
+    /// components in `on_host`, whatever the backend could do.
     fn base_trace(
         input: ProverInput,
         preprocessed: &Arc<PreProcessedTrace>,

@@ -137,20 +137,18 @@ pub(crate) fn spans(claim: &CairoClaim) -> Vec<(&'static str, Vec<u32>)> {
     with_fields!(list_fields!(claim))
 }
 
-/// Adds a table of fixed size to a claim.
-pub(crate) fn set_table(claim: &mut CairoClaim, name: &str) {
-    macro_rules! set {
-        ($($name:ident)*) => {
-            match name {
-                $(stringify!($name) => claim.$name = Some($name::Claim {}),)*
-                _ => {}
+/// Adds a component of a size to a claim, of a builtin with the address at which its segment begins.
+pub(crate) fn set_claim(claim: &mut CairoClaim, name: &str, log_size: u32, segment: u32) {
+    macro_rules! set_field {
+        (($claim:expr, $name:expr, $log_size:expr, $segment:expr) [$($first:ident)*] [$($last:ident)*]) => {
+            match $name {
+                $(stringify!($first) => $claim.$first = Some(of_size(&[$log_size], $segment)),)*
+                $(stringify!($last) => $claim.$last = Some(of_size(&[$log_size], $segment)),)*
+                _ => unreachable!("{} is a component with a size", $name),
             }
         };
     }
-    set!(range_check_6 range_check_8 range_check_11 range_check_12 range_check_18 range_check_20 range_check_4_3
-        range_check_4_4 range_check_9_9 range_check_7_2_5 range_check_3_6_6_3 range_check_4_4_4_4
-        range_check_3_3_3_3_3 verify_bitwise_xor_4 verify_bitwise_xor_7 verify_bitwise_xor_8 verify_bitwise_xor_9
-        poseidon_round_keys pedersen_points_table_window_bits_9 pedersen_points_table_window_bits_18);
+    with_fields!(set_field!(claim, name, log_size, segment));
 }
 
 /// A claim with every component that the variant of the preprocessed columns has, each of the smallest size.
@@ -196,9 +194,9 @@ pub(crate) fn sized_claim(log_sizes: impl Fn(&str) -> Option<Vec<u32>>) -> Cairo
         (($log_sizes:expr) [$($first:ident)*] [$($last:ident)*]) => {
             CairoClaim {
                 public_data: PublicData::default(),
-                $($first: $log_sizes(stringify!($first)).map(|sizes| of_size(&sizes)),)*
-                memory_id_to_big: $log_sizes("memory_id_to_big").map(|sizes| of_size(&sizes)),
-                $($last: $log_sizes(stringify!($last)).map(|sizes| of_size(&sizes)),)*
+                $($first: $log_sizes(stringify!($first)).map(|sizes| of_size(&sizes, 0)),)*
+                memory_id_to_big: $log_sizes("memory_id_to_big").map(|sizes| of_size(&sizes, 0)),
+                $($last: $log_sizes(stringify!($last)).map(|sizes| of_size(&sizes, 0)),)*
             }
         };
     }
@@ -207,22 +205,22 @@ pub(crate) fn sized_claim(log_sizes: impl Fn(&str) -> Option<Vec<u32>>) -> Cairo
 
 /// The smallest claim of a component.
 fn smallest<C: DeserializeOwned>() -> C {
-    of_size(&[MIN_SEQUENCE_LOG_SIZE])
+    of_size(&[MIN_SEQUENCE_LOG_SIZE], 0)
 }
 
-/// A claim of a component of a size. Every type of claim takes the fields that it has.
-fn of_size<C: DeserializeOwned>(log_sizes: &[u32]) -> C {
+/// A claim of a component of a size, with a segment. Every type of claim takes the fields that it has.
+fn of_size<C: DeserializeOwned>(log_sizes: &[u32], segment: u32) -> C {
     let fields = serde_json::json!({
         "log_size": log_sizes.first(),
         "big_log_sizes": log_sizes,
-        "add_mod_builtin_segment_start": 0,
-        "bitwise_builtin_segment_start": 0,
-        "ec_op_builtin_segment_start": 0,
-        "mul_mod_builtin_segment_start": 0,
-        "pedersen_builtin_segment_start": 0,
-        "poseidon_builtin_segment_start": 0,
-        "range_check96_builtin_segment_start": 0,
-        "range_check_builtin_segment_start": 0,
+        "add_mod_builtin_segment_start": segment,
+        "bitwise_builtin_segment_start": segment,
+        "ec_op_builtin_segment_start": segment,
+        "mul_mod_builtin_segment_start": segment,
+        "pedersen_builtin_segment_start": segment,
+        "poseidon_builtin_segment_start": segment,
+        "range_check96_builtin_segment_start": segment,
+        "range_check_builtin_segment_start": segment,
     });
     serde_json::from_value(fields).expect("a claim has no other fields")
 }

@@ -18,13 +18,22 @@
 //! |---|---|
 //! | `row.cuh` | values and the row, as the translated code knows them |
 //! | `kernels.rs` | the translated components, and their compilation |
+//! | `poseidon.cuh` | what Poseidon's rows are deduced from |
+//! | `lookups.rs` | the memory on the device, and the counts |
 //! | `tables.cu`, `tables.rs` | the tables |
+//! | `chain.rs` | components whose inputs other components give |
+//! | `instructions.rs` | the instructions that a run executes |
+//! | `run.rs` | states, segments, and where their columns are made |
 //! | `public.rs` | program, output and segments |
 
+mod chain;
 pub(crate) mod device;
 pub(crate) mod host;
+mod instructions;
 mod kernels;
+mod lookups;
 mod public;
+mod run;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -36,8 +45,8 @@ use stwo_cairo_prover::witness::cairo_claim_generator::CairoInteractionClaimGene
 
 use crate::columns::Evaluation;
 
-pub(crate) use device::{SMALLEST, builtin_rows, opcode_rows};
 pub(crate) use kernels::USES;
+pub(crate) use run::{SMALLEST, builtin_rows, opcode_rows};
 
 /// The base trace of a run.
 pub(crate) struct BaseTrace<B: Backend> {

@@ -1,4 +1,5 @@
-// What upstream's fast deductions of Poseidon compute. ROUND_KEYS stands above this text: three elements for each round.
+// What upstream's fast deductions of Poseidon compute. ROUND_KEYS stands above this text: three elements for each
+// round.
 
 RIGEL_INLINE Felt252 round_key(M31 round, u32 i) {
     Felt252 key;

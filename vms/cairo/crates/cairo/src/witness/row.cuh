@@ -202,8 +202,8 @@ struct Felt252 {
         return product_over_r(product_over_r(*this, other), square_of_r());
     }
 
-    // x / y as x y^(p - 2); zero for y = 0, where upstream panics, and which no lookup accepts. Montgomery products keep
-    // a power of 2^256 in every factor: y 2^256 to the power of p - 2 is y^(p - 2) 2^256 up to one division.
+    // x / y as x y^(p - 2); zero for y = 0, where upstream panics. The powers are in Montgomery's form, that is times
+    // 2^256, which the last product divides by.
     __device__ __noinline__ Felt252 operator/(const Felt252& other) const {
         const Felt252 one = {{1}};
         const Felt252 base = product_over_r(other, square_of_r());
