@@ -1,5 +1,8 @@
 //! The backends that a Cairo program is proven on.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use cairo_air::cairo_components::CairoComponents;
 use cairo_air::claims::{CairoClaim, CairoInteractionClaim};
 use cairo_air::relations::CommonLookupElements;
@@ -8,13 +11,17 @@ use stwo::core::fields::qm31::SecureField;
 use stwo::prover::ComponentProver;
 use stwo::prover::backend::Backend;
 use stwo::prover::backend::simd::SimdBackend;
+use stwo_cairo_adapter::ProverInput;
+use stwo_cairo_common::preprocessed_columns::preprocessed_trace::PreProcessedTrace;
 use stwo_cairo_prover::utils::cairo_provers;
 use stwo_cairo_prover::witness::cairo_claim_generator::CairoInteractionClaimGenerator;
 use stwo_constraint_framework::preprocessed_columns::PreProcessedColumnId;
 
+use crate::clock::Clock;
 use crate::columns::{Evaluation, HostColumn};
 use crate::components::{device_lookups, device_provers, interaction_claim};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::witness::{BaseTrace, device, host};
 
 /// What the lookups of a proof are made from.
 pub(crate) struct Lookups<'a, B: Backend> {
@@ -25,12 +32,22 @@ pub(crate) struct Lookups<'a, B: Backend> {
     pub(crate) ids: &'a [PreProcessedColumnId],
     /// The base trace before its extension, if the backend keeps it.
     pub(crate) trace: Vec<Evaluation<B>>,
-    /// Upstream's generator, which has the values of all lookups in host memory.
-    pub(crate) generator: CairoInteractionClaimGenerator,
+    /// Upstream's generator, which has the values of all lookups in host memory, if upstream made the trace.
+    pub(crate) generator: Option<CairoInteractionClaimGenerator>,
 }
 
 /// A backend that a Cairo program is proven on.
 pub(crate) trait CairoBackend: Backend {
+    /// The base trace of a run. `fixed` are the preprocessed columns that the backend keeps. Upstream's code makes the
+    /// components in `on_host`, whatever the backend could do.
+    fn base_trace(
+        input: ProverInput,
+        preprocessed: &Arc<PreProcessedTrace>,
+        fixed: &[Evaluation<Self>],
+        on_host: &BTreeSet<String>,
+        clock: &Clock,
+    ) -> Result<BaseTrace<Self>>;
+
     /// The columns on the backend.
     fn adopt(columns: Vec<HostColumn>) -> Result<Vec<Evaluation<Self>>>;
 
@@ -45,6 +62,16 @@ pub(crate) trait CairoBackend: Backend {
 }
 
 impl CairoBackend for CudaBackend {
+    fn base_trace(
+        input: ProverInput,
+        preprocessed: &Arc<PreProcessedTrace>,
+        fixed: &[Evaluation<Self>],
+        on_host: &BTreeSet<String>,
+        _: &Clock,
+    ) -> Result<BaseTrace<Self>> {
+        device::generate(input, preprocessed, fixed, on_host)
+    }
+
     fn adopt(columns: Vec<HostColumn>) -> Result<Vec<Evaluation<Self>>> {
         Ok(rigel_stwo::upload(&columns)?)
     }
@@ -73,6 +100,16 @@ impl CairoBackend for CudaBackend {
 }
 
 impl CairoBackend for SimdBackend {
+    fn base_trace(
+        input: ProverInput,
+        preprocessed: &Arc<PreProcessedTrace>,
+        _: &[Evaluation<Self>],
+        _: &BTreeSet<String>,
+        clock: &Clock,
+    ) -> Result<BaseTrace<Self>> {
+        clock.on_host("base trace", || host::generate(input, preprocessed))
+    }
+
     fn adopt(columns: Vec<HostColumn>) -> Result<Vec<Evaluation<Self>>> {
         Ok(columns)
     }
@@ -82,7 +119,8 @@ impl CairoBackend for SimdBackend {
     }
 
     fn lookups(lookups: Lookups<'_, Self>) -> Result<(Vec<Evaluation<Self>>, CairoInteractionClaim)> {
-        Ok(lookups.generator.write_interaction_trace(lookups.elements))
+        let generator = lookups.generator.ok_or(Error::Unsatisfied("upstream did not make the trace"))?;
+        Ok(generator.write_interaction_trace(lookups.elements))
     }
 
     fn with_provers<R>(components: &CairoComponents, work: impl FnOnce(&[&dyn ComponentProver<Self>]) -> R) -> R {

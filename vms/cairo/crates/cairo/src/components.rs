@@ -95,6 +95,62 @@ pub(crate) fn interaction_claim(
     with_fields!(claim_fields!(claim, next))
 }
 
+/// A claim without components.
+pub(crate) fn empty_claim(public_data: PublicData) -> CairoClaim {
+    macro_rules! no_field {
+        (($public_data:expr) [$($first:ident)*] [$($last:ident)*]) => {
+            CairoClaim { public_data: $public_data, $($first: None,)* memory_id_to_big: None, $($last: None),* }
+        };
+    }
+    with_fields!(no_field!(public_data))
+}
+
+/// Adds the components of another claim.
+pub(crate) fn merge_claims(claim: &mut CairoClaim, other: &CairoClaim) {
+    macro_rules! merge_fields {
+        (($claim:expr, $other:expr) [$($first:ident)*] [$($last:ident)*]) => {{
+            $($claim.$first = $other.$first.clone().or($claim.$first.take());)*
+            $claim.memory_id_to_big = $other.memory_id_to_big.clone().or($claim.memory_id_to_big.take());
+            $($claim.$last = $other.$last.clone().or($claim.$last.take());)*
+        }};
+    }
+    with_fields!(merge_fields!(claim, other));
+}
+
+/// The components that a claim has, in the order of their columns, with the logarithms of their columns' lengths.
+pub(crate) fn spans(claim: &CairoClaim) -> Vec<(&'static str, Vec<u32>)> {
+    macro_rules! list_fields {
+        (($claim:expr) [$($first:ident)*] [$($last:ident)*]) => {{
+            let mut spans = Vec::new();
+            $(if let Some(of_component) = &$claim.$first {
+                spans.push((stringify!($first), of_component.log_sizes()[0].clone()));
+            })*
+            if let Some(of_component) = &$claim.memory_id_to_big {
+                spans.push(("memory_id_to_big", of_component.log_sizes()[0].clone()));
+            }
+            $(if let Some(of_component) = &$claim.$last {
+                spans.push((stringify!($last), of_component.log_sizes()[0].clone()));
+            })*
+            spans
+        }};
+    }
+    with_fields!(list_fields!(claim))
+}
+
+/// Adds a component of a size to a claim, of a builtin with the address at which its segment begins.
+pub(crate) fn set_claim(claim: &mut CairoClaim, name: &str, log_size: u32, segment: u32) {
+    macro_rules! set_field {
+        (($claim:expr, $name:expr, $log_size:expr, $segment:expr) [$($first:ident)*] [$($last:ident)*]) => {
+            match $name {
+                $(stringify!($first) => $claim.$first = Some(of_size(&[$log_size], $segment)),)*
+                $(stringify!($last) => $claim.$last = Some(of_size(&[$log_size], $segment)),)*
+                _ => unreachable!("{} is a component with a size", $name),
+            }
+        };
+    }
+    with_fields!(set_field!(claim, name, log_size, segment));
+}
+
 /// A claim with every component that the variant of the preprocessed columns has, each of the smallest size.
 pub(crate) fn every_component(variant: PreProcessedTraceVariant) -> CairoClaim {
     use PreProcessedTraceVariant::{Canonical, CanonicalSmall, CanonicalWithoutPedersen};
@@ -131,19 +187,40 @@ pub(crate) fn every_component(variant: PreProcessedTraceVariant) -> CairoClaim {
     claim
 }
 
-/// The smallest claim of a component. Every type of claim takes the fields that it has.
+/// A claim with the components to which `log_sizes` gives the logarithms of their lengths: one, or of the table of
+/// large values one for each part.
+pub(crate) fn sized_claim(log_sizes: impl Fn(&str) -> Option<Vec<u32>>) -> CairoClaim {
+    macro_rules! sized_fields {
+        (($log_sizes:expr) [$($first:ident)*] [$($last:ident)*]) => {
+            CairoClaim {
+                public_data: PublicData::default(),
+                $($first: $log_sizes(stringify!($first)).map(|sizes| of_size(&sizes, 0)),)*
+                memory_id_to_big: $log_sizes("memory_id_to_big").map(|sizes| of_size(&sizes, 0)),
+                $($last: $log_sizes(stringify!($last)).map(|sizes| of_size(&sizes, 0)),)*
+            }
+        };
+    }
+    with_fields!(sized_fields!(log_sizes))
+}
+
+/// The smallest claim of a component.
 fn smallest<C: DeserializeOwned>() -> C {
+    of_size(&[MIN_SEQUENCE_LOG_SIZE], 0)
+}
+
+/// A claim of a component of a size, with a segment. Every type of claim takes the fields that it has.
+fn of_size<C: DeserializeOwned>(log_sizes: &[u32], segment: u32) -> C {
     let fields = serde_json::json!({
-        "log_size": MIN_SEQUENCE_LOG_SIZE,
-        "big_log_sizes": [MIN_SEQUENCE_LOG_SIZE],
-        "add_mod_builtin_segment_start": 0,
-        "bitwise_builtin_segment_start": 0,
-        "ec_op_builtin_segment_start": 0,
-        "mul_mod_builtin_segment_start": 0,
-        "pedersen_builtin_segment_start": 0,
-        "poseidon_builtin_segment_start": 0,
-        "range_check96_builtin_segment_start": 0,
-        "range_check_builtin_segment_start": 0,
+        "log_size": log_sizes.first(),
+        "big_log_sizes": log_sizes,
+        "add_mod_builtin_segment_start": segment,
+        "bitwise_builtin_segment_start": segment,
+        "ec_op_builtin_segment_start": segment,
+        "mul_mod_builtin_segment_start": segment,
+        "pedersen_builtin_segment_start": segment,
+        "poseidon_builtin_segment_start": segment,
+        "range_check96_builtin_segment_start": segment,
+        "range_check_builtin_segment_start": segment,
     });
     serde_json::from_value(fields).expect("a claim has no other fields")
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use rigel_gpu::Bytes;
 use stwo_cairo_common::preprocessed_columns::preprocessed_trace::PreProcessedTraceVariant;
 use stwo_cairo_prover::prover::ChannelHash;
 
@@ -91,8 +92,37 @@ pub enum Error {
         /// What to do.
         advice: &'static str,
     },
-    /// Upstream's witness code rejects the input.
-    #[error("upstream's witness rejects the input: {0}")]
+    /// The device does not have the memory that the proof needs.
+    #[error(
+        "the proof needs {} more on the device, {} are free; prove a smaller run, with fewer preprocessed columns, or \
+         on the CPU", Bytes(*needed), Bytes(*available)
+    )]
+    Memory {
+        /// The bytes that the proof needs.
+        needed: usize,
+        /// The bytes that there are.
+        available: usize,
+    },
+    /// Upstream's preprocessed columns are not those that this version of the crate was made for.
+    #[error("the preprocessed columns of {} have the hash {found}, not {expected}", variant_name(*variant))]
+    Preprocessed {
+        /// The variant.
+        variant: PreProcessedTraceVariant,
+        /// The hash of the columns.
+        found: String,
+        /// The hash that they should have.
+        expected: &'static str,
+    },
+    /// No component of this name can be left to the host.
+    #[error("{name} is not a component that the device makes; those are {known}")]
+    Component {
+        /// The name.
+        name: String,
+        /// The components that there are.
+        known: String,
+    },
+    /// The witness code rejects the input.
+    #[error("the witness code rejects the input: {0}")]
     Witness(String),
     /// The trace does not satisfy the constraints, or its lookups do not balance.
     #[error("the trace does not satisfy Cairo's AIR: {0}")]

@@ -5,8 +5,9 @@
 //! |---|---|
 //! | a compiled program, and its run | [`Program`], [`RunOptions`], [`Run`] |
 //! | an input from upstream's adapter | [`read_prover_input`] |
-//! | the prover, on a device or on the CPU | [`CairoProver`], [`Proven`] |
+//! | the prover, on a device or on the CPU | [`CairoProver`], [`Proven`], [`MemoryPlan`] |
 //! | parameters | [`production`], [`ProverParameters`], [`PreProcessedTraceVariant`] |
+//! | where the columns of the base trace are made | [`device_witness`], [`CairoProver::set_host_witness`] |
 //! | verification | [`verify`], [`preprocessed_root`], [`for_verifier`], [`Statement`] |
 //! | kernels compiled ahead of the first proof | [`warm`] |
 
@@ -20,6 +21,7 @@ mod instances;
 mod panics;
 mod parameters;
 mod place;
+mod plan;
 mod preprocessed;
 mod program;
 mod program_input;
@@ -34,6 +36,7 @@ pub use cairo_air::{CairoProof, CairoProofForRustVerifier};
 pub use channel::CairoChannel;
 pub use error::{Error, Result};
 pub use parameters::{production, security_bits, variant_name};
+pub use plan::MemoryPlan;
 pub use program::{Program, Run, RunOptions, read_prover_input};
 pub use prover::{CairoProver, Proven};
 pub use stwo::core::vcs_lifted::blake2_merkle::{Blake2sM31MerkleChannel, Blake2sMerkleChannel};
@@ -42,3 +45,4 @@ pub use stwo_cairo_common::preprocessed_columns::preprocessed_trace::PreProcesse
 pub use stwo_cairo_prover::prover::{ChannelHash, ProverParameters};
 pub use verify::{Statement, for_verifier, preprocessed_root, verify};
 pub use warm::warm;
+pub use witness::device_witness;

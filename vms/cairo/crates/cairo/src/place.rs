@@ -1,6 +1,7 @@
 //! Where proofs are made: on a device, or on the CPU.
 
 use std::any::Any;
+use std::collections::BTreeSet;
 
 use cairo_air::CairoProof;
 use rigel_gpu::{Device, Fallback};
@@ -15,6 +16,7 @@ use stwo_cairo_prover::prover::ProverParameters;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::panics::{caught, message};
+use crate::plan::MemoryPlan;
 use crate::preprocessed;
 use crate::prove::prove;
 use crate::prover::Proven;
@@ -37,6 +39,12 @@ pub trait Proves<MC: MerkleChannel>: Sized + Send + Sync {
     /// The root of the preprocessed columns.
     fn preprocessed_root(&self) -> <MC::H as MerkleHasherLifted>::Hash;
 
+    /// The device memory that a proof of this run will need; none on the CPU.
+    fn plan(&self, input: &ProverInput) -> Option<MemoryPlan>;
+
+    /// Leaves these components of the base trace to upstream's code on the host.
+    fn set_host_witness(&mut self, components: BTreeSet<String>);
+
     /// Makes a proof.
     fn prove(&self, input: ProverInput) -> Result<Proven<CairoProof<MC::H>>>;
 }
@@ -56,12 +64,11 @@ where
     Device {
         device: Device,
         setup: Box<Setup<CudaBackend, MC>>,
+        /// The bytes of device memory that the setup takes.
+        resident: usize,
     },
     /// With the reason if a device was asked for.
-    Cpu {
-        setup: Box<Setup<SimdBackend, MC>>,
-        reason: Option<String>,
-    },
+    Cpu { setup: Box<Setup<SimdBackend, MC>>, reason: Option<String> },
 }
 
 impl<MC: MerkleChannel> Proves<MC> for Place<MC>
@@ -71,14 +78,20 @@ where
     Self: Send + Sync,
 {
     fn on_device(device: &Device, parameters: ProverParameters) -> Result<Self> {
-        let (preprocessed, columns) = preprocessed::columns(parameters.preprocessed_trace);
+        let (preprocessed, columns) = preprocessed::columns(parameters.preprocessed_trace)?;
+        let before = device.memory_stats().in_use;
         let setup = on_device(device, || Setup::new(parameters, preprocessed, columns))?;
-        Ok(Self(Side::Device { device: device.clone(), setup: Box::new(setup) }))
+        let resident = device.memory_stats().in_use.saturating_sub(before);
+        Ok(Self(Side::Device { device: device.clone(), setup: Box::new(setup), resident }))
     }
 
     fn on_cpu(parameters: ProverParameters, reason: Option<String>) -> Result<Self> {
-        let (preprocessed, columns) = preprocessed::columns(parameters.preprocessed_trace);
-        Ok(Self(Side::Cpu { setup: Box::new(Setup::new(parameters, preprocessed, columns)?), reason }))
+        let setup = || {
+            let (preprocessed, columns) = preprocessed::columns(parameters.preprocessed_trace)?;
+            Setup::new(parameters, preprocessed, columns)
+        };
+        let setup = caught(setup).unwrap_or_else(|panic| Err(gave_up(&*panic)))?;
+        Ok(Self(Side::Cpu { setup: Box::new(setup), reason }))
     }
 
     fn device(&self) -> Option<&Device> {
@@ -102,16 +115,32 @@ where
         }
     }
 
+    fn plan(&self, input: &ProverInput) -> Option<MemoryPlan> {
+        match &self.0 {
+            Side::Device { setup, resident, .. } => Some(MemoryPlan::new(input, &setup.parameters, *resident)),
+            Side::Cpu { .. } => None,
+        }
+    }
+
+    fn set_host_witness(&mut self, components: BTreeSet<String>) {
+        if let Side::Device { setup, .. } = &mut self.0 {
+            setup.on_host = components;
+        }
+    }
+
     fn prove(&self, input: ProverInput) -> Result<Proven<CairoProof<MC::H>>> {
         match &self.0 {
-            Side::Device { device, setup } => {
+            Side::Device { device, setup, resident } => {
+                MemoryPlan::new(&input, &setup.parameters, *resident).check(device)?;
                 let measured = || rigel_stwo::measure(|| prove(setup, input, &Clock::Device));
-                let (proof, report) = on_device(device, || Ok(measured()?))?;
-                Ok(Proven { proof: proof?, report })
+                let (proof, mut report) = on_device(device, || Ok(measured()?))?;
+                let (proof, on_host) = proof?;
+                report.fallbacks.extend(on_host);
+                Ok(Proven { proof, report })
             }
             Side::Cpu { setup, reason } => {
                 let clock = Clock::host();
-                let proof =
+                let (proof, _) =
                     caught(|| prove(setup, input, &clock)).unwrap_or_else(|panic| Err(gave_up(&*panic)))?;
                 let mut report = clock.report();
                 let fallback =

@@ -119,7 +119,7 @@ impl Program {
                 "it is of another program: {} words, and the given one has {}; its hash is {}",
                 proven.len(),
                 own.len(),
-                Statement::new(memory).program_hash
+                Statement::new(memory)?.program_hash
             )));
         }
         Ok(())

@@ -5,6 +5,7 @@ use cairo_air::cairo_components::CairoComponents;
 use cairo_air::claims::lookup_sum;
 use cairo_air::relations::CommonLookupElements;
 use cairo_air::verifier::INTERACTION_POW_BITS;
+use rigel_gpu::Fallback;
 use stwo::core::channel::{Channel, MerkleChannel};
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::utils::MaybeOwned;
@@ -18,19 +19,24 @@ use crate::clock::Clock;
 use crate::columns::Evaluation;
 use crate::error::{Error, Result};
 use crate::setup::Setup;
-use crate::witness::Witness;
+use crate::witness::BaseTrace;
 
-/// Proves a program's run. The transcript is that of upstream's `prove_cairo`, so the proof is the same.
-pub(crate) fn prove<B, MC>(setup: &Setup<B, MC>, input: ProverInput, clock: &Clock) -> Result<CairoProof<MC::H>>
+/// Proves a program's run, and says which parts of the trace the host made in place of the device. The transcript is
+/// that of upstream's `prove_cairo`, so the proof is the same.
+pub(crate) fn prove<B, MC>(
+    setup: &Setup<B, MC>,
+    input: ProverInput,
+    clock: &Clock,
+) -> Result<(CairoProof<MC::H>, Vec<Fallback>)>
 where
     B: CairoBackend + BackendForChannel<MC>,
     MC: MerkleChannel,
 {
     let Setup { parameters, preprocessed, ids, fixed, tree, .. } = setup;
-    let witness = clock.on_host("base trace (host)", || Witness::generate(input, preprocessed))?;
-    check_size(parameters, witness.log_size())?;
+    let trace = B::base_trace(input, preprocessed, fixed, &setup.on_host, clock)?;
+    check_size(parameters, trace.log_size())?;
 
-    let twiddles = setup.twiddles(witness.log_size());
+    let twiddles = setup.twiddles(trace.log_size());
     let channel = &mut MC::C::default();
     let mut scheme = CommitmentSchemeProver::<B, MC>::new(parameters.pcs_config, &twiddles);
     if parameters.store_polynomials_coefficients {
@@ -40,9 +46,8 @@ where
     parameters.pcs_config.mix_into(channel);
     scheme.commit_tree(MaybeOwned::Borrowed(tree), channel);
 
-    let Witness { columns, claim, lookups: generator } = witness;
+    let BaseTrace { columns, claim, lookups: generator, on_host } = trace;
     claim.mix_into::<MC>(channel);
-    let columns = B::adopt(columns)?;
     let trace = B::keep(&columns);
     clock.on_backend("commit to the base trace", || commit(&mut scheme, columns, channel));
 
@@ -67,14 +72,15 @@ where
     let extended_stark_proof = proof.map_err(|error| match error {
         ProvingError::ConstraintsNotSatisfied => Error::Unsatisfied("a constraint does not hold"),
     })?;
-    Ok(CairoProof {
+    let proof = CairoProof {
         claim,
         interaction_pow,
         interaction_claim,
         extended_stark_proof,
         channel_salt: parameters.channel_salt,
         preprocessed_trace_variant: parameters.preprocessed_trace,
-    })
+    };
+    Ok((proof, on_host))
 }
 
 /// Commits to a tree of columns.

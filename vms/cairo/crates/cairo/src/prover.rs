@@ -11,6 +11,7 @@ use crate::channel::CairoChannel;
 use crate::error::{Error, Result};
 use crate::parameters;
 use crate::place::Proves;
+use crate::plan::MemoryPlan;
 
 /// A proof, and what it cost.
 #[derive(Clone, Debug)]
@@ -82,6 +83,20 @@ impl<MC: CairoChannel> CairoProver<MC> {
         Ok(Self { place: MC::Place::on_cpu(parameters, reason)? })
     }
 
+    /// Leaves these components of the base trace to upstream's code on the host, though the device could make them.
+    /// Without them, the device makes all that [`device_witness`](crate::device_witness) lists.
+    ///
+    /// # Errors
+    /// A name that is not one of those.
+    pub fn set_host_witness(&mut self, components: &[&str]) -> Result<()> {
+        let known = crate::witness::switchable();
+        if let Some(unknown) = components.iter().find(|name| !known.contains(name)) {
+            return Err(Error::Component { name: (*unknown).to_string(), known: known.join(", ") });
+        }
+        self.place.set_host_witness(components.iter().map(|name| (*name).to_string()).collect());
+        Ok(())
+    }
+
     /// The device; none if proofs are made on the CPU.
     pub fn device(&self) -> Option<&Device> {
         self.place.device()
@@ -90,6 +105,12 @@ impl<MC: CairoChannel> CairoProver<MC> {
     /// The parameters of all proofs.
     pub fn parameters(&self) -> &ProverParameters {
         self.place.parameters()
+    }
+
+    /// The device memory that a proof of this run will need; none if proofs are made on the CPU. A proof that does not
+    /// fit is refused before it starts.
+    pub fn plan(&self, input: &ProverInput) -> Option<MemoryPlan> {
+        self.place.plan(input)
     }
 
     /// The root of the tree of preprocessed columns, which a verifier has to know.

@@ -1,5 +1,6 @@
 //! What proofs with the same parameters share: the preprocessed columns, their tree, and twiddles.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rigel_gpu::Lock;
@@ -29,6 +30,8 @@ pub(crate) struct Setup<B: BackendForChannel<MC>, MC: MerkleChannel> {
     pub(crate) fixed: Vec<Evaluation<B>>,
     pub(crate) tree: CommitmentTreeProver<B, MC>,
     twiddles: Lock<Arc<TwiddleTree<B>>>,
+    /// The components of the base trace that upstream's code makes, though the device could.
+    pub(crate) on_host: BTreeSet<String>,
 }
 
 impl<B: CairoBackend + BackendForChannel<MC>, MC: MerkleChannel> Setup<B, MC> {
@@ -51,7 +54,8 @@ impl<B: CairoBackend + BackendForChannel<MC>, MC: MerkleChannel> Setup<B, MC> {
             &BaseColumnPool::new(),
         );
         let ids = preprocessed.ids();
-        Ok(Self { parameters, preprocessed, ids, fixed, tree, twiddles: Lock::new(Arc::new(twiddles)) })
+        let (twiddles, on_host) = (Lock::new(Arc::new(twiddles)), BTreeSet::new());
+        Ok(Self { parameters, preprocessed, ids, fixed, tree, twiddles, on_host })
     }
 
     /// Twiddles that serve a proof whose longest column has 2^`log_size` values. Larger ones replace smaller ones.

@@ -28,10 +28,16 @@ pub struct Statement {
 
 impl Statement {
     /// The statement of a proof's public memory.
-    pub fn new(memory: &PublicMemory) -> Self {
-        let output = get_verification_output(memory);
-        let hex = |felt| format!("{felt:#x}");
-        Self { program_hash: hex(output.program_hash), output: output.output.into_iter().map(hex).collect() }
+    ///
+    /// # Errors
+    /// [`Error::Rejected`] for a memory that no proof has.
+    pub fn new(memory: &PublicMemory) -> Result<Self> {
+        let read = || {
+            let output = get_verification_output(memory);
+            let hex = |felt| format!("{felt:#x}");
+            Self { program_hash: hex(output.program_hash), output: output.output.into_iter().map(hex).collect() }
+        };
+        caught(read).map_err(|panic| Error::Rejected(message(&*panic)))
     }
 }
 
@@ -63,7 +69,7 @@ pub fn verify<MC: MerkleChannel>(
     if let Some(program) = program {
         program.check(memory)?;
     }
-    let statement = caught(|| Statement::new(memory)).map_err(|panic| Error::Rejected(message(&*panic)))?;
+    let statement = Statement::new(memory)?;
     if root.is_some_and(|root| proof.stark_proof.commitments.first() != Some(root)) {
         return Err(Error::Rejected("it has other preprocessed columns than Cairo's".into()));
     }

@@ -1,13 +1,20 @@
 //! `rigel cairo bench`: upstream's prover on the CPU beside Rigel on a device, for the same run and the same proof.
 
-use rigel_cairo::{CairoChannel, CairoProver, ProverInput, ProverParameters, for_verifier, variant_name};
-use rigel_gpu::{Device, Report, background};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::thread;
+use std::time::Instant;
+
+use rigel_cairo::{
+    CairoChannel, CairoProver, MemoryPlan, ProverInput, ProverParameters, for_verifier, variant_name,
+};
+use rigel_gpu::{Bytes, Device, Report, background};
 use rigel_terminal::{Align, Columns, Paint, Progress, number};
 use serde::Serialize;
 
 use crate::Failure;
 use crate::options::{Input, Parameters, Place, Source, with_channel};
-use crate::report::phases;
+use crate::report::{phases, plan_line};
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -18,6 +25,13 @@ pub struct Arguments {
     /// Proofs on each side, after one on the device that compiles and loads its kernels
     #[arg(long, default_value = "3", value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
+    /// Also prove a stream of this many runs, from program to proof, on each side. On the device, threads of the host
+    /// run the next programs while the last one is proven
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    stream: Option<u32>,
+    /// Threads that run the programs of the stream
+    #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u32).range(1..))]
+    runners: u32,
     /// Print the report as JSON
     #[arg(long)]
     json: bool,
@@ -44,8 +58,23 @@ struct Comparison<'a> {
     upstream: Side,
     /// None if there is no device.
     rigel: Option<Side>,
+    /// The device memory that a proof was expected to need.
+    plan: Option<MemoryPlan>,
     /// Whether both proofs are the same, as upstream's files hold them.
     equal: Option<bool>,
+    /// None if it was not asked for.
+    stream: Option<Stream>,
+}
+
+/// A stream of runs, from program to proof.
+#[derive(Serialize)]
+struct Stream {
+    runs: u32,
+    runners: u32,
+    /// The time of all of them on the CPU, one after another, in milliseconds.
+    upstream_ms: f64,
+    /// None if there is no device.
+    rigel_ms: Option<f64>,
 }
 
 /// Measures and compares. Returns whether the proofs are the same.
@@ -69,11 +98,22 @@ fn compare<MC: CairoChannel>(
     progress.say("proving on the CPU …");
     let on_cpu = CairoProver::<MC>::on_cpu(parameters)?;
     let (upstream, expected) = measure(&on_cpu, &input, "upstream's SimdBackend", arguments.repeat)?;
+    let mut stream = None;
+    if let Some(runs) = arguments.stream {
+        progress.say(&format!("proving {runs} runs on the CPU …"));
+        let began = Instant::now();
+        for _ in 0..runs {
+            on_cpu.prove(arguments.source.load()?.input)?;
+        }
+        let upstream_ms = began.elapsed().as_secs_f64() * 1e3;
+        stream = Some(Stream { runs, runners: arguments.runners, upstream_ms, rigel_ms: None });
+    }
     drop(on_cpu);
-    let mut rigel = None;
+    let (mut rigel, mut plan) = (None, None);
     if let Some(device) = device {
         progress.say(&format!("proving on {device} …"));
-        let prover = CairoProver::<MC>::new(&device, parameters)?;
+        let prover = arguments.place.prover::<MC>(&device, parameters)?;
+        plan = prover.plan(&input);
         prover.prove(input.clone())?;
         if background::running() > 0 {
             // The first proof was interpreted.
@@ -82,6 +122,10 @@ fn compare<MC: CairoChannel>(
         }
         let name = format!("{device} ({})", device.properties().name);
         rigel = Some(measure(&prover, &input, &name, arguments.repeat)?);
+        if let Some(stream) = &mut stream {
+            progress.say(&format!("proving {} runs on {device} …", stream.runs));
+            stream.rigel_ms = Some(prove_stream(&prover, &arguments.source, stream.runs, stream.runners)?);
+        }
     }
     progress.say("");
     let equal = rigel.as_ref().map(|(_, proof)| *proof == expected);
@@ -92,7 +136,9 @@ fn compare<MC: CairoChannel>(
         before: &before,
         upstream,
         rigel: rigel.map(|(side, _)| side),
+        plan,
         equal,
+        stream,
     };
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&comparison)?);
@@ -100,6 +146,40 @@ fn compare<MC: CairoChannel>(
         print!("{}", text(&comparison));
     }
     Ok(equal != Some(false))
+}
+
+/// Proves several runs of the program. Threads run it and adapt the run, ahead of the proofs by as many runs as there
+/// are threads. Returns the time of all, in milliseconds.
+fn prove_stream<MC: CairoChannel>(
+    prover: &CairoProver<MC>,
+    source: &Source,
+    runs: u32,
+    runners: u32,
+) -> Result<f64, Failure> {
+    let began = Instant::now();
+    let started = AtomicU32::new(0);
+    let (sender, inputs) = sync_channel(0);
+    thread::scope(|scope| {
+        for _ in 0..runners.min(runs) {
+            let (sender, started) = (sender.clone(), &started);
+            scope.spawn(move || {
+                while started.fetch_add(1, Ordering::Relaxed) < runs {
+                    let input = source.load().map(|input| input.input).map_err(|error| error.to_string());
+                    // The receiver is gone if a proof failed.
+                    if sender.send(input).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        // Dropped before the threads are waited for, also if a proof fails.
+        let inputs = inputs;
+        for input in &inputs {
+            prover.prove(input?)?;
+        }
+        Ok(began.elapsed().as_secs_f64() * 1e3)
+    })
 }
 
 /// Proves several times, and returns the last proof as upstream's files hold it.
@@ -122,7 +202,7 @@ fn measure<MC: CairoChannel>(
 }
 
 fn text(comparison: &Comparison<'_>) -> String {
-    let Comparison { program, steps, variant, upstream, rigel, equal, .. } = comparison;
+    let Comparison { program, steps, variant, upstream, rigel, equal, stream, plan, .. } = comparison;
     let steps = steps.map_or(String::new(), |steps| format!(", {} steps", number(steps as f64)));
     let mut out = format!("{}{steps}, {variant}\n", Paint::Bold.on(program));
     let mut columns = Columns::new(&[Align::Left, Align::Right, Align::Right, Align::Right]);
@@ -136,6 +216,18 @@ fn text(comparison: &Comparison<'_>) -> String {
     out.push_str(&columns.to_text("  "));
     for side in std::iter::once(upstream).chain(rigel) {
         out.push_str(&format!("\n  {}\n{}", side.name, phases(&side.report)));
+    }
+    if let (Some(plan), Some(rigel)) = (plan, rigel) {
+        out.push_str(&format!("  {}; the peak was {}\n", plan_line(plan), Bytes(rigel.report.peak_bytes)));
+    }
+    if let Some(Stream { runs, runners, upstream_ms, rigel_ms }) = stream {
+        let upstream = number(*upstream_ms);
+        out.push_str(&format!("  {runs} runs, from program to proof: upstream {upstream} ms, one after another"));
+        if let Some(ms) = rigel_ms {
+            let speedup = number(upstream_ms / ms);
+            out.push_str(&format!("; Rigel {} ms with {runners} threads that run them, {speedup}x", number(*ms)));
+        }
+        out.push('\n');
     }
     match equal {
         Some(true) => out.push_str("  the proofs are the same\n"),

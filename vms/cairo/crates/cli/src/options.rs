@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use clap::ValueEnum;
 use rigel_cairo::{
-    ChannelHash, PreProcessedTraceVariant, Program, ProverInput, ProverParameters, RunOptions, production,
-    read_prover_input,
+    CairoChannel, CairoProver, ChannelHash, PreProcessedTraceVariant, Program, ProverInput, ProverParameters,
+    RunOptions, device_witness, production, read_prover_input,
 };
 use rigel_gpu::{Device, Error, Selector};
 use serde_json::Value;
@@ -167,9 +167,27 @@ pub struct Place {
     /// Prove on the CPU, with upstream's prover
     #[arg(long)]
     cpu: bool,
+    /// Components of the base trace that upstream's code makes on the host: names, separated by commas, or all
+    #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with = "cpu")]
+    host_witness: Vec<String>,
 }
 
 impl Place {
+    /// A prover on the device.
+    pub fn prover<MC: CairoChannel>(
+        &self,
+        device: &Device,
+        parameters: ProverParameters,
+    ) -> Result<CairoProver<MC>, Failure> {
+        let mut prover = CairoProver::new(device, parameters)?;
+        let names: Vec<&str> = match self.host_witness.as_slice() {
+            [all] if all == "all" => device_witness().0,
+            names => names.iter().map(String::as_str).collect(),
+        };
+        prover.set_host_witness(&names)?;
+        Ok(prover)
+    }
+
     /// The device; none for the CPU, which `auto` selects, with a note, if there is no GPU.
     pub fn open(&self) -> Result<Option<Device>, Failure> {
         if self.cpu {

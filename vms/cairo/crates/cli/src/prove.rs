@@ -9,7 +9,7 @@ use rigel_terminal::Progress;
 
 use crate::Failure;
 use crate::options::{Input, Parameters, Place, Source, with_channel};
-use crate::report::Summary;
+use crate::report::{Summary, plan_line};
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -54,10 +54,16 @@ fn prove<MC: CairoChannel>(
     progress.say(&format!("preparing {place}: the preprocessed columns are read, or made …"));
     let began = Instant::now();
     let prover = match device {
-        Some(device) => CairoProver::<MC>::new(device, parameters)?,
+        Some(device) => arguments.place.prover::<MC>(device, parameters)?,
         None => CairoProver::<MC>::on_cpu(parameters)?,
     };
     before.push(("preprocessed columns", began.elapsed().as_secs_f64() * 1e3));
+    let plan = prover.plan(&input);
+    if let Some(plan) = &plan
+        && !arguments.json
+    {
+        println!("{}", plan_line(plan));
+    }
     progress.say(&format!("proving on {place} …"));
     let proven = prover.prove(input)?;
     progress.say("");
@@ -74,12 +80,13 @@ fn prove<MC: CairoChannel>(
         program: &arguments.source.name(),
         steps,
         parameters: &parameters,
-        statement: &Statement::new(&proof.claim.public_data.public_memory),
+        statement: &Statement::new(&proof.claim.public_data.public_memory)?,
         device_name: device.map(|device| device.properties().name.clone()),
         before: &before,
         kernels_compiled: compiled() - compiled_before,
         proof_bytes: text.len(),
         report: &proven.report,
+        plan: plan.as_ref(),
         file: arguments.output.as_deref(),
     };
     if arguments.json {

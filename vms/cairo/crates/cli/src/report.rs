@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use rigel_cairo::{ProverParameters, Statement, security_bits, variant_name};
+use rigel_cairo::{MemoryPlan, ProverParameters, Statement, security_bits, variant_name};
 use rigel_gpu::{Bytes, Report};
 use rigel_terminal::{Align, Columns, Paint, number};
 use serde::Serialize;
@@ -26,6 +26,8 @@ pub struct Summary<'a> {
     pub kernels_compiled: u64,
     pub proof_bytes: usize,
     pub report: &'a Report,
+    /// The device memory that the proof was expected to need.
+    pub plan: Option<&'a MemoryPlan>,
     pub file: Option<&'a Path>,
 }
 
@@ -85,6 +87,19 @@ impl Summary<'_> {
         }
         columns.to_text("  ")
     }
+}
+
+/// A plan of device memory in a line.
+pub fn plan_line(plan: &MemoryPlan) -> String {
+    let bytes = |bytes: usize| Bytes(bytes).to_string();
+    format!(
+        "device memory: {} at most: {} for all proofs, {} trace, {} lookups, {} trees and polynomials",
+        bytes(plan.total()),
+        bytes(plan.resident),
+        bytes(plan.trace),
+        bytes(plan.lookups),
+        bytes(plan.commitments)
+    )
 }
 
 /// The phases, and what is between them.

@@ -65,7 +65,7 @@ fn check<MC: CairoChannel>(arguments: &Arguments) -> Result<bool, Failure> {
 
     let config = proof.stark_proof.config;
     let variant = proof.preprocessed_trace_variant;
-    let statement = Statement::new(&proof.claim.public_data.public_memory);
+    let statement = Statement::new(&proof.claim.public_data.public_memory)?;
     let began = Instant::now();
     let verdict = if security_bits(&config) < arguments.security {
         Err(Error::Rejected(format!(

@@ -13,6 +13,8 @@ use rigel_cairo::{
 use rigel_gpu::background;
 use serde_json::json;
 use stwo::core::channel::MerkleChannel;
+use stwo::core::fields::m31::BaseField;
+use stwo::core::fields::qm31::SecureField;
 use stwo::prover::backend::BackendForChannel;
 use stwo::prover::backend::simd::SimdBackend;
 
@@ -27,10 +29,18 @@ fn factorial_input() -> ProverInput {
     input("factorial", json!([20]))
 }
 
-/// A proof that several tests look at.
+/// A proof that several tests look at. All of its base trace is made on the device, in the memory that was planned.
 fn factorial() -> &'static Proven<Blake2sProof> {
     static PROVEN: OnceLock<Proven<Blake2sProof>> = OnceLock::new();
-    PROVEN.get_or_init(|| prover().prove(factorial_input()).unwrap())
+    PROVEN.get_or_init(|| {
+        let plan = prover().plan(&factorial_input()).unwrap();
+        let proven = prover().prove(factorial_input()).unwrap();
+        let peak = proven.report.peak_bytes;
+        println!("planned {plan:?}, {} bytes; the peak was {peak}", plan.total());
+        assert!(peak <= plan.total() && plan.total() < peak + peak / 2);
+        assert!(proven.report.fallbacks.is_empty(), "{:?}", proven.report.fallbacks);
+        proven
+    })
 }
 
 fn proof() -> CairoProofForRustVerifier<<Blake2sMerkleChannel as MerkleChannel>::H> {
@@ -91,6 +101,8 @@ fn all_programs_equal_upstream() {
         ("keccak", json!([40])),
         ("sorting", json!({ "values": (0..500).map(|i| i * 7919 % 1009).collect::<Vec<_>>() })),
         ("mixed", json!([100])),
+        ("modular", json!([100])),
+        ("opcodes", json!([2_000])),
     ];
     for (name, arguments) in arguments {
         equal::<Blake2sMerkleChannel>(name, arguments.clone(), quick());
@@ -178,6 +190,23 @@ fn a_changed_sum_and_a_changed_opening_are_refused() {
     let mut changed = proof();
     changed.interaction_pow ^= 1;
     assert!(refusal(changed).contains("Proof of work"));
+}
+
+/// In every tree: the preprocessed columns, the base trace, the lookups, the composition.
+#[test]
+fn changed_values_are_refused() {
+    for tree in 0..4 {
+        let mut changed = proof();
+        let sampled = &mut changed.stark_proof.0.sampled_values[tree];
+        let value = sampled.iter_mut().flatten().next().expect("a value of each tree");
+        *value += SecureField::from(BaseField::from(1));
+        assert_ne!(refusal(changed), "", "a sampled value of tree {tree}");
+        let mut changed = proof();
+        let queried = &mut changed.stark_proof.0.queried_values[tree];
+        let value = queried.iter_mut().flatten().last().expect("a value of each tree");
+        *value += BaseField::from(1);
+        assert_ne!(refusal(changed), "", "a queried value of tree {tree}");
+    }
 }
 
 #[test]

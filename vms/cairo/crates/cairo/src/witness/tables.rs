@@ -1,0 +1,95 @@
+//! The tables whose size does not depend on the program: range checks and exclusive ors. Their columns are counts.
+
+use std::fmt::Write;
+
+/// A table of lookups.
+pub(crate) struct Table {
+    pub(crate) name: &'static str,
+    /// The bits of each number of a row; two numbers for an exclusive or.
+    bits: &'static [u32],
+    /// The number of its columns, each the counts of a relation.
+    pub(crate) columns: usize,
+}
+
+impl Table {
+    /// The logarithm of its number of rows.
+    pub(crate) fn log_size(&self) -> u32 {
+        self.bits.iter().sum()
+    }
+
+    /// The component that uses it; none if every proof has it.
+    pub(crate) fn of(&self) -> Option<&'static str> {
+        Some(match self.name {
+            "poseidon_round_keys" => "poseidon_full_round_chain",
+            "pedersen_points_table_window_bits_9" => "partial_ec_mul_window_bits_9",
+            "pedersen_points_table_window_bits_18" => "partial_ec_mul_window_bits_18",
+            _ => return None,
+        })
+    }
+
+    /// The number of its cells.
+    pub(crate) fn cells(&self) -> usize {
+        self.columns << self.log_size()
+    }
+}
+
+macro_rules! tables {
+    ($($name:ident $bits:tt)*) => {
+        [$(Table {
+            name: stringify!($name),
+            bits: &$bits,
+            columns: cairo_air::components::$name::N_TRACE_COLUMNS,
+        }),*]
+    };
+}
+
+/// The tables: those that every proof has, and those of hashes.
+pub(crate) const TABLES: [Table; 20] = tables! {
+    range_check_6 [6]
+    range_check_8 [8]
+    range_check_11 [11]
+    range_check_12 [12]
+    range_check_18 [18]
+    range_check_20 [20]
+    range_check_4_3 [4, 3]
+    range_check_4_4 [4, 4]
+    range_check_9_9 [9, 9]
+    range_check_7_2_5 [7, 2, 5]
+    range_check_3_6_6_3 [3, 6, 6, 3]
+    range_check_4_4_4_4 [4, 4, 4, 4]
+    range_check_3_3_3_3_3 [3, 3, 3, 3, 3]
+    verify_bitwise_xor_4 [4, 4]
+    verify_bitwise_xor_7 [7, 7]
+    verify_bitwise_xor_8 [8, 8]
+    verify_bitwise_xor_9 [9, 9]
+    poseidon_round_keys [6]
+    pedersen_points_table_window_bits_9 [15]
+    pedersen_points_table_window_bits_18 [23]
+};
+
+/// Where each table's counts begin in the memory of all, and the number of all.
+pub(crate) fn offsets() -> ([usize; TABLES.len()], usize) {
+    let mut at = 0;
+    let offsets = TABLES.each_ref().map(|table| {
+        at += table.cells();
+        at - table.cells()
+    });
+    (offsets, at)
+}
+
+/// The tables as the kernels know them.
+pub(crate) fn declarations() -> String {
+    let mut text = String::new();
+    for (table, at) in TABLES.iter().zip(offsets().0) {
+        let kind = match table.name.starts_with("verify_bitwise_xor") {
+            false => {
+                let bits: Vec<String> = table.bits.iter().map(u32::to_string).collect();
+                format!("RangeCheck<{}>", bits.join(", "))
+            }
+            true => format!("BitwiseXor<{}>", table.bits[0]),
+        };
+        let name = table.name.to_uppercase();
+        writeln!(text, "#define {name} {kind}{{{at}u}}").expect("a string");
+    }
+    text
+}
