@@ -1,0 +1,204 @@
+//! Upstream's circuit as expressions for the device.
+//!
+//! The shim instantiates upstream's templates with a type that records what is done to it; here the record becomes a
+//! graph. It is made once in a process.
+
+use std::collections::HashSet;
+use std::ffi::CStr;
+use std::mem::MaybeUninit;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use rigel_codegen::{ExpressionGraph, Output, Value};
+use rigel_kernels::field::{BabyBear, Field, RiscZero4, Ring};
+
+use crate::error::{Error, Result};
+use crate::shim::{self, RecordedConstraint, RecordedNode, RecordedTerm, Recording};
+
+/// The matrices that the graphs read: data columns, accumulation columns, and the points of the domain.
+const DATA: usize = 0;
+const ACCUM: usize = 1;
+const POINTS: usize = 2;
+
+/// Upstream's circuit.
+pub(crate) struct Circuit {
+    record: Record,
+    pub(crate) constraints: Constraints,
+}
+
+/// What is recorded of the circuit.
+pub(crate) struct Record {
+    pub(crate) nodes: Vec<RecordedNode>,
+    pub(crate) constraints: Vec<RecordedConstraint>,
+    pub(crate) terms: Vec<RecordedTerm>,
+    pub(crate) data_columns: usize,
+    pub(crate) accum_columns: usize,
+    /// The accumulation columns that arguments fill; the others belong to the big-integer accumulator.
+    pub(crate) argument_columns: usize,
+    pub(crate) globals: usize,
+    pub(crate) mixes: usize,
+}
+
+/// The constraints, each times its condition, in the order of their weights.
+pub(crate) struct Constraints {
+    pub(crate) graph: ExpressionGraph<RiscZero4>,
+    pub(crate) outputs: Vec<Output>,
+}
+
+/// The operations of recorded nodes, in the order of the shim's enumeration.
+pub(crate) mod operation {
+    pub(crate) const CONSTANT: u32 = 0;
+    pub(crate) const DATA: u32 = 1;
+    pub(crate) const ACCUM: u32 = 2;
+    pub(crate) const ACCUM_BEFORE: u32 = 3;
+    pub(crate) const GLOBAL: u32 = 4;
+    pub(crate) const MIX: u32 = 5;
+    pub(crate) const POINT: u32 = 6;
+    pub(crate) const ADD: u32 = 7;
+    pub(crate) const SUB: u32 = 8;
+    pub(crate) const MUL: u32 = 9;
+    pub(crate) const NEG: u32 = 10;
+    pub(crate) const ELEMENT: u32 = 11;
+}
+
+impl Circuit {
+    /// The circuit, which the first call records.
+    pub(crate) fn get() -> Result<Arc<Self>> {
+        static CIRCUIT: OnceLock<Arc<Circuit>> = OnceLock::new();
+        static RECORDING: Mutex<()> = Mutex::new(());
+        let _one_at_a_time = RECORDING.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(circuit) = CIRCUIT.get() {
+            return Ok(circuit.clone());
+        }
+        let record = Record::make()?;
+        let constraints = Constraints::new(&record)?;
+        Ok(CIRCUIT.get_or_init(|| Arc::new(Self { record, constraints })).clone())
+    }
+
+    /// What was recorded.
+    pub(crate) fn record(&self) -> &Record {
+        &self.record
+    }
+}
+
+impl Record {
+    /// Records the circuit. The shim's recording is not for several threads at once.
+    fn make() -> Result<Self> {
+        let mut recording = MaybeUninit::<Recording>::uninit();
+        // SAFETY: the shim fills the struct unless it returns an error, which is a string.
+        let recording = unsafe {
+            let failure = shim::rigel_risc0_record(recording.as_mut_ptr());
+            if !failure.is_null() {
+                return Err(Error::Circuit(CStr::from_ptr(failure).to_string_lossy().into_owned()));
+            }
+            recording.assume_init()
+        };
+        // SAFETY: the arrays are the shim's until the next recording, and have these lengths.
+        let (nodes, constraints, terms) = unsafe {
+            (
+                std::slice::from_raw_parts(recording.nodes, recording.node_count).to_vec(),
+                std::slice::from_raw_parts(recording.constraints, recording.constraint_count).to_vec(),
+                std::slice::from_raw_parts(recording.terms, recording.term_count).to_vec(),
+            )
+        };
+        let Recording { data_columns, accum_columns, argument_columns, globals, mixes, .. } = recording;
+        Ok(Self { nodes, constraints, terms, data_columns, accum_columns, argument_columns, globals, mixes })
+    }
+
+    /// The nodes that some values depend on, themselves among them.
+    fn needed(&self, roots: impl Iterator<Item = u32>) -> Result<HashSet<u32>> {
+        let mut needed = HashSet::new();
+        let mut open: Vec<u32> = roots.collect();
+        while let Some(id) = open.pop() {
+            if !needed.insert(id) {
+                continue;
+            }
+            let node = self.nodes.get(id as usize).ok_or_else(|| unknown(id))?;
+            let operands = match node.operation {
+                operation::ADD | operation::SUB | operation::MUL => &node.operands[..2],
+                operation::NEG => &node.operands[..1],
+                operation::ELEMENT => &node.operands[..],
+                _ => &[],
+            };
+            open.extend(operands);
+        }
+        Ok(needed)
+    }
+
+    /// Adds values, and what they depend on, to a graph. The result has the value of each node that was needed.
+    pub(crate) fn add_to(
+        &self,
+        graph: &mut ExpressionGraph<RiscZero4>,
+        roots: impl Iterator<Item = u32>,
+    ) -> Result<Vec<Option<Value>>> {
+        let needed = self.needed(roots)?;
+        let mut values: Vec<Option<Value>> = vec![None; self.nodes.len()];
+        for (id, node) in self.nodes.iter().enumerate().filter(|(id, _)| needed.contains(&(*id as u32))) {
+            let [a, b, ..] = node.operands;
+            let value = |id: u32| values.get(id as usize).copied().flatten().ok_or_else(|| unknown(id));
+            let new = match node.operation {
+                operation::CONSTANT => graph.constant(BabyBear::from_u64(a.into())),
+                operation::DATA => graph.column(DATA, a as usize, 0),
+                operation::ACCUM => graph.column(ACCUM, a as usize, 0),
+                operation::ACCUM_BEFORE => graph.column(ACCUM, a as usize, -1),
+                operation::GLOBAL => graph.parameter(a as usize),
+                operation::MIX => graph.extension_parameter(a as usize),
+                operation::POINT => graph.column(POINTS, 0, 0),
+                operation::ADD => graph.add(value(a)?, value(b)?),
+                operation::SUB => graph.sub(value(a)?, value(b)?),
+                operation::MUL => graph.mul(value(a)?, value(b)?),
+                operation::NEG => graph.neg(value(a)?),
+                operation::ELEMENT => match self.adjacent(node.operands) {
+                    Some((column, offset)) => graph.extension_column(ACCUM, column, offset),
+                    None => {
+                        let mut sum = value(a)?;
+                        for (power, &id) in node.operands.iter().enumerate().skip(1) {
+                            let mut unit = [BabyBear::ZERO; 4];
+                            unit[power] = BabyBear::ONE;
+                            let unit = graph.extension_constant(RiscZero4(unit));
+                            let term = graph.mul(value(id)?, unit);
+                            sum = graph.add(sum, term);
+                        }
+                        sum
+                    }
+                },
+                other => return Err(Error::Circuit(format!("operation {other} is unknown"))),
+            };
+            values[id] = Some(new);
+        }
+        Ok(values)
+    }
+
+    /// The first column and the offset, if four nodes are neighbouring accumulation columns.
+    fn adjacent(&self, ids: [u32; 4]) -> Option<(usize, i32)> {
+        let nodes = ids.map(|id| self.nodes[id as usize]);
+        let offset = match nodes[0].operation {
+            operation::ACCUM => 0,
+            operation::ACCUM_BEFORE => -1,
+            _ => return None,
+        };
+        let first = nodes[0].operands[0];
+        let is_next = |(i, node): (usize, &RecordedNode)| {
+            node.operation == nodes[0].operation && node.operands[0] == first + i as u32
+        };
+        nodes.iter().enumerate().all(is_next).then_some((first as usize, offset))
+    }
+}
+
+impl Constraints {
+    fn new(record: &Record) -> Result<Self> {
+        let mut graph = ExpressionGraph::new();
+        let roots = record.constraints.iter().flat_map(|constraint| [constraint.value, constraint.condition]);
+        let values = record.add_to(&mut graph, roots)?;
+        let mut outputs = Vec::with_capacity(record.constraints.len());
+        for (weight, constraint) in record.constraints.iter().enumerate() {
+            let value = |id: u32| values[id as usize].ok_or_else(|| unknown(id));
+            let (value, condition) = (value(constraint.value)?, value(constraint.condition)?);
+            outputs.push(Output::Fold { value: graph.mul(value, condition), weight });
+        }
+        Ok(Self { graph, outputs })
+    }
+}
+
+fn unknown(id: u32) -> Error {
+    Error::Circuit(format!("value {id} is used before it is known"))
+}
