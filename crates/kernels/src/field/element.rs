@@ -2,7 +2,7 @@
 
 use super::{
     BabyBear, BabyBear4, CM31, Extension, Field, Goldilocks, Goldilocks2, Goldilocks3, KoalaBear, KoalaBear4,
-    Mersenne31, QM31, RiscZero4, Ring,
+    Mersenne31, QM31, Ring, RiscZero4,
 };
 
 /// An element of a base field (degree 1) or of an extension.

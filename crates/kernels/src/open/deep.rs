@@ -63,13 +63,13 @@ pub fn add_at<E: Element>(stream: &Stream, values: ViewMut<'_, E>, addends: &[(u
 }
 
 /// The sum of polynomials of `out.len() / DEGREE` coefficients each, stored one after the other.
-pub fn sum_into<E: Element>(
-    stream: &Stream,
-    out: ViewMut<'_, E::Base>,
-    polynomials: View<'_, E>,
-) -> Result<()> {
+pub fn sum_into<E: Element>(stream: &Stream, out: ViewMut<'_, E::Base>, polynomials: View<'_, E>) -> Result<()> {
     let rows = out.len() / E::DEGREE;
-    if rows == 0 || out.len() != rows * E::DEGREE || !polynomials.len().is_multiple_of(rows) || polynomials.is_empty() {
+    if rows == 0
+        || out.len() != rows * E::DEGREE
+        || !polynomials.len().is_multiple_of(rows)
+        || polynomials.is_empty()
+    {
         let detail = format!("{} coefficients are no polynomials for {} values", polynomials.len(), out.len());
         return Err(Error::shape("deep::sum_into", detail));
     }
@@ -110,7 +110,12 @@ enum Step {
     DivideWrite,
 }
 
-fn kernel<E: Element>(stream: &Stream, step: Step, shape: Shape, arguments: impl rigel_gpu::Arguments) -> Result<()> {
+fn kernel<E: Element>(
+    stream: &Stream,
+    step: Step,
+    shape: Shape,
+    arguments: impl rigel_gpu::Arguments,
+) -> Result<()> {
     Deep::<E>::kernels(stream.device(), ())?[step as usize].launch(stream, shape, arguments)
 }
 

@@ -48,7 +48,8 @@ struct RigelRecording {
     size_t constraint_count;
     const RigelTerm* terms;
     size_t term_count;
-    size_t data_columns, accum_columns, argument_columns, globals, mixes, block_types;
+    // Numbers of columns and values, and the block type of big integers.
+    size_t data_columns, accum_columns, argument_columns, globals, mixes, big_integers;
 };
 
 }  // extern "C"
@@ -237,7 +238,8 @@ const char* rigel_risc0_record(RigelRecording* out) {
         recordAll(dataColumns, accumColumns);
         *out = RigelRecording{last.nodes.data(), last.nodes.size(), last.constraints.data(), last.constraints.size(),
                               last.terms.data(), last.terms.size(), dataColumns, accumColumns,
-                              rv32im::computeMaxAccumPerRow(), NUM_GLOBALS, ACCUM_MIX_SIZE, NUM_BLOCK_TYPES};
+                              rv32im::computeMaxAccumPerRow(), NUM_GLOBALS, ACCUM_MIX_SIZE,
+                              size_t(BlockType::BigInt)};
         return nullptr;
     } catch (const std::exception& error) {
         failure = error.what();

@@ -1,15 +1,15 @@
 //! Upstream's circuit as expressions for the device.
 //!
-//! The shim instantiates upstream's templates with a type that records what is done to it; here the record becomes a
-//! graph. It is made once in a process.
+//! The shim instantiates upstream's templates with a type that records what is done to it; here the record becomes
+//! graphs: the constraints, and the accumulation columns. They are made once in a process.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rigel_codegen::{ExpressionGraph, Output, Value};
-use rigel_kernels::field::{BabyBear, Field, RiscZero4, Ring};
+use rigel_kernels::field::{BabyBear, Field, Ring, RiscZero4};
 
 use crate::error::{Error, Result};
 use crate::shim::{self, RecordedConstraint, RecordedNode, RecordedTerm, Recording};
@@ -22,7 +22,14 @@ const POINTS: usize = 2;
 /// Upstream's circuit.
 pub(crate) struct Circuit {
     record: Record,
-    pub(crate) constraints: Constraints,
+    pub(crate) constraints: Program,
+    pub(crate) accumulation: Accumulation,
+}
+
+/// A graph, and what is done with its values.
+pub(crate) struct Program {
+    pub(crate) graph: ExpressionGraph<RiscZero4>,
+    pub(crate) outputs: Vec<Output>,
 }
 
 /// What is recorded of the circuit.
@@ -36,12 +43,24 @@ pub(crate) struct Record {
     pub(crate) argument_columns: usize,
     pub(crate) globals: usize,
     pub(crate) mixes: usize,
+    /// The block type of big integers.
+    pub(crate) big_integers: usize,
 }
 
-/// The constraints, each times its condition, in the order of their weights.
-pub(crate) struct Constraints {
-    pub(crate) graph: ExpressionGraph<RiscZero4>,
-    pub(crate) outputs: Vec<Output>,
+/// The accumulation columns that arguments fill, for rows without big integers.
+///
+/// A row's block type has a list of terms; two of them at a time make one element of the row, n0 / d0 + n1 / d1. All
+/// types are computed for all rows, and one is selected: of the type's selectors exactly one is 1.
+pub(crate) struct Accumulation {
+    /// Element k as a fraction: the numerator in the columns from 4 k on of output 0, the denominator in those of output
+    /// 1.
+    pub(crate) fractions: Program,
+    /// From numerators (input 0) and inverse denominators (input 1), the elements in all columns but the first four of
+    /// output 0, with the columns of an unused big-integer accumulator; their sum, whose running sum the first four
+    /// columns are, is output 1.
+    pub(crate) elements: Program,
+    /// The number of elements of a row.
+    pub(crate) count: usize,
 }
 
 /// The operations of recorded nodes, in the order of the shim's enumeration.
@@ -70,8 +89,9 @@ impl Circuit {
             return Ok(circuit.clone());
         }
         let record = Record::make()?;
-        let constraints = Constraints::new(&record)?;
-        Ok(CIRCUIT.get_or_init(|| Arc::new(Self { record, constraints })).clone())
+        let constraints = record.constraints()?;
+        let accumulation = Accumulation::new(&record)?;
+        Ok(CIRCUIT.get_or_init(|| Arc::new(Self { record, constraints, accumulation })).clone())
     }
 
     /// What was recorded.
@@ -100,8 +120,19 @@ impl Record {
                 std::slice::from_raw_parts(recording.terms, recording.term_count).to_vec(),
             )
         };
-        let Recording { data_columns, accum_columns, argument_columns, globals, mixes, .. } = recording;
-        Ok(Self { nodes, constraints, terms, data_columns, accum_columns, argument_columns, globals, mixes })
+        let Recording { data_columns, accum_columns, argument_columns, globals, mixes, big_integers, .. } =
+            recording;
+        Ok(Self {
+            nodes,
+            constraints,
+            terms,
+            data_columns,
+            accum_columns,
+            argument_columns,
+            globals,
+            mixes,
+            big_integers,
+        })
     }
 
     /// The nodes that some values depend on, themselves among them.
@@ -168,6 +199,20 @@ impl Record {
         Ok(values)
     }
 
+    /// The constraints, each times its condition, in the order of their weights.
+    fn constraints(&self) -> Result<Program> {
+        let mut graph = ExpressionGraph::new();
+        let roots = self.constraints.iter().flat_map(|constraint| [constraint.value, constraint.condition]);
+        let values = self.add_to(&mut graph, roots)?;
+        let mut outputs = Vec::with_capacity(self.constraints.len());
+        for (weight, constraint) in self.constraints.iter().enumerate() {
+            let value = |id: u32| values[id as usize].ok_or_else(|| unknown(id));
+            let (value, condition) = (value(constraint.value)?, value(constraint.condition)?);
+            outputs.push(Output::Fold { value: graph.mul(value, condition), weight });
+        }
+        Ok(Program { graph, outputs })
+    }
+
     /// The first column and the offset, if four nodes are neighbouring accumulation columns.
     fn adjacent(&self, ids: [u32; 4]) -> Option<(usize, i32)> {
         let nodes = ids.map(|id| self.nodes[id as usize]);
@@ -184,18 +229,69 @@ impl Record {
     }
 }
 
-impl Constraints {
+impl Accumulation {
     fn new(record: &Record) -> Result<Self> {
         let mut graph = ExpressionGraph::new();
-        let roots = record.constraints.iter().flat_map(|constraint| [constraint.value, constraint.condition]);
+        let roots = record.terms.iter().flat_map(|term| [term.selector, term.numerator, term.denominator]);
         let values = record.add_to(&mut graph, roots)?;
-        let mut outputs = Vec::with_capacity(record.constraints.len());
-        for (weight, constraint) in record.constraints.iter().enumerate() {
-            let value = |id: u32| values[id as usize].ok_or_else(|| unknown(id));
-            let (value, condition) = (value(constraint.value)?, value(constraint.condition)?);
-            outputs.push(Output::Fold { value: graph.mul(value, condition), weight });
+        let value = |id: u32| values[id as usize].ok_or_else(|| unknown(id));
+
+        let mut blocks: BTreeMap<u32, Vec<&RecordedTerm>> = BTreeMap::new();
+        for term in &record.terms {
+            blocks.entry(term.block).or_default().push(term);
         }
-        Ok(Self { graph, outputs })
+        let count = blocks.values().map(|terms| terms.len().div_ceil(2)).max().unwrap_or(0);
+        if 4 * (count + 1) != record.argument_columns {
+            let columns = record.argument_columns;
+            return Err(Error::Circuit(format!("{count} elements of a row in {columns} columns")));
+        }
+        let mut outputs = Vec::new();
+        for k in 0..count {
+            let (zero, one) = (graph.constant(BabyBear::ZERO), graph.constant(BabyBear::ONE));
+            // Where no block type with this element is selected, it is 0 / 1.
+            let (mut numerator, mut denominator, mut unselected) = (zero, zero, one);
+            for terms in blocks.values().filter(|terms| terms.len() > 2 * k) {
+                let selector = value(terms[2 * k].selector)?;
+                let (mut top, mut bottom) = (value(terms[2 * k].numerator)?, value(terms[2 * k].denominator)?);
+                if let Some(second) = terms.get(2 * k + 1) {
+                    let (n1, d1) = (value(second.numerator)?, value(second.denominator)?);
+                    let (left, right) = (graph.mul(top, d1), graph.mul(n1, bottom));
+                    top = graph.add(left, right);
+                    bottom = graph.mul(bottom, d1);
+                }
+                let (top, bottom) = (graph.mul(top, selector), graph.mul(bottom, selector));
+                numerator = graph.add(numerator, top);
+                denominator = graph.add(denominator, bottom);
+                unselected = graph.sub(unselected, selector);
+            }
+            let denominator = graph.add(denominator, unselected);
+            outputs.push(Output::StoreExtension { value: numerator, output: 0, column: 4 * k });
+            outputs.push(Output::StoreExtension { value: denominator, output: 1, column: 4 * k });
+        }
+        let elements = Self::elements(record, count);
+        Ok(Self { fractions: Program { graph, outputs }, elements, count })
+    }
+
+    fn elements(record: &Record, count: usize) -> Program {
+        let mut graph = ExpressionGraph::new();
+        let (zero, one) = (graph.constant(BabyBear::ZERO), graph.constant(BabyBear::ONE));
+        let mut outputs = Vec::new();
+        let mut sum = zero;
+        for k in 0..count {
+            let (numerator, inverse) = (graph.extension_column(0, 4 * k, 0), graph.extension_column(1, 4 * k, 0));
+            let value = graph.mul(numerator, inverse);
+            sum = graph.add(sum, value);
+            outputs.push(Output::StoreExtension { value, output: 0, column: 4 * (k + 1) });
+        }
+        outputs.push(Output::StoreExtension { value: sum, output: 1, column: 0 });
+        // The big-integer accumulator of a row without big integers: the operation is the first of a one-hot list, then
+        // come the elements local, poly and total, which are 0, and term, which is 1 and the last but one.
+        let ones = [record.argument_columns, record.accum_columns - 8];
+        for column in record.argument_columns..record.accum_columns {
+            let value = if ones.contains(&column) { one } else { zero };
+            outputs.push(Output::Store { value, output: 0, column });
+        }
+        Program { graph, outputs }
     }
 }
 

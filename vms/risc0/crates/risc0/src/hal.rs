@@ -11,7 +11,7 @@ use rigel_kernels::field::{BabyBear, Field, RiscZero4};
 use crate::circuit::Circuit;
 use crate::memory::{Contents, Memory};
 use crate::operations::queries::Query;
-use crate::shim::{MatrixPart, Operations, Part, Words};
+use crate::shim::{MatrixPart, Operations, Part, PreflightParts, Words};
 
 /// The state of the HAL. One thread uses it at a time.
 pub(crate) struct Hal {
@@ -19,8 +19,12 @@ pub(crate) struct Hal {
     pub(crate) circuit: Arc<Circuit>,
     /// Whether queries are answered when all of them are known, in place of at once.
     pub(crate) gathers_queries: bool,
+    /// Whether the device makes the data columns.
+    pub(crate) makes_witness: bool,
     pub(crate) queries: RefCell<Vec<Query>>,
     pub(crate) fallbacks: RefCell<Vec<Fallback>>,
+    /// Whether rows of the segment accumulate big integers.
+    pub(crate) has_big_integers: Cell<bool>,
     /// Host memory that stays valid for the whole proof, as address and length.
     lent: RefCell<Vec<(usize, usize)>>,
     borrowers: RefCell<Vec<*const Memory>>,
@@ -31,13 +35,15 @@ pub(crate) struct Hal {
 }
 
 impl Hal {
-    pub(crate) fn new(stream: Stream, circuit: Arc<Circuit>, gathers_queries: bool) -> Self {
+    pub(crate) fn new(stream: Stream, circuit: Arc<Circuit>, gathers_queries: bool, makes_witness: bool) -> Self {
         Self {
             stream,
             circuit,
             gathers_queries,
+            makes_witness,
             queries: RefCell::default(),
             fallbacks: RefCell::default(),
+            has_big_integers: Cell::new(false),
             lent: RefCell::default(),
             borrowers: RefCell::default(),
             recorder: RefCell::default(),
@@ -46,12 +52,17 @@ impl Hal {
         }
     }
 
-    /// Begins a proof, during which these ranges of host memory do not change.
-    pub(crate) fn begin(&self, lent: &[(*const u8, usize)]) {
+    /// Begins a proof of a preflight, whose memory does not change until the end.
+    pub(crate) fn begin(&self, preflight: &PreflightParts) {
+        let PreflightParts { rows, row_bytes, aux, aux_bytes, block_counts, block_types, .. } = *preflight;
+        // SAFETY: the preflight has this many counts.
+        let counts = unsafe { std::slice::from_raw_parts(block_counts, block_types) };
+        let big_integers = counts.get(self.circuit.record().big_integers);
+        self.has_big_integers.set(big_integers.is_none_or(|&count| count > 0));
         self.queries.borrow_mut().clear();
         self.fallbacks.borrow_mut().clear();
         self.failed.set(false);
-        *self.lent.borrow_mut() = lent.iter().map(|&(at, len)| (at as usize, len)).collect();
+        *self.lent.borrow_mut() = vec![(rows as usize, row_bytes), (aux as usize, aux_bytes)];
         *self.recorder.borrow_mut() = Some(Recorder::new(&self.stream));
     }
 

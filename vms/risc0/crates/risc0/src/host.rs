@@ -126,7 +126,8 @@ impl Syscall for Host {
         if fd == 0 {
             let (first, second) = self.0.results.get();
             let results = [first.to_le_bytes(), second.to_le_bytes()].concat();
-            let room = buffer.get_mut(..8).ok_or_else(|| anyhow!("the guest's kernel asks for too few results"))?;
+            let room =
+                buffer.get_mut(..8).ok_or_else(|| anyhow!("the guest's kernel asks for too few results"))?;
             room.copy_from_slice(&results);
             return Ok(8);
         }

@@ -91,7 +91,7 @@ impl Program {
         }
         let mut image = self.image.clone();
         let mut failure = None;
-        let mut executor =
+        let executor =
             Executor::new(self.image.clone(), host.clone(), None, vec![], None, RV32IM_M3_CIRCUIT_VERSION);
         let result = executor.run(limit, |update: SegmentUpdate| {
             let segment = update.apply_into_segment(&mut image)?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rigel_gpu::{Device, Phase, Report, Selector};
+use rigel_gpu::{Device, DeviceKind, Phase, Report, Selector};
 use risc0_circuit_rv32im::execute::Segment;
 
 use crate::circuit::Circuit;
@@ -49,20 +49,21 @@ impl Prover {
     /// # Errors
     /// Errors of the device, and a circuit that is not the expected one.
     pub fn new(device: &Device) -> Result<Self> {
-        Self::on_device(device, false)
+        // The emulated device's compiler takes minutes for upstream's witness code, which the host runs as well.
+        Self::on_device(device, false, device.kind() != DeviceKind::Emulated)
     }
 
     /// A prover on a device that computes everything a second time with upstream's CPU code, and fails where the results
-    /// differ. For tests.
+    /// differ. For tests. With `witness`, the device makes the data columns, also if it is the emulated one.
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub fn comparing(device: &Device) -> Result<Self> {
-        Self::on_device(device, true)
+    pub fn comparing(device: &Device, witness: bool) -> Result<Self> {
+        Self::on_device(device, true, witness)
     }
 
-    fn on_device(device: &Device, compares: bool) -> Result<Self> {
-        let hal = Box::new(Hal::new(device.compute()?, Circuit::get()?, !compares));
+    fn on_device(device: &Device, compares: bool, makes_witness: bool) -> Result<Self> {
+        let hal = Box::new(Hal::new(device.compute()?, Circuit::get()?, !compares, makes_witness));
         let place = Place { provers: BTreeMap::new(), hal: Some(hal), compares };
         Ok(Self { place: Mutex::new(place), device: Some(device.clone()), reason: None })
     }
@@ -130,8 +131,7 @@ impl Place {
                 report: Report { device: "cpu".into(), total_ms, phases, ..Report::default() },
             });
         };
-        let parts = preflight.parts();
-        hal.begin(&[(parts.rows, parts.row_bytes), (parts.aux, parts.aux_bytes)]);
+        hal.begin(&preflight.parts());
         let seal = self.prove_on_device(preflight);
         let hal = self.hal.as_ref().ok_or_else(|| Error::Prover("there is no device".into()))?;
         let report = hal.end();
@@ -144,7 +144,8 @@ impl Place {
         let answers = hal.answer_queries()?;
         // Upstream writes the answers to queries one after another at the end of the seal.
         let end = seal.len().checked_sub(answers.len());
-        let end = end.ok_or_else(|| Error::Prover("the seal is shorter than the answers to its queries".into()))?;
+        let end =
+            end.ok_or_else(|| Error::Prover("the seal is shorter than the answers to its queries".into()))?;
         seal[end..].copy_from_slice(&answers);
         Ok(seal)
     }

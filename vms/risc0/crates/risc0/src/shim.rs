@@ -111,7 +111,7 @@ pub(crate) struct Recording {
     pub(crate) argument_columns: usize,
     pub(crate) globals: usize,
     pub(crate) mixes: usize,
-    pub(crate) block_types: usize,
+    pub(crate) big_integers: usize,
 }
 
 /// Upstream's prover over a HAL.
@@ -123,7 +123,11 @@ pub(crate) struct RawProver {
 unsafe extern "C" {
     fn rigel_risc0_last_error() -> *const c_char;
     pub(crate) fn rigel_risc0_preflight(context: *const PreflightContext, out: *mut PreflightParts);
-    pub(crate) fn rigel_risc0_prover_new(operations: *const Operations, po2: usize, compare: bool) -> *mut RawProver;
+    pub(crate) fn rigel_risc0_prover_new(
+        operations: *const Operations,
+        po2: usize,
+        compare: bool,
+    ) -> *mut RawProver;
     pub(crate) fn rigel_risc0_prover_new_cpu(po2: usize) -> *mut RawProver;
     pub(crate) fn rigel_risc0_prover_free(prover: *mut RawProver);
     pub(crate) fn rigel_risc0_prove(prover: *mut RawProver, preflight: *const PreflightContext) -> bool;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rigel_gpu::Result;
 use rigel_kernels::Columns;
-use rigel_kernels::field::{RiscZero4, Ring};
+use rigel_kernels::field::{Ring, RiscZero4};
 use rigel_kernels::fri::fold_coefficients::fold_into;
 use rigel_kernels::open::deep::{add_at, combine_into, divide_assign, sum_into};
 use rigel_kernels::open::evaluate::evaluate_into;
@@ -15,13 +15,7 @@ use crate::shim::{MatrixPart, Part};
 
 impl Hal {
     /// The values of columns at points, the k-th column at the k-th point.
-    pub(crate) fn evaluate(
-        &self,
-        out: Part,
-        coefficients: MatrixPart,
-        columns: Part,
-        points: Part,
-    ) -> Result<()> {
+    pub(crate) fn evaluate(&self, out: Part, coefficients: MatrixPart, columns: Part, points: Part) -> Result<()> {
         let columns = columns.host_words(&self.stream)?;
         let points = points.host_elements(&self.stream)?;
         let queries: Vec<(u32, RiscZero4)> = columns.into_iter().zip(points).collect();

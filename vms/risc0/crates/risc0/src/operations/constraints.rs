@@ -3,11 +3,11 @@
 use rigel_codegen::{Bindings, Folded, Input, RowMap, Rows, program};
 use rigel_gpu::{Result, Stream};
 use rigel_kernels::Matrix;
-use rigel_kernels::field::{BabyBear, Field, RiscZero4, Ring};
+use rigel_kernels::field::{BabyBear, Field, Ring, RiscZero4};
 use rigel_kernels::layout::permute::bit_reverse;
 use rigel_kernels::vector::powers::powers;
 
-use super::{ROOT, SHIFT, base, base_mut};
+use super::{ROOT, SHIFT, base, base_elements, base_mut};
 use crate::hal::Hal;
 use crate::shim::{MatrixPart, Part};
 
@@ -28,8 +28,7 @@ impl Hal {
         let stream = &self.stream;
         let log_rows = check.log_rows()?;
         let constraints = &self.circuit.constraints;
-        let globals = elements(&globals.host_words(stream)?);
-        let globals = stream.upload(&globals)?;
+        let globals = stream.upload(&base_elements(&globals.host_words(stream)?))?;
         let accum_mix = stream.upload(&accum_mix.host_elements(stream)?)?;
         let weights: Vec<RiscZero4> = std::iter::successors(Some(RiscZero4::ONE), |&weight| Some(weight * mix))
             .take(constraints.outputs.len())
@@ -60,10 +59,6 @@ impl Hal {
         let program = program(stream.device(), "risc0", &constraints.graph, &constraints.outputs)?;
         program.run(stream, Rows::BitReversed { log_rows, log_step: LOG_EXPANSION }, &mut bindings)
     }
-}
-
-fn elements(words: &[u32]) -> Vec<BabyBear> {
-    words.iter().map(|&word| BabyBear::from_word(word)).collect()
 }
 
 /// `1 / (x^n - 1)` on each of the four cosets of the domain, in the order in which they are stored: with x = 3 w^i,

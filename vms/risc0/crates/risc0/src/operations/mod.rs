@@ -8,7 +8,7 @@ mod transform;
 mod witness;
 
 use rigel_gpu::{Error, Result, View, ViewMut};
-use rigel_kernels::field::BabyBear;
+use rigel_kernels::field::{BabyBear, Field};
 
 /// Upstream's root of unity of order 2^27, of which all others are powers.
 pub(crate) const ROOT: BabyBear = BabyBear::new(137);
@@ -23,6 +23,11 @@ fn base(view: View<'_, u32>) -> Result<View<'_, BabyBear>> {
 /// Words as elements of the base field, to be changed.
 fn base_mut(view: ViewMut<'_, u32>) -> Result<ViewMut<'_, BabyBear>> {
     view.cast()
+}
+
+/// Stored words as elements of the base field.
+fn base_elements(words: &[u32]) -> Vec<BabyBear> {
+    words.iter().map(|&word| BabyBear::from_word(word)).collect()
 }
 
 fn wrong(detail: String) -> Error {

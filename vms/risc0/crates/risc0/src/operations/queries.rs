@@ -36,14 +36,7 @@ impl Query {
 
 impl Hal {
     /// A row and its path up to the layer of `top` digests.
-    pub(crate) fn query(
-        &self,
-        out: Part,
-        matrix: MatrixPart,
-        tree: Part,
-        top: usize,
-        index: usize,
-    ) -> Result<()> {
+    pub(crate) fn query(&self, out: Part, matrix: MatrixPart, tree: Part, top: usize, index: usize) -> Result<()> {
         let log_rows = matrix.log_rows()?;
         let levels = log_rows.checked_sub(top.trailing_zeros()).filter(|_| top.is_power_of_two());
         let (Some(levels), true) = (levels, index < matrix.rows) else {
