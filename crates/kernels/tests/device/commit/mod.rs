@@ -1,2 +1,3 @@
 mod merkle;
+mod queries;
 mod rows;

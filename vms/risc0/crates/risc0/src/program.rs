@@ -7,7 +7,8 @@ use risc0_circuit_rv32im::execute::{
     SegmentUpdate,
 };
 use risc0_zkos_v1compat::V1COMPAT_ELF;
-use risc0_zkvm::Digest;
+use risc0_zkvm::sha::Digestible;
+use risc0_zkvm::{Digest, SystemState};
 
 use crate::error::{Error, Result};
 use crate::host::Host;
@@ -66,7 +67,7 @@ impl Program {
             false => ProgramBinary::decode(bytes).map_err(|error| Error::Program(error.to_string()))?,
         };
         let mut image = binary.to_image().map_err(|error| Error::Program(error.to_string()))?;
-        let id = image.image_id();
+        let id = SystemState { pc: 0, merkle_root: image.image_id() }.digest();
         Ok(Self { image, id })
     }
 

@@ -6,25 +6,33 @@
 #include <cstdint>
 
 class Fp {
-    BabyBear value;
+    u32 word;
+
+    // The stored form of an integer, in plain C++: upstream has tables of constants.
+    static __device__ constexpr u32 stored(u32 integer) {
+        const u64 product = (u64)integer * BabyBearParameters::R2;
+        const u32 factor = (u32)product * BabyBearParameters::NEGATIVE_INVERSE;
+        const u32 reduced = (u32)((product + (u64)factor * BabyBearParameters::MODULUS) >> 32);
+        return reduced < BabyBearParameters::MODULUS ? reduced : reduced - BabyBearParameters::MODULUS;
+    }
 
   public:
-    __device__ __forceinline__ Fp() : value(BabyBear::zero()) {}
-    __device__ __forceinline__ Fp(BabyBear value) : value(value) {}
-    __device__ __forceinline__ Fp(uint32_t integer) : value(BabyBear::from_integer(integer)) {}
+    __device__ constexpr Fp() : word(0) {}
+    __device__ constexpr Fp(uint32_t integer) : word(stored(integer)) {}
+    __device__ __forceinline__ Fp(BabyBear x) : word(x.v) {}
 
-    __device__ __forceinline__ BabyBear inner() const { return value; }
-    __device__ __forceinline__ uint32_t asUInt32() const { return value.to_integer(); }
+    __device__ __forceinline__ BabyBear inner() const { return BabyBear::from_word(word); }
+    __device__ __forceinline__ uint32_t asUInt32() const { return inner().to_integer(); }
 
-    __device__ __forceinline__ Fp operator+(Fp other) const { return value + other.value; }
-    __device__ __forceinline__ Fp operator-(Fp other) const { return value - other.value; }
-    __device__ __forceinline__ Fp operator-() const { return -value; }
-    __device__ __forceinline__ Fp operator*(Fp other) const { return value * other.value; }
+    __device__ __forceinline__ Fp operator+(Fp other) const { return inner() + other.inner(); }
+    __device__ __forceinline__ Fp operator-(Fp other) const { return inner() - other.inner(); }
+    __device__ __forceinline__ Fp operator-() const { return -inner(); }
+    __device__ __forceinline__ Fp operator*(Fp other) const { return inner() * other.inner(); }
     __device__ __forceinline__ Fp& operator+=(Fp other) { return *this = *this + other; }
     __device__ __forceinline__ Fp& operator-=(Fp other) { return *this = *this - other; }
     __device__ __forceinline__ Fp& operator*=(Fp other) { return *this = *this * other; }
-    __device__ __forceinline__ bool operator==(Fp other) const { return value == other.value; }
-    __device__ __forceinline__ bool operator!=(Fp other) const { return !(value == other.value); }
+    __device__ __forceinline__ bool operator==(Fp other) const { return word == other.word; }
+    __device__ __forceinline__ bool operator!=(Fp other) const { return word != other.word; }
 };
 
 __device__ __forceinline__ Fp inv(Fp x) { return x.inner().inverse(); }
