@@ -24,7 +24,8 @@ fn queries_equal_indexing() {
         let rows = 1usize << log_rows;
         let mut rng = rng(5);
         let values = random::<BabyBear>(&mut rng, rows * columns);
-        let tree: Vec<Digest> = (0..2 * rows).map(|_| random::<BabyBear>(&mut rng, 8).try_into().unwrap()).collect();
+        let tree: Vec<Digest> =
+            (0..2 * rows).map(|_| random::<BabyBear>(&mut rng, 8).try_into().unwrap()).collect();
         let (matrix, digests) = (stream.upload(&values).unwrap(), stream.upload(&tree).unwrap());
         let matrix = Columns::new(matrix.view(), rows).unwrap();
         let indices = [0, 31, 6, 6];

@@ -18,9 +18,9 @@ fn combinations_equal_a_loop() {
             let weights = random_elements::<RiscZero4>(&mut rng, columns);
             let terms: Vec<(u32, RiscZero4)> = (0..columns as u32).rev().zip(weights).collect();
             let sum = |row: usize| {
-                terms.iter().fold(start[row], |sum, &(column, weight)| {
-                    sum + weight * values[column as usize * rows + row]
-                })
+                terms
+                    .iter()
+                    .fold(start[row], |sum, &(column, weight)| sum + weight * values[column as usize * rows + row])
             };
             let expected: Vec<_> = (0..rows).map(sum).collect();
             let matrix = stream.upload(&values).unwrap();

@@ -7,9 +7,9 @@ use p3_matrix::bitrev::BitReversibleMatrix;
 use p3_matrix::dense::RowMajorMatrix;
 use rand::RngExt;
 use rigel_gpu::Stream;
-use rigel_kernels::{Columns, Matrix};
 use rigel_kernels::field::{BabyBear, Field, Goldilocks, KoalaBear, Ring};
 use rigel_kernels::transform::ntt::{self, Order, TwoAdic};
+use rigel_kernels::{Columns, Matrix};
 
 use crate::support::{Upstream, on_each_device, random, rng};
 

@@ -18,8 +18,7 @@ fn rows_are_scaled() {
             scale_rows(stream, scaled.view_mut(), factors.view()).unwrap();
             assert_eq!(scaled.to_vec(stream).unwrap(), expected, "{rows} x {columns}");
         }
-        let (mut values, factors) =
-            (stream.zeros::<BabyBear>(10).unwrap(), stream.zeros::<BabyBear>(3).unwrap());
+        let (mut values, factors) = (stream.zeros::<BabyBear>(10).unwrap(), stream.zeros::<BabyBear>(3).unwrap());
         assert_says(scale_rows(stream, values.view_mut(), factors.view()), &["10 values", "3 rows"]);
     });
 }

@@ -298,3 +298,98 @@ impl Accumulation {
 fn unknown(id: u32) -> Error {
     Error::Circuit(format!("value {id} is used before it is known"))
 }
+
+#[cfg(test)]
+mod tests {
+    use rand::rngs::SmallRng;
+    use rand::{Rng, SeedableRng};
+
+    use super::*;
+
+    unsafe extern "C" {
+        fn rigel_risc0_constraints_at(
+            values: *const [u32; 4],
+            globals: *const u32,
+            accum_mix: *const [u32; 4],
+            mix: *const [u32; 4],
+            z: *const [u32; 4],
+            out: *mut [u32; 4],
+        );
+    }
+
+    fn words(x: &RiscZero4) -> [u32; 4] {
+        x.0.map(Field::word)
+    }
+
+    /// The recorded constraints, evaluated at random values of columns, equal upstream's own evaluation.
+    #[test]
+    fn constraints_equal_upstream_at_random_points() {
+        let circuit = Circuit::get().unwrap();
+        let record = circuit.record();
+        for seed in 0..3 {
+            let mut rng = SmallRng::seed_from_u64(seed);
+            let mut base = || BabyBear::from_u64(rng.random());
+            let mut many = |count: usize| -> Vec<RiscZero4> {
+                (0..count).map(|_| RiscZero4(std::array::from_fn(|_| base()))).collect()
+            };
+            let (data, accum) = (many(record.data_columns), many(record.accum_columns));
+            let (before, mixes) = (many(record.accum_columns), many(record.mixes));
+            let [mix, z] = many(2)[..] else { unreachable!() };
+            let globals: Vec<BabyBear> = (0..record.globals).map(|_| base()).collect();
+
+            let mut values: Vec<RiscZero4> = Vec::new();
+            for node in &record.nodes {
+                let [a, b, ..] = node.operands;
+                let value = |id: u32| values[id as usize];
+                values.push(match node.operation {
+                    operation::CONSTANT => BabyBear::from_u64(a.into()).into(),
+                    operation::DATA => data[a as usize],
+                    operation::ACCUM => accum[a as usize],
+                    operation::ACCUM_BEFORE => before[a as usize],
+                    operation::GLOBAL => globals[a as usize].into(),
+                    operation::MIX => mixes[a as usize],
+                    operation::POINT => z * BabyBear::from_u64(3),
+                    operation::ADD => value(a) + value(b),
+                    operation::SUB => value(a) - value(b),
+                    operation::MUL => value(a) * value(b),
+                    operation::NEG => -value(a),
+                    operation::ELEMENT => {
+                        let x = RiscZero4([BabyBear::ZERO, BabyBear::ONE, BabyBear::ZERO, BabyBear::ZERO]);
+                        node.operands.iter().rev().fold(RiscZero4::ZERO, |sum, &id| sum * x + value(id))
+                    }
+                    other => panic!("operation {other}"),
+                });
+            }
+            let (mut sum, mut weight) = (RiscZero4::ZERO, RiscZero4::ONE);
+            for constraint in &record.constraints {
+                sum += weight * values[constraint.value as usize] * values[constraint.condition as usize];
+                weight *= mix;
+            }
+
+            // Upstream has the value one row before only of the columns that are read there.
+            let mut openings: Vec<[u32; 4]> = data.iter().map(words).collect();
+            for (i, (here, before)) in accum.iter().zip(&before).enumerate() {
+                openings.push(words(here));
+                if i < 4 || i >= record.argument_columns {
+                    openings.push(words(before));
+                }
+            }
+            let globals: Vec<u32> = globals.into_iter().map(Field::word).collect();
+            let mixes: Vec<[u32; 4]> = mixes.iter().map(words).collect();
+            let (mix, z, mut theirs) = (words(&mix), words(&z), [0; 4]);
+            // SAFETY: the arrays have the lengths of the circuit.
+            unsafe {
+                rigel_risc0_constraints_at(
+                    openings.as_ptr(),
+                    globals.as_ptr(),
+                    mixes.as_ptr(),
+                    &mix,
+                    &z,
+                    &mut theirs,
+                );
+            }
+            assert_eq!(words(&sum), theirs);
+        }
+        assert_eq!((record.constraints.len(), circuit.constraints.outputs.len()), (2_720, 2_720));
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 use std::time::Instant;
@@ -65,13 +66,17 @@ impl Prover {
         let (segment_sender, segments) = sync_channel(PREFLIGHTS);
         let (ready_sender, ready) = sync_channel::<Result<Ready>>(1);
         let segments = Mutex::new(segments);
+        let is_stopped = &AtomicBool::new(false);
         thread::scope(|scope| {
             let executor = scope.spawn(move || {
                 let mut index = 0;
                 let run = program.run(options, |segment| {
                     let sent = segment_sender.send((index, segment));
                     index += 1;
-                    sent.map_err(|_| Error::Prover("a proof before this one failed".into()))
+                    match sent {
+                        Ok(()) if !is_stopped.load(Ordering::Relaxed) => Ok(()),
+                        _ => Err(Error::Prover("a proof before this one failed".into())),
+                    }
                 })?;
                 Ok::<_, Error>((run, began.elapsed().as_secs_f64() * 1e3))
             });
@@ -93,8 +98,9 @@ impl Prover {
             }
             drop(ready_sender);
             let proven = self.prove_ready(ready);
-            // So that an executor that waits for room for its next segment ends.
+            // So that an executor that waits for room for its next segment goes on, and ends there.
             if proven.is_err() {
+                is_stopped.store(true, Ordering::Relaxed);
                 while next(&segments).is_some() {}
             }
             let run = executor.join().map_err(|_| Error::Run("the executor panicked".into()))?;

@@ -49,7 +49,7 @@ impl Prover {
     /// # Errors
     /// Errors of the device, and a circuit that is not the expected one.
     pub fn new(device: &Device) -> Result<Self> {
-        // The emulated device's compiler takes minutes for upstream's witness code, which the host runs as well.
+        // The emulated device's compiler takes most of a minute for upstream's witness code, for each size of segments.
         Self::on_device(device, false, device.kind() != DeviceKind::Emulated)
     }
 

@@ -148,14 +148,6 @@ unsafe extern "C" {
         count: usize,
     ) -> bool;
     pub(crate) fn rigel_risc0_record(out: *mut Recording) -> *const c_char;
-    pub(crate) fn rigel_risc0_constraints_at(
-        values: *const u32,
-        globals: *const u32,
-        accum_mix: *const u32,
-        mix: *const u32,
-        z: *const u32,
-        out: *mut u32,
-    );
 }
 
 /// What the last call of this thread that failed said.

@@ -7,7 +7,7 @@ use rigel_kernels::field::{BabyBear, Field, Ring, RiscZero4};
 use rigel_kernels::layout::permute::bit_reverse;
 use rigel_kernels::vector::powers::powers;
 
-use super::{ROOT, SHIFT, base, base_elements, base_mut};
+use super::{ROOT, SHIFT, base, base_elements, base_mut, wrong};
 use crate::hal::Hal;
 use crate::shim::{MatrixPart, Part};
 
@@ -27,6 +27,12 @@ impl Hal {
     ) -> Result<()> {
         let stream = &self.stream;
         let log_rows = check.log_rows()?;
+        let record = self.circuit.record();
+        let given = (data.columns, accum.columns, globals.size / 4, accum_mix.size / 16);
+        let recorded = (record.data_columns, record.accum_columns, record.globals, record.mixes);
+        if given != recorded {
+            return Err(wrong(format!("the trace has the shape {given:?}, the recorded circuit {recorded:?}")));
+        }
         let constraints = &self.circuit.constraints;
         let globals = stream.upload(&base_elements(&globals.host_words(stream)?))?;
         let accum_mix = stream.upload(&accum_mix.host_elements(stream)?)?;

@@ -39,6 +39,9 @@ fn receipts_are_accepted() {
     let program = guest("fibonacci");
     let options = options(&1_000u32.to_le_bytes(), 14);
     let prover = Prover::new(&devices()[0]).unwrap();
+    // A program that fails is no reason for the next proof to fail.
+    let failure = prover.prove(&guest("fails"), &options).unwrap_err().to_string();
+    assert!(failure.contains("this guest fails on purpose"), "{failure}");
     let proven = prover.prove(&program, &options).unwrap();
     assert!(proven.segments.len() > 1);
     assert_eq!(proven.run.journal[..4], 1_000u32.to_le_bytes());
