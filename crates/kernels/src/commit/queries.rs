@@ -20,8 +20,8 @@ pub fn query_words(columns: usize, levels: u32) -> usize {
     columns + 8 * levels as usize
 }
 
-/// Writes the rows and paths of `indices` to `out`, which has room for exactly these. The field's words and the digests'
-/// are 32 bits wide.
+/// Writes the rows and paths of `indices` to `out`, which has room for exactly these. The field's words and the
+/// digests' are 32 bits wide.
 pub fn open_into<F: Field<Word = u32>, D: Plain>(
     stream: &Stream,
     mut out: ViewMut<'_, F>,

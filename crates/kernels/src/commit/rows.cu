@@ -82,8 +82,9 @@ hash_rows(Digest* digests, const typename Row::Source* source, u64 rows, u32 ele
     store_digest(digests[row], digest);
 }
 
-// Rows of one matrix that is stored in bit-reversed order: storage row p is row rev(p), and digests are written in natural
-// order. Reads stay coalesced; a digest is a whole sector of memory, so that writing them apart costs nothing.
+// Rows of one matrix that is stored in bit-reversed order: storage row p is row rev(p), and digests are written in
+// natural order. Reads stay coalesced; a digest is a whole sector of memory, so that writing them apart costs
+// nothing.
 template <class H, class F>
 __global__ void __launch_bounds__(BLOCK_THREADS, 8)
 hash_reversed_rows(Digest* digests, const F* source, u32 log_rows, u32 elements) {

@@ -52,8 +52,8 @@ pub fn hash<H: RowHash<F>, F: Field>(stream: &Stream, matrices: &[Columns<'_, F>
     Ok(digests)
 }
 
-/// The digests of the rows of one matrix whose rows, a power of two, are stored in the given order. Digest r is the hash of
-/// row r in either.
+/// The digests of the rows of one matrix whose rows, a power of two, are stored in the given order. Digest r is the
+/// hash of row r in either.
 pub fn hash_matrix_into<H: RowHash<F>, F: Field>(
     stream: &Stream,
     digests: ViewMut<'_, H::Digest>,

@@ -2,8 +2,9 @@
 
 #include "layout/slab.cuh"
 
-// out[j] = sum_(i < 2^LOG) c[2^LOG j + i] beta^i for j < n, in slabs. A thread reads adjacent coefficients, 16 bytes at a
-// time, and reduces each coefficient of its sum once: `powers` holds beta^i for the products of base elements with it.
+// out[j] = sum_(i < 2^LOG) c[2^LOG j + i] beta^i for j < n, in slabs. A thread reads adjacent coefficients, 16
+// bytes at a time, and reduces each coefficient of its sum once: `powers` holds beta^i for the products of base
+// elements with it.
 //   c = sum_d c_d X^d, so that sum_i c_i beta^i = sum_d X^d (sum_i c_(i,d) beta^i)
 template <class E, int LOG>
 __global__ void __launch_bounds__(BLOCK_THREADS)

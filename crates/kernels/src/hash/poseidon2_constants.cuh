@@ -358,9 +358,9 @@ typedef DefaultPoseidon2<BabyBear, 24, 16, 8> BabyBearPoseidon2Width24;
 typedef DefaultPoseidon2<Goldilocks, 8, 4, 4> GoldilocksPoseidon2Width8;
 typedef DefaultPoseidon2<Goldilocks, 12, 8, 4> GoldilocksPoseidon2Width12;
 
-// RISC Zero's hash: Plonky3's round constants for BabyBear of width 24, RISC Zero's matrices. Elements overwrite the first
-// 16 of the state, and zeros fill the rest of a partial block; an empty row is one block of zeros. A pair of digests is
-// one block.
+// RISC Zero's hash: Plonky3's round constants for BabyBear of width 24, RISC Zero's matrices. Elements overwrite
+// the first 16 of the state, and zeros fill the rest of a partial block; an empty row is one block of zeros. A pair
+// of digests is one block.
 struct RiscZeroPoseidon2 {
     static constexpr int WIDTH = 24, RATE = 16, DIGEST_WORDS = 8;
     typedef BabyBear Word;

@@ -1,5 +1,5 @@
-// Combinations of polynomials in coefficient form, and their division by X - z. Polynomials over the extension are arrays
-// of elements here, not slabs: every step works on whole elements.
+// Combinations of polynomials in coefficient form, and their division by X - z. Polynomials over the extension are
+// arrays of elements here, not slabs: every step works on whole elements.
 
 #include "layout/slab.cuh"
 
@@ -35,9 +35,10 @@ sum_polynomials(typename E::Base* out, const E* __restrict__ polynomials, u32 co
     for (int d = 0; d < E::DEGREE; ++d) out[d * rows + row] = total.c[d];
 }
 
-// Division by X - z: with q[n] = 0 and q[i - 1] = z q[i] + c[i], the quotient has the coefficients q[i] and q[-1] is the
-// remainder. The recurrence is split into tiles of BLOCK_THREADS runs of RUN coefficients. A tile alone, from q = 0 above
-// it, leaves t = sum_i c[i] z^i over its own coefficients; entered with q it leaves t + z^(tile) q.
+// Division by X - z: with q[n] = 0 and q[i - 1] = z q[i] + c[i], the quotient has the coefficients q[i] and q[-1]
+// is the remainder. The recurrence is split into tiles of BLOCK_THREADS runs of RUN coefficients. A tile alone,
+// from q = 0 above it, leaves t = sum_i c[i] z^i over its own coefficients; entered with q it leaves t + z^(tile)
+// q.
 
 // The RUN coefficients of a thread, zero beyond the polynomial.
 template <class E, int RUN>

@@ -1,5 +1,5 @@
-//! Combinations of polynomials in coefficient form, and their division by `X - z`: how RISC Zero turns openings into one
-//! polynomial for FRI.
+//! Combinations of polynomials in coefficient form, and their division by `X - z`: how RISC Zero turns openings
+//! into one polynomial for FRI.
 //!
 //! - [`combine_into`]: `out[r] += sum_k weights[k] c_k[r]`, for columns of a matrix over the base field
 //! - [`add_at`]: adds to single coefficients
@@ -77,8 +77,8 @@ pub fn sum_into<E: Element>(stream: &Stream, out: ViewMut<'_, E::Base>, polynomi
     kernel::<E>(stream, Step::Sum, Shape::cover(rows, THREADS)?, (out, polynomials, count, rows as u64))
 }
 
-/// Divides a polynomial by `X - z` in place: the quotient's highest coefficient is zero. Returns the remainder, which the
-/// device has yet to compute.
+/// Divides a polynomial by `X - z` in place: the quotient's highest coefficient is zero. Returns the remainder,
+/// which the device has yet to compute.
 pub fn divide_assign<E: Element>(stream: &Stream, mut polynomial: ViewMut<'_, E>, z: E) -> Result<Buffer<E>> {
     let n = polynomial.len();
     let tile = THREADS as usize * RUN;

@@ -2,9 +2,10 @@
 
 #include "layout/slab.cuh"
 
-// The part of a tile of BLOCK_THREADS * ROWS coefficients in the values of up to GROUP columns at x: for column k of the
-// group, partial[tile][k] = sum_r c[r] x^r over the rows r of the tile. `powers` is the slab of x^r. A thread holds the
-// powers of its rows in registers, whatever the number of columns, and reduces a column's sum once.
+// The part of a tile of BLOCK_THREADS * ROWS coefficients in the values of up to GROUP columns at x: for column k
+// of the group, partial[tile][k] = sum_r c[r] x^r over the rows r of the tile. `powers` is the slab of x^r. A
+// thread holds the powers of its rows in registers, whatever the number of columns, and reduces a column's sum
+// once.
 template <class E, int ROWS, int GROUP>
 __global__ void __launch_bounds__(BLOCK_THREADS)
 evaluate_tiles(E* partial, const typename E::Base* __restrict__ values, const typename E::Base* __restrict__ powers,

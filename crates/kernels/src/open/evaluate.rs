@@ -1,5 +1,5 @@
-//! Polynomials in coefficient form, evaluated at points of the extension: `out[k] = sum_r c_k[r] x_k^r`, where `c_k` is a
-//! column of a matrix over the base field.
+//! Polynomials in coefficient form, evaluated at points of the extension: `out[k] = sum_r c_k[r] x_k^r`, where
+//! `c_k` is a column of a matrix over the base field.
 //!
 //! Each column is read once for each of its points, and a product of the base with the extension is spent on each
 //! coefficient. The powers of a point are computed once, as a slab of the matrix's height. Three launches for each

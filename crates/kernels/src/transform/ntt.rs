@@ -124,8 +124,8 @@ pub fn inverse_assign<F: TwoAdic>(
     Ok(())
 }
 
-/// Evaluations of the columns' polynomials, given by coefficients, on the subgroup of 2^`added_bits` times as many points
-/// that the given root of unity generates, in bit-reversed order. `generator` has the order 2^`TWO_ADICITY`.
+/// Evaluations of the columns' polynomials, given by coefficients, on the subgroup of 2^`added_bits` times as many
+/// points that the given root of unity generates, in bit-reversed order. `generator` has the order 2^`TWO_ADICITY`.
 pub fn evaluate_into<F: TwoAdic>(
     stream: &Stream,
     out: ViewMut<'_, F>,
@@ -251,8 +251,8 @@ fn check_generator<F: TwoAdic>(operation: &'static str, given: F) -> Result<()> 
 
 /// The transform from coefficients to evaluations on 2^`added_bits` times as many points, and the shifts of its cosets.
 ///
-/// In bit-reversed order the result is one block after another of 2^`log_rows` points, block b on the coset `w^rev(b)` of
-/// H, w the root of unity of the large domain.
+/// In bit-reversed order the result is one block after another of 2^`log_rows` points, block b on the coset
+/// `w^rev(b)` of H, w the root of unity of the large domain.
 fn on_cosets<F: TwoAdic>(log_rows: u32, added_bits: u32, generator: F) -> (Transform<F>, Vec<F>) {
     let transform = Transform {
         log_rows,

@@ -1,4 +1,5 @@
-//! `rigel risc0 bench`: one segment, from its preflight to the seal, and the whole program, from the file to the receipt.
+//! `rigel risc0 bench`: one segment, from its preflight to the seal, and the whole program, from the file to the
+//! receipt.
 
 use rigel_gpu::{Report, background};
 use rigel_risc0::{Preflight, Prover, verify, verify_seal};

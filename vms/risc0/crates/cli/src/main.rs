@@ -20,7 +20,8 @@ type Failure = Box<dyn std::error::Error>;
 
 /// RISC Zero programs on the GPU, with upstream's circuit and receipts.
 ///
-/// Upstream's version is a release candidate, 5.0.0-rc.1, in which constraints are missing: a preview, for measurements.
+/// Upstream's version is a release candidate, 5.0.0-rc.1, in which constraints are missing: a preview, for
+/// measurements.
 #[derive(Parser)]
 #[command(name = "rigel risc0", version, about, disable_help_subcommand = true, after_help = AFTER_HELP)]
 struct Cli {

@@ -103,7 +103,8 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
 
 fn text(summary: &Summary<'_>, arguments: &Arguments) -> String {
     let mut out = format!(
-        "{}, {} cycles in {} segments, {}\n  image id {}\n  journal  {}\n  proved in {} ms ({} kHz); the run took {} ms\n",
+        "{}, {} cycles in {} segments, {}\n  image id {}\n  journal  {}\n  proved in {} ms ({} kHz); \
+         the run took {} ms\n",
         Paint::Bold.on(summary.program),
         number(summary.user_cycles as f64),
         summary.segments.len(),

@@ -24,7 +24,8 @@ fn programs_are_executed() {
     let folder = tempfile::tempdir().unwrap();
     let (input, journal) = (folder.path().join("input"), folder.path().join("journal"));
     std::fs::write(&input, b"to the journal").unwrap();
-    let [program, input, out] = [&guest("echo"), &input, &journal].map(|path| path.to_str().unwrap());
+    let echo = guest("echo");
+    let [program, input, out] = [&echo, &input, &journal].map(|path| path.to_str().unwrap());
     expect(&["execute", program, "--stdin", input, "--journal", out, "--json"], 0, "\"exit_code\": \"Halted(0)\"");
     assert_eq!(std::fs::read(&journal).unwrap(), b"to the journal");
 

@@ -20,8 +20,8 @@ struct RigelMatrix {
     size_t columns;
 };
 
-// The operations of the HAL, implemented in Rust. Each returns whether it succeeded; `error` says what went wrong in the
-// last one that failed. Values of the fields are in their stored form.
+// The operations of the HAL, implemented in Rust. Each returns whether it succeeded; `error` says what went wrong
+// in the last one that failed. Values of the fields are in their stored form.
 struct RigelOperations {
     void* state;
     const char* (*error)(void* state);

@@ -133,8 +133,8 @@ struct RecordedReg {
     Recorded value;
 };
 
-// Upstream combines constraints by powers of one challenge, in order; of conditions within conditions only their products
-// matter. So a state is a list of constraints.
+// Upstream combines constraints by powers of one challenge, in order; of conditions within conditions only their
+// products matter. So a state is a list of constraints.
 struct ConstraintList {
     using MixStateT = std::vector<RigelConstraint>;
     uint32_t one;
@@ -227,8 +227,8 @@ std::string failure;
 
 extern "C" {
 
-// Records the circuit. The result is valid until the next call; nothing else may run meanwhile. Returns what went wrong,
-// or null.
+// Records the circuit. The result is valid until the next call; nothing else may run meanwhile. Returns what went
+// wrong, or null.
 const char* rigel_risc0_record(RigelRecording* out) {
     static Recording last;
     try {

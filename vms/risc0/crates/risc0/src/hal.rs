@@ -154,7 +154,8 @@ impl Hal {
     }
 
     fn read(&self, from: Part, to: *mut u8) -> Result<()> {
-        // SAFETY: the shim passes room for as many bytes as it says; it has allocated them, and they are not initialized.
+        // SAFETY: the shim passes room for as many bytes as it says; it has allocated them, and they are not
+        // initialized.
         let bytes = unsafe {
             std::ptr::write_bytes(to, 0, from.size);
             std::slice::from_raw_parts_mut(to, from.size)

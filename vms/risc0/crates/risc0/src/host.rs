@@ -1,8 +1,8 @@
 //! The host's side of a guest's system calls: standard input, output and errors, the journal, and the few others that
 //! guests use.
 //!
-//! A guest names a call by a string. Its kernel passes the string's address as a file descriptor, reads what the host has
-//! for the guest, and then the two results of the call from descriptor 0.
+//! A guest names a call by a string. Its kernel passes the string's address as a file descriptor, reads what the
+//! host has for the guest, and then the two results of the call from descriptor 0.
 
 use std::cell::{Cell, RefCell};
 use std::io::{Read, Write};

@@ -1,9 +1,9 @@
 //! Buffers of upstream's prover: device memory, and what of it is also, or only, on the host.
 //!
-//! Upstream asks for results in natural order and bit-reverses matrices in passes of their own. Rigel's transforms give
-//! evaluations in bit-reversed order and coefficients in natural order, which is the opposite of what upstream's give. So
-//! a buffer notes in which order its columns are stored, bit reversal changes the note, and values move only where
-//! somebody needs them in the other order.
+//! Upstream asks for results in natural order and bit-reverses matrices in passes of their own. Rigel's transforms
+//! give evaluations in bit-reversed order and coefficients in natural order, which is the opposite of what
+//! upstream's give. So a buffer notes in which order its columns are stored, bit reversal changes the note, and
+//! values move only where somebody needs them in the other order.
 
 use std::cell::{RefCell, RefMut};
 
@@ -128,7 +128,8 @@ impl Contents {
         match &self.host {
             Host::Words(words) => Ok(words.clone()),
             Host::Borrowed(bytes, len) => {
-                // SAFETY: whoever called `borrow_host` keeps the bytes until the proof is done, and then ends the borrow.
+                // SAFETY: whoever called `borrow_host` keeps the bytes until the proof is done, and then ends the
+                // borrow.
                 let mut all = words(unsafe { std::slice::from_raw_parts(*bytes, *len) });
                 all.resize(self.words, 0);
                 Ok(all)
@@ -174,10 +175,17 @@ impl Contents {
         let filled = match &self.host {
             Host::Nothing => stream.fill_bytes(&mut device, 0),
             Host::Words(words) => stream.write(&mut device, words),
-            Host::Borrowed(..) => {
-                let words = self.to_vec(stream)?;
-                stream.write(&mut device, &words)
+            Host::Borrowed(bytes, len) if bytes.cast::<u32>().is_aligned() && len.is_multiple_of(4) => {
+                // SAFETY: whoever called `borrow_host` keeps the bytes until the proof is done, and then ends the
+                // borrow; they are aligned, and every bit pattern is a word.
+                let words = unsafe { std::slice::from_raw_parts(bytes.cast::<u32>(), len / 4) };
+                let split = device.view_mut().split_at(words.len());
+                split.and_then(|(head, tail)| {
+                    stream.write(head, words)?;
+                    stream.fill_bytes(tail, 0)
+                })
             }
+            Host::Borrowed(..) => self.to_vec(stream).and_then(|words| stream.write(&mut device, &words)),
         };
         self.device = Some(device);
         filled?;

@@ -53,8 +53,9 @@ impl Prover {
         Self::on_device(device, false, device.kind() != DeviceKind::Emulated)
     }
 
-    /// A prover on a device that computes everything a second time with upstream's CPU code, and fails where the results
-    /// differ. For tests. With `witness`, the device makes the data columns, also if it is the emulated one.
+    /// A prover on a device that computes everything a second time with upstream's CPU code, and fails where the
+    /// results differ. For tests. With `witness`, the device makes the data columns, also if it is the emulated
+    /// one.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -74,8 +75,8 @@ impl Prover {
         Self { place: Mutex::new(place), device: None, reason: None }
     }
 
-    /// A prover on the device that `RIGEL_DEVICE` selects; if it selects none and there is no GPU, on the CPU. Then every
-    /// report says so.
+    /// A prover on the device that `RIGEL_DEVICE` selects; if it selects none and there is no GPU, on the CPU. Then
+    /// every report says so.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -182,7 +183,8 @@ struct SizedProver(*mut RawProver);
 impl SizedProver {
     /// Upstream's transcript, which is the seal.
     fn prove(&mut self, preflight: &Preflight) -> Result<&[u32]> {
-        // SAFETY: prover and preflight are the shim's and upstream's own; the seal is the prover's until the next proof.
+        // SAFETY: prover and preflight are the shim's and upstream's own; the seal is the prover's until the next
+        // proof.
         unsafe {
             if !shim::rigel_risc0_prove(self.0, preflight.context()) {
                 return Err(Error::Prover(shim::last_error()));

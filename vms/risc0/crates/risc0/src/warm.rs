@@ -7,9 +7,10 @@ use crate::circuit::{Circuit, Program};
 use crate::device;
 use crate::error::Result;
 
-/// Compiles all kernels of proofs of segments of up to 2^`po2` rows, or finds them in the device's cache, and returns the
-/// number of those that are generated from the circuit. Nothing in them depends on the program. Only those that make the
-/// data columns depend on the number of rows: they are compiled for 2^`po2` here, and for others when a segment has them.
+/// Compiles all kernels of proofs of segments of up to 2^`po2` rows, or finds them in the device's cache, and
+/// returns the number of those that are generated from the circuit. Nothing in them depends on the program. Only
+/// those that make the data columns depend on the number of rows: they are compiled for 2^`po2` here, and for
+/// others when a segment has them.
 ///
 /// The device may be one that only compiles ([`Device::compile_only`]).
 ///

@@ -1,5 +1,5 @@
-// The data columns by upstream's own headers, one row a thread: first what a row has alone, then what depends on how often
-// rows have looked values up, which they count in `tables`.
+// The data columns by upstream's own headers, one row a thread: first what a row has alone, then what depends on
+// how often rows have looked values up, which they count in `tables`.
 
 #define CUDA
 #include "field/extension.cuh"

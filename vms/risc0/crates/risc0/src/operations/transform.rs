@@ -1,7 +1,7 @@
 //! Transforms between evaluations and coefficients.
 //!
-//! Upstream's coefficients are in bit-reversed order and its evaluations in natural order. Here both are stored the other
-//! way round (see [`crate::memory`]).
+//! Upstream's coefficients are in bit-reversed order and its evaluations in natural order. Here both are stored the
+//! other way round (see [`crate::memory`]).
 
 use rigel_gpu::Result;
 use rigel_kernels::Columns;
