@@ -94,7 +94,7 @@ impl Contents {
             return Ok(());
         }
         if 4 * self.words <= SMALL {
-            let mut all = self.to_vec(stream)?;
+            let mut all = self.download(stream)?;
             all[first..end].copy_from_slice(&words);
             self.set_host(all);
             return Ok(());
@@ -116,7 +116,7 @@ impl Contents {
             Host::Nothing => bytes.fill(0),
             Host::Words(words) => bytes.copy_from_slice(rigel_gpu::bytes_of(&words[first..end])),
             Host::Borrowed(..) => {
-                let all = self.to_vec(stream)?;
+                let all = self.download(stream)?;
                 bytes.copy_from_slice(rigel_gpu::bytes_of(&all[first..end]));
             }
         }
@@ -124,7 +124,7 @@ impl Contents {
     }
 
     /// All words of the content. Waits for the stream, unless they are on the host.
-    pub(crate) fn to_vec(&mut self, stream: &Stream) -> Result<Vec<u32>> {
+    pub(crate) fn download(&mut self, stream: &Stream) -> Result<Vec<u32>> {
         match &self.host {
             Host::Words(words) => Ok(words.clone()),
             Host::Borrowed(bytes, len) => {
@@ -145,7 +145,7 @@ impl Contents {
     /// The words on the host, read from the device if they are not there yet.
     pub(crate) fn host_words(&mut self, stream: &Stream) -> Result<&[u32]> {
         if !matches!(self.host, Host::Words(_)) {
-            let words = self.to_vec(stream)?;
+            let words = self.download(stream)?;
             self.host = Host::Words(words);
         }
         match &self.host {
@@ -164,7 +164,7 @@ impl Contents {
     }
 
     /// Makes the device's memory hold the content.
-    fn to_device(&mut self, stream: &Stream) -> Result<()> {
+    fn load(&mut self, stream: &Stream) -> Result<()> {
         if self.on_device {
             return Ok(());
         }
@@ -185,7 +185,7 @@ impl Contents {
                     stream.fill_bytes(tail, 0)
                 })
             }
-            Host::Borrowed(..) => self.to_vec(stream).and_then(|words| stream.write(&mut device, &words)),
+            Host::Borrowed(..) => self.download(stream).and_then(|words| stream.write(&mut device, &words)),
         };
         self.device = Some(device);
         filled?;
@@ -201,7 +201,7 @@ impl Contents {
     /// The order of columns of this length, if it is one of the two; otherwise the columns are put into natural order.
     /// Afterwards the content is on the device.
     pub(crate) fn settle(&mut self, stream: &Stream, log_rows: u32) -> Result<Option<u32>> {
-        self.to_device(stream)?;
+        self.load(stream)?;
         if self.reversed != Some(log_rows) {
             self.arrange(stream, None)?;
         }
@@ -210,7 +210,7 @@ impl Contents {
 
     /// Puts the columns into this order: natural, or bit-reversed in columns of this length.
     pub(crate) fn arrange(&mut self, stream: &Stream, wanted: Option<u32>) -> Result<()> {
-        self.to_device(stream)?;
+        self.load(stream)?;
         if self.reversed == wanted {
             return Ok(());
         }
@@ -278,7 +278,7 @@ impl Contents {
         if self.words != from.words {
             return Err(wrong(format!("{} words copied to {}", from.words, self.words)));
         }
-        from.to_device(stream)?;
+        from.load(stream)?;
         let order = from.reversed;
         let to = self.overwrite(stream, order)?;
         stream.copy(to, from.device_view()?)
