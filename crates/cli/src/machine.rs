@@ -1,4 +1,4 @@
-//! `rigel cairo`: commands of machines, which are binaries of their own.
+//! `rigel cairo`, `rigel risc0`: commands of machines, which are binaries of their own.
 //!
 //! Upstream's provers of machines are large, so each machine is a workspace with a binary `rigel-NAME`. As git does
 //! with its commands, `rigel NAME` finds it beside itself or on the path and passes all arguments on.
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 /// The machines of this repository; each is in `vms/NAME`.
-const MACHINES: [&str; 1] = ["cairo"];
+const MACHINES: [&str; 2] = ["cairo", "risc0"];
 
 /// Runs the binary of the machine that the first argument names, with the other arguments, and returns its exit code.
 pub fn run(arguments: &[OsString]) -> ExitCode {

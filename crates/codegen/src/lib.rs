@@ -78,6 +78,7 @@ mod print;
 mod program;
 mod quick;
 mod split;
+mod sums;
 mod tiers;
 
 pub use bindings::{Bindings, Folded, Input, RowMap, Rows, Target};

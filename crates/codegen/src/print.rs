@@ -13,6 +13,7 @@ use rigel_kernels::field::{Element, Field};
 use crate::graph::{ExpressionGraph, FieldKind, Node, Value};
 use crate::program::Output;
 use crate::split::Step;
+use crate::sums::{Role, roles};
 
 /// The most matrices that a program reads, and that it writes.
 pub const MATRICES: usize = 8;
@@ -93,6 +94,15 @@ template <class A, class B>
 STEP auto mul(A a, B b) { return a * b; }
 template <class A>
 STEP A neg(A a) { return -a; }
+
+// Sums of products of the extension with its base, each coefficient reduced once at the end: a product takes two
+// instructions a coefficient in place of seven.
+STEP void add_product(E::Sum& sum, E a, F b) { sum.mul_add(a, b); }
+template <class A>
+STEP void add_value(E::Sum& sum, A a) {
+    if constexpr (A::DEGREE == E::DEGREE) sum.add(a);
+    else sum.add(E::from_base(a));
+}
 
 // A place `column` columns further. The product of a 32-bit stride and a constant is one instruction.
 template <class T>
@@ -223,6 +233,8 @@ pub(crate) fn print<E: Element>(
         body: String::new(),
         needs: Needs::default(),
         sums: BTreeSet::new(),
+        roles: roles(graph, outputs, steps),
+        delayed: HashMap::new(),
     };
     for step in steps {
         match *step {
@@ -244,6 +256,10 @@ struct Printer<'a, E: Element> {
     needs: Needs,
     /// The kinds of values that are folded.
     sums: BTreeSet<FieldKind>,
+    /// Values that are part of a sum of products.
+    roles: HashMap<Value, Role>,
+    /// The numbers of these sums, by the value that each becomes.
+    delayed: HashMap<Value, usize>,
 }
 
 /// Writing to a string does not fail.
@@ -255,6 +271,9 @@ macro_rules! line {
 
 impl<E: Element> Printer<'_, E> {
     fn compute(&mut self, value: Value) {
+        if let Some(role) = self.roles.get(&value).cloned() {
+            return self.compute_part(value, role);
+        }
         let expression = match self.graph.node(value) {
             Node::Constant(_) => return,
             Node::Column { input, column, offset } => {
@@ -279,6 +298,29 @@ impl<E: Element> Printer<'_, E> {
             Node::Neg(a) => format!("neg({})", self.operand(a)),
         };
         self.define(value, &expression);
+    }
+
+    /// Computes a value that is part of a sum of products, or the sum.
+    fn compute_part(&mut self, value: Value, role: Role) {
+        match role {
+            Role::Link => {}
+            Role::Product { sum, factor, scalar } => {
+                let next = self.delayed.len();
+                let number = *self.delayed.entry(sum).or_insert(next);
+                if number == next {
+                    line!(self.body, "    E::Sum s{number} = E::Sum::zero();");
+                }
+                let (factor, scalar) = (self.operand(factor), self.operand(scalar));
+                line!(self.body, "    add_product(s{number}, {factor}, {scalar});");
+            }
+            Role::Sum { others } => {
+                let number = self.delayed[&value];
+                for other in others {
+                    line!(self.body, "    add_value(s{number}, {});", self.operand(other));
+                }
+                self.define(value, &format!("s{number}.reduce()"));
+            }
+        }
     }
 
     fn recall(&mut self, value: Value, column: usize) {

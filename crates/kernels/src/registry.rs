@@ -10,16 +10,18 @@ use rigel_gpu::{Device, Lock, Result};
 
 use crate::code::{Operation, RegisteredModule};
 use crate::commit::merkle::Tree;
-use crate::commit::rows::{PartKernel, Row, RowParts, Rows};
+use crate::commit::queries::Queries;
+use crate::commit::rows::{PartKernel, ReversedRows, Row, RowParts, Rows};
 use crate::domain::circle_domain::CircleDomain;
 use crate::domain::circle_order::CircleOrder;
 use crate::domain::selectors::Selectors;
 use crate::field::{
     BabyBear, BabyBear4, CM31, Element, Goldilocks, Goldilocks2, Goldilocks3, KoalaBear, KoalaBear4, Mersenne31,
-    QM31,
+    QM31, RiscZero4,
 };
 use crate::fri::circle_fold::CircleFold;
 use crate::fri::fold::Fold;
+use crate::fri::fold_coefficients::FoldCoefficients;
 use crate::fri::grind::{GrindBlake2s, GrindDuplex, GrindKeccak};
 use crate::gkr::multilinear::Multilinear;
 use crate::hash::poseidon2::{
@@ -28,7 +30,7 @@ use crate::hash::poseidon2::{
 };
 use crate::hash::{
     BabyBearPoseidon2Width16, Blake2s, Blake2sM31, GoldilocksPoseidon2Width8, Keccak256, KeccakSponge,
-    KoalaBearPoseidon2Width16, Poseidon2, RowHash, Sponge,
+    KoalaBearPoseidon2Width16, Poseidon2, RiscZeroPoseidon2, RowHash, Sponge,
 };
 use crate::layout::columns::ListColumns;
 use crate::layout::gather::Gather;
@@ -36,6 +38,8 @@ use crate::layout::permute::Permute;
 use crate::number::matmul::Matmul;
 use crate::open::circle_opening::CircleOpening;
 use crate::open::circle_quotients::CircleQuotients;
+use crate::open::deep::Deep;
+use crate::open::evaluate::Evaluate;
 use crate::open::opening::{CosetPoints, Opening};
 use crate::transform::circle::CircleTransform;
 use crate::transform::ntt::{Ntt, TwoAdic};
@@ -44,6 +48,7 @@ use crate::vector::fractions::Fractions;
 use crate::vector::inverse::Inverse;
 use crate::vector::powers::Powers;
 use crate::vector::reduce::Reduce;
+use crate::vector::scale::Scale;
 use crate::vector::scan::{Plus, Scan, Times};
 
 macro_rules! registry {
@@ -75,6 +80,7 @@ registry! {
     Rows<Poseidon2<GoldilocksWidth8, GoldilocksWidth8>, Goldilocks>,
     Rows<Poseidon2<GoldilocksWidth12, GoldilocksWidth8>, Goldilocks>,
     Rows<Poseidon2<GoldilocksWidth16, GoldilocksWidth8>, Goldilocks>,
+    Rows<RiscZeroPoseidon2, BabyBear>, ReversedRows<RiscZeroPoseidon2, BabyBear>,
     Rows<Blake2s, Mersenne31>, Rows<Blake2sM31, Mersenne31>,
     RowParts<Keccak256, KoalaBear>, RowParts<Keccak256, BabyBear>, RowParts<Keccak256, Goldilocks>,
     RowParts<KeccakSponge, KoalaBear>, RowParts<KeccakSponge, BabyBear>, RowParts<KeccakSponge, Goldilocks>,
@@ -88,6 +94,8 @@ registry! {
     Tree<GoldilocksPoseidon2Width8>, Tree<Blake2s>, Tree<Blake2sM31>,
     Tree<Poseidon2<KoalaBearWidth16, KoalaBearWidth16>>, Tree<Poseidon2<BabyBearWidth16, BabyBearWidth16>>,
     Tree<Poseidon2<GoldilocksWidth8, GoldilocksWidth8>>,
+    Tree<RiscZeroPoseidon2>,
+    Evaluate<RiscZero4>, Deep<RiscZero4>, FoldCoefficients<RiscZero4>,
     Opening<Goldilocks3>, Opening<Goldilocks2>, Opening<KoalaBear4>, Opening<BabyBear4>,
     Reduce<Goldilocks3, 2>, Reduce<Goldilocks2, 2>, Reduce<KoalaBear4, 2>, Reduce<BabyBear4, 2>,
     Reduce<QM31, 2>,
@@ -107,9 +115,9 @@ registry! {
     Elementwise<Mersenne31>,
     Fractions<QM31>,
     Inverse<Goldilocks3>, Inverse<Goldilocks2>, Inverse<Goldilocks>, Inverse<KoalaBear4>, Inverse<KoalaBear>,
-    Inverse<BabyBear4>, Inverse<BabyBear>, Inverse<QM31>, Inverse<CM31>, Inverse<Mersenne31>,
+    Inverse<BabyBear4>, Inverse<RiscZero4>, Inverse<BabyBear>, Inverse<QM31>, Inverse<CM31>, Inverse<Mersenne31>,
     Powers<Goldilocks3>, Powers<Goldilocks2>, Powers<Goldilocks>, Powers<KoalaBear4>, Powers<KoalaBear>,
-    Powers<BabyBear4>, Powers<BabyBear>, Powers<QM31>, Powers<CM31>, Powers<Mersenne31>,
+    Powers<BabyBear4>, Powers<RiscZero4>, Powers<BabyBear>, Powers<QM31>, Powers<CM31>, Powers<Mersenne31>,
     Reduce<Goldilocks3, 1>, Reduce<Goldilocks2, 1>, Reduce<Goldilocks, 1>, Reduce<KoalaBear4, 1>,
     Reduce<KoalaBear, 1>, Reduce<BabyBear4, 1>, Reduce<BabyBear, 1>, Reduce<QM31, 1>, Reduce<CM31, 1>,
     Reduce<Mersenne31, 1>,
@@ -119,6 +127,8 @@ registry! {
     Reduce<Goldilocks, 0>, Reduce<KoalaBear, 0>, Reduce<BabyBear, 0>, Reduce<Mersenne31, 0>,
     Scan<Goldilocks, Plus>, Scan<KoalaBear, Plus>, Scan<BabyBear, Plus>, Scan<Mersenne31, Plus>,
     Permute<u32>, Permute<u64>,
+    Scale<BabyBear>,
+    Queries,
     Multilinear,
     ListColumns,
     CircleDomain, CircleFold, CircleOpening, CircleOrder, CircleQuotients,
@@ -171,6 +181,29 @@ where
             Scan::<E::Base, Plus>::modules(),
             permute(),
             ListColumns::modules(),
+        ],
+    )
+}
+
+/// [`warm`] for RISC Zero's prover.
+pub fn warm_risc_zero(device: &Device) -> Result<usize> {
+    warm_some(
+        device,
+        [
+            ReversedRows::<RiscZeroPoseidon2, BabyBear>::modules(),
+            vec![Rows::<RiscZeroPoseidon2, BabyBear>::module(Row::Matrix)],
+            Tree::<RiscZeroPoseidon2>::modules(),
+            Ntt::<BabyBear>::modules(),
+            Evaluate::<RiscZero4>::modules(),
+            Deep::<RiscZero4>::modules(),
+            FoldCoefficients::<RiscZero4>::modules(),
+            Inverse::<RiscZero4>::modules(),
+            Powers::<RiscZero4>::modules(),
+            Powers::<BabyBear>::modules(),
+            Scan::<BabyBear, Plus>::modules(),
+            Scale::<BabyBear>::modules(),
+            Queries::modules(),
+            Permute::<u32>::modules(),
         ],
     )
 }

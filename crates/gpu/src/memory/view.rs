@@ -159,6 +159,12 @@ impl<'a, T: Plain> ViewMut<'a, T> {
         Ok(ViewMut { at, block: self.block, len, of: PhantomData })
     }
 
+    /// The same memory as values of another plain type; see [`View::cast`].
+    pub fn cast<U: Plain>(self) -> Result<ViewMut<'a, U>> {
+        let len = self.view().cast::<U>()?.len();
+        Ok(ViewMut { at: self.at, block: self.block, len, of: PhantomData })
+    }
+
     /// Splits into two disjoint views: before `mid` and from `mid` on.
     pub fn split_at(self, mid: usize) -> Result<(ViewMut<'a, T>, ViewMut<'a, T>)> {
         let (head, tail) = (self.view().range(..mid)?, self.view().range(mid..)?);

@@ -342,6 +342,22 @@ impl<H: Hash> MerkleTree<H> {
     }
 }
 
+/// A layer of a tree from the one below it: `parents[i] = compress(children[2 i], children[2 i + 1])`, for trees whose
+/// memory is laid out by the caller.
+pub fn compress_into<H: Hash>(
+    stream: &Stream,
+    parents: ViewMut<'_, H::Digest>,
+    children: View<'_, H::Digest>,
+) -> Result<()> {
+    let nodes = parents.len();
+    if children.len() != 2 * nodes || u32::try_from(nodes).is_err() {
+        let detail = format!("{} children of {nodes} nodes; there must be two of each", children.len());
+        return Err(Error::shape("merkle::compress_into", detail));
+    }
+    let kernel = Tree::<H>::kernel(stream.device(), TreeKernel::CompressLayer)?;
+    kernel.launch(stream, Shape::cover(nodes, THREADS)?, (parents, children, nodes as u32))
+}
+
 /// Kernels over the hash of nodes, one module each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum TreeKernel {

@@ -1,6 +1,8 @@
-//! Commitments to matrices: digests of their [`rows`] and [`merkle`] trees over the digests.
+//! Commitments to matrices: digests of their [`rows`] and [`merkle`] trees over the digests,
+//! and [`queries`] of them.
 //!
 //! Input: columns in bit-reversed order. Output: a tree that returns its cap and authentication paths.
 
 pub mod merkle;
+pub mod queries;
 pub mod rows;

@@ -84,6 +84,23 @@ hash_rows(Digest* digests, const typename Row::Source* source, u64 rows, u32 ele
     store_digest(digests[row], digest);
 }
 
+// Rows of one matrix that is stored in bit-reversed order: storage row p is row rev(p), and digests are written in
+// natural order. Reads stay coalesced; a digest is a whole sector of memory, so that writing them apart costs
+// nothing.
+template <class H, class F>
+__global__ void __launch_bounds__(BLOCK_THREADS, 8)
+hash_reversed_rows(Digest* digests, const F* source, u32 log_rows, u32 elements) {
+    const u64 rows = 1ull << log_rows;
+    const u32 row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= rows) return;
+    H hash;
+    hash.init();
+    hash.absorb(MatrixRow<F>(source, row, rows, elements), elements);
+    typename H::Word digest[H::DIGEST_WORDS];
+    hash.finish(digest);
+    store_digest(digests[reverse_bits(row, log_rows)], digest);
+}
+
 // Rows that arrive in parts of whole blocks. Between parts the state is kept in memory, word w of row r at w rows + r.
 
 template <class H>

@@ -1,6 +1,7 @@
 //! Digests of rows.
 //!
 //! - [`hash`]: digest r is the hash of row r of all matrices, concatenated
+//! - [`hash_matrix_into`]: the same for one matrix in natural or bit-reversed order, into an existing buffer
 //! - [`hash_packed`]: digest r is the hash of the 2^k rows of one matrix starting at row 2^k r, concatenated: the
 //!   leaves of FRI trees, where a column of extension elements is committed several elements at a time
 //! - [`RowsInParts`]: the same as [`hash`] for one matrix whose columns arrive in parts
@@ -21,6 +22,7 @@ use crate::field::Field;
 use crate::hash::{Hashing, RowHash, Sponge, also, declare};
 use crate::layout::columns::{self, Column, Columns};
 use crate::layout::matrix::log2_rows;
+use crate::transform::ntt::Order;
 
 /// Threads per block: few, so that the last blocks of a launch finish close together and a small number of rows is
 /// spread over the device.
@@ -53,6 +55,30 @@ pub fn hash<'a, H: RowHash<F>, F: Field>(
     let mut digests = on.stream().alloc(rows)?;
     hash_into::<H, F>(on, digests.view_mut(), matrices)?;
     Ok(digests)
+}
+
+/// The digests of the rows of one matrix whose rows, a power of two, are stored in the given order. Digest r is the
+/// hash of row r in either.
+pub fn hash_matrix_into<H: RowHash<F>, F: Field>(
+    stream: &Stream,
+    digests: ViewMut<'_, H::Digest>,
+    matrix: Columns<'_, F>,
+    order: Order,
+) -> Result<()> {
+    const NAME: &str = "rows::hash_matrix_into";
+    let log_rows = check_rows(NAME, matrix.rows())?;
+    if digests.len() != matrix.rows() {
+        let detail = format!("{} rows into room for {} digests", matrix.rows(), digests.len());
+        return Err(Error::shape(NAME, detail));
+    }
+    match order {
+        Order::Natural => launch::<H, F, F>(stream, digests, Row::Matrix, matrix.values(), matrix.columns()),
+        Order::BitReversed => ReversedRows::<H, F>::kernel(stream.device(), ())?.launch(
+            stream,
+            Shape::cover(matrix.rows(), THREADS)?,
+            (digests, matrix.values(), log_rows, matrix.columns() as u32),
+        ),
+    }
 }
 
 /// As [`hash`], into an existing buffer, for matrices already known to have the right number of rows.
@@ -359,6 +385,23 @@ impl<H: RowHash<F>, F: Field> Operation for Rows<H, F> {
     /// Lifted rows, and packed rows of elements of up to four coefficients.
     fn on_demand() -> Vec<Row> {
         (1..=4).map(|columns| Row::Packed { columns }).chain([Row::Lifted]).collect()
+    }
+}
+
+/// Rows of one matrix in bit-reversed order.
+pub(crate) struct ReversedRows<H, F>(PhantomData<(H, F)>);
+
+impl<H: RowHash<F>, F: Field> Operation for ReversedRows<H, F> {
+    type Variant = ();
+
+    const FILE: KernelFile = FILE;
+
+    fn instances((): ()) -> Instances {
+        Instances::one(format!("hash_reversed_rows<{}, {}>", H::ROWS, F::NAME)).with_header(H::HEADER)
+    }
+
+    fn warmed() -> Vec<()> {
+        vec![()]
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{
     BabyBear, BabyBear4, CM31, Extension, Field, Goldilocks, Goldilocks2, Goldilocks3, KoalaBear, KoalaBear4,
-    Mersenne31, QM31, Ring,
+    Mersenne31, QM31, Ring, RiscZero4,
 };
 
 /// An element of a base field (degree 1) or of an extension.
@@ -55,4 +55,4 @@ macro_rules! extension_elements {
         }
     )* };
 }
-extension_elements!(BabyBear4 KoalaBear4 Goldilocks2 Goldilocks3 CM31 QM31);
+extension_elements!(BabyBear4 RiscZero4 KoalaBear4 Goldilocks2 Goldilocks3 CM31 QM31);

@@ -145,7 +145,7 @@ struct Quadratic : Coefficients<Quadratic<F, W>, F, 2> {
     }
 };
 
-// F modulo X^4 - W, for a small integer W. A product is four dot products of length four.
+// F modulo X^4 - W, for an integer W. A product is four dot products of length four.
 template <class F, u32 W>
 struct Quartic : Coefficients<Quartic<F, W>, F, 4> {
     typedef Coefficients<Quartic, F, 4> Parent;
@@ -168,6 +168,15 @@ struct Quartic : Coefficients<Quartic<F, W>, F, 4> {
     RIGEL_EXTENSION_OPERATORS(Quartic, Parent)
 
     __device__ __forceinline__ Quartic square() const { return *this * *this; }
+    // The product with X.
+    __device__ __forceinline__ Quartic times_x() const {
+        Quartic x;
+        x.c[0] = times_w(c[3]);
+        x.c[1] = c[0];
+        x.c[2] = c[1];
+        x.c[3] = c[2];
+        return x;
+    }
 
     // 1 / a through the tower Y = X^2: with a = A + B X for A, B over Y, it is (A - B X) / (A^2 - Y B^2), and
     // the norm n0 + n1 Y has the inverse (n0 - n1 Y) / (n0^2 - W n1^2). Zero for zero.
@@ -187,6 +196,8 @@ struct Quartic : Coefficients<Quartic<F, W>, F, 4> {
 };
 
 typedef Quartic<BabyBear, 11> BabyBear4;
+// RISC Zero's extension, modulo X^4 + 11: W = p - 11.
+typedef Quartic<BabyBear, BabyBear::MODULUS - 11> RiscZero4;
 typedef Quartic<KoalaBear, 3> KoalaBear4;
 typedef Quadratic<Goldilocks, 7> Goldilocks2;
 

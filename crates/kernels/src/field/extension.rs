@@ -106,6 +106,10 @@ extension! {
     BabyBear4, BabyBear, 4
 }
 extension! {
+    /// BabyBear modulo `X^4 + 11`, RISC Zero's extension.
+    RiscZero4, BabyBear, 4
+}
+extension! {
     /// KoalaBear modulo `X^4 - 3`.
     KoalaBear4, KoalaBear, 4
 }
@@ -171,6 +175,7 @@ macro_rules! binomial_arithmetic {
 }
 
 binomial_arithmetic!(BabyBear4, BabyBear::new(11), quartic_inverse);
+binomial_arithmetic!(RiscZero4, BabyBear::new(BabyBear::ORDER as u32 - 11), quartic_inverse);
 binomial_arithmetic!(KoalaBear4, KoalaBear::new(3), quartic_inverse);
 binomial_arithmetic!(Goldilocks2, Goldilocks::new(7), quadratic_inverse);
 

@@ -8,7 +8,7 @@
 //! | host type | modulus | stored form | extensions |
 //! |---|---|---|---|
 //! | [`Mersenne31`] | 2^31 - 1 | the canonical integer | [`CM31`], [`QM31`] |
-//! | [`BabyBear`] | 2^31 - 2^27 + 1 | Montgomery, R = 2^32, in `[0, p)` | [`BabyBear4`] |
+//! | [`BabyBear`] | 2^31 - 2^27 + 1 | Montgomery, R = 2^32, in `[0, p)` | [`BabyBear4`], [`RiscZero4`] |
 //! | [`KoalaBear`] | 2^31 - 2^24 + 1 | Montgomery, R = 2^32, in `[0, p)` | [`KoalaBear4`] |
 //! | [`Goldilocks`] | 2^64 - 2^32 + 1 | any `u64` of the class | [`Goldilocks2`], [`Goldilocks3`] |
 
@@ -24,7 +24,7 @@ mod monty31;
 mod tests;
 
 pub use element::Element;
-pub use extension::{BabyBear4, CM31, Goldilocks2, Goldilocks3, KoalaBear4, QM31};
+pub use extension::{BabyBear4, CM31, Goldilocks2, Goldilocks3, KoalaBear4, QM31, RiscZero4};
 pub use goldilocks::Goldilocks;
 pub use mersenne31::Mersenne31;
 pub use monty31::{BabyBear, KoalaBear};
@@ -155,4 +155,4 @@ macro_rules! plain {
         unsafe impl rigel_gpu::Plain for $twin {}
     )* };
 }
-plain!(Mersenne31 BabyBear KoalaBear Goldilocks CM31 QM31 BabyBear4 KoalaBear4 Goldilocks2 Goldilocks3);
+plain!(Mersenne31 BabyBear KoalaBear Goldilocks CM31 QM31 BabyBear4 RiscZero4 KoalaBear4 Goldilocks2 Goldilocks3);

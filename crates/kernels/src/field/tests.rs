@@ -197,3 +197,15 @@ fn reductions_equal_the_remainder() {
         }
     }
 }
+
+/// RISC Zero's extension: X^4 = -11, and inverses.
+#[test]
+fn risc_zero_extension() {
+    let x = RiscZero4([BabyBear::ZERO, BabyBear::ONE, BabyBear::ZERO, BabyBear::ZERO]);
+    assert_eq!(x.pow(4), RiscZero4::from(-BabyBear::from_u64(11)));
+    let mut rng = SmallRng::seed_from_u64(11);
+    for _ in 0..20 {
+        let a = RiscZero4(array::from_fn(|_| BabyBear::from_u64(rng.random())));
+        assert_eq!(a * a.inverse().unwrap(), RiscZero4::ONE);
+    }
+}

@@ -7,6 +7,7 @@
 //! | [`Keccak256`] | Plonky3 `Keccak256Hash` | `[u8; 32]` | all |
 //! | [`Blake2s`] | Stwo `Blake2sMerkleHasher` | `[u8; 32]` | 31-bit |
 //! | [`Blake2sM31`] | Stwo `Blake2sM31MerkleHasher` | `[u8; 32]` | 31-bit |
+//! | [`RiscZeroPoseidon2`] | RISC Zero `Poseidon2HashSuite` | `[BabyBear; 8]` | BabyBear |
 //! | [`KoalaBearPoseidon2Width16`] … | Plonky3 `PaddingFreeSponge<Poseidon2, …>` | `[F; 8 or 4]` | its own |
 //! | [`Poseidon2`] | the same with constants given at run time | `[F; 8 or 4]` | its own |
 //!
@@ -147,6 +148,8 @@ hashes! {
     /// Poseidon2 of width 24, rate 16, for rows; of width 16 for nodes.
     BabyBearPoseidon2Width24 / BabyBearPoseidon2Width16 in "hash/poseidon2_constants.cuh":
         [BabyBear] -> [BabyBear; 8];
+    /// Poseidon2 of width 24, rate 16, with RISC Zero's matrices, for rows and nodes.
+    RiscZeroPoseidon2 / RiscZeroPoseidon2 in "hash/poseidon2_constants.cuh": [BabyBear] -> [BabyBear; 8];
     /// Poseidon2 of width 8, rate 4.
     GoldilocksPoseidon2Width8 / GoldilocksPoseidon2Width8 in "hash/poseidon2_constants.cuh":
         [Goldilocks] -> [Goldilocks; 4];

@@ -5,12 +5,13 @@
 #include "field/koala_bear.cuh"
 #include "field/word.cuh"
 
-// Poseidon2 as Plonky3 instantiates it: four full rounds, the partial rounds, four full rounds; one permutation per
-// thread, with the state in registers.
+// Poseidon2 as Plonky3 and RISC Zero instantiate it: four full rounds, the partial rounds, four full rounds; one
+// permutation per thread, with the state in registers.
 //   full round:     s_i <- (s_i + k_i)^d, then the external layer M_E;
 //   partial round:  s_0 <- (s_0 + k)^d, then the internal layer s_i <- V_i s_i + sum of all s_j.
-// An external layer precedes the first round. M_E applies to each four consecutive elements the circulant matrix
-// M_4 = circ(2, 3, 1, 1), then adds to each element the sum of those at the same place in all groups of four.
+// An external layer precedes the first round. M_E applies a matrix M_4 to each four consecutive elements, then adds to
+// each element the sum of those at the same place in all groups of four. Plonky3 and RISC Zero have the same rounds and
+// round constants, and different matrices: M_4 and the diagonal V.
 
 // The round constants, in stored form. A kernel takes them as a parameter or from poseidon2_constants.cuh.
 template <class F, int WIDTH, int PARTIAL_ROUNDS>
@@ -76,23 +77,48 @@ __device__ __forceinline__ Goldilocks sum_of_rest(const Goldilocks (&x)[N]) {
     return sum.reduce();
 }
 
-template <class F>
-__device__ __forceinline__ void apply_m4(F& x0, F& x1, F& x2, F& x3) {
-    const F t01 = x0 + x1, t23 = x2 + x3, t = t01 + t23, t1 = t + x1, t3 = t + x3;
-    const F y3 = t3 + x0.double_(), y1 = t1 + x2.double_();
-    x0 = t1 + t01;
-    x1 = y1;
-    x2 = t3 + t23;
-    x3 = y3;
-}
+// Plonky3's matrices: M_4 = circ(2, 3, 1, 1), and diagonals of small numbers and powers of two, V_0 = -2.
+struct Plonky3Matrices {
+    template <class F>
+    static __device__ __forceinline__ void apply_m4(F& x0, F& x1, F& x2, F& x3) {
+        const F t01 = x0 + x1, t23 = x2 + x3, t = t01 + t23, t1 = t + x1, t3 = t + x3;
+        const F y3 = t3 + x0.double_(), y1 = t1 + x2.double_();
+        x0 = t1 + t01;
+        x1 = y1;
+        x2 = t3 + t23;
+        x3 = y3;
+    }
+    // V_0 s_0 + sum, from the sum without s_0.
+    template <class F>
+    static __device__ __forceinline__ F first(F rest, F s0) {
+        return rest - s0;
+    }
+};
 
-template <class F, int WIDTH>
+// RISC Zero's: M_4 of the Poseidon2 paper, rows (5, 7, 1, 3), (4, 6, 1, 1), (1, 3, 5, 7), (1, 1, 4, 6), and a dense
+// diagonal.
+struct RiscZeroMatrices {
+    template <class F>
+    static __device__ __forceinline__ void apply_m4(F& x0, F& x1, F& x2, F& x3) {
+        const F t0 = x0 + x1, t1 = x2 + x3, t2 = x1.double_() + t1, t3 = x3.double_() + t0;
+        const F t4 = t1.double_().double_() + t3, t5 = t0.double_().double_() + t2;
+        x0 = t3 + t5;
+        x1 = t5;
+        x2 = t2 + t4;
+        x3 = t4;
+    }
+    static __device__ __forceinline__ BabyBear first(BabyBear rest, BabyBear s0) {
+        return rest + s0 * BabyBear::from_word(0x4e41b355);
+    }
+};
+
+template <class Matrices, class F, int WIDTH>
 __device__ __forceinline__ void external_layer(F (&s)[WIDTH]) {
     typename Linear<F>::Type y[WIDTH];
 #pragma unroll
     for (int i = 0; i < WIDTH; ++i) y[i] = Linear<F>::from(s[i]);
 #pragma unroll
-    for (int i = 0; i < WIDTH; i += 4) apply_m4(y[i], y[i + 1], y[i + 2], y[i + 3]);
+    for (int i = 0; i < WIDTH; i += 4) Matrices::apply_m4(y[i], y[i + 1], y[i + 2], y[i + 3]);
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
         typename Linear<F>::Type sum = y[k];
@@ -103,9 +129,9 @@ __device__ __forceinline__ void external_layer(F (&s)[WIDTH]) {
     }
 }
 
-// An instance: the monomial's degree, the number of partial rounds, and the diagonal V (V_0 = -2 always), as
-// s_i <- V_i s_i + sum for i >= 1.
-template <class F, int WIDTH>
+// An instance: the monomial's degree, the number of partial rounds, and the diagonal V, as s_i <- V_i s_i + sum for
+// i >= 1.
+template <class F, int WIDTH, class Matrices = Plonky3Matrices>
 struct Poseidon2Instance;
 
 template <int K, class T>
@@ -274,6 +300,21 @@ struct Poseidon2Instance<BabyBear, 32> {
 };
 
 template <>
+struct Poseidon2Instance<BabyBear, 24, RiscZeroMatrices> {
+    static constexpr int DEGREE = 7, PARTIAL_ROUNDS = 21;
+    static __device__ __forceinline__ void diagonal(BabyBear (&s)[24], BabyBear sum) {
+        // In stored form.
+        constexpr u32 V[24] = {
+            0x3e41b357, 0x1033ed98, 0x49cf6705, 0x5281f318, 0x3c4ec8ee, 0x1967a15c, 0x3ab8089a, 0x68f1a534,
+            0x11e010d5, 0x0d63d87e, 0x50d79dd3, 0x4a6bc505, 0x6f46057c, 0x437dd156, 0x60b4b484, 0x440c54cb,
+            0x4a155e0a, 0x6a059603, 0x46382d00, 0x1f9b9cab, 0x1ce078ad, 0x12d7bd14, 0x5e4294b4, 0x1b314dce,
+        };
+#pragma unroll
+        for (int i = 1; i < 24; ++i) s[i] = sum + s[i] * BabyBear::from_word(V[i]);
+    }
+};
+
+template <>
 struct Poseidon2Instance<Goldilocks, 8> {
     static constexpr int DEGREE = 7, PARTIAL_ROUNDS = 22;
     static __device__ __forceinline__ void diagonal(Goldilocks (&s)[8], Goldilocks sum) {
@@ -313,28 +354,28 @@ struct Poseidon2Instance<Goldilocks, 16> {
     }
 };
 
-template <class F, int WIDTH>
+template <class F, int WIDTH, class Matrices = Plonky3Matrices>
 struct Poseidon2 {
-    typedef Poseidon2Instance<F, WIDTH> Instance;
+    typedef Poseidon2Instance<F, WIDTH, Matrices> Instance;
     typedef Poseidon2Constants<F, WIDTH, Instance::PARTIAL_ROUNDS> Constants;
 
     static __device__ __forceinline__ void full_round(F (&s)[WIDTH], const typename F::Word (&k)[WIDTH]) {
 #pragma unroll
         for (int i = 0; i < WIDTH; ++i) s[i] = add_and_power<Instance::DEGREE>(s[i], k[i]);
-        external_layer(s);
+        external_layer<Matrices>(s);
     }
 
     // The sum without s_0 does not depend on the power of s_0, so the two can overlap.
     static __device__ __forceinline__ void partial_round(F (&s)[WIDTH], typename F::Word k) {
         const F rest = sum_of_rest(s);
         const F power = add_and_power<Instance::DEGREE>(s[0], k);
-        s[0] = rest - power;
+        s[0] = Matrices::first(rest, power);
         Instance::diagonal(s, rest + power);
     }
 
     // Rounds stay loops: unrolled they would not fit in the instruction cache.
     static __device__ __forceinline__ void permute(F (&s)[WIDTH], const Constants& constants) {
-        external_layer(s);
+        external_layer<Matrices>(s);
 #pragma unroll 1
         for (int round = 0; round < 4; ++round) full_round(s, constants.initial[round]);
 #pragma unroll 1

@@ -357,3 +357,52 @@ typedef DefaultPoseidon2<BabyBear, 16, 8, 8> BabyBearPoseidon2Width16;
 typedef DefaultPoseidon2<BabyBear, 24, 16, 8> BabyBearPoseidon2Width24;
 typedef DefaultPoseidon2<Goldilocks, 8, 4, 4> GoldilocksPoseidon2Width8;
 typedef DefaultPoseidon2<Goldilocks, 12, 8, 4> GoldilocksPoseidon2Width12;
+
+// RISC Zero's hash: Plonky3's round constants for BabyBear of width 24, RISC Zero's matrices. Elements overwrite
+// the first 16 of the state, and zeros fill the rest of a partial block; an empty row is one block of zeros. A pair
+// of digests is one block.
+struct RiscZeroPoseidon2 {
+    static constexpr int WIDTH = 24, RATE = 16, DIGEST_WORDS = 8;
+    typedef BabyBear Word;
+    typedef Poseidon2<BabyBear, WIDTH, RiscZeroMatrices> Permutation;
+    BabyBear s[WIDTH];
+
+    static __device__ __forceinline__ const Permutation::Constants& constants() {
+        // The constants have the same layout, whatever the matrices.
+        return BABY_BEAR_POSEIDON2_WIDTH_24;
+    }
+
+    __device__ __forceinline__ void init() {
+#pragma unroll
+        for (int i = 0; i < WIDTH; ++i) s[i] = BabyBear::zero();
+    }
+
+    template <class Row>
+    __device__ __forceinline__ void absorb(const Row& row, u32 count) {
+        u32 first = 0;
+        do {
+#pragma unroll
+            for (u32 j = 0; j < RATE; ++j) s[j] = first + j < count ? row(first + j) : BabyBear::zero();
+            Permutation::permute(s, constants());
+            first += RATE;
+        } while (first < count);
+    }
+
+    __device__ __forceinline__ void finish(BabyBear (&digest)[8]) const {
+#pragma unroll
+        for (int i = 0; i < 8; ++i) digest[i] = s[i];
+    }
+
+    static __device__ __forceinline__ void compress(const BabyBear (&left)[8], const BabyBear (&right)[8],
+                                                    BabyBear (&digest)[8]) {
+        RiscZeroPoseidon2 hash;
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            hash.s[i] = left[i];
+            hash.s[8 + i] = right[i];
+            hash.s[16 + i] = BabyBear::zero();
+        }
+        Permutation::permute(hash.s, constants());
+        hash.finish(digest);
+    }
+};

@@ -309,6 +309,7 @@ ntt_pass(F* out, const F* in, const F* __restrict__ points, const F* __restrict_
 // if the pass is shifted, and the factor of result k if it is unshifted.
 template <class F, int R, bool INVERSE>
 __global__ void ntt_small(F* out, const F* in, const F* __restrict__ twiddles, Pass<F> pass) {
+    if (in == nullptr) in = out;
     const u64 result = (u64)blockIdx.x * blockDim.x + threadIdx.x;
     if (result >= (u64)pass.polynomials << pass.log_cosets) return;
     const u32 coset = (u32)result & ((1u << pass.log_cosets) - 1);

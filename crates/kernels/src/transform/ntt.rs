@@ -7,6 +7,7 @@
 //! - extension: evaluations on the subgroup of order n to evaluations on the coset `s H'`, `|H'| = n 2^added_bits`
 //!
 //! Evaluations are read and written in natural or in bit-reversed order; coefficients are in natural order.
+//! [`inverse_assign`] and [`evaluate_into`] take any other generator of the roots of unity.
 //!
 //! A transform of up to 2^10 rows is one pass over memory, up to 2^20 two, up to 2^24 three. An extension is one
 //! inverse transform and, for each of its 2^added_bits cosets of the original size, one forward transform that
@@ -62,8 +63,15 @@ pub fn forward<'a, F: TwoAdic>(
     let log_rows = check::<F>("ntt::forward", coefficients.rows(), 0)?;
     check_shift("ntt::forward", shift)?;
     let mut out = Matrix::alloc(stream, coefficients.rows(), coefficients.columns())?;
-    let transform = Transform { log_rows, log_cosets: 0, inverse: false, input: Order::Natural, output: order };
-    run(stream, transform, out.values_mut().view_mut(), coefficients.values(), &[shift])?;
+    let transform = Transform {
+        log_rows,
+        log_cosets: 0,
+        inverse: false,
+        input: Order::Natural,
+        output: order,
+        generator: generator(),
+    };
+    run(stream, transform, out.values_mut().view_mut(), Some(coefficients.values()), &[shift])?;
     Ok(out)
 }
 
@@ -78,9 +86,69 @@ pub fn inverse<'a, F: TwoAdic>(
     let log_rows = check::<F>("ntt::inverse", evaluations.rows(), 0)?;
     let undo = check_shift("ntt::inverse", shift)?;
     let mut out = Matrix::alloc(stream, evaluations.rows(), evaluations.columns())?;
-    let transform = Transform { log_rows, log_cosets: 0, inverse: true, input: order, output: Order::Natural };
-    run(stream, transform, out.values_mut().view_mut(), evaluations.values(), &[undo])?;
+    let transform = Transform {
+        log_rows,
+        log_cosets: 0,
+        inverse: true,
+        input: order,
+        output: Order::Natural,
+        generator: generator(),
+    };
+    run(stream, transform, out.values_mut().view_mut(), Some(evaluations.values()), &[undo])?;
     Ok(out)
+}
+
+/// Coefficients of the columns' polynomials in place of their evaluations on the subgroup that the given root of unity
+/// generates: `generator` has the order 2^`TWO_ADICITY`, and columns have `rows` values each.
+pub fn inverse_assign<F: TwoAdic>(
+    stream: &Stream,
+    mut values: ViewMut<'_, F>,
+    rows: usize,
+    order: Order,
+    generator: F,
+) -> Result<()> {
+    const NAME: &str = "ntt::inverse_assign";
+    let log_rows = check::<F>(NAME, rows, 0)?;
+    check_generator(NAME, generator)?;
+    if !values.len().is_multiple_of(rows) {
+        return Err(Error::shape(NAME, format!("{} values are no columns of {rows} rows", values.len())));
+    }
+    let transform =
+        Transform { log_rows, log_cosets: 0, inverse: true, input: order, output: Order::Natural, generator };
+    let columns = values.len() / rows;
+    let batch = column_batch::<F>(rows, columns);
+    for first in (0..columns).step_by(batch) {
+        let end = columns.min(first + batch);
+        run(stream, transform, values.reborrow().range(first * rows..end * rows)?, None, &[F::ONE])?;
+    }
+    Ok(())
+}
+
+/// Evaluations of the columns' polynomials, given by coefficients, on the subgroup of 2^`added_bits` times as many
+/// points that the given root of unity generates, in bit-reversed order. `generator` has the order 2^`TWO_ADICITY`.
+pub fn evaluate_into<F: TwoAdic>(
+    stream: &Stream,
+    out: ViewMut<'_, F>,
+    coefficients: Columns<'_, F>,
+    added_bits: u32,
+    generator: F,
+) -> Result<()> {
+    const NAME: &str = "ntt::evaluate_into";
+    let rows = coefficients.rows();
+    let log_rows = check::<F>(NAME, rows, added_bits)?;
+    check_generator(NAME, generator)?;
+    if out.len() != coefficients.values().len() << added_bits {
+        return Err(Error::shape(
+            NAME,
+            format!(
+                "{} coefficients evaluated at 2^{added_bits} times as many points, into room for {}",
+                coefficients.values().len(),
+                out.len()
+            ),
+        ));
+    }
+    let (transform, cosets) = on_cosets(log_rows, added_bits, generator);
+    run(stream, transform, out, Some(coefficients.values()), &cosets)
 }
 
 /// Evaluations on the coset `shift H'` of 2^`added_bits` times as many points, given evaluations on H.
@@ -121,20 +189,16 @@ pub fn extend_into<'a, F: TwoAdic>(
             format!("the output has {} values; the result needs {}", out.len(), (rows << added_bits) * columns),
         ));
     }
-    let interpolate = Transform { log_rows, log_cosets: 0, inverse: true, input, output: Order::Natural };
-    // In bit-reversed order the result is one block after another of `rows` points, block b on the coset
-    // `shift w^rev(b)` of H, w the root of unity of the large domain.
-    let evaluate = Transform {
+    let interpolate = Transform {
         log_rows,
-        log_cosets: added_bits,
-        inverse: false,
-        input: Order::Natural,
-        output: Order::BitReversed,
+        log_cosets: 0,
+        inverse: true,
+        input,
+        output: Order::Natural,
+        generator: generator(),
     };
-    let root = F::two_adic_generator(log_rows + added_bits);
     // The interpolation multiplies coefficient k by shift^k, so the first coset needs no further shift.
-    let cosets: Vec<F> =
-        (0..1usize << added_bits).map(|block| root.pow(reverse_bits(block, added_bits))).collect();
+    let (evaluate, cosets) = on_cosets(log_rows, added_bits, generator());
     let batch = column_batch::<F>(rows, columns);
     let mut coefficients = stream.alloc::<F>(rows * batch)?;
     for first in (0..columns).step_by(batch) {
@@ -143,8 +207,8 @@ pub fn extend_into<'a, F: TwoAdic>(
         let mut held = coefficients.range_mut(..rows * count)?;
         let mut to = out.reborrow().range((first * rows) << added_bits..((first + count) * rows) << added_bits)?;
         // The first pass of the interpolation may use the memory of the result.
-        run_through(stream, interpolate, held.reborrow(), to.reborrow(), from, &[shift])?;
-        run(stream, evaluate, to, held.view(), &cosets)?;
+        run_through(stream, interpolate, held.reborrow(), to.reborrow(), Some(from), &[shift])?;
+        run(stream, evaluate, to, Some(held.view()), &cosets)?;
     }
     Ok(())
 }
@@ -168,6 +232,41 @@ fn check<F: TwoAdic>(operation: &'static str, rows: usize, added_bits: u32) -> R
     Ok(log_rows)
 }
 
+/// Plonky3's generator of the roots of unity.
+fn generator<F: TwoAdic>() -> F {
+    F::two_adic_generator(F::TWO_ADICITY)
+}
+
+/// Checks the order of a generator, and whether the kernels can use it.
+fn check_generator<F: TwoAdic>(operation: &'static str, given: F) -> Result<()> {
+    if given.pow(1 << (F::TWO_ADICITY - 1)) != -F::ONE {
+        let detail = format!("{given:?} does not have the order 2^{}", F::TWO_ADICITY);
+        return Err(Error::shape(operation, detail));
+    }
+    if F::ROOTS_ARE_SHIFTS && given != generator() {
+        return Err(Error::shape(operation, format!("{} supports no other generator than Plonky3's", F::NAME)));
+    }
+    Ok(())
+}
+
+/// The transform from coefficients to evaluations on 2^`added_bits` times as many points, and the shifts of its cosets.
+///
+/// In bit-reversed order the result is one block after another of 2^`log_rows` points, block b on the coset
+/// `w^rev(b)` of H, w the root of unity of the large domain.
+fn on_cosets<F: TwoAdic>(log_rows: u32, added_bits: u32, generator: F) -> (Transform<F>, Vec<F>) {
+    let transform = Transform {
+        log_rows,
+        log_cosets: added_bits,
+        inverse: false,
+        input: Order::Natural,
+        output: Order::BitReversed,
+        generator,
+    };
+    let root = root(generator, log_rows + added_bits, false);
+    let cosets = (0..1usize << added_bits).map(|block| root.pow(reverse_bits(block, added_bits))).collect();
+    (transform, cosets)
+}
+
 /// The inverse of a shift, which must not be zero.
 fn check_shift<F: TwoAdic>(operation: &'static str, shift: F) -> Result<F> {
     shift.inverse().ok_or_else(|| Error::shape(operation, "the coset shift is zero; it must be invertible"))
@@ -175,18 +274,20 @@ fn check_shift<F: TwoAdic>(operation: &'static str, shift: F) -> Result<F> {
 
 /// A transform of all columns.
 #[derive(Clone, Copy)]
-struct Transform {
+struct Transform<F> {
     log_rows: u32,
     log_cosets: u32,
     inverse: bool,
     input: Order,
     output: Order,
+    /// The root of unity of order 2^`TWO_ADICITY` whose powers are all others.
+    generator: F,
 }
 
-impl Transform {
+impl<F> Transform<F> {
     /// Whether the last pass writes across runs: in natural order, adjacent points are of adjacent runs. A transform in
     /// one pass is a single run.
-    fn across(self) -> bool {
+    fn across(&self) -> bool {
         self.output == Order::Natural && passes(self.log_rows).len() > 1
     }
 }
@@ -266,9 +367,9 @@ impl<F: TwoAdic> Operation for Ntt<F> {
 }
 
 /// The tables of each pass of a transform on cosets with these shifts, kept by the device for reuse.
-fn tables<F: TwoAdic>(stream: &Stream, transform: Transform, shifts: &[F]) -> Result<Arc<Vec<Tables<F>>>> {
+fn tables<F: TwoAdic>(stream: &Stream, transform: Transform<F>, shifts: &[F]) -> Result<Arc<Vec<Tables<F>>>> {
     let shift_words: Vec<u64> = shifts.iter().map(|shift| shift.to_u64()).collect();
-    let key = (transform.log_rows, transform.inverse, shift_words);
+    let key = (transform.log_rows, transform.inverse, transform.generator.to_u64(), shift_words);
     stream.device().kept(&key, |_| {
         let tables = make_tables(stream, transform, shifts)?;
         let bytes = tables.iter().map(Tables::bytes).sum();
@@ -276,7 +377,7 @@ fn tables<F: TwoAdic>(stream: &Stream, transform: Transform, shifts: &[F]) -> Re
     })
 }
 
-fn make_tables<F: TwoAdic>(stream: &Stream, transform: Transform, shifts: &[F]) -> Result<Vec<Tables<F>>> {
+fn make_tables<F: TwoAdic>(stream: &Stream, transform: Transform<F>, shifts: &[F]) -> Result<Vec<Tables<F>>> {
     let mut tables = Vec::new();
     if transform.log_rows < LOG_SMALL {
         let start = if transform.inverse { scale(transform.log_rows) } else { F::ONE };
@@ -291,7 +392,7 @@ fn make_tables<F: TwoAdic>(stream: &Stream, transform: Transform, shifts: &[F]) 
             // The shift of an inverse transform is for its results, not its points.
             let shifts = if first && !transform.inverse { shifts } else { &[F::ONE] };
             let cut = Cut::of::<F>(taken, last, transform.across());
-            tables.push(Tables::new(stream, cut, span, transform.inverse, shifts)?);
+            tables.push(Tables::new(stream, cut, span, transform.generator, transform.inverse, shifts)?);
             span -= taken;
         }
         if transform.inverse && shifts != [F::ONE] {
@@ -312,12 +413,12 @@ fn column_batch<F: TwoAdic>(rows: usize, columns: usize) -> usize {
     (COEFFICIENT_BYTES / (rows * size_of::<F>())).clamp(1, columns.max(1))
 }
 
-/// Transforms `from` into `to`, through temporary memory if it takes more than one pass.
+/// Transforms `from`, or without it `to` itself, into `to`, through temporary memory if it takes more than one pass.
 fn run<F: TwoAdic>(
     stream: &Stream,
-    transform: Transform,
+    transform: Transform<F>,
     to: ViewMut<'_, F>,
-    from: View<'_, F>,
+    from: Option<View<'_, F>>,
     shifts: &[F],
 ) -> Result<()> {
     if transform.across() {
@@ -330,10 +431,10 @@ fn run<F: TwoAdic>(
 /// As `run`, with the first values of `room` as temporary memory.
 fn run_through<F: TwoAdic>(
     stream: &Stream,
-    transform: Transform,
+    transform: Transform<F>,
     to: ViewMut<'_, F>,
     room: ViewMut<'_, F>,
-    from: View<'_, F>,
+    from: Option<View<'_, F>>,
     shifts: &[F],
 ) -> Result<()> {
     let len = to.len();
@@ -345,16 +446,16 @@ fn run_through<F: TwoAdic>(
 /// work in `room`. In bit-reversed order all passes after the first are in place in `to`.
 fn launch_passes<F: TwoAdic>(
     stream: &Stream,
-    transform: Transform,
+    transform: Transform<F>,
     mut to: ViewMut<'_, F>,
     mut room: Option<ViewMut<'_, F>>,
-    from: View<'_, F>,
+    from: Option<View<'_, F>>,
     shifts: &[F],
 ) -> Result<()> {
-    if from.is_empty() {
+    if to.is_empty() {
         return Ok(());
     }
-    let polynomials = from.len() >> transform.log_rows;
+    let polynomials = to.len() >> (transform.log_rows + transform.log_cosets);
     let count = |n: usize| {
         u32::try_from(n).map_err(|_| {
             Error::shape("ntt", format!("{n} columns and cosets exceed the limit of a launch; split them"))
@@ -362,7 +463,7 @@ fn launch_passes<F: TwoAdic>(
     };
     let mut roots = [F::ONE; ROOTS];
     for k in 1..ROOTS {
-        roots[k] = roots[k - 1] * root(5, transform.inverse);
+        roots[k] = roots[k - 1] * root(transform.generator, 5, transform.inverse);
     }
     let first_shifted = shifts.iter().position(|&shift| shift != F::ONE).map_or(u32::MAX, |coset| coset as u32);
     let unshifted = transform.inverse && first_shifted == 0;
@@ -408,9 +509,9 @@ fn launch_passes<F: TwoAdic>(
         let shape = cut.shape::<F>(pass, last)?;
         // A source of `None` means in place.
         let (target, source) = match &mut room {
-            Some(room) if !last => (room.reborrow(), first.then_some(from)),
-            Some(room) => (to.reborrow(), Some(if first { from } else { room.view() })),
-            None => (to.reborrow(), first.then_some(from)),
+            Some(room) if !last => (room.reborrow(), first.then(|| from.unwrap_or(to.view()))),
+            Some(room) => (to.reborrow(), if first { from } else { Some(room.view()) }),
+            None => (to.reborrow(), if first { from } else { None }),
         };
         let Tables { points, stages, twiddles } = &tables[i];
         kernel.launch(stream, shape, (target, source, points, stages, twiddles, pass))?;

@@ -7,4 +7,5 @@ pub mod fractions;
 pub mod inverse;
 pub mod powers;
 pub mod reduce;
+pub mod scale;
 pub mod scan;

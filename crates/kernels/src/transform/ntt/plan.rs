@@ -108,9 +108,9 @@ pub(super) fn reverse_bits(x: usize, bits: u32) -> u64 {
     (x as u64).reverse_bits().checked_shr(64 - bits).unwrap_or(0)
 }
 
-/// The root of unity of order 2^`bits`, or its inverse.
-pub(super) fn root<F: TwoAdic>(bits: u32, inverse: bool) -> F {
-    let root = F::two_adic_generator(bits);
+/// The root of unity of order 2^`bits`, or its inverse, given that of order 2^`TWO_ADICITY`.
+pub(super) fn root<F: TwoAdic>(generator: F, bits: u32, inverse: bool) -> F {
+    let root = generator.pow(1 << (F::TWO_ADICITY - bits));
     if inverse { root.inverse().expect("a root of unity is not zero") } else { root }
 }
 
@@ -123,21 +123,28 @@ impl<F: Plain> Tables<F> {
 
 impl<F: TwoAdic> Tables<F> {
     /// The tables of a pass that splits `span` bits by `cut`; `shifts` are those of the cosets, or a single one.
-    pub(super) fn new(stream: &Stream, cut: Cut, span: u32, inverse: bool, shifts: &[F]) -> Result<Self> {
+    pub(super) fn new(
+        stream: &Stream,
+        cut: Cut,
+        span: u32,
+        generator: F,
+        inverse: bool,
+        shifts: &[F],
+    ) -> Result<Self> {
         let [r1, r2, _] = cut.stages;
         let (bits, low) = (cut.bits(), cut.bits() - r1);
         let stride = 1u64 << (span - bits);
         let points = shifts.iter().flat_map(|shift| geometric(F::ONE, shift.pow(stride << low), 1 << r1));
 
         let rows = |bits: u32, taken: u32, shift: F| {
-            let ratio = move |q| root::<F>(bits, inverse).pow(reverse_bits(q, taken)) * shift;
+            let ratio = move |q| root(generator, bits, inverse).pow(reverse_bits(q, taken)) * shift;
             (0..1 << taken).flat_map(move |q| geometric(F::ONE, ratio(q), 1 << (bits - taken)))
         };
         let second = rows(low, r2, F::ONE);
         let first = shifts.iter().flat_map(|shift| rows(bits, r1, shift.pow(stride)));
 
         let ratios = |shift: F| {
-            (0..1usize << bits).map(move |p| root::<F>(span, inverse).pow(reverse_bits(p, bits)) * shift)
+            (0..1usize << bits).map(move |p| root(generator, span, inverse).pow(reverse_bits(p, bits)) * shift)
         };
         let twiddles = shifts
             .iter()

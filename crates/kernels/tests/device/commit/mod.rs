@@ -1,3 +1,4 @@
 mod constants;
 mod merkle;
+mod queries;
 mod rows;

@@ -1,3 +1,4 @@
 mod circle_fold;
 mod fold;
+mod fold_coefficients;
 mod grind;

@@ -1,3 +1,5 @@
 mod circle_opening;
 mod circle_quotients;
+mod deep;
+mod evaluate;
 mod opening;

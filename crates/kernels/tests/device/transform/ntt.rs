@@ -7,9 +7,9 @@ use p3_matrix::bitrev::BitReversibleMatrix;
 use p3_matrix::dense::RowMajorMatrix;
 use rand::RngExt;
 use rigel_gpu::Stream;
-use rigel_kernels::Matrix;
-use rigel_kernels::field::{BabyBear, Field, Goldilocks, KoalaBear};
+use rigel_kernels::field::{BabyBear, Field, Goldilocks, KoalaBear, Ring};
 use rigel_kernels::transform::ntt::{self, Order, TwoAdic};
+use rigel_kernels::{Columns, Matrix};
 
 use crate::support::{Upstream, on_each_device, random, rng};
 
@@ -244,5 +244,45 @@ fn bad_sizes_are_errors_and_the_next_call_works() {
         assert!(error.contains("no root of unity"), "{error}");
         assert!(ntt::forward(stream, &small, KoalaBear::from_u64(0), Order::Natural).is_err());
         check_size::<KoalaBear>(stream, 3, 2);
+    });
+}
+
+/// Another generator of the roots of unity: evaluations equal Horner's rule at its powers, and the inverse undoes them.
+#[test]
+fn another_generator() {
+    let generator = BabyBear::new(137);
+    on_each_device(|stream| {
+        for (log_rows, added_bits) in [(0, 1), (3, 2), (6, 2), (11, 1)] {
+            let rows = 1usize << log_rows;
+            let coefficients = random::<BabyBear>(&mut rng(u64::from(log_rows)), 2 * rows);
+            let on_device = stream.upload(&coefficients).unwrap();
+            let columns = Columns::new(on_device.view(), rows).unwrap();
+            let points = rows << added_bits;
+            let mut out = stream.alloc::<BabyBear>(2 * points).unwrap();
+            ntt::evaluate_into(stream, out.view_mut(), columns, added_bits, generator).unwrap();
+            let found = out.to_vec(stream).unwrap();
+            let root = generator.pow(1 << (27 - log_rows - added_bits));
+            for i in (0..points).step_by(1 + points / 97) {
+                let x = root.pow(i as u64);
+                let at = (i as u32).reverse_bits().checked_shr(32 - log_rows - added_bits).unwrap_or(0) as usize;
+                for (column, coefficients) in coefficients.chunks(rows).enumerate() {
+                    let value = coefficients.iter().rev().fold(BabyBear::ZERO, |sum, &c| sum * x + c);
+                    assert_eq!(found[column * points + at], value, "2^{log_rows}, point {i}");
+                }
+            }
+            // Of the larger domain: the upper coefficients are zero.
+            ntt::inverse_assign(stream, out.view_mut(), points, Order::BitReversed, generator).unwrap();
+            let mut expected = vec![BabyBear::ZERO; 2 * points];
+            expected[..rows].copy_from_slice(&coefficients[..rows]);
+            expected[points..points + rows].copy_from_slice(&coefficients[rows..]);
+            assert_eq!(out.to_vec(stream).unwrap(), expected, "2^{log_rows}");
+        }
+        let mut values = stream.zeros::<BabyBear>(8).unwrap();
+        let wrong = ntt::inverse_assign(stream, values.view_mut(), 8, Order::Natural, BabyBear::new(4));
+        assert!(wrong.unwrap_err().to_string().contains("order 2^27"));
+        let mut values = stream.zeros::<Goldilocks>(8).unwrap();
+        let root = Goldilocks::two_adic_generator(32).pow(3);
+        let wrong = ntt::inverse_assign(stream, values.view_mut(), 8, Order::Natural, root);
+        assert!(wrong.unwrap_err().to_string().contains("no other generator"));
     });
 }

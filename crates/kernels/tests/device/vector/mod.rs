@@ -3,4 +3,5 @@ mod fractions;
 mod inverse;
 mod powers;
 mod reduce;
+mod scale;
 mod scan;

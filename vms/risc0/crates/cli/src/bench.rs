@@ -1,0 +1,155 @@
+//! `rigel risc0 bench`: one segment, from its preflight to the seal, and the whole program, from the file to the
+//! receipt.
+
+use rigel_gpu::{Report, background};
+use rigel_risc0::{Preflight, Prover, verify, verify_seal};
+use rigel_terminal::{Align, Columns, Paint, Progress, number};
+use serde::Serialize;
+
+use crate::Failure;
+use crate::options::{Place, Source, prover};
+use crate::report::{figures, phases};
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    source: Source,
+    #[command(flatten)]
+    place: Place,
+    /// Proofs of the segment, after one that compiles and loads kernels
+    #[arg(long, default_value = "5", value_parser = clap::value_parser!(u32).range(1..))]
+    repeat: u32,
+    /// Prove only the first segment, not the whole program
+    #[arg(long)]
+    segment_only: bool,
+    /// Prove the segment with upstream's CPU prover too, and compare the seals
+    #[arg(long)]
+    compare: bool,
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Measured {
+    program: String,
+    segment: SegmentRow,
+    whole: Option<WholeRow>,
+}
+
+#[derive(Serialize)]
+struct SegmentRow {
+    po2: u32,
+    cycles: u32,
+    /// The time of each proof, in milliseconds, from the preflight to the seal.
+    milliseconds: Vec<f64>,
+    /// Upstream's time on the CPU, if it was asked for.
+    upstream_ms: Option<f64>,
+    /// Whether both seals are the same.
+    equal: Option<bool>,
+    /// The report of the fastest.
+    report: Report,
+}
+
+#[derive(Serialize)]
+struct WholeRow {
+    cycles: u64,
+    segments: usize,
+    total_ms: f64,
+    execute_ms: f64,
+}
+
+/// Measures and reports. Returns whether the seals are the same, if they were compared.
+pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
+    let (program, options) = arguments.source.load()?;
+    let device = arguments.place.open()?;
+    let progress = Progress::spoken();
+    progress.say("running the program …");
+    let mut first = None;
+    program.run(&options, |segment| {
+        first.get_or_insert(segment);
+        Ok(())
+    })?;
+    let preflight = Preflight::new(&first.ok_or("the program has no segments")?)?;
+    let prover = prover(device.as_ref())?;
+    progress.say(&format!("proving a segment of 2^{} rows …", preflight.po2()));
+    let segment = measure(arguments, &prover, &preflight)?;
+    let whole = match arguments.segment_only {
+        true => None,
+        false => {
+            progress.say("proving the program …");
+            let proven = prover.prove(&program, &options)?;
+            verify(&proven.receipt, program.image_id())?;
+            Some(WholeRow {
+                cycles: proven.run.user_cycles,
+                segments: proven.segments.len(),
+                total_ms: proven.total_ms,
+                execute_ms: proven.execute_ms,
+            })
+        }
+    };
+    progress.say("");
+    let measured = Measured { program: arguments.source.name(), segment, whole };
+    if arguments.json {
+        println!("{}", serde_json::to_string_pretty(&measured)?);
+    } else {
+        print!("{}", text(&measured));
+    }
+    Ok(measured.segment.equal != Some(false))
+}
+
+fn measure(arguments: &Arguments, prover: &Prover, preflight: &Preflight) -> Result<SegmentRow, Failure> {
+    let mut seal = prover.prove_preflight(preflight)?.seal;
+    verify_seal(&seal)?;
+    if background::running() > 0 {
+        // The first proof was interpreted.
+        background::finish();
+        prover.prove_preflight(preflight)?;
+    }
+    let (mut milliseconds, mut report) = (Vec::new(), Report::default());
+    for _ in 0..arguments.repeat {
+        let proven = prover.prove_preflight(preflight)?;
+        if milliseconds.iter().all(|ms| proven.report.total_ms < *ms) {
+            report = proven.report.clone();
+        }
+        milliseconds.push(proven.report.total_ms);
+        seal = proven.seal;
+    }
+    verify_seal(&seal)?;
+    let (mut upstream_ms, mut equal) = (None, None);
+    if arguments.compare {
+        let theirs = Prover::on_cpu().prove_preflight(preflight)?;
+        upstream_ms = Some(theirs.report.total_ms);
+        equal = Some(theirs.seal == seal);
+    }
+    Ok(SegmentRow { po2: preflight.po2(), cycles: preflight.cycles(), milliseconds, upstream_ms, equal, report })
+}
+
+fn text(measured: &Measured) -> String {
+    let SegmentRow { po2, cycles, milliseconds, upstream_ms, equal, report } = &measured.segment;
+    let mut out = format!("{}\n", Paint::Bold.on(&measured.program));
+    let mut columns = Columns::new(&[Align::Left, Align::Right, Align::Right, Align::Right]);
+    columns.row(Paint::Dim, ["what", "cycles", "ms", "MHz"]);
+    let mhz = |cycles: f64, ms: f64| number(cycles / ms / 1e3);
+    let slowest = milliseconds.iter().copied().fold(0.0, f64::max);
+    let cells = |what: String, cycles: f64, ms: f64| [what, number(cycles), number(ms), mhz(cycles, ms)];
+    let cycle_count = f64::from(*cycles);
+    columns.row(Paint::Plain, cells(format!("segment of 2^{po2} rows, fastest"), cycle_count, report.total_ms));
+    columns.row(Paint::Plain, cells(format!("segment of 2^{po2} rows, slowest"), cycle_count, slowest));
+    if let Some(ms) = upstream_ms {
+        columns.row(Paint::Plain, cells("upstream's prover on the CPU".into(), cycle_count, *ms));
+    }
+    if let Some(whole) = &measured.whole {
+        let what = format!("program to receipt, {} segments", whole.segments);
+        columns.row(Paint::Plain, cells(what, whole.cycles as f64, whole.total_ms));
+        columns.row(Paint::Plain, cells("its run alone".into(), whole.cycles as f64, whole.execute_ms));
+    }
+    out.push_str(&columns.to_text("  "));
+    out.push_str(&format!("\n  the fastest proof of the segment\n{}{}", phases(report), figures(report)));
+    match equal {
+        Some(true) => out.push_str("  the seals are the same\n"),
+        Some(false) => out.push_str(&format!("  {}\n", Paint::Bad.on("the seals differ"))),
+        None => {}
+    }
+    out
+}

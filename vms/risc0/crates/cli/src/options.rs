@@ -1,0 +1,96 @@
+//! Options that several commands have: the program and its input, the device.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rigel_gpu::{Device, Error, Selector};
+use rigel_risc0::{Program, Prover, RunOptions};
+
+use crate::Failure;
+
+/// What is run.
+#[derive(clap::Args)]
+pub struct Source {
+    /// Program: an ELF file for RISC Zero's v1compat kernel, or a file of RISC Zero's own format (.bin)
+    #[arg(value_name = "PROGRAM")]
+    program: PathBuf,
+    /// File that the program reads as its standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "number")]
+    stdin: Option<PathBuf>,
+    /// Number that the program reads as its standard input, in four bytes, little-endian
+    #[arg(long, value_name = "N")]
+    number: Option<u32>,
+    /// Largest segments, as a power of two of rows
+    #[arg(long, value_name = "PO2", default_value = "20", value_parser = clap::value_parser!(u32).range(13..=23))]
+    segment_po2: u32,
+    /// Largest number of cycles of the program's run
+    #[arg(long, value_name = "N")]
+    max_cycles: Option<u64>,
+}
+
+impl Source {
+    /// The name of what is run.
+    pub fn name(&self) -> String {
+        self.program.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// The program, and how to run it.
+    pub fn load(&self) -> Result<(Program, RunOptions), Failure> {
+        let program = Program::load(&read(&self.program)?)
+            .map_err(|error| format!("{}: {error}", self.program.display()))?;
+        let stdin = match (&self.stdin, self.number) {
+            (Some(path), _) => read(path)?,
+            (None, Some(number)) => number.to_le_bytes().to_vec(),
+            (None, None) => Vec::new(),
+        };
+        let (segment_po2, max_cycles) = (self.segment_po2, self.max_cycles);
+        Ok((program, RunOptions { stdin, segment_po2, max_cycles, quiet: false }))
+    }
+}
+
+/// The device, by name.
+#[derive(clap::Args)]
+pub struct Place {
+    /// Device: auto, cuda:N, emulated, emulated:N or none [default: RIGEL_DEVICE, or auto]
+    #[arg(long, conflicts_with = "cpu")]
+    device: Option<Selector>,
+    /// Prove on the CPU, with upstream's prover
+    #[arg(long)]
+    cpu: bool,
+}
+
+impl Place {
+    /// The device; none for the CPU, which `auto` selects, with a note, if there is no GPU.
+    pub fn open(&self) -> Result<Option<Device>, Failure> {
+        if self.cpu {
+            return Ok(None);
+        }
+        let selector = self.device.map_or_else(Selector::from_env, Ok)?;
+        match (Device::open(selector), selector) {
+            (Err(Error::Disabled), _) => Ok(None),
+            (Err(error @ Error::Unavailable { .. }), Selector::Auto) => {
+                eprintln!("note: {error}\nnote: proving on the CPU instead, with upstream's prover");
+                Ok(None)
+            }
+            (opened, _) => Ok(Some(opened?)),
+        }
+    }
+}
+
+/// A prover on a device, or on the CPU.
+pub fn prover(device: Option<&Device>) -> Result<Prover, Failure> {
+    Ok(match device {
+        Some(device) => Prover::new(device)?,
+        None => Prover::on_cpu(),
+    })
+}
+
+/// A file's bytes.
+pub fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    fs::read(path).map_err(|error| format!("{}: {error}", path.display()).into())
+}
+
+/// Writes a file.
+pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    fs::write(path, bytes).map_err(|error| format!("{}: {error}", path.display()).into())
+}

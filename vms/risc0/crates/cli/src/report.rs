@@ -1,0 +1,43 @@
+//! The cost of proofs, as text.
+
+use rigel_gpu::{Bytes, Report};
+use rigel_terminal::{Align, Columns, Paint, number};
+
+/// The phases of a proof, and what is between them.
+pub fn phases(report: &Report) -> String {
+    let mut columns = Columns::new(&[Align::Left, Align::Right, Align::Right]);
+    columns.row(Paint::Dim, ["phase", "ms", "%"]);
+    let total = report.total_ms;
+    let mut rest = total;
+    let share = |ms: f64| format!("{:.0}", 100.0 * ms / total);
+    for (name, ms) in report.by_phase() {
+        columns.row(Paint::Plain, [name, &number(ms), &share(ms)]);
+        rest -= ms;
+    }
+    let rest = rest.max(0.0);
+    columns.row(Paint::Plain, ["host, and waiting", &number(rest), &share(rest)]);
+    format!("{}\n", columns.to_text("  "))
+}
+
+/// What a proof moved and held, and what ran on the CPU.
+pub fn figures(report: &Report) -> String {
+    let bytes = |bytes: usize| Bytes(bytes).to_string();
+    let mut columns = Columns::new(&[Align::Left, Align::Left]);
+    if report.device != "cpu" {
+        let traffic = format!("{} / {}", bytes(report.bytes_up as usize), bytes(report.bytes_down as usize));
+        columns.row(Paint::Plain, ["bytes up / down", &traffic]);
+        columns.row(Paint::Plain, ["peak device memory", &bytes(report.peak_bytes)]);
+        columns.row(Paint::Plain, ["kernel launches", &report.launches.to_string()]);
+        columns.row(Paint::Plain, ["copies back", &report.downloads.to_string()]);
+        if report.interpreted > 0 {
+            let text = format!("{} programs; with their kernels, later proofs are faster", report.interpreted);
+            columns.row(Paint::Plain, ["interpreted", &text]);
+        }
+    }
+    let mut text = columns.to_text("  ");
+    for fallback in &report.fallbacks {
+        let line = format!("{} ran on the {}: {}", fallback.part, fallback.ran_on, fallback.reason);
+        text.push_str(&format!("  {}\n", Paint::Bad.on(&line)));
+    }
+    text
+}

@@ -1,0 +1,43 @@
+//! Kernels that are upstream's own headers, compiled for the device when they are first used.
+
+use std::sync::Arc;
+
+use rigel_gpu::{Device, Kernel, Result};
+use rigel_kernels::code::source;
+
+include!(concat!(env!("OUT_DIR"), "/upstream.rs"));
+
+/// Threads per block; it divides every number of rows.
+pub(crate) const THREADS: u32 = 128;
+
+/// The kernels that make the data columns of segments of 2^`po2` rows: one that sets rows, and one that completes them.
+///
+/// The number of rows is part of the type of upstream's rows, so there is a module for each.
+pub(crate) fn data_witness(device: &Device, po2: u32) -> Result<Arc<Vec<Kernel>>> {
+    device.kept(&("RISC Zero's data witness", po2), |device| {
+        // SAFETY: upstream's code accesses the columns of its own row, the row's part of `aux`, the globals and the
+        // tables, within the sizes that upstream's prover has given them for this number of rows.
+        let mut text = unsafe { source("risc0/witness.cu", include_str!("witness.cu")) };
+        for (name, header) in source_headers() {
+            text = text.header(name, header);
+        }
+        text = text.define("BLOCK_THREADS", THREADS.to_string());
+        let names = [format!("set_rows<{po2}>"), format!("finalize_rows<{po2}>")];
+        for name in &names {
+            text = text.kernel(name);
+        }
+        let module = device.compile(&text)?;
+        let kernels = names.iter().map(|name| module.kernel(name)).collect::<Result<Vec<_>>>()?;
+        Ok((kernels, 0))
+    })
+}
+
+/// This crate's headers and upstream's, by the names under which they are included.
+fn source_headers() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let own = [
+        ("rigel_risc0/field.cuh", include_str!("field.cuh")),
+        ("cstdint", include_str!("cstdint.h")),
+        ("array", include_str!("array.h")),
+    ];
+    own.into_iter().chain(UPSTREAM.iter().copied())
+}

@@ -1,0 +1,210 @@
+//! The prover of segments.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rigel_gpu::{Device, DeviceKind, Phase, Report, Selector};
+use risc0_circuit_rv32im::execute::Segment;
+
+use crate::circuit::Circuit;
+use crate::error::{Error, Result};
+use crate::hal::Hal;
+use crate::segment::Preflight;
+use crate::shim::{self, RawProver};
+use crate::{MAX_PO2, MIN_PO2};
+
+/// A segment's seal, and what it cost.
+#[derive(Clone, Debug)]
+pub struct ProvenSegment {
+    /// Upstream's seal.
+    pub seal: Vec<u32>,
+    /// Time by phase, transfers, memory, and what ran on the CPU instead of the device.
+    pub report: Report,
+}
+
+/// Proves segments on a device, or on the CPU with upstream's own code.
+///
+/// Several threads may prove with one prover; their work is done one after another.
+pub struct Prover {
+    place: Mutex<Place>,
+    device: Option<Device>,
+    /// Why it proves on the CPU, if nobody asked for that.
+    reason: Option<String>,
+}
+
+/// Where proofs are made, with the memory that proofs of each size have.
+struct Place {
+    /// Before the HAL, to which they refer.
+    provers: BTreeMap<u32, SizedProver>,
+    hal: Option<Box<Hal>>,
+    compares: bool,
+}
+
+// SAFETY: the prover's mutex lets one thread use it at a time; nothing in it belongs to a thread.
+unsafe impl Send for Place {}
+
+impl Prover {
+    /// A prover on a device.
+    ///
+    /// # Errors
+    /// Errors of the device, and a circuit that is not the expected one.
+    pub fn new(device: &Device) -> Result<Self> {
+        // The emulated device's compiler takes most of a minute for upstream's witness code, for each size of segments.
+        Self::on_device(device, false, device.kind() != DeviceKind::Emulated)
+    }
+
+    /// A prover on a device that computes everything a second time with upstream's CPU code, and fails where the
+    /// results differ. For tests. With `witness`, the device makes the data columns, also if it is the emulated
+    /// one.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn comparing(device: &Device, witness: bool) -> Result<Self> {
+        Self::on_device(device, true, witness)
+    }
+
+    fn on_device(device: &Device, compares: bool, makes_witness: bool) -> Result<Self> {
+        let hal = Box::new(Hal::new(device.compute()?, Circuit::get()?, !compares, makes_witness));
+        let place = Place { provers: BTreeMap::new(), hal: Some(hal), compares };
+        Ok(Self { place: Mutex::new(place), device: Some(device.clone()), reason: None })
+    }
+
+    /// A prover on the CPU, with upstream's own code.
+    pub fn on_cpu() -> Self {
+        let place = Place { provers: BTreeMap::new(), hal: None, compares: false };
+        Self { place: Mutex::new(place), device: None, reason: None }
+    }
+
+    /// A prover on the device that `RIGEL_DEVICE` selects; if it selects none and there is no GPU, on the CPU. Then
+    /// every report says so.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn open() -> Result<Self> {
+        let selector = Selector::from_env()?;
+        match (Device::open(selector), selector) {
+            (Err(rigel_gpu::Error::Disabled), _) => Ok(Self::on_cpu()),
+            (Err(error @ rigel_gpu::Error::Unavailable { .. }), Selector::Auto) => {
+                Ok(Self { reason: Some(error.to_string()), ..Self::on_cpu() })
+            }
+            (opened, _) => Self::new(&opened?),
+        }
+    }
+
+    /// The device; none if proofs are made on the CPU.
+    pub fn device(&self) -> Option<&Device> {
+        self.device.as_ref()
+    }
+
+    /// Proves a segment of a run.
+    ///
+    /// # Errors
+    /// What upstream's preflight or prover says, and errors of the device.
+    pub fn prove_segment(&self, segment: &Segment) -> Result<ProvenSegment> {
+        self.prove_preflight(&Preflight::new(segment)?)
+    }
+
+    /// Proves a segment whose preflight is done.
+    ///
+    /// # Errors
+    /// What upstream's prover says, and errors of the device.
+    pub fn prove_preflight(&self, preflight: &Preflight) -> Result<ProvenSegment> {
+        let mut place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut proven = place.prove(preflight)?;
+        if let Some(reason) = &self.reason {
+            let fallback = rigel_gpu::Fallback { part: "the proof", ran_on: "CPU", reason: reason.clone() };
+            proven.report.fallbacks.push(fallback);
+        }
+        Ok(proven)
+    }
+}
+
+impl Place {
+    fn prove(&mut self, preflight: &Preflight) -> Result<ProvenSegment> {
+        let po2 = preflight.po2();
+        let Some(hal) = &self.hal else {
+            let began = std::time::Instant::now();
+            let seal = self.sized(po2)?.prove(preflight)?.to_vec();
+            let total_ms = began.elapsed().as_secs_f64() * 1e3;
+            let phases = vec![Phase { name: "upstream's prover", start_ms: 0.0, ms: total_ms }];
+            return Ok(ProvenSegment {
+                seal,
+                report: Report { device: "cpu".into(), total_ms, phases, ..Report::default() },
+            });
+        };
+        hal.begin(&preflight.parts());
+        let seal = self.prove_on_device(preflight);
+        let hal = self.hal.as_ref().ok_or_else(|| Error::Prover("there is no device".into()))?;
+        let report = hal.end();
+        Ok(ProvenSegment { seal: seal?, report: report? })
+    }
+
+    fn prove_on_device(&mut self, preflight: &Preflight) -> Result<Vec<u32>> {
+        let mut seal = self.sized(preflight.po2())?.prove(preflight)?.to_vec();
+        let hal = self.hal.as_ref().ok_or_else(|| Error::Prover("there is no device".into()))?;
+        let answers = hal.answer_queries()?;
+        // Upstream writes the answers to queries one after another at the end of the seal.
+        let end = seal.len().checked_sub(answers.len());
+        let end =
+            end.ok_or_else(|| Error::Prover("the seal is shorter than the answers to its queries".into()))?;
+        seal[end..].copy_from_slice(&answers);
+        Ok(seal)
+    }
+
+    /// The prover for segments of this size.
+    fn sized(&mut self, po2: u32) -> Result<&mut SizedProver> {
+        if !(MIN_PO2..=MAX_PO2).contains(&po2) {
+            return Err(Error::SegmentSize { po2 });
+        }
+        if !self.provers.contains_key(&po2) {
+            // The memory of another size makes room.
+            self.provers.clear();
+            let prover = match &self.hal {
+                Some(hal) => {
+                    let operations = hal.operations();
+                    // SAFETY: the HAL is boxed and is dropped after its provers.
+                    unsafe { shim::rigel_risc0_prover_new(&operations, po2 as usize, self.compares) }
+                }
+                // SAFETY: it takes nothing of ours.
+                None => unsafe { shim::rigel_risc0_prover_new_cpu(po2 as usize) },
+            };
+            if prover.is_null() {
+                return Err(Error::Prover(shim::last_error()));
+            }
+            self.provers.insert(po2, SizedProver(prover));
+        }
+        self.provers.get_mut(&po2).ok_or(Error::SegmentSize { po2 })
+    }
+}
+
+/// Upstream's prover for one size of segments.
+struct SizedProver(*mut RawProver);
+
+impl SizedProver {
+    /// Upstream's transcript, which is the seal.
+    fn prove(&mut self, preflight: &Preflight) -> Result<&[u32]> {
+        // SAFETY: prover and preflight are the shim's and upstream's own; the seal is the prover's until the next
+        // proof.
+        unsafe {
+            if !shim::rigel_risc0_prove(self.0, preflight.context()) {
+                return Err(Error::Prover(shim::last_error()));
+            }
+            let mut words = 0;
+            let seal = shim::rigel_risc0_seal(self.0, &mut words);
+            Ok(std::slice::from_raw_parts(seal, words))
+        }
+    }
+}
+
+impl Drop for SizedProver {
+    fn drop(&mut self) {
+        // SAFETY: it is ours, and freed once.
+        unsafe { shim::rigel_risc0_prover_free(self.0) };
+    }
+}
+
+/// The circuit's size, for reports.
+pub fn circuit_size() -> Result<(usize, usize)> {
+    let circuit: Arc<Circuit> = Circuit::get()?;
+    Ok((circuit.constraints.graph.len(), circuit.constraints.outputs.len()))
+}

@@ -1,0 +1,4 @@
+//! Proofs on the devices against upstream's own.
+
+mod proofs;
+mod support;

@@ -1,0 +1,4 @@
+// Does not end.
+int main(void) {
+    for (;;) __asm__ volatile("");
+}
