@@ -69,8 +69,8 @@ pub use drivers::{BlasType, Parameter, Passing};
 pub use memory::{Activity, Buffer, PinnedBuffer, PinnedSlice, PoolStats, Pooling, Shared, View, ViewMut};
 pub use queue::Event;
 pub use work::{
-    Blas, Fallback, GemmOperand, GemmShape, GemmTarget, Graph, Phase, Recapture, Recorder, Report, Route, Stream,
-    Topology,
+    Blas, Fallback, Gathering, GemmOperand, GemmShape, GemmTarget, Graph, Phase, Recapture, Recorder, Report,
+    Route, Stream, Topology,
 };
 
 /// The C++ compiler that the emulated device would use, with its version.

@@ -16,7 +16,7 @@ use p3_field::Algebra;
 use p3_lookup::{InteractionSymbolicBuilder, LogUpGadget, Lookup, LookupProtocol};
 use p3_util::log2_ceil_usize;
 use rigel_codegen::{ExpressionGraph, GraphProgram, Output, Value};
-use rigel_gpu::{Device, Result as GpuResult};
+use rigel_gpu::{Device, Lock, Result as GpuResult};
 
 use crate::config::{DeviceConfig, Ext};
 use crate::field::{DeviceExtension, DeviceField};
@@ -43,9 +43,61 @@ pub(crate) struct Constraints<SC: DeviceConfig> {
     pub(crate) log_chunks: usize,
     /// The kernels, if they were compiled ahead of their use.
     program: Option<GpuResult<Arc<GraphProgram<Ext<SC>>>>>,
-    /// Upstream's expressions. Freeing them takes as long as building them, so the owner drops this when the host
-    /// is otherwise idle.
-    _symbols: Box<dyn Any + Send>,
+    /// Upstream's expressions. Freeing them takes as long as building them, so the owner does it when the host is
+    /// otherwise idle.
+    symbols: Lock<Option<Box<dyn Any + Send>>>,
+}
+
+/// Constraints that a prover has read, for AIRs without fields. Reading an AIR takes longer than proving few rows.
+pub(crate) struct Readings<SC: DeviceConfig>(Lock<HashMap<Reading, Arc<Constraints<SC>>>>);
+
+/// The function that reads the AIR, which is different for each type of AIR, and all else that matters to it.
+type Reading = (usize, [usize; 4], Option<usize>);
+
+/// The largest number of readings that are kept.
+const MOST_READINGS: usize = 64;
+
+impl<SC: DeviceConfig> Default for Readings<SC> {
+    fn default() -> Self {
+        Self(Lock::default())
+    }
+}
+
+impl<SC: DeviceConfig> Readings<SC> {
+    /// The constraints of an AIR if they were read before and are sure to be the same: the type has no fields, so all
+    /// its values are equal.
+    pub(crate) fn find<A: Air<SymbolicAirBuilder<SC::Value>>>(
+        &self,
+        layout: &AirLayout,
+        rows: usize,
+    ) -> Option<Arc<Constraints<SC>>> {
+        self.0.lock().get(&Self::reading::<A>(layout, rows)?).cloned()
+    }
+
+    /// Keeps the constraints of an AIR without fields.
+    pub(crate) fn keep<A: Air<SymbolicAirBuilder<SC::Value>>>(
+        &self,
+        layout: &AirLayout,
+        rows: usize,
+        constraints: &Arc<Constraints<SC>>,
+    ) {
+        // An error is not kept: the next proof tries again.
+        if let (Some(reading), Some(Ok(_))) = (Self::reading::<A>(layout, rows), &constraints.program) {
+            let mut kept = self.0.lock();
+            if kept.len() == MOST_READINGS {
+                kept.clear();
+            }
+            kept.insert(reading, constraints.clone());
+        }
+    }
+
+    fn reading<A: Air<SymbolicAirBuilder<SC::Value>>>(layout: &AirLayout, rows: usize) -> Option<Reading> {
+        let read: fn(&A, AirLayout, usize) -> Constraints<SC> = Constraints::of_air::<A>;
+        let &AirLayout { preprocessed_width, main_width, num_public_values, num_periodic_columns, .. } = layout;
+        let widths = [preprocessed_width, main_width, num_public_values, num_periodic_columns];
+        // Only the degree of periodic columns depends on the number of rows.
+        (size_of::<A>() == 0).then(|| (read as usize, widths, (num_periodic_columns > 0).then_some(rows)))
+    }
 }
 
 /// Constraints that read only a few columns of the trace.
@@ -57,6 +109,12 @@ pub(crate) struct Part<SC: DeviceConfig> {
 }
 
 impl<SC: DeviceConfig> Constraints<SC> {
+    /// Frees upstream's expressions.
+    pub(crate) fn free_symbols(&self) {
+        let symbols = self.symbols.lock().take();
+        drop(symbols);
+    }
+
     /// The number of constraints.
     pub(crate) fn count(&self) -> usize {
         self.outputs.len()
@@ -175,7 +233,7 @@ impl<SC: DeviceConfig> Constraints<SC> {
         let outputs = values.into_iter().enumerate().map(output).collect();
         // As in upstream: the degree is at least 2, and the number of chunks a power of two.
         let log_chunks = log2_ceil_usize(degree.max(2) - 1);
-        Self { graph: lowering.graph, outputs, log_chunks, program: None, _symbols: symbols }
+        Self { graph: lowering.graph, outputs, log_chunks, program: None, symbols: Lock::new(Some(symbols)) }
     }
 }
 

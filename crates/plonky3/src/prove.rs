@@ -1,6 +1,7 @@
 //! One table: upstream's `p3_uni_stark::prove`.
 
 use std::panic::resume_unwind;
+use std::sync::Arc;
 
 use p3_air::symbolic::AirLayout;
 use p3_commit::PolynomialSpace;
@@ -30,6 +31,8 @@ use crate::transcript::Unfinished;
 /// Proves that `trace` satisfies `air`. Gives the proof of upstream's `prove`.
 ///
 /// The trace is upstream's matrix, or a matrix that is already on the device (see [`Trace`]).
+///
+/// An AIR whose type has no fields is read in the prover's first proof of it; others are read in each proof.
 pub fn prove<'t, SC, A>(
     prover: &Prover<SC>,
     air: &A,
@@ -218,18 +221,22 @@ where
         ..Default::default()
     };
     let (device, log_blowup) = (session.stream.device(), prover.fri.log_blowup);
-    let (main, constraints) = std::thread::scope(|scope| {
-        let reading = scope.spawn(|| {
-            let mut constraints = Constraints::<SC>::of_air(air, layout, rows);
-            if batch.is_none() {
-                constraints.compile(device, log_blowup);
-            }
-            constraints
-        });
-        let main = commit_trace(&session, trace, batch);
-        (main, reading.join().unwrap_or_else(|panic| resume_unwind(panic)))
-    });
+    let (main, constraints) = match prover.readings.find::<A>(&layout, rows) {
+        Some(constraints) => (commit_trace(&session, trace, batch), constraints),
+        None => std::thread::scope(|scope| {
+            let reading = scope.spawn(|| {
+                let mut constraints = Constraints::<SC>::of_air(air, layout, rows);
+                if batch.is_none() {
+                    constraints.compile(device, log_blowup);
+                }
+                Arc::new(constraints)
+            });
+            let main = commit_trace(&session, trace, batch);
+            (main, reading.join().unwrap_or_else(|panic| resume_unwind(panic)))
+        }),
+    };
     let main = main?;
+    prover.readings.keep::<A>(&layout, rows, &constraints);
     check::degree(prover, 0, constraints.log_chunks)?;
     let chunks = 1 << constraints.log_chunks;
     let ood_bits = config.ood_proof_of_work_bits();
@@ -253,7 +260,7 @@ where
         extension: &[],
     };
     let quotient = Committed::new(&session, quotient::chunks(&session, &table, alpha)?)?;
-    drop(constraints);
+    constraints.free_symbols();
     let quotient_cap = quotient.cap(&session)?;
     let (zeta, ood_witness) = transcript.ood_phase(quotient_cap.clone(), None);
 

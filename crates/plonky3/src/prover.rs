@@ -6,7 +6,7 @@ use std::panic::resume_unwind;
 use p3_fri::FriParameters;
 use p3_matrix::dense::RowMajorMatrix;
 use rigel_codegen::compile_interpreter;
-use rigel_gpu::{Device, DeviceKind, Event, Recorder, Stream, ViewMut};
+use rigel_gpu::{Device, DeviceKind, Event, Gathering, Recorder, Stream, ViewMut};
 use rigel_kernels::hash::{Constants, Hash as _, Hashing};
 use rigel_kernels::registry::warm_two_adic;
 
@@ -14,6 +14,7 @@ use crate::agreement;
 use crate::cancel::Cancel;
 use crate::challenger::DeviceChallenger;
 use crate::config::{Base, DeviceConfig, Ext};
+use crate::constraints::Readings;
 use crate::error::Result;
 use crate::field::DeviceField;
 use crate::report::{Fallback, Report};
@@ -57,6 +58,7 @@ pub struct Prover<SC: DeviceConfig> {
     pub(crate) fri: FriParameters<()>,
     pub(crate) cap_height: usize,
     policy: Policy,
+    pub(crate) readings: Readings<SC>,
 }
 
 impl<SC: DeviceConfig> Prover<SC> {
@@ -119,6 +121,7 @@ impl<SC: DeviceConfig> Prover<SC> {
             fri: numbers(fri),
             cap_height,
             policy: Policy::default(),
+            readings: Readings::default(),
         };
         prover.load_kernels()?;
         agreement::check(&prover)?;
@@ -149,6 +152,7 @@ impl<SC: DeviceConfig> Prover<SC> {
             fri: numbers(fri),
             cap_height,
             policy: Policy::default(),
+            readings: Readings::default(),
         };
         agreement::check(&prover)?;
         Ok(prover)
@@ -224,6 +228,8 @@ pub(crate) struct Session<'a, SC: DeviceConfig> {
     lane: Stream,
     recorder: Recorder,
     cancel: Cancel,
+    /// Launches of a phase are submitted together.
+    _gathering: Gathering,
 }
 
 impl<'a, SC: DeviceConfig> Session<'a, SC> {
@@ -231,7 +237,14 @@ impl<'a, SC: DeviceConfig> Session<'a, SC> {
         let device = prover.device().ok_or(rigel_gpu::Error::Disabled)?;
         let stream = device.new_stream()?;
         let recorder = Recorder::new(&stream);
-        Ok(Self { prover, lane: device.new_stream()?, stream, recorder, cancel: Cancel::current() })
+        Ok(Self {
+            prover,
+            lane: device.new_stream()?,
+            _gathering: stream.gather(),
+            stream,
+            recorder,
+            cancel: Cancel::current(),
+        })
     }
 
     pub(crate) fn log_blowup(&self) -> u32 {

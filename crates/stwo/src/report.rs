@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rigel_gpu::{Device, Event, Lock, Recorder, Report, Result, Stream};
+use rigel_gpu::{Device, Event, Gathering, Lock, Recorder, Report, Result, Stream};
 
 use crate::device::{current, known, stream};
 
-/// The number of active reports on all devices. While it is zero, phases cost nothing.
+/// The number of active reports on all devices. While it is zero, phases are not timed.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
 /// The active report of a device.
@@ -62,34 +62,37 @@ pub fn in_phase<R>(name: &'static str, work: impl FnOnce() -> R) -> R {
     work()
 }
 
-/// A phase, from now until it is dropped.
-pub(crate) struct Marked(Option<(Arc<Recorder>, Stream, &'static str, Event)>);
+/// A phase, from now until it is dropped. Its launches are gathered.
+#[derive(Default)]
+pub(crate) struct Marked {
+    /// What the active report records, if there is one.
+    recorded: Option<(Arc<Recorder>, Stream, &'static str, Event)>,
+    _gathering: Option<Gathering>,
+}
 
 /// Begins a phase of the current device's active report, if any.
 pub(crate) fn phase(name: &'static str) -> Marked {
-    if TAKEN.load(Ordering::Relaxed) == 0 {
-        return Marked(None);
-    }
-    known().map_or(Marked(None), |device| phase_on(&device, name))
+    known().map_or_else(Marked::default, |device| phase_on(&device, name))
 }
 
 /// Begins a phase of a device's active report, if any.
 pub(crate) fn phase_on(device: &Device, name: &'static str) -> Marked {
-    if TAKEN.load(Ordering::Relaxed) == 0 {
-        return Marked(None);
-    }
+    let Ok(stream) = device.compute() else { return Marked::default() };
+    let gathering = Some(stream.gather());
     let begin = || {
+        if TAKEN.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
         let recorder = recording(device).ok()?.0.lock().clone()?;
-        let stream = device.compute().ok()?;
         let start = stream.record_time().ok()?;
         Some((recorder, stream, name, start))
     };
-    Marked(begin())
+    Marked { recorded: begin(), _gathering: gathering }
 }
 
 impl Drop for Marked {
     fn drop(&mut self) {
-        if let Some((recorder, stream, name, start)) = self.0.take()
+        if let Some((recorder, stream, name, start)) = self.recorded.take()
             && let Ok(end) = stream.record_time()
         {
             recorder.add(name, start, end);

@@ -97,7 +97,8 @@ impl Summary<'_> {
             let traffic = format!("{} / {}", bytes(report.bytes_up as usize), bytes(report.bytes_down as usize));
             columns.row(Paint::Plain, ["bytes up / down", &traffic]);
             columns.row(Paint::Plain, ["peak device memory", &peak]);
-            columns.row(Paint::Plain, ["kernel launches", &report.launches.to_string()]);
+            let launches = format!("{} in {} submissions", report.launches, report.submissions);
+            columns.row(Paint::Plain, ["kernel launches", &launches]);
             columns.row(Paint::Plain, ["copies back", &report.downloads.to_string()]);
             columns.row(Paint::Plain, ["kernels compiled", &compiled]);
             if report.interpreted > 0 {

@@ -93,7 +93,7 @@ impl Device {
 
     /// Counters of the device's launches and copies so far.
     pub fn activity(&self) -> Activity {
-        self.core.counters.activity()
+        Activity { submissions: self.core.submissions(), ..self.core.counters.activity() }
     }
 
     // --- memory -------------------------------------------------------------------------------------------

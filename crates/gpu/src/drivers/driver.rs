@@ -7,6 +7,8 @@
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
+use smallvec::SmallVec;
+
 use crate::base::{Error, Link, MemoryInfo, Properties, Result};
 
 /// A device address.
@@ -126,6 +128,51 @@ pub(crate) struct Grid {
     pub threads: [u32; 3],
     /// Dynamic shared memory per block, in bytes.
     pub shared: u32,
+}
+
+/// A launch whose arguments were copied.
+pub(crate) struct Launch {
+    pub function: Raw,
+    pub grid: Grid,
+    /// The arguments, each from a word boundary on.
+    words: SmallVec<[u64; 32]>,
+    /// The word at which each argument starts.
+    starts: SmallVec<[u32; 16]>,
+}
+
+impl Launch {
+    /// # Safety
+    ///
+    /// Each of `parameters` points to as many readable bytes as `sizes` says.
+    pub(crate) unsafe fn copy(
+        function: Raw,
+        grid: Grid,
+        parameters: &[*const c_void],
+        sizes: impl Iterator<Item = usize>,
+    ) -> Self {
+        let mut launch = Self { function, grid, words: SmallVec::new(), starts: SmallVec::new() };
+        for (&from, bytes) in parameters.iter().zip(sizes) {
+            let start = launch.words.len();
+            launch.starts.push(start as u32);
+            launch.words.resize(start + bytes.div_ceil(size_of::<u64>()), 0);
+            let to = launch.words[start..].as_mut_ptr().cast::<u8>();
+            // SAFETY: the source is readable as the caller guarantees; the words just added have room for it.
+            unsafe { std::ptr::copy_nonoverlapping(from.cast::<u8>(), to, bytes) };
+        }
+        launch
+    }
+
+    /// Pointers to the arguments, valid while the launch is not moved.
+    pub(crate) fn parameters(&self) -> SmallVec<[*const c_void; 24]> {
+        self.starts.iter().map(|&start| self.words[start as usize..].as_ptr().cast()).collect()
+    }
+}
+
+/// An instantiated graph of kernels in a row. See [`CodeDriver::launch_chain`].
+pub(crate) struct Chain {
+    pub graph: Raw,
+    pub executable: Raw,
+    pub nodes: Vec<Raw>,
 }
 
 /// The element type of a matrix.
@@ -281,6 +328,21 @@ pub(crate) trait CodeDriver {
     /// Enqueues a grid. `parameters` point to the argument values, in order, which are read before the call
     /// returns.
     unsafe fn launch(&self, stream: Raw, function: Raw, grid: Grid, parameters: &[*const c_void]) -> Result<()>;
+    /// Enqueues several grids, in order, with one call if the driver can: by a chain with as many nodes, which is made
+    /// if there is none. Returns the chain if it was used, for the next call of the same length. The chain is for one
+    /// stream at a time.
+    unsafe fn launch_chain(
+        &self,
+        stream: Raw,
+        launches: &[Launch],
+        _chain: Option<Chain>,
+    ) -> (Option<Chain>, Result<()>) {
+        // SAFETY: guaranteed by the caller.
+        let each =
+            |launch: &Launch| unsafe { self.launch(stream, launch.function, launch.grid, &launch.parameters()) };
+        (None, launches.iter().try_for_each(each))
+    }
+    fn destroy_chain(&self, _chain: Chain) {}
 }
 
 /// Matrix products by the device's BLAS library, if it has one.

@@ -5,7 +5,7 @@ mod driver;
 pub(crate) mod emulated;
 
 pub(crate) use driver::{
-    BlasDriver, CodeDriver, CopyDriver, DevicePtr, Driver, Function, Gemm, GemmSide, GraphDriver, Grid, Image,
-    MemoryDriver, Occupancy, PeerDriver, QueueDriver, Raw, Unit,
+    BlasDriver, Chain, CodeDriver, CopyDriver, DevicePtr, Driver, Function, Gemm, GemmSide, GraphDriver, Grid,
+    Image, Launch, MemoryDriver, Occupancy, PeerDriver, QueueDriver, Raw, Unit,
 };
 pub use driver::{BlasType, Parameter, Passing};

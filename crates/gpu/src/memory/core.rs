@@ -11,7 +11,7 @@ use super::free_list::Claim;
 use super::pinned::{PinnedPool, UploadRing};
 use crate::base::{DeviceKind, Error, Lock, Result};
 use crate::drivers::{DevicePtr, Driver, Raw};
-use crate::queue::{EventPool, Origin, Queue, Timeline, Uses};
+use crate::queue::{ChainPool, EventPool, Origin, Queue, Timeline, Uses};
 
 /// The part of a device that everything with access to its memory or streams holds.
 ///
@@ -27,6 +27,7 @@ pub(crate) struct Core {
     /// Values to drop once the work that uses them is complete.
     retired: Lock<Vec<(Uses, Box<dyn Any + Send>)>>,
     events: Arc<EventPool>,
+    chains: Arc<ChainPool>,
     /// The layer above, while it exists, and the options to create it again: how a buffer finds its device.
     pub(crate) above: Lock<Weak<dyn Any + Send + Sync>>,
     pub(crate) options: Box<dyn Any + Send + Sync>,
@@ -83,6 +84,7 @@ impl Core {
             timelines: Lock::default(),
             retired: Lock::default(),
             events: EventPool::new(driver.clone()),
+            chains: ChainPool::new(driver.clone()),
             driver,
             above: Lock::new(Weak::<()>::new()),
             options,
@@ -92,11 +94,16 @@ impl Core {
     // --- queues -------------------------------------------------------------------------------------------
 
     pub(crate) fn open_lane(self: &Arc<Self>) -> Result<Arc<Lane>> {
-        let queue = Queue::open(self.driver.clone(), self.events.clone())?;
+        let queue = Queue::open(self.driver.clone(), self.events.clone(), self.chains.clone())?;
         let mut timelines = self.timelines.lock();
         timelines.retain(|timeline| timeline.upgrade().is_some_and(|timeline| !timeline.is_closed()));
         timelines.push(Arc::downgrade(&queue.timeline));
         Ok(Arc::new(Lane { queue, core: Settle(self.clone()) }))
+    }
+
+    /// The number of driver calls so far that submitted launches.
+    pub(crate) fn submissions(&self) -> u64 {
+        self.chains.submissions()
     }
 
     /// Blocks the host until the work of all streams is complete. It does not wait for captured work, which is
@@ -131,8 +138,9 @@ impl Core {
 
     pub(super) fn free(&self, at: DevicePtr, bytes: usize, uses: Uses) {
         // Other streams reuse large blocks. With the mark they wait for this block's work only, not for later
-        // work.
-        if bytes >= LARGE && self.timelines.lock().len() > 1 {
+        // work. The emulated device checks accesses when launches are submitted, so gathered ones must be.
+        let checked = self.driver.properties().kind == DeviceKind::Emulated;
+        if checked || (bytes >= LARGE && self.timelines.lock().len() > 1) {
             uses.mark();
         }
         self.arena.lock().free(&*self.driver, at, bytes, uses);

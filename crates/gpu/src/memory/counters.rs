@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Activity {
     /// Kernels launched, not counting those inside replayed graphs.
     pub launches: u64,
+    /// Calls of the driver that submitted launches: fewer than launches where those were gathered.
+    pub submissions: u64,
     /// Graphs replayed.
     pub replays: u64,
     /// Copies from the host.
@@ -60,6 +62,7 @@ impl Counters {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Activity {
             launches: read(&self.launches),
+            submissions: 0,
             replays: read(&self.replays),
             uploads: read(&self.uploads),
             bytes_up: read(&self.bytes_up),

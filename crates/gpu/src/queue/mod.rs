@@ -4,12 +4,14 @@
 //! work that uses it, and is idle once that work is complete. Events recorded at intervals show how far a stream
 //! has progressed, so a caller never waits for unrelated work.
 
+mod chains;
 mod event;
 #[cfg(test)]
 pub(crate) mod scripted;
 mod timeline;
 mod uses;
 
+pub(crate) use chains::ChainPool;
 pub use event::Event;
 pub(crate) use event::EventPool;
 pub(crate) use timeline::{Capture, Queue, Timeline, Work};

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::{EventPool, Queue, Uses};
+use super::{ChainPool, EventPool, Queue, Uses};
 use crate::base::{DeviceKind, Error, Link, Lock, MemoryInfo, Properties, Result};
 use crate::drivers::{
     BlasDriver, CodeDriver, CopyDriver, DevicePtr, Driver, Function, GraphDriver, Grid, Image, MemoryDriver,
@@ -58,7 +58,7 @@ impl Scripted {
 
     pub(crate) fn queue(self: &Arc<Self>) -> Queue {
         let driver: Arc<dyn Driver> = self.clone();
-        Queue::open(driver.clone(), EventPool::new(driver)).unwrap()
+        Queue::open(driver.clone(), EventPool::new(driver.clone()), ChainPool::new(driver)).unwrap()
     }
 
     /// Submits work to `queue` and returns the uses of a resource that only this work uses.
@@ -266,10 +266,13 @@ impl CodeDriver for Scripted {
     unsafe fn launch(
         &self,
         _stream: Raw,
-        _function: Raw,
+        function: Raw,
         _grid: Grid,
         _parameters: &[*const c_void],
     ) -> Result<()> {
+        if function == Raw(0) {
+            return self.unsupported("launch");
+        }
         self.say("launch");
         Ok(())
     }

@@ -1,18 +1,22 @@
 //! Timelines: the work of one stream, numbered in submission order.
 
 use std::collections::VecDeque;
+use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard};
 use std::thread::ThreadId;
 
+use super::chains::{ChainPool, Chains};
 use super::event::{Event, EventPool, PooledEvent};
 use super::uses::Resource;
 use crate::base::{DeviceKind, Error, Lock, Result};
-use crate::drivers::{Driver, Raw};
+use crate::drivers::{Driver, Grid, Launch, Raw};
 
 /// A mark (an event) is recorded after this many pieces of work: often enough to keep waits short, rarely enough
 /// to have no measurable cost.
 const MARK_EVERY: u64 = 16;
+/// The largest number of gathered launches. More would hardly be cheaper, and the device would wait for them longer.
+const MOST_GATHERED: usize = 16;
 /// With more marks than this, the driver is queried for completed ones.
 const MANY_MARKS: usize = 64;
 
@@ -36,6 +40,33 @@ struct State {
     /// Events, each with the number of the work after which it was recorded, in order.
     marks: VecDeque<(u64, Arc<PooledEvent>)>,
     capture: Option<Recording>,
+    /// The number of callers that want launches to be gathered.
+    gathering: usize,
+    /// Launches that are not submitted yet. They are submitted before anything else is.
+    gathered: Vec<Launch>,
+    chains: Chains,
+    /// The error of gathered launches whose submission failed, until it is reported.
+    failure: Option<Error>,
+}
+
+impl State {
+    /// Submits the gathered launches.
+    fn submit(&mut self, driver: &dyn Driver) -> Result<()> {
+        if let Some(error) = self.failure.take() {
+            return Err(error);
+        }
+        let (false, Some(stream)) = (self.gathered.is_empty(), self.stream) else { return Ok(()) };
+        // SAFETY: `Work::launch` was called for each of them, with the same contract. The timeline has counted them as
+        // submitted since then, so what they use is still there.
+        let submitted = unsafe { self.chains.submit(driver, stream, &self.gathered) };
+        self.gathered.clear();
+        submitted
+    }
+
+    /// [`submit`](Self::submit) for callers that may ignore an error. The next work on the stream reports it again.
+    fn submit_before_mark(&mut self, driver: &dyn Driver) -> Result<()> {
+        self.submit(driver).inspect_err(|error| self.failure = Some(error.clone()))
+    }
 }
 
 /// A capture in progress.
@@ -125,6 +156,7 @@ impl Timeline {
         if self.is_known_complete(at) {
             return Ok(None);
         }
+        state.submit_before_mark(&*self.driver)?;
         let event = Arc::new(self.events.take(false)?);
         self.driver.record_event(event.raw, stream)?;
         state.marks.push_back((state.issued, event.clone()));
@@ -146,6 +178,7 @@ impl Timeline {
         let event = {
             let mut state = self.state.lock();
             let issued = state.issued;
+            state.submit(&*self.driver)?;
             // Synchronize even if the work is known to be complete, because this is how the driver reports errors.
             match self.mark(&mut state, issued)? {
                 Some(event) => Some((issued, event)),
@@ -172,7 +205,7 @@ impl Timeline {
             return other.wait_until(at);
         }
         if let Some(event) = other.mark_after(at)? {
-            self.driver.wait_event(self.begin()?.stream, event.raw)?;
+            self.driver.wait_event(self.begin()?.stream()?, event.raw)?;
         }
         Ok(())
     }
@@ -181,7 +214,7 @@ impl Timeline {
     pub(crate) fn wait_for_foreign(self: &Arc<Self>, stream: Raw) -> Result<()> {
         let event = self.events.take(false)?;
         self.driver.record_event(event.raw, stream)?;
-        self.driver.wait_event(self.begin()?.stream, event.raw)
+        self.driver.wait_event(self.begin()?.stream()?, event.raw)
     }
 
     /// Whether streams of this driver can wait for events of `other`. CUDA streams can wait for events of any CUDA
@@ -197,6 +230,9 @@ impl Timeline {
         let Some(stream) = state.stream else {
             return Err(Error::shape("Stream", "the stream is closed"));
         };
+        if let Some(error) = state.failure.take() {
+            return Err(error);
+        }
         match &state.capture {
             None => state.issued += 1,
             Some(recording) if recording.thread == std::thread::current().id() => {}
@@ -222,12 +258,25 @@ impl Timeline {
         let mut work = self.begin()?;
         let capture = work.state.capture.as_ref().map(|recording| recording.id);
         event.reusable = capture.is_none();
-        self.driver.record_event(event.raw, work.stream)?;
+        self.driver.record_event(event.raw, work.stream()?)?;
         let (event, at) = (Arc::new(event), work.state.issued);
         if capture.is_none() {
             work.state.marks.push_back((at, event.clone()));
         }
         Ok(Event { event, timeline: self.clone(), at, capture })
+    }
+
+    /// From now on launches are gathered, or no longer, if nobody else wants it. Then all are submitted.
+    pub(crate) fn gather(&self, on: bool) {
+        let mut state = self.state.lock();
+        if on {
+            state.gathering += 1;
+            return;
+        }
+        state.gathering -= 1;
+        if state.gathering == 0 {
+            let _ = state.submit_before_mark(&*self.driver);
+        }
     }
 
     /// The number of the calling thread's capture, if one is in progress.
@@ -241,11 +290,42 @@ impl Timeline {
 /// Exclusive access to a stream, for submitting one piece of work.
 pub(crate) struct Work<'a> {
     timeline: &'a Arc<Timeline>,
-    pub(crate) stream: Raw,
+    stream: Raw,
     state: MutexGuard<'a, State>,
 }
 
 impl Work<'_> {
+    /// The driver's stream, to which the work is submitted now. Launches that were gathered are submitted before it.
+    pub(crate) fn stream(&mut self) -> Result<Raw> {
+        self.state.submit(&*self.timeline.driver)?;
+        Ok(self.stream)
+    }
+
+    /// Launches a kernel: now, or together with those after it if launches are gathered.
+    ///
+    /// # Safety
+    ///
+    /// As for [`CodeDriver::launch`](crate::drivers::CodeDriver::launch); each of `parameters` has as many bytes as
+    /// `sizes` says.
+    pub(crate) unsafe fn launch(
+        &mut self,
+        function: Raw,
+        grid: Grid,
+        parameters: &[*const c_void],
+        sizes: impl Iterator<Item = usize>,
+    ) -> Result<()> {
+        let driver = &*self.timeline.driver;
+        if self.state.gathering == 0 || self.state.capture.is_some() {
+            let stream = self.stream()?;
+            self.state.chains.pool.submitted();
+            // SAFETY: guaranteed by the caller.
+            return unsafe { driver.launch(stream, function, grid, parameters) };
+        }
+        // SAFETY: guaranteed by the caller.
+        self.state.gathered.push(unsafe { Launch::copy(function, grid, parameters, sizes) });
+        if self.state.gathered.len() < MOST_GATHERED { Ok(()) } else { self.state.submit(driver) }
+    }
+
     /// Records that the work uses `resource`.
     pub(crate) fn uses<R: Resource>(&mut self, resource: &Arc<R>) {
         match &mut self.state.capture {
@@ -273,7 +353,8 @@ impl Work<'_> {
 impl Drop for Work<'_> {
     fn drop(&mut self) {
         let state = &mut *self.state;
-        if state.capture.is_some() || !state.issued.is_multiple_of(MARK_EVERY) {
+        // While launches are gathered, a mark would submit them too soon.
+        if state.capture.is_some() || !state.gathered.is_empty() || !state.issued.is_multiple_of(MARK_EVERY) {
             return;
         }
         // If recording fails, the mark is recorded again when it is needed.
@@ -291,9 +372,18 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    pub(crate) fn open(driver: Arc<dyn Driver>, events: Arc<EventPool>) -> Result<Self> {
+    pub(crate) fn open(driver: Arc<dyn Driver>, events: Arc<EventPool>, chains: Arc<ChainPool>) -> Result<Self> {
         let stream = driver.create_stream()?;
-        let state = State { stream: Some(stream), issued: 0, marks: VecDeque::new(), capture: None };
+        let state = State {
+            stream: Some(stream),
+            issued: 0,
+            marks: VecDeque::new(),
+            capture: None,
+            gathering: 0,
+            gathered: Vec::new(),
+            chains: Chains::new(chains),
+            failure: None,
+        };
         let timeline = Timeline { driver, events, completed: AtomicU64::new(0), state: Lock::new(state) };
         Ok(Self { timeline: Arc::new(timeline) })
     }
@@ -309,7 +399,12 @@ impl Drop for Queue {
     /// counts as running.
     fn drop(&mut self) {
         let timeline = &self.timeline;
-        let Some(stream) = timeline.state.lock().stream else { return };
+        let stream = {
+            let mut state = timeline.state.lock();
+            let _ = state.submit_before_mark(&*timeline.driver);
+            let Some(stream) = state.stream else { return };
+            stream
+        };
         match timeline.driver.synchronize(stream) {
             Err(error) if !is_lost(&error) => {
                 // The driver can't wait now, for example while another library captures. The work may still be
@@ -323,6 +418,7 @@ impl Drop for Queue {
                 let marks = {
                     let mut state = timeline.state.lock();
                     state.stream = None;
+                    state.chains.give_back();
                     std::mem::take(&mut state.marks)
                 };
                 drop(marks);
@@ -357,6 +453,7 @@ impl<'a> Capture<'a> {
         // With this mark, waiting for earlier work does not touch the stream during the capture.
         let issued = state.issued;
         timeline.mark(&mut state, issued)?;
+        state.submit(&*timeline.driver)?;
         timeline.driver.begin_capture(stream)?;
         let (id, thread) = (NEXT.fetch_add(1, Ordering::Relaxed), std::thread::current().id());
         state.capture = Some(Recording { id, thread, kept: Vec::new() });
@@ -397,6 +494,8 @@ impl Drop for Capture<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::MOST_GATHERED;
+    use crate::drivers::{Grid, Raw};
     use crate::queue::Uses;
     use crate::queue::scripted::Scripted;
 
@@ -441,5 +540,43 @@ mod tests {
             uses.note(&queue.timeline, queue.timeline.issued());
         }
         assert!(uses.len() <= 2, "{}", uses.len());
+    }
+
+    #[test]
+    fn gathered_launches_are_submitted_before_what_comes_after_them() {
+        let driver = Scripted::new();
+        let queue = driver.queue();
+        let grid = Grid { blocks: [1; 3], threads: [1; 3], shared: 0 };
+        let launch = || {
+            // SAFETY: the scripted driver runs nothing, and there are no arguments.
+            unsafe { queue.timeline.begin().unwrap().launch(Raw(1), grid, &[], std::iter::empty()) }.unwrap();
+        };
+        let launched = || driver.calls().iter().filter(|call| *call == "launch").count();
+        launch();
+        assert_eq!(launched(), 1);
+        queue.timeline.gather(true);
+        (0..MOST_GATHERED - 1).for_each(|_| launch());
+        assert_eq!(launched(), 0, "they are gathered");
+        launch();
+        assert_eq!(launched(), MOST_GATHERED);
+        launch();
+        queue.timeline.synchronize().unwrap();
+        assert_eq!(launched(), 1);
+        launch();
+        queue.timeline.gather(false);
+        assert_eq!(launched(), 1);
+    }
+
+    #[test]
+    fn a_submission_that_fails_is_reported_by_later_work() {
+        let driver = Scripted::new();
+        let queue = driver.queue();
+        let grid = Grid { blocks: [1; 3], threads: [1; 3], shared: 0 };
+        queue.timeline.gather(true);
+        // SAFETY: the scripted driver runs nothing, and there are no arguments.
+        unsafe { queue.timeline.begin().unwrap().launch(Raw(0), grid, &[], std::iter::empty()) }.unwrap();
+        queue.timeline.poll();
+        assert!(queue.timeline.begin().is_err(), "the query has submitted the launch, which failed");
+        assert!(queue.timeline.begin().is_ok(), "the error was reported");
     }
 }

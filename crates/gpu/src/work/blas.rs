@@ -139,11 +139,11 @@ impl Blas {
 
         let workspace = stream.alloc::<u8>(WORKSPACE)?;
         let handle = self.handle.lock();
-        let work = stream.begin(&[a.memory.block(), b.memory.block(), c.memory.block(), workspace.block()])?;
+        let mut work = stream.begin(&[a.memory.block(), b.memory.block(), c.memory.block(), workspace.block()])?;
         let room = (*workspace.view().at(), WORKSPACE);
         // SAFETY: the matrices lie within their memory, which belongs to this device. It and the workspace stay
         // mapped until this work is complete.
-        unsafe { self.core.driver.gemm(*handle, work.stream, room, &gemm) }
+        unsafe { self.core.driver.gemm(*handle, work.stream()?, room, &gemm) }
     }
 }
 

@@ -138,7 +138,7 @@ impl Stream {
         }
         // SAFETY: both ranges have the same length and stay allocated until this work is complete; until then the
         // host does not access the pinned one.
-        unsafe { self.core().driver.upload(work.stream, *to.at(), from.block().as_ptr(), bytes) }
+        unsafe { self.core().driver.upload(work.stream()?, *to.at(), from.block().as_ptr(), bytes) }
     }
 
     /// Copies values to the host and waits for the copy.
@@ -171,7 +171,7 @@ impl Stream {
         }
         // SAFETY: both ranges have the same length and stay allocated until this work is complete; until then the
         // host does not access the pinned one.
-        unsafe { self.core().driver.download(work.stream, to.block().as_ptr(), *from.at(), from.bytes()) }
+        unsafe { self.core().driver.download(work.stream()?, to.block().as_ptr(), *from.at(), from.bytes()) }
     }
 
     /// Copies within the device.
@@ -187,9 +187,9 @@ impl Stream {
         if from.is_empty() {
             return Ok(());
         }
-        let work = self.begin(&[to.block(), from.block()])?;
+        let mut work = self.begin(&[to.block(), from.block()])?;
         // SAFETY: both are live ranges of this device of the same length.
-        unsafe { self.core().driver.copy(work.stream, *to.at(), *from.at(), from.bytes()) }
+        unsafe { self.core().driver.copy(work.stream()?, *to.at(), *from.at(), from.bytes()) }
     }
 
     /// Sets every byte.
@@ -199,9 +199,9 @@ impl Stream {
         if to.is_empty() {
             return Ok(());
         }
-        let work = self.begin(&[to.block()])?;
+        let mut work = self.begin(&[to.block()])?;
         // SAFETY: a live range of this device.
-        unsafe { self.core().driver.fill(work.stream, *to.at(), byte, to.view().bytes()) }
+        unsafe { self.core().driver.fill(work.stream()?, *to.at(), byte, to.view().bytes()) }
     }
 }
 

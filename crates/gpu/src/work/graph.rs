@@ -52,7 +52,7 @@ impl Graph {
         let mut work = stream.timeline().begin()?;
         work.uses_all(&self.kept)?;
         self.core.counters.replayed();
-        self.core.driver.launch_graph(*executable, work.stream)
+        self.core.driver.launch_graph(*executable, work.stream()?)
     }
 
     /// Records again, with other arguments, and replaces this graph's work.

@@ -29,16 +29,39 @@ impl Kernel {
         let core = stream.core();
         shape.check(name, self.function(), core.driver.properties())?;
         list.lists.iter().try_for_each(|list| list.order_before(stream.timeline()))?;
+        let sizes = self.parameters().iter().map(|parameter| parameter.bytes);
         let mut work = stream.begin(&list.blocks)?;
         work.uses(self.loaded());
         core.counters.launched();
-        // SAFETY: the arguments match the kernel's parameters and outlive the call; their buffers stay mapped
+        // SAFETY: the arguments have the sizes of the kernel's parameters and outlive the call; their buffers stay mapped
         // until this work is complete.
-        unsafe { core.driver.launch(work.stream, self.function().raw, shape.grid(), &list.values) }
+        unsafe { work.launch(self.function().raw, shape.grid(), &list.values, sizes) }
+    }
+}
+
+/// Gathers the launches of a stream while it lives. See [`Stream::gather`].
+#[must_use = "launches are gathered until it is dropped"]
+pub struct Gathering(Stream);
+
+impl Drop for Gathering {
+    fn drop(&mut self) {
+        self.0.timeline().gather(false);
     }
 }
 
 impl Stream {
+    /// From now on until the result is dropped, kernels that are launched on this stream are submitted up to 16 at a
+    /// time. A launch by itself costs the host about 4 us, one of several about 0.7 us.
+    ///
+    /// The order of work does not change. Gathered launches are submitted before any other work of the stream, before
+    /// the host or another stream waits for it, and when 16 are gathered. Until then the device does not run them, so
+    /// this is for work with many short kernels. An error of a launch that the driver reports only when it is submitted
+    /// is returned by a later call.
+    pub fn gather(&self) -> Gathering {
+        self.timeline().gather(true);
+        Gathering(self.clone())
+    }
+
     /// A buffer that holds the addresses of `views`, in order, for kernels that read more buffers than a launch
     /// has arguments. A kernel takes it as a `const T* const*`.
     pub fn addresses<T: Plain>(&self, views: &[View<'_, T>]) -> Result<AddressList<T>> {

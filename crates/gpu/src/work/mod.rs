@@ -13,6 +13,7 @@ mod stream;
 
 pub use blas::{Blas, GemmOperand, GemmShape, GemmTarget};
 pub use graph::{Graph, Recapture};
+pub use launch::Gathering;
 pub use peers::{Route, Topology};
 pub use report::{Fallback, Phase, Recorder, Report};
 pub use stream::Stream;

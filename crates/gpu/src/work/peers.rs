@@ -91,9 +91,9 @@ impl<T: Plain> Buffer<T> {
             let (source, target) = (&from.core().driver, &to.core().driver);
             source.enable_peer(&**target)?;
             from.wait_for(to)?;
-            let work = from.begin(&[self.block(), copy.block()])?;
+            let mut work = from.begin(&[self.block(), copy.block()])?;
             // SAFETY: both are live ranges of the same length, each on its device.
-            unsafe { source.copy_to_peer(work.stream, &**target, *copy.at(), *self.at(), self.bytes())? };
+            unsafe { source.copy_to_peer(work.stream()?, &**target, *copy.at(), *self.at(), self.bytes())? };
             drop(work);
             to.wait_for(from)?;
         } else {

@@ -33,6 +33,8 @@ pub struct Report {
     pub downloads: u64,
     /// Kernels launched.
     pub launches: u64,
+    /// Calls of the driver that submitted them: one for up to 16 launches where those were gathered.
+    pub submissions: u64,
     /// Runs of programs, such as the constraints of a table, that were interpreted because their kernels were not there
     /// yet. Later proofs are faster.
     pub interpreted: u64,
@@ -122,11 +124,12 @@ impl fmt::Display for Report {
             writeln!(f, "  the device had work {:.0} % of the time", 100.0 * self.busy())?;
             writeln!(
                 f,
-                "  {} up, {} down in {} copies, {} launches, at most {} of device memory",
+                "  {} up, {} down in {} copies, {} launches in {} submissions, at most {} of device memory",
                 Bytes(self.bytes_up as usize),
                 Bytes(self.bytes_down as usize),
                 self.downloads,
                 self.launches,
+                self.submissions,
                 Bytes(self.peak_bytes)
             )?;
         }
@@ -215,6 +218,7 @@ impl Recorder {
             bytes_down: after.bytes_down - self.before.bytes_down,
             uploads: after.uploads - self.before.uploads,
             downloads: after.downloads - self.before.downloads,
+            submissions: after.submissions - self.before.submissions,
             launches: (after.launches - self.before.launches) + (after.replays - self.before.replays),
             interpreted: after.interpreted - self.before.interpreted,
             peak_bytes: self.peak.bytes().saturating_sub(self.in_use),

@@ -38,7 +38,7 @@ impl Stream {
         work.uses(&staged);
         // SAFETY: the view is a live range of this device with the length of the staged copy, which does not
         // change until this work is complete.
-        unsafe { core.driver.upload(work.stream, *to.at(), at, bytes.len()) }
+        unsafe { core.driver.upload(work.stream()?, *to.at(), at, bytes.len()) }
     }
 
     /// Fills `to` through pinned blocks: `fill(offset, block)` writes the bytes of `to` from `offset` on into
@@ -57,7 +57,7 @@ impl Stream {
             let mut work = self.begin(&[to.block()])?;
             work.uses(block);
             // SAFETY: the range lies in the view; the block is not touched before this work is complete.
-            unsafe { self.core().driver.upload(work.stream, to.at().offset(at), block.as_ptr(), len) }
+            unsafe { self.core().driver.upload(work.stream()?, to.at().offset(at), block.as_ptr(), len) }
         })
     }
 
@@ -72,7 +72,7 @@ impl Stream {
                 work.uses(block);
                 // SAFETY: the range lies in the view; no copy uses the block, which is not touched before this
                 // one is done.
-                unsafe { self.core().driver.download(work.stream, block.as_ptr(), from.at().offset(at), len)? };
+                unsafe { self.core().driver.download(work.stream()?, block.as_ptr(), from.at().offset(at), len)? };
             }
             block.wait()?;
             // SAFETY: chunks are disjoint parts of the slice, which is borrowed for the whole call.

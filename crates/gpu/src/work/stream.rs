@@ -102,8 +102,8 @@ impl Stream {
         if !self.timeline().can_wait_for(event.driver()) {
             return event.synchronize();
         }
-        let work = self.timeline().begin()?;
-        self.core().driver.wait_event(work.stream, event.raw())
+        let mut work = self.timeline().begin()?;
+        self.core().driver.wait_event(work.stream()?, event.raw())
     }
 
     /// Makes work submitted from now on start after the work submitted to `other` so far.

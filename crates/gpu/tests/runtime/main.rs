@@ -5,6 +5,7 @@ mod blas;
 mod captures;
 mod compile;
 mod foreign;
+mod gathering;
 mod graphs;
 mod growth;
 mod memory;

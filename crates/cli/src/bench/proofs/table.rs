@@ -143,8 +143,9 @@ fn bars(report: &Report) -> String {
 pub fn work(figures: &Figures) -> String {
     let report = &figures.report;
     format!(
-        "{} launches, {} copies back, at most {} of device memory, {} x the extended columns",
+        "{} launches in {} submissions, {} copies back, at most {} of device memory, {} x the extended columns",
         report.launches,
+        report.submissions,
         report.downloads,
         Bytes(report.peak_bytes),
         number(figures.peak_over_extended())

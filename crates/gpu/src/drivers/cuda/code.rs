@@ -11,7 +11,7 @@ use super::failure::describe;
 use super::nvrtc::{self, Architecture};
 use super::{cubin, library};
 use crate::base::{Error, Result};
-use crate::drivers::{CodeDriver, Function, Grid, Image, Occupancy, Parameter, Passing, Raw, Unit};
+use crate::drivers::{Chain, CodeDriver, Function, Grid, Image, Launch, Occupancy, Parameter, Passing, Raw, Unit};
 
 /// Names of loaded modules and their functions, for error messages.
 #[derive(Default)]
@@ -150,6 +150,29 @@ impl CodeDriver for Cuda {
             }
             code => self.check("cuLaunchKernel", code),
         }
+    }
+
+    unsafe fn launch_chain(
+        &self,
+        stream: Raw,
+        launches: &[Launch],
+        chain: Option<Chain>,
+    ) -> (Option<Chain>, Result<()>) {
+        // One launch costs less than a graph with one node.
+        if launches.len() > 1 {
+            // SAFETY: guaranteed by the caller.
+            if let Some((chain, launched)) = unsafe { self.chained(stream, launches, chain) } {
+                return (Some(chain), launched);
+            }
+        }
+        // SAFETY: guaranteed by the caller.
+        let each =
+            |launch: &Launch| unsafe { self.launch(stream, launch.function, launch.grid, &launch.parameters()) };
+        (None, launches.iter().try_for_each(each))
+    }
+
+    fn destroy_chain(&self, chain: Chain) {
+        self.discard_chain(chain);
     }
 }
 

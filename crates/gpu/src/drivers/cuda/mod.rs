@@ -15,13 +15,14 @@
 //! | `memory.rs`, `foreign.rs` | reserved ranges and the memory mapped to them; memory of other libraries |
 //! | `copy.rs` | copies between host and device |
 //! | `code.rs`, `cubin.rs` | modules, functions and launches; the check for truncated binaries |
-//! | `graph.rs` | capture, instantiation and update of graphs |
+//! | `graph.rs`, `chain.rs` | capture, instantiation and update of graphs; graphs of kernels in a row |
 //! | `peer.rs` | other devices |
 //! | `nvrtc.rs`, `diagnostics.rs` | compiling, and error messages with source lines |
 //! | `signature.rs` | how a kernel takes its parameters |
 //! | `compile_only.rs` | compiling for a GPU that is not there |
 //! | `status.rs` | the report of `rigel doctor` |
 
+mod chain;
 mod code;
 pub(crate) mod compile_only;
 mod context;
