@@ -33,8 +33,8 @@ impl Kernel {
         let mut work = stream.begin(&list.blocks)?;
         work.uses(self.loaded());
         core.counters.launched();
-        // SAFETY: the arguments have the sizes of the kernel's parameters and outlive the call; their buffers stay mapped
-        // until this work is complete.
+        // SAFETY: the arguments have the sizes of the kernel's parameters and outlive the call; their buffers stay
+        // mapped until this work is complete.
         unsafe { work.launch(self.function().raw, shape.grid(), &list.values, sizes) }
     }
 }
