@@ -237,19 +237,8 @@ impl<'a, SC: DeviceConfig> Session<'a, SC> {
         let device = prover.device().ok_or(rigel_gpu::Error::Disabled)?;
         let stream = device.new_stream()?;
         let recorder = Recorder::new(&stream);
-<<<<<<< HEAD
         let (lane, gathering) = (device.new_stream()?, stream.gather());
         Ok(Self { prover, lane, stream, recorder, cancel: Cancel::current(), _gathering: gathering })
-=======
-        Ok(Self {
-            prover,
-            lane: device.new_stream()?,
-            _gathering: stream.gather(),
-            stream,
-            recorder,
-            cancel: Cancel::current(),
-        })
->>>>>>> 241decf0829fe5aff07e0e9c77db547d764111c9
     }
 
     pub(crate) fn log_blowup(&self) -> u32 {
