@@ -2,7 +2,7 @@
 //!
 //! Every piece of work submitted to a stream has a number. Memory records, for each stream, the number of the last
 //! work that uses it, and is idle once that work is complete. Events recorded at intervals show how far a stream
-//! has progressed, so a caller never waits for unrelated work.
+//! has progressed, so a caller never waits for unrelated work. Launches may be gathered and submitted together.
 
 mod chains;
 mod event;

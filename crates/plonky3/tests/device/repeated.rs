@@ -1,5 +1,6 @@
 //! Consecutive proofs, concurrent proofs, and proofs of traces on the device.
 
+use p3_air::{Air, AirBuilder, BaseAir, WindowAccess};
 use p3_batch_stark::verify_batch;
 use p3_field::PrimeCharacteristicRing;
 use p3_koala_bear::KoalaBear;
@@ -24,6 +25,46 @@ fn the_same_proof_twice_is_the_same_bytes() {
         let (trace, publics) = fibonacci(64);
         let proofs = [0, 1, 2].map(|_| bytes(&prove(&prover, &numbers(), &trace, &publics).unwrap().proof));
         assert!(proofs[0] == proofs[1] && proofs[1] == proofs[2]);
+    });
+}
+
+/// One column, each row `N` times the one before. Values of this type have no fields, so a prover reads it once.
+struct Multiples<const N: u32>;
+
+impl<F, const N: u32> BaseAir<F> for Multiples<N> {
+    fn width(&self) -> usize {
+        1
+    }
+}
+
+impl<AB: AirBuilder, const N: u32> Air<AB> for Multiples<N> {
+    fn eval(&self, builder: &mut AB) {
+        let main = builder.main();
+        let (local, next) = (main.current_slice()[0], main.next_slice()[0]);
+        builder.when_transition().assert_eq(next, local * AB::F::from_u32(N));
+    }
+}
+
+#[test]
+fn airs_without_fields_are_not_mistaken_for_each_other() {
+    on_each_device(|stream| {
+        let fri = Fri::default();
+        let prover = support::prover(stream.device(), &configs::koala_bear_sponge(fri), fri);
+        let trace = |factor: u32| {
+            let factor = KoalaBear::from_u32(factor);
+            let rows = (0..32).scan(KoalaBear::ONE, |value, _| Some(std::mem::replace(value, *value * factor)));
+            RowMajorMatrix::new(rows.collect(), 1)
+        };
+        let (doubles, triples) = (trace(2), trace(3));
+        let expected = [
+            support::expected(prover.config(), &Multiples::<2>, &doubles, &[]),
+            support::expected(prover.config(), &Multiples::<3>, &triples, &[]),
+        ];
+        for _ in 0..2 {
+            let doubled = prove(&prover, &Multiples::<2>, &doubles, &[]).unwrap().proof;
+            let tripled = prove(&prover, &Multiples::<3>, &triples, &[]).unwrap().proof;
+            assert!(bytes(&doubled) == expected[0] && bytes(&tripled) == expected[1]);
+        }
     });
 }
 

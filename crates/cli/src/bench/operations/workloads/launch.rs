@@ -1,4 +1,4 @@
-//! The cost of launching, one by one and as a graph.
+//! The cost of launching: one by one, gathered and as a graph.
 
 use rigel_gpu::{Buffer, Graph, Kernel, Result, Shape, Source, Stream};
 
@@ -14,6 +14,11 @@ pub fn cases(size: Size) -> Vec<Case> {
         Case::new("launches one by one", shape.clone(), move |bench| {
             let mut chain = Chain::new(bench, kernels)?;
             let milliseconds = chain.one_by_one(bench)?;
+            Ok(Figures::new(milliseconds, 1e3 * milliseconds / kernels as f64, "µs a kernel"))
+        }),
+        Case::new("launches gathered", shape.clone(), move |bench| {
+            let _gathering = bench.stream.gather();
+            let milliseconds = Chain::new(bench, kernels)?.one_by_one(bench)?;
             Ok(Figures::new(milliseconds, 1e3 * milliseconds / kernels as f64, "µs a kernel"))
         }),
         Case::new("launches in a graph", shape.clone(), move |bench| {
