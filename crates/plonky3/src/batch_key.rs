@@ -1,5 +1,7 @@
 //! Data shared by all proofs of a batch: lookups and preprocessed columns.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use p3_air::symbolic::{AirLayout, SymbolicExpressionExt};
 use p3_air::{Air, BaseAir};
 use p3_batch_stark::CommonData;
@@ -21,6 +23,9 @@ use crate::lookup;
 use crate::prover::{Prover, Session};
 use crate::trace::upload;
 
+/// The number of keys made so far.
+static KEYS: AtomicU64 = AtomicU64::new(0);
+
 /// Data shared by all proofs of a batch of AIRs at given heights: upstream's `ProverData`, with the preprocessed
 /// columns on the device.
 pub struct BatchKey<SC: DeviceConfig> {
@@ -28,6 +33,8 @@ pub struct BatchKey<SC: DeviceConfig> {
     /// `None` without preprocessed columns or with a CPU prover.
     pub(crate) preprocessed: Option<PreprocessedTables<SC>>,
     pub(crate) log_rows: Vec<usize>,
+    /// Different for each key of the process.
+    pub(crate) number: u64,
 }
 
 pub(crate) struct PreprocessedTables<SC: DeviceConfig> {
@@ -91,6 +98,7 @@ where
         common: CommonData::new(global, lookups),
         preprocessed: preprocessed.flatten(),
         log_rows: log_rows.to_vec(),
+        number: KEYS.fetch_add(1, Ordering::Relaxed),
     })
 }
 

@@ -116,6 +116,7 @@ mod prove;
 mod prover;
 mod queue;
 mod quotient;
+mod readings;
 mod report;
 mod trace;
 mod transcript;
