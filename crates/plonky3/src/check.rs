@@ -49,7 +49,7 @@ pub(crate) fn device_rows<SC: DeviceConfig>(prover: &Prover<SC>, table: usize, l
 
 fn within<SC: DeviceConfig>(prover: &Prover<SC>, table: usize, log_rows: usize, log_limit: usize) -> Result<()> {
     let log_blowup = prover.fri.log_blowup;
-    if log_rows + log_blowup > log_limit {
+    if log_rows + usize::from(SC::HIDING) + log_blowup > log_limit {
         return Err(Error::TooManyRows { table, log_rows, log_blowup, log_limit });
     }
     Ok(())
@@ -61,11 +61,11 @@ fn periodic<V: p3_field::Field>(table: usize, air: &impl BaseAir<V>, rows: usize
     PeriodicColumns::new(&columns, rows).map(|_| ()).map_err(shape)
 }
 
-/// Checks that the quotient's domain lies within the extended trace's.
-pub(crate) fn degree<SC: DeviceConfig>(prover: &Prover<SC>, table: usize, log_chunks: usize) -> Result<()> {
-    let log_blowup = prover.fri.log_blowup;
-    if log_chunks > log_blowup {
-        return Err(Error::Degree { table, log_chunks, log_blowup });
+/// Checks that the field has a domain for the quotient.
+pub(crate) fn degree<SC: DeviceConfig>(table: usize, log_rows: usize, log_chunks: usize) -> Result<()> {
+    let log_limit = SC::Value::TWO_ADICITY;
+    if log_rows + log_chunks > log_limit {
+        return Err(Error::Degree { table, log_rows, log_chunks, log_limit });
     }
     Ok(())
 }

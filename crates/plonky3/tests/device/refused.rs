@@ -12,7 +12,7 @@ use rigel_plonky3::{
     setup_batch, setup_preprocessed,
 };
 
-use crate::airs::{Bound, Periods, Power, Small, Steps, fibonacci, numbers};
+use crate::airs::{Bound, Periods, Small, Steps, fibonacci, numbers};
 use crate::configs::{self, Fri};
 use crate::support::{self, Filled, airs, heights, instances};
 use crate::tables::{self, Table};
@@ -63,15 +63,6 @@ fn traces() {
             Error::PublicValues { table: 0, expected: 3, found: 2 },
             "2 public values",
             "3"
-        );
-        right();
-        let power = Power { degree: 5, hint: None };
-        refused!(
-            prove(&prover, &Small::from(power.clone()), power.trace(8), &[]),
-            Error::Degree { table: 0, log_chunks: 2, log_blowup: 1 },
-            "2^2",
-            "2^1",
-            "log_blowup"
         );
         right();
         let bound = Bound([BoundaryPublic::new(0, BoundaryEnd::Last, 0)]);
@@ -229,14 +220,6 @@ fn batches() {
         right();
 
         refused!(setup_batch(&prover, &airs, &[4, 4]), Error::Preprocessed { table: 1, .. }, "8", "2^4");
-        let steep = [tables::numbers(4), tables::powers(4, 5)];
-        let steep_key = setup_batch(&prover, &support::airs(&steep), &[2, 2]).unwrap();
-        refused!(
-            prove_batch(&prover, &instances(&steep), &steep_key),
-            Error::Degree { table: 1, log_chunks: 2, log_blowup: 1 },
-            "table 1"
-        );
-        right();
         let cpu = Prover::cpu(configs::koala_bear_sponge(fri), &fri.parameters(()), fri.cap_height).unwrap();
         let without_device = setup_batch(&cpu, &airs, &log_rows).unwrap();
         refused!(
