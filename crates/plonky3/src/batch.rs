@@ -70,6 +70,7 @@ where
     }
     for (table, instance) in instances.iter().enumerate() {
         let log_rows = check::table(prover, table, instance.air, &instance.trace, &instance.public_values)?;
+        key.airs[table].check::<SC::Value>(table, instance.air)?;
         if log_rows != key.log_rows[table] {
             let detail = format!("the key is for 2^{} rows, the trace has 2^{log_rows}", key.log_rows[table]);
             return Err(Error::Preprocessed { table, detail });
@@ -85,6 +86,8 @@ where
     let heights: Vec<usize> = instances.iter().map(|instance| instance.trace.height()).collect();
     check_multiplicity_height_bound(&key.data.common.lookups, &heights)
         .map_err(|error| Error::Lookup { table: 0, detail: error.to_string() })?;
+    #[cfg(debug_assertions)]
+    crate::satisfied::batch(instances, key)?;
     let cells = instances.iter().map(|instance| instance.trace.height() * instance.trace.width()).sum();
     fallback::choose(
         prover,

@@ -13,7 +13,7 @@ use p3_matrix::Matrix as _;
 use p3_matrix::dense::RowMajorMatrix;
 use rigel_kernels::{Columns, Matrix};
 
-use crate::check;
+use crate::check::{self, Identity};
 use crate::commit::Committed;
 use crate::config::{Base, DeviceConfig};
 use crate::error::{Error, Result};
@@ -29,6 +29,8 @@ pub struct BatchKey<SC: DeviceConfig> {
     /// `None` without preprocessed columns or with a CPU prover.
     pub(crate) preprocessed: Option<PreprocessedTables<SC>>,
     pub(crate) log_rows: Vec<usize>,
+    /// The AIRs of the tables.
+    pub(crate) airs: Vec<Identity>,
 }
 
 pub(crate) struct PreprocessedTables<SC: DeviceConfig> {
@@ -97,7 +99,8 @@ where
         common: CommonData::new(global, lookups),
         prover_only: ProverOnlyData { preprocessed_prover_data },
     };
-    Ok(BatchKey { data, preprocessed, log_rows: log_rows.to_vec() })
+    let identities = airs.iter().map(Identity::of::<SC::Value, A>).collect();
+    Ok(BatchKey { data, preprocessed, log_rows: log_rows.to_vec(), airs: identities })
 }
 
 /// The lookups of an AIR, with those on one bus packed into shared columns as far as the quotient's degree allows.

@@ -108,6 +108,18 @@ pub enum Error {
         detail: String,
     },
 
+    /// A trace that does not satisfy its AIR. Only debug builds check it, as upstream's do; others prove what no
+    /// verifier accepts.
+    #[error("table {table}: row {row} does not satisfy constraints {constraints}")]
+    Unsatisfied {
+        /// The instance, 0 for a single proof.
+        table: usize,
+        /// The first row.
+        row: usize,
+        /// The constraints, by number and name.
+        constraints: String,
+    },
+
     /// A feature of the AIR or of the configuration that neither upstream's prover nor this one supports.
     #[error("{0}")]
     Unsupported(String),

@@ -119,6 +119,8 @@ mod prover;
 mod queue;
 mod quotient;
 mod report;
+#[cfg(debug_assertions)]
+mod satisfied;
 mod trace;
 mod transcript;
 pub mod witness;

@@ -5,7 +5,7 @@ use p3_commit::{Pcs, UnivariateStarkPcs};
 use p3_matrix::Matrix as _;
 use p3_uni_stark::{PreprocessedProverData, PreprocessedVerifierKey};
 
-use crate::check;
+use crate::check::{self, Identity};
 use crate::commit::Committed;
 use crate::config::DeviceConfig;
 use crate::error::{Error, Result};
@@ -19,6 +19,7 @@ pub struct Preprocessed<SC: DeviceConfig> {
     /// `None` for a prover on a device.
     pub(crate) upstream: Option<PreprocessedProverData<SC>>,
     pub(crate) key: PreprocessedVerifierKey<SC>,
+    pub(crate) air: Identity,
 }
 
 impl<SC: DeviceConfig> Preprocessed<SC> {
@@ -57,5 +58,5 @@ pub fn setup_preprocessed<SC: DeviceConfig>(
         (None, Some(data), commitment)
     };
     let key = PreprocessedVerifierKey { width, degree_bits, commitment };
-    Ok(Some(Preprocessed { committed, upstream, key }))
+    Ok(Some(Preprocessed { committed, upstream, key, air: Identity::of::<SC::Value, _>(air) }))
 }

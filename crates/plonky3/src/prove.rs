@@ -62,6 +62,11 @@ where
     let trace = trace.into();
     let log_rows = check::table(prover, 0, air, &trace, public_values)?;
     check_preprocessed(prover, air.preprocessed_width(), log_rows + usize::from(SC::HIDING), preprocessed)?;
+    if let Some(preprocessed) = preprocessed {
+        preprocessed.air.check::<SC::Value>(0, air)?;
+    }
+    #[cfg(debug_assertions)]
+    crate::satisfied::table::<SC, A>(air, &trace, public_values)?;
     let cells = trace.height() * trace.width();
     fallback::choose(
         prover,

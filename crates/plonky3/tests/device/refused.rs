@@ -34,6 +34,49 @@ fn matrix(rows: usize, width: usize) -> RowMajorMatrix<KoalaBear> {
     RowMajorMatrix::new(vec![KoalaBear::ONE; rows * width], width)
 }
 
+/// Debug builds name the row, as upstream's do.
+#[test]
+#[cfg(debug_assertions)]
+fn traces_that_do_not_satisfy_the_air() {
+    on_each_device(|stream| {
+        let fri = Fri::default();
+        let config = configs::koala_bear_sponge(fri);
+        let prover = support::prover(stream.device(), &config, fri);
+        let cpu = Prover::cpu(config, &fri.parameters(()), fri.cap_height).unwrap();
+        let (mut trace, publics) = fibonacci(8);
+        trace.values[2 * 5] += KoalaBear::ONE;
+        for prover in [&prover, &cpu] {
+            let refusal = prove(prover, &numbers(), &trace, &publics);
+            refused!(refusal, Error::Unsatisfied { table: 0, row: 4, .. }, "row 4", "#");
+        }
+
+        let mut squares = tables::Squares::new(1, 16);
+        let mut batch = vec![tables::numbers(4), squares.pairs(8, false), squares.table()];
+        let key = setup_batch(&prover, &support::airs(&batch), &support::heights(&batch)).unwrap();
+        support::check_batch(stream.device(), prover.config(), fri, &batch);
+        batch[0].trace.values[2] += KoalaBear::ONE;
+        let refusal = prove_batch(&prover, &instances(&batch), &key);
+        refused!(refusal, Error::Unsatisfied { table: 0, row: 0, .. }, "table 0");
+        batch[0] = tables::numbers(4);
+        batch[1].trace.values[0] += KoalaBear::ONE;
+        refused!(prove_batch(&prover, &instances(&batch), &key), Error::Lookup { .. }, "squares");
+    });
+}
+
+/// A key is for the AIRs that it was made for.
+#[test]
+fn keys_of_other_airs() {
+    on_each_device(|stream| {
+        let fri = Fri::default();
+        let prover = support::prover(stream.device(), &configs::koala_bear_sponge(fri), fri);
+        let batch = [tables::numbers(4), tables::steps(4, true)];
+        let key = setup_batch(&prover, &support::airs(&batch), &[2, 2]).unwrap();
+        let swapped = [tables::steps(4, true), tables::numbers(4)];
+        let refusal = prove_batch(&prover, &instances(&swapped), &key);
+        refused!(refusal, Error::Preprocessed { table: 0, .. }, "the key was made for", "3 public values");
+    });
+}
+
 #[test]
 fn traces() {
     on_each_device(|stream| {
