@@ -81,6 +81,8 @@
 //! | LogUp columns of many components at once | [`start_interaction_trace`] |
 //! | time, transfers and memory of a proof | [`measure`], [`in_phase`] |
 //! | errors, where upstream's signatures have none | [`catch`] |
+//! | the CPU where there is no device or the device fails, and a report that says so | [`with_fallback`] |
+//! | an error for a lookup whose denominator is zero | [`check_denominators`] |
 //!
 //! # Differences from `SimdBackend`
 //!
@@ -100,6 +102,7 @@ mod batch;
 mod column;
 mod component;
 mod device;
+mod fallback;
 mod failure;
 mod field;
 mod fri;
@@ -120,11 +123,12 @@ pub use backend::CudaBackend;
 pub use column::{BaseColumn, DeviceColumn, SecureColumn, Value};
 pub use component::compile;
 pub use device::{current, on};
+pub use fallback::{Policy, with_fallback};
 pub use failure::{catch, or_fail};
 pub use instance::{Instance, Template};
 pub use logup::{
-    Interaction, LogupColGenerator, LogupTraceGenerator, Numerators, PendingInteraction, interaction_trace,
-    start_interaction_trace,
+    Interaction, LogupColGenerator, LogupTraceGenerator, Numerators, PendingInteraction, check_denominators,
+    interaction_trace, start_interaction_trace,
 };
 pub use merkle::HashColumn;
 pub use report::{in_phase, measure};
