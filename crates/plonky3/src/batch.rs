@@ -1,9 +1,10 @@
 //! Several tables in one proof, tied together by lookups: upstream's `p3_batch_stark::prove_batch`.
 
 use std::panic::resume_unwind;
+use std::sync::Arc;
 
 use p3_air::BaseAir;
-use p3_air::symbolic::SymbolicExpressionExt;
+use p3_air::symbolic::{AirLayout, SymbolicExpressionExt};
 use p3_batch_stark::common::PreprocessedInstanceMeta;
 use p3_batch_stark::proof::{BatchCommitments, BatchOpenedValues, OpenedValuesWithLookups};
 use p3_batch_stark::{BatchProof, BatchProverTranscript, BatchShape};
@@ -29,6 +30,7 @@ use crate::open::{Round, download, open};
 use crate::plan::{Batches, Sizes, TableSize, exact_sizes};
 use crate::prover::{Prover, Session};
 use crate::quotient::{self, Table, non_empty};
+use crate::readings::{Kind, Readings};
 use crate::report::Proven;
 use crate::trace::{Resident, Trace};
 use crate::transcript::Unfinished;
@@ -141,12 +143,19 @@ where
     let publics: Vec<&[SC::Value]> = instances.iter().map(|instance| instance.public_values.as_slice()).collect();
 
     // The host reads the AIRs, and loads or compiles their kernels, while the traces are uploaded, extended and hashed.
-    let device = session.stream.device();
-    let (committed, constraints) = std::thread::scope(|scope| {
-        let reading = scope.spawn(|| read_constraints(device, instances, key));
-        let committed = commit_traces(&session, instances, key, batches);
-        (committed, reading.join().unwrap_or_else(|panic| resume_unwind(panic)))
-    });
+    let (device, readings) = (session.stream.device(), &prover.readings);
+    let kinds = kinds(instances, key);
+    let device = batches.is_none().then_some(device);
+    let constraints = || read_constraints(readings, device, instances, key, &kinds);
+    let (committed, constraints) = if kinds.iter().all(|(_, kind)| readings.has(kind)) {
+        (commit_traces(&session, instances, key, batches), constraints())
+    } else {
+        std::thread::scope(|scope| {
+            let reading = scope.spawn(constraints);
+            let committed = commit_traces(&session, instances, key, batches);
+            (committed, reading.join().unwrap_or_else(|panic| resume_unwind(panic)))
+        })
+    };
     let (residents, main) = committed?;
     for (table, constraints) in constraints.iter().enumerate() {
         check::degree::<SC>(table, key.log_rows[table], constraints.log_chunks)?;
@@ -167,7 +176,8 @@ where
     let (challenges, lookup_pow_witness) = transcript.lookup_phase(&all_lookups, &LogUpGadget::new());
 
     let traces = Traces { residents: &residents, main: &main };
-    let (permutation, terminals) = commit_lookups(&session, instances, key, &traces, &challenges, batches)?;
+    let (permutation, terminals) =
+        commit_lookups(&session, instances, key, &constraints, &traces, &challenges, batches)?;
     drop(residents);
     let permutation_cap = permutation.as_ref().map(|committed| committed.cap(&session)).transpose()?;
     let committed_terminals: Vec<SC::Challenge> = terminals.iter().flatten().copied().collect();
@@ -311,26 +321,45 @@ fn commit_traces<'a, SC: DeviceConfig, A>(
     Ok((residents, Committed::new(session, ldes)?))
 }
 
-/// The constraints of all tables, with their kernels.
-fn read_constraints<SC, A>(
-    device: &Device,
+/// The layouts and kinds of all tables' constraints.
+fn kinds<SC: DeviceConfig, A: BaseAir<SC::Value>>(
     instances: &[Instance<'_, SC, A>],
     key: &BatchKey<SC>,
-) -> Vec<Constraints<SC>>
+) -> Vec<(AirLayout, Kind)> {
+    let of = |(table, instance): (usize, &Instance<'_, SC, A>)| {
+        let layout = table_layout(instance.air, table, key);
+        (layout, Kind::new::<A>(&layout, instance.trace.height(), Some((key.number, table))))
+    };
+    instances.iter().enumerate().map(of).collect()
+}
+
+/// The constraints of all tables, with their kernels and those of their lookups if a device is given. Constraints on
+/// batches of columns have kernels of their own.
+fn read_constraints<SC, A>(
+    readings: &Readings<SC>,
+    device: Option<&Device>,
+    instances: &[Instance<'_, SC, A>],
+    key: &BatchKey<SC>,
+    kinds: &[(AirLayout, Kind)],
+) -> Vec<Arc<Constraints<SC>>>
 where
     SC: DeviceConfig,
     A: CpuBatchAir<SC>,
     SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
 {
-    let read = |(table, instance): (usize, &Instance<'_, SC, A>)| {
-        let layout = table_layout(instance.air, table, key);
-        let rows = instance.trace.height();
-        Constraints::of_air_and_lookups(instance.air, layout, rows, key.lookups(table))
+    let read = |(table, (layout, kind)): (usize, &(AirLayout, Kind))| {
+        let Instance { air, trace, .. } = &instances[table];
+        readings.of(kind, readings.fingerprint_in_batch(*air, layout), || {
+            let mut constraints =
+                Constraints::of_air_and_lookups(*air, *layout, trace.height(), key.lookups(table));
+            if let Some(device) = device {
+                constraints.compile(device);
+            }
+            constraints
+        })
     };
-    let mut constraints: Vec<Constraints<SC>> = instances.iter().enumerate().map(read).collect();
     // One table after another: each is compiled on all cores.
-    constraints.iter_mut().for_each(|constraints| constraints.compile(device));
-    constraints
+    kinds.iter().enumerate().map(read).collect()
 }
 
 fn shape<SC: DeviceConfig, A: BaseAir<SC::Value>>(
@@ -360,6 +389,7 @@ fn commit_lookups<SC: DeviceConfig, A>(
     session: &Session<'_, SC>,
     instances: &[Instance<'_, SC, A>],
     key: &BatchKey<SC>,
+    constraints: &[Arc<Constraints<SC>>],
     traces: &Traces<'_, '_, SC>,
     challenges: &[Vec<SC::Challenge>],
     batches: Option<Batches>,
@@ -367,9 +397,7 @@ fn commit_lookups<SC: DeviceConfig, A>(
     let mut columns = Vec::new();
     let mut terminals: Vec<Buffer<Base<SC>>> = Vec::new();
     for (table, instance) in instances.iter().enumerate() {
-        if key.lookups(table).is_empty() {
-            continue;
-        }
+        let Some(fractions) = &constraints[table].fractions else { continue };
         let resident =
             traces.residents[table].as_ref().or(traces.main.ldes[table].trace()).expect("kept for lookups");
         let made = session.phase("lookups", || {
@@ -386,7 +414,7 @@ fn commit_lookups<SC: DeviceConfig, A>(
                 publics: publics.as_ref(),
                 challenges: &session.stream.upload(&parameters)?,
             };
-            lookup::columns(session, key.lookups(table), &inputs)
+            lookup::columns(session, fractions, &inputs)
         })?;
         let LookupColumns { columns: made, terminal } = made;
         columns.push(made);

@@ -1,5 +1,7 @@
 //! Data shared by all proofs of a batch: lookups and preprocessed columns.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use p3_air::symbolic::{AirLayout, SymbolicExpressionExt};
 use p3_air::{Air, BaseAir};
 use p3_batch_stark::common::{GlobalPreprocessed, PreprocessedInstanceMeta, ProverOnlyData};
@@ -21,6 +23,9 @@ use crate::lookup;
 use crate::prover::{Prover, Session};
 use crate::trace::upload;
 
+/// The number of keys made so far.
+static KEYS: AtomicU64 = AtomicU64::new(0);
+
 /// Data shared by all proofs of a batch of AIRs at given heights: upstream's `ProverData`, with the preprocessed
 /// columns on the device.
 pub struct BatchKey<SC: DeviceConfig> {
@@ -31,6 +36,8 @@ pub struct BatchKey<SC: DeviceConfig> {
     pub(crate) log_rows: Vec<usize>,
     /// The AIRs of the tables.
     pub(crate) airs: Vec<Identity>,
+    /// Different for each key of the process.
+    pub(crate) number: u64,
 }
 
 pub(crate) struct PreprocessedTables<SC: DeviceConfig> {
@@ -100,7 +107,8 @@ where
         prover_only: ProverOnlyData { preprocessed_prover_data },
     };
     let identities = airs.iter().map(Identity::of::<SC::Value, A>).collect();
-    Ok(BatchKey { data, preprocessed, log_rows: log_rows.to_vec(), airs: identities })
+    let number = KEYS.fetch_add(1, Ordering::Relaxed);
+    Ok(BatchKey { data, preprocessed, log_rows: log_rows.to_vec(), airs: identities, number })
 }
 
 /// The lookups of an AIR, with those on one bus packed into shared columns as far as the quotient's degree allows.

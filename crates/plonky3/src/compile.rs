@@ -10,7 +10,6 @@ use crate::config::DeviceConfig;
 use crate::constraints::Constraints;
 use crate::error::{Error, Result};
 use crate::fallback::CpuBatchAir;
-use crate::lookup::Fractions;
 
 /// Compiles the kernels of an AIR's constraints for a device, or finds them in its cache, so that no proof waits for a
 /// compiler, unless its trace is extended in batches of columns. Returns the number of kernels.
@@ -44,8 +43,7 @@ where
         if constraints.count() > 0 {
             kernels += constraints.program(device)?.compiled(device)?.kernels();
         }
-        if !lookups.is_empty() {
-            let fractions = Fractions::<SC>::new(lookups);
+        if let Some(fractions) = &constraints.fractions {
             kernels += fractions.denominators(device)?.compiled(device)?.kernels();
             kernels += fractions.fractions(device)?.compiled(device)?.kernels();
         }

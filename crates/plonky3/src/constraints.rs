@@ -20,6 +20,7 @@ use rigel_gpu::{Device, Lock, Result as GpuResult};
 
 use crate::config::{DeviceConfig, Ext};
 use crate::field::{DeviceExtension, DeviceField};
+use crate::lookup::Fractions;
 
 /// The matrices that constraints read.
 pub(crate) mod input {
@@ -35,6 +36,9 @@ pub(crate) mod input {
     pub(crate) const PERIODIC: usize = 4;
 }
 
+/// Kernels of a graph, or why there are none.
+pub(crate) type Program<SC> = GpuResult<Arc<GraphProgram<Ext<SC>>>>;
+
 /// Constraints, ready to be compiled.
 pub(crate) struct Constraints<SC: DeviceConfig> {
     pub(crate) graph: ExpressionGraph<Ext<SC>>,
@@ -42,62 +46,12 @@ pub(crate) struct Constraints<SC: DeviceConfig> {
     /// The logarithm of the number of quotient chunks.
     pub(crate) log_chunks: usize,
     /// The kernels, if they were compiled ahead of their use.
-    program: Option<GpuResult<Arc<GraphProgram<Ext<SC>>>>>,
+    program: Option<Program<SC>>,
+    /// The columns of the table's lookups, if it has any.
+    pub(crate) fractions: Option<Fractions<SC>>,
     /// Upstream's expressions. Freeing them takes as long as building them, so the owner does it when the host is
     /// otherwise idle.
     symbols: Lock<Option<Box<dyn Any + Send>>>,
-}
-
-/// Constraints that a prover has read, for AIRs without fields. Reading an AIR takes longer than proving few rows.
-pub(crate) struct Readings<SC: DeviceConfig>(Lock<HashMap<Reading, Arc<Constraints<SC>>>>);
-
-/// The function that reads the AIR, which is different for each type of AIR, and all else that matters to it.
-type Reading = (usize, [usize; 4], Option<usize>);
-
-/// The largest number of readings that are kept.
-const MOST_READINGS: usize = 64;
-
-impl<SC: DeviceConfig> Default for Readings<SC> {
-    fn default() -> Self {
-        Self(Lock::default())
-    }
-}
-
-impl<SC: DeviceConfig> Readings<SC> {
-    /// The constraints of an AIR if they were read before and are sure to be the same: the type has no fields, so all
-    /// its values are equal.
-    pub(crate) fn find<A: Air<SymbolicAirBuilder<SC::Value>>>(
-        &self,
-        layout: &AirLayout,
-        rows: usize,
-    ) -> Option<Arc<Constraints<SC>>> {
-        self.0.lock().get(&Self::reading::<A>(layout, rows)?).cloned()
-    }
-
-    /// Keeps the constraints of an AIR without fields.
-    pub(crate) fn keep<A: Air<SymbolicAirBuilder<SC::Value>>>(
-        &self,
-        layout: &AirLayout,
-        rows: usize,
-        constraints: &Arc<Constraints<SC>>,
-    ) {
-        // An error is not kept: the next proof tries again.
-        if let (Some(reading), Some(Ok(_))) = (Self::reading::<A>(layout, rows), &constraints.program) {
-            let mut kept = self.0.lock();
-            if kept.len() == MOST_READINGS {
-                kept.clear();
-            }
-            kept.insert(reading, constraints.clone());
-        }
-    }
-
-    fn reading<A: Air<SymbolicAirBuilder<SC::Value>>>(layout: &AirLayout, rows: usize) -> Option<Reading> {
-        let read: fn(&A, AirLayout, usize) -> Constraints<SC> = Constraints::of_air::<A>;
-        let &AirLayout { preprocessed_width, main_width, num_public_values, num_periodic_columns, .. } = layout;
-        let widths = [preprocessed_width, main_width, num_public_values, num_periodic_columns];
-        // Only the degree of periodic columns depends on the number of rows.
-        (size_of::<A>() == 0).then(|| (read as usize, widths, (num_periodic_columns > 0).then_some(rows)))
-    }
 }
 
 /// Constraints that read only a few columns of the trace.
@@ -125,10 +79,19 @@ impl<SC: DeviceConfig> Constraints<SC> {
         if self.count() > 0 {
             self.program = Some(self.program(device));
         }
+        if let Some(fractions) = &mut self.fractions {
+            fractions.compile(device);
+        }
+    }
+
+    /// Whether [`Self::compile`] has compiled all kernels.
+    pub(crate) fn is_compiled(&self) -> bool {
+        (self.count() == 0 || matches!(self.program, Some(Ok(_))))
+            && self.fractions.as_ref().is_none_or(Fractions::is_compiled)
     }
 
     /// The kernels.
-    pub(crate) fn program(&self, device: &Device) -> GpuResult<Arc<GraphProgram<Ext<SC>>>> {
+    pub(crate) fn program(&self, device: &Device) -> Program<SC> {
         match &self.program {
             Some(program) => program.clone(),
             None => rigel_codegen::program(device, "constraints", &self.graph, &self.outputs),
@@ -202,9 +165,11 @@ impl<SC: DeviceConfig> Constraints<SC> {
         let (base, extension) = (builder.base_constraints(), builder.extension_constraints());
         let degree = degree(air, layout, rows, &base, &extension);
         let layout = builder.constraint_layout();
-        Self::new(degree, &base, &extension, &layout, Box::new(builder), |graph, constant| {
+        let constraints = Self::new(degree, &base, &extension, &layout, Box::new(builder), |graph, constant| {
             graph.extension_constant(constant.to_device())
-        })
+        });
+        let fractions = (!lookups.is_empty()).then(|| Fractions::new(lookups));
+        Self { fractions, ..constraints }
     }
 
     fn new<X: p3_field::ExtensionField<SC::Value>>(
@@ -234,7 +199,8 @@ impl<SC: DeviceConfig> Constraints<SC> {
         // raise the degree by one and double the number.
         let hiding = usize::from(SC::HIDING);
         let log_chunks = log2_ceil_usize((degree + hiding).max(2) - 1) + hiding;
-        Self { graph: lowering.graph, outputs, log_chunks, program: None, symbols: Lock::new(Some(symbols)) }
+        let symbols = Lock::new(Some(symbols));
+        Self { graph: lowering.graph, outputs, log_chunks, program: None, fractions: None, symbols }
     }
 }
 

@@ -118,6 +118,7 @@ mod prove;
 mod prover;
 mod queue;
 mod quotient;
+mod readings;
 mod report;
 #[cfg(debug_assertions)]
 mod satisfied;

@@ -12,12 +12,11 @@
 //! the fractions and their sum, and a scan computes the running sum.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
 use p3_air::symbolic::{BaseEntry, BaseLeaf, SymbolicExpr, SymbolicExpression};
 use p3_lookup::Lookup;
-use rigel_codegen::{ExpressionGraph, GraphProgram, Output, Value};
-use rigel_gpu::{Buffer, Device, Result as GpuResult, Stream};
+use rigel_codegen::{ExpressionGraph, Output, Value};
+use rigel_gpu::{Buffer, Device, Stream};
 use rigel_kernels::domain::selectors;
 use rigel_kernels::field::Element;
 use rigel_kernels::layout::permute;
@@ -26,7 +25,7 @@ use rigel_kernels::vector::scan::{self, Bound};
 use rigel_kernels::{Columns, Matrix};
 
 use crate::config::{Base, DeviceConfig, Ext};
-use crate::constraints::{Lowering, input, parameter};
+use crate::constraints::{Lowering, Program, input, parameter};
 use crate::error::Result;
 use crate::program::Inputs;
 use crate::prover::Session;
@@ -54,13 +53,12 @@ pub(crate) struct LookupInputs<'a, SC: DeviceConfig> {
 /// Computes the columns of a table's lookups.
 pub(crate) fn columns<SC: DeviceConfig>(
     session: &Session<'_, SC>,
-    lookups: &[Lookup<SC::Value>],
+    fractions: &Fractions<SC>,
     inputs: &LookupInputs<'_, SC>,
 ) -> Result<LookupColumns<SC>> {
     let stream = &session.stream;
     let degree = Ext::<SC>::DEGREE;
     let rows = inputs.main.rows();
-    let fractions = Fractions::<SC>::new(lookups);
     let selectors = selectors::on_trace::<Base<SC>>(stream, rows.trailing_zeros())?;
     let mut bound = Inputs {
         main: inputs.main,
@@ -76,7 +74,7 @@ pub(crate) fn columns<SC: DeviceConfig>(
     bound.store(stream, &*fractions.denominators(stream.device())?, &mut [&mut inverses])?;
     inverse::invert_assign::<Ext<SC>>(stream, &mut inverses)?;
 
-    let mut columns = Matrix::alloc(stream, rows, (lookups.len() + 1) * degree)?;
+    let mut columns = Matrix::alloc(stream, rows, fractions.columns() * degree)?;
     let mut sums = Matrix::alloc(stream, rows, degree)?;
     bound.permutation = Some((&inverses).into());
     bound.store(stream, &*fractions.fractions(stream.device())?, &mut [&mut columns, &mut sums])?;
@@ -125,6 +123,8 @@ pub(crate) struct Fractions<SC: DeviceConfig> {
     fraction_outputs: Vec<Output>,
     /// The number of denominators per row.
     terms: usize,
+    /// The kernels of both, if they were compiled ahead of their use.
+    programs: Option<[Program<SC>; 2]>,
 }
 
 impl<SC: DeviceConfig> Fractions<SC> {
@@ -158,17 +158,40 @@ impl<SC: DeviceConfig> Fractions<SC> {
             sum = above.graph.add(sum, fraction);
         }
         fraction_outputs.push(Output::StoreExtension { value: sum, output: 1, column: 0 });
-        Self { denominators: below.graph, denominator_outputs, fractions: above.graph, fraction_outputs, terms }
+        let (denominators, fractions) = (below.graph, above.graph);
+        Self { denominators, denominator_outputs, fractions, fraction_outputs, terms, programs: None }
+    }
+
+    /// The number of columns over the extension: the running sum and one a lookup.
+    fn columns(&self) -> usize {
+        // The outputs are one a lookup, and their sum.
+        self.fraction_outputs.len()
+    }
+
+    /// Compiles the kernels, or finds them in a cache, ahead of their use.
+    pub(crate) fn compile(&mut self, device: &Device) {
+        self.programs = Some([self.denominators(device), self.fractions(device)]);
+    }
+
+    /// Whether [`Self::compile`] has compiled all kernels.
+    pub(crate) fn is_compiled(&self) -> bool {
+        matches!(self.programs, Some([Ok(_), Ok(_)]))
     }
 
     /// The kernels that write the denominators.
-    pub(crate) fn denominators(&self, device: &Device) -> GpuResult<Arc<GraphProgram<Ext<SC>>>> {
-        rigel_codegen::program(device, "denominators", &self.denominators, &self.denominator_outputs)
+    pub(crate) fn denominators(&self, device: &Device) -> Program<SC> {
+        match &self.programs {
+            Some([denominators, _]) => denominators.clone(),
+            None => rigel_codegen::program(device, "denominators", &self.denominators, &self.denominator_outputs),
+        }
     }
 
     /// The kernels that write the fractions and their sums from the inverted denominators.
-    pub(crate) fn fractions(&self, device: &Device) -> GpuResult<Arc<GraphProgram<Ext<SC>>>> {
-        rigel_codegen::program(device, "fractions", &self.fractions, &self.fraction_outputs)
+    pub(crate) fn fractions(&self, device: &Device) -> Program<SC> {
+        match &self.programs {
+            Some([_, fractions]) => fractions.clone(),
+            None => rigel_codegen::program(device, "fractions", &self.fractions, &self.fraction_outputs),
+        }
     }
 }
 

@@ -1,7 +1,6 @@
 //! One table: upstream's `p3_uni_stark::prove`.
 
 use std::panic::resume_unwind;
-use std::sync::Arc;
 
 use p3_air::symbolic::AirLayout;
 use p3_commit::PolynomialSpace;
@@ -25,6 +24,7 @@ use crate::plan::{Batches, Sizes, TableSize};
 use crate::preprocessed::Preprocessed;
 use crate::prover::{Prover, Session};
 use crate::quotient::{self, Table};
+use crate::readings::Kind;
 use crate::report::Proven;
 use crate::trace::{Resident, Trace};
 use crate::transcript::Unfinished;
@@ -33,7 +33,7 @@ use crate::transcript::Unfinished;
 ///
 /// The trace is upstream's matrix, or a matrix that is already on the device (see [`Trace`]).
 ///
-/// An AIR whose type has no fields is read in the prover's first proof of it; others are read in each proof.
+/// The prover reads an AIR in its first proof of it, and knows it again by its constraints.
 pub fn prove<'t, SC, A>(
     prover: &Prover<SC>,
     air: &A,
@@ -212,23 +212,28 @@ where
         num_periodic_columns: air.num_periodic_columns(),
         ..Default::default()
     };
-    let device = session.stream.device();
-    let (main, constraints) = match prover.readings.find::<A>(&layout, rows) {
-        Some(constraints) => (commit_trace(&session, trace, batches), constraints),
-        None => std::thread::scope(|scope| {
-            let reading = scope.spawn(|| {
-                let mut constraints = Constraints::<SC>::of_air(air, layout, rows);
-                if batches.is_none() {
-                    constraints.compile(device);
-                }
-                Arc::new(constraints)
-            });
+    let (device, readings) = (session.stream.device(), &prover.readings);
+    let kind = Kind::new::<A>(&layout, rows, None);
+    let constraints = || {
+        readings.of(&kind, readings.fingerprint(air, &layout), || {
+            let mut constraints = Constraints::of_air(air, layout, rows);
+            if batches.is_none() {
+                constraints.compile(device);
+            }
+            constraints
+        })
+    };
+    let (main, constraints) = if readings.has(&kind) {
+        // The device is busy with the trace while the host looks the AIR up.
+        (commit_trace(&session, trace, batches), constraints())
+    } else {
+        std::thread::scope(|scope| {
+            let reading = scope.spawn(constraints);
             let main = commit_trace(&session, trace, batches);
             (main, reading.join().unwrap_or_else(|panic| resume_unwind(panic)))
-        }),
+        })
     };
     let main = main?;
-    prover.readings.keep::<A>(&layout, rows, &constraints);
     check::degree::<SC>(0, log_rows, constraints.log_chunks)?;
     let chunks = 1 << constraints.log_chunks;
     let ood_bits = config.ood_proof_of_work_bits();

@@ -14,10 +14,10 @@ use crate::agreement;
 use crate::cancel::Cancel;
 use crate::challenger::DeviceChallenger;
 use crate::config::{Base, DeviceConfig, Ext};
-use crate::constraints::Readings;
 use crate::error::{Error, Result};
 use crate::field::DeviceField;
 use crate::hiding::Hiding;
+use crate::readings::Readings;
 use crate::report::{Fallback, Report};
 
 /// When to prove on the CPU instead of the device.

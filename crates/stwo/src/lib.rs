@@ -102,8 +102,8 @@ mod batch;
 mod column;
 mod component;
 mod device;
-mod fallback;
 mod failure;
+mod fallback;
 mod field;
 mod fri;
 mod grind;
@@ -123,8 +123,8 @@ pub use backend::CudaBackend;
 pub use column::{BaseColumn, DeviceColumn, SecureColumn, Value};
 pub use component::compile;
 pub use device::{current, on};
-pub use fallback::{Policy, with_fallback};
 pub use failure::{catch, or_fail};
+pub use fallback::{Policy, with_fallback};
 pub use instance::{Instance, Template};
 pub use logup::{
     Interaction, LogupColGenerator, LogupTraceGenerator, Numerators, PendingInteraction, check_denominators,

@@ -1,5 +1,9 @@
 //! Consecutive proofs, concurrent proofs, and proofs of traces on the device.
 
+use std::any::type_name;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use p3_air::{Air, AirBuilder, BaseAir, WindowAccess};
 use p3_batch_stark::verify_batch;
 use p3_field::PrimeCharacteristicRing;
@@ -28,43 +32,79 @@ fn the_same_proof_twice_is_the_same_bytes() {
     });
 }
 
-/// One column, each row `N` times the one before. Values of this type have no fields, so a prover reads it once.
-struct Multiples<const N: u32>;
+/// One column, each row `factor` times the one before. Counts how often its constraints are read.
+#[derive(Clone)]
+struct Multiples {
+    factor: u32,
+    readings: Arc<AtomicUsize>,
+}
 
-impl<F, const N: u32> BaseAir<F> for Multiples<N> {
+impl Multiples {
+    fn new(factor: u32) -> Self {
+        Self { factor, readings: Arc::default() }
+    }
+
+    fn trace(&self) -> RowMajorMatrix<KoalaBear> {
+        let factor = KoalaBear::from_u32(self.factor);
+        let rows = (0..32).scan(KoalaBear::ONE, |value, _| Some(std::mem::replace(value, *value * factor)));
+        RowMajorMatrix::new(rows.collect(), 1)
+    }
+
+    fn take_readings(&self) -> usize {
+        self.readings.swap(0, Ordering::Relaxed)
+    }
+}
+
+impl<F> BaseAir<F> for Multiples {
     fn width(&self) -> usize {
         1
     }
 }
 
-impl<AB: AirBuilder, const N: u32> Air<AB> for Multiples<N> {
+impl<AB: AirBuilder> Air<AB> for Multiples {
     fn eval(&self, builder: &mut AB) {
+        if type_name::<AB>().contains("Symbolic") {
+            self.readings.fetch_add(1, Ordering::Relaxed);
+        }
         let main = builder.main();
         let (local, next) = (main.current_slice()[0], main.next_slice()[0]);
-        builder.when_transition().assert_eq(next, local * AB::F::from_u32(N));
+        builder.when_transition().assert_eq(next, local * AB::F::from_u32(self.factor));
     }
 }
 
 #[test]
-fn airs_without_fields_are_not_mistaken_for_each_other() {
+fn an_air_is_read_once_and_not_mistaken_for_another_of_its_type() {
     on_each_device(|stream| {
         let fri = Fri::default();
         let prover = support::prover(stream.device(), &configs::koala_bear_sponge(fri), fri);
-        let trace = |factor: u32| {
-            let factor = KoalaBear::from_u32(factor);
-            let rows = (0..32).scan(KoalaBear::ONE, |value, _| Some(std::mem::replace(value, *value * factor)));
-            RowMajorMatrix::new(rows.collect(), 1)
-        };
-        let (doubles, triples) = (trace(2), trace(3));
-        let expected = [
-            support::expected(prover.config(), &Multiples::<2>, &doubles, &[]),
-            support::expected(prover.config(), &Multiples::<3>, &triples, &[]),
-        ];
-        for _ in 0..2 {
-            let doubled = prove(&prover, &Multiples::<2>, &doubles, &[]).unwrap().proof;
-            let tripled = prove(&prover, &Multiples::<3>, &triples, &[]).unwrap().proof;
-            assert!(bytes(&doubled) == expected[0] && bytes(&tripled) == expected[1]);
+        let airs = [Multiples::new(2), Multiples::new(3)];
+        let expected = airs.each_ref().map(|air| support::expected(prover.config(), air, &air.trace(), &[]));
+        for air in &airs {
+            air.take_readings();
         }
+        for _ in 0..2 {
+            let proofs = airs.each_ref().map(|air| bytes(&prove(&prover, air, air.trace(), &[]).unwrap().proof));
+            assert!(proofs == expected);
+        }
+        assert_eq!(airs.each_ref().map(Multiples::take_readings), [1, 1]);
+        // Another value that is the same AIR.
+        let twin = Multiples::new(3);
+        assert!(bytes(&prove(&prover, &twin, twin.trace(), &[]).unwrap().proof) == expected[1]);
+        assert_eq!(twin.take_readings(), 0);
+
+        // The same in a batch.
+        let key = setup_batch(&prover, &airs, &[5, 5]).unwrap();
+        for air in &airs {
+            air.take_readings();
+        }
+        let mut proofs = Vec::new();
+        for _ in 0..3 {
+            let instances = airs.each_ref().map(|air| Instance::new(air, air.trace(), vec![]));
+            proofs.push(prove_batch(&prover, &instances, &key).unwrap().proof);
+        }
+        assert_eq!(airs.each_ref().map(Multiples::take_readings), [1, 1]);
+        assert!(proofs.iter().all(|proof| bytes(proof) == bytes(&proofs[0])));
+        verify_batch(prover.config(), &airs, &proofs[2], &[vec![], vec![]], key.common()).unwrap();
     });
 }
 
