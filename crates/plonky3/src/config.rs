@@ -36,7 +36,7 @@ pub trait DeviceConfig:
             Domain = TwoAdicMultiplicativeCoset<Self::Value>,
             Commitment = Self::Commitment,
             Proof = Self::OpeningProof,
-            ProverData: Sync,
+            ProverData: Send + Sync,
             ProverError: Into<Error> + Send,
         > + Sync,
         Challenge: DeviceExtension<Self::Value>,
@@ -135,7 +135,7 @@ where
             Error: Sync,
         >,
     PrunedMerklePaths<PW::Value, N>: Sync,
-    <MerkleTreeMmcs<P, PW, H, C, 2, N> as Mmcs<V>>::ProverData<RowMajorMatrix<V>>: Sync,
+    <MerkleTreeMmcs<P, PW, H, C, 2, N> as Mmcs<V>>::ProverData<RowMajorMatrix<V>>: Send + Sync,
     MerkleTreeMmcs<P, PW, H, C, 2, N>: Sync,
     Self: StarkGenericConfig<
             Pcs = TwoAdicFriPcs<
@@ -216,7 +216,7 @@ where
             Error: Sync,
         >,
     PrunedMerklePaths<PW::Value, N>: Send + Sync,
-    <HidingMmcs<P, PW, H, C, N, S> as Mmcs<V>>::ProverData<RowMajorMatrix<V>>: Sync,
+    <HidingMmcs<P, PW, H, C, N, S> as Mmcs<V>>::ProverData<RowMajorMatrix<V>>: Send + Sync,
     HidingMmcs<P, PW, H, C, N, S>: Send + Sync,
     Self: StarkGenericConfig<
             Pcs = HidingPcs<V, EF, Dft, HidingMmcs<P, PW, H, C, N, S>>,
