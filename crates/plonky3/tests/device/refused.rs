@@ -213,7 +213,7 @@ fn a_trace_on_another_device() {
         let prover = support::prover(stream.device(), &configs::koala_bear_sponge(fri), fri);
         let elsewhere = Device::open(Selector::Emulated(0)).unwrap().compute().unwrap();
         let (trace, publics) = fibonacci::<KoalaBear>(8);
-        let columns = p3_matrix::Matrix::transpose(&trace);
+        let columns = trace.transpose();
         let matrix = Matrix::upload(&elsewhere, KoalaBear::as_device(&columns.values), 8).unwrap();
         refused!(
             prove(&prover, &numbers(), &matrix, &publics),
