@@ -24,9 +24,9 @@ use crate::hash::TreeHash;
 
 /// A configuration that the device supports: maps upstream's types to kernels.
 ///
-/// Implemented for `StarkConfig<TwoAdicFriPcs<…, MerkleTreeMmcs<…>, ExtensionMmcs<…>>, …>`, and for proofs that hide the
-/// trace for `StarkConfig<HidingFriPcs<…, MerkleTreeHidingMmcs<…, StdRng, …>, ExtensionMmcs<…>, StdRng>, …>`, over every
-/// [`DeviceField`], [`DeviceExtension`], [`TreeHash`] and [`DeviceChallenger`]: to add a field, hash or challenger,
+/// Implemented for `StarkConfig<TwoAdicFriPcs<…, MerkleTreeMmcs<…>, ExtensionMmcs<…>>, …>`, and for proofs that hide
+/// the trace for `StarkConfig<HidingFriPcs<…, MerkleTreeHidingMmcs<…, StdRng, …>, ExtensionMmcs<…>, StdRng>, …>`, over
+/// every [`DeviceField`], [`DeviceExtension`], [`TreeHash`] and [`DeviceChallenger`]: to add a field, hash or challenger,
 /// implement one of these. Any other configuration does not compile.
 pub trait DeviceConfig:
     StarkGenericConfig<

@@ -195,8 +195,8 @@ impl<SC: DeviceConfig> Constraints<SC> {
             weight: last - index,
         };
         let outputs = values.into_iter().enumerate().map(output).collect();
-        // As in upstream: the degree is at least 2, and the number of chunks a power of two. The masks of a hiding proof
-        // raise the degree by one and double the number.
+        // As in upstream: the degree is at least 2, and the number of chunks a power of two. The masks of a hiding
+        // proof raise the degree by one and double the number.
         let hiding = usize::from(SC::HIDING);
         let log_chunks = log2_ceil_usize((degree + hiding).max(2) - 1) + hiding;
         let symbols = Lock::new(Some(symbols));

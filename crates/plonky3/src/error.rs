@@ -59,8 +59,8 @@ pub enum Error {
 
     /// Constraints of a degree so high that the field has no domain for the quotient.
     #[error(
-        "table {table}: the constraints need a quotient of 2^{log_chunks} times the trace's 2^{log_rows} rows, the field \
-         has domains of at most 2^{log_limit}; lower the degree or the number of rows"
+        "table {table}: the constraints need a quotient of 2^{log_chunks} times the trace's 2^{log_rows} rows, the \
+         field has domains of at most 2^{log_limit}; lower the degree or the number of rows"
     )]
     Degree {
         /// The instance.

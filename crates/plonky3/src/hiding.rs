@@ -1,10 +1,10 @@
 //! The randomness of proofs that hide the trace, as in upstream's `HidingFriPcs` and `MerkleTreeHidingMmcs`.
 //!
-//! Every second row of a committed matrix is random, and so are its last columns; the chunks of the quotient have random
-//! multiples of their vanishing polynomials added; a random polynomial joins the openings; every leaf of a tree ends
-//! with random elements, its salt. Upstream draws all of that from generators of type `StdRng`, which is ChaCha, so the
-//! device computes any part of their streams ([`uniform`]). The order of the draws is upstream's: with the same seeds the
-//! proofs are equal.
+//! Every second row of a committed matrix is random, and so are its last columns; the chunks of the quotient have
+//! random multiples of their vanishing polynomials added; a random polynomial joins the openings; every leaf of a tree
+//! ends with random elements, its salt. Upstream draws all of that from generators of type `StdRng`, which is ChaCha,
+//! so the device computes any part of their streams ([`uniform`]). The order of the draws is upstream's: with the same
+//! seeds the proofs are equal.
 
 use p3_commit::PolynomialSpace;
 use p3_field::coset::TwoAdicMultiplicativeCoset;

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use p3_matrix::Matrix as _;
 use p3_matrix::dense::RowMajorMatrix;
+use rayon::prelude::*;
 use rigel_gpu::{Buffer, Event, Stream};
 use rigel_kernels::layout::permute;
 use rigel_kernels::{Columns, Matrix};
@@ -241,10 +242,8 @@ impl<'a, V: DeviceField> Resident<'a, V> {
         match self.on_device() {
             Ok(matrix) => Ok(permute::take_columns(&session.stream, matrix, columns, matrix.rows())?),
             Err(host) => {
-                let mut rows = Vec::with_capacity(host.height() * columns.len());
-                for row in host.row_slices() {
-                    rows.extend(columns.iter().map(|&column| row[column]));
-                }
+                let chosen = |row: &[V]| columns.iter().map(|&column| row[column]).collect::<Vec<V>>();
+                let rows: Vec<V> = host.values.par_chunks(host.width).flat_map_iter(chosen).collect();
                 let rows = session.stream.upload(V::as_device(&rows))?;
                 Ok(permute::to_columns(&session.stream, &rows, columns.len())?)
             }

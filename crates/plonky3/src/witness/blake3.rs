@@ -12,8 +12,8 @@ use crate::field::DeviceField;
 const COLUMNS: usize = 32 * (16 + 8 + 4) + 16 + 7 * 4 * (16 + 32 * 8) + 32 * (4 + 16);
 
 /// The trace of `p3_blake3_air::Blake3Air` for these inputs, on the device: the matrix that
-/// `p3_blake3_air::generate_trace_rows` makes on the host. A row is one compression: 16 words of the block, and 8 of the
-/// chaining value. The number of inputs is a power of two.
+/// `p3_blake3_air::generate_trace_rows` makes on the host. A row is one compression: 16 words of the block, and 8 of
+/// the chaining value. The number of inputs is a power of two.
 ///
 /// The stream need not be waited for; see [`Trace::Device`](crate::Trace::Device).
 pub fn blake3<V: DeviceField>(stream: &Stream, inputs: &[[u32; 24]]) -> Result<Matrix<V::Device>> {

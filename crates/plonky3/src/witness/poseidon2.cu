@@ -1,5 +1,5 @@
-// The trace of Plonky3's Poseidon2 AIRs, one permutation per thread: permutation `blockIdx.y` of a row. Adjacent threads
-// write adjacent rows of each column.
+// The trace of Plonky3's Poseidon2 AIRs, one permutation per thread: permutation `blockIdx.y` of a row. Adjacent
+// threads write adjacent rows of each column.
 //
 // Columns of a permutation, with REGISTERS columns for each S-box, x^3 of x^7 if there is one:
 //   the input | 4 full rounds: registers of each S-box, then the state | partial rounds: registers, then the S-box's

@@ -23,8 +23,8 @@ pub struct Poseidon2Rows {
 /// matrix that upstream's `generate_vectorized_trace_rows` and `generate_trace_rows` make on the host. The number of
 /// rows is a power of two.
 ///
-/// `P` names the field's permutation of this width, as `Poseidon2KoalaBear<16>`; the AIR has its rounds. `constants` are
-/// the AIR's, by [`round_constants`](crate::round_constants).
+/// `P` names the field's permutation of this width, as `Poseidon2KoalaBear<16>`; the AIR has its rounds. `constants`
+/// are the AIR's, by [`round_constants`](crate::round_constants).
 ///
 /// The stream need not be waited for; see [`Trace::Device`](crate::Trace::Device).
 pub fn poseidon2<V, P, const WIDTH: usize>(
@@ -67,8 +67,8 @@ where
         initial.iter().flatten().chain(partial).chain(terminal.iter().flatten()).copied().collect();
     let constants = stream.upload(&constants)?;
     let name = format!("poseidon2_trace<{}, {WIDTH}, {registers}>", V::Device::NAME);
-    // SAFETY: the kernel writes `rows` values of each of the trace's columns, and reads the inputs and as many constants
-    // as the permutation has, which were checked.
+    // SAFETY: the kernel writes `rows` values of each of the trace's columns, and reads the inputs and as many
+    // constants as the permutation has, which were checked.
     let kernel = unsafe { kernel(stream, "witness/poseidon2.cu", include_str!("poseidon2.cu"), &name)? };
     let launch = Shape::cover(rows, THREADS)?.rows(permutations as u32);
     let arguments = (trace.values_mut(), &elements, &constants, rows as u64, columns as u32);

@@ -60,7 +60,8 @@ fn blake3_traces_equal_upstreams() {
 fn poseidon2_traces_equal_upstreams() {
     macro_rules! check {
         ($stream:expr, $field:ty, $permutation:ty, $layers:ty, width $width:literal, degree $degree:literal,
-            registers $registers:literal, partial rounds $partial:literal, $per_row:literal per row, $rows:literal) => {{
+            registers $registers:literal, partial rounds $partial:literal, $per_row:literal per row,
+            $rows:literal) => {{
             let mut rng = support::rng($width);
             let inputs: Vec<[$field; $width]> = (0..$rows * $per_row).map(|_| rng.random()).collect();
             let [initial, terminal]: [[[$field; $width]; 4]; 2] = rng.random();

@@ -86,8 +86,11 @@ impl Bench<'_> {
 
         say("proving from the host");
         let (host, report) = self.several(&first, || statement.prove())?;
+        // Proofs that hide the trace share the generators of their randomness: side by side they differ.
+        let hides = matches!(&case.choice, Choice::Plonky3(choice) if choice.fri.zk);
         let stream = match self.stream {
             0 => None,
+            _ if hides => None,
             proofs => {
                 say("many proofs in a row");
                 Some(throughput(&*statement, &first, proofs)?)
