@@ -32,12 +32,15 @@ struct Fold<SC: DeviceConfig> {
     log_arity: usize,
 }
 
+/// A tree, and the salts of its leaves if the proof hides the trace.
+type SaltedTree<SC> = (MerkleTree<<SC as DeviceConfig>::Hash>, Option<Matrix<Base<SC>>>);
+
 /// Commits to a column of extension elements in leaves of 2^`log_arity`.
 fn commit<SC: DeviceConfig>(
     session: &Session<'_, SC>,
     values: &Matrix<Base<SC>>,
     log_arity: usize,
-) -> Result<(MerkleTree<SC::Hash>, Option<Matrix<Base<SC>>>)> {
+) -> Result<SaltedTree<SC>> {
     let leaves = values.rows() >> log_arity;
     let Some(salts) = hiding::salts(session, Trees::Fri, leaves)? else {
         let tree = MerkleTree::packed(session.hashing(), values.into(), log_arity as u32, session.cap_height())?;

@@ -233,11 +233,14 @@ impl<'a, SC: DeviceConfig> Masked<'a, SC> {
     }
 }
 
+/// A matrix, and the trace that it hides.
+type WithTrace<'a, V> = (Resident<'a, V>, Option<Resident<'a, V>>);
+
 /// The matrix that is committed to in batches of columns, and the trace itself if that is another one.
 pub(crate) fn masked<'a, SC: DeviceConfig>(
     session: &Session<'_, SC>,
     trace: Resident<'a, SC::Value>,
-) -> Result<(Resident<'a, SC::Value>, Option<Resident<'a, SC::Value>>)> {
+) -> Result<WithTrace<'a, SC::Value>> {
     let Some(hiding) = session.prover.hiding_streams() else { return Ok((trace, None)) };
     let matrix = {
         let part = trace.all(session)?;
