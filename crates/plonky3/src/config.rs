@@ -26,8 +26,8 @@ use crate::hash::TreeHash;
 ///
 /// Implemented for `StarkConfig<TwoAdicFriPcs<…, MerkleTreeMmcs<…>, ExtensionMmcs<…>>, …>`, and for proofs that hide
 /// the trace for `StarkConfig<HidingFriPcs<…, MerkleTreeHidingMmcs<…, StdRng, …>, ExtensionMmcs<…>, StdRng>, …>`, over
-/// every [`DeviceField`], [`DeviceExtension`], [`TreeHash`] and [`DeviceChallenger`]: to add a field, hash or challenger,
-/// implement one of these. Any other configuration does not compile.
+/// every [`DeviceField`], [`DeviceExtension`], [`TreeHash`] and [`DeviceChallenger`]: to add a field, hash or
+/// challenger, implement one of these. Any other configuration does not compile.
 pub trait DeviceConfig:
     StarkGenericConfig<
         Pcs: UnivariateStarkPcs<

@@ -55,8 +55,8 @@ thread_local! {
 /// this thread calls it.
 ///
 /// Otherwise such a fraction counts as zero. An honest prover meets one with a probability of about rows over 2^124,
-/// but a fault in a component may make one in every proof. The check copies all inverted denominators to the host: 16 bytes
-/// per row and batch of lookups.
+/// but a fault in a component may make one in every proof. The check copies all inverted denominators to the host: 16
+/// bytes per row and batch of lookups.
 pub fn check_denominators<R>(work: impl FnOnce() -> R) -> R {
     // Restores the outer state even if `work` panics.
     struct Outer(bool);
