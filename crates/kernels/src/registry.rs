@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rigel_gpu::{Device, Lock, Result};
 
 use crate::code::{Operation, RegisteredModule};
+use crate::commit::mask::Mask;
 use crate::commit::merkle::Tree;
 use crate::commit::queries::Queries;
 use crate::commit::rows::{PartKernel, ReversedRows, Row, RowParts, Rows};
@@ -50,6 +51,7 @@ use crate::vector::powers::Powers;
 use crate::vector::reduce::Reduce;
 use crate::vector::scale::Scale;
 use crate::vector::scan::{Plus, Scan, Times};
+use crate::vector::uniform::Uniform;
 
 macro_rules! registry {
     ($($operation:ty,)*) => {
@@ -128,6 +130,8 @@ registry! {
     Scan<Goldilocks, Plus>, Scan<KoalaBear, Plus>, Scan<BabyBear, Plus>, Scan<Mersenne31, Plus>,
     Permute<u32>, Permute<u64>,
     Scale<BabyBear>,
+    Mask<BabyBear>, Mask<KoalaBear>, Mask<Goldilocks>,
+    Uniform<BabyBear>, Uniform<KoalaBear>, Uniform<Goldilocks>,
     Queries,
     Multilinear,
     ListColumns,

@@ -3,7 +3,8 @@
 //!
 //! On a device, a small matrix is committed to on both sides, and opened by the device and verified by upstream.
 //! Without a device upstream opens it, and its transcript is replayed with the prover's parameters: upstream's
-//! transcripts absorb every one of them.
+//! transcripts absorb every one of them. A configuration that hides the trace is checked on a device only, and there by
+//! an opening alone: upstream's commitment would use up its randomness.
 
 use p3_challenger::CanSample;
 use p3_commit::{CommitmentOpening, MatrixOpening, OpeningRequest, Pcs, PointOpening};
@@ -17,9 +18,10 @@ use rigel_kernels::transform::ntt::MAX_LOG_ROWS;
 
 use crate::challenger::Searching;
 use crate::commit::Committed;
-use crate::config::DeviceConfig;
+use crate::config::{DeviceConfig, DeviceFriProof};
 use crate::error::{Error, Result};
-use crate::open::{OpeningProof, Round, open};
+use crate::hiding::least_rows;
+use crate::open::{Round, open};
 use crate::prover::{Prover, Session};
 use crate::trace::upload;
 use crate::transcript::Unfinished;
@@ -76,33 +78,50 @@ pub(crate) fn check<SC: DeviceConfig>(prover: &Prover<SC>) -> Result<()> {
     // the final polynomial has coefficients.
     let log_rows = (5 + prover.cap_height.saturating_sub(5).min(10)).max(prover.fri.log_final_poly_len + 1);
     let most = SC::Value::TWO_ADICITY.min(MAX_LOG_ROWS as usize + prover.fri.log_blowup) - prover.fri.log_blowup;
-    let rows = 1 << log_rows.min(most);
+    // And as many as random values are needed to hide.
+    let hidden = match SC::HIDING {
+        true => least_rows(prover.fri.num_queries, SC::Challenge::DIMENSION, 1).unwrap_or(usize::MAX),
+        false => 1,
+    };
+    let log_hidden = hidden.checked_next_power_of_two().map_or(most, |rows| rows.trailing_zeros() as usize);
+    let rows = 1 << log_rows.max(log_hidden).min(most);
     let values = (0..rows * WIDTH).map(|i| SC::Value::from_usize(i * i + 7)).collect();
     let matrix = RowMajorMatrix::new(values, WIDTH);
-    let domain = config.pcs().natural_domain_for_degree(rows);
-    let (commitment, data) = config.pcs().commit([(domain, matrix.clone())])?;
+    let domain = config.pcs().natural_domain_for_degree(rows << usize::from(SC::HIDING));
     let point = SC::Challenge::from_basis_coefficients_fn(|i| SC::Value::from_usize(i + 5));
-    let claims = |values: &p3_commit::OpenedValues<SC::Challenge>| -> Claims<SC> {
+    let claims = |commitment: &SC::Commitment, values: &p3_commit::OpenedValues<SC::Challenge>| -> Claims<SC> {
         let points = vec![PointOpening { point, values: values[0][0][0].clone() }];
         let matrices = vec![MatrixOpening { domain, points }];
         vec![CommitmentOpening { commitment: commitment.clone(), matrices }]
     };
+    // Upstream's generators of randomness are left as they are: with the same seeds proofs are to be equal.
+    let theirs = match SC::HIDING {
+        true => None,
+        false => Some(config.pcs().commit([(domain, matrix.clone())]).map_err(Into::into)?),
+    };
 
     if prover.device().is_none() {
+        let Some((commitment, data)) = theirs else { return Ok(()) };
         let mut challenger = config.initialise_challenger();
         let request = OpeningRequest { prover_data: &data, points: vec![vec![point]] };
-        let (values, proof) = config.pcs().open(vec![request], &mut challenger)?;
+        let (values, proof) = config.pcs().open(vec![request], &mut challenger).map_err(Into::into)?;
         let cap = (1usize << prover.cap_height.min(usize::BITS as usize - 1)).min(rows << prover.fri.log_blowup);
         let replayed = SC::cap_len(&commitment) == cap
-            && replay(prover, rows.trailing_zeros() as usize, &claims(&values), &proof)
-                .is_some_and(|mut replayed| sample(&mut replayed) == sample(&mut challenger));
+            && replay(
+                prover,
+                rows.trailing_zeros() as usize,
+                &claims(&commitment, &values),
+                SC::fri_proof(&proof),
+            )
+            .is_some_and(|mut replayed| sample(&mut replayed) == sample(&mut challenger));
         return if replayed { Ok(()) } else { Err(Error::Configuration("")) };
     }
 
     let session = Session::new(prover)?;
     let trace = upload(&session.stream, &matrix)?;
     let committed = Committed::extend(&session, &[(&trace).into()])?;
-    if committed.cap(&session)? != commitment {
+    let cap = committed.cap(&session)?;
+    if theirs.is_some_and(|(commitment, _)| commitment != cap) {
         return Err(Error::Configuration(if SC::Hash::ROW_CONSTANTS.is_some() {
             ", and that the round constants of its Poseidon2 are those that it prints, that were given to \
              Prover::with_hash or, if neither, upstream's defaults"
@@ -111,10 +130,10 @@ pub(crate) fn check<SC: DeviceConfig>(prover: &Prover<SC>) -> Result<()> {
         }));
     }
     let mut challenger = Searching::new(config.initialise_challenger(), &session.stream, &prover.search_constants);
-    let rounds = [Round { committed: &committed, points: vec![vec![point]] }];
+    let rounds = [Round::new(&session, &committed, vec![vec![point]])];
     let (values, proof) = open(&session, &rounds, &mut challenger)?;
     challenger.finish()?;
-    let verified = config.pcs().verify(claims(&values), &proof, &mut config.initialise_challenger());
+    let verified = config.pcs().verify(claims(&cap, &values), &proof, &mut config.initialise_challenger());
     verified.map_err(|_| Error::Configuration(""))
 }
 
@@ -128,7 +147,7 @@ fn replay<SC: DeviceConfig>(
     prover: &Prover<SC>,
     log_rows: usize,
     claims: &Claims<SC>,
-    proof: &OpeningProof<SC>,
+    proof: &DeviceFriProof<SC>,
 ) -> Option<SC::Challenger> {
     let fri = &prover.fri;
     let mut challenger = prover.config().initialise_challenger();

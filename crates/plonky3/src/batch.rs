@@ -14,22 +14,20 @@ use p3_lookup::{LogUpGadget, Lookup, LookupTerminal, check_multiplicity_height_b
 use p3_uni_stark::{OpenedValues, PreprocessedOpenedValues, StarkGenericConfig};
 use rigel_gpu::{Buffer, Device};
 use rigel_kernels::Columns;
-use rigel_kernels::field::Field;
-use rigel_kernels::transform::ntt::Order;
 
 use crate::batch_key::{BatchKey, table_layout, trace_domain};
 use crate::challenger::Searching;
 use crate::check;
-use crate::commit::Committed;
+use crate::commit::{Committed, extend_trace};
 use crate::config::{Base, DeviceConfig, Ext};
 use crate::constraints::Constraints;
 use crate::error::{Error, Result};
-use crate::extended::extend;
-use crate::fallback::{self, CpuBatchAir, Place};
+use crate::fallback::{self, CpuBatchAir};
 use crate::field::{DeviceExtension, DeviceField};
+use crate::hiding::{self, random_polynomial};
 use crate::lookup::{self, LookupColumns, LookupInputs};
 use crate::open::{Round, download, open};
-use crate::plan::{Sizes, TableSize};
+use crate::plan::{Batches, Sizes, TableSize, exact_sizes};
 use crate::prover::{Prover, Session};
 use crate::quotient::{self, Table, non_empty};
 use crate::readings::{Kind, Readings};
@@ -74,12 +72,13 @@ where
     }
     for (table, instance) in instances.iter().enumerate() {
         let log_rows = check::table(prover, table, instance.air, &instance.trace, &instance.public_values)?;
+        key.airs[table].check::<SC::Value>(table, instance.air)?;
         if log_rows != key.log_rows[table] {
             let detail = format!("the key is for 2^{} rows, the trace has 2^{log_rows}", key.log_rows[table]);
             return Err(Error::Preprocessed { table, detail });
         }
     }
-    if let Some(global) = &key.common.preprocessed
+    if let Some(global) = &key.data.common.preprocessed
         && prover.device().is_some()
         && key.preprocessed.is_none()
     {
@@ -87,13 +86,18 @@ where
         return Err(Error::Preprocessed { table: global.matrix_to_instance[0], detail });
     }
     let heights: Vec<usize> = instances.iter().map(|instance| instance.trace.height()).collect();
-    check_multiplicity_height_bound(&key.common.lookups, &heights)
+    check_multiplicity_height_bound(&key.data.common.lookups, &heights)
         .map_err(|error| Error::Lookup { table: 0, detail: error.to_string() })?;
+    #[cfg(debug_assertions)]
+    crate::satisfied::batch(instances, key)?;
     let cells = instances.iter().map(|instance| instance.trace.height() * instance.trace.width()).sum();
-    fallback::choose(prover, cells, |place| match place {
-        Place::Device => on_device(prover, instances, key),
-        Place::Cpu => fallback::prove_batch(prover, instances, &key.log_rows),
-    })
+    fallback::choose(
+        prover,
+        cells,
+        (),
+        |()| on_device(prover, instances, key),
+        |()| fallback::prove_batch(prover, instances, key),
+    )
 }
 
 fn on_device<SC, A>(
@@ -109,7 +113,27 @@ where
     for (table, &log_rows) in key.log_rows.iter().enumerate() {
         check::device_rows(prover, table, log_rows)?;
     }
-    sizes(prover, instances, key).plan(false)?.check()?;
+    let mut sizes = sizes(prover, instances, key);
+    if sizes.plan()?.is_tight() {
+        // The AIRs are read before the proof, too: what their kernels pass to each other counts.
+        let airs: Vec<&A> = instances.iter().map(|instance| instance.air).collect();
+        sizes = exact_sizes(prover, &airs, key)?;
+    }
+    sizes.prove(|batches| protocol(prover, instances, key, batches))
+}
+
+/// The protocol, with the whole extended traces or in batches of columns.
+fn protocol<SC, A>(
+    prover: &Prover<SC>,
+    instances: &[Instance<'_, SC, A>],
+    key: &BatchKey<SC>,
+    batches: Option<Batches>,
+) -> Result<Proven<BatchProof<SC>>>
+where
+    SC: DeviceConfig,
+    A: CpuBatchAir<SC>,
+    SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
+{
     let session = Session::new(prover)?;
     for instance in instances {
         instance.trace.await_writers(&session.stream)?;
@@ -119,21 +143,22 @@ where
     let publics: Vec<&[SC::Value]> = instances.iter().map(|instance| instance.public_values.as_slice()).collect();
 
     // The host reads the AIRs, and loads or compiles their kernels, while the traces are uploaded, extended and hashed.
-    let (device, log_blowup, readings) = (session.stream.device(), prover.fri.log_blowup, &prover.readings);
+    let (device, readings) = (session.stream.device(), &prover.readings);
     let kinds = kinds(instances, key);
-    let constraints = || read_constraints(readings, (device, log_blowup), instances, key, &kinds);
+    let device = batches.is_none().then_some(device);
+    let constraints = || read_constraints(readings, device, instances, key, &kinds);
     let (committed, constraints) = if kinds.iter().all(|(_, kind)| readings.has(kind)) {
-        (commit_traces(&session, instances, key), constraints())
+        (commit_traces(&session, instances, key, batches), constraints())
     } else {
         std::thread::scope(|scope| {
             let reading = scope.spawn(constraints);
-            let committed = commit_traces(&session, instances, key);
+            let committed = commit_traces(&session, instances, key, batches);
             (committed, reading.join().unwrap_or_else(|panic| resume_unwind(panic)))
         })
     };
     let (residents, main) = committed?;
     for (table, constraints) in constraints.iter().enumerate() {
-        check::degree(prover, table, constraints.log_chunks)?;
+        check::degree::<SC>(table, key.log_rows[table], constraints.log_chunks)?;
     }
     let mut challenger =
         Searching::new(prover.config().initialise_challenger(), &session.stream, &prover.search_constants);
@@ -141,24 +166,25 @@ where
     let mut transcript = Unfinished::new(
         BatchProverTranscript::<_, SC::Value, SC::Challenge, SC::Commitment>::new(&mut challenger, shape),
     );
-    transcript.instance_bindings(&key.log_rows);
+    let degree_bits: Vec<usize> = key.log_rows.iter().map(|rows| rows + usize::from(SC::HIDING)).collect();
+    transcript.instance_bindings(&degree_bits);
 
     let main_cap = main.cap(&session)?;
     transcript.main_phase(main_cap.clone(), &publics);
-    transcript.preprocessed_phase(key.common.preprocessed.as_ref().map(|global| global.commitment.clone()));
+    transcript.preprocessed_phase(key.data.common.preprocessed.as_ref().map(|global| global.commitment.clone()));
     let all_lookups: Vec<&[Lookup<SC::Value>]> = tables.clone().map(|table| key.lookups(table)).collect();
     let (challenges, lookup_pow_witness) = transcript.lookup_phase(&all_lookups, &LogUpGadget::new());
 
+    let traces = Traces { residents: &residents, main: &main };
     let (permutation, terminals) =
-        commit_lookups(&session, instances, key, &constraints, &residents, &challenges)?;
+        commit_lookups(&session, instances, key, &constraints, &traces, &challenges, batches)?;
     drop(residents);
     let permutation_cap = permutation.as_ref().map(|committed| committed.cap(&session)).transpose()?;
     let committed_terminals: Vec<SC::Challenge> = terminals.iter().flatten().copied().collect();
     let alpha = transcript.permutation_phase(permutation_cap.clone(), &committed_terminals);
 
     let mut chunks = Vec::new();
-    let mut permutations =
-        permutation.iter().flat_map(|committed| (0..committed.ldes.len()).map(|i| committed.whole(i)));
+    let mut permutations = permutation.iter().flat_map(|committed| &committed.ldes);
     for (table, instance) in instances.iter().enumerate() {
         let extension: Vec<SC::Challenge> =
             terminals[table].into_iter().chain(challenges[table].iter().copied()).collect();
@@ -180,7 +206,14 @@ where
     let quotient = Committed::new(&session, chunks.into_iter().flatten().collect())?;
     drop(constraints);
     let quotient_cap = quotient.cap(&session)?;
-    transcript.quotient_phase(quotient_cap.clone(), None);
+    let random = session.prover.hiding_streams().map(|hiding| {
+        let polynomials = |&log_rows: &usize| random_polynomial(&session, hiding, 1 << log_rows);
+        let polynomials = session.phase("extend", || key.log_rows.iter().map(polynomials).collect())?;
+        Committed::new(&session, polynomials)
+    });
+    let random = random.transpose()?;
+    let random_cap = random.as_ref().map(|random| random.cap(&session)).transpose()?;
+    transcript.quotient_phase(quotient_cap.clone(), random_cap.clone());
     let (zeta, ood_pow_witness) = transcript.ood_phase();
 
     let points = |table: usize, reads_next: bool| {
@@ -189,17 +222,18 @@ where
     };
     let main_next = |table: usize| !instances[table].air.main_next_row_columns().is_empty();
     let preprocessed_next = |table: usize| !instances[table].air.preprocessed_next_row_columns().is_empty();
-    let mut rounds = vec![
-        Round { committed: &main, points: tables.clone().map(|table| points(table, main_next(table))).collect() },
-        Round { committed: &quotient, points: vec![vec![zeta]; quotient.ldes.len()] },
-    ];
-    if let Some((committed, global)) = preprocessed.zip(key.common.preprocessed.as_ref()) {
+    let mut rounds = Vec::with_capacity(5);
+    rounds.extend(random.as_ref().map(|random| Round::new(&session, random, vec![vec![zeta]; instances.len()])));
+    let main_points = tables.clone().map(|table| points(table, main_next(table))).collect();
+    rounds.push(Round::new(&session, &main, main_points));
+    rounds.push(Round::new(&session, &quotient, vec![vec![zeta]; quotient.ldes.len()]));
+    if let Some((committed, global)) = preprocessed.zip(key.data.common.preprocessed.as_ref()) {
         let of_matrix = |&table: &usize| points(table, preprocessed_next(table));
-        rounds.push(Round { committed, points: global.matrix_to_instance.iter().map(of_matrix).collect() });
+        rounds.push(Round::public(committed, global.matrix_to_instance.iter().map(of_matrix).collect()));
     }
     if let Some(committed) = &permutation {
         let with_lookups = tables.clone().filter(|&table| !key.lookups(table).is_empty());
-        rounds.push(Round { committed, points: with_lookups.map(|table| points(table, true)).collect() });
+        rounds.push(Round::new(&session, committed, with_lookups.map(|table| points(table, true)).collect()));
     }
     let (values, opening_proof) = transcript.delegate(|challenger| open(&session, &rounds, challenger))?;
     transcript.into_inner().finish();
@@ -218,16 +252,16 @@ where
             main: main_cap,
             permutation: permutation_cap,
             quotient_chunks: quotient_cap,
-            random: None,
+            random: random_cap,
         },
         opened_values: opened.by_table(),
         opening_proof,
         lookup_terminals: terminals.into_iter().map(|terminal| terminal.map(LookupTerminal)).collect(),
-        degree_bits: key.log_rows.clone(),
+        degree_bits,
         lookup_pow_witness,
         ood_pow_witness,
     };
-    drop((main, quotient, permutation));
+    drop((main, quotient, permutation, random));
     Ok(Proven { proof, report: session.finish(searched)? })
 }
 
@@ -248,14 +282,31 @@ fn sizes<'p, SC: DeviceConfig, A>(
     Sizes::new(prover, instances.iter().enumerate().map(size).collect())
 }
 
-type CommittedTraces<'a, SC> = (Vec<Option<Resident<'a, <SC as DeviceConfig>::Value>>>, Committed<'static, SC>);
+type CommittedTraces<'a, SC> = (Vec<Option<Resident<'a, <SC as DeviceConfig>::Value>>>, Committed<'a, SC>);
 
-/// The commitment to all traces, and those that lookups will read.
+/// The traces that lookups read: kept for them, or those of which the commitment extends some columns at a time.
+struct Traces<'a, 'b, SC: DeviceConfig> {
+    residents: &'b [Option<Resident<'a, SC::Value>>],
+    main: &'b Committed<'a, SC>,
+}
+
+/// The commitment to all traces, and those that lookups will read and that it does not contain.
 fn commit_traces<'a, SC: DeviceConfig, A>(
     session: &Session<'_, SC>,
-    instances: &[Instance<'a, SC, A>],
+    instances: &'a [Instance<'_, SC, A>],
     key: &BatchKey<SC>,
+    batches: Option<Batches>,
 ) -> Result<CommittedTraces<'a, SC>> {
+    if let Some(batches) = batches {
+        let (mut committed, mut residents) = (Vec::new(), Vec::new());
+        for (table, instance) in instances.iter().enumerate() {
+            let resident = Resident::for_batches(session, &instance.trace, batches)?;
+            let (masked, trace) = hiding::masked(session, resident)?;
+            committed.push(masked);
+            residents.push(trace.filter(|_| !key.lookups(table).is_empty()));
+        }
+        return Ok((residents, Committed::in_batches(session, committed, batches.columns)?));
+    }
     // The upload of one table overlaps the extension of the previous one.
     let rooms = instances.iter().map(|instance| Resident::room(session, &instance.trace));
     let mut rooms = rooms.collect::<Result<Vec<_>>>()?;
@@ -264,9 +315,7 @@ fn commit_traces<'a, SC: DeviceConfig, A>(
     let mut ldes = Vec::with_capacity(instances.len());
     for (table, instance) in instances.iter().enumerate() {
         let resident = Resident::arriving(session, &instance.trace, rooms[table].as_mut(), &allocated)?;
-        ldes.push(session.phase("extend", || {
-            Ok(extend(session, resident.matrix().into(), Base::<SC>::GENERATOR, Order::Natural)?)
-        })?);
+        ldes.push(session.phase("extend", || extend_trace(session, resident.all(session)?.columns()))?);
         residents.push((!key.lookups(table).is_empty()).then_some(resident));
     }
     Ok((residents, Committed::new(session, ldes)?))
@@ -284,10 +333,11 @@ fn kinds<SC: DeviceConfig, A: BaseAir<SC::Value>>(
     instances.iter().enumerate().map(of).collect()
 }
 
-/// The constraints of all tables, with their kernels and those of their lookups.
+/// The constraints of all tables, with their kernels and those of their lookups if a device is given. Constraints on
+/// batches of columns have kernels of their own.
 fn read_constraints<SC, A>(
     readings: &Readings<SC>,
-    (device, log_blowup): (&Device, usize),
+    device: Option<&Device>,
     instances: &[Instance<'_, SC, A>],
     key: &BatchKey<SC>,
     kinds: &[(AirLayout, Kind)],
@@ -302,7 +352,9 @@ where
         readings.of(kind, readings.fingerprint_in_batch(*air, layout), || {
             let mut constraints =
                 Constraints::of_air_and_lookups(*air, *layout, trace.height(), key.lookups(table));
-            constraints.compile(device, log_blowup);
+            if let Some(device) = device {
+                constraints.compile(device);
+            }
             constraints
         })
     };
@@ -321,10 +373,10 @@ fn shape<SC: DeviceConfig, A: BaseAir<SC::Value>>(
         preprocessed_widths: (0..instances.len())
             .map(|table| key.preprocessed_of(table).map_or(0, |meta| meta.width))
             .collect(),
-        has_preprocessed_commitment: key.common.preprocessed.is_some(),
-        num_lookup_instances: key.common.lookups.iter().filter(|lookups| !lookups.is_empty()).count(),
+        has_preprocessed_commitment: key.data.common.preprocessed.is_some(),
+        num_lookup_instances: key.data.common.lookups.iter().filter(|lookups| !lookups.is_empty()).count(),
         lookup_pow_bits: prover.config().lookup_proof_of_work_bits(),
-        has_randomization_commitment: false,
+        has_randomization_commitment: SC::HIDING,
         ood_pow_bits: prover.config().ood_proof_of_work_bits(),
     }
 }
@@ -338,15 +390,16 @@ fn commit_lookups<SC: DeviceConfig, A>(
     instances: &[Instance<'_, SC, A>],
     key: &BatchKey<SC>,
     constraints: &[Arc<Constraints<SC>>],
-    residents: &[Option<Resident<'_, SC::Value>>],
+    traces: &Traces<'_, '_, SC>,
     challenges: &[Vec<SC::Challenge>],
+    batches: Option<Batches>,
 ) -> Result<CommittedLookups<SC>> {
     let mut columns = Vec::new();
     let mut terminals: Vec<Buffer<Base<SC>>> = Vec::new();
     for (table, instance) in instances.iter().enumerate() {
-        let (Some(resident), Some(fractions)) = (&residents[table], &constraints[table].fractions) else {
-            continue;
-        };
+        let Some(fractions) = &constraints[table].fractions else { continue };
+        let resident =
+            traces.residents[table].as_ref().or(traces.main.ldes[table].trace()).expect("kept for lookups");
         let made = session.phase("lookups", || {
             let parameters: Vec<Ext<SC>> = std::iter::once(SC::Challenge::ZERO)
                 .chain(challenges[table].iter().copied())
@@ -354,8 +407,9 @@ fn commit_lookups<SC: DeviceConfig, A>(
                 .collect();
             let preprocessed = key.preprocessed.as_ref().zip(key.preprocessed_of(table));
             let publics = non_empty(session, SC::Value::as_device(&instance.public_values))?;
+            let main = resident.all(session)?;
             let inputs = LookupInputs {
-                main: resident.matrix(),
+                main: main.columns(),
                 preprocessed: preprocessed.map(|(tables, meta)| &tables.traces[meta.matrix_index]),
                 publics: publics.as_ref(),
                 challenges: &session.stream.upload(&parameters)?,
@@ -369,9 +423,16 @@ fn commit_lookups<SC: DeviceConfig, A>(
     if columns.is_empty() {
         return Ok((None, vec![None; instances.len()]));
     }
-    let committed = {
-        let views: Vec<Columns<'_, _>> = columns.iter().map(Into::into).collect();
-        Committed::extend(session, &views)?
+    let committed = match batches {
+        None => {
+            let views: Vec<Columns<'_, _>> = columns.iter().map(Into::into).collect();
+            Committed::extend(session, &views)?
+        }
+        Some(batches) => {
+            let masked = |columns| Ok(hiding::masked(session, Resident::Brought(columns))?.0);
+            let columns = columns.into_iter().map(masked).collect::<Result<_>>()?;
+            Committed::in_batches(session, columns, batches.columns)?
+        }
     };
     let mut halves =
         download(&session.stream, &terminals)?.into_iter().flat_map(|words| SC::Challenge::from_words(&words));
@@ -394,8 +455,9 @@ impl<SC: DeviceConfig> Openings<'_, SC> {
     fn by_table(self) -> BatchOpenedValues<SC::Challenge> {
         let mut rounds = self.values.into_iter();
         let mut round = || rounds.next().expect("one round per commitment");
+        let mut random = if SC::HIDING { round() } else { Vec::new() }.into_iter();
         let (main, quotient) = (round(), round());
-        let preprocessed = self.key.common.preprocessed.as_ref().map(|_| round());
+        let preprocessed = self.key.data.common.preprocessed.as_ref().map(|_| round());
         let mut permutation = rounds.next().unwrap_or_default().into_iter();
         let mut chunks = quotient.into_iter();
         let mut table_values = |(table, values): (usize, Vec<Vec<SC::Challenge>>)| {
@@ -418,7 +480,7 @@ impl<SC: DeviceConfig> Openings<'_, SC> {
                         .take(self.chunk_counts[table])
                         .map(|mut values| values.swap_remove(0))
                         .collect(),
-                    random: None,
+                    random: random.next().map(|mut values| values.swap_remove(0)),
                 },
                 permutation_next: lookup_values.pop().expect("two points"),
                 permutation_local: lookup_values.pop().expect("two points"),

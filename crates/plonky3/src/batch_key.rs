@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use p3_air::symbolic::{AirLayout, SymbolicExpressionExt};
 use p3_air::{Air, BaseAir};
-use p3_batch_stark::CommonData;
-use p3_batch_stark::common::{GlobalPreprocessed, PreprocessedInstanceMeta};
+use p3_batch_stark::common::{GlobalPreprocessed, PreprocessedInstanceMeta, ProverOnlyData};
 use p3_batch_stark::symbolic::get_log_num_quotient_chunks_for_domain;
-use p3_commit::{Pcs, PolynomialSpace};
+use p3_batch_stark::{CommonData, ProverData};
+use p3_commit::{Pcs, PolynomialSpace, UnivariateStarkPcs};
 use p3_field::coset::TwoAdicMultiplicativeCoset;
 use p3_field::{Algebra, PrimeCharacteristicRing};
 use p3_lookup::{InteractionSymbolicBuilder, LogUpGadget, Lookup, Lookups, check_bus_widths};
@@ -15,7 +15,7 @@ use p3_matrix::Matrix as _;
 use p3_matrix::dense::RowMajorMatrix;
 use rigel_kernels::{Columns, Matrix};
 
-use crate::check;
+use crate::check::{self, Identity};
 use crate::commit::Committed;
 use crate::config::{Base, DeviceConfig};
 use crate::error::{Error, Result};
@@ -29,10 +29,13 @@ static KEYS: AtomicU64 = AtomicU64::new(0);
 /// Data shared by all proofs of a batch of AIRs at given heights: upstream's `ProverData`, with the preprocessed
 /// columns on the device.
 pub struct BatchKey<SC: DeviceConfig> {
-    pub(crate) common: CommonData<SC>,
+    /// Upstream's, with the preprocessed columns only if a CPU prover made it.
+    pub(crate) data: ProverData<SC>,
     /// `None` without preprocessed columns or with a CPU prover.
     pub(crate) preprocessed: Option<PreprocessedTables<SC>>,
     pub(crate) log_rows: Vec<usize>,
+    /// The AIRs of the tables.
+    pub(crate) airs: Vec<Identity>,
     /// Different for each key of the process.
     pub(crate) number: u64,
 }
@@ -46,11 +49,11 @@ pub(crate) struct PreprocessedTables<SC: DeviceConfig> {
 impl<SC: DeviceConfig> BatchKey<SC> {
     /// The common data that upstream's `verify_batch` takes.
     pub fn common(&self) -> &CommonData<SC> {
-        &self.common
+        &self.data.common
     }
 
     pub(crate) fn lookups(&self, table: usize) -> &[Lookup<SC::Value>] {
-        &self.common.lookups[table]
+        &self.data.common.lookups[table]
     }
 
     /// The number of extension columns and of denominators per row of a table with lookups.
@@ -62,7 +65,7 @@ impl<SC: DeviceConfig> BatchKey<SC> {
 
     /// The index and width of a table's preprocessed matrix.
     pub(crate) fn preprocessed_of(&self, table: usize) -> Option<&PreprocessedInstanceMeta> {
-        self.common.preprocessed.as_ref()?.instances[table].as_ref()
+        self.data.common.preprocessed.as_ref()?.instances[table].as_ref()
     }
 }
 
@@ -93,13 +96,19 @@ where
     }
     let packed = |((air, lookups), &log_rows)| packed_lookups::<SC, A>(air, lookups, log_rows);
     let lookups = airs.iter().zip(unpacked).zip(log_rows).map(packed).collect();
-    let (global, preprocessed) = commit_preprocessed(prover, airs, log_rows)?.unzip();
-    Ok(BatchKey {
+    let (global, kept) = commit_preprocessed(prover, airs, log_rows)?.unzip();
+    let (preprocessed, preprocessed_prover_data) = match kept {
+        Some(Kept::OnDevice(tables)) => (Some(tables), None),
+        Some(Kept::OnHost(data)) => (None, Some(data)),
+        None => (None, None),
+    };
+    let data = ProverData {
         common: CommonData::new(global, lookups),
-        preprocessed: preprocessed.flatten(),
-        log_rows: log_rows.to_vec(),
-        number: KEYS.fetch_add(1, Ordering::Relaxed),
-    })
+        prover_only: ProverOnlyData { preprocessed_prover_data },
+    };
+    let identities = airs.iter().map(Identity::of::<SC::Value, A>).collect();
+    let number = KEYS.fetch_add(1, Ordering::Relaxed);
+    Ok(BatchKey { data, preprocessed, log_rows: log_rows.to_vec(), airs: identities, number })
 }
 
 /// The lookups of an AIR, with those on one bus packed into shared columns as far as the quotient's degree allows.
@@ -111,22 +120,29 @@ where
     SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
 {
     let gadget = LogUpGadget::new();
+    let hiding = usize::from(SC::HIDING);
     let domain = trace_domain::<SC>(log_rows);
     let log_chunks = get_log_num_quotient_chunks_for_domain::<_, SC::Challenge, A, _>(
         air,
         AirLayout::from_air(air),
         domain,
         &unpacked,
-        0,
+        hiding,
         &gadget,
     );
-    let budget = (1 << log_chunks) + 1;
+    let budget = (1 << log_chunks) + 1 - hiding;
     let transition = domain.transition_degree_multiple();
     unpacked
         .pack_same_bus_with_degree(budget, |lookup| gadget.constraint_degree_with_transition(lookup, transition))
 }
 
-type Committing<SC> = (GlobalPreprocessed<SC>, Option<PreprocessedTables<SC>>);
+/// What is kept of preprocessed columns for the proofs.
+enum Kept<SC: DeviceConfig> {
+    OnDevice(PreprocessedTables<SC>),
+    OnHost(<SC::Pcs as Pcs<SC::Challenge, SC::Challenger>>::ProverData),
+}
+
+type Committing<SC> = (GlobalPreprocessed<SC>, Kept<SC>);
 
 fn commit_preprocessed<SC: DeviceConfig, A: BaseAir<SC::Value>>(
     prover: &Prover<SC>,
@@ -146,6 +162,7 @@ fn commit_preprocessed<SC: DeviceConfig, A: BaseAir<SC::Value>>(
             return Err(Error::Preprocessed { table, detail });
         }
         let (matrix_index, width) = (traces.len(), trace.width());
+        let degree_bits = degree_bits + usize::from(SC::HIDING);
         instances.push(Some(PreprocessedInstanceMeta { matrix_index, width, degree_bits }));
         matrix_to_instance.push(table);
         traces.push(trace);
@@ -153,19 +170,22 @@ fn commit_preprocessed<SC: DeviceConfig, A: BaseAir<SC::Value>>(
     if traces.is_empty() {
         return Ok(None);
     }
-    let (commitment, tables) = if prover.device().is_some() {
+    let (commitment, kept) = if prover.device().is_some() {
         let session = Session::new(prover)?;
         let traces: Vec<_> = traces.iter().map(|trace| upload(&session.stream, trace)).collect::<Result<_>>()?;
         let columns: Vec<Columns<'_, _>> = traces.iter().map(Into::into).collect();
-        let committed = Committed::extend(&session, &columns)?;
+        let committed = Committed::public(&session, &columns)?;
         let cap = committed.cap(&session)?;
-        (cap, Some(PreprocessedTables { committed, traces }))
+        (cap, Kept::OnDevice(PreprocessedTables { committed, traces }))
     } else {
         let pcs = prover.config().pcs();
-        let with_domain = |trace: RowMajorMatrix<_>| (pcs.natural_domain_for_degree(trace.height()), trace);
-        (pcs.commit(traces.into_iter().map(with_domain))?.0, None)
+        let rows = |trace: &RowMajorMatrix<_>| trace.height() << usize::from(SC::HIDING);
+        let with_domain = |trace| (pcs.natural_domain_for_degree(rows(&trace)), trace);
+        let committed = pcs.commit_preprocessing(traces.into_iter().map(with_domain));
+        let (commitment, data) = committed.map_err(Into::into)?;
+        (commitment, Kept::OnHost(data))
     };
-    Ok(Some((GlobalPreprocessed { commitment, instances, matrix_to_instance }, tables)))
+    Ok(Some((GlobalPreprocessed { commitment, instances, matrix_to_instance }, kept)))
 }
 
 /// The subgroup on which a table's trace is given.

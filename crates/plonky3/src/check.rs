@@ -37,6 +37,37 @@ pub(crate) fn table<SC: DeviceConfig>(
     Ok(log_rows)
 }
 
+/// What a key says about the AIR that it was made for: its type and its widths.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    type_name: &'static str,
+    widths: [usize; 4],
+}
+
+impl Identity {
+    pub(crate) fn of<V, A: BaseAir<V>>(air: &A) -> Self {
+        let widths = [air.width(), air.preprocessed_width(), air.num_public_values(), air.num_periodic_columns()];
+        Self { type_name: std::any::type_name::<A>(), widths }
+    }
+
+    /// Checks that a proof is of the same AIR.
+    pub(crate) fn check<V>(&self, table: usize, air: &impl BaseAir<V>) -> Result<()> {
+        let found = Self::of(air);
+        if *self == found {
+            return Ok(());
+        }
+        let name = |identity: &Self| {
+            let [main, preprocessed, publics, periodic] = identity.widths;
+            format!(
+                "{} ({main} columns, {preprocessed} preprocessed, {periodic} periodic, {publics} public values)",
+                identity.type_name
+            )
+        };
+        let detail = format!("the key was made for {}, the proof is of {}", name(self), name(&found));
+        Err(Error::Preprocessed { table, detail })
+    }
+}
+
 /// Checks that the field has a domain for the extended columns.
 pub(crate) fn rows<SC: DeviceConfig>(prover: &Prover<SC>, table: usize, log_rows: usize) -> Result<()> {
     within(prover, table, log_rows, SC::Value::TWO_ADICITY)
@@ -49,7 +80,7 @@ pub(crate) fn device_rows<SC: DeviceConfig>(prover: &Prover<SC>, table: usize, l
 
 fn within<SC: DeviceConfig>(prover: &Prover<SC>, table: usize, log_rows: usize, log_limit: usize) -> Result<()> {
     let log_blowup = prover.fri.log_blowup;
-    if log_rows + log_blowup > log_limit {
+    if log_rows + usize::from(SC::HIDING) + log_blowup > log_limit {
         return Err(Error::TooManyRows { table, log_rows, log_blowup, log_limit });
     }
     Ok(())
@@ -61,11 +92,11 @@ fn periodic<V: p3_field::Field>(table: usize, air: &impl BaseAir<V>, rows: usize
     PeriodicColumns::new(&columns, rows).map(|_| ()).map_err(shape)
 }
 
-/// Checks that the quotient's domain lies within the extended trace's.
-pub(crate) fn degree<SC: DeviceConfig>(prover: &Prover<SC>, table: usize, log_chunks: usize) -> Result<()> {
-    let log_blowup = prover.fri.log_blowup;
-    if log_chunks > log_blowup {
-        return Err(Error::Degree { table, log_chunks, log_blowup });
+/// Checks that the field has a domain for the quotient.
+pub(crate) fn degree<SC: DeviceConfig>(table: usize, log_rows: usize, log_chunks: usize) -> Result<()> {
+    let log_limit = SC::Value::TWO_ADICITY;
+    if log_rows + log_chunks > log_limit {
+        return Err(Error::Degree { table, log_rows, log_chunks, log_limit });
     }
     Ok(())
 }

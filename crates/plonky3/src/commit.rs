@@ -1,8 +1,10 @@
 //! Commitments: columns extended to a coset of the larger domain, and a Merkle tree over their rows.
 
+use std::cmp::Reverse;
+
 use p3_matrix::Matrix as _;
 use p3_matrix::dense::RowMajorMatrix;
-use rigel_gpu::Result as GpuResult;
+use rigel_gpu::{Buffer, Result as GpuResult};
 use rigel_kernels::commit::merkle::MerkleTree;
 use rigel_kernels::commit::rows::RowsInParts;
 use rigel_kernels::field::Field;
@@ -10,9 +12,10 @@ use rigel_kernels::layout::permute;
 use rigel_kernels::transform::ntt::{self, Order};
 use rigel_kernels::{Columns, Matrix};
 
-use crate::config::{Base, DeviceConfig};
+use crate::config::{Base, DeviceConfig, Digest};
 use crate::error::Result;
 use crate::extended::{Extended, extend};
+use crate::hiding::{self, Masked, Trees};
 use crate::prover::Session;
 use crate::trace::Resident;
 
@@ -20,16 +23,26 @@ use crate::trace::Resident;
 pub(crate) struct Committed<'a, SC: DeviceConfig> {
     pub(crate) ldes: Vec<Extended<'a, SC>>,
     pub(crate) tree: MerkleTree<SC::Hash>,
+    /// The random columns of each matrix that only its tree contains, if the commitment hides.
+    pub(crate) salts: Vec<Matrix<Base<SC>>>,
 }
 
 impl<'a, SC: DeviceConfig> Committed<'a, SC> {
-    /// Commits to traces, given on the subgroups of their heights in natural order.
+    /// Commits to traces, given on the subgroups of their heights in natural order. With masks, if the configuration
+    /// hides.
     pub(crate) fn extend(session: &Session<'_, SC>, traces: &[Columns<'_, Base<SC>>]) -> Result<Self> {
-        let shift = Base::<SC>::GENERATOR;
-        let ldes = session.phase("extend", || {
-            let extend = |&trace| extend(session, trace, shift, Order::Natural);
-            Ok(traces.iter().map(extend).collect::<GpuResult<_>>()?)
-        })?;
+        let extend = |&trace| extend_trace(session, trace);
+        let ldes = session.phase("extend", || traces.iter().map(extend).collect::<Result<_>>())?;
+        Self::new(session, ldes)
+    }
+
+    /// [`Self::extend`] for preprocessed columns, which are never masked.
+    pub(crate) fn public(session: &Session<'_, SC>, traces: &[Columns<'_, Base<SC>>]) -> Result<Self> {
+        if !SC::HIDING {
+            return Self::extend(session, traces);
+        }
+        let extend = |&trace| Masked::public(session, trace)?.extend(session);
+        let ldes = session.phase("extend", || traces.iter().map(extend).collect::<Result<_>>())?;
         Self::new(session, ldes)
     }
 
@@ -64,7 +77,7 @@ impl<'a, SC: DeviceConfig> Committed<'a, SC> {
                 let tree = session.phase("hash", || {
                     Ok(MerkleTree::from_parts(stream, hashing, arrived, session.cap_height())?)
                 })?;
-                return Ok(Self { ldes: vec![Extended::Whole(lde)], tree });
+                return Ok(Self { ldes: vec![Extended::Whole(lde)], tree, salts: Vec::new() });
             }
             session.phase("hash", || Ok(hashing.absorb(stream, arrived)?))?;
             first = end;
@@ -73,51 +86,104 @@ impl<'a, SC: DeviceConfig> Committed<'a, SC> {
 
     /// Commits to matrices that are already extended.
     pub(crate) fn new(session: &Session<'_, SC>, ldes: Vec<Matrix<Base<SC>>>) -> Result<Self> {
-        let tree = session.phase("hash", || {
-            let matrices: Vec<Columns<'_, _>> = ldes.iter().map(Into::into).collect();
-            Ok(MerkleTree::new(session.hashing(), &matrices, session.cap_height())?)
+        let (tree, salts) = session.phase("hash", || {
+            let salts = ldes.iter().map(|lde| hiding::salts(session, Trees::Input, lde.rows()));
+            let salts: Vec<Option<Matrix<_>>> = salts.collect::<Result<_>>()?;
+            // A leaf has the row of each matrix, followed by its salt.
+            let with_salts = ldes.iter().zip(&salts).flat_map(|(lde, salts)| std::iter::once(lde).chain(salts));
+            let matrices: Vec<Columns<'_, _>> = with_salts.map(Into::into).collect();
+            let tree = MerkleTree::new(session.hashing(), &matrices, session.cap_height())?;
+            Ok((tree, salts.into_iter().flatten().collect()))
         })?;
-        Ok(Self { ldes: ldes.into_iter().map(Extended::Whole).collect(), tree })
+        Ok(Self { ldes: ldes.into_iter().map(Extended::Whole).collect(), tree, salts })
     }
 
-    /// Commits to one trace whose extension does not fit in memory: extends and hashes `batch` columns at a time
-    /// and discards them. `batch` is a multiple of the hash's block.
+    /// Commits to traces whose extensions do not fit in memory: extends and hashes `batch` columns at a time and
+    /// discards them. `batch` is a multiple of the hash's block.
     pub(crate) fn in_batches(
         session: &Session<'_, SC>,
-        trace: Resident<'a, SC::Value>,
+        traces: Vec<Resident<'a, SC::Value>>,
         batch: usize,
     ) -> Result<Self> {
-        let stream = &session.stream;
-        let extended = Extended::InBatches { trace, batch, log_blowup: session.log_blowup() };
-        let mut hashing = Some(RowsInParts::<SC::Hash>::new(session.hashing(), extended.rows())?);
-        let mut tree = None;
-        session.phase("extend and hash", || {
-            extended.each(session, |first, lde| {
-                let mut rows = hashing.take().expect("put back until the last batch");
-                if first + lde.columns() < extended.columns() {
-                    rows.absorb(stream, lde.into())?;
-                    hashing = Some(rows);
-                } else {
-                    tree = Some(MerkleTree::from_parts(stream, rows, lde.into(), session.cap_height())?);
-                }
-                Ok(())
-            })
+        let log_blowup = session.log_blowup();
+        let extended = |trace| Extended::InBatches { trace, batch, log_blowup };
+        let ldes: Vec<Extended<'a, SC>> = traces.into_iter().map(extended).collect();
+        let salts = ldes.iter().map(|lde| hiding::salts(session, Trees::Input, lde.rows()));
+        let salts: Vec<Option<Extended<'a, SC>>> =
+            salts.map(|salts| Ok(salts?.map(Extended::Whole))).collect::<Result<_>>()?;
+        let mut heights: Vec<usize> = ldes.iter().map(Extended::rows).collect();
+        heights.sort_unstable_by_key(|&rows| Reverse(rows));
+        heights.dedup();
+        let tree = session.phase("extend and hash", || {
+            let of_height = |&rows: &usize| {
+                let with_salts = ldes.iter().zip(&salts).filter(|(lde, _)| lde.rows() == rows);
+                let row: Vec<_> = with_salts.flat_map(|(lde, salts)| std::iter::once(lde).chain(salts)).collect();
+                hash_in_batches(session, &row, batch)
+            };
+            let digests = heights.iter().map(of_height).collect::<Result<Vec<_>>>()?;
+            Ok(MerkleTree::from_digests(session.hashing(), &digests, session.cap_height())?)
         })?;
-        let tree = tree.expect("a trace has at least one column");
-        Ok(Self { ldes: vec![extended], tree })
+        let salts = salts.into_iter().flatten().map(|salts| match salts {
+            Extended::Whole(matrix) => matrix,
+            Extended::InBatches { .. } => unreachable!("salts are made as a whole"),
+        });
+        let salts = salts.collect();
+        Ok(Self { ldes, tree, salts })
     }
 
     /// A matrix that is extended as a whole.
     pub(crate) fn whole(&self, index: usize) -> &Matrix<Base<SC>> {
         match &self.ldes[index] {
             Extended::Whole(matrix) => matrix,
-            Extended::InBatches { .. } => unreachable!("only a single trace is extended in batches"),
+            Extended::InBatches { .. } => unreachable!("preprocessed columns are extended as a whole"),
         }
     }
 
     /// The commitment. Waits for the device.
     pub(crate) fn cap(&self, session: &Session<'_, SC>) -> Result<SC::Commitment> {
         cap::<SC>(session, &self.tree)
+    }
+}
+
+/// A trace on the coset, with masks if the configuration hides.
+pub(crate) fn extend_trace<SC: DeviceConfig>(
+    session: &Session<'_, SC>,
+    trace: Columns<'_, Base<SC>>,
+) -> Result<Matrix<Base<SC>>> {
+    match session.prover.hiding_streams() {
+        Some(hiding) => Masked::new(session, hiding, trace)?.extend(session),
+        None => Ok(extend(session, trace, Base::<SC>::GENERATOR, Order::Natural)?),
+    }
+}
+
+/// The digests of the rows of matrices of one height, one after the other, `batch` columns at a time.
+fn hash_in_batches<SC: DeviceConfig>(
+    session: &Session<'_, SC>,
+    matrices: &[&Extended<'_, SC>],
+    batch: usize,
+) -> Result<Buffer<Digest<SC>>> {
+    let (stream, rows) = (&session.stream, matrices[0].rows());
+    let width: usize = matrices.iter().map(|matrix| matrix.columns()).sum();
+    let mut hashing = RowsInParts::<SC::Hash>::new(session.hashing(), rows)?;
+    let mut first = 0;
+    loop {
+        let end = width.min(first + batch);
+        let mut part = Matrix::alloc(stream, rows, end - first)?;
+        // The columns of this batch may be of several matrices.
+        let mut start = 0;
+        for matrix in matrices {
+            let (from, to) = (first.clamp(start, start + matrix.columns()), end.min(start + matrix.columns()));
+            if from < to {
+                let room = part.column_range_mut(from - first, to - first)?;
+                matrix.write(session, room, from - start..to - start)?;
+            }
+            start += matrix.columns();
+        }
+        if end == width {
+            return Ok(hashing.finish(stream, (&part).into())?);
+        }
+        hashing.absorb(stream, (&part).into())?;
+        first = end;
     }
 }
 

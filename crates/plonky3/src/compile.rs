@@ -1,15 +1,20 @@
 //! Compiles an AIR's kernels ahead of its first proof.
 
+use std::panic::resume_unwind;
+use std::sync::Arc;
+
 use p3_air::symbolic::{AirLayout, SymbolicExpressionExt};
 use p3_field::Algebra;
 use p3_uni_stark::QuotientAir;
+use rigel_codegen::GraphProgram;
 use rigel_gpu::Device;
 
 use crate::batch_key::{BatchKey, table_layout};
-use crate::config::DeviceConfig;
+use crate::config::{DeviceConfig, Ext};
 use crate::constraints::Constraints;
 use crate::error::{Error, Result};
 use crate::fallback::CpuBatchAir;
+use crate::prover::Prover;
 
 /// Compiles the kernels of an AIR's constraints for a device, or finds them in its cache, so that no proof waits for a
 /// compiler, unless its trace is extended in batches of columns. Returns the number of kernels.
@@ -36,17 +41,39 @@ where
     if airs.len() != key.log_rows.len() {
         return Err(Error::BatchLength { expected: key.log_rows.len(), found: airs.len() });
     }
-    let mut kernels = 0;
+    let mut programs = Vec::with_capacity(3 * airs.len());
     for (table, air) in airs.iter().enumerate() {
         let (rows, lookups) = (1 << key.log_rows[table], key.lookups(table));
         let constraints = Constraints::<SC>::of_air_and_lookups(air, table_layout(air, table, key), rows, lookups);
         if constraints.count() > 0 {
-            kernels += constraints.program(device)?.compiled(device)?.kernels();
+            programs.push(constraints.program(device)?);
         }
         if let Some(fractions) = &constraints.fractions {
-            kernels += fractions.denominators(device)?.compiled(device)?.kernels();
-            kernels += fractions.fractions(device)?.compiled(device)?.kernels();
+            programs.push(fractions.denominators(device)?);
+            programs.push(fractions.fractions(device)?);
         }
     }
-    Ok(kernels)
+    // All at once: a small table has fewer kernels than the host has cores.
+    let compiled: Vec<Result<usize>> = std::thread::scope(|scope| {
+        let compile = |program: &Arc<GraphProgram<Ext<SC>>>| Ok(program.compiled(device)?.kernels());
+        let running: Vec<_> = programs.iter().map(|program| scope.spawn(move || compile(program))).collect();
+        running.into_iter().map(|one| one.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    });
+    compiled.into_iter().sum()
+}
+
+impl<SC: DeviceConfig> Prover<SC> {
+    /// [`compile`] for this prover's device. Nothing is compiled for the CPU.
+    pub fn compile<A: QuotientAir<SC>>(&self, air: &A) -> Result<usize> {
+        self.device().map_or(Ok(0), |device| compile::<SC, A>(device, air))
+    }
+
+    /// [`compile_batch`] for this prover's device: the kernels of all tables at once, before the first trace.
+    pub fn compile_batch<A>(&self, airs: &[A], key: &BatchKey<SC>) -> Result<usize>
+    where
+        A: CpuBatchAir<SC>,
+        SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
+    {
+        self.device().map_or(Ok(0), |device| compile_batch(device, airs, key))
+    }
 }

@@ -74,12 +74,8 @@ impl<SC: DeviceConfig> Constraints<SC> {
         self.outputs.len()
     }
 
-    /// Compiles the kernels, or finds them in a cache, ahead of their use. [`Self::program`] returns the result. Does
-    /// nothing if the degree is too high for the blowup, so that there will be no proof.
-    pub(crate) fn compile(&mut self, device: &Device, log_blowup: usize) {
-        if self.log_chunks > log_blowup {
-            return;
-        }
+    /// Compiles the kernels, or finds them in a cache, ahead of their use. [`Self::program`] returns the result.
+    pub(crate) fn compile(&mut self, device: &Device) {
         if self.count() > 0 {
             self.program = Some(self.program(device));
         }
@@ -199,8 +195,10 @@ impl<SC: DeviceConfig> Constraints<SC> {
             weight: last - index,
         };
         let outputs = values.into_iter().enumerate().map(output).collect();
-        // As in upstream: the degree is at least 2, and the number of chunks a power of two.
-        let log_chunks = log2_ceil_usize(degree.max(2) - 1);
+        // As in upstream: the degree is at least 2, and the number of chunks a power of two. The masks of a hiding
+        // proof raise the degree by one and double the number.
+        let hiding = usize::from(SC::HIDING);
+        let log_chunks = log2_ceil_usize((degree + hiding).max(2) - 1) + hiding;
         let symbols = Lock::new(Some(symbols));
         Self { graph: lowering.graph, outputs, log_chunks, program: None, fractions: None, symbols }
     }

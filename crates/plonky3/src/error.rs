@@ -1,6 +1,6 @@
 //! Errors.
 
-use p3_fri::FriProverError;
+use p3_fri::{FriProverError, HidingFriProverError};
 
 /// The result of a call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -57,18 +57,20 @@ pub enum Error {
         found: usize,
     },
 
-    /// Constraints of a degree so high that the quotient is larger than the extended trace.
+    /// Constraints of a degree so high that the field has no domain for the quotient.
     #[error(
-        "table {table}: the constraints need a quotient of 2^{log_chunks} times the trace's height, the blowup is \
-         2^{log_blowup}; raise log_blowup or lower the degree"
+        "table {table}: the constraints need a quotient of 2^{log_chunks} times the trace's 2^{log_rows} rows, the \
+         field has domains of at most 2^{log_limit}; lower the degree or the number of rows"
     )]
     Degree {
         /// The instance.
         table: usize,
+        /// The height of the trace.
+        log_rows: usize,
         /// The logarithm of the quotient's size over the trace's.
         log_chunks: usize,
-        /// The logarithm of the commitment's blowup.
-        log_blowup: usize,
+        /// The logarithm of the largest domain.
+        log_limit: usize,
     },
 
     /// More rows than the field has roots of unity for, or than the device's transforms support; a policy may prove the
@@ -106,6 +108,18 @@ pub enum Error {
         detail: String,
     },
 
+    /// A trace that does not satisfy its AIR. Only debug builds check it, as upstream's do; others prove what no
+    /// verifier accepts.
+    #[error("table {table}: row {row} does not satisfy constraints {constraints}")]
+    Unsatisfied {
+        /// The instance, 0 for a single proof.
+        table: usize,
+        /// The first row.
+        row: usize,
+        /// The constraints, by number and name.
+        constraints: String,
+    },
+
     /// A feature of the AIR or of the configuration that neither upstream's prover nor this one supports.
     #[error("{0}")]
     Unsupported(String),
@@ -140,7 +154,20 @@ pub enum Error {
     #[error(transparent)]
     Fri(#[from] FriProverError),
 
+    /// Upstream's error for a trace that is too short to hide, or for too few random columns.
+    #[error(transparent)]
+    Hiding(HidingFriProverError),
+
     /// Upstream's CPU prover failed.
     #[error("upstream's prover: {0}")]
     Upstream(String),
+}
+
+impl From<HidingFriProverError> for Error {
+    fn from(error: HidingFriProverError) -> Self {
+        match error {
+            HidingFriProverError::Fri(error) => Self::Fri(error),
+            other => Self::Hiding(other),
+        }
+    }
 }

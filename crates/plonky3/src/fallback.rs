@@ -13,8 +13,10 @@ use p3_lookup::InteractionSymbolicBuilder;
 use p3_uni_stark::{Proof, ProvingError, QuotientAir};
 
 use crate::batch::Instance;
+use crate::batch_key::BatchKey;
 use crate::config::DeviceConfig;
 use crate::error::{Error, Result};
+use crate::preprocessed::Preprocessed;
 use crate::prover::Prover;
 use crate::report::{Fallback, Proven, Report};
 use crate::trace::Trace;
@@ -31,17 +33,13 @@ pub trait CpuAir<SC: DeviceConfig>: QuotientAir<SC> {}
 #[cfg(not(debug_assertions))]
 impl<SC: DeviceConfig, A: QuotientAir<SC>> CpuAir<SC> for A {}
 
-/// Where a proof is made.
-pub(crate) enum Place {
-    Device,
-    Cpu,
-}
-
-/// Makes a proof where the policy says, or on the CPU if that fails and the policy allows it.
-pub(crate) fn choose<SC: DeviceConfig, P>(
+/// Makes a proof of `input` where the policy says, or on the CPU if that fails and the policy allows it.
+pub(crate) fn choose<SC: DeviceConfig, I, P>(
     prover: &Prover<SC>,
     cells: usize,
-    make: impl Fn(Place) -> Result<Proven<P>>,
+    input: I,
+    on_device: impl FnOnce(&I) -> Result<Proven<P>>,
+    on_cpu: impl FnOnce(I) -> Result<Proven<P>>,
 ) -> Result<Proven<P>> {
     let policy = prover.policy();
     let reason = if let Some(reason) = prover.absence() {
@@ -50,12 +48,12 @@ pub(crate) fn choose<SC: DeviceConfig, P>(
         let below = policy.cpu_below_cells;
         Some(format!("{cells} cells; the policy proves fewer than {below} on the CPU"))
     } else {
-        match make(Place::Device) {
+        match on_device(&input) {
             Err(error) if policy.cpu_on_failure && is_of_device(&error) => Some(error.to_string()),
             made => return made,
         }
     };
-    let mut proven = make(Place::Cpu)?;
+    let mut proven = on_cpu(input)?;
     if let Some(reason) = reason {
         proven.report.fallbacks.push(Fallback { part: "the proof", ran_on: "CPU", reason });
     }
@@ -67,22 +65,29 @@ fn is_of_device(error: &Error) -> bool {
     matches!(error, Error::Gpu(_) | Error::DoesNotFit { .. } | Error::Degree { .. } | Error::TooManyRows { .. })
 }
 
-/// Upstream's proof of one table.
+/// Upstream's proof of one table, which takes the trace. Preprocessed columns that a device has committed to are
+/// committed to again.
 pub(crate) fn prove<SC: DeviceConfig, A: CpuAir<SC>>(
     prover: &Prover<SC>,
     air: &A,
-    trace: &Trace<'_, SC::Value>,
+    trace: Trace<'_, SC::Value>,
     public_values: &[SC::Value],
-    log_rows: usize,
+    preprocessed: Option<&Preprocessed<SC>>,
 ) -> Result<Proven<Proof<SC>>> {
     let began = Instant::now();
-    let preprocessed = if air.preprocessed_width() > 0 {
-        p3_uni_stark::setup_preprocessed(prover.config(), air, log_rows).map_err(upstream)?
-    } else {
-        None
+    let again = match preprocessed {
+        Some(Preprocessed { upstream: None, .. }) if SC::HIDING => {
+            // Another commitment would have other salts, and the verifier's key is for this one.
+            return Err(Error::Preprocessed { table: 0, detail: HIDDEN_BY_DEVICE.into() });
+        }
+        Some(Preprocessed { upstream: None, key, .. }) => {
+            p3_uni_stark::setup_preprocessed(prover.config(), air, key.degree_bits).map_err(upstream)?
+        }
+        _ => None,
     };
-    let trace = trace.to_host()?.into_owned();
-    let data = preprocessed.as_ref().map(|(data, _)| data);
+    let kept = preprocessed.and_then(|preprocessed| preprocessed.upstream.as_ref());
+    let data = kept.or(again.as_ref().map(|(data, _)| data));
+    let trace = trace.into_host()?;
     let proof = p3_uni_stark::prove_with_preprocessed(prover.config(), air, trace, public_values, data);
     Ok(Proven { proof: proof.map_err(upstream)?, report: report(began) })
 }
@@ -129,18 +134,32 @@ impl<SC: DeviceConfig, A> CpuBatchAir<SC> for A where
 {
 }
 
-/// Upstream's proof of a batch.
+const HIDDEN_BY_DEVICE: &str = "the preprocessed columns were committed to by a device, with random elements that the \
+                               CPU does not have; make the key with Prover::cpu to prove there";
+
+/// Upstream's proof of a batch. Preprocessed columns that a device has committed to are committed to again.
 pub(crate) fn prove_batch<SC: DeviceConfig, A: CpuBatchAir<SC>>(
     prover: &Prover<SC>,
     instances: &[Instance<'_, SC, A>],
-    log_rows: &[usize],
+    key: &BatchKey<SC>,
 ) -> Result<Proven<BatchProof<SC>>>
 where
     SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
 {
     let began = Instant::now();
-    let airs: Vec<A> = instances.iter().map(|instance| instance.air.clone()).collect();
-    let data = ProverData::from_airs_and_degrees(prover.config(), &airs, log_rows).map_err(upstream)?;
+    let again = match &key.data.common.preprocessed {
+        Some(_) if key.data.prover_only.preprocessed_prover_data.is_some() => None,
+        Some(global) if SC::HIDING => {
+            let table = global.matrix_to_instance[0];
+            return Err(Error::Preprocessed { table, detail: HIDDEN_BY_DEVICE.into() });
+        }
+        Some(_) => {
+            let airs: Vec<A> = instances.iter().map(|instance| instance.air.clone()).collect();
+            Some(ProverData::from_airs_and_degrees(prover.config(), &airs, &key.log_rows).map_err(upstream)?)
+        }
+        None => None,
+    };
+    let data = again.as_ref().unwrap_or(&key.data);
     let traces = instances.iter().map(|instance| instance.trace.to_host()).collect::<Result<Vec<_>>>()?;
     let upstream_instances: Vec<StarkInstance<'_, SC, A>> = instances
         .iter()
@@ -151,7 +170,7 @@ where
             public_values: instance.public_values.clone(),
         })
         .collect();
-    let proof = p3_batch_stark::prove_batch(prover.config(), &upstream_instances, &data).map_err(upstream)?;
+    let proof = p3_batch_stark::prove_batch(prover.config(), &upstream_instances, data).map_err(upstream)?;
     Ok(Proven { proof, report: report(began) })
 }
 
@@ -162,7 +181,7 @@ mod tests {
     #[test]
     fn what_only_the_device_can_not_do_reaches_the_policy() {
         let rows = Error::TooManyRows { table: 0, log_rows: 25, log_blowup: 1, log_limit: 25 };
-        let degree = Error::Degree { table: 0, log_chunks: 2, log_blowup: 1 };
+        let degree = Error::Degree { table: 0, log_rows: 23, log_chunks: 2, log_limit: 24 };
         let memory = Error::DoesNotFit { needed: 2, available: 1, phase: "open" };
         for error in [rows, degree, memory, Error::Gpu(rigel_gpu::Error::Disabled)] {
             assert!(is_of_device(&error), "{error}");

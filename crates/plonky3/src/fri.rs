@@ -5,20 +5,21 @@ use p3_field::PrimeCharacteristicRing;
 use p3_fri::{BatchMultiOpening, CommitPhaseMultiStep, FriProof, FriShape, ProverTranscript};
 use p3_uni_stark::StarkGenericConfig;
 use p3_util::reverse_slice_index_bits;
-use rigel_kernels::Matrix;
 use rigel_kernels::commit::merkle::MerkleTree;
 use rigel_kernels::field::Element;
 use rigel_kernels::fri::fold;
 use rigel_kernels::layout::permute;
 use rigel_kernels::layout::slab::from_slab;
+use rigel_kernels::{Columns, Matrix};
 
 use crate::challenger::Searching;
 use crate::commit::cap;
-use crate::config::{Base, DeviceConfig, Digest, Ext};
-use crate::error::Result;
+use crate::config::{Base, DeviceConfig, DeviceFriProof, Digest, Ext, Salts};
+use crate::error::{Error, Result};
 use crate::extended::Extended;
 use crate::field::{DeviceExtension, DeviceField};
-use crate::open::{Gathered, OpeningProof, Round};
+use crate::hiding::{self, Trees};
+use crate::open::{Gathered, Round};
 use crate::prover::Session;
 use crate::transcript::Unfinished;
 
@@ -26,7 +27,36 @@ use crate::transcript::Unfinished;
 struct Fold<SC: DeviceConfig> {
     values: Matrix<Base<SC>>,
     tree: MerkleTree<SC::Hash>,
+    /// The salts of the leaves, if the proof hides the trace.
+    salts: Option<Matrix<Base<SC>>>,
     log_arity: usize,
+}
+
+/// A tree, and the salts of its leaves if the proof hides the trace.
+type SaltedTree<SC> = (MerkleTree<<SC as DeviceConfig>::Hash>, Option<Matrix<Base<SC>>>);
+
+/// Commits to a column of extension elements in leaves of 2^`log_arity`.
+fn commit<SC: DeviceConfig>(
+    session: &Session<'_, SC>,
+    values: &Matrix<Base<SC>>,
+    log_arity: usize,
+) -> Result<SaltedTree<SC>> {
+    let leaves = values.rows() >> log_arity;
+    let Some(salts) = hiding::salts(session, Trees::Fri, leaves)? else {
+        let tree = MerkleTree::packed(session.hashing(), values.into(), log_arity as u32, session.cap_height())?;
+        return Ok((tree, None));
+    };
+    // Coefficient d of the j-th element of each leaf is a column of its own.
+    let columns = permute::to_columns(&session.stream, values.values(), 1 << log_arity)?;
+    let mut of_leaf: Vec<Columns<'_, Base<SC>>> = Vec::with_capacity((Ext::<SC>::DEGREE << log_arity) + 1);
+    for element in 0..1 << log_arity {
+        let coefficients = columns.column(element)?;
+        for d in 0..Ext::<SC>::DEGREE {
+            of_leaf.push(Columns::new(coefficients.range(d * leaves..(d + 1) * leaves)?, leaves)?);
+        }
+    }
+    of_leaf.push((&salts).into());
+    Ok((MerkleTree::new(session.hashing(), &of_leaf, session.cap_height())?, Some(salts)))
 }
 
 /// Proves that `inputs`, bit-reversed and in descending height, are of low degree.
@@ -36,7 +66,7 @@ pub(crate) fn prove<SC: DeviceConfig>(
     inputs: Vec<Matrix<Base<SC>>>,
     batch_pow_witness: SC::Value,
     challenger: &mut Searching<'_, SC::Challenger>,
-) -> Result<OpeningProof<SC>> {
+) -> Result<DeviceFriProof<SC>> {
     let fri = &session.prover.fri;
     let log_heights: Vec<usize> = inputs.iter().map(|input| input.rows().trailing_zeros() as usize).collect();
     let shape = FriShape::new(fri, &log_heights, log_heights[0]);
@@ -49,13 +79,10 @@ pub(crate) fn prove<SC: DeviceConfig>(
     let mut inputs = inputs.into_iter().peekable();
     let mut values = inputs.next().expect("at least one matrix is opened");
     for &log_arity in &log_arities {
-        let tree = session.phase("fold", || {
-            let (values, cap_height) = ((&values).into(), session.cap_height());
-            Ok(MerkleTree::packed(session.hashing(), values, log_arity as u32, cap_height)?)
-        })?;
-        let commit = cap::<SC>(session, &tree)?;
-        let (beta, witness) = transcript.commit_round(commit.clone());
-        commits.push(commit);
+        let (tree, salts) = session.phase("fold", || commit(session, &values, log_arity))?;
+        let cap = cap::<SC>(session, &tree)?;
+        let (beta, witness) = transcript.commit_round(cap.clone());
+        commits.push(cap);
         commit_witnesses.push(witness.unwrap_or(SC::Value::ZERO));
         let joined = inputs.next_if(|input| input.rows() == values.rows() >> log_arity);
         let folded = session.phase("fold", || {
@@ -63,7 +90,7 @@ pub(crate) fn prove<SC: DeviceConfig>(
             let beta = beta.to_device();
             Ok(fold::fold::<Ext<SC>>(&session.stream, values.values().view(), log_arity as u32, beta, joined)?)
         })?;
-        folds.push(Fold { values: std::mem::replace(&mut values, folded), tree, log_arity });
+        folds.push(Fold { values: std::mem::replace(&mut values, folded), tree, salts, log_arity });
     }
 
     let final_poly = final_polynomial(session, &values)?;
@@ -114,8 +141,13 @@ fn query<SC: DeviceConfig>(
     let paths = |tree: &MerkleTree<SC::Hash>, leaves: &[usize]| tree.frontier(leaves, session.cap_height());
     let columns = rounds.iter().flat_map(|round| &round.committed.ldes).map(Extended::columns).sum::<usize>();
     let folded = folds.iter().map(|fold| Ext::<SC>::DEGREE << fold.log_arity).sum::<usize>();
-    let mut rows = Gathered::<Base<SC>>::new(stream, indices.len() * (columns + folded))?;
+    let salted = rounds.iter().map(|round| round.committed.salts.len()).sum::<usize>() + folds.len();
+    let mut rows = Gathered::<Base<SC>>::new(stream, indices.len() * (columns + folded + salted * SC::SALTS))?;
     let mut trees = Vec::with_capacity(rounds.len() + folds.len());
+    let gather_salts = |rows: &mut Gathered<Base<SC>>, salts: &Matrix<Base<SC>>, leaves: &[u32]| {
+        let room = rows.room(leaves.len() * SC::SALTS)?;
+        Ok::<_, Error>(permute::gather_rows_at_into(stream, room, salts.values().view(), salts.rows(), leaves)?)
+    };
     for Round { committed, .. } in rounds {
         for lde in &committed.ldes {
             let shift = log_height - lde.log_rows() as usize;
@@ -124,6 +156,11 @@ fn query<SC: DeviceConfig>(
                 let room = rows.room(indices.len() * columns.columns())?;
                 Ok(permute::gather_rows_at_into(stream, room, columns.values().view(), columns.rows(), &indices)?)
             })?;
+        }
+        for salts in &committed.salts {
+            let shift = log_height - salts.rows().trailing_zeros() as usize;
+            let indices: Vec<u32> = indices.iter().map(|&index| (index >> shift) as u32).collect();
+            gather_salts(&mut rows, salts, &indices)?;
         }
         let shift = log_height - committed.tree.depth() as usize;
         let leaves: Vec<usize> = indices.iter().map(|index| index >> shift).collect();
@@ -138,6 +175,10 @@ fn query<SC: DeviceConfig>(
         let room = rows.room((Ext::<SC>::DEGREE * indices.len()) << fold.log_arity)?;
         let (values, elements) = (&fold.values, elements.collect::<Vec<_>>());
         permute::gather_rows_at_into(stream, room, values.values().view(), values.rows(), &elements)?;
+        if let Some(salts) = &fold.salts {
+            let leaves: Vec<u32> = leaves.iter().map(|&leaf| leaf as u32).collect();
+            gather_salts(&mut rows, salts, &leaves)?;
+        }
         trees.push((&fold.tree, paths(&fold.tree, &leaves)?));
         places.push(leaves);
     }
@@ -152,7 +193,8 @@ fn query<SC: DeviceConfig>(
     let mut input_openings = Vec::with_capacity(rounds.len());
     for Round { committed, .. } in rounds {
         let opened_values = opened_rows(&committed.ldes, indices.len(), &mut rows);
-        input_openings.push(BatchMultiOpening { opened_values, opening_proof: SC::input_paths(paths()) });
+        let salts = opened_salts::<SC>(committed.salts.len(), indices.len(), &mut rows);
+        input_openings.push(BatchMultiOpening { opened_values, opening_proof: SC::input_paths(paths(), salts) });
     }
     let mut steps = Vec::with_capacity(folds.len());
     for (fold, places) in folds.iter().zip(&places) {
@@ -163,9 +205,25 @@ fn query<SC: DeviceConfig>(
             others.map(|(_, &element)| element).collect()
         };
         let sibling_values = elements.chunks_exact(arity).zip(places).map(siblings).collect();
-        steps.push(CommitPhaseMultiStep { sibling_values, opening_proof: SC::fri_paths(paths()) });
+        let salts = opened_salts::<SC>(usize::from(fold.salts.is_some()), indices.len(), &mut rows);
+        steps.push(CommitPhaseMultiStep { sibling_values, opening_proof: SC::fri_paths(paths(), salts) });
     }
     Ok((input_openings, steps))
+}
+
+/// The salts of opened leaves by query, then by matrix.
+fn opened_salts<SC: DeviceConfig>(
+    matrices: usize,
+    queries: usize,
+    gathered: &mut impl Iterator<Item = Vec<Base<SC>>>,
+) -> Salts<SC> {
+    let mut salts = vec![Vec::with_capacity(matrices); queries];
+    for values in gathered.take(matrices) {
+        for (matrices, salt) in salts.iter_mut().zip(values.chunks_exact(SC::SALTS)) {
+            matrices.push(SC::Value::from_device(salt).to_vec());
+        }
+    }
+    salts
 }
 
 /// The opened rows by query, then by matrix. Each row was gathered batch by batch.

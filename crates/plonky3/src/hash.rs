@@ -1,14 +1,14 @@
 //! Maps upstream's tree hashes to kernels.
 
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 
 use p3_baby_bear::{BabyBear, Poseidon2BabyBear};
 use p3_commit::ExtensionMmcs;
-use p3_fri::TwoAdicFriPcs;
+use p3_fri::{HidingFriPcs, TwoAdicFriPcs};
 use p3_goldilocks::{Goldilocks, Poseidon2Goldilocks};
 use p3_keccak::{Keccak256Hash, KeccakF};
 use p3_koala_bear::{KoalaBear, Poseidon2KoalaBear};
-use p3_merkle_tree::MerkleTreeMmcs;
+use p3_merkle_tree::{MerkleTreeHidingMmcs, MerkleTreeMmcs};
 use p3_symmetric::{CompressionFunctionFromHasher, PaddingFreeSponge, SerializingHasher, TruncatedPermutation};
 use rigel_kernels::hash::poseidon2 as shapes;
 use rigel_kernels::hash::{Hash, Keccak256, KeccakSponge, Poseidon2, RowHash, Sponge};
@@ -16,14 +16,6 @@ use rigel_kernels::hash::{Hash, Keccak256, KeccakSponge, Poseidon2, RowHash, Spo
 use crate::error::Result;
 use crate::field::DeviceField;
 use crate::poseidon2::{DevicePermutation, printed_by_trees};
-
-/// Upstream's PCS over trees of the hash `H` for rows and `C` for nodes.
-pub type TreePcs<V, EF, Dft, P, PW, H, C, const N: usize> = TwoAdicFriPcs<
-    V,
-    Dft,
-    MerkleTreeMmcs<P, PW, H, C, 2, N>,
-    ExtensionMmcs<V, EF, MerkleTreeMmcs<P, PW, H, C, 2, N>>,
->;
 
 /// Upstream's hash of rows of `V`, for which there is a kernel if digests are compressed by `C`.
 ///
@@ -40,9 +32,54 @@ pub trait TreeHash<V: DeviceField, C, Digest>: Sized {
     fn digest(digest: <Self::Kernel as Hash>::Digest) -> Digest;
 
     /// The kernels' hash, with the constants that the PCS's trees use if it has any.
-    fn kernel<EF: Debug, Dft: Debug, P: Debug, PW: Debug, const N: usize>(
-        pcs: &TreePcs<V, EF, Dft, P, PW, Self, C, N>,
-    ) -> Result<Self::Kernel>;
+    fn kernel(pcs: &impl TreePcs<Self, C>) -> Result<Self::Kernel>;
+}
+
+/// Upstream's PCS over trees of the hash `H` for rows and `C` for nodes: `TwoAdicFriPcs` over `MerkleTreeMmcs`, or
+/// `HidingFriPcs` over `MerkleTreeHidingMmcs`.
+pub trait TreePcs<H, C> {
+    /// Prints the PCS: upstream's types do not show their parts in any other way.
+    fn print(&self, to: &mut dyn fmt::Write) -> fmt::Result
+    where
+        H: Debug,
+        C: Debug;
+}
+
+impl<V: Debug, EF: Debug, Dft: Debug, P: Debug, PW: Debug, H, C, const N: usize> TreePcs<H, C>
+    for TwoAdicFriPcs<
+        V,
+        Dft,
+        MerkleTreeMmcs<P, PW, H, C, 2, N>,
+        ExtensionMmcs<V, EF, MerkleTreeMmcs<P, PW, H, C, 2, N>>,
+    >
+{
+    fn print(&self, to: &mut dyn fmt::Write) -> fmt::Result
+    where
+        H: Debug,
+        C: Debug,
+    {
+        write!(to, "{self:?}")
+    }
+}
+
+impl<V: Debug, EF: Debug, Dft: Debug, P: Debug, PW: Debug, H, C, R, const N: usize, const S: usize> TreePcs<H, C>
+    for HidingFriPcs<
+        V,
+        Dft,
+        MerkleTreeHidingMmcs<P, PW, H, C, R, 2, N, S>,
+        ExtensionMmcs<V, EF, MerkleTreeHidingMmcs<P, PW, H, C, R, 2, N, S>>,
+        R,
+    >
+where
+    R: Debug,
+{
+    fn print(&self, to: &mut dyn fmt::Write) -> fmt::Result
+    where
+        H: Debug,
+        C: Debug,
+    {
+        write!(to, "{self:?}")
+    }
 }
 
 type KeccakFSponge = PaddingFreeSponge<KeccakF, 25, 17, 4>;
@@ -58,9 +95,7 @@ where
         digest
     }
 
-    fn kernel<EF: Debug, Dft: Debug, P: Debug, PW: Debug, const N: usize>(
-        _: &TreePcs<V, EF, Dft, P, PW, Self, CompressionFunctionFromHasher<KeccakFSponge, 2, 4>, N>,
-    ) -> Result<KeccakSponge> {
+    fn kernel(_: &impl TreePcs<Self, CompressionFunctionFromHasher<KeccakFSponge, 2, 4>>) -> Result<KeccakSponge> {
         Ok(KeccakSponge)
     }
 }
@@ -76,9 +111,7 @@ where
         digest
     }
 
-    fn kernel<EF: Debug, Dft: Debug, P: Debug, PW: Debug, const N: usize>(
-        _: &TreePcs<V, EF, Dft, P, PW, Self, CompressionFunctionFromHasher<Keccak256Hash, 2, 32>, N>,
-    ) -> Result<Keccak256> {
+    fn kernel(_: &impl TreePcs<Self, CompressionFunctionFromHasher<Keccak256Hash, 2, 32>>) -> Result<Keccak256> {
         Ok(Keccak256)
     }
 }
@@ -100,17 +133,15 @@ macro_rules! poseidon2 {
                 digest.map(|word| $field::from_device(&[word])[0])
             }
 
-            fn kernel<EF: Debug, Dft: Debug, P: Debug, PW: Debug, const N: usize>(
-                pcs: &TreePcs<
-                    $field, EF, Dft, P, PW, Self, TruncatedPermutation<$permutation<$node>, 2, $digest, $node>, N,
-                >,
+            fn kernel(
+                pcs: &impl TreePcs<Self, TruncatedPermutation<$permutation<$node>, 2, $digest, $node>>,
             ) -> Result<Self::Kernel> {
                 poseidon2!(@$read $field $permutation $width $node pcs)
             }
         }
     )* };
     (@print $field:ident $permutation:ident $width:literal $node:literal $pcs:ident) => {{
-        let [rows, nodes] = printed_by_trees::<$field>($pcs)?;
+        let [rows, nodes] = printed_by_trees::<$field>(|to| $pcs.print(to))?;
         Ok(Poseidon2::new(&rows, &nodes)?)
     }};
     (@defaults $field:ident $permutation:ident $width:literal $node:literal $pcs:ident) => {{

@@ -72,19 +72,20 @@
 //! | prove a trace that is already on the device | [`Trace`] |
 //! | make several proofs at once, within the device's memory | [`Queue`] |
 //! | end a proof early | [`Cancel`] |
-//! | prove Keccak permutations from their inputs alone | [`witness::keccak`] |
+//! | prove permutations of Keccak, Poseidon2 or Blake3 from their inputs alone | [`witness`] |
 //! | know how much device memory a proof needs | [`plan()`], [`plan_batch`] |
 //! | decide when to fall back to the CPU | [`Policy`] |
 //! | see where the time went | [`Report`] |
+//! | make proofs that hide the trace (zero-knowledge) | [`Prover::hiding`] |
 //! | use Poseidon2 over Goldilocks with constants of your own | [`Prover::with_hash`] |
 //! | add a field, an extension, a hash or a challenger | [`DeviceField`], [`DeviceExtension`], [`TreeHash`], [`DeviceChallenger`] |
 //!
 //! Supported configurations: KoalaBear and BabyBear with extensions of degree 4, Goldilocks with extensions of
 //! degree 2 and 3; trees with the KeccakF sponge, Keccak-256 or Poseidon2, of widths 16, 24 and 32 (Goldilocks 8, 12
-//! and 16) and with any round constants, or with a hash of your own; any FRI parameters that upstream accepts. An
-//! unsupported configuration does not compile. Two limits are lower than upstream's: constraints whose quotient
-//! exceeds the blowup give [`Error::Degree`], and traces of more than 2^24 rows give [`Error::TooManyRows`]. A
-//! [`Policy`] can prove both on the CPU.
+//! and 16) and with any round constants, or with a hash of your own; any FRI parameters that upstream accepts. Proofs
+//! hide the trace with upstream's `HidingFriPcs` over `MerkleTreeHidingMmcs`. An unsupported configuration does not
+//! compile. One limit is lower than upstream's: traces of more than 2^24 rows (2^23 if they are hidden) give
+//! [`Error::TooManyRows`]. A [`Policy`] can prove them on the CPU.
 //!
 //! The first proof of an AIR compiles its constraints, which takes from a second to half a minute; the kernels are
 //! cached on disk. Examples: `own_air`, `lookup`, `device_trace`, `own_hash`, `serve`,
@@ -106,6 +107,7 @@ mod fallback;
 mod field;
 mod fri;
 mod hash;
+mod hiding;
 mod lookup;
 mod open;
 mod plan;
@@ -118,6 +120,8 @@ mod queue;
 mod quotient;
 mod readings;
 mod report;
+#[cfg(debug_assertions)]
+mod satisfied;
 mod trace;
 mod transcript;
 pub mod witness;
@@ -127,11 +131,12 @@ pub use batch_key::{BatchKey, setup_batch};
 pub use cancel::Cancel;
 pub use challenger::DeviceChallenger;
 pub use compile::{compile, compile_batch};
-pub use config::{Base, DeviceConfig, Digest, Ext};
+pub use config::{Base, DeviceConfig, DeviceFriProof, Digest, Ext, Salts};
 pub use error::{Error, Result};
 pub use fallback::{CpuAir, CpuBatchAir};
 pub use field::{DeviceExtension, DeviceField};
 pub use hash::{TreeHash, TreePcs};
+pub use hiding::{Hiding, Keystream};
 pub use plan::{Plan, PlannedPhase, plan, plan_batch};
 pub use poseidon2::{DevicePermutation, round_constants};
 pub use preprocessed::{Preprocessed, setup_preprocessed};

@@ -17,12 +17,12 @@ use p3_air::symbolic::{BaseEntry, BaseLeaf, SymbolicExpr, SymbolicExpression};
 use p3_lookup::Lookup;
 use rigel_codegen::{ExpressionGraph, Output, Value};
 use rigel_gpu::{Buffer, Device, Stream};
-use rigel_kernels::Matrix;
 use rigel_kernels::domain::selectors;
 use rigel_kernels::field::Element;
 use rigel_kernels::layout::permute;
 use rigel_kernels::vector::inverse;
 use rigel_kernels::vector::scan::{self, Bound};
+use rigel_kernels::{Columns, Matrix};
 
 use crate::config::{Base, DeviceConfig, Ext};
 use crate::constraints::{Lowering, Program, input, parameter};
@@ -43,7 +43,7 @@ pub(crate) struct LookupColumns<SC: DeviceConfig> {
 
 /// The inputs of a table's lookups.
 pub(crate) struct LookupInputs<'a, SC: DeviceConfig> {
-    pub(crate) main: &'a Matrix<Base<SC>>,
+    pub(crate) main: Columns<'a, Base<SC>>,
     pub(crate) preprocessed: Option<&'a Matrix<Base<SC>>>,
     pub(crate) publics: Option<&'a Buffer<Base<SC>>>,
     /// The extension-field parameters, indexed as in [`parameter`].
@@ -61,7 +61,7 @@ pub(crate) fn columns<SC: DeviceConfig>(
     let rows = inputs.main.rows();
     let selectors = selectors::on_trace::<Base<SC>>(stream, rows.trailing_zeros())?;
     let mut bound = Inputs {
-        main: inputs.main.into(),
+        main: inputs.main,
         preprocessed: inputs.preprocessed.map(Into::into),
         permutation: None,
         selectors: (&selectors).into(),

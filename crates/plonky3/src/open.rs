@@ -6,8 +6,7 @@ use std::cmp::Reverse;
 use p3_commit::OpenedValues;
 use p3_field::PrimeCharacteristicRing;
 use p3_field::dot_product;
-use p3_fri::{BatchMultiOpening, FriProof, FriProverError, PcsProverTranscript, PcsShape};
-use p3_uni_stark::StarkGenericConfig;
+use p3_fri::{FriProverError, PcsProverTranscript, PcsShape};
 use rigel_gpu::{Buffer, Plain, Stream, ViewMut};
 use rigel_kernels::Matrix;
 use rigel_kernels::field::{Element, Ring};
@@ -21,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::extended::Extended;
 use crate::field::DeviceExtension;
 use crate::fri;
+use crate::hiding::{self, Hiding};
 use crate::prover::Session;
 use crate::transcript::Unfinished;
 
@@ -28,15 +28,26 @@ use crate::transcript::Unfinished;
 pub(crate) struct Round<'a, SC: DeviceConfig> {
     pub(crate) committed: &'a Committed<'a, SC>,
     pub(crate) points: Vec<Vec<SC::Challenge>>,
+    /// The number of random columns at the end of each matrix, whose values go into the proof of the openings.
+    pub(crate) random_columns: usize,
 }
 
-/// Upstream's opening proof of a configuration.
-pub(crate) type OpeningProof<SC> = FriProof<
-    <SC as StarkGenericConfig>::Challenge,
-    <SC as DeviceConfig>::FriMmcs,
-    <SC as DeviceConfig>::Value,
-    Vec<BatchMultiOpening<<SC as DeviceConfig>::Value, <SC as DeviceConfig>::InputMmcs>>,
->;
+impl<'a, SC: DeviceConfig> Round<'a, SC> {
+    /// Columns that a proof may have to hide.
+    pub(crate) fn new(
+        session: &Session<'_, SC>,
+        committed: &'a Committed<'a, SC>,
+        points: Vec<Vec<SC::Challenge>>,
+    ) -> Self {
+        let random_columns = session.prover.hiding_streams().map_or(0, Hiding::random_codewords);
+        Self { committed, points, random_columns }
+    }
+
+    /// Preprocessed columns.
+    pub(crate) fn public(committed: &'a Committed<'a, SC>, points: Vec<Vec<SC::Challenge>>) -> Self {
+        Self { committed, points, random_columns: 0 }
+    }
+}
 
 /// Opens all commitments: the values, and a proof that `sum_i alpha^i (p_i(z_i) - p_i(x)) / (z_i - x)` is of low
 /// degree.
@@ -44,10 +55,10 @@ pub(crate) fn open<SC: DeviceConfig>(
     session: &Session<'_, SC>,
     rounds: &[Round<'_, SC>],
     challenger: &mut Searching<'_, SC::Challenger>,
-) -> Result<(OpenedValues<SC::Challenge>, OpeningProof<SC>)> {
+) -> Result<(OpenedValues<SC::Challenge>, SC::OpeningProof)> {
     check_heights(session, rounds)?;
     let domain = Domain::new(session, rounds)?;
-    let values = evaluate(session, rounds, &domain)?;
+    let mut values = evaluate(session, rounds, &domain)?;
     let shape = PcsShape::from_opened_values(&session.prover.fri, &values);
     let mut transcript =
         Unfinished::new(PcsProverTranscript::<_, SC::Value, SC::Challenge>::new(challenger, shape));
@@ -59,12 +70,22 @@ pub(crate) fn open<SC: DeviceConfig>(
     let proof =
         transcript.delegate(|challenger| fri::prove(session, rounds, reduced, batch_witness, challenger))?;
     transcript.into_inner().finish();
-    Ok((values, proof))
+    let mut random = Vec::with_capacity(rounds.len());
+    for (round, values) in rounds.iter().zip(&mut values) {
+        let split = |values: &mut Vec<SC::Challenge>| values.split_off(values.len() - round.random_columns);
+        random.push(values.iter_mut().map(|points| points.iter_mut().map(split).collect()).collect());
+    }
+    Ok((values, SC::opening_proof(proof, random)))
 }
 
-/// Upstream's condition: every matrix is higher than the final polynomial on its domain.
+/// Upstream's conditions: every matrix is higher than the final polynomial on its domain, and high enough to hide.
 fn check_heights<SC: DeviceConfig>(session: &Session<'_, SC>, rounds: &[Round<'_, SC>]) -> Result<()> {
     let fri = &session.prover.fri;
+    for round in rounds {
+        for (lde, points) in round.committed.ldes.iter().zip(&round.points) {
+            hiding::check_budget(session, lde.rows() >> fri.log_blowup >> 1, points.len())?;
+        }
+    }
     if fri.log_final_poly_len == 0 {
         return Ok(());
     }

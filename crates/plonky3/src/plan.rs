@@ -18,7 +18,9 @@ use crate::config::{Base, DeviceConfig, Ext};
 use crate::constraints::Constraints;
 use crate::error::{Error, Result};
 use crate::fallback::CpuBatchAir;
+use crate::hiding::Hiding;
 use crate::prover::Prover;
+use crate::report::{Fallback, Proven};
 
 /// The device memory that a proof takes, by phase.
 ///
@@ -28,10 +30,21 @@ use crate::prover::Prover;
 pub struct Plan {
     /// The phases, in order.
     pub phases: Vec<PlannedPhase>,
-    /// The number of trace columns that are extended at a time, if the whole extended trace does not fit.
+    /// The number of columns of each trace that are extended at a time, if the extended traces do not fit.
     pub batch: Option<usize>,
+    /// Whether traces stay on the host, because not even they fit, and columns are uploaded wherever they are read.
+    pub streamed: bool,
     /// The bytes that were available for a proof when the plan was made.
     pub available: usize,
+}
+
+/// How traces are extended whose extensions do not fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Batches {
+    /// The number of columns at a time, a multiple of the hash's block.
+    pub(crate) columns: usize,
+    /// Whether traces on the host stay there.
+    pub(crate) streamed: bool,
 }
 
 /// The device memory of one phase.
@@ -47,6 +60,10 @@ impl Plan {
     /// The largest phase.
     pub fn peak(&self) -> PlannedPhase {
         self.phases.iter().copied().max_by_key(|phase| phase.bytes).expect("a proof has phases")
+    }
+
+    pub(crate) fn batches(&self) -> Option<Batches> {
+        self.batch.map(|columns| Batches { columns, streamed: self.streamed })
     }
 
     /// Whether the proof fits.
@@ -75,7 +92,8 @@ impl fmt::Display for Plan {
             writeln!(f, "  {name:<22}{:>12}", Bytes(*bytes).to_string())?;
         }
         if let Some(batch) = self.batch {
-            writeln!(f, "  the trace is extended {batch} columns at a time")?;
+            let from = if self.streamed { ", from the host" } else { "" };
+            writeln!(f, "  traces are extended {batch} columns at a time{from}")?;
         }
         write!(f, "  {} are free", Bytes(self.available))
     }
@@ -86,7 +104,7 @@ pub fn plan<SC: DeviceConfig, A: QuotientAir<SC>>(prover: &Prover<SC>, air: &A, 
     check::device_rows(prover, 0, log_rows)?;
     let layout = AirLayout::from_air::<SC::Value>(air);
     let constraints = Constraints::<SC>::of_air(air, layout, 1 << log_rows);
-    check::degree(prover, 0, constraints.log_chunks)?;
+    check::degree::<SC>(0, log_rows, constraints.log_chunks)?;
     let device = prover.device().ok_or(rigel_gpu::Error::Disabled)?;
     let table = TableSize {
         log_rows,
@@ -95,7 +113,7 @@ pub fn plan<SC: DeviceConfig, A: QuotientAir<SC>>(prover: &Prover<SC>, air: &A, 
         log_chunks: constraints.log_chunks,
         scratch: scratch_columns(&constraints.graph, &constraints.outputs, Split::of(device)),
     };
-    Sizes::<SC>::new(prover, vec![table]).plan(true)
+    Sizes::<SC>::new(prover, vec![table]).plan()
 }
 
 /// Plans the device memory of [`prove_batch`](crate::prove_batch) for traces on the host.
@@ -108,12 +126,27 @@ where
     if airs.len() != key.log_rows.len() {
         return Err(Error::BatchLength { expected: key.log_rows.len(), found: airs.len() });
     }
+    let airs: Vec<&A> = airs.iter().collect();
+    exact_sizes(prover, &airs, key)?.plan()
+}
+
+/// The memory of a batch, with the constraints of its AIRs.
+pub(crate) fn exact_sizes<'p, SC, A>(
+    prover: &'p Prover<SC>,
+    airs: &[&A],
+    key: &BatchKey<SC>,
+) -> Result<Sizes<'p, SC>>
+where
+    SC: DeviceConfig,
+    A: CpuBatchAir<SC>,
+    SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
+{
     let device = prover.device().ok_or(rigel_gpu::Error::Disabled)?;
-    let size = |(table, air): (usize, &A)| {
+    let size = |(table, air): (usize, &&A)| {
         let (log_rows, lookups) = (key.log_rows[table], key.lookups(table));
-        let layout = table_layout(air, table, key);
-        let constraints = Constraints::<SC>::of_air_and_lookups(air, layout, 1 << log_rows, lookups);
-        check::degree(prover, table, constraints.log_chunks)?;
+        let layout = table_layout(*air, table, key);
+        let constraints = Constraints::<SC>::of_air_and_lookups(*air, layout, 1 << log_rows, lookups);
+        check::degree::<SC>(table, log_rows, constraints.log_chunks)?;
         Ok(TableSize {
             log_rows,
             width: air.width(),
@@ -122,8 +155,7 @@ where
             scratch: scratch_columns(&constraints.graph, &constraints.outputs, Split::of(device)),
         })
     };
-    let tables = airs.iter().enumerate().map(size).collect::<Result<_>>()?;
-    Sizes::<SC>::new(prover, tables).plan(false)
+    Ok(Sizes::new(prover, airs.iter().enumerate().map(size).collect::<Result<_>>()?))
 }
 
 /// The sizes that determine a table's memory.
@@ -159,59 +191,108 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
         Self { prover, tables }
     }
 
-    /// Plans with the whole extended trace, or in column batches if necessary and possible. `alone`: the proof is
-    /// of a single trace, which can be extended in batches.
-    pub(crate) fn plan(&self, alone: bool) -> Result<Plan> {
-        let device = self.prover.device().ok_or(rigel_gpu::Error::Disabled)?;
-        let available = available(device)?;
-        let whole = Plan { phases: self.phases(None), batch: None, available };
-        if whole.fits() || !alone { Ok(whole) } else { self.in_batches() }
+    /// Plans with the whole extended traces, or in column batches if necessary.
+    pub(crate) fn plan(&self) -> Result<Plan> {
+        let whole = self.planned(None)?;
+        if whole.fits() { Ok(whole) } else { self.in_batches() }
     }
 
-    /// The peak with the whole extended trace.
+    /// The peak with the whole extended traces.
     pub(crate) fn peak(&self) -> usize {
         self.phases(None).iter().map(|phase| phase.bytes).max().unwrap_or(0)
     }
 
-    /// Plans in column batches, as wide as fit.
-    pub(crate) fn in_batches(&self) -> Result<Plan> {
+    fn planned(&self, batches: Option<Batches>) -> Result<Plan> {
         let device = self.prover.device().ok_or(rigel_gpu::Error::Disabled)?;
-        let available = available(device)?;
+        Ok(Plan {
+            phases: self.phases(batches),
+            batch: batches.map(|batches| batches.columns),
+            streamed: batches.is_some_and(|batches| batches.streamed),
+            available: available(device)?,
+        })
+    }
+
+    /// Plans in column batches, as wide as fit, from traces on the device if they fit.
+    pub(crate) fn in_batches(&self) -> Result<Plan> {
         let block = RowsInParts::<SC::Hash>::block::<Base<SC>>();
-        let narrowest = Plan { phases: self.phases(Some(block)), batch: Some(block), available };
+        let mut batches = Batches { columns: block, streamed: false };
+        let mut narrowest = self.planned(Some(batches))?;
+        if !narrowest.fits() && !SC::HIDING {
+            batches.streamed = true;
+            narrowest = self.planned(Some(batches))?;
+        }
         if !narrowest.fits() {
             return Ok(narrowest);
         }
         // Memory grows linearly with the number of blocks.
-        let next = self.phases(Some(2 * block)).iter().map(|phase| phase.bytes).max().unwrap_or(0);
+        let next = self.planned(Some(Batches { columns: 2 * block, ..batches }))?.peak().bytes;
         let step = (next - narrowest.peak().bytes.min(next)).max(1);
-        let blocks = 1 + (available - narrowest.peak().bytes) / step;
-        let batch = (blocks * block).min(self.tables[0].width.next_multiple_of(block));
-        Ok(Plan { phases: self.phases(Some(batch)), batch: Some(batch), available })
+        let blocks = 1 + (narrowest.available - narrowest.peak().bytes) / step;
+        let widest = self.tables.iter().map(|table| table.width).max().unwrap_or(1).next_multiple_of(block);
+        let mut columns = (blocks * block).min(widest);
+        loop {
+            let plan = self.planned(Some(Batches { columns, ..batches }))?;
+            if plan.fits() || columns <= block {
+                return Ok(plan);
+            }
+            columns -= block;
+        }
     }
 
-    /// Half as many columns, in whole blocks of the hash; `None` if there is but one block.
-    pub(crate) fn narrower(&self, batch: usize) -> Option<usize> {
+    /// Half as many columns, in whole blocks of the hash, then traces that stay on the host; `None` if that is so.
+    pub(crate) fn narrower(&self, batches: Batches) -> Option<Batches> {
         let block = RowsInParts::<SC::Hash>::block::<Base<SC>>();
-        (batch > block).then(|| (batch / 2).next_multiple_of(block))
+        if batches.columns > block {
+            return Some(Batches { columns: (batches.columns / 2).next_multiple_of(block), ..batches });
+        }
+        (!batches.streamed && !SC::HIDING).then_some(Batches { streamed: true, ..batches })
     }
 
-    fn phases(&self, batch: Option<usize>) -> Vec<PlannedPhase> {
+    /// Makes a proof with the whole extended traces if they fit, else in column batches, and in narrower ones if memory
+    /// runs out in the middle: the plan does not know of other processes' memory and of fragmentation, which show only
+    /// when allocating.
+    pub(crate) fn prove<P>(&self, make: impl Fn(Option<Batches>) -> Result<Proven<P>>) -> Result<Proven<P>> {
+        let mut batches = self.plan()?.check()?.batches();
+        let mut reason = batches.map(|_| "the extended traces do not fit".to_string());
+        loop {
+            let error = match make(batches) {
+                Err(Error::Gpu(error @ rigel_gpu::Error::OutOfMemory { .. })) => error,
+                made => return made.map(|proven| in_batches(proven, batches, reason)),
+            };
+            batches = match batches {
+                None => self.in_batches()?.check()?.batches(),
+                Some(batches) => Some(self.narrower(batches).ok_or_else(|| error.clone())?),
+            };
+            reason = Some(error.to_string());
+        }
+    }
+
+    fn phases(&self, batches: Option<Batches>) -> Vec<PlannedPhase> {
         let blowup = 1usize << self.prover.fri.log_blowup;
         let sum = |bytes: &dyn Fn(&TableSize) -> usize| self.tables.iter().map(bytes).sum::<usize>();
         let most = |bytes: &dyn Fn(&TableSize) -> usize| self.tables.iter().map(bytes).max().unwrap_or(0);
-        let rows = |table: &TableSize| 1usize << table.log_rows;
+        // What a hiding proof adds: as many random rows as the trace has, random columns, and salts.
+        let hiding = usize::from(SC::HIDING);
+        let random = self.prover.hiding_streams().map_or(0, Hiding::random_codewords);
+        let width = |table: &TableSize| table.width + random;
+        let rows = |table: &TableSize| 1usize << (table.log_rows + hiding);
+        let salts = |rows: usize| rows * 2 * SC::SALTS * word::<SC>();
         let highest = most(&|table| rows(table) * blowup);
         let tree = 64 * highest;
         let coefficients = |bytes: usize| bytes.min(COEFFICIENTS);
 
         // The main trace, extended as a whole or in batches.
-        let lde = |table: &TableSize| table.width * rows(table) * blowup * word::<SC>();
-        let trace = |table: &TableSize| table.width * rows(table) * word::<SC>();
-        let (main, working) = match batch {
+        let lde =
+            |table: &TableSize| width(table) * rows(table) * blowup * word::<SC>() + salts(rows(table) * blowup);
+        let trace = |table: &TableSize| width(table) * rows(table) * word::<SC>();
+        let states = highest * SC::Hash::STATE_BYTES;
+        // What is kept of the traces, and what some columns of them take besides.
+        let (main, batch_working, commit) = match batches {
             None => {
                 // One table: two parts in flight and one transposed to columns. Several tables: all in flight.
                 let part = |table: &TableSize| match self.tables.len() {
+                    // The trace and its masks, the latter also by rows, and some columns of both.
+                    _ if SC::HIDING => 2 * trace(table) + 2 * coefficients(trace(table)),
                     1 => {
                         let columns = part_columns::<SC>(rows(table), table.width).min(table.width);
                         let part = columns * rows(table) * word::<SC>();
@@ -224,47 +305,73 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
                     let kept = if table.lookups.is_some() { trace(table) } else { 0 };
                     kept + if several { trace(table) } else { 0 }
                 });
-                (sum(&lde), most(&part) + held)
+                let main = sum(&lde);
+                (main, 0, main + most(&part) + held + tree + if several { 0 } else { states })
             }
-            Some(batch) => {
-                let columns = |table: &TableSize| {
-                    let columns = batch.min(table.width) * rows(table) * word::<SC>();
-                    columns * blowup + columns + coefficients(columns)
-                };
-                (sum(&trace), most(&columns))
+            Some(Batches { columns, streamed }) => {
+                let working = most(&|table| {
+                    let part = columns.min(width(table)) * rows(table) * word::<SC>();
+                    part * blowup + coefficients(part) + if streamed { 2 * part } else { part }
+                });
+                let salts = sum(&|table| salts(rows(table) * blowup));
+                let main = salts + if streamed { 0 } else { sum(&trace) };
+                // The masks by rows and by columns; tables with lookups are kept without masks, too.
+                let masks = if SC::HIDING { most(&|table| 2 * trace(table)) + sum(&trace) / 2 } else { 0 };
+                (main, working, main + working.max(masks) + tree + tree / 2 + states)
             }
         };
-        let states = highest * SC::Hash::STATE_BYTES;
-        let commit = main + working + tree + if self.tables.len() == 1 { states } else { 0 };
         let mut held = main + tree;
         let mut phases = vec![PlannedPhase { name: "commit to the trace", bytes: commit }];
-        let batch_working = if batch.is_some() { working } else { 0 };
 
         if self.tables.iter().any(|table| table.lookups.is_some()) {
-            let traces = sum(&|table| if table.lookups.is_some() { trace(table) } else { 0 });
+            let traces = match batches {
+                None => sum(&|table| if table.lookups.is_some() { trace(table) } else { 0 }),
+                Some(Batches { streamed: true, .. }) => most(&|table| 2 * trace(table)),
+                Some(_) if SC::HIDING => sum(&trace) / 2,
+                Some(_) => 0,
+            };
             let columns = |table: &TableSize| table.lookups.map_or(0, |(columns, _)| columns) * element::<SC>();
             let made = sum(&|table| columns(table) * rows(table));
             let terms = most(&|table| {
                 let terms = table.lookups.map_or(0, |(_, terms)| terms + 3) * element::<SC>();
                 (terms + 3 * word::<SC>()) * rows(table)
             });
-            let lookup_ldes = made * blowup;
-            let working = terms.max(lookup_ldes + coefficients(made) + tree);
-            phases.push(PlannedPhase { name: "lookups", bytes: held + traces + made + working });
-            held += lookup_ldes + tree;
+            let (kept, working) = match batches {
+                None => (made * blowup, made * blowup + coefficients(made) + tree),
+                Some(_) => (made, batch_working + states + tree + tree / 2),
+            };
+            phases.push(PlannedPhase { name: "lookups", bytes: held + traces + made + terms.max(working) });
+            held += kept + tree;
         }
 
-        let chunks = |table: &TableSize| rows(table) << table.log_chunks;
-        let quotients = sum(&|table| chunks(table) * blowup * element::<SC>());
+        let chunks = |table: &TableSize| rows(table) << table.log_chunks >> hiding;
+        let chunk_element = element::<SC>() + (random + 2 * SC::SALTS) * word::<SC>();
+        let quotients = sum(&|table| chunks(table) * blowup * chunk_element);
         let evaluating = most(&|table| {
-            let rows = chunks(table);
-            let values = rows * element::<SC>();
-            let reading = rows * (5 + table.scratch) * word::<SC>();
-            values + reading.max(coefficients(values))
+            let size = chunks(table);
+            let values = size * element::<SC>();
+            let reading = size * (5 + table.scratch) * word::<SC>();
+            // Columns are extrapolated to a quotient's domain that is larger than the extended trace's.
+            let lookups = table.lookups.map_or(0, |(columns, _)| columns) * element::<SC>();
+            // In batches, the columns that some constraints read, and all of the lookups.
+            let beyond = match batches {
+                None if size <= rows(table) * blowup => 0,
+                None => (width(table) * word::<SC>() + lookups) * (size + 2 * rows(table)),
+                Some(Batches { columns, .. }) => {
+                    let columns = columns.min(width(table)) * word::<SC>();
+                    (columns + lookups) * (size + 2 * rows(table))
+                }
+            };
+            let masks = if SC::HIDING { 2 * size * chunk_element } else { 0 };
+            values + (reading + beyond).max(coefficients(values) + masks)
         });
+        let polynomials = match SC::HIDING {
+            true => sum(&|table| rows(table) * blowup * chunk_element) + tree,
+            false => 0,
+        };
         let quotient = quotients + evaluating.max(tree);
-        phases.push(PlannedPhase { name: "quotient", bytes: held + batch_working + quotient });
-        held += quotients + tree;
+        phases.push(PlannedPhase { name: "quotient", bytes: held + quotient });
+        held += quotients + tree + polynomials;
 
         // The coset, denominators and weights for two points, and the reduced openings of each height.
         let sums = sum(&|table| rows(table) * blowup * element::<SC>()).min(2 * highest * element::<SC>());
@@ -277,6 +384,17 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
         phases.push(PlannedPhase { name: "fold and query", bytes: held + batch_working + folds });
         phases
     }
+}
+
+/// Notes why traces were extended in batches, if they were.
+fn in_batches<P>(mut proven: Proven<P>, batches: Option<Batches>, reason: Option<String>) -> Proven<P> {
+    let ran_on = match batches {
+        Some(Batches { streamed: true, .. }) => "device in batches of columns, from the host",
+        _ => "device in batches of columns",
+    };
+    let fallback = reason.map(|reason| Fallback { part: "the trace", ran_on, reason });
+    proven.report.fallbacks.extend(fallback);
+    proven
 }
 
 /// The bytes available to a proof: free on the device or in the pool, and within the limit.

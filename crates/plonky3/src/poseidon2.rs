@@ -7,7 +7,7 @@
 //! [`Prover::with_hash`](crate::Prover::with_hash). In both cases [`Prover::new`](crate::Prover::new) compares
 //! commitments of upstream and of the kernels before it returns.
 
-use std::fmt::{self, Debug, Write as _};
+use std::fmt::{self, Debug};
 
 use p3_baby_bear::{self as baby_bear, BabyBear, Poseidon2BabyBear};
 use p3_goldilocks::{self as goldilocks, Goldilocks, Poseidon2Goldilocks};
@@ -107,15 +107,17 @@ fn printed<V: DeviceField>(permutation: &impl Debug) -> Result<RoundConstants<V:
 }
 
 /// The constants of the two permutations in the trees of a PCS that prints them: for rows, and for nodes.
-pub(crate) fn printed_by_trees<V: DeviceField>(pcs: &impl Debug) -> Result<[RoundConstants<V::Device>; 2]> {
+pub(crate) fn printed_by_trees<V: DeviceField>(
+    print: impl FnOnce(&mut dyn fmt::Write) -> fmt::Result,
+) -> Result<[RoundConstants<V::Device>; 2]> {
     let mut trees = TreesText::default();
     // The text ends early, when everything is known; the cached twiddles of a PCS can be many.
-    let _ = write!(trees, "{pcs:?}");
+    let _ = print(&mut trees);
     let mut text = trees.text.as_str();
     Ok([first::<V>(&mut text)?, first::<V>(&mut text)?])
 }
 
-/// Keeps what a PCS prints of its first trees: `mmcs: MerkleTreeMmcs { hash: .., compress: .., cap_height: .. }`.
+/// Keeps what a PCS prints of its first trees: `MerkleTreeMmcs { hash: .., compress: .., cap_height: .. }`.
 #[derive(Default)]
 struct TreesText {
     text: String,
@@ -123,7 +125,7 @@ struct TreesText {
 }
 
 impl TreesText {
-    const BEGIN: &'static str = "mmcs: MerkleTreeMmcs {";
+    const BEGIN: &'static str = " MerkleTreeMmcs {";
     const END: &'static str = ", cap_height: ";
 }
 

@@ -1,11 +1,11 @@
 //! Preprocessed columns, committed to once and kept on the device.
 
 use p3_air::BaseAir;
-use p3_commit::Pcs;
+use p3_commit::{Pcs, UnivariateStarkPcs};
 use p3_matrix::Matrix as _;
-use p3_uni_stark::PreprocessedVerifierKey;
+use p3_uni_stark::{PreprocessedProverData, PreprocessedVerifierKey};
 
-use crate::check;
+use crate::check::{self, Identity};
 use crate::commit::Committed;
 use crate::config::DeviceConfig;
 use crate::error::{Error, Result};
@@ -16,7 +16,10 @@ use crate::trace::upload;
 pub struct Preprocessed<SC: DeviceConfig> {
     /// `None` for a CPU prover.
     pub(crate) committed: Option<Committed<'static, SC>>,
-    key: PreprocessedVerifierKey<SC>,
+    /// `None` for a prover on a device.
+    pub(crate) upstream: Option<PreprocessedProverData<SC>>,
+    pub(crate) key: PreprocessedVerifierKey<SC>,
+    pub(crate) air: Identity,
 }
 
 impl<SC: DeviceConfig> Preprocessed<SC> {
@@ -40,17 +43,20 @@ pub fn setup_preprocessed<SC: DeviceConfig>(
         return Err(Error::Preprocessed { table: 0, detail });
     }
     let width = trace.width();
-    let (committed, commitment) = if prover.device().is_some() {
+    let degree_bits = log_rows + usize::from(SC::HIDING);
+    let (committed, upstream, commitment) = if prover.device().is_some() {
         let session = Session::new(prover)?;
         let matrix = upload(&session.stream, &trace)?;
-        let committed = Committed::extend(&session, &[(&matrix).into()])?;
+        let committed = Committed::public(&session, &[(&matrix).into()])?;
         let cap = committed.cap(&session)?;
-        (Some(committed), cap)
+        (Some(committed), None, cap)
     } else {
         let pcs = prover.config().pcs();
-        let domain = pcs.natural_domain_for_degree(1 << log_rows);
-        (None, pcs.commit([(domain, trace)])?.0)
+        let domain = pcs.natural_domain_for_degree(1 << degree_bits);
+        let (commitment, prover_data) = pcs.commit_preprocessing([(domain, trace)]).map_err(Into::into)?;
+        let data = PreprocessedProverData { width, degree_bits, commitment: commitment.clone(), prover_data };
+        (None, Some(data), commitment)
     };
-    let key = PreprocessedVerifierKey { width, degree_bits: log_rows, commitment };
-    Ok(Some(Preprocessed { committed, key }))
+    let key = PreprocessedVerifierKey { width, degree_bits, commitment };
+    Ok(Some(Preprocessed { committed, upstream, key, air: Identity::of::<SC::Value, _>(air) }))
 }

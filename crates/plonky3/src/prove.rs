@@ -17,14 +17,15 @@ use crate::commit::Committed;
 use crate::config::DeviceConfig;
 use crate::constraints::Constraints;
 use crate::error::{Error, Result};
-use crate::fallback::{self, CpuAir, Place};
+use crate::fallback::{self, CpuAir};
+use crate::hiding::{self, random_polynomial};
 use crate::open::{Round, open};
-use crate::plan::{Sizes, TableSize};
+use crate::plan::{Batches, Sizes, TableSize};
 use crate::preprocessed::Preprocessed;
 use crate::prover::{Prover, Session};
 use crate::quotient::{self, Table};
 use crate::readings::Kind;
-use crate::report::{Fallback, Proven};
+use crate::report::Proven;
 use crate::trace::{Resident, Trace};
 use crate::transcript::Unfinished;
 
@@ -60,12 +61,20 @@ where
 {
     let trace = trace.into();
     let log_rows = check::table(prover, 0, air, &trace, public_values)?;
-    check_preprocessed(prover, air.preprocessed_width(), log_rows, preprocessed)?;
+    check_preprocessed(prover, air.preprocessed_width(), log_rows + usize::from(SC::HIDING), preprocessed)?;
+    if let Some(preprocessed) = preprocessed {
+        preprocessed.air.check::<SC::Value>(0, air)?;
+    }
+    #[cfg(debug_assertions)]
+    crate::satisfied::table::<SC, A>(air, &trace, public_values)?;
     let cells = trace.height() * trace.width();
-    fallback::choose(prover, cells, |place| match place {
-        Place::Device => on_device(prover, air, &trace, public_values, preprocessed),
-        Place::Cpu => fallback::prove(prover, air, &trace, public_values, log_rows),
-    })
+    fallback::choose(
+        prover,
+        cells,
+        trace,
+        |trace| on_device(prover, air, trace, public_values, preprocessed),
+        |trace| fallback::prove(prover, air, trace, public_values, preprocessed),
+    )
 }
 
 fn check_preprocessed<SC: DeviceConfig>(
@@ -107,37 +116,13 @@ where
 {
     check::device_rows(prover, 0, trace.height().trailing_zeros() as usize)?;
     let mut sizes = sizes(prover, trace);
-    let estimate = sizes.plan(true)?;
+    let estimate = sizes.plan()?;
     if estimate.is_tight() {
         // The AIR is read before the proof, too: what its kernels pass to each other counts.
         sizes = exact_sizes(prover, air, trace, preprocessed)?;
     }
-    let plan = sizes.plan(true)?.check()?;
-    let mut batch = plan.batch;
-    let mut reason = batch.map(|_| "the whole extended trace does not fit".to_string());
-    loop {
-        let error = match protocol(prover, air, trace, public_values, preprocessed, batch) {
-            Err(Error::Gpu(error @ rigel_gpu::Error::OutOfMemory { .. })) => error,
-            done => return done.map(|proven| in_batches(proven, reason)),
-        };
-        // The plan does not know of other processes' memory and of fragmentation, which show only when allocating.
-        batch = match batch {
-            None => sizes.in_batches()?.check()?.batch,
-            Some(columns) => Some(sizes.narrower(columns).ok_or_else(|| error.clone())?),
-        };
-        reason = Some(error.to_string());
-    }
+    sizes.prove(|batches| protocol(prover, air, trace, public_values, preprocessed, batches))
 }
-
-/// Notes why the trace was extended in batches, if it was.
-fn in_batches<P>(mut proven: Proven<P>, reason: Option<String>) -> Proven<P> {
-    let fallback = reason.map(|reason| Fallback { part: "the trace", ran_on: BATCHES, reason });
-    proven.report.fallbacks.extend(fallback);
-    proven
-}
-
-/// Reported for a trace whose whole extension does not fit.
-const BATCHES: &str = "device in batches of columns";
 
 /// The memory of a proof of this trace before its constraints are known: the quotient has the largest possible
 /// size.
@@ -158,7 +143,7 @@ fn exact_sizes<'p, SC: DeviceConfig, A: QuotientAir<SC>>(
     let preprocessed_width = preprocessed.map_or(0, |pre| pre.verifier_key().width);
     let layout = AirLayout { preprocessed_width, ..AirLayout::from_air::<SC::Value>(air) };
     let constraints = Constraints::<SC>::of_air(air, layout, trace.height());
-    check::degree(prover, 0, constraints.log_chunks)?;
+    check::degree::<SC>(0, trace.height().trailing_zeros() as usize, constraints.log_chunks)?;
     Ok(Sizes::new(
         prover,
         vec![TableSize {
@@ -181,24 +166,31 @@ pub(crate) fn planned_bytes<SC: DeviceConfig>(prover: &Prover<SC>, trace: &Trace
 
 fn commit_trace<'t, SC: DeviceConfig>(
     session: &Session<'_, SC>,
-    trace: &Trace<'t, SC::Value>,
-    batch: Option<usize>,
+    trace: &'t Trace<'_, SC::Value>,
+    batches: Option<Batches>,
 ) -> Result<Committed<'t, SC>> {
-    match (batch, trace) {
-        (Some(batch), trace) => Committed::in_batches(session, Resident::in_parts(session, trace, batch)?, batch),
+    match (batches, trace) {
+        (Some(batches), trace) => {
+            let resident = Resident::for_batches(session, trace, batches)?;
+            Committed::in_batches(session, vec![hiding::masked(session, resident)?.0], batches.columns)
+        }
+        (None, trace) if SC::HIDING => {
+            let resident = Resident::new(session, trace)?;
+            Committed::extend(session, &[resident.all(session)?.columns()])
+        }
         (None, Trace::Host(trace)) => Committed::arriving(session, trace),
         (None, Trace::Device(trace)) => Committed::extend(session, &[(*trace).into()]),
     }
 }
 
-/// The protocol. With `batch`, that many columns of the trace are extended at a time.
+/// The protocol, with the whole extended trace or in batches of columns.
 fn protocol<SC, A>(
     prover: &Prover<SC>,
     air: &A,
     trace: &Trace<'_, SC::Value>,
     public_values: &[SC::Value],
     preprocessed: Option<&Preprocessed<SC>>,
-    batch: Option<usize>,
+    batches: Option<Batches>,
 ) -> Result<Proven<Proof<SC>>>
 where
     SC: DeviceConfig,
@@ -220,32 +212,33 @@ where
         num_periodic_columns: air.num_periodic_columns(),
         ..Default::default()
     };
-    let (device, log_blowup, readings) = (session.stream.device(), prover.fri.log_blowup, &prover.readings);
+    let (device, readings) = (session.stream.device(), &prover.readings);
     let kind = Kind::new::<A>(&layout, rows, None);
     let constraints = || {
         readings.of(&kind, readings.fingerprint(air, &layout), || {
             let mut constraints = Constraints::of_air(air, layout, rows);
-            if batch.is_none() {
-                constraints.compile(device, log_blowup);
+            if batches.is_none() {
+                constraints.compile(device);
             }
             constraints
         })
     };
     let (main, constraints) = if readings.has(&kind) {
         // The device is busy with the trace while the host looks the AIR up.
-        (commit_trace(&session, trace, batch), constraints())
+        (commit_trace(&session, trace, batches), constraints())
     } else {
         std::thread::scope(|scope| {
             let reading = scope.spawn(constraints);
-            let main = commit_trace(&session, trace, batch);
+            let main = commit_trace(&session, trace, batches);
             (main, reading.join().unwrap_or_else(|panic| resume_unwind(panic)))
         })
     };
     let main = main?;
-    check::degree(prover, 0, constraints.log_chunks)?;
+    check::degree::<SC>(0, log_rows, constraints.log_chunks)?;
     let chunks = 1 << constraints.log_chunks;
     let ood_bits = config.ood_proof_of_work_bits();
-    let shape = StarkShape::new(air, preprocessed_width, log_rows, log_rows, chunks, false, ood_bits);
+    let log_committed = log_rows + usize::from(SC::HIDING);
+    let shape = StarkShape::new(air, preprocessed_width, log_committed, log_rows, chunks, SC::HIDING, ood_bits);
     let mut challenger = Searching::new(config.initialise_challenger(), &session.stream, &prover.search_constants);
     let mut transcript =
         Unfinished::new(StarkProverTranscript::<_, SC::Value, SC::Challenge>::new(&mut challenger, shape));
@@ -267,35 +260,42 @@ where
     let quotient = Committed::new(&session, quotient::chunks(&session, &table, alpha)?)?;
     constraints.free_symbols();
     let quotient_cap = quotient.cap(&session)?;
-    let (zeta, ood_witness) = transcript.ood_phase(quotient_cap.clone(), None);
+    let random = session.prover.hiding_streams().map(|hiding| {
+        let polynomials = session.phase("extend", || random_polynomial(&session, hiding, rows))?;
+        Committed::new(&session, vec![polynomials])
+    });
+    let random = random.transpose()?;
+    let random_cap = random.as_ref().map(|random| random.cap(&session)).transpose()?;
+    let (zeta, ood_witness) = transcript.ood_phase(quotient_cap.clone(), random_cap.clone());
 
     let domain = TwoAdicMultiplicativeCoset::new(SC::Value::ONE, log_rows).expect("checked");
     let next = domain.next_point(zeta).expect("a two-adic domain has a next point");
     let points = |reads_next: bool| if reads_next { vec![zeta, next] } else { vec![zeta] };
     let main_next = !air.main_next_row_columns().is_empty();
     let preprocessed_next = !air.preprocessed_next_row_columns().is_empty();
-    let mut rounds = vec![
-        Round { committed: &main, points: vec![points(main_next)] },
-        Round { committed: &quotient, points: vec![points(false); chunks] },
-    ];
-    rounds.extend(preprocessed_lde.map(|committed| Round { committed, points: vec![points(preprocessed_next)] }));
+    let mut rounds = Vec::with_capacity(4);
+    rounds.extend(random.as_ref().map(|random| Round::new(&session, random, vec![points(false)])));
+    rounds.push(Round::new(&session, &main, vec![points(main_next)]));
+    rounds.push(Round::new(&session, &quotient, vec![points(false); chunks]));
+    rounds.extend(preprocessed_lde.map(|committed| Round::public(committed, vec![points(preprocessed_next)])));
     let (values, opening_proof) = transcript.delegate(|challenger| open(&session, &rounds, challenger))?;
     transcript.into_inner().finish();
     let searched = challenger.finish()?;
 
     drop(rounds);
     let proof = Proof {
-        commitments: Commitments { trace: trace_cap, quotient_chunks: quotient_cap, random: None },
-        opened_values: opened_values(values, preprocessed_lde.is_some()),
+        commitments: Commitments { trace: trace_cap, quotient_chunks: quotient_cap, random: random_cap },
+        opened_values: opened_values(values, SC::HIDING, preprocessed_lde.is_some()),
         opening_proof,
-        degree_bits: log_rows,
+        degree_bits: log_committed,
         ood_pow_witness: ood_witness.unwrap_or(SC::Value::ZERO),
     };
     Ok(Proven { proof, report: session.finish(searched)? })
 }
 
-/// Converts the opened values of all rounds to upstream's type: trace, quotient and preprocessed columns.
-fn opened_values<E>(values: p3_commit::OpenedValues<E>, preprocessed: bool) -> OpenedValues<E> {
+/// Converts the opened values of all rounds to upstream's type: random polynomials, trace, quotient and preprocessed
+/// columns.
+fn opened_values<E>(values: p3_commit::OpenedValues<E>, random: bool, preprocessed: bool) -> OpenedValues<E> {
     let mut rounds = values.into_iter();
     let mut round = || rounds.next().expect("one round per commitment");
     // The first matrix is opened at zeta and, if the AIR reads the next row, at the next point.
@@ -303,11 +303,12 @@ fn opened_values<E>(values: p3_commit::OpenedValues<E>, preprocessed: bool) -> O
         let mut points = matrices.into_iter().flatten();
         (points.next().expect("every matrix is opened at zeta"), points.next())
     };
+    let random = random.then(|| local_and_next(round()).0);
     let (trace_local, trace_next) = local_and_next(round());
     let quotient_chunks = round().into_iter().flatten().collect();
     let preprocessed = preprocessed.then(|| {
         let (local, next) = local_and_next(round());
         PreprocessedOpenedValues { local, next }
     });
-    OpenedValues { trace_local, trace_next, preprocessed, quotient_chunks, random: None }
+    OpenedValues { trace_local, trace_next, preprocessed, quotient_chunks, random }
 }

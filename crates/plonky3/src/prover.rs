@@ -14,8 +14,9 @@ use crate::agreement;
 use crate::cancel::Cancel;
 use crate::challenger::DeviceChallenger;
 use crate::config::{Base, DeviceConfig, Ext};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::field::DeviceField;
+use crate::hiding::Hiding;
 use crate::readings::Readings;
 use crate::report::{Fallback, Report};
 
@@ -59,6 +60,8 @@ pub struct Prover<SC: DeviceConfig> {
     pub(crate) cap_height: usize,
     policy: Policy,
     pub(crate) readings: Readings<SC>,
+    /// The randomness of a configuration whose proofs hide the trace.
+    hiding: Option<Hiding>,
 }
 
 impl<SC: DeviceConfig> Prover<SC> {
@@ -76,6 +79,69 @@ impl<SC: DeviceConfig> Prover<SC> {
         agreement::check_ranges(&config, &numbers(fri))?;
         let hash = config.hash()?;
         Self::with_hash(device, config, fri, cap_height, hash)
+    }
+
+    /// [`Self::new`] for a configuration whose proofs hide the trace: `HidingFriPcs` over `MerkleTreeHidingMmcs`.
+    ///
+    /// Upstream keeps its generators of randomness private, too, so the prover has generators of its own. Seeded as
+    /// the configuration's, and used in the same order, they give the proofs of upstream, byte for byte:
+    ///
+    /// ```
+    /// # use p3_challenger::{HashChallenger, SerializingChallenger32};
+    /// # use p3_commit::ExtensionMmcs;
+    /// # use p3_dft::Radix2DitParallel;
+    /// # use p3_field::extension::BinomialExtensionField;
+    /// # use p3_fri::{FriParameters, HidingFriPcs};
+    /// # use p3_keccak::{Keccak256Hash, KeccakF};
+    /// # use p3_koala_bear::KoalaBear;
+    /// # use p3_merkle_tree::MerkleTreeHidingMmcs;
+    /// # use p3_symmetric::{CompressionFunctionFromHasher, PaddingFreeSponge, SerializingHasher};
+    /// # use p3_uni_stark::StarkConfig;
+    /// # use rand::rngs::StdRng;
+    /// # type Challenge = BinomialExtensionField<KoalaBear, 4>;
+    /// # type Sponge = PaddingFreeSponge<KeccakF, 25, 17, 4>;
+    /// # type Mmcs = MerkleTreeHidingMmcs<
+    /// #     [KoalaBear; p3_keccak::VECTOR_LEN], [u64; p3_keccak::VECTOR_LEN],
+    /// #     SerializingHasher<Sponge>, CompressionFunctionFromHasher<Sponge, 2, 4>, StdRng, 2, 4, 4,
+    /// # >;
+    /// # type Pcs = HidingFriPcs<
+    /// #     KoalaBear, Radix2DitParallel<KoalaBear>, Mmcs, ExtensionMmcs<KoalaBear, Challenge, Mmcs>, StdRng,
+    /// # >;
+    /// # type Challenger = SerializingChallenger32<KoalaBear, HashChallenger<u8, Keccak256Hash, 32>>;
+    /// # let sponge = Sponge::new(KeccakF {});
+    /// # let (rows, nodes) = (SerializingHasher::new(sponge), CompressionFunctionFromHasher::new(sponge));
+    /// # let challenger = Challenger::from_hasher(vec![], Keccak256Hash {});
+    /// # let device = rigel_gpu::Device::open(rigel_gpu::Selector::Emulated(0))?;
+    /// use rand::SeedableRng;
+    /// use rigel_plonky3::{Hiding, Keystream, Prover};
+    ///
+    /// // As for upstream; use seeds that nobody can guess.
+    /// let mmcs = Mmcs::new(rows, nodes, 0, StdRng::seed_from_u64(1));
+    /// let fri = FriParameters::new_benchmark_high_arity(ExtensionMmcs::new(mmcs.clone()));
+    /// let parameters = FriParameters::new_benchmark_high_arity(());
+    /// let pcs = Pcs::new(Radix2DitParallel::default(), mmcs, fri, 4, StdRng::seed_from_u64(2));
+    /// let config = StarkConfig::<Pcs, Challenge, Challenger>::new(pcs, challenger);
+    ///
+    /// // The same generators again. FRI has a clone of the trees, whose generator is a fork.
+    /// let mut trees = Keystream::seed_from_u64(1);
+    /// let fri_trees = trees.fork();
+    /// let hiding = Hiding::new(4, Keystream::seed_from_u64(2), trees, fri_trees);
+    /// let prover = Prover::hiding(device, config, &parameters, 0, hiding)?;
+    /// # let _ = prover;
+    /// # Ok::<(), rigel_plonky3::Error>(())
+    /// ```
+    ///
+    /// A proof that the policy makes on the CPU takes its randomness from the configuration.
+    pub fn hiding<M>(
+        device: Device,
+        config: SC,
+        fri: &FriParameters<M>,
+        cap_height: usize,
+        hiding: Hiding,
+    ) -> Result<Self> {
+        agreement::check_ranges(&config, &numbers(fri))?;
+        let hash = config.hash()?;
+        Self::made(device, config, fri, cap_height, hash, Some(hiding))
     }
 
     /// [`Self::new`] with the kernels' hash given, for a Poseidon2 over Goldilocks whose constants are not those of
@@ -106,6 +172,24 @@ impl<SC: DeviceConfig> Prover<SC> {
         cap_height: usize,
         hash: SC::Hash,
     ) -> Result<Self> {
+        Self::made(device, config, fri, cap_height, hash, None)
+    }
+
+    fn made<M>(
+        device: Device,
+        config: SC,
+        fri: &FriParameters<M>,
+        cap_height: usize,
+        hash: SC::Hash,
+        hiding: Option<Hiding>,
+    ) -> Result<Self> {
+        if SC::HIDING != hiding.is_some() {
+            let (is, call) =
+                if SC::HIDING { ("hides", "Prover::hiding") } else { ("does not hide", "Prover::new") };
+            return Err(Error::Unsupported(format!(
+                "the configuration {is} the trace; make its prover by {call}"
+            )));
+        }
         agreement::check_ranges(&config, &numbers(fri))?;
         let mut search_constants = vec![config.initialise_challenger().constants()?];
         for constants in [hash.row_constants(), hash.node_constants()] {
@@ -113,7 +197,7 @@ impl<SC: DeviceConfig> Prover<SC> {
                 search_constants.push(constants);
             }
         }
-        let prover = Self {
+        let mut prover = Self {
             device: Ok(device),
             config,
             hash: Some(hash),
@@ -122,9 +206,11 @@ impl<SC: DeviceConfig> Prover<SC> {
             cap_height,
             policy: Policy::default(),
             readings: Readings::default(),
+            hiding: hiding.as_ref().map(Hiding::for_check),
         };
         prover.load_kernels()?;
         agreement::check(&prover)?;
+        prover.hiding = hiding;
         Ok(prover)
     }
 
@@ -153,6 +239,7 @@ impl<SC: DeviceConfig> Prover<SC> {
             cap_height,
             policy: Policy::default(),
             readings: Readings::default(),
+            hiding: None,
         };
         agreement::check(&prover)?;
         Ok(prover)
@@ -170,9 +257,23 @@ impl<SC: DeviceConfig> Prover<SC> {
         self.device.as_ref().ok()
     }
 
+    /// Goes on with other generators of randomness, if the configuration hides the trace and the prover has a device.
+    /// Generators that begin anew give the same proof of the same trace again, which hides nothing any more: for tests
+    /// and measurements.
+    pub fn reseed(&self, hiding: Hiding) {
+        if let Some(ours) = &self.hiding {
+            ours.replace(hiding);
+        }
+    }
+
     /// Why the prover has no device.
     pub(crate) fn absence(&self) -> Option<&str> {
         self.device.as_ref().err().map(String::as_str)
+    }
+
+    /// The randomness of proofs on the device, if the configuration hides the trace.
+    pub(crate) fn hiding_streams(&self) -> Option<&Hiding> {
+        self.hiding.as_ref()
     }
 
     /// The trees' hash.

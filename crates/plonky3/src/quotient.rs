@@ -21,8 +21,9 @@ use rigel_kernels::{Columns, Matrix};
 use crate::config::{Base, DeviceConfig, Ext};
 use crate::constraints::Constraints;
 use crate::error::Result;
-use crate::extended::{Extended, extend};
+use crate::extended::{Extended, extend, on_coset};
 use crate::field::{DeviceExtension, DeviceField};
+use crate::hiding;
 use crate::program::Inputs;
 use crate::prover::Session;
 
@@ -33,7 +34,7 @@ pub(crate) struct Table<'a, SC: DeviceConfig> {
     pub(crate) constraints: &'a Constraints<SC>,
     pub(crate) main: &'a Extended<'a, SC>,
     pub(crate) preprocessed: Option<&'a Matrix<Base<SC>>>,
-    pub(crate) permutation: Option<&'a Matrix<Base<SC>>>,
+    pub(crate) permutation: Option<&'a Extended<'a, SC>>,
     pub(crate) periodic: &'a [Vec<SC::Value>],
     pub(crate) publics: &'a [SC::Value],
     /// The terminal and the challenges of the lookups.
@@ -50,15 +51,22 @@ pub(crate) fn chunks<SC: DeviceConfig>(
     session.phase("extend", || {
         let log_chunks = table.constraints.log_chunks;
         let words = Ext::<SC>::DEGREE << table.log_rows;
-        let root = SC::Value::two_adic_generator(table.log_rows as usize + log_chunks);
+        // Chunk i holds the values on g w^i H.
         let chunk = |i: usize| {
-            // Chunk i holds the values on g w^i H; a shift by w^-i maps them to g H.
             let block = reverse_bits_len(i, log_chunks);
-            let values = quotient.range(block * words..(block + 1) * words)?;
-            let shift = root.exp_u64(i as u64).inverse().twin();
-            Ok(extend(session, Columns::new(values, 1 << table.log_rows)?, shift, Order::BitReversed)?)
+            Ok(Columns::new(quotient.range(block * words..(block + 1) * words)?, 1 << table.log_rows)?)
         };
-        (0..1 << log_chunks).map(chunk).collect()
+        let chunks: Vec<Columns<'_, Base<SC>>> = (0..1 << log_chunks).map(chunk).collect::<Result<_>>()?;
+        if let Some(hiding) = session.prover.hiding_streams() {
+            return hiding::chunks(session, hiding, table.log_rows, &chunks);
+        }
+        let root = SC::Value::two_adic_generator(table.log_rows as usize + log_chunks);
+        let extend = |(i, &chunk): (usize, &Columns<'_, Base<SC>>)| {
+            // A shift by w^-i maps the chunk's domain to g H.
+            let shift = root.exp_u64(i as u64).inverse().twin();
+            Ok(extend(session, chunk, shift, Order::BitReversed)?)
+        };
+        chunks.iter().enumerate().map(extend).collect()
     })
 }
 
@@ -86,11 +94,32 @@ fn evaluate<SC: DeviceConfig>(
     let weights = permute::to_rows(stream, &weights)?.cast::<Ext<SC>>()?;
     let scale = stream.upload(&selectors::inverse_vanishing::<Base<SC>>(log_rows, log_chunks))?;
 
+    // Where the quotient's domain is larger than the extended trace's, all columns are extrapolated to it.
+    let beyond = log_size > table.main.log_rows();
+    let wider = |matrix: &Matrix<Base<SC>>| {
+        let columns: Vec<usize> = (0..matrix.columns()).collect();
+        on_coset(session, matrix, &columns, log_size)
+    };
+    let preprocessed = table.preprocessed.filter(|_| beyond).map(wider).transpose()?;
+    let preprocessed = preprocessed.as_ref().or(table.preprocessed);
+    let made = match table.permutation {
+        None => None,
+        Some(Extended::Whole(_)) if !beyond => None,
+        Some(lookups) => {
+            let columns: Vec<usize> = (0..lookups.columns()).collect();
+            Some(lookups.chosen(session, &columns, log_size)?)
+        }
+    };
+    let permutation = match table.permutation {
+        Some(Extended::Whole(matrix)) => made.as_ref().or(Some(matrix)),
+        _ => made.as_ref(),
+    };
+
     let mut run = |main: Columns<'_, Base<SC>>, program: &GraphProgram<Ext<SC>>, accumulate: bool| {
         let inputs = Inputs::<Ext<SC>> {
             main,
-            preprocessed: table.preprocessed.map(Into::into),
-            permutation: table.permutation.map(Into::into),
+            preprocessed: preprocessed.map(Into::into),
+            permutation: permutation.map(Into::into),
             selectors: (&selectors).into(),
             periodic: periodic.as_ref().map(|table| (table.into(), table.rows().trailing_zeros())),
             publics: publics.as_ref().map(Buffer::view),
@@ -106,10 +135,15 @@ fn evaluate<SC: DeviceConfig>(
         inputs.fold(stream, program, (log_size, log_chunks), &weights, folded)
     };
     match table.main {
-        Extended::Whole(main) => run(main.into(), &*table.constraints.program(stream.device())?, false)?,
-        Extended::InBatches { trace, batch, .. } => {
+        Extended::Whole(main) if !beyond => {
+            run(main.into(), &*table.constraints.program(stream.device())?, false)?
+        }
+        Extended::Whole(main) => {
+            run((&wider(main)?).into(), &*table.constraints.program(stream.device())?, false)?
+        }
+        Extended::InBatches { batch, .. } => {
             for (index, part) in table.constraints.by_columns(*batch).iter().enumerate() {
-                let main = Extended::chosen(session, trace, &part.columns)?;
+                let main = table.main.chosen(session, &part.columns, log_size)?;
                 let program = rigel_codegen::program(stream.device(), "constraints", &part.graph, &part.outputs)?;
                 run((&main).into(), &program, index > 0)?;
             }

@@ -1,16 +1,19 @@
 //! Traces, on the host or already on the device.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use p3_matrix::Matrix as _;
 use p3_matrix::dense::RowMajorMatrix;
+use rayon::prelude::*;
 use rigel_gpu::{Buffer, Event, Stream};
-use rigel_kernels::Matrix;
 use rigel_kernels::layout::permute;
+use rigel_kernels::{Columns, Matrix};
 
 use crate::config::DeviceConfig;
 use crate::error::Result;
 use crate::field::DeviceField;
+use crate::plan::Batches;
 use crate::prover::Session;
 
 /// The trace of a table: upstream's row-major matrix, or a matrix on the device.
@@ -71,6 +74,14 @@ impl<V: DeviceField> Trace<'_, V> {
         }
     }
 
+    /// Upstream's matrix, which is not copied if it is this trace's own.
+    pub(crate) fn into_host(self) -> Result<RowMajorMatrix<V>> {
+        match self {
+            Self::Host(trace) => Ok(trace.into_owned()),
+            Self::Device(_) => Ok(self.to_host()?.into_owned()),
+        }
+    }
+
     /// Upstream's matrix: the trace itself, or a copy downloaded from the device.
     pub(crate) fn to_host(&self) -> Result<Cow<'_, RowMajorMatrix<V>>> {
         match self {
@@ -85,23 +96,49 @@ impl<V: DeviceField> Trace<'_, V> {
     }
 }
 
-/// A trace on the device during a proof: uploaded, or borrowed from the caller.
+/// A trace during a proof: uploaded, borrowed from the caller, or left on the host, where there is no room for it.
 pub(crate) enum Resident<'a, V: DeviceField> {
     Brought(Matrix<V::Device>),
     Lent(&'a Matrix<V::Device>),
+    /// Some columns are uploaded wherever they are read.
+    Streamed(&'a RowMajorMatrix<V>),
+}
+
+/// Columns of a trace, in the trace's memory or in memory of their own.
+pub(crate) enum Part<'a, V: DeviceField> {
+    Lent(Columns<'a, V::Device>),
+    Own(Matrix<V::Device>),
+}
+
+impl<V: DeviceField> Part<'_, V> {
+    pub(crate) fn columns(&self) -> Columns<'_, V::Device> {
+        match self {
+            Self::Lent(columns) => *columns,
+            Self::Own(matrix) => matrix.into(),
+        }
+    }
 }
 
 impl<'a, V: DeviceField> Resident<'a, V> {
-    /// Uploads `part` columns at a time, so that not more than twice that many are in memory besides the trace.
-    pub(crate) fn in_parts<SC: DeviceConfig<Value = V>>(
+    /// A trace of which some columns at a time are extended, as `batches` says: uploaded, or left on the host.
+    pub(crate) fn for_batches<SC: DeviceConfig<Value = V>>(
         session: &Session<'_, SC>,
-        trace: &Trace<'a, V>,
+        trace: &'a Trace<'_, V>,
+        batches: Batches,
+    ) -> Result<Self> {
+        match trace {
+            Trace::Host(trace) if batches.streamed => Ok(Self::Streamed(trace)),
+            Trace::Host(trace) => Self::in_parts(session, trace, batches.columns),
+            Trace::Device(trace) => Ok(Self::Lent(trace)),
+        }
+    }
+
+    /// Uploads `part` columns at a time, so that not more than twice that many are in memory besides the trace.
+    fn in_parts<SC: DeviceConfig<Value = V>>(
+        session: &Session<'_, SC>,
+        trace: &RowMajorMatrix<V>,
         part: usize,
     ) -> Result<Self> {
-        let trace = match trace {
-            Trace::Host(trace) => trace,
-            Trace::Device(trace) => return Ok(Self::Lent(trace)),
-        };
         let stream = &session.stream;
         let (rows, width) = (trace.height(), trace.width());
         let mut matrix = Matrix::alloc(stream, rows, width)?;
@@ -155,10 +192,61 @@ impl<'a, V: DeviceField> Resident<'a, V> {
         }
     }
 
-    pub(crate) fn matrix(&self) -> &Matrix<V::Device> {
+    /// The matrix, if it is on the device.
+    fn on_device(&self) -> Result<&Matrix<V::Device>, &'a RowMajorMatrix<V>> {
         match self {
-            Self::Brought(matrix) => matrix,
-            Self::Lent(matrix) => matrix,
+            Self::Brought(matrix) => Ok(matrix),
+            Self::Lent(matrix) => Ok(matrix),
+            Self::Streamed(matrix) => Err(matrix),
+        }
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.on_device().map_or_else(|host| host.height(), Matrix::rows)
+    }
+
+    pub(crate) fn width(&self) -> usize {
+        self.on_device().map_or_else(|host| host.width(), Matrix::columns)
+    }
+
+    /// All columns.
+    pub(crate) fn all<SC: DeviceConfig<Value = V>>(&self, session: &Session<'_, SC>) -> Result<Part<'_, V>> {
+        self.part(session, 0..self.width())
+    }
+
+    /// Adjacent columns.
+    pub(crate) fn part<SC: DeviceConfig<Value = V>>(
+        &self,
+        session: &Session<'_, SC>,
+        columns: Range<usize>,
+    ) -> Result<Part<'_, V>> {
+        match self.on_device() {
+            Ok(matrix) => {
+                let part = matrix.column_range(columns.start, columns.end)?;
+                Ok(Part::Lent(Columns::new(part, matrix.rows())?))
+            }
+            Err(host) => {
+                let mut room = session.stream.alloc(host.height() * columns.len())?;
+                session.bring(&mut room, host, columns.clone(), &session.stream.record()?)?;
+                Ok(Part::Own(permute::to_columns(&session.stream, &room, columns.len())?))
+            }
+        }
+    }
+
+    /// Some columns, in the given order.
+    pub(crate) fn chosen<SC: DeviceConfig<Value = V>>(
+        &self,
+        session: &Session<'_, SC>,
+        columns: &[usize],
+    ) -> Result<Matrix<V::Device>> {
+        match self.on_device() {
+            Ok(matrix) => Ok(permute::take_columns(&session.stream, matrix, columns, matrix.rows())?),
+            Err(host) => {
+                let chosen = |row: &[V]| columns.iter().map(|&column| row[column]).collect::<Vec<V>>();
+                let rows: Vec<V> = host.values.par_chunks(host.width).flat_map_iter(chosen).collect();
+                let rows = session.stream.upload(V::as_device(&rows))?;
+                Ok(permute::to_columns(&session.stream, &rows, columns.len())?)
+            }
         }
     }
 }

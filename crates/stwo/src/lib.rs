@@ -81,6 +81,8 @@
 //! | LogUp columns of many components at once | [`start_interaction_trace`] |
 //! | time, transfers and memory of a proof | [`measure`], [`in_phase`] |
 //! | errors, where upstream's signatures have none | [`catch`] |
+//! | the CPU where there is no device or the device fails, and a report that says so | [`with_fallback`] |
+//! | an error for a lookup whose denominator is zero | [`check_denominators`] |
 //!
 //! # Differences from `SimdBackend`
 //!
@@ -101,6 +103,7 @@ mod column;
 mod component;
 mod device;
 mod failure;
+mod fallback;
 mod field;
 mod fri;
 mod grind;
@@ -121,10 +124,11 @@ pub use column::{BaseColumn, DeviceColumn, SecureColumn, Value};
 pub use component::compile;
 pub use device::{current, on};
 pub use failure::{catch, or_fail};
+pub use fallback::{Policy, with_fallback};
 pub use instance::{Instance, Template};
 pub use logup::{
-    Interaction, LogupColGenerator, LogupTraceGenerator, Numerators, PendingInteraction, interaction_trace,
-    start_interaction_trace,
+    Interaction, LogupColGenerator, LogupTraceGenerator, Numerators, PendingInteraction, check_denominators,
+    interaction_trace, start_interaction_trace,
 };
 pub use merkle::HashColumn;
 pub use report::{in_phase, measure};

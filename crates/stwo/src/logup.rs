@@ -14,13 +14,14 @@
 //! A batch costs the inversion of its denominators and a few passes over its columns. All denominators of a
 //! component are inverted together.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use rigel_codegen::{Bindings, ExpressionGraph, GraphProgram, Output, Rows, Target};
 use rigel_gpu::{Buffer, Device, Error, Result, View};
 use rigel_kernels::Matrix;
 use rigel_kernels::domain::circle_order;
-use rigel_kernels::field::{Mersenne31, QM31};
+use rigel_kernels::field::{Mersenne31, QM31, Ring};
 use rigel_kernels::layout::slab::from_slab;
 use rigel_kernels::vector::{fractions, inverse};
 use stwo::core::fields::m31::BaseField;
@@ -44,6 +45,53 @@ type Evaluation = CircleEvaluation<CudaBackend, BaseField, BitReversedOrder>;
 
 /// LogUp columns, and the claimed sum over all rows.
 pub type Interaction = (Vec<Evaluation>, SecureField);
+
+thread_local! {
+    /// Whether denominators are checked on this thread.
+    static CHECKED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `work`, in which a lookup whose denominator is zero is an error of the function that computes its column, if
+/// this thread calls it.
+///
+/// Otherwise such a fraction counts as zero. An honest prover meets one with a probability of about rows over 2^124,
+/// but a fault in a component may make one in every proof. The check copies all inverted denominators to the host: 16
+/// bytes per row and batch of lookups.
+pub fn check_denominators<R>(work: impl FnOnce() -> R) -> R {
+    // Restores the outer state even if `work` panics.
+    struct Outer(bool);
+    impl Drop for Outer {
+        fn drop(&mut self) {
+            CHECKED.set(self.0);
+        }
+    }
+    let _outer = Outer(CHECKED.replace(true));
+    work()
+}
+
+/// Refuses zeros among inverted denominators, four columns for each batch, if that was asked for: the inverse of zero
+/// is zero, and no other.
+fn refuse_zeros(inverses: &Matrix<Mersenne31>) -> Result<()> {
+    if !CHECKED.get() {
+        return Ok(());
+    }
+    let (rows, device) = (inverses.rows(), inverses.values().device());
+    let stream = stream(&device);
+    for batch in 0..inverses.columns() / 4 {
+        let values = inverses.column_range(4 * batch, 4 * batch + 4)?.to_vec(&stream)?;
+        let is_zero = |row: &usize| (0..4).all(|part| values[part * rows + row] == Mersenne31::ZERO);
+        if let Some(row) = (0..rows).find(is_zero) {
+            return Err(Error::shape(
+                "LogUp",
+                format!(
+                    "the denominator of batch {batch} of lookups is zero in row {row} (in bit-reversed order); check \
+                     the lookup elements and the tuples"
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
 
 /// LogUp columns that the device is still computing.
 ///
@@ -78,7 +126,8 @@ impl PendingInteraction {
 /// Computes a component's LogUp columns from its own constraints. `eval` is the component with the drawn lookup
 /// elements, `preprocessed` the preprocessed columns in the order in which it reads them, and `trace` its columns
 /// of the original trace, all on the trace's domain (as before the commitment). A preprocessed column that the
-/// component reads twice is passed twice. A fraction with a zero denominator counts as zero.
+/// component reads twice is passed twice. A fraction with a zero denominator counts as zero, unless
+/// [`check_denominators`] makes it an error.
 ///
 /// # Errors
 /// A component without lookups, the wrong number or length of columns, and device errors.
@@ -153,6 +202,7 @@ pub(crate) fn start_from<E: FrameworkEval>(
     program.run(&stream, Rows::Circle { log_rows: log_size, log_trace: log_size }, &mut bindings)?;
 
     inverse::invert_assign::<QM31>(&stream, &mut denominators)?;
+    refuse_zeros(&denominators)?;
     fractions::running_sums::<QM31>(&stream, &mut numerators, &denominators)?;
     drop(denominators);
     PendingInteraction::new(vec![numerators.into_values()], log_size)
@@ -256,7 +306,7 @@ pub struct LogupColGenerator<'a> {
 
 impl LogupColGenerator<'_> {
     /// Adds the fractions of all rows. Denominators must be nonzero; a fraction with a zero denominator counts as
-    /// zero.
+    /// zero, unless [`check_denominators`] makes it an error.
     pub fn write_fracs(self, numerators: Numerators<'_>, denominators: &SecureColumn) -> Result<()> {
         let _phase = phase("lookups");
         let LogupTraceGenerator { device, log_size, .. } = self.generator;
@@ -274,6 +324,7 @@ impl LogupColGenerator<'_> {
         let mut inverses = Matrix::alloc(&stream, rows, 4)?;
         stream.copy(inverses.values_mut(), denominators.view())?;
         inverse::invert_assign::<QM31>(&stream, &mut inverses)?;
+        refuse_zeros(&inverses)?;
         let mut graph = ExpressionGraph::<QM31>::new();
         let inverse = graph.extension_column(0, 0, 0);
         let (numerator, given, parameter) = match numerators {

@@ -9,15 +9,18 @@ use p3_commit::ExtensionMmcs;
 use p3_dft::Radix2DitParallel;
 use p3_field::Field;
 use p3_field::extension::{BinomialExtensionField, CubicTrinomialExtensionField};
-use p3_fri::TwoAdicFriPcs;
+use p3_fri::{HidingFriPcs, TwoAdicFriPcs};
 use p3_goldilocks::{Goldilocks, Poseidon2Goldilocks, default_goldilocks_poseidon2_8};
 use p3_keccak::{Keccak256Hash, KeccakF};
 use p3_koala_bear::{
     KoalaBear, Poseidon2KoalaBear, default_koalabear_poseidon2_16, default_koalabear_poseidon2_24,
 };
-use p3_merkle_tree::MerkleTreeMmcs;
+use p3_merkle_tree::{MerkleTreeHidingMmcs, MerkleTreeMmcs};
 use p3_symmetric::{CompressionFunctionFromHasher, PaddingFreeSponge, SerializingHasher, TruncatedPermutation};
 use p3_uni_stark::StarkConfig;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use rigel_plonky3::{Hiding, Keystream};
 
 use super::fri::Fri;
 
@@ -125,4 +128,47 @@ poseidon2! {
         nodes 16 = default_babybear_poseidon2_16(), digest 8;
     goldilocks_poseidon2: Goldilocks, Goldilocks2, Poseidon2Goldilocks, rows 8 / 4 = default_goldilocks_poseidon2_8(),
         nodes 8 = default_goldilocks_poseidon2_8(), digest 4;
+}
+
+// Proofs that hide the trace. Their randomness comes from fixed seeds, as the witnesses do, so that every proof of a
+// statement is the same and can be compared with upstream's.
+
+/// The random columns of each matrix: as many as the extension has coefficients, which is the least.
+const CODEWORDS: usize = 4;
+/// The random elements of each leaf: 124 bits.
+const SALTS: usize = 4;
+
+type HidingMmcs = MerkleTreeHidingMmcs<
+    [KoalaBear; p3_keccak::VECTOR_LEN],
+    [u64; p3_keccak::VECTOR_LEN],
+    SerializingHasher<Sponge>,
+    CompressionFunctionFromHasher<Sponge, 2, 4>,
+    StdRng,
+    2,
+    4,
+    SALTS,
+>;
+type HidingPcs = HidingFriPcs<
+    KoalaBear,
+    Radix2DitParallel<KoalaBear>,
+    HidingMmcs,
+    ExtensionMmcs<KoalaBear, KoalaBear4, HidingMmcs>,
+    StdRng,
+>;
+
+pub(crate) fn koala_bear_hiding(fri: &Fri) -> StarkConfig<HidingPcs, KoalaBear4, Challenger32<KoalaBear>> {
+    let sponge = Sponge::new(KeccakF {});
+    let (rows, nodes) = (SerializingHasher::new(sponge), CompressionFunctionFromHasher::new(sponge));
+    let mmcs = HidingMmcs::new(rows, nodes, fri.cap_height, StdRng::seed_from_u64(1));
+    let parameters = fri.parameters(ExtensionMmcs::new(mmcs.clone()));
+    let (dft, rng) = (Radix2DitParallel::default(), StdRng::seed_from_u64(2));
+    let pcs = HidingPcs::new(dft, mmcs, parameters, CODEWORDS, rng);
+    StarkConfig::new(pcs, Challenger32::from_hasher(vec![], Keccak256Hash {}))
+}
+
+/// The generators of [`koala_bear_hiding`].
+pub(crate) fn hiding_streams() -> Hiding {
+    let mut trees = Keystream::seed_from_u64(1);
+    let fri_trees = trees.fork();
+    Hiding::new(CODEWORDS, Keystream::seed_from_u64(2), trees, fri_trees)
 }

@@ -31,6 +31,10 @@ pub struct Fri {
     /// A commitment is the 2^N digests at depth N below a tree's root
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub cap_height: usize,
+    /// Hide the trace: upstream's `HidingFriPcs` and hiding trees
+    #[arg(long)]
+    #[serde(default)]
+    pub zk: bool,
 }
 
 impl Default for Fri {
@@ -44,6 +48,7 @@ impl Default for Fri {
             batch_pow_bits: 10,
             commit_pow_bits: 0,
             cap_height: 3,
+            zk: false,
         }
     }
 }

@@ -196,8 +196,9 @@ impl Choice {
         }
         if !self.is_built() {
             return Err(format!(
-                "{field} with {hash} is not in this build, which has koala-bear with keccak; build with all fields \
-                 and hashes: cargo run --release --features full -p rigel"
+                "{field} with {hash}{zk} is not in this build, which has koala-bear with keccak; build with all \
+                 fields and hashes: cargo run --release --features full -p rigel",
+                zk = if fri.zk { " and --zk" } else { "" }
             ));
         }
         Ok(())
@@ -205,39 +206,44 @@ impl Choice {
 
     /// Whether the workload can be proved with the field and the hash in a full build.
     pub fn is_offered(&self) -> bool {
-        self.workload.with(self.field, self.hash)
+        self.workload.with(self.field, self.hash) && (!self.fri.zk || self.is_hidden())
+    }
+
+    /// Whether there is a configuration that hides the trace.
+    fn is_hidden(&self) -> bool {
+        matches!(self.workload, Workload::Keccak | Workload::Fibonacci)
+            && (self.field, self.hash) == (Field::KoalaBear, Hash::Keccak)
     }
 
     /// Whether this build has the field and the hash. Each compiles both provers, so all of them take the feature
     /// `full`.
     pub fn is_built(&self) -> bool {
-        cfg!(feature = "full") || (self.field, self.hash) == (Field::KoalaBear, Hash::Keccak)
+        cfg!(feature = "full") || (self.field, self.hash) == (Field::KoalaBear, Hash::Keccak) && !self.fri.zk
     }
 
     /// The statement, without a witness or a device yet.
     pub fn statement(&self) -> Result<Box<dyn Statement>, String> {
         self.check()?;
-        let fri = &self.fri;
         let made = match (self.field, self.hash) {
-            (Field::KoalaBear, Hash::Keccak) => {
-                self.all::<_, poseidon2::KoalaBearAir>(configs::koala_bear_keccak(fri))
-            }
+            #[cfg(feature = "full")]
+            (Field::KoalaBear, Hash::Keccak) if self.fri.zk => self.hiding(),
+            (Field::KoalaBear, Hash::Keccak) => self.all::<_, poseidon2::KoalaBearAir>(configs::koala_bear_keccak),
             #[cfg(feature = "full")]
             (Field::Goldilocks, Hash::Keccak) => {
-                self.all::<_, poseidon2::GoldilocksAir>(configs::goldilocks_keccak(fri))
+                self.all::<_, poseidon2::GoldilocksAir>(configs::goldilocks_keccak)
             }
             #[cfg(feature = "full")]
-            (Field::KoalaBear, Hash::Poseidon2) => self.most(configs::koala_bear_poseidon2(fri)),
+            (Field::KoalaBear, Hash::Poseidon2) => self.most(configs::koala_bear_poseidon2),
             #[cfg(feature = "full")]
-            (Field::BabyBear, Hash::Keccak) => self.most(configs::baby_bear_keccak(fri)),
+            (Field::BabyBear, Hash::Keccak) => self.most(configs::baby_bear_keccak),
             #[cfg(feature = "full")]
-            (Field::KoalaBear, Hash::Keccak256) => self.single(configs::koala_bear_keccak256(fri), Fibonacci),
+            (Field::KoalaBear, Hash::Keccak256) => self.single(configs::koala_bear_keccak256, Fibonacci),
             #[cfg(feature = "full")]
-            (Field::BabyBear, Hash::Poseidon2) => self.single(configs::baby_bear_poseidon2(fri), Fibonacci),
+            (Field::BabyBear, Hash::Poseidon2) => self.single(configs::baby_bear_poseidon2, Fibonacci),
             #[cfg(feature = "full")]
-            (Field::Goldilocks, Hash::Poseidon2) => self.single(configs::goldilocks_poseidon2(fri), Fibonacci),
+            (Field::Goldilocks, Hash::Poseidon2) => self.single(configs::goldilocks_poseidon2, Fibonacci),
             #[cfg(feature = "full")]
-            (Field::Goldilocks3, Hash::Keccak) => self.single(configs::goldilocks3_keccak(fri), Fibonacci),
+            (Field::Goldilocks3, Hash::Keccak) => self.single(configs::goldilocks3_keccak, Fibonacci),
             _ => return Err(self.not_offered()),
         };
         Ok(made)
@@ -245,11 +251,14 @@ impl Choice {
 
     fn not_offered(&self) -> String {
         let Self { workload, field, hash, .. } = self;
+        if self.fri.zk {
+            return "--zk is for keccak and fibonacci, with koala-bear and keccak".into();
+        }
         format!("{workload} is not available with {field} and {hash}. Available:\n{}", offered())
     }
 
     /// All workloads; `P` is the Poseidon2 AIR over the field.
-    fn all<SC, P>(&self, config: SC) -> Box<dyn Statement>
+    fn all<SC, P>(&self, config: fn(&Fri) -> SC) -> Box<dyn Statement>
     where
         SC: Config,
         SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
@@ -266,9 +275,19 @@ impl Choice {
         self.single(config, air)
     }
 
+    /// Proofs that hide the trace.
+    #[cfg(feature = "full")]
+    fn hiding(&self) -> Box<dyn Statement> {
+        let air = match self.workload {
+            Workload::Keccak => Either::Left(KeccakAir {}),
+            _ => Either::Right(Fibonacci),
+        };
+        self.single(configs::koala_bear_hiding, air)
+    }
+
     /// All workloads except Poseidon2 and Blake3.
     #[cfg(feature = "full")]
-    fn most<SC: Config>(&self, config: SC) -> Box<dyn Statement>
+    fn most<SC: Config>(&self, config: fn(&Fri) -> SC) -> Box<dyn Statement>
     where
         SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
     {
@@ -280,14 +299,14 @@ impl Choice {
         self.single(config, air)
     }
 
-    fn lookups<SC: Config>(&self, config: SC) -> Box<dyn Statement>
+    fn lookups<SC: Config>(&self, config: fn(&Fri) -> SC) -> Box<dyn Statement>
     where
         SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
     {
-        Box::new(Batch::new(config, self.fri, self.log_rows))
+        Box::new(Batch::new(config(&self.fri), self.fri, self.log_rows))
     }
 
-    fn single<SC: Config>(&self, config: SC, air: impl ProvableTable<SC>) -> Box<dyn Statement> {
+    fn single<SC: Config>(&self, config: fn(&Fri) -> SC, air: impl ProvableTable<SC>) -> Box<dyn Statement> {
         Box::new(Single::new(config, air, self.fri, self.log_rows))
     }
 }
@@ -296,7 +315,7 @@ impl Choice {
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { workload, log_rows, field, hash, .. } = self;
-        write!(f, "{workload} 2^{log_rows}, {field}, {hash}")
+        write!(f, "{workload} 2^{log_rows}, {field}, {hash}{}", if self.fri.zk { ", zk" } else { "" })
     }
 }
 

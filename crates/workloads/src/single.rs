@@ -14,6 +14,7 @@ use rigel_gpu::Device;
 use rigel_kernels::Matrix;
 use rigel_plonky3::{Base, CpuAir, Policy, Proven, Prover, Report, Trace};
 
+use super::configs::hiding_streams;
 use super::fri::Fri;
 use super::statement::{
     Config, Made, Rejection, Security, Statement, TableShape, decode, elements, encode, roomy, timed, upload,
@@ -56,6 +57,8 @@ impl<SC: Config, A> ProvableTable<SC> for A where
 
 /// A workload of one table over a configuration.
 pub(crate) struct Single<SC: Config, A> {
+    /// Makes the configuration; one that hides draws from its generators with every proof.
+    make: fn(&Fri) -> SC,
     config: SC,
     fri: Fri,
     log_rows: u32,
@@ -66,12 +69,17 @@ pub(crate) struct Single<SC: Config, A> {
 }
 
 impl<SC: Config, A: OneTable<SC::Value>> Single<SC, A> {
-    pub(crate) fn new(config: SC, air: A, fri: Fri, log_rows: u32) -> Self {
-        Self { config, fri, log_rows, air, witness: None, prover: None, resident: None }
+    pub(crate) fn new(make: fn(&Fri) -> SC, air: A, fri: Fri, log_rows: u32) -> Self {
+        Self { make, config: make(&fri), fri, log_rows, air, witness: None, prover: None, resident: None }
     }
 
     fn witness(&self) -> &Witness<SC::Value> {
         self.witness.as_ref().expect("generate comes first")
+    }
+
+    /// The rows of the committed trace: twice as many if it is hidden.
+    fn log_committed(&self) -> usize {
+        self.log_rows as usize + usize::from(SC::HIDING)
     }
 
     fn prover(&self) -> &Prover<SC> {
@@ -83,7 +91,7 @@ impl<SC: Config, A: OneTable<SC::Value>> Single<SC, A> {
         let preprocessed = values.preprocessed_local().map_or(0, <[_]>::len);
         let columns =
             values.trace_local.len() + preprocessed + values.quotient_chunks.iter().map(Vec::len).sum::<usize>();
-        let rows = 1 << (self.log_rows as usize + self.fri.log_blowup);
+        let rows = 1 << (self.log_committed() + self.fri.log_blowup);
         Made {
             extended_bytes: columns * rows * size_of::<SC::Value>(),
             settled: encode(&(&proof.commitments, &proof.opened_values)),
@@ -97,6 +105,9 @@ impl<SC: Config, A: OneTable<SC::Value>> Single<SC, A> {
 impl<SC: Config, A: ProvableTable<SC>> Single<SC, A> {
     fn prove_trace(&self, trace: Trace<'_, SC::Value>) -> Result<Made, Failure> {
         let (_, publics) = self.witness();
+        if SC::HIDING {
+            self.prover().reseed(hiding_streams());
+        }
         let (proven, milliseconds) = timed(|| rigel_plonky3::prove(self.prover(), &self.air, trace, publics));
         let Proven { proof, report } = proven?;
         Ok(self.made(proof, milliseconds, report))
@@ -109,8 +120,11 @@ impl<SC: Config, A: ProvableTable<SC>> Statement for Single<SC, A> {
     }
 
     fn prepare(&mut self, device: Option<&Device>, policy: Policy) -> Result<(), Failure> {
-        let (config, fri) = (self.config.clone(), self.fri.parameters(()));
+        let (config, fri) = ((self.make)(&self.fri), self.fri.parameters(()));
         let prover = match device {
+            Some(device) if SC::HIDING => {
+                Prover::hiding(device.clone(), config, &fri, self.fri.cap_height, hiding_streams())?
+            }
             Some(device) => Prover::new(device.clone(), config, &fri, self.fri.cap_height)?,
             None => Prover::cpu(config, &fri, self.fri.cap_height)?,
         };
@@ -146,13 +160,16 @@ impl<SC: Config, A: ProvableTable<SC>> Statement for Single<SC, A> {
 
     fn prove_upstream(&self) -> Result<Made, Failure> {
         let (trace, publics) = self.witness();
-        let trace = roomy(trace, self.fri.log_blowup);
-        let (proof, milliseconds) = timed(|| p3_uni_stark::prove(&self.config, &self.air, trace, publics));
+        let (trace, config) = (roomy(trace, self.fri.log_blowup), (self.make)(&self.fri));
+        let (proof, milliseconds) = timed(|| p3_uni_stark::prove(&config, &self.air, trace, publics));
         let proof = proof.map_err(|error| error.to_string())?;
         Ok(self.made(proof, milliseconds, Report::default()))
     }
 
     fn security(&self) -> Option<Security> {
+        if SC::HIDING {
+            return None;
+        }
         let fri = self.fri.parameters(());
         let log_rows = self.log_rows as usize;
         let parameters = StarkSecurityParams::from_air::<SC::Value, SC::Challenge, A>(
@@ -189,8 +206,8 @@ impl<SC: Config, A: ProvableTable<SC>> Statement for Single<SC, A> {
                 publics.len()
             )));
         }
-        if proof.degree_bits != self.log_rows as usize {
-            let (found, said) = (proof.degree_bits, self.log_rows);
+        if proof.degree_bits != self.log_committed() {
+            let (found, said) = (proof.degree_bits, self.log_committed());
             return Err(Rejection::Malformed(format!(
                 "the proof is about 2^{found} rows; the header says 2^{said}"
             )));

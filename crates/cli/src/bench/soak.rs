@@ -302,6 +302,7 @@ fn random_choice(rng: &mut SmallRng, most_log_rows: u32, kind: DeviceKind) -> Ch
             batch_pow_bits: rng.random_range(0..=4),
             commit_pow_bits: rng.random_range(0..=2),
             cap_height: rng.random_range(0..=5),
+            zk: false,
         };
         let choice = Choice {
             workload: any(rng),

@@ -36,6 +36,9 @@ pub struct FriArguments {
     /// Plonky3: a commitment is the 2^N digests at depth N below a tree's root [default: 3]
     #[arg(long, value_name = "N")]
     cap_height: Option<usize>,
+    /// Plonky3: hide the trace, with upstream's `HidingFriPcs` and hiding trees
+    #[arg(long)]
+    zk: bool,
 }
 
 /// The requested statement, if the prover supports all options given.
@@ -77,6 +80,7 @@ fn refuse_foreign(arguments: &Arguments, prover: Prover) -> Result<(), String> {
             ("--batch-pow-bits", fri.batch_pow_bits.is_some(), "its proof of work is --pow-bits"),
             ("--commit-pow-bits", fri.commit_pow_bits.is_some(), "its proof of work is --pow-bits"),
             ("--cap-height", fri.cap_height.is_some(), "its commitments are roots"),
+            ("--zk", fri.zk, "its proofs do not hide the trace"),
         ],
     };
     match foreign.into_iter().find(|(_, given, _)| *given) {
@@ -103,6 +107,7 @@ impl FriArguments {
             batch_pow_bits: self.batch_pow_bits.unwrap_or(usual.batch_pow_bits),
             commit_pow_bits: self.commit_pow_bits.unwrap_or(usual.commit_pow_bits),
             cap_height: self.cap_height.unwrap_or(usual.cap_height),
+            zk: self.zk,
         }
     }
 

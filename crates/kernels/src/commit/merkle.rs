@@ -68,20 +68,54 @@ impl<H: Hash> MerkleTree<H> {
         }
         let mut tallest_first = matrices.to_vec();
         tallest_first.sort_by_key(|matrix| Reverse(matrix.rows()));
-        let mut groups = tallest_first.chunk_by(|a, b| a.rows() == b.rows()).peekable();
-        let Some(tallest) = groups.next() else {
-            return Err(Error::shape(NAME, "no matrices given; there must be at least one"));
+        let groups: Vec<_> = tallest_first.chunk_by(|a, b| a.rows() == b.rows()).collect();
+        let heights: Vec<usize> = groups.iter().map(|group| group[0].rows()).collect();
+        Self::joined(NAME, on, &heights, cap_height, |group, digests| {
+            rows::hash_into::<H, F>(on, digests, groups[group])
+        })
+    }
+
+    /// [`Self::new`] for rows that are hashed already: the digests of the rows of each height, a power of two, the
+    /// largest first.
+    pub fn from_digests<'a>(
+        on: impl Into<Hashing<'a, H>>,
+        digests: &[Buffer<H::Digest>],
+        cap_height: u32,
+    ) -> Result<Self> {
+        const NAME: &str = "MerkleTree::from_digests";
+        let on = on.into();
+        let heights: Vec<usize> = digests.iter().map(Buffer::len).collect();
+        if let Some(pair) = heights.windows(2).find(|pair| pair[0] <= pair[1]) {
+            let detail = format!("{} digests after {}; heights must descend", pair[1], pair[0]);
+            return Err(Error::shape(NAME, detail));
+        }
+        for &height in &heights {
+            rows::check_rows(NAME, height)?;
+        }
+        Self::joined(NAME, on, &heights, cap_height, |group, to| on.stream().copy(to, &digests[group]))
+    }
+
+    /// The tree of which `fill` writes the digests of the rows of each height, given in descending order.
+    fn joined(
+        operation: &'static str,
+        on: Hashing<'_, H>,
+        heights: &[usize],
+        cap_height: u32,
+        mut fill: impl FnMut(usize, ViewMut<'_, H::Digest>) -> Result<()>,
+    ) -> Result<Self> {
+        let Some((&leaves, lower)) = heights.split_first() else {
+            return Err(Error::shape(operation, "no matrices given; there must be at least one"));
         };
-        let mut tree = Self::alloc(on.stream(), tallest[0].rows(), cap_height)?;
-        rows::hash_into::<H, F>(on, tree.layer_mut(0)?, tallest)?;
+        let mut tree = Self::alloc(on.stream(), leaves, cap_height)?;
+        fill(0, tree.layer_mut(0)?)?;
         let mut layer = 0;
-        for joining in groups {
-            let joined = tree.depth - joining[0].rows().trailing_zeros();
+        for (group, rows) in lower.iter().enumerate() {
+            let joined = tree.depth - rows.trailing_zeros();
             if joined > tree.top {
                 break;
             }
             tree.compress(on, layer, joined - 1)?;
-            rows::hash_into::<H, F>(on, tree.layer_mut(joined)?, joining)?;
+            fill(group + 1, tree.layer_mut(joined)?)?;
             tree.compress_layer(on, joined, TreeKernel::CompressAndJoin)?;
             layer = joined;
         }

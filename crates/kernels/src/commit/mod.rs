@@ -1,8 +1,9 @@
 //! Commitments to matrices: digests of their [`rows`] and [`merkle`] trees over the digests,
-//! and [`queries`] of them.
+//! and [`queries`] of them; [`mask`]s, for commitments that hide.
 //!
 //! Input: columns in bit-reversed order. Output: a tree that returns its cap and authentication paths.
 
+pub mod mask;
 pub mod merkle;
 pub mod queries;
 pub mod rows;

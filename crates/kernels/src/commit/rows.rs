@@ -168,6 +168,17 @@ impl<H: Sponge> RowsInParts<H> {
         )
     }
 
+    /// Hashes the last columns, any number. The digests of the rows, for
+    /// [`MerkleTree::from_digests`](crate::commit::merkle::MerkleTree::from_digests).
+    pub fn finish<F: Field>(&self, stream: &Stream, columns: Columns<'_, F>) -> Result<Buffer<H::Digest>>
+    where
+        H: RowHash<F>,
+    {
+        let mut digests = stream.alloc(self.rows)?;
+        self.finish_into(stream, digests.view_mut(), columns)?;
+        Ok(digests)
+    }
+
     /// Hashes the last columns, any number, and writes the digests.
     pub(crate) fn finish_into<F: Field>(
         &self,

@@ -86,3 +86,11 @@ gather_rows(T* __restrict__ out, const T* __restrict__ matrix, const u32* __rest
     const u64 row = indices[blockIdx.y];
     out[blockIdx.y * columns + column] = row < rows ? matrix[column * rows + row] : 0;
 }
+
+// out[k][r] = in[columns[k]][r] for the first `rows` rows of columns of `stride` values; k = blockIdx.y.
+template <class T>
+__global__ void __launch_bounds__(BLOCK_THREADS)
+take_columns(T* __restrict__ out, const T* __restrict__ in, const u32* __restrict__ columns, u64 rows, u64 stride) {
+    const u64 row = (u64)blockIdx.x * BLOCK_THREADS + threadIdx.x;
+    if (row < rows) out[blockIdx.y * rows + row] = in[columns[blockIdx.y] * stride + row];
+}

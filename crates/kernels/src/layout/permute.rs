@@ -3,6 +3,7 @@
 //! - [`to_columns`], [`to_rows`]: between row-major buffers and (column-major) matrices
 //! - [`bit_reverse`]: `out[rev(r)][c] = m[r][c]`, rev reversing the bits of a row index; rows are a power of two
 //! - [`gather_rows`]: row k of the result, row-major, is row `indices[k]` of the matrix
+//! - [`take_columns`]: the first rows of some columns
 //!
 //! Each reads and writes each value once, through tiles in shared memory where rows and columns are exchanged, so that
 //! reads and writes are runs of at least 256 bytes (fewer where the matrix itself is smaller). Only the rows of a
@@ -151,6 +152,36 @@ pub fn gather_rows_at_into<T: Plain>(
     gather_rows_into(stream, out, values, rows, &stream.upload(indices)?)
 }
 
+/// The first `rows` rows of some columns, in the given order.
+pub fn take_columns<T: Plain>(
+    stream: &Stream,
+    matrix: &Matrix<T>,
+    columns: &[usize],
+    rows: usize,
+) -> Result<Matrix<T>> {
+    if rows > matrix.rows() || columns.iter().any(|&column| column >= matrix.columns()) {
+        return Err(Error::shape(
+            "permute::take_columns",
+            format!(
+                "{rows} rows and columns up to {:?} of a matrix of {} rows and {} columns",
+                columns.iter().max(),
+                matrix.rows(),
+                matrix.columns()
+            ),
+        ));
+    }
+    let mut out = Matrix::alloc(stream, rows, columns.len())?;
+    let kernel = kernel::<T>(stream.device(), Move::TakeColumns)?;
+    for batch in column_batches(columns.len()) {
+        let chosen: Vec<u32> = columns[batch.clone()].iter().map(|&column| column as u32).collect();
+        let shape = Shape::cover(rows, THREADS)?.rows(batch.len() as u32);
+        let to = out.column_range_mut(batch.start, batch.end)?;
+        let arguments = (to, matrix.values(), &stream.upload(&chosen)?, rows as u64, matrix.rows() as u64);
+        kernel.launch(stream, shape, arguments)?;
+    }
+    Ok(out)
+}
+
 /// The number of columns of a matrix that is not empty.
 fn check<T: Plain>(operation: &'static str, values: View<'_, T>, rows: usize) -> Result<usize> {
     let columns = values.len().checked_div(rows).unwrap_or(0);
@@ -207,6 +238,7 @@ enum Move {
     BitReverse,
     BitReverseShort,
     GatherRows,
+    TakeColumns,
 }
 
 /// The kernel for values of this type's size.
@@ -250,6 +282,7 @@ impl<W: Word> Operation for Permute<W> {
             format!("bit_reverse<{word}, {}>", square_bits::<W>()),
             format!("bit_reverse_short<{word}>"),
             format!("gather_rows<{word}>"),
+            format!("take_columns<{word}>"),
         ])
     }
 

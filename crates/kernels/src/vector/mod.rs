@@ -9,3 +9,4 @@ pub mod powers;
 pub mod reduce;
 pub mod scale;
 pub mod scan;
+pub mod uniform;

@@ -6,9 +6,6 @@
 //   24 flags of the round | 0 | the input, limbs | the round's input A, limbs | C, bits | C', bits | A', bits |
 //   A'', limbs | A''_00, bits | A'''_00, limbs
 
-#include "field/baby_bear.cuh"
-#include "field/goldilocks.cuh"
-#include "field/koala_bear.cuh"
 #include "hash/keccak.cuh"
 
 __device__ __forceinline__ u64 rotate_lane(u64 x, u32 bits) { return bits == 0 ? x : x << bits | x >> (64 - bits); }
@@ -40,44 +37,6 @@ struct KeccakRound {
 #pragma unroll
             for (int x = 0; x < 5; ++x)
                 a_second[x + 5 * y] = b[x + 5 * y] ^ (~b[(x + 1) % 5 + 5 * y] & b[(x + 2) % 5 + 5 * y]);
-    }
-};
-
-// A row of a column-major matrix, written from the first column on.
-template <class F>
-struct RowWriter {
-    F* at;
-    u64 stride;
-
-    __device__ __forceinline__ void element(F value) {
-        *at = value;
-        at += stride;
-    }
-    __device__ __forceinline__ void limbs(u64 x) {
-#pragma unroll
-        for (int limb = 0; limb < 4; ++limb) element(F::from_integer((u32)(x >> 16 * limb) & 0xffff));
-    }
-    __device__ __forceinline__ void bits(u64 x) {
-#pragma unroll 8
-        for (int bit = 0; bit < 64; ++bit) element(x >> bit & 1 ? F::one() : F::zero());
-    }
-
-    // Loops over copies of the lanes, in local memory: a load for each 4 or 64 stores, and little code.
-    template <int N>
-    __device__ __forceinline__ void all_limbs(const u64 (&lanes)[N]) {
-        u64 copy[N];
-#pragma unroll
-        for (int i = 0; i < N; ++i) copy[i] = lanes[i];
-#pragma unroll 1
-        for (int i = 0; i < N; ++i) limbs(copy[i]);
-    }
-    template <int N>
-    __device__ __forceinline__ void all_bits(const u64 (&lanes)[N]) {
-        u64 copy[N];
-#pragma unroll
-        for (int i = 0; i < N; ++i) copy[i] = lanes[i];
-#pragma unroll 1
-        for (int i = 0; i < N; ++i) bits(copy[i]);
     }
 };
 

@@ -1,12 +1,10 @@
 //! KeccakAir: a launch that writes each cell once and reads 200 bytes for each 24 rows.
 
-use std::any::TypeId;
-
-use rigel_gpu::{Kernel, Shape, Stream};
+use rigel_gpu::{Shape, Stream};
 use rigel_kernels::Matrix;
-use rigel_kernels::code::source;
 use rigel_kernels::field::Ring;
 
+use super::{THREADS, kernel};
 use crate::error::Result;
 use crate::field::DeviceField;
 
@@ -14,7 +12,6 @@ use crate::field::DeviceField;
 const COLUMNS: usize = 2_633;
 /// The rows of one permutation.
 const ROUNDS: usize = 24;
-const THREADS: u32 = 128;
 
 /// The trace of `p3_keccak_air::KeccakAir` for these inputs, on the device: the matrix that
 /// `p3_keccak_air::generate_trace_rows` makes on the host. Its height is the next power of two of 24 rows per input;
@@ -29,15 +26,10 @@ pub fn keccak<V: DeviceField>(stream: &Stream, inputs: &[[u64; 25]]) -> Result<M
         [] => stream.upload(&[0u64; 25])?,
         inputs => stream.upload(inputs.as_flattened())?,
     };
-    let kernel = stream.device().kept(&(TypeId::of::<V>(), "keccak trace"), |device| {
-        // SAFETY: the kernel writes `rows` values of each of the trace's columns, and reads 25 words of each of the
-        // inputs, whose numbers are passed below.
-        let text = unsafe { source("witness/keccak.cu", include_str!("keccak.cu")) };
-        let name = format!("keccak_trace<{}>", V::Device::NAME);
-        let text = text.define("BLOCK_THREADS", THREADS.to_string()).kernel(name.clone());
-        let kernel: Kernel = device.compile(&text)?.kernel(&name)?;
-        Ok((kernel, 0))
-    })?;
+    let name = format!("keccak_trace<{}>", V::Device::NAME);
+    // SAFETY: the kernel writes `rows` values of each of the trace's columns, and reads 25 words of each of the inputs,
+    // whose numbers are passed below.
+    let kernel = unsafe { kernel(stream, "witness/keccak.cu", include_str!("keccak.cu"), &name)? };
     let arguments = (trace.values_mut(), &words, inputs.len() as u64, rows as u64);
     kernel.launch(stream, Shape::cover(rows, THREADS)?, arguments)?;
     Ok(trace)

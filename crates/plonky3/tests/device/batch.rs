@@ -77,6 +77,18 @@ fn many_heights() {
     });
 }
 
+/// Quotients of two and four chunks beyond a blowup of two, with lookups and preprocessed columns.
+#[test]
+fn degrees_beyond_the_blowup() {
+    on_each_device(|stream| {
+        let fri = Fri::default();
+        let mut tables = squares();
+        tables.insert(1, powers(16, 5));
+        tables.push(powers(4, 9));
+        check_batch(stream.device(), &configs::koala_bear_sponge(fri), fri, &tables);
+    });
+}
+
 #[test]
 fn a_larger_blowup() {
     on_each_device(|stream| {

@@ -6,7 +6,7 @@ use p3_commit::ExtensionMmcs;
 use p3_dft::Radix2DitParallel;
 use p3_field::Field;
 use p3_field::extension::{BinomialExtensionField, CubicTrinomialExtensionField};
-use p3_fri::{FriParameters, TwoAdicFriPcs};
+use p3_fri::{FriParameters, HidingFriPcs, TwoAdicFriPcs};
 use p3_goldilocks::{
     Goldilocks, Poseidon2Goldilocks, default_goldilocks_poseidon2_8, default_goldilocks_poseidon2_12,
 };
@@ -14,9 +14,12 @@ use p3_keccak::{Keccak256Hash, KeccakF};
 use p3_koala_bear::{
     KoalaBear, Poseidon2KoalaBear, default_koalabear_poseidon2_16, default_koalabear_poseidon2_24,
 };
-use p3_merkle_tree::MerkleTreeMmcs;
+use p3_merkle_tree::{MerkleTreeHidingMmcs, MerkleTreeMmcs};
 use p3_symmetric::{CompressionFunctionFromHasher, PaddingFreeSponge, SerializingHasher, TruncatedPermutation};
 use p3_uni_stark::StarkConfig;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use rigel_plonky3::{Hiding, Keystream};
 
 /// FRI's parameters, with small defaults.
 #[derive(Clone, Copy, Debug)]
@@ -213,4 +216,83 @@ poseidon2_of! {
         challenger 16 / 8;
     goldilocks_poseidon2_of: Goldilocks, Goldilocks2, Poseidon2Goldilocks, rows 12 / 8, nodes 8, digest 4,
         challenger 8 / 4;
+}
+
+// Proofs that hide the trace.
+
+/// Random columns of each matrix, as many as the largest extension has coefficients.
+const CODEWORDS: usize = 4;
+
+type HidingConfig<V, E, M, C> =
+    StarkConfig<HidingFriPcs<V, Radix2DitParallel<V>, M, ExtensionMmcs<V, E, M>, StdRng>, E, C>;
+
+fn hiding<V, E, M, C>(mmcs: M, challenger: C, fri: Fri) -> HidingConfig<V, E, M, C>
+where
+    V: p3_field::TwoAdicField + Ord,
+    E: Clone,
+    M: Clone,
+    C: Clone,
+{
+    let parameters = fri.parameters(ExtensionMmcs::new(mmcs.clone()));
+    let pcs =
+        HidingFriPcs::new(Radix2DitParallel::default(), mmcs, parameters, CODEWORDS, StdRng::seed_from_u64(11));
+    StarkConfig::new(pcs, challenger)
+}
+
+/// The generators of the configurations below.
+pub(crate) fn streams() -> Hiding {
+    let mut trees = Keystream::seed_from_u64(12);
+    let fri_trees = trees.fork();
+    Hiding::new(CODEWORDS, Keystream::seed_from_u64(11), trees, fri_trees)
+}
+
+type SpongeHidingMmcs<V, const SALTS: usize> = MerkleTreeHidingMmcs<
+    [V; p3_keccak::VECTOR_LEN],
+    [u64; p3_keccak::VECTOR_LEN],
+    SerializingHasher<Sponge>,
+    CompressionFunctionFromHasher<Sponge, 2, 4>,
+    StdRng,
+    2,
+    4,
+    SALTS,
+>;
+
+macro_rules! hiding_keccak {
+    ($($name:ident: $field:ty, $extension:ty, salts $salts:literal, $challenger:ident;)*) => { $(
+        pub(crate) fn $name(
+            fri: Fri,
+        ) -> HidingConfig<$field, $extension, SpongeHidingMmcs<$field, $salts>, $challenger<$field>> {
+            let sponge = Sponge::new(KeccakF {});
+            let (rows, nodes) = (SerializingHasher::new(sponge), CompressionFunctionFromHasher::new(sponge));
+            let mmcs = MerkleTreeHidingMmcs::new(rows, nodes, fri.cap_height, StdRng::seed_from_u64(12));
+            hiding(mmcs, $challenger::from_hasher(vec![], Keccak256Hash {}), fri)
+        }
+    )* };
+}
+hiding_keccak! {
+    koala_bear_hiding: KoalaBear, KoalaBear4, salts 4, Challenger32;
+    goldilocks_hiding: Goldilocks, Goldilocks2, salts 2, Challenger64;
+}
+
+type BabyBearHidingMmcs = MerkleTreeHidingMmcs<
+    Packed<BabyBear>,
+    Packed<BabyBear>,
+    PaddingFreeSponge<Poseidon2BabyBear<16>, 16, 8, 8>,
+    TruncatedPermutation<Poseidon2BabyBear<16>, 2, 8, 16>,
+    StdRng,
+    2,
+    8,
+    4,
+>;
+
+/// Poseidon2 with round constants of its own, which are read from the configuration.
+pub(crate) fn baby_bear_hiding(
+    fri: Fri,
+) -> HidingConfig<BabyBear, BabyBear4, BabyBearHidingMmcs, DuplexChallenger<BabyBear, Poseidon2BabyBear<16>, 16, 8>>
+{
+    let permutation = Poseidon2BabyBear::<16>::new_from_rng_128(&mut StdRng::seed_from_u64(13));
+    let (rows, nodes) =
+        (PaddingFreeSponge::new(permutation.clone()), TruncatedPermutation::new(permutation.clone()));
+    let mmcs = MerkleTreeHidingMmcs::new(rows, nodes, fri.cap_height, StdRng::seed_from_u64(12));
+    hiding(mmcs, DuplexChallenger::new(permutation), fri)
 }

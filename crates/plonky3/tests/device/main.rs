@@ -7,6 +7,7 @@ mod configurations;
 mod constants;
 mod fri;
 mod hashes;
+mod hiding;
 mod memory;
 mod policy;
 mod queue;

@@ -5,16 +5,17 @@ use p3_field::PrimeCharacteristicRing;
 use p3_koala_bear::KoalaBear;
 use p3_matrix::dense::RowMajorMatrix;
 use rigel_gpu::testing::on_each_device;
-use rigel_plonky3::{Error, Trace, plan, prove};
+use rigel_plonky3::{Error, Trace, plan, plan_batch, prove, prove_batch, setup_batch};
 
 use crate::configs::{self, Fri};
-use crate::support::{bytes, prover, upstream};
+use crate::support::{Filled, airs, bytes, expected_batch, heights, instances, prover, upstream};
+use crate::tables::{Squares, Table, numbers};
 
 const WIDTH: usize = 300;
 
 /// Each cell is computed from the cell above and that cell's right neighbour.
 #[derive(Clone, Debug)]
-struct Pascal;
+pub(crate) struct Pascal;
 
 impl<F> BaseAir<F> for Pascal {
     fn width(&self) -> usize {
@@ -33,7 +34,7 @@ impl<AB: AirBuilder> Air<AB> for Pascal {
     }
 }
 
-fn trace(rows: usize) -> RowMajorMatrix<KoalaBear> {
+pub(crate) fn trace(rows: usize) -> RowMajorMatrix<KoalaBear> {
     let mut values: Vec<KoalaBear> = (0..WIDTH).map(KoalaBear::from_usize).collect();
     for row in 1..rows {
         for column in 0..WIDTH {
@@ -109,5 +110,51 @@ fn twice_the_trace_is_enough() {
         let (taken, planned) = (proven.report.peak_bytes, planned.peak().bytes);
         assert!(taken <= planned && taken <= limit, "{taken} taken, {planned} planned, {limit} allowed");
         assert!(proven.report.fallbacks[0].ran_on.contains("batches"), "{:?}", proven.report.fallbacks);
+    });
+}
+
+/// The less memory there is, the less of a batch is held: all extended traces, the traces, some columns of them. All
+/// ways give the same bytes, and take no more memory than allowed.
+#[test]
+fn a_batch_in_ever_less_memory() {
+    on_each_device(|stream| {
+        let device = stream.device();
+        let fri = Fri { log_blowup: 1, ..Fri::default() };
+        let config = configs::koala_bear_poseidon2(fri);
+        let mut squares = Squares::new(1, 16);
+        // Two wide tables of one height, so that a hash reads columns of both, and one of another.
+        let wide = [(1 << 9, 83), (1 << 9, 70), (1 << 8, 90)].map(|(rows, width)| squares.wide(rows, width));
+        let mut tables: Vec<Filled<Table<KoalaBear>, KoalaBear>> = wide.into();
+        tables.extend([squares.table(), numbers(8)]);
+        let expected = expected_batch(&config, &tables);
+        let prover = prover(device, &config, fri);
+        let airs = airs(&tables);
+        let key = setup_batch(&prover, &airs, &heights(&tables)).unwrap();
+        let before = device.memory_stats().in_use;
+        let whole = plan_batch(&prover, &airs, &key).unwrap();
+        assert!(whole.batch.is_none(), "{whole}");
+
+        let mut ways = Vec::new();
+        for percent in (10..=100).rev().step_by(6) {
+            let limit = whole.peak().bytes * percent / 100;
+            device.set_memory_limit(Some(before + limit));
+            let planned = plan_batch(&prover, &airs, &key).unwrap();
+            match prove_batch(&prover, &instances(&tables), &key) {
+                Ok(proven) => {
+                    assert!(bytes(&proven.proof) == expected, "{percent} %\n{planned}");
+                    let taken = proven.report.peak_bytes;
+                    assert!(taken <= limit, "{taken} of {limit} taken\n{planned}");
+                    let way = proven.report.fallbacks.first().map_or("whole", |fallback| fallback.ran_on);
+                    if ways.last() != Some(&way) {
+                        ways.push(way);
+                    }
+                }
+                Err(Error::DoesNotFit { .. }) => break,
+                Err(other) => panic!("{other}"),
+            }
+        }
+        device.set_memory_limit(None);
+        let batches = "device in batches of columns";
+        assert_eq!(ways, ["whole", batches, "device in batches of columns, from the host"]);
     });
 }

@@ -9,7 +9,7 @@ use rigel_plonky3::{
     setup_preprocessed,
 };
 
-use crate::airs::{Power, Small, Steps, fibonacci, numbers};
+use crate::airs::{Small, Steps, fibonacci, numbers};
 use crate::configs::{self, Fri};
 use crate::support::{self, airs, bytes, heights, instances, upstream};
 use crate::tables;
@@ -66,14 +66,6 @@ fn proofs_that_the_device_cannot_make_fall_back_to_the_cpu_if_allowed() {
         device.set_memory_limit(None);
         let proven = prove(&prover, &numbers(), &matrix, &publics).unwrap();
         assert!(bytes(&proven.proof) == expected && proven.report.fallbacks.is_empty());
-
-        // A degree above the blowup, for which upstream extrapolates.
-        let power = Power { degree: 5, hint: None };
-        let (air, trace) = (Small::from(power.clone()), power.trace(16));
-        let expected = support::expected(prover.config(), &air, &trace, &[]);
-        let proven = upstream(|| prove(&prover, &air, &trace, &[]).unwrap());
-        assert!(bytes(&proven.proof) == expected);
-        assert_on_cpu(&proven.report, &["2^2", "blowup is 2^1"]);
 
         // Invalid input does not fall back.
         let error = prove(&prover, &numbers(), &trace, &[]).err();

@@ -125,7 +125,9 @@ where
     SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
 {
     upstream(|| {
-        let data = ProverData::from_airs_and_degrees(config, &airs(tables), &heights(tables)).unwrap();
+        // Upstream takes the heights of the committed matrices: those of a hiding proof are twice as high.
+        let heights: Vec<usize> = heights(tables).iter().map(|height| height + usize::from(SC::HIDING)).collect();
+        let data = ProverData::from_airs_and_degrees(config, &airs(tables), &heights).unwrap();
         let mut instances: Vec<StarkInstance<'_, SC, A>> = Vec::with_capacity(tables.len());
         for Filled { air, trace, publics } in tables {
             instances.push(StarkInstance { air, trace, public_values: publics.clone() });

@@ -25,6 +25,8 @@ pub(crate) enum Table<F> {
     Squares { rows: usize },
     /// Looks up two squares per row. With a cubic constraint the quotient has room to pack both into one column.
     Pairs { cubic: bool },
+    /// Looks up a square per row, in the first two of its columns; each other column is the square of the one before.
+    Wide { width: usize },
     /// Looks up one of two squares or none, as exclusive branches.
     Either,
     /// Looks up squares of a periodic column.
@@ -57,6 +59,7 @@ impl<F: Field> BaseAir<F> for Table<F> {
             Self::Pairs { .. } | Self::Links | Self::Shuffled => 4,
             Self::Either => 6,
             Self::Selected => 5,
+            Self::Wide { width } => *width,
         }
     }
 
@@ -151,6 +154,12 @@ where
                 SQUARES.lookup_key(builder, [at(0), at(1)], 1);
                 SQUARES.lookup_key(builder, [at(2), at(3)], 1);
             }
+            Self::Wide { width } => {
+                for column in 1..*width {
+                    builder.assert_eq(at(column), at(column - 1).square());
+                }
+                SQUARES.lookup_key(builder, [at(0), at(1)], 1);
+            }
             Self::Either => {
                 builder.assert_bools([at(0), at(1)]);
                 builder.assert_zero(at(0) * at(1));
@@ -241,6 +250,12 @@ impl Squares {
     fn any<F: PrimeField64>(&mut self) -> [F; 2] {
         let i = self.rng.random_range(0..self.uses.len());
         self.of(i)
+    }
+
+    pub(crate) fn wide<F: PrimeField64>(&mut self, rows: usize, width: usize) -> Filled<Table<F>, F> {
+        let row = |[first, _]: [F; 2]| std::iter::successors(Some(first), |x| Some(x.square())).take(width);
+        let values = (0..rows).flat_map(|_| row(self.any::<F>())).collect();
+        Filled { air: Table::Wide { width }, trace: RowMajorMatrix::new(values, width), publics: Vec::new() }
     }
 
     pub(crate) fn pairs<F: PrimeField64>(&mut self, rows: usize, cubic: bool) -> Filled<Table<F>, F> {

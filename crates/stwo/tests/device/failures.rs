@@ -1,7 +1,7 @@
 //! Failures give an error that names the cause, and the device stays usable.
 
 use rigel_gpu::{Device, Emulation, Error, Options};
-use rigel_stwo::{BaseColumn, catch};
+use rigel_stwo::{BaseColumn, Policy, catch, with_fallback};
 use rigel_stwo_workloads::{AllWorkloads, InteractionSource, Workload, benchmark_config, prove, twiddles};
 use stwo::core::poly::circle::CanonicCoset;
 use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleChannel;
@@ -36,6 +36,35 @@ fn a_trace_beyond_memory() {
         device.set_memory_limit(None);
         assert_eq!(proof(5).unwrap(), expected);
     });
+}
+
+#[test]
+fn the_cpu_where_the_policy_allows_it() {
+    on_devices(|stream| {
+        let device = stream.device();
+        let make = |log_size| move || proof(log_size).unwrap_or(0);
+        let (on_device, report) = with_fallback(Ok(device.clone()), Policy::AUTO, make(5), || 0).unwrap();
+        assert!(on_device > 0 && report.fallbacks.is_empty(), "{report}");
+        assert!(report.launches > 0);
+
+        device.set_memory_limit(Some(device.memory_stats().in_use + (1 << 20)));
+        let error = with_fallback(Ok(device.clone()), Policy::default(), or_fail_proof(12), || 0).err();
+        assert!(matches!(error, Some(Error::OutOfMemory { .. })), "{error:?}");
+        let (made, report) = with_fallback(Ok(device.clone()), Policy::AUTO, or_fail_proof(12), || 7).unwrap();
+        device.set_memory_limit(None);
+        assert_eq!((made, report.device.as_str(), report.fallbacks[0].ran_on), (7, "cpu", "CPU"));
+
+        let missing = || Err(Error::Disabled);
+        assert!(
+            with_fallback(missing(), Policy { cpu_on_failure: true, ..Policy::default() }, || 0, || 7).is_err()
+        );
+        assert_eq!(with_fallback(missing(), Policy::AUTO, || 0, || 7).unwrap().0, 7);
+    });
+}
+
+/// A proof whose failure is a panic of the backend.
+fn or_fail_proof(log_size: u32) -> impl FnOnce() -> usize {
+    move || rigel_stwo::or_fail(proof(log_size), "prove")
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 use num_traits::One;
 use rigel_stwo::{
-    BaseColumn, LogupTraceGenerator, Numerators, SecureColumn, interaction_trace, start_interaction_trace,
+    BaseColumn, LogupTraceGenerator, Numerators, SecureColumn, check_denominators, interaction_trace,
+    start_interaction_trace,
 };
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
@@ -67,6 +68,23 @@ fn wrong_fractions_are_refused() {
         assert!(refused.contains("16 numerators") && refused.contains("32 rows"), "{refused}");
         let empty = generator.finalize_last().unwrap_err().to_string();
         assert!(empty.contains("no columns"), "{empty}");
+    });
+}
+
+#[test]
+fn denominators_of_zero_are_an_error_on_request() {
+    on_devices(|_| {
+        let mut values = secures(&mut rng(3), 32);
+        values[21] = SecureField::default();
+        let column: SecureColumn = values.into_iter().collect();
+        let made = || {
+            let mut generator = LogupTraceGenerator::new(5).unwrap();
+            generator.new_col().write_fracs(Numerators::Constant(SecureField::one()), &column)
+        };
+        made().unwrap();
+        let refused = check_denominators(made).unwrap_err().to_string();
+        assert!(refused.contains("row 21") && refused.contains("batch 0"), "{refused}");
+        made().unwrap();
     });
 }
 

@@ -37,18 +37,19 @@ const DOWN_OVER_PROOF: f64 = 4.0;
 /// All cases, at full size or at sizes that take seconds on any machine.
 fn all(size: Size) -> Vec<Case> {
     use Field::{Goldilocks, KoalaBear};
-    let case = |workload, full, quick, field, bars| Case {
+    let with = |workload, full, quick, field, bars, fri| Case {
         choice: Choice::Plonky3(rigel_workloads::Choice {
             workload,
             log_rows: size.pick(full, quick),
             field,
             hash: Hash::Keccak,
-            fri: Fri::default(),
+            fri,
         }),
         making: Making::default(),
         bars: Bars { down_over_proof: Some(DOWN_OVER_PROOF), ..bars },
         is_narrow: matches!(workload, Workload::Fibonacci | Workload::Lookups),
     };
+    let case = |workload, full, quick, field, bars| with(workload, full, quick, field, bars, Fri::default());
     let none = Bars::default();
     let bars = |host: [f64; 2], resident: [f64; 2]| Bars {
         host_ms: Some(host[0]),
@@ -64,6 +65,12 @@ fn all(size: Size) -> Vec<Case> {
         case(Workload::Lookups, 20, 10, KoalaBear, Bars { host_ratio: Some(12.0), ..none }),
         case(Workload::Fibonacci, 10, 10, KoalaBear, Bars { host_ms: Some(5.0), ..none }),
     ];
+    // The trace hidden, to be read beside the same without.
+    let hidden = Fri { zk: true, ..Fri::default() };
+    cases.extend([
+        with(Workload::Keccak, 17, 8, KoalaBear, none, hidden),
+        with(Workload::Fibonacci, 10, 10, KoalaBear, none, hidden),
+    ]);
     if size == Size::Full {
         // Few rows: a wide table, and eight tables of 2^8 to 2^12 rows.
         cases.extend([

@@ -1,4 +1,5 @@
 mod constants;
+mod mask;
 mod merkle;
 mod queries;
 mod rows;

@@ -5,3 +5,4 @@ mod powers;
 mod reduce;
 mod scale;
 mod scan;
+mod uniform;
