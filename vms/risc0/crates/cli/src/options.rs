@@ -48,41 +48,40 @@ impl Source {
     }
 }
 
-/// The device, by name.
+/// The devices, by name.
 #[derive(clap::Args)]
 pub struct Place {
-    /// Device: auto, cuda:N, emulated, emulated:N or none [default: RIGEL_DEVICE, or auto]
-    #[arg(long, conflicts_with = "cpu")]
-    device: Option<Selector>,
+    /// Devices, which share the segments: auto, cuda:N, emulated, emulated:N or none [default: RIGEL_DEVICE, or auto]
+    #[arg(long, conflicts_with = "cpu", value_name = "DEVICES", value_delimiter = ',')]
+    device: Vec<Selector>,
     /// Prove on the CPU, with upstream's prover
     #[arg(long)]
     cpu: bool,
 }
 
 impl Place {
-    /// The device; none for the CPU, which `auto` selects, with a note, if there is no GPU.
-    pub fn open(&self) -> Result<Option<Device>, Failure> {
+    /// A prover on the devices; on the CPU if `auto` finds no GPU, with a note.
+    pub fn prover(&self) -> Result<Prover, Failure> {
         if self.cpu {
-            return Ok(None);
+            return Ok(Prover::on_cpu());
         }
-        let selector = self.device.map_or_else(Selector::from_env, Ok)?;
-        match (Device::open(selector), selector) {
-            (Err(Error::Disabled), _) => Ok(None),
-            (Err(error @ Error::Unavailable { .. }), Selector::Auto) => {
-                eprintln!("note: {error}\nnote: proving on the CPU instead, with upstream's prover");
-                Ok(None)
+        let selectors = match &self.device[..] {
+            [] => vec![Selector::from_env()?],
+            selectors => selectors.to_vec(),
+        };
+        let mut devices = Vec::new();
+        for &selector in &selectors {
+            match (Device::open(selector), &selectors[..]) {
+                (Err(Error::Disabled), [_]) => return Ok(Prover::on_cpu()),
+                (Err(error @ Error::Unavailable { .. }), [Selector::Auto]) => {
+                    eprintln!("note: {error}\nnote: proving on the CPU instead, with upstream's prover");
+                    return Ok(Prover::on_cpu());
+                }
+                (opened, _) => devices.push(opened?),
             }
-            (opened, _) => Ok(Some(opened?)),
         }
+        Ok(Prover::new(&devices)?)
     }
-}
-
-/// A prover on a device, or on the CPU.
-pub fn prover(device: Option<&Device>) -> Result<Prover, Failure> {
-    Ok(match device {
-        Some(device) => Prover::new(device)?,
-        None => Prover::on_cpu(),
-    })
 }
 
 /// A file's bytes.

@@ -10,6 +10,9 @@ pub enum Error {
     /// The device failed.
     #[error(transparent)]
     Gpu(#[from] rigel_gpu::Error),
+    /// A prover was asked for on no device.
+    #[error("no devices to prove on; pass at least one, or prove with `Prover::on_cpu`")]
+    NoDevices,
     /// The file is no program for RISC Zero's virtual machine.
     #[error("the program cannot be loaded: {0}")]
     Program(String),

@@ -25,9 +25,25 @@ impl Hal {
         aux: Part,
         tables: Part,
     ) -> Result<()> {
-        if self.makes_witness {
-            return self.data_witness_on_device(data, globals, rows, aux, tables);
+        if !self.makes_witness {
+            return self.phase("data witness", || self.data_witness_on_cpu(data, globals, rows, aux, tables));
         }
+        self.phase("upload", || {
+            rows.contents()?.view(&self.stream)?;
+            aux.contents()?.view(&self.stream).map(|_| ())
+        })?;
+        self.phase("data witness", || self.data_witness_on_device(data, globals, rows, aux, tables))
+    }
+
+    /// The same by upstream's CPU code.
+    fn data_witness_on_cpu(
+        &self,
+        data: MatrixPart,
+        globals: Part,
+        rows: Part,
+        aux: Part,
+        tables: Part,
+    ) -> Result<()> {
         self.ran_on_cpu("data witness", "upstream's code makes the columns, as always on the emulated device");
         let mut global_words = globals.host_words(&self.stream)?;
         let mut table_words = tables.host_words(&self.stream)?;
@@ -72,17 +88,18 @@ impl Hal {
         tables: Part,
     ) -> Result<()> {
         let (stream, log_rows) = (&self.stream, data.log_rows()?);
-        let kernels = device::data_witness(stream.device(), log_rows)?;
+        let kernels = device::data_witness(stream.device(), data.columns)?;
         let (mut rows, mut aux) = (rows.contents()?, aux.contents()?);
         let (rows, aux) = (rows.view(stream)?, aux.view(stream)?);
         let (mut values, mut globals, mut tables) = (data.contents()?, globals.contents()?, tables.contents()?);
-        let mut values = values.device_mut(stream)?;
+        let mut values = values.overwrite(stream, None)?;
         let mut globals = globals.device_mut(stream)?;
         let mut tables = tables.device_mut(stream)?;
         let root = ROOT.pow(1 << (BabyBear::TWO_ADICITY - log_rows));
         let shape = Shape::cover(data.rows, device::THREADS)?;
         for kernel in kernels.iter() {
-            let arguments = (values.reborrow(), globals.reborrow(), rows, aux, tables.reborrow(), root);
+            let arguments =
+                (values.reborrow(), globals.reborrow(), rows, aux, tables.reborrow(), root, data.rows as u64);
             kernel.launch(stream, shape, arguments)?;
         }
         Ok(())

@@ -21,7 +21,7 @@ fn seals_equal_upstream() {
     let preflight = Preflight::new(&segment).unwrap();
     let theirs = Prover::on_cpu().prove_preflight(&preflight).unwrap().seal;
     for device in devices() {
-        let prover = Prover::new(&device).unwrap();
+        let prover = Prover::new(&[device.clone()]).unwrap();
         for _ in 0..2 {
             let mut ours = prover.prove_preflight(&preflight).unwrap().seal;
             assert!(ours == theirs, "{device}");
@@ -38,7 +38,7 @@ fn seals_equal_upstream() {
 fn receipts_are_accepted() {
     let program = guest("fibonacci");
     let options = options(&1_000u32.to_le_bytes(), 14);
-    let prover = Prover::new(&devices()[0]).unwrap();
+    let prover = Prover::new(&devices()[..1]).unwrap();
     // A program that fails is no reason for the next proof to fail.
     let failure = prover.prove(&guest("fails"), &options).unwrap_err().to_string();
     assert!(failure.contains("this guest fails on purpose"), "{failure}");
