@@ -79,6 +79,10 @@ __device__ __forceinline__ const F* at_row(const LaunchNumbers& shape, const F* 
     return values + ((row >> shape.shift[input]) & shape.mask[input]);
 }
 
+// Blocks that a multiprocessor shall hold at least. With 32-bit words a kernel of 500 values needs about 128 registers a
+// thread; with a few more than that only one block would fit, and nothing would hide its waiting.
+constexpr int BLOCKS = sizeof(F) == 4 ? 2 : 1;
+
 // What a value takes. A host compiler needs several times as long for the same code inlined.
 #ifdef RIGEL_EMULATED
 #define STEP static __noinline__
@@ -407,7 +411,7 @@ impl<E: Element> Printer<'_, E> {
         ] {
             parameters.extend(needed.then(|| parameter.to_owned()));
         }
-        line!(text, "__global__ void __launch_bounds__({THREADS}) {name}({}) {{", parameters.join(", "));
+        line!(text, "__global__ void __launch_bounds__({THREADS}, BLOCKS) {name}({}) {{", parameters.join(", "));
         line!(text, "    const u32 row = blockIdx.x * {THREADS} + threadIdx.x;");
         line!(text, "    if (row >= shape.rows) return;");
         let offsets: BTreeSet<i32> = self.places.iter().map(|&(_, offset)| offset).collect();

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use rigel_gpu::{Phase, Report, background};
+use rigel_gpu::{Bytes, Phase, Report, background};
 use rigel_risc0::{Preflight, Prover, SegmentSummary, verify, verify_seal};
 use rigel_terminal::{Align, Columns, Paint, Progress, number};
 use serde::Serialize;
@@ -56,6 +56,8 @@ struct SegmentRow {
     report: Report,
     /// The bytes that the host copied between upstream's prover and buffers.
     host_bytes: u64,
+    /// The most device memory that was in use at once, with what stays for the next proof.
+    device_bytes: usize,
 }
 
 #[derive(Serialize)]
@@ -70,8 +72,8 @@ struct WholeRow {
 
 /// Measures and reports. Returns whether the seals are the same, if they were compared.
 pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
-    let (program, options) = arguments.source.load()?;
     let prover = arguments.place.prover()?;
+    let (program, options) = arguments.source.load_for(&prover)?;
     let progress = Progress::spoken();
     progress.say("running the program …");
     let mut first = None;
@@ -147,6 +149,7 @@ fn measure(arguments: &Arguments, prover: &Prover, preflight: &Preflight) -> Res
         verify_ms,
         report,
         host_bytes,
+        device_bytes: prover.devices().iter().map(|device| device.memory_stats().peak).max().unwrap_or(0),
     })
 }
 
@@ -177,6 +180,10 @@ fn text(measured: &Measured, summaries: &[SegmentSummary]) -> String {
     }
     let figures = figures(report, measured.segment.host_bytes);
     out.push_str(&format!("\n  the fastest proof of the segment\n{}{figures}", phases(report)));
+    if measured.segment.device_bytes > 0 {
+        let bytes = Bytes(measured.segment.device_bytes);
+        out.push_str(&format!("  {bytes} of device memory at most, with what stays for the next proof\n"));
+    }
     match equal {
         Some(true) => out.push_str("  the seals are the same\n"),
         Some(false) => out.push_str(&format!("  {}\n", Paint::Bad.on("the seals differ"))),

@@ -20,9 +20,9 @@ pub struct Source {
     /// Number that the program reads as its standard input, in four bytes, little-endian
     #[arg(long, value_name = "N")]
     number: Option<u32>,
-    /// Largest segments, as a power of two of rows
-    #[arg(long, value_name = "PO2", default_value = "20", value_parser = clap::value_parser!(u32).range(13..=23))]
-    segment_po2: u32,
+    /// Largest segments, as a power of two of rows [default: 20, or what fits on the devices]
+    #[arg(long, value_name = "PO2", value_parser = clap::value_parser!(u32).range(13..=23))]
+    segment_po2: Option<u32>,
     /// Largest number of cycles of the program's run
     #[arg(long, value_name = "N")]
     max_cycles: Option<u64>,
@@ -43,8 +43,15 @@ impl Source {
             (None, Some(number)) => number.to_le_bytes().to_vec(),
             (None, None) => Vec::new(),
         };
-        let (segment_po2, max_cycles) = (self.segment_po2, self.max_cycles);
-        Ok((program, RunOptions { stdin, segment_po2, max_cycles, quiet: false }))
+        let options = RunOptions { stdin, max_cycles: self.max_cycles, ..RunOptions::default() };
+        Ok((program, RunOptions { segment_po2: self.segment_po2.unwrap_or(options.segment_po2), ..options }))
+    }
+
+    /// The same, for a proof: unless they are given, segments are no larger than what fits on the prover's devices.
+    pub fn load_for(&self, prover: &Prover) -> Result<(Program, RunOptions), Failure> {
+        let (program, options) = self.load()?;
+        let segment_po2 = self.segment_po2.map_or_else(|| prover.fitting_po2(options.segment_po2), Ok)?;
+        Ok((program, RunOptions { segment_po2, ..options }))
     }
 }
 

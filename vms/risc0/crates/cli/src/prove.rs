@@ -56,8 +56,8 @@ struct Segment<'a> {
 
 /// Proves and reports.
 pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
-    let (program, options) = arguments.source.load()?;
     let prover = arguments.place.prover()?;
+    let (program, options) = arguments.source.load_for(&prover)?;
     let progress = Progress::spoken();
     let names: Vec<String> = prover.devices().iter().map(ToString::to_string).collect();
     let place = if names.is_empty() { "the CPU".into() } else { names.join(", ") };

@@ -31,6 +31,16 @@ pub enum Error {
         /// The logarithm of the number of rows.
         po2: u32,
     },
+    /// A segment does not fit on the device.
+    #[error("a segment of 2^{po2} rows needs {needed} on the device, {available} are free; lower --segment-po2")]
+    Memory {
+        /// The logarithm of the number of rows.
+        po2: u32,
+        /// What its proof needs at once.
+        needed: rigel_gpu::Bytes,
+        /// What there is.
+        available: rigel_gpu::Bytes,
+    },
     /// Upstream's executor or preflight rejects a segment.
     #[error("upstream's preflight failed: {0}")]
     Preflight(String),

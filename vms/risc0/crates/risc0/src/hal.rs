@@ -1,6 +1,7 @@
 //! The HAL behind upstream's prover: what the shim calls, and what a proof leaves behind.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -18,8 +19,9 @@ use crate::shim::{MatrixPart, Operations, Part, PreflightParts, Words};
 pub(crate) struct Hal {
     pub(crate) stream: Stream,
     pub(crate) circuit: Arc<Circuit>,
-    /// Whether queries are answered when all of them are known, in place of at once.
-    pub(crate) gathers_queries: bool,
+    /// Whether every result is compared with upstream's: then queries are answered at once, in place of when all of
+    /// them are known, and buffers keep their content, in place of only while upstream's prover needs it.
+    pub(crate) compares: bool,
     /// Whether the device makes the data columns.
     pub(crate) makes_witness: bool,
     pub(crate) queries: RefCell<Vec<Query>>,
@@ -28,7 +30,8 @@ pub(crate) struct Hal {
     pub(crate) has_big_integers: Cell<bool>,
     /// Host memory that stays valid for the whole proof, as address and length.
     lent: RefCell<Vec<(usize, usize)>>,
-    borrowers: RefCell<Vec<*const Memory>>,
+    /// The buffers that the shim has not released.
+    buffers: RefCell<BTreeSet<*const Memory>>,
     /// The bytes that the host has copied between buffers and upstream in this proof.
     copied: Rc<Cell<u64>>,
     recorder: RefCell<Option<Recorder>>,
@@ -38,17 +41,17 @@ pub(crate) struct Hal {
 }
 
 impl Hal {
-    pub(crate) fn new(stream: Stream, circuit: Arc<Circuit>, gathers_queries: bool, makes_witness: bool) -> Self {
+    pub(crate) fn new(stream: Stream, circuit: Arc<Circuit>, compares: bool, makes_witness: bool) -> Self {
         Self {
             stream,
             circuit,
-            gathers_queries,
+            compares,
             makes_witness,
             queries: RefCell::default(),
             fallbacks: RefCell::default(),
             has_big_integers: Cell::new(false),
             lent: RefCell::default(),
-            borrowers: RefCell::default(),
+            buffers: RefCell::default(),
             copied: Rc::default(),
             recorder: RefCell::default(),
             error: RefCell::default(),
@@ -74,9 +77,12 @@ impl Hal {
     /// Ends a proof, whether it succeeded or not: its report, and the bytes that the host has copied.
     pub(crate) fn end(&self) -> Result<(Report, u64)> {
         self.lent.borrow_mut().clear();
-        for memory in self.borrowers.borrow_mut().drain(..) {
-            // SAFETY: buffers live as long as the prover that has allocated them, which outlives its proofs.
-            unsafe { &*memory }.contents()?.end_borrow();
+        for &memory in self.buffers.borrow().iter() {
+            // SAFETY: `release` removes a buffer from the list before it frees it.
+            let mut contents = unsafe { &*memory }.contents()?;
+            contents.end_borrow();
+            // Upstream writes everything anew in each proof, but for small lists that are on the host.
+            contents.give_back();
         }
         let Some(recorder) = self.recorder.borrow_mut().take() else { return Ok(Default::default()) };
         let mut report = recorder.finish()?;
@@ -155,7 +161,6 @@ impl Hal {
         let mut contents = to.contents()?;
         if lent && to.offset == 0 {
             contents.borrow_host(from, to.size);
-            self.borrowers.borrow_mut().push(to.buffer);
             return Ok(());
         }
         // SAFETY: the shim passes as many bytes as it says.
@@ -254,13 +259,15 @@ extern "C" fn error(state: *mut c_void) -> *const c_char {
 }
 
 extern "C" fn allocate(state: *mut c_void, bytes: usize) -> *const Memory {
-    Box::into_raw(Box::new(Memory::new(bytes, hal(state).copied.clone())))
+    let hal = hal(state);
+    let memory: *const Memory = Box::into_raw(Box::new(Memory::new(bytes, hal.copied.clone())));
+    hal.buffers.borrow_mut().insert(memory);
+    memory
 }
 
 extern "C" fn release(state: *mut c_void, memory: *const Memory) {
-    let _ = state;
-    if !memory.is_null() {
-        // SAFETY: the shim releases what `allocate` gave it, once.
+    if hal(state).buffers.borrow_mut().remove(&memory) {
+        // SAFETY: `allocate` gave it to the shim, which has not released it before.
         drop(unsafe { Box::from_raw(memory.cast_mut()) });
     }
 }

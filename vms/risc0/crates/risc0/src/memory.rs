@@ -29,6 +29,8 @@ pub(crate) struct Contents {
     host: Host,
     /// A query has been noted whose result upstream reads before it is there.
     pub(crate) awaits_query: bool,
+    /// Nobody reads the content after it has been copied to another buffer.
+    pub(crate) is_for_copy: bool,
     /// The bytes that the host has copied between buffers and upstream, of all buffers of a HAL.
     copied: Rc<Cell<u64>>,
 }
@@ -52,6 +54,7 @@ impl Memory {
             reversed: None,
             host: Host::Nothing,
             awaits_query: false,
+            is_for_copy: false,
             copied,
         }))
     }
@@ -68,6 +71,13 @@ impl Contents {
         self.on_device = false;
         self.reversed = None;
         self.host = Host::Nothing;
+    }
+
+    /// Gives the device's memory back. What is not on the host is lost: the buffer holds zeros.
+    pub(crate) fn give_back(&mut self) {
+        self.device = None;
+        self.on_device = false;
+        self.reversed = None;
     }
 
     /// Replaces the content by words on the host.
@@ -294,6 +304,13 @@ impl Contents {
         }
         from.load(stream)?;
         let order = from.reversed;
+        if std::mem::take(&mut from.is_for_copy) {
+            self.clear();
+            self.device = from.device.take();
+            (self.on_device, self.reversed) = (true, order);
+            from.clear();
+            return Ok(());
+        }
         let to = self.overwrite(stream, order)?;
         stream.copy(to, from.device_view()?)
     }

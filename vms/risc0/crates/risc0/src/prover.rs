@@ -1,6 +1,7 @@
 //! The prover of segments.
 
 use std::collections::BTreeMap;
+use std::ffi::CStr;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use rigel_gpu::{Device, DeviceKind, Fallback, Phase, Report, Selector};
@@ -9,6 +10,7 @@ use risc0_circuit_rv32im::execute::Segment;
 use crate::circuit::Circuit;
 use crate::error::{Error, Result};
 use crate::hal::Hal;
+use crate::plan;
 use crate::segment::Preflight;
 use crate::shim::{self, RawProver};
 use crate::{MAX_PO2, MIN_PO2};
@@ -74,7 +76,7 @@ impl Prover {
         }
         let mut places = Vec::new();
         for device in devices {
-            let hal = Hal::new(device.compute()?, Circuit::get()?, !compares, makes_witness(device));
+            let hal = Hal::new(device.compute()?, Circuit::get()?, compares, makes_witness(device));
             places.push(Place { provers: BTreeMap::new(), hal: Some(Box::new(hal)), compares });
         }
         Ok(Self { idle: Mutex::new(places), returned: Condvar::new(), devices: devices.to_vec(), reason: None })
@@ -105,6 +107,31 @@ impl Prover {
     /// The devices; none if proofs are made on the CPU.
     pub fn devices(&self) -> &[Device] {
         &self.devices
+    }
+
+    /// The bytes of device memory that the proof of a segment of 2^`po2` rows needs at once; none on the CPU.
+    ///
+    /// # Errors
+    /// A circuit that is not the expected one.
+    pub fn segment_bytes(&self, po2: u32) -> Result<usize> {
+        let circuit = Circuit::get()?;
+        let mut most = 0;
+        for device in &self.devices {
+            most = plan::bytes(&circuit, device, po2)?.max(most);
+        }
+        Ok(most)
+    }
+
+    /// The largest segments up to 2^`most` rows, as a logarithm, whose proofs fit on all devices.
+    ///
+    /// # Errors
+    /// Devices on which not even the smallest fits, and errors of the devices.
+    pub fn fitting_po2(&self, most: u32) -> Result<u32> {
+        let circuit = Circuit::get()?;
+        let fits = |po2| self.devices.iter().try_for_each(|device| plan::check(&circuit, device, po2));
+        let fitting = (MIN_PO2 + 1..=most).rev().find(|&po2| fits(po2).is_ok());
+        // If none fits, the error is that of the smallest.
+        fitting.map_or_else(|| fits(MIN_PO2 + 1).map(|()| MIN_PO2 + 1), Ok)
     }
 
     /// Proves a segment of a run.
@@ -152,6 +179,7 @@ impl Place {
             let report = Report { device: "cpu".into(), total_ms, phases, ..Report::default() };
             return Ok(ProvenSegment { seal, report, host_bytes: 0 });
         };
+        plan::check(&hal.circuit, hal.stream.device(), po2)?;
         hal.begin(&preflight.parts());
         let seal = self.prove_on_device(preflight);
         let hal = self.hal.as_ref().ok_or_else(|| Error::Prover("there is no device".into()))?;
@@ -224,8 +252,52 @@ impl Drop for SizedProver {
     }
 }
 
+/// Runs the HAL's operations on random values, on a device and by upstream's CPU HAL, and compares the results. For
+/// tests; the witness, which has no meaning for random values, is compared by [`Prover::comparing`].
+///
+/// # Errors
+/// A result that differs, and errors of the device.
+pub fn compare_operations(device: &Device, seed: u32) -> Result<()> {
+    static COMPARING: Mutex<()> = Mutex::new(());
+    let _one_at_a_time = COMPARING.lock().unwrap_or_else(PoisonError::into_inner);
+    let hal = Box::new(Hal::new(device.compute()?, Circuit::get()?, true, false));
+    // SAFETY: the HAL is boxed, and its buffers are gone when the call returns; the message is the shim's until the
+    // next call.
+    let failure = unsafe { shim::rigel_risc0_compare(&hal.operations(), seed) };
+    match failure.is_null() {
+        true => Ok(()),
+        // SAFETY: as above.
+        false => Err(Error::Prover(unsafe { CStr::from_ptr(failure) }.to_string_lossy().into_owned())),
+    }
+}
+
 /// The circuit's size, for reports.
 pub fn circuit_size() -> Result<(usize, usize)> {
     let circuit: Arc<Circuit> = Circuit::get()?;
     Ok((circuit.constraints.graph.len(), circuit.constraints.outputs.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::receipt::verify_seal;
+    use crate::{Program, RunOptions};
+
+    /// A witness with a changed word does not become a seal that the verifier accepts.
+    #[test]
+    fn a_changed_witness_is_refused() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guests/built/sha256.elf");
+        let program = Program::load(&std::fs::read(path).unwrap()).unwrap();
+        let options = RunOptions { segment_po2: 13, quiet: true, ..RunOptions::default() };
+        let segments = program.segments(&options).unwrap().1;
+        let segment = segments.into_iter().max_by_key(|segment| segment.suspend_cycle).unwrap();
+        let preflight = Preflight::new(&segment).unwrap();
+        let parts = preflight.parts();
+        let words = parts.aux.cast_mut().cast::<u32>();
+        // SAFETY: nobody else has the preflight; the word is one of its witness.
+        unsafe { *words.add(parts.aux_bytes / 8) ^= 4 };
+        let device = rigel_gpu::testing::devices().unwrap().remove(0);
+        let proven = Prover::new(&[device]).unwrap().prove_preflight(&preflight);
+        assert!(proven.and_then(|proven| verify_seal(&proven.seal)).is_err());
+    }
 }

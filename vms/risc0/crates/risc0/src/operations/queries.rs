@@ -47,7 +47,7 @@ impl Hal {
             return Err(wrong(format!("a query of {} words into {} bytes", query.words(), out.size)));
         }
         let mut target = out.contents()?;
-        if self.gathers_queries {
+        if !self.compares {
             target.awaits_query = true;
             self.queries.borrow_mut().push(query);
             return Ok(());

@@ -32,7 +32,14 @@ impl Hal {
             rows.contents()?.view(&self.stream)?;
             aux.contents()?.view(&self.stream).map(|_| ())
         })?;
-        self.phase("data witness", || self.data_witness_on_device(data, globals, rows, aux, tables))
+        self.phase("data witness", || self.data_witness_on_device(data, globals, rows, aux, tables))?;
+        if !self.compares {
+            // They are a segment's largest inputs, and only the data columns are made of them.
+            for part in [rows, aux, tables] {
+                part.contents()?.give_back();
+            }
+        }
+        Ok(())
     }
 
     /// The same by upstream's CPU code.
@@ -114,8 +121,20 @@ impl Hal {
         mix: Part,
     ) -> Result<()> {
         if self.has_big_integers.get() {
-            return self.accumulate_on_cpu(accum, data, globals, mix);
+            self.accumulate_on_cpu(accum, data, globals, mix)?;
+        } else {
+            self.accumulate(accum, data, globals, mix)?;
         }
+        if !self.compares {
+            // Upstream goes on with the coefficients of both. Those of the data columns are already there.
+            data.contents()?.clear();
+            data.contents()?.give_back();
+            accum.contents()?.is_for_copy = true;
+        }
+        Ok(())
+    }
+
+    fn accumulate(&self, accum: MatrixPart, data: MatrixPart, globals: Part, mix: Part) -> Result<()> {
         let (stream, rows) = (&self.stream, accum.rows);
         let accumulation = &self.circuit.accumulation;
         let globals = stream.upload(&base_elements(&globals.host_words(stream)?))?;
