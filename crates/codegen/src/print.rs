@@ -144,6 +144,10 @@ STEP void add_weighted_extension(E& sum, const E* weights, u32 weight, E x) {
     sum += element_at(weights, weight) * x;
 }
 
+STEP void add_weighted_product(E::Sum& sum, const E* weights, u32 weight, E x, F scalar) {
+    sum.mul_add(element_at(weights, weight) * x, scalar);
+}
+
 // Adds a row's sum, times its scale, to the folded column: coefficient d of row p lies at
 // ((p >> log_block) DEGREE + d) 2^log_block + (p mod 2^log_block).
 STEP void fold(const LaunchNumbers& shape, F* folded, const F* scale, u32 row, const E& sum) {
@@ -307,7 +311,7 @@ impl<E: Element> Printer<'_, E> {
     /// Computes a value that is part of a sum of products, or the sum.
     fn compute_part(&mut self, value: Value, role: Role) {
         match role {
-            Role::Link => {}
+            Role::Link | Role::Folded { .. } => {}
             Role::Product { sum, factor, scalar } => {
                 let next = self.delayed.len();
                 let number = *self.delayed.entry(sum).or_insert(next);
@@ -343,6 +347,15 @@ impl<E: Element> Printer<'_, E> {
     }
 
     fn emit(&mut self, output: Output) {
+        if let (Output::Fold { weight, .. }, Some(Role::Folded { factor, scalar })) =
+            (output, self.roles.get(&output.value()).cloned())
+        {
+            self.needs.folds_with(weight);
+            self.sums.insert(FieldKind::Base);
+            let (factor, scalar) = (self.operand(factor), self.operand(scalar));
+            line!(self.body, "    add_weighted_product(sum, weights, {weight}, {factor}, {scalar});");
+            return;
+        }
         let value = self.operand(output.value());
         let kind = self.graph.kind(output.value());
         match output {
@@ -411,7 +424,9 @@ impl<E: Element> Printer<'_, E> {
         ] {
             parameters.extend(needed.then(|| parameter.to_owned()));
         }
-        line!(text, "__global__ void __launch_bounds__({THREADS}, BLOCKS) {name}({}) {{", parameters.join(", "));
+        // Kernels that store what they compute wait for memory, and spill more.
+        let blocks = if needs.folds { ", BLOCKS" } else { "" };
+        line!(text, "__global__ void __launch_bounds__({THREADS}{blocks}) {name}({}) {{", parameters.join(", "));
         line!(text, "    const u32 row = blockIdx.x * {THREADS} + threadIdx.x;");
         line!(text, "    if (row >= shape.rows) return;");
         let offsets: BTreeSet<i32> = self.places.iter().map(|&(_, offset)| offset).collect();
