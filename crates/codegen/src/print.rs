@@ -79,8 +79,8 @@ __device__ __forceinline__ const F* at_row(const LaunchNumbers& shape, const F* 
     return values + ((row >> shape.shift[input]) & shape.mask[input]);
 }
 
-// Blocks that a multiprocessor shall hold at least. With 32-bit words a kernel of 500 values needs about 128 registers a
-// thread; with a few more than that only one block would fit, and nothing would hide its waiting.
+// Blocks that a multiprocessor shall hold at least. With 32-bit words a kernel of 500 values needs about 128 registers
+// a thread; with a few more than that only one block would fit, and nothing would hide its waiting.
 constexpr int BLOCKS = sizeof(F) == 4 ? 2 : 1;
 
 // What a value takes. A host compiler needs several times as long for the same code inlined.

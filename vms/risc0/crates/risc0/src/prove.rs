@@ -77,8 +77,8 @@ struct Checked {
 impl Prover {
     /// Runs a program and proves the run: upstream's composite receipt.
     ///
-    /// The program runs ahead on a thread of its own, preflights run on several, and segments are proven as they come, on
-    /// all devices. Every seal is checked by upstream's verifier, beside the next proof.
+    /// The program runs ahead on a thread of its own, preflights run on several, and segments are proven as they come,
+    /// on all devices. Every seal is checked by upstream's verifier, beside the next proof.
     ///
     /// # Errors
     /// A program that fails, what upstream's preflight, prover or verifier says, and errors of the device.

@@ -1,8 +1,8 @@
 // The data columns by upstream's own headers, one row a thread: first what a row has alone, then what depends on
 // how often rows have looked values up, which they count in `tables`.
 //
-// The number of rows is part of the type of upstream's rows. So a row is made as the only one of its trace, in memory of
-// the thread, and then stored in its place: one kernel serves traces of all sizes.
+// The number of rows is part of the type of upstream's rows. So a row is made as the only one of its trace, in memory
+// of the thread, and then stored in its place: one kernel serves traces of all sizes.
 
 #define CUDA
 #include "field/extension.cuh"
