@@ -79,6 +79,10 @@ __device__ __forceinline__ const F* at_row(const LaunchNumbers& shape, const F* 
     return values + ((row >> shape.shift[input]) & shape.mask[input]);
 }
 
+// Blocks that a multiprocessor shall hold at least. With 32-bit words a kernel of 500 values needs about 128 registers
+// a thread; with a few more than that only one block would fit, and nothing would hide its waiting.
+constexpr int BLOCKS = sizeof(F) == 4 ? 2 : 1;
+
 // What a value takes. A host compiler needs several times as long for the same code inlined.
 #ifdef RIGEL_EMULATED
 #define STEP static __noinline__
@@ -138,6 +142,10 @@ STEP void add_weighted(E::Sum& sum, const E* weights, u32 weight, F x) {
 }
 STEP void add_weighted_extension(E& sum, const E* weights, u32 weight, E x) {
     sum += element_at(weights, weight) * x;
+}
+
+STEP void add_weighted_product(E::Sum& sum, const E* weights, u32 weight, E x, F scalar) {
+    sum.mul_add(element_at(weights, weight) * x, scalar);
 }
 
 // Adds a row's sum, times its scale, to the folded column: coefficient d of row p lies at
@@ -303,7 +311,7 @@ impl<E: Element> Printer<'_, E> {
     /// Computes a value that is part of a sum of products, or the sum.
     fn compute_part(&mut self, value: Value, role: Role) {
         match role {
-            Role::Link => {}
+            Role::Link | Role::Folded { .. } => {}
             Role::Product { sum, factor, scalar } => {
                 let next = self.delayed.len();
                 let number = *self.delayed.entry(sum).or_insert(next);
@@ -339,6 +347,15 @@ impl<E: Element> Printer<'_, E> {
     }
 
     fn emit(&mut self, output: Output) {
+        if let (Output::Fold { weight, .. }, Some(Role::Folded { factor, scalar })) =
+            (output, self.roles.get(&output.value()).cloned())
+        {
+            self.needs.folds_with(weight);
+            self.sums.insert(FieldKind::Base);
+            let (factor, scalar) = (self.operand(factor), self.operand(scalar));
+            line!(self.body, "    add_weighted_product(sum, weights, {weight}, {factor}, {scalar});");
+            return;
+        }
         let value = self.operand(output.value());
         let kind = self.graph.kind(output.value());
         match output {
@@ -407,7 +424,9 @@ impl<E: Element> Printer<'_, E> {
         ] {
             parameters.extend(needed.then(|| parameter.to_owned()));
         }
-        line!(text, "__global__ void __launch_bounds__({THREADS}) {name}({}) {{", parameters.join(", "));
+        // Kernels that store what they compute wait for memory, and spill more.
+        let blocks = if needs.folds { ", BLOCKS" } else { "" };
+        line!(text, "__global__ void __launch_bounds__({THREADS}{blocks}) {name}({}) {{", parameters.join(", "));
         line!(text, "    const u32 row = blockIdx.x * {THREADS} + threadIdx.x;");
         line!(text, "    if (row >= shape.rows) return;");
         let offsets: BTreeSet<i32> = self.places.iter().map(|&(_, offset)| offset).collect();

@@ -23,6 +23,9 @@ pub(crate) enum Role {
     Product { sum: Value, factor: Value, scalar: Value },
     /// The sum, of products and of these values.
     Sum { others: Vec<Value> },
+    /// A product of the extension with its base that is folded and not needed otherwise, as a constraint times its
+    /// condition: the factor is multiplied by its weight first, so that the scalar's product is part of the row's sum.
+    Folded { factor: Value, scalar: Value },
 }
 
 /// The roles of the values that a kernel computes. Values without one are computed as they are.
@@ -45,9 +48,21 @@ pub(crate) fn roles<E: Element>(
             Step::Recall(..) => {}
         }
     }
+    let mut roles = HashMap::new();
     let is_extension = |value: Value| graph.kind(value) == FieldKind::Extension;
     let is_inner = |value: Value| computed.contains(&value) && uses.get(&value) == Some(&1);
-    let mut roles = HashMap::new();
+    for step in steps {
+        let Step::Emit(index) = *step else { continue };
+        let Output::Fold { value, .. } = outputs[index] else { continue };
+        if let Node::Mul(a, b) = graph.node(value)
+            && is_extension(a) != is_extension(b)
+            && computed.contains(&value)
+            && uses.get(&value) == Some(&2)
+        {
+            let (factor, scalar) = if is_extension(a) { (a, b) } else { (b, a) };
+            roles.insert(value, Role::Folded { factor, scalar });
+        }
+    }
     // Sums before what they are made of, so that a chain is taken as a whole.
     for step in steps.iter().rev() {
         let Step::Compute(sum) = *step else { continue };
@@ -106,5 +121,18 @@ mod tests {
         let found = roles(&g, &both, &in_order(&g, &both, [0, 1]));
         assert_eq!(found.get(&inner), Some(&Role::Sum { others: vec![] }));
         assert_eq!(found.get(&sum), None);
+    }
+
+    /// A condition's product is part of the row's sum, unless somebody else needs it.
+    #[test]
+    fn conditions_are_folded() {
+        let mut g = ExpressionGraph::<KoalaBear4>::new();
+        let (scalar, factor) = (g.column(0, 0, 0), g.extension_column(0, 1, 0));
+        let value = g.mul(factor, scalar);
+        let other = g.mul(value, factor);
+        let outputs = [Output::Fold { value, weight: 0 }, Output::Fold { value: other, weight: 1 }];
+        let found = roles(&g, &outputs, &in_order(&g, &outputs, [0]));
+        assert_eq!(found.get(&value), Some(&Role::Folded { factor, scalar }));
+        assert!(roles(&g, &outputs, &in_order(&g, &outputs, [0, 1])).is_empty());
     }
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 fn main() {
     let upstream = upstream();
     let cxx = upstream.join("cxx");
-    for file in ["hal.cpp", "hal.h", "operations.h", "prove.cpp", "record.cpp"] {
+    for file in ["compare.cpp", "hal.cpp", "hal.h", "operations.h", "prove.cpp", "record.cpp"] {
         println!("cargo:rerun-if-changed=shim/{file}");
     }
     println!("cargo:rerun-if-changed=build.rs");
@@ -28,7 +28,8 @@ fn main() {
     };
     // It runs once in a process, and would take minutes to optimise.
     compile("rigel_risc0_record", 0, &["shim/record.cpp".into()]);
-    compile("rigel_risc0_hal", 2, &["shim/hal.cpp".into(), "shim/prove.cpp".into(), cxx.join("hal/dual/hal.cpp")]);
+    let shim = ["shim/compare.cpp", "shim/hal.cpp", "shim/prove.cpp"].map(PathBuf::from);
+    compile("rigel_risc0_hal", 2, &[&shim[..], &[cxx.join("hal/dual/hal.cpp")]].concat());
 }
 
 /// Writes `upstream.rs`, which embeds the headers that the device's compiler gets: all that make the data columns.

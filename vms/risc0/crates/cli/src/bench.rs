@@ -1,14 +1,16 @@
 //! `rigel risc0 bench`: one segment, from its preflight to the seal, and the whole program, from the file to the
 //! receipt.
 
-use rigel_gpu::{Report, background};
-use rigel_risc0::{Preflight, Prover, verify, verify_seal};
+use std::time::Instant;
+
+use rigel_gpu::{Bytes, Phase, Report, background};
+use rigel_risc0::{Preflight, Prover, SegmentSummary, verify, verify_seal};
 use rigel_terminal::{Align, Columns, Paint, Progress, number};
 use serde::Serialize;
 
 use crate::Failure;
-use crate::options::{Place, Source, prover};
-use crate::report::{figures, phases};
+use crate::options::{Place, Source};
+use crate::report::{figures, phases, stages};
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -41,14 +43,21 @@ struct Measured {
 struct SegmentRow {
     po2: u32,
     cycles: u32,
+    preflight_ms: f64,
     /// The time of each proof, in milliseconds, from the preflight to the seal.
     milliseconds: Vec<f64>,
     /// Upstream's time on the CPU, if it was asked for.
     upstream_ms: Option<f64>,
     /// Whether both seals are the same.
     equal: Option<bool>,
+    /// The time of upstream's verifier.
+    verify_ms: f64,
     /// The report of the fastest.
     report: Report,
+    /// The bytes that the host copied between upstream's prover and buffers.
+    host_bytes: u64,
+    /// The most device memory that was in use at once, with what stays for the next proof.
+    device_bytes: usize,
 }
 
 #[derive(Serialize)]
@@ -57,12 +66,14 @@ struct WholeRow {
     segments: usize,
     total_ms: f64,
     execute_ms: f64,
+    /// Of each segment, when what was done for it, in milliseconds after the start.
+    stages: Vec<Vec<Phase>>,
 }
 
 /// Measures and reports. Returns whether the seals are the same, if they were compared.
 pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
-    let (program, options) = arguments.source.load()?;
-    let device = arguments.place.open()?;
+    let prover = arguments.place.prover()?;
+    let (program, options) = arguments.source.load_for(&prover)?;
     let progress = Progress::spoken();
     progress.say("running the program …");
     let mut first = None;
@@ -70,21 +81,25 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
         first.get_or_insert(segment);
         Ok(())
     })?;
+    let began = Instant::now();
     let preflight = Preflight::new(&first.ok_or("the program has no segments")?)?;
-    let prover = prover(device.as_ref())?;
+    let preflight_ms = began.elapsed().as_secs_f64() * 1e3;
     progress.say(&format!("proving a segment of 2^{} rows …", preflight.po2()));
-    let segment = measure(arguments, &prover, &preflight)?;
+    let segment = SegmentRow { preflight_ms, ..measure(arguments, &prover, &preflight)? };
+    let mut summaries = Vec::new();
     let whole = match arguments.segment_only {
         true => None,
         false => {
             progress.say("proving the program …");
             let proven = prover.prove(&program, &options)?;
             verify(&proven.receipt, program.image_id())?;
+            summaries = proven.segments;
             Some(WholeRow {
                 cycles: proven.run.user_cycles,
-                segments: proven.segments.len(),
+                segments: summaries.len(),
                 total_ms: proven.total_ms,
                 execute_ms: proven.execute_ms,
+                stages: summaries.iter().map(|segment| segment.stages.clone()).collect(),
             })
         }
     };
@@ -93,7 +108,7 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&measured)?);
     } else {
-        print!("{}", text(&measured));
+        print!("{}", text(&measured, &summaries));
     }
     Ok(measured.segment.equal != Some(false))
 }
@@ -106,27 +121,40 @@ fn measure(arguments: &Arguments, prover: &Prover, preflight: &Preflight) -> Res
         background::finish();
         prover.prove_preflight(preflight)?;
     }
-    let (mut milliseconds, mut report) = (Vec::new(), Report::default());
+    let (mut milliseconds, mut report, mut host_bytes) = (Vec::new(), Report::default(), 0);
     for _ in 0..arguments.repeat {
         let proven = prover.prove_preflight(preflight)?;
         if milliseconds.iter().all(|ms| proven.report.total_ms < *ms) {
             report = proven.report.clone();
         }
         milliseconds.push(proven.report.total_ms);
-        seal = proven.seal;
+        (seal, host_bytes) = (proven.seal, proven.host_bytes);
     }
+    let began = Instant::now();
     verify_seal(&seal)?;
+    let verify_ms = began.elapsed().as_secs_f64() * 1e3;
     let (mut upstream_ms, mut equal) = (None, None);
     if arguments.compare {
         let theirs = Prover::on_cpu().prove_preflight(preflight)?;
         upstream_ms = Some(theirs.report.total_ms);
         equal = Some(theirs.seal == seal);
     }
-    Ok(SegmentRow { po2: preflight.po2(), cycles: preflight.cycles(), milliseconds, upstream_ms, equal, report })
+    Ok(SegmentRow {
+        po2: preflight.po2(),
+        cycles: preflight.cycles(),
+        preflight_ms: 0.0,
+        milliseconds,
+        upstream_ms,
+        equal,
+        verify_ms,
+        report,
+        host_bytes,
+        device_bytes: prover.devices().iter().map(|device| device.memory_stats().peak).max().unwrap_or(0),
+    })
 }
 
-fn text(measured: &Measured) -> String {
-    let SegmentRow { po2, cycles, milliseconds, upstream_ms, equal, report } = &measured.segment;
+fn text(measured: &Measured, summaries: &[SegmentSummary]) -> String {
+    let SegmentRow { po2, cycles, milliseconds, upstream_ms, equal, report, .. } = &measured.segment;
     let mut out = format!("{}\n", Paint::Bold.on(&measured.program));
     let mut columns = Columns::new(&[Align::Left, Align::Right, Align::Right, Align::Right]);
     columns.row(Paint::Dim, ["what", "cycles", "ms", "MHz"]);
@@ -136,6 +164,8 @@ fn text(measured: &Measured) -> String {
     let cycle_count = f64::from(*cycles);
     columns.row(Paint::Plain, cells(format!("segment of 2^{po2} rows, fastest"), cycle_count, report.total_ms));
     columns.row(Paint::Plain, cells(format!("segment of 2^{po2} rows, slowest"), cycle_count, slowest));
+    columns.row(Paint::Plain, cells("its preflight".into(), cycle_count, measured.segment.preflight_ms));
+    columns.row(Paint::Plain, cells("upstream's verifier".into(), cycle_count, measured.segment.verify_ms));
     if let Some(ms) = upstream_ms {
         columns.row(Paint::Plain, cells("upstream's prover on the CPU".into(), cycle_count, *ms));
     }
@@ -145,7 +175,15 @@ fn text(measured: &Measured) -> String {
         columns.row(Paint::Plain, cells("its run alone".into(), whole.cycles as f64, whole.execute_ms));
     }
     out.push_str(&columns.to_text("  "));
-    out.push_str(&format!("\n  the fastest proof of the segment\n{}{}", phases(report), figures(report)));
+    if !summaries.is_empty() {
+        out.push_str(&format!("\n  the program's segments\n{}", stages(summaries)));
+    }
+    let figures = figures(report, measured.segment.host_bytes);
+    out.push_str(&format!("\n  the fastest proof of the segment\n{}{figures}", phases(report)));
+    if measured.segment.device_bytes > 0 {
+        let bytes = Bytes(measured.segment.device_bytes);
+        out.push_str(&format!("  {bytes} of device memory at most, with what stays for the next proof\n"));
+    }
     match equal {
         Some(true) => out.push_str("  the seals are the same\n"),
         Some(false) => out.push_str(&format!("  {}\n", Paint::Bad.on("the seals differ"))),

@@ -20,9 +20,9 @@ pub struct Source {
     /// Number that the program reads as its standard input, in four bytes, little-endian
     #[arg(long, value_name = "N")]
     number: Option<u32>,
-    /// Largest segments, as a power of two of rows
-    #[arg(long, value_name = "PO2", default_value = "20", value_parser = clap::value_parser!(u32).range(13..=23))]
-    segment_po2: u32,
+    /// Largest segments, as a power of two of rows [default: 20, or what fits on the devices]
+    #[arg(long, value_name = "PO2", value_parser = clap::value_parser!(u32).range(13..=23))]
+    segment_po2: Option<u32>,
     /// Largest number of cycles of the program's run
     #[arg(long, value_name = "N")]
     max_cycles: Option<u64>,
@@ -43,46 +43,52 @@ impl Source {
             (None, Some(number)) => number.to_le_bytes().to_vec(),
             (None, None) => Vec::new(),
         };
-        let (segment_po2, max_cycles) = (self.segment_po2, self.max_cycles);
-        Ok((program, RunOptions { stdin, segment_po2, max_cycles, quiet: false }))
+        let options = RunOptions { stdin, max_cycles: self.max_cycles, ..RunOptions::default() };
+        Ok((program, RunOptions { segment_po2: self.segment_po2.unwrap_or(options.segment_po2), ..options }))
+    }
+
+    /// The same, for a proof: unless they are given, segments are no larger than what fits on the prover's devices.
+    pub fn load_for(&self, prover: &Prover) -> Result<(Program, RunOptions), Failure> {
+        let (program, options) = self.load()?;
+        let segment_po2 = self.segment_po2.map_or_else(|| prover.fitting_po2(options.segment_po2), Ok)?;
+        Ok((program, RunOptions { segment_po2, ..options }))
     }
 }
 
-/// The device, by name.
+/// The devices, by name.
 #[derive(clap::Args)]
 pub struct Place {
-    /// Device: auto, cuda:N, emulated, emulated:N or none [default: RIGEL_DEVICE, or auto]
-    #[arg(long, conflicts_with = "cpu")]
-    device: Option<Selector>,
+    /// Devices, which share the segments: auto, cuda:N, emulated, emulated:N or none [default: RIGEL_DEVICE, or auto]
+    #[arg(long, conflicts_with = "cpu", value_name = "DEVICES", value_delimiter = ',')]
+    device: Vec<Selector>,
     /// Prove on the CPU, with upstream's prover
     #[arg(long)]
     cpu: bool,
 }
 
 impl Place {
-    /// The device; none for the CPU, which `auto` selects, with a note, if there is no GPU.
-    pub fn open(&self) -> Result<Option<Device>, Failure> {
+    /// A prover on the devices; on the CPU if `auto` finds no GPU, with a note.
+    pub fn prover(&self) -> Result<Prover, Failure> {
         if self.cpu {
-            return Ok(None);
+            return Ok(Prover::on_cpu());
         }
-        let selector = self.device.map_or_else(Selector::from_env, Ok)?;
-        match (Device::open(selector), selector) {
-            (Err(Error::Disabled), _) => Ok(None),
-            (Err(error @ Error::Unavailable { .. }), Selector::Auto) => {
-                eprintln!("note: {error}\nnote: proving on the CPU instead, with upstream's prover");
-                Ok(None)
+        let selectors = match &self.device[..] {
+            [] => vec![Selector::from_env()?],
+            selectors => selectors.to_vec(),
+        };
+        let mut devices = Vec::new();
+        for &selector in &selectors {
+            match (Device::open(selector), &selectors[..]) {
+                (Err(Error::Disabled), [_]) => return Ok(Prover::on_cpu()),
+                (Err(error @ Error::Unavailable { .. }), [Selector::Auto]) => {
+                    eprintln!("note: {error}\nnote: proving on the CPU instead, with upstream's prover");
+                    return Ok(Prover::on_cpu());
+                }
+                (opened, _) => devices.push(opened?),
             }
-            (opened, _) => Ok(Some(opened?)),
         }
+        Ok(Prover::new(&devices)?)
     }
-}
-
-/// A prover on a device, or on the CPU.
-pub fn prover(device: Option<&Device>) -> Result<Prover, Failure> {
-    Ok(match device {
-        Some(device) => Prover::new(device)?,
-        None => Prover::on_cpu(),
-    })
 }
 
 /// A file's bytes.

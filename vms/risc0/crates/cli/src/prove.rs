@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use rigel_gpu::{Report, background};
-use rigel_risc0::Proven;
+use rigel_gpu::{Phase, Report, background};
+use rigel_risc0::{Proven, SegmentSummary};
 use rigel_terminal::{Paint, Progress, number};
 use serde::Serialize;
 
 use crate::Failure;
-use crate::options::{Place, Source, prover, write};
-use crate::report::{figures, phases};
+use crate::options::{Place, Source, write};
+use crate::report::{figures, phases, stages};
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -47,18 +47,22 @@ struct Summary<'a> {
 struct Segment<'a> {
     po2: u32,
     cycles: u32,
-    preflight_ms: f64,
+    /// When what was done for it, in milliseconds after the start.
+    stages: &'a [Phase],
     report: &'a Report,
+    /// The bytes that the host copied between upstream's prover and buffers.
+    host_bytes: u64,
 }
 
 /// Proves and reports.
 pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
-    let (program, options) = arguments.source.load()?;
-    let device = arguments.place.open()?;
+    let prover = arguments.place.prover()?;
+    let (program, options) = arguments.source.load_for(&prover)?;
     let progress = Progress::spoken();
-    let place = device.as_ref().map_or("the CPU".to_string(), ToString::to_string);
+    let names: Vec<String> = prover.devices().iter().map(ToString::to_string).collect();
+    let place = if names.is_empty() { "the CPU".into() } else { names.join(", ") };
     progress.say(&format!("running {} and proving on {place} …", arguments.source.name()));
-    let proven = prover(device.as_ref())?.prove(&program, &options)?;
+    let proven = prover.prove(&program, &options)?;
     progress.say("");
     let Proven { receipt, run, segments, total_ms, execute_ms } = &proven;
     let bytes = bincode::serialize(receipt)?;
@@ -83,15 +87,16 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
             .map(|segment| Segment {
                 po2: segment.po2,
                 cycles: segment.cycles,
-                preflight_ms: segment.preflight_ms,
+                stages: &segment.stages,
                 report: &segment.report,
+                host_bytes: segment.host_bytes,
             })
             .collect(),
     };
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&summary)?);
     } else {
-        print!("{}", text(&summary, arguments));
+        print!("{}", text(&summary, segments, arguments));
     }
     if background::running() > 0 {
         progress.say("the proof is done; compiling its kernels for later proofs …");
@@ -101,7 +106,7 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
     Ok(true)
 }
 
-fn text(summary: &Summary<'_>, arguments: &Arguments) -> String {
+fn text(summary: &Summary<'_>, segments: &[SegmentSummary], arguments: &Arguments) -> String {
     let mut out = format!(
         "{}, {} cycles in {} segments, {}\n  image id {}\n  journal  {}\n  proved in {} ms ({} kHz); \
          the run took {} ms\n",
@@ -115,17 +120,17 @@ fn text(summary: &Summary<'_>, arguments: &Arguments) -> String {
         number(summary.user_cycles as f64 / summary.total_ms),
         number(summary.execute_ms),
     );
+    out.push_str(&format!("\n{}", stages(segments)));
     if let Some(last) = summary.segments.iter().max_by_key(|segment| segment.cycles) {
         out.push_str(&format!(
-            "\n  the largest segment: 2^{} rows, {} cycles, preflight {} ms, on {} in {} ms\n\n",
+            "  the largest segment: 2^{} rows, {} cycles, on {} in {} ms\n\n",
             last.po2,
             number(last.cycles.into()),
-            number(last.preflight_ms),
             last.report.device,
             number(last.report.total_ms),
         ));
         out.push_str(&phases(last.report));
-        out.push_str(&figures(last.report));
+        out.push_str(&figures(last.report, last.host_bytes));
     }
     if let Some(path) = &arguments.output {
         let (file, id) = (path.display(), &summary.image_id);

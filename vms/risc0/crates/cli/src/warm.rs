@@ -13,9 +13,6 @@ pub struct Arguments {
     /// Device: auto, cuda:N, emulated or emulated:N [default: RIGEL_DEVICE, or auto]
     #[arg(long, conflicts_with = "architectures")]
     device: Option<Selector>,
-    /// Size of segments, as a power of two of rows
-    #[arg(long, value_name = "PO2", default_value = "20", value_parser = clap::value_parser!(u32).range(13..=23))]
-    segment_po2: u32,
     /// GPUs that need not be here, such as sm_80,sm_90: their kernels are compiled into the cache of this machine
     #[arg(long = "for", value_name = "ARCHITECTURES", value_delimiter = ',')]
     architectures: Vec<String>,
@@ -46,7 +43,7 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
         let name = device.properties().name.clone();
         progress.say(&format!("{name}: all kernels …"));
         let (began, before) = (Instant::now(), device.cache().stats().compiled);
-        let kernels = rigel_risc0::warm(&device, arguments.segment_po2)?;
+        let kernels = rigel_risc0::warm(&device)?;
         let compiled = device.cache().stats().compiled - before;
         rows.push(Row { device: name, kernels, compiled, seconds: began.elapsed().as_secs_f64() });
         if let Some(problem) = device.cache().stats().problem {

@@ -101,7 +101,7 @@ class RigelHal : public IHal {
         check(rust, rust.zero(rust.state, RigelPart{handleOf(buffer), offset, size}));
     }
     void* pin(IBufferPtr buffer, size_t offset, size_t size, bool sync) override {
-        void* host = std::malloc(size);
+        void* host = std::calloc(1, size);
         if (host == nullptr) throw std::bad_alloc();
         if (sync && !rust.read(rust.state, RigelPart{handleOf(buffer), offset, size}, host)) {
             std::free(host);

@@ -29,7 +29,7 @@ struct RigelOperations {
     void* (*allocate)(void* state, size_t bytes);
     void (*release)(void* state, void* buffer);
     bool (*write)(void* state, RigelPart to, const void* from);
-    bool (*read)(void* state, RigelPart from, void* to);
+    bool (*read)(void* state, RigelPart from, void* to);  // `to` points to zeros
     bool (*copy)(void* state, RigelPart to, RigelPart from);
     bool (*zero)(void* state, RigelPart part);
 

@@ -10,6 +10,9 @@ pub enum Error {
     /// The device failed.
     #[error(transparent)]
     Gpu(#[from] rigel_gpu::Error),
+    /// A prover was asked for on no device.
+    #[error("no devices to prove on; pass at least one, or prove with `Prover::on_cpu`")]
+    NoDevices,
     /// The file is no program for RISC Zero's virtual machine.
     #[error("the program cannot be loaded: {0}")]
     Program(String),
@@ -27,6 +30,16 @@ pub enum Error {
     SegmentSize {
         /// The logarithm of the number of rows.
         po2: u32,
+    },
+    /// A segment does not fit on the device.
+    #[error("a segment of 2^{po2} rows needs {needed} on the device, {available} are free; lower --segment-po2")]
+    Memory {
+        /// The logarithm of the number of rows.
+        po2: u32,
+        /// What its proof needs at once.
+        needed: rigel_gpu::Bytes,
+        /// What there is.
+        available: rigel_gpu::Bytes,
     },
     /// Upstream's executor or preflight rejects a segment.
     #[error("upstream's preflight failed: {0}")]

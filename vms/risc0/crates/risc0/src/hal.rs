@@ -1,8 +1,10 @@
 //! The HAL behind upstream's prover: what the shim calls, and what a proof leaves behind.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use rigel_gpu::{Error, Fallback, Recorder, Report, Result, Stream};
@@ -17,8 +19,9 @@ use crate::shim::{MatrixPart, Operations, Part, PreflightParts, Words};
 pub(crate) struct Hal {
     pub(crate) stream: Stream,
     pub(crate) circuit: Arc<Circuit>,
-    /// Whether queries are answered when all of them are known, in place of at once.
-    pub(crate) gathers_queries: bool,
+    /// Whether every result is compared with upstream's: then queries are answered at once, in place of when all of
+    /// them are known, and buffers keep their content, in place of only while upstream's prover needs it.
+    pub(crate) compares: bool,
     /// Whether the device makes the data columns.
     pub(crate) makes_witness: bool,
     pub(crate) queries: RefCell<Vec<Query>>,
@@ -27,7 +30,10 @@ pub(crate) struct Hal {
     pub(crate) has_big_integers: Cell<bool>,
     /// Host memory that stays valid for the whole proof, as address and length.
     lent: RefCell<Vec<(usize, usize)>>,
-    borrowers: RefCell<Vec<*const Memory>>,
+    /// The buffers that the shim has not released.
+    buffers: RefCell<BTreeSet<*const Memory>>,
+    /// The bytes that the host has copied between buffers and upstream in this proof.
+    copied: Rc<Cell<u64>>,
     recorder: RefCell<Option<Recorder>>,
     /// What the last failure said, and whether the shim has yet to hear of it.
     error: RefCell<CString>,
@@ -35,17 +41,18 @@ pub(crate) struct Hal {
 }
 
 impl Hal {
-    pub(crate) fn new(stream: Stream, circuit: Arc<Circuit>, gathers_queries: bool, makes_witness: bool) -> Self {
+    pub(crate) fn new(stream: Stream, circuit: Arc<Circuit>, compares: bool, makes_witness: bool) -> Self {
         Self {
             stream,
             circuit,
-            gathers_queries,
+            compares,
             makes_witness,
             queries: RefCell::default(),
             fallbacks: RefCell::default(),
             has_big_integers: Cell::new(false),
             lent: RefCell::default(),
-            borrowers: RefCell::default(),
+            buffers: RefCell::default(),
+            copied: Rc::default(),
             recorder: RefCell::default(),
             error: RefCell::default(),
             failed: Cell::new(false),
@@ -62,21 +69,25 @@ impl Hal {
         self.queries.borrow_mut().clear();
         self.fallbacks.borrow_mut().clear();
         self.failed.set(false);
+        self.copied.set(0);
         *self.lent.borrow_mut() = vec![(rows as usize, row_bytes), (aux as usize, aux_bytes)];
         *self.recorder.borrow_mut() = Some(Recorder::new(&self.stream));
     }
 
-    /// Ends a proof, whether it succeeded or not.
-    pub(crate) fn end(&self) -> Result<Report> {
+    /// Ends a proof, whether it succeeded or not: its report, and the bytes that the host has copied.
+    pub(crate) fn end(&self) -> Result<(Report, u64)> {
         self.lent.borrow_mut().clear();
-        for memory in self.borrowers.borrow_mut().drain(..) {
-            // SAFETY: buffers live as long as the prover that has allocated them, which outlives its proofs.
-            unsafe { &*memory }.contents()?.end_borrow();
+        for &memory in self.buffers.borrow().iter() {
+            // SAFETY: `release` removes a buffer from the list before it frees it.
+            let mut contents = unsafe { &*memory }.contents()?;
+            contents.end_borrow();
+            // Upstream writes everything anew in each proof, but for small lists that are on the host.
+            contents.give_back();
         }
-        let Some(recorder) = self.recorder.borrow_mut().take() else { return Ok(Report::default()) };
+        let Some(recorder) = self.recorder.borrow_mut().take() else { return Ok(Default::default()) };
         let mut report = recorder.finish()?;
         report.fallbacks = self.fallbacks.borrow_mut().drain(..).collect();
-        Ok(report)
+        Ok((report, self.copied.get()))
     }
 
     /// Notes that a part of the proof ran on the CPU.
@@ -124,11 +135,7 @@ impl Hal {
         if self.failed.get() {
             return false;
         }
-        let work = || match &*self.recorder.borrow() {
-            Some(recorder) if !phase.is_empty() => recorder.phase(phase, &self.stream, work),
-            _ => work(),
-        };
-        let text = match catch_unwind(AssertUnwindSafe(work)) {
+        let text = match catch_unwind(AssertUnwindSafe(|| self.phase(phase, work))) {
             Ok(Ok(())) => return true,
             Ok(Err(error)) => error.to_string(),
             Err(panic) => match panic.downcast_ref::<String>() {
@@ -141,12 +148,19 @@ impl Hal {
         false
     }
 
+    /// Does work as a phase of the report, unless the phase has no name.
+    pub(crate) fn phase<R>(&self, phase: &'static str, work: impl FnOnce() -> Result<R>) -> Result<R> {
+        match &*self.recorder.borrow() {
+            Some(recorder) if !phase.is_empty() => recorder.phase(phase, &self.stream, work),
+            _ => work(),
+        }
+    }
+
     fn write(&self, to: Part, from: *const u8) -> Result<()> {
         let lent = self.lent.borrow().contains(&(from as usize, to.size));
         let mut contents = to.contents()?;
         if lent && to.offset == 0 {
             contents.borrow_host(from, to.size);
-            self.borrowers.borrow_mut().push(to.buffer);
             return Ok(());
         }
         // SAFETY: the shim passes as many bytes as it says.
@@ -154,18 +168,9 @@ impl Hal {
     }
 
     fn read(&self, from: Part, to: *mut u8) -> Result<()> {
-        // SAFETY: the shim passes room for as many bytes as it says; it has allocated them, and they are not
-        // initialized.
-        let bytes = unsafe {
-            std::ptr::write_bytes(to, 0, from.size);
-            std::slice::from_raw_parts_mut(to, from.size)
-        };
-        let mut contents = from.contents()?;
-        // The seal gets these words when all queries are known.
-        if contents.awaits_query {
-            return Ok(());
-        }
-        contents.read(&self.stream, from.offset, bytes)
+        // SAFETY: the shim passes zeros, as many bytes as it says.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(to, from.size) };
+        from.contents()?.read(&self.stream, from.offset, bytes)
     }
 
     fn copy(&self, to: Part, from: Part) -> Result<()> {
@@ -254,16 +259,23 @@ extern "C" fn error(state: *mut c_void) -> *const c_char {
 }
 
 extern "C" fn allocate(state: *mut c_void, bytes: usize) -> *const Memory {
-    let _ = state;
-    Box::into_raw(Box::new(Memory::new(bytes)))
+    let hal = hal(state);
+    let memory: *const Memory = Box::into_raw(Box::new(Memory::new(bytes, hal.copied.clone())));
+    hal.buffers.borrow_mut().insert(memory);
+    memory
 }
 
 extern "C" fn release(state: *mut c_void, memory: *const Memory) {
-    let _ = state;
-    if !memory.is_null() {
-        // SAFETY: the shim releases what `allocate` gave it, once.
+    if hal(state).buffers.borrow_mut().remove(&memory) {
+        // SAFETY: `allocate` gave it to the shim, which has not released it before.
         drop(unsafe { Box::from_raw(memory.cast_mut()) });
     }
+}
+
+extern "C" fn read(state: *mut c_void, from: Part, to: *mut c_void) -> bool {
+    // The seal gets the answer to a query when all queries are known.
+    let is_query = from.contents().is_ok_and(|contents| contents.awaits_query);
+    is_query || hal(state).run("read back", || hal(state).read(from, to.cast()))
 }
 
 /// Operations that the shim calls, each with its phase in the report.
@@ -278,7 +290,6 @@ macro_rules! operations {
 
 operations! {
     write(to: Part, from: *const c_void) in "" => |hal| hal.write(to, from.cast());
-    read(from: Part, to: *mut c_void) in "read back" => |hal| hal.read(from, to.cast());
     copy(to: Part, from: Part) in "copies" => |hal| hal.copy(to, from);
     zero(part: Part) in "" => |hal| hal.zero(part);
     hash_rows(digests: Part, matrix: MatrixPart) in "row hashes" => |hal| hal.hash_rows(digests, matrix);
@@ -299,7 +310,7 @@ operations! {
     finalize(out: MatrixPart, combos: MatrixPart) in "combinations" => |hal| hal.finalize(out, combos);
     fold(out: MatrixPart, coefficients: MatrixPart, mix: Words) in "FRI folds"
         => |hal| hal.fold(out, coefficients, read_element(mix));
-    data_witness(data: MatrixPart, globals: Part, rows: Part, aux: Part, tables: Part) in "data witness"
+    data_witness(data: MatrixPart, globals: Part, rows: Part, aux: Part, tables: Part) in ""
         => |hal| hal.data_witness(data, globals, rows, aux, tables);
     accum_witness(accum: MatrixPart, data: MatrixPart, globals: Part, mix: Part) in "accumulation"
         => |hal| hal.accum_witness(accum, data, globals, mix);

@@ -5,7 +5,8 @@
 //! upstream's give. So a buffer notes in which order its columns are stored, bit reversal changes the note, and
 //! values move only where somebody needs them in the other order.
 
-use std::cell::{RefCell, RefMut};
+use std::cell::{Cell, RefCell, RefMut};
+use std::rc::Rc;
 
 use rigel_gpu::{Buffer, Error, Result, Stream, View, ViewMut};
 use rigel_kernels::Matrix;
@@ -28,6 +29,10 @@ pub(crate) struct Contents {
     host: Host,
     /// A query has been noted whose result upstream reads before it is there.
     pub(crate) awaits_query: bool,
+    /// Nobody reads the content after it has been copied to another buffer.
+    pub(crate) is_for_copy: bool,
+    /// The bytes that the host has copied between buffers and upstream, of all buffers of a HAL.
+    copied: Rc<Cell<u64>>,
 }
 
 /// A copy of the content on the host.
@@ -40,7 +45,7 @@ enum Host {
 
 impl Memory {
     /// A buffer of zeros.
-    pub(crate) fn new(bytes: usize) -> Self {
+    pub(crate) fn new(bytes: usize, copied: Rc<Cell<u64>>) -> Self {
         let words = bytes.div_ceil(4);
         Self(RefCell::new(Contents {
             words,
@@ -49,6 +54,8 @@ impl Memory {
             reversed: None,
             host: Host::Nothing,
             awaits_query: false,
+            is_for_copy: false,
+            copied,
         }))
     }
 
@@ -64,6 +71,13 @@ impl Contents {
         self.on_device = false;
         self.reversed = None;
         self.host = Host::Nothing;
+    }
+
+    /// Gives the device's memory back. What is not on the host is lost: the buffer holds zeros.
+    pub(crate) fn give_back(&mut self) {
+        self.device = None;
+        self.on_device = false;
+        self.reversed = None;
     }
 
     /// Replaces the content by words on the host.
@@ -88,6 +102,7 @@ impl Contents {
     /// Writes a part of the content.
     pub(crate) fn write(&mut self, stream: &Stream, offset: usize, bytes: &[u8]) -> Result<()> {
         let (first, end) = self.words_of(offset, bytes.len())?;
+        self.count(bytes.len());
         let words = words(bytes);
         if end - first == self.words {
             self.set_host(words);
@@ -102,29 +117,38 @@ impl Contents {
         stream.write(self.device_mut(stream)?.range(first..end)?, &words)
     }
 
-    /// Reads a part of the content. Waits for the stream.
+    /// Reads a part of the content into bytes that are zero. Waits for the stream if the part is on the device only.
     pub(crate) fn read(&mut self, stream: &Stream, offset: usize, bytes: &mut [u8]) -> Result<()> {
         let (first, end) = self.words_of(offset, bytes.len())?;
-        if self.on_device && matches!(self.host, Host::Nothing) {
-            self.arrange(stream, None)?;
-            let mut words = vec![0u32; end - first];
-            stream.read(self.device_view()?.range(first..end)?, &mut words)?;
-            bytes.copy_from_slice(rigel_gpu::bytes_of(&words));
-            return Ok(());
-        }
+        self.count(bytes.len());
         match &self.host {
-            Host::Nothing => bytes.fill(0),
             Host::Words(words) => bytes.copy_from_slice(rigel_gpu::bytes_of(&words[first..end])),
-            Host::Borrowed(..) => {
-                let all = self.download(stream)?;
-                bytes.copy_from_slice(rigel_gpu::bytes_of(&all[first..end]));
+            // The part alone: a preflight has hundreds of megabytes, of which upstream reads a few words.
+            Host::Borrowed(lent, len) => {
+                // SAFETY: whoever called `borrow_host` keeps the bytes until the proof is done, and then ends the
+                // borrow.
+                let lent = unsafe { std::slice::from_raw_parts(*lent, *len) };
+                let there = &lent[offset.min(*len)..(offset + bytes.len()).min(*len)];
+                bytes[..there.len()].copy_from_slice(there);
             }
+            Host::Nothing if self.on_device => {
+                self.arrange(stream, None)?;
+                let mut words = vec![0u32; end - first];
+                stream.read(self.device_view()?.range(first..end)?, &mut words)?;
+                bytes.copy_from_slice(rigel_gpu::bytes_of(&words));
+            }
+            Host::Nothing => {}
         }
         Ok(())
     }
 
+    fn count(&self, bytes: usize) {
+        self.copied.set(self.copied.get() + bytes as u64);
+    }
+
     /// All words of the content. Waits for the stream, unless they are on the host.
     pub(crate) fn download(&mut self, stream: &Stream) -> Result<Vec<u32>> {
+        self.count(4 * self.words);
         match &self.host {
             Host::Words(words) => Ok(words.clone()),
             Host::Borrowed(bytes, len) => {
@@ -154,7 +178,7 @@ impl Contents {
         }
     }
 
-    /// Takes the words that are on the host only, if there are any.
+    /// The content on the host, if it is there.
     pub(crate) fn host_bytes(&self) -> Option<*const u8> {
         match &self.host {
             Host::Words(words) => Some(words.as_ptr().cast()),
@@ -280,6 +304,13 @@ impl Contents {
         }
         from.load(stream)?;
         let order = from.reversed;
+        if std::mem::take(&mut from.is_for_copy) {
+            self.clear();
+            self.device = from.device.take();
+            (self.on_device, self.reversed) = (true, order);
+            from.clear();
+            return Ok(());
+        }
         let to = self.overwrite(stream, order)?;
         stream.copy(to, from.device_view()?)
     }

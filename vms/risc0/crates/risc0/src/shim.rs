@@ -147,6 +147,7 @@ unsafe extern "C" {
         mix: *const u32,
         count: usize,
     ) -> bool;
+    pub(crate) fn rigel_risc0_compare(operations: *const Operations, seed: u32) -> *const c_char;
     pub(crate) fn rigel_risc0_record(out: *mut Recording) -> *const c_char;
 }
 

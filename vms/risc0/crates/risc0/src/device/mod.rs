@@ -10,20 +10,18 @@ include!(concat!(env!("OUT_DIR"), "/upstream.rs"));
 /// Threads per block; it divides every number of rows.
 pub(crate) const THREADS: u32 = 128;
 
-/// The kernels that make the data columns of segments of 2^`po2` rows: one that sets rows, and one that completes them.
-///
-/// The number of rows is part of the type of upstream's rows, so there is a module for each.
-pub(crate) fn data_witness(device: &Device, po2: u32) -> Result<Arc<Vec<Kernel>>> {
-    device.kept(&("RISC Zero's data witness", po2), |device| {
+/// The kernels that make the data columns of segments of any size: one that sets rows, and one that completes them.
+pub(crate) fn data_witness(device: &Device, columns: usize) -> Result<Arc<Vec<Kernel>>> {
+    device.kept(&("RISC Zero's data witness", columns), |device| {
         // SAFETY: upstream's code accesses the columns of its own row, the row's part of `aux`, the globals and the
         // tables, within the sizes that upstream's prover has given them for this number of rows.
         let mut text = unsafe { source("risc0/witness.cu", include_str!("witness.cu")) };
         for (name, header) in source_headers() {
             text = text.header(name, header);
         }
-        text = text.define("BLOCK_THREADS", THREADS.to_string());
-        let names = [format!("set_rows<{po2}>"), format!("finalize_rows<{po2}>")];
-        for name in &names {
+        let names = ["set_rows", "finalize_rows"];
+        text = text.define("BLOCK_THREADS", THREADS.to_string()).define("COLUMNS", columns.to_string());
+        for name in names {
             text = text.kernel(name);
         }
         let module = device.compile(&text)?;

@@ -47,7 +47,7 @@ impl Hal {
             return Err(wrong(format!("a query of {} words into {} bytes", query.words(), out.size)));
         }
         let mut target = out.contents()?;
-        if self.gathers_queries {
+        if !self.compares {
             target.awaits_query = true;
             self.queries.borrow_mut().push(query);
             return Ok(());
@@ -74,6 +74,10 @@ impl Hal {
     /// The answers to all queries, in the order in which upstream asked.
     pub(crate) fn answer_queries(&self) -> Result<Vec<u32>> {
         let queries = std::mem::take(&mut *self.queries.borrow_mut());
+        self.phase("queries", || self.answer(&queries))
+    }
+
+    fn answer(&self, queries: &[Query]) -> Result<Vec<u32>> {
         let words: usize = queries.iter().map(Query::words).sum();
         let mut answers = self.stream.alloc::<BabyBear>(words)?;
         // Where the answer to each query lies.

@@ -25,9 +25,32 @@ impl Hal {
         aux: Part,
         tables: Part,
     ) -> Result<()> {
-        if self.makes_witness {
-            return self.data_witness_on_device(data, globals, rows, aux, tables);
+        if !self.makes_witness {
+            return self.phase("data witness", || self.data_witness_on_cpu(data, globals, rows, aux, tables));
         }
+        self.phase("upload", || {
+            rows.contents()?.view(&self.stream)?;
+            aux.contents()?.view(&self.stream).map(|_| ())
+        })?;
+        self.phase("data witness", || self.data_witness_on_device(data, globals, rows, aux, tables))?;
+        if !self.compares {
+            // They are a segment's largest inputs, and only the data columns are made of them.
+            for part in [rows, aux, tables] {
+                part.contents()?.give_back();
+            }
+        }
+        Ok(())
+    }
+
+    /// The same by upstream's CPU code.
+    fn data_witness_on_cpu(
+        &self,
+        data: MatrixPart,
+        globals: Part,
+        rows: Part,
+        aux: Part,
+        tables: Part,
+    ) -> Result<()> {
         self.ran_on_cpu("data witness", "upstream's code makes the columns, as always on the emulated device");
         let mut global_words = globals.host_words(&self.stream)?;
         let mut table_words = tables.host_words(&self.stream)?;
@@ -72,17 +95,18 @@ impl Hal {
         tables: Part,
     ) -> Result<()> {
         let (stream, log_rows) = (&self.stream, data.log_rows()?);
-        let kernels = device::data_witness(stream.device(), log_rows)?;
+        let kernels = device::data_witness(stream.device(), data.columns)?;
         let (mut rows, mut aux) = (rows.contents()?, aux.contents()?);
         let (rows, aux) = (rows.view(stream)?, aux.view(stream)?);
         let (mut values, mut globals, mut tables) = (data.contents()?, globals.contents()?, tables.contents()?);
-        let mut values = values.device_mut(stream)?;
+        let mut values = values.overwrite(stream, None)?;
         let mut globals = globals.device_mut(stream)?;
         let mut tables = tables.device_mut(stream)?;
         let root = ROOT.pow(1 << (BabyBear::TWO_ADICITY - log_rows));
         let shape = Shape::cover(data.rows, device::THREADS)?;
         for kernel in kernels.iter() {
-            let arguments = (values.reborrow(), globals.reborrow(), rows, aux, tables.reborrow(), root);
+            let arguments =
+                (values.reborrow(), globals.reborrow(), rows, aux, tables.reborrow(), root, data.rows as u64);
             kernel.launch(stream, shape, arguments)?;
         }
         Ok(())
@@ -97,8 +121,20 @@ impl Hal {
         mix: Part,
     ) -> Result<()> {
         if self.has_big_integers.get() {
-            return self.accumulate_on_cpu(accum, data, globals, mix);
+            self.accumulate_on_cpu(accum, data, globals, mix)?;
+        } else {
+            self.accumulate(accum, data, globals, mix)?;
         }
+        if !self.compares {
+            // Upstream goes on with the coefficients of both. Those of the data columns are already there.
+            data.contents()?.clear();
+            data.contents()?.give_back();
+            accum.contents()?.is_for_copy = true;
+        }
+        Ok(())
+    }
+
+    fn accumulate(&self, accum: MatrixPart, data: MatrixPart, globals: Part, mix: Part) -> Result<()> {
         let (stream, rows) = (&self.stream, accum.rows);
         let accumulation = &self.circuit.accumulation;
         let globals = stream.upload(&base_elements(&globals.host_words(stream)?))?;

@@ -23,7 +23,8 @@ pub(crate) fn options(stdin: &[u8], segment_po2: u32) -> RunOptions {
     RunOptions { stdin: stdin.to_vec(), segment_po2, max_cycles: Some(1 << 24), quiet: true }
 }
 
-/// The first segment of a run.
-pub(crate) fn first_segment(program: &Program, options: &RunOptions) -> Segment {
-    program.segments(options).unwrap().1.remove(0)
+/// The segment of a run with the most cycles of the program's own; the others are mostly paging.
+pub(crate) fn busiest_segment(program: &Program, options: &RunOptions) -> Segment {
+    let (_, segments) = program.segments(options).unwrap();
+    segments.into_iter().max_by_key(|segment| segment.suspend_cycle).unwrap()
 }
