@@ -40,16 +40,17 @@ impl MemoryPlan {
         let cells = |tree: usize| sizes[tree].iter().map(|log_size| 1usize << log_size).sum::<usize>();
         let config = &parameters.pcs_config;
         let blowup = 1 << config.fri_config.log_blowup_factor;
-        let longest = sizes.iter().flatten().copied().max().unwrap_or(0);
-        let longest = longest.max(parameters.preprocessed_trace.max_log_trace_size());
-        let domain = (longest + config.fri_config.log_blowup_factor).max(config.lifting_log_size.unwrap_or(0));
         let columns = |tree: usize| 4 * (1 + blowup) * cells(tree);
         let memory = 8 * input.memory.address_to_id.len()
             + 36 * input.memory.f252_values.len()
             + 20 * input.memory.small_values.len()
             + 12 * opcode_rows(input).iter().map(|(_, rows)| rows).max().unwrap_or(&0);
-        // A tree has 64 bytes for every point of its domain. The composition, the quotients and the layers of FRI are
-        // columns over the secure field, of 16 bytes for every point, a few of them at a time.
+        // Every tree, those of the trace, the lookups and the composition, is over the extension of its longest column,
+        // or as high as all are lifted to, with 64 bytes for every leaf. Quotients and the layers of FRI are columns over
+        // the secure field, of 16 bytes for every point, a few of them at a time. Columns of the preprocessed tree that
+        // are longer than the trace are not opened.
+        let longest = sizes.iter().flatten().copied().max().unwrap_or(0);
+        let domain = (longest + config.fri_config.log_blowup_factor).max(config.lifting_log_size.unwrap_or(0));
         let trees = 3 * (64 << domain);
         let secure = 4 * (16 << domain);
         Self { resident, trace: columns(0) + memory, lookups: columns(1), commitments: trees + secure }

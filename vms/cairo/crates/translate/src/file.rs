@@ -193,10 +193,10 @@ fn packed_type(file: &File) -> Result<String> {
     name(packed)
 }
 
-/// The number of words of a type that consists of field elements.
+/// The number of words of a type that consists of field elements and 32-bit integers.
 fn words(of: &Type) -> Result<u32> {
     match of {
-        Type::Path(path) if path.path.is_ident("PackedM31") => Ok(1),
+        Type::Path(path) if ["PackedM31", "PackedUInt32"].iter().any(|name| path.path.is_ident(name)) => Ok(1),
         Type::Path(path)
             if ["PackedFelt252", "PackedFelt252Width27"].iter().any(|name| path.path.is_ident(name)) =>
         {
@@ -388,7 +388,7 @@ impl Body<'_> {
             _ if table.starts_with("range_check_") && table != "range_check_252_width_27"
                 || table.starts_with("verify_bitwise_xor_")
                 || table.starts_with("pedersen_points_table_")
-                || table == "poseidon_round_keys" =>
+                || ["blake_round_sigma", "poseidon_round_keys"].contains(&table.as_str()) =>
             {
                 format!("row.count({}, {relation}, {value});", table.to_uppercase())
             }

@@ -15,7 +15,11 @@ use crate::columns::Evaluation;
 use crate::error::{Error, Result};
 
 /// Components that other components give inputs to, in the order in which upstream makes them.
-pub(super) const CHAIN: [&str; 9] = [
+pub(super) const CHAIN: [&str; 13] = [
+    "blake_round",
+    "blake_g",
+    "triple_xor_32",
+    "partial_ec_mul_generic",
     "pedersen_aggregator_window_bits_18",
     "partial_ec_mul_window_bits_18",
     "pedersen_aggregator_window_bits_9",
