@@ -403,10 +403,11 @@ impl Body<'_> {
 
     /// An input of another component.
     fn give(&mut self, to: &str, number: &Expr, value: &str) -> Result<()> {
-        let (Some(count), Some(words)) = (self.uses.get(to), (self.words)(to)) else {
-            return unsupported(format!("inputs of {to}"));
-        };
+        // Once for each: to know the words, another file is read.
         if !self.gives.iter().any(|(known, ..)| known == to) {
+            let (Some(count), Some(words)) = (self.uses.get(to), (self.words)(to)) else {
+                return unsupported(format!("inputs of {to}"));
+            };
             self.gives.push((to.to_string(), *count, words));
         }
         let before: u32 =
