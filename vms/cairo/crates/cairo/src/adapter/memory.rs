@@ -22,16 +22,21 @@ pub(super) type Value = [u64; 4];
 /// The values that one task works on.
 const PART: usize = 1 << 16;
 
+/// The cells that are read at a time: the machine gives out copies, which should stay in a cache.
+const READ: usize = 1 << 11;
+
 /// The machine's memory, read by several threads.
 struct Cells<'a>(&'a VmMemory);
 
-// SAFETY: threads only call `get`, which reads cells. What is not `Sync` in the type are the rules by which written
+// SAFETY: threads only call `get_range`, which reads cells. What is not `Sync` in the type are the rules by which written
 // values are checked, and nothing is written.
 unsafe impl Sync for Cells<'_> {}
 
 impl Cells<'_> {
-    fn get(&self, segment: usize, offset: usize) -> Option<Cow<'_, MaybeRelocatable>> {
-        self.0.get(&Relocatable { segment_index: segment as isize, offset })
+    /// A part of a segment.
+    fn get(&self, segment: usize, cells: Range<usize>) -> Vec<Option<Cow<'_, MaybeRelocatable>>> {
+        let start = Relocatable { segment_index: segment as isize, offset: cells.start };
+        self.0.get_range(start, cells.len())
     }
 }
 
@@ -46,20 +51,25 @@ pub(super) fn relocated(
     let cells = Cells(memory);
     let total = starts.last().map_or(0, |end| *end as usize - 1);
     let mut values = vec![[0; 4]; total];
-    values.par_chunks_mut(PART).enumerate().for_each(|(part, values)| {
-        let mut address = 1 + part * PART;
-        // The last segment that begins at or before the address: there may be empty ones.
-        let mut segment = starts.partition_point(|start| *start as usize <= address) - 1;
-        for value in values {
-            while starts[segment + 1] as usize <= address {
-                segment += 1;
+    values.par_chunks_mut(READ).enumerate().for_each(|(part, mut values)| {
+        let mut address = 1 + part * READ;
+        while !values.is_empty() {
+            // The last segment that begins at or before the address: those before it may be empty.
+            let segment = starts.partition_point(|start| *start as usize <= address) - 1;
+            let (start, end) = (starts[segment] as usize, starts[segment + 1] as usize);
+            let (of_segment, rest) = values.split_at_mut(values.len().min(end - address));
+            let range = address - start..address - start + of_segment.len();
+            if builtins.contains_key(&segment) {
+                for (value, cell) in of_segment.iter_mut().zip(&padded[segment][range]) {
+                    *value = relocated_value(cell.as_ref(), starts);
+                }
+            } else {
+                for (value, cell) in of_segment.iter_mut().zip(cells.get(segment, range)) {
+                    *value = relocated_value(cell.as_deref(), starts);
+                }
             }
-            let offset = address - starts[segment] as usize;
-            *value = match builtins.contains_key(&segment) {
-                true => relocated_value(padded[segment][offset].as_ref(), starts),
-                false => relocated_value(cells.get(segment, offset).as_deref(), starts),
-            };
-            address += 1;
+            address += of_segment.len();
+            values = rest;
         }
     });
     values
@@ -125,13 +135,13 @@ pub(super) fn numbered(values: &[Value], config: MemoryConfig) -> Memory {
                 Some(place) => {
                     *place = u128::from(value[1]) << 64 | u128::from(value[0]);
                     next_small += 1;
-                    MemoryValueId::Small(next_small - 1)
+                    MemoryValueId::Small(next_small as u32 - 1)
                 }
                 None => {
                     let place = large.next().expect("a place for each of the part's large values");
                     *place = std::array::from_fn(|word| (value[word / 2] >> (32 * (word % 2))) as u32);
                     next_large += 1;
-                    MemoryValueId::F252(next_large - 1)
+                    MemoryValueId::F252(next_large as u32 - 1)
                 }
             };
             ids[index].store(EncodedMemoryValueId::encode(id).0, Relaxed);
@@ -157,7 +167,7 @@ fn first_occurrences(values: &[Value]) -> Vec<AtomicU32> {
     let key = RandomState::new().hash_one(0u8) | 1;
     let hash = |value: &Value| {
         value.iter().fold(key, |state, limb| {
-            let product = u128::from(state ^ limb) * 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+            let product = u128::from(state ^ limb) * 0x9e37_79b9_7f4a_7c15;
             (product >> 64) as u64 ^ product as u64
         })
     };

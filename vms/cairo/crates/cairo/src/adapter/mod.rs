@@ -90,7 +90,11 @@ fn start(segment: usize) -> Relocatable {
 fn length(runner: &CairoRunner, segment: usize) -> usize {
     let segments = &runner.vm.segments;
     let mut length = segments.get_segment_used_size(segment).unwrap_or(0);
-    while segments.memory.get(&Relocatable { offset: length, ..start(segment) }).is_some() {
+    let has = |offset: usize| {
+        let cell = segments.memory.get_range(Relocatable { offset, ..start(segment) }, 1);
+        cell.into_iter().any(|cell| cell.is_some())
+    };
+    while has(length) {
         length += 1;
     }
     length

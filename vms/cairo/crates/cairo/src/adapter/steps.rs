@@ -196,7 +196,7 @@ impl Kind {
 
     /// The list of a step.
     fn list(&self, state: CasmState, memory: &Memory) -> Result<usize> {
-        let all = |operands: &[Operand], is_small: fn(&MemoryValue) -> bool| {
+        let all = |operands: &[Operand], is_small: fn(&MemoryValue) -> bool| -> Result<bool> {
             operands.iter().try_fold(true, |all, operand| Ok(all && is_small(&operand.value(&state, memory)?)))
         };
         Ok(match self {
