@@ -28,6 +28,13 @@ struct Bool {
 
 RIGEL_INLINE Bool equal(M31 a, M31 b) { return Bool{a.v == b.v}; }
 
+template <class T, u32 N>
+struct Array {
+    T v[N];
+
+    RIGEL_INLINE const T& operator[](u32 i) const { return v[i]; }
+};
+
 // An unsigned integer of so many bits, with arithmetic modulo 2^BITS. Shifts are by less than BITS.
 template <u32 BITS>
 struct UInt {
@@ -36,6 +43,7 @@ struct UInt {
 
     static RIGEL_INLINE UInt from(u32 word) { return UInt{word & MASK}; }
     static RIGEL_INLINE UInt from_m31(M31 x) { return from(x.v); }
+    static RIGEL_INLINE UInt from_limbs(const Array<M31, 2>& limbs) { return from(limbs[0].v + (limbs[1].v << 16)); }
     RIGEL_INLINE M31 as_m31() const { return M31{v}; }
     RIGEL_INLINE UInt operator+(UInt other) const { return from(v + other.v); }
     RIGEL_INLINE UInt operator&(UInt other) const { return UInt{v & other.v}; }
@@ -48,13 +56,6 @@ struct UInt {
 };
 typedef UInt<16> UInt16;
 typedef UInt<32> UInt32;
-
-template <class T, u32 N>
-struct Array {
-    T v[N];
-
-    RIGEL_INLINE const T& operator[](u32 i) const { return v[i]; }
-};
 
 template <class T, class... Rest>
 RIGEL_INLINE Array<T, 1 + sizeof...(Rest)> array(const T& first, const Rest&... rest) {
