@@ -75,7 +75,7 @@ pub(super) fn chained(
     given: &mut Given,
 ) -> Result<Vec<BaseColumn>> {
     let component = translated(name).map_err(|reason| Error::Witness(reason.into()))?;
-    let inputs = joined(stream, &parts)?;
+    let inputs = joined(stream, parts)?;
     match component.inputs {
         Inputs::List { words } => {
             let enabled = inputs.len() / words as usize;
@@ -102,10 +102,13 @@ pub(super) fn chained(
 }
 
 /// Several buffers as one.
-fn joined(stream: &Stream, parts: &[Buffer<u32>]) -> Result<Buffer<u32>> {
+fn joined(stream: &Stream, mut parts: Vec<Buffer<u32>>) -> Result<Buffer<u32>> {
+    if parts.len() == 1 {
+        return Ok(parts.remove(0));
+    }
     let mut joined = stream.alloc(parts.iter().map(Buffer::len).sum())?;
     let mut at = 0;
-    for part in parts {
+    for part in &parts {
         stream.copy(joined.range_mut(at..at + part.len())?, part)?;
         at += part.len();
     }
