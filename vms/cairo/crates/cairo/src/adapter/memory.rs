@@ -175,7 +175,7 @@ fn first_occurrences(values: &[Value]) -> Vec<AtomicU32> {
         .par_chunks(PART)
         .enumerate()
         .map(|(part, values)| {
-            let mut shards = vec![Vec::with_capacity(2 * PART >> LOG_SHARDS); 1 << LOG_SHARDS];
+            let mut shards = vec![Vec::new(); 1 << LOG_SHARDS];
             for (index, value) in values.iter().enumerate() {
                 shards[(hash(value) >> (64 - LOG_SHARDS)) as usize].push((part * PART + index) as u32);
             }
