@@ -108,8 +108,11 @@ fn prove<MC: CairoChannel>(
         // Whoever proves one program will prove another one, which may have other components.
         progress.say("the proof is done; compiling the kernels of all components for later proofs …");
         background::finish();
-        rigel_cairo::warm(device, parameters.preprocessed_trace)?;
+        let warmed = rigel_cairo::warm(device, parameters.preprocessed_trace);
         progress.say("");
+        if let Err(error) = warmed {
+            eprintln!("note: the proof is complete, but not all kernels of later proofs are: {error}");
+        }
     }
     Ok(true)
 }
