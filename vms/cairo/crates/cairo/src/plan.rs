@@ -45,10 +45,10 @@ impl MemoryPlan {
             + 36 * input.memory.f252_values.len()
             + 20 * input.memory.small_values.len()
             + 12 * opcode_rows(input).iter().map(|(_, rows)| rows).max().unwrap_or(&0);
-        // Every tree, those of the trace, the lookups and the composition, is over the extension of its longest column,
-        // or as high as all are lifted to, with 64 bytes for every leaf. Quotients and the layers of FRI are columns over
-        // the secure field, of 16 bytes for every point, a few of them at a time. Columns of the preprocessed tree that
-        // are longer than the trace are not opened.
+        // The trees of the trace, the lookups and the composition are over the extension of the longest column, or as
+        // high as all are lifted to, with 64 bytes for every leaf. Quotients and the layers of FRI are columns over the
+        // secure field, of 16 bytes for every point, a few of them at a time. Columns of the preprocessed tree that are
+        // longer than the trace are not opened.
         let longest = sizes.iter().flatten().copied().max().unwrap_or(0);
         let domain = (longest + config.fri_config.log_blowup_factor).max(config.lifting_log_size.unwrap_or(0));
         let trees = 3 * (64 << domain);

@@ -1,8 +1,8 @@
 //! Rounds as a loop.
 //!
-//! Upstream's generator unrolls chains of rounds: each gives its input to another component, and deduces the next input
-//! from it. A product on the curve has 252 rounds, and a compiler of kernels does not end on so many. Here such pairs of
-//! statements become a loop, if each round is the one before it with another number:
+//! Upstream's generator unrolls chains of rounds: each gives its input to another component, and deduces the next
+//! input from it. A product on the curve has 252 rounds, for which a compiler of kernels takes minutes. Here such pairs
+//! of statements become a loop, if each round is the one before it with another number:
 //!
 //! ```text
 //! row.give(0u, 1u, tuple(seq, M31_1, f(output_0)));      auto output_3 = output_0;

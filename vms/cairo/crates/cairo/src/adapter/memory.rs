@@ -28,8 +28,8 @@ const READ: usize = 1 << 11;
 /// The machine's memory, read by several threads.
 struct Cells<'a>(&'a VmMemory);
 
-// SAFETY: threads only call `get_range`, which reads cells. What is not `Sync` in the type are the rules by which written
-// values are checked, and nothing is written.
+// SAFETY: threads only call `get_range`, which reads cells. What is not `Sync` in the type are the rules by which
+// written values are checked, and nothing is written.
 unsafe impl Sync for Cells<'_> {}
 
 impl Cells<'_> {

@@ -53,7 +53,7 @@ fn adapt_run(runner: &CairoRunner) -> Result<ProverInput> {
         next += if builtins.contains_key(&index) { padded[index].len() } else { *length };
         if next > MEMORY_ADDRESS_BOUND {
             return Err(Error::Program(format!(
-                "its memory has more than {} cells, the largest that Cairo's AIR has; split the program into several runs",
+                "its memory has more than {} cells, the most that Cairo's AIR has; split the program into several runs",
                 MEMORY_ADDRESS_BOUND - 1
             )));
         }

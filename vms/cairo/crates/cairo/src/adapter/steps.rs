@@ -72,8 +72,8 @@ fn lists(states: &mut CasmStatesByOpcode) -> [&mut Vec<CasmState>; LISTS] {
     ]
 }
 
-/// The steps by opcode, in their order, and the number of instructions that are executed. The last entry of the trace is
-/// the state after the last step.
+/// The steps by opcode, in their order, and the number of instructions that are executed. The last entry of the trace
+/// is the state after the last step.
 ///
 /// # Errors
 /// An empty trace; registers and operands outside of the memory. Upstream panics where Cairo's AIR has no opcode for an
