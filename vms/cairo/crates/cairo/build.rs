@@ -12,8 +12,11 @@ use rigel_cairo_translate::{Component, Inputs, input_words, translate};
 const UPSTREAM: &str = "stwo-cairo-prover";
 
 /// Components that others give inputs to.
-const CHAINED: [&str; 10] = [
+const CHAINED: [&str; 14] = [
+    "blake_g",
+    "blake_round",
     "cube_252",
+    "partial_ec_mul_generic",
     "partial_ec_mul_window_bits_18",
     "partial_ec_mul_window_bits_9",
     "pedersen_aggregator_window_bits_18",
@@ -22,6 +25,7 @@ const CHAINED: [&str; 10] = [
     "poseidon_aggregator",
     "poseidon_full_round_chain",
     "range_check_252_width_27",
+    "triple_xor_32",
     "verify_instruction",
 ];
 

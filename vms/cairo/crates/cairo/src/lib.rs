@@ -11,6 +11,7 @@
 //! | verification | [`verify`], [`preprocessed_root`], [`for_verifier`], [`Statement`] |
 //! | kernels compiled ahead of the first proof | [`warm`] |
 
+mod adapter;
 mod backend;
 mod channel;
 mod clock;

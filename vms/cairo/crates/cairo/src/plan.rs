@@ -18,11 +18,12 @@ use crate::witness::{SMALLEST, USES, builtin_rows, is_always_there, is_fixed, op
 pub struct MemoryPlan {
     /// What the prover holds for all proofs: the preprocessed columns, their tree, twiddles.
     pub resident: usize,
-    /// The memory of the run, the columns of the base trace and their extension.
+    /// The memory of the run, and the extended columns of the base trace.
     pub trace: usize,
-    /// The columns of the lookups and their extension.
+    /// The extended columns of the lookups.
     pub lookups: usize,
-    /// Trees, the composition polynomial, quotients and the layers of FRI.
+    /// The most that there is besides: columns before their extension, trees, the composition polynomial, quotients and
+    /// the layers of FRI.
     pub commitments: usize,
 }
 
@@ -40,19 +41,24 @@ impl MemoryPlan {
         let cells = |tree: usize| sizes[tree].iter().map(|log_size| 1usize << log_size).sum::<usize>();
         let config = &parameters.pcs_config;
         let blowup = 1 << config.fri_config.log_blowup_factor;
-        let longest = sizes.iter().flatten().copied().max().unwrap_or(0);
-        let longest = longest.max(parameters.preprocessed_trace.max_log_trace_size());
-        let domain = (longest + config.fri_config.log_blowup_factor).max(config.lifting_log_size.unwrap_or(0));
-        let columns = |tree: usize| 4 * (1 + blowup) * cells(tree);
+        let (trace, lookups) = (4 * cells(0), 4 * cells(1));
         let memory = 8 * input.memory.address_to_id.len()
             + 36 * input.memory.f252_values.len()
             + 20 * input.memory.small_values.len()
             + 12 * opcode_rows(input).iter().map(|(_, rows)| rows).max().unwrap_or(&0);
-        // A tree has 64 bytes for every point of its domain. The composition, the quotients and the layers of FRI are
-        // columns over the secure field, of 16 bytes for every point, a few of them at a time.
-        let trees = 3 * (64 << domain);
-        let secure = 4 * (16 << domain);
-        Self { resident, trace: columns(0) + memory, lookups: columns(1), commitments: trees + secure }
+        // All trees are over the extension of the longest column, or as high as all are lifted to. Columns of the
+        // preprocessed tree that are longer than the trace are not opened.
+        let longest = sizes.iter().flatten().copied().max().unwrap_or(0);
+        let domain = (longest + config.fri_config.log_blowup_factor).max(config.lifting_log_size.unwrap_or(0));
+        // Bytes for every point. FRI's layers, each with a tree, are together twice the first one.
+        let (tree, secure) = (64 << domain, 16 << domain);
+        let openings = 3 * tree + 2 * (tree + secure) + 7 * secure;
+        // What is there beside the extended columns: while the lookups are made, the columns of the trace; while they
+        // are committed to, their columns; then everything that is opened.
+        let making = (trace + lookups + tree).saturating_sub(blowup * lookups);
+        let committing = lookups + 2 * tree;
+        let commitments = making.max(committing).max(openings);
+        Self { resident, trace: blowup * trace + memory, lookups: blowup * lookups, commitments }
     }
 
     /// Checks that the device has the memory.

@@ -15,11 +15,11 @@ use cairo_vm::types::program::Program as VmProgram;
 use cairo_vm::vm::errors::cairo_run_errors::CairoRunError;
 use cairo_vm::vm::errors::vm_errors::VirtualMachineError;
 use cairo_vm::vm::errors::vm_exception::VmException;
-use cairo_vm::vm::runners::cairo_runner::RunResources;
+use cairo_vm::vm::runners::cairo_runner::{CairoRunner, RunResources};
 use serde_json::Value;
-use stwo_cairo_adapter::adapter::adapt;
 use stwo_cairo_adapter::{ProverInput, PublicSegmentContext};
 
+use crate::adapter::adapt;
 use crate::error::{Error, Result};
 use crate::program_input::input_hints;
 use crate::verify::Statement;
@@ -54,7 +54,7 @@ pub struct Run {
     pub steps: usize,
     /// The time of the virtual machine, in milliseconds.
     pub vm_ms: f64,
-    /// The time of upstream's adapter, in milliseconds.
+    /// The time of the adapter, in milliseconds.
     pub adapt_ms: f64,
 }
 
@@ -130,6 +130,22 @@ impl Program {
     /// # Errors
     /// A program that fails, does not end within the limit, or has hints that the virtual machine does not know.
     pub fn run(&self, options: &RunOptions) -> Result<Run> {
+        let began = Instant::now();
+        let runner = self.execute(options)?;
+        let vm_ms = began.elapsed().as_secs_f64() * 1e3;
+        let steps = runner.get_relocatable_trace().map_or(0, <[_]>::len);
+
+        let began = Instant::now();
+        let mut input = adapt(&runner)?;
+        // The adapter takes all builtins to be declared.
+        let declared: Vec<BuiltinName> = self.vm.iter_builtins().copied().collect();
+        input.public_segment_context = PublicSegmentContext::new(&declared);
+        let adapt_ms = began.elapsed().as_secs_f64() * 1e3;
+        Ok(Run { input, steps, vm_ms, adapt_ms })
+    }
+
+    /// Runs the program on the virtual machine.
+    pub(crate) fn execute(&self, options: &RunOptions) -> Result<CairoRunner> {
         let config = CairoRunConfig {
             trace_enabled: true,
             relocate_trace: false,
@@ -144,21 +160,8 @@ impl Program {
         let resources = options.max_steps.map_or_else(RunResources::default, RunResources::new);
         let hints = input_hints(&self.hints, options.program_input.as_ref())?;
         let mut hints = BuiltinHintProcessor::new(hints, resources);
-
-        let began = Instant::now();
-        let runner = cairo_run_program_with_initial_scope(&self.vm, &config, &mut hints, scopes)
-            .map_err(|error| failure(&error, options))?;
-        let vm_ms = began.elapsed().as_secs_f64() * 1e3;
-        let steps = runner.get_relocatable_trace().map_or(0, <[_]>::len);
-
-        let began = Instant::now();
-        let mut input = adapt(&runner).map_err(|error| Error::Program(error.to_string()))?;
-        // The adapter takes all builtins to be declared, and the order of the addresses from a hash map.
-        let declared: Vec<BuiltinName> = self.vm.iter_builtins().copied().collect();
-        input.public_segment_context = PublicSegmentContext::new(&declared);
-        input.public_memory_addresses.sort_unstable();
-        let adapt_ms = began.elapsed().as_secs_f64() * 1e3;
-        Ok(Run { input, steps, vm_ms, adapt_ms })
+        cairo_run_program_with_initial_scope(&self.vm, &config, &mut hints, scopes)
+            .map_err(|error| failure(&error, options))
     }
 }
 

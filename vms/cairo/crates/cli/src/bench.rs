@@ -25,6 +25,9 @@ pub struct Arguments {
     /// Proofs on each side, after one on the device that compiles and loads its kernels
     #[arg(long, default_value = "3", value_parser = clap::value_parser!(u32).range(1..))]
     repeat: u32,
+    /// No further proof of a side is begun after so many seconds
+    #[arg(long, value_name = "N", default_value = "60")]
+    seconds: u64,
     /// Also prove a stream of this many runs, from program to proof, on each side. On the device, threads of the host
     /// run the next programs while the last one is proven
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -95,14 +98,15 @@ fn compare<MC: CairoChannel>(
     progress: &Progress,
 ) -> Result<bool, Failure> {
     let Input { input, steps, times: before } = input;
-    progress.say("proving on the CPU …");
+    let measuring = Measuring { input: &input, arguments, progress };
+    progress.say("preparing the CPU: the preprocessed columns are read, or made, and committed to …");
     let on_cpu = CairoProver::<MC>::on_cpu(parameters)?;
-    let (upstream, expected) = measure(&on_cpu, &input, "upstream's SimdBackend", arguments.repeat)?;
+    let (upstream, expected) = measuring.proofs(&on_cpu, "upstream's SimdBackend")?;
     let mut stream = None;
     if let Some(runs) = arguments.stream {
-        progress.say(&format!("proving {runs} runs on the CPU …"));
         let began = Instant::now();
-        for _ in 0..runs {
+        for run in 1..=runs {
+            progress.say(&format!("run {run} of {runs} on the CPU …"));
             on_cpu.prove(arguments.source.load()?.input)?;
         }
         let upstream_ms = began.elapsed().as_secs_f64() * 1e3;
@@ -111,9 +115,10 @@ fn compare<MC: CairoChannel>(
     drop(on_cpu);
     let (mut rigel, mut plan) = (None, None);
     if let Some(device) = device {
-        progress.say(&format!("proving on {device} …"));
+        progress.say(&format!("preparing {device} …"));
         let prover = arguments.place.prover::<MC>(&device, parameters)?;
         plan = prover.plan(&input);
+        progress.say(&format!("a first proof on {device}, which loads or compiles its kernels …"));
         prover.prove(input.clone())?;
         if background::running() > 0 {
             // The first proof was interpreted.
@@ -121,7 +126,7 @@ fn compare<MC: CairoChannel>(
             prover.prove(input.clone())?;
         }
         let name = format!("{device} ({})", device.properties().name);
-        rigel = Some(measure(&prover, &input, &name, arguments.repeat)?);
+        rigel = Some(measuring.proofs(&prover, &name)?);
         if let Some(stream) = &mut stream {
             progress.say(&format!("proving {} runs on {device} …", stream.runs));
             stream.rigel_ms = Some(prove_stream(&prover, &arguments.source, stream.runs, stream.runners)?);
@@ -182,23 +187,33 @@ fn prove_stream<MC: CairoChannel>(
     })
 }
 
-/// Proves several times, and returns the last proof as upstream's files hold it.
-fn measure<MC: CairoChannel>(
-    prover: &CairoProver<MC>,
-    input: &ProverInput,
-    name: &str,
-    repeat: u32,
-) -> Result<(Side, Vec<u8>), Failure> {
-    let (mut milliseconds, mut best, mut proof) = (Vec::new(), Report::default(), Vec::new());
-    for _ in 0..repeat {
-        let proven = prover.prove(input.clone())?;
-        if milliseconds.iter().all(|ms| proven.report.total_ms < *ms) {
-            best = proven.report.clone();
+/// What is proven several times on each side.
+struct Measuring<'a> {
+    input: &'a ProverInput,
+    arguments: &'a Arguments,
+    progress: &'a Progress,
+}
+
+impl Measuring<'_> {
+    /// Proves several times, at least once, and returns the last proof as upstream's files hold it.
+    fn proofs<MC: CairoChannel>(&self, prover: &CairoProver<MC>, name: &str) -> Result<(Side, Vec<u8>), Failure> {
+        let Arguments { repeat, seconds, .. } = self.arguments;
+        let began = Instant::now();
+        let (mut milliseconds, mut best, mut proof) = (Vec::new(), Report::default(), Vec::new());
+        for number in 1..=*repeat {
+            if number > 1 && began.elapsed().as_secs() >= *seconds {
+                break;
+            }
+            self.progress.say(&format!("{name}: proof {number} of {repeat} …"));
+            let proven = prover.prove(self.input.clone())?;
+            if milliseconds.iter().all(|ms| proven.report.total_ms < *ms) {
+                best = proven.report.clone();
+            }
+            milliseconds.push(proven.report.total_ms);
+            proof = serde_json::to_vec(&for_verifier(&proven.proof))?;
         }
-        milliseconds.push(proven.report.total_ms);
-        proof = serde_json::to_vec(&for_verifier(&proven.proof))?;
+        Ok((Side { name: name.to_string(), milliseconds, report: best }, proof))
     }
-    Ok((Side { name: name.to_string(), milliseconds, report: best }, proof))
 }
 
 fn text(comparison: &Comparison<'_>) -> String {
@@ -218,7 +233,8 @@ fn text(comparison: &Comparison<'_>) -> String {
         out.push_str(&format!("\n  {}\n{}", side.name, phases(&side.report)));
     }
     if let (Some(plan), Some(rigel)) = (plan, rigel) {
-        out.push_str(&format!("  {}; the peak was {}\n", plan_line(plan), Bytes(rigel.report.peak_bytes)));
+        let peak = Bytes(plan.resident + rigel.report.peak_bytes);
+        out.push_str(&format!("  {}; the peak was {peak}\n", plan_line(plan)));
     }
     if let Some(Stream { runs, runners, upstream_ms, rigel_ms }) = stream {
         let upstream = number(*upstream_ms);

@@ -1,6 +1,8 @@
 //! `rigel cairo prove`: runs a program, proves the run, and reports the cost.
 
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Instant;
 
 use rigel_cairo::{CairoChannel, CairoProver, ProverParameters, Statement, for_verifier};
@@ -34,30 +36,34 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
     let parameters = arguments.parameters.get()?;
     let device = arguments.place.open()?;
-    let progress = Progress::spoken();
-    progress.say(&format!("running {} …", arguments.source.name()));
-    let input = arguments.source.load()?;
-    with_channel!(parameters.channel_hash, prove(arguments, parameters, device.as_ref(), input, &progress))
+    with_channel!(parameters.channel_hash, prove(arguments, parameters, device.as_ref(), &Progress::spoken()))
 }
 
 fn prove<MC: CairoChannel>(
     arguments: &Arguments,
     parameters: ProverParameters,
     device: Option<&Device>,
-    input: Input,
     progress: &Progress,
 ) -> Result<bool, Failure> {
     let compiled = || device.map_or(0, |device| device.cache().stats().compiled);
     let compiled_before = compiled();
     let place = device.map_or("the CPU".to_string(), ToString::to_string);
-    let Input { input, steps, times: mut before } = input;
-    progress.say(&format!("preparing {place}: the preprocessed columns are read, or made …"));
+    progress.say(&format!("running {} and preparing {place} …", arguments.source.name()));
+    // The prover reads its preprocessed columns, or makes them, while the program runs.
     let began = Instant::now();
-    let prover = match device {
-        Some(device) => arguments.place.prover::<MC>(device, parameters)?,
-        None => CairoProver::<MC>::on_cpu(parameters)?,
-    };
-    before.push(("preprocessed columns", began.elapsed().as_secs_f64() * 1e3));
+    let (input, prover) = thread::scope(|scope| {
+        let running = scope.spawn(|| arguments.source.load().map_err(|error| error.to_string()));
+        let prover = match device {
+            Some(device) => arguments.place.prover::<MC>(device, parameters),
+            None => Ok(CairoProver::<MC>::on_cpu(parameters)?),
+        };
+        let prepared_ms = began.elapsed().as_secs_f64() * 1e3;
+        let input = running.join().unwrap_or_else(|panic| resume_unwind(panic))?;
+        Ok::<_, Failure>((input, (prover?, prepared_ms)))
+    })?;
+    let Input { input, steps, times: mut before } = input;
+    let (prover, prepared_ms) = prover;
+    before.push(("prover made ready meanwhile", prepared_ms));
     let plan = prover.plan(&input);
     if let Some(plan) = &plan
         && !arguments.json
@@ -66,6 +72,7 @@ fn prove<MC: CairoChannel>(
     }
     progress.say(&format!("proving on {place} …"));
     let proven = prover.prove(input)?;
+    let file_to_proof_ms = began.elapsed().as_secs_f64() * 1e3;
     progress.say("");
 
     let proof = for_verifier(&proven.proof);
@@ -82,6 +89,7 @@ fn prove<MC: CairoChannel>(
         parameters: &parameters,
         statement: &Statement::new(&proof.claim.public_data.public_memory)?,
         device_name: device.map(|device| device.properties().name.clone()),
+        file_to_proof_ms,
         before: &before,
         kernels_compiled: compiled() - compiled_before,
         proof_bytes: text.len(),
@@ -94,10 +102,17 @@ fn prove<MC: CairoChannel>(
     } else {
         print!("{}", summary.to_text());
     }
-    if background::running() > 0 {
-        progress.say("the proof is done; compiling its kernels for later proofs …");
+    if let Some(device) = device
+        && compiled() > compiled_before
+    {
+        // Whoever proves one program will prove another one, which may have other components.
+        progress.say("the proof is done; compiling the kernels of all components for later proofs …");
         background::finish();
+        let warmed = rigel_cairo::warm(device, parameters.preprocessed_trace);
         progress.say("");
+        if let Err(error) = warmed {
+            eprintln!("note: the proof is complete, but not all kernels of later proofs are: {error}");
+        }
     }
     Ok(true)
 }

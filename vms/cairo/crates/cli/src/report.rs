@@ -20,6 +20,8 @@ pub struct Summary<'a> {
     pub statement: &'a Statement,
     /// The device's own name.
     pub device_name: Option<String>,
+    /// The time from the program's file to the proof, with the prover's preparation, in milliseconds.
+    pub file_to_proof_ms: f64,
     /// Times before the proof, in milliseconds: the run of the program, the adapter, the prover's preparation.
     pub before: &'a [(&'static str, f64)],
     /// Kernel modules that were not in the cache.
@@ -64,6 +66,8 @@ impl Summary<'_> {
         for (name, ms) in self.before {
             columns.row(Paint::Plain, [name, &*format!("{} ms", number(*ms))]);
         }
+        let whole = format!("{} ms", number(self.file_to_proof_ms));
+        columns.row(Paint::Plain, ["file to proof", &whole]);
         columns.row(Paint::Plain, ["proof", &bytes(self.proof_bytes)]);
         columns.row(Paint::Plain, ["security", &format!("{} bits", security_bits(&self.parameters.pcs_config))]);
         columns.row(Paint::Plain, ["program hash", &self.statement.program_hash]);
@@ -75,7 +79,10 @@ impl Summary<'_> {
             };
             let traffic = format!("{} / {}", bytes(report.bytes_up as usize), bytes(report.bytes_down as usize));
             columns.row(Paint::Plain, ["bytes up / down", &traffic]);
-            columns.row(Paint::Plain, ["peak device memory", &bytes(report.peak_bytes)]);
+            let resident = self.plan.map_or(0, |plan| plan.resident);
+            let peak =
+                format!("{}, {} of it for all proofs", bytes(resident + report.peak_bytes), bytes(resident));
+            columns.row(Paint::Plain, ["peak device memory", &peak]);
             columns.row(Paint::Plain, ["kernel launches", &report.launches.to_string()]);
             columns.row(Paint::Plain, ["copies back", &report.downloads.to_string()]);
             columns.row(Paint::Plain, ["kernels compiled", &compiled]);

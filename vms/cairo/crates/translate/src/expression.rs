@@ -69,6 +69,7 @@ fn method(receiver: &Expr, method: &str, arguments: &Punctuated<Expr, Token![,]>
     let receiver = print(receiver)?;
     let arguments = list(arguments)?;
     Ok(match (receiver.as_str(), method) {
+        ("blake_round_state", "deduce_output") => format!("blake_round(row, {arguments})"),
         (state, "deduce_output") => match state.strip_suffix("_state").filter(|name| DEDUCED.contains(name)) {
             Some(name) => format!("row.{name}({arguments})"),
             None => return unsupported(format!("a value of {state}")),
@@ -102,7 +103,14 @@ fn function(function: &Expr, arguments: &Punctuated<Expr, Token![,]>) -> Result<
         | ("Felt252", "from_packed_felt252width27")
         | ("Felt252Width27", "from_packed_felt252" | "from_limbs")
         | (
-            "Cube252" | "PoseidonFullRoundChain" | "Poseidon3PartialRoundsChain" | "PoseidonRoundKeys",
+            "Cube252"
+            | "PoseidonFullRoundChain"
+            | "Poseidon3PartialRoundsChain"
+            | "PoseidonRoundKeys"
+            | "BlakeG"
+            | "BlakeRoundSigma"
+            | "TripleXor32"
+            | "PartialEcMulGeneric",
             "deduce_output",
         ) => Ok(format!("{of}{parameters}::{name}({})", list(arguments)?)),
         // They read the points of the preprocessed columns.

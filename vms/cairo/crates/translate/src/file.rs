@@ -1,7 +1,6 @@
 //! A file of upstream's: what a component takes, and its rows.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 use syn::visit::Visit;
 use syn::{
@@ -9,6 +8,7 @@ use syn::{
     Lit, Local, Member, Pat, PathArguments, Stmt, Type, UnOp,
 };
 
+use crate::chain::as_loops;
 use crate::expression::print;
 use crate::{Result, Unsupported, unsupported};
 
@@ -74,11 +74,10 @@ pub fn translate(name: &str, text: &str, words: impl Fn(&str) -> Option<u32>) ->
         columns: 0,
         tables: Vec::new(),
         gives: Vec::new(),
-        text: String::new(),
+        lines: Vec::new(),
     };
-    writeln!(body.text, "__device__ __forceinline__ void {name}(Row row) {{").expect("a string");
     if let Some(segment) = &segment {
-        writeln!(body.text, "    const u32 {segment} = row.segment();").expect("a string");
+        body.line(&format!("const u32 {segment} = row.segment();"));
     }
     let mut rows = None;
     for statement in &function.block.stmts {
@@ -101,8 +100,9 @@ pub fn translate(name: &str, text: &str, words: impl Fn(&str) -> Option<u32>) ->
     for statement in &block.block.stmts {
         body.statement(statement)?;
     }
-    body.text.push_str("}\n");
-    let Body { columns, tables, gives, text, .. } = body;
+    let Body { columns, tables, gives, lines, .. } = body;
+    let lines: String = as_loops(lines).iter().map(|line| format!("    {line}\n")).collect();
+    let text = format!("__device__ __forceinline__ void {name}(Row row) {{\n{lines}}}\n");
     Ok(Component { inputs, columns, tables, gives, text })
 }
 
@@ -193,10 +193,10 @@ fn packed_type(file: &File) -> Result<String> {
     name(packed)
 }
 
-/// The number of words of a type that consists of field elements.
+/// The number of words of a type that consists of field elements and 32-bit integers.
 fn words(of: &Type) -> Result<u32> {
     match of {
-        Type::Path(path) if path.path.is_ident("PackedM31") => Ok(1),
+        Type::Path(path) if ["PackedM31", "PackedUInt32"].iter().any(|name| path.path.is_ident(name)) => Ok(1),
         Type::Path(path)
             if ["PackedFelt252", "PackedFelt252Width27"].iter().any(|name| path.path.is_ident(name)) =>
         {
@@ -305,14 +305,12 @@ struct Body<'a> {
     columns: u32,
     tables: Vec<String>,
     gives: Vec<(String, u32, u32)>,
-    text: String,
+    lines: Vec<String>,
 }
 
 impl Body<'_> {
     fn line(&mut self, line: &str) {
-        self.text.push_str("    ");
-        self.text.push_str(line);
-        self.text.push('\n');
+        self.lines.push(line.to_string());
     }
 
     /// A constant before the closure. Other variables there hold upstream's memory, which a kernel does not have.
@@ -388,7 +386,7 @@ impl Body<'_> {
             _ if table.starts_with("range_check_") && table != "range_check_252_width_27"
                 || table.starts_with("verify_bitwise_xor_")
                 || table.starts_with("pedersen_points_table_")
-                || table == "poseidon_round_keys" =>
+                || ["blake_round_sigma", "poseidon_round_keys"].contains(&table.as_str()) =>
             {
                 format!("row.count({}, {relation}, {value});", table.to_uppercase())
             }
@@ -403,10 +401,11 @@ impl Body<'_> {
 
     /// An input of another component.
     fn give(&mut self, to: &str, number: &Expr, value: &str) -> Result<()> {
-        let (Some(count), Some(words)) = (self.uses.get(to), (self.words)(to)) else {
-            return unsupported(format!("inputs of {to}"));
-        };
+        // Once for each: to know the words, another file is read.
         if !self.gives.iter().any(|(known, ..)| known == to) {
+            let (Some(count), Some(words)) = (self.uses.get(to), (self.words)(to)) else {
+                return unsupported(format!("inputs of {to}"));
+            };
             self.gives.push((to.to_string(), *count, words));
         }
         let before: u32 =

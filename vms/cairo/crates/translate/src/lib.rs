@@ -15,10 +15,13 @@
 //! | `*sub_component_inputs.cube_252[1] = e;` | `row.give(.., 1, e);` |
 //! | `*lookup_data.x = e;` | nothing: the lookups are made from the columns |
 //!
+//! Long chains of rounds, which the generator unrolls, become loops (`chain.rs`).
+//!
 //! A file with any other construct is [unsupported](Unsupported), and its component stays on the host. Nothing of
 //! upstream's text is kept: the translation happens when `rigel-cairo` is built, from the sources that cargo has
 //! downloaded and checked.
 
+mod chain;
 mod expression;
 mod file;
 

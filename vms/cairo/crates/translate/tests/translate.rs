@@ -47,6 +47,7 @@ fn statements_become_cpp() {
         ("let b = PackedUInt16::from_m31(a);", "const auto b = UInt16::from_m31(a);"),
         ("let c = (a, [b, b]);", "const auto c = tuple(a, array(b, b));"),
         ("let d = memory_address_to_id_state.deduce_output(a);", "const auto d = row.memory_address_to_id(a);"),
+        ("let e = blake_round_state.deduce_output((a, b));", "const auto e = blake_round(row, tuple(a, b));"),
         ("*sub_component_inputs.range_check_9_9_b[0] = [a, a];", "row.count(RANGE_CHECK_9_9, 1, array(a, a));"),
         ("*sub_component_inputs.other[2] = a;", "row.give(0u, 2u, a);"),
         ("*lookup_data.anything = [a];", ""),
@@ -65,7 +66,7 @@ fn other_constructs_are_refused() {
         ("for a in b { }", "a statement other than"),
         ("*elsewhere = a;", "an assignment to another place"),
         ("*sub_component_inputs.unknown[0] = a;", "inputs of unknown, which go nowhere"),
-        ("let a = blake_round_state.deduce_output(b);", "a value of blake_round_state"),
+        ("let a = sponge_state.deduce_output(b);", "a value of sponge_state"),
     ] {
         let refused = statement(rust).expect_err(rust);
         assert!(refused.contains(reason), "{rust}: {refused}");

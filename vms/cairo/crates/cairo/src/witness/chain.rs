@@ -15,7 +15,11 @@ use crate::columns::Evaluation;
 use crate::error::{Error, Result};
 
 /// Components that other components give inputs to, in the order in which upstream makes them.
-pub(super) const CHAIN: [&str; 9] = [
+pub(super) const CHAIN: [&str; 13] = [
+    "blake_round",
+    "blake_g",
+    "triple_xor_32",
+    "partial_ec_mul_generic",
     "pedersen_aggregator_window_bits_18",
     "partial_ec_mul_window_bits_18",
     "pedersen_aggregator_window_bits_9",
@@ -71,7 +75,7 @@ pub(super) fn chained(
     given: &mut Given,
 ) -> Result<Vec<BaseColumn>> {
     let component = translated(name).map_err(|reason| Error::Witness(reason.into()))?;
-    let inputs = joined(stream, &parts)?;
+    let inputs = joined(stream, parts)?;
     match component.inputs {
         Inputs::List { words } => {
             let enabled = inputs.len() / words as usize;
@@ -98,10 +102,13 @@ pub(super) fn chained(
 }
 
 /// Several buffers as one.
-fn joined(stream: &Stream, parts: &[Buffer<u32>]) -> Result<Buffer<u32>> {
+fn joined(stream: &Stream, mut parts: Vec<Buffer<u32>>) -> Result<Buffer<u32>> {
+    if parts.len() == 1 {
+        return Ok(parts.remove(0));
+    }
     let mut joined = stream.alloc(parts.iter().map(Buffer::len).sum())?;
     let mut at = 0;
-    for part in parts {
+    for part in &parts {
         stream.copy(joined.range_mut(at..at + part.len())?, part)?;
         at += part.len();
     }

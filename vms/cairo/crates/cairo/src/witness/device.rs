@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cairo_air::claims::CairoClaim;
 use cairo_air::components::memory_address_to_id::MEMORY_ADDRESS_TO_ID_SPLIT;
 use cairo_air::components::{memory_address_to_id, memory_id_to_big, memory_id_to_small};
-use rigel_gpu::{Buffer, Device, Fallback, Stream};
+use rigel_gpu::{Buffer, Fallback, Stream};
 use rigel_stwo::{BaseColumn, CudaBackend};
 use stwo::core::poly::circle::CanonicCoset;
 use stwo::prover::backend::Column;
@@ -23,7 +23,7 @@ use super::kernels::{self, Inputs, Translated, translated};
 use super::lookups::{Given, Lookups, RowSource, add_counts, columns};
 use super::public::public_data;
 use super::run::{Plan, SMALLEST, Work, end_of_program, keep_on_host, opcodes, state_words};
-use super::tables::{TABLES, offsets};
+use super::tables::{self, TABLES, Table, offsets};
 use crate::columns::Evaluation;
 use crate::components::{empty_claim, merge_claims, set_claim, spans};
 use crate::error::{Error, Result};
@@ -53,7 +53,9 @@ pub(crate) fn generate(
     let public_data = public_data(&memory, &state_transitions, public_segment_context)?;
     let mut states = state_transitions.casm_states_by_opcode;
     let plan = Plan::new(&states, &builtin_segments, preprocessed, on_host)?;
-    load_kernels(&device, &plan)?;
+    let components = needed_components(&plan);
+    // Compiled on all cores, or found in the cache. Later proofs find them on the device.
+    kernels::load(&device, &components)?;
 
     let instructions = opcodes(&states).iter().map(|(_, states)| end_of_program(states)).max().unwrap_or(0);
     if instructions > memory.address_to_id.len() {
@@ -61,7 +63,8 @@ pub(crate) fn generate(
     }
     let mut claim = empty_claim(public_data.clone());
     let mut made: HashMap<&'static str, Vec<BaseColumn>> = HashMap::new();
-    let upload = || Lookups::new(stream, &memory, instructions);
+    let tables = tables::needed(|name| components.iter().any(|component| component.name == name));
+    let upload = || Lookups::new(stream, &memory, instructions, tables);
     let mut lookups = rigel_stwo::in_phase("upload", upload)?;
 
     if plan.device.iter().any(|work| work.component.name.starts_with("pedersen_builtin")) {
@@ -124,7 +127,8 @@ pub(crate) fn generate(
     }
 
     // The tables: the host's, with the device's counts added, or the device's.
-    rigel_stwo::in_phase("base trace", || tables(stream, &mut lookups, &mut claim, &mut made, addresses))?;
+    let make = || make_tables(stream, &mut lookups, &mut claim, &mut made, addresses);
+    rigel_stwo::in_phase("base trace", make)?;
     lookups.check(stream)?;
     check_segments(&claim, preprocessed.variant)?;
     let columns = in_order(&claim, made)?;
@@ -132,11 +136,10 @@ pub(crate) fn generate(
     Ok(BaseTrace { columns, claim, lookups: None, on_host: plan.host.into_iter().map(fallback).collect() })
 }
 
-/// Compiles what the plan needs on all cores, or finds it in the cache. Later proofs find it on the device.
-fn load_kernels(device: &Device, plan: &Plan) -> Result<()> {
+/// The components that the plan needs, with everything that they give inputs to.
+fn needed_components(plan: &Plan) -> Vec<&'static Translated> {
     let mut components: Vec<&'static Translated> = plan.device.iter().map(|work| work.component).collect();
     components.extend(translated("verify_instruction"));
-    // With everything that they give inputs to.
     let mut next = 0;
     while let Some(component) = components.get(next) {
         for (to, ..) in component.gives {
@@ -146,8 +149,7 @@ fn load_kernels(device: &Device, plan: &Plan) -> Result<()> {
         }
         next += 1;
     }
-    kernels::load(device, &components)?;
-    Ok(())
+    components
 }
 
 /// Adds the host's components to the claim and to the columns by component.
@@ -168,7 +170,7 @@ fn merge(
 }
 
 /// Makes the tables of memory, range checks and exclusive ors, or adds the device's counts to those of the host.
-fn tables(
+fn make_tables(
     stream: &Stream,
     lookups: &mut Lookups<'_>,
     claim: &mut CairoClaim,
@@ -190,8 +192,8 @@ fn tables(
     }
     value_tables(stream, lookups, claim, made)?;
 
-    let (offsets, _) = offsets();
-    for (table, at) in TABLES.iter().zip(offsets) {
+    let needed = &TABLES[..lookups.tables];
+    for (table, at) in needed.iter().zip(offsets()) {
         if let Some(columns) = made.get_mut(table.name) {
             for (relation, column) in columns.iter_mut().enumerate() {
                 let first = at + (relation << table.log_size());
@@ -201,8 +203,8 @@ fn tables(
     }
     // The counts themselves are the columns of the other tables.
     let counts = std::mem::replace(&mut lookups.table_counts, stream.zeros(1)?);
-    let parts = counts.split(&TABLES.each_ref().map(|table| table.cells()))?;
-    for (table, part) in TABLES.iter().zip(parts) {
+    let parts = counts.split(&needed.iter().map(Table::cells).collect::<Vec<_>>())?;
+    for (table, part) in needed.iter().zip(parts) {
         let there = table.of().is_none_or(|user| made.contains_key(user));
         if there && !made.contains_key(table.name) {
             made.insert(table.name, columns(part, 1 << table.log_size())?);

@@ -8,6 +8,7 @@ use std::thread;
 
 use rigel_gpu::{Device, Kernel, Result};
 use rigel_kernels::code::source;
+use stwo_cairo_common::preprocessed_columns::blake::BLAKE_SIGMA;
 use stwo_cairo_common::preprocessed_columns::poseidon_round_keys::round_keys;
 
 use super::tables::declarations;
@@ -61,10 +62,19 @@ pub(crate) fn rows(device: &Device, component: &'static Translated) -> Result<Ar
         let Translated { name, text, inputs, .. } = component;
         // Upstream pads lists by whole vectors.
         let repeated = if matches!(inputs, Inputs::List { .. }) { 16 } else { 1 };
-        let poseidon =
-            if text.contains("Poseidon") || text.contains("Cube252") { poseidon() } else { String::new() };
+        let uses = |names: &[&str]| names.iter().any(|name| text.contains(name));
+        let mut deductions = String::new();
+        if uses(&["Poseidon", "Cube252"]) {
+            deductions.push_str(&poseidon());
+        }
+        if uses(&["Blake", "TripleXor32", "blake_round(row"]) {
+            deductions.push_str(&blake());
+        }
+        if uses(&["PartialEcMulGeneric"]) {
+            deductions.push_str(include_str!("curve.cuh"));
+        }
         let text = format!(
-            "{}{}{poseidon}\n{text}\n\
+            "{}{}{deductions}\n{text}\n\
              struct Sizes {{ u32 size, enabled, segment, addresses, larges, smalls, instructions, points; }};\n\
              __global__ void witness(u32* trace, Sizes sizes, const u32* inputs, const u32* multiplicities,\n\
              const u32* ids, const u32* large, const u32* small, u32* address_counts, u32* large_counts,\n\
@@ -99,6 +109,17 @@ fn poseidon() -> String {
     format!(
         "constexpr u32 ROUNDS = {POSEIDON_ROUNDS};\n__device__ static const u32 ROUND_KEYS[] = {{\n{keys}}};\n{}",
         include_str!("poseidon.cuh")
+    )
+}
+
+/// The deductions of Blake2s, with the order of the message's words in each round.
+fn blake() -> String {
+    let sigma: Vec<String> = BLAKE_SIGMA.iter().flatten().map(|word| format!("{word}u")).collect();
+    format!(
+        "constexpr u32 BLAKE_ROUNDS = {};\n__device__ static const u32 BLAKE_SIGMA[] = {{{}}};\n{}",
+        BLAKE_SIGMA.len(),
+        sigma.join(", "),
+        include_str!("blake.cuh")
     )
 }
 

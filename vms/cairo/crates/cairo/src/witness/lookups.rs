@@ -10,7 +10,7 @@ use stwo::prover::backend::Column;
 use stwo_cairo_adapter::memory::{EncodedMemoryValueId, Memory};
 
 use super::kernels::{self, Translated};
-use super::tables::offsets;
+use super::tables::{TABLES, Table};
 use crate::error::{Error, Result};
 
 /// The columns of a table of points: 28 limbs of each coordinate.
@@ -28,7 +28,9 @@ pub(super) struct Lookups<'a> {
     pub(super) small_counts: Buffer<u32>,
     /// By address.
     pub(super) instruction_counts: Buffer<u32>,
+    /// Of the first so many tables, those that the run needs.
     pub(super) table_counts: Buffer<u32>,
+    pub(super) tables: usize,
     /// The points of Pedersen's hash, if the run hashes.
     pub(super) points: Option<View<'a, Mersenne31>>,
     /// What went wrong, as bits of `row.cuh`.
@@ -36,7 +38,7 @@ pub(super) struct Lookups<'a> {
 }
 
 impl Lookups<'_> {
-    pub(super) fn new(stream: &Stream, memory: &Memory, instructions: usize) -> Result<Self> {
+    pub(super) fn new(stream: &Stream, memory: &Memory, instructions: usize, tables: usize) -> Result<Self> {
         // A buffer has at least a word, so that its address is one.
         let upload = |words: &[u32]| match words.is_empty() {
             true => stream.zeros(1),
@@ -54,7 +56,8 @@ impl Lookups<'_> {
             large_counts: zeros(larges)?,
             small_counts: zeros(smalls)?,
             instruction_counts: zeros(instructions)?,
-            table_counts: zeros(offsets().1)?,
+            table_counts: zeros(TABLES[..tables].iter().map(Table::cells).sum())?,
+            tables,
             points: None,
             status: zeros(1)?,
         })

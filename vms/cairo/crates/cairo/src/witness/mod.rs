@@ -18,7 +18,7 @@
 //! |---|---|
 //! | `row.cuh` | values and the row, as the translated code knows them |
 //! | `kernels.rs` | the translated components, and their compilation |
-//! | `poseidon.cuh` | what Poseidon's rows are deduced from |
+//! | `poseidon.cuh`, `blake.cuh`, `curve.cuh` | what rows of Poseidon, Blake2s and ec_op are deduced from |
 //! | `lookups.rs` | the memory on the device, and the counts |
 //! | `tables.cu`, `tables.rs` | the tables |
 //! | `chain.rs` | components whose inputs other components give |

@@ -28,6 +28,13 @@ struct Bool {
 
 RIGEL_INLINE Bool equal(M31 a, M31 b) { return Bool{a.v == b.v}; }
 
+template <class T, u32 N>
+struct Array {
+    T v[N];
+
+    RIGEL_INLINE const T& operator[](u32 i) const { return v[i]; }
+};
+
 // An unsigned integer of so many bits, with arithmetic modulo 2^BITS. Shifts are by less than BITS.
 template <u32 BITS>
 struct UInt {
@@ -36,6 +43,7 @@ struct UInt {
 
     static RIGEL_INLINE UInt from(u32 word) { return UInt{word & MASK}; }
     static RIGEL_INLINE UInt from_m31(M31 x) { return from(x.v); }
+    static RIGEL_INLINE UInt from_limbs(const Array<M31, 2>& limbs) { return from(limbs[0].v + (limbs[1].v << 16)); }
     RIGEL_INLINE M31 as_m31() const { return M31{v}; }
     RIGEL_INLINE UInt operator+(UInt other) const { return from(v + other.v); }
     RIGEL_INLINE UInt operator&(UInt other) const { return UInt{v & other.v}; }
@@ -48,13 +56,6 @@ struct UInt {
 };
 typedef UInt<16> UInt16;
 typedef UInt<32> UInt32;
-
-template <class T, u32 N>
-struct Array {
-    T v[N];
-
-    RIGEL_INLINE const T& operator[](u32 i) const { return v[i]; }
-};
 
 template <class T, class... Rest>
 RIGEL_INLINE Array<T, 1 + sizeof...(Rest)> array(const T& first, const Rest&... rest) {
@@ -202,20 +203,37 @@ struct Felt252 {
         return product_over_r(product_over_r(*this, other), square_of_r());
     }
 
+    // x^(2^n), in Montgomery's form.
+    static RIGEL_INLINE Felt252 squared(Felt252 x, u32 n) {
+        for (u32 i = 0; i < n; ++i) {
+            x = product_over_r(x, x);
+        }
+        return x;
+    }
+
     // x / y as x y^(p - 2); zero for y = 0, where upstream panics. The powers are in Montgomery's form, that is times
     // 2^256, which the last product divides by.
     __device__ __noinline__ Felt252 operator/(const Felt252& other) const {
-        const Felt252 one = {{1}};
+        // p - 2 = 2^251 + 2^196 + (2^192 - 1), and the last term is 2^24 - 1 eight times over.
         const Felt252 base = product_over_r(other, square_of_r());
-        Felt252 power = product_over_r(one, square_of_r());
-        for (u32 bit = 252; bit-- > 0;) {
-            power = product_over_r(power, power);
-            // p - 2 = 2^251 + 17 2^192 - 1: bits 0 to 191, 196 and 251 are set.
-            if (bit < 192 || bit == 196 || bit == 251) {
-                power = product_over_r(power, base);
-            }
+        Felt252 ones = product_over_r(squared(base, 1), base);
+        ones = product_over_r(squared(ones, 1), base);
+        for (u32 length = 3; length < 24; length *= 2) {
+            ones = product_over_r(squared(ones, length), ones);
+        }
+        Felt252 power = squared(product_over_r(squared(base, 55), base), 4);
+        for (u32 i = 0; i < 8; ++i) {
+            power = product_over_r(squared(power, 24), ones);
         }
         return product_over_r(*this, power);
+    }
+
+    RIGEL_INLINE bool operator==(const Felt252& other) const {
+        bool same = true;
+        for (u32 i = 0; i < 8; ++i) {
+            same = same && words[i] == other.words[i];
+        }
+        return same;
     }
 };
 
@@ -389,8 +407,9 @@ struct RangeCheck {
     u32 at;
 };
 
-// A table with a row for each pair of numbers of so many bits, and their exclusive or.
-template <u32 BITS>
+// A table with a row for each pair of numbers of so many low bits, and their exclusive or. Numbers with more bits are
+// counted in the column that their high bits select.
+template <u32 BITS, u32 LOW_BITS>
 struct BitwiseXor {
     u32 at;
 };
@@ -480,11 +499,13 @@ struct Tables {
         add(inside, table.at + (relation << width) + row);
     }
 
-    template <u32 BITS>
-    RIGEL_INLINE void count(BitwiseXor<BITS> table, u32 relation, Array<M31, 3> values) const {
+    template <u32 BITS, u32 LOW_BITS>
+    RIGEL_INLINE void count(BitwiseXor<BITS, LOW_BITS> table, u32 relation, Array<M31, 3> values) const {
+        constexpr u32 LOW = (1u << LOW_BITS) - 1, HIGH_BITS = BITS - LOW_BITS;
         const u32 a = values.v[0].v, b = values.v[1].v;
         const bool inside = a >> BITS == 0 && b >> BITS == 0 && (a ^ b) == values.v[2].v;
-        add(inside, table.at + (relation << 2 * BITS) + (a << BITS | b));
+        const u32 column = HIGH_BITS == 0 ? relation : a >> LOW_BITS << HIGH_BITS | b >> LOW_BITS;
+        add(inside, table.at + (column << 2 * LOW_BITS) + ((a & LOW) << LOW_BITS | (b & LOW)));
     }
 
     RIGEL_INLINE void add(bool inside, u32 at) const {

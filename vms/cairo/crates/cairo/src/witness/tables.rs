@@ -5,7 +5,8 @@ use std::fmt::Write;
 /// A table of lookups.
 pub(crate) struct Table {
     pub(crate) name: &'static str,
-    /// The bits of each number of a row; two numbers for an exclusive or.
+    /// The bits of each number of a row. Of an exclusive or, two numbers; the table of the widest has columns for what
+    /// their high bits can be.
     bits: &'static [u32],
     /// The number of its columns, each the counts of a relation.
     pub(crate) columns: usize,
@@ -20,6 +21,8 @@ impl Table {
     /// The component that uses it; none if every proof has it.
     pub(crate) fn of(&self) -> Option<&'static str> {
         Some(match self.name {
+            "blake_round_sigma" => "blake_round",
+            "verify_bitwise_xor_12" => "blake_g",
             "poseidon_round_keys" => "poseidon_full_round_chain",
             "pedersen_points_table_window_bits_9" => "partial_ec_mul_window_bits_9",
             "pedersen_points_table_window_bits_18" => "partial_ec_mul_window_bits_18",
@@ -43,8 +46,8 @@ macro_rules! tables {
     };
 }
 
-/// The tables: those that every proof has, and those of hashes.
-pub(crate) const TABLES: [Table; 20] = tables! {
+/// The tables: those that every proof has, and those of hashes, the largest of them last.
+pub(crate) const TABLES: [Table; 22] = tables! {
     range_check_6 [6]
     range_check_8 [8]
     range_check_11 [11]
@@ -64,29 +67,35 @@ pub(crate) const TABLES: [Table; 20] = tables! {
     verify_bitwise_xor_9 [9, 9]
     poseidon_round_keys [6]
     pedersen_points_table_window_bits_9 [15]
+    blake_round_sigma [4]
+    verify_bitwise_xor_12 [10, 10]
     pedersen_points_table_window_bits_18 [23]
 };
 
-/// Where each table's counts begin in the memory of all, and the number of all.
-pub(crate) fn offsets() -> ([usize; TABLES.len()], usize) {
+/// Where each table's counts begin in the memory of all.
+pub(crate) fn offsets() -> [usize; TABLES.len()] {
     let mut at = 0;
-    let offsets = TABLES.each_ref().map(|table| {
+    TABLES.each_ref().map(|table| {
         at += table.cells();
         at - table.cells()
-    });
-    (offsets, at)
+    })
+}
+
+/// How many tables, from the first on, a run needs that has components of these names.
+pub(crate) fn needed(has: impl Fn(&str) -> bool) -> usize {
+    TABLES.iter().rposition(|table| table.of().is_none_or(&has)).map_or(0, |last| last + 1)
 }
 
 /// The tables as the kernels know them.
 pub(crate) fn declarations() -> String {
     let mut text = String::new();
-    for (table, at) in TABLES.iter().zip(offsets().0) {
-        let kind = match table.name.starts_with("verify_bitwise_xor") {
-            false => {
+    for (table, at) in TABLES.iter().zip(offsets()) {
+        let kind = match table.name.strip_prefix("verify_bitwise_xor_") {
+            None => {
                 let bits: Vec<String> = table.bits.iter().map(u32::to_string).collect();
                 format!("RangeCheck<{}>", bits.join(", "))
             }
-            true => format!("BitwiseXor<{}>", table.bits[0]),
+            Some(bits) => format!("BitwiseXor<{bits}, {}>", table.bits[0]),
         };
         let name = table.name.to_uppercase();
         writeln!(text, "#define {name} {kind}{{{at}u}}").expect("a string");

@@ -61,6 +61,7 @@ fn every_program_runs() {
         ("keccak", json!([3])),
         ("sorting", json!({ "values": values })),
         ("mixed", json!([3])),
+        ("everything", json!([3, 2, 3, 4])),
     ];
     for (name, arguments) in cases {
         let options = RunOptions { program_input: Some(arguments), ..RunOptions::default() };
