@@ -147,12 +147,16 @@ where
         if bits == 0 {
             return V::ZERO;
         }
-        // The kernel's permutation may not be this challenger's, so upstream's check decides.
-        let passes = |witness: &V| self.inner.clone().check_witness(bits, *witness);
+        // The kernel's permutation may not be this challenger's, so upstream's check decides. It hashes everything that
+        // was observed since the last challenge: the challenger that has passed it goes on.
+        let passed = |witness: V| {
+            let mut challenger = self.inner.clone();
+            challenger.check_witness(bits, witness).then_some((witness, challenger))
+        };
         let mut found = None;
         for constants in self.constants {
             match self.inner.search(self.stream, constants, bits) {
-                Ok(witness) => found = witness.filter(passes),
+                Ok(witness) => found = witness.and_then(passed),
                 Err(error) => {
                     self.failed.get_or_insert(error);
                     return V::ZERO;
@@ -164,15 +168,14 @@ where
         }
         if found.is_none() {
             self.by_host.push(bits);
+            found = smallest(|&witness| passed(witness).is_some()).and_then(passed);
         }
-        let Some(witness) = found.or_else(|| smallest(passes)) else {
+        let Some((witness, challenger)) = found else {
             let detail = format!("no element of the field is a witness of {bits} bits; ask for fewer");
             self.failed.get_or_insert(Error::shape("proof of work", detail));
             return V::ZERO;
         };
-        // The transcript advances past the witness.
-        let passed = self.inner.check_witness(bits, witness);
-        debug_assert!(passed, "checked above");
+        self.inner = challenger;
         witness
     }
 

@@ -134,7 +134,7 @@ impl<SC: DeviceConfig> Readings<SC> {
         eval: impl for<'a> Fn(&'a Points<SC>) -> ProverConstraintFolder<'a, SC>,
     ) -> Fingerprint {
         let lanes = PackedVal::<SC>::WIDTH;
-        let rounds = POINT_BITS.div_ceil(lanes * (SC::Value::ORDER_U64.ilog2() as usize));
+        let rounds = POINT_BITS.div_ceil(lanes * SC::Value::ORDER_U64.ilog2().min(u32::BITS) as usize);
         let mut hasher = self.seed.build_hasher();
         for round in 0..rounds {
             let points = Points::random(layout, self.seed.hash_one(round));
@@ -168,7 +168,7 @@ impl<SC: DeviceConfig> Points<SC> {
             state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
             let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
             let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            SC::Value::from_u64(mixed ^ (mixed >> 31))
+            SC::Value::from_u32((mixed ^ (mixed >> 31)) as u32)
         };
         let publics = (0..layout.num_public_values).map(|_| value()).collect();
         let mut packed = || PackedVal::<SC>::from_fn(|_| value());
