@@ -79,7 +79,7 @@ __device__ __forceinline__ const F* at_row(const LaunchNumbers& shape, const F* 
     return values + ((row >> shape.shift[input]) & shape.mask[input]);
 }
 
-// Blocks that a multiprocessor shall hold at least. With 32-bit words a kernel of 500 values needs about 128 registers
+// The least number of blocks per multiprocessor. With 32-bit words a kernel of 500 values needs about 128 registers
 // a thread; with a few more than that only one block would fit, and nothing would hide its waiting.
 constexpr int BLOCKS = sizeof(F) == 4 ? 2 : 1;
 

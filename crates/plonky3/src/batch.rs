@@ -27,7 +27,7 @@ use crate::field::{DeviceExtension, DeviceField};
 use crate::hiding::{self, random_polynomial};
 use crate::lookup::{self, LookupColumns, LookupInputs};
 use crate::open::{Round, download, open};
-use crate::plan::{Batches, Sizes, TableSize, exact_sizes};
+use crate::plan::{Batches, Sizes, TableSize, exact_sizes, usual_chunks};
 use crate::prover::{Prover, Session};
 use crate::quotient::{self, Table, non_empty};
 use crate::readings::{Kind, Readings};
@@ -204,6 +204,7 @@ where
     }
     let chunk_counts: Vec<usize> = chunks.iter().map(Vec::len).collect();
     let quotient = Committed::new(&session, chunks.into_iter().flatten().collect())?;
+    constraints.iter().for_each(|table| table.free_symbols());
     drop(constraints);
     let quotient_cap = quotient.cap(&session)?;
     let random = session.prover.hiding_streams().map(|hiding| {
@@ -265,8 +266,7 @@ where
     Ok(Proven { proof, report: session.finish(searched)? })
 }
 
-/// The memory of a proof of these tables before their constraints are known: quotients have the largest possible
-/// size.
+/// The memory of a proof of these tables before their constraints are known, see [`usual_chunks`].
 fn sizes<'p, SC: DeviceConfig, A>(
     prover: &'p Prover<SC>,
     instances: &[Instance<'_, SC, A>],
@@ -276,7 +276,7 @@ fn sizes<'p, SC: DeviceConfig, A>(
         log_rows: key.log_rows[table],
         width: instance.trace.width(),
         lookups: key.lookup_columns(table),
-        log_chunks: prover.fri.log_blowup,
+        log_chunks: usual_chunks(prover),
         scratch: 0,
     };
     Sizes::new(prover, instances.iter().enumerate().map(size).collect())
@@ -328,7 +328,7 @@ fn kinds<SC: DeviceConfig, A: BaseAir<SC::Value>>(
 ) -> Vec<(AirLayout, Kind)> {
     let of = |(table, instance): (usize, &Instance<'_, SC, A>)| {
         let layout = table_layout(instance.air, table, key);
-        (layout, Kind::new::<A>(&layout, instance.trace.height(), Some((key.number, table))))
+        (layout, Kind::new(instance.air, &layout, instance.trace.height(), Some((key.number, table))))
     };
     instances.iter().enumerate().map(of).collect()
 }

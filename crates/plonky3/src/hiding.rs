@@ -94,7 +94,12 @@ impl Hiding {
     }
 
     /// Goes on with other streams.
-    pub(crate) fn replace(&self, other: Self) {
+    pub(crate) fn replace(&self, other: Self) -> Result<()> {
+        if other.random_codewords != self.random_codewords {
+            let (ours, theirs) = (self.random_codewords, other.random_codewords);
+            let detail = format!("{theirs} random codewords for a prover that was made with {ours}");
+            return Err(Error::Unsupported(detail));
+        }
         for (ours, theirs) in [
             (&self.masks, other.masks),
             (&self.input_salts, other.input_salts),
@@ -102,6 +107,7 @@ impl Hiding {
         ] {
             std::mem::swap(&mut *ours.lock(), &mut *theirs.lock());
         }
+        Ok(())
     }
 
     /// The same with streams that no proof uses.

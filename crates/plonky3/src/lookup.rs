@@ -162,9 +162,9 @@ impl<SC: DeviceConfig> Fractions<SC> {
         Self { denominators, denominator_outputs, fractions, fraction_outputs, terms, programs: None }
     }
 
-    /// The number of columns over the extension: the running sum and one a lookup.
+    /// The number of columns over the extension: the running sum and one per lookup.
     fn columns(&self) -> usize {
-        // The outputs are one a lookup, and their sum.
+        // The outputs are one per lookup, and their sum.
         self.fraction_outputs.len()
     }
 

@@ -71,7 +71,7 @@ impl Plan {
         self.peak().bytes <= self.available
     }
 
-    /// Whether it is worth to plan more exactly: half of the memory that is there, or more, is planned.
+    /// Whether it is worth planning more exactly: half of the memory that is there, or more, is planned.
     pub(crate) fn is_tight(&self) -> bool {
         self.batch.is_some() || self.peak().bytes > self.available / 2
     }
@@ -84,6 +84,13 @@ impl Plan {
         let PlannedPhase { name, bytes } = self.peak();
         Err(Error::DoesNotFit { needed: bytes, available: self.available, phase: name })
     }
+}
+
+/// The logarithm of the number of chunks of a quotient whose constraints are not known: constraints for which the blowup
+/// suffices, hidden or not. Those of a higher degree need more memory than an estimate with it says.
+pub(crate) fn usual_chunks<SC: DeviceConfig>(prover: &Prover<SC>) -> usize {
+    // The hidden trace has twice the degree, and the quotient is masked.
+    prover.fri.log_blowup + 2 * usize::from(SC::HIDING)
 }
 
 impl fmt::Display for Plan {

@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::fallback::{self, CpuAir};
 use crate::hiding::{self, random_polynomial};
 use crate::open::{Round, open};
-use crate::plan::{Batches, Sizes, TableSize};
+use crate::plan::{Batches, Sizes, TableSize, usual_chunks};
 use crate::preprocessed::Preprocessed;
 use crate::prover::{Prover, Session};
 use crate::quotient::{self, Table};
@@ -124,11 +124,10 @@ where
     sizes.prove(|batches| protocol(prover, air, trace, public_values, preprocessed, batches))
 }
 
-/// The memory of a proof of this trace before its constraints are known: the quotient has the largest possible
-/// size.
+/// The memory of a proof of this trace before its constraints are known, see [`usual_chunks`].
 fn sizes<'p, SC: DeviceConfig>(prover: &'p Prover<SC>, trace: &Trace<'_, SC::Value>) -> Sizes<'p, SC> {
     let log_rows = trace.height().trailing_zeros() as usize;
-    let log_chunks = prover.fri.log_blowup;
+    let log_chunks = usual_chunks(prover);
     Sizes::new(prover, vec![TableSize { log_rows, width: trace.width(), lookups: None, log_chunks, scratch: 0 }])
 }
 
@@ -213,7 +212,7 @@ where
         ..Default::default()
     };
     let (device, readings) = (session.stream.device(), &prover.readings);
-    let kind = Kind::new::<A>(&layout, rows, None);
+    let kind = Kind::new(air, &layout, rows, None);
     let constraints = || {
         readings.of(&kind, readings.fingerprint(air, &layout), || {
             let mut constraints = Constraints::of_air(air, layout, rows);

@@ -131,7 +131,9 @@ impl<SC: DeviceConfig> Prover<SC> {
     /// # Ok::<(), rigel_plonky3::Error>(())
     /// ```
     ///
-    /// A proof that the policy makes on the CPU takes its randomness from the configuration.
+    /// Seeds that are secret serve one prover: never prove with upstream and the same configuration, too, for two proofs
+    /// with the same masks hide nothing. So this prover makes no proof on the CPU, whatever its policy. A proof that
+    /// begins again because memory ran out draws new randomness; from then on proofs are not upstream's byte for byte.
     pub fn hiding<M>(
         device: Device,
         config: SC,
@@ -215,8 +217,13 @@ impl<SC: DeviceConfig> Prover<SC> {
     }
 
     /// A prover on the device that `RIGEL_DEVICE` names, or on the first GPU. Without a GPU, and with
-    /// `RIGEL_DEVICE=none`, upstream's prover makes the proofs on the CPU, and their reports say why.
+    /// `RIGEL_DEVICE=none`, upstream's prover makes the proofs on the CPU, and their reports say why. A configuration that
+    /// hides the trace is refused: see [`Self::hiding`] and [`Self::cpu`].
     pub fn open<M>(config: SC, fri: &FriParameters<M>, cap_height: usize) -> Result<Self> {
+        if SC::HIDING {
+            let detail = "the configuration hides the trace; make its prover by Prover::hiding or Prover::cpu";
+            return Err(Error::Unsupported(detail.into()));
+        }
         match Device::from_env() {
             Ok(device) => Self::new(device, config, fri, cap_height),
             Err(reason @ (rigel_gpu::Error::Unavailable { .. } | rigel_gpu::Error::Disabled)) => {
@@ -226,7 +233,8 @@ impl<SC: DeviceConfig> Prover<SC> {
         }
     }
 
-    /// A prover that only uses the CPU, with upstream's prover. The parameters are checked as by [`Self::new`].
+    /// A prover that only uses the CPU, with upstream's prover. The parameters are checked as by [`Self::new`], unless the
+    /// configuration hides the trace: a check would draw from its generators.
     pub fn cpu<M>(config: SC, fri: &FriParameters<M>, cap_height: usize) -> Result<Self> {
         agreement::check_ranges(&config, &numbers(fri))?;
         let device = Err("the prover was made for the CPU".into());
@@ -259,10 +267,12 @@ impl<SC: DeviceConfig> Prover<SC> {
 
     /// Goes on with other generators of randomness, if the configuration hides the trace and the prover has a device.
     /// Generators that begin anew give the same proof of the same trace again, which hides nothing any more: for tests
-    /// and measurements.
-    pub fn reseed(&self, hiding: Hiding) {
-        if let Some(ours) = &self.hiding {
-            ours.replace(hiding);
+    /// and measurements, while no proof is being made.
+    #[doc(hidden)]
+    pub fn reseed(&self, hiding: Hiding) -> Result<()> {
+        match &self.hiding {
+            Some(ours) => ours.replace(hiding),
+            None => Ok(()),
         }
     }
 

@@ -3,7 +3,8 @@
 //! Reading an AIR takes longer than proving few rows of it. Its type does not say whether it was read before: AIRs may
 //! have fields. So its constraints are evaluated at random points, which takes microseconds. If they have other values
 //! there, they are other polynomials; if they have the same values, they are the same ones, but for a probability of
-//! less than 2^-60, that of two hashes being equal by chance.
+//! less than 2^-60, that of two hashes being equal by chance. Two AIRs of one type with the same constraints as
+//! polynomials count as the same one, although their expressions may be written differently.
 
 use std::any::type_name;
 use std::collections::HashMap;
@@ -12,7 +13,7 @@ use std::hash::{BuildHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use p3_air::symbolic::AirLayout;
-use p3_air::{Air, RowWindow};
+use p3_air::{Air, BaseAir, RowWindow};
 use p3_batch_stark::folder::ProverConstraintFolderWithLookups;
 use p3_field::{BasedVectorSpace, PackedFieldExtension, PackedValue, PrimeCharacteristicRing, PrimeField64};
 use p3_matrix::dense::RowMajorMatrixView;
@@ -37,18 +38,27 @@ pub(crate) struct Kind {
     /// The type's name. Types of one name are told apart by their constraints.
     air: &'static str,
     widths: [usize; 4],
-    /// The number of rows if there are periodic columns, whose degree depends on it.
-    rows: Option<usize>,
+    /// The degree that the AIR states.
+    degree: Option<usize>,
+    /// The number of rows, if there are periodic columns, and their periods: their degree depends on both.
+    periods: Option<(usize, Vec<usize>)>,
     /// The batch key and the table whose lookups are part of the constraints.
     lookups: Option<(u64, usize)>,
 }
 
 impl Kind {
     /// The kind of a table's constraints. In a batch, `lookups` has the number of the key and the table's index.
-    pub(crate) fn new<A>(layout: &AirLayout, rows: usize, lookups: Option<(u64, usize)>) -> Self {
+    pub(crate) fn new<V: Clone, A: BaseAir<V>>(
+        air: &A,
+        layout: &AirLayout,
+        rows: usize,
+        lookups: Option<(u64, usize)>,
+    ) -> Self {
         let &AirLayout { preprocessed_width, main_width, num_public_values, num_periodic_columns, .. } = layout;
         let widths = [preprocessed_width, main_width, num_public_values, num_periodic_columns];
-        Self { air: type_name::<A>(), widths, rows: (num_periodic_columns > 0).then_some(rows), lookups }
+        let periods = || air.periodic_columns().iter().map(Vec::len).collect();
+        let periods = (num_periodic_columns > 0).then(|| (rows, periods()));
+        Self { air: type_name::<A>(), widths, degree: air.max_constraint_degree(), periods, lookups }
     }
 }
 
@@ -75,14 +85,15 @@ impl<SC: DeviceConfig> Readings<SC> {
         self.kept.lock().keys().any(|(kept, _)| kept == kind)
     }
 
-    /// The constraints of an AIR: those that were read before, or else what `read` returns, which is kept. Constraints
-    /// without kernels are not kept: the next proof compiles them, or tries again.
+    /// The constraints of an AIR: those that were read before, or else what `read` returns, which is kept if the AIR has
+    /// a fingerprint. Constraints without kernels are not kept: the next proof compiles them, or tries again.
     pub(crate) fn of(
         &self,
         kind: &Kind,
-        fingerprint: Fingerprint,
+        fingerprint: Option<Fingerprint>,
         read: impl FnOnce() -> Constraints<SC>,
     ) -> Arc<Constraints<SC>> {
+        let Some(fingerprint) = fingerprint else { return Arc::new(read()) };
         let key = (kind.clone(), fingerprint);
         if let Some(constraints) = self.kept.lock().get(&key) {
             return constraints.clone();
@@ -90,16 +101,18 @@ impl<SC: DeviceConfig> Readings<SC> {
         let constraints = Arc::new(read());
         if constraints.is_compiled() {
             let mut kept = self.kept.lock();
-            if kept.len() == MOST_READINGS {
-                kept.clear();
+            if kept.len() == MOST_READINGS
+                && let Some(any) = kept.keys().next().cloned()
+            {
+                kept.remove(&any);
             }
             kept.insert(key, constraints.clone());
         }
         constraints
     }
 
-    /// The fingerprint of an AIR alone.
-    pub(crate) fn fingerprint<A>(&self, air: &A, layout: &AirLayout) -> Fingerprint
+    /// The fingerprint of an AIR alone. There is none for an AIR with constraints over the field and over the extension.
+    pub(crate) fn fingerprint<A>(&self, air: &A, layout: &AirLayout) -> Option<Fingerprint>
     where
         A: for<'a> Air<ProverConstraintFolder<'a, SC>>,
     {
@@ -111,7 +124,7 @@ impl<SC: DeviceConfig> Readings<SC> {
     }
 
     /// The fingerprint of an AIR in a batch. Its lookups are not part of it: they are the key's.
-    pub(crate) fn fingerprint_in_batch<A>(&self, air: &A, layout: &AirLayout) -> Fingerprint
+    pub(crate) fn fingerprint_in_batch<A>(&self, air: &A, layout: &AirLayout) -> Option<Fingerprint>
     where
         A: for<'a> Air<ProverConstraintFolderWithLookups<'a, SC>>,
     {
@@ -132,13 +145,18 @@ impl<SC: DeviceConfig> Readings<SC> {
         &self,
         layout: &AirLayout,
         eval: impl for<'a> Fn(&'a Points<SC>) -> ProverConstraintFolder<'a, SC>,
-    ) -> Fingerprint {
-        let lanes = PackedVal::<SC>::WIDTH;
+    ) -> Option<Fingerprint> {
+        // All lanes have the same public values.
+        let lanes = if layout.num_public_values > 0 { 1 } else { PackedVal::<SC>::WIDTH };
         let rounds = POINT_BITS.div_ceil(lanes * SC::Value::ORDER_U64.ilog2().min(u32::BITS) as usize);
         let mut hasher = self.seed.build_hasher();
         for round in 0..rounds {
             let points = Points::random(layout, self.seed.hash_one(round));
             let folder = eval(&points);
+            // The folder does not tell the order of those over the field among those over the extension.
+            if !folder.base_constraints.is_empty() && !folder.ext_constraints.is_empty() {
+                return None;
+            }
             hasher.write_usize(folder.base_constraints.len());
             for value in PackedVal::<SC>::unpack_slice(&folder.base_constraints) {
                 value.hash(&mut hasher);
@@ -146,7 +164,7 @@ impl<SC: DeviceConfig> Readings<SC> {
             hasher.write_usize(folder.ext_constraints.len());
             PackedChallenge::<SC>::to_ext_iter(folder.ext_constraints).for_each(|value| value.hash(&mut hasher));
         }
-        Fingerprint(hasher.finish())
+        Some(Fingerprint(hasher.finish()))
     }
 }
 

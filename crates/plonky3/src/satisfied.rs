@@ -36,9 +36,18 @@ pub(crate) fn batch<SC: DeviceConfig, A: CpuBatchAir<SC>>(
     let Ok(traces) = instances.iter().map(|instance| instance.trace.to_host()).collect::<Result<Vec<_>>>() else {
         return Ok(());
     };
-    let preprocessed: Vec<Option<RowMajorMatrix<SC::Value>>> =
-        instances.iter().map(|instance| instance.air.preprocessed_trace()).collect();
+    let columns = |instance: &Instance<'_, SC, A>| {
+        instance.air.preprocessed_trace().filter(|preprocessed| preprocessed.width() > 0)
+    };
+    let preprocessed: Vec<Option<RowMajorMatrix<SC::Value>>> = instances.iter().map(columns).collect();
     for (table, instance) in instances.iter().enumerate() {
+        let rows = traces[table].height();
+        if let Some(found) =
+            preprocessed[table].as_ref().map(|matrix| matrix.height()).filter(|&found| found != rows)
+        {
+            let detail = format!("{found} preprocessed rows, the trace has {rows}");
+            return Err(Error::Preprocessed { table, detail });
+        }
         for row in 0..traces[table].height() {
             let failures = row_failures::<SC, A>(instance, &traces[table], preprocessed[table].as_ref(), row);
             refuse(table, Some(row), &failures)?;

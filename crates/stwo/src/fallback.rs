@@ -10,7 +10,7 @@ use crate::report::measure;
 /// When a proof is made on the CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
-    /// If the device fails: its memory is full, or it is lost.
+    /// If the device fails: its memory is full, it is lost, or its kernels do not compile.
     pub cpu_on_failure: bool,
     /// If there is no device.
     pub cpu_without_device: bool,
@@ -53,8 +53,11 @@ pub fn with_fallback<P>(
         Ok(made) => return Ok(made),
         Err(error) => error,
     };
-    let missing = matches!(error, Error::Unavailable { .. } | Error::Disabled);
-    if !(if missing { policy.cpu_without_device } else { policy.cpu_on_failure }) {
+    let allowed = match &error {
+        Error::Unavailable { .. } | Error::Disabled => policy.cpu_without_device,
+        error => policy.cpu_on_failure && is_of_device(error),
+    };
+    if !allowed {
         return Err(error);
     }
     let began = Instant::now();
@@ -62,4 +65,9 @@ pub fn with_fallback<P>(
     let fallbacks = vec![Fallback { part: "the proof", ran_on: "CPU", reason: error.to_string() }];
     let total_ms = began.elapsed().as_secs_f64() * 1e3;
     Ok((proof, Report { device: "cpu".into(), total_ms, fallbacks, ..Report::default() }))
+}
+
+/// Whether the CPU may succeed despite this error. Wrong shapes are wrong there, too.
+fn is_of_device(error: &Error) -> bool {
+    !matches!(error, Error::Shape { .. } | Error::WrongDevice { .. } | Error::Selector(_))
 }

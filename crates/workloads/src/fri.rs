@@ -31,7 +31,7 @@ pub struct Fri {
     /// A commitment is the 2^N digests at depth N below a tree's root
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub cap_height: usize,
-    /// Hide the trace: upstream's `HidingFriPcs` and hiding trees
+    /// The protocol that hides the trace (`HidingFriPcs` and hiding trees), with fixed seeds, for measurements
     #[arg(long)]
     #[serde(default)]
     pub zk: bool,

@@ -106,7 +106,7 @@ impl<SC: Config, A: ProvableTable<SC>> Single<SC, A> {
     fn prove_trace(&self, trace: Trace<'_, SC::Value>) -> Result<Made, Failure> {
         let (_, publics) = self.witness();
         if SC::HIDING {
-            self.prover().reseed(hiding_streams());
+            self.prover().reseed(hiding_streams())?;
         }
         let (proven, milliseconds) = timed(|| rigel_plonky3::prove(self.prover(), &self.air, trace, publics));
         let Proven { proof, report } = proven?;

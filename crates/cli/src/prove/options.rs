@@ -36,7 +36,7 @@ pub struct FriArguments {
     /// Plonky3: a commitment is the 2^N digests at depth N below a tree's root [default: 3]
     #[arg(long, value_name = "N")]
     cap_height: Option<usize>,
-    /// Plonky3: hide the trace, with upstream's `HidingFriPcs` and hiding trees
+    /// Plonky3: the protocol that hides the trace (`HidingFriPcs` and hiding trees), with fixed seeds, for measurements
     #[arg(long)]
     zk: bool,
 }

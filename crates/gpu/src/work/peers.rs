@@ -101,7 +101,10 @@ impl Stream {
         let Pieces { count, length, from_stride, to_stride } = pieces;
         let end = |stride: usize| count.saturating_sub(1).checked_mul(stride)?.checked_add(length);
         let fits = |stride, len| end(stride).is_some_and(|end| end <= len);
-        if !fits(from_stride, values.len()) || !fits(to_stride, room.len()) || (count > 1 && to_stride < length) {
+        if !fits(from_stride, values.len())
+            || !fits(to_stride, room.len())
+            || (count > 1 && to_stride.min(from_stride) < length)
+        {
             let (from, to) = (values.len(), room.len());
             return Err(Error::shape(NAME, format!("{pieces:?} of {from} values do not fit room for {to}")));
         }

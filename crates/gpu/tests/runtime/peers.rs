@@ -56,6 +56,9 @@ fn pieces_of_matrices_travel_between_devices() {
                 let too_long = Pieces { count: 8, ..pieces };
                 let error = source.send(&buffer, &target, &mut room, too_long, route).unwrap_err().to_string();
                 assert!(error.contains("room for 40"), "{error}");
+                for overlapping in [Pieces { from_stride: 2, ..pieces }, Pieces { to_stride: 2, ..pieces }] {
+                    source.send(&buffer, &target, &mut room, overlapping, route).expect_err("overlapping pieces");
+                }
             }
         }
     }

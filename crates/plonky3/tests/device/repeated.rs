@@ -16,7 +16,7 @@ use rigel_gpu::testing::on_each_device;
 use rigel_kernels::Matrix;
 use rigel_plonky3::{DeviceField, Error, Instance, prove, prove_batch, setup_batch};
 
-use crate::airs::{fibonacci, fibonacci_from, numbers};
+use crate::airs::{Periods, Power, fibonacci, fibonacci_from, numbers};
 use crate::configs::{self, Fri};
 use crate::support::{self, bytes};
 use crate::tables;
@@ -105,6 +105,26 @@ fn an_air_is_read_once_and_not_mistaken_for_another_of_its_type() {
         assert_eq!(airs.each_ref().map(Multiples::take_readings), [1, 1]);
         assert!(proofs.iter().all(|proof| bytes(proof) == bytes(&proofs[0])));
         verify_batch(prover.config(), &airs, &proofs[2], &[vec![], vec![]], key.common()).unwrap();
+    });
+}
+
+#[test]
+fn degrees_and_periods_tell_airs_apart() {
+    on_each_device(|stream| {
+        let fri = Fri { log_blowup: 3, ..Fri::default() };
+        let prover = support::prover(stream.device(), &configs::koala_bear_sponge(fri), fri);
+        for hint in [None, Some(5), None] {
+            let air = Power { degree: 2, hint };
+            let trace = air.trace(32);
+            let proof = prove(&prover, &air, &trace, &[]).unwrap().proof;
+            assert!(bytes(&proof) == support::expected(prover.config(), &air, &trace, &[]), "{hint:?}");
+        }
+        for period in [2, 32, 2] {
+            let air = Periods::<KoalaBear>::new(&[period]);
+            let trace = air.trace(32);
+            let proof = prove(&prover, &air, &trace, &[]).unwrap().proof;
+            assert!(bytes(&proof) == support::expected(prover.config(), &air, &trace, &[]), "{period}");
+        }
     });
 }
 

@@ -54,6 +54,12 @@ fn the_cpu_where_the_policy_allows_it() {
         device.set_memory_limit(None);
         assert_eq!((made, report.device.as_str(), report.fallbacks[0].ran_on), (7, "cpu", "CPU"));
 
+        // What is wrong on the CPU, too, is an error.
+        let wrong = || Error::Shape { operation: "columns", detail: "a column too few".into() };
+        let refused =
+            with_fallback(Ok(device.clone()), Policy::AUTO, || rigel_stwo::or_fail(Err(wrong()), "prove"), || 7);
+        assert!(matches!(refused, Err(Error::Shape { .. })), "{:?}", refused.err());
+
         let missing = || Err(Error::Disabled);
         assert!(
             with_fallback(missing(), Policy { cpu_on_failure: true, ..Policy::default() }, || 0, || 7).is_err()
