@@ -13,7 +13,7 @@
 //! ```
 
 /// Shorter chains stay as they are.
-const SHORTEST: usize = 8;
+const SHORTEST: usize = 32;
 
 /// Replaces long chains among the statements.
 pub(crate) fn as_loops(statements: Vec<String>) -> Vec<String> {
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn other_statements_stay() {
-        assert_eq!(as_loops(rounds(5)), rounds(5));
+        assert_eq!(as_loops(rounds(10)), rounds(10));
         // A round in the middle is used afterwards.
         let mut used = rounds(40);
         used.push("row.write(2, out_20);".into());
