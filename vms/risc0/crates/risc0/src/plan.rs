@@ -5,6 +5,7 @@ use rigel_gpu::{Bytes, Device};
 
 use crate::circuit::{Circuit, Program};
 use crate::error::{Error, Result};
+use crate::operations::ACCUMULATION_PARTS;
 
 /// Evaluations of a column on the committed domain, for each row of the trace.
 const EXPANSION: usize = 4;
@@ -29,8 +30,8 @@ fn words_of_a_row(circuit: &Circuit, device: &Device) -> usize {
     let accumulation = &circuit.accumulation;
     // The data columns, their coefficients, evaluations and tree; fractions, and the columns that they become.
     let fractions = 2 * ELEMENT * accumulation.count;
-    let accumulate =
-        (2 + EXPANSION) * data + TREE + fractions + scratch(&accumulation.fractions) + accum + ELEMENT;
+    let terms = scratch(&accumulation.fractions).div_ceil(ACCUMULATION_PARTS);
+    let accumulate = (2 + EXPANSION) * data + TREE + fractions + terms + accum + ELEMENT;
     // Coefficients, evaluations and trees of both groups.
     let committed = (1 + EXPANSION) * (data + accum) + 2 * TREE;
     // The check polynomial, which is brought into another order, and the points of the domain.

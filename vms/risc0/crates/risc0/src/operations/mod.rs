@@ -7,6 +7,8 @@ pub(crate) mod queries;
 mod transform;
 mod witness;
 
+pub(crate) use witness::ACCUMULATION_PARTS;
+
 use rigel_gpu::{Error, Result, View, ViewMut};
 use rigel_kernels::field::{BabyBear, Field};
 

@@ -1,19 +1,23 @@
 //! The columns of the trace: the data columns by upstream's code, on the device or on the CPU, the accumulation on the
 //! device.
 
-use rigel_codegen::{Bindings, Rows, Target, program};
+use rigel_codegen::{Bindings, Input, RowMap, Rows, Target, program};
 use rigel_gpu::{Error, Result, Shape, Stream};
+use rigel_kernels::Matrix;
 use rigel_kernels::field::{BabyBear, Field, Ring, RiscZero4};
 use rigel_kernels::vector::inverse::invert_assign;
 use rigel_kernels::vector::powers::powers;
 use rigel_kernels::vector::scan::{Bound, prefix_sums_assign};
-use rigel_kernels::{Columns, Matrix};
 
 use super::{ROOT, base, base_elements, base_mut};
 use crate::circuit::Program;
 use crate::device;
 use crate::hal::Hal;
 use crate::shim::{self, MatrixPart, Part};
+
+/// The parts of the rows for which terms are computed, one after another: what passes from one of their kernels to
+/// another has four times as many columns as the trace.
+pub(crate) const ACCUMULATION_PARTS: usize = 4;
 
 impl Hal {
     /// The data columns, from what the preflight has found.
@@ -145,17 +149,23 @@ impl Hal {
         let mut numerators = Matrix::alloc(stream, rows, 4 * accumulation.count)?;
         let mut denominators = Matrix::alloc(stream, rows, 4 * accumulation.count)?;
         let mut values = data.contents()?;
-        let values = Columns::new(base(values.view(stream)?)?, rows)?;
-        // The graph's second matrix is the accumulation, which no term reads.
-        let mut bindings = Bindings::new()
-            .input(values)
-            .input(values)
-            .input(&points)
-            .output(&mut numerators)
-            .output(&mut denominators)
-            .parameters(&globals)
-            .extension_parameters(&mix);
-        run(stream, "risc0_terms", &accumulation.fractions, rows, &mut bindings)?;
+        let values = base(values.view(stream)?)?;
+        let part = rows / ACCUMULATION_PARTS;
+        for first in (0..rows).step_by(part) {
+            // Terms read no neighbours of a row.
+            let (values, points) = (values.range(first..)?, points.values().view().range(first..)?);
+            let input = |values| Input { values, stride: rows, map: RowMap::Same };
+            // The graph's second matrix is the accumulation, which no term reads.
+            let mut bindings = Bindings::new()
+                .input(input(values))
+                .input(input(values))
+                .input(input(points))
+                .output(Target { values: numerators.values_mut().range_mut(first..)?, stride: rows })
+                .output(Target { values: denominators.values_mut().range_mut(first..)?, stride: rows })
+                .parameters(&globals)
+                .extension_parameters(&mix);
+            run(stream, "risc0_terms", &accumulation.fractions, part, &mut bindings)?;
+        }
         invert_assign::<RiscZero4>(stream, &mut denominators)?;
 
         let mut sums = Matrix::alloc(stream, rows, 4)?;

@@ -50,6 +50,9 @@ fn seals_equal_upstream() {
                 assert!(ours.host_bytes < 2 << 20, "the host copied {} bytes", ours.host_bytes);
                 assert!(ours.report.bytes_down < 1 << 20, "{} bytes came back", ours.report.bytes_down);
                 assert!(ours.report.downloads <= 16, "{} copies back", ours.report.downloads);
+                // The plan is by the row; tables for transforms are beside it.
+                let (peak, planned) = (ours.report.peak_bytes, prover.segment_bytes(13).unwrap());
+                assert!(peak > planned / 2 && peak < planned + (4 << 20), "{peak} bytes, planned {planned}");
                 verify_seal(&ours.seal).unwrap();
                 let middle = ours.seal.len() / 2;
                 ours.seal[middle] ^= 1;
