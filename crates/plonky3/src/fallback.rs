@@ -41,8 +41,8 @@ pub(crate) fn choose<SC: DeviceConfig, I, P>(
     on_device: impl FnOnce(&I) -> Result<Proven<P>>,
     on_cpu: impl FnOnce(I) -> Result<Proven<P>>,
 ) -> Result<Proven<P>> {
-    // Upstream would draw from the configuration's generators. If they are seeded as the prover's, which gives upstream's
-    // bytes, two proofs would have the same masks.
+    // Upstream would draw from the configuration's generators. If they are seeded as the prover's, which gives
+    // upstream's bytes, two proofs would have the same masks.
     if SC::HIDING && prover.device().is_some() {
         return on_device(&input);
     }

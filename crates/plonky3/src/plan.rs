@@ -86,8 +86,8 @@ impl Plan {
     }
 }
 
-/// The logarithm of the number of chunks of a quotient whose constraints are not known: constraints for which the blowup
-/// suffices, hidden or not. Those of a higher degree need more memory than an estimate with it says.
+/// The logarithm of the number of chunks of a quotient whose constraints are not known: constraints for which the
+/// blowup suffices, hidden or not. Those of a higher degree need more memory than an estimate with it says.
 pub(crate) fn usual_chunks<SC: DeviceConfig>(prover: &Prover<SC>) -> usize {
     // The hidden trace has twice the degree, and the quotient is masked.
     prover.fri.log_blowup + 2 * usize::from(SC::HIDING)

@@ -131,9 +131,10 @@ impl<SC: DeviceConfig> Prover<SC> {
     /// # Ok::<(), rigel_plonky3::Error>(())
     /// ```
     ///
-    /// Seeds that are secret serve one prover: never prove with upstream and the same configuration, too, for two proofs
-    /// with the same masks hide nothing. So this prover makes no proof on the CPU, whatever its policy. A proof that
-    /// begins again because memory ran out draws new randomness; from then on proofs are not upstream's byte for byte.
+    /// Seeds that are secret serve one prover: never prove with upstream and the same configuration, too, for two
+    /// proofs with the same masks hide nothing. So this prover makes no proof on the CPU, whatever its policy. A proof
+    /// that begins again because memory ran out draws new randomness; from then on proofs are not upstream's byte for
+    /// byte.
     pub fn hiding<M>(
         device: Device,
         config: SC,
@@ -217,8 +218,8 @@ impl<SC: DeviceConfig> Prover<SC> {
     }
 
     /// A prover on the device that `RIGEL_DEVICE` names, or on the first GPU. Without a GPU, and with
-    /// `RIGEL_DEVICE=none`, upstream's prover makes the proofs on the CPU, and their reports say why. A configuration that
-    /// hides the trace is refused: see [`Self::hiding`] and [`Self::cpu`].
+    /// `RIGEL_DEVICE=none`, upstream's prover makes the proofs on the CPU, and their reports say why. A configuration
+    /// that hides the trace is refused: see [`Self::hiding`] and [`Self::cpu`].
     pub fn open<M>(config: SC, fri: &FriParameters<M>, cap_height: usize) -> Result<Self> {
         if SC::HIDING {
             let detail = "the configuration hides the trace; make its prover by Prover::hiding or Prover::cpu";
@@ -233,8 +234,8 @@ impl<SC: DeviceConfig> Prover<SC> {
         }
     }
 
-    /// A prover that only uses the CPU, with upstream's prover. The parameters are checked as by [`Self::new`], unless the
-    /// configuration hides the trace: a check would draw from its generators.
+    /// A prover that only uses the CPU, with upstream's prover. The parameters are checked as by [`Self::new`], unless
+    /// the configuration hides the trace: a check would draw from its generators.
     pub fn cpu<M>(config: SC, fri: &FriParameters<M>, cap_height: usize) -> Result<Self> {
         agreement::check_ranges(&config, &numbers(fri))?;
         let device = Err("the prover was made for the CPU".into());

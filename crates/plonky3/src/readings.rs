@@ -85,8 +85,8 @@ impl<SC: DeviceConfig> Readings<SC> {
         self.kept.lock().keys().any(|(kept, _)| kept == kind)
     }
 
-    /// The constraints of an AIR: those that were read before, or else what `read` returns, which is kept if the AIR has
-    /// a fingerprint. Constraints without kernels are not kept: the next proof compiles them, or tries again.
+    /// The constraints of an AIR: those that were read before, or else what `read` returns, which is kept if the AIR
+    /// has a fingerprint. Constraints without kernels are not kept: the next proof compiles them, or tries again.
     pub(crate) fn of(
         &self,
         kind: &Kind,
@@ -111,7 +111,7 @@ impl<SC: DeviceConfig> Readings<SC> {
         constraints
     }
 
-    /// The fingerprint of an AIR alone. There is none for an AIR with constraints over the field and over the extension.
+    /// The fingerprint of an AIR alone. There is none for one with constraints over the field and over the extension.
     pub(crate) fn fingerprint<A>(&self, air: &A, layout: &AirLayout) -> Option<Fingerprint>
     where
         A: for<'a> Air<ProverConstraintFolder<'a, SC>>,

@@ -13,6 +13,9 @@ pub enum Error {
     /// A prover was asked for on no device.
     #[error("no devices to prove on; pass at least one, or prove with `Prover::on_cpu`")]
     NoDevices,
+    /// A device was given twice.
+    #[error("{0} is given twice; a device proves one segment at a time, so name each once")]
+    SameDevice(String),
     /// The file is no program for RISC Zero's virtual machine.
     #[error("the program cannot be loaded: {0}")]
     Program(String),

@@ -77,12 +77,21 @@ impl Hal {
     /// Ends a proof, whether it succeeded or not: its report, and the bytes that the host has copied.
     pub(crate) fn end(&self) -> Result<(Report, u64)> {
         self.lent.borrow_mut().clear();
+        let mut failed = None;
         for &memory in self.buffers.borrow().iter() {
             // SAFETY: `release` removes a buffer from the list before it frees it.
-            let mut contents = unsafe { &*memory }.contents()?;
-            contents.end_borrow();
-            // Upstream writes everything anew in each proof, but for small lists that are on the host.
-            contents.give_back();
+            match unsafe { &*memory }.contents() {
+                Ok(mut contents) => {
+                    contents.end_borrow();
+                    // Upstream writes everything anew in each proof, but for small lists that are on the host.
+                    contents.give_back();
+                }
+                // The others' borrows end all the same.
+                Err(error) => failed = failed.or(Some(error)),
+            }
+        }
+        if let Some(error) = failed {
+            return Err(error);
         }
         let Some(recorder) = self.recorder.borrow_mut().take() else { return Ok(Default::default()) };
         let mut report = recorder.finish()?;

@@ -75,7 +75,14 @@ impl Prover {
             return Err(Error::NoDevices);
         }
         let mut places = Vec::new();
-        for device in devices {
+        for (index, device) in devices.iter().enumerate() {
+            // A GPU that is opened twice has the memory of one.
+            let same = |other: &Device| {
+                other.is(device) || (device.kind() == DeviceKind::Cuda && other.to_string() == device.to_string())
+            };
+            if devices[..index].iter().any(same) {
+                return Err(Error::SameDevice(device.to_string()));
+            }
             let hal = Hal::new(device.compute()?, Circuit::get()?, compares, makes_witness(device));
             places.push(Place { provers: BTreeMap::new(), hal: Some(Box::new(hal)), compares });
         }
@@ -122,16 +129,22 @@ impl Prover {
         Ok(most)
     }
 
-    /// The largest segments up to 2^`most` rows, as a logarithm, whose proofs fit on all devices.
+    /// The largest segments up to 2^`most` rows, as a logarithm, whose proofs fit on all devices; the smallest that the
+    /// circuit has if `most` is less.
     ///
     /// # Errors
     /// Devices on which not even the smallest fits, and errors of the devices.
     pub fn fitting_po2(&self, most: u32) -> Result<u32> {
         let circuit = Circuit::get()?;
         let fits = |po2| self.devices.iter().try_for_each(|device| plan::check(&circuit, device, po2));
-        let fitting = (MIN_PO2 + 1..=most).rev().find(|&po2| fits(po2).is_ok());
-        // If none fits, the error is that of the smallest.
-        fitting.map_or_else(|| fits(MIN_PO2 + 1).map(|()| MIN_PO2 + 1), Ok)
+        let mut po2 = most.max(MIN_PO2 + 1);
+        loop {
+            match fits(po2) {
+                Ok(()) => return Ok(po2),
+                Err(Error::Memory { .. }) if po2 > MIN_PO2 + 1 => po2 -= 1,
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Proves a segment of a run.

@@ -13,8 +13,9 @@ pub(crate) const THREADS: u32 = 128;
 /// The kernels that make the data columns of segments of any size: one that sets rows, and one that completes them.
 pub(crate) fn data_witness(device: &Device, columns: usize) -> Result<Arc<Vec<Kernel>>> {
     device.kept(&("RISC Zero's data witness", columns), |device| {
-        // SAFETY: upstream's code accesses the columns of its own row, the row's part of `aux`, the globals and the
-        // tables, within the sizes that upstream's prover has given them for this number of rows.
+        // SAFETY: upstream's code accesses the columns of its own row, which are in the thread's memory (`witness.cu`
+        // checks their number), the row's part of `aux`, the globals and the tables, within the sizes that upstream's
+        // prover has given them.
         let mut text = unsafe { source("risc0/witness.cu", include_str!("witness.cu")) };
         for (name, header) in source_headers() {
             text = text.header(name, header);

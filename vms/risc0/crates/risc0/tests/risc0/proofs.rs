@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rigel_gpu::{Device, Emulation, Options};
+use rigel_gpu::{Device, Emulation, Options, Selector};
 use rigel_risc0::{Preflight, Prover, compare_operations, verify, verify_seal};
 
 use crate::support::{busiest_segment, devices, guest, options};
@@ -96,4 +96,6 @@ fn receipts_are_accepted() {
     other.journal.bytes[0] ^= 1;
     assert!(verify(&other, program.image_id()).is_err());
     assert!(Prover::new(&[]).is_err_and(|error| error.to_string().contains("no devices")));
+    let device = Device::open(Selector::Emulated(0)).unwrap();
+    assert!(Prover::new(&[device.clone(), device]).is_err_and(|error| error.to_string().contains("twice")));
 }
