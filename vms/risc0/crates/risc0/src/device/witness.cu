@@ -2,8 +2,8 @@
 // how often rows have looked values up, which they count in `tables`.
 //
 // The number of rows is part of the type of upstream's rows. So a row is made as the only one of its trace, in memory
-// of the thread, and then stored in its place: one kernel serves traces of all sizes. Upstream's only index into a trace
-// is `column * rows + row`, here `column * 1 + row`, so the pointer that it gets is `row` before the row's values.
+// of the thread, and then stored in its place: one kernel serves traces of all sizes. Upstream's only index into a
+// trace is `column * rows + row`, here `column * 1 + row`, so the pointer that it gets is `row` before the values.
 
 #define CUDA
 #include "field/extension.cuh"
