@@ -40,7 +40,7 @@
 //! | code | [`Source`], [`Module`], [`Kernel`], [`Shape`], [`Cache`] |
 //! | matrix products by cuBLAS | [`Blas`] |
 //! | memory and streams of other libraries | [`Device::adopt`], [`Stream::wait_foreign`], [`Stream::release_to`] |
-//! | several devices | [`Topology`], [`Link`], [`Route`], [`Pieces`] |
+//! | several devices | [`Topology`], [`Link`], [`Route`] |
 //!
 //! No call panics on bad input, a missing driver, exhausted memory or a lost device. Each returns an [`Error`]
 //! that states what was requested, what is available and what to do.
@@ -65,7 +65,7 @@ pub use code::{
 pub use device::{Device, KeepLimits, KeepStats, Options, Selector, Staging};
 pub use drivers::cuda::{CublasStatus, Status as CudaStatus, cublas_status, status as cuda_status};
 pub use drivers::emulated::{Emulation, Execution, ThreadOrder};
-pub use drivers::{BlasType, Parameter, Passing, Pieces};
+pub use drivers::{BlasType, Parameter, Passing};
 pub use memory::{Activity, Buffer, PinnedBuffer, PinnedSlice, PoolStats, Pooling, Shared, View, ViewMut};
 pub use queue::Event;
 pub use work::{

@@ -381,41 +381,15 @@ pub(crate) trait PeerDriver {
     fn link(&self, peer: &dyn Driver) -> Result<Link>;
     /// Lets this device's streams access the peer's memory. Idempotent; only called if `link` is direct.
     fn enable_peer(&self, peer: &dyn Driver) -> Result<()>;
-    /// Copies pieces from this device to a peer of the same kind, on a stream of this device.
+    /// Copies from this device to a peer of the same kind, on a stream of this device.
     unsafe fn copy_to_peer(
         &self,
         stream: Raw,
         peer: &dyn Driver,
         to: DevicePtr,
         from: DevicePtr,
-        pieces: Pieces,
+        bytes: usize,
     ) -> Result<()>;
-}
-
-/// Equally long pieces of memory at equal distances, in values or in bytes: what is copied from one matrix to another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pieces {
-    /// The number of pieces.
-    pub count: usize,
-    /// The length of each.
-    pub length: usize,
-    /// The distance from the start of one piece to that of the next where they are read.
-    pub from_stride: usize,
-    /// The same where they are written.
-    pub to_stride: usize,
-}
-
-impl Pieces {
-    /// One piece.
-    pub fn one(length: usize) -> Self {
-        Self { count: 1, length, from_stride: length, to_stride: length }
-    }
-
-    /// The same in units of `size` times as many.
-    pub(crate) fn times(self, size: usize) -> Self {
-        let Self { count, length, from_stride, to_stride } = self;
-        Self { count, length: length * size, from_stride: from_stride * size, to_stride: to_stride * size }
-    }
 }
 
 fn no_blas() -> Error {

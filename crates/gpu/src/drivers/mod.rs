@@ -8,4 +8,4 @@ pub(crate) use driver::{
     BlasDriver, Chain, CodeDriver, CopyDriver, DevicePtr, Driver, Function, Gemm, GemmSide, GraphDriver, Grid,
     Image, Launch, MemoryDriver, Occupancy, PeerDriver, QueueDriver, Raw, Unit,
 };
-pub use driver::{BlasType, Parameter, Passing, Pieces};
+pub use driver::{BlasType, Parameter, Passing};

@@ -10,7 +10,7 @@ use super::{ChainPool, EventPool, Queue, Uses};
 use crate::base::{DeviceKind, Error, Link, Lock, MemoryInfo, Properties, Result};
 use crate::drivers::{
     BlasDriver, CodeDriver, CopyDriver, DevicePtr, Driver, Function, GraphDriver, Grid, Image, MemoryDriver,
-    Occupancy, PeerDriver, Pieces, QueueDriver, Raw, Unit,
+    Occupancy, PeerDriver, QueueDriver, Raw, Unit,
 };
 
 /// Memory that the scripted device reports.
@@ -326,7 +326,7 @@ impl PeerDriver for Scripted {
         _peer: &dyn Driver,
         _to: DevicePtr,
         _from: DevicePtr,
-        _pieces: Pieces,
+        _bytes: usize,
     ) -> Result<()> {
         self.unsupported("copy_to_peer")
     }

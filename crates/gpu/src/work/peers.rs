@@ -1,9 +1,8 @@
 //! Several devices: the links between them, their bandwidth, and copies.
 
-use crate::base::{Error, Link, Plain, Result};
+use crate::base::{Link, Plain, Result};
 use crate::device::Device;
-use crate::drivers::Pieces;
-use crate::memory::{Buffer, View, ViewMut};
+use crate::memory::Buffer;
 use crate::work::Stream;
 
 /// The route of a copy between devices.
@@ -77,67 +76,33 @@ fn copy_rate(from: &Device, to: &Device, bytes: usize) -> Result<f64> {
 impl<T: Plain> Buffer<T> {
     /// Copies the buffer to another device: after the work of `from`, and before later work of `to`.
     pub fn to_device(&self, from: &Stream, to: &Stream, route: Route) -> Result<Buffer<T>> {
+        from.owns("Buffer::to_device", self.view())?;
         let mut copy = to.alloc(self.len())?;
-        from.send(self, to, &mut copy, Pieces::one(self.len()), route)?;
-        Ok(copy)
-    }
-}
-
-impl Stream {
-    /// Copies pieces of `values` into `room`, memory of the same or another device, the first of each at its start:
-    /// after the work of this stream, and before later work of `to`. Lengths and distances are in values.
-    pub fn send<'a, 'b, T: Plain>(
-        &self,
-        values: impl Into<View<'a, T>>,
-        to: &Stream,
-        room: impl Into<ViewMut<'b, T>>,
-        pieces: Pieces,
-        route: Route,
-    ) -> Result<()> {
-        const NAME: &str = "Stream::send";
-        let (values, mut room) = (values.into(), room.into());
-        self.owns(NAME, values)?;
-        to.owns(NAME, room.view())?;
-        let Pieces { count, length, from_stride, to_stride } = pieces;
-        let end = |stride: usize| count.saturating_sub(1).checked_mul(stride)?.checked_add(length);
-        let fits = |stride, len| end(stride).is_some_and(|end| end <= len);
-        if !fits(from_stride, values.len())
-            || !fits(to_stride, room.len())
-            || (count > 1 && to_stride.min(from_stride) < length)
-        {
-            let (from, to) = (values.len(), room.len());
-            return Err(Error::shape(NAME, format!("{pieces:?} of {from} values do not fit room for {to}")));
+        if self.is_empty() {
+            return Ok(copy);
         }
-        if count == 0 || length == 0 {
-            return Ok(());
+        if from.device().is(to.device()) {
+            to.wait_for(from)?;
+            to.copy(&mut copy, self)?;
+            return Ok(copy);
         }
-        if self.device().is(to.device()) || (route == Route::Auto && self.device().link(to.device())?.is_direct())
-        {
-            let (source, target) = (&self.core().driver, &to.core().driver);
+        let link = from.device().link(to.device())?;
+        if route == Route::Auto && link.is_direct() {
+            let (source, target) = (&from.core().driver, &to.core().driver);
             source.enable_peer(&**target)?;
-            self.wait_for(to)?;
-            let mut work = self.begin(&[values.block(), room.block()])?;
-            let pieces = pieces.times(size_of::<T>());
-            // SAFETY: both are live memory, each on its device, and the pieces lie in it, as checked above.
-            unsafe { source.copy_to_peer(work.stream()?, &**target, *room.at(), *values.at(), pieces)? };
+            from.wait_for(to)?;
+            let mut work = from.begin(&[self.block(), copy.block()])?;
+            // SAFETY: both are live ranges of the same length, each on its device.
+            unsafe { source.copy_to_peer(work.stream()?, &**target, *copy.at(), *self.at(), self.bytes())? };
             drop(work);
-            return to.wait_for(self);
+            to.wait_for(from)?;
+        } else {
+            let mut host = from.device().pinned(self.len())?;
+            from.read_pinned(self, &mut host)?;
+            // The host orders the streams of two different kinds of device.
+            drop(host.slice()?);
+            to.write_pinned(&mut copy, &mut host)?;
         }
-        // The host orders the streams of two different kinds of device.
-        let mut packed = self.alloc(count * length)?;
-        for piece in 0..count {
-            let from = values.range(piece * from_stride..piece * from_stride + length)?;
-            self.copy(packed.range_mut(piece * length..(piece + 1) * length)?, from)?;
-        }
-        let mut host = self.device().pinned(packed.len())?;
-        self.read_pinned(&packed, &mut host)?;
-        drop(host.slice()?);
-        let mut arrived = to.alloc(packed.len())?;
-        to.write_pinned(&mut arrived, &mut host)?;
-        for piece in 0..count {
-            let into = room.reborrow().range(piece * to_stride..piece * to_stride + length)?;
-            to.copy(into, arrived.range(piece * length..(piece + 1) * length)?)?;
-        }
-        Ok(())
+        Ok(copy)
     }
 }

@@ -1,6 +1,6 @@
 //! Several devices.
 
-use rigel_gpu::{Device, Emulation, Error, Link, Options, Pieces, Route, Topology};
+use rigel_gpu::{Device, Emulation, Error, Link, Options, Route, Topology};
 
 /// Two emulated devices, and every CUDA device where there are several.
 fn groups() -> Vec<Vec<Device>> {
@@ -28,36 +28,6 @@ fn buffers_travel_between_devices_by_every_route() {
                     drop(buffer);
                     assert!(copy.device().is(to));
                     assert!(copy.to_vec(&target).unwrap() == values, "{from} to {to}, {route:?}");
-                }
-            }
-        }
-    }
-}
-
-#[test]
-fn pieces_of_matrices_travel_between_devices() {
-    for devices in groups() {
-        let values: Vec<u32> = (0..700).collect();
-        for (from, to) in devices.iter().flat_map(|from| devices.iter().map(move |to| (from, to))) {
-            for route in [Route::Auto, Route::Host] {
-                let (source, target) = (from.compute().unwrap(), to.compute().unwrap());
-                let buffer = source.upload(&values).unwrap();
-                let mut room = target.zeros::<u32>(40).unwrap();
-                let pieces = Pieces { count: 5, length: 3, from_stride: 100, to_stride: 8 };
-                source
-                    .send(buffer.range(7..).unwrap(), &target, room.range_mut(1..).unwrap(), pieces, route)
-                    .unwrap();
-                let mut expected = [0; 40];
-                for piece in 0..5 {
-                    expected[1 + 8 * piece..][..3].copy_from_slice(&values[7 + 100 * piece..][..3]);
-                }
-                assert_eq!(room.to_vec(&target).unwrap(), expected, "{from} to {to}, {route:?}");
-
-                let too_long = Pieces { count: 8, ..pieces };
-                let error = source.send(&buffer, &target, &mut room, too_long, route).unwrap_err().to_string();
-                assert!(error.contains("room for 40"), "{error}");
-                for overlapping in [Pieces { from_stride: 2, ..pieces }, Pieces { to_stride: 2, ..pieces }] {
-                    source.send(&buffer, &target, &mut room, overlapping, route).expect_err("overlapping pieces");
                 }
             }
         }

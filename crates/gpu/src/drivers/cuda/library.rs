@@ -36,7 +36,7 @@ const NVRTC: Wanted = Wanted {
 const DRIVER_BASICS: [&str; 3] = ["cuInit", "cuDriverGetVersion", "cuGetErrorString"];
 
 /// Every other driver symbol that this module calls (a test compares this list with the sources).
-const DRIVER_SYMBOLS: [&str; 58] = [
+const DRIVER_SYMBOLS: [&str; 57] = [
     "cuCtxEnablePeerAccess",
     "cuCtxGetCurrent",
     "cuCtxSetCurrent",
@@ -78,7 +78,6 @@ const DRIVER_SYMBOLS: [&str; 58] = [
     "cuMemRelease",
     "cuMemSetAccess",
     "cuMemUnmap",
-    "cuMemcpy3DPeerAsync",
     "cuMemcpyDtoDAsync_v2",
     "cuMemcpyDtoHAsync_v2",
     "cuMemcpyHtoDAsync_v2",

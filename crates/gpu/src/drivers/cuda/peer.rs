@@ -8,7 +8,7 @@ use cudarc::driver::sys::{self, CUdevice, CUdevice_P2PAttribute, CUresult};
 use super::context::{Cuda, pointer};
 use super::opened;
 use crate::base::{DeviceKind, Link, Result};
-use crate::drivers::{DevicePtr, Driver, PeerDriver, Pieces, Raw};
+use crate::drivers::{DevicePtr, Driver, PeerDriver, Raw};
 
 impl PeerDriver for Cuda {
     fn link(&self, peer: &dyn Driver) -> Result<Link> {
@@ -52,33 +52,14 @@ impl PeerDriver for Cuda {
         peer: &dyn Driver,
         to: DevicePtr,
         from: DevicePtr,
-        pieces: Pieces,
+        bytes: usize,
     ) -> Result<()> {
         let peer = self.cuda_of(peer)?;
         let (there, here) = (peer.primary.context, self.primary.context);
-        if pieces.count == 1 {
-            // SAFETY: the caller guarantees both ranges; both contexts are retained.
-            return self.call("cuMemcpyPeerAsync", || unsafe {
-                sys::cuMemcpyPeerAsync(to.0, there, from.0, here, pieces.length, pointer(stream))
-            });
-        }
-        let copy = sys::CUDA_MEMCPY3D_PEER {
-            srcMemoryType: sys::CUmemorytype::CU_MEMORYTYPE_DEVICE,
-            srcDevice: from.0,
-            srcContext: here,
-            srcPitch: pieces.from_stride,
-            dstMemoryType: sys::CUmemorytype::CU_MEMORYTYPE_DEVICE,
-            dstDevice: to.0,
-            dstContext: there,
-            dstPitch: pieces.to_stride,
-            WidthInBytes: pieces.length,
-            Height: pieces.count,
-            Depth: 1,
-            // SAFETY: offsets of zero, and null for memory of other kinds.
-            ..unsafe { std::mem::zeroed() }
-        };
-        // SAFETY: as above; the pieces lie in the ranges, and the driver copies the description.
-        self.call("cuMemcpy3DPeerAsync", || unsafe { sys::cuMemcpy3DPeerAsync(&copy, pointer(stream)) })
+        // SAFETY: the caller guarantees both ranges; both contexts are retained.
+        self.call("cuMemcpyPeerAsync", || unsafe {
+            sys::cuMemcpyPeerAsync(to.0, there, from.0, here, bytes, pointer(stream))
+        })
     }
 }
 

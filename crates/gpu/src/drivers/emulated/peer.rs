@@ -2,7 +2,7 @@
 
 use super::device::Device;
 use crate::base::{DeviceKind, Link, Result};
-use crate::drivers::{CopyDriver, DevicePtr, Driver, PeerDriver, Pieces, Raw};
+use crate::drivers::{CopyDriver, DevicePtr, Driver, PeerDriver, Raw};
 
 impl PeerDriver for Device {
     fn link(&self, peer: &dyn Driver) -> Result<Link> {
@@ -24,16 +24,12 @@ impl PeerDriver for Device {
         peer: &dyn Driver,
         to: DevicePtr,
         from: DevicePtr,
-        pieces: Pieces,
+        bytes: usize,
     ) -> Result<()> {
         if peer.properties().kind != DeviceKind::Emulated {
             return Err(self.failed("copying to a peer", "the peer is not an emulated device"));
         }
-        for piece in 0..pieces.count {
-            let (to, from) = (to.offset(piece * pieces.to_stride), from.offset(piece * pieces.from_stride));
-            // SAFETY: guaranteed by the caller; the peer's memory also belongs to this process.
-            unsafe { self.copy(stream, to, from, pieces.length)? };
-        }
-        Ok(())
+        // SAFETY: guaranteed by the caller; the peer's memory also belongs to this process.
+        unsafe { self.copy(stream, to, from, bytes) }
     }
 }

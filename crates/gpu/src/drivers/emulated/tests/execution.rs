@@ -1,7 +1,6 @@
 //! How blocks and threads run.
 
 use super::*;
-use crate::drivers::Pieces;
 use crate::drivers::emulated::ThreadOrder;
 
 #[test]
@@ -206,7 +205,7 @@ fn devices_work_side_by_side() {
     });
     let (a, b) = (rigs[0].upload(&[1u32, 2, 3]), rigs[1].alloc::<u32>(3));
     // SAFETY: both buffers have 12 bytes.
-    unsafe { rigs[0].driver.copy_to_peer(rigs[0].stream, &*rigs[1].driver, b, a, Pieces::one(12)) }.unwrap();
+    unsafe { rigs[0].driver.copy_to_peer(rigs[0].stream, &*rigs[1].driver, b, a, 12) }.unwrap();
     assert_eq!(rigs[1].download::<u32>(b, 3), [1, 2, 3]);
     let link = |a: usize, b: usize| rigs[a].driver.link(&*rigs[b].driver).unwrap();
     assert_eq!((link(0, 0), link(0, 1)), (crate::Link::Same, crate::Link::Pcie));
