@@ -133,6 +133,21 @@ impl Drop for Progress {
     }
 }
 
+/// The table of a proof's phases in milliseconds, with their shares of `total` and what is left of it.
+pub fn phases<'a>(phases: impl IntoIterator<Item = (&'a str, f64)>, total: f64) -> String {
+    let mut columns = Columns::new(&[Align::Left, Align::Right, Align::Right]);
+    columns.row(Paint::Dim, ["phase", "ms", "%"]);
+    let mut rest = total;
+    let share = |ms: f64| format!("{:.0}", 100.0 * ms / total);
+    for (name, ms) in phases {
+        columns.row(Paint::Plain, [name, &number(ms), &share(ms)]);
+        rest -= ms;
+    }
+    let rest = rest.max(0.0);
+    columns.row(Paint::Plain, ["host, and waiting", &number(rest), &share(rest)]);
+    format!("{}\n", columns.to_text("  "))
+}
+
 /// Lines of at most `width` characters, broken between words; longer words and existing line breaks are kept.
 pub fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = Vec::new();
@@ -186,6 +201,13 @@ mod tests {
         columns.row(Paint::Plain, ["a", "1"]);
         columns.row(Paint::Plain, ["long", "1,000"]);
         assert_eq!(columns.to_text("> "), "> a         1\n> long  1,000\n");
+    }
+
+    #[test]
+    fn phases_have_shares_of_the_whole() {
+        let expected =
+            "  phase              ms   %\n  hash               1.00  25\n  host, and waiting  3.00  75\n\n";
+        assert_eq!(phases([("hash", 1.0)], 4.0), expected);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use rigel_gpu::{Bytes, Report};
 use serde::Serialize;
 
 use crate::proof_file::Header;
-use crate::terminal::{Align, Columns, Paint, number, wrap};
+use crate::terminal::{Align, Columns, Paint, number, phases, wrap};
 use rigel_workloads::TableShape;
 
 /// Everything about one proof.
@@ -60,22 +60,11 @@ impl Summary<'_> {
     }
 
     fn phases(&self) -> String {
-        let phases = self.report.by_phase();
-        if phases.is_empty() {
+        let by_phase = self.report.by_phase();
+        if by_phase.is_empty() {
             return String::new();
         }
-        let mut columns = Columns::new(&[Align::Left, Align::Right, Align::Right]);
-        columns.row(Paint::Dim, ["phase", "ms", "%"]);
-        let total = self.report.total_ms;
-        let mut rest = total;
-        let share = |ms: f64| format!("{:.0}", 100.0 * ms / total);
-        for (name, ms) in phases {
-            columns.row(Paint::Plain, [name, &number(ms), &share(ms)]);
-            rest -= ms;
-        }
-        let rest = rest.max(0.0);
-        columns.row(Paint::Plain, ["host, and waiting", &number(rest), &share(rest)]);
-        format!("{}\n", columns.to_text("  "))
+        phases(by_phase, self.report.total_ms)
     }
 
     fn figures(&self) -> String {

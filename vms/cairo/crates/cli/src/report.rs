@@ -111,18 +111,7 @@ pub fn plan_line(plan: &MemoryPlan) -> String {
 
 /// The phases, and what is between them.
 pub fn phases(report: &Report) -> String {
-    let mut columns = Columns::new(&[Align::Left, Align::Right, Align::Right]);
-    columns.row(Paint::Dim, ["phase", "ms", "%"]);
-    let total = report.total_ms;
-    let mut rest = total;
-    let share = |ms: f64| format!("{:.0}", 100.0 * ms / total);
-    for (name, ms) in report.by_phase() {
-        columns.row(Paint::Plain, [name, &number(ms), &share(ms)]);
-        rest -= ms;
-    }
-    let rest = rest.max(0.0);
-    columns.row(Paint::Plain, ["host, and waiting", &number(rest), &share(rest)]);
-    format!("{}\n", columns.to_text("  "))
+    rigel_terminal::phases(report.by_phase(), report.total_ms)
 }
 
 /// The values of a program's output, the first of them if there are many.

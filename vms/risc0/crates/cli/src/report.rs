@@ -6,18 +6,7 @@ use rigel_terminal::{Align, Columns, Paint, number};
 
 /// The phases of a proof, and what is between them.
 pub fn phases(report: &Report) -> String {
-    let mut columns = Columns::new(&[Align::Left, Align::Right, Align::Right]);
-    columns.row(Paint::Dim, ["phase", "ms", "%"]);
-    let total = report.total_ms;
-    let mut rest = total;
-    let share = |ms: f64| format!("{:.0}", 100.0 * ms / total);
-    for (name, ms) in report.by_phase() {
-        columns.row(Paint::Plain, [name, &number(ms), &share(ms)]);
-        rest -= ms;
-    }
-    let rest = rest.max(0.0);
-    columns.row(Paint::Plain, ["host, and waiting", &number(rest), &share(rest)]);
-    format!("{}\n", columns.to_text("  "))
+    rigel_terminal::phases(report.by_phase(), report.total_ms)
 }
 
 /// What was done for all segments, on threads beside each other: the time of each stage, when it first began and when
