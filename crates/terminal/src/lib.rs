@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn phases_have_shares_of_the_whole() {
         let expected =
-            "  phase              ms   %\n  hash               1.00  25\n  host, and waiting  3.00  75\n\n";
+            "  phase                ms   %\n  hash               1.00  25\n  host, and waiting  3.00  75\n\n";
         assert_eq!(phases([("hash", 1.0)], 4.0), expected);
     }
 
