@@ -12,7 +12,8 @@ use std::process::{Command, ExitCode};
 const MACHINES: [&str; 2] = ["cairo", "risc0"];
 
 /// Runs the binary of the machine that the first argument names, with the other arguments, and returns its exit code.
-pub fn run(arguments: &[OsString]) -> ExitCode {
+/// `rigel --json cairo ..` means `rigel cairo .. --json`.
+pub fn run(arguments: &[OsString], json: bool) -> ExitCode {
     let Some((name, arguments)) = arguments.split_first() else { return ExitCode::from(2) };
     let name = name.to_string_lossy();
     let Some(path) = find(&format!("rigel-{name}{}", env::consts::EXE_SUFFIX)) else {
@@ -29,7 +30,7 @@ pub fn run(arguments: &[OsString]) -> ExitCode {
         );
         return ExitCode::FAILURE;
     };
-    match Command::new(&path).args(arguments).status() {
+    match Command::new(&path).args(arguments).args(json.then_some("--json")).status() {
         // A process that a signal ended has no code.
         Ok(status) => ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)),
         Err(error) => {

@@ -7,7 +7,9 @@ mod bandwidth;
 mod bench;
 mod choice;
 mod doctor;
+mod ending;
 mod machine;
+mod pages;
 mod proof_file;
 mod prove;
 mod verify;
@@ -26,6 +28,9 @@ use rigel_workloads::Failure;
 #[derive(Parser)]
 #[command(version, about, disable_help_subcommand = true, after_help = AFTER_HELP)]
 struct Cli {
+    /// Print one JSON document on standard output: the report, or `{"error": ..}`
+    #[arg(long, global = true)]
+    json: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -36,8 +41,8 @@ not. The emulated device runs the same kernels on the CPU: it needs a C++ compil
 
 `rigel cairo ...` runs rigel-cairo, which proves Cairo programs and is installed separately.
 
-Exit codes: 0 done, 1 something failed or is not usable, 2 the command line was not understood; `rigel verify` ends with
-1 if a proof is rejected, 3 if a file can't be read.";
+Exit codes: 0 done, 1 something failed, is not usable or was rejected, 2 the command line was not understood, 3 a file
+that `rigel verify` needs can't be read.";
 
 #[derive(Subcommand)]
 enum Command {
@@ -54,6 +59,10 @@ enum Command {
         #[command(subcommand)]
         suite: Suite,
     },
+    /// Print completions for a shell
+    Completions(pages::Completions),
+    /// Print pages of the manual
+    Man(pages::Manual),
     #[command(external_subcommand)]
     Machine(Vec<OsString>),
 }
@@ -75,29 +84,23 @@ enum Suite {
 }
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
-        Command::Doctor(arguments) => doctor::run(&arguments).map_err(Failure::from),
-        Command::Prove(arguments) => prove::run(&arguments),
-        Command::Verify(arguments) => return verify::run(&arguments),
-        Command::Warm(arguments) => warm::run(&arguments),
-        Command::Machine(arguments) => return machine::run(&arguments),
-        Command::Bench { suite: Suite::Primitives(arguments) } => {
-            operations::run(&arguments, operations::Family::Primitives).map_err(Failure::from)
-        }
-        Command::Bench { suite: Suite::Array(arguments) } => {
-            operations::run(&arguments, operations::Family::Array).map_err(Failure::from)
-        }
-        Command::Bench { suite: Suite::Plonky3(arguments) } => bench::proofs::plonky3::run(&arguments),
-        Command::Bench { suite: Suite::Fuzz(arguments) } => bench::fuzz::run(&arguments),
-        Command::Bench { suite: Suite::Soak(arguments) } => bench::soak::run(&arguments),
-        Command::Bench { suite: Suite::Stwo(arguments) } => bench::proofs::stwo::run(&arguments),
+    let Cli { json, command } = Cli::parse();
+    let result = match command {
+        Command::Doctor(arguments) => doctor::run(&arguments, json).map_err(Failure::from),
+        Command::Prove(arguments) => prove::run(&arguments, json),
+        Command::Verify(arguments) => verify::run(&arguments, json),
+        Command::Warm(arguments) => warm::run(&arguments, json),
+        Command::Bench { suite } => match suite {
+            Suite::Primitives(arguments) => operations::run(&arguments, operations::Family::Primitives, json),
+            Suite::Array(arguments) => operations::run(&arguments, operations::Family::Array, json),
+            Suite::Plonky3(arguments) => bench::proofs::plonky3::run(&arguments, json),
+            Suite::Stwo(arguments) => bench::proofs::stwo::run(&arguments, json),
+            Suite::Soak(arguments) => bench::soak::run(&arguments, json),
+            Suite::Fuzz(arguments) => bench::fuzz::run(&arguments, json),
+        },
+        Command::Completions(arguments) => pages::completions(&arguments),
+        Command::Man(arguments) => pages::manual(&arguments),
+        Command::Machine(arguments) => return machine::run(&arguments, json),
     };
-    match result {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    ending::of(result, json)
 }

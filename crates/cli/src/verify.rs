@@ -1,14 +1,16 @@
 //! `rigel verify`: verifies a proof file with upstream's verifier.
 
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use rigel_gpu::Bytes;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::Failure;
 use crate::choice::Choice;
+use crate::ending::Refusal;
 use crate::proof_file::{self, Header};
 use crate::terminal::{Paint, number};
 use rigel_workloads::panics::{message, quietly};
@@ -29,9 +31,6 @@ pub struct Arguments {
     /// Reject a proof of another statement than this JSON file describes
     #[arg(long, value_name = "FILE")]
     expect: Option<PathBuf>,
-    /// Print the verdict as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 const AFTER_HELP: &str = "\
@@ -41,9 +40,6 @@ you want: a JSON object with any of the fields that --json prints, such as
 --security sets the least security that you accept.
 
 Exit codes: 0 verified, 1 rejected, 2 the command line was not understood, 3 a file can't be read.";
-
-/// The exit code if a file can't be read.
-const UNREADABLE: u8 = 3;
 
 /// The result as JSON.
 #[derive(Serialize)]
@@ -79,34 +75,22 @@ impl Bits {
     }
 }
 
-/// Checks the proof, and returns the exit code.
-pub fn run(arguments: &Arguments) -> ExitCode {
-    match judge(arguments) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err((code, error)) => {
-            eprintln!("error: {error}");
-            code
-        }
-    }
-}
-
 /// Whether the proof verifies, or why nothing can be said about it.
-fn judge(arguments: &Arguments) -> Result<bool, (ExitCode, String)> {
-    let read = |path: &Path| {
-        std::fs::read(path).map_err(|error| (ExitCode::from(UNREADABLE), format!("{}: {error}", path.display())))
-    };
+pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
+    let unreadable =
+        |path: &Path, why: &dyn fmt::Display| Refusal::Unreadable(format!("{}: {why}", path.display()));
+    let read = |path: &Path| std::fs::read(path).map_err(|error| unreadable(path, &error));
     let expected = match &arguments.expect {
         None => None,
         Some(path) => match serde_json::from_slice(&read(path)?) {
             Ok(expected @ Value::Object(_)) => Some(expected),
-            Ok(_) => return Err((ExitCode::from(UNREADABLE), format!("{}: not a JSON object", path.display()))),
-            Err(error) => return Err((ExitCode::from(UNREADABLE), format!("{}: {error}", path.display()))),
+            Ok(_) => return Err(unreadable(path, &"not a JSON object").into()),
+            Err(error) => return Err(unreadable(path, &error).into()),
         },
     };
     let file = read(&arguments.proof)?;
-    let (header, proof) = proof_file::decode(&file)
-        .map_err(|refusal| (ExitCode::FAILURE, format!("{}: {refusal}", arguments.proof.display())))?;
+    let (header, proof) =
+        proof_file::decode(&file).map_err(|refusal| format!("{}: {refusal}", arguments.proof.display()))?;
     let bits = Bits::of(&header.choice);
     let (verdict, milliseconds) = timed(|| {
         expected.as_ref().map_or(Ok(()), |expected| as_expected(&header, expected))?;
@@ -114,7 +98,7 @@ fn judge(arguments: &Arguments) -> Result<bool, (ExitCode, String)> {
         verify(&header, proof)
     });
     let reason = verdict.err();
-    if arguments.json {
+    if json {
         let verdict = Verdict {
             verified: reason.is_none(),
             reason: reason.as_deref(),

@@ -30,9 +30,6 @@ pub struct Arguments {
     /// Leave out the kernels that all workloads share
     #[arg(long)]
     generated_only: bool,
-    /// Print the report as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// The kernels of one workload, or those that all share.
@@ -48,7 +45,7 @@ struct Row {
 }
 
 /// Compiles and reports.
-pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
+pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
     let choices = choices(arguments)?;
     let mut rows = Vec::new();
     for (device, is_kept) in open(arguments)? {
@@ -56,8 +53,11 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
             return Err("there is no folder for compiled kernels; set RIGEL_CACHE to one".into());
         }
         let progress = Progress::new();
+        let mut done = 0;
+        let all = choices.len() as u64 + u64::from(!arguments.generated_only);
         let mut add = |subject: String, compile: &dyn Fn() -> Result<usize, Failure>| -> Result<(), Failure> {
-            progress.say(&format!("{}: {subject} …", device.properties().name));
+            progress.part(done, all, &format!("{}: {subject} …", device.properties().name));
+            done += 1;
             let before = device.cache().stats().compiled;
             let (kernels, ms) = timed(compile);
             let kernels =
@@ -88,7 +88,7 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
             eprintln!("note: {pruned} older kernels were removed from the cache; RIGEL_CACHE_LIMIT sets its size");
         }
     }
-    if arguments.json {
+    if json {
         println!("{}", serde_json::to_string_pretty(&rows)?);
     } else {
         print!("{}", table(&rows));

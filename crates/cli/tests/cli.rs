@@ -61,6 +61,11 @@ fn a_wrong_command_line_is_exit_code_2() {
         &["prove"],
         &["prove", "nonsense"],
         &["prove", "fibonacci", "--cpu", "--device", "emulated"],
+        &["prove", "fibonacci", "--cpu", "--fallback"],
+        &["prove", "fibonacci", "--fold-step", "2"],
+        &["prove", "plonk", "--prover", "plonky3"],
+        &["completions", "cmd"],
+        &["man", "frobnicate"],
         &["verify"],
         &["frobnicate"],
     ] {
@@ -85,7 +90,7 @@ fn the_bench_writes_json_and_a_page() {
     let (json, html) = (folder.path().join("report.json"), folder.path().join("report.html"));
     let path = |path: &std::path::Path| path.to_str().expect("UTF-8").to_string();
     let arguments = ["bench", "primitives", "--quick", "--device", "emulated", "--repeat", "1"];
-    let files = ["--only", "elementwise add", "--json", &path(&json), "--html", &path(&html)];
+    let files = ["--only", "elementwise add", "-o", &path(&json), "--html", &path(&html)];
     let output = rigel(&[&arguments[..], &files[..]].concat(), &[]);
     assert_eq!(code(&output), Some(0), "{}", stderr(&output));
     assert!(stdout(&output).contains("elementwise add KoalaBear"), "{}", stdout(&output));
@@ -117,7 +122,7 @@ fn the_bench_writes_json_and_a_page() {
 #[test]
 fn an_operation_that_is_not_there_is_said() {
     let output = rigel(&["bench", "primitives", "--device", "emulated", "--only", "no such thing"], &[]);
-    assert_eq!(code(&output), Some(1));
+    assert_eq!(code(&output), Some(2));
     assert!(stderr(&output).contains("--list"), "{}", stderr(&output));
     let list = stdout(&rigel(&["bench", "primitives", "--list"], &[]));
     assert!(list.contains("extend KoalaBear") && list.contains("2^20 -> 2^21, 64 columns"), "{list}");
@@ -166,7 +171,8 @@ fn proofs_are_interpreted_until_their_kernels_are_compiled() {
         assert!(is_first || interpreted == 0, "{interpreted} programs");
     }
     let output = rigel(&["prove", "fibonacci", "--device", "emulated"], &[("RIGEL_INTERPRET", "sometimes")]);
-    assert!(stdout(&output).contains("none of `never`, `until-compiled`"), "{}", stdout(&output));
+    assert_eq!(code(&output), Some(1));
+    assert!(stderr(&output).contains("none of `never`, `until-compiled`"), "{}", stderr(&output));
 }
 
 #[test]
@@ -224,4 +230,56 @@ fn a_machine_that_is_not_installed_is_named_with_what_to_do() {
     let output = rigel(&["bogus"], &[("PATH", "/nowhere")]);
     assert_eq!(code(&output), Some(2));
     assert!(stderr(&output).contains("`bogus` is not a command"), "{}", stderr(&output));
+}
+
+/// With `--json`, wherever it stands, standard output is one JSON document, errors included.
+#[test]
+fn json_means_the_same_everywhere() {
+    let list = rigel(&["bench", "plonky3", "--list", "--json"], &[]);
+    let names: Vec<String> = serde_json::from_slice(&list.stdout).expect("a JSON array");
+    assert!(names.iter().any(|name| name.contains("keccak")), "{names:?}");
+    for (arguments, expected) in [
+        (&["--json", "prove", "fibonacci", "--device", "emulated:7"][..], 1),
+        (&["prove", "plonk", "--field", "koala-bear", "--json"], 2),
+        (&["verify", "no such file", "--json"], 3),
+        (&["warm", "--device", "emulated:7", "--json"], 1),
+        (&["bench", "stwo", "--json", "--device", "emulated:7"], 1),
+    ] {
+        let output = rigel(arguments, &[]);
+        assert_eq!(code(&output), Some(expected), "{arguments:?}");
+        let document: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let error = document["error"].as_str().expect("an error").to_string();
+        assert_eq!(stderr(&output), format!("error: {error}\n"), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_device_that_is_not_there_is_replaced_only_if_asked_to() {
+    let words = ["prove", "fibonacci", "--log-rows", "4", "--pow-bits", "0", "--device", "cuda:9"];
+    let output = rigel(&words, &[]);
+    assert_eq!(code(&output), Some(1), "{}", stdout(&output));
+    assert!(stderr(&output).contains("--fallback"), "{}", stderr(&output));
+    let output = rigel(&[&words[..], &["--fallback"]].concat(), &[]);
+    assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+    assert!(stdout(&output).contains("the CPU (upstream's prover)"), "{}", stdout(&output));
+    assert!(stderr(&output).contains("proving on the CPU instead"), "{}", stderr(&output));
+}
+
+#[test]
+fn shells_and_man_know_the_commands() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let text = stdout(&rigel(&["completions", shell], &[]));
+        for word in ["prove", "verify", "fallback"] {
+            assert!(text.contains(word), "{word} is not among the completions for {shell}");
+        }
+    }
+    let page = stdout(&rigel(&["man", "bench", "plonky3"], &[]));
+    assert!(page.contains(".TH") && page.contains("upstream"), "{page}");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("man1");
+    let output = rigel(&["man", "--folder", path.to_str().expect("a readable name")], &[]);
+    assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+    for page in ["rigel.1", "rigel-prove.1", "rigel-bench-stwo.1"] {
+        assert!(std::fs::read_to_string(path.join(page)).expect("a page").contains(".SH"), "{page}");
+    }
 }

@@ -1,7 +1,11 @@
-//! Terminal output of Rigel's commands: aligned columns, colours, and a progress line.
+//! Terminal output of Rigel's commands: aligned columns, colours, and progress.
+
+mod progress;
+
+pub use progress::Progress;
 
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal, Write as _};
+use std::io::{self, IsTerminal};
 
 /// The style of text if standard output is a terminal.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -88,48 +92,6 @@ impl Columns {
             out.push('\n');
         }
         out
-    }
-}
-
-/// A progress line on standard error, if it is a terminal.
-pub struct Progress {
-    watched: bool,
-    /// Whether messages are also written, one per line, if standard error is not a terminal.
-    logged: bool,
-}
-
-impl Default for Progress {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Progress {
-    /// A line that only a terminal shows.
-    pub fn new() -> Self {
-        Self { watched: io::stderr().is_terminal(), logged: false }
-    }
-
-    /// Progress in a few steps, which are worth keeping in a log.
-    pub fn spoken() -> Self {
-        Self { logged: true, ..Self::new() }
-    }
-
-    /// Replaces the line.
-    pub fn say(&self, text: &str) {
-        if self.watched {
-            let short: String = text.chars().take(100).collect();
-            eprint!("\r\x1b[2K{short}");
-            let _ = io::stderr().flush();
-        } else if self.logged && !text.is_empty() {
-            eprintln!("{text}");
-        }
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        self.say("");
     }
 }
 

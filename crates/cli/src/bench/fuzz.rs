@@ -14,6 +14,7 @@ use serde::Serialize;
 use crate::Failure;
 use crate::choice::Choice;
 use crate::proof_file::{self, Header};
+use crate::terminal::Progress;
 use crate::verify::judged;
 
 #[derive(clap::Args)]
@@ -24,9 +25,6 @@ pub struct Arguments {
     /// The seed of what is changed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Print the counts as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(Default, Serialize)]
@@ -50,22 +48,26 @@ struct Original {
 }
 
 /// Makes files and verifies them. Returns whether none was accepted.
-pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
+pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
     let originals = originals()?;
     for Original { header, proof, .. } in &originals {
         judged(header, proof).map_err(|(reason, _)| format!("{} is not accepted: {reason}", header.choice))?;
     }
     let before = peak_memory();
     let counts = Counts::default();
+    let progress = Progress::new();
     let threads = std::thread::available_parallelism().map_or(1, usize::from) as u64;
     quietly(
         |_| true,
         || {
             std::thread::scope(|scope| {
                 for thread in 0..threads {
-                    let (originals, counts) = (&originals, &counts);
+                    let (originals, counts, progress) = (&originals, &counts, &progress);
                     scope.spawn(move || {
                         for file in (thread..arguments.files).step_by(threads as usize) {
+                            if file % 256 == 0 {
+                                progress.part(file, arguments.files, "altered files …");
+                            }
                             try_one(originals, arguments.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ file, counts);
                         }
                     });
@@ -73,9 +75,10 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
             });
         },
     );
+    drop(progress);
     let grown = peak_memory().saturating_sub(before);
     let longest = originals.iter().map(|original| original.file.len()).max().unwrap_or(0);
-    if arguments.json {
+    if json {
         println!("{}", serde_json::to_string_pretty(&counts)?);
     } else {
         let number = |count: &AtomicU64| count.load(Ordering::Relaxed);

@@ -76,6 +76,15 @@ fn open(devices: Option<&Devices>) -> Result<Vec<(Selector, Device)>> {
     selectors.into_iter().map(open).collect()
 }
 
+/// Prints the names of cases, a line each or as a JSON array.
+fn list(names: &[String], json: bool) {
+    if json {
+        println!("{}", serde_json::json!(names));
+    } else {
+        names.iter().for_each(|name| println!("{name}"));
+    }
+}
+
 fn write(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text)
         .map_err(|error| Error::Io { path: path.display().to_string(), detail: error.to_string() })

@@ -1,6 +1,6 @@
 //! What `rigel bench primitives` and `array` say in a build that does not have them.
 
-use rigel_gpu::{Error, Result};
+use crate::Failure;
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -16,10 +16,11 @@ pub enum Family {
 }
 
 /// Says how to build the command.
-pub fn run(_: &Arguments, family: Family) -> Result<bool> {
+pub fn run(_: &Arguments, family: Family, _: bool) -> Result<bool, Failure> {
     let command = match family {
         Family::Primitives => "rigel bench primitives",
         Family::Array => "rigel bench array",
     };
-    Err(Error::shape(command, "this build of the command line does not have it; build it with `--features full`"))
+    Err(format!("this build of the command line does not have `{command}`; build it with `--features full`")
+        .into())
 }

@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use super::{Devices, open};
 use crate::Failure;
+use crate::terminal::Progress;
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -36,9 +37,6 @@ pub struct Arguments {
     /// The seed of workloads, sizes, parameters, limits and failures
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Print the counts as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// What happened.
@@ -88,7 +86,7 @@ struct Soak<'a> {
 }
 
 /// Runs it. Returns whether no proof was wrong and no error without a cause.
-pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
+pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
     let seconds = arguments.seconds.unwrap_or(arguments.minutes * 60.0);
     let Ok(length) = Duration::try_from_secs_f64(seconds) else {
         return Err(format!("{seconds} seconds is not a length of time").into());
@@ -134,7 +132,7 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
         wrong: count(&soak.counters.wrong),
         faults: count(&soak.counters.faults),
     };
-    if arguments.json {
+    if json {
         println!("{}", serde_json::to_string_pretty(&outcome)?);
     } else {
         let Outcome { device, seconds, configurations, proofs, refused_for_memory, lost_devices, wrong, faults } =
@@ -256,8 +254,12 @@ impl Soak<'_> {
 
     /// Changes the limit of the device's memory all the time: from none to less than a proof needs.
     fn limit_memory(&self) {
+        let (progress, began) = (Progress::new(), Instant::now());
+        let length = self.until.saturating_duration_since(began).as_secs();
         let mut rng = SmallRng::seed_from_u64(self.arguments.seed);
         while self.limits.load(Ordering::Relaxed) && !self.is_over() {
+            let proofs = self.counters.proofs.load(Ordering::Relaxed);
+            progress.part(began.elapsed().as_secs(), length, &format!("{proofs} proofs …"));
             let in_use = self.device.memory_stats().in_use;
             let room = 1usize << rng.random_range(12..26);
             self.device.set_memory_limit(rng.random_ratio(1, 3).then_some(in_use + room));

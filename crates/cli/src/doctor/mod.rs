@@ -19,15 +19,12 @@ pub struct Arguments {
     /// The device to examine: auto, cuda:N, emulated, emulated:N or none [default: RIGEL_DEVICE, or auto]
     #[arg(long)]
     device: Option<Selector>,
-    /// Print the report as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// Prints the report. Returns whether the requested device is usable.
-pub fn run(arguments: &Arguments) -> Result<bool> {
+pub fn run(arguments: &Arguments, json: bool) -> Result<bool> {
     let report = examine(arguments.device);
-    if arguments.json {
+    if json {
         let json = serde_json::to_string_pretty(&report).expect("the report holds strings and finite numbers");
         println!("{json}");
     } else {

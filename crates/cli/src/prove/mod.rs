@@ -10,6 +10,7 @@ use rigel_plonky3::Policy;
 
 use crate::Failure;
 use crate::choice::{Choice, Prover, Workload};
+use crate::ending::Refusal;
 use crate::proof_file::{self, Header};
 use crate::terminal::Progress;
 use options::FriArguments;
@@ -48,12 +49,12 @@ pub struct Arguments {
     /// Prove on the CPU, with upstream's prover
     #[arg(long)]
     cpu: bool,
+    /// Prove on the CPU if the device that --device names is not there or fails; the report says so. `auto` always does
+    #[arg(long, conflicts_with = "cpu")]
+    fallback: bool,
     /// Write the proof to a file for `rigel verify`
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Print the report as JSON
-    #[arg(long)]
-    json: bool,
     /// Write the phases as a trace for Perfetto and chrome://tracing
     #[arg(long, value_name = "FILE")]
     trace_file: Option<PathBuf>,
@@ -62,15 +63,15 @@ pub struct Arguments {
 }
 
 /// Proves and reports.
-pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
-    let choice = options::choice(arguments)?;
-    let mut statement = match &choice {
-        Choice::Plonky3(choice) => choice.statement()?,
-        Choice::Stwo(choice) => {
-            choice.statement(Making { store_coefficients: arguments.store_coefficients, ..Making::default() })?
-        }
+pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
+    let choice = options::choice(arguments).map_err(Refusal::Usage)?;
+    let making = Making { store_coefficients: arguments.store_coefficients, ..Making::default() };
+    let statement = match &choice {
+        Choice::Plonky3(choice) => choice.statement(),
+        Choice::Stwo(choice) => choice.statement(making),
     };
-    let device = open(arguments)?;
+    let mut statement = statement.map_err(Refusal::Usage)?;
+    let (device, may_fall_back) = open(arguments)?;
 
     let progress = Progress::spoken();
     progress.say(&format!("generating the trace of {choice} …"));
@@ -80,7 +81,7 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
     if let Some(device) = &device {
         progress.say(&format!("preparing {device}; kernels that are not in the cache are compiled …"));
     }
-    let policy = Policy { cpu_on_failure: true, ..Policy::default() };
+    let policy = Policy { cpu_on_failure: may_fall_back, ..Policy::default() };
     let (prepared, prepare_ms) = timed(|| statement.prepare(device.as_ref(), policy));
     prepared?;
     let place = device.as_ref().map_or("the CPU".to_string(), ToString::to_string);
@@ -107,7 +108,7 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
         report: &made.report,
         file: arguments.output.as_deref(),
     };
-    if arguments.json {
+    if json {
         println!("{}", serde_json::to_string_pretty(&summary)?);
     } else {
         print!("{}", summary.to_text());
@@ -120,19 +121,24 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
     Ok(true)
 }
 
-/// The requested device; `None` for the CPU, which `auto` selects, with a note, if there is no GPU.
-fn open(arguments: &Arguments) -> Result<Option<Device>, Failure> {
+/// The requested device, and whether the CPU may take its place. `None` is the CPU: because it was asked for, or, with a
+/// note, because there is no device and the CPU may take its place.
+fn open(arguments: &Arguments) -> Result<(Option<Device>, bool), Failure> {
     if arguments.cpu {
-        return Ok(None);
+        return Ok((None, true));
     }
     let selector = arguments.device.map_or_else(Selector::from_env, Ok)?;
-    match (Device::open(selector), selector) {
-        (Err(Error::Disabled), _) => Ok(None),
-        (Err(error @ Error::Unavailable { .. }), Selector::Auto) => {
+    let may_fall_back = arguments.fallback || selector == Selector::Auto;
+    match Device::open(selector) {
+        Err(Error::Disabled) => Ok((None, true)),
+        Err(error @ Error::Unavailable { .. }) if may_fall_back => {
             eprintln!("note: {error}\nnote: proving on the CPU instead, with upstream's prover");
-            Ok(None)
+            Ok((None, true))
         }
-        (opened, _) => Ok(Some(opened?)),
+        Err(error @ Error::Unavailable { .. }) => {
+            Err(format!("{error}\nWith --fallback the CPU proves instead, with upstream's prover.").into())
+        }
+        opened => Ok((Some(opened?), may_fall_back)),
     }
 }
 

@@ -184,7 +184,7 @@ fn unavailable_choices_are_refused_with_the_alternatives() {
     ];
     for (words, advice) in cases {
         let output = rigel(&words, &[]);
-        assert_eq!(code(&output), Some(1), "{words:?}");
+        assert_eq!(code(&output), Some(2), "{words:?}");
         assert!(stderr(&output).contains(advice), "{words:?}: {}", stderr(&output));
     }
     let list = stdout(&rigel(&["bench", "plonky3", "--list"], &[]));
@@ -196,7 +196,7 @@ fn the_bench_compares_with_upstream() {
     let folder = Folder::new();
     let (report, page) = (folder.path("report.json"), folder.path("report.html"));
     let words = ["bench", "plonky3", "--quick", "--only", "fibonacci", "--device", "emulated", "--repeat", "1"];
-    let files = ["--stream", "2", "--json", text(&report), "--html", text(&page)];
+    let files = ["--stream", "2", "-o", text(&report), "--html", text(&page)];
     let output = rigel(&[&words[..], &files[..]].concat(), &[]);
     assert_eq!(code(&output), Some(0), "{}{}", stdout(&output), stderr(&output));
     assert!(stdout(&output).contains("all bytes"), "{}", stdout(&output));

@@ -90,8 +90,12 @@ fn without_a_device_the_cpu_proves_and_says_so() {
 }
 
 #[test]
-fn a_device_that_is_too_small_leaves_the_proof_to_the_cpu() {
+fn a_device_that_is_too_small_leaves_the_proof_to_the_cpu_if_asked_to() {
     let words = ["prove", "wide-fibonacci", "--log-rows", "12", "--device", "emulated"];
+    let output = rigel(&[&words[..], &QUICK[..]].concat(), &[("RIGEL_MEMORY_LIMIT", "1MiB")]);
+    assert_eq!(code(&output), Some(1), "a device that was named is not replaced: {}", stdout(&output));
+
+    let words = [&words[..], &["--fallback"]].concat();
     let output = rigel(&[&words[..], &QUICK[..]].concat(), &[("RIGEL_MEMORY_LIMIT", "1MiB")]);
     let said = stdout(&output);
     assert_eq!(code(&output), Some(0), "{said}{}", stderr(&output));
@@ -167,7 +171,7 @@ fn unavailable_choices_are_refused_with_the_alternatives() {
     ];
     for (words, advice) in cases {
         let output = rigel(&words.split(' ').collect::<Vec<_>>(), &[]);
-        assert_eq!(code(&output), Some(1), "{words}");
+        assert_eq!(code(&output), Some(2), "{words}");
         assert!(stderr(&output).contains(advice), "{words}: {}", stderr(&output));
     }
     let list = stdout(&rigel(&["bench", "stwo", "--list"], &[]));
@@ -179,7 +183,7 @@ fn the_bench_compares_with_upstream() {
     let folder = Folder::new();
     let (report, page) = (folder.path("report.json"), folder.path("report.html"));
     let words = ["bench", "stwo", "--quick", "--device", "emulated", "--repeat", "1"];
-    let files = ["--json", text(&report), "--html", text(&page)];
+    let files = ["-o", text(&report), "--html", text(&page)];
     let output = rigel(&[&words[..], &files[..]].concat(), &[]);
     assert_eq!(code(&output), Some(0), "{}{}", stdout(&output), stderr(&output));
     assert!(

@@ -11,12 +11,14 @@ mod roofline;
 mod table;
 mod workloads;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use rigel_gpu::{Device, DeviceKind, Error, Result, Selector};
+use rigel_gpu::{Device, DeviceKind, Selector};
 
 use super::device::DeviceDescription;
-use super::{Devices, Size, open, write};
+use super::{Devices, Size, list, open, write};
+use crate::Failure;
+use crate::ending::Refusal;
 use crate::terminal::Progress;
 use json::{Document, Report};
 use measure::Bench;
@@ -40,9 +42,9 @@ pub struct Arguments {
     /// Also measure the compilation of all kernels on the emulated device
     #[arg(long)]
     compile: bool,
-    /// Write the report as JSON to a file, or to standard output instead of the table if the file is -
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    /// Write the report to a file, as JSON
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
     /// Write the report as an HTML page with a roofline chart
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -52,25 +54,24 @@ pub struct Arguments {
 }
 
 /// Measures and prints. Returns whether every measurement succeeded.
-pub fn run(arguments: &Arguments, family: Family) -> Result<bool> {
+pub fn run(arguments: &Arguments, family: Family, json: bool) -> Result<bool, Failure> {
     if arguments.list {
         let size = if arguments.quick { Size::Quick } else { Size::Full };
-        for case in workloads::all(family, size, true) {
-            println!("{:<44}{}", case.name, case.shape);
-        }
+        let cases = workloads::all(family, size, true);
+        list(&cases.iter().map(|case| format!("{:<44}{}", case.name, case.shape)).collect::<Vec<_>>(), json);
         return Ok(true);
     }
-    let to_stdout = arguments.json.as_deref() == Some(Path::new("-"));
     let mut reports = Vec::new();
     for (selector, device) in open(arguments.device.as_ref())? {
-        let report = measure(arguments, family, selector, &device, to_stdout)?;
+        let report = measure(arguments, family, selector, &device, json)?;
         reports.push(report);
     }
     let document = Document::new(reports);
-    match &arguments.json {
-        Some(_) if to_stdout => print!("{}", document.to_json()),
-        Some(path) => write(path, &document.to_json())?,
-        None => {}
+    if json {
+        print!("{}", document.to_json());
+    }
+    if let Some(path) = &arguments.output {
+        write(path, &document.to_json())?;
     }
     if let Some(path) = &arguments.html {
         write(path, &html::page(&document))?;
@@ -84,7 +85,7 @@ fn measure(
     selector: Selector,
     device: &Device,
     silent: bool,
-) -> Result<Report> {
+) -> Result<Report, Failure> {
     let emulated = device.kind() == DeviceKind::Emulated;
     let size = if arguments.quick || emulated { Size::Quick } else { Size::Full };
     let repeat = arguments.repeat.map_or_else(|| size.pick(20, 3), |n| n as usize);
@@ -95,7 +96,8 @@ fn measure(
     let mut cases = workloads::all(family, size, arguments.compile || !emulated);
     cases.retain(|case| wanted(&case.name));
     if cases.is_empty() {
-        return Err(Error::shape("--only", "no operation has this text in its name; see --list for all names"));
+        let refusal = "--only: no operation has this text in its name; --list shows all names";
+        return Err(Refusal::Usage(refusal.into()).into());
     }
 
     let progress = Progress::new();
@@ -112,9 +114,9 @@ fn measure(
     if !silent {
         println!("{}", table::heading(&report));
     }
-    let count = cases.len();
-    for (i, case) in cases.into_iter().enumerate() {
-        progress.say(&format!("{}/{count}  {}, {}", i + 1, case.name, case.shape));
+    let count = cases.len() as u64;
+    for (i, case) in (0..).zip(cases) {
+        progress.part(i, count, &format!("{}, {}", case.name, case.shape));
         report.rows.push(case.run(&bench));
     }
     drop(progress);

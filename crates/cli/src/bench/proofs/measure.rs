@@ -27,6 +27,9 @@ pub struct Bench<'a> {
     /// Whether bars apply.
     pub judges: bool,
     pub progress: &'a Progress,
+    /// Cases before this one, and all.
+    pub done: u64,
+    pub all: u64,
 }
 
 /// The text for a proof that equals upstream's.
@@ -63,7 +66,7 @@ impl Bench<'_> {
 
     fn figures(&self, case: &Case, tables: &mut Vec<TableShape>) -> Result<Figures, Failure> {
         let name = case.name();
-        let say = |what: &str| self.progress.say(&format!("{name}: {what} …"));
+        let say = |what: &str| self.progress.part(self.done, self.all, &format!("{name}: {what} …"));
         let mut statement = case.statement()?;
         say("generating the trace");
         let ((), trace_milliseconds) = timed(|| statement.generate());

@@ -9,13 +9,14 @@ mod spans;
 pub mod stwo;
 mod table;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use rigel_gpu::{Device, DeviceKind};
 
 use super::device::DeviceDescription;
-use super::{Devices, Size, open, write};
+use super::{Devices, Size, list, open, write};
 use crate::Failure;
+use crate::ending::Refusal;
 use crate::terminal::Progress;
 use cases::Case;
 use measure::Bench;
@@ -55,9 +56,9 @@ pub struct SuiteArguments {
     /// Skip upstream's prover; the device's proofs are only verified
     #[arg(long)]
     no_cpu: bool,
-    /// Write the report as JSON to a file, or to standard output instead of the table if the file is -
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    /// Write the report to a file, as JSON
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
     /// Write the report as an HTML page with the phases side by side
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -67,24 +68,23 @@ pub struct SuiteArguments {
 }
 
 /// Measures and prints. Returns whether every case succeeded with the right proof.
-fn run(suite: &Suite<'_>, arguments: &SuiteArguments) -> Result<bool, Failure> {
+fn run(suite: &Suite<'_>, arguments: &SuiteArguments, json: bool) -> Result<bool, Failure> {
     if arguments.list {
         let size = if arguments.quick { Size::Quick } else { Size::Full };
-        for case in (suite.cases)(size) {
-            println!("{}", case.name());
-        }
+        let names: Vec<String> = (suite.cases)(size).iter().map(Case::name).collect();
+        list(&names, json);
         return Ok(true);
     }
-    let to_stdout = arguments.json.as_deref() == Some(Path::new("-"));
     let mut reports = Vec::new();
     for (_, device) in open(arguments.device.as_ref())? {
-        reports.push(measure(suite, arguments, &device, to_stdout)?);
+        reports.push(measure(suite, arguments, &device, json)?);
     }
     let document = Document::new(suite.name, reports);
-    match &arguments.json {
-        Some(_) if to_stdout => print!("{}", document.to_json()),
-        Some(path) => write(path, &document.to_json())?,
-        None => {}
+    if json {
+        print!("{}", document.to_json());
+    }
+    if let Some(path) = &arguments.output {
+        write(path, &document.to_json())?;
     }
     if let Some(path) = &arguments.html {
         write(path, &html::page(suite.title, &document))?;
@@ -122,10 +122,11 @@ fn measure(
         cases.retain(|case| case.is_narrow);
     }
     if cases.is_empty() {
-        return Err("--only: no case has this text in its name; --list shows all names".into());
+        let refusal = "--only: no case has this text in its name; --list shows all names";
+        return Err(Refusal::Usage(refusal.into()).into());
     }
     let progress = Progress::new();
-    let bench = Bench {
+    let mut bench = Bench {
         device,
         repeat,
         cpu_runs: if arguments.no_cpu { 0 } else { suite.cpu_runs },
@@ -133,6 +134,8 @@ fn measure(
         dialect: suite.dialect,
         judges: !emulated && size == Size::Full,
         progress: &progress,
+        done: 0,
+        all: cases.len() as u64,
     };
     let mut report = Report {
         device: DeviceDescription::new(device),
@@ -146,6 +149,7 @@ fn measure(
     }
     for case in &cases {
         report.rows.push(bench.run(case));
+        bench.done += 1;
     }
     drop(progress);
     if !silent {

@@ -19,7 +19,7 @@ pub struct Arguments {
 }
 
 /// Measures and prints. Returns whether every case succeeded with the right proof.
-pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
+pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
     let suite = Suite {
         name: "plonky3",
         title: "Rigel and Plonky3",
@@ -28,7 +28,7 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
         cpu_runs: 2,
         stream: arguments.stream,
     };
-    super::run(&suite, &arguments.suite)
+    super::run(&suite, &arguments.suite, json)
 }
 
 /// At most this many times the proof's bytes are copied back.

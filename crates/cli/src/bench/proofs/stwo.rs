@@ -19,7 +19,7 @@ pub struct Arguments {
 }
 
 /// Measures and prints. Returns whether every case succeeded with the right proof.
-pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
+pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
     let suite = Suite {
         name: "stwo",
         title: "Rigel and Stwo",
@@ -29,7 +29,7 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
         cpu_runs: 4,
         stream: 0,
     };
-    super::run(&suite, &arguments.suite)
+    super::run(&suite, &arguments.suite, json)
 }
 
 /// All cases, at full size or at sizes that take seconds on any machine.
