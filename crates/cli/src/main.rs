@@ -8,6 +8,7 @@ mod bench;
 mod choice;
 mod doctor;
 mod machine;
+mod page;
 mod proof_file;
 mod prove;
 mod verify;
