@@ -9,7 +9,8 @@ mod choice;
 mod doctor;
 mod ending;
 mod machine;
-mod pages;
+mod manual;
+mod page;
 mod proof_file;
 mod prove;
 mod verify;
@@ -60,9 +61,9 @@ enum Command {
         suite: Suite,
     },
     /// Print completions for a shell
-    Completions(pages::Completions),
+    Completions(manual::Completions),
     /// Print pages of the manual
-    Man(pages::Manual),
+    Man(manual::Manual),
     #[command(external_subcommand)]
     Machine(Vec<OsString>),
 }
@@ -98,8 +99,8 @@ fn main() -> ExitCode {
             Suite::Soak(arguments) => bench::soak::run(&arguments, json),
             Suite::Fuzz(arguments) => bench::fuzz::run(&arguments, json),
         },
-        Command::Completions(arguments) => pages::completions(&arguments),
-        Command::Man(arguments) => pages::manual(&arguments),
+        Command::Completions(arguments) => manual::completions(&arguments),
+        Command::Man(arguments) => manual::print(&arguments),
         Command::Machine(arguments) => return machine::run(&arguments, json),
     };
     ending::of(result, json)

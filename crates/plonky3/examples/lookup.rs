@@ -39,6 +39,13 @@ impl BaseAir<Value> for Table {
         }
     }
 
+    fn preprocessed_width(&self) -> usize {
+        match self {
+            Self::Claims => 0,
+            Self::Squares => 2,
+        }
+    }
+
     fn preprocessed_trace(&self) -> Option<RowMajorMatrix<Value>> {
         let row = |k: usize| [Value::from_usize(k), Value::from_usize(k * k)];
         match self {

@@ -45,7 +45,7 @@ impl<AB: AirBuilder> Air<AB> for Recurrence {
 }
 
 fn main() -> Result<()> {
-    let rows = 1 << 16;
+    let rows = 1 << 12;
     let mut values = vec![Value::from_u64(3), Value::from_u64(5)];
     for row in 1..rows {
         let (x, y) = (values[2 * row - 2], values[2 * row - 1]);

@@ -7,7 +7,6 @@ pub mod operations;
 #[cfg(not(feature = "full"))]
 #[path = "no_operations.rs"]
 pub mod operations;
-mod page;
 pub mod proofs;
 pub mod soak;
 

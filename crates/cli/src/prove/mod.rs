@@ -1,6 +1,7 @@
 //! `rigel prove`: proves a workload on a device or on the CPU, and reports the cost.
 
 mod options;
+mod page;
 mod report;
 
 use std::path::{Path, PathBuf};
@@ -9,6 +10,10 @@ use rigel_gpu::{Device, Error, Selector, background};
 use rigel_plonky3::Policy;
 
 use crate::Failure;
+use crate::bench::proofs::{
+    self,
+    spans::{self, Dialect},
+};
 use crate::choice::{Choice, Prover, Workload};
 use crate::ending::Refusal;
 use crate::proof_file::{self, Header};
@@ -58,6 +63,9 @@ pub struct Arguments {
     /// Write the phases as a trace for Perfetto and chrome://tracing
     #[arg(long, value_name = "FILE")]
     trace_file: Option<PathBuf>,
+    /// Write the report as an HTML page with a timeline of the phases and of the memory
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
     #[command(flatten, next_help_heading = "FRI")]
     fri: FriArguments,
 }
@@ -86,7 +94,12 @@ pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
     prepared?;
     let place = device.as_ref().map_or("the CPU".to_string(), ToString::to_string);
     progress.say(&format!("proving on {place} …"));
-    let made = statement.prove()?;
+    // On the CPU, the phases are those of upstream's spans.
+    let (made, upstream) = match &device {
+        Some(_) => (statement.prove(), Vec::new()),
+        None => spans::collect(dialect(&choice), || statement.prove()),
+    };
+    let made = made?;
     drop(progress);
 
     let header = Header { rigel: env!("CARGO_PKG_VERSION").into(), choice, public_values: statement.publics() };
@@ -108,6 +121,9 @@ pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
         report: &made.report,
         file: arguments.output.as_deref(),
     };
+    if let Some(path) = &arguments.html {
+        write(path, page::page(&summary, &upstream).as_bytes())?;
+    }
     if json {
         println!("{}", serde_json::to_string_pretty(&summary)?);
     } else {
@@ -139,6 +155,13 @@ fn open(arguments: &Arguments) -> Result<(Option<Device>, bool), Failure> {
             Err(format!("{error}\nWith --fallback the CPU proves instead, with upstream's prover.").into())
         }
         opened => Ok((Some(opened?), may_fall_back)),
+    }
+}
+
+fn dialect(choice: &Choice) -> Dialect {
+    match choice {
+        Choice::Plonky3(_) => proofs::plonky3::DIALECT,
+        Choice::Stwo(_) => proofs::stwo::DIALECT,
     }
 }
 

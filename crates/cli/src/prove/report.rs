@@ -40,12 +40,7 @@ impl Summary<'_> {
         for line in wrap(&format!("tables: {}", tables.join(", ")), 100) {
             let _ = writeln!(out, "  {line}");
         }
-        let name = self.device_name.as_ref().filter(|_| report.device != "cpu");
-        let device = match name {
-            Some(name) => format!("{} ({name})", report.device),
-            None => "the CPU (upstream's prover)".to_string(),
-        };
-        let _ = writeln!(out, "  proved on {device} in {} ms\n", number(report.total_ms));
+        let _ = writeln!(out, "  proved on {} in {} ms\n", self.place(), number(report.total_ms));
         out.push_str(&self.phases());
         out.push_str(&self.figures());
         for fallback in report.fallbacks.iter().filter(|_| self.device_name.is_some()) {
@@ -57,6 +52,14 @@ impl Summary<'_> {
             let _ = writeln!(out, "\nwritten to {file}; check it with: rigel verify {file}");
         }
         out
+    }
+
+    /// Where the proof was made.
+    pub fn place(&self) -> String {
+        match self.device_name.as_ref().filter(|_| self.report.device != "cpu") {
+            Some(name) => format!("{} ({name})", self.report.device),
+            None => "the CPU (upstream's prover)".to_string(),
+        }
     }
 
     fn phases(&self) -> String {

@@ -56,6 +56,9 @@ pub struct Phase {
     pub start_ms: f64,
     /// How long the device took.
     pub ms: f64,
+    /// The most device memory in use from the end of the phase before to the end of this one, in bytes, without what was
+    /// in use before the proof.
+    pub memory_bytes: usize,
 }
 
 /// A part of a proof that ran on another device than requested.
@@ -155,7 +158,14 @@ pub struct Recorder {
     in_use: usize,
     peak: PeakWatch,
     allocations: u64,
-    phases: Lock<Vec<(&'static str, Event, Event)>>,
+    marks: Lock<Marks>,
+}
+
+/// The phases so far.
+struct Marks {
+    phases: Vec<(&'static str, Event, Event, usize)>,
+    /// The memory in use since the last one ended.
+    peak: PeakWatch,
 }
 
 impl Recorder {
@@ -169,7 +179,7 @@ impl Recorder {
             in_use: device.memory_stats().in_use,
             peak: PeakWatch::new(device.core()),
             allocations: driver_allocations(device),
-            phases: Lock::default(),
+            marks: Lock::new(Marks { phases: Vec::new(), peak: PeakWatch::new(device.core()) }),
         }
     }
 
@@ -190,7 +200,10 @@ impl Recorder {
 
     /// Adds a phase between two timing events.
     pub fn add(&self, name: &'static str, start: Event, end: Event) {
-        self.phases.lock().push((name, start, end));
+        let mut marks = self.marks.lock();
+        let watch = PeakWatch::new(self.stream.device().core());
+        let memory = std::mem::replace(&mut marks.peak, watch).bytes().saturating_sub(self.in_use);
+        marks.phases.push((name, start, end, memory));
     }
 
     /// Waits for the stream and returns the report.
@@ -199,15 +212,16 @@ impl Recorder {
         let total_ms = self.began.elapsed().as_secs_f64() * 1e3;
         let device = self.stream.device();
         let after = device.activity();
-        let marks = std::mem::take(&mut *self.phases.lock());
+        let marks = std::mem::take(&mut self.marks.lock().phases);
         let mut phases = Vec::with_capacity(marks.len());
-        for (name, start, end) in &marks {
+        for (name, start, end, memory_bytes) in &marks {
             // The phase may have run on another stream.
             end.synchronize()?;
             phases.push(Phase {
                 name,
                 start_ms: f64::from(start.since(&marks[0].1)?),
                 ms: f64::from(end.since(start)?),
+                memory_bytes: *memory_bytes,
             });
         }
         Ok(Report {

@@ -26,6 +26,10 @@ fn a_report_says_what_the_proof_took() {
             assert!(report.phases.is_sorted_by(|a, b| a.start_ms <= b.start_ms));
             assert!(report.total_ms > 0.0 && (0.0..=1.0).contains(&report.busy()));
             assert!(report.launches > 0 && report.peak_bytes > 0 && report.fallbacks.is_empty());
+            let memory = || report.phases.iter().map(|phase| phase.memory_bytes);
+            assert!(
+                memory().all(|bytes| bytes <= report.peak_bytes) && memory().any(|bytes| bytes > 256 * 2 * 2 * 4)
+            );
             let size = bytes(&proven.proof).len() as u64;
             assert!(report.bytes_up >= 256 * 2 * 4, "{report}");
             assert!(report.bytes_down <= 4 * size, "{} down for a proof of {size}", report.bytes_down);

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::json::{Document, Report};
 use super::measure::Row;
 use super::roofline;
-use crate::bench::page::{document_of, escape};
+use crate::page::{document_of, escape};
 use crate::terminal::number;
 
 pub fn page(document: &Document) -> String {

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use super::ceilings::Ceilings;
 use super::json::Report;
 use super::measure::Row;
-use crate::bench::page::escape;
+use crate::page::escape;
 use crate::terminal::number;
 
 const WIDTH: f64 = 1080.0;

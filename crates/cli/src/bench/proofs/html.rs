@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use super::record::{Bar, Document, Figures, PhasePair, Report, Row, Times};
 use super::table::{shape, verdict, work};
-use crate::bench::page::{document_of, escape};
+use crate::page::timeline::{self, Span, Track};
+use crate::page::{document_of, escape};
 use crate::terminal::number;
 
 pub fn page(title: &str, document: &Document) -> String {
@@ -35,8 +36,9 @@ fn section(report: &Report) -> String {
         if let Some(figures) = &row.figures {
             let _ = write!(
                 out,
-                "<h2>{}</h2>\n<figure>\n{}</figure>\n{}",
+                "<h2>{}</h2>\n<figure>\n{}</figure>\n<h3>Phases</h3>\n<figure>\n{}</figure>\n{}",
                 escape(&row.name),
+                timelines(report, row, figures),
                 chart(&figures.phases),
                 footer(figures)
             );
@@ -99,6 +101,23 @@ fn footer(figures: &Figures) -> String {
         work(figures),
         stream.unwrap_or_default()
     )
+}
+
+/// The proof from a trace on the host, beside upstream's.
+fn timelines(report: &Report, row: &Row, figures: &Figures) -> String {
+    let ours = Track::of_report(format!("Rigel on {}", report.device.name), &figures.report);
+    let upstream = figures.upstream.as_ref().map(|times| Track {
+        name: format!("upstream on {} CPU threads", report.cpu_threads),
+        total_ms: times.best(),
+        spans: figures
+            .upstream_timeline
+            .iter()
+            .map(|segment| Span { name: segment.name, start_ms: segment.start_ms, ms: segment.ms })
+            .collect(),
+        memory: Vec::new(),
+    });
+    let title = format!("{}, from a trace on the host", row.name);
+    timeline::svg(&title, &std::iter::once(ours).chain(upstream).collect::<Vec<_>>())
 }
 
 const WIDTH: f64 = 1060.0;

@@ -7,7 +7,7 @@ use rigel_plonky3::Policy;
 
 use super::cases::{Bars, Case, PEAK_OVER_EXTENDED};
 use super::record::{Bar, Bound, Figures, PhasePair, Row, Throughput, Times};
-use super::spans::{self, Dialect, Phases};
+use super::spans::{self, Dialect, Phases, Segment};
 use crate::Failure;
 use crate::choice::{Choice, Prover};
 use crate::terminal::Progress;
@@ -122,7 +122,14 @@ impl Bench<'_> {
             extended_bytes: first.extended_bytes,
             check,
             equal_bytes: [ALL_BYTES, ALL_BYTES_WITHOUT_WORK].contains(&check),
-            phases: side_by_side(&report, upstream.as_ref().map(|(_, made, phases)| (made.milliseconds, phases))),
+            phases: side_by_side(
+                &report,
+                upstream.as_ref().map(|(_, made, segments)| (made.milliseconds, spans::sums(segments))),
+            ),
+            upstream_timeline: upstream
+                .as_mut()
+                .map(|(.., segments)| std::mem::take(segments))
+                .unwrap_or_default(),
             upstream: upstream.map(|(times, ..)| times),
             report,
             stream,
@@ -143,19 +150,19 @@ impl Bench<'_> {
     }
 
     /// Upstream's times, and the proof and phases of its best run.
-    fn upstream(&self, statement: &dyn Statement) -> Result<(Times, Made, Phases), Failure> {
-        let mut best: Option<(Made, Phases)> = None;
+    fn upstream(&self, statement: &dyn Statement) -> Result<(Times, Made, Vec<Segment>), Failure> {
+        let mut best: Option<(Made, Vec<Segment>)> = None;
         let mut times = Vec::new();
         for _ in 0..self.cpu_runs {
-            let (made, phases) = spans::collect(self.dialect, || statement.prove_upstream());
+            let (made, segments) = spans::collect(self.dialect, || statement.prove_upstream());
             let made = made?;
             times.push(made.milliseconds);
             if best.as_ref().is_none_or(|(best, _)| made.milliseconds < best.milliseconds) {
-                best = Some((made, phases));
+                best = Some((made, segments));
             }
         }
-        let (made, phases) = best.ok_or("upstream was not run")?;
-        Ok((Times::new(times), made, phases))
+        let (made, segments) = best.ok_or("upstream was not run")?;
+        Ok((Times::new(times), made, segments))
     }
 }
 
@@ -234,8 +241,8 @@ fn throughput(statement: &dyn Statement, first: &Made, proofs: usize) -> Result<
 
 /// Our phases beside upstream's, then phases that only upstream has, then the rest. Takes upstream's total time and the
 /// phases known from its spans.
-fn side_by_side(report: &ProofReport, upstream: Option<(f64, &Phases)>) -> Vec<PhasePair> {
-    let known: Phases = upstream.map_or(Phases::new(), |(_, phases)| {
+fn side_by_side(report: &ProofReport, upstream: Option<(f64, Phases)>) -> Vec<PhasePair> {
+    let known: Phases = upstream.as_ref().map_or(Phases::new(), |(_, phases)| {
         phases.iter().filter(|(name, _)| *name != "other").copied().collect()
     });
     let sum = |phases: &[(&str, f64)]| phases.iter().map(|(_, ms)| ms).sum::<f64>();
@@ -254,7 +261,7 @@ fn side_by_side(report: &ProofReport, upstream: Option<(f64, &Phases)>) -> Vec<P
     pairs.push(PhasePair {
         name: "other",
         milliseconds: Some((report.total_ms - sum(&ours)).max(0.0)),
-        upstream_milliseconds: upstream.map(|(total, _)| (total - sum(&known)).max(0.0)),
+        upstream_milliseconds: upstream.as_ref().map(|(total, _)| (total - sum(&known)).max(0.0)),
     });
     pairs
 }

@@ -5,7 +5,7 @@ mod html;
 mod measure;
 pub mod plonky3;
 mod record;
-mod spans;
+pub mod spans;
 pub mod stwo;
 mod table;
 

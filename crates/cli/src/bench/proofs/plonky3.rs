@@ -24,12 +24,15 @@ pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
         name: "plonky3",
         title: "Rigel and Plonky3",
         cases: &all,
-        dialect: Dialect { target: "p3_", phase },
+        dialect: DIALECT,
         cpu_runs: 2,
         stream: arguments.stream,
     };
     super::run(&suite, &arguments.suite, json)
 }
+
+/// Plonky3's spans.
+pub const DIALECT: Dialect = Dialect { target: "p3_", phase };
 
 /// At most this many times the proof's bytes are copied back.
 const DOWN_OVER_PROOF: f64 = 4.0;

@@ -3,6 +3,7 @@
 use rigel_gpu::Report as ProofReport;
 use serde::Serialize;
 
+use super::spans::Segment;
 use crate::bench::device::DeviceDescription;
 use crate::choice::Choice;
 use rigel_workloads::TableShape;
@@ -80,6 +81,8 @@ pub struct Figures {
     /// The report of the median proof from the host.
     pub report: ProofReport,
     pub phases: Vec<PhasePair>,
+    /// Upstream's phases in the order of time, in its best run.
+    pub upstream_timeline: Vec<Segment>,
     pub stream: Option<Throughput>,
 }
 

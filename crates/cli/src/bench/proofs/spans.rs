@@ -3,18 +3,39 @@
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use serde::Serialize;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
 /// Milliseconds in each of our phases, in order of their first end.
 pub type Phases = Vec<(&'static str, f64)>;
 
-/// Runs `work` on this thread and sums the time of upstream's spans by our phases.
-pub fn collect<R>(dialect: Dialect, work: impl FnOnce() -> R) -> (R, Phases) {
-    let state = Arc::new(Mutex::new(State::default()));
+/// A time in which upstream was in one of our phases, in milliseconds after the start of the work.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Segment {
+    pub name: &'static str,
+    pub start_ms: f64,
+    pub ms: f64,
+}
+
+/// Runs `work` on this thread and notes upstream's spans as our phases, each time in the innermost one.
+pub fn collect<R>(dialect: Dialect, work: impl FnOnce() -> R) -> (R, Vec<Segment>) {
+    let state = Arc::new(Mutex::new(State::new()));
     let result = tracing::subscriber::with_default(Collector { dialect, state: state.clone() }, work);
-    let phases = std::mem::take(&mut state.lock().expect("no span panics").sums);
-    (result, phases)
+    let segments = std::mem::take(&mut state.lock().expect("no span panics").segments);
+    (result, segments)
+}
+
+/// The sums of the segments by phase.
+pub fn sums(segments: &[Segment]) -> Phases {
+    let mut sums = Phases::new();
+    for segment in segments {
+        match sums.iter_mut().find(|(name, _)| *name == segment.name) {
+            Some((_, sum)) => *sum += segment.ms,
+            None => sums.push((segment.name, segment.ms)),
+        }
+    }
+    sums
 }
 
 /// How to read the spans of one upstream prover.
@@ -31,34 +52,32 @@ struct Collector {
     state: Arc<Mutex<State>>,
 }
 
-#[derive(Default)]
 struct State {
+    began: Instant,
+    /// When the innermost span last changed, in milliseconds.
+    changed: f64,
     names: Vec<&'static str>,
-    open: Vec<Open>,
-    sums: Phases,
-}
-
-/// A span that was entered.
-struct Open {
-    name: &'static str,
-    since: Instant,
-    /// The time in nested spans.
-    within: f64,
+    open: Vec<&'static str>,
+    segments: Vec<Segment>,
 }
 
 impl State {
-    fn exit(&mut self, dialect: Dialect) {
-        let path: Vec<&str> = self.open.iter().map(|open| open.name).collect();
-        let phase = (dialect.phase)(&path);
-        let Some(open) = self.open.pop() else { return };
-        let milliseconds = open.since.elapsed().as_secs_f64() * 1e3;
-        if let Some(around) = self.open.last_mut() {
-            around.within += milliseconds;
+    fn new() -> Self {
+        Self { began: Instant::now(), changed: 0.0, names: Vec::new(), open: Vec::new(), segments: Vec::new() }
+    }
+
+    /// The time since the last change belongs to the innermost span. Neighbours of one phase are one segment.
+    fn change(&mut self, dialect: Dialect) {
+        let now = self.began.elapsed().as_secs_f64() * 1e3;
+        let start_ms = std::mem::replace(&mut self.changed, now);
+        if self.open.is_empty() {
+            return;
         }
-        let own = milliseconds - open.within;
-        match self.sums.iter_mut().find(|(name, _)| *name == phase) {
-            Some((_, sum)) => *sum += own,
-            None => self.sums.push((phase, own)),
+        let name = (dialect.phase)(&self.open);
+        let ms = now - start_ms;
+        match self.segments.last_mut() {
+            Some(last) if last.name == name && start_ms - (last.start_ms + last.ms) < 1e-6 => last.ms += ms,
+            _ => self.segments.push(Segment { name, start_ms, ms }),
         }
     }
 }
@@ -91,13 +110,17 @@ impl Subscriber for Collector {
 
     fn enter(&self, span: &Id) {
         self.with(|state| {
+            state.change(self.dialect);
             let name = state.names[span.into_u64() as usize - 1];
-            state.open.push(Open { name, since: Instant::now(), within: 0.0 });
+            state.open.push(name);
         });
     }
 
     fn exit(&self, _: &Id) {
-        self.with(|state| state.exit(self.dialect));
+        self.with(|state| {
+            state.change(self.dialect);
+            state.open.pop();
+        });
     }
 }
 
@@ -113,13 +136,17 @@ mod tests {
                 _ => "extend",
             }
         }
-        let ((), phases) = collect(Dialect { target: "p3_", phase }, || {
+        let ((), segments) = collect(Dialect { target: "p3_", phase }, || {
             let _outer = tracing::info_span!(target: "p3_test", "commit to trace data").entered();
             let _inner = tracing::debug_span!(target: "p3_test", "build merkle tree").entered();
             let _foreign = tracing::info_span!(target: "rigel", "open").entered();
         });
-        let names: Vec<&str> = phases.iter().map(|(name, _)| *name).collect();
-        assert_eq!(names, ["hash", "extend"]);
-        assert!(phases.iter().all(|(_, ms)| *ms >= 0.0));
+        let names: Vec<&str> = segments.iter().map(|segment| segment.name).collect();
+        assert_eq!(names, ["extend", "hash", "extend"]);
+        assert!(segments.is_sorted_by(|a, b| a.start_ms + a.ms <= b.start_ms + 1e-6));
+        let sums = sums(&segments);
+        assert_eq!(sums.len(), 2);
+        let total = segments[2].start_ms + segments[2].ms - segments[0].start_ms;
+        assert!((sums[0].1 + sums[1].1 - total).abs() < 1e-6, "{sums:?} do not add up to {total}");
     }
 }

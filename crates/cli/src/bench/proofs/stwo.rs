@@ -24,13 +24,16 @@ pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
         name: "stwo",
         title: "Rigel and Stwo",
         cases: &|size| all(size, arguments.store_coefficients),
-        dialect: Dialect { target: "stwo", phase },
+        dialect: DIALECT,
         // The first one is a warm-up.
         cpu_runs: 4,
         stream: 0,
     };
     super::run(&suite, &arguments.suite, json)
 }
+
+/// Stwo's spans.
+pub const DIALECT: Dialect = Dialect { target: "stwo", phase };
 
 /// All cases, at full size or at sizes that take seconds on any machine.
 fn all(size: Size, store_coefficients: bool) -> Vec<Case> {

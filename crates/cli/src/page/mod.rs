@@ -1,7 +1,9 @@
-//! What the pages of all reports have in common.
+//! What the pages of all reports have in common, and the pictures that several of them have.
+
+pub mod timeline;
 
 const STYLE: &str = "
-:root { color-scheme: light dark; --ink: #1c2430; --soft: #667085; --line: #e4e7ec; --page: #ffffff; --band: #f8fafc;
+:root { color-scheme: light dark; --ink: #1c2430; --soft: #5b6574; --line: #e4e7ec; --page: #ffffff; --band: #f8fafc;
   --blue: #2563eb; --good: #15803d; --bad: #c2410c; }
 @media (prefers-color-scheme: dark) {
   :root { --ink: #e6e9ef; --soft: #98a2b3; --line: #2b3442; --page: #11161d; --band: #171d26;
@@ -29,7 +31,7 @@ svg .dot { fill: var(--blue); stroke: var(--page); stroke-width: 1.5; }
 svg .dot.pass { fill: var(--good); }
 svg .dot.miss { fill: var(--bad); }
 svg .leader { stroke: var(--soft); stroke-width: 0.6; }
-.scroll { overflow-x: auto; }
+.scroll { overflow-x: auto; margin: 10px 0; }
 table { border-collapse: collapse; width: 100%; font-size: 13.5px; font-variant-numeric: tabular-nums; }
 th { text-align: left; font-weight: 600; color: var(--soft); border-bottom: 2px solid var(--line); padding: 6px 10px; }
 td { border-bottom: 1px solid var(--line); padding: 5px 10px; white-space: nowrap; }

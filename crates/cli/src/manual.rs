@@ -43,7 +43,7 @@ pub fn completions(arguments: &Completions) -> Result<bool, Failure> {
 }
 
 /// Prints a page of the manual, or writes all.
-pub fn manual(arguments: &Manual) -> Result<bool, Failure> {
+pub fn print(arguments: &Manual) -> Result<bool, Failure> {
     let mut all = Cli::command();
     all.build();
     if let Some(folder) = &arguments.folder {

@@ -1,0 +1,133 @@
+"""Looks at pages in a browser: at nothing that overlaps, is empty, leaves its picture or can't be read.
+
+    python docs/site/browser.py OUTPUT PAGE ...
+
+All pages are laid out by Chromium in two widths, light and dark. Screenshots go to OUTPUT. Without a browser the check is
+skipped, and says so.
+"""
+
+import html
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+NAMES = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable"]
+WIDTHS = [1280, 400]
+# Blink's numbers for `prefers-color-scheme`.
+SCHEMES = {"light": 1, "dark": 0}
+
+# Runs in a page with a frame for each page and width; what is wrong goes to an element that is read afterwards.
+LOOK = r"""
+const wrong = [];
+function words(element) { return (element.textContent || "").trim().slice(0, 40); }
+function channel(c) { c /= 255; return c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4; }
+function light([r, g, b]) { return 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b); }
+function numbers(colour) { return (colour.match(/[\d.]+/g) || []).map(Number); }
+function contrast(a, b) { const [x, y] = [light(a), light(b)].sort((p, q) => q - p); return (x + 0.05) / (y + 0.05); }
+function background(element) {
+  for (; element; element = element.parentElement) {
+    const colour = numbers(element.ownerDocument.defaultView.getComputedStyle(element).backgroundColor);
+    if (colour.length === 3 || colour[3] > 0) return colour.slice(0, 3);
+  }
+  return [255, 255, 255];
+}
+function look(frame) {
+  const page = frame.contentDocument, window_ = frame.contentWindow;
+  const say = what => wrong.push(`${frame.dataset.page} at ${frame.width}: ${what}`);
+  const root = page.documentElement;
+  if (root.scrollWidth > root.clientWidth + 1) say(`is ${root.scrollWidth} pixels wide`);
+  const main = page.querySelector("main");
+  if (!main || main.innerText.trim().length < 40) say("is empty");
+  if (/\b(NaN|undefined)\b/.test(root.innerText)) say("shows NaN or undefined");
+  for (const image of page.images) if (!image.naturalWidth) say(`image ${image.src} is not there`);
+  for (const table of page.querySelectorAll("table"))
+    if (!table.querySelector("tbody td")) say(`a table without rows: ${words(table)}`);
+  for (const svg of page.querySelectorAll("svg")) {
+    const frame = svg.getBoundingClientRect();
+    const shapes = svg.querySelectorAll("rect, circle, polygon, polyline").length;
+    if (frame.width < 100 || frame.height < 20 || shapes === 0) { say("an empty picture"); continue; }
+    const texts = [...svg.querySelectorAll("text:not([transform])")].map(text => [text, text.getBoundingClientRect()]);
+    if (texts.length === 0) say("a picture without text");
+    texts.forEach(([text, box], i) => {
+      if (box.width === 0) say(`empty text in a picture`);
+      if (box.left < frame.left - 1 || box.right > frame.right + 1 || box.top < frame.top - 1
+          || box.bottom > frame.bottom + 1) say(`"${words(text)}" leaves its picture`);
+      for (const [other, its] of texts.slice(i + 1)) {
+        // Boxes are higher than letters: lines may touch.
+        const across = Math.min(box.right, its.right) - Math.max(box.left, its.left);
+        const down = Math.min(box.bottom, its.bottom) - Math.max(box.top, its.top);
+        if (across > 1 && down > 0.35 * box.height) say(`"${words(text)}" and "${words(other)}" overlap`);
+      }
+    });
+  }
+  const seen = new Set();
+  for (const element of page.querySelectorAll("main *, nav *")) {
+    const own = [...element.childNodes].some(node => node.nodeType === 3 && node.textContent.trim());
+    if (!own || element.closest("svg") || !element.getClientRects().length) continue;
+    const ink = numbers(window_.getComputedStyle(element).color), paper = background(element);
+    const ratio = contrast(ink, paper), key = `${ink} ${paper}`;
+    if (ratio < 4 && !seen.has(key)) { seen.add(key); say(`"${words(element)}" is hard to read: ${ratio.toFixed(1)}`); }
+  }
+}
+addEventListener("load", () => {
+  const frames = [...document.querySelectorAll("iframe")];
+  for (const frame of frames) {
+    try { look(frame); } catch (error) { wrong.push(`${frame.dataset.page}: ${error}`); }
+  }
+  document.getElementById("found").textContent = JSON.stringify({ frames: frames.length, wrong });
+});
+"""
+
+
+def run(browser, scheme, options, page):
+    command = [
+        browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--allow-file-access-from-files",
+        f"--blink-settings=preferredColorScheme={SCHEMES[scheme]}", *options, page.resolve().as_uri(),
+    ]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
+
+
+def look(browser, pages, scheme):
+    """What is wrong with the pages in one scheme."""
+    frames = "".join(
+        f'<iframe data-page="{html.escape(page.name)}" src="{page.resolve().as_uri()}" width="{width}" height="900">'
+        "</iframe>"
+        for page in pages
+        for width in WIDTHS
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        harness = pathlib.Path(folder) / "look.html"
+        harness.write_text(f'<!doctype html><pre id="found"></pre>{frames}<script>{LOOK}</script>')
+        text = run(browser, scheme, ["--dump-dom"], harness)
+    found = json.loads(html.unescape(re.search(r'<pre id="found">(.*?)</pre>', text, re.DOTALL)[1]))
+    if found["frames"] != len(pages) * len(WIDTHS):
+        sys.exit(f"{found['frames']} pages were laid out, not {len(pages) * len(WIDTHS)}")
+    return [f"{problem} ({scheme})" for problem in found["wrong"]]
+
+
+def main():
+    output, pages = pathlib.Path(sys.argv[1]), [pathlib.Path(name) for name in sys.argv[2:]]
+    browser = next(filter(None, map(shutil.which, NAMES)), None)
+    if browser is None:
+        print(f"skipped: there is no browser ({', '.join(NAMES)})")
+        return
+    output.mkdir(parents=True, exist_ok=True)
+    problems = [problem for scheme in SCHEMES for problem in look(browser, pages, scheme)]
+    # Pages of reports, whole; those of the site are many.
+    reports = [page for page in pages if page.parent == output]
+    for page, scheme in zip(reports, list(SCHEMES) * len(reports)):
+        picture = output / f"{page.stem}-{scheme}.png"
+        run(browser, scheme, [f"--screenshot={picture.resolve()}", "--window-size=1280,1800"], page)
+        if picture.stat().st_size < 10_000:
+            problems.append(f"{picture} is nearly empty")
+    if problems:
+        sys.exit("\n".join(problems))
+    print(f"{len(pages)} pages in {len(WIDTHS)} widths, light and dark: nothing overlaps, is empty or hard to read")
+
+
+if __name__ == "__main__":
+    main()
