@@ -6,12 +6,14 @@
 mod bandwidth;
 mod bench;
 mod choice;
+mod cluster;
 mod doctor;
 mod machine;
 mod proof_file;
 mod prove;
 mod verify;
 mod warm;
+mod worker;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -54,6 +56,10 @@ enum Command {
         #[command(subcommand)]
         suite: Suite,
     },
+    /// Prove jobs of a cluster: frames on standard input and output
+    Worker(worker::Arguments),
+    /// Prove on several machines, with the Python package and Ray
+    Cluster(cluster::Arguments),
     #[command(external_subcommand)]
     Machine(Vec<OsString>),
 }
@@ -80,6 +86,8 @@ fn main() -> ExitCode {
         Command::Prove(arguments) => prove::run(&arguments),
         Command::Verify(arguments) => return verify::run(&arguments),
         Command::Warm(arguments) => warm::run(&arguments),
+        Command::Worker(arguments) => worker::run(&arguments),
+        Command::Cluster(arguments) => return cluster::run(&arguments),
         Command::Machine(arguments) => return machine::run(&arguments),
         Command::Bench { suite: Suite::Primitives(arguments) } => {
             operations::run(&arguments, operations::Family::Primitives).map_err(Failure::from)

@@ -1,7 +1,6 @@
-//! The example worker as a process: what it answers, and what it survives.
+//! `rigel-sums` as a process: what it answers, and what it survives.
 
 use std::io::{BufReader, Read};
-use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use rigel_worker::frame::{self, Frame, FrameError, Kind};
@@ -26,17 +25,14 @@ impl Worker {
     }
 
     fn started(arguments: &[&str]) -> (Self, Result<Frame, FrameError>) {
-        // Cargo builds the examples together with the tests, in the folder beside theirs.
-        let tests = std::env::current_exe().unwrap();
-        let path: PathBuf = tests.parent().unwrap().parent().unwrap().join("examples/sums");
         let pipes = (Stdio::piped(), Stdio::piped(), Stdio::piped());
-        let mut process = Command::new(&path)
+        let mut process = Command::new(env!("CARGO_BIN_EXE_rigel-sums"))
             .args(arguments)
             .stdin(pipes.0)
             .stdout(pipes.1)
             .stderr(pipes.2)
             .spawn()
-            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            .unwrap();
         let input = process.stdin.take();
         let output = BufReader::new(process.stdout.take().unwrap());
         let mut worker = Self { process, input, output };

@@ -13,6 +13,7 @@ use crate::choice::{Choice, Prover, Workload};
 use crate::proof_file::{self, Header};
 use crate::terminal::Progress;
 use options::FriArguments;
+pub use options::choice;
 use report::Summary;
 use rigel_stwo_workloads::choice::{Channel, Making};
 use rigel_workloads::{Field, Hash, timed};
@@ -63,14 +64,14 @@ pub struct Arguments {
 
 /// Proves and reports.
 pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
-    let choice = options::choice(arguments)?;
+    let choice = choice(arguments)?;
     let mut statement = match &choice {
         Choice::Plonky3(choice) => choice.statement()?,
         Choice::Stwo(choice) => {
             choice.statement(Making { store_coefficients: arguments.store_coefficients, ..Making::default() })?
         }
     };
-    let device = open(arguments)?;
+    let device = open(arguments.cpu, arguments.device)?;
 
     let progress = Progress::spoken();
     progress.say(&format!("generating the trace of {choice} …"));
@@ -121,11 +122,11 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
 }
 
 /// The requested device; `None` for the CPU, which `auto` selects, with a note, if there is no GPU.
-fn open(arguments: &Arguments) -> Result<Option<Device>, Failure> {
-    if arguments.cpu {
+pub fn open(cpu: bool, device: Option<Selector>) -> Result<Option<Device>, Failure> {
+    if cpu {
         return Ok(None);
     }
-    let selector = arguments.device.map_or_else(Selector::from_env, Ok)?;
+    let selector = device.map_or_else(Selector::from_env, Ok)?;
     match (Device::open(selector), selector) {
         (Err(Error::Disabled), _) => Ok(None),
         (Err(error @ Error::Unavailable { .. }), Selector::Auto) => {

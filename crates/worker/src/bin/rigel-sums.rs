@@ -1,7 +1,8 @@
 //! A worker to try a cluster with: it sums the numbers of a job, and can do everything that a worker should survive.
 //!
 //! A job is JSON: `{"numbers": [1, 2, 3]}` gives `6`; with `"milliseconds": 50` it takes that long, and can be cancelled
-//! meanwhile; `"do"` may be `"fail"`, `"panic"`, `"print"`, `"abort"`, `"hang"` or `"elsewhere"`.
+//! meanwhile; `"do"` may be `"fail"`, `"panic"`, `"print"`, `"abort"`, `"hang"` or `"elsewhere"`, and with `"once": FILE`
+//! it is done only if that file is not there yet, and makes it.
 
 use std::io::Write;
 use std::thread::sleep;
@@ -20,7 +21,8 @@ fn main() -> Result<(), Error> {
 
 fn sum(job: &mut Job) -> Result<Vec<u8>, Failure> {
     let request: Value = serde_json::from_slice(job.input())?;
-    match request["do"].as_str() {
+    let is_first = |file: &str| std::fs::File::create_new(file).is_ok();
+    match request["do"].as_str().filter(|_| request["once"].as_str().is_none_or(is_first)) {
         Some("fail") => return Err(Failure::new("the job asked to fail")),
         Some("elsewhere") => return Err(Failure::elsewhere("this worker asked to be avoided")),
         Some("panic") => panic!("the job asked for a panic"),
