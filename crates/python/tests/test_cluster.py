@@ -205,25 +205,29 @@ def test_the_model_agrees_with_real_runs(cluster):
         assert all(result.error is None for result in sums(cluster, jobs))
         return time.monotonic() - began
 
-    def model(**more):
-        return simulate(Model(machines=2, gpus=2, output_bytes=1, start_seconds=0.0, **{**measured, **more})).seconds
-
-    seconds([job(1, milliseconds=200)] * 4)
-    measured = {"client_seconds": seconds([job(1)] * 1000) / 2000}
-    measured["call_seconds"] = measure(cluster, SUMS, job(1), gpus=0)["call_seconds"]
-    seconds([job(1, milliseconds=200)] * 4)
     mixed = [0.02, 0.05, 0.1, 0.2]
-    for real, expected in [
-        (seconds([job(1, milliseconds=200)] * 40), model(jobs=40, seconds=0.2)),
-        (seconds([job(1, milliseconds=30)] * 200), model(jobs=200, seconds=0.03)),
-        (
-            seconds([job(1, milliseconds=int(1000 * time)) for time in mixed * 20]),
-            statistics.mean(model(jobs=80, times=mixed, seed=seed) for seed in range(20)),
-        ),
-        (seconds([job(1)] * 2000), model(jobs=2000, seconds=0.0)),
-    ]:
-        print(f"real {real:.3f} s, model {expected:.3f} s, {100 * (expected / real - 1):+.1f} %")
-        assert expected == pytest.approx(real, rel=0.15)
+    cases = [
+        ([job(1, milliseconds=200)] * 40, {"seconds": 0.2}),
+        ([job(1, milliseconds=30)] * 200, {"seconds": 0.03}),
+        ([job(1, milliseconds=int(1000 * duration)) for duration in mixed * 20], {"times": mixed}),
+        ([job(1)] * 2000, {"seconds": 0.0}),
+    ]
+    beyond = measure(cluster, SUMS, job(1), gpus=0)["call_seconds"]
+    seconds([job(1, milliseconds=200)] * 20)
+    print(f"\na call takes {1e3 * beyond:.2f} ms beyond its job")
+    for jobs, work in cases:
+        ratios = []
+        # A machine that others use, too, is not the same from one second to the next.
+        for _ in range(3):
+            client = seconds([job(1)] * 1000) / 2000
+            real = seconds(jobs)
+            call = max(0.0, beyond - 2 * client)
+            there = {"machines": 2, "gpus": 2, "start_seconds": 0.0, "client_seconds": client, "call_seconds": call}
+            models = [Model(jobs=len(jobs), output_bytes=1, seed=seed, **there, **work) for seed in range(10)]
+            expected = statistics.mean(simulate(model).seconds for model in models)
+            ratios.append(expected / real)
+            print(f"{work}: {real:.3f} s, model {expected:.3f} s, {1e3 * client:.2f} ms of the client")
+        assert statistics.median(ratios) == pytest.approx(1, rel=0.15)
 
 
 def test_a_machine_is_lost_in_the_middle(cluster, raylets):

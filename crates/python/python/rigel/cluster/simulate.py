@@ -191,13 +191,17 @@ def _check(model):
         raise ValueError("a machine would fail before it has finished a job; lower failures_per_hour")
 
 
-def measure(cluster, command, job, **options):
-    """Times for a `Model`, from a few jobs on one worker of a cluster: what a call takes beyond the job itself."""
+def measure(cluster, command, job, *, client_seconds=0.0, **options):
+    """Times for a `Model`, from a few jobs on one worker of a cluster.
+
+    What a call takes beyond its job includes what the client's thread takes to give and to take it, which the model counts
+    by itself: so `client_seconds` comes off twice.
+    """
     results = list(cluster.map(command, [job] * 50, workers=1, **options))[10:]
     beyond = statistics.median(result.seconds - result.report["seconds"] for result in results)
     return {
         "seconds": statistics.median(result.report["seconds"] for result in results),
-        "call_seconds": beyond,
+        "call_seconds": max(0.0, beyond - 2 * client_seconds),
         "output_bytes": statistics.median(len(result.output) for result in results),
     }
 
