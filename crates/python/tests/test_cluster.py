@@ -29,16 +29,14 @@ def job(*numbers, **more):
 @pytest.fixture(scope="module")
 def raylets():
     """A head without a place for workers, and two machines with two places each."""
-    with pytest.MonkeyPatch.context() as patch:
-        # A machine that is gone should be noticed in seconds here, not in half a minute.
-        system = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 3}
-        patch.setenv("RAY_DEDUP_LOGS", "0")
-        there = Raylets(initialize_head=True, head_node_args={"num_cpus": 0, "_system_config": system})
-        nodes = [there.add_node(num_cpus=2, resources={f"machine{n}": 1}) for n in range(2)]
-        there.wait_for_nodes()
-        there.machines = nodes
-        yield there
-        there.shutdown()
+    # A machine that is gone should be noticed in seconds here, not in half a minute.
+    health = {"initial_delay_ms": 0, "period_ms": 500, "failure_threshold": 3}
+    system = {f"health_check_{name}": value for name, value in health.items()}
+    there = Raylets(initialize_head=True, head_node_args={"num_cpus": 0, "_system_config": system})
+    there.machines = [there.add_node(num_cpus=2) for _ in range(2)]
+    there.wait_for_nodes()
+    yield there
+    there.shutdown()
 
 
 @pytest.fixture(scope="module")

@@ -22,8 +22,8 @@ pub(crate) fn take() -> Result<(File, File), Error> {
 
 /// Makes one descriptor mean what another means.
 fn redirect(descriptor: BorrowedFd<'_>, to: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: both descriptors are open, because they are borrowed. The first is one of the standard streams, which Rust
-    // never closes and which may change what they refer to.
+    // SAFETY: both descriptors are open, because they are borrowed. The first is one of the standard streams, which
+    // Rust never closes and which may change what they refer to.
     let result = unsafe { libc::dup2(to.as_raw_fd(), descriptor.as_raw_fd()) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -7,8 +7,8 @@
 //! {"machine": "cairo", "program_bytes": 5120, "options": {"args": "100", "variant": "canonical-small"}}
 //! ```
 //!
-//! The program of a machine follows the line, and then what `--input` (Cairo) or `--stdin` (RISC Zero) names, if anything
-//! follows. The result is the proof file that `rigel prove -o` or the machine's `prove -o` writes.
+//! The program of a machine follows the line, and then what `--input` (Cairo) or `--stdin` (RISC Zero) would name, if
+//! anything. The result is the proof file that `rigel prove -o` or the machine's `prove -o` writes.
 
 mod machine;
 

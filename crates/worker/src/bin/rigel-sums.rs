@@ -1,8 +1,8 @@
 //! A worker to try a cluster with: it sums the numbers of a job, and can do everything that a worker should survive.
 //!
-//! A job is JSON: `{"numbers": [1, 2, 3]}` gives `6`; with `"milliseconds": 50` it takes that long, and can be cancelled
-//! meanwhile; `"do"` may be `"fail"`, `"panic"`, `"print"`, `"abort"`, `"hang"` or `"elsewhere"`, and with `"once": FILE`
-//! it is done only if that file is not there yet, and makes it.
+//! A job is JSON: `{"numbers": [1, 2, 3]}` gives `6`; with `"milliseconds": 50` it takes that long, and can be
+//! cancelled meanwhile; `"do"` may be `"fail"`, `"panic"`, `"print"`, `"abort"`, `"hang"` or `"elsewhere"`, and with
+//! `"once": FILE` it is done only if that file is not there yet, and makes it.
 
 use std::io::Write;
 use std::thread::sleep;

@@ -42,7 +42,7 @@ class WorkerActor:
             self._worker = None
             answer, result = {"failed": str(error), "kind": "died", "report": {}}, b""
         if answer.get("kind") in ("elsewhere", "panic") or (self._worker and self._worker.closed):
-            # A worker that says so itself, or that has panicked, may be of no use any more: the next job gets a new one.
+            # A worker that says so itself, or that has panicked, may be of no use any more: a new one is next.
             self._restart()
         answer["seconds"] = time.monotonic() - began
         self._metrics.count(answer, len(payload), len(result))

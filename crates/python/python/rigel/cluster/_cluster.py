@@ -78,8 +78,8 @@ class Cluster:
 
         - `command`: the worker's program and its arguments, such as `["rigel", "worker"]`.
         - `jobs`: an iterable of bytes, of text, of dictionaries (sent as JSON) or of Ray object references.
-        - `gpus`, `cpus`, `memory` (bytes of host memory): what a worker takes of a machine. Half a GPU means two workers
-          a GPU, so that one proves while the other makes its trace. With `gpus=0` a worker sees no GPU.
+        - `gpus`, `cpus`, `memory` (bytes of host memory): what a worker takes of a machine. Half a GPU means two
+          workers a GPU, so that one proves while the other makes its trace. With `gpus=0` a worker sees no GPU.
         - `workers`: how many; otherwise as many as the cluster has room for.
         - `retries`: how often a job is tried again, on another machine if there is one, after its worker, actor or
           machine has died. An error that is the job's own is not tried again.

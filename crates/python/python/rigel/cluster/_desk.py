@@ -51,7 +51,7 @@ class Desk:
 
     def _job(self, name):
         if name not in self._entries:
-            raise Refused(404, f"there is no job {name}; jobs that are done are kept until {self._most_kept} newer came")
+            raise Refused(404, f"there is no job {name}; the latest {self._most_kept} jobs are kept")
         return self._entries[name]
 
     def describe(self, name):

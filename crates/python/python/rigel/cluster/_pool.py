@@ -48,7 +48,7 @@ class Result:
     index: int
     error: JobFailed | None
     report: dict
-    #: Seconds from the first attempt's start to the result's arrival, and those that the worker says it needed.
+    #: Seconds from the start of the first attempt to the arrival of the result.
     seconds: float
     tries: int
     #: The machine that the result comes from.
@@ -334,7 +334,8 @@ class Pool:
         # The other attempts of a hedged job are not wanted any more.
         for other, helper in job.running.items():
             helper.actor.stop.remote(other)
-        self._finish(job, Result(job.index, None, answer["report"], self._since(job), job.tries, member.place["host"], output))
+        host = member.place["host"]
+        self._finish(job, Result(job.index, None, answer["report"], self._since(job), job.tries, host, output))
 
     def _hedge(self):
         if self._waiting or len(self._durations) < 3:

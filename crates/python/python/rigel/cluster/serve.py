@@ -118,7 +118,7 @@ def application(
     body_seconds=30.0,
     fronts=4,
 ):
-    """A Ray Serve application, for `ray.serve.run`. The HTTP servers scale from 1 to `fronts` by Ray Serve's own rules."""
+    """A Ray Serve application, for `start`. Its HTTP servers scale from 1 to `fronts` by Ray Serve's own rules."""
     _ray()
     from ray import serve
 

@@ -4,8 +4,8 @@
 
 The model has four resources: the client's thread, which gives a job and takes a result in `client_seconds` each; the
 client's link, which inputs cross one after another, and results in the other direction; the machines' links; the
-workers. A job holds a worker while its input travels, while it is worked on, and until its answer is there. Machines fail
-at a constant rate: their jobs begin again elsewhere after `notice_seconds`, and the machine is back after
+workers. A job holds a worker while its input travels, while it is worked on, and until its answer is there. Machines
+fail at a constant rate: their jobs begin again elsewhere after `notice_seconds`, and the machine is back after
 `repair_seconds`.
 
 Not modelled: Ray's scheduler and object store beyond these times, machines of different kinds, correlated failures.
@@ -194,8 +194,8 @@ def _check(model):
 def measure(cluster, command, job, *, client_seconds=0.0, **options):
     """Times for a `Model`, from a few jobs on one worker of a cluster.
 
-    What a call takes beyond its job includes what the client's thread takes to give and to take it, which the model counts
-    by itself: so `client_seconds` comes off twice.
+    What a call takes beyond its job includes what the client's thread takes to give and to take it, which the model
+    counts by itself: so `client_seconds` comes off twice.
     """
     results = list(cluster.map(command, [job] * 50, workers=1, **options))[10:]
     beyond = statistics.median(result.seconds - result.report["seconds"] for result in results)
