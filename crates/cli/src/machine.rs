@@ -41,7 +41,7 @@ pub fn run(arguments: &[OsString], json: bool) -> ExitCode {
 }
 
 /// The binary beside this one, or else the first on the path.
-fn find(binary: &str) -> Option<PathBuf> {
+pub fn find(binary: &str) -> Option<PathBuf> {
     let beside = env::current_exe().ok().and_then(|path| path.parent().map(Path::to_path_buf));
     let on_path = env::var_os("PATH").map(|path| env::split_paths(&path).collect::<Vec<_>>()).unwrap_or_default();
     beside.into_iter().chain(on_path).map(|folder| folder.join(binary)).find(|path| path.is_file())

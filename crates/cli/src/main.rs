@@ -6,6 +6,7 @@
 mod bandwidth;
 mod bench;
 mod choice;
+mod cluster;
 mod doctor;
 mod ending;
 mod machine;
@@ -15,6 +16,7 @@ mod proof_file;
 mod prove;
 mod verify;
 mod warm;
+mod worker;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -60,6 +62,10 @@ enum Command {
         #[command(subcommand)]
         suite: Suite,
     },
+    /// Prove jobs of a cluster: frames on standard input and output
+    Worker(worker::Arguments),
+    /// Prove on several machines, with the Python package and Ray
+    Cluster(cluster::Arguments),
     /// Print completions for a shell
     Completions(manual::Completions),
     /// Print pages of the manual
@@ -99,6 +105,8 @@ fn main() -> ExitCode {
             Suite::Soak(arguments) => bench::soak::run(&arguments, json),
             Suite::Fuzz(arguments) => bench::fuzz::run(&arguments, json),
         },
+        Command::Worker(arguments) => worker::run(&arguments),
+        Command::Cluster(arguments) => return cluster::run(&arguments),
         Command::Completions(arguments) => manual::completions(&arguments),
         Command::Man(arguments) => manual::print(&arguments),
         Command::Machine(arguments) => return machine::run(&arguments, json),

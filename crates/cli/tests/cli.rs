@@ -283,3 +283,61 @@ fn shells_and_man_know_the_commands() {
         assert!(std::fs::read_to_string(path.join(page)).expect("a page").contains(".SH"), "{page}");
     }
 }
+
+#[test]
+fn the_cluster_says_what_to_install() {
+    let missing = rigel(&["cluster", "status"], &[("RIGEL_PYTHON", "/no/such/python")]);
+    assert_eq!(code(&missing), Some(1));
+    assert!(stderr(&missing).contains("/no/such/python does not start"), "{}", stderr(&missing));
+    // A Python that has no such package.
+    let without = rigel(&["cluster", "up"], &[("RIGEL_PYTHON", "false")]);
+    assert_eq!(code(&without), Some(1));
+    assert!(stderr(&without).contains("pip install 'rigel[cluster]'"), "{}", stderr(&without));
+    // One that has it gets all arguments, those with dashes too, and its exit code is the command's.
+    let passed = rigel(&["cluster", "simulate", "--help"], &[("RIGEL_PYTHON", "echo")]);
+    assert_eq!(stdout(&passed), "-m rigel.cluster simulate --help\n");
+    assert_eq!(code(&passed), Some(0));
+}
+
+#[test]
+fn a_worker_proves_jobs_from_its_standard_input() {
+    use rigel_worker::frame::{self, Kind};
+    let mut jobs = Vec::new();
+    let small = br#"{"workload": "fibonacci", "log_rows": 4, "queries": 2, "pow_bits": 1, "batch_pow_bits": 0}"#;
+    for (number, job) in [(1, &small[..]), (2, small), (3, b"{}"), (4, b"{\"machine\": \"cairo\"}\n")] {
+        frame::write(&mut jobs, Kind::Job, number, &[job]).unwrap();
+    }
+    let mut worker = std::process::Command::new(env!("CARGO_BIN_EXE_rigel"))
+        .args(["worker", "--cpu"])
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = worker.stdin.take().unwrap();
+    std::io::Write::write_all(&mut input, &jobs).unwrap();
+    let mut output = worker.stdout.take().unwrap();
+    let mut answers = Vec::new();
+    while answers.len() < 4 {
+        let frame = frame::read(&mut output, 1 << 30).unwrap().expect("the worker is there");
+        if matches!(frame.kind, Kind::Done | Kind::Failed) {
+            answers.push(frame);
+        }
+    }
+    drop(input);
+    assert_eq!(worker.wait().unwrap().code(), Some(0));
+    let folder = tempfile::tempdir().unwrap();
+    for answer in &answers[..2] {
+        assert_eq!(answer.kind, Kind::Done, "{}", String::from_utf8_lossy(&answer.payload));
+        let (report, proof) = frame::split_done(&answer.payload).unwrap();
+        let report: Value = serde_json::from_slice(report).unwrap();
+        assert_eq!(report["proof"]["device"], "cpu");
+        let path = folder.path().join("proof");
+        std::fs::write(&path, proof).unwrap();
+        let verified = rigel(&["verify", path.to_str().unwrap()], &[]);
+        assert_eq!(code(&verified), Some(0), "{}", stderr(&verified));
+    }
+    for (answer, reason) in answers[2..].iter().zip(["neither a workload nor a machine", "no program follows"]) {
+        let answer = String::from_utf8_lossy(&answer.payload).into_owned();
+        assert!(answer.contains(reason), "{answer}");
+    }
+}

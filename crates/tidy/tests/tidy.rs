@@ -64,7 +64,7 @@ fn lines_are_not_too_wide() {
 /// The crates, lowest first. A crate depends only on crates before it.
 const CRATES: &[&[&str]] = &[
     &["tidy"],
-    &["gpu", "terminal"],
+    &["gpu", "terminal", "worker"],
     &["kernels"],
     &["codegen"],
     &["array", "plonky3", "stwo"],

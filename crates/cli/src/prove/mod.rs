@@ -19,6 +19,7 @@ use crate::ending::Refusal;
 use crate::proof_file::{self, Header};
 use crate::terminal::Progress;
 use options::FriArguments;
+pub use options::choice;
 use report::Summary;
 use rigel_stwo_workloads::choice::{Channel, Making};
 use rigel_workloads::{Field, Hash, timed};
@@ -72,14 +73,14 @@ pub struct Arguments {
 
 /// Proves and reports.
 pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
-    let choice = options::choice(arguments).map_err(Refusal::Usage)?;
+    let choice = choice(arguments).map_err(Refusal::Usage)?;
     let making = Making { store_coefficients: arguments.store_coefficients, ..Making::default() };
     let statement = match &choice {
         Choice::Plonky3(choice) => choice.statement(),
         Choice::Stwo(choice) => choice.statement(making),
     };
     let mut statement = statement.map_err(Refusal::Usage)?;
-    let (device, may_fall_back) = open(arguments)?;
+    let (device, may_fall_back) = open(arguments.cpu, arguments.device, arguments.fallback)?;
 
     let progress = Progress::spoken();
     progress.say(&format!("generating the trace of {choice} …"));
@@ -139,12 +140,12 @@ pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
 
 /// The requested device, and whether the CPU may take its place. `None` is the CPU: because it was asked for, or, with a
 /// note, because there is no device and the CPU may take its place.
-fn open(arguments: &Arguments) -> Result<(Option<Device>, bool), Failure> {
-    if arguments.cpu {
+pub fn open(cpu: bool, device: Option<Selector>, fallback: bool) -> Result<(Option<Device>, bool), Failure> {
+    if cpu {
         return Ok((None, true));
     }
-    let selector = arguments.device.map_or_else(Selector::from_env, Ok)?;
-    let may_fall_back = arguments.fallback || selector == Selector::Auto;
+    let selector = device.map_or_else(Selector::from_env, Ok)?;
+    let may_fall_back = fallback || selector == Selector::Auto;
     match Device::open(selector) {
         Err(Error::Disabled) => Ok((None, true)),
         Err(error @ Error::Unavailable { .. }) if may_fall_back => {

@@ -1,0 +1,206 @@
+//! Whole runs of Cairo and RISC Zero programs, by the binaries of the machines.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::{self, sleep};
+use std::time::Duration;
+
+use rigel_worker::{Failure, Job};
+use serde_json::{Map, Value};
+
+/// What differs between the machines.
+struct Machine {
+    name: &'static str,
+    /// The option of the second file.
+    input: &'static str,
+    /// The options that a job may give. Those that name files are not among them: a job reads and writes nothing on the
+    /// machine that it is proven on.
+    options: &'static [&'static str],
+}
+
+const MACHINES: [Machine; 2] = [
+    Machine {
+        name: "cairo",
+        input: "--input",
+        options: &[
+            "args",
+            "max_steps",
+            "variant",
+            "channel",
+            "log_blowup",
+            "queries",
+            "pow_bits",
+            "lifting_log_size",
+        ],
+    },
+    Machine { name: "risc0", input: "--stdin", options: &["number", "segment_po2", "max_cycles"] },
+];
+
+/// How often a machine is asked whether it is done, and the job whether it was cancelled.
+const GLANCE: Duration = Duration::from_millis(20);
+
+/// Runs the binary of the machine and returns the proof file that it writes.
+pub fn prove(
+    job: &mut Job,
+    request: &Map<String, Value>,
+    files: &[u8],
+    place: &[String],
+) -> Result<Vec<u8>, Failure> {
+    let machine = request["machine"].as_str().unwrap_or_default();
+    let machine = MACHINES.iter().find(|known| known.name == machine).ok_or_else(|| {
+        Failure::new(format!("{} is not a machine; there are cairo and risc0", request["machine"]))
+    })?;
+    let options = options(machine, request).map_err(Failure::new)?;
+    let (program, input) = split(request, files).map_err(Failure::new)?;
+    let binary = format!("rigel-{}", machine.name);
+    let path = crate::machine::find(&binary).ok_or_else(|| {
+        Failure::elsewhere(format!(
+            "{binary} is neither beside rigel nor on the PATH of this worker; in Rigel's sources: \
+             vms/{}/scripts/install",
+            machine.name
+        ))
+    })?;
+    let folder = Folder::new(job.number())?;
+    fs::write(folder.0.join("program"), program)?;
+    let proof = folder.0.join("proof");
+    let mut command = Command::new(path);
+    command.arg("prove").arg(folder.0.join("program")).arg("-o").arg(&proof).arg("--json").args(place);
+    if !input.is_empty() {
+        fs::write(folder.0.join("input"), input)?;
+        command.arg(machine.input).arg(folder.0.join("input"));
+    }
+    command.args(options).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    job.progress(0.0, "prove");
+    let (report, words, code) = finish(job, command.spawn()?)?;
+    if code != Some(0) {
+        let code = code.map_or("a signal".into(), |code| format!("code {code}"));
+        return Err(Failure::new(format!("{binary} ended with {code}: {}", words.trim())));
+    }
+    if let Ok(report) = serde_json::from_str::<Value>(&report) {
+        job.report("proof", report);
+    }
+    Ok(fs::read(proof)?)
+}
+
+/// The options of the job as the binary takes them.
+fn options(machine: &Machine, request: &Map<String, Value>) -> Result<Vec<String>, String> {
+    let options = match request.get("options") {
+        None => return Ok(Vec::new()),
+        Some(Value::Object(options)) => options.clone(),
+        Some(other) => return Err(format!("options is {other}; it should be an object")),
+    };
+    if let Some(unknown) = options.keys().find(|name| !machine.options.contains(&name.as_str())) {
+        return Err(format!(
+            "{unknown} is not an option of a job for {}; there are {}",
+            machine.name,
+            machine.options.join(", ")
+        ));
+    }
+    super::options(options)
+}
+
+/// The program, and what follows it.
+fn split<'a>(request: &Map<String, Value>, files: &'a [u8]) -> Result<(&'a [u8], &'a [u8]), String> {
+    let length = match request.get("program_bytes") {
+        None => files.len(),
+        Some(length) => length
+            .as_u64()
+            .and_then(|length| usize::try_from(length).ok())
+            .ok_or_else(|| format!("program_bytes is {length}; it should be a number of bytes"))?,
+    };
+    if length == 0 {
+        return Err("no program follows the line of the job".into());
+    }
+    files.split_at_checked(length).ok_or_else(|| {
+        format!("the job states a program of {length} bytes, and {} bytes follow its line", files.len())
+    })
+}
+
+/// Waits for the binary and kills it if the job is cancelled: what it printed, what it said, its exit code.
+fn finish(job: &Job, mut child: Child) -> Result<(String, String, Option<i32>), Failure> {
+    let (mut printed, mut said) = (child.stdout.take(), child.stderr.take());
+    thread::scope(|scope| {
+        let printed = scope.spawn(move || text(&mut printed));
+        let said = scope.spawn(move || text(&mut said));
+        let status = loop {
+            if job.cancelled() {
+                child.kill()?;
+                child.wait()?;
+                return Err(Failure::stopped());
+            }
+            match child.try_wait()? {
+                Some(status) => break status,
+                None => sleep(GLANCE),
+            }
+        };
+        Ok((printed.join().unwrap_or_default(), said.join().unwrap_or_default(), status.code()))
+    })
+}
+
+fn text(stream: &mut Option<impl Read>) -> String {
+    let mut bytes = Vec::new();
+    if let Some(stream) = stream {
+        // What was read before a failure is still worth showing.
+        let _ = stream.read_to_end(&mut bytes);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// A folder for one job, removed with all that is in it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(job: u64) -> std::io::Result<Self> {
+        let path = std::env::temp_dir().join(format!("rigel-worker-{}-{job}", std::process::id()));
+        // Fails if it is there: nobody else's folder is used.
+        fs::create_dir(&path)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all::<&Path>(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(text: &str) -> Map<String, Value> {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn options_that_name_files_are_refused() {
+        let [cairo, risc0] = &MACHINES;
+        let asked = request(r#"{"options": {"args": "1,2", "queries": 3}}"#);
+        assert_eq!(options(cairo, &asked).unwrap(), ["--args=1,2", "--queries=3"]);
+        for (machine, asked) in [
+            (cairo, r#"{"options": {"output": "/tmp/x"}}"#),
+            (cairo, r#"{"options": {"prover_input": "/etc/passwd"}}"#),
+            (risc0, r#"{"options": {"stdin": "/etc/passwd"}}"#),
+            (risc0, r#"{"options": {"args": "1"}}"#),
+        ] {
+            assert!(
+                options(machine, &request(asked)).unwrap_err().contains("is not an option of a job"),
+                "{asked}"
+            );
+        }
+        assert!(options(cairo, &request(r#"{"options": []}"#)).is_err());
+    }
+
+    #[test]
+    fn the_program_ends_where_the_job_says() {
+        let files = b"programinput";
+        assert_eq!(split(&request("{}"), files), Ok((&files[..], &b""[..])));
+        assert_eq!(split(&request(r#"{"program_bytes": 7}"#), files), Ok((&b"program"[..], &b"input"[..])));
+        for asked in [r#"{"program_bytes": 13}"#, r#"{"program_bytes": -1}"#, r#"{"program_bytes": 0}"#] {
+            assert!(split(&request(asked), files).is_err(), "{asked}");
+        }
+        assert!(split(&request("{}"), b"").is_err());
+    }
+}

@@ -1,0 +1,223 @@
+//! `rigel worker`: proofs as jobs of a cluster (`rigel_worker`, `rigel.cluster` of the Python package).
+//!
+//! A job begins with a line of JSON. It names a workload, with the options of `rigel prove`, or a machine:
+//!
+//! ```text
+//! {"workload": "fibonacci", "log_rows": 10, "field": "koala-bear", "queries": 40}
+//! {"machine": "cairo", "program_bytes": 5120, "options": {"args": "100", "variant": "canonical-small"}}
+//! ```
+//!
+//! The program of a machine follows the line, and then what `--input` (Cairo) or `--stdin` (RISC Zero) would name, if
+//! anything. The result is the proof file that `rigel prove -o` or the machine's `prove -o` writes.
+
+mod machine;
+
+use std::ffi::OsString;
+
+use clap::{Args as _, Command, FromArgMatches as _};
+use rigel_gpu::{Device, Error, Selector};
+use rigel_plonky3::Policy;
+use rigel_worker::{Failure as JobFailure, Job};
+use rigel_workloads::{Statement, timed};
+use serde_json::{Map, Value};
+
+use crate::choice::Choice;
+use crate::proof_file::{self, Header};
+use crate::{Failure, prove};
+
+#[derive(clap::Args)]
+#[command(after_help = "\
+A worker talks to the program that started it, over its standard input and output, in frames that the documentation of
+rigel-worker describes. The Python package starts workers on the machines of a cluster: rigel.cluster.")]
+pub struct Arguments {
+    /// Device: auto, cuda:N, emulated, emulated:N or none [default: RIGEL_DEVICE, or auto, which is the CPU if there is
+    /// no GPU]
+    #[arg(long, conflicts_with = "cpu")]
+    device: Option<Selector>,
+    /// Prove on the CPU, with upstream's provers
+    #[arg(long)]
+    cpu: bool,
+}
+
+/// Works on jobs until its standard input ends.
+pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
+    let (device, _) = prove::open(arguments.cpu, arguments.device, false)?;
+    let mut worker = Worker { place: place(arguments), device, ready: None };
+    rigel_worker::serve("rigel", |job| worker.work(job))?;
+    Ok(true)
+}
+
+/// The options that tell a machine's binary where to prove.
+fn place(arguments: &Arguments) -> Vec<String> {
+    match (arguments.cpu, arguments.device) {
+        (true, _) => vec!["--cpu".into()],
+        (false, Some(device)) => vec![format!("--device={device}")],
+        (false, None) => Vec::new(),
+    }
+}
+
+/// What stays between jobs.
+struct Worker {
+    place: Vec<String>,
+    device: Option<Device>,
+    /// The last statement, with its witness and its prover.
+    ready: Option<(Choice, Box<dyn Statement>)>,
+}
+
+impl Worker {
+    fn work(&mut self, job: &mut Job) -> Result<Vec<u8>, JobFailure> {
+        let (line, rest) = match job.input().iter().position(|byte| *byte == b'\n') {
+            Some(end) => (&job.input()[..end], job.input()[end + 1..].to_vec()),
+            None => (job.input(), Vec::new()),
+        };
+        let request: Map<String, Value> = serde_json::from_slice(line)
+            .map_err(|error| JobFailure::new(format!("a job begins with a line of JSON: {error}")))?;
+        if request.contains_key("machine") {
+            return machine::prove(job, &request, &rest, &self.place);
+        }
+        if !rest.is_empty() {
+            return Err(JobFailure::new(format!("{} bytes follow the line of a workload's job", rest.len())));
+        }
+        let choice = choice(request).map_err(JobFailure::new)?;
+        self.prove(job, choice)
+    }
+
+    fn prove(&mut self, job: &mut Job, choice: Choice) -> Result<Vec<u8>, JobFailure> {
+        // A statement that a failure has left half made is not kept.
+        let kept = self.ready.take().filter(|(known, _)| *known == choice);
+        let statement = match kept {
+            Some((_, statement)) => statement,
+            None => {
+                let mut statement = choice.statement().map_err(JobFailure::new)?;
+                job.progress(0.0, "trace");
+                let ((), trace_ms) = timed(|| statement.generate());
+                job.report("trace_milliseconds", trace_ms);
+                job.check()?;
+                job.progress(0.1, "prepare");
+                let (prepared, prepare_ms) = timed(|| statement.prepare(self.device.as_ref(), Policy::default()));
+                job.report("prepare_milliseconds", prepare_ms);
+                prepared.map_err(failure)?;
+                job.check()?;
+                statement
+            }
+        };
+        job.progress(0.2, "prove");
+        let made = statement.prove().map_err(failure)?;
+        job.report(
+            "phases",
+            made.report
+                .by_phase()
+                .into_iter()
+                .map(|(name, ms)| (name.to_string(), ms.into()))
+                .collect::<Map<_, _>>(),
+        );
+        job.report("proof", serde_json::to_value(&made.report)?);
+        let header =
+            Header { rigel: env!("CARGO_PKG_VERSION").into(), choice, public_values: statement.publics() };
+        self.ready = Some((choice, statement));
+        Ok(proof_file::encode(&header, &made.proof))
+    }
+}
+
+/// A failure of the device is worth another attempt with another one.
+fn failure(error: Failure) -> JobFailure {
+    let of_device = match error.downcast_ref::<rigel_plonky3::Error>() {
+        Some(rigel_plonky3::Error::Gpu(error)) => Some(error),
+        _ => error.downcast_ref::<Error>(),
+    };
+    match of_device {
+        Some(
+            Error::DeviceLost { .. }
+            | Error::Driver { .. }
+            | Error::OutOfMemory { .. }
+            | Error::OutOfPinnedMemory { .. }
+            | Error::Io { .. },
+        ) => JobFailure::elsewhere(error),
+        _ => JobFailure::new(error),
+    }
+}
+
+/// The statement that a request names. Its fields are the options of `rigel prove`, read by the same code.
+fn choice(mut request: Map<String, Value>) -> Result<Choice, String> {
+    let workload = match request.remove("workload") {
+        Some(Value::String(workload)) => workload,
+        Some(other) => return Err(format!("workload is {other}; it should be a name, such as \"fibonacci\"")),
+        None => return Err("the job names neither a workload nor a machine".into()),
+    };
+    for (option, why) in [
+        ("output", "the proof is the job's result"),
+        ("trace_file", "a job writes no files"),
+        ("json", "the report travels with the result"),
+        ("device", "the worker was started with its device"),
+        ("cpu", "the worker was started with its device"),
+    ] {
+        if request.contains_key(option) {
+            return Err(format!("{option} is not a field of a job: {why}"));
+        }
+    }
+    let mut arguments: Vec<OsString> = vec!["job".into()];
+    arguments.extend(options(request)?.into_iter().map(OsString::from));
+    // A workload that begins with a dash is not an option.
+    arguments.extend(["--".into(), workload.into()]);
+    let command = prove::Arguments::augment_args(Command::new("job").no_binary_name(false));
+    let matches = command.try_get_matches_from(arguments).map_err(|error| error.to_string())?;
+    let arguments = prove::Arguments::from_arg_matches(&matches).map_err(|error| error.to_string())?;
+    let choice = prove::choice(&arguments)?;
+    choice.check()?;
+    Ok(choice)
+}
+
+/// `{"log_rows": 10, "zk": true}` as `--log-rows=10 --zk`.
+fn options(fields: Map<String, Value>) -> Result<Vec<String>, String> {
+    let mut options = Vec::new();
+    for (name, value) in fields {
+        if name.is_empty() || !name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_') {
+            return Err(format!("{name:?} is not an option's name"));
+        }
+        let option = format!("--{}", name.replace('_', "-"));
+        match value {
+            Value::Bool(true) => options.push(option),
+            Value::Bool(false) | Value::Null => {}
+            Value::Number(number) => options.push(format!("{option}={number}")),
+            Value::String(text) => options.push(format!("{option}={text}")),
+            other => return Err(format!("{name} is {other}; it should be text, a number or a truth value")),
+        }
+    }
+    Ok(options)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Result<String, String> {
+        choice(serde_json::from_str(text).unwrap()).map(|choice| choice.to_string())
+    }
+
+    #[test]
+    fn a_job_has_the_options_of_the_command_line() {
+        assert_eq!(
+            of(r#"{"workload": "fibonacci", "log_rows": 10}"#).unwrap(),
+            "fibonacci 2^10, koala-bear, keccak"
+        );
+        assert!(of(r#"{"workload": "plonk", "log_size": 6, "pow_bits": 3}"#).unwrap().starts_with("plonk 2^6"));
+    }
+
+    #[test]
+    fn a_job_that_is_not_understood_is_refused_with_a_reason() {
+        for (text, reason) in [
+            (r#"{"log_rows": 10}"#, "neither a workload nor a machine"),
+            (r#"{"workload": "none"}"#, "none"),
+            (r#"{"workload": "--help"}"#, "--help"),
+            (r#"{"workload": "fibonacci", "log_rows": 99}"#, "2^99"),
+            (r#"{"workload": "fibonacci", "rows": 99}"#, "--rows"),
+            (r#"{"workload": "fibonacci", "output": "/etc/passwd"}"#, "output is not a field"),
+            (r#"{"workload": "fibonacci", "o=x": true}"#, "not an option's name"),
+            (r#"{"workload": "fibonacci", "log_rows": [1]}"#, "should be text"),
+            (r#"{"workload": 3}"#, "should be a name"),
+        ] {
+            let refusal = of(text).unwrap_err();
+            assert!(refusal.contains(reason), "{text}: {refusal}");
+        }
+    }
+}

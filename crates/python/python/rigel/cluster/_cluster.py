@@ -1,0 +1,213 @@
+"""A cluster: workers of a command on the machines of Ray, and jobs for them."""
+
+import json
+import queue
+import sys
+import time
+
+from ._pool import ClusterError, Job, Kind, Pool
+
+
+def _ray():
+    try:
+        import ray
+    except ImportError:
+        raise ClusterError("rigel.cluster needs Ray: pip install 'rigel[cluster]'") from None
+    return ray
+
+
+class Cluster:
+    """Starts Ray on this machine, or joins the cluster at `address` (`"auto"`: the one that this machine is part of).
+
+    Workers stay warm for `keep` seconds after their last job. Use it as a context, or call `close`.
+    """
+
+    def __init__(self, address=None, *, keep=60.0, **ray_options):
+        self._ray = _ray()
+        self._keep = keep
+        self._pools = {}
+        self._all = []
+        self._started = not self._ray.is_initialized()
+        if self._started:
+            ray_options = {"log_to_driver": False, "namespace": "rigel", **ray_options}
+            self._ray.init(address=address, **ray_options)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        """Ends the workers, and leaves Ray if this object has joined or started it."""
+        for pool in self._pools.values():
+            pool.close()
+        self._pools.clear()
+        self._all.clear()
+        if self._started:
+            self._ray.shutdown()
+
+    def pool(self, command, *, gpus=1, cpus=1, memory=None, workers=None, environment=None, start_timeout=120.0):
+        """The workers of a command; `map` says what the arguments are."""
+        command = (command,) if isinstance(command, str) else tuple(map(str, command))
+        environment = tuple(sorted((environment or {}).items()))
+        kind = Kind(command, gpus, cpus, memory, workers, environment, start_timeout)
+        if kind not in self._pools:
+            self._pools[kind] = pool = Pool(self._ray, kind, self._keep, self._all)
+            self._all.append(pool)
+        return self._pools[kind]
+
+    def map(
+        self,
+        command,
+        jobs,
+        *,
+        gpus=1,
+        cpus=1,
+        memory=None,
+        workers=None,
+        environment=None,
+        start_timeout=120.0,
+        retries=2,
+        hedge=None,
+        timeout=None,
+        ordered=False,
+        progress=None,
+    ):
+        """Runs jobs on workers of a command and returns an iterator of `Result`s, as they come or in order.
+
+        - `command`: the worker's program and its arguments, such as `["rigel", "worker"]`.
+        - `jobs`: an iterable of bytes, of text, of dictionaries (sent as JSON) or of Ray object references.
+        - `gpus`, `cpus`, `memory` (bytes of host memory): what a worker takes of a machine. Half a GPU means two
+          workers a GPU, so that one proves while the other makes its trace. With `gpus=0` a worker sees no GPU.
+        - `workers`: how many; otherwise as many as the cluster has room for.
+        - `retries`: how often a job is tried again, on another machine if there is one, after its worker, actor or
+          machine has died. An error that is the job's own is not tried again.
+        - `hedge`: a job that takes more than this many times the median is also given to an idle worker; the first
+          result counts. Without it, no job is ever worked on twice at once.
+        - `timeout`: seconds after which a worker is considered hung, and ended.
+        - `progress`: whether to print a line about progress; otherwise if standard error is a terminal.
+
+        A job that fails does not end the iteration: its result has an `error`, and raises it as its `output`.
+        """
+        kind = {"gpus": gpus, "cpus": cpus, "memory": memory, "workers": workers, "environment": environment}
+        pool = self.pool(command, **kind, start_timeout=start_timeout)
+        show = sys.stderr.isatty() if progress is None else progress
+        return Results(pool, jobs, {"retries": retries, "hedge": hedge, "timeout": timeout}, ordered, show)
+
+    def status(self):
+        """Machines of the cluster, and workers and jobs of this client."""
+        nodes = [
+            {"host": node["NodeManagerHostname"], "alive": node["Alive"], "resources": node["Resources"]}
+            for node in self._ray.nodes()
+        ]
+        return {"nodes": nodes, "pools": [pool.state() for pool in self._pools.values()]}
+
+
+def encode(job):
+    """A job's bytes. Dictionaries are JSON; object references stay what they are."""
+    if isinstance(job, dict):
+        return json.dumps(job).encode()
+    if isinstance(job, str):
+        return job.encode()
+    if isinstance(job, (bytearray, memoryview)):
+        return bytes(job)
+    return job
+
+
+class Results:
+    """The results of a map, as an iterator. Leaving it early, or `cancel`, cancels what is not done."""
+
+    def __init__(self, pool, jobs, options, ordered, show):
+        self._pool = pool
+        self._source = enumerate(jobs)
+        self._options = options
+        self._ordered = ordered
+        self._done = queue.SimpleQueue()
+        self._open = {}
+        self._early = {}
+        self._next = 0
+        self._exhausted = False
+        self._line = _Line(len(jobs) if hasattr(jobs, "__len__") else None) if show else None
+        self._fill()
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        while True:
+            self._fill()
+            if self._ordered and self._next in self._early:
+                self._next += 1
+                return self._early.pop(self._next - 1)
+            if not self._open:
+                if self._line:
+                    self._line.end()
+                raise StopIteration
+            result = self._done.get()
+            del self._open[result.index]
+            if self._line:
+                self._line.count(result, self._pool.state())
+            if not self._ordered:
+                return result
+            self._early[result.index] = result
+
+    def cancel(self, index=None):
+        """Cancels one job, or all and those that were not taken from the iterable yet. Their results have an error."""
+        if index is None:
+            self._exhausted = True
+        for job in list(self._open.values()):
+            if index is None or job.index == index:
+                self._pool.cancel(job)
+
+    def close(self):
+        self.cancel()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __del__(self):
+        if self._open:
+            self.cancel()
+
+    def _fill(self):
+        """Takes jobs from the iterable: enough for all workers, not all that there are."""
+        window = 2 * self._pool.room() + 16
+        while not self._exhausted and len(self._open) + len(self._early) < window:
+            try:
+                index, job = next(self._source)
+            except StopIteration:
+                self._exhausted = True
+                return
+            job = Job(index, encode(job), **self._options)
+            self._open[index] = job
+            job.future.add_done_callback(lambda future: self._done.put(future.result()))
+            self._pool.submit(job)
+
+
+class _Line:
+    """One line on standard error that says how far a map is."""
+
+    def __init__(self, total):
+        self._total = total
+        self._began = time.monotonic()
+        self._done = self._failed = 0
+        self._shown = 0.0
+
+    def count(self, result, state):
+        self._done += 1
+        self._failed += result.error is not None
+        now = time.monotonic()
+        if now - self._shown > 0.1 or self._done == self._total:
+            self._shown = now
+            of = f" of {self._total}" if self._total is not None else ""
+            failed = f", {self._failed} failed" if self._failed else ""
+            rate = self._done / max(now - self._began, 1e-9)
+            line = f"{self._done}{of} jobs{failed}, {state['busy']} workers busy, {rate:.3g} jobs a second"
+            print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+
+    def end(self):
+        print(file=sys.stderr)

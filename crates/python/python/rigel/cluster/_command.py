@@ -1,0 +1,144 @@
+"""The commands: up, status, prove, serve, down, simulate."""
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from . import simulate
+from ._cluster import Cluster, _ray
+from ._pool import ClusterError
+
+
+def main(arguments):
+    if arguments[:1] == ["simulate"]:
+        return simulate.main(arguments[1:])
+    parser = argparse.ArgumentParser(
+        prog="rigel cluster",
+        description="Proofs on several machines, with Ray.",
+        epilog="`rigel cluster simulate --help` describes the model of a cluster. docs/cluster.md says more.",
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    up = commands.add_parser("up", help="start Ray on this machine: the head, or a machine that joins one")
+    up.add_argument("--join", metavar="HOST:PORT", help="the head's address; without it this machine is the head")
+    up.add_argument("--port", type=int, default=6379, metavar="N", help="the head's port [6379]")
+    commands.add_parser("down", help="stop Ray on this machine")
+    status = commands.add_parser("status", help="machines and what they have")
+    status.add_argument("--json", action="store_true", help="as JSON")
+    prove = commands.add_parser("prove", help="prove the jobs of a file, one line of JSON each")
+    prove.add_argument("jobs", metavar="FILE", help='lines such as {"workload": "keccak"}; - is standard input')
+    prove.add_argument("-o", "--output", metavar="FOLDER", required=True, help="where N.proof and N.json are written")
+    prove.add_argument("--hedge", type=float, metavar="X", help="also give a job of X medians to an idle worker")
+    serve = commands.add_parser("serve", help="take jobs over HTTP", epilog="RIGEL_CLUSTER_TOKEN is the token, if set.")
+    serve.add_argument("--host", default="127.0.0.1", help="the address to listen on [127.0.0.1]")
+    serve.add_argument("--port", type=int, default=8000, metavar="N", help="the port to listen on [8000]")
+    serve.add_argument("--most-bytes", type=int, default=64 << 20, metavar="N", help="the most bytes of a job [64 MiB]")
+    serve.add_argument("--most-waiting", type=int, default=1000, metavar="N", help="the most jobs that wait [1000]")
+    for command in (prove, serve):
+        command.add_argument("--gpus", type=float, default=1, metavar="N", help="GPUs of a worker; 0: on the CPU [1]")
+        command.add_argument("--cpus", type=float, default=1, metavar="N", help="CPUs of a worker [1]")
+        command.add_argument("--workers", type=int, metavar="N", help="workers [as many as there is room for]")
+        command.add_argument("--retries", type=int, default=2, metavar="N", help="attempts after a worker died [2]")
+        command.add_argument("--timeout", type=float, metavar="S", help="seconds after which a worker is ended")
+    for command in (status, prove, serve):
+        command.add_argument("--address", metavar="ADDRESS", help="the cluster; auto: the one of this machine")
+    for command in (prove, serve):
+        command.add_argument("--worker", nargs=argparse.REMAINDER, help="the worker's command [rigel worker]; last")
+    asked = parser.parse_args(arguments)
+    try:
+        commands = {"up": _up, "down": _down, "status": _status, "prove": _prove, "serve": _serve}
+        return commands[asked.command](asked)
+    except (ClusterError, OSError, ConnectionError, ValueError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+def _script(*arguments):
+    """Ray's own command, of this Python."""
+    _ray()
+    return subprocess.run([sys.executable, "-m", "ray.scripts.scripts", *arguments]).returncode
+
+
+def _up(asked):
+    if asked.join:
+        return _script("start", f"--address={asked.join}")
+    return _script("start", "--head", f"--port={asked.port}")
+
+
+def _down(_):
+    return _script("stop")
+
+
+def _status(asked):
+    with Cluster(asked.address or "auto") as cluster:
+        nodes = cluster.status()["nodes"]
+    if asked.json:
+        print(json.dumps(nodes, indent=2))
+        return 0
+    for node in nodes:
+        has = node["resources"]
+        memory = has.get("memory", 0) / 2**30
+        state = "" if node["alive"] else ", gone"
+        print(f"{node['host']}: {has.get('GPU', 0):g} GPUs, {has.get('CPU', 0):g} CPUs, {memory:.1f} GiB{state}")
+    return 0
+
+
+def _prove(asked):
+    file = sys.stdin if asked.jobs == "-" else open(asked.jobs)
+    with file:
+        jobs = [line.strip() for line in file if line.strip()]
+    folder = Path(asked.output)
+    folder.mkdir(parents=True, exist_ok=True)
+    failed = 0
+    began = time.monotonic()
+    with Cluster(asked.address) as cluster:
+        results = cluster.map(
+            asked.worker or ["rigel", "worker"],
+            jobs,
+            gpus=asked.gpus,
+            cpus=asked.cpus,
+            workers=asked.workers,
+            retries=asked.retries,
+            hedge=asked.hedge,
+            timeout=asked.timeout,
+        )
+        for result in results:
+            report = {"tries": result.tries, "host": result.host, **result.report}
+            if result.error is None:
+                (folder / f"{result.index}.proof").write_bytes(result.output)
+            else:
+                failed += 1
+                report["error"] = str(result.error)
+                print(f"job {result.index} failed: {result.error}", file=sys.stderr)
+            (folder / f"{result.index}.json").write_text(json.dumps(report, indent=2))
+    seconds = time.monotonic() - began
+    print(f"{len(jobs) - failed} of {len(jobs)} jobs proven in {seconds:.3g} s; proofs are in {folder}")
+    return 1 if failed else 0
+
+
+def _serve(asked):
+    from . import serve
+
+    application = serve.application(
+        asked.worker or ["rigel", "worker"],
+        gpus=asked.gpus,
+        cpus=asked.cpus,
+        workers=asked.workers,
+        retries=asked.retries,
+        timeout=asked.timeout,
+        token=os.environ.get("RIGEL_CLUSTER_TOKEN") or None,
+        most_bytes=asked.most_bytes,
+        most_waiting=asked.most_waiting,
+    )
+    with Cluster(asked.address):
+        serve.start(application, host=asked.host, port=asked.port)
+        print(f"serving on http://{asked.host}:{asked.port}; end with Ctrl-C", flush=True)
+        try:
+            signal.sigwait({signal.SIGINT, signal.SIGTERM})
+        finally:
+            serve.stop()
+    return 0

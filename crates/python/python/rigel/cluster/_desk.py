@@ -1,0 +1,85 @@
+"""The jobs of a server: what was submitted, how far it is, what came of it."""
+
+import secrets
+import time
+from collections import OrderedDict
+
+from ._pool import Job, Kind, Pool
+
+
+class Refused(Exception):
+    """A request that can't be served, with HTTP's code for it."""
+
+    def __init__(self, code, message):
+        super().__init__(message)
+        self.code = code
+
+    def __reduce__(self):
+        return Refused, (self.code, str(self))
+
+
+class Desk:
+    """Gives jobs to workers and keeps their results. There is one, whatever the number of HTTP servers."""
+
+    def __init__(self, kind, *, most_waiting=1000, most_kept=1000, retries=2, timeout=None):
+        import ray
+
+        self._pool = Pool(ray, Kind(**kind))
+        self._pool.watch()
+        self._most_waiting = most_waiting
+        self._most_kept = most_kept
+        self._options = {"retries": retries, "hedge": None, "timeout": timeout}
+        self._entries = OrderedDict()
+
+    def submit(self, payload):
+        waiting = self._pool.state()["waiting"]
+        if waiting >= self._most_waiting:
+            raise Refused(429, f"{waiting} jobs wait already, which is the limit; submit it again later")
+        name = secrets.token_hex(8)
+        job = Job(name, payload, **self._options)
+        self._entries[name] = (time.time(), job)
+        self._pool.submit(job)
+        self._forget()
+        return name
+
+    def _forget(self):
+        """Makes room: the oldest jobs that are done go."""
+        surplus = len(self._entries) - self._most_kept
+        done = [name for name, (_, job) in self._entries.items() if job.future.done()]
+        for name in done[: max(0, surplus)]:
+            del self._entries[name]
+
+    def _job(self, name):
+        if name not in self._entries:
+            raise Refused(404, f"there is no job {name}; the latest {self._most_kept} jobs are kept")
+        return self._entries[name]
+
+    def describe(self, name):
+        submitted, job = self._job(name)
+        entry = {"id": name, "submitted": submitted, "tries": job.tries}
+        if not job.future.done():
+            state = "running" if job.running else "waiting"
+            return {**entry, "state": state, "progress": job.progress if job.running else None}
+        result = job.future.result()
+        entry |= {"seconds": result.seconds, "host": result.host, "report": result.report}
+        if result.error is None:
+            return {**entry, "state": "done", "bytes": len(result.output)}
+        state = "cancelled" if result.error.kind == "stopped" else "failed"
+        return {**entry, "state": state, "error": str(result.error)}
+
+    def fetch(self, name):
+        _, job = self._job(name)
+        if not job.future.done():
+            raise Refused(409, f"job {name} is not done yet")
+        result = job.future.result()
+        if result.error is not None:
+            raise Refused(410, f"job {name} has no result: {result.error}")
+        return result.output
+
+    def cancel(self, name):
+        _, job = self._job(name)
+        self._pool.cancel(job)
+
+    def status(self):
+        recent = list(self._entries)[-50:]
+        return {"pool": self._pool.state(), "jobs": [self.describe(name) for name in reversed(recent)]}

@@ -1,0 +1,442 @@
+"""The workers of one kind, and the jobs that wait for them.
+
+One thread owns all state and takes events from a queue: a job was submitted or cancelled, a call of an actor has ended.
+Nothing is polled but what has no event of its own: the cluster's size, stragglers, progress.
+"""
+
+import collections
+import itertools
+import queue
+import statistics
+import threading
+import time
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from ._actor import WorkerActor
+from ._worker import JobFailed
+
+#: Inputs of at most these bytes travel with the call; larger ones become an object once, for all attempts.
+_INLINE = 64 << 10
+#: Seconds that workers may take to start before idle ones of other pools give way.
+_PATIENCE = 0.5
+#: Workers that do not start, one after another, until the jobs fail.
+_STARTS = 3
+
+
+class ClusterError(Exception):
+    """The cluster can't do what was asked."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a worker is, and what it takes of a machine."""
+
+    command: tuple
+    gpus: float = 1
+    cpus: float = 1
+    memory: int | None = None
+    workers: int | None = None
+    environment: tuple = ()
+    start_timeout: float = 120.0
+
+
+@dataclass
+class Result:
+    """A job's outcome. `output` raises the error if there is one."""
+
+    index: int
+    error: JobFailed | None
+    report: dict
+    #: Seconds from the start of the first attempt to the arrival of the result.
+    seconds: float
+    tries: int
+    #: The machine that the result comes from.
+    host: str | None
+    _output: bytes = field(repr=False, default=b"")
+
+    @property
+    def output(self):
+        if self.error is not None:
+            raise self.error
+        return self._output
+
+
+class Job:
+    """A job in the pool. `future` gets its `Result`, and never an exception."""
+
+    def __init__(self, index, payload, retries, hedge, timeout):
+        self.index = index
+        self.payload = payload
+        self.retries = retries
+        self.hedge = hedge
+        self.timeout = timeout
+        self.future = Future()
+        self.tries = 0
+        self.faults = 0
+        self.avoid = set()
+        #: Members that work on it, by the number of the attempt.
+        self.running = {}
+        self.began = None
+        self.cancelled = False
+
+    @property
+    def progress(self):
+        """What the job has said last, of the attempt that is furthest."""
+        said = [member.progress for member in list(self.running.values()) if member.progress]
+        return max(said, key=lambda progress: progress["fraction"], default=None)
+
+
+class _Member:
+    """An actor, where it is, and what it works on."""
+
+    def __init__(self, actor):
+        self.actor = actor
+        self.asked = time.monotonic()
+        self.place = None
+        self.job = None
+        self.number = None
+        self.began = None
+        self.idle_since = None
+        self.progress = None
+
+
+class Pool:
+    def __init__(self, ray, kind, keep=60.0, peers=()):
+        self._ray = ray
+        self._kind = kind
+        self._keep = keep
+        #: Pools of the same client, which give way if they have no work.
+        self._peers = peers
+        self._events = queue.SimpleQueue()
+        self._waiting = collections.deque()
+        self._jobs = set()
+        self._members = []
+        self._numbers = itertools.count(1)
+        self._durations = collections.deque(maxlen=101)
+        self._failed_starts = 0
+        self._room = (0, -1e9)
+        self._watched = False
+        self._next_watch = 0.0
+        self._closed = False
+        resources = {"num_cpus": kind.cpus, "num_gpus": kind.gpus, "max_concurrency": 4}
+        if kind.memory:
+            resources["memory"] = kind.memory
+        # A machine without a GPU for this worker must not find one by itself.
+        environment = dict(kind.environment)
+        if kind.gpus == 0:
+            environment.setdefault("CUDA_VISIBLE_DEVICES", "")
+        actor = ray.remote(WorkerActor).options(**resources)
+        self._start_actor = lambda: actor.remote(list(kind.command), environment, kind.start_timeout)
+        if self.room() == 0:
+            raise ClusterError(self._no_room())
+        self._gauges = _Gauges()
+        self._thread = threading.Thread(target=self._loop, name="rigel-pool", daemon=True)
+        self._thread.start()
+
+    def submit(self, job):
+        self._events.put((self._submitted, job))
+        return job
+
+    def cancel(self, job):
+        self._events.put((self._cancelled, job))
+
+    def watch(self):
+        """From now on, `Job.progress` is kept up to date."""
+        self._watched = True
+
+    def give_way(self):
+        """Gives back workers without a job, because another pool waits for their place."""
+        self._events.put((self._release, 0.0))
+
+    def close(self):
+        self._events.put((self._close,))
+        self._thread.join()
+
+    def room(self):
+        """The most workers that the cluster has room for, now; or the number that was asked for."""
+        if self._kind.workers is not None:
+            return self._kind.workers
+        number, asked = self._room
+        if time.monotonic() - asked > 2.0:
+            number = sum(self._fitting(node["Resources"]) for node in self._ray.nodes() if node["Alive"])
+            self._room = (number, time.monotonic())
+        return number
+
+    def state(self):
+        """Workers and jobs, for people."""
+        members = list(self._members)
+        return {
+            "command": " ".join(self._kind.command),
+            "starting": sum(member.place is None for member in members),
+            "idle": sum(member.place is not None and member.job is None for member in members),
+            "busy": sum(member.job is not None for member in members),
+            "waiting": len(self._waiting),
+            "hosts": sorted({member.place["host"] for member in members if member.place}),
+        }
+
+    # Everything below runs in the pool's thread.
+
+    def _loop(self):
+        while not self._closed:
+            try:
+                action, *arguments = self._events.get(timeout=self._pause())
+            except queue.Empty:
+                pass
+            else:
+                action(*arguments)
+                # Whatever else has happened by now is looked at before anything is decided.
+                while not self._events.empty():
+                    action, *arguments = self._events.get()
+                    action(*arguments)
+            if not self._closed:
+                self._dispatch()
+                self._hedge()
+                self._poll()
+                self._release(self._keep)
+                self._crowd()
+                self._gauges.set(self.state())
+
+    def _pause(self):
+        """Seconds until something must be looked at that has no event."""
+        hedged = any(job.hedge for job in self._jobs)
+        if any(member.place is None for member in self._members):
+            return _PATIENCE
+        if hedged or (self._watched and self._jobs):
+            return 0.1
+        return 2.0 if self._members or self._waiting else None
+
+    def _submitted(self, job):
+        if not isinstance(job.payload, self._ray.ObjectRef) and len(job.payload) > _INLINE:
+            job.payload = self._ray.put(job.payload)
+        self._jobs.add(job)
+        self._waiting.append(job)
+
+    def _cancelled(self, job):
+        if job.future.done():
+            return
+        job.cancelled = True
+        if job in self._waiting:
+            self._waiting.remove(job)
+            self._fail(job, JobFailed("the job was cancelled before it began", "stopped"))
+        for number, member in job.running.items():
+            member.actor.stop.remote(number)
+
+    def _dispatch(self):
+        idle = [member for member in self._members if member.place and member.job is None]
+        held = []
+        while self._waiting and idle:
+            job = self._waiting.popleft()
+            member = self._choose(job, idle)
+            if member is None:
+                held.append(job)
+                continue
+            idle.remove(member)
+            self._give(job, member)
+        self._waiting.extendleft(reversed(held))
+        busy = sum(member.job is not None for member in self._members)
+        wanted = min(self.room(), busy + len(self._waiting))
+        for _ in range(wanted - len(self._members)):
+            self._start()
+
+    def _choose(self, job, idle):
+        """A worker on a machine that has not failed this job, unless all have."""
+        fresh = [member for member in idle if member.place["node"] not in job.avoid]
+        if fresh:
+            return fresh[0]
+        elsewhere = any(member.place and member.place["node"] not in job.avoid for member in self._members)
+        return None if elsewhere else idle[0]
+
+    def _give(self, job, member):
+        number = next(self._numbers)
+        now = time.monotonic()
+        job.tries += 1
+        job.began = job.began or now
+        job.running[number] = member
+        member.job, member.number, member.began, member.progress = job, number, now, None
+        answer, output = member.actor.run.options(num_returns=2).remote(number, job.payload, job.timeout)
+        self._after(answer, self._answered, member, number, output)
+
+    def _after(self, reference, action, *arguments):
+        """Calls the action in the pool's thread, with the value or the exception of the reference."""
+
+        def done(future):
+            self._events.put((action, *arguments, future.exception(), None if future.exception() else future.result()))
+
+        reference.future().add_done_callback(done)
+
+    def _start(self):
+        member = _Member(self._start_actor())
+        self._members.append(member)
+        self._after(member.actor.ready.remote(), self._started, member)
+
+    def _started(self, member, lost, place):
+        if member not in self._members:
+            return
+        reason = str(lost) if lost else place.get("error")
+        if reason is None:
+            member.place, member.idle_since = place, time.monotonic()
+            self._failed_starts = 0
+            return
+        self._drop(member)
+        self._failed_starts += 1
+        if self._failed_starts >= _STARTS and not any(member.place for member in self._members):
+            where = f" on {place['host']}" if place else ""
+            while self._waiting:
+                self._fail(self._waiting.popleft(), JobFailed(f"no worker starts{where}: {reason}", "cluster"))
+            self._failed_starts = 0
+
+    def _answered(self, member, number, output, lost, answer):
+        if lost is None and "failed" not in answer:
+            # The result is fetched without holding up the others.
+            self._after(output, self._fetched, member, number, answer)
+            return
+        self._free(member)
+        if lost is not None:
+            self._drop(member)
+            answer = {"failed": f"the worker's actor is gone: {lost}", "kind": "died", "report": {}}
+        job = self._job_of(number)
+        if job is None:
+            return
+        del job.running[number]
+        if job.running:
+            return  # Another attempt is under way.
+        if job.future.done():
+            self._jobs.discard(job)
+        else:
+            self._after_failure(job, member, answer)
+
+    def _after_failure(self, job, member, answer):
+        kind = answer["kind"]
+        error = JobFailed(answer["failed"], kind, answer["report"])
+        if job.cancelled or kind == "stopped":
+            self._fail(job, JobFailed(answer["failed"] if kind == "stopped" else "the job was cancelled", "stopped"))
+        elif kind in ("died", "elsewhere", "panic") and job.faults < job.retries:
+            job.faults += 1
+            if member.place:
+                job.avoid.add(member.place["node"])
+            self._waiting.appendleft(job)
+        else:
+            self._fail(job, error)
+
+    def _fetched(self, member, number, answer, lost, output):
+        if lost is not None:
+            self._answered(member, number, None, lost, None)
+            return
+        self._free(member)
+        job = self._job_of(number)
+        del job.running[number]
+        self._durations.append(answer["seconds"])
+        if job.future.done():
+            if not job.running:
+                self._jobs.discard(job)
+            return
+        # The other attempts of a hedged job are not wanted any more.
+        for other, helper in job.running.items():
+            helper.actor.stop.remote(other)
+        host = member.place["host"]
+        self._finish(job, Result(job.index, None, answer["report"], self._since(job), job.tries, host, output))
+
+    def _hedge(self):
+        if self._waiting or len(self._durations) < 3:
+            return
+        idle = [member for member in self._members if member.place and member.job is None]
+        usual = statistics.median(self._durations)
+        now = time.monotonic()
+        for job in [job for job in self._jobs if job.hedge and len(job.running) == 1]:
+            ((_, first),) = job.running.items()
+            if not idle or job.cancelled or now - first.began < job.hedge * usual:
+                continue
+            elsewhere = [member for member in idle if member.place["node"] != first.place["node"]]
+            helper = (elsewhere or idle)[0]
+            idle.remove(helper)
+            self._give(job, helper)
+
+    def _poll(self):
+        if not self._watched or time.monotonic() < self._next_watch:
+            return
+        self._next_watch = time.monotonic() + 0.5
+        for member in self._members:
+            if member.job is not None:
+                self._after(member.actor.progress.remote(), self._said, member, member.number)
+
+    def _said(self, member, number, lost, progress):
+        if lost is None and member.number == number:
+            member.progress = progress
+
+    def _crowd(self):
+        """Asks pools without work for their places, if workers of this one wait for theirs."""
+        if any(member.place is None and time.monotonic() - member.asked > _PATIENCE for member in self._members):
+            for peer in self._peers:
+                if peer is not self:
+                    peer.give_way()
+
+    def _release(self, keep):
+        """Gives back workers that nobody has needed for a while."""
+        now = time.monotonic()
+        for member in list(self._members):
+            if member.job is None and member.idle_since is not None and now - member.idle_since > keep:
+                self._drop(member)
+        if not self._jobs:
+            # Those that have not even started would only take the place of somebody else's.
+            for member in [member for member in self._members if member.place is None]:
+                self._drop(member)
+
+    def _free(self, member):
+        member.job = member.number = member.progress = None
+        member.idle_since = time.monotonic()
+
+    def _job_of(self, number):
+        return next((job for job in self._jobs if number in job.running), None)
+
+    def _drop(self, member):
+        if member in self._members:
+            self._members.remove(member)
+        self._ray.kill(member.actor)
+
+    def _since(self, job):
+        return time.monotonic() - job.began if job.began else 0.0
+
+    def _fail(self, job, error):
+        self._finish(job, Result(job.index, error, error.report, self._since(job), job.tries, None))
+
+    def _finish(self, job, result):
+        job.payload = None
+        job.future.set_result(result)
+        if not job.running:
+            self._jobs.discard(job)
+
+    def _close(self):
+        self._closed = True
+        for job in list(self._jobs):
+            if not job.future.done():
+                self._fail(job, JobFailed("the cluster was closed", "stopped"))
+        for member in list(self._members):
+            self._drop(member)
+
+    def _fitting(self, resources):
+        kind = self._kind
+        needs = {"CPU": kind.cpus, "GPU": kind.gpus, "memory": kind.memory or 0}
+        return int(min((resources.get(name, 0) // need for name, need in needs.items() if need), default=0))
+
+    def _no_room(self):
+        kind = self._kind
+        nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        there = ", ".join(f"{node.get('GPU', 0):g} GPUs and {node.get('CPU', 0):g} CPUs" for node in nodes)
+        memory = f" and {kind.memory} bytes of memory" if kind.memory else ""
+        return (
+            f"no machine of the cluster has {kind.gpus:g} GPUs and {kind.cpus:g} CPUs{memory} for a worker; it has "
+            f"{there or 'no machines'}. gpus=0 proves on the CPU; workers=N asks an autoscaler for machines"
+        )
+
+
+class _Gauges:
+    def __init__(self):
+        from ray.util.metrics import Gauge
+
+        self._waiting = Gauge("rigel_jobs_waiting", "Jobs that wait for a worker")
+        self._busy = Gauge("rigel_workers_busy", "Workers that work on a job")
+
+    def set(self, state):
+        self._waiting.set(state["waiting"])
+        self._busy.set(state["busy"])

@@ -1,0 +1,264 @@
+"""`rigel.cluster` on a Ray cluster of several raylets on this machine, with workers on the CPU."""
+
+import io
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import ray
+from ray.cluster_utils import Cluster as Raylets
+
+from rigel.cluster import Cluster, ClusterError, JobFailed, Worker, WorkerDied, _frames as frames
+from rigel.cluster.simulate import Model, measure, simulate
+
+BINARIES = Path(os.environ.get("RIGEL_BINARIES", Path(__file__).parents[3] / "target/debug"))
+SUMS = str(BINARIES / "rigel-sums")
+#: Upstream's proof of work is deterministic with one thread.
+ONE_THREAD = {"RAYON_NUM_THREADS": "1"}
+
+
+def job(*numbers, **more):
+    return {"numbers": list(numbers), **more}
+
+
+@pytest.fixture(scope="module")
+def raylets():
+    """A head without a place for workers, and two machines with two places each."""
+    # A machine that is gone should be noticed in seconds here, not in half a minute.
+    health = {"initial_delay_ms": 0, "period_ms": 500, "failure_threshold": 3}
+    system = {f"health_check_{name}": value for name, value in health.items()}
+    there = Raylets(initialize_head=True, head_node_args={"num_cpus": 0, "_system_config": system})
+    there.machines = [there.add_node(num_cpus=2) for _ in range(2)]
+    there.wait_for_nodes()
+    yield there
+    there.shutdown()
+
+
+@pytest.fixture(scope="module")
+def cluster(raylets):
+    with Cluster(raylets.address) as cluster:
+        yield cluster
+
+
+def sums(cluster, jobs, **options):
+    return cluster.map(SUMS, jobs, gpus=0, **options)
+
+
+def test_a_thousand_jobs(cluster):
+    jobs = [job(n, 1) for n in range(1000)]
+    results = list(sums(cluster, jobs, ordered=True))
+    assert [result.index for result in results] == list(range(1000))
+    assert [int(result.output) for result in results] == [n + 1 for n in range(1000)]
+    # No job was worked on twice.
+    assert {result.tries for result in results} == {1}
+    assert all(result.report["numbers"] == 2 for result in results)
+
+
+def test_results_come_as_they_are_done(cluster):
+    jobs = iter([job(1, milliseconds=2000), job(2), job(3)])
+    indices = [result.index for result in sums(cluster, jobs, workers=2)]
+    assert indices[-1] == 0 and sorted(indices) == [0, 1, 2]
+
+
+def test_large_jobs_travel_as_objects(cluster):
+    numbers = list(range(100_000))
+    by_reference = ray.put(json.dumps(job(*numbers)).encode())
+    for result in sums(cluster, [job(*numbers), by_reference]):
+        assert int(result.output) == sum(numbers)
+        assert result.report["input_bytes"] > 500_000
+
+
+def test_failures_are_reported_and_others_go_on(cluster):
+    jobs = [job(do="fail"), job(do="panic"), job(do="abort"), b"not JSON", job(4), job(do="print")]
+    fail, panic, abort, malformed, fine, printed = sums(cluster, jobs, ordered=True, retries=1)
+    assert (fail.error.kind, fail.tries, str(fail.error)) == ("error", 1, "the job asked to fail")
+    assert (panic.error.kind, panic.tries) == ("panic", 2)
+    assert (abort.error.kind, abort.tries) == ("died", 2)
+    assert "ended by signal 6" in str(abort.error) and "about to abort" in str(abort.error)
+    assert malformed.error.kind == "error"
+    assert (fine.output, printed.output) == (b"4", b"0")
+    with pytest.raises(JobFailed, match="asked to fail"):
+        fail.output
+
+
+@pytest.mark.parametrize("do", ["abort", "panic", "elsewhere"])
+def test_a_job_is_tried_again_on_another_machine(cluster, tmp_path, do):
+    (result,) = sums(cluster, [job(7, do=do, once=str(tmp_path / "once"))])
+    assert (result.output, result.tries) == (b"7", 2)
+
+
+def test_a_worker_that_hangs_is_ended(cluster, tmp_path):
+    jobs = [job(8, do="hang", once=str(tmp_path / "once")), job(9)]
+    hung, fine = sums(cluster, jobs, timeout=2.0, ordered=True)
+    assert (hung.output, hung.tries, fine.output) == (b"8", 2, b"9")
+    (always,) = sums(cluster, [job(do="hang")], timeout=0.5, retries=0)
+    assert always.error.kind == "died" and "did not finish" in str(always.error)
+
+
+def test_a_straggler_is_hedged_if_asked_for(cluster, tmp_path):
+    jobs = [*(job(n, milliseconds=20) for n in range(6)), job(6, do="hang", once=str(tmp_path / "once"))]
+    results = list(sums(cluster, jobs, hedge=3.0, ordered=True))
+    assert [int(result.output) for result in results] == list(range(7))
+    assert [result.tries for result in results[-1:]] == [2]
+
+
+def test_cancelling(cluster):
+    jobs = [job(n, milliseconds=60_000) for n in range(3)]
+    results = sums(cluster, jobs, workers=1)
+    pool = results._pool
+    pool.watch()
+    running = results._open[0]
+    while not running.progress:
+        time.sleep(0.01)
+    results.cancel(2)
+    waiting = next(results)
+    assert (waiting.index, waiting.tries, waiting.error.kind) == (2, 0, "stopped")
+    results.cancel()
+    ended = {result.index: (result.tries, result.error.kind) for result in results}
+    assert ended[0] == (1, "stopped") and ended[1] == (0, "stopped")
+    # The worker is there for others.
+    (result,) = sums(cluster, [job(5)], workers=1)
+    assert result.output == b"5"
+
+
+def test_a_cancelled_job_that_does_not_stop_is_ended(cluster):
+    results = sums(cluster, [job(do="hang")], workers=1)
+    results._pool.watch()
+    while not results._open[0].progress:
+        time.sleep(0.01)
+    results.cancel()
+    assert next(results).error.kind == "stopped"
+
+
+def test_a_worker_is_killed_in_the_middle(cluster):
+    results = sums(cluster, [job(n, milliseconds=700) for n in range(8)])
+    first = next(results)
+    busy = next(member for member in results._pool._members if member.job)
+    os.kill(ray.get(busy.actor.ready.remote())["pid"], 9)
+    rest = [first, *results]
+    assert sorted(int(result.output) for result in rest) == list(range(8))
+    assert sorted(result.tries for result in rest) == [1] * 7 + [2]
+
+
+def test_what_the_cluster_does_not_have_is_named(cluster):
+    with pytest.raises(ClusterError, match="no machine of the cluster has 1 GPUs and 1 CPUs.* 2 CPUs"):
+        cluster.map(SUMS, [job(1)])
+    with pytest.raises(ClusterError, match="bytes of memory"):
+        sums(cluster, [job(1)], memory=1 << 60)
+    (result,) = cluster.map("/no/such/worker", [job(1)], gpus=0, workers=1)
+    assert result.error.kind == "cluster" and "/no/such/worker does not start" in str(result.error)
+    (result,) = cluster.map([SUMS, "--garbage"], [job(1)], gpus=0, workers=1)
+    assert "is not the beginning of a frame" in str(result.error)
+
+
+def test_two_clients_at_once(cluster, raylets):
+    text = f"""
+import sys
+from rigel.cluster import Cluster
+with Cluster({raylets.address!r}) as cluster:
+    jobs = [{{"numbers": [n], "milliseconds": 10}} for n in range(50)]
+    results = cluster.map({SUMS!r}, jobs, gpus=0, workers=1, ordered=True)
+    assert [int(result.output) for result in results] == list(range(50))
+"""
+    other = subprocess.Popen([sys.executable, "-c", text], stderr=subprocess.PIPE)
+    results = sums(cluster, [job(n, milliseconds=10) for n in range(200)], workers=2, ordered=True)
+    assert [int(result.output) for result in results] == list(range(200))
+    _, words = other.communicate(timeout=60)
+    assert other.returncode == 0, words.decode()
+
+
+def test_proofs_are_those_of_one_process(cluster, tmp_path):
+    small = {"queries": 3, "pow_bits": 2}
+    jobs = [
+        {"workload": "fibonacci", "log_rows": 6, **small},
+        {"workload": "plonk", "log_rows": 6, **small},
+        {"workload": "fibonacci", "log_rows": 6, "batch_pow_bits": 3, **small},
+        {"workload": "fibonacci", "log_rows": 99},
+        {"machine": "none"},
+    ]
+    worker = [str(BINARIES / "rigel"), "worker", "--cpu"]
+    *proofs, too_large, unknown = cluster.map(worker, jobs, gpus=0, workers=2, environment=ONE_THREAD, ordered=True)
+    for result, request in zip(proofs, jobs):
+        path = tmp_path / f"{result.index}.proof"
+        options = [f"--{name.replace('_', '-')}={value}" for name, value in request.items() if name != "workload"]
+        command = [worker[0], "prove", request["workload"], *options, "--cpu", "-o", str(path)]
+        subprocess.run(command, env={**os.environ, **ONE_THREAD}, check=True, capture_output=True)
+        assert result.output == path.read_bytes()
+        assert subprocess.run([worker[0], "verify", str(path)], capture_output=True).returncode == 0
+        assert result.report["proof"]["device"] == "cpu"
+    assert "2^99" in str(too_large.error) and "is not a machine" in str(unknown.error)
+
+
+@pytest.mark.skipif("RIGEL_TEST_LONG" not in os.environ, reason="about time; scripts/cluster runs it")
+def test_the_model_agrees_with_real_runs(cluster):
+    """Within 15 %, with what a call and the client's thread take measured in runs of their own."""
+
+    def seconds(jobs):
+        began = time.monotonic()
+        assert all(result.error is None for result in sums(cluster, jobs))
+        return time.monotonic() - began
+
+    mixed = [0.02, 0.05, 0.1, 0.2]
+    cases = [
+        ([job(1, milliseconds=200)] * 40, {"seconds": 0.2}),
+        ([job(1, milliseconds=30)] * 200, {"seconds": 0.03}),
+        ([job(1, milliseconds=int(1000 * duration)) for duration in mixed * 20], {"times": mixed}),
+        ([job(1)] * 2000, {"seconds": 0.0}),
+    ]
+    beyond = measure(cluster, SUMS, job(1), gpus=0)["call_seconds"]
+    seconds([job(1, milliseconds=200)] * 20)
+    print(f"\na call takes {1e3 * beyond:.2f} ms beyond its job")
+    for jobs, work in cases:
+        ratios = []
+        # A machine that others use, too, is not the same from one second to the next.
+        for _ in range(3):
+            client = seconds([job(1)] * 1000) / 2000
+            real = seconds(jobs)
+            call = max(0.0, beyond - 2 * client)
+            there = {"machines": 2, "gpus": 2, "start_seconds": 0.0, "client_seconds": client, "call_seconds": call}
+            models = [Model(jobs=len(jobs), output_bytes=1, seed=seed, **there, **work) for seed in range(10)]
+            expected = statistics.mean(simulate(model).seconds for model in models)
+            ratios.append(expected / real)
+            print(f"{work}: {real:.3f} s, model {expected:.3f} s, {1e3 * client:.2f} ms of the client")
+        assert statistics.median(ratios) == pytest.approx(1, rel=0.15)
+
+
+def test_a_machine_is_lost_in_the_middle(cluster, raylets):
+    """Last, because one machine less is left."""
+    results = sums(cluster, [job(n, milliseconds=500) for n in range(16)])
+    first = next(results)
+    raylets.remove_node(raylets.machines[0], allow_graceful=False)
+    rest = [first, *results]
+    assert sorted(int(result.output) for result in rest) == list(range(16))
+    assert any(result.tries > 1 for result in rest)
+
+
+def test_a_worker_without_ray():
+    worker = Worker([SUMS])
+    assert worker.run(1, b'{"numbers": [1, 2]}')[1] == b"3"
+    with pytest.raises(WorkerDied, match="about to abort"):
+        worker.run(2, b'{"do": "abort"}')
+
+
+def test_altered_frames_are_found():
+    stream = io.BytesIO()
+    frames.write(stream, frames.JOB, 7, b"payload")
+    whole = stream.getvalue()
+    assert frames.read(io.BytesIO(whole), 7) == (frames.JOB, 7, b"payload")
+    for at in range(len(whole)):
+        for damaged in (whole[:at], whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]):
+            if damaged:
+                with pytest.raises(frames.FrameError):
+                    frames.read(io.BytesIO(damaged), 7)
+    with pytest.raises(frames.FrameError, match="at most 6"):
+        frames.read(io.BytesIO(whole), 6)
+
+
+def test_rigel_does_not_import_ray():
+    text = "import rigel, rigel.cluster, sys; assert 'ray' not in sys.modules"
+    subprocess.run([sys.executable, "-c", text], check=True)

@@ -1,0 +1,52 @@
+//! A worker to try a cluster with: it sums the numbers of a job, and can do everything that a worker should survive.
+//!
+//! A job is JSON: `{"numbers": [1, 2, 3]}` gives `6`; with `"milliseconds": 50` it takes that long, and can be
+//! cancelled meanwhile; `"do"` may be `"fail"`, `"panic"`, `"print"`, `"abort"`, `"hang"` or `"elsewhere"`, and with
+//! `"once": FILE` it is done only if that file is not there yet, and makes it.
+
+use std::io::Write;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rigel_worker::{Error, Failure, Job};
+use serde_json::Value;
+
+fn main() -> Result<(), Error> {
+    // Bytes that are not a frame, for tests of whoever reads them: the standard output before the worker takes it.
+    if std::env::args().nth(1).as_deref() == Some("--garbage") {
+        println!("this worker prints before it greets");
+    }
+    rigel_worker::serve("sums", sum)
+}
+
+fn sum(job: &mut Job) -> Result<Vec<u8>, Failure> {
+    let request: Value = serde_json::from_slice(job.input())?;
+    let is_first = |file: &str| std::fs::File::create_new(file).is_ok();
+    match request["do"].as_str().filter(|_| request["once"].as_str().is_none_or(is_first)) {
+        Some("fail") => return Err(Failure::new("the job asked to fail")),
+        Some("elsewhere") => return Err(Failure::elsewhere("this worker asked to be avoided")),
+        Some("panic") => panic!("the job asked for a panic"),
+        Some("print") => println!("printed by the job"),
+        Some("abort") => {
+            eprintln!("about to abort");
+            std::process::abort();
+        }
+        Some("hang") => {
+            job.progress(0.0, "hanging");
+            sleep(Duration::from_secs(3600));
+        }
+        _ => {}
+    }
+    let duration = Duration::from_millis(request["milliseconds"].as_u64().unwrap_or(0));
+    let began = Instant::now();
+    while began.elapsed() < duration {
+        job.check()?;
+        job.progress(began.elapsed().as_secs_f64() / duration.as_secs_f64(), "waiting");
+        sleep(Duration::from_millis(5).min(duration.saturating_sub(began.elapsed())));
+    }
+    let numbers = request["numbers"].as_array().ok_or_else(|| Failure::new("no numbers in the job"))?;
+    job.report("numbers", numbers.len());
+    let sum: u64 = numbers.iter().filter_map(Value::as_u64).sum();
+    std::io::stdout().flush()?;
+    Ok(sum.to_string().into_bytes())
+}
