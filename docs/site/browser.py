@@ -2,8 +2,8 @@
 
     python docs/site/browser.py OUTPUT PAGE ...
 
-All pages are laid out by Chromium in two widths, light and dark. Screenshots go to OUTPUT. Without a browser the check is
-skipped, and says so.
+All pages are laid out by Chromium in two widths, light and dark. Screenshots go to OUTPUT. Without a browser the check
+is skipped, and says so.
 """
 
 import html
@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 
+HERE = pathlib.Path(__file__).parent
 NAMES = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable"]
 WIDTHS = [1280, 400]
 # Blink's numbers for `prefers-color-scheme`.
@@ -56,6 +57,12 @@ function look(frame) {
       if (box.width === 0) say(`empty text in a picture`);
       if (box.left < frame.left - 1 || box.right > frame.right + 1 || box.top < frame.top - 1
           || box.bottom > frame.bottom + 1) say(`"${words(text)}" leaves its picture`);
+      for (const circle of svg.querySelectorAll("circle")) {
+        const its = circle.getBoundingClientRect();
+        const across = its.right - 2 > box.left && its.left + 2 < box.right;
+        if (across && its.bottom - 3 > box.top && its.top + 3 < box.bottom)
+          say(`"${words(text)}" is under a point`);
+      }
       for (const [other, its] of texts.slice(i + 1)) {
         // Boxes are higher than letters: lines may touch.
         const across = Math.min(box.right, its.right) - Math.max(box.left, its.left);
@@ -109,12 +116,24 @@ def look(browser, pages, scheme):
     return [f"{problem} ({scheme})" for problem in found["wrong"]]
 
 
+def sees_faults(browser):
+    """Whether each fault of a page that has one of each kind is found, in both widths."""
+    found = look(browser, [HERE / "broken.html"], "light")
+    kinds = [
+        "pixels wide", "shows NaN", "without rows", "overlap", "leaves its picture", "under a point",
+        "an empty picture", "hard to read",
+    ]
+    return all(sum(kind in problem for problem in found) == len(WIDTHS) for kind in kinds)
+
+
 def main():
     output, pages = pathlib.Path(sys.argv[1]), [pathlib.Path(name) for name in sys.argv[2:]]
     browser = next(filter(None, map(shutil.which, NAMES)), None)
     if browser is None:
         print(f"skipped: there is no browser ({', '.join(NAMES)})")
         return
+    if not sees_faults(browser):
+        sys.exit("the faults of docs/site/broken.html are not found: the look at the pages can't be trusted")
     output.mkdir(parents=True, exist_ok=True)
     problems = [problem for scheme in SCHEMES for problem in look(browser, pages, scheme)]
     # Pages of reports, whole; those of the site are many.

@@ -2,8 +2,8 @@
 
     python docs/site/build.py OUTPUT
 
-Chapters are Markdown files anywhere in the repository. A relative link to a chapter becomes a link to its page, a link to
-another file or folder of the repository a page with its text. A link or an anchor that leads nowhere ends the build.
+Chapters are Markdown files anywhere in the repository. A relative link to a chapter becomes a link to its page, a link
+to another file or folder of the repository a page with its text. A link or an anchor that leads nowhere ends the build.
 """
 
 import html
@@ -182,7 +182,8 @@ class Site:
         """A file's text, or the list of a folder's files, on a page of its own."""
         prefix = "../" * (path.count("/") + 1)
         if path in self.files:
-            language = {".rs": "rust", ".py": "python", ".toml": "toml", ".cu": "cuda"}.get(pathlib.Path(path).suffix, "")
+            languages = {".rs": "rust", ".py": "python", ".toml": "toml", ".cu": "cuda"}
+            language = languages.get(pathlib.Path(path).suffix, "")
             body = f"<pre><code>{highlighted((ROOT / path).read_text(), language)}</code></pre>"
         else:
             inside = sorted(file for file in self.files if file.startswith(f"{path}/"))

@@ -27,6 +27,7 @@ svg .axis { fill: var(--soft); font-size: 12.5px; }
 svg .roof { fill: none; stroke: var(--ink); stroke-width: 2; stroke-linejoin: round; }
 svg .unit { stroke: var(--soft); stroke-width: 1; stroke-dasharray: 5 4; }
 svg .roof-name { fill: var(--soft); }
+svg .label, svg .roof-name { paint-order: stroke; stroke: var(--page); stroke-width: 3px; }
 svg .dot { fill: var(--blue); stroke: var(--page); stroke-width: 1.5; }
 svg .dot.pass { fill: var(--good); }
 svg .dot.miss { fill: var(--bad); }

@@ -1,5 +1,5 @@
-//! The timeline of a proof as SVG: its phases in lanes, the device's memory below them, and the totals of several provers
-//! on one scale above.
+//! The timeline of a proof as SVG: its phases in lanes, the device's memory below them, and the totals of several
+//! provers on one scale above.
 //!
 //! The picture carries its own style, so that it is the same in a page and as a file.
 

@@ -56,8 +56,8 @@ pub struct Phase {
     pub start_ms: f64,
     /// How long the device took.
     pub ms: f64,
-    /// The most device memory in use from the end of the phase before to the end of this one, in bytes, without what was
-    /// in use before the proof.
+    /// The most device memory in use from the end of the phase before to the end of this one, in bytes, without what
+    /// was in use before the proof.
     pub memory_bytes: usize,
 }
 

@@ -89,8 +89,10 @@ pub fn svg(report: &Report) -> Option<String> {
         escape(&report.device.name)
     );
     grid(&mut out, &x, &y);
-    let mut labels = roofs(&mut out, ceilings, &x, &y);
-    dots(&mut out, &points, &x, &y, &mut labels);
+    let places: Vec<(f64, f64)> = points.iter().map(|p| (x.at(p.intensity), y.at(p.per_second))).collect();
+    let mut taken: Vec<Rectangle> = places.iter().map(|&(x, y)| Rectangle::around(x, y, 5.0)).collect();
+    roofs(&mut out, ceilings, &x, &y, &mut taken);
+    dots(&mut out, &points, &places, &x, &y, &mut taken);
     out.push_str("</svg>\n");
     Some(out)
 }
@@ -157,8 +159,8 @@ fn instructions(rate: f64) -> String {
     format!("{} {}/s", number(rate / 1000f64.powf(thousands)), ["", "k", "M", "G", "T"][thousands as usize])
 }
 
-/// Draws the roofs and their names. Returns the rectangles that the names occupy.
-fn roofs(out: &mut String, ceilings: &Ceilings, x: &Axis, y: &Axis) -> Vec<Rectangle> {
+/// Draws the roofs and their names, where no point is.
+fn roofs(out: &mut String, ceilings: &Ceilings, x: &Axis, y: &Axis, taken: &mut Vec<Rectangle>) {
     let bytes_per_second = ceilings.copy_gigabytes_per_second * 1e9;
     let top = ceilings.integer_per_second();
     let knee = top / bytes_per_second;
@@ -174,15 +176,14 @@ fn roofs(out: &mut String, ceilings: &Ceilings, x: &Axis, y: &Axis) -> Vec<Recta
         x.at(x.high()),
         y.at(top)
     );
-    let mut taken = Vec::new();
     let mut name = |out: &mut String, at_y: f64, text: String| {
-        let rectangle = Rectangle::of_text(x.to - 6.0 - text_width(&text), at_y, &text);
-        put!(
-            out,
-            "<text class=\"roof-name\" x=\"{:.1}\" y=\"{at_y:.1}\" text-anchor=\"end\">{text}</text>",
-            x.to - 6.0
-        );
-        taken.push(rectangle);
+        // At the right end, or as far to the left as it takes to leave the points free.
+        let lefts = (0..60).map(|step| x.to - 6.0 - text_width(&text) - 10.0 * f64::from(step));
+        let mut places = lefts.map(|left| Rectangle::of_text(left, at_y, &text));
+        let end = Rectangle::of_text(x.to - 6.0 - text_width(&text), at_y, &text);
+        let place = places.find(|place| !taken.iter().any(|other| other.meets(place))).unwrap_or(end);
+        put!(out, "<text class=\"roof-name\" x=\"{:.1}\" y=\"{at_y:.1}\">{text}</text>", place.left);
+        taken.push(place);
     };
     name(out, y.at(top) - 7.0, format!("both integer units, {}", instructions(top)));
     for (unit, rate) in [("logic", ceilings.logic_per_second), ("multiply", ceilings.multiply_per_second)] {
@@ -203,7 +204,6 @@ fn roofs(out: &mut String, ceilings: &Ceilings, x: &Axis, y: &Axis) -> Vec<Recta
         slope.atan().to_degrees(),
         ceilings.copy_gigabytes_per_second
     );
-    taken
 }
 
 /// The rectangles that are already occupied.
@@ -254,11 +254,16 @@ impl Rectangle {
 }
 
 /// Points with their names, each at the nearest place where it overlaps nothing.
-fn dots(out: &mut String, points: &[Point<'_>], x: &Axis, y: &Axis, taken: &mut Vec<Rectangle>) {
-    let places: Vec<(f64, f64)> = points.iter().map(|p| (x.at(p.intensity), y.at(p.per_second))).collect();
-    taken.extend(places.iter().map(|&(at_x, at_y)| Rectangle::around(at_x, at_y, 5.0)));
+fn dots(
+    out: &mut String,
+    points: &[Point<'_>],
+    places: &[(f64, f64)],
+    x: &Axis,
+    y: &Axis,
+    taken: &mut Vec<Rectangle>,
+) {
     let frame = Rectangle { left: LEFT, top: TOP, right: x.to, bottom: y.from };
-    for (point, &(at_x, at_y)) in points.iter().zip(&places) {
+    for (point, &(at_x, at_y)) in points.iter().zip(places) {
         let row = point.row;
         let class = match row.pass {
             Some(true) => "dot pass",
