@@ -16,8 +16,9 @@ from ray.cluster_utils import Cluster as Raylets
 from rigel.cluster import Cluster, ClusterError, JobFailed, Worker, WorkerDied, _frames as frames
 from rigel.cluster.simulate import Model, measure, simulate
 
-BINARIES = Path(os.environ.get("RIGEL_BINARIES", Path(__file__).parents[3] / "target/debug"))
+BINARIES = Path(__file__).parents[3] / "target/debug"
 SUMS = str(BINARIES / "rigel-sums")
+BUILD = "not built; run: cargo build --workspace --features rigel/full --bin rigel --bin rigel-sums"
 #: Upstream's proof of work is deterministic with one thread.
 ONE_THREAD = {"RAYON_NUM_THREADS": "1"}
 
@@ -29,6 +30,7 @@ def job(*numbers, **more):
 @pytest.fixture(scope="module")
 def raylets():
     """A head without a place for workers, and two machines with two places each."""
+    assert all((BINARIES / name).exists() for name in ("rigel", "rigel-sums")), BUILD
     # A machine that is gone should be noticed in seconds here, not in half a minute.
     health = {"initial_delay_ms": 0, "period_ms": 500, "failure_threshold": 3}
     system = {f"health_check_{name}": value for name, value in health.items()}

@@ -2,9 +2,12 @@
 
 import json
 import os
+import shutil
 import socket
+import subprocess
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,8 +18,9 @@ from rigel.cluster import Cluster, serve
 
 pytest.importorskip("starlette", reason="Ray Serve is not installed; scripts/cluster installs it")
 
-BINARIES = Path(os.environ.get("RIGEL_BINARIES", Path(__file__).parents[3] / "target/debug"))
+BINARIES = Path(__file__).parents[3] / "target/debug"
 SUMS = str(BINARIES / "rigel-sums")
+BUILD = "not built; run: cargo build --workspace --features rigel/full --bin rigel --bin rigel-sums"
 TOKEN = "for the tests"
 
 
@@ -31,6 +35,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 @pytest.fixture(scope="module")
 def port():
+    assert Path(SUMS).exists(), BUILD
     port = free_port()
     application = serve.application(
         [SUMS], gpus=0, workers=2, token=TOKEN, most_bytes=10_000, most_waiting=250, body_seconds=1.0
@@ -114,6 +119,25 @@ def test_bad_requests_are_refused(port):
     assert ask(port, "/jobs", "PUT", b"{}")[0] == 404
     code, body = ask(port, "/", token=None)
     assert code == 200 and b"<title>Rigel</title>" in body
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="Chromium is not installed")
+def test_the_page_shows_jobs_in_a_browser(port):
+    done, failed = submit(port, numbers=[1]), submit(port, do="fail")
+    wait(port, done, "done")
+    wait(port, failed, "failed")
+    browser = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=3000", "--dump-dom"]
+
+    def page(address):
+        return subprocess.run([*browser, address], capture_output=True, text=True, timeout=60, check=True).stdout
+
+    text = page(f"http://127.0.0.1:{port}/#token={urllib.parse.quote(TOKEN)}")
+    assert f">{done}</td>" in text and f">{failed}</td>" in text
+    assert 'class="done"' in text and 'title="the job asked to fail"' in text
+    assert "rigel-sums: 0 workers busy" in text
+    # Without a token there is nothing to see.
+    text = page(f"http://127.0.0.1:{port}/")
+    assert "a token is needed" in text and done not in text
 
 
 def test_a_client_that_is_slow_is_sent_away(port):

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -26,7 +27,7 @@ def main(arguments):
     up = commands.add_parser("up", help="start Ray on this machine: the head, or a machine that joins one")
     up.add_argument("--join", metavar="HOST:PORT", help="the head's address; without it this machine is the head")
     up.add_argument("--port", type=int, default=6379, metavar="N", help="the head's port [6379]")
-    commands.add_parser("down", help="stop Ray on this machine")
+    commands.add_parser("down", help="stop Ray on this machine, all of it")
     status = commands.add_parser("status", help="machines and what they have")
     status.add_argument("--json", action="store_true", help="as JSON")
     prove = commands.add_parser("prove", help="prove the jobs of a file, one line of JSON each")
@@ -137,8 +138,9 @@ def _serve(asked):
     with Cluster(asked.address):
         serve.start(application, host=asked.host, port=asked.port)
         print(f"serving on http://{asked.host}:{asked.port}; end with Ctrl-C", flush=True)
-        try:
-            signal.sigwait({signal.SIGINT, signal.SIGTERM})
-        finally:
-            serve.stop()
+        ended = threading.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: ended.set())
+        ended.wait()
+        serve.stop()
     return 0

@@ -72,7 +72,13 @@ class Worker:
             raise JobFailed(f"the job has {len(payload)} bytes, the worker takes at most {most}", "refused")
         self.progress = None
         deadline = time.monotonic() + timeout if timeout else None
-        self._send(frames.JOB, number, payload)
+        try:
+            self._send(frames.JOB, number, payload)
+            return self._outcome(number, deadline, timeout)
+        finally:
+            self._stopping.pop(number, None)
+
+    def _outcome(self, number, deadline, timeout):
         while True:
             frame = self._answer(number, deadline, timeout)
             if frame.kind == frames.PROGRESS:
