@@ -5,10 +5,8 @@
 
 mod bandwidth;
 mod bench;
-mod choice;
 mod doctor;
 mod machine;
-mod proof_file;
 mod prove;
 mod verify;
 mod warm;
@@ -17,6 +15,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use rigel_proofs::{choice, proof_file};
 use rigel_terminal as terminal;
 
 use bench::operations;

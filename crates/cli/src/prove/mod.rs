@@ -88,7 +88,7 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
     let made = statement.prove()?;
     drop(progress);
 
-    let header = Header { rigel: env!("CARGO_PKG_VERSION").into(), choice, public_values: statement.publics() };
+    let header = Header::new(choice, statement.publics());
     if let Some(path) = &arguments.output {
         write(path, &proof_file::encode(&header, &made.proof))?;
     }
