@@ -46,9 +46,9 @@ def prove(
     that is a terminal.
 
     The parameters have the names of `Proof.statement`. With Plonky3: log_rows, field (koala-bear, baby-bear,
-    goldilocks, goldilocks3), hash (keccak, keccak256, poseidon2), log_blowup, log_final_poly_len, max_log_arity, queries, pow_bits,
-    batch_pow_bits, commit_pow_bits, cap_height, zk. With Stwo: log_size (or log_rows), channel (blake2s, blake2s-m31),
-    log_blowup, log_last_layer, queries, fold_step, pow_bits.
+    goldilocks, goldilocks3), hash (keccak, keccak256, poseidon2), log_blowup, log_final_poly_len, max_log_arity,
+    queries, pow_bits, batch_pow_bits, commit_pow_bits, cap_height, zk. With Stwo: log_size (or log_rows), channel
+    (blake2s, blake2s-m31), log_blowup, log_last_layer, queries, fold_step, pow_bits.
 
     >>> import rigel
     >>> proof = rigel.proofs.prove("plonk", log_size=5, device="cpu", pow_bits=4)
