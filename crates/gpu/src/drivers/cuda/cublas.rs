@@ -118,6 +118,7 @@ struct Libcublas {
 
 /// The cuBLAS of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CublasStatus {
     /// The library's file.
     pub path: PathBuf,
