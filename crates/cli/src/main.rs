@@ -5,14 +5,12 @@
 
 mod bandwidth;
 mod bench;
-mod choice;
 mod cluster;
 mod doctor;
 mod ending;
 mod machine;
 mod manual;
 mod page;
-mod proof_file;
 mod prove;
 mod verify;
 mod warm;
@@ -22,6 +20,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use rigel_proofs::{choice, proof_file};
 use rigel_terminal as terminal;
 
 use bench::operations;

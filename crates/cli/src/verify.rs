@@ -1,7 +1,6 @@
 //! `rigel verify`: verifies a proof file with upstream's verifier.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use rigel_gpu::Bytes;
@@ -13,8 +12,8 @@ use crate::choice::Choice;
 use crate::ending::Refusal;
 use crate::proof_file::{self, Header};
 use crate::terminal::{Paint, number};
-use rigel_workloads::panics::{message, quietly};
-use rigel_workloads::{Rejection, Security, timed};
+use rigel_proofs::verdict::{Bits, verify};
+use rigel_workloads::timed;
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -52,27 +51,6 @@ struct Verdict<'a> {
     security: Bits,
     proof_bytes: usize,
     milliseconds: f64,
-}
-
-/// Bits of security.
-#[derive(Clone, Copy, Serialize)]
-struct Bits {
-    conjectured: usize,
-    /// `None` where upstream has no analysis.
-    proven: Option<usize>,
-}
-
-impl Bits {
-    /// By upstream's analysis of the whole proof where it has one, else by its conjecture about queries.
-    fn of(choice: &Choice) -> Self {
-        // A header may hold anything, and upstream's analysis asserts what it expects.
-        let analysis = || choice.security();
-        let analysed = quietly(|_| true, || catch_unwind(AssertUnwindSafe(analysis))).ok().flatten();
-        match analysed {
-            Some(Security { proven, conjectured }) => Self { conjectured, proven: Some(proven) },
-            None => Self { conjectured: choice.query_bits(), proven: None },
-        }
-    }
 }
 
 /// Whether the proof verifies, or why nothing can be said about it.
@@ -153,31 +131,6 @@ fn secure(bits: Bits, arguments: &Arguments) -> Result<(), String> {
             Err(format!("its parameters give {proven} bits of proven security, asked for {least}"))
         }
         _ => Ok(()),
-    }
-}
-
-/// Upstream's reason if the proof does not verify. If the verifier panics on its input, the proof is rejected.
-fn verify(header: &Header, proof: &[u8]) -> Result<(), String> {
-    quietly(|_| true, || judged(header, proof)).map_err(|(reason, _)| reason)
-}
-
-/// Whether the verifier panicked.
-pub type Panicked = bool;
-
-/// [`verify`], where the caller keeps panics from being printed.
-pub fn judged(header: &Header, proof: &[u8]) -> Result<(), (String, Panicked)> {
-    let judge = || {
-        let statement = header.choice.statement().map_err(Rejection::Malformed)?;
-        statement.verify(proof, &header.public_values)
-    };
-    match catch_unwind(AssertUnwindSafe(judge)) {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(Rejection::Malformed(detail))) => Err((format!("the proof is malformed: {detail}"), false)),
-        Ok(Err(Rejection::Refused(reason))) => Err((reason, false)),
-        Err(panic) => {
-            let words = message(&*panic).unwrap_or("no reason given");
-            Err((format!("the proof is malformed: upstream's verifier gave up ({words})"), true))
-        }
     }
 }
 

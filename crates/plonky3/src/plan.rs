@@ -27,6 +27,7 @@ use crate::report::{Fallback, Proven};
 /// Only the proof's own allocations count, not preprocessed columns or a trace that the caller keeps on the
 /// device.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Plan {
     /// The phases, in order.
     pub phases: Vec<PlannedPhase>,
@@ -49,6 +50,7 @@ pub(crate) struct Batches {
 
 /// The device memory of one phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PlannedPhase {
     /// The phase's name.
     pub name: &'static str,

@@ -1,5 +1,5 @@
 //! The native module of the Python package `rigel`: NumPy-style arrays on the CPU and on GPUs, over
-//! [`rigel_array`], and Plonky3 proofs.
+//! [`rigel_array`], and proofs of Plonky3 and Stwo.
 //!
 //! | what | where |
 //! |---|---|
@@ -7,8 +7,8 @@
 //! | operators and functions | `operators`, `functions`, `reduce`, `matmul`, `index`, `create` |
 //! | objects to arrays | `convert`, `operand`, `parse`, `arguments` |
 //! | memory shared with other libraries | `numpy`, `cuda_interface`, `dlpack` |
-//! | devices and proofs | `devices`, `plonky3` |
-//! | errors, Python's lock, Ctrl-C | `error`, `work` |
+//! | devices and proofs | `devices`, `proofs` |
+//! | errors, Python's lock, Ctrl-C, progress | `error`, `work`, `progress` |
 //!
 //! The doc comments of exported items are the Python documentation. `tests/test_examples.py` runs their examples.
 
@@ -37,7 +37,8 @@ mod numpy;
 mod operand;
 mod operators;
 mod parse;
-mod plonky3;
+mod progress;
+mod proofs;
 mod reduce;
 mod transfer;
 mod work;
@@ -58,5 +59,5 @@ fn _rigel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     transfer::register(module)?;
     dlpack::register(module)?;
     devices::register(module)?;
-    plonky3::register(module)
+    proofs::register(module)
 }

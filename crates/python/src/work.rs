@@ -77,6 +77,15 @@ pub(crate) fn interruptible_with<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> PyResult<T> + Send + 'static,
 ) -> PyResult<T> {
+    watched(py, work, || Ok(()))
+}
+
+/// The same, with a call between the checks for Ctrl-C. Its errors end the wait too.
+pub(crate) fn watched<T: Send + 'static>(
+    py: Python<'_>,
+    work: impl FnOnce() -> PyResult<T> + Send + 'static,
+    mut meanwhile: impl FnMut() -> PyResult<()>,
+) -> PyResult<T> {
     let (sender, receiver) = mpsc::sync_channel(1);
     let run = move || {
         // The receiver may be gone.
@@ -89,7 +98,10 @@ pub(crate) fn interruptible_with<T: Send + 'static>(
         let waiting = AssertSend(&receiver);
         match py.detach(move || waiting.receive(GLANCE)) {
             Ok(result) => return result,
-            Err(RecvTimeoutError::Timeout) => py.check_signals()?,
+            Err(RecvTimeoutError::Timeout) => {
+                py.check_signals()?;
+                meanwhile()?;
+            }
             Err(RecvTimeoutError::Disconnected) => {
                 return Err(PyRuntimeError::new_err("internal error: a working thread was lost"));
             }

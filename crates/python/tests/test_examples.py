@@ -18,7 +18,8 @@ EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
 
 def documented():
     """Each public object with its documentation, by name."""
-    found = {"rigel": rigel, "rigel.plonky3": rigel.plonky3}
+    modules = [rigel.cairo, rigel.plonky3, rigel.proofs, rigel.risc0, rigel.stwo]
+    found = {"rigel": rigel, **{module.__name__: module for module in modules}}
     for name in rigel.__all__:
         value = getattr(rigel, name)
         if inspect.isclass(value):
@@ -27,8 +28,9 @@ def documented():
                     found[f"rigel.{name}.{member}"] = entry
         if inspect.isclass(value) or inspect.isroutine(value):
             found[f"rigel.{name}"] = value
-    for name in rigel.plonky3.__all__:
-        found[f"rigel.plonky3.{name}"] = getattr(rigel.plonky3, name)
+    for module in modules:
+        for name in module.__all__:
+            found[f"{module.__name__}.{name}"] = getattr(module, name)
     return found
 
 

@@ -42,6 +42,7 @@ pub struct Proof<H: MerkleHasherLifted> {
 
 /// Why a proof could not be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Unproved {
     /// The witness does not satisfy the constraints.
     #[error("the witness does not satisfy the constraints")]

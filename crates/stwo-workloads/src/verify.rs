@@ -20,6 +20,7 @@ use crate::statement::{Statement, introduce, lifted};
 
 /// Why a proof is rejected.
 #[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Rejection {
     /// The proof has the wrong number of parts.
     #[error("the proof has {there} {what}; a proof of this statement has {expected}")]

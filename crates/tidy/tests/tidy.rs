@@ -70,6 +70,7 @@ const CRATES: &[&[&str]] = &[
     &["array", "plonky3", "stwo"],
     &["workloads"],
     &["stwo-workloads"],
+    &["proofs"],
     &["cli", "python"],
 ];
 

@@ -6,6 +6,7 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use rigel_gpu::Bytes;
 use rigel_plonky3::Policy;
+use rigel_proofs::verdict::judged;
 use rigel_stwo_workloads::choice as stwo;
 use rigel_workloads::panics::quietly;
 use rigel_workloads::{Choice as Plonky3Choice, Field, Fri, Hash, Workload};
@@ -15,7 +16,6 @@ use crate::Failure;
 use crate::choice::Choice;
 use crate::proof_file::{self, Header};
 use crate::terminal::Progress;
-use crate::verify::judged;
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -120,7 +120,7 @@ fn originals() -> Result<Vec<Original>, Failure> {
         statement.generate();
         statement.prepare(None, Policy::default())?;
         let proof = statement.prove_upstream()?.proof;
-        let header = Header { rigel: "fuzz".into(), choice, public_values: statement.publics() };
+        let header = Header::new(choice, statement.publics());
         let file = proof_file::encode(&header, &proof);
         Ok(Original { header, proof, file })
     };

@@ -103,7 +103,7 @@ pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
     let made = made?;
     drop(progress);
 
-    let header = Header { rigel: env!("CARGO_PKG_VERSION").into(), choice, public_values: statement.publics() };
+    let header = Header::new(choice, statement.publics());
     if let Some(path) = &arguments.output {
         write(path, &proof_file::encode(&header, &made.proof))?;
     }
@@ -138,8 +138,8 @@ pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
     Ok(true)
 }
 
-/// The requested device, and whether the CPU may take its place. `None` is the CPU: because it was asked for, or, with a
-/// note, because there is no device and the CPU may take its place.
+/// The requested device, and whether the CPU may take its place. `None` is the CPU: because it was asked for, or, with
+/// a note, because there is no device and the CPU may take its place.
 pub fn open(cpu: bool, device: Option<Selector>, fallback: bool) -> Result<(Option<Device>, bool), Failure> {
     if cpu {
         return Ok((None, true));

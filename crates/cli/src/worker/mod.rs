@@ -112,8 +112,7 @@ impl Worker {
                 .collect::<Map<_, _>>(),
         );
         job.report("proof", serde_json::to_value(&made.report)?);
-        let header =
-            Header { rigel: env!("CARGO_PKG_VERSION").into(), choice, public_values: statement.publics() };
+        let header = Header::new(choice, statement.publics());
         self.ready = Some((choice, statement));
         Ok(proof_file::encode(&header, &made.proof))
     }

@@ -56,6 +56,7 @@ impl fmt::Display for Properties {
 
 /// A device's free and total memory, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct MemoryInfo {
     /// Bytes that can still be allocated.
     pub free: usize,

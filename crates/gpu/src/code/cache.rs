@@ -19,6 +19,7 @@ const MAGIC: &[u8; 8] = b"RIGELIM2";
 
 /// Statistics of the cache, and the last problem it had.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CacheStats {
     /// Modules read from disk.
     pub hits: u64,

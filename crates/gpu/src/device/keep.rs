@@ -21,6 +21,7 @@ pub struct KeepLimits {
 
 /// Statistics of a device's cache of reusable values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct KeepStats {
     /// Number of cached values.
     pub values: usize,

@@ -26,6 +26,7 @@ pub enum Pooling {
 
 /// Statistics of a memory pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PoolStats {
     /// Bytes in live buffers.
     pub in_use: usize,

@@ -13,7 +13,7 @@ memory with them without a copy: `rigel.asarray(x)`, and `numpy.asarray(x)`, `to
 `cupy.asarray(x)` of a Rigel array.
 """
 
-from . import plonky3
+from . import cairo, plonky3, proofs, risc0, stwo
 from ._doctor import Doctor, doctor
 from ._fuse import fuse
 from ._rigel import (
@@ -126,3 +126,4 @@ __all__ = [
     "neg", "ones", "plonky3", "pow", "prod", "qm31", "random", "real", "remainder", "set_memory_limit", "sin",
     "sinh", "sqrt", "stack", "sub", "sum", "synchronize", "tan", "tanh", "uint32", "uint64", "where", "zeros",
 ]  # fmt: skip
+__all__ += ["cairo", "proofs", "risc0", "stwo"]

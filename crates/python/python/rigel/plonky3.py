@@ -1,6 +1,6 @@
 """Plonky3 proofs of the workloads of Rigel's command line, on a GPU or on the CPU.
 
-The proofs equal Plonky3's byte for byte, and its verifier checks them.
+The proofs equal Plonky3's byte for byte, and its verifier checks them. `rigel.proofs` says how to save and load them.
 
 >>> import rigel
 >>> proof = rigel.plonky3.prove_fibonacci(log_rows=4, device="cpu", pow_bits=4, batch_pow_bits=0)
@@ -11,7 +11,9 @@ The proofs equal Plonky3's byte for byte, and its verifier checks them.
 
 from __future__ import annotations
 
-from ._rigel import Proof, _prove
+from typing import Any
+
+from .proofs import Proof, prove
 
 __all__ = [
     "Proof",
@@ -23,22 +25,43 @@ __all__ = [
 ]
 
 
+def _prove(
+    workload: str,
+    log_rows: int | None,
+    field: str,
+    hash: str,
+    device: str,
+    progress: bool | None,
+    fri: dict[str, Any],
+) -> Proof:
+    return prove(
+        workload,
+        prover="plonky3",
+        device=device,
+        progress=progress,
+        log_rows=log_rows,
+        field=field.replace("_", "-").lower(),
+        hash=hash.lower(),
+        **fri,
+    )
+
+
 def prove_keccak(
     log_rows: int | None = None,
     field: str = "koala-bear",
     hash: str = "keccak",
     device: str = "auto",
-    **fri: int,
+    progress: bool | None = None,
+    **fri: Any,
 ) -> Proof:
     """Proves Keccak-f permutations, 24 rows each, in 2^`log_rows` rows.
 
     `field` is koala-bear, baby-bear, goldilocks or goldilocks3; `hash` is keccak, keccak256 or poseidon2. `device` is
     cpu, cuda:0, emulated or auto. `auto` is the first GPU, or the CPU if there is none; `Proof.fallbacks` reports that.
-    The other
-    keywords are FRI parameters: log_blowup, log_final_poly_len, max_log_arity, queries, pow_bits, batch_pow_bits,
-    commit_pow_bits, cap_height.
+    `progress` shows a bar on standard error; by default, if that is a terminal. The other keywords are FRI parameters:
+    log_blowup, log_final_poly_len, max_log_arity, queries, pow_bits, batch_pow_bits, commit_pow_bits, cap_height, zk.
     """
-    return _prove("keccak", log_rows, field, hash, device, fri)
+    return _prove("keccak", log_rows, field, hash, device, progress, fri)
 
 
 def prove_poseidon2(
@@ -46,10 +69,11 @@ def prove_poseidon2(
     field: str = "koala-bear",
     hash: str = "keccak",
     device: str = "auto",
-    **fri: int,
+    progress: bool | None = None,
+    **fri: Any,
 ) -> Proof:
     """Proves Poseidon2 permutations, 8 per row. The parameters are those of `prove_keccak`."""
-    return _prove("poseidon2", log_rows, field, hash, device, fri)
+    return _prove("poseidon2", log_rows, field, hash, device, progress, fri)
 
 
 def prove_blake3(
@@ -57,10 +81,11 @@ def prove_blake3(
     field: str = "koala-bear",
     hash: str = "keccak",
     device: str = "auto",
-    **fri: int,
+    progress: bool | None = None,
+    **fri: Any,
 ) -> Proof:
     """Proves Blake3 compressions, one per row. The parameters are those of `prove_keccak`."""
-    return _prove("blake3", log_rows, field, hash, device, fri)
+    return _prove("blake3", log_rows, field, hash, device, progress, fri)
 
 
 def prove_fibonacci(
@@ -68,10 +93,11 @@ def prove_fibonacci(
     field: str = "koala-bear",
     hash: str = "keccak",
     device: str = "auto",
-    **fri: int,
+    progress: bool | None = None,
+    **fri: Any,
 ) -> Proof:
     """Proves a Fibonacci sequence, with public values. The parameters are those of `prove_keccak`."""
-    return _prove("fibonacci", log_rows, field, hash, device, fri)
+    return _prove("fibonacci", log_rows, field, hash, device, progress, fri)
 
 
 def prove_lookups(
@@ -79,7 +105,8 @@ def prove_lookups(
     field: str = "koala-bear",
     hash: str = "keccak",
     device: str = "auto",
-    **fri: int,
+    progress: bool | None = None,
+    **fri: Any,
 ) -> Proof:
     """Proves eight tables connected by 20 lookups. The parameters are those of `prove_keccak`."""
-    return _prove("lookups", log_rows, field, hash, device, fri)
+    return _prove("lookups", log_rows, field, hash, device, progress, fri)

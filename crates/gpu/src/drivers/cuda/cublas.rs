@@ -3,7 +3,6 @@
 //! The search order is: a library already loaded in the process (such as PyTorch's), the loader's path, CUDA
 //! toolkits, the active Python environment. All functions are resolved when the library is opened.
 
-use std::env;
 use std::ffi::{CStr, OsStr, c_char, c_int, c_longlong, c_void};
 use std::path::PathBuf;
 use std::ptr;
@@ -119,6 +118,7 @@ struct Libcublas {
 
 /// The cuBLAS of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CublasStatus {
     /// The library's file.
     pub path: PathBuf,
@@ -181,7 +181,7 @@ fn locate() -> Result<Library> {
     if let Some(library) = found {
         return Ok(library);
     }
-    let places = WANTED.places(|variable| env::var_os(variable));
+    let places = WANTED.places();
     let mut refusals = Vec::new();
     for place in &places {
         match WANTED.preload(place) {

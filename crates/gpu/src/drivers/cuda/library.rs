@@ -247,7 +247,7 @@ fn find_libnvrtc() -> Result<Libnvrtc> {
         })
         .transpose()?;
     if !nvrtc_is_present() {
-        let places = NVRTC.places(|variable| env::var_os(variable));
+        let places = NVRTC.places();
         if !places.iter().any(|place| NVRTC.preload(place).is_ok()) || !nvrtc_is_present() {
             let reason = format!("libnvrtc.so is not on the loader's path, nor in {}", search::list(&places));
             return Err(no_nvrtc(reason));

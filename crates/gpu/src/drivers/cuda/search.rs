@@ -25,10 +25,21 @@ impl Wanted {
         env::var_os(self.variable).filter(|place| !place.is_empty()).map(PathBuf::from)
     }
 
-    /// Folders of toolkits, and of wheels in the active, the user's and the system's Python environment.
-    pub(super) fn places(&self, variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
+    /// Folders of wheels beside this library, of toolkits, and of wheels in the active, the user's and the system's
+    /// Python environment.
+    pub(super) fn places(&self) -> Vec<PathBuf> {
+        self.places_of(|variable| env::var_os(variable), own_file())
+    }
+
+    /// [`Wanted::places`] for these environment variables and the file that holds this code.
+    fn places_of(&self, variable: impl Fn(&str) -> Option<OsString>, own_file: Option<PathBuf>) -> Vec<PathBuf> {
         let root = |name: &str| variable(name).filter(|path| !path.is_empty()).map(PathBuf::from);
         let mut places = Vec::new();
+        // The Python package is `site-packages/rigel/_rigel.abi3.so`, and `pip install rigel[cuda]` installs NVIDIA's
+        // wheels in the same `site-packages`. This finds them whether or not an environment is active.
+        if let Some(packages) = own_file.as_deref().and_then(Path::parent).and_then(Path::parent) {
+            places.extend(self.installed(&packages.join("nvidia")));
+        }
         for toolkit in [root("CUDA_HOME"), root("CUDA_PATH"), Some("/usr/local/cuda".into())].into_iter().flatten()
         {
             places.push(toolkit.join("lib64"));
@@ -41,13 +52,16 @@ impl Wanted {
             for python in entries(&prefix.join("lib"), "python3") {
                 // Debian's Python calls the folder dist-packages.
                 for packages in ["site-packages", "dist-packages"].map(|name| python.join(name).join("nvidia")) {
-                    places.extend(
-                        self.wheels.iter().map(|wheel| packages.join(wheel)).filter(|place| place.is_dir()),
-                    );
+                    places.extend(self.installed(&packages));
                 }
             }
         }
         places
+    }
+
+    /// The wheels' folders that exist below a folder `nvidia`.
+    fn installed(&self, nvidia: &Path) -> impl Iterator<Item = PathBuf> {
+        self.wheels.iter().map(move |wheel| nvidia.join(wheel)).filter(|place| place.is_dir())
     }
 
     /// Loads the companion and then the library, so that a later search for either by name finds these. `place` is
@@ -93,6 +107,11 @@ pub(super) fn list(places: &[PathBuf]) -> String {
     places.iter().map(|place| place.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
+/// The library or program that this code is in.
+fn own_file() -> Option<PathBuf> {
+    file_of(own_file as *const c_void).map(resolved)
+}
+
 /// The file that a function was loaded from.
 pub(super) fn file_of(function: *const c_void) -> Option<PathBuf> {
     let mut info = libc::Dl_info {
@@ -127,11 +146,21 @@ mod tests {
         let environment = tempfile::tempdir().unwrap();
         let packages = environment.path().join("lib/python3.11/site-packages/nvidia");
         fs::create_dir_all(packages.join("sample/lib")).unwrap();
-        let places =
-            SAMPLE.places(|name| (name == "VIRTUAL_ENV").then(|| environment.path().as_os_str().to_owned()));
+        let places = SAMPLE
+            .places_of(|name| (name == "VIRTUAL_ENV").then(|| environment.path().as_os_str().to_owned()), None);
         assert_eq!(places[0], Path::new("/usr/local/cuda/lib64"));
         assert!(places.contains(&packages.join("sample/lib")), "{places:?}");
         assert!(!places.contains(&packages.join("cu13/lib")), "{places:?}");
+    }
+
+    #[test]
+    fn wheels_beside_the_python_package_come_first() {
+        let packages = tempfile::tempdir().unwrap();
+        let wheel = packages.path().join("nvidia/cu13/lib");
+        fs::create_dir_all(&wheel).unwrap();
+        let places = SAMPLE.places_of(|_| None, Some(packages.path().join("rigel/_rigel.abi3.so")));
+        assert_eq!(places[0], wheel);
+        assert!(own_file().unwrap().is_file());
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::base::Result;
 
 /// The state of CUDA on this machine. Each part is a result of its own.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Status {
     /// The driver's library.
     pub driver: Result<PathBuf>,

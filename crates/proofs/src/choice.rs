@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use rigel_stwo_workloads::choice as stwo;
-use rigel_workloads::{Security, Statement, Workload as Plonky3Workload};
+use rigel_workloads::{Field, Fri, Hash, Security, Statement, Workload as Plonky3Workload};
 
 /// Upstream's provers that have a device implementation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -24,6 +24,11 @@ impl Prover {
             Self::Plonky3 => "Plonky3",
             Self::Stwo => "Stwo",
         }
+    }
+
+    /// The prover of this name; an error lists the names.
+    pub fn named(name: &str) -> Result<Self, String> {
+        named("prover", name)
     }
 
     /// The names of its workloads.
@@ -77,6 +82,33 @@ impl Workload {
         }
     }
 
+    /// The workload of this name; an error lists the names.
+    pub fn named(name: &str) -> Result<Self, String> {
+        named("workload", name)
+    }
+
+    /// The statement with the default size and parameters. The prover must be one that has the workload.
+    pub fn usual(self, prover: Prover) -> Choice {
+        match (prover, self.of_plonky3(), self.of_stwo()) {
+            (Prover::Plonky3, Some(workload), _) | (_, Some(workload), None) => {
+                Choice::Plonky3(rigel_workloads::Choice {
+                    workload,
+                    log_rows: workload.default_log_rows(),
+                    field: Field::KoalaBear,
+                    hash: Hash::Keccak,
+                    fri: Fri::default(),
+                })
+            }
+            (_, _, Some(workload)) => Choice::Stwo(stwo::Choice {
+                workload,
+                log_size: stwo::default_log_size(workload),
+                channel: stwo::Channel::Blake2s,
+                fri: stwo::Fri::default(),
+            }),
+            (_, None, None) => unreachable!("every workload has a prover, as a test checks"),
+        }
+    }
+
     /// Plonky3's workload of this name.
     pub fn of_plonky3(self) -> Option<Plonky3Workload> {
         Plonky3Workload::from_str(self.name(), false).ok()
@@ -113,15 +145,27 @@ impl Workload {
     }
 }
 
+/// The variant of this name; an error lists the names.
+fn named<T: ValueEnum>(what: &str, name: &str) -> Result<T, String> {
+    T::from_str(name, false).map_err(|_| {
+        let known = T::value_variants().iter().filter_map(ValueEnum::to_possible_value);
+        let known: Vec<String> = known.map(|value| value.get_name().to_owned()).collect();
+        format!("unknown {what} {name:?}; available: {}", known.join(", "))
+    })
+}
+
 /// The statement that a proof is about, except for its public values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "prover", rename_all = "kebab-case")]
 pub enum Choice {
+    /// A statement of Plonky3.
     Plonky3(rigel_workloads::Choice),
+    /// A statement of Stwo.
     Stwo(stwo::Choice),
 }
 
 impl Choice {
+    /// The prover of the statement.
     pub fn prover(&self) -> Prover {
         match self {
             Self::Plonky3(_) => Prover::Plonky3,
@@ -184,6 +228,11 @@ mod tests {
         assert_eq!(named, stwo);
         for &workload in Workload::value_variants() {
             assert_eq!(workload.to_possible_value().expect("none is hidden").get_name(), workload.name());
+            for prover in workload.provers() {
+                let usual = workload.usual(prover);
+                assert_eq!(usual.prover(), prover);
+                usual.check().unwrap();
+            }
         }
     }
 

@@ -36,23 +36,51 @@ const MOST_PROOF: u64 = 1 << 30;
 
 /// The statement of a proof.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Header {
     /// The version of Rigel that wrote it.
     pub rigel: String,
+    /// The prover, the workload and its parameters.
     #[serde(flatten)]
     pub choice: Choice,
     /// The public values of each table.
     pub public_values: Vec<Vec<u64>>,
 }
 
+impl Header {
+    /// The header of a proof that this version of Rigel made.
+    pub fn new(choice: Choice, public_values: Vec<Vec<u64>>) -> Self {
+        Self { rigel: env!("CARGO_PKG_VERSION").into(), choice, public_values }
+    }
+}
+
 /// Why a file is rejected.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Refusal {
+    /// It does not begin as proof files do.
     Foreign,
+    /// It has a version that this Rigel does not read.
     Version(u32),
-    Cut { expected: u64, found: u64 },
-    Longer { expected: u64, found: u64 },
+    /// It has fewer bytes than it states.
+    #[non_exhaustive]
+    Cut {
+        /// The bytes that it should have.
+        expected: u64,
+        /// The bytes that it has.
+        found: u64,
+    },
+    /// It has more bytes than it states.
+    #[non_exhaustive]
+    Longer {
+        /// The bytes that it should have.
+        expected: u64,
+        /// The bytes that it has.
+        found: u64,
+    },
+    /// Its checksum does not match.
     Altered,
+    /// Its header is not that of a statement, for this reason.
     Header(String),
 }
 

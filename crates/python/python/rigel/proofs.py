@@ -1,0 +1,75 @@
+"""Proofs of the workloads of Rigel's command line, with Plonky3 or Stwo, on a GPU or on the CPU.
+
+The proofs equal upstream's byte for byte, and upstream's verifiers check them. `Proof.save` writes the file that
+`rigel verify` reads, and `load` reads what `rigel prove -o` writes.
+
+>>> import rigel, tempfile, os
+>>> proof = rigel.proofs.prove("fibonacci", log_rows=4, device="cpu", pow_bits=4, batch_pow_bits=0)
+>>> with tempfile.TemporaryDirectory() as folder:
+...     path = os.path.join(folder, "fibonacci.proof")
+...     proof.save(path)
+...     same = rigel.proofs.load(path)
+>>> same.verify()
+>>> same.bytes == proof.bytes, same.statement["public_values"]
+(True, [[0, 1, 987]])
+
+While a proof takes longer than a moment, a progress bar is shown on standard error if that is a terminal. Python's lock
+is released, so other threads run meanwhile. Ctrl-C raises KeyboardInterrupt at once; the work ends with the step that
+it is at (generating the trace, preparing the device, proving), which can't be broken off.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+import os
+from typing import Any
+
+from ._rigel import Proof, _load, _prove, _workloads
+
+__all__ = ["Proof", "load", "prove", "workloads"]
+
+
+def prove(
+    workload: str,
+    *,
+    prover: str | None = None,
+    device: str = "auto",
+    progress: bool | None = None,
+    **parameters: Any,
+) -> Proof:
+    """Proves a workload.
+
+    `workloads` lists the names. `prover` is plonky3 or stwo; it is needed only where both have a workload of the name
+    (poseidon2, which is Plonky3's by default). `device` is cpu, cuda:0, emulated or auto. `auto` is the first GPU, or
+    the CPU if there is none; `Proof.fallbacks` reports that. `progress` shows a bar on standard error; by default, if
+    that is a terminal.
+
+    The parameters have the names of `Proof.statement`. With Plonky3: log_rows, field (koala-bear, baby-bear,
+    goldilocks, goldilocks3), hash (keccak, keccak256, poseidon2), log_blowup, log_final_poly_len, max_log_arity,
+    queries, pow_bits, batch_pow_bits, commit_pow_bits, cap_height, zk. With Stwo: log_size (or log_rows), channel
+    (blake2s, blake2s-m31), log_blowup, log_last_layer, queries, fold_step, pow_bits.
+
+    >>> import rigel
+    >>> proof = rigel.proofs.prove("plonk", log_size=5, device="cpu", pow_bits=4)
+    >>> proof.statement["prover"], proof.verify()
+    ('stwo', None)
+    """
+    given = {name: value for name, value in parameters.items() if value is not None}
+    return _prove(workload, prover, json.dumps(given, default=operator.index), device, progress)
+
+
+def load(path: str | os.PathLike[str]) -> Proof:
+    """Reads a proof file. Raises ValueError if the file is cut, altered, or not a proof file; the proof itself is not
+    checked until `Proof.verify`."""
+    return _load(path)
+
+
+def workloads(prover: str) -> list[str]:
+    """The names of the workloads of a prover, plonky3 or stwo.
+
+    >>> import rigel
+    >>> rigel.proofs.workloads("stwo")
+    ['poseidon2', 'wide-fibonacci', 'plonk', 'state-machine', 'xor', 'blake2s']
+    """
+    return _workloads(prover)

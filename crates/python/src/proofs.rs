@@ -1,0 +1,243 @@
+//! Proofs of Plonky3's and Stwo's workloads, and proof files.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use rigel_gpu::{Bytes, Report};
+use rigel_plonky3::Policy;
+use rigel_proofs::choice::{Choice, Prover, Workload};
+use rigel_proofs::proof_file::{self, Header};
+use rigel_proofs::verdict::{self, Bits};
+use serde_json::{Map, Value};
+
+use crate::devices::for_proofs;
+use crate::progress::{Steps, interruptible_steps};
+use crate::work::interruptible_with;
+
+/// A proof with the statement that it proves. `prove` and `load` of `rigel.proofs` return it.
+#[pyclass(frozen, module = "rigel.proofs", name = "Proof")]
+pub(crate) struct Proof {
+    header: Header,
+    bytes: Arc<[u8]>,
+    /// `None` for a proof that was read from a file.
+    making: Option<Making>,
+}
+
+/// How a proof was made.
+struct Making {
+    milliseconds: f64,
+    report: Report,
+    /// Whether the caller requested the CPU.
+    asked_for_cpu: bool,
+    /// Why the requested device was not used at all.
+    no_device: Option<String>,
+}
+
+#[pymethods]
+impl Proof {
+    /// Upstream's proof, serialized with postcard.
+    #[getter]
+    fn bytes<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.bytes)
+    }
+
+    /// The device that made it: `cuda:0`, ..., or `cpu`; `None` if it was read from a file.
+    #[getter]
+    fn device(&self) -> Option<&str> {
+        self.making.as_ref().map(|making| making.report.device.as_str())
+    }
+
+    /// The time from the call to the proof; `None` if it was read from a file.
+    #[getter]
+    fn milliseconds(&self) -> Option<f64> {
+        self.making.as_ref().map(|making| making.milliseconds)
+    }
+
+    /// The parts that ran on another device than requested, and why.
+    #[getter]
+    fn fallbacks(&self) -> Vec<String> {
+        match &self.making {
+            Some(Making { no_device: Some(reason), .. }) => {
+                vec![format!("the proof was made on the CPU: {reason}")]
+            }
+            Some(Making { asked_for_cpu: false, report, .. }) => report
+                .fallbacks
+                .iter()
+                .map(|fallback| format!("{} ran on the {}: {}", fallback.part, fallback.ran_on, fallback.reason))
+                .collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The statement: the prover, the workload with its parameters, and the public values of each table.
+    #[getter]
+    fn statement<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let text =
+            serde_json::to_string(&self.header).map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
+        py.import("json")?.call_method1("loads", (text,))
+    }
+
+    /// The public values of each table.
+    #[getter]
+    fn public_values(&self) -> Vec<Vec<u64>> {
+        self.header.public_values.clone()
+    }
+
+    /// Bits of security of the parameters: by upstream's conjecture, and proven, or `None` where upstream has no
+    /// analysis.
+    #[getter]
+    fn security(&self) -> (usize, Option<usize>) {
+        let Bits { conjectured, proven } = Bits::of(&self.header.choice);
+        (conjectured, proven)
+    }
+
+    /// The report as text.
+    #[getter]
+    fn report(&self) -> String {
+        let mut text = format!("{}\n", self.header.choice);
+        let Some(Making { report, milliseconds, .. }) = &self.making else {
+            let _ = writeln!(
+                text,
+                "  read from a file of Rigel {}\n  proof {}",
+                self.header.rigel,
+                Bytes(self.bytes.len())
+            );
+            return text;
+        };
+        let place = if report.device == "cpu" { "the CPU (upstream's prover)" } else { &report.device };
+        let _ = writeln!(text, "  proved on {place} in {milliseconds:.1} ms");
+        for (phase, milliseconds) in report.by_phase() {
+            let _ = writeln!(text, "  {phase:<20} {milliseconds:>10.2} ms");
+        }
+        let _ = writeln!(text, "  proof                {}", Bytes(self.bytes.len()));
+        if !report.phases.is_empty() {
+            let _ = writeln!(text, "  peak device memory   {}", Bytes(report.peak_bytes));
+            let _ = writeln!(text, "  kernel launches      {}", report.launches);
+        }
+        for fallback in self.fallbacks() {
+            let _ = writeln!(text, "  {fallback}");
+        }
+        text
+    }
+
+    /// Verifies the proof with upstream's verifier. Raises ValueError with the reason if it does not verify.
+    ///
+    /// A file states what it proves and with which parameters: whoever made it chose both. Compare `statement` with
+    /// what you want to know, and `security` with what you accept.
+    fn verify(&self, py: Python<'_>) -> PyResult<()> {
+        let (header, bytes) = (self.header.clone(), self.bytes.clone());
+        interruptible_with(py, move || {
+            verdict::verify(&header, &bytes)
+                .map_err(|reason| PyValueError::new_err(format!("the proof does not verify: {reason}")))
+        })
+    }
+
+    /// Writes the proof to a file, which `rigel.proofs.load` and `rigel verify` read.
+    fn save(&self, path: PathBuf) -> PyResult<()> {
+        Ok(std::fs::write(path, proof_file::encode(&self.header, &self.bytes))?)
+    }
+
+    fn __repr__(&self) -> String {
+        let place = self.device().map_or("read from a file".to_owned(), |device| format!("made on {device}"));
+        let Header { choice, .. } = &self.header;
+        format!("<Proof of {choice} with {}, {} bytes, {place}>", choice.prover().title(), self.bytes.len())
+    }
+}
+
+/// Makes a proof. `options` is a JSON object of what differs from the workload's defaults.
+#[pyfunction]
+#[pyo3(signature = (workload, prover, options, device, progress))]
+fn _prove(
+    py: Python<'_>,
+    workload: &str,
+    prover: Option<&str>,
+    options: &str,
+    device: &str,
+    progress: Option<bool>,
+) -> PyResult<Proof> {
+    let choice = choice(workload, prover, options).map_err(PyValueError::new_err)?;
+    let mut statement = choice.statement().map_err(PyValueError::new_err)?;
+    let device = device.to_owned();
+    interruptible_steps(py, choice.to_string(), progress, 3, move |steps: &Steps| {
+        // A named device does not fall back; `auto` does, and the proof reports it.
+        let cpu_on_failure = device == "auto";
+        let (device, no_device) = for_proofs(&device)?;
+        let failed = |error: rigel_workloads::Failure| PyRuntimeError::new_err(error.to_string());
+        steps.next("generating the trace".into())?;
+        statement.generate();
+        let place = device.as_ref().map_or("the CPU".to_owned(), ToString::to_string);
+        steps.next(format!("preparing {place}"))?;
+        let policy = Policy { cpu_on_failure, ..Policy::default() };
+        statement.prepare(device.as_ref(), policy).map_err(failed)?;
+        steps.next(format!("proving on {place}"))?;
+        let made = statement.prove().map_err(failed)?;
+        Ok(Proof {
+            header: Header::new(choice, statement.publics()),
+            bytes: made.proof.into(),
+            making: Some(Making {
+                milliseconds: made.milliseconds,
+                report: made.report,
+                asked_for_cpu: device.is_none() && no_device.is_none(),
+                no_device,
+            }),
+        })
+    })
+}
+
+/// Reads a proof file.
+#[pyfunction]
+fn _load(path: PathBuf) -> PyResult<Proof> {
+    let file = std::fs::read(&path)?;
+    let (header, proof) = proof_file::decode(&file)
+        .map_err(|refusal| PyValueError::new_err(format!("{}: {refusal}", path.display())))?;
+    Ok(Proof { header, bytes: proof.into(), making: None })
+}
+
+/// The names of a prover's workloads.
+#[pyfunction]
+fn _workloads(prover: &str) -> PyResult<Vec<&'static str>> {
+    Ok(Prover::named(prover).map_err(PyValueError::new_err)?.workloads())
+}
+
+/// The workload's defaults, changed by the options. They have the names that proof files give them; those of FRI are
+/// not in an object of their own.
+fn choice(workload: &str, prover: Option<&str>, options: &str) -> Result<Choice, String> {
+    let workload = Workload::named(&workload.replace('_', "-").to_lowercase())?;
+    let prover = workload.prover(prover.map(Prover::named).transpose()?)?;
+    let object = |value: Result<Value, serde_json::Error>| match value {
+        Ok(Value::Object(fields)) => Ok(fields),
+        Ok(other) => Err(format!("{other} is not an object")),
+        Err(error) => Err(error.to_string()),
+    };
+    let mut stated = object(serde_json::to_value(workload.usual(prover)))?;
+    let mut fri = object(Ok(stated.remove("fri").unwrap_or_default()))?;
+    let is_parameter = |fields: &Map<String, Value>, name: &str| {
+        fields.contains_key(name) && !["prover", "workload"].contains(&name)
+    };
+    for (name, value) in object(serde_json::from_str(options))? {
+        // Stwo counts the workload's units.
+        let name = if name == "log_rows" && prover == Prover::Stwo { "log_size" } else { &name };
+        let fields = if is_parameter(&stated, name) { &mut stated } else { &mut fri };
+        if !is_parameter(fields, name) {
+            let names = stated.keys().filter(|name| is_parameter(&stated, name)).chain(fri.keys());
+            let names: Vec<&str> = names.map(String::as_str).collect();
+            return Err(format!("{} has no parameter {name:?}; it has {}", prover.title(), names.join(", ")));
+        }
+        fields.insert(name.to_owned(), value);
+    }
+    stated.insert("fri".into(), fri.into());
+    let choice: Choice = serde_json::from_value(stated.into()).map_err(|error| error.to_string())?;
+    choice.check()?;
+    Ok(choice)
+}
+
+pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_class::<Proof>()?;
+    module.add_function(wrap_pyfunction!(_prove, module)?)?;
+    module.add_function(wrap_pyfunction!(_load, module)?)?;
+    module.add_function(wrap_pyfunction!(_workloads, module)?)
+}
