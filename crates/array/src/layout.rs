@@ -256,7 +256,12 @@ pub(crate) fn axis_of(axis: isize, axes: usize) -> Result<usize> {
 }
 
 /// The first index and the number of indices of a range, with Python's rules.
-fn span(start: Option<isize>, stop: Option<isize>, step: isize, length: usize) -> Result<(usize, usize)> {
+pub(crate) fn span(
+    start: Option<isize>,
+    stop: Option<isize>,
+    step: isize,
+    length: usize,
+) -> Result<(usize, usize)> {
     if step == 0 {
         return Err(Error::index("the step of a slice must not be 0"));
     }

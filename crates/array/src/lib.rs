@@ -31,6 +31,7 @@
 //! | what | where |
 //! |---|---|
 //! | creating, indexing and joining arrays | [`Array`], [`Index`] |
+//! | selecting by index arrays and masks, sorting, running sums | [`Array::pick`], [`Array::sort`], [`Array::cumsum`] |
 //! | element-wise operations, eager or fused | [`Array`], [`Lazy`], [`Scalar`] |
 //! | sums, products, minima, maxima, means | [`Axes`] |
 //! | matrix products | [`Array::matmul`], [`matmul_engine`] |
@@ -39,6 +40,7 @@
 //! | user kernels | [`Kernel`], [`Grid`], [`Argument`] |
 //! | element types | [`Type`], [`Number`], [`Complex`], [`promote`] |
 
+mod accumulate;
 mod array;
 mod cpu;
 mod create;
@@ -54,6 +56,7 @@ mod matmul;
 mod memory;
 mod merkle;
 mod operations;
+mod pick;
 mod reduce;
 mod scalar;
 mod transfer;
@@ -67,6 +70,7 @@ pub use layout::Index;
 pub use lazy::Lazy;
 pub use matmul::{MatmulEngine, matmul_engine};
 pub use merkle::Hash;
+pub use pick::Pick;
 pub use reduce::Axes;
 pub use rigel_codegen::map::{Binary, Complex, Number, NumberKind, Reduction, Type, Unary};
 pub use scalar::{Scalar, name, promote, type_named};

@@ -146,6 +146,25 @@ impl HostMemory {
         work()
     }
 
+    /// Its bytes.
+    ///
+    /// # Safety
+    /// The memory is locked, and nothing writes to it while they are used.
+    pub(crate) unsafe fn bytes(&self) -> &[u8] {
+        // SAFETY: the memory is there while `self` is; the caller guarantees the rest.
+        unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.bytes) }
+    }
+
+    /// Its bytes, for writing.
+    ///
+    /// # Safety
+    /// The memory is locked for writing, and nothing else refers to its bytes while they are used.
+    #[allow(clippy::mut_from_ref)] // the lock, not the reference, excludes others
+    pub(crate) unsafe fn bytes_mut(&self) -> &mut [u8] {
+        // SAFETY: the memory is there while `self` is; the caller guarantees the rest.
+        unsafe { std::slice::from_raw_parts_mut(self.at.as_ptr(), self.bytes) }
+    }
+
     /// Its address, to share it with other libraries.
     pub(crate) fn address(&self) -> NonNull<u8> {
         self.at

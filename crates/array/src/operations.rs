@@ -1,7 +1,7 @@
 //! The operations as methods and operators, on expressions and on arrays. An operation on an array is an
 //! expression of one operation that is evaluated immediately.
 
-use rigel_codegen::map::{Binary, Unary};
+use rigel_codegen::map::{Binary, Type, Unary};
 
 use crate::array::Array;
 use crate::error::Result;
@@ -130,11 +130,41 @@ binary_methods! {
     gt Gt
     /// Whether x is at least y.
     ge Ge
-    /// Whether both are true.
+    /// The bits that both integers, or booleans, have.
+    bitwise_and And
+    /// The bits that at least one has.
+    bitwise_or Or
+    /// The bits that exactly one has.
+    bitwise_xor Xor
+    /// `x 2^y` for integers, wrapping around; 0 if y is negative or at least the number of bits.
+    left_shift ShiftLeft
+    /// `x / 2^y` rounded down for integers; the sign, 0 or -1, if y is negative or at least the number of bits.
+    right_shift ShiftRight
+}
+
+macro_rules! logical_methods {
+    ($($(#[$doc:meta])* $method:ident $operation:ident)*) => {
+        impl Lazy { $(
+            $(#[$doc])*
+            pub fn $method(self, other: impl Into<Self>) -> Self {
+                self.astype(Type::Bool).binary(Binary::$operation, other.into().astype(Type::Bool))
+            }
+        )* }
+
+        impl Array { $(
+            $(#[$doc])*
+            pub fn $method(&self, other: impl Into<Lazy>) -> Result<Self> {
+                self.lazy().$method(other).eval()
+            }
+        )* }
+    };
+}
+logical_methods! {
+    /// Whether both are true, or not zero.
     logical_and And
-    /// Whether at least one is true.
+    /// Whether at least one is true, or not zero.
     logical_or Or
-    /// Whether exactly one is true.
+    /// Whether exactly one is true, or not zero.
     logical_xor Xor
 }
 

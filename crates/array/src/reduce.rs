@@ -158,6 +158,46 @@ impl Lazy {
 }
 
 impl Array {
+    /// The index along an axis of the first largest element, or of the first NaN, as I64. The axis is removed, or
+    /// kept with length 1 if `keep`.
+    pub fn argmax(&self, axis: isize, keep: bool) -> Result<Self> {
+        self.first_extreme(Reduction::Max, axis, keep)
+    }
+
+    /// The index along an axis of the first smallest element, or of the first NaN.
+    pub fn argmin(&self, axis: isize, keep: bool) -> Result<Self> {
+        self.first_extreme(Reduction::Min, axis, keep)
+    }
+
+    /// Two passes: the extreme value, then the smallest index at which it is found.
+    fn first_extreme(&self, reduction: Reduction, axis: isize, keep: bool) -> Result<Self> {
+        let axis = axis_of(axis, self.axes())?;
+        let extreme = self.lazy().reduce(reduction, axis as isize, true)?;
+        let length = self.shape()[axis];
+        let along = crate::pick::along(length, axis, self.axes(), &self.device())?;
+        // If the extreme is NaN, nothing equals it, and NaN differs from itself.
+        let found = self.lazy().eq(&extreme).logical_or(self.lazy().ne(self));
+        let index = along.lazy().select(found, length as i64);
+        index.reduce(Reduction::Min, axis as isize, keep)
+    }
+
+    /// The variance along axes: the mean of `|x - mean|^2`, with the number of elements less `ddof` as divisor. As
+    /// f64 for integers.
+    pub fn var(&self, axes: impl Into<Axes>, ddof: f64, keep: bool) -> Result<Self> {
+        let axes = axes.into();
+        let mean = self.lazy().mean(axes.clone(), true)?;
+        let reduced = axes.marked(self.axes())?;
+        let count: usize = (0..self.axes()).filter(|&axis| reduced[axis]).map(|axis| self.shape()[axis]).product();
+        let distance = (self.lazy() - &mean).abs();
+        let squares = distance.clone() * distance;
+        squares.reduce(Reduction::Sum, axes, keep)?.div((count as f64 - ddof).max(0.0))
+    }
+
+    /// The standard deviation along axes: the square root of [`var`](Self::var).
+    pub fn std(&self, axes: impl Into<Axes>, ddof: f64, keep: bool) -> Result<Self> {
+        self.var(axes, ddof, keep)?.sqrt()
+    }
+
     /// The sum along axes. Booleans and small integers are summed as 64-bit integers.
     pub fn sum(&self, axes: impl Into<Axes>) -> Result<Self> {
         self.lazy().sum(axes)

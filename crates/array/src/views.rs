@@ -85,6 +85,29 @@ impl Array {
         Ok(self.with_layout(self.layout.indexed(index)?))
     }
 
+    /// The elements in reverse order along an axis, over the same memory.
+    pub fn flip(&self, axis: isize) -> Result<Self> {
+        let mut index = vec![Index::ALL; axis_of(axis, self.axes())?];
+        index.push(Index::Range { start: None, stop: None, step: -1 });
+        self.index(&index)
+    }
+
+    /// The elements moved by `shift` along an axis; those that pass the end come back at the start.
+    pub fn roll(&self, shift: isize, axis: isize) -> Result<Self> {
+        let axis = axis_of(axis, self.axes())?;
+        let length = self.shape()[axis] as isize;
+        if length == 0 {
+            return self.copy();
+        }
+        let cut = length - shift.rem_euclid(length);
+        let part = |range: std::ops::Range<isize>| {
+            let mut index = vec![Index::ALL; axis];
+            index.push(range.into());
+            self.index(&index)
+        };
+        Self::concatenate(&[part(cut..length)?, part(0..cut)?], axis as isize)
+    }
+
     /// Repeats the array along new axes and axes of length 1, without a copy.
     pub fn broadcast_to(&self, shape: &[usize]) -> Result<Self> {
         elements(shape, self.dtype.bytes())?;

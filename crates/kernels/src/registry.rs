@@ -36,7 +36,10 @@ use crate::hash::{
 use crate::layout::columns::ListColumns;
 use crate::layout::gather::Gather;
 use crate::layout::permute::Permute;
+use crate::number::accumulate::Accumulate;
 use crate::number::matmul::Matmul;
+use crate::number::pick::Pick;
+use crate::number::sort::Sort;
 use crate::open::circle_opening::CircleOpening;
 use crate::open::circle_quotients::CircleQuotients;
 use crate::open::deep::Deep;
@@ -137,7 +140,7 @@ registry! {
     ListColumns,
     CircleDomain, CircleFold, CircleOpening, CircleOrder, CircleQuotients,
     Gather,
-    Matmul,
+    Matmul, Accumulate, Pick, Sort,
 }
 
 /// Compiles every kernel of this crate, for each field and hash for which it is instantiated, or loads it from the

@@ -422,6 +422,13 @@ impl PyArray {
 
     /// Writes a value, broadcast and converted, to the elements of `to`, a part of this array.
     pub(crate) fn assign(&self, py: Python<'_>, to: &Array, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let operand = Self::assigned(to, value)?;
+        let elements = to.len();
+        crate::work::sized(py, elements, is_on_cpu(to), || to.assign(operand))
+    }
+
+    /// A value as the operand of an assignment to elements of `to`.
+    pub(crate) fn assigned(to: &Array, value: &Bound<'_, PyAny>) -> PyResult<Operand> {
         let Some(operand) = Operand::beside(value, Some(to.dtype()), &to.device())? else {
             return Err(PyTypeError::new_err(format!(
                 "{} can't be assigned to elements of an array",
@@ -434,14 +441,12 @@ impl PyArray {
             return Err(PyTypeError::new_err(format!("a complex number does not fit {}", name(to.dtype()))));
         }
         // A number takes the array's type, as in NumPy.
-        let operand = match operand {
+        Ok(match operand {
             Operand::Scalar(Scalar::Float(value)) if to.dtype().kind() == NumberKind::Integer => {
                 Operand::Scalar(Scalar::Int(value as i128))
             }
             other => other,
-        };
-        let elements = to.len();
-        crate::work::sized(py, elements, is_on_cpu(to), || to.assign(operand))
+        })
     }
 }
 

@@ -136,6 +136,70 @@ fn full(
     })
 }
 
+/// A new array with the shape, type and device of another, unless others are given.
+fn like(
+    a: &Bound<'_, PyAny>,
+    dtype: Argument<'_, '_>,
+    device: Argument<'_, '_>,
+    make: impl FnOnce(&[usize], Type, &Device) -> Result<Array> + Send,
+) -> PyResult<PyArray> {
+    let model = convert::array(a, &Wish { dtype: None, device: None, copy: false })?;
+    let dtype = parse_option(dtype)?.unwrap_or_else(|| model.dtype());
+    let device = device_option(device)?.unwrap_or_else(|| model.device());
+    sized(a.py(), model.len(), device.is_cpu(), || make(model.shape(), dtype, &device)).map(PyArray::from)
+}
+
+/// Zeros in the shape, type and device of `a`.
+///
+/// >>> import rigel
+/// >>> rigel.zeros_like([1, 2])
+/// array([0, 0])
+#[pyfunction]
+#[pyo3(signature = (a, dtype=None, device=None))]
+fn zeros_like(a: &Bound<'_, PyAny>, dtype: Argument<'_, '_>, device: Argument<'_, '_>) -> PyResult<PyArray> {
+    like(a, dtype, device, Array::zeros)
+}
+
+/// Ones in the shape, type and device of `a`.
+///
+/// >>> import rigel
+/// >>> rigel.ones_like([0.5, 2])
+/// array([1., 1.])
+#[pyfunction]
+#[pyo3(signature = (a, dtype=None, device=None))]
+fn ones_like(a: &Bound<'_, PyAny>, dtype: Argument<'_, '_>, device: Argument<'_, '_>) -> PyResult<PyArray> {
+    like(a, dtype, device, Array::ones)
+}
+
+/// An uninitialized array in the shape, type and device of `a`.
+///
+/// >>> import rigel
+/// >>> rigel.empty_like([[1, 2]]).shape
+/// (1, 2)
+#[pyfunction]
+#[pyo3(signature = (a, dtype=None, device=None))]
+fn empty_like(a: &Bound<'_, PyAny>, dtype: Argument<'_, '_>, device: Argument<'_, '_>) -> PyResult<PyArray> {
+    like(a, dtype, device, Array::empty)
+}
+
+/// An array filled with one number, in the shape, type and device of `a`.
+///
+/// >>> import rigel
+/// >>> rigel.full_like([1, 2], 7)
+/// array([7, 7])
+#[pyfunction]
+#[pyo3(signature = (a, value, dtype=None, device=None))]
+fn full_like(
+    a: &Bound<'_, PyAny>,
+    value: &Bound<'_, PyAny>,
+    dtype: Argument<'_, '_>,
+    device: Argument<'_, '_>,
+) -> PyResult<PyArray> {
+    let made = like(a, dtype, device, Array::empty)?;
+    made.assign(a.py(), &made.array, value)?;
+    Ok(made)
+}
+
 /// `start`, `start + step`, ... before `stop`.
 ///
 /// >>> import rigel
@@ -213,6 +277,9 @@ fn eye(n: &Bound<'_, PyAny>, dtype: Argument<'_, '_>, device: Argument<'_, '_>) 
 /// Random elements that depend only on the seed and are the same on every device: floats in `[0, 1)`, field
 /// elements and integers over their whole range, booleans. Without a seed, each call uses a new one.
 ///
+/// They are not for secrets: the generator, SplitMix64, can be predicted from a few of its elements. Take keys and
+/// masks from the module `secrets`.
+///
 /// >>> import rigel
 /// >>> a = rigel.random(1000, seed=1)
 /// >>> bool(a.min() >= 0), bool(a.max() < 1), bool((a == rigel.random(1000, seed=1)).min())
@@ -240,6 +307,10 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(ones, module)?)?;
     module.add_function(wrap_pyfunction!(empty, module)?)?;
     module.add_function(wrap_pyfunction!(full, module)?)?;
+    module.add_function(wrap_pyfunction!(zeros_like, module)?)?;
+    module.add_function(wrap_pyfunction!(ones_like, module)?)?;
+    module.add_function(wrap_pyfunction!(empty_like, module)?)?;
+    module.add_function(wrap_pyfunction!(full_like, module)?)?;
     module.add_function(wrap_pyfunction!(arange, module)?)?;
     module.add_function(wrap_pyfunction!(linspace, module)?)?;
     module.add_function(wrap_pyfunction!(eye, module)?)?;

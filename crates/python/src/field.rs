@@ -141,6 +141,7 @@ impl Field {
     }
 
     /// An array of random elements that depend only on the seed and are the same on every device.
+    /// They are not for secrets: see `rigel.random`.
     #[pyo3(signature = (shape, seed=None, device=None))]
     fn random(
         slf: &Bound<'_, Self>,

@@ -330,24 +330,141 @@ binary_functions! {
     /// >>> rigel.ge([0, 1, 5], 1)
     /// array([False,  True,  True])
     ge Ge;
-    /// Whether both are true.
+    /// The bits that both integers, or booleans, have: `x & y`.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.bitwise_and([6, 5], 3)
+    /// array([2, 1])
+    bitwise_and And;
+    /// The bits that at least one has: `x | y`.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.bitwise_or([6, 5], 3)
+    /// array([7, 7])
+    bitwise_or Or;
+    /// The bits that exactly one has: `x ^ y`.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.bitwise_xor([6, 5], 3)
+    /// array([5, 6])
+    bitwise_xor Xor;
+    /// `x << y` for integers; 0 if y is negative or at least the number of bits.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.left_shift([1, -3], 2)
+    /// array([  4, -12])
+    left_shift ShiftLeft;
+    /// `x >> y` for integers, rounded down; the sign, 0 or -1, if y is negative or at least the number of bits.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.right_shift([12, -12], 2)
+    /// array([ 3, -3])
+    right_shift ShiftRight;
+}
+
+macro_rules! logical_functions {
+    ($($(#[$doc:meta])* $name:ident;)*) => {
+        $(
+            $(#[$doc])*
+            #[pyfunction]
+            fn $name<'py>(x: &Bound<'py, PyAny>, y: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+                joined([x, y], None, |[x, y]| x.$name(y))
+            }
+        )*
+
+        fn register_logical(module: &Bound<'_, PyModule>) -> PyResult<()> {
+            $( module.add_function(wrap_pyfunction!($name, module)?)?; )*
+            Ok(())
+        }
+    };
+}
+logical_functions! {
+    /// Whether both are true, or not zero.
     ///
     /// >>> import rigel
     /// >>> rigel.logical_and([True, False], True)
     /// array([ True, False])
-    logical_and And;
-    /// Whether at least one is true.
+    logical_and;
+    /// Whether at least one is true, or not zero.
     ///
     /// >>> import rigel
     /// >>> rigel.logical_or([True, False], False)
     /// array([ True, False])
-    logical_or Or;
-    /// Whether exactly one is true.
+    logical_or;
+    /// Whether exactly one is true, or not zero.
     ///
     /// >>> import rigel
     /// >>> rigel.logical_xor([True, False], True)
     /// array([False,  True])
-    logical_xor Xor;
+    logical_xor;
+}
+
+/// NumPy's names of functions that have a shorter one here.
+const NUMPY_NAMES: [(&str, &str); 25] = [
+    ("absolute", "abs"),
+    ("arccos", "acos"),
+    ("arcsin", "asin"),
+    ("arctan", "atan"),
+    ("bitwise_not", "invert"),
+    ("conjugate", "conj"),
+    ("divide", "div"),
+    ("equal", "eq"),
+    ("floor_divide", "floor_div"),
+    ("greater", "gt"),
+    ("greater_equal", "ge"),
+    ("less", "lt"),
+    ("less_equal", "le"),
+    ("amax", "max"),
+    ("amin", "min"),
+    ("mod", "remainder"),
+    ("multiply", "mul"),
+    ("negative", "neg"),
+    ("not_equal", "ne"),
+    ("power", "pow"),
+    ("subtract", "sub"),
+    ("true_divide", "div"),
+    ("bitwise_left_shift", "left_shift"),
+    ("bitwise_right_shift", "right_shift"),
+    ("concat", "concatenate"),
+];
+
+/// Adds NumPy's names, after all functions.
+pub(crate) fn register_numpy_names(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    NUMPY_NAMES.iter().try_for_each(|(name, own)| module.add(*name, module.getattr(*own)?))
+}
+
+/// The bits of integers, or booleans, turned: `~x`.
+///
+/// >>> import rigel
+/// >>> rigel.invert([0, 5])
+/// array([-1, -6])
+#[pyfunction]
+fn invert<'py>(x: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    if x.cast::<PyArray>().is_ok() || x.cast::<PyLazy>().is_ok() {
+        return x.bitnot();
+    }
+    Bound::new(x.py(), PyArray::from(convert::array(x, &anything())?))?.into_any().bitnot()
+}
+
+/// The elements limited to the range from `min` to `max`; None is no limit.
+///
+/// >>> import rigel
+/// >>> rigel.clip([1, 5, 9], 2, 8)
+/// array([2, 5, 8])
+#[pyfunction]
+#[pyo3(signature = (a, min=None, max=None))]
+pub(crate) fn clip<'py>(
+    a: &Bound<'py, PyAny>,
+    min: Option<&Bound<'py, PyAny>>,
+    max: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let given = |limit: Option<&Bound<'py, PyAny>>| limit.filter(|limit| !limit.is_none()).cloned();
+    match (given(min), given(max)) {
+        (Some(min), Some(max)) => joined([a, &min, &max], None, |[a, min, max]| a.maximum(min).minimum(max)),
+        (Some(min), None) => joined([a, &min], None, |[a, min]| a.maximum(min)),
+        (None, Some(max)) => joined([a, &max], None, |[a, max]| a.minimum(max)),
+        (None, None) => Err(PyTypeError::new_err("clip needs min, max or both")),
+    }
 }
 
 /// The elements of `x` where `condition` is true, those of `y` elsewhere.
@@ -425,6 +542,9 @@ impl PyArray {
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     register_unary(module)?;
     register_binary(module)?;
+    register_logical(module)?;
+    module.add_function(wrap_pyfunction!(invert, module)?)?;
+    module.add_function(wrap_pyfunction!(clip, module)?)?;
     module.add_function(wrap_pyfunction!(r#where, module)?)?;
     module.add_function(wrap_pyfunction!(concatenate, module)?)?;
     module.add_function(wrap_pyfunction!(stack, module)?)

@@ -1,15 +1,55 @@
-//! `a[...]`: integers, slices, `...` and `None`.
+//! `a[...]`: integers, slices, `...`, `None`, arrays of integers and masks.
 
 use pyo3::exceptions::{PyIndexError, PyTypeError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyEllipsis, PyInt, PySlice, PyTuple};
-use rigel_array::{Array, Index};
+use pyo3::types::{PyBool, PyEllipsis, PyInt, PyList, PySlice, PyTuple};
+use rigel_array::{Array, Index, Pick, Type};
 
+use crate::arrange::indices;
 use crate::array::PyArray;
-use crate::work::quick;
+use crate::convert::is_array_like;
+use crate::work::{is_on_cpu, on, quick, sized};
 
-/// The part of an array that an index selects.
+/// An index: of a part over the same memory, or of selected elements.
+enum Selected {
+    Part(Array),
+    Elements(Vec<Pick>),
+}
+
+fn select(array: &Array, index: &Bound<'_, PyAny>) -> PyResult<Selected> {
+    let entries: Vec<Bound<'_, PyAny>> = match index.cast::<PyTuple>() {
+        Ok(tuple) => tuple.iter().collect(),
+        Err(_) => vec![index.clone()],
+    };
+    if !entries.iter().map(is_array).collect::<PyResult<Vec<_>>>()?.contains(&true) {
+        return pick(array, index).map(Selected::Part);
+    }
+    let entry = |entry: &Bound<'_, PyAny>| -> PyResult<Pick> {
+        if !is_array(entry)? {
+            return parse(entry).map(Pick::Plain);
+        }
+        let found = indices(entry, array)?;
+        Ok(if found.dtype() == Type::Bool { Pick::Mask(found) } else { Pick::Places(found) })
+    };
+    entries.iter().map(entry).collect::<PyResult<_>>().map(Selected::Elements)
+}
+
+/// Whether an entry is an array or a list, rather than a number.
+fn is_array(entry: &Bound<'_, PyAny>) -> PyResult<bool> {
+    if entry.is_exact_instance_of::<PyInt>() || entry.is_instance_of::<PySlice>() {
+        return Ok(false);
+    }
+    if let Ok(array) = entry.cast::<PyArray>() {
+        return Ok(array.get().array.axes() > 0);
+    }
+    if entry.is_instance_of::<PyList>() {
+        return Ok(true);
+    }
+    Ok(is_array_like(entry)? && entry.getattr(intern!(entry.py(), "ndim")).is_ok_and(|n| n.gt(0).unwrap_or(false)))
+}
+
+/// The part of an array that an index of integers and slices selects.
 pub(crate) fn pick(array: &Array, index: &Bound<'_, PyAny>) -> PyResult<Array> {
     let entries = match index.cast::<PyTuple>() {
         Ok(tuple) => tuple.iter().map(|entry| parse(&entry)).collect::<PyResult<Vec<_>>>()?,
@@ -22,7 +62,7 @@ fn parse(entry: &Bound<'_, PyAny>) -> PyResult<Index> {
     let refused = || {
         let class = entry.get_type().name().map_or_else(|_| "object".to_owned(), |name| name.to_string());
         PyTypeError::new_err(format!(
-            "an index consists of integers, slices, ... and None, not {class}; rigel.where selects by a condition"
+            "an index consists of integers, slices, ..., None, arrays of integers and masks, not {class}"
         ))
     };
     if entry.is_exact_instance_of::<PyInt>() {
@@ -70,11 +110,18 @@ fn bound(given: &Bound<'_, PyAny>) -> PyResult<Option<isize>> {
 #[pymethods]
 impl PyArray {
     fn __getitem__(&self, index: &Bound<'_, PyAny>) -> PyResult<Self> {
-        pick(&self.array, index).map(Self::from)
+        match select(&self.array, index)? {
+            Selected::Part(part) => Ok(part.into()),
+            Selected::Elements(picks) => on(index.py(), &self.array, || self.array.pick(&picks)).map(Self::from),
+        }
     }
 
     fn __setitem__(&self, py: Python<'_>, index: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        let part = pick(&self.array, index)?;
-        self.assign(py, &part, value)
+        let index = match select(&self.array, index)? {
+            Selected::Part(part) => return self.assign(py, &part, value),
+            Selected::Elements(index) => index,
+        };
+        let operand = Self::assigned(&self.array, value)?;
+        sized(py, self.array.len(), is_on_cpu(&self.array), || self.array.pick_assign(&index, operand))
     }
 }

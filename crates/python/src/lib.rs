@@ -4,7 +4,7 @@
 //! | what | where |
 //! |---|---|
 //! | the classes | `array`, `lazy`, `dtype`, `field`, `kernel`, `transfer` |
-//! | operators and functions | `operators`, `functions`, `reduce`, `matmul`, `index`, `create` |
+//! | operators and functions | `operators`, `functions`, `reduce`, `arrange`, `matmul`, `index`, `create` |
 //! | objects to arrays | `convert`, `operand`, `parse`, `arguments` |
 //! | memory shared with other libraries | `numpy`, `cuda_interface`, `dlpack` |
 //! | devices and proofs | `devices`, `proofs` |
@@ -18,6 +18,7 @@
 use pyo3::prelude::*;
 
 mod arguments;
+mod arrange;
 mod array;
 mod convert;
 mod create;
@@ -53,11 +54,13 @@ fn _rigel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     create::register(module)?;
     functions::register(module)?;
     reduce::register(module)?;
+    arrange::register(module)?;
     matmul::register(module)?;
     field::register(module)?;
     kernel::register(module)?;
     transfer::register(module)?;
     dlpack::register(module)?;
     devices::register(module)?;
+    functions::register_numpy_names(module)?;
     proofs::register(module)
 }

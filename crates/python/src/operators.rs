@@ -1,4 +1,4 @@
-//! `+ - * / // % ** @ & | ^ ~` and comparisons of arrays and of expressions: plain, reflected and in place.
+//! `+ - * / // % ** @ & | ^ ~ << >>` and comparisons of arrays and of expressions: plain, reflected and in place.
 
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyTypeError;
@@ -169,6 +169,8 @@ macro_rules! slots {
             __and__ __rand__ And;
             __or__ __ror__ Or;
             __xor__ __rxor__ Xor;
+            __lshift__ __rlshift__ ShiftLeft;
+            __rshift__ __rrshift__ ShiftRight;
         }
     };
 }
@@ -219,6 +221,8 @@ in_place_slots! {
     __iand__ And;
     __ior__ Or;
     __ixor__ Xor;
+    __ilshift__ ShiftLeft;
+    __irshift__ ShiftRight;
 }
 
 #[pymethods]

@@ -8,10 +8,13 @@
 //! | number-theoretic transforms | [`transform()`] |
 //! | inverses of field elements | [`invert`] |
 //! | Merkle roots | [`merkle_root`] |
+//! | running sums, and the order that sorts | [`accumulate()`], [`order`] |
+//! | elements at given places | [`take`], [`put`] |
 //!
 //! Results equal the device's: bit for bit for fields and integers (for Goldilocks, up to the representative
 //! modulo p), up to rounding for floats. They do not depend on the number of threads.
 
+mod accumulate;
 mod complex;
 mod convert;
 mod evaluate;
@@ -22,19 +25,24 @@ mod merkle;
 mod moves;
 mod number;
 mod operation;
+mod pick;
 mod plan;
 mod reduce;
 mod slices;
+mod sort;
 mod space;
 #[cfg(test)]
 mod tests;
 mod transform;
 
+pub(crate) use accumulate::accumulate;
 pub(crate) use evaluate::{Target, evaluate};
 pub(crate) use inverse::invert;
 pub(crate) use matmul::{Factor, matmul};
 pub(crate) use merkle::merkle_root;
+pub(crate) use pick::{put, take};
 pub(crate) use plan::Operand;
 pub(crate) use reduce::reduce;
 pub(crate) use slices::copy;
+pub(crate) use sort::order;
 pub(crate) use transform::transform;

@@ -125,15 +125,28 @@ pub(crate) fn binary_loop(operation: Binary, of: Type) -> Option<Loop> {
         Binary::Le => with_type!(ordered of, T => two!(T, |x: T, y: T| Truth::from(x <= y))),
         Binary::Gt => with_type!(ordered of, T => two!(T, |x: T, y: T| Truth::from(x > y))),
         Binary::Ge => with_type!(ordered of, T => two!(T, |x: T, y: T| Truth::from(x >= y))),
-        Binary::And => truths(of, two!(Truth, |x: Truth, y: Truth| Truth::from(x.holds() & y.holds()))),
-        Binary::Or => truths(of, two!(Truth, |x: Truth, y: Truth| Truth::from(x.holds() | y.holds()))),
-        Binary::Xor => truths(of, two!(Truth, |x: Truth, y: Truth| Truth::from(x.holds() ^ y.holds()))),
+        Binary::And if of == Type::Bool => {
+            Some(two!(Truth, |x: Truth, y: Truth| Truth::from(x.holds() & y.holds())))
+        }
+        Binary::Or if of == Type::Bool => {
+            Some(two!(Truth, |x: Truth, y: Truth| Truth::from(x.holds() | y.holds())))
+        }
+        Binary::Xor if of == Type::Bool => {
+            Some(two!(Truth, |x: Truth, y: Truth| Truth::from(x.holds() ^ y.holds())))
+        }
+        Binary::And => with_type!(integer of, T => two!(T, |x: T, y: T| x & y)),
+        Binary::Or => with_type!(integer of, T => two!(T, |x: T, y: T| x | y)),
+        Binary::Xor => with_type!(integer of, T => two!(T, |x: T, y: T| x ^ y)),
+        Binary::ShiftLeft => with_type!(integer of, T => two!(T, |x: T, y: T| {
+            u32::try_from(y).ok().and_then(|y| x.checked_shl(y)).unwrap_or(0)
+        })),
+        // Past the last bit only the sign is left: -1 of negative numbers, as after a shift by all bits but one.
+        Binary::ShiftRight => with_type!(integer of, T => two!(T, |x: T, y: T| {
+            let within = u32::try_from(y).ok().and_then(|y| x.checked_shr(y));
+            within.unwrap_or(if x < (0 as T) { !(0 as T) } else { 0 })
+        })),
         Binary::Random => (of == Type::U64).then_some(two!(u64, random)),
     }
-}
-
-fn truths(of: Type, found: Loop) -> Option<Loop> {
-    (of == Type::Bool).then_some(found)
 }
 
 /// Output number `place` of SplitMix64 with this seed.

@@ -158,12 +158,16 @@ pub enum Binary {
     Gt,
     /// Whether x is at least y.
     Ge,
-    /// Both, of booleans.
+    /// The bits that both have, of booleans and integers, as `Or` and `Xor`.
     And,
-    /// At least one, of booleans.
+    /// The bits that at least one has.
     Or,
-    /// One of the two, of booleans.
+    /// The bits that one of the two has.
     Xor,
+    /// `x 2^y`, of integers, wrapping around; 0 where y is negative or at least the number of bits.
+    ShiftLeft,
+    /// `x / 2^y` rounded down, of integers; where y is negative or at least the number of bits, the sign: 0 or -1.
+    ShiftRight,
     /// 64 random bits for the place x and the seed y, both U64: output number x of the generator SplitMix64 with that
     /// seed, `mix(y + (x + 1) 0x9e3779b97f4a7c15)`.
     Random,
@@ -171,7 +175,7 @@ pub enum Binary {
 
 impl Binary {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 21] = [
         Self::Add,
         Self::Sub,
         Self::Mul,
@@ -190,6 +194,8 @@ impl Binary {
         Self::And,
         Self::Or,
         Self::Xor,
+        Self::ShiftLeft,
+        Self::ShiftRight,
         Self::Random,
     ];
 
@@ -211,9 +217,11 @@ impl Binary {
             Self::Le => "le",
             Self::Gt => "gt",
             Self::Ge => "ge",
-            Self::And => "logical_and",
-            Self::Or => "logical_or",
-            Self::Xor => "logical_xor",
+            Self::And => "bitwise_and",
+            Self::Or => "bitwise_or",
+            Self::Xor => "bitwise_xor",
+            Self::ShiftLeft => "left_shift",
+            Self::ShiftRight => "right_shift",
             Self::Random => "random",
         }
     }
@@ -236,7 +244,10 @@ impl Binary {
             Self::Min | Self::Max => (same && is_ordered(a)).then_some(a),
             Self::Eq | Self::Ne => same.then_some(Type::Bool),
             Self::Lt | Self::Le | Self::Gt | Self::Ge => (same && is_ordered(a)).then_some(Type::Bool),
-            Self::And | Self::Or | Self::Xor => (same && kind == NumberKind::Bool).then_some(a),
+            Self::And | Self::Or | Self::Xor => {
+                (same && matches!(kind, NumberKind::Bool | NumberKind::Integer)).then_some(a)
+            }
+            Self::ShiftLeft | Self::ShiftRight => (same && kind == NumberKind::Integer).then_some(a),
             Self::Random => (same && a == Type::U64).then_some(a),
         }
     }

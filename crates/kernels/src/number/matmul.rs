@@ -35,12 +35,12 @@ const FEW: usize = 4;
 
 /// A type of element.
 #[derive(Debug)]
-struct Type {
-    name: &'static str,
-    bytes: usize,
+pub(super) struct Type {
+    pub(super) name: &'static str,
+    pub(super) bytes: usize,
     /// Rows and columns of a tile.
     tile: [usize; 2],
-    is_field: bool,
+    pub(super) is_field: bool,
 }
 
 const fn number(name: &'static str, bytes: usize, tile: [usize; 2]) -> Type {
@@ -157,6 +157,13 @@ fn aligned(name: &str, of: &Type, memory: View<'_, u8>) -> Result<()> {
     Err(Error::shape(NAME, format!("{detail}; copy it to a new allocation first")))
 }
 
+/// The type with this C++ name.
+pub(super) fn known(operation: &'static str, name: &str) -> Result<&'static Type> {
+    KNOWN.iter().find(|known| known.name == name).ok_or_else(|| {
+        Error::shape(operation, format!("unsupported element type {name:?}; supported: {}", TYPES.join(", ")))
+    })
+}
+
 /// Enqueues C = A B over the type `of`, one of [`TYPES`]; `out` receives the matrices C one after another, each
 /// row-major, and has exactly their size. An empty sum (k = 0) gives zeros.
 pub fn multiply(
@@ -167,9 +174,7 @@ pub fn multiply(
     b: Operand<'_>,
     out: ViewMut<'_, u8>,
 ) -> Result<()> {
-    let of = KNOWN.iter().find(|known| known.name == of).ok_or_else(|| {
-        Error::shape(NAME, format!("unsupported element type {of:?}; supported: {}", TYPES.join(", ")))
-    })?;
+    let of = known(NAME, of)?;
     let Sizes { m, n, k, batch } = sizes;
     let results = m.checked_mul(n).and_then(|results| results.checked_mul(batch));
     if results.and_then(|results| results.checked_mul(of.bytes)) != Some(out.len()) {

@@ -41,7 +41,14 @@ template <class T> RIGEL_NUMBER T one() { return T(1); }
         for (; exponent != 0; exponent >>= 1, x = mul(x, x))                                                   \
             if (exponent & 1) result = mul(result, x);                                                         \
         return result;                                                                                         \
-    }
+    }                                                                                                          \
+    RIGEL_NUMBER T bitwise_and(T x, T y) { return x & y; }                                                     \
+    RIGEL_NUMBER T bitwise_or(T x, T y) { return x | y; }                                                      \
+    RIGEL_NUMBER T bitwise_xor(T x, T y) { return x ^ y; }                                                     \
+    RIGEL_NUMBER T left_shift(T x, T y) {                                                                      \
+        return (u64)y < sizeof(T) * 8 ? (T)((Wrapping<T>::Type)x << y) : 0;                                    \
+    }                                                                                                          \
+    RIGEL_NUMBER T right_shift(T x, T y) { return (u64)y < sizeof(T) * 8 ? x >> y : x < 0 ? (T)-1 : 0; }
 RIGEL_INTEGERS(RIGEL_INTEGER)
 
 #define RIGEL_UNSIGNED(T)                                                                                      \
@@ -136,9 +143,9 @@ RIGEL_ORDERED(RIGEL_ORDER)
 // --- booleans -----------------------------------------------------------------------------------------------
 
 RIGEL_NUMBER bool logical_not(bool x) { return !x; }
-RIGEL_NUMBER bool logical_and(bool x, bool y) { return x & y; }
-RIGEL_NUMBER bool logical_or(bool x, bool y) { return x | y; }
-RIGEL_NUMBER bool logical_xor(bool x, bool y) { return x != y; }
+RIGEL_NUMBER bool bitwise_and(bool x, bool y) { return x & y; }
+RIGEL_NUMBER bool bitwise_or(bool x, bool y) { return x | y; }
+RIGEL_NUMBER bool bitwise_xor(bool x, bool y) { return x != y; }
 
 // --- conversions --------------------------------------------------------------------------------------------
 

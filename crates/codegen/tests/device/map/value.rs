@@ -306,6 +306,17 @@ impl Value {
                     Binary::Remainder => $wrap(floor().1 as $rust),
                     Binary::Min => $wrap($x.min(y)),
                     Binary::Max => $wrap($x.max(y)),
+                    Binary::And => $wrap($x & y),
+                    Binary::Or => $wrap($x | y),
+                    Binary::Xor => $wrap($x ^ y),
+                    Binary::ShiftLeft => {
+                        let past = !(0..<$rust>::BITS as i128).contains(&i128::from(y));
+                        $wrap(if past { 0 } else { $x.wrapping_shl(y as u32) })
+                    }
+                    Binary::ShiftRight => {
+                        let past = !(0..<$rust>::BITS as i128).contains(&i128::from(y));
+                        $wrap(if past { ((i128::from($x)) >> 100) as $rust } else { $x >> y })
+                    }
                     _ => compare!($x, y),
                 }
             }};
