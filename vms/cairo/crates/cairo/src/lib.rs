@@ -18,6 +18,7 @@ mod clock;
 mod columns;
 mod components;
 mod error;
+mod executable;
 mod instances;
 mod panics;
 mod parameters;

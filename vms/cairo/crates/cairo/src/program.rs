@@ -21,10 +21,12 @@ use stwo_cairo_adapter::{ProverInput, PublicSegmentContext};
 
 use crate::adapter::adapt;
 use crate::error::{Error, Result};
+use crate::executable;
 use crate::program_input::input_hints;
 use crate::verify::Statement;
 
-/// A compiled Cairo 0 program: the JSON that `cairo-compile --proof_mode` writes.
+/// A compiled program: the JSON that `cairo-compile --proof_mode` writes for Cairo 0, or a Cairo 1 executable, which
+/// `scarb build` makes for an `executable` target.
 ///
 /// ```
 /// // A program that is not one gives an error that says why.
@@ -33,14 +35,21 @@ use crate::verify::Statement;
 /// ```
 pub struct Program {
     vm: VmProgram,
-    /// The code of all hints.
-    hints: Vec<String>,
+    hints: Hints,
+}
+
+/// The hints of a program.
+enum Hints {
+    /// Their code.
+    Cairo0(Vec<String>),
+    Cairo1(executable::Hints),
 }
 
 /// How to run a program.
 #[derive(Clone, Debug, Default)]
 pub struct RunOptions {
-    /// The value that hints of the program read as `program_input`.
+    /// The arguments: for Cairo 0 the value that hints of the program read as `program_input`; for Cairo 1 an array of
+    /// field elements, as `Serde` writes the arguments of the executable function.
     pub program_input: Option<Value>,
     /// The largest number of steps; none for no limit.
     pub max_steps: Option<usize>,
@@ -89,12 +98,21 @@ impl Program {
     /// # Errors
     /// JSON of something else, or of a program that was not compiled in proof mode or does not declare the output.
     pub fn from_json(text: &[u8]) -> Result<Self> {
-        let hints = hints(text)?;
-        let vm = VmProgram::from_bytes(text, Some("main")).map_err(|error| Error::Program(error.to_string()))?;
-        let is_label = |name: &str| vm.get_identifier(&format!("__main__.{name}")).is_some();
-        if !(is_label("__start__") && is_label("__end__")) {
-            return Err(Error::Program("compile it with `cairo-compile --proof_mode`".into()));
-        }
+        let json: Value =
+            serde_json::from_slice(text).map_err(|error| Error::Program(format!("not JSON: {error}")))?;
+        let (vm, hints) = if json.get("entrypoints").is_some() {
+            let (vm, hints) = executable::read(json)?;
+            (vm, Hints::Cairo1(hints))
+        } else {
+            let hints = hints(&json)?;
+            let vm =
+                VmProgram::from_bytes(text, Some("main")).map_err(|error| Error::Program(error.to_string()))?;
+            let is_label = |name: &str| vm.get_identifier(&format!("__main__.{name}")).is_some();
+            if !(is_label("__start__") && is_label("__end__")) {
+                return Err(Error::Program("compile it with `cairo-compile --proof_mode`".into()));
+            }
+            (vm, Hints::Cairo0(hints))
+        };
         let declared: Vec<&BuiltinName> = vm.iter_builtins().collect();
         let in_order: Vec<&BuiltinName> = BUILTINS.iter().filter(|name| declared.contains(name)).collect();
         if declared != in_order || declared.first() != Some(&&BuiltinName::output) {
@@ -156,12 +174,21 @@ impl Program {
             ..CairoRunConfig::default()
         };
         let mut scopes = ExecutionScopes::new();
-        scopes.insert_value("program_object", self.vm.clone());
         let resources = options.max_steps.map_or_else(RunResources::default, RunResources::new);
-        let hints = input_hints(&self.hints, options.program_input.as_ref())?;
-        let mut hints = BuiltinHintProcessor::new(hints, resources);
-        cairo_run_program_with_initial_scope(&self.vm, &config, &mut hints, scopes)
-            .map_err(|error| failure(&error, options))
+        let arguments = options.program_input.as_ref();
+        match &self.hints {
+            Hints::Cairo0(hints) => {
+                scopes.insert_value("program_object", self.vm.clone());
+                let mut hints = BuiltinHintProcessor::new(input_hints(hints, arguments)?, resources);
+                cairo_run_program_with_initial_scope(&self.vm, &config, &mut hints, scopes)
+                    .map_err(|error| failure(&error, options))
+            }
+            Hints::Cairo1(hints) => {
+                let mut hints = executable::Runner::new(hints, arguments, resources)?;
+                cairo_run_program_with_initial_scope(&self.vm, &config, &mut hints, scopes)
+                    .map_err(|error| hints.panic().map_or_else(|| failure(&error, options), Error::Run))
+            }
+        }
     }
 }
 
@@ -176,12 +203,12 @@ pub fn read_prover_input(path: impl AsRef<Path>) -> Result<ProverInput> {
     parsed.map_err(|error| Error::Content { path: path.into(), detail: format!("not a prover input: {error}") })
 }
 
-/// The code of all hints of a compiled program.
-fn hints(text: &[u8]) -> Result<Vec<String>> {
-    let json: Value =
-        serde_json::from_slice(text).map_err(|error| Error::Program(format!("not JSON: {error}")))?;
+/// The code of all hints of a compiled Cairo 0 program.
+fn hints(json: &Value) -> Result<Vec<String>> {
     let Some(hints) = json.get("hints").and_then(Value::as_object) else {
-        return Err(Error::Program("not a compiled Cairo 0 program: it has no hints".into()));
+        return Err(Error::Program(
+            "neither a compiled Cairo 0 program nor an executable: it has no hints".into(),
+        ));
     };
     let of_pc = hints.values().filter_map(Value::as_array).flatten();
     Ok(of_pc.filter_map(|hint| hint.get("code")?.as_str().map(ToString::to_string)).collect())

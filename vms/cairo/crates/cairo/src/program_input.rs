@@ -72,11 +72,7 @@ fn parse(statement: &str, input: &Value) -> Result<Effect, String> {
     if let Some(arguments) = statement.strip_prefix("segments.write_arg(").and_then(|rest| rest.strip_suffix(')'))
     {
         let (pointer, values) = arguments.split_once(',').ok_or(KNOWN)?;
-        let values = array(select(values.trim(), input)?)?;
-        return Ok(Effect::Write(
-            variable(pointer).ok_or(KNOWN)?,
-            values.iter().map(felt).collect::<Result<_, _>>()?,
-        ));
+        return Ok(Effect::Write(variable(pointer).ok_or(KNOWN)?, felts(select(values.trim(), input)?)?));
     }
     let (target, expression) = statement.split_once('=').ok_or(KNOWN)?;
     let (target, expression) = (variable(target).ok_or(KNOWN)?, expression.trim());
@@ -112,6 +108,11 @@ fn select<'a>(expression: &str, input: &'a Value) -> Result<&'a Value, String> {
 
 fn array(value: &Value) -> Result<&Vec<Value>, String> {
     value.as_array().ok_or(format!("{value} is not an array"))
+}
+
+/// The field elements of an array.
+pub(crate) fn felts(value: &Value) -> Result<Vec<Felt252>, String> {
+    array(value)?.iter().map(felt).collect()
 }
 
 /// A field element: an integer, or a string in decimal or, after `0x`, hexadecimal.

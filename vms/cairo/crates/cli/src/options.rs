@@ -17,13 +17,14 @@ use crate::Failure;
 /// What is proven.
 #[derive(clap::Args)]
 pub struct Source {
-    /// Compiled Cairo 0 program: the JSON that `cairo-compile --proof_mode` writes
+    /// Program: a Cairo 1 executable (the JSON of `scarb build`), or the JSON of Cairo 0's `cairo-compile --proof_mode`
     #[arg(value_name = "PROGRAM", required_unless_present = "prover_input")]
     pub program: Option<PathBuf>,
-    /// Arguments, separated by commas: the list that hints of the program read as `program_input`
+    /// Arguments, separated by commas: field elements as `Serde` writes them for an executable; for Cairo 0 the list
+    /// that hints read as `program_input`
     #[arg(long, value_name = "VALUE", value_delimiter = ',', conflicts_with_all = ["input", "prover_input"])]
     args: Vec<String>,
-    /// JSON file that hints of the program read as program_input
+    /// JSON file with the arguments: an array of field elements, or for Cairo 0 what hints read as program_input
     #[arg(long, value_name = "FILE", conflicts_with = "prover_input")]
     input: Option<PathBuf>,
     /// Largest number of steps of the program's run

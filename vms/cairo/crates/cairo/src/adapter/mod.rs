@@ -122,6 +122,8 @@ mod tests {
             ("modular", json!([5])),
             ("opcodes", json!([50])),
             ("everything", json!([40, 3, 5, 20])),
+            // A Cairo 1 executable, whose dictionaries are in segments that are moved when the run ends.
+            ("census", json!([6, 5, 3, 5, 9, 5, 3])),
         ];
         for (name, arguments) in programs {
             let path =

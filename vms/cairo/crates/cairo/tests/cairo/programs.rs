@@ -62,6 +62,7 @@ fn every_program_runs() {
         ("sorting", json!({ "values": values })),
         ("mixed", json!([3])),
         ("everything", json!([3, 2, 3, 4])),
+        ("census", json!([3, 5, 3, 5])),
     ];
     for (name, arguments) in cases {
         let options = RunOptions { program_input: Some(arguments), ..RunOptions::default() };
