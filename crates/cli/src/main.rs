@@ -7,7 +7,6 @@ mod bandwidth;
 mod bench;
 mod cluster;
 mod doctor;
-mod ending;
 mod machine;
 mod manual;
 mod page;
@@ -16,6 +15,7 @@ mod verify;
 mod warm;
 mod worker;
 
+use std::error::Error;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -110,5 +110,5 @@ fn main() -> ExitCode {
         Command::Man(arguments) => manual::print(&arguments),
         Command::Machine(arguments) => return machine::run(&arguments, json),
     };
-    ending::of(result, json)
+    terminal::ending(result.map_err(|error| -> Box<dyn Error> { error }), json)
 }

@@ -7,7 +7,7 @@ use clap::CommandFactory;
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use crate::ending::Refusal;
+use crate::terminal::Refusal;
 use crate::{Cli, Failure};
 
 #[derive(clap::Args)]

@@ -9,9 +9,8 @@ use serde_json::Value;
 
 use crate::Failure;
 use crate::choice::Choice;
-use crate::ending::Refusal;
 use crate::proof_file::{self, Header};
-use crate::terminal::{Paint, number};
+use crate::terminal::{Paint, Refusal, number};
 use rigel_proofs::verdict::{Bits, verify};
 use rigel_workloads::timed;
 

@@ -1,7 +1,9 @@
-//! Terminal output of Rigel's commands: aligned columns, colours, and progress.
+//! Terminal output of Rigel's commands: aligned columns, colours, progress, and how they end.
 
+mod ending;
 mod progress;
 
+pub use ending::{Refusal, ending};
 pub use progress::Progress;
 
 use std::fmt::Write as _;

@@ -15,9 +15,8 @@ use crate::bench::proofs::{
     spans::{self, Dialect},
 };
 use crate::choice::{Choice, Prover, Workload};
-use crate::ending::Refusal;
 use crate::proof_file::{self, Header};
-use crate::terminal::Progress;
+use crate::terminal::{Progress, Refusal};
 use options::FriArguments;
 pub use options::choice;
 use report::Summary;

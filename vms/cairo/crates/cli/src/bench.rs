@@ -35,9 +35,6 @@ pub struct Arguments {
     /// Threads that run the programs of the stream
     #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u32).range(1..))]
     runners: u32,
-    /// Print the report as JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten, next_help_heading = "Parameters")]
     parameters: Parameters,
 }
@@ -81,13 +78,14 @@ struct Stream {
 }
 
 /// Measures and compares. Returns whether the proofs are the same.
-pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
+pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
     let parameters = arguments.parameters.get()?;
     let device = arguments.place.open()?;
     let progress = Progress::spoken();
     progress.say(&format!("running {} …", arguments.source.name()));
     let input = arguments.source.load()?;
-    with_channel!(parameters.channel_hash, compare(arguments, parameters, device, input, &progress))
+    drop(progress);
+    with_channel!(parameters.channel_hash, compare(arguments, parameters, device, input, json))
 }
 
 fn compare<MC: CairoChannel>(
@@ -95,10 +93,11 @@ fn compare<MC: CairoChannel>(
     parameters: ProverParameters,
     device: Option<Device>,
     input: Input,
-    progress: &Progress,
+    json: bool,
 ) -> Result<bool, Failure> {
     let Input { input, steps, times: before } = input;
-    let measuring = Measuring { input: &input, arguments, progress };
+    let progress = Progress::spoken();
+    let measuring = Measuring { input: &input, arguments, progress: &progress };
     progress.say("preparing the CPU: the preprocessed columns are read, or made, and committed to …");
     let on_cpu = CairoProver::<MC>::on_cpu(parameters)?;
     let (upstream, expected) = measuring.proofs(&on_cpu, "upstream's SimdBackend")?;
@@ -145,7 +144,7 @@ fn compare<MC: CairoChannel>(
         equal,
         stream,
     };
-    if arguments.json {
+    if json {
         println!("{}", serde_json::to_string_pretty(&comparison)?);
     } else {
         print!("{}", text(&comparison));

@@ -21,6 +21,9 @@ type Failure = Box<dyn std::error::Error>;
 #[derive(Parser)]
 #[command(name = "rigel cairo", version, about, disable_help_subcommand = true, after_help = AFTER_HELP)]
 struct Cli {
+    /// Print one JSON document on standard output: the report, or `{"error": ..}`
+    #[arg(long, global = true)]
+    json: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -44,18 +47,12 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
-        Command::Prove(arguments) => prove::run(&arguments),
-        Command::Verify(arguments) => verify::run(&arguments),
-        Command::Warm(arguments) => warm::run(&arguments),
-        Command::Bench(arguments) => bench::run(&arguments),
+    let Cli { json, command } = Cli::parse();
+    let result = match command {
+        Command::Prove(arguments) => prove::run(&arguments, json),
+        Command::Verify(arguments) => verify::run(&arguments, json),
+        Command::Warm(arguments) => warm::run(&arguments, json),
+        Command::Bench(arguments) => bench::run(&arguments, json),
     };
-    match result {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
+    rigel_terminal::ending(result, json)
 }

@@ -22,9 +22,6 @@ pub struct Arguments {
     /// Write the proof to a file, in upstream's JSON format
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Print the report as JSON
-    #[arg(long)]
-    json: bool,
     /// Write the phases as a trace for Perfetto and chrome://tracing
     #[arg(long, value_name = "FILE")]
     trace_file: Option<PathBuf>,
@@ -33,18 +30,19 @@ pub struct Arguments {
 }
 
 /// Proves and reports.
-pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
+pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
     let parameters = arguments.parameters.get()?;
     let device = arguments.place.open()?;
-    with_channel!(parameters.channel_hash, prove(arguments, parameters, device.as_ref(), &Progress::spoken()))
+    with_channel!(parameters.channel_hash, prove(arguments, parameters, device.as_ref(), json))
 }
 
 fn prove<MC: CairoChannel>(
     arguments: &Arguments,
     parameters: ProverParameters,
     device: Option<&Device>,
-    progress: &Progress,
+    json: bool,
 ) -> Result<bool, Failure> {
+    let progress = Progress::spoken();
     let compiled = || device.map_or(0, |device| device.cache().stats().compiled);
     let compiled_before = compiled();
     let place = device.map_or("the CPU".to_string(), ToString::to_string);
@@ -66,7 +64,7 @@ fn prove<MC: CairoChannel>(
     before.push(("prover made ready meanwhile", prepared_ms));
     let plan = prover.plan(&input);
     if let Some(plan) = &plan
-        && !arguments.json
+        && !json
     {
         println!("{}", plan_line(plan));
     }
@@ -97,7 +95,7 @@ fn prove<MC: CairoChannel>(
         plan: plan.as_ref(),
         file: arguments.output.as_deref(),
     };
-    if arguments.json {
+    if json {
         println!("{}", serde_json::to_string_pretty(&summary)?);
     } else {
         print!("{}", summary.to_text());

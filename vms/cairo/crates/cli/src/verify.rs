@@ -29,9 +29,6 @@ pub struct Arguments {
     /// Least bits of security, by upstream's conjecture about queries
     #[arg(long, value_name = "BITS", default_value_t = 96)]
     security: u32,
-    /// Print the verdict as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// The result.
@@ -52,11 +49,11 @@ struct Verdict {
 }
 
 /// Checks the proof. Returns whether it verifies.
-pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
-    with_channel!(ChannelHash::from(arguments.channel), check(arguments))
+pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
+    with_channel!(ChannelHash::from(arguments.channel), check(arguments, json))
 }
 
-fn check<MC: CairoChannel>(arguments: &Arguments) -> Result<bool, Failure> {
+fn check<MC: CairoChannel>(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
     let path = arguments.proof.display();
     let text = std::fs::read(&arguments.proof).map_err(|error| format!("{path}: {error}"))?;
     let proof: CairoProofForRustVerifier<MC::H> = serde_json::from_slice(&text)
@@ -94,7 +91,7 @@ fn check<MC: CairoChannel>(arguments: &Arguments) -> Result<bool, Failure> {
         proof_bytes: text.len(),
         milliseconds: began.elapsed().as_secs_f64() * 1e3,
     };
-    if arguments.json {
+    if json {
         println!("{}", serde_json::to_string_pretty(&verdict)?);
     } else {
         println!("{path}: {}", text_of(&verdict));

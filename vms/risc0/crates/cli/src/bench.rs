@@ -27,9 +27,6 @@ pub struct Arguments {
     /// Prove the segment with upstream's CPU prover too, and compare the seals
     #[arg(long)]
     compare: bool,
-    /// Print the report as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(Serialize)]
@@ -71,7 +68,7 @@ struct WholeRow {
 }
 
 /// Measures and reports. Returns whether the seals are the same, if they were compared.
-pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
+pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
     let prover = arguments.place.prover()?;
     let (program, options) = arguments.source.load_for(&prover)?;
     let progress = Progress::spoken();
@@ -105,7 +102,7 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
     };
     progress.say("");
     let measured = Measured { program: arguments.source.name(), segment, whole };
-    if arguments.json {
+    if json {
         println!("{}", serde_json::to_string_pretty(&measured)?);
     } else {
         print!("{}", text(&measured, &summaries));

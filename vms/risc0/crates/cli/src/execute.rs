@@ -17,9 +17,6 @@ pub struct Arguments {
     /// Write the journal to a file
     #[arg(long, value_name = "FILE")]
     journal: Option<PathBuf>,
-    /// Print the report as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 #[derive(Serialize)]
@@ -35,7 +32,7 @@ struct Summary {
 }
 
 /// Runs and reports.
-pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
+pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
     let (program, options) = arguments.source.load()?;
     let began = Instant::now();
     let mut segment_po2s = Vec::new();
@@ -56,7 +53,7 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
         segment_po2s,
         ms,
     };
-    if arguments.json {
+    if json {
         println!("{}", serde_json::to_string_pretty(&summary)?);
         return Ok(true);
     }

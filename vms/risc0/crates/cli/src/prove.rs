@@ -23,9 +23,6 @@ pub struct Arguments {
     /// Write the journal to a file
     #[arg(long, value_name = "FILE")]
     journal: Option<PathBuf>,
-    /// Print the report as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// Everything about one proof.
@@ -55,7 +52,7 @@ struct Segment<'a> {
 }
 
 /// Proves and reports.
-pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
+pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
     let prover = arguments.place.prover()?;
     let (program, options) = arguments.source.load_for(&prover)?;
     let progress = Progress::spoken();
@@ -93,7 +90,7 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
             })
             .collect(),
     };
-    if arguments.json {
+    if json {
         println!("{}", serde_json::to_string_pretty(&summary)?);
     } else {
         print!("{}", text(&summary, segments, arguments));

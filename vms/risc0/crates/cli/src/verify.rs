@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use rigel_risc0::{Digest, Program, Receipt};
 use rigel_terminal::Paint;
+use serde_json::json;
 
 use crate::Failure;
 use crate::options::{read, write};
@@ -26,7 +27,7 @@ pub struct Arguments {
 }
 
 /// Verifies and reports. Returns whether the receipt is accepted.
-pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
+pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
     let bytes = read(&arguments.receipt)?;
     let receipt: Receipt = bincode::deserialize(&bytes)
         .map_err(|error| format!("{} is no receipt: {error}", arguments.receipt.display()))?;
@@ -40,18 +41,24 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
         (None, Some(path)) => Program::load(&read(path)?)?.image_id(),
         (None, None) => return Err("no image id is given".into()),
     };
-    match rigel_risc0::verify(&receipt, image_id) {
-        Ok(()) => {
-            let journal = shortened(&hex::encode(&receipt.journal.bytes));
-            println!("{}\n  image id {image_id}\n  journal  {journal}", Paint::Good.on("accepted"));
-            if let Some(path) = &arguments.journal {
-                write(path, &receipt.journal.bytes)?;
+    let reason = rigel_risc0::verify(&receipt, image_id).err().map(|error| error.to_string());
+    let accepted = reason.is_none();
+    let journal = hex::encode(&receipt.journal.bytes);
+    if json {
+        let image_id = image_id.to_string();
+        let verdict = json!({ "verified": accepted, "reason": reason, "image_id": image_id, "journal": journal });
+        println!("{}", serde_json::to_string_pretty(&verdict)?);
+    } else {
+        match reason {
+            None => {
+                let journal = shortened(&journal);
+                println!("{}\n  image id {image_id}\n  journal  {journal}", Paint::Good.on("accepted"));
             }
-            Ok(true)
-        }
-        Err(error) => {
-            println!("{}", Paint::Bad.on(&error.to_string()));
-            Ok(false)
+            Some(reason) => println!("{}", Paint::Bad.on(&reason)),
         }
     }
+    if let Some(path) = arguments.journal.as_ref().filter(|_| accepted) {
+        write(path, &receipt.journal.bytes)?;
+    }
+    Ok(accepted)
 }

@@ -16,9 +16,6 @@ pub struct Arguments {
     /// GPUs that need not be here, such as sm_80,sm_90: their kernels are compiled into the cache of this machine
     #[arg(long = "for", value_name = "ARCHITECTURES", value_delimiter = ',')]
     architectures: Vec<String>,
-    /// Print the report as JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// What was compiled for one device.
@@ -33,7 +30,7 @@ struct Row {
 }
 
 /// Compiles and reports.
-pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
+pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
     let mut rows = Vec::new();
     for device in open(arguments)? {
         if device.cache().folder().is_none() {
@@ -50,7 +47,7 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
             return Err(format!("not all kernels could be stored: {problem}").into());
         }
     }
-    if arguments.json {
+    if json {
         println!("{}", serde_json::to_string_pretty(&rows)?);
         return Ok(true);
     }

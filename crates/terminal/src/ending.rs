@@ -6,8 +6,6 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
-use crate::Failure;
-
 /// Why a command could not begin, if its exit code says so.
 #[derive(Debug)]
 pub enum Refusal {
@@ -26,9 +24,9 @@ impl fmt::Display for Refusal {
 
 impl Error for Refusal {}
 
-/// The exit code of a command that did its work, found something that does not hold, or failed. The error goes to
-/// standard error, and to standard output as `{"error": ..}` if the report would have been JSON.
-pub fn of(result: Result<bool, Failure>, json: bool) -> ExitCode {
+/// The exit code of a command that did its work (0), found something that does not hold (1), or failed. The error goes
+/// to standard error, and to standard output as `{"error": ..}` if the report would have been JSON.
+pub fn ending(result: Result<bool, Box<dyn Error>>, json: bool) -> ExitCode {
     let error = match result {
         Ok(true) => return ExitCode::SUCCESS,
         Ok(false) => return ExitCode::FAILURE,
