@@ -61,6 +61,13 @@ pub struct Phase {
     pub memory_bytes: usize,
 }
 
+impl Phase {
+    /// A phase of the host, by its own clock. It uses no device memory.
+    pub fn of_host(name: &'static str, start_ms: f64, ms: f64) -> Self {
+        Self { name, start_ms, ms, memory_bytes: 0 }
+    }
+}
+
 /// A part of a proof that ran on another device than requested.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Fallback {

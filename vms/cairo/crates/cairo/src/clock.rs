@@ -27,7 +27,7 @@ impl Clock {
                 let start_ms = began.elapsed().as_secs_f64() * 1e3;
                 let result = work();
                 let ms = began.elapsed().as_secs_f64() * 1e3 - start_ms;
-                phases.borrow_mut().push(Phase { name, start_ms, ms });
+                phases.borrow_mut().push(Phase::of_host(name, start_ms, ms));
                 result
             }
         }

@@ -63,7 +63,7 @@ impl<T> Work<T> {
         let start_ms = ms_since(began);
         let value = work(self.value)?;
         let mut stages = self.stages;
-        stages.push(Phase { name, start_ms, ms: ms_since(began) - start_ms });
+        stages.push(Phase::of_host(name, start_ms, ms_since(began) - start_ms));
         Ok(Work { index: self.index, stages, value })
     }
 }
@@ -97,7 +97,7 @@ impl Prover {
                 let (mut index, mut from) = (0, 0.0);
                 let run = program.run(options, |segment| {
                     let now = ms_since(began);
-                    let stages = vec![Phase { name: "execute", start_ms: from, ms: now - from }];
+                    let stages = vec![Phase::of_host("execute", from, now - from)];
                     let sent = to_preflight.send(Work { index, stages, value: segment });
                     (index, from) = (index + 1, ms_since(began));
                     match sent {

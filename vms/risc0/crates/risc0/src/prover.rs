@@ -188,7 +188,7 @@ impl Place {
             let began = std::time::Instant::now();
             let seal = self.sized(po2)?.prove(preflight)?.to_vec();
             let total_ms = began.elapsed().as_secs_f64() * 1e3;
-            let phases = vec![Phase { name: "upstream's prover", start_ms: 0.0, ms: total_ms }];
+            let phases = vec![Phase::of_host("upstream's prover", 0.0, total_ms)];
             let report = Report { device: "cpu".into(), total_ms, phases, ..Report::default() };
             return Ok(ProvenSegment { seal, report, host_bytes: 0 });
         };
