@@ -1,5 +1,7 @@
 //! What the pages of all reports have in common, and the pictures that several of them have.
 
+#[cfg(test)]
+pub mod pictures;
 pub mod timeline;
 
 const STYLE: &str = "
@@ -55,4 +57,10 @@ pub fn document_of(title: &str, body: &str) -> String {
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n{body}</main>\n</body>\n</html>\n"
     )
+}
+
+/// A picture of a page as a file: with the page's style and paper.
+#[cfg(all(test, feature = "full"))]
+pub fn standalone(svg: &str) -> String {
+    svg.replacen('>', &format!("><style>{STYLE} svg {{ background: var(--page); }}</style>"), 1)
 }

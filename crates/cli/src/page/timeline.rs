@@ -199,22 +199,37 @@ fn phases(out: &mut String, track: &Track<'_>, colours: &Colours<'_>, mut y: f64
     legend(out, track, colours, bottom + 2.0 * LINE)
 }
 
-/// The lane of each span, the first in which it overlaps no earlier one, and the number of lanes.
+/// The lane of each span and the number of lanes. A phase stays in one lane, that of the phase before it if they do not
+/// overlap; only one that overlaps itself has several.
 fn in_lanes(spans: &[Span<'_>], until: f64) -> (Vec<usize>, usize) {
     // What ends as the next begins is in one lane, whatever the clock's resolution.
-    let slack = until * 1e-3;
-    let mut order: Vec<usize> = (0..spans.len()).collect();
-    order.sort_by(|&a, &b| spans[a].start_ms.total_cmp(&spans[b].start_ms));
-    let (mut lanes, mut ends) = (vec![0; spans.len()], Vec::<f64>::new());
-    for i in order {
-        let lane = ends.iter().position(|end| *end <= spans[i].start_ms + slack).unwrap_or(ends.len());
-        if lane == ends.len() {
-            ends.push(0.0);
+    let slack = until * 2e-3;
+    let overlap = |a: &Span<'_>, b: &Span<'_>| a.start_ms + slack < b.end_ms() && b.start_ms + slack < a.end_ms();
+    let mut lanes: Vec<Option<usize>> = vec![None; spans.len()];
+    // Lanes with their spans, that of the last phase at the end.
+    let (mut recent, mut held) = (Vec::<usize>::new(), Vec::<Vec<usize>>::new());
+    while let Some(first) = lanes.iter().position(Option::is_none) {
+        let mut own = Vec::new();
+        for i in first..spans.len() {
+            let is_free = || own.iter().all(|&other: &usize| !overlap(&spans[i], &spans[other]));
+            if lanes[i].is_none() && spans[i].name == spans[first].name && is_free() {
+                own.push(i);
+            }
         }
-        ends[lane] = spans[i].end_ms();
-        lanes[i] = lane;
+        let fits = |lane: &usize| {
+            let pairs = held[*lane].iter().flat_map(|&a| own.iter().map(move |&b| (a, b)));
+            pairs.into_iter().all(|(a, b)| !overlap(&spans[a], &spans[b]))
+        };
+        let lane = recent.iter().rev().copied().find(fits).unwrap_or(held.len());
+        if lane == held.len() {
+            held.push(Vec::new());
+        }
+        recent.retain(|known| *known != lane);
+        recent.push(lane);
+        own.iter().for_each(|&i| lanes[i] = Some(lane));
+        held[lane].append(&mut own);
     }
-    (lanes, ends.len())
+    (lanes.into_iter().flatten().collect(), held.len())
 }
 
 /// Lines and figures at round numbers of milliseconds.
@@ -287,9 +302,7 @@ fn legend(out: &mut String, track: &Track<'_>, colours: &Colours<'_>, mut y: f64
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::path::Path;
-
+    use super::super::pictures;
     use super::*;
 
     fn span(name: &str, start_ms: f64, ms: f64) -> Span<'_> {
@@ -298,8 +311,13 @@ mod tests {
 
     #[test]
     fn spans_that_overlap_have_their_own_lanes() {
-        let spans = [span("a", 0.0, 10.0), span("b", 5.0, 10.0), span("c", 10.0, 1.0), span("d", 10.001, 20.0)];
-        assert_eq!(in_lanes(&spans, 100.0), (vec![0, 1, 0, 2], 3));
+        // Uploads beside the work on the part before.
+        let starts = [("upload", 0.0), ("hash", 10.0), ("upload", 10.0), ("hash", 20.0), ("open", 29.0)];
+        let spans = starts.map(|(name, start_ms)| span(name, start_ms, 9.0));
+        assert_eq!(in_lanes(&spans, 100.0), (vec![0, 1, 0, 1, 1], 2));
+        // What overlaps itself.
+        let spans = [span("a", 0.0, 10.0), span("a", 5.0, 10.0), span("a", 10.0, 1.0)];
+        assert_eq!(in_lanes(&spans, 100.0), (vec![0, 1, 0], 2));
     }
 
     #[test]
@@ -310,37 +328,28 @@ mod tests {
         assert!(!drawn.contains("device memory") && !drawn.contains("polygon"), "{drawn}");
     }
 
-    /// README's picture is what this file draws from the report beside it. `RIGEL_DRAW=1` draws it again.
+    /// The pictures of the documents are what this file draws from the reports beside them. `RIGEL_DRAW=1` draws them.
     #[test]
-    fn the_picture_in_the_readme_is_of_its_report() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures");
-        let text = fs::read_to_string(folder.join("proof.json")).unwrap();
-        let report: serde_json::Value = serde_json::from_str(&text).unwrap();
-        let word = |at: &str| report[at].as_str().unwrap().to_string();
-        let number = |value: &serde_json::Value| value.as_f64().unwrap();
-        let phases = report["report"]["phases"].as_array().unwrap();
-        let spans = phases.iter().map(|phase| Span {
-            name: phase["name"].as_str().unwrap(),
-            start_ms: number(&phase["start_ms"]),
-            ms: number(&phase["ms"]),
-        });
-        let device = Track {
-            name: word("device"),
-            total_ms: number(&report["report"]["total_ms"]),
-            spans: spans.collect(),
-            memory: Vec::new(),
-        };
-        let upstream = Track {
-            name: word("upstream"),
-            total_ms: number(&report["upstream_milliseconds"]),
-            spans: Vec::new(),
-            memory: Vec::new(),
-        };
-        let drawn = svg(&word("title"), &[device, upstream]);
-        let file = folder.join("proof.svg");
-        if std::env::var_os("RIGEL_DRAW").is_some() {
-            fs::write(&file, &drawn).unwrap();
+    fn the_pictures_in_the_documents_are_of_their_reports() {
+        for name in ["keccak", "wide-fibonacci"] {
+            let report = pictures::data(name);
+            let word = |at: &str| report[at].as_str().unwrap().to_string();
+            let number = |value: &serde_json::Value| value.as_f64().unwrap();
+            let phases = report["report"]["phases"].as_array().unwrap();
+            let spans = phases.iter().map(|phase| Span {
+                name: phase["name"].as_str().unwrap(),
+                start_ms: number(&phase["start_ms"]),
+                ms: number(&phase["ms"]),
+            });
+            let track = |name: String, total: &serde_json::Value, spans| Track {
+                name,
+                total_ms: number(total),
+                spans,
+                memory: Vec::new(),
+            };
+            let device = track(word("device"), &report["report"]["total_ms"], spans.collect());
+            let upstream = track(word("upstream"), &report["upstream_milliseconds"], Vec::new());
+            pictures::check(name, &svg(&word("title"), &[device, upstream]));
         }
-        assert!(drawn == fs::read_to_string(&file).unwrap(), "{} is not up to date: RIGEL_DRAW=1", file.display());
     }
 }

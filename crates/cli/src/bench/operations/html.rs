@@ -30,7 +30,7 @@ fn section(report: &Report) -> String {
     out.push_str(&ceiling(giga(ceilings.logic_per_second), "G/s", "logic and shift instructions"));
     out.push_str(&ceiling(giga(ceilings.multiply_per_second), "G/s", "multiply-add instructions"));
     out.push_str("</div>\n");
-    if let Some(svg) = roofline::svg(report) {
+    if let Some(svg) = roofline::svg(&device.name, ceilings, &report.rows) {
         let _ = write!(
             out,
             "<h2>Roofline</h2>\n<figure>\n{svg}</figure>\n\

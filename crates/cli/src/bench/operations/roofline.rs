@@ -6,7 +6,6 @@
 use std::fmt::Write;
 
 use super::ceilings::Ceilings;
-use super::json::Report;
 use super::measure::Row;
 use crate::page::escape;
 use crate::terminal::number;
@@ -70,12 +69,11 @@ impl<'a> Point<'a> {
 }
 
 /// The chart, or `None` if no row can be placed in it.
-pub fn svg(report: &Report) -> Option<String> {
-    let points: Vec<Point<'_>> = report.rows.iter().filter_map(Point::of).collect();
+pub fn svg(device: &str, ceilings: &Ceilings, rows: &[Row]) -> Option<String> {
+    let points: Vec<Point<'_>> = rows.iter().filter_map(Point::of).collect();
     if points.is_empty() {
         return None;
     }
-    let ceilings = &report.ceilings;
     let roof = ceilings.integer_per_second();
     let knee = roof / (ceilings.copy_gigabytes_per_second * 1e9);
     let across = points.iter().map(|point| point.intensity).chain([knee / 4.0, knee * 10.0]);
@@ -86,7 +84,7 @@ pub fn svg(report: &Report) -> Option<String> {
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" \
          aria-label=\"Roofline of {}\">\n",
-        escape(&report.device.name)
+        escape(device)
     );
     grid(&mut out, &x, &y);
     let places: Vec<(f64, f64)> = points.iter().map(|p| (x.at(p.intensity), y.at(p.per_second))).collect();
@@ -321,4 +319,40 @@ fn free_place(label: &str, x: f64, y: f64, frame: &Rectangle, taken: &[Rectangle
         .flat_map(|base| lefts.map(|left| (left, base)))
         .filter(|place| distance(place) <= REACH && free(place))
         .min_by(|a, b| distance(a).total_cmp(&distance(b)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::{pictures, standalone};
+
+    /// The picture in the documents is what this file draws from the report beside it. `RIGEL_DRAW=1` draws it.
+    #[test]
+    fn the_picture_in_the_documents_is_of_its_report() {
+        let data = pictures::data("roofline");
+        let ceiling = |name: &str| data["ceilings"][name].as_f64().unwrap();
+        let ceilings = Ceilings {
+            copy_gigabytes_per_second: ceiling("copy_gigabytes_per_second"),
+            logic_per_second: ceiling("logic_per_second"),
+            multiply_per_second: ceiling("multiply_per_second"),
+        };
+        let row = |row: &serde_json::Value| Row {
+            name: row["name"].as_str().unwrap().into(),
+            shape: row["shape"].as_str().unwrap().into(),
+            milliseconds: row["milliseconds"].as_f64(),
+            floor_milliseconds: None,
+            bound: None,
+            ratio: row["ratio"].as_f64(),
+            rate: None,
+            unit: None,
+            bar: None,
+            pass: row["pass"].as_bool(),
+            bytes: row["bytes"].as_f64().unwrap(),
+            instructions: row["instructions"].as_f64().unwrap(),
+            error: None,
+        };
+        let rows: Vec<Row> = data["rows"].as_array().unwrap().iter().map(row).collect();
+        let drawn = svg(data["device"].as_str().unwrap(), &ceilings, &rows).unwrap();
+        pictures::check("roofline", &standalone(&drawn));
+    }
 }
