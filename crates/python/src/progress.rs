@@ -43,36 +43,23 @@ pub(crate) fn interruptible_steps<T: Send + 'static>(
     steps: usize,
     work: impl FnOnce(&Steps) -> PyResult<T> + Send + 'static,
 ) -> PyResult<T> {
-    let stderr = py.import("sys")?.getattr("stderr")?;
-    let is_terminal = || stderr.call_method0("isatty").and_then(|answer| answer.is_truthy()).unwrap_or(false);
-    let is_shown = asked.unwrap_or_else(is_terminal) && !stderr.is_none();
+    // Standard error is Python's: it may be replaced by an object of the program.
+    let shown_line = py.import("rigel._line")?.getattr("Line")?.call1((asked,))?;
     let shown = Arc::new(Mutex::new(Shown::default()));
     let theirs = Steps(Arc::downgrade(&shown));
     let began = Instant::now();
-    let mut last = String::new();
-    let write = |text: &str| -> PyResult<()> {
-        stderr.call_method1("write", (text,))?;
-        stderr.call_method0("flush")?;
-        Ok(())
-    };
     let result = watched(
         py,
         move || work(&theirs),
         || {
-            if !is_shown || began.elapsed() < QUICK {
-                return Ok(());
-            }
-            let line = line(&title, &shown.lock().unwrap_or_else(PoisonError::into_inner), steps, began.elapsed());
-            if line != last {
-                write(&format!("\r\x1b[2K{line}"))?;
-                last = line;
+            if began.elapsed() >= QUICK {
+                let text = line(&title, &shown.lock().unwrap_or_else(PoisonError::into_inner), steps, began.elapsed());
+                shown_line.call_method1("show", (text,))?;
             }
             Ok(())
         },
     );
-    if !last.is_empty() {
-        write("\r\x1b[2K")?;
-    }
+    shown_line.call_method0("end")?;
     result
 }
 

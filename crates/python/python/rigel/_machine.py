@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import shutil
@@ -11,11 +12,18 @@ import sysconfig
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
+from ._line import Line
+
 # How many of the last lines of a binary's messages an error repeats.
 _LINES = 20
+# How long a binary that was asked to end may take, in seconds.
+_PATIENCE = 5
+# How long messages are awaited after the binary has ended, in seconds: processes that it started may hold the pipe.
+_REST = 1
 
 
 def find(machine: str) -> str:
@@ -33,74 +41,102 @@ def find(machine: str) -> str:
 
 
 def options(given: dict[str, Any]) -> list[str]:
-    """`{"max_steps": 10}` as the command line's options; what is None is left out."""
-    return [f"--{name.replace('_', '-')}={value}" for name, value in given.items() if value is not None]
+    """`{"max_steps": 10, "fast": True}` as the command line's options; what is None or False is left out."""
+    found = []
+    for name, value in given.items():
+        option = f"--{name.replace('_', '-')}"
+        if value is True:
+            found.append(option)
+        elif value is not None and value is not False:
+            found.append(f"{option}={os.fsdecode(value) if isinstance(value, (bytes, os.PathLike)) else value}")
+    return found
 
 
-def run(machine: str, arguments: Iterable[Any], progress: bool | None = False) -> tuple[int, str, str]:
+def run(machine: str, arguments: Iterable[str], progress: bool | None = False) -> tuple[int, str, str]:
     """Runs the machine's binary. Returns its exit code, what it printed, and the last lines of its messages.
 
     Its messages name the steps of its work: `progress` shows the latest one on standard error, by default if that is a
     terminal. If this thread is interrupted, the binary is ended.
     """
-    command = [find(machine), *map(str, arguments)]
-    if progress is None:
-        progress = sys.stderr is not None and sys.stderr.isatty()
-    messages: list[str] = []
+    command = [find(machine), *arguments]
+    line, messages = Line(progress), deque(maxlen=_LINES)
     with tempfile.TemporaryFile() as printed:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=printed, stderr=subprocess.PIPE, text=True, errors="replace"
         )
-        lines = _shown(process.stderr, machine, progress)
-        reader = threading.Thread(target=messages.extend, args=(lines,), daemon=True)
-        reader.start()
+        reader = threading.Thread(target=_read, args=(process.stderr, machine, line, messages), daemon=True)
         try:
+            reader.start()
             process.wait()
         except BaseException:
-            process.terminate()
-            try:
-                process.wait(5)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            _end(process)
             raise
         finally:
-            reader.join()
-            process.stderr.close()
-            if progress:
-                sys.stderr.write("\r\x1b[2K")
-                sys.stderr.flush()
+            if reader.ident is not None:
+                reader.join(_REST)
+            line.end()
         printed.seek(0)
-        return process.returncode, printed.read().decode(errors="replace"), "".join(messages[-_LINES:]).strip()
+        return process.returncode, printed.read().decode(errors="replace"), "".join(messages).strip()
 
 
-def _shown(messages: Iterable[str], machine: str, progress: bool) -> Iterable[str]:
-    """The messages; each is shown as it comes."""
+def _end(process: subprocess.Popen[str]) -> None:
+    """Asks the process to end; kills it if it does not, or if this thread is interrupted once more."""
+    process.terminate()
+    try:
+        process.wait(_PATIENCE)
+    except subprocess.TimeoutExpired:
+        pass
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _read(pipe: Iterable[str], machine: str, line: Line, messages: deque[str]) -> None:
+    """Keeps the last messages, and shows each as it comes."""
     began = time.monotonic()
-    for line in messages:
-        if progress:
+    with pipe:
+        for message in pipe:
+            messages.append(message)
             minutes, seconds = divmod(int(time.monotonic() - began), 60)
-            sys.stderr.write(f"\r\x1b[2K{machine} [{minutes:02}:{seconds:02}, {line.strip()[:100]}]")
-            sys.stderr.flush()
-        yield line
+            line.show(f"{machine} [{minutes:02}:{seconds:02}, {message.strip()}]")
 
 
-def proved(machine: str, arguments: list[Any], progress: bool | None) -> tuple[bytes, str]:
-    """Runs `prove`. Returns the proof's file and the report, in JSON."""
+def proved(machine: str, given: dict[str, Any], program: Any, progress: bool | None) -> tuple[bytes, dict[str, Any]]:
+    """Runs `prove`. Returns the proof's file and the report."""
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder, "proof")
-        code, printed, messages = run(machine, ["prove", *arguments, "--json", "--output", file], progress)
+        arguments = ["prove", *options(given), "--json", f"--output={file}", "--", os.fsdecode(program)]
+        code, printed, messages = run(machine, arguments, progress)
+        report = _document(printed)
         if code != 0:
-            raise RuntimeError(f"rigel-{machine} ended with code {code}: {messages or printed.strip()}")
-        return file.read_bytes(), printed
+            raise _failure(machine, code, report, messages or printed)
+        return file.read_bytes(), report
 
 
-def verified(machine: str, proof: bytes, arguments: list[Any]) -> str:
-    """Runs `verify` and returns what it printed. Raises ValueError if the proof is rejected."""
+def verified(machine: str, proof: bytes, given: dict[str, Any]) -> dict[str, Any]:
+    """Runs `verify` and returns the verdict. Raises ValueError if the proof is rejected, and RuntimeError if the binary
+    can't tell."""
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder, "proof")
         file.write_bytes(proof)
-        code, printed, messages = run(machine, ["verify", file, *arguments])
-    if code != 0:
-        raise ValueError(f"the proof does not verify: {(messages or printed).replace(str(file), 'the proof').strip()}")
-    return printed
+        code, printed, messages = run(machine, ["verify", *options(given), "--json", "--", str(file)])
+    verdict = _document(printed)
+    if code == 0 and verdict.get("verified") is True:
+        return verdict
+    if verdict.get("verified") is False:
+        raise ValueError(f"the proof does not verify: {verdict.get('reason')}")
+    raise _failure(machine, code, verdict, (messages or printed).replace(str(file), "the proof"))
+
+
+def _document(printed: str) -> dict[str, Any]:
+    """The JSON object that a binary printed; empty if it printed something else."""
+    try:
+        document = json.loads(printed)
+    except ValueError:
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _failure(machine: str, code: int, document: dict[str, Any], said: str) -> RuntimeError:
+    """Why the binary did not do its work: the error that it printed as JSON, or what it said otherwise."""
+    return RuntimeError(f"rigel-{machine} ended with code {code}: {document.get('error') or said.strip()}")

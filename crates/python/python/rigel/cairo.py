@@ -10,7 +10,6 @@ The work runs in a process of its own, which KeyboardInterrupt ends.
 
 from __future__ import annotations
 
-import json
 import os
 import pathlib
 from collections.abc import Sequence
@@ -34,9 +33,10 @@ class Proof:
 
     def verify(self, program: str | os.PathLike[str] | None = None, security: int = 96) -> dict[str, Any]:
         """Verifies the proof with upstream's verifier and returns what it proves: the program's hash, its output, the
-        bits of security. Raises ValueError if it is rejected, has fewer bits of `security`, or is not of `program`."""
-        given = _machine.options({"program": program, "security": security, "channel": self.channel})
-        return json.loads(_machine.verified("cairo", self.bytes, [*given, "--json"]))
+        bits of security. Raises ValueError if it is rejected, has fewer bits of `security`, or is not of `program`, and
+        RuntimeError if it can't be checked, for example because these bytes are not a proof."""
+        given = {"program": program, "security": security, "channel": self.channel}
+        return _machine.verified("cairo", self.bytes, given)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the file that `rigel cairo verify` reads."""
@@ -56,17 +56,19 @@ def prove(
     progress: bool | None = None,
     **parameters: Any,
 ) -> Proof:
-    """Runs a compiled Cairo 0 program and proves the run.
+    """Runs a Cairo program and proves the run: a Cairo 1 executable, as `scarb build` makes it, or a compiled Cairo 0
+    program.
 
-    `args` are what its hints read as `program_input`, or `input` names a JSON file of it. `device` is cpu, cuda:0,
-    emulated or auto. `progress` shows the steps on standard error; by default, if that is a terminal. The other
-    keywords are options of `rigel cairo prove`: variant, queries, pow_bits, log_blowup, max_steps, lifting_log_size.
+    `args` are the arguments: field elements as `Serde` writes them, or what the hints of a Cairo 0 program read as
+    `program_input`. `input` names a JSON file of them instead. `device` is cpu, cuda:0, emulated or auto. `progress`
+    shows the steps on standard error; by default, if that is a terminal. The other keywords are options of `rigel cairo
+    prove`: variant, queries, pow_bits, log_blowup, max_steps, lifting_log_size; True gives an option without a value.
     Raises FileNotFoundError if `rigel-cairo` is not installed, and RuntimeError with its message if it fails.
     """
     given = {"args": ",".join(map(str, args)) or None, "input": input, "channel": channel, **parameters}
     given["device"] = "none" if device == "cpu" else device
-    content, report = _machine.proved("cairo", [os.fspath(program), *_machine.options(given)], progress)
-    return Proof(content, channel, json.loads(report))
+    content, report = _machine.proved("cairo", given, program, progress)
+    return Proof(content, channel, report)
 
 
 def load(path: str | os.PathLike[str], channel: str = "blake2s") -> Proof:

@@ -10,7 +10,6 @@ The work runs in a process of its own, which KeyboardInterrupt ends.
 
 from __future__ import annotations
 
-import json
 import os
 import pathlib
 from typing import Any
@@ -36,10 +35,11 @@ class Receipt:
 
     def verify(self, image_id: str | None = None, program: str | os.PathLike[str] | None = None) -> None:
         """Verifies with upstream's verifier that the receipt is of the program with this image id, or of this program.
-        Raises ValueError if it is rejected."""
+        Raises ValueError if it is rejected, and RuntimeError if it can't be checked, for example because these bytes are
+        not a receipt."""
         if (image_id is None) == (program is None):
             raise TypeError("a receipt is verified against an image id or against a program: give one of both")
-        _machine.verified("risc0", self.bytes, _machine.options({"image_id": image_id, "program": program}))
+        _machine.verified("risc0", self.bytes, {"image_id": image_id, "program": program})
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the file that `rigel risc0 verify` reads."""
@@ -67,8 +67,8 @@ def prove(
     """
     given = {"stdin": stdin, "number": number, **parameters}
     given["device"] = "none" if device == "cpu" else device
-    content, report = _machine.proved("risc0", [os.fspath(program), *_machine.options(given)], progress)
-    return Receipt(content, json.loads(report))
+    content, report = _machine.proved("risc0", given, program, progress)
+    return Receipt(content, report)
 
 
 def load(path: str | os.PathLike[str]) -> Receipt:
