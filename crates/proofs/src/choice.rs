@@ -87,25 +87,23 @@ impl Workload {
         named("workload", name)
     }
 
-    /// The statement with the default size and parameters. The prover must be one that has the workload.
-    pub fn usual(self, prover: Prover) -> Choice {
-        match (prover, self.of_plonky3(), self.of_stwo()) {
-            (Prover::Plonky3, Some(workload), _) | (_, Some(workload), None) => {
-                Choice::Plonky3(rigel_workloads::Choice {
-                    workload,
-                    log_rows: workload.default_log_rows(),
-                    field: Field::KoalaBear,
-                    hash: Hash::Keccak,
-                    fri: Fri::default(),
-                })
-            }
-            (_, _, Some(workload)) => Choice::Stwo(stwo::Choice {
+    /// The statement with the default size and parameters, of the requested prover if it has a workload of this name.
+    pub fn usual(self, asked: Option<Prover>) -> Result<Choice, String> {
+        match (self.prover(asked)?, self.of_plonky3(), self.of_stwo()) {
+            (Prover::Plonky3, Some(workload), _) => Ok(Choice::Plonky3(rigel_workloads::Choice {
+                workload,
+                log_rows: workload.default_log_rows(),
+                field: Field::KoalaBear,
+                hash: Hash::Keccak,
+                fri: Fri::default(),
+            })),
+            (Prover::Stwo, _, Some(workload)) => Ok(Choice::Stwo(stwo::Choice {
                 workload,
                 log_size: stwo::default_log_size(workload),
                 channel: stwo::Channel::Blake2s,
                 fri: stwo::Fri::default(),
-            }),
-            (_, None, None) => unreachable!("every workload has a prover, as a test checks"),
+            })),
+            _ => unreachable!("Workload::prover names a prover that has the workload"),
         }
     }
 
@@ -229,7 +227,7 @@ mod tests {
         for &workload in Workload::value_variants() {
             assert_eq!(workload.to_possible_value().expect("none is hidden").get_name(), workload.name());
             for prover in workload.provers() {
-                let usual = workload.usual(prover);
+                let usual = workload.usual(Some(prover)).unwrap();
                 assert_eq!(usual.prover(), prover);
                 usual.check().unwrap();
             }
@@ -241,6 +239,7 @@ mod tests {
         assert_eq!(Workload::Poseidon2.prover(None), Ok(Prover::Plonky3));
         assert_eq!(Workload::Poseidon2.prover(Some(Prover::Stwo)), Ok(Prover::Stwo));
         assert_eq!(Workload::Plonk.prover(None), Ok(Prover::Stwo));
+        assert!(Workload::Keccak.usual(Some(Prover::Stwo)).unwrap_err().contains("not of Stwo"));
         let refusal = Workload::Plonk.prover(Some(Prover::Plonky3)).unwrap_err();
         assert!(
             refusal.contains("plonk is a workload of Stwo, not of Plonky3")

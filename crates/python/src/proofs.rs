@@ -207,18 +207,23 @@ fn _workloads(prover: &str) -> PyResult<Vec<&'static str>> {
 /// not in an object of their own.
 fn choice(workload: &str, prover: Option<&str>, options: &str) -> Result<Choice, String> {
     let workload = Workload::named(&workload.replace('_', "-").to_lowercase())?;
-    let prover = workload.prover(prover.map(Prover::named).transpose()?)?;
+    let usual = workload.usual(prover.map(Prover::named).transpose()?)?;
+    let prover = usual.prover();
     let object = |value: Result<Value, serde_json::Error>| match value {
         Ok(Value::Object(fields)) => Ok(fields),
         Ok(other) => Err(format!("{other} is not an object")),
         Err(error) => Err(error.to_string()),
     };
-    let mut stated = object(serde_json::to_value(workload.usual(prover)))?;
+    let mut stated = object(serde_json::to_value(usual))?;
     let mut fri = object(Ok(stated.remove("fri").unwrap_or_default()))?;
     let is_parameter = |fields: &Map<String, Value>, name: &str| {
         fields.contains_key(name) && !["prover", "workload"].contains(&name)
     };
-    for (name, value) in object(serde_json::from_str(options))? {
+    let options = object(serde_json::from_str(options))?;
+    if prover == Prover::Stwo && options.contains_key("log_rows") && options.contains_key("log_size") {
+        return Err("with Stwo log_rows is another name of log_size: give one of them".into());
+    }
+    for (name, value) in options {
         // Stwo counts the workload's units.
         let name = if name == "log_rows" && prover == Prover::Stwo { "log_size" } else { &name };
         let fields = if is_parameter(&stated, name) { &mut stated } else { &mut fri };

@@ -1,5 +1,6 @@
 """Proof files, Stwo's proofs, progress, and the machines' binaries."""
 
+import fcntl
 import hashlib
 import json
 import os
@@ -7,8 +8,10 @@ import pathlib
 import pty
 import signal
 import stat
+import struct
 import subprocess
 import sys
+import termios
 import time
 
 import pytest
@@ -112,6 +115,10 @@ def test_bad_parameters_name_the_good_ones():
         stwo.prove_plonk(channel="keccak")
     with pytest.raises(ValueError, match="Stwo has no parameter \"field\"; it has .*fold_step"):
         proofs.prove("plonk", field="koala-bear")
+    with pytest.raises(ValueError, match="give one of them"):
+        proofs.prove("plonk", log_size=5, log_rows=5)
+    with pytest.raises(ValueError, match="keccak is a workload of Plonky3, not of Stwo"):
+        proofs.prove("keccak", prover="stwo")
     with pytest.raises(ValueError, match="fold"):
         stwo.prove_plonk(log_size=5, fold_step=0)
 
@@ -123,9 +130,11 @@ print("end", file=sys.stderr)
 """
 
 
-def stderr_of(code, terminal):
-    """What a program writes to standard error, if that is a terminal or a pipe."""
+def stderr_of(code, terminal, columns=0):
+    """What a program writes to standard error, if that is a terminal (0 columns: of unknown width) or a pipe."""
     ours, theirs = pty.openpty() if terminal else os.pipe()
+    if terminal:
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
     with subprocess.Popen([sys.executable, "-c", code], stderr=theirs) as process:
         os.close(theirs)
         said = b""
@@ -151,6 +160,31 @@ def test_progress_is_for_terminals():
     assert stderr_of(PROGRESS.format(progress=False), terminal=True) == "end\r\n"
 
 
+def test_progress_fits_the_terminal():
+    shown = stderr_of(PROGRESS.format(progress=None), terminal=True, columns=40)
+    lines = shown.split("\r\x1b[2K")[1:-1]
+    assert lines and all(len(line) <= 39 for line in lines), lines
+    assert lines[-1].startswith("keccak 2^7, koala-bear, keccak: ")
+
+
+class Broken:
+    """Standard error that nobody reads."""
+
+    def isatty(self):
+        return True
+
+    def write(self, text):
+        raise BrokenPipeError("nobody reads")
+
+
+@pytest.mark.parametrize("stderr", [Broken(), None])
+def test_a_proof_is_not_lost_with_its_progress(stderr, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", stderr)
+    proof = rigel.plonky3.prove_keccak(log_rows=7, device="cpu", progress=True)
+    monkeypatch.undo()
+    assert proof.milliseconds > 0
+
+
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
     """Puts a script on the path as a machine's binary."""
@@ -164,12 +198,18 @@ def machine(tmp_path, monkeypatch):
     return make
 
 
-# Writes its arguments to the file that follows --output.
+# Writes its arguments to the file that --output names.
 ECHO = """
-for last; do :; done
-case $1 in
-    prove) echo "$@" > "$last"; echo '{"image_id": "ab12"}' ;;
-    verify) if grep -q bad "$2"; then echo "too bad"; exit 1; fi; echo '{"verified": true}' ;;
+command=$1
+for last; do case $last in --output=*) output=${last#--output=} ;; esac; done
+case $command in
+    prove) printf '%s\\n' "$@" > "$output"; echo '{"image_id": "ab12"}' ;;
+    verify) case $(cat "$last") in
+        bad) echo '{"verified": false, "reason": "too bad"}'; exit 1 ;;
+        none) echo "error: $last is not a proof" >&2; echo '{"error": "not a proof"}'; exit 1 ;;
+        killed) echo "error: $last is strange" >&2; exit 7 ;;
+        *) echo '{"verified": true}' ;;
+    esac ;;
 esac
 """
 
@@ -177,19 +217,30 @@ esac
 def test_machines_run_their_binaries(machine, tmp_path):
     machine("cairo", ECHO)
     machine("risc0", ECHO)
-    proof = rigel.cairo.prove("p.json", [1, 2], device="cpu", pow_bits=3)
-    line = proof.bytes.decode().split()
-    assert line[:-1] == "prove p.json --args=1,2 --channel=blake2s --pow-bits=3 --device=none --json --output".split()
+    path = pathlib.Path("-p.json")
+    proof = rigel.cairo.prove(path, [1, 2], input=path, device="cpu", pow_bits=3, cpu=True, other=False)
+    line = proof.bytes.decode().splitlines()
+    expected = "prove --args=1,2 --input=-p.json --channel=blake2s --pow-bits=3 --cpu --device=none --json".split()
+    assert line[:-3] == expected and line[-2:] == ["--", "-p.json"]
     assert proof.verify() == {"verified": True} and proof.report == {"image_id": "ab12"}
     receipt = rigel.risc0.prove("guest.elf", number=7, device="cuda:0")
-    assert receipt.bytes.decode().startswith("prove guest.elf --number=7 --device=cuda:0 --json")
+    assert receipt.bytes.decode().startswith("prove\n--number=7\n--device=cuda:0\n--json\n")
     receipt.save(tmp_path / "receipt")
     rigel.risc0.load(tmp_path / "receipt").verify(receipt.image_id)
-    for rejected in [rigel.cairo.Proof(b"bad"), rigel.risc0.Receipt(b"bad")]:
-        with pytest.raises(ValueError, match="does not verify: too bad"):
-            rejected.verify(program="p")
     with pytest.raises(TypeError):
         receipt.verify()
+
+
+@pytest.mark.parametrize("kind", [rigel.cairo.Proof, rigel.risc0.Receipt])
+def test_a_rejection_is_not_a_failure(kind, machine):
+    machine("cairo", ECHO)
+    machine("risc0", ECHO)
+    with pytest.raises(ValueError, match="does not verify: too bad"):
+        kind(b"bad").verify(program="p")
+    with pytest.raises(RuntimeError, match="ended with code 1: not a proof"):
+        kind(b"none").verify(program="p")
+    with pytest.raises(RuntimeError, match="ended with code 7: error: the proof is strange"):
+        kind(b"killed").verify(program="p")
 
 
 def test_failures_of_machines_are_reported(machine, monkeypatch):
@@ -201,15 +252,41 @@ def test_failures_of_machines_are_reported(machine, monkeypatch):
         rigel.risc0.prove("guest.elf")
 
 
-def test_ctrl_c_ends_a_machine(machine, tmp_path):
-    machine("cairo", f"echo $$ > {tmp_path}/pid; exec sleep 60\n")
+# More messages than a pipe holds, and a process that keeps the pipe open for longer than the test takes.
+TALK = """
+i=0
+while [ $i -lt 3000 ]; do echo "message $i of many that nobody reads any more" >&2; i=$((i + 1)); done
+sleep 60 >/dev/null &
+echo $! > "$(dirname "$0")/left"
+"""
+
+
+@pytest.mark.parametrize("stderr", [Broken(), None])
+def test_a_machine_ends_whoever_reads_its_messages(stderr, machine, monkeypatch, tmp_path):
+    machine("cairo", TALK + ECHO)
+    monkeypatch.setattr(sys, "stderr", stderr)
+    began = time.monotonic()
+    try:
+        proof = rigel.cairo.prove("p.json", progress=True)
+    finally:
+        monkeypatch.undo()
+        os.kill(int((tmp_path / "left").read_text()), signal.SIGKILL)
+    assert proof.report == {"image_id": "ab12"} and time.monotonic() - began < 50
+
+
+# The second one ignores the request to end, so it takes a second Ctrl-C to kill it at once.
+@pytest.mark.parametrize("script, times", [("exec sleep 60", 1), ("trap '' TERM; while :; do sleep 0.1; done", 2)])
+def test_ctrl_c_ends_a_machine(script, times, machine, tmp_path):
+    machine("cairo", f"echo $$ > {tmp_path}/pid; {script}\n")
     code = "import signal, rigel; signal.signal(signal.SIGINT, signal.default_int_handler); rigel.cairo.prove('p.json')"
     process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
     try:
         while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
             assert process.poll() is None, process.stderr.read()
             time.sleep(0.02)
-        process.send_signal(signal.SIGINT)
+        for i in range(times):
+            time.sleep(i)
+            process.send_signal(signal.SIGINT)
         assert "KeyboardInterrupt" in process.communicate(timeout=30)[1]
         with pytest.raises(ProcessLookupError):
             os.kill(int((tmp_path / "pid").read_text()), 0)

@@ -1,10 +1,10 @@
 //! Converts the command line's options to a statement of one of the provers.
 
-use rigel_workloads::{Field, Fri, Hash};
+use rigel_workloads::Fri;
 
 use super::Arguments;
 use crate::choice::{Choice, Prover};
-use rigel_stwo_workloads::choice::{self as stwo, Channel};
+use rigel_stwo_workloads::choice as stwo;
 
 /// Parameters of FRI and of the trees. An option that the prover does not have is an error.
 #[derive(clap::Args)]
@@ -43,25 +43,29 @@ pub struct FriArguments {
 
 /// The requested statement, if the prover supports all options given.
 pub fn choice(arguments: &Arguments) -> Result<Choice, String> {
-    let prover = arguments.workload.prover(arguments.prover)?;
-    refuse_foreign(arguments, prover)?;
-    let size = |default: u32| arguments.log_rows.unwrap_or(default);
-    if let (Prover::Plonky3, Some(workload)) = (prover, arguments.workload.of_plonky3()) {
-        return Ok(Choice::Plonky3(rigel_workloads::Choice {
-            workload,
-            log_rows: size(workload.default_log_rows()),
-            field: arguments.field.unwrap_or(Field::KoalaBear),
-            hash: arguments.hash.unwrap_or(Hash::Keccak),
-            fri: arguments.fri.of_plonky3(),
-        }));
+    let mut choice = arguments.workload.usual(arguments.prover)?;
+    refuse_foreign(arguments, choice.prover())?;
+    match &mut choice {
+        Choice::Plonky3(choice) => {
+            set(&mut choice.log_rows, arguments.log_rows);
+            set(&mut choice.field, arguments.field);
+            set(&mut choice.hash, arguments.hash);
+            arguments.fri.change_plonky3(&mut choice.fri);
+        }
+        Choice::Stwo(choice) => {
+            set(&mut choice.log_size, arguments.log_rows);
+            set(&mut choice.channel, arguments.channel);
+            arguments.fri.change_stwo(&mut choice.fri)?;
+        }
     }
-    let workload = arguments.workload.of_stwo().ok_or("no prover has this workload")?;
-    Ok(Choice::Stwo(stwo::Choice {
-        workload,
-        log_size: size(stwo::default_log_size(workload)),
-        channel: arguments.channel.unwrap_or(Channel::Blake2s),
-        fri: arguments.fri.of_stwo()?,
-    }))
+    Ok(choice)
+}
+
+/// Replaces a default if an option is given.
+fn set<T>(value: &mut T, given: Option<T>) {
+    if let Some(given) = given {
+        *value = given;
+    }
 }
 
 /// Rejects options of the other prover.
@@ -96,33 +100,28 @@ fn refuse_foreign(arguments: &Arguments, prover: Prover) -> Result<(), String> {
 }
 
 impl FriArguments {
-    fn of_plonky3(&self) -> Fri {
-        let usual = Fri::default();
-        Fri {
-            log_blowup: self.log_blowup.unwrap_or(usual.log_blowup),
-            log_final_poly_len: self.log_final_poly_len.unwrap_or(usual.log_final_poly_len),
-            max_log_arity: self.max_log_arity.unwrap_or(usual.max_log_arity),
-            queries: self.queries.unwrap_or(usual.queries),
-            pow_bits: self.pow_bits.unwrap_or(usual.pow_bits),
-            batch_pow_bits: self.batch_pow_bits.unwrap_or(usual.batch_pow_bits),
-            commit_pow_bits: self.commit_pow_bits.unwrap_or(usual.commit_pow_bits),
-            cap_height: self.cap_height.unwrap_or(usual.cap_height),
-            zk: self.zk,
-        }
+    fn change_plonky3(&self, fri: &mut Fri) {
+        set(&mut fri.log_blowup, self.log_blowup);
+        set(&mut fri.log_final_poly_len, self.log_final_poly_len);
+        set(&mut fri.max_log_arity, self.max_log_arity);
+        set(&mut fri.queries, self.queries);
+        set(&mut fri.pow_bits, self.pow_bits);
+        set(&mut fri.batch_pow_bits, self.batch_pow_bits);
+        set(&mut fri.commit_pow_bits, self.commit_pow_bits);
+        set(&mut fri.cap_height, self.cap_height);
+        fri.zk = self.zk;
     }
 
-    fn of_stwo(&self) -> Result<stwo::Fri, String> {
-        let usual = stwo::Fri::default();
-        let number = |name: &str, given: Option<usize>, usual: u32| match given {
-            None => Ok(usual),
-            Some(number) => u32::try_from(number).map_err(|_| format!("{name} is {number}, which is too large")),
+    fn change_stwo(&self, fri: &mut stwo::Fri) -> Result<(), String> {
+        let number = |name: &str, given: Option<usize>| {
+            let number = given.map(u32::try_from).transpose();
+            number.map_err(|_| format!("{name} is {}, which is too large", given.unwrap_or_default()))
         };
-        Ok(stwo::Fri {
-            log_blowup: number("--log-blowup", self.log_blowup, usual.log_blowup)?,
-            log_last_layer: number("--log-final-poly-len", self.log_final_poly_len, usual.log_last_layer)?,
-            queries: self.queries.unwrap_or(usual.queries),
-            fold_step: number("--fold-step", self.fold_step, usual.fold_step)?,
-            pow_bits: number("--pow-bits", self.pow_bits, usual.pow_bits)?,
-        })
+        set(&mut fri.log_blowup, number("--log-blowup", self.log_blowup)?);
+        set(&mut fri.log_last_layer, number("--log-final-poly-len", self.log_final_poly_len)?);
+        set(&mut fri.queries, self.queries);
+        set(&mut fri.fold_step, number("--fold-step", self.fold_step)?);
+        set(&mut fri.pow_bits, number("--pow-bits", self.pow_bits)?);
+        Ok(())
     }
 }
