@@ -36,8 +36,22 @@ function background(element) {
   }
   return [255, 255, 255];
 }
+// The colour of the last shape that is painted before a text of a picture and lies under its middle.
+function shape(picture, text) {
+  const box = text.getBoundingClientRect(), x = (box.left + box.right) / 2, y = (box.top + box.bottom) / 2;
+  let found = null;
+  for (const element of picture.querySelectorAll("rect, circle, polygon")) {
+    if (!(element.compareDocumentPosition(text) & Node.DOCUMENT_POSITION_FOLLOWING)) break;
+    const its = element.getBoundingClientRect(), style = element.ownerDocument.defaultView.getComputedStyle(element);
+    const under = its.left <= x && x <= its.right && its.top <= y && y <= its.bottom;
+    const ink = numbers(style.fill);
+    if (under && ink.length === 3 && style.fillOpacity === "1" && style.opacity === "1") found = ink;
+  }
+  return found;
+}
 function look(frame) {
   const page = frame.contentDocument, window_ = frame.contentWindow;
+  if (page.URL !== frame.src) throw new Error(`${page.URL} in place of ${frame.src}`);
   const say = what => wrong.push(`${frame.dataset.page} at ${frame.width}: ${what}`);
   const root = page.documentElement;
   if (root.scrollWidth > root.clientWidth + 1) say(`is ${root.scrollWidth} pixels wide`);
@@ -74,18 +88,21 @@ function look(frame) {
   const seen = new Set();
   for (const element of page.querySelectorAll("main *, nav *")) {
     const own = [...element.childNodes].some(node => node.nodeType === 3 && node.textContent.trim());
-    if (!own || element.closest("svg") || !element.getClientRects().length) continue;
-    const ink = numbers(window_.getComputedStyle(element).color), paper = background(element);
+    if (!own || element.closest("title, style") || !element.getClientRects().length) continue;
+    // Text of a picture has its colour in `fill`, and may lie on one of the picture's shapes.
+    const picture = element.closest("svg"), style = window_.getComputedStyle(element);
+    const ink = numbers(picture ? style.fill : style.color);
+    const paper = (picture && shape(picture, element)) || background(element);
     const ratio = contrast(ink, paper), key = `${ink} ${paper}`;
     if (ratio < 4 && !seen.has(key)) { seen.add(key); say(`"${words(element)}" is hard to read: ${ratio.toFixed(1)}`); }
   }
 }
 addEventListener("load", () => {
-  const frames = [...document.querySelectorAll("iframe")];
-  for (const frame of frames) {
-    try { look(frame); } catch (error) { wrong.push(`${frame.dataset.page}: ${error}`); }
+  let looked = 0;
+  for (const frame of document.querySelectorAll("iframe")) {
+    try { look(frame); looked++; } catch (error) { wrong.push(`${frame.dataset.page}: ${error}`); }
   }
-  document.getElementById("found").textContent = JSON.stringify({ frames: frames.length, wrong });
+  document.getElementById("found").textContent = JSON.stringify({ looked, wrong });
 });
 """
 
@@ -111,19 +128,31 @@ def look(browser, pages, scheme):
         harness.write_text(f'<!doctype html><pre id="found"></pre>{frames}<script>{LOOK}</script>')
         text = run(browser, scheme, ["--dump-dom"], harness)
     found = json.loads(html.unescape(re.search(r'<pre id="found">(.*?)</pre>', text, re.DOTALL)[1]))
-    if found["frames"] != len(pages) * len(WIDTHS):
-        sys.exit(f"{found['frames']} pages were laid out, not {len(pages) * len(WIDTHS)}")
+    if found["looked"] != len(pages) * len(WIDTHS):
+        wrong = "\n".join(found["wrong"])
+        sys.exit(f"{found['looked']} frames were looked at to the end, not {len(pages) * len(WIDTHS)}:\n{wrong}")
     return [f"{problem} ({scheme})" for problem in found["wrong"]]
 
 
-def sees_faults(browser):
-    """Whether each fault of a page that has one of each kind is found, in both widths."""
-    found = look(browser, [HERE / "broken.html"], "light")
-    kinds = [
-        "pixels wide", "shows NaN", "without rows", "overlap", "leaves its picture", "under a point",
-        "an empty picture", "hard to read",
-    ]
-    return all(sum(kind in problem for problem in found) == len(WIDTHS) for kind in kinds)
+# A page with each fault, and how a report of it reads; `empty.html` has nothing else.
+FAULTS = {
+    "broken.html": [
+        "pixels wide", "shows NaN", "nowhere.png is not there", "without rows", "overlap", "leaves its picture",
+        "under a point", "an empty picture", "a picture without text", "empty text in a picture",
+        '"This text is too light for its paper." is hard to read', '"too light in a picture" is hard to read',
+        '"too light on a shape" is hard to read',
+    ],
+    "empty.html": ["is empty"],
+}
+
+
+def missed_faults(browser):
+    """The faults of pages that have one of each kind which are not found once in each width."""
+    missed = []
+    for page, kinds in FAULTS.items():
+        found = look(browser, [HERE / page], "light")
+        missed += [kind for kind in kinds if sum(kind in problem for problem in found) != len(WIDTHS)]
+    return missed
 
 
 def main():
@@ -132,17 +161,18 @@ def main():
     if browser is None:
         print(f"skipped: there is no browser ({', '.join(NAMES)})")
         return
-    if not sees_faults(browser):
-        sys.exit("the faults of docs/site/broken.html are not found: the look at the pages can't be trusted")
+    if missed := missed_faults(browser):
+        sys.exit(f"faults of {', '.join(FAULTS)} are not found, so the look at the pages can't be trusted: {missed}")
     output.mkdir(parents=True, exist_ok=True)
     problems = [problem for scheme in SCHEMES for problem in look(browser, pages, scheme)]
     # Pages of reports, whole; those of the site are many.
     reports = [page for page in pages if page.parent == output]
-    for page, scheme in zip(reports, list(SCHEMES) * len(reports)):
-        picture = output / f"{page.stem}-{scheme}.png"
-        run(browser, scheme, [f"--screenshot={picture.resolve()}", "--window-size=1280,1800"], page)
-        if picture.stat().st_size < 10_000:
-            problems.append(f"{picture} is nearly empty")
+    for page in reports:
+        for scheme in SCHEMES:
+            picture = output / f"{page.stem}-{scheme}.png"
+            run(browser, scheme, [f"--screenshot={picture.resolve()}", "--window-size=1280,1800"], page)
+            if picture.stat().st_size < 10_000:
+                problems.append(f"{picture} is nearly empty")
     if problems:
         sys.exit("\n".join(problems))
     print(f"{len(pages)} pages in {len(WIDTHS)} widths, light and dark: nothing overlaps, is empty or hard to read")

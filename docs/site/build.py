@@ -1,4 +1,4 @@
-"""Builds the documentation site from docs/SUMMARY.md, and checks every link on the way.
+"""Builds the documentation site from docs/SUMMARY.md, and checks every link within the repository on the way.
 
     python docs/site/build.py OUTPUT
 
@@ -106,12 +106,17 @@ class Site:
         self.output = output
         self.chapters = chapters()
         self.by_path = {chapter.path: chapter for chapter in self.chapters}
+        self.problems = []
+        by_page = {}
+        for chapter in self.chapters:
+            other = by_page.setdefault(chapter.page, chapter)
+            if other is not chapter:
+                self.problems.append(f"{chapter.path} and {other.path} are both {chapter.page}: rename one")
         listed = subprocess.run(
             ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
             cwd=ROOT, check=True, capture_output=True, text=True,
         )
         self.files = {name for name in listed.stdout.splitlines() if (ROOT / name).exists()}
-        self.problems = []
         self.sources = set()
 
     def write(self, name, text):
@@ -234,8 +239,8 @@ def main():
     site = Site(output)
     site.build()
     if site.problems:
-        sys.exit("links that lead nowhere:\n  " + "\n  ".join(site.problems))
-    print(f"{len(site.chapters)} chapters and {len(site.sources)} sources in {output}; every link leads somewhere")
+        sys.exit("the site has problems:\n  " + "\n  ".join(site.problems))
+    print(f"{len(site.chapters)} chapters and {len(site.sources)} sources in {output}; every link within the repository leads somewhere")
 
 
 if __name__ == "__main__":

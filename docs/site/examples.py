@@ -7,12 +7,14 @@
     sh        runs in a folder that its page's examples share. `rigel` and `cargo run` start the debug build.
     python    runs with the package of target/python, one process a page.
 
-A comment <!-- not run: reason --> before an example exempts it; listings of other kinds are what programs print.
+A comment <!-- not run: reason --> before an example exempts it. Listings of other languages, such as `text`, are what
+programs print; a listing without a language is an error, so that no command escapes the check.
 """
 
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -79,12 +81,26 @@ def check_rust(text, note):
     return None if is_part_of(text, file.read_text()) else f"is not the text of {named[1]}"
 
 
-def run(command, text, folder):
-    done = subprocess.run(
-        command, input=text, cwd=folder, text=True, timeout=SECONDS,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=os.environ | {"NO_COLOR": "1"},
-    )
-    return None if done.returncode == 0 else f"ended with {done.returncode}:\n{done.stdout}"
+def run(command, folder, seconds=SECONDS):
+    """What is wrong with a command, if anything. Nothing that it started is left."""
+    with tempfile.TemporaryFile("w+", errors="replace") as said:
+        # A group of its own, so that what the command starts can be ended with it. It has nothing to read.
+        process = subprocess.Popen(
+            command, cwd=folder, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT,
+            env=os.environ | {"NO_COLOR": "1"}, start_new_session=True,
+        )
+        try:
+            ending = f"ended with {process.wait(seconds)}"
+        except subprocess.TimeoutExpired:
+            ending = f"took longer than {seconds} s"
+        finally:
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            process.wait()
+        said.seek(0)
+        return None if ending == "ended with 0" else f"{ending}:\n{said.read()}"
 
 
 def check(path):
@@ -93,19 +109,22 @@ def check(path):
     with tempfile.TemporaryDirectory() as folder:
         for language, text, line, note in examples(path):
             problem = None
+            if not language:
+                problems.append(f"{path.relative_to(ROOT)}:{line}: has no language; text is for what programs print")
             if language not in ("rust", "sh", "python") or note.startswith("<!-- not run: "):
                 continue
             checked += 1
             if language == "rust":
                 problem = check_rust(text, note)
             elif language == "sh":
-                problem = run(["bash"], SHELL + text, folder)
+                problem = run(["bash", "-c", SHELL + text], folder)
             else:
-                python.append(text)
+                python.append((line, text))
             if problem:
                 problems.append(f"{path.relative_to(ROOT)}:{line}: {problem}")
-        if python and (problem := run([sys.executable, "-"], "\n".join(python), folder)):
-            problems.append(f"{path.relative_to(ROOT)}: its Python examples, one after another: {problem}")
+        if python and (problem := run([sys.executable, "-c", "\n".join(text for _, text in python)], folder)):
+            at = ", ".join(str(line) for line, _ in python)
+            problems.append(f"{path.relative_to(ROOT)}: its Python examples, of lines {at} in one program: {problem}")
     return checked, problems
 
 
