@@ -138,12 +138,17 @@ pub(crate) fn binary_loop(operation: Binary, of: Type) -> Option<Loop> {
         Binary::Or => with_type!(integer of, T => two!(T, |x: T, y: T| x | y)),
         Binary::Xor => with_type!(integer of, T => two!(T, |x: T, y: T| x ^ y)),
         Binary::ShiftLeft => with_type!(integer of, T => two!(T, |x: T, y: T| {
-            u32::try_from(y).ok().and_then(|y| x.checked_shl(y)).unwrap_or(0)
+            if (y as u64) < u64::from(T::BITS) { x.wrapping_shl(y as u32) } else { 0 }
         })),
-        // Past the last bit only the sign is left: -1 of negative numbers, as after a shift by all bits but one.
+        // Past the last bit only the sign is left.
         Binary::ShiftRight => with_type!(integer of, T => two!(T, |x: T, y: T| {
-            let within = u32::try_from(y).ok().and_then(|y| x.checked_shr(y));
-            within.unwrap_or(if x < (0 as T) { !(0 as T) } else { 0 })
+            if (y as u64) < u64::from(T::BITS) {
+                x.wrapping_shr(y as u32)
+            } else if x < (0 as T) {
+                !(0 as T)
+            } else {
+                0
+            }
         })),
         Binary::Random => (of == Type::U64).then_some(two!(u64, random)),
     }
