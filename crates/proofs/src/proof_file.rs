@@ -125,8 +125,8 @@ pub fn encode(header: &Header, proof: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The bytes of a file for [`decode`]: no more of them than the file's beginning explains, and one, so that a file that is
-/// too long is found out.
+/// The bytes of a file for [`decode`]: no more of them than the file's beginning explains, and one, so that a file that
+/// is too long is found out.
 pub fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     let mut bytes = Vec::new();

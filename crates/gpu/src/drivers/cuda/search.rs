@@ -107,8 +107,8 @@ pub(super) fn list(places: &[PathBuf]) -> String {
     places.iter().map(|place| place.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// The folder of Python packages, if the file is the library of ours. A program may lie anywhere, and what lies beside it
-/// may be anybody's.
+/// The folder of Python packages, if the file is the library of ours. A program may lie anywhere, and what lies beside
+/// it may be anybody's.
 fn packages_of(file: &Path) -> Option<&Path> {
     let is_ours = file.file_name()?.to_str()?.starts_with("_rigel.") && file.parent()?.file_name()? == "rigel";
     let packages = file.parent()?.parent()?;
