@@ -135,6 +135,9 @@ def test_the_page_shows_jobs_in_a_browser(port):
     assert f">{done}</td>" in text and f">{failed}</td>" in text
     assert 'class="done"' in text and 'title="the job asked to fail"' in text
     assert "rigel-sums: 0 workers busy" in text
+    # Without a token there is nothing to see.
+    text = page(f"http://127.0.0.1:{port}/")
+    assert "a token is needed" in text and done not in text
 
 
 def test_a_client_that_is_slow_is_sent_away(port):
