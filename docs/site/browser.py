@@ -2,8 +2,8 @@
 
     python docs/site/browser.py OUTPUT PAGE ...
 
-All pages are laid out by Chromium in two widths, light and dark. Screenshots go to OUTPUT. Without a browser the check
-is skipped, and says so.
+All pages and pictures are laid out by Chromium in two widths, light and dark. Screenshots go to OUTPUT. Without a
+browser the check is skipped, and says so.
 """
 
 import html
@@ -115,16 +115,27 @@ def run(browser, scheme, options, page):
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
 
 
+def as_page(page, folder):
+    """A picture is looked at in a page of its own, where its parts can be measured."""
+    if page.suffix != ".svg":
+        return page
+    own = folder / f"{page.stem}.html"
+    figure = f'<figure style="overflow-x: auto">{page.read_text()}</figure>'
+    own.write_text(f"<!doctype html><main><p>The picture of {page.name} and its texts.</p>{figure}</main>")
+    return own
+
+
 def look(browser, pages, scheme):
     """What is wrong with the pages in one scheme."""
-    frames = "".join(
-        f'<iframe data-page="{html.escape(page.name)}" src="{page.resolve().as_uri()}" width="{width}" height="900">'
-        "</iframe>"
-        for page in pages
-        for width in WIDTHS
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        harness = pathlib.Path(folder) / "look.html"
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        frames = "".join(
+            f'<iframe data-page="{page.name}" src="{as_page(page, folder).resolve().as_uri()}" width="{width}" '
+            'height="900"></iframe>'
+            for page in pages
+            for width in WIDTHS
+        )
+        harness = folder / "harness of the look.html"
         harness.write_text(f'<!doctype html><pre id="found"></pre>{frames}<script>{LOOK}</script>')
         text = run(browser, scheme, ["--dump-dom"], harness)
     found = json.loads(html.unescape(re.search(r'<pre id="found">(.*?)</pre>', text, re.DOTALL)[1]))

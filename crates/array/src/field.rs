@@ -164,7 +164,7 @@ impl Array {
         }
     }
 
-    fn must_be_field(&self, operation: &str) -> Result<()> {
+    pub(crate) fn must_be_field(&self, operation: &str) -> Result<()> {
         if self.dtype.is_field() {
             return Ok(());
         }
@@ -189,7 +189,7 @@ impl Array {
     }
 }
 
-fn generator(of: Type) -> u64 {
+pub(crate) fn generator(of: Type) -> u64 {
     match of {
         Type::BabyBear => BabyBear::GENERATOR.to_u64(),
         Type::KoalaBear => KoalaBear::GENERATOR.to_u64(),

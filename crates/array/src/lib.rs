@@ -36,6 +36,7 @@
 //! | sums, products, minima, maxima, means | [`Axes`] |
 //! | matrix products | [`Array::matmul`], [`matmul_engine`] |
 //! | field inverses, transforms, extensions, commitments | [`Array::inverse`], [`Array::ntt`], [`Array::lde`], [`Array::merkle_root`], [`enum@Hash`] |
+//! | matrices and polynomials over fields | [`Array::solve`], [`Array::det`], [`Array::poly_multiply`], [`Array::poly_interpolate`] |
 //! | devices, synchronous and asynchronous copies | [`Device`], [`Array::to`], [`Array::send`], [`Pending`] |
 //! | user kernels | [`Kernel`], [`Grid`], [`Argument`] |
 //! | element types | [`Type`], [`Number`], [`Complex`], [`promote`] |
@@ -53,10 +54,12 @@ mod kernel;
 mod layout;
 mod lazy;
 mod matmul;
+mod matrix;
 mod memory;
 mod merkle;
 mod operations;
 mod pick;
+mod polynomial;
 mod reduce;
 mod scalar;
 mod transfer;

@@ -41,6 +41,14 @@ struct Selection {
     places: Array,
 }
 
+/// How a range steps along an axis of the array.
+#[derive(Clone, Copy)]
+struct Steps {
+    axis: usize,
+    first: isize,
+    step: isize,
+}
+
 impl Array {
     /// A new array of the elements that indices and masks select, with NumPy's rules: index arrays are broadcast
     /// together, and their axes replace the indexed axes, or come first if a range is between them.
@@ -203,7 +211,7 @@ impl Array {
         let mut axis = 0;
         let mut picked: Vec<(usize, Self)> = Vec::new();
         // The lengths of the result's axes that are not picked, with the axis they step along.
-        let mut ranges: Vec<(usize, Option<(usize, isize, isize)>)> = Vec::new();
+        let mut ranges: Vec<(usize, Option<Steps>)> = Vec::new();
         // Where the picked axes go: before this many ranges, or first if ranges separate them.
         let (mut position, mut separated) = (None::<usize>, false);
         let mut at_pick = |ranges: &[_]| match position {
@@ -215,13 +223,13 @@ impl Array {
                 Pick::Plain(Index::NewAxis) => ranges.push((1, None)),
                 Pick::Plain(Index::Ellipsis) => {
                     for _ in 0..rest {
-                        ranges.push((self.shape()[axis], Some((axis, 0, 1))));
+                        ranges.push((self.shape()[axis], Some(Steps { axis, first: 0, step: 1 })));
                         axis += 1;
                     }
                 }
                 Pick::Plain(Index::Range { start, stop, step }) => {
                     let (first, count) = crate::layout::span(*start, *stop, *step, self.shape()[axis])?;
-                    ranges.push((count, Some((axis, first as isize, *step))));
+                    ranges.push((count, Some(Steps { axis, first: first as isize, step: *step })));
                     axis += 1;
                 }
                 Pick::Plain(Index::At(at)) => {
@@ -261,12 +269,12 @@ impl Array {
             }
             places = places + spread.lazy() * self.layout.strides[*axis] as i64;
         }
-        for (k, &(length, along_axis)) in ranges.iter().enumerate() {
-            let Some((axis, first, step)) = along_axis else { continue };
+        for (k, &(length, steps)) in ranges.iter().enumerate() {
+            let Some(Steps { axis, first, step }) = steps else { continue };
             let stride = self.layout.strides[axis];
             let at = if k < position { k } else { k + joint.len() };
-            let steps = along(length, at, shape.len(), &device)?;
-            places = places + steps.lazy() * stride.wrapping_mul(step) as i64 + (first * stride) as i64;
+            let numbers = along(length, at, shape.len(), &device)?;
+            places = places + numbers.lazy() * stride.wrapping_mul(step) as i64 + (first * stride) as i64;
         }
         let places = places.eval()?;
         Ok(Selection { shape, places })

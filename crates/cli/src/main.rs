@@ -90,7 +90,7 @@ enum Suite {
 }
 
 fn main() -> ExitCode {
-    let Cli { json, command } = Cli::parse();
+    let Cli { json, command } = Cli::try_parse().unwrap_or_else(|error| refuse(&error));
     let result = match command {
         Command::Doctor(arguments) => doctor::run(&arguments, json).map_err(Failure::from),
         Command::Prove(arguments) => prove::run(&arguments, json),
@@ -108,7 +108,18 @@ fn main() -> ExitCode {
         Command::Cluster(arguments) => return cluster::run(&arguments),
         Command::Completions(arguments) => manual::completions(&arguments),
         Command::Man(arguments) => manual::print(&arguments),
-        Command::Machine(arguments) => return machine::run(&arguments, json),
+        Command::Machine(arguments) => match machine::run(&arguments, json) {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
     };
     terminal::ending(result.map_err(|error| -> Box<dyn Error> { error }), json)
+}
+
+/// Ends with what is wrong with the command line, or with the help that was asked for.
+fn refuse(error: &clap::Error) -> ! {
+    if error.use_stderr() && std::env::args_os().any(|argument| argument == "--json") {
+        println!("{}", serde_json::json!({ "error": error.to_string() }));
+    }
+    error.exit()
 }

@@ -65,7 +65,7 @@ pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
             Err(error) => return Err(unreadable(path, &error).into()),
         },
     };
-    let file = read(&arguments.proof)?;
+    let file = proof_file::read(&arguments.proof).map_err(|error| unreadable(&arguments.proof, &error))?;
     let (header, proof) =
         proof_file::decode(&file).map_err(|refusal| format!("{}: {refusal}", arguments.proof.display()))?;
     let bits = Bits::of(&header.choice);

@@ -236,14 +236,18 @@ fn a_machine_that_is_not_installed_is_named_with_what_to_do() {
 #[test]
 fn json_means_the_same_everywhere() {
     let list = rigel(&["bench", "plonky3", "--list", "--json"], &[]);
-    let names: Vec<String> = serde_json::from_slice(&list.stdout).expect("a JSON array");
-    assert!(names.iter().any(|name| name.contains("keccak")), "{names:?}");
+    let cases: Vec<Value> = serde_json::from_slice(&list.stdout).expect("a JSON array");
+    assert!(
+        cases.iter().any(|case| case["name"].as_str().is_some_and(|name| name.contains("keccak"))),
+        "{cases:?}"
+    );
     for (arguments, expected) in [
         (&["--json", "prove", "fibonacci", "--device", "emulated:7"][..], 1),
         (&["prove", "plonk", "--field", "koala-bear", "--json"], 2),
         (&["verify", "no such file", "--json"], 3),
         (&["warm", "--device", "emulated:7", "--json"], 1),
         (&["bench", "stwo", "--json", "--device", "emulated:7"], 1),
+        (&["--json", "frobnicate"], 2),
     ] {
         let output = rigel(arguments, &[]);
         assert_eq!(code(&output), Some(expected), "{arguments:?}");
@@ -251,18 +255,24 @@ fn json_means_the_same_everywhere() {
         let error = document["error"].as_str().expect("an error").to_string();
         assert_eq!(stderr(&output), format!("error: {error}\n"), "{arguments:?}");
     }
+    let misspelt = rigel(&["prove", "nonsense", "--json"], &[]);
+    assert_eq!(code(&misspelt), Some(2));
+    let document: Value = serde_json::from_slice(&misspelt.stdout).expect("JSON");
+    assert!(document["error"].as_str().is_some_and(|error| error.contains("nonsense")), "{document}");
 }
 
 #[test]
 fn a_device_that_is_not_there_is_replaced_only_if_asked_to() {
-    let words = ["prove", "fibonacci", "--log-rows", "4", "--pow-bits", "0", "--device", "cuda:9"];
-    let output = rigel(&words, &[]);
-    assert_eq!(code(&output), Some(1), "{}", stdout(&output));
-    assert!(stderr(&output).contains("--fallback"), "{}", stderr(&output));
-    let output = rigel(&[&words[..], &["--fallback"]].concat(), &[]);
-    assert_eq!(code(&output), Some(0), "{}", stderr(&output));
-    assert!(stdout(&output).contains("the CPU (upstream's prover)"), "{}", stdout(&output));
-    assert!(stderr(&output).contains("proving on the CPU instead"), "{}", stderr(&output));
+    for device in ["cuda:9", "emulated:7"] {
+        let words = ["prove", "fibonacci", "--log-rows", "4", "--pow-bits", "0", "--device", device];
+        let output = rigel(&words, &[]);
+        assert_eq!(code(&output), Some(1), "{}", stdout(&output));
+        assert!(stderr(&output).contains("--fallback"), "{}", stderr(&output));
+        let output = rigel(&[&words[..], &["--fallback"]].concat(), &[]);
+        assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+        assert!(stdout(&output).contains("the CPU (upstream's prover)"), "{}", stdout(&output));
+        assert!(stderr(&output).contains("proving on the CPU instead"), "{}", stderr(&output));
+    }
 }
 
 #[test]

@@ -16,6 +16,9 @@
 //! their contents is trusted.
 
 use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -97,7 +100,7 @@ impl fmt::Display for Refusal {
                 write!(f, "the file is cut short: {found} of {expected} bytes; copy or make it again")
             }
             Self::Longer { expected, found } => {
-                write!(f, "the file has {found} bytes, {} more than it should", found - expected)
+                write!(f, "the file has {found} bytes or more, and should have {expected}; copy or make it again")
             }
             Self::Altered => write!(f, "the file was altered: its checksum does not match; copy or make it again"),
             Self::Header(detail) => write!(f, "the file's header is not understood: {detail}"),
@@ -122,27 +125,53 @@ pub fn encode(header: &Header, proof: &[u8]) -> Vec<u8> {
     out
 }
 
+/// The bytes of a file for [`decode`]: no more of them than the file's beginning explains, and one, so that a file that
+/// is too long is found out.
+pub fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let mut bytes = Vec::new();
+    file.by_ref().take((FIXED + CHECKSUM) as u64).read_to_end(&mut bytes)?;
+    if let Ok(Beginning { length, .. }) = Beginning::of(&bytes) {
+        file.take((length + 1).saturating_sub(bytes.len() as u64)).read_to_end(&mut bytes)?;
+    }
+    Ok(bytes)
+}
+
+/// What the first bytes of a file state.
+struct Beginning {
+    version: u32,
+    header_len: usize,
+    /// The bytes of the whole file.
+    length: u64,
+}
+
+impl Beginning {
+    fn of(file: &[u8]) -> Result<Self, Refusal> {
+        let known = file.len().min(MAGIC.len());
+        if known == 0 || file[..known] != MAGIC[..known] {
+            return Err(Refusal::Foreign);
+        }
+        if file.len() < FIXED + CHECKSUM {
+            return Err(Refusal::Cut { expected: (FIXED + CHECKSUM) as u64, found: file.len() as u64 });
+        }
+        let number = |from: usize| u32::from_le_bytes(file[from..from + 4].try_into().expect("four bytes"));
+        let version = number(8);
+        if !(PLONKY3_ONLY..=VERSION).contains(&version) {
+            return Err(Refusal::Version(version));
+        }
+        let header_len = number(12) as usize;
+        let proof_len = u64::from_le_bytes(file[16..24].try_into().expect("eight bytes"));
+        if header_len > MOST_HEADER || proof_len > MOST_PROOF {
+            return Err(Refusal::Altered);
+        }
+        Ok(Self { version, header_len, length: (FIXED + header_len + CHECKSUM) as u64 + proof_len })
+    }
+}
+
 /// Returns the header and the proof, if the file is intact and the header describes a provable statement.
 pub fn decode(file: &[u8]) -> Result<(Header, &[u8]), Refusal> {
-    let known = file.len().min(MAGIC.len());
-    if known == 0 || file[..known] != MAGIC[..known] {
-        return Err(Refusal::Foreign);
-    }
+    let Beginning { version, header_len, length: expected } = Beginning::of(file)?;
     let found = file.len() as u64;
-    if file.len() < FIXED + CHECKSUM {
-        return Err(Refusal::Cut { expected: (FIXED + CHECKSUM) as u64, found });
-    }
-    let number = |from: usize| u32::from_le_bytes(file[from..from + 4].try_into().expect("four bytes"));
-    let version = number(8);
-    if !(PLONKY3_ONLY..=VERSION).contains(&version) {
-        return Err(Refusal::Version(version));
-    }
-    let header_len = number(12) as usize;
-    let proof_len = u64::from_le_bytes(file[16..24].try_into().expect("eight bytes"));
-    if header_len > MOST_HEADER || proof_len > MOST_PROOF {
-        return Err(Refusal::Altered);
-    }
-    let expected = (FIXED + header_len + CHECKSUM) as u64 + proof_len;
     match found.cmp(&expected) {
         std::cmp::Ordering::Less => return Err(Refusal::Cut { expected, found }),
         std::cmp::Ordering::Greater => return Err(Refusal::Longer { expected, found }),
@@ -234,6 +263,21 @@ mod tests {
         assert!(matches!(decode(&file[..file.len() - 1]), Err(Refusal::Cut { .. })));
         assert!(matches!(decode(&[&file[..], &[0]].concat()), Err(Refusal::Longer { .. })));
         assert_eq!(decode(b"PK\x03\x04 something else"), Err(Refusal::Foreign));
+    }
+
+    #[test]
+    fn no_more_of_a_file_is_read_than_it_explains() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("proof");
+        let file = encode(&header(Choice::Stwo(stwo())), b"proof");
+        let longer = [&file[..], &[0; 1000]].concat();
+        for (bytes, expected) in
+            [(&file, file.len()), (&longer, file.len() + 1), (&vec![7; 5000], FIXED + CHECKSUM)]
+        {
+            std::fs::write(&path, bytes).unwrap();
+            assert_eq!(read(&path).unwrap(), bytes[..expected]);
+        }
+        assert!(read(folder.path().join("none")).is_err());
     }
 
     #[test]

@@ -23,10 +23,11 @@ impl Bits {
     pub fn of(choice: &Choice) -> Self {
         // A header may hold anything, and upstream's analysis asserts what it expects.
         let analysis = || choice.security();
-        let analysed = quietly(|_| true, || catch_unwind(AssertUnwindSafe(analysis))).ok().flatten();
-        match analysed {
-            Some(Security { proven, conjectured }) => Self { conjectured, proven: Some(proven) },
-            None => Self { conjectured: choice.query_bits(), proven: None },
+        match quietly(|_| true, || catch_unwind(AssertUnwindSafe(analysis))) {
+            Ok(Some(Security { proven, conjectured })) => Self { conjectured, proven: Some(proven) },
+            Ok(None) => Self { conjectured: choice.query_bits(), proven: None },
+            // Parameters that it does not expect promise nothing.
+            Err(_) => Self { conjectured: 0, proven: Some(0) },
         }
     }
 }

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyString, PyType};
+use pyo3::types::{PyBytes, PyInt, PyString, PyType};
 use rigel_array::{Array, Hash, Type, name, type_named};
 use rigel_kernels::field::{BabyBear, Field as PrimeField, Goldilocks, KoalaBear, Mersenne31};
 
@@ -43,7 +43,8 @@ fn object(py: Python<'_>, of: Type) -> PyResult<Py<Field>> {
 }
 
 /// The field with this name: `mersenne31`, `babybear`, `koalabear`, `goldilocks`, or one of the extensions `cm31`,
-/// `qm31`, `babybear4`, `koalabear4`, `goldilocks2`, `goldilocks3`.
+/// `qm31`, `babybear4`, `koalabear4`, `goldilocks2`, `goldilocks3`. It can also be given by its number of elements, as
+/// in galois.
 ///
 /// >>> import rigel
 /// >>> rigel.field("koalabear4")
@@ -52,6 +53,15 @@ fn object(py: Python<'_>, of: Type) -> PyResult<Py<Field>> {
 /// True
 #[pyfunction]
 fn field(py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<Py<Field>> {
+    if name.is_exact_instance_of::<PyInt>() {
+        for of in Type::ALL.into_iter().filter(|of| of.is_field()) {
+            let field = object(py, of)?;
+            if field.get().order(py)?.eq(name)? {
+                return Ok(field);
+            }
+        }
+        return Err(PyValueError::new_err(format!("no supported field has {name} elements; give a name")));
+    }
     let of = match name.cast::<PyString>() {
         Ok(text) => type_named(text.to_str()?).map_err(raise)?,
         Err(_) => dtype::parse(name)?,
@@ -186,6 +196,19 @@ impl Field {
         self.of.modulus().unwrap_or(0)
     }
 
+    /// Its facts as text, as in galois.
+    #[getter]
+    fn properties(&self, py: Python<'_>) -> PyResult<String> {
+        Ok(format!(
+            "Galois Field:\n  name: {}\n  characteristic: {}\n  degree: {}\n  order: {}\n  two-adicity: {}",
+            self.name(),
+            self.characteristic(),
+            self.degree(),
+            self.order(py)?,
+            self.two_adicity()
+        ))
+    }
+
     /// The degree over the prime field: the number of coefficients of an element.
     #[getter]
     fn degree(&self) -> usize {
@@ -276,22 +299,22 @@ impl PyArray {
         heavy(py, steps, is_on_cpu(&array), move || array.inverse()).map(Self::from)
     }
 
-    /// Evaluates the polynomials whose coefficients, lowest first, are the last axis, at `1, w, w^2, ...`, where w
-    /// is `Field.root_of_unity(n)` for the length n of that axis.
+    /// Evaluates the polynomials whose coefficients, lowest first, are an axis, by default the last, at
+    /// `1, w, w^2, ...`, where w is `Field.root_of_unity(n)` for the length n of that axis.
     ///
     /// >>> import rigel
     /// >>> a = rigel.field("goldilocks")([1, 1, 0, 0])
     /// >>> bool((a.ntt().intt() == a).min()), a.ntt()[0].item()
     /// (True, 2)
-    fn ntt(&self, py: Python<'_>) -> PyResult<Self> {
-        let array = self.array.clone();
-        heavy(py, transform_steps(&array, 1.0), is_on_cpu(&array), move || array.ntt()).map(Self::from)
+    #[pyo3(signature = (axis=-1))]
+    fn ntt(&self, py: Python<'_>, axis: isize) -> PyResult<Self> {
+        self.transformed(py, axis, Array::ntt)
     }
 
     /// The inverse of `ntt`.
-    fn intt(&self, py: Python<'_>) -> PyResult<Self> {
-        let array = self.array.clone();
-        heavy(py, transform_steps(&array, 1.0), is_on_cpu(&array), move || array.intt()).map(Self::from)
+    #[pyo3(signature = (axis=-1))]
+    fn intt(&self, py: Python<'_>, axis: isize) -> PyResult<Self> {
+        self.transformed(py, axis, Array::intt)
     }
 
     /// The low-degree extension: takes the polynomials whose values at `1, w, ...` are the last axis, and
@@ -358,6 +381,24 @@ impl PyArray {
     fn field(&self, py: Python<'_>) -> PyResult<Option<Py<Field>>> {
         let of = self.array.dtype();
         if of.is_field() { object(py, of).map(Some) } else { Ok(None) }
+    }
+}
+
+impl PyArray {
+    /// A transform of an axis.
+    fn transformed(
+        &self,
+        py: Python<'_>,
+        axis: isize,
+        transform: fn(&Array) -> rigel_array::Result<Array>,
+    ) -> PyResult<Self> {
+        let array = if self.array.axes() == 0 {
+            self.array.clone()
+        } else {
+            crate::work::quick(|| self.array.swap_axes(axis, -1))?
+        };
+        let steps = transform_steps(&array, 1.0);
+        heavy(py, steps, is_on_cpu(&array), move || transform(&array)?.swap_axes(axis, -1)).map(Self::from)
     }
 }
 

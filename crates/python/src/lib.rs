@@ -4,7 +4,7 @@
 //! | what | where |
 //! |---|---|
 //! | the classes | `array`, `lazy`, `dtype`, `field`, `kernel`, `transfer` |
-//! | operators and functions | `operators`, `functions`, `reduce`, `arrange`, `matmul`, `index`, `create` |
+//! | operators and functions | `operators`, `functions`, `reduce`, `arrange`, `matmul`, `algebra`, `index`, `create` |
 //! | objects to arrays | `convert`, `operand`, `parse`, `arguments` |
 //! | memory shared with other libraries | `numpy`, `cuda_interface`, `dlpack` |
 //! | devices and proofs | `devices`, `proofs` |
@@ -17,6 +17,7 @@
 
 use pyo3::prelude::*;
 
+mod algebra;
 mod arguments;
 mod arrange;
 mod array;

@@ -53,7 +53,8 @@ pub(crate) fn interruptible_steps<T: Send + 'static>(
         move || work(&theirs),
         || {
             if began.elapsed() >= QUICK {
-                let text = line(&title, &shown.lock().unwrap_or_else(PoisonError::into_inner), steps, began.elapsed());
+                let text =
+                    line(&title, &shown.lock().unwrap_or_else(PoisonError::into_inner), steps, began.elapsed());
                 shown_line.call_method1("show", (text,))?;
             }
             Ok(())

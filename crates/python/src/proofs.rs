@@ -191,7 +191,7 @@ fn _prove(
 /// Reads a proof file.
 #[pyfunction]
 fn _load(path: PathBuf) -> PyResult<Proof> {
-    let file = std::fs::read(&path)?;
+    let file = proof_file::read(&path)?;
     let (header, proof) = proof_file::decode(&file)
         .map_err(|refusal| PyValueError::new_err(format!("{}: {refusal}", path.display())))?;
     Ok(Proof { header, bytes: proof.into(), making: None })

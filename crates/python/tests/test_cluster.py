@@ -6,6 +6,7 @@ import os
 import statistics
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -245,6 +246,38 @@ def test_a_worker_without_ray():
     assert worker.run(1, b'{"numbers": [1, 2]}')[1] == b"3"
     with pytest.raises(WorkerDied, match="about to abort"):
         worker.run(2, b'{"do": "abort"}')
+
+
+def test_what_a_worker_has_started_ends_with_it(tmp_path):
+    """A stand-in for `rigel-cairo` that does not end."""
+    machine = tmp_path / "rigel-cairo"
+    machine.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 3600\n")
+    machine.chmod(0o755)
+    path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+
+    def gone(pid):
+        deadline = time.monotonic() + 10
+        while Path(f"/proc/{pid}").exists():
+            assert time.monotonic() < deadline, f"process {pid} is still there"
+            time.sleep(0.01)
+
+    command = [str(BINARIES / "rigel"), "worker", "--cpu"]
+    with pytest.raises(WorkerDied, match="did not finish"):
+        Worker(command, environment=path).run(1, b'{"machine": "cairo"}\nprogram', timeout=1.0)
+    gone((tmp_path / "pid").read_text().strip())
+    # The same if only the worker itself is killed.
+    worker = Worker(command, environment=path)
+    (tmp_path / "pid").unlink()
+
+    def kill():
+        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+            time.sleep(0.01)
+        os.kill(worker.pid, 9)
+
+    threading.Thread(target=kill).start()
+    with pytest.raises(WorkerDied, match="signal 9"):
+        worker.run(2, b'{"machine": "cairo"}\nprogram')
+    gone((tmp_path / "pid").read_text().strip())
 
 
 def test_altered_frames_are_found():

@@ -9,6 +9,7 @@ def test_devices():
     found = rigel.devices()
     assert found[0].name == "cpu" and found[0].memory > 0 and found[0].capability is None
     assert all(device.name.startswith(device.kind) for device in found) and "cpu" in repr(found[0])
+    assert all(isinstance(device, rigel.DeviceInfo) and device.title for device in found)
 
 
 def test_doctor():
@@ -23,6 +24,7 @@ def test_moves(device):
     assert there.device.startswith(device) and there.cpu().device == "cpu"
     assert there.T[::-1].cpu().tolist() == list(range(999, -1, -1))
     pending = a.send(device)
+    assert isinstance(pending, rigel.Pending)
     arrived = pending.wait()
     assert pending.ready and arrived.sum().item() == 499500 and pending.wait().size == 1000
     assert arrived.send("cpu").wait().tolist() == a.tolist()

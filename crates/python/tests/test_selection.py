@@ -256,6 +256,17 @@ def test_numpys_names(rng):
     assert rigel.logical_or([0.5, 0], [0, 0]).tolist() == rigel.logical_xor([1, 0], [0, 0]).tolist() == [True, False]
 
 
+def test_fill_bytes_and_new_axes(device):
+    a = rigel.zeros((2, 3), dtype="int32", device=device)
+    a[:, 1:].fill(5)
+    expected = np.array([[0, 5, 5]] * 2, dtype="int32")
+    assert a.tobytes() == expected.tobytes() and a.T.tobytes() == expected.T.tobytes()
+    assert a.expand_dims(-1).shape == (2, 3, 1) and a.expand_dims(0).shape == (1, 2, 3)
+    check(rigel.logical_not(a > 0), np.logical_not(expected > 0))
+    with pytest.raises(IndexError):
+        a.expand_dims(4)
+
+
 def test_likes(device):
     a = rigel.array([[1, 2, 3]], dtype="int32", device=device)
     for made, value in [(rigel.zeros_like(a), 0), (rigel.ones_like(a), 1), (rigel.full_like(a, 7), 7)]:

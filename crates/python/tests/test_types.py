@@ -3,6 +3,7 @@
 import ast
 import inspect
 import pathlib
+import re
 
 import rigel
 from rigel import _rigel
@@ -34,6 +35,23 @@ def test_every_name_is_typed():
         if is_class and not issubclass(getattr(_rigel, entry.name), Exception):
             members = set(filter(is_public, vars(getattr(_rigel, entry.name))))
             assert members == set(filter(is_public, names(entry.body))), entry.name
+
+
+def test_every_name_has_a_test_and_a_docstring():
+    """Each public name of the stubs occurs as a word in a test, exists, and is documented."""
+    words = set()
+    for path in pathlib.Path(__file__).parent.glob("test_*.py"):
+        words.update(re.findall(r"[A-Za-z_]\w*", path.read_text()))
+    missing = []
+    for entry in ast.parse(STUB.read_text()).body:
+        for name in filter(is_public, names([entry])):
+            thing = getattr(_rigel, name)
+            missing += [name] if name not in words or not inspect.getdoc(thing) else []
+            if isinstance(entry, ast.ClassDef) and isinstance(thing, type):
+                for member in filter(is_public, names(entry.body)):
+                    documented = inspect.getdoc(getattr(thing, member))
+                    missing += [f"{name}.{member}"] if member not in words or not documented else []
+    assert not missing
 
 
 def test_everything_public_is_reachable():

@@ -11,7 +11,7 @@ use serde_json::json;
 pub enum Refusal {
     /// The options contradict each other or the workload: 2, as for options that do not exist.
     Usage(String),
-    /// A file can't be read, or is not of the kind that was asked for: 3.
+    /// A file that says what is wanted, or the one that was asked about, can't be read: 3.
     Unreadable(String),
 }
 

@@ -67,7 +67,7 @@ impl Progress {
         progress
     }
 
-    /// Begins a step, whose parts are not counted.
+    /// Begins a step, whose parts are not counted. With an empty text the line is erased, for others to print.
     pub fn say(&self, text: &str) {
         self.begin(text, None);
         if self.painter.is_none() && self.logged && !text.is_empty() {
@@ -86,6 +86,9 @@ impl Progress {
         step.began = step.began.filter(|_| goes_on).or_else(|| Some(Instant::now()));
         step.text = text.to_string();
         step.parts = parts;
+        if text.is_empty() && self.painter.is_some() {
+            erase();
+        }
         drop(step);
         self.line.changed.notify_all();
     }
@@ -111,13 +114,20 @@ impl Line {
         let mut step = self.lock();
         while !step.ended {
             let elapsed = step.began.map_or(Duration::ZERO, |began| began.elapsed());
-            eprint!("\r\x1b[2K{}", text(&step.text, step.parts, elapsed));
-            let _ = io::stderr().flush();
+            if !step.text.is_empty() {
+                // Without line breaks of the terminal's own: a line that is too long would scroll.
+                eprint!("\r\x1b[2K\x1b[?7l{}\x1b[?7h", text(&step.text, step.parts, elapsed));
+                let _ = io::stderr().flush();
+            }
             step = self.changed.wait_timeout(step, INTERVAL).unwrap_or_else(PoisonError::into_inner).0;
         }
-        eprint!("\r\x1b[2K");
-        let _ = io::stderr().flush();
+        erase();
     }
+}
+
+fn erase() {
+    eprint!("\r\x1b[2K");
+    let _ = io::stderr().flush();
 }
 
 /// The line: `[######------------------]  3/12  keccak 2^17  4 s`.

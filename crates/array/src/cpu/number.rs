@@ -100,6 +100,14 @@ pub(crate) trait Rounded: Copy {
     fn remainder(self, other: Self) -> Self;
 }
 
+/// Integers with shifts by any number of bits.
+pub(crate) trait Shifted: Copy {
+    /// `self 2^other`, wrapping around; 0 if the number of bits is negative or at least the type's.
+    fn shift_left(self, other: Self) -> Self;
+    /// `self / 2^other` rounded down; the sign, 0 or -1, for such a number of bits.
+    fn shift_right(self, other: Self) -> Self;
+}
+
 macro_rules! integers {
     ($($integer:ty: $floor_div:expr, $remainder:expr;)*) => { $(
         impl Arithmetic for $integer {
@@ -136,6 +144,22 @@ macro_rules! integers {
             #[inline(always)]
             fn larger(self, other: Self) -> Self {
                 self.max(other)
+            }
+        }
+
+        impl Shifted for $integer {
+            #[inline(always)]
+            fn shift_left(self, other: Self) -> Self {
+                if (other as u64) < u64::from(Self::BITS) { self.wrapping_shl(other as u32) } else { 0 }
+            }
+
+            #[inline(always)]
+            fn shift_right(self, other: Self) -> Self {
+                // A shift by all bits but one leaves the sign; of unsigned numbers, one more bit.
+                let within = (other as u64) < u64::from(Self::BITS);
+                let bits = if within { other as u32 } else { Self::BITS - 1 };
+                let shifted = self.wrapping_shr(bits);
+                if !within && Self::MIN == 0 { 0 } else { shifted }
             }
         }
 

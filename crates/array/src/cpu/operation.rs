@@ -4,7 +4,7 @@ use rigel_codegen::map::{Binary, Complex, NumberKind, Reduction, Type, Unary};
 
 use super::complex;
 use super::loops::{self, Loop, binary, binary_call, unary, unary_call};
-use super::number::{Arithmetic, Ordered, Rounded, Truth, with_type};
+use super::number::{Arithmetic, Ordered, Rounded, Shifted, Truth, with_type};
 
 /// A loop of one function of one argument.
 macro_rules! one {
@@ -137,14 +137,8 @@ pub(crate) fn binary_loop(operation: Binary, of: Type) -> Option<Loop> {
         Binary::And => with_type!(integer of, T => two!(T, |x: T, y: T| x & y)),
         Binary::Or => with_type!(integer of, T => two!(T, |x: T, y: T| x | y)),
         Binary::Xor => with_type!(integer of, T => two!(T, |x: T, y: T| x ^ y)),
-        Binary::ShiftLeft => with_type!(integer of, T => two!(T, |x: T, y: T| {
-            u32::try_from(y).ok().and_then(|y| x.checked_shl(y)).unwrap_or(0)
-        })),
-        // Past the last bit only the sign is left: -1 of negative numbers, as after a shift by all bits but one.
-        Binary::ShiftRight => with_type!(integer of, T => two!(T, |x: T, y: T| {
-            let within = u32::try_from(y).ok().and_then(|y| x.checked_shr(y));
-            within.unwrap_or(if x < (0 as T) { !(0 as T) } else { 0 })
-        })),
+        Binary::ShiftLeft => with_type!(integer of, T => two!(T, |x: T, y: T| x.shift_left(y))),
+        Binary::ShiftRight => with_type!(integer of, T => two!(T, |x: T, y: T| x.shift_right(y))),
         Binary::Random => (of == Type::U64).then_some(two!(u64, random)),
     }
 }

@@ -75,12 +75,15 @@ fn open(devices: Option<&Devices>) -> Result<Vec<(Selector, Device)>> {
     selectors.into_iter().map(open).collect()
 }
 
-/// Prints the names of cases, a line each or as a JSON array.
-fn list(names: &[String], json: bool) {
+/// Prints the names and shapes of cases, a line each or as a JSON array.
+fn list(cases: &[(String, String)], json: bool) {
     if json {
-        println!("{}", serde_json::json!(names));
-    } else {
-        names.iter().for_each(|name| println!("{name}"));
+        let object = |(name, shape): &(String, String)| serde_json::json!({ "name": name, "shape": shape });
+        println!("{}", cases.iter().map(object).collect::<serde_json::Value>());
+        return;
+    }
+    for (name, shape) in cases {
+        println!("{}", format!("{name:<44}{shape}").trim_end());
     }
 }
 

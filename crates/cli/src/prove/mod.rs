@@ -6,7 +6,7 @@ mod report;
 
 use std::path::{Path, PathBuf};
 
-use rigel_gpu::{Device, Error, Selector, background};
+use rigel_gpu::{Device, Error, Phase, Selector, background};
 use rigel_plonky3::Policy;
 
 use crate::Failure;
@@ -107,7 +107,9 @@ pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
         write(path, &proof_file::encode(&header, &made.proof))?;
     }
     if let Some(path) = &arguments.trace_file {
-        write(path, made.report.chrome_trace().as_bytes())?;
+        let mut report = made.report.clone();
+        report.phases.extend(upstream.iter().map(|at| Phase::of_host(at.name, at.start_ms, at.ms)));
+        write(path, report.chrome_trace().as_bytes())?;
     }
     let summary = Summary {
         header: &header,
@@ -147,11 +149,11 @@ pub fn open(cpu: bool, device: Option<Selector>, fallback: bool) -> Result<(Opti
     let may_fall_back = fallback || selector == Selector::Auto;
     match Device::open(selector) {
         Err(Error::Disabled) => Ok((None, true)),
-        Err(error @ Error::Unavailable { .. }) if may_fall_back => {
+        Err(error @ (Error::Unavailable { .. } | Error::NoSuchDevice { .. })) if may_fall_back => {
             eprintln!("note: {error}\nnote: proving on the CPU instead, with upstream's prover");
             Ok((None, true))
         }
-        Err(error @ Error::Unavailable { .. }) => {
+        Err(error @ (Error::Unavailable { .. } | Error::NoSuchDevice { .. })) => {
             Err(format!("{error}\nWith --fallback the CPU proves instead, with upstream's prover.").into())
         }
         opened => Ok((Some(opened?), may_fall_back)),

@@ -46,11 +46,13 @@ pub fn page(summary: &Summary<'_>, upstream: &[Segment]) -> String {
         out,
         "<h2>Timeline</h2>\n<figure>\n{}</figure>\n<h2>Phases</h2>\n<div class=\"scroll\"><table>\n<thead><tr>\
          <th>phase</th><th class=\"n\">ms</th><th class=\"n\">%</th><th class=\"n\">times</th></tr></thead>\n\
-         <tbody>\n{}</tbody>\n</table></div>\n<p>Phases on different streams overlap. Between them the device waits \
-         for the host.</p>\n",
+         <tbody>\n{}</tbody>\n</table></div>\n",
         timeline::svg(&title, std::slice::from_ref(&track)),
         rows(summary, &track, upstream)
     );
+    if !report.phases.is_empty() {
+        out.push_str("<p>Phases on different streams overlap. Between them the device waits for the host.</p>\n");
+    }
     document_of(&escape(&title), &out)
 }
 

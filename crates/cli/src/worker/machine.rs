@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Read;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::{self, sleep};
@@ -72,6 +73,7 @@ pub fn prove(
         command.arg(machine.input).arg(folder.0.join("input"));
     }
     command.args(options).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    end_with_this_process(&mut command);
     job.progress(0.0, "prove");
     let (report, words, code) = finish(job, command.spawn()?)?;
     if code != Some(0) {
@@ -82,6 +84,20 @@ pub fn prove(
         job.report("proof", report);
     }
     Ok(fs::read(proof)?)
+}
+
+/// A worker may be killed, or end because nobody is left to take a result; what it has started must not go on.
+fn end_with_this_process(command: &mut Command) {
+    let end = || {
+        // SAFETY: `prctl` with these arguments changes only the signal that this process gets, and may be called
+        // between `fork` and `exec`.
+        match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        }
+    };
+    // SAFETY: the closure makes one system call; it allocates nothing and takes no locks.
+    unsafe { command.pre_exec(end) };
 }
 
 /// The options of the job as the binary takes them.

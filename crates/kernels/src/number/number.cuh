@@ -47,12 +47,12 @@ template <class T> RIGEL_NUMBER T one() { return T(1); }
     RIGEL_NUMBER T bitwise_xor(T x, T y) { return x ^ y; }                                                     \
     RIGEL_NUMBER T left_shift(T x, T y) {                                                                      \
         return (u64)y < sizeof(T) * 8 ? (T)((Wrapping<T>::Type)x << y) : 0;                                    \
-    }                                                                                                          \
-    RIGEL_NUMBER T right_shift(T x, T y) { return (u64)y < sizeof(T) * 8 ? x >> y : x < 0 ? (T)-1 : 0; }
+    }
 RIGEL_INTEGERS(RIGEL_INTEGER)
 
 #define RIGEL_UNSIGNED(T)                                                                                      \
     RIGEL_NUMBER T abs(T x) { return x; }                                                                      \
+    RIGEL_NUMBER T right_shift(T x, T y) { return (u64)y < sizeof(T) * 8 ? x >> y : 0; }                       \
     RIGEL_NUMBER T floor_div(T x, T y) { return y == 0 ? 0 : x / y; }                                          \
     RIGEL_NUMBER T remainder(T x, T y) { return y == 0 ? 0 : x % y; }
 RIGEL_UNSIGNED(u32)
@@ -61,6 +61,7 @@ RIGEL_UNSIGNED(u64)
 // The minimum divided by -1 overflows: that quotient is the negation, which wraps around.
 #define RIGEL_SIGNED(T)                                                                                        \
     RIGEL_NUMBER T abs(T x) { return x < 0 ? neg(x) : x; }                                                     \
+    RIGEL_NUMBER T right_shift(T x, T y) { return (u64)y < sizeof(T) * 8 ? x >> y : x < 0 ? -1 : 0; }          \
     RIGEL_NUMBER T floor_div(T x, T y) {                                                                       \
         if (y == 0) return 0;                                                                                  \
         if (y == -1) return neg(x);                                                                            \

@@ -1,8 +1,8 @@
 #include "field/word.cuh"
 
-// Elements at given places of memory, read (`take`) or written (`put`), one thread per element. An element is N words of
-// type W, its alignment, and is only moved. A place outside the memory is never accessed: `take` gives zeros for it, and
-// `put` skips it.
+// Elements at given places of memory, read (`take`) or written (`put`), one thread per element. An element is N words
+// of type W, its alignment, and is only moved. A place outside the memory is never accessed: `take` gives zeros for it,
+// and `put` skips it.
 
 template <class W, int N>
 __global__ void __launch_bounds__(BLOCK_THREADS)

@@ -56,8 +56,8 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments, family: Family, json: bool) -> Result<bool, Failure> {
     if arguments.list {
         let size = if arguments.quick { Size::Quick } else { Size::Full };
-        let cases = workloads::all(family, size, true);
-        list(&cases.iter().map(|case| format!("{:<44}{}", case.name, case.shape)).collect::<Vec<_>>(), json);
+        let cases = workloads::all(family, size, true).into_iter().map(|case| (case.name, case.shape));
+        list(&cases.collect::<Vec<_>>(), json);
         return Ok(true);
     }
     let mut reports = Vec::new();

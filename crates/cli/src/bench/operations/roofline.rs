@@ -192,16 +192,45 @@ fn roofs(out: &mut String, ceilings: &Ceilings, x: &Axis, y: &Axis, taken: &mut 
         let below = unit == "multiply";
         name(out, if below { at + 15.0 } else { at - 7.0 }, format!("{unit} unit, {}", instructions(rate)));
     }
-    let middle = (start * knee).sqrt();
-    let (at_x, at_y) = (x.at(middle), y.at(middle * bytes_per_second));
-    let slope = (y.at(top) - y.at(start * bytes_per_second)) / (x.at(knee) - x.at(start));
+    memory_roof_name(out, ceilings, x, y, start, taken);
+}
+
+/// The memory roof's name, along it, at the first of several places where no point is.
+fn memory_roof_name(
+    out: &mut String,
+    ceilings: &Ceilings,
+    x: &Axis,
+    y: &Axis,
+    start: f64,
+    taken: &mut Vec<Rectangle>,
+) {
+    let bytes_per_second = ceilings.copy_gigabytes_per_second * 1e9;
+    let knee = ceilings.integer_per_second() / bytes_per_second;
+    let text = format!("memory, {:.0} GB/s", ceilings.copy_gigabytes_per_second);
+    let place = |intensity: f64| (x.at(intensity), y.at(intensity * bytes_per_second));
+    let (from, to) = (place(start), place(knee));
+    let angle = (to.1 - from.1).atan2(to.0 - from.0);
+    // Text that is not level, as squares along its line.
+    let squares = |(at_x, at_y): (f64, f64)| -> Vec<Rectangle> {
+        let half = text_width(&text) / 2.0;
+        let steps = (-8..=8).map(|step| half * f64::from(step) / 8.0);
+        let along = |far: f64| {
+            (at_x + far * angle.cos() + 12.0 * angle.sin(), at_y + far * angle.sin() - 12.0 * angle.cos())
+        };
+        steps.map(along).map(|(x, y)| Rectangle::around(x, y, 6.0)).collect()
+    };
+    let places = [0.5, 0.35, 0.65, 0.2, 0.8].map(|share| place(start.powf(1.0 - share) * knee.powf(share)));
+    let is_free = |at: &(f64, f64)| squares(*at).iter().all(|own| !taken.iter().any(|other| other.meets(own)));
+    let at = places.into_iter().find(is_free).unwrap_or(places[0]);
     put!(
         out,
-        "<text class=\"roof-name\" transform=\"translate({at_x:.1} {at_y:.1}) rotate({:.1})\" y=\"-8\" \
-         text-anchor=\"middle\">memory, {:.0} GB/s</text>",
-        slope.atan().to_degrees(),
-        ceilings.copy_gigabytes_per_second
+        "<text class=\"roof-name\" transform=\"translate({:.1} {:.1}) rotate({:.1})\" y=\"-8\" \
+         text-anchor=\"middle\">{text}</text>",
+        at.0,
+        at.1,
+        angle.to_degrees()
     );
+    taken.extend(squares(at));
 }
 
 /// The rectangles that are already occupied.

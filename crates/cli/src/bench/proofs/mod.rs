@@ -70,8 +70,8 @@ pub struct SuiteArguments {
 fn run(suite: &Suite<'_>, arguments: &SuiteArguments, json: bool) -> Result<bool, Failure> {
     if arguments.list {
         let size = if arguments.quick { Size::Quick } else { Size::Full };
-        let names: Vec<String> = (suite.cases)(size).iter().map(Case::name).collect();
-        list(&names, json);
+        let cases: Vec<_> = (suite.cases)(size).iter().map(|case| (case.name(), String::new())).collect();
+        list(&cases, json);
         return Ok(true);
     }
     let mut reports = Vec::new();

@@ -35,9 +35,9 @@ impl Wanted {
     fn places_of(&self, variable: impl Fn(&str) -> Option<OsString>, own_file: Option<PathBuf>) -> Vec<PathBuf> {
         let root = |name: &str| variable(name).filter(|path| !path.is_empty()).map(PathBuf::from);
         let mut places = Vec::new();
-        // The Python package is `site-packages/rigel/_rigel.abi3.so`, and `pip install rigel[cuda]` installs NVIDIA's
-        // wheels in the same `site-packages`. This finds them whether or not an environment is active.
-        if let Some(packages) = own_file.as_deref().and_then(Path::parent).and_then(Path::parent) {
+        // The Python package is `site-packages/rigel/_rigel.abi3.so`, and its extra `cuda` installs NVIDIA's wheels in
+        // the same `site-packages`. This finds them whether or not an environment is active.
+        if let Some(packages) = own_file.as_deref().and_then(packages_of) {
             places.extend(self.installed(&packages.join("nvidia")));
         }
         for toolkit in [root("CUDA_HOME"), root("CUDA_PATH"), Some("/usr/local/cuda".into())].into_iter().flatten()
@@ -107,6 +107,15 @@ pub(super) fn list(places: &[PathBuf]) -> String {
     places.iter().map(|place| place.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
+/// The folder of Python packages, if the file is the library of ours. A program may lie anywhere, and what lies beside
+/// it may be anybody's.
+fn packages_of(file: &Path) -> Option<&Path> {
+    let is_ours = file.file_name()?.to_str()?.starts_with("_rigel.") && file.parent()?.file_name()? == "rigel";
+    let packages = file.parent()?.parent()?;
+    let name = packages.file_name()?;
+    (is_ours && (name == "site-packages" || name == "dist-packages")).then_some(packages)
+}
+
 /// The library or program that this code is in.
 fn own_file() -> Option<PathBuf> {
     file_of(own_file as *const c_void).map(resolved)
@@ -155,11 +164,15 @@ mod tests {
 
     #[test]
     fn wheels_beside_the_python_package_come_first() {
-        let packages = tempfile::tempdir().unwrap();
-        let wheel = packages.path().join("nvidia/cu13/lib");
+        let folder = tempfile::tempdir().unwrap();
+        let packages = folder.path().join("site-packages");
+        let wheel = packages.join("nvidia/cu13/lib");
         fs::create_dir_all(&wheel).unwrap();
-        let places = SAMPLE.places_of(|_| None, Some(packages.path().join("rigel/_rigel.abi3.so")));
-        assert_eq!(places[0], wheel);
+        let first = |own_file: PathBuf| SAMPLE.places_of(|_| None, Some(own_file)).swap_remove(0);
+        assert_eq!(first(packages.join("rigel/_rigel.abi3.so")), wheel);
+        for other in ["rigel/rigel", "bundle/_rigel.abi3.so", "_rigel.abi3.so"] {
+            assert_ne!(first(packages.join(other)), wheel, "{other}");
+        }
         assert!(own_file().unwrap().is_file());
     }
 

@@ -1,1 +1,2 @@
+mod arrange;
 mod matmul;

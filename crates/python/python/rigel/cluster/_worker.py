@@ -4,6 +4,7 @@ import collections
 import json
 import os
 import queue
+import signal
 import subprocess
 import threading
 import time
@@ -40,6 +41,7 @@ class Worker:
         self._most_bytes = most_bytes
         self._lock = threading.Lock()
         self._stopping = {}
+        self._ended = False
         self.progress = None
         try:
             self._process = subprocess.Popen(
@@ -48,6 +50,8 @@ class Worker:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 env={**os.environ, **(environment or {})},
+                # A group of its own, so that what it has started ends with it.
+                start_new_session=True,
             )
         except OSError as error:
             raise WorkerDied(f"{self.command[0]} does not start: {error}") from None
@@ -101,9 +105,8 @@ class Worker:
             pass  # `run` finds it, too.
 
     def close(self):
-        """Ends the process."""
-        if self._process.poll() is None:
-            self._process.kill()
+        """Ends the process, and those that it has started."""
+        self._kill()
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
             try:
@@ -118,6 +121,15 @@ class Worker:
     @property
     def closed(self):
         return self._process.poll() is not None
+
+    def _kill(self):
+        if self._ended:
+            return  # The number of its group may be somebody else's by now.
+        self._ended = True
+        try:
+            os.killpg(self._process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
 
     def _answer(self, number, deadline, timeout):
         while True:
@@ -188,8 +200,7 @@ class Worker:
             return
 
     def _died(self, what):
-        if self._process.poll() is None:
-            self._process.kill()
+        self._kill()
         self._hearing.join(2.0)
         words = b"".join(self._words)[-_WORDS:].decode(errors="replace").strip()
         self.close()

@@ -66,6 +66,7 @@ fn prove<MC: CairoChannel>(
     if let Some(plan) = &plan
         && !json
     {
+        progress.say("");
         println!("{}", plan_line(plan));
     }
     progress.say(&format!("proving on {place} …"));

@@ -1,0 +1,221 @@
+//! Polynomials over a field: the last axis has their coefficients, lowest first.
+//!
+//! Products, quotients and interpolation use transforms, for fields with roots of unity; Mersenne-31 and its
+//! extensions multiply by a product with a Toeplitz matrix instead, in quadratic time.
+
+use rigel_codegen::map::Type;
+
+use crate::array::Array;
+use crate::error::{Error, Result};
+use crate::layout::{Index, Layout, broadcast, text};
+use crate::matrix::lengths;
+use crate::scalar::{Scalar, name, promote};
+use crate::views::same_device;
+
+impl Array {
+    /// The values of polynomials at points: with coefficients of shape (.., n) and points of shape (m,), values of
+    /// shape (.., m).
+    ///
+    /// With b = sqrt(n): the matrix of coefficients, in rows of b, times the powers below b of each point, and a sum
+    /// over the powers of its b-th power. That is n m products and a few launches.
+    pub fn poly_evaluate(&self, points: &Self) -> Result<Self> {
+        self.must_be_field("poly_evaluate")?;
+        same_device("poly_evaluate", &self.device(), &points.device())?;
+        let dtype = promote(self.dtype, points.dtype)?;
+        let (n, outer) = self.polynomials("poly_evaluate")?;
+        if points.axes() != 1 {
+            return Err(Error::shape(format!(
+                "poly_evaluate: points of shape {}, not (m,)",
+                text(points.shape())
+            )));
+        }
+        let shape = [outer, points.shape()].concat();
+        if n == 0 || self.is_empty() || points.is_empty() {
+            return Self::zeros(&shape, dtype, &self.device());
+        }
+        let points = points.astype(dtype)?;
+        let short = (n as f64).sqrt().ceil() as usize;
+        let long = n.div_ceil(short);
+        let padded = self.astype(dtype)?.padded(short * long)?;
+        let rows = padded.reshape(&[-1, long as isize, short as isize])?;
+        let numbers = |count: usize| crate::pick::along(count, 0, 2, &self.device());
+        let powers = points.lazy().pow(numbers(short)?.lazy().astype(Type::U64)).eval()?;
+        let parts = rows.matmul(&powers)?;
+        let steps = points.pow(short as u64)?;
+        let values = parts.lazy() * steps.lazy().pow(numbers(long)?.lazy().astype(Type::U64));
+        values.sum(1)?.reshape(&lengths(&shape))
+    }
+
+    /// The products of polynomials; the axes before the last are broadcast. Of n and m coefficients, n + m - 1.
+    pub fn poly_multiply(&self, other: &Self) -> Result<Self> {
+        self.must_be_field("poly_multiply")?;
+        same_device("poly_multiply", &self.device(), &other.device())?;
+        let dtype = promote(self.dtype, other.dtype)?;
+        let (n, left) = self.polynomials("poly_multiply")?;
+        let (m, right) = other.polynomials("poly_multiply")?;
+        let outer = broadcast("poly_multiply", left, right)?;
+        let count = if n == 0 || m == 0 { 0 } else { n + m - 1 };
+        let shape = [&outer[..], &[count]].concat();
+        if shape.contains(&0) {
+            return Self::zeros(&shape, dtype, &self.device());
+        }
+        let (a, b) = (self.astype(dtype)?, other.astype(dtype)?);
+        if dtype.base() == Type::Mersenne31 {
+            return a.multiply_by_matrix(&b, n, m);
+        }
+        let size = count.next_power_of_two();
+        let (a, b) = (a.padded(size)?.ntt()?, b.padded(size)?.ntt()?);
+        a.mul(&b)?.intt()?.first(count)
+    }
+
+    /// Row i of the matrix is b, moved by i: all rows lie in one padded copy of b.
+    fn multiply_by_matrix(&self, b: &Self, n: usize, m: usize) -> Result<Self> {
+        let (_, outer) = b.polynomials("poly_multiply")?;
+        let room = n + m - 1 + n - 1;
+        let padded = Self::zeros(&[outer, &[room]].concat(), b.dtype, &b.device())?;
+        padded.index(&[Index::Ellipsis, (n as isize - 1..(n + m - 1) as isize).into()])?.assign(b)?;
+        let mut layout: Layout = padded.layout.clone();
+        layout.offset += n - 1;
+        let last = layout.shape.len() - 1;
+        (layout.shape[last], layout.strides[last]) = (n, -1);
+        layout.shape.push(n + m - 1);
+        layout.strides.push(1);
+        let matrix = Self::new(padded.memory.clone(), layout, b.dtype);
+        let product = self.expand(-2)?.matmul(&matrix)?;
+        product.index(&[Index::Ellipsis, Index::At(0), Index::ALL])
+    }
+
+    /// Quotients and remainders of polynomials: `self = quotient divisor + remainder`, with a remainder of m - 1
+    /// coefficients for a divisor of m, of shape (m,), whose highest coefficient must not be zero.
+    ///
+    /// Newton's iteration inverts the reversed divisor as a power series, in log n products.
+    pub fn poly_divide(&self, divisor: &Self) -> Result<(Self, Self)> {
+        self.must_be_field("poly_divide")?;
+        same_device("poly_divide", &self.device(), &divisor.device())?;
+        let dtype = promote(self.dtype, divisor.dtype)?;
+        let (n, outer) = self.polynomials("poly_divide")?;
+        let &[m] = divisor.shape() else {
+            return Err(Error::shape(format!(
+                "poly_divide: a divisor of shape {}, not (m,)",
+                text(divisor.shape())
+            )));
+        };
+        if m == 0 {
+            return Err(Error::shape("poly_divide: the divisor has no coefficients"));
+        }
+        let (a, b) = (self.astype(dtype)?, divisor.astype(dtype)?);
+        // The inversion reports a highest coefficient of zero.
+        let mut inverse = b.index(&[Index::from(m as isize - 1..m as isize)])?.inverse()?;
+        if n < m {
+            let rest = Self::zeros(&[outer, &[m - 1]].concat(), dtype, &self.device())?;
+            rest.index(&[Index::Ellipsis, (0..n as isize).into()])?.assign(&a)?;
+            return Ok((Self::zeros(&[outer, &[0]].concat(), dtype, &self.device())?, rest));
+        }
+        let terms = n - m + 1;
+        let reversed = b.flip(0)?;
+        while inverse.len() < terms {
+            // With i the inverse of r modulo x^k, i (2 - r i) is its inverse modulo x^(2 k).
+            let size = (2 * inverse.len()).min(terms);
+            let error = reversed.first(size.min(m))?.poly_multiply(&inverse)?.padded(size.max(1))?.first(size)?;
+            let step = inverse.poly_multiply(&error)?.padded(size)?.first(size)?;
+            inverse = inverse.padded(size)?.mul(2)?.sub(&step)?;
+        }
+        let top = a.flip(-1)?.first(terms)?;
+        let quotient = top.poly_multiply(&inverse.first(terms)?)?.first(terms)?.flip(-1)?.contiguous()?;
+        let product = quotient.poly_multiply(&b)?;
+        let rest = a.sub(&product)?.first(m - 1)?;
+        Ok((quotient, rest.contiguous()?))
+    }
+
+    /// The polynomials of less than n coefficients with the values `self`, of shape (.., n), at n points, of shape
+    /// (n,), all different.
+    ///
+    /// The barycentric formula evaluates them on a coset that has none of the points, in n^2 products, and a transform
+    /// gives the coefficients. Mersenne-31 and its extensions solve a Vandermonde system, in n^3.
+    pub fn poly_interpolate(&self, points: &Self) -> Result<Self> {
+        self.must_be_field("poly_interpolate")?;
+        same_device("poly_interpolate", &self.device(), &points.device())?;
+        let dtype = promote(self.dtype, points.dtype)?;
+        let (n, _) = self.polynomials("poly_interpolate")?;
+        if points.shape() != [n] {
+            return Err(Error::shape(format!(
+                "poly_interpolate: points of shape {} for {n} values",
+                text(points.shape())
+            )));
+        }
+        let (values, points) = (self.astype(dtype)?, points.astype(dtype)?);
+        if self.is_empty() {
+            return Ok(values);
+        }
+        let numbers = crate::pick::along(n, 1, 2, &self.device())?;
+        let other = crate::pick::along(n, 0, 2, &self.device())?;
+        let differences =
+            (points.expand(1)?.lazy() - &points.expand(0)?).select(numbers.lazy().ne(&other), 1).prod(1)?;
+        let equal = differences.lazy().eq(0).sum(..)?;
+        if equal.item()? != Scalar::Int(0) {
+            return Err(Error::shape("poly_interpolate: two points are equal"));
+        }
+        if dtype.base() == Type::Mersenne31 {
+            let powers = points.expand(1)?.lazy().pow(numbers.lazy().astype(Type::U64)).eval()?;
+            let rows = values.reshape(&[-1, n as isize])?.transpose();
+            return powers.solve(&rows)?.transpose().reshape(&lengths(self.shape()));
+        }
+        let size = n.next_power_of_two();
+        let (shift, places) = free_coset(&points, size)?;
+        let weights = values.mul(&differences.inverse()?)?;
+        let gaps = (places.expand(1)?.lazy() - &points.expand(0)?).eval()?;
+        let master = gaps.prod(1)?;
+        // (.., n) times (n, size), and the master polynomial at each place.
+        let evaluated = weights.matmul(&gaps.inverse()?.transpose())?.mul(&master)?;
+        let scaled = evaluated.intt()?;
+        let powers = crate::pick::along(size, 0, 1, &self.device())?;
+        let unscale = shift.inverse()?.lazy().pow(powers.lazy().astype(Type::U64)).eval()?;
+        scaled.mul(&unscale)?.first(n)
+    }
+
+    /// The number of coefficients, and the axes before.
+    fn polynomials(&self, operation: &str) -> Result<(usize, &[usize])> {
+        match self.shape().split_last() {
+            Some((&n, outer)) => Ok((n, outer)),
+            None => {
+                Err(Error::shape(format!("{operation} needs coefficients of {} in an axis", name(self.dtype))))
+            }
+        }
+    }
+
+    /// The last axis extended with zeros.
+    fn padded(&self, length: usize) -> Result<Self> {
+        let (n, outer) = self.polynomials("padded")?;
+        if n >= length {
+            return Ok(self.clone());
+        }
+        let whole = Self::zeros(&[outer, &[length]].concat(), self.dtype, &self.device())?;
+        whole.index(&[Index::Ellipsis, (0..n as isize).into()])?.assign(self)?;
+        Ok(whole)
+    }
+
+    /// The first elements of the last axis.
+    fn first(&self, count: usize) -> Result<Self> {
+        self.index(&[Index::Ellipsis, (0..count as isize).into()])
+    }
+}
+
+/// A shift, and the elements `shift w^i` of a coset of `size` elements that has none of the points.
+fn free_coset(points: &Array, size: usize) -> Result<(Array, Array)> {
+    let device = points.device();
+    // A coset has all elements with the same power of its size.
+    let classes = points.pow(size as u64)?;
+    let base = points.dtype.base();
+    for number in 1..=points.len() as u64 + 1 {
+        let shift = Array::filled(&[], crate::field::generator(base) as i64, base, &device)?.pow(number)?;
+        let class = shift.pow(size as u64)?;
+        if classes.lazy().eq(class.lazy().astype(points.dtype)).sum(..)?.item()? == Scalar::Int(0) {
+            let line = Array::zeros(&[size.max(2)], base, &device)?;
+            line.index(&[Index::At(1)])?.assign(&shift)?;
+            // The transform of the polynomial `shift x` has its values at the powers of the root.
+            let line = if size == 1 { shift.reshape(&[1])? } else { line.ntt()? };
+            return Ok((shift.astype(points.dtype)?, line.astype(points.dtype)?));
+        }
+    }
+    Err(Error::shape(format!("poly_interpolate: no coset of {size} elements of {} is free", name(base))))
+}
