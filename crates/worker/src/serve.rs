@@ -1,7 +1,8 @@
 //! The worker's loop: one thread reads frames, another works.
 
 use std::collections::VecDeque;
-use std::io::{BufReader, Read, Write};
+use std::fmt;
+use std::io::{self, BufReader, Read, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -95,11 +96,16 @@ impl Shared {
 
 type Out<W> = Arc<Mutex<W>>;
 
+/// A line on standard error. `eprintln!` would panic if nobody reads it any more, as when the parent is gone.
+fn say(words: fmt::Arguments<'_>) {
+    let _ = writeln!(io::stderr(), "{words}");
+}
+
 /// Writes a frame. If nobody reads any more, the input ends too, which ends the worker.
 fn send<W: Write>(out: &Out<W>, kind: Kind, job: u64, parts: &[&[u8]]) {
     let mut out = out.lock().unwrap_or_else(PoisonError::into_inner);
     if let Err(error) = frame::write(&mut *out, kind, job, parts) {
-        eprintln!("the worker's answer about job {job} was not taken: {error}");
+        say(format_args!("the worker's answer about job {job} was not taken: {error}"));
     }
 }
 
@@ -138,10 +144,8 @@ fn run<R: Read + Send + 'static, W: Write + Send + 'static>(
                     Err(error) => break Err(error),
                 }
             };
+            let words = ended.as_ref().err().map(|error| format!("the worker ends: {error}"));
             let mut state = shared.lock();
-            if let Err(error) = &ended {
-                eprintln!("the worker ends: {error}");
-            }
             let running = state.running.is_some();
             if let Some((_, stopped)) = &state.running {
                 stopped.store(true, Ordering::Relaxed);
@@ -149,6 +153,9 @@ fn run<R: Read + Send + 'static, W: Write + Send + 'static>(
             state.ended = Some(ended);
             drop(state);
             shared.changed.notify_all();
+            if let Some(words) = words {
+                say(format_args!("{words}"));
+            }
             if running {
                 abandoned();
             }
@@ -207,11 +214,11 @@ fn answer<W: Write + Send + 'static>(
     Waiting { number, input, stopped }: Waiting,
     work: &mut impl FnMut(&mut Job) -> Result<Vec<u8>, Failure>,
 ) {
-    let say = {
+    let progress = {
         let out = out.clone();
         Arc::new(move |value: Value| send(&out, Kind::Progress, number, &[value.to_string().as_bytes()]))
     };
-    let mut job = Job { number, input, stopped, report: Map::new(), say };
+    let mut job = Job { number, input, stopped, report: Map::new(), say: progress };
     let began = Instant::now();
     let result = catch_unwind(AssertUnwindSafe(|| work(&mut job))).unwrap_or_else(|panic| {
         let words = panic.downcast_ref::<String>().map(String::as_str);

@@ -1,7 +1,9 @@
 //! `rigel-sums` as a process: what it answers, and what it survives.
 
-use std::io::{BufReader, Read};
+use std::io::{BufReader, Read, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use rigel_worker::frame::{self, Frame, FrameError, Kind};
 use serde_json::{Value, json};
@@ -174,9 +176,39 @@ fn a_worker_without_a_parent_ends_in_the_middle_of_a_job() {
 }
 
 #[test]
+fn a_worker_whose_parent_dies_in_the_middle_of_a_frame_ends() {
+    for job in [None, Some(json!({ "do": "hang" }))] {
+        let mut worker = Worker::start();
+        let hangs = job.is_some();
+        if let Some(job) = job {
+            worker.job(1, job);
+            assert_eq!(worker.read().unwrap().kind, Kind::Progress);
+        }
+        // A parent that dies takes both of its other streams with it: nobody reads what the worker says about it.
+        let Worker { mut process, input, output } = worker;
+        drop((output, process.stderr.take()));
+        let mut input = input.unwrap();
+        input.write_all(&[b'J'; 3]).unwrap();
+        drop(input);
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let status = loop {
+            if let Some(status) = process.try_wait().unwrap() {
+                break status;
+            }
+            if Instant::now() > deadline {
+                process.kill().unwrap();
+                panic!("the worker is still there");
+            }
+            sleep(Duration::from_millis(10));
+        };
+        assert_eq!(status.code(), Some(i32::from(!hangs)));
+    }
+}
+
+#[test]
 fn garbage_ends_the_worker_with_its_reason() {
     let mut worker = Worker::start();
-    std::io::Write::write_all(worker.input.as_mut().unwrap(), &[b'x'; 100]).unwrap();
+    worker.input.as_mut().unwrap().write_all(&[b'x'; 100]).unwrap();
     let (code, words) = worker.end();
     assert_eq!(code, Some(1));
     assert!(words.contains("\"xxxx\" is not a frame's kind"), "{words}");
