@@ -21,7 +21,7 @@ pub enum Join {
 }
 
 /// The running sums or products of rows of `n` elements of the type `of`, one of
-/// [`matmul::TYPES`](super::matmul::TYPES).
+/// [`matmul::TYPES`].
 pub fn accumulate(
     stream: &Stream,
     of: &str,
