@@ -171,6 +171,15 @@ impl Lazy {
         self.then(|tree| convert(tree, dtype).map(|tree| Self(Ok(tree))))
     }
 
+    /// Whether the elements are not zero. A number becomes a boolean at once: beside one of its own type, an array of
+    /// booleans would be converted to that.
+    pub(crate) fn truth(self) -> Self {
+        self.then(|tree| match &tree.root {
+            Root::Scalar(scalar) if is_scalar(&tree) => Ok(Self::from(Scalar::Bool(scalar.is_true()))),
+            _ => convert(tree, Type::Bool).map(|tree| Self(Ok(tree))),
+        })
+    }
+
     // --- evaluating ---------------------------------------------------------------------------------------
 
     /// Evaluates to a new array. An array without operations is returned as it is.

@@ -147,7 +147,7 @@ macro_rules! logical_methods {
         impl Lazy { $(
             $(#[$doc])*
             pub fn $method(self, other: impl Into<Self>) -> Self {
-                self.astype(Type::Bool).binary(Binary::$operation, other.into().astype(Type::Bool))
+                self.truth().binary(Binary::$operation, other.into().truth())
             }
         )* }
 

@@ -212,13 +212,17 @@ impl Array {
         let mut picked: Vec<(usize, Self)> = Vec::new();
         // The lengths of the result's axes that are not picked, with the axis they step along.
         let mut ranges: Vec<(usize, Option<Steps>)> = Vec::new();
-        // Where the picked axes go: before this many ranges, or first if ranges separate them.
-        let (mut position, mut separated) = (None::<usize>, false);
-        let mut at_pick = |ranges: &[_]| match position {
-            None => position = Some(ranges.len()),
-            Some(known) => separated |= known != ranges.len(),
+        // Where the picked axes go: before this many ranges, or first if anything separates them, even an ellipsis of
+        // no axes.
+        let (mut position, mut last, mut separated) = (0, None::<usize>, false);
+        let mut at_pick = |entry: usize, ranges: &[_]| {
+            match last {
+                None => position = ranges.len(),
+                Some(last) => separated |= last + 1 != entry,
+            }
+            last = Some(entry);
         };
-        for entry in index.iter().chain(&tail) {
+        for (number, entry) in index.iter().chain(&tail).enumerate() {
             match entry {
                 Pick::Plain(Index::NewAxis) => ranges.push((1, None)),
                 Pick::Plain(Index::Ellipsis) => {
@@ -233,18 +237,18 @@ impl Array {
                     axis += 1;
                 }
                 Pick::Plain(Index::At(at)) => {
-                    at_pick(&ranges);
+                    at_pick(number, &ranges);
                     let at = place(*at, self.shape()[axis], axis)?;
                     picked.push((axis, Self::filled(&[], at as i64, Type::I64, &device)?));
                     axis += 1;
                 }
                 Pick::Places(places) => {
-                    at_pick(&ranges);
+                    at_pick(number, &ranges);
                     picked.push((axis, self.checked_places(places, axis)?));
                     axis += 1;
                 }
                 Pick::Mask(mask) => {
-                    at_pick(&ranges);
+                    at_pick(number, &ranges);
                     for places in self.checked_mask(mask, axis)?.nonzero()? {
                         picked.push((axis, places));
                         axis += 1;
@@ -256,7 +260,7 @@ impl Array {
         for (_, places) in &picked {
             joint = broadcast("index", &joint, places.shape())?;
         }
-        let position = if separated { 0 } else { position.unwrap_or(0) };
+        let position = if separated { 0 } else { position };
         let (before, after) = ranges.split_at(position);
         let lengths = |ranges: &[(usize, _)]| ranges.iter().map(|&(length, _)| length).collect::<Vec<_>>();
         let shape = [lengths(before), joint.to_vec(), lengths(after)].concat();

@@ -174,6 +174,9 @@ impl Array {
         let axis = axis_of(axis, self.axes())?;
         let extreme = self.lazy().reduce(reduction, axis as isize, true)?;
         let length = self.shape()[axis];
+        if length == 0 {
+            return Err(Error::shape(format!("axis {axis} has no elements, and thus no first extreme")));
+        }
         let along = crate::pick::along(length, axis, self.axes(), &self.device())?;
         // If the extreme is NaN, nothing equals it, and NaN differs from itself.
         let found = self.lazy().eq(&extreme).logical_or(self.lazy().ne(self));

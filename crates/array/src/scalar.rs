@@ -26,6 +26,17 @@ pub enum Scalar {
 }
 
 impl Scalar {
+    /// Whether it is not zero; NaN is not.
+    pub(crate) fn is_true(&self) -> bool {
+        match self {
+            Self::Bool(value) => *value,
+            Self::Int(value) => *value != 0,
+            Self::Float(value) => *value != 0.0,
+            Self::Complex(value) => value.re != 0.0 || value.im != 0.0,
+            Self::Element(_, words) => words.iter().any(|word| *word != 0),
+        }
+    }
+
     /// A scalar of this type.
     pub fn element<T: Number>(value: T) -> Self {
         Self::Element(T::TYPE, words(bytes_of(&[value])))

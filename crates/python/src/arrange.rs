@@ -1,6 +1,6 @@
 //! Functions that choose, order or accumulate elements, each also a method of arrays.
 
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use rigel_array::{Array, Result};
 
@@ -260,7 +260,9 @@ fn roll(a: &Bound<'_, PyAny>, shift: &Bound<'_, PyAny>, axis: Argument<'_, '_>) 
     let mut shifts = integers(shift)?;
     let Some(axis) = axis.filter(|axis| !axis.is_none()) else {
         let shape: Vec<isize> = array.shape().iter().map(|&length| length as isize).collect();
-        let shift = shifts.iter().sum();
+        // Each on its own, so that their sum does not overflow.
+        let length = (array.len() as i128).max(1);
+        let shift = (shifts.iter().map(|&shift| shift as i128 % length).sum::<i128>() % length) as isize;
         return on(a.py(), &array, || array.reshape(&[-1])?.roll(shift, 0)?.reshape(&shape)).map(PyArray::from);
     };
     let axes = integers(axis)?;
@@ -290,6 +292,10 @@ fn flip(a: &Bound<'_, PyAny>, axis: Argument<'_, '_>) -> PyResult<PyArray> {
         Some(axis) => integers(axis)?,
         None => (0..array.axes() as isize).collect(),
     };
+    let places: Vec<isize> = axes.iter().map(|&axis| axis.rem_euclid(array.axes().max(1) as isize)).collect();
+    if (1..places.len()).any(|at| places[..at].contains(&places[at])) {
+        return Err(PyValueError::new_err("an axis is given twice"));
+    }
     let flipped = crate::work::quick(|| axes.iter().try_fold(array, |array, &axis| array.flip(axis)))?;
     Ok(flipped.into())
 }

@@ -440,6 +440,15 @@ impl PyArray {
         {
             return Err(PyTypeError::new_err(format!("a complex number does not fit {}", name(to.dtype()))));
         }
+        if let Operand::Scalar(Scalar::Float(value)) = &operand
+            && !value.is_finite()
+            && to.dtype().kind() == NumberKind::Integer
+        {
+            return Err(PyValueError::new_err(format!(
+                "{value} is no integer; the array's type is {}",
+                name(to.dtype())
+            )));
+        }
         // A number takes the array's type, as in NumPy.
         Ok(match operand {
             Operand::Scalar(Scalar::Float(value)) if to.dtype().kind() == NumberKind::Integer => {

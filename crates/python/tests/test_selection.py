@@ -12,6 +12,7 @@ INDICES = [
     "(0, slice(None), [1, 2])", "(Ellipsis, [4, 0])", "([[0], [1]], [0, 3], slice(None, None, 2))",
     "(None, [1, 0])", "(slice(0, 0), [1])", "x > 0.2", "x[:, :, 0] > 0", "(slice(None), x[0] < 0)",
     "(x[:, 0, 0] < 9, [1])", "x > 99", "np.zeros((3, 4, 5), dtype=bool)", "(slice(None), np.array([[1, 2]]), 1)",
+    "(slice(None), [0], Ellipsis, [1])", "([2], Ellipsis, slice(None), [1])",
 ]  # fmt: skip
 
 
@@ -253,6 +254,12 @@ def test_numpys_names(rng):
     assert rigel.bitwise_not([1]).tolist() == [-2]
     assert rigel.bitwise_left_shift([1], 3).tolist() == [8] and rigel.bitwise_right_shift([8], 3).tolist() == [1]
     assert rigel.logical_and([1, 0], [2, 2]).tolist() == [True, False]
+    for number in [2, 0, True, 0.5, float("nan"), 1j]:
+        for name in ["logical_and", "logical_or", "logical_xor"]:
+            for values in [[1, 0], [True, False], [0.0, 2.5]]:
+                ours, theirs = getattr(rigel, name), getattr(np, name)
+                check(ours(rigel.array(values), number), theirs(values, number))
+                check(ours(number, rigel.array(values)), theirs(number, values))
     assert rigel.logical_or([0.5, 0], [0, 0]).tolist() == rigel.logical_xor([1, 0], [0, 0]).tolist() == [True, False]
 
 
@@ -275,3 +282,26 @@ def test_likes(device):
     assert rigel.zeros_like(a, dtype="goldilocks").dtype == "goldilocks"
     assert rigel.ones_like(np.zeros((2, 2))).dtype == "float64"
     assert rigel.full_like(a, 2.7).tolist() == [[2] * 3]
+
+
+def test_what_numpy_refuses_is_refused(device):
+    a = rigel.array([[1, 2], [3, 4]], device=device)
+    for axes in [(0, 0), (0, -2)]:
+        with pytest.raises(ValueError, match="twice"):
+            rigel.flip(a, axes)
+    for empty, axis in [((0, 0), 1), ((3, 0), 1), ((0,), 0)]:
+        with pytest.raises(ValueError, match="no elements"):
+            rigel.argmax(rigel.zeros(empty, device=device), axis=axis)
+    for value in [float("nan"), float("inf")]:
+        with pytest.raises(ValueError, match="no integer"):
+            a[a > 1] = value
+        with pytest.raises(ValueError, match="no integer"):
+            a[0] = value
+    assert a.tolist() == [[1, 2], [3, 4]]
+
+
+def test_shifts_beyond_the_largest_integer(device):
+    x = np.arange(5)
+    largest = 2**63 - 1
+    check(rigel.roll(rigel.array(x, device=device), (largest, largest)), np.roll(x, 2 * largest % 5))
+    check(rigel.roll(rigel.array(x, device=device), -largest), np.roll(x, -largest % 5))

@@ -63,7 +63,11 @@ pub(crate) fn read(artifact: Value) -> Result<(VmProgram, Hints)> {
     let AssembledCairoProgram { bytecode, hints } = executable.program;
     let data = bytecode.iter().map(|word| Felt252::from(word).into()).collect();
     let by_place = hints.iter().map(|(place, _)| (*place, vec![parameters(*place)])).collect();
-    let (start, end) = (entry.offset, entry.offset + END);
+    let start = entry.offset;
+    let Some(end) = start.checked_add(END).filter(|end| *end < bytecode.len()) else {
+        let words = bytecode.len();
+        return Err(Error::Program(format!("its entry point, {start}, is not within its {words} words")));
+    };
     let program = VmProgram::new_for_proof(
         entry.builtins,
         data,

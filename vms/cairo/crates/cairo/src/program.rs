@@ -185,8 +185,13 @@ impl Program {
             }
             Hints::Cairo1(hints) => {
                 let mut hints = executable::Runner::new(hints, arguments, resources)?;
-                cairo_run_program_with_initial_scope(&self.vm, &config, &mut hints, scopes)
-                    .map_err(|error| hints.panic().map_or_else(|| failure(&error, options), Error::Run))
+                cairo_run_program_with_initial_scope(&self.vm, &config, &mut hints, scopes).map_err(|error| {
+                    match failure(&error, options) {
+                        // The program has its results, or its panic, before it ends.
+                        limit @ Error::TooManySteps { .. } => limit,
+                        other => hints.panic().map_or(other, Error::Run),
+                    }
+                })
             }
         }
     }

@@ -66,6 +66,9 @@ fn failures_say_what_to_do() {
     assert!(prove(&compiled("fails"), &["--cpu"]).contains("error: the program failed"));
     let panicked = prove(&compiled("census"), &["--cpu", "--args", "0"]);
     assert!(panicked.contains("error: the program failed: it panicked: a census needs"), "{panicked}");
+    // Its results are there a few steps before it ends.
+    let short = prove(&compiled("census"), &["--cpu", "--args", "6,5,3,5,9,5,3", "--max-steps", "1832"]);
+    assert!(short.contains("1832 steps"), "{short}");
     let endless = prove(&compiled("endless"), &["--cpu", "--max-steps", "1000"]);
     assert!(endless.contains("within 1000 steps"), "{endless}");
     assert!(prove(&compiled("fibonacci"), &["--cpu"]).contains("--args"));
