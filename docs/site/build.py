@@ -240,7 +240,8 @@ def main():
     site.build()
     if site.problems:
         sys.exit("the site has problems:\n  " + "\n  ".join(site.problems))
-    print(f"{len(site.chapters)} chapters and {len(site.sources)} sources in {output}; every link within the repository leads somewhere")
+    counts = f"{len(site.chapters)} chapters and {len(site.sources)} sources"
+    print(f"{counts} in {output}; every link within the repository leads somewhere")
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ SECONDS = 120
 
 # Debug builds are there already; release builds of the same take minutes.
 SHELL = f"""set -euo pipefail
-export PATH="{ROOT}/target/debug:$PATH" NO_COLOR=1
+export PATH="{ROOT}/target/debug:$PATH" RIGEL_PYTHON="{sys.executable}" NO_COLOR=1
 cargo() {{
     [ "$1 $2" = "run --release" ] || {{ echo "examples start programs with cargo run --release" >&2; return 1; }}
     case "$3 $4 $5" in

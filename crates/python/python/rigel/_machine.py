@@ -14,7 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable
-from typing import Any
+from typing import IO, Any
 
 from ._line import Line
 
@@ -91,7 +91,7 @@ def _end(process: subprocess.Popen[str]) -> None:
         process.wait()
 
 
-def _read(pipe: Iterable[str], machine: str, line: Line, messages: deque[str]) -> None:
+def _read(pipe: IO[str], machine: str, line: Line, messages: deque[str]) -> None:
     """Keeps the last messages, and shows each as it comes."""
     began = time.monotonic()
     with pipe:

@@ -35,8 +35,8 @@ class Receipt:
 
     def verify(self, image_id: str | None = None, program: str | os.PathLike[str] | None = None) -> None:
         """Verifies with upstream's verifier that the receipt is of the program with this image id, or of this program.
-        Raises ValueError if it is rejected, and RuntimeError if it can't be checked, for example because these bytes are
-        not a receipt."""
+        Raises ValueError if it is rejected, and RuntimeError if it can't be checked, for example because these bytes
+        are not a receipt."""
         if (image_id is None) == (program is None):
             raise TypeError("a receipt is verified against an image id or against a program: give one of both")
         _machine.verified("risc0", self.bytes, {"image_id": image_id, "program": program})
