@@ -302,7 +302,7 @@ fn the_cluster_says_what_to_install() {
     // A Python that has no such package.
     let without = rigel(&["cluster", "up"], &[("RIGEL_PYTHON", "false")]);
     assert_eq!(code(&without), Some(1));
-    assert!(stderr(&without).contains("pip install 'rigel[cluster]'"), "{}", stderr(&without));
+    assert!(stderr(&without).contains("pip install './crates/python[cluster]'"), "{}", stderr(&without));
     // One that has it gets all arguments, those with dashes too, and its exit code is the command's.
     let passed = rigel(&["cluster", "simulate", "--help"], &[("RIGEL_PYTHON", "echo")]);
     assert_eq!(stdout(&passed), "-m rigel.cluster simulate --help\n");

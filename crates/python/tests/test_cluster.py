@@ -15,6 +15,7 @@ import ray
 from ray.cluster_utils import Cluster as Raylets
 
 from rigel.cluster import Cluster, ClusterError, JobFailed, Worker, WorkerDied, _frames as frames
+from rigel.cluster._pool import Job
 from rigel.cluster.simulate import Model, measure, simulate
 
 BINARIES = Path(__file__).parents[3] / "target/debug"
@@ -50,6 +51,14 @@ def cluster(raylets):
 
 def sums(cluster, jobs, **options):
     return cluster.map(SUMS, jobs, gpus=0, **options)
+
+
+def until(condition, what):
+    deadline = time.monotonic() + 60
+    while not (seen := condition()):
+        assert time.monotonic() < deadline, what
+        time.sleep(0.01)
+    return seen
 
 
 def test_a_thousand_jobs(cluster):
@@ -116,8 +125,7 @@ def test_cancelling(cluster):
     pool = results._pool
     pool.watch()
     running = results._open[0]
-    while not running.progress:
-        time.sleep(0.01)
+    until(lambda: running.progress, "the job does not begin")
     results.cancel(2)
     waiting = next(results)
     assert (waiting.index, waiting.tries, waiting.error.kind) == (2, 0, "stopped")
@@ -132,10 +140,54 @@ def test_cancelling(cluster):
 def test_a_cancelled_job_that_does_not_stop_is_ended(cluster):
     results = sums(cluster, [job(do="hang")], workers=1)
     results._pool.watch()
-    while not results._open[0].progress:
-        time.sleep(0.01)
+    until(lambda: results._open[0].progress, "the job does not begin")
     results.cancel()
     assert next(results).error.kind == "stopped"
+
+
+def test_dropping_the_results_cancels_the_jobs(cluster):
+    results = sums(cluster, [job(n, milliseconds=60_000) for n in range(20)])
+    pool = results._pool
+    until(lambda: pool.state()["busy"], "no worker is busy")
+    del results
+    until(lambda: not pool._jobs, "the jobs go on")
+    (result,) = sums(cluster, [job(5)])
+    assert result.output == b"5"
+
+
+def test_jobs_of_another_type_are_refused(cluster):
+    with pytest.raises(TypeError, match="job 1 is of the type int"):
+        sums(cluster, [job(1), 1])
+    (result,) = sums(cluster, [ray.put(1)])
+    assert result.error.kind == "error" and "int" in str(result.error)
+    (result,) = sums(cluster, [job(6)])
+    assert result.output == b"6"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_fault_of_the_pool_fails_its_jobs(cluster):
+    results = sums(cluster, [job(n, milliseconds=60_000) for n in range(2)], workers=1, memory=1 << 20)
+
+    def fault():
+        raise RuntimeError("not foreseen")
+
+    results._pool._events.put((fault,))
+    assert {(result.error.kind, "RuntimeError: not foreseen" in str(result.error)) for result in results} == {
+        ("cluster", True)
+    }
+    # Another map gets workers of its own.
+    (result,) = sums(cluster, [job(7)], workers=1, memory=1 << 20)
+    assert result.output == b"7"
+
+
+def test_a_closed_pool_fails_jobs_at_once(cluster):
+    results = sums(cluster, [job(1), job(2)], workers=1, memory=2 << 20)
+    pool = results._pool
+    assert next(results).error is None
+    pool.close()
+    late = Job(0, b"{}", retries=0, hedge=None, timeout=None)
+    assert pool.submit(late).future.result(timeout=60).error.kind == "stopped"
+    assert all(result.error is None or result.error.kind == "stopped" for result in results)
 
 
 def test_a_worker_is_killed_in_the_middle(cluster):

@@ -34,7 +34,7 @@ impl Default for Options {
 /// Takes jobs on standard input and answers on standard output, one job after another, until the input ends.
 ///
 /// `name` says what kind of worker this is, in its greeting. If the input ends while a job is worked on, the process
-/// exits with code 0: nobody is left to take the result.
+/// exits, because nobody is left to take the result: with code 0, or with 1 if the input was not a sequence of frames.
 pub fn serve(name: &str, work: impl FnMut(&mut Job) -> Result<Vec<u8>, Failure>) -> Result<(), Error> {
     serve_with(name, Options::default(), work)
 }
@@ -46,7 +46,7 @@ pub fn serve_with(
     work: impl FnMut(&mut Job) -> Result<Vec<u8>, Failure>,
 ) -> Result<(), Error> {
     let (input, output) = streams::take()?;
-    run(name, options, BufReader::with_capacity(1 << 20, input), output, || std::process::exit(0), work)
+    run(name, options, BufReader::with_capacity(1 << 20, input), output, |code| std::process::exit(code), work)
 }
 
 /// A job that was not begun.
@@ -114,13 +114,14 @@ fn fail<W: Write>(out: &Out<W>, job: u64, failure: &Failure, report: Map<String,
     send(out, Kind::Failed, job, &[answer.to_string().as_bytes()]);
 }
 
-/// The loop over any pair of streams. `abandoned` is called if the input ends while a job is worked on.
+/// The loop over any pair of streams. `abandoned` is called, with an exit code, if the input ends while a job is worked
+/// on.
 fn run<R: Read + Send + 'static, W: Write + Send + 'static>(
     name: &str,
     options: Options,
     mut input: R,
     output: W,
-    abandoned: impl Fn() + Send + 'static,
+    abandoned: impl Fn(i32) + Send + 'static,
     mut work: impl FnMut(&mut Job) -> Result<Vec<u8>, Failure>,
 ) -> Result<(), Error> {
     let out = Arc::new(Mutex::new(output));
@@ -144,6 +145,7 @@ fn run<R: Read + Send + 'static, W: Write + Send + 'static>(
                     Err(error) => break Err(error),
                 }
             };
+            let code = i32::from(ended.is_err());
             let words = ended.as_ref().err().map(|error| format!("the worker ends: {error}"));
             let mut state = shared.lock();
             let running = state.running.is_some();
@@ -153,11 +155,12 @@ fn run<R: Read + Send + 'static, W: Write + Send + 'static>(
             state.ended = Some(ended);
             drop(state);
             shared.changed.notify_all();
-            if let Some(words) = words {
-                say(format_args!("{words}"));
-            }
+            // If no job runs, the thread that works says it.
             if running {
-                abandoned();
+                if let Some(words) = words {
+                    say(format_args!("{words}"));
+                }
+                abandoned(code);
             }
         })
     };
@@ -169,7 +172,10 @@ fn run<R: Read + Send + 'static, W: Write + Send + 'static>(
         shared.lock().running = None;
     }
     match shared.lock().ended.take() {
-        Some(Err(error)) => Err(error.into()),
+        Some(Err(error)) => {
+            say(format_args!("the worker ends: {error}"));
+            Err(error.into())
+        }
         _ => Ok(()),
     }
 }

@@ -1,7 +1,8 @@
 //! Whole runs of Cairo and RISC Zero programs, by the binaries of the machines.
 
 use std::fs;
-use std::io::Read;
+use std::io::{self, Read};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -63,27 +64,34 @@ pub fn prove(
             machine.name
         ))
     })?;
-    let folder = Folder::new(job.number())?;
-    fs::write(folder.0.join("program"), program)?;
+    let folder = Folder::new().map_err(of_this_machine)?;
+    fs::write(folder.0.join("program"), program).map_err(of_this_machine)?;
     let proof = folder.0.join("proof");
     let mut command = Command::new(path);
     command.arg("prove").arg(folder.0.join("program")).arg("-o").arg(&proof).arg("--json").args(place);
     if !input.is_empty() {
-        fs::write(folder.0.join("input"), input)?;
+        fs::write(folder.0.join("input"), input).map_err(of_this_machine)?;
         command.arg(machine.input).arg(folder.0.join("input"));
     }
     command.args(options).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     end_with_this_process(&mut command);
     job.progress(0.0, "prove");
-    let (report, words, code) = finish(job, command.spawn()?)?;
-    if code != Some(0) {
-        let code = code.map_or("a signal".into(), |code| format!("code {code}"));
-        return Err(Failure::new(format!("{binary} ended with {code}: {}", words.trim())));
+    let (report, words, code) = finish(job, command.spawn().map_err(of_this_machine)?)?;
+    match code {
+        Some(0) => {}
+        Some(code) => return Err(Failure::new(format!("{binary} ended with code {code}: {}", words.trim()))),
+        // Not the program's own doing: the system has ended it, for instance because memory was short.
+        None => return Err(Failure::elsewhere(format!("{binary} was ended by a signal: {}", words.trim()))),
     }
     if let Ok(report) = serde_json::from_str::<Value>(&report) {
         job.report("proof", report);
     }
-    Ok(fs::read(proof)?)
+    fs::read(proof).map_err(of_this_machine)
+}
+
+/// Files and processes fail here, and may not elsewhere.
+fn of_this_machine(error: io::Error) -> Failure {
+    Failure::elsewhere(error)
 }
 
 /// A worker may be killed, or end because nobody is left to take a result; what it has started must not go on.
@@ -93,7 +101,7 @@ fn end_with_this_process(command: &mut Command) {
         // between `fork` and `exec`.
         match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } {
             0 => Ok(()),
-            _ => Err(std::io::Error::last_os_error()),
+            _ => Err(io::Error::last_os_error()),
         }
     };
     // SAFETY: the closure makes one system call; it allocates nothing and takes no locks.
@@ -142,11 +150,10 @@ fn finish(job: &Job, mut child: Child) -> Result<(String, String, Option<i32>), 
         let said = scope.spawn(move || text(&mut said));
         let status = loop {
             if job.cancelled() {
-                child.kill()?;
-                child.wait()?;
+                child.kill().and_then(|()| child.wait()).map_err(of_this_machine)?;
                 return Err(Failure::stopped());
             }
-            match child.try_wait()? {
+            match child.try_wait().map_err(of_this_machine)? {
                 Some(status) => break status,
                 None => sleep(GLANCE),
             }
@@ -164,14 +171,15 @@ fn text(stream: &mut Option<impl Read>) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// A folder for one job, removed with all that is in it.
+/// A folder for one job, removed with all that is in it. The job's input may be secret: only this user can look into
+/// it, and nobody can guess its name and make it first.
 struct Folder(PathBuf);
 
 impl Folder {
-    fn new(job: u64) -> std::io::Result<Self> {
-        let path = std::env::temp_dir().join(format!("rigel-worker-{}-{job}", std::process::id()));
+    fn new() -> io::Result<Self> {
+        let path = std::env::temp_dir().join(format!("rigel-worker-{:032x}", rand::random::<u128>()));
         // Fails if it is there: nobody else's folder is used.
-        fs::create_dir(&path)?;
+        fs::DirBuilder::new().mode(0o700).create(&path)?;
         Ok(Self(path))
     }
 }
@@ -184,6 +192,8 @@ impl Drop for Folder {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     fn request(text: &str) -> Map<String, Value> {
@@ -207,6 +217,16 @@ mod tests {
             );
         }
         assert!(options(cairo, &request(r#"{"options": []}"#)).is_err());
+    }
+
+    #[test]
+    fn a_folder_is_for_this_user_and_goes_with_its_job() {
+        let folder = Folder::new().unwrap();
+        let path = folder.0.clone();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
+        assert_ne!(Folder::new().unwrap().0, path);
+        drop(folder);
+        assert!(!path.exists());
     }
 
     #[test]

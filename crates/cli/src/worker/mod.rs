@@ -73,6 +73,8 @@ impl Worker {
         let request: Map<String, Value> = serde_json::from_slice(line)
             .map_err(|error| JobFailure::new(format!("a job begins with a line of JSON: {error}")))?;
         if request.contains_key("machine") {
+            // The machine's process needs the device memory that the last statement holds.
+            self.ready = None;
             return machine::prove(job, &request, &rest, &self.place);
         }
         if !rest.is_empty() {
@@ -136,6 +138,27 @@ fn failure(error: Failure) -> JobFailure {
     }
 }
 
+/// The options of `rigel prove` that say what is proven. Those that say where, and those that name files, are not a
+/// job's.
+const FIELDS: [&str; 16] = [
+    "prover",
+    "log_rows",
+    "log_size",
+    "field",
+    "hash",
+    "channel",
+    "log_blowup",
+    "log_final_poly_len",
+    "queries",
+    "pow_bits",
+    "fold_step",
+    "max_log_arity",
+    "batch_pow_bits",
+    "commit_pow_bits",
+    "cap_height",
+    "zk",
+];
+
 /// The statement that a request names. Its fields are the options of `rigel prove`, read by the same code.
 fn choice(mut request: Map<String, Value>) -> Result<Choice, String> {
     let workload = match request.remove("workload") {
@@ -143,16 +166,12 @@ fn choice(mut request: Map<String, Value>) -> Result<Choice, String> {
         Some(other) => return Err(format!("workload is {other}; it should be a name, such as \"fibonacci\"")),
         None => return Err("the job names neither a workload nor a machine".into()),
     };
-    for (option, why) in [
-        ("output", "the proof is the job's result"),
-        ("trace_file", "a job writes no files"),
-        ("json", "the report travels with the result"),
-        ("device", "the worker was started with its device"),
-        ("cpu", "the worker was started with its device"),
-    ] {
-        if request.contains_key(option) {
-            return Err(format!("{option} is not a field of a job: {why}"));
-        }
+    if let Some(unknown) = request.keys().find(|name| !FIELDS.contains(&name.as_str())) {
+        return Err(format!(
+            "{unknown} is not a field of a job; there are workload, {}. A job names no files, and its worker was \
+             started with its device",
+            FIELDS.join(", ")
+        ));
     }
     let mut arguments: Vec<OsString> = vec!["job".into()];
     arguments.extend(options(request)?.into_iter().map(OsString::from));
@@ -209,9 +228,11 @@ mod tests {
             (r#"{"workload": "none"}"#, "none"),
             (r#"{"workload": "--help"}"#, "--help"),
             (r#"{"workload": "fibonacci", "log_rows": 99}"#, "2^99"),
-            (r#"{"workload": "fibonacci", "rows": 99}"#, "--rows"),
+            (r#"{"workload": "fibonacci", "rows": 99}"#, "rows is not a field"),
             (r#"{"workload": "fibonacci", "output": "/etc/passwd"}"#, "output is not a field"),
-            (r#"{"workload": "fibonacci", "o=x": true}"#, "not an option's name"),
+            (r#"{"workload": "fibonacci", "html": "/etc/passwd"}"#, "html is not a field"),
+            (r#"{"workload": "fibonacci", "fallback": true}"#, "fallback is not a field"),
+            (r#"{"workload": "fibonacci", "o=x": true}"#, "o=x is not a field"),
             (r#"{"workload": "fibonacci", "log_rows": [1]}"#, "should be text"),
             (r#"{"workload": 3}"#, "should be a name"),
         ] {

@@ -1,4 +1,4 @@
-"""Workers on several machines, with Ray: `pip install 'rigel[cluster]'`.
+"""Workers on several machines, with Ray: `pip install './crates/python[cluster]'` in Rigel's sources.
 
     from rigel.cluster import Cluster
 

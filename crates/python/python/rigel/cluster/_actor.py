@@ -1,6 +1,7 @@
 """The Ray actor around a worker's process: one a GPU, or one a share of the CPUs."""
 
 import socket
+import threading
 import time
 
 from ._worker import JobFailed, Worker, WorkerDied
@@ -15,7 +16,12 @@ class WorkerActor:
         self._environment = environment
         self._start_timeout = start_timeout
         self._worker = None
+        #: Orders a job's start with its cancellation.
+        self._lock = threading.Lock()
         self._stopped = set()
+        self._running = None
+        #: The latest job that is over; numbers of jobs increase.
+        self._over = 0
         self._metrics = Metrics()
 
     def ready(self):
@@ -31,28 +37,47 @@ class WorkerActor:
     def run(self, number, payload, timeout):
         """Two objects: what happened, and the result."""
         began = time.monotonic()
-        if number in self._stopped:
-            return {"failed": "the job was cancelled before it began", "kind": "stopped", "report": {}}, b""
         try:
-            report, result = self._started().run(number, payload, timeout=timeout)
+            report, result = self._work(number, payload, timeout)
             answer = {"report": report}
         except JobFailed as error:
             answer, result = {"failed": str(error), "kind": error.kind, "report": error.report}, b""
         except WorkerDied as error:
             self._worker = None
             answer, result = {"failed": str(error), "kind": "died", "report": {}}, b""
+        finally:
+            with self._lock:
+                self._running = None
+                self._over = number
+                self._stopped.discard(number)
         if answer.get("kind") in ("elsewhere", "panic") or (self._worker and self._worker.closed):
             # A worker that says so itself, or that has panicked, may be of no use any more: a new one is next.
             self._restart()
         answer["seconds"] = time.monotonic() - began
-        self._metrics.count(answer, len(payload), len(result))
+        self._metrics.count(answer, len(payload) if isinstance(payload, bytes) else 0, len(result))
         return answer, result
+
+    def _work(self, number, payload, timeout):
+        if not isinstance(payload, bytes):
+            raise JobFailed(f"the job's object is of the type {type(payload).__name__}; it should be bytes")
+        if number in self._stopped:
+            raise JobFailed("the job was cancelled before it began", "stopped")
+        worker = self._started()
+        with self._lock:
+            # A cancellation comes either before the worker has the job, or reaches the worker after it.
+            if number in self._stopped:
+                raise JobFailed("the job was cancelled before it began", "stopped")
+            deadline = worker.give(number, payload, timeout)
+            self._running = number
+        return worker.outcome(number, deadline, timeout)
 
     def stop(self, number):
         """Cancels a job, before it came too."""
-        self._stopped.add(number)
-        if self._worker:
-            self._worker.stop(number)
+        with self._lock:
+            if number > self._over:
+                self._stopped.add(number)
+            if self._running == number:
+                self._worker.stop(number)
 
     def progress(self):
         """What the job has said last."""

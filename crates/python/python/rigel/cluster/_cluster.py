@@ -12,7 +12,7 @@ def _ray():
     try:
         import ray
     except ImportError:
-        raise ClusterError("rigel.cluster needs Ray: pip install 'rigel[cluster]'") from None
+        raise ClusterError("rigel.cluster needs Ray: pip install 'ray[serve]>=2.60,<3'") from None
     return ray
 
 
@@ -52,7 +52,7 @@ class Cluster:
         command = (command,) if isinstance(command, str) else tuple(map(str, command))
         environment = tuple(sorted((environment or {}).items()))
         kind = Kind(command, gpus, cpus, memory, workers, environment, start_timeout)
-        if kind not in self._pools:
+        if kind not in self._pools or self._pools[kind].closed:
             self._pools[kind] = pool = Pool(self._ray, kind, self._keep, self._all)
             self._all.append(pool)
         return self._pools[kind]
@@ -104,7 +104,7 @@ class Cluster:
         return {"nodes": nodes, "pools": [pool.state() for pool in self._pools.values()]}
 
 
-def encode(job):
+def encode(index, job, reference):
     """A job's bytes. Dictionaries are JSON; object references stay what they are."""
     if isinstance(job, dict):
         return json.dumps(job).encode()
@@ -112,7 +112,11 @@ def encode(job):
         return job.encode()
     if isinstance(job, (bytearray, memoryview)):
         return bytes(job)
-    return job
+    if isinstance(job, (bytes, reference)):
+        return job
+    raise TypeError(
+        f"job {index} is of the type {type(job).__name__}; a job is bytes, text, a dictionary or a Ray object reference"
+    )
 
 
 class Results:
@@ -182,9 +186,10 @@ class Results:
             except StopIteration:
                 self._exhausted = True
                 return
-            job = Job(index, encode(job), **self._options)
+            job = Job(index, encode(index, job, self._pool.reference), **self._options)
             self._open[index] = job
-            job.future.add_done_callback(lambda future: self._done.put(future.result()))
+            # The pool keeps the job: a callback that knew this object would keep it, too, after nobody wants it.
+            job.future.add_done_callback(lambda future, done=self._done: done.put(future.result()))
             self._pool.submit(job)
 
 

@@ -1,6 +1,7 @@
 """The jobs of a server: what was submitted, how far it is, what came of it."""
 
 import secrets
+import threading
 import time
 from collections import OrderedDict
 
@@ -19,7 +20,10 @@ class Refused(Exception):
 
 
 class Desk:
-    """Gives jobs to workers and keeps their results. There is one, whatever the number of HTTP servers."""
+    """Gives jobs to workers and keeps their results. There is one, whatever the number of HTTP servers.
+
+    Ray Serve calls it from several threads: `_lock` guards the entries.
+    """
 
     def __init__(self, kind, *, most_waiting=1000, most_kept=1000, retries=2, timeout=None):
         import ray
@@ -30,16 +34,19 @@ class Desk:
         self._most_kept = most_kept
         self._options = {"retries": retries, "hedge": None, "timeout": timeout}
         self._entries = OrderedDict()
+        self._lock = threading.Lock()
 
     def submit(self, payload):
-        waiting = self._pool.state()["waiting"]
-        if waiting >= self._most_waiting:
-            raise Refused(429, f"{waiting} jobs wait already, which is the limit; submit it again later")
         name = secrets.token_hex(8)
         job = Job(name, payload, **self._options)
-        self._entries[name] = (time.time(), job)
+        with self._lock:
+            # Jobs that were submitted and not begun, whether the pool's thread has seen them or not.
+            waiting = sum(not job.tries and not job.future.done() for _, job in self._entries.values())
+            if waiting >= self._most_waiting:
+                raise Refused(429, f"{waiting} jobs wait already, which is the limit; submit it again later")
+            self._entries[name] = (time.time(), job)
+            self._forget()
         self._pool.submit(job)
-        self._forget()
         return name
 
     def _forget(self):
@@ -50,16 +57,21 @@ class Desk:
             del self._entries[name]
 
     def _job(self, name):
-        if name not in self._entries:
+        with self._lock:
+            entry = self._entries.get(name)
+        if entry is None:
             raise Refused(404, f"there is no job {name}; the latest {self._most_kept} jobs are kept")
-        return self._entries[name]
+        return entry
 
     def describe(self, name):
-        submitted, job = self._job(name)
+        return self._described(name, *self._job(name))
+
+    @staticmethod
+    def _described(name, submitted, job):
         entry = {"id": name, "submitted": submitted, "tries": job.tries}
         if not job.future.done():
             state = "running" if job.running else "waiting"
-            return {**entry, "state": state, "progress": job.progress if job.running else None}
+            return {**entry, "state": state, "progress": job.progress}
         result = job.future.result()
         entry |= {"seconds": result.seconds, "host": result.host, "report": result.report}
         if result.error is None:
@@ -81,5 +93,7 @@ class Desk:
         self._pool.cancel(job)
 
     def status(self):
-        recent = list(self._entries)[-50:]
-        return {"pool": self._pool.state(), "jobs": [self.describe(name) for name in reversed(recent)]}
+        with self._lock:
+            recent = list(self._entries.items())[-50:]
+        jobs = [self._described(name, *entry) for name, entry in reversed(recent)]
+        return {"pool": self._pool.state(), "jobs": jobs}

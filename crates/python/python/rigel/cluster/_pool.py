@@ -83,8 +83,8 @@ class Job:
     @property
     def progress(self):
         """What the job has said last, of the attempt that is furthest."""
-        said = [member.progress for member in list(self.running.values()) if member.progress]
-        return max(said, key=lambda progress: progress["fraction"], default=None)
+        said = [member.progress for member in list(self.running.values())]
+        return max(filter(None, said), key=lambda progress: progress.get("fraction", 0), default=None)
 
 
 class _Member:
@@ -104,6 +104,7 @@ class _Member:
 class Pool:
     def __init__(self, ray, kind, keep=60.0, peers=()):
         self._ray = ray
+        self.reference = ray.ObjectRef
         self._kind = kind
         self._keep = keep
         #: Pools of the same client, which give way if they have no work.
@@ -119,13 +120,16 @@ class Pool:
         self._watched = False
         self._next_watch = 0.0
         self._closed = False
+        #: Why no job is taken any more. The lock orders it with the jobs that were taken.
+        self._ended = None
+        self._gate = threading.Lock()
         resources = {"num_cpus": kind.cpus, "num_gpus": kind.gpus, "max_concurrency": 4}
         if kind.memory:
             resources["memory"] = kind.memory
-        # A machine without a GPU for this worker must not find one by itself.
+        # A worker without a GPU must not find one by itself, and one with a GPU must not prove on the CPU.
         environment = dict(kind.environment)
-        if kind.gpus == 0:
-            environment.setdefault("CUDA_VISIBLE_DEVICES", "")
+        name, value = ("CUDA_VISIBLE_DEVICES", "") if kind.gpus == 0 else ("RIGEL_DEVICE", "cuda:0")
+        environment.setdefault(name, value)
         actor = ray.remote(WorkerActor).options(**resources)
         self._start_actor = lambda: actor.remote(list(kind.command), environment, kind.start_timeout)
         if self.room() == 0:
@@ -135,7 +139,12 @@ class Pool:
         self._thread.start()
 
     def submit(self, job):
-        self._events.put((self._submitted, job))
+        """Takes a job. One that comes after the end fails at once."""
+        with self._gate:
+            if self._ended is None:
+                self._events.put((self._submitted, job))
+                return job
+        self._fail(job, self._ended)
         return job
 
     def cancel(self, job):
@@ -152,6 +161,11 @@ class Pool:
     def close(self):
         self._events.put((self._close,))
         self._thread.join()
+
+    @property
+    def closed(self):
+        """Whether no job is taken any more: after `close`, or after a fault of the pool itself."""
+        return self._ended is not None
 
     def room(self):
         """The most workers that the cluster has room for, now; or the number that was asked for."""
@@ -178,6 +192,17 @@ class Pool:
     # Everything below runs in the pool's thread.
 
     def _loop(self):
+        why = JobFailed("the cluster was closed", "stopped")
+        try:
+            self._follow()
+        except BaseException as error:
+            # Whatever it is: those who wait for results would wait forever.
+            why = JobFailed(f"the workers' pool has failed: {type(error).__name__}: {error}", "cluster")
+            raise
+        finally:
+            self._end(why)
+
+    def _follow(self):
         while not self._closed:
             try:
                 action, *arguments = self._events.get(timeout=self._pause())
@@ -207,9 +232,13 @@ class Pool:
         return 2.0 if self._members or self._waiting else None
 
     def _submitted(self, job):
-        if not isinstance(job.payload, self._ray.ObjectRef) and len(job.payload) > _INLINE:
-            job.payload = self._ray.put(job.payload)
         self._jobs.add(job)
+        try:
+            if not isinstance(job.payload, self.reference) and len(job.payload) > _INLINE:
+                job.payload = self._ray.put(job.payload)
+        except Exception as error:
+            self._fail(job, JobFailed(f"the job can't be sent: {error}", "cluster"))
+            return
         self._waiting.append(job)
 
     def _cancelled(self, job):
@@ -408,9 +437,18 @@ class Pool:
 
     def _close(self):
         self._closed = True
+
+    def _end(self, why):
+        """Fails every job that was taken and is not done, and ends the workers."""
+        with self._gate:
+            self._ended = why
+        while not self._events.empty():
+            action, *arguments = self._events.get()
+            if action == self._submitted:
+                self._jobs.update(arguments)
         for job in list(self._jobs):
             if not job.future.done():
-                self._fail(job, JobFailed("the cluster was closed", "stopped"))
+                self._fail(job, why)
         for member in list(self._members):
             self._drop(member)
 

@@ -71,13 +71,21 @@ class Worker:
 
     def run(self, number, payload, *, timeout=None):
         """The job's report and result. Raises `JobFailed` if the job has none, `WorkerDied` if the worker is gone."""
+        return self.outcome(number, self.give(number, payload, timeout), timeout)
+
+    def give(self, number, payload, timeout=None):
+        """Sends a job, and returns when it should be done."""
         most = self.greeting["most_bytes"]
         if len(payload) > most:
             raise JobFailed(f"the job has {len(payload)} bytes, the worker takes at most {most}", "refused")
         self.progress = None
         deadline = time.monotonic() + timeout if timeout else None
+        self._send(frames.JOB, number, payload)
+        return deadline
+
+    def outcome(self, number, deadline=None, timeout=None):
+        """What `run` returns, for a job that was given."""
         try:
-            self._send(frames.JOB, number, payload)
             return self._outcome(number, deadline, timeout)
         finally:
             self._stopping.pop(number, None)
@@ -108,11 +116,11 @@ class Worker:
         """Ends the process, and those that it has started."""
         self._kill()
         self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout, self._process.stderr):
-            try:
-                stream.close()
-            except OSError:
-                pass
+        # The other streams are closed by the threads that read them: a process that has left the group may hold them.
+        try:
+            self._process.stdin.close()
+        except OSError:
+            pass
 
     @property
     def pid(self):
@@ -133,17 +141,18 @@ class Worker:
 
     def _answer(self, number, deadline, timeout):
         while True:
+            now = time.monotonic()
             stop = self._stopping.get(number)
-            until = min((t for t in (deadline, stop, time.monotonic() + 0.25) if t is not None))
+            if stop is not None and now >= stop:
+                self.close()
+                raise JobFailed("the job was cancelled; its worker did not stop and was ended", "stopped")
+            if deadline is not None and now >= deadline:
+                raise self._died(f"did not finish job {number} within {timeout:g} s")
+            until = min(t for t in (deadline, stop, now + 0.25) if t is not None)
             try:
-                return self._take(max(0.0, until - time.monotonic()))
+                return self._take(until - now)
             except queue.Empty:
-                now = time.monotonic()
-                if stop is not None and now >= stop:
-                    self.close()
-                    raise JobFailed("the job was cancelled; its worker did not stop and was ended", "stopped") from None
-                if deadline is not None and now >= deadline:
-                    raise self._died(f"did not finish job {number} within {timeout:g} s") from None
+                pass
 
     def _next(self, deadline, what):
         try:
@@ -189,6 +198,8 @@ class Worker:
                     return
         except (frames.FrameError, OSError, ValueError) as error:
             self._frames.put(error)
+        finally:
+            self._process.stdout.close()
 
     def _hear(self):
         try:
@@ -198,6 +209,8 @@ class Worker:
                     self._words.popleft()
         except (OSError, ValueError):
             return
+        finally:
+            self._process.stderr.close()
 
     def _died(self, what):
         self._kill()
