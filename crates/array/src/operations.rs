@@ -1,7 +1,7 @@
 //! The operations as methods and operators, on expressions and on arrays. An operation on an array is an
 //! expression of one operation that is evaluated immediately.
 
-use rigel_codegen::map::{Binary, Type, Unary};
+use rigel_codegen::map::{Binary, Unary};
 
 use crate::array::Array;
 use crate::error::Result;
