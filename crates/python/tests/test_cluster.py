@@ -15,7 +15,7 @@ import ray
 from ray.cluster_utils import Cluster as Raylets
 
 from rigel.cluster import Cluster, ClusterError, JobFailed, Worker, WorkerDied, _frames as frames
-from rigel.cluster._pool import Job
+from rigel.cluster._pool import Job, Kind, Pool
 from rigel.cluster.simulate import Model, measure, simulate
 
 BINARIES = Path(__file__).parents[3] / "target/debug"
@@ -100,8 +100,15 @@ def test_failures_are_reported_and_others_go_on(cluster):
 
 @pytest.mark.parametrize("do", ["abort", "panic", "elsewhere"])
 def test_a_job_is_tried_again_on_another_machine(cluster, tmp_path, do):
+    # Workers are on both machines.
+    until(
+        lambda: len({r.nodes for r in sums(cluster, [job(n, milliseconds=200) for n in range(8)])}) == 2,
+        "one machine has no workers",
+    )
     (result,) = sums(cluster, [job(7, do=do, once=str(tmp_path / "once"))])
     assert (result.output, result.tries) == (b"7", 2)
+    first, second = result.nodes
+    assert first != second
 
 
 def test_a_worker_that_hangs_is_ended(cluster, tmp_path):
@@ -109,7 +116,7 @@ def test_a_worker_that_hangs_is_ended(cluster, tmp_path):
     hung, fine = sums(cluster, jobs, timeout=2.0, ordered=True)
     assert (hung.output, hung.tries, fine.output) == (b"8", 2, b"9")
     (always,) = sums(cluster, [job(do="hang")], timeout=0.5, retries=0)
-    assert always.error.kind == "died" and "did not finish" in str(always.error)
+    assert always.error.kind == "timeout" and "did not finish" in str(always.error)
 
 
 def test_a_straggler_is_hedged_if_asked_for(cluster, tmp_path):
@@ -322,14 +329,31 @@ def test_what_a_worker_has_started_ends_with_it(tmp_path):
     (tmp_path / "pid").unlink()
 
     def kill():
-        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
-            time.sleep(0.01)
+        until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(), "the machine does not start")
         os.kill(worker.pid, 9)
 
     threading.Thread(target=kill).start()
     with pytest.raises(WorkerDied, match="signal 9"):
         worker.run(2, b'{"machine": "cairo"}\nprogram')
     gone((tmp_path / "pid").read_text().strip())
+
+
+def test_a_worker_is_closed_while_others_hold_its_streams():
+    worker = Worker(["sh", "-c", f"setsid sleep 20 & exec {SUMS}"])
+    assert worker.run(1, b'{"numbers": [1, 2]}')[1] == b"3"
+    closing = threading.Thread(target=worker.close, daemon=True)
+    closing.start()
+    closing.join(10)
+    assert not closing.is_alive()
+
+
+def test_the_room_for_shares_of_a_machine():
+    pool = Pool.__new__(Pool)
+    for gpus, there, room in [(0.1, 1, 10), (0.5, 8, 16), (0.3, 2, 6), (0.7, 2, 2), (1, 8, 8), (2, 7, 3)]:
+        pool._kind = Kind((SUMS,), gpus=gpus, cpus=0)
+        assert pool._fitting({"GPU": there}) == room
+    pool._kind = Kind((SUMS,), gpus=0, cpus=0.1)
+    assert pool._fitting({"CPU": 1.0}) == 10
 
 
 def test_altered_frames_are_found():

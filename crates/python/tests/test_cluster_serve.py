@@ -11,10 +11,12 @@ import urllib.parse
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from rigel.cluster import Cluster, serve
+from rigel.cluster import Cluster, ClusterError, serve
+from rigel.cluster._desk import Refused
 
 pytest.importorskip("starlette", reason="Ray Serve is not installed; scripts/cluster installs it")
 
@@ -119,6 +121,23 @@ def test_bad_requests_are_refused(port):
     assert ask(port, "/jobs", "PUT", b"{}")[0] == 404
     code, body = ask(port, "/", token=None)
     assert code == 200 and b"<title>Rigel</title>" in body
+
+
+def test_without_a_token_only_this_machine_is_served():
+    with pytest.raises(ClusterError, match="0.0.0.0 can be reached from other machines"):
+        serve.start(serve.application([SUMS], gpus=0), host="0.0.0.0")
+
+    def admit(**headers):
+        serve.Front._admit_from_here(SimpleNamespace(headers=headers))
+
+    for host in ("127.0.0.1:8000", "localhost:8000", "[::1]:8000", "localhost"):
+        admit(host=host)
+        admit(host=host, origin=f"http://{host}")
+        with pytest.raises(Refused, match="may not use this server"):
+            admit(host=host, origin="http://elsewhere.example")
+    for host in ("elsewhere.example:8000", "10.0.0.1:8000", ""):
+        with pytest.raises(Refused, match="is not this machine's"):
+            admit(host=host)
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="Chromium is not installed")

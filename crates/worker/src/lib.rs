@@ -14,8 +14,8 @@
 //!
 //! - A job is bytes, and so is its result. Beside it a report travels: seconds, bytes, and what the job adds.
 //! - A job that returns an error or panics is answered with a failure; the worker goes on with the next.
-//!   [`Failure::elsewhere`] says that another worker may succeed, for instance because a device was lost. `rigel.cluster`
-//!   tries such jobs again, and those that panicked, in a worker that it starts anew.
+//!   [`Failure::elsewhere`] says that another worker may succeed, for instance because a device was lost.
+//!   `rigel.cluster` tries such jobs again, and those that panicked, in a worker that it starts anew.
 //! - [`Job::cancelled`] says whether the result is still wanted. A job that is cancelled before it began is not begun.
 //! - While jobs run, standard output is standard error and standard input is empty, so that nothing that the program
 //!   prints or reads can disturb the frames.

@@ -44,7 +44,7 @@ class WorkerActor:
             answer, result = {"failed": str(error), "kind": error.kind, "report": error.report}, b""
         except WorkerDied as error:
             self._worker = None
-            answer, result = {"failed": str(error), "kind": "died", "report": {}}, b""
+            answer, result = {"failed": str(error), "kind": error.kind, "report": {}}, b""
         finally:
             with self._lock:
                 self._running = None
@@ -54,7 +54,11 @@ class WorkerActor:
             # A worker that says so itself, or that has panicked, may be of no use any more: a new one is next.
             self._restart()
         answer["seconds"] = time.monotonic() - began
-        self._metrics.count(answer, len(payload) if isinstance(payload, bytes) else 0, len(result))
+        try:
+            self._metrics.count(answer, len(payload) if isinstance(payload, bytes) else 0, len(result))
+        except Exception as error:
+            # A report is the worker's own words. A result must not be lost because they are of another kind.
+            answer["report"]["metrics"] = f"not counted: {error}"
         return answer, result
 
     def _work(self, number, payload, timeout):
@@ -112,8 +116,9 @@ class Metrics:
         for direction, count in (("in", bytes_in), ("out", bytes_out)):
             if count:
                 self._bytes.inc(count, tags={"direction": direction})
-        for phase, milliseconds in answer["report"].get("phases", {}).items():
-            if milliseconds > 0:
+        phases = answer["report"].get("phases")
+        for phase, milliseconds in phases.items() if isinstance(phases, dict) else ():
+            if isinstance(milliseconds, (int, float)) and milliseconds > 0:
                 self._phases.inc(milliseconds / 1e3, tags={"phase": phase})
         proof = answer["report"].get("proof")
         if isinstance(proof, dict) and proof.get("peak_bytes"):

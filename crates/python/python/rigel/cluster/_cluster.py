@@ -18,6 +18,7 @@ def _ray():
 
 class Cluster:
     """Starts Ray on this machine, or joins the cluster at `address` (`"auto"`: the one that this machine is part of).
+    If this process has called `ray.init`, that cluster is used.
 
     Workers stay warm for `keep` seconds after their last job. Use it as a context, or call `close`.
     """
@@ -30,7 +31,13 @@ class Cluster:
         self._started = not self._ray.is_initialized()
         if self._started:
             ray_options = {"log_to_driver": False, "namespace": "rigel", **ray_options}
-            self._ray.init(address=address, **ray_options)
+            # "local" is a new cluster, where no address would be that of RAY_ADDRESS or of one that is found.
+            self._ray.init(address=address or "local", **ray_options)
+        elif address is not None:
+            raise ClusterError(
+                f"this process is part of a Ray cluster already and can't join {address}; call ray.shutdown() first, "
+                "or Cluster() to use the one that it is part of"
+            )
 
     def __enter__(self):
         return self
@@ -82,7 +89,7 @@ class Cluster:
           workers a GPU, so that one proves while the other makes its trace. With `gpus=0` a worker sees no GPU.
         - `workers`: how many; otherwise as many as the cluster has room for.
         - `retries`: how often a job is tried again, on another machine if there is one, after its worker, actor or
-          machine has died. An error that is the job's own is not tried again.
+          machine has died, hung, panicked, or said that another may succeed. The job's own error is not tried again.
         - `hedge`: a job that takes more than this many times the median is also given to an idle worker; the first
           result counts. Without it, no job is ever worked on twice at once.
         - `timeout`: seconds after which a worker is considered hung, and ended.

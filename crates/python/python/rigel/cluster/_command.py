@@ -39,34 +39,48 @@ def main(arguments):
     serve.add_argument("--port", type=int, default=8000, metavar="N", help="the port to listen on [8000]")
     serve.add_argument("--most-bytes", type=int, default=64 << 20, metavar="N", help="the most bytes of a job [64 MiB]")
     serve.add_argument("--most-waiting", type=int, default=1000, metavar="N", help="the most jobs that wait [1000]")
+    serve.set_defaults(timeout=3600.0)
     for command in (prove, serve):
         command.add_argument("--gpus", type=float, default=1, metavar="N", help="GPUs of a worker; 0: on the CPU [1]")
         command.add_argument("--cpus", type=float, default=1, metavar="N", help="CPUs of a worker [1]")
         command.add_argument("--workers", type=int, metavar="N", help="workers [as many as there is room for]")
         command.add_argument("--retries", type=int, default=2, metavar="N", help="attempts after a worker died [2]")
-        command.add_argument("--timeout", type=float, metavar="S", help="seconds after which a worker is ended")
+        command.add_argument("--timeout", type=float, metavar="S", help="seconds of a job at most [serve: 3600]")
     for command in (status, prove, serve):
         command.add_argument("--address", metavar="ADDRESS", help="the cluster; auto: the one of this machine")
     for command in (prove, serve):
         command.add_argument("--worker", nargs=argparse.REMAINDER, help="the worker's command [rigel worker]; last")
     asked = parser.parse_args(arguments)
+    if asked.command in ("up", "status") or getattr(asked, "address", None):
+        # Before Ray is imported, which reads it then. All machines and clients of a cluster use its token, or none.
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
     try:
         commands = {"up": _up, "down": _down, "status": _status, "prove": _prove, "serve": _serve}
         return commands[asked.command](asked)
-    except (ClusterError, OSError, ConnectionError, ValueError) as error:
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        # Ray's errors have their own classes, which are not known before it is imported.
+        if not isinstance(error, (ClusterError, OSError, ValueError)) and not type(error).__module__.startswith("ray."):
+            raise
         print(f"error: {error}", file=sys.stderr)
         return 1
 
 
-def _script(*arguments):
+def _script(*arguments, output=True):
     """Ray's own command, of this Python."""
     _ray()
-    return subprocess.run([sys.executable, "-m", "ray.scripts.scripts", *arguments]).returncode
+    command = [sys.executable, "-m", "ray.scripts.scripts", *arguments]
+    # A token is for this user's eyes only, and Ray writes it with what the mask leaves.
+    hidden = {} if output else {"stdout": subprocess.DEVNULL, "umask": 0o077}
+    return subprocess.run(command, **hidden).returncode
 
 
 def _up(asked):
     if asked.join:
         return _script("start", f"--address={asked.join}")
+    if os.environ["RAY_AUTH_MODE"] == "token" and (code := _script("get-auth-token", "--generate", output=False)):
+        return code
     return _script("start", "--head", f"--port={asked.port}")
 
 
@@ -124,18 +138,18 @@ def _prove(asked):
 def _serve(asked):
     from . import serve
 
-    application = serve.application(
-        asked.worker or ["rigel", "worker"],
-        gpus=asked.gpus,
-        cpus=asked.cpus,
-        workers=asked.workers,
-        retries=asked.retries,
-        timeout=asked.timeout,
-        token=os.environ.get("RIGEL_CLUSTER_TOKEN") or None,
-        most_bytes=asked.most_bytes,
-        most_waiting=asked.most_waiting,
-    )
     with Cluster(asked.address):
+        application = serve.application(
+            asked.worker or ["rigel", "worker"],
+            gpus=asked.gpus,
+            cpus=asked.cpus,
+            workers=asked.workers,
+            retries=asked.retries,
+            timeout=asked.timeout,
+            token=os.environ.get("RIGEL_CLUSTER_TOKEN") or None,
+            most_bytes=asked.most_bytes,
+            most_waiting=asked.most_waiting,
+        )
         serve.start(application, host=asked.host, port=asked.port)
         print(f"serving on http://{asked.host}:{asked.port}; end with Ctrl-C", flush=True)
         ended = threading.Event()

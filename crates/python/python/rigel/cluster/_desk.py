@@ -25,14 +25,17 @@ class Desk:
     Ray Serve calls it from several threads: `_lock` guards the entries.
     """
 
-    def __init__(self, kind, *, most_waiting=1000, most_kept=1000, retries=2, timeout=None):
+    def __init__(self, kind, *, most_waiting, most_waiting_bytes, most_kept, most_kept_bytes, retries, timeout):
         import ray
 
         self._pool = Pool(ray, Kind(**kind))
         self._pool.watch()
         self._most_waiting = most_waiting
+        self._most_waiting_bytes = most_waiting_bytes
         self._most_kept = most_kept
+        self._most_kept_bytes = most_kept_bytes
         self._options = {"retries": retries, "hedge": None, "timeout": timeout}
+        #: By name: when it was submitted, the job, the bytes of its input.
         self._entries = OrderedDict()
         self._lock = threading.Lock()
 
@@ -41,27 +44,39 @@ class Desk:
         job = Job(name, payload, **self._options)
         with self._lock:
             # Jobs that were submitted and not begun, whether the pool's thread has seen them or not.
-            waiting = sum(not job.tries and not job.future.done() for _, job in self._entries.values())
-            if waiting >= self._most_waiting:
-                raise Refused(429, f"{waiting} jobs wait already, which is the limit; submit it again later")
-            self._entries[name] = (time.time(), job)
+            waiting = [size for _, job, size in self._entries.values() if not job.tries and not job.future.done()]
+            if len(waiting) >= self._most_waiting:
+                raise Refused(429, f"{len(waiting)} jobs wait already, which is the limit; submit it again later")
+            if sum(waiting) + len(payload) > self._most_waiting_bytes:
+                limit = f"{sum(waiting)} bytes of jobs wait, of at most {self._most_waiting_bytes}"
+                raise Refused(429, f"{limit}; submit it again later")
+            self._entries[name] = (time.time(), job, len(payload))
             self._forget()
         self._pool.submit(job)
         return name
 
     def _forget(self):
         """Makes room: the oldest jobs that are done go."""
+        done = [(name, job.future.result().size) for name, (_, job, _) in self._entries.items() if job.future.done()]
         surplus = len(self._entries) - self._most_kept
-        done = [name for name, (_, job) in self._entries.items() if job.future.done()]
-        for name in done[: max(0, surplus)]:
+        surplus_bytes = sum(size for _, size in done) - self._most_kept_bytes
+        for name, size in done:
+            if surplus <= 0 and surplus_bytes <= 0:
+                return
             del self._entries[name]
+            surplus -= 1
+            surplus_bytes -= size
 
     def _job(self, name):
         with self._lock:
             entry = self._entries.get(name)
         if entry is None:
-            raise Refused(404, f"there is no job {name}; the latest {self._most_kept} jobs are kept")
-        return entry
+            raise Refused(
+                404,
+                f"there is no job {name}; the latest {self._most_kept} jobs are kept, "
+                f"with results of at most {self._most_kept_bytes} bytes",
+            )
+        return entry[:2]
 
     def describe(self, name):
         return self._described(name, *self._job(name))
@@ -94,6 +109,7 @@ class Desk:
 
     def status(self):
         with self._lock:
+            self._forget()
             recent = list(self._entries.items())[-50:]
-        jobs = [self._described(name, *entry) for name, entry in reversed(recent)]
+        jobs = [self._described(name, *entry[:2]) for name, entry in reversed(recent)]
         return {"pool": self._pool.state(), "jobs": jobs}

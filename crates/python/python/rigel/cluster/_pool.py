@@ -20,8 +20,12 @@ from ._worker import JobFailed
 _INLINE = 64 << 10
 #: Seconds that workers may take to start before idle ones of other pools give way.
 _PATIENCE = 0.5
-#: Workers that do not start, one after another, until the jobs fail.
+#: Starts that fail, one after another, until the jobs fail if no worker is there or starting.
 _STARTS = 3
+#: The same if others seem to be starting: they may as well wait for a place that they never get.
+_MOST_STARTS = 8
+#: Seconds until a worker is started again after one has not started; twice as many each time on the same machine.
+_AGAIN, _MOST_AGAIN = 0.2, 30.0
 
 
 class ClusterError(Exception):
@@ -53,7 +57,14 @@ class Result:
     tries: int
     #: The machine that the result comes from.
     host: str | None
+    #: Ray's names of the machines of all attempts, in the order of their starts.
+    nodes: tuple = ()
     _output: bytes = field(repr=False, default=b"")
+
+    @property
+    def size(self):
+        """Bytes of the output; 0 if there is none."""
+        return len(self._output)
 
     @property
     def output(self):
@@ -73,6 +84,7 @@ class Job:
         self.timeout = timeout
         self.future = Future()
         self.tries = 0
+        self.nodes = []
         self.faults = 0
         self.avoid = set()
         #: Members that work on it, by the number of the attempt.
@@ -115,7 +127,9 @@ class Pool:
         self._members = []
         self._numbers = itertools.count(1)
         self._durations = collections.deque(maxlen=101)
-        self._failed_starts = 0
+        #: Starts that have failed, one after another, by machine.
+        self._failed_starts = collections.Counter()
+        self._start_after = 0.0
         self._room = (0, -1e9)
         self._watched = False
         self._next_watch = 0.0
@@ -225,6 +239,9 @@ class Pool:
     def _pause(self):
         """Seconds until something must be looked at that has no event."""
         hedged = any(job.hedge for job in self._jobs)
+        until_start = self._start_after - time.monotonic()
+        if self._waiting and 0 < until_start < _PATIENCE:
+            return until_start
         if any(member.place is None for member in self._members):
             return _PATIENCE
         if hedged or (self._watched and self._jobs):
@@ -265,8 +282,9 @@ class Pool:
         self._waiting.extendleft(reversed(held))
         busy = sum(member.job is not None for member in self._members)
         wanted = min(self.room(), busy + len(self._waiting))
-        for _ in range(wanted - len(self._members)):
-            self._start()
+        if time.monotonic() >= self._start_after:
+            for _ in range(wanted - len(self._members)):
+                self._start()
 
     def _choose(self, job, idle):
         """A worker on a machine that has not failed this job, unless all have."""
@@ -280,6 +298,7 @@ class Pool:
         number = next(self._numbers)
         now = time.monotonic()
         job.tries += 1
+        job.nodes.append(member.place["node"])
         job.began = job.began or now
         job.running[number] = member
         member.job, member.number, member.began, member.progress = job, number, now, None
@@ -305,15 +324,22 @@ class Pool:
         reason = str(lost) if lost else place.get("error")
         if reason is None:
             member.place, member.idle_since = place, time.monotonic()
-            self._failed_starts = 0
+            del self._failed_starts[place["node"]]
             return
         self._drop(member)
-        self._failed_starts += 1
-        if self._failed_starts >= _STARTS and not any(member.place for member in self._members):
+        node = place["node"] if place else None
+        if time.monotonic() >= self._start_after:
+            # Those that were started together count once.
+            self._failed_starts[node] += 1
+            self._start_after = time.monotonic() + min(_AGAIN * 2 ** self._failed_starts[node], _MOST_AGAIN)
+        failed = self._failed_starts.total()
+        if any(member.place for member in self._members) or failed < _STARTS:
+            return
+        if failed >= _MOST_STARTS or not self._members:
             where = f" on {place['host']}" if place else ""
             while self._waiting:
                 self._fail(self._waiting.popleft(), JobFailed(f"no worker starts{where}: {reason}", "cluster"))
-            self._failed_starts = 0
+            self._failed_starts.clear()
 
     def _answered(self, member, number, output, lost, answer):
         if lost is None and "failed" not in answer:
@@ -340,7 +366,7 @@ class Pool:
         error = JobFailed(answer["failed"], kind, answer["report"])
         if job.cancelled or kind == "stopped":
             self._fail(job, JobFailed(answer["failed"] if kind == "stopped" else "the job was cancelled", "stopped"))
-        elif kind in ("died", "elsewhere", "panic") and job.faults < job.retries:
+        elif kind in ("died", "timeout", "elsewhere", "panic") and job.faults < job.retries:
             job.faults += 1
             if member.place:
                 job.avoid.add(member.place["node"])
@@ -363,8 +389,8 @@ class Pool:
         # The other attempts of a hedged job are not wanted any more.
         for other, helper in job.running.items():
             helper.actor.stop.remote(other)
-        host = member.place["host"]
-        self._finish(job, Result(job.index, None, answer["report"], self._since(job), job.tries, host, output))
+        host, nodes = member.place["host"], tuple(job.nodes)
+        self._finish(job, Result(job.index, None, answer["report"], self._since(job), job.tries, host, nodes, output))
 
     def _hedge(self):
         if self._waiting or len(self._durations) < 3:
@@ -421,13 +447,16 @@ class Pool:
     def _drop(self, member):
         if member in self._members:
             self._members.remove(member)
-        self._ray.kill(member.actor)
+        try:
+            self._ray.kill(member.actor)
+        except Exception:
+            pass  # An actor that was not made can't be ended, and says so in another way each time.
 
     def _since(self, job):
         return time.monotonic() - job.began if job.began else 0.0
 
     def _fail(self, job, error):
-        self._finish(job, Result(job.index, error, error.report, self._since(job), job.tries, None))
+        self._finish(job, Result(job.index, error, error.report, self._since(job), job.tries, None, tuple(job.nodes)))
 
     def _finish(self, job, result):
         job.payload = None
@@ -455,7 +484,14 @@ class Pool:
     def _fitting(self, resources):
         kind = self._kind
         needs = {"CPU": kind.cpus, "GPU": kind.gpus, "memory": kind.memory or 0}
-        return int(min((resources.get(name, 0) // need for name, need in needs.items() if need), default=0))
+        # Ray counts in 1/10,000. A GPU's share is of one GPU: the rest of one and the rest of another are not a place.
+        fits = []
+        for name, need in needs.items():
+            if need:
+                there, need = round(1e4 * resources.get(name, 0)), max(1, round(1e4 * need))
+                shared = name == "GPU" and need < 10_000
+                fits.append((there // 10_000) * (10_000 // need) if shared else there // need)
+        return min(fits, default=0)
 
     def _no_room(self):
         kind = self._kind

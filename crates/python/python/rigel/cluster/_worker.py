@@ -15,12 +15,18 @@ _WORDS = 4096
 
 
 class WorkerDied(Exception):
-    """A worker's process ended, hung, or did not answer in frames. Its last words are in the message."""
+    """A worker's process ended, hung, or did not answer in frames. Its last words are in the message; `kind` is
+    `timeout` if it did not finish in time, and otherwise `died`."""
+
+    def __init__(self, message, kind="died"):
+        super().__init__(message)
+        self.kind = kind
 
 
 class JobFailed(Exception):
-    """A job has no result. `kind` is `error` or `panic` (the job's own), `died` or `timeout` (its worker's),
-    `stopped` (it was cancelled), or `cluster` (no worker could be started)."""
+    """A job has no result. `kind` is `error` (the job's own), `refused` (the worker did not take it), `panic`,
+    `elsewhere` (the worker says that another may succeed), `died`, `timeout` (its worker was ended), `stopped` (it was
+    cancelled), or `cluster` (no worker could be started)."""
 
     def __init__(self, message, kind="error", report=None):
         super().__init__(message)
@@ -94,7 +100,8 @@ class Worker:
         while True:
             frame = self._answer(number, deadline, timeout)
             if frame.kind == frames.PROGRESS:
-                self.progress = json.loads(frame.payload)
+                said = json.loads(frame.payload)
+                self.progress = said if isinstance(said, dict) else None
             elif frame.kind == frames.DONE and frame.job == number:
                 report, result = frames.split_done(frame.payload)
                 return json.loads(report), result
@@ -147,7 +154,7 @@ class Worker:
                 self.close()
                 raise JobFailed("the job was cancelled; its worker did not stop and was ended", "stopped")
             if deadline is not None and now >= deadline:
-                raise self._died(f"did not finish job {number} within {timeout:g} s")
+                raise self._died(f"did not finish job {number} within {timeout:g} s", "timeout")
             until = min(t for t in (deadline, stop, now + 0.25) if t is not None)
             try:
                 return self._take(until - now)
@@ -212,10 +219,10 @@ class Worker:
         finally:
             self._process.stderr.close()
 
-    def _died(self, what):
+    def _died(self, what, kind="died"):
         self._kill()
         self._hearing.join(2.0)
         words = b"".join(self._words)[-_WORDS:].decode(errors="replace").strip()
         self.close()
         said = f"; its last words:\n{words}" if words else "; it said nothing"
-        return WorkerDied(f"the worker `{' '.join(self.command)}` {what}{said}")
+        return WorkerDied(f"the worker `{' '.join(self.command)}` {what}{said}", kind)

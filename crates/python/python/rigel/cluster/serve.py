@@ -16,12 +16,27 @@ With a token, every request but the page needs `Authorization: Bearer TOKEN`. Jo
 
 import asyncio
 import hmac
+import ipaddress
 from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from ._cluster import _ray
 from ._desk import Desk, Refused
+from ._pool import ClusterError
 
 _PAGE = Path(__file__).with_name("page.html")
+_NAME = "rigel"
+#: Whether this process has started Ray Serve, and not only the application.
+_started = False
+
+
+def is_loopback(host):
+    """Whether only this machine reaches an address."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 class Front:
@@ -47,10 +62,21 @@ class Front:
 
     def _admit(self, request):
         if self._token is None:
+            self._admit_from_here(request)
             return
         given = request.headers.get("authorization", "")
         if not hmac.compare_digest(given.encode(), f"Bearer {self._token}".encode()):
             raise Refused(401, "the token is missing or wrong; send Authorization: Bearer TOKEN")
+
+    @staticmethod
+    def _admit_from_here(request):
+        """Without a token: a page of another site, open in a browser on this machine, must not submit jobs."""
+        host = urlsplit(f"//{request.headers.get('host', '')}")
+        if not is_loopback(host.hostname or ""):
+            raise Refused(403, f"{host.netloc} is not this machine's own name; other names need RIGEL_CLUSTER_TOKEN")
+        origin = request.headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc != host.netloc:
+            raise Refused(403, f"a page of {origin} may not use this server without a token")
 
     async def _answer(self, request):
         from starlette.responses import JSONResponse, Response
@@ -102,6 +128,13 @@ class Front:
         return bytes(body)
 
 
+class Application(NamedTuple):
+    """A Ray Serve application, and whether it asks for a token."""
+
+    bound: object
+    token: bool
+
+
 def application(
     command,
     *,
@@ -112,18 +145,20 @@ def application(
     token=None,
     most_bytes=64 << 20,
     most_waiting=1000,
+    most_waiting_bytes=1 << 30,
     most_kept=1000,
+    most_kept_bytes=4 << 30,
     retries=2,
-    timeout=None,
+    timeout=3600.0,
     body_seconds=30.0,
     fronts=4,
 ):
-    """A Ray Serve application, for `start`. Its HTTP servers scale from 1 to `fronts` by Ray Serve's own rules."""
+    """An application for `start`. Its HTTP servers scale from 1 to `fronts` by Ray Serve's own rules."""
     _ray()
     from ray import serve
 
     kind = {
-        "command": tuple(command),
+        "command": (command,) if isinstance(command, str) else tuple(map(str, command)),
         "gpus": gpus,
         "cpus": cpus,
         "workers": workers,
@@ -131,23 +166,59 @@ def application(
     }
     light = {"num_cpus": 0}
     desk = serve.deployment(Desk, ray_actor_options=light, max_ongoing_requests=1000).bind(
-        kind, most_waiting=most_waiting, most_kept=most_kept, retries=retries, timeout=timeout
+        kind,
+        most_waiting=most_waiting,
+        most_waiting_bytes=most_waiting_bytes,
+        most_kept=most_kept,
+        most_kept_bytes=most_kept_bytes,
+        retries=retries,
+        timeout=timeout,
     )
     scaling = {"min_replicas": 1, "max_replicas": fronts, "target_ongoing_requests": 100}
     front = serve.deployment(Front, ray_actor_options=light, autoscaling_config=scaling, max_ongoing_requests=1000)
-    return front.bind(desk, token, most_bytes, body_seconds)
+    return Application(front.bind(desk, token, most_bytes, body_seconds), bool(token))
 
 
 def start(application, *, host="127.0.0.1", port=8000):
-    """Serves until `stop`."""
+    """Serves until `stop`. Ray Serve has one address for all applications of a cluster: if it runs with another one,
+    this is refused."""
     from ray import serve
 
-    serve.start(http_options={"host": host, "port": port})
-    serve.run(application, name="rigel", route_prefix="/")
+    if not application.token and not is_loopback(host):
+        raise ClusterError(
+            f"{host} can be reached from other machines: set a token (RIGEL_CLUSTER_TOKEN), or serve on 127.0.0.1"
+        )
+    global _started
+    running = _proxy_options()
+    if running is not None and running != (host, port):
+        raise ClusterError(
+            f"Ray Serve runs in this cluster already, on {running[0]}:{running[1]} and not on {host}:{port}; serve "
+            "there, or in a cluster of its own"
+        )
+    _started = running is None
+    if _started:
+        serve.start(http_options={"host": host, "port": port})
+    elif _NAME in serve.status().applications:
+        raise ClusterError("this cluster serves Rigel already; end that server first, or serve in a cluster of its own")
+    serve.run(application.bound, name=_NAME, route_prefix="/")
 
 
 def stop():
-    """Ends the server and its workers."""
+    """Ends the server and its workers; Ray Serve itself only if `start` has started it."""
     from ray import serve
 
-    serve.shutdown()
+    if _started:
+        serve.shutdown()
+    else:
+        serve.delete(_NAME)
+
+
+def _proxy_options():
+    """The address that Ray Serve listens on, if it runs."""
+    from ray.serve.context import _get_global_client
+
+    client = _get_global_client(raise_if_no_controller_running=False)
+    if client is None:
+        return None
+    options = client.http_config
+    return options.host, options.port

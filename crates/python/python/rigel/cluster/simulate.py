@@ -184,6 +184,11 @@ def _check(model):
     for name in ("machines", "gpus", "jobs"):
         if getattr(model, name) < 1:
             raise ValueError(f"{name} is {getattr(model, name)}; it should be at least 1")
+    for field in fields(model):
+        if isinstance(field.default, float) and not getattr(model, field.name) >= 0:
+            raise ValueError(f"{field.name} is {getattr(model, field.name)}; it should not be negative")
+    if not all(seconds >= 0 for seconds in model.times):
+        raise ValueError("times has negative numbers; they should be seconds of jobs")
     for name in ("client_link", "machine_link"):
         if getattr(model, name) <= 0:
             raise ValueError(f"{name} is {getattr(model, name)}; it should be a speed in bytes a second")
