@@ -44,6 +44,12 @@ class Kind:
     environment: tuple = ()
     start_timeout: float = 120.0
 
+    @property
+    def needs(self):
+        """What a worker takes of a machine, by Ray's names of it."""
+        needs = {"CPU": self.cpus, "GPU": self.gpus, "memory": self.memory}
+        return {name: need for name, need in needs.items() if need}
+
 
 @dataclass
 class Result:
@@ -133,6 +139,7 @@ class Pool:
         self._room = (0, -1e9)
         self._watched = False
         self._next_watch = 0.0
+        self._next_crowd = 0.0
         self._closed = False
         #: Why no job is taken any more. The lock orders it with the jobs that were taken.
         self._ended = None
@@ -421,10 +428,16 @@ class Pool:
 
     def _crowd(self):
         """Asks pools without work for their places, if workers of this one wait for theirs."""
-        if any(member.place is None and time.monotonic() - member.asked > _PATIENCE for member in self._members):
-            for peer in self._peers:
-                if peer is not self:
-                    peer.give_way()
+        now = time.monotonic()
+        if now < self._next_crowd or all(member.place or now - member.asked <= _PATIENCE for member in self._members):
+            return
+        self._next_crowd = now + _PATIENCE
+        available, needs = self._ray.available_resources(), self._kind.needs
+        # If nothing is short in the whole cluster, it is on some machine, and any of them may be it.
+        short = {name for name, need in needs.items() if available.get(name, 0) < need} or set(needs)
+        for peer in list(self._peers):
+            if peer is not self and not peer.closed and short & set(peer._kind.needs):
+                peer.give_way()
 
     def _release(self, keep):
         """Gives back workers that nobody has needed for a while."""
@@ -482,15 +495,12 @@ class Pool:
             self._drop(member)
 
     def _fitting(self, resources):
-        kind = self._kind
-        needs = {"CPU": kind.cpus, "GPU": kind.gpus, "memory": kind.memory or 0}
         # Ray counts in 1/10,000. A GPU's share is of one GPU: the rest of one and the rest of another are not a place.
         fits = []
-        for name, need in needs.items():
-            if need:
-                there, need = round(1e4 * resources.get(name, 0)), max(1, round(1e4 * need))
-                shared = name == "GPU" and need < 10_000
-                fits.append((there // 10_000) * (10_000 // need) if shared else there // need)
+        for name, need in self._kind.needs.items():
+            there, need = round(1e4 * resources.get(name, 0)), max(1, round(1e4 * need))
+            shared = name == "GPU" and need < 10_000
+            fits.append((there // 10_000) * (10_000 // need) if shared else there // need)
         return min(fits, default=0)
 
     def _no_room(self):
