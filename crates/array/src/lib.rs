@@ -34,8 +34,9 @@
 //! | selecting by index arrays and masks, sorting, running sums | [`Array::pick`], [`Array::sort`], [`Array::cumsum`] |
 //! | element-wise operations, eager or fused | [`Array`], [`Lazy`], [`Scalar`] |
 //! | sums, products, minima, maxima, means | [`Axes`] |
-//! | matrix products | [`Array::matmul`], [`matmul_engine`] |
-//! | field inverses, transforms, extensions, commitments | [`Array::inverse`], [`Array::ntt`], [`Array::lde`], [`Array::merkle_root`], [`enum@Hash`] |
+//! | matrix products, and sums of products in general | [`Array::matmul`], [`matmul_engine`], [`Array::einsum`] |
+//! | field inverses, transforms, extensions | [`Array::inverse`], [`Array::ntt`], [`Array::circle_ntt`], [`Array::lde`] |
+//! | commitments and openings | [`MerkleTree`], [`Opening`], [`enum@Hash`], [`Array::merkle_root`] |
 //! | matrices and polynomials over fields | [`Array::solve`], [`Array::det`], [`Array::poly_multiply`], [`Array::poly_interpolate`] |
 //! | devices, synchronous and asynchronous copies | [`Device`], [`Array::to`], [`Array::send`], [`Pending`] |
 //! | user kernels | [`Kernel`], [`Grid`], [`Argument`] |
@@ -43,9 +44,11 @@
 
 mod accumulate;
 mod array;
+mod circle;
 mod cpu;
 mod create;
 mod device;
+mod einsum;
 mod error;
 mod evaluate;
 mod field;
@@ -72,7 +75,7 @@ pub use kernel::{Argument, Grid, Kernel, OnCpu};
 pub use layout::Index;
 pub use lazy::Lazy;
 pub use matmul::{MatmulEngine, matmul_engine};
-pub use merkle::Hash;
+pub use merkle::{Digest32, Hash, MerkleTree, Opening};
 pub use pick::Pick;
 pub use reduce::Axes;
 pub use rigel_codegen::map::{Binary, Complex, Number, NumberKind, Reduction, Type, Unary};

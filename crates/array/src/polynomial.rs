@@ -12,6 +12,9 @@ use crate::matrix::lengths;
 use crate::scalar::{Scalar, name, promote};
 use crate::views::same_device;
 
+/// How many differences of points an interpolation holds at once.
+const BLOCK_GAPS: usize = 1 << 22;
+
 impl Array {
     /// The values of polynomials at points: with coefficients of shape (.., n) and points of shape (m,), values of
     /// shape (.., m).
@@ -131,8 +134,14 @@ impl Array {
     /// (n,), all different.
     ///
     /// The barycentric formula evaluates them on a coset that has none of the points, in n^2 products, and a transform
-    /// gives the coefficients. Mersenne-31 and its extensions solve a Vandermonde system, in n^3.
+    /// gives the coefficients. The products are made in blocks, so memory is linear in n. Mersenne-31 and its
+    /// extensions solve a Vandermonde system instead, in time n^3 and memory n^2.
     pub fn poly_interpolate(&self, points: &Self) -> Result<Self> {
+        self.interpolate_in_blocks(points, BLOCK_GAPS)
+    }
+
+    /// [`Self::poly_interpolate`] with at most so many differences of points in memory, or those of one place.
+    fn interpolate_in_blocks(&self, points: &Self, block_gaps: usize) -> Result<Self> {
         self.must_be_field("poly_interpolate")?;
         same_device("poly_interpolate", &self.device(), &points.device())?;
         let dtype = promote(self.dtype, points.dtype)?;
@@ -163,11 +172,17 @@ impl Array {
         let size = n.next_power_of_two();
         let (shift, places) = free_coset(&points, size)?;
         let weights = values.mul(&differences.inverse()?)?;
-        let gaps = (places.expand(1)?.lazy() - &points.expand(0)?).eval()?;
-        let master = gaps.prod(1)?;
-        // (.., n) times (n, size), and the master polynomial at each place.
-        let evaluated = weights.matmul(&gaps.inverse()?.transpose())?.mul(&master)?;
-        let scaled = evaluated.intt()?;
+        let mut evaluated = Vec::new();
+        let block = (block_gaps / n).clamp(1, size);
+        for start in (0..size).step_by(block) {
+            let range = start as isize..(start + block).min(size) as isize;
+            let some = places.index(&[range.into()])?;
+            let gaps = (some.expand(1)?.lazy() - &points.expand(0)?).eval()?;
+            let master = gaps.prod(1)?;
+            // (.., n) times (n, block), and the master polynomial at each place.
+            evaluated.push(weights.matmul(&gaps.inverse()?.transpose())?.mul(&master)?);
+        }
+        let scaled = Self::concatenate(&evaluated, -1)?.intt()?;
         let powers = crate::pick::along(size, 0, 1, &self.device())?;
         let unscale = shift.inverse()?.lazy().pow(powers.lazy().astype(Type::U64)).eval()?;
         scaled.mul(&unscale)?.first(n)
@@ -218,4 +233,23 @@ fn free_coset(points: &Array, size: usize) -> Result<(Array, Array)> {
         }
     }
     Err(Error::shape(format!("poly_interpolate: no coset of {size} elements of {} is free", name(base))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Device;
+
+    #[test]
+    fn blocks_do_not_change_an_interpolation() {
+        for of in [Type::KoalaBear, Type::Goldilocks2] {
+            let coefficients = Array::random(&[2, 21], of, 1, &Device::Cpu).unwrap();
+            let points = Array::random(&[21], of, 2, &Device::Cpu).unwrap();
+            let values = coefficients.poly_evaluate(&points).unwrap();
+            for block_gaps in [1, 21 * 5, 21 * 31, BLOCK_GAPS] {
+                let found = values.interpolate_in_blocks(&points, block_gaps).unwrap();
+                assert!(found.eq(&coefficients).unwrap().to_bools().unwrap().iter().all(|&same| same));
+            }
+        }
+    }
 }

@@ -5,7 +5,7 @@ use rigel_array::{Array, Type};
 
 use crate::array::PyArray;
 use crate::convert::{self, Wish};
-use crate::work::{heavy, is_on_cpu};
+use crate::work::{heavy, is_on_cpu, waiting};
 
 /// The other operand, as elements of the array's field on its device unless it is an array itself.
 fn beside(array: &Array, other: &Bound<'_, PyAny>) -> PyResult<Array> {
@@ -18,10 +18,10 @@ fn beside(array: &Array, other: &Bound<'_, PyAny>) -> PyResult<Array> {
     }
 }
 
-/// About the steps of an elimination.
+/// About the steps of an elimination: a column takes about ten passes over the stack.
 fn elimination(array: &Array) -> f64 {
     let width = array.shape().last().copied().unwrap_or(1) as f64;
-    array.len() as f64 * width
+    10.0 * array.len() as f64 * width
 }
 
 #[pymethods]
@@ -33,7 +33,7 @@ impl PyArray {
     /// array(4, dtype=goldilocks)
     fn det(&self, py: Python<'_>) -> PyResult<Self> {
         let array = self.array.clone();
-        heavy(py, elimination(&array), is_on_cpu(&array), move || array.det()).map(Self::from)
+        waiting(py, elimination(&array), is_on_cpu(&array), move || array.det()).map(Self::from)
     }
 
     /// The inverses of square matrices over a field: the last two axes. Raises ValueError if one is singular.
@@ -45,7 +45,7 @@ impl PyArray {
     ///        [0, 1]], dtype=goldilocks)
     fn inv(&self, py: Python<'_>) -> PyResult<Self> {
         let array = self.array.clone();
-        heavy(py, 2.0 * elimination(&array), is_on_cpu(&array), move || array.inv()).map(Self::from)
+        waiting(py, 2.0 * elimination(&array), is_on_cpu(&array), move || array.inv()).map(Self::from)
     }
 
     /// The solution x of `self @ x == b`, for square matrices over a field. Raises ValueError if one is singular.
@@ -56,7 +56,7 @@ impl PyArray {
     /// array([1, 2], dtype=goldilocks)
     fn solve(&self, py: Python<'_>, b: &Bound<'_, PyAny>) -> PyResult<Self> {
         let (array, b) = (self.array.clone(), beside(&self.array, b)?);
-        heavy(py, 2.0 * elimination(&array), is_on_cpu(&array), move || array.solve(&b)).map(Self::from)
+        waiting(py, 2.0 * elimination(&array), is_on_cpu(&array), move || array.solve(&b)).map(Self::from)
     }
 
     /// The ranks of matrices over a field: the last two axes.
@@ -66,7 +66,7 @@ impl PyArray {
     /// array(1)
     fn matrix_rank(&self, py: Python<'_>) -> PyResult<Self> {
         let array = self.array.clone();
-        heavy(py, elimination(&array), is_on_cpu(&array), move || array.matrix_rank()).map(Self::from)
+        waiting(py, elimination(&array), is_on_cpu(&array), move || array.matrix_rank()).map(Self::from)
     }
 
     /// The reduced row echelon form of matrices over a field: the last two axes.
@@ -77,7 +77,7 @@ impl PyArray {
     ///        [0, 0]], dtype=goldilocks)
     fn row_reduce(&self, py: Python<'_>) -> PyResult<Self> {
         let array = self.array.clone();
-        heavy(py, elimination(&array), is_on_cpu(&array), move || array.row_reduce()).map(Self::from)
+        waiting(py, elimination(&array), is_on_cpu(&array), move || array.row_reduce()).map(Self::from)
     }
 
     /// The values at `points` of the polynomials whose coefficients, lowest first, are the last axis.
@@ -100,7 +100,7 @@ impl PyArray {
     fn poly_interpolate(&self, py: Python<'_>, points: &Bound<'_, PyAny>) -> PyResult<Self> {
         let (array, points) = (self.array.clone(), beside(&self.array, points)?);
         let steps = array.len() as f64 * points.len() as f64;
-        heavy(py, steps, is_on_cpu(&array), move || array.poly_interpolate(&points)).map(Self::from)
+        waiting(py, steps, is_on_cpu(&array), move || array.poly_interpolate(&points)).map(Self::from)
     }
 
     /// The products of polynomials whose coefficients, lowest first, are the last axis.
@@ -110,8 +110,9 @@ impl PyArray {
     /// array([1, 3, 3, 1], dtype=goldilocks)
     fn poly_multiply(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
         let (array, other) = (self.array.clone(), beside(&self.array, other)?);
+        let (n, m) = (array.len() as f64, other.len() as f64);
         let by_matrix = array.dtype().base() == Type::Mersenne31;
-        let steps = array.len() as f64 * if by_matrix { other.len() as f64 } else { 50.0 };
+        let steps = if by_matrix { n * m } else { 50.0 * (n + m) };
         heavy(py, steps, is_on_cpu(&array), move || array.poly_multiply(&other)).map(Self::from)
     }
 
@@ -123,7 +124,7 @@ impl PyArray {
     fn poly_divide(&self, py: Python<'_>, divisor: &Bound<'_, PyAny>) -> PyResult<(Self, Self)> {
         let (array, divisor) = (self.array.clone(), beside(&self.array, divisor)?);
         let steps = 300.0 * array.len() as f64;
-        let (quotient, rest) = heavy(py, steps, is_on_cpu(&array), move || array.poly_divide(&divisor))?;
+        let (quotient, rest) = waiting(py, steps, is_on_cpu(&array), move || array.poly_divide(&divisor))?;
         Ok((quotient.into(), rest.into()))
     }
 }

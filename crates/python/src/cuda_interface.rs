@@ -100,10 +100,11 @@ impl PyArray {
     fn __cuda_array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let array = &self.array;
         let device = match array.device() {
-            Device::Gpu(device) if device.kind() == DeviceKind::Cuda => device,
+            // Other libraries do not share the context of a device that is opened once more (`cuda:0#1`).
+            Device::Gpu(device) if device.kind() == DeviceKind::Cuda && device.properties().context == 0 => device,
             other => {
                 return Err(PyAttributeError::new_err(format!(
-                    "the array is on {other}, which is not a CUDA device"
+                    "the array is on {other}, which is not a CUDA device that other libraries can access"
                 )));
             }
         };

@@ -301,7 +301,10 @@ unsafe extern "C" fn unused(capsule: *mut ffi::PyObject) {
 fn place(array: &Array) -> PyResult<(i32, i32)> {
     match array.device() {
         Device::Cpu => Ok((CPU, 0)),
-        Device::Gpu(device) if device.kind() == DeviceKind::Cuda => Ok((CUDA, device.properties().ordinal as i32)),
+        // Other libraries do not share the context of a device that is opened once more (`cuda:0#1`).
+        Device::Gpu(device) if device.kind() == DeviceKind::Cuda && device.properties().context == 0 => {
+            Ok((CUDA, device.properties().ordinal as i32))
+        }
         other => Err(PyBufferError::new_err(format!(
             "the array is on {other}, which other libraries can't access; copy it with .cpu()"
         ))),

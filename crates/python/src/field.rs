@@ -15,7 +15,7 @@ use crate::convert::{self, Wish};
 use crate::create::place_of;
 use crate::dtype::{self, DType};
 use crate::error::raise;
-use crate::work::{heavy, interruptible, is_on_cpu, on, settle, sized};
+use crate::work::{heavy, is_on_cpu, released, sized};
 
 type Argument<'a, 'py> = Option<&'a Bound<'py, PyAny>>;
 
@@ -348,8 +348,8 @@ impl PyArray {
         heavy(py, steps, is_on_cpu(&array), move || array.lde(blowup.ilog2(), shift)).map(Self::from)
     }
 
-    /// The root, 32 bytes, of the Merkle tree whose leaf i is the hash of row i. The hash is `keccak`, `poseidon2`
-    /// or `blake2s`.
+    /// The root, 32 bytes, of the Merkle tree whose leaf i is the hash of row i. The hash is `keccak`, `keccak256`,
+    /// `poseidon2` or `blake2s`. `rigel.merkle.MerkleTree` keeps the tree and opens rows.
     ///
     /// >>> import rigel
     /// >>> len(rigel.field("babybear").arange(8).reshape(4, 2).merkle_root())
@@ -357,14 +357,47 @@ impl PyArray {
     #[pyo3(signature = (hash="keccak"))]
     fn merkle_root<'py>(&self, py: Python<'py>, hash: &str) -> PyResult<Bound<'py, PyBytes>> {
         let hash = Hash::from_str(hash).map_err(raise)?;
-        let array = self.array.clone();
-        let root = if is_on_cpu(&array) && array.len() > 1 << 16 {
-            interruptible(py, move || array.merkle_root(hash))?
-        } else {
-            settle(py, &array.device())?;
-            on(py, &array, || array.merkle_root(hash))?
-        };
+        let root = crate::merkle::hashed(py, self.array.clone(), move |array| array.merkle_root(hash))?;
         Ok(PyBytes::new(py, &root))
+    }
+
+    /// Evaluates the polynomials whose coefficients are an axis, by default the last, at the points of
+    /// `rigel.circle_points(n)` for the length n of that axis, in their order. For mersenne31, cm31 and qm31: Stwo's
+    /// circle transform, in its basis: with j = j0 + 2 j1 + 4 j2 + ... in bits, coefficient j belongs to
+    /// `y^j0 x^j1 p(x)^j2 p(p(x))^j3 ...`, where `p(x) = 2 x^2 - 1`.
+    ///
+    /// >>> import rigel
+    /// >>> x, y = rigel.circle_points(4)
+    /// >>> c = rigel.field("mersenne31")([1, 2, 3, 4])
+    /// >>> bool((c.circle_ntt() == 1 + 2 * y + 3 * x + 4 * x * y).all())
+    /// True
+    #[pyo3(signature = (axis=-1))]
+    fn circle_ntt(&self, py: Python<'_>, axis: isize) -> PyResult<Self> {
+        self.transformed(py, axis, Array::circle_ntt)
+    }
+
+    /// The inverse of `circle_ntt`.
+    #[pyo3(signature = (axis=-1))]
+    fn circle_intt(&self, py: Python<'_>, axis: isize) -> PyResult<Self> {
+        self.transformed(py, axis, Array::circle_intt)
+    }
+
+    /// The low-degree extension over the circle: takes the polynomials whose values at `rigel.circle_points(n)` are the
+    /// last axis, and evaluates them at the points of the domain `blowup` times as large.
+    ///
+    /// >>> import rigel
+    /// >>> c = rigel.field("mersenne31")([1, 2, 0, 0])
+    /// >>> longer = c.circle_ntt().circle_lde(blowup=2)
+    /// >>> longer.circle_intt()
+    /// array([1, 2, 0, 0, 0, 0, 0, 0], dtype=mersenne31)
+    #[pyo3(signature = (blowup=2))]
+    fn circle_lde(&self, py: Python<'_>, blowup: u64) -> PyResult<Self> {
+        if !blowup.is_power_of_two() {
+            return Err(PyValueError::new_err(format!("the blowup {blowup} is not a power of two")));
+        }
+        let array = self.array.clone();
+        let steps = transform_steps(&array, blowup as f64);
+        heavy(py, steps, is_on_cpu(&array), move || array.circle_lde(blowup.ilog2())).map(Self::from)
     }
 
     /// The coefficients of field elements as a new last axis, over the same memory.
@@ -402,7 +435,22 @@ impl PyArray {
     }
 }
 
+/// The points of the circle domain of n points, a power of two from 2, over mersenne31: x and y coordinates, of shape
+/// `(2, n)`. It is the domain of Stwo's canonic coset, in bit-reversed order.
+///
+/// >>> import rigel
+/// >>> x, y = rigel.circle_points(8)
+/// >>> bool((x * x + y * y == 1).all())
+/// True
+#[pyfunction]
+#[pyo3(signature = (n, device=None))]
+fn circle_points(py: Python<'_>, n: usize, device: Argument<'_, '_>) -> PyResult<PyArray> {
+    let device = parse_device(device)?;
+    released(py, || Array::circle_points(n, &device)).map(PyArray::from)
+}
+
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Field>()?;
+    module.add_function(wrap_pyfunction!(circle_points, module)?)?;
     module.add_function(wrap_pyfunction!(field, module)?)
 }

@@ -3,7 +3,7 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | the classes | `array`, `lazy`, `dtype`, `field`, `kernel`, `transfer` |
+//! | the classes | `array`, `lazy`, `dtype`, `field`, `merkle`, `kernel`, `transfer` |
 //! | operators and functions | `operators`, `functions`, `reduce`, `arrange`, `matmul`, `algebra`, `index`, `create` |
 //! | objects to arrays | `convert`, `operand`, `parse`, `arguments` |
 //! | memory shared with other libraries | `numpy`, `cuda_interface`, `dlpack` |
@@ -35,6 +35,7 @@ mod index;
 mod kernel;
 mod lazy;
 mod matmul;
+mod merkle;
 mod numpy;
 mod operand;
 mod operators;
@@ -58,6 +59,7 @@ fn _rigel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     arrange::register(module)?;
     matmul::register(module)?;
     field::register(module)?;
+    merkle::register(module)?;
     kernel::register(module)?;
     transfer::register(module)?;
     dlpack::register(module)?;

@@ -3,9 +3,10 @@
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 use rigel_array::{Array, matmul_engine as engine};
 
-use crate::array::PyArray;
+use crate::array::{PyArray, device_of, several};
 use crate::operand::Operand;
 use crate::work::{heavy, is_on_cpu, released};
 
@@ -71,6 +72,27 @@ fn dot(py: Python<'_>, a: &Bound<'_, PyAny>, b: &Bound<'_, PyAny>) -> PyResult<P
     multiplied(py, a, b, Array::dot)
 }
 
+/// Sums of products over named axes, as NumPy's `einsum`: a letter for each axis of each operand, operands separated by
+/// commas, then `->` and the axes of the result; `...` stands for axes that are broadcast. Operands are contracted from
+/// left to right, by matrix products where there are any.
+///
+/// >>> import rigel
+/// >>> a = rigel.arange(6).reshape(2, 3)
+/// >>> rigel.einsum("ij,kj->ik", a, a)
+/// array([[ 5, 14],
+///        [14, 50]])
+/// >>> rigel.einsum("ij->j", a)
+/// array([3, 5, 7])
+#[pyfunction]
+#[pyo3(signature = (subscripts, *operands))]
+fn einsum(py: Python<'_>, subscripts: String, operands: &Bound<'_, PyTuple>) -> PyResult<PyArray> {
+    let operands = several(operands.as_any())?;
+    // An upper bound: every index of one operand with every index of the others.
+    let steps = operands.iter().map(|operand| operand.len() as f64).product();
+    heavy(py, steps, device_of(&operands).is_cpu(), move || Array::einsum(&subscripts, &operands))
+        .map(PyArray::from)
+}
+
 /// The engine that multiplies matrices of floats and complex numbers on a device, as text.
 ///
 /// >>> import rigel
@@ -95,5 +117,6 @@ impl PyArray {
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(matmul, module)?)?;
     module.add_function(wrap_pyfunction!(dot, module)?)?;
+    module.add_function(wrap_pyfunction!(einsum, module)?)?;
     module.add_function(wrap_pyfunction!(matmul_engine, module)?)
 }

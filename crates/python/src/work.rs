@@ -132,6 +132,17 @@ pub(crate) fn heavy<T: Send + 'static>(
     if on_cpu && steps > SECONDS_LONG { interruptible(py, work) } else { sized(py, steps as usize, on_cpu, work) }
 }
 
+/// The same for work that waits for a device before its end, as eliminations do, which read a number for each column:
+/// there, too, it runs on another thread.
+pub(crate) fn waiting<T: Send + 'static>(
+    py: Python<'_>,
+    steps: f64,
+    on_cpu: bool,
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> PyResult<T> {
+    if on_cpu { heavy(py, steps, on_cpu, work) } else { interruptible(py, work) }
+}
+
 /// Waits for a device while checking for Ctrl-C, so that a later download does not block.
 pub(crate) fn settle(py: Python<'_>, device: &Device) -> PyResult<()> {
     let Device::Gpu(device) = device else { return Ok(()) };

@@ -198,6 +198,12 @@ def test_exponents_are_numbers_of_their_own():
     assert rigel.where([True, False], field([1, 2]), 0).tolist() == [1, 0]
 
 
+def test_types_of_fields():
+    types = [rigel.mersenne31, rigel.cm31, rigel.qm31, rigel.goldilocks2, rigel.goldilocks3, rigel.koalabear]
+    assert [rigel.field(of).degree for of in types] == [1, 2, 4, 2, 3, 1]
+    assert [of.itemsize for of in types] == [4, 8, 16, 16, 24, 4]
+
+
 def test_a_field_keeps_the_device():
     field = rigel.field("koalabear")
     assert field(rigel.arange(3, device="emulated")).device == "emulated:0"

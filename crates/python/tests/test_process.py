@@ -31,6 +31,14 @@ def test_import_is_quick_and_needs_no_numpy():
 
 INTERRUPTED = {
     "matmul": "a = rigel.random((6000, 6000), dtype='int64', seed=1); print('ready', flush=True); a @ a",
+    "solve": "a = rigel.field('koalabear').random((1200, 1200), seed=1); print('ready', flush=True); a.solve(a)",
+    "inv on a device": (
+        "a = rigel.field('koalabear').random((200, 200), seed=1, device='emulated'); "
+        "print('ready', flush=True); a.inv()"
+    ),
+    "poly_multiply": (
+        "a = rigel.field('goldilocks').random(1 << 22, seed=1); print('ready', flush=True); a.poly_multiply(a)"
+    ),
     "proof": "print('ready', flush=True); rigel.plonky3.prove_keccak(log_rows=17, device='cpu')",
 }
 

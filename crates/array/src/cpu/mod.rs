@@ -5,9 +5,9 @@
 //! | element-wise expressions | [`evaluate()`] |
 //! | their sums, products, minima and maxima | [`reduce()`] |
 //! | matrix products | [`matmul()`] |
-//! | number-theoretic transforms | [`transform()`] |
+//! | number-theoretic transforms, and those over the circle | [`transform()`], [`circle_transform`], [`circle_points`] |
 //! | inverses of field elements | [`invert`] |
-//! | Merkle roots | [`merkle_root`] |
+//! | Merkle trees | [`merkle_digests`], [`hash_row`], [`compress`] |
 //! | running sums, and the order that sorts | [`accumulate()`], [`order`] |
 //! | elements at given places | [`take`], [`put`] |
 //!
@@ -15,6 +15,7 @@
 //! modulo p), up to rounding for floats. They do not depend on the number of threads.
 
 mod accumulate;
+mod circle;
 mod complex;
 mod convert;
 mod evaluate;
@@ -36,10 +37,11 @@ mod tests;
 mod transform;
 
 pub(crate) use accumulate::accumulate;
+pub(crate) use circle::{circle_points, circle_transform};
 pub(crate) use evaluate::{Target, evaluate};
 pub(crate) use inverse::invert;
 pub(crate) use matmul::{Factor, matmul};
-pub(crate) use merkle::merkle_root;
+pub(crate) use merkle::{compress, hash_row, merkle_digests};
 pub(crate) use pick::{put, take};
 pub(crate) use plan::Operand;
 pub(crate) use reduce::reduce;

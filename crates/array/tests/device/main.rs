@@ -1,8 +1,11 @@
 //! Arrays on every device: the CPU, the emulated device and, if there is one, the first GPU.
 
+mod circle;
+mod einsum;
 mod fields;
 mod fusion;
 mod kernels;
+mod merkle;
 mod products;
 mod refused;
 mod transfers;

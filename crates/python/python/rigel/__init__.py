@@ -13,7 +13,7 @@ memory with them without a copy: `rigel.asarray(x)`, and `numpy.asarray(x)`, `to
 `cupy.asarray(x)` of a Rigel array.
 """
 
-from . import cairo, plonky3, proofs, risc0, stwo
+from . import cairo, merkle, plonky3, proofs, risc0, stwo
 from ._doctor import Doctor, doctor
 from ._fuse import fuse
 from ._rigel import (
@@ -54,6 +54,7 @@ from ._rigel import (
     bitwise_xor,
     bool_,
     ceil,
+    circle_points,
     clip,
     cm31,
     complex128,
@@ -69,6 +70,7 @@ from ._rigel import (
     div,
     divide,
     dot,
+    einsum,
     empty,
     empty_like,
     eq,
@@ -168,9 +170,9 @@ __all__ = [
     "Array", "CompileError", "DType", "DeviceError", "DeviceInfo", "Doctor", "Field", "Kernel", "Lazy", "Pending",
     "abs", "absolute", "acos", "add", "amax", "amin", "arange", "arccos", "arcsin", "arctan", "argmax", "argmin",
     "argsort", "array", "asarray", "asin", "atan", "babybear", "babybear4", "bitwise_and", "bitwise_left_shift",
-    "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "bool_", "ceil", "clip", "cm31",
+    "bitwise_not", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "bool_", "ceil", "circle_points", "clip", "cm31",
     "complex128", "concat", "concatenate", "conj", "conjugate", "cos", "cosh", "cumprod", "cumsum", "devices",
-    "div", "divide", "doctor", "dot", "empty", "empty_like", "eq", "equal", "exp", "eye", "field", "flip",
+    "div", "divide", "doctor", "dot", "einsum", "empty", "empty_like", "eq", "equal", "exp", "eye", "field", "flip",
     "float32", "float64", "floor", "floor_div", "floor_divide", "from_dlpack", "full", "full_like", "fuse", "ge",
     "goldilocks", "goldilocks2", "goldilocks3", "greater", "greater_equal", "gt", "imag", "int32", "int64",
     "invert", "isfinite", "isnan", "koalabear", "koalabear4", "lazy", "le", "left_shift", "less", "less_equal",
@@ -181,4 +183,4 @@ __all__ = [
     "sub", "subtract", "sum", "synchronize", "take", "take_along_axis", "tan", "tanh", "true_divide", "uint32",
     "uint64", "var", "where", "zeros", "zeros_like",
 ]  # fmt: skip
-__all__ += ["cairo", "proofs", "risc0", "stwo"]
+__all__ += ["cairo", "merkle", "proofs", "risc0", "stwo"]

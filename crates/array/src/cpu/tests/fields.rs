@@ -1,6 +1,5 @@
 //! Transforms, inverses and trees against the emulated device.
 
-use rigel_codegen::map::Type;
 use rigel_gpu::testing::on_each_device;
 use rigel_gpu::{bytes_of, bytes_of_mut};
 use rigel_kernels::commit::merkle::MerkleTree;
@@ -9,13 +8,14 @@ use rigel_kernels::field::{
     QM31, Ring,
 };
 use rigel_kernels::hash::{
-    BabyBearPoseidon2Width16, Blake2s, GoldilocksPoseidon2Width8, KeccakSponge, KoalaBearPoseidon2Width16, RowHash,
+    BabyBearPoseidon2Width16, Blake2s, GoldilocksPoseidon2Width8, Keccak256, KeccakSponge,
+    KoalaBearPoseidon2Width16, RowHash,
 };
 use rigel_kernels::transform::ntt::{self, Order, TwoAdic};
 use rigel_kernels::{Columns, Matrix};
 
 use super::{Random, rng};
-use crate::cpu::{invert, merkle_root, transform};
+use crate::cpu::{compress, hash_row, invert, merkle_digests, transform};
 use crate::field::Transform;
 use crate::merkle::Hash;
 
@@ -94,51 +94,46 @@ fn inverses() {
     of::<Goldilocks3>();
 }
 
-/// Compares roots of trees over matrices of several sizes.
-fn check_root<H: RowHash<F>, F: Field + Random>(hash: Hash) {
+/// Compares all digests of trees over matrices of several sizes.
+fn check_digests<H: RowHash<F>, F: Field + Random>(hash: Hash) {
     on_each_device(|stream| {
         for (rows, columns) in [(1, 3), (2, 1), (8, 17), (64, 9), (256, 40)] {
             let values = F::many(&mut rng((rows + columns) as u64), rows * columns);
             let by_column: Vec<F> = (0..rows * columns).map(|i| values[i % rows * columns + i / rows]).collect();
             let matrix = Matrix::new(stream.upload(&by_column).unwrap(), rows, columns).unwrap();
             let tree = MerkleTree::<H>::new(stream, &[Columns::from(&matrix)], 0).unwrap();
-            let theirs = tree.root(stream).unwrap();
-            let ours = merkle_root(hash, F::OF, rows, columns, bytes_of(&values)).unwrap();
-            assert_eq!(bytes_of(&[theirs]), ours, "{hash:?} {:?} {rows} {columns}", F::OF);
+            let theirs = tree.digests().to_vec(stream).unwrap();
+            let ours = merkle_digests(hash, F::OF, columns, bytes_of(&values));
+            assert_eq!(bytes_of(&theirs), ours.as_flattened(), "{hash:?} {:?} {rows} {columns}", F::OF);
+            let row = hash_row(hash, F::OF, bytes_of(&values[..columns]));
+            assert_eq!(row, ours[0]);
+            if rows > 1 {
+                assert_eq!(compress(hash, F::OF, [ours[0], ours[1]]), ours[rows]);
+            }
         }
     });
 }
 
 #[test]
-fn roots_of_keccak() {
-    check_root::<KeccakSponge, Mersenne31>(Hash::Keccak);
-    check_root::<KeccakSponge, BabyBear>(Hash::Keccak);
-    check_root::<KeccakSponge, KoalaBear>(Hash::Keccak);
-    check_root::<KeccakSponge, Goldilocks>(Hash::Keccak);
+fn digests_of_keccak() {
+    check_digests::<KeccakSponge, Mersenne31>(Hash::Keccak);
+    check_digests::<KeccakSponge, BabyBear>(Hash::Keccak);
+    check_digests::<KeccakSponge, KoalaBear>(Hash::Keccak);
+    check_digests::<KeccakSponge, Goldilocks>(Hash::Keccak);
+    check_digests::<Keccak256, KoalaBear>(Hash::Keccak256);
+    check_digests::<Keccak256, Goldilocks>(Hash::Keccak256);
 }
 
 #[test]
-fn roots_of_poseidon2() {
-    check_root::<BabyBearPoseidon2Width16, BabyBear>(Hash::Poseidon2);
-    check_root::<KoalaBearPoseidon2Width16, KoalaBear>(Hash::Poseidon2);
-    check_root::<GoldilocksPoseidon2Width8, Goldilocks>(Hash::Poseidon2);
+fn digests_of_poseidon2() {
+    check_digests::<BabyBearPoseidon2Width16, BabyBear>(Hash::Poseidon2);
+    check_digests::<KoalaBearPoseidon2Width16, KoalaBear>(Hash::Poseidon2);
+    check_digests::<GoldilocksPoseidon2Width8, Goldilocks>(Hash::Poseidon2);
 }
 
 #[test]
-fn roots_of_blake2s() {
-    check_root::<Blake2s, Mersenne31>(Hash::Blake2s);
-    check_root::<Blake2s, BabyBear>(Hash::Blake2s);
-    check_root::<Blake2s, KoalaBear>(Hash::Blake2s);
-}
-
-#[test]
-fn what_has_no_tree_is_refused() {
-    let refused = |hash, of: Type, rows, columns| {
-        merkle_root(hash, of, rows, columns, &vec![0; rows * columns * of.bytes()]).unwrap_err().to_string()
-    };
-    assert!(refused(Hash::Poseidon2, Type::Mersenne31, 2, 3).contains("Poseidon2 BabyBear"));
-    assert!(refused(Hash::Blake2s, Type::Goldilocks, 2, 3).contains("Blake2s Mersenne31"));
-    assert!(refused(Hash::Keccak, Type::F32, 2, 3).contains("every prime field"));
-    assert!(refused(Hash::Keccak, Type::KoalaBear, 3, 3).contains("power of two"));
-    assert!(refused(Hash::Keccak, Type::KoalaBear, 2, 0).contains("not empty"));
+fn digests_of_blake2s() {
+    check_digests::<Blake2s, Mersenne31>(Hash::Blake2s);
+    check_digests::<Blake2s, BabyBear>(Hash::Blake2s);
+    check_digests::<Blake2s, KoalaBear>(Hash::Blake2s);
 }

@@ -11,7 +11,7 @@ A worker is any program that calls `rigel_worker::serve`. docs/cluster.md says m
 """
 
 from ._cluster import Cluster, Results
-from ._pool import ClusterError, Result
+from ._job import ClusterError, Result
 from ._worker import JobFailed, Worker, WorkerDied
 
 __all__ = ["Cluster", "ClusterError", "JobFailed", "Result", "Results", "Worker", "WorkerDied"]

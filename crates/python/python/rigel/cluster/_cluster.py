@@ -1,18 +1,35 @@
 """A cluster: workers of a command on the machines of Ray, and jobs for them."""
 
 import json
+import logging
+import os
 import queue
 import sys
+import threading
 import time
 
-from ._pool import ClusterError, Job, Kind, Pool
+from ._head import GONE, THERE, Head, reach
+from ._job import ClusterError, Job, Kind
+from ._pool import Pool
+
+
+_LOG = logging.getLogger("rigel.cluster")
 
 
 def _ray():
+    name = "RAY_ENABLE_AUTO_CONNECT"
+    before = os.environ.get(name)
+    # Ray reads it when it is imported: a call after a cluster is left must not start another one here unasked.
+    os.environ[name] = "0"
     try:
         import ray
     except ImportError:
         raise ClusterError("rigel.cluster needs Ray: pip install 'ray[serve]>=2.60,<3'") from None
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
     return ray
 
 
@@ -21,23 +38,36 @@ class Cluster:
     If this process has called `ray.init`, that cluster is used.
 
     Workers stay warm for `keep` seconds after their last job. Use it as a context, or call `close`.
+
+    If the head of a cluster at an `address` is gone, jobs wait up to `rejoin` seconds for one that comes back there;
+    those that have no result then begin again. Otherwise, or if none comes back, they fail with the kind `cluster`.
     """
 
-    def __init__(self, address=None, *, keep=60.0, **ray_options):
+    def __init__(self, address=None, *, keep=60.0, rejoin=600.0, **ray_options):
         self._ray = _ray()
         self._keep = keep
+        self._rejoin = rejoin if address is not None else 0.0
         self._pools = {}
         self._all = []
         self._started = not self._ray.is_initialized()
         if self._started:
             ray_options = {"log_to_driver": False, "namespace": "rigel", **ray_options}
             # "local" is a new cluster, where no address would be that of RAY_ADDRESS or of one that is found.
-            self._ray.init(address=address or "local", **ray_options)
+            self._init = lambda: self._ray.init(address=address or "local", **ray_options)
+            self._init()
         elif address is not None:
             raise ClusterError(
                 f"this process is part of a Ray cluster already and can't join {address}; call ray.shutdown() first, "
                 "or Cluster() to use the one that it is part of"
             )
+        self._head = Head(self._ray)
+        self._answers = threading.Event()
+        self._answers.set()
+        self._closing = threading.Event()
+        #: Why nothing can be asked for any more.
+        self._lost = None
+        self._watcher = threading.Thread(target=self._watch, name="rigel-head", daemon=True)
+        self._watcher.start()
 
     def __enter__(self):
         return self
@@ -47,12 +77,81 @@ class Cluster:
 
     def close(self):
         """Ends the workers, and leaves Ray if this object has joined or started it."""
+        self._closing.set()
+        self._watcher.join()
         for pool in self._pools.values():
             pool.close()
         self._pools.clear()
         self._all.clear()
         if self._started:
             self._ray.shutdown()
+        self._head.close()
+
+    def _watch(self):
+        """Keeps an eye on the head, in a thread of its own."""
+        while not self._closing.wait(0.25):
+            state = self._head.look()
+            if state == THERE:
+                self._answers.set()
+            else:
+                self._answers.clear()
+            if state == GONE and not self._return():
+                return
+
+    def _return(self):
+        """Goes to the cluster that has taken the place of the one that is gone. Returns whether that was possible."""
+        address = self._head.address
+        pools = [pool for pool in self._pools.values() if not pool.closed]
+        if not self._started:
+            # Whose Ray it is may want to leave it in order; this object must not.
+            self._give_up(
+                f"the head of the Ray cluster at {address} is gone; Ray ends this process within a minute unless it "
+                "calls ray.shutdown()"
+            )
+            return False
+        if self._rejoin:
+            _LOG.warning("the head at %s is gone; waiting up to %g s for another", address, self._rejoin)
+        deadline = time.monotonic() + 10.0
+        for left in [pool.leave() for pool in pools]:
+            # A pool that is held up by Ray is let go by what follows.
+            left.wait(max(0.0, deadline - time.monotonic()))
+        # Ray would end the process a minute after the head, with all results in it.
+        self._ray.shutdown()
+        if not self._rejoin:
+            self._give_up(f"the head of the Ray cluster at {address} is gone")
+            return False
+        until, reason = time.monotonic() + self._rejoin, "nothing answers there"
+        while time.monotonic() < until and not self._closing.wait(0.5):
+            connection = reach(address)
+            if connection is None:
+                continue
+            connection.close()
+            try:
+                self._init()
+                self._head.close()
+                self._head = Head(self._ray)
+            except Exception as error:
+                reason = str(error)
+                continue
+            _LOG.warning("joined the Ray cluster at %s again", address)
+            self._answers.set()
+            for pool in pools:
+                pool.resume()
+            return True
+        self._give_up(f"the head of the Ray cluster at {address} is gone, and none came back: {reason}")
+        return False
+
+    def _give_up(self, reason):
+        self._lost = reason
+        for pool in list(self._pools.values()):
+            pool.abandon(f"{reason}; the results before this one are whole, and a new Cluster can do the others")
+        self._answers.set()
+
+    def _check(self):
+        """Waits until Ray may be asked something."""
+        self._answers.wait()
+        if self._lost is not None:
+            raise ClusterError(f"{self._lost}; close this Cluster, and make another when the head is back")
 
     def pool(self, command, *, gpus=1, cpus=1, memory=None, workers=None, environment=None, start_timeout=120.0):
         """The workers of a command; `map` says what the arguments are."""
@@ -60,7 +159,8 @@ class Cluster:
         environment = tuple(sorted((environment or {}).items()))
         kind = Kind(command, gpus, cpus, memory, workers, environment, start_timeout)
         if kind not in self._pools or self._pools[kind].closed:
-            self._pools[kind] = pool = Pool(self._ray, kind, self._keep, self._all)
+            self._check()
+            self._pools[kind] = pool = Pool(self._ray, kind, self._keep, self._all, self._head_answers)
             self._all.append(pool)
         return self._pools[kind]
 
@@ -102,8 +202,12 @@ class Cluster:
         show = sys.stderr.isatty() if progress is None else progress
         return Results(pool, jobs, {"retries": retries, "hedge": hedge, "timeout": timeout}, ordered, show)
 
+    def _head_answers(self):
+        return self._answers.is_set() and self._lost is None and self._head.answers()
+
     def status(self):
         """Machines of the cluster, and workers and jobs of this client."""
+        self._check()
         nodes = [
             {"host": node["NodeManagerHostname"], "alive": node["Alive"], "resources": node["Resources"]}
             for node in self._ray.nodes()

@@ -1,4 +1,4 @@
-"""The commands: up, status, prove, serve, down, simulate."""
+"""The commands: up, status, prove, risc0, serve, down, simulate."""
 
 import argparse
 import json
@@ -12,7 +12,8 @@ from pathlib import Path
 
 from . import simulate
 from ._cluster import Cluster, _ray
-from ._pool import ClusterError
+from ._job import ClusterError
+from ._worker import JobFailed, WorkerDied
 
 
 def main(arguments):
@@ -34,19 +35,29 @@ def main(arguments):
     prove.add_argument("jobs", metavar="FILE", help='lines such as {"workload": "keccak"}; - is standard input')
     prove.add_argument("-o", "--output", metavar="FOLDER", required=True, help="where N.proof and N.json are written")
     prove.add_argument("--hedge", type=float, metavar="X", help="also give a job of X medians to an idle worker")
+    program = commands.add_parser("risc0", help="run a RISC Zero program here, prove its segments on all machines")
+    program.add_argument("program", metavar="PROGRAM", help="an ELF file, or a file of RISC Zero's own format")
+    program.add_argument("-o", "--output", metavar="FILE", required=True, help="where upstream's receipt is written")
+    program.add_argument("--journal", metavar="FILE", help="where the journal is written")
+    program.add_argument("--stdin", metavar="FILE", help="what the program reads as its standard input")
+    program.add_argument("--number", type=int, metavar="N", help="a number in four bytes as its standard input")
+    program.add_argument("--segment-po2", type=int, metavar="N", help="largest segments, a power of two of rows [20]")
+    program.add_argument("--max-cycles", type=int, metavar="N", help="the most cycles of the run")
+    program.add_argument("--binary", default="rigel-risc0", metavar="FILE", help="rigel-risc0, on all machines")
+    program.add_argument("--hedge", type=float, metavar="X", help="also give a segment of X medians to an idle worker")
     serve = commands.add_parser("serve", help="take jobs over HTTP", epilog="RIGEL_CLUSTER_TOKEN is the token, if set.")
     serve.add_argument("--host", default="127.0.0.1", help="the address to listen on [127.0.0.1]")
     serve.add_argument("--port", type=int, default=8000, metavar="N", help="the port to listen on [8000]")
     serve.add_argument("--most-bytes", type=int, default=64 << 20, metavar="N", help="the most bytes of a job [64 MiB]")
     serve.add_argument("--most-waiting", type=int, default=1000, metavar="N", help="the most jobs that wait [1000]")
     serve.set_defaults(timeout=3600.0)
-    for command in (prove, serve):
+    for command in (prove, program, serve):
         command.add_argument("--gpus", type=float, default=1, metavar="N", help="GPUs of a worker; 0: on the CPU [1]")
         command.add_argument("--cpus", type=float, default=1, metavar="N", help="CPUs of a worker [1]")
         command.add_argument("--workers", type=int, metavar="N", help="workers [as many as there is room for]")
         command.add_argument("--retries", type=int, default=2, metavar="N", help="attempts after a worker died [2]")
         command.add_argument("--timeout", type=float, metavar="S", help="seconds of a job at most [serve: 3600]")
-    for command in (status, prove, serve):
+    for command in (status, prove, program, serve):
         command.add_argument("--address", metavar="ADDRESS", help="the cluster; auto: the one of this machine")
     for command in (prove, serve):
         command.add_argument("--worker", nargs=argparse.REMAINDER, help="the worker's command [rigel worker]; last")
@@ -55,13 +66,14 @@ def main(arguments):
         # Before Ray is imported, which reads it then. All machines and clients of a cluster use its token, or none.
         os.environ.setdefault("RAY_AUTH_MODE", "token")
     try:
-        commands = {"up": _up, "down": _down, "status": _status, "prove": _prove, "serve": _serve}
+        commands = {"up": _up, "down": _down, "status": _status, "prove": _prove, "risc0": _risc0, "serve": _serve}
         return commands[asked.command](asked)
     except KeyboardInterrupt:
         return 130
     except Exception as error:
         # Ray's errors have their own classes, which are not known before it is imported.
-        if not isinstance(error, (ClusterError, OSError, ValueError)) and not type(error).__module__.startswith("ray."):
+        known = (ClusterError, JobFailed, WorkerDied, OSError, ValueError)
+        if not isinstance(error, known) and not type(error).__module__.startswith("ray."):
             raise
         print(f"error: {error}", file=sys.stderr)
         return 1
@@ -133,6 +145,47 @@ def _prove(asked):
     seconds = time.monotonic() - began
     print(f"{len(jobs) - failed} of {len(jobs)} jobs proven in {seconds:.3g} s; proofs are in {folder}")
     return 1 if failed else 0
+
+
+def _risc0(asked):
+    from . import risc0
+
+    if asked.stdin is not None and asked.number is not None:
+        raise ValueError("--stdin and --number are both given; the program has one standard input")
+    stdin = Path(asked.stdin).read_bytes() if asked.stdin is not None else b""
+    if asked.number is not None:
+        if not 0 <= asked.number < 1 << 32:
+            raise ValueError(f"--number {asked.number} does not fit into four bytes")
+        stdin = asked.number.to_bytes(4, "little")
+    for path in filter(None, [asked.output, asked.journal]):
+        # A receipt that can't be written is found before hours of a cluster, not after.
+        if not os.access(Path(path).parent, os.W_OK) or Path(path).is_dir():
+            raise ValueError(f"{path} can't be written; its folder must exist and be writable")
+    began = time.monotonic()
+    with Cluster(asked.address) as cluster:
+        proven = risc0.prove(
+            cluster,
+            asked.program,
+            stdin,
+            segment_po2=asked.segment_po2,
+            max_cycles=asked.max_cycles,
+            binary=asked.binary,
+            retries=asked.retries,
+            hedge=asked.hedge,
+            timeout=asked.timeout,
+            gpus=asked.gpus,
+            cpus=asked.cpus,
+            workers=asked.workers,
+        )
+    Path(asked.output).write_bytes(proven.receipt)
+    if asked.journal is not None:
+        Path(asked.journal).write_bytes(proven.journal)
+    seconds, hosts = time.monotonic() - began, {segment.host for segment in proven.segments}
+    print(
+        f"{len(proven.segments)} segments proven on {len(hosts)} machines in {seconds:.3g} s; the receipt is in "
+        f"{asked.output}\ncheck it with: rigel risc0 verify {asked.output} --image-id {proven.image_id}"
+    )
+    return 0
 
 
 def _serve(asked):

@@ -5,7 +5,8 @@ import threading
 import time
 from collections import OrderedDict
 
-from ._pool import Job, Kind, Pool
+from ._job import Job, Kind
+from ._pool import Pool
 
 
 class Refused(Exception):

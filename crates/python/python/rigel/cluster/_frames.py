@@ -58,3 +58,8 @@ def split_done(payload):
     """The report's text and the result in the payload of `DONE`."""
     (length,) = struct.unpack_from("<I", payload)
     return payload[4 : 4 + length], payload[4 + length :]
+
+
+def join_done(report, result):
+    """The payload of `DONE`."""
+    return struct.pack("<I", len(report)) + report + result

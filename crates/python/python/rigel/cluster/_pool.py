@@ -10,10 +10,9 @@ import queue
 import statistics
 import threading
 import time
-from concurrent.futures import Future
-from dataclasses import dataclass, field
 
 from ._actor import WorkerActor
+from ._job import ClusterError, Result
 from ._worker import JobFailed
 
 #: Inputs of at most these bytes travel with the call; larger ones become an object once, for all attempts.
@@ -26,83 +25,6 @@ _STARTS = 3
 _MOST_STARTS = 8
 #: Seconds until a worker is started again after one has not started; twice as many each time on the same machine.
 _AGAIN, _MOST_AGAIN = 0.2, 30.0
-
-
-class ClusterError(Exception):
-    """The cluster can't do what was asked."""
-
-
-@dataclass(frozen=True)
-class Kind:
-    """What a worker is, and what it takes of a machine."""
-
-    command: tuple
-    gpus: float = 1
-    cpus: float = 1
-    memory: int | None = None
-    workers: int | None = None
-    environment: tuple = ()
-    start_timeout: float = 120.0
-
-    @property
-    def needs(self):
-        """What a worker takes of a machine, by Ray's names of it."""
-        needs = {"CPU": self.cpus, "GPU": self.gpus, "memory": self.memory}
-        return {name: need for name, need in needs.items() if need}
-
-
-@dataclass
-class Result:
-    """A job's outcome. `output` raises the error if there is one."""
-
-    index: int
-    error: JobFailed | None
-    report: dict
-    #: Seconds from the start of the first attempt to the arrival of the result.
-    seconds: float
-    tries: int
-    #: The machine that the result comes from.
-    host: str | None
-    #: Ray's names of the machines of all attempts, in the order of their starts.
-    nodes: tuple = ()
-    _output: bytes = field(repr=False, default=b"")
-
-    @property
-    def size(self):
-        """Bytes of the output; 0 if there is none."""
-        return len(self._output)
-
-    @property
-    def output(self):
-        if self.error is not None:
-            raise self.error
-        return self._output
-
-
-class Job:
-    """A job in the pool. `future` gets its `Result`, and never an exception."""
-
-    def __init__(self, index, payload, retries, hedge, timeout):
-        self.index = index
-        self.payload = payload
-        self.retries = retries
-        self.hedge = hedge
-        self.timeout = timeout
-        self.future = Future()
-        self.tries = 0
-        self.nodes = []
-        self.faults = 0
-        self.avoid = set()
-        #: Members that work on it, by the number of the attempt.
-        self.running = {}
-        self.began = None
-        self.cancelled = False
-
-    @property
-    def progress(self):
-        """What the job has said last, of the attempt that is furthest."""
-        said = [member.progress for member in list(self.running.values())]
-        return max(filter(None, said), key=lambda progress: progress.get("fraction", 0), default=None)
 
 
 class _Member:
@@ -120,13 +42,19 @@ class _Member:
 
 
 class Pool:
-    def __init__(self, ray, kind, keep=60.0, peers=()):
+    def __init__(self, ray, kind, keep=60.0, peers=(), head_answers=lambda: True):
         self._ray = ray
         self.reference = ray.ObjectRef
         self._kind = kind
         self._keep = keep
         #: Pools of the same client, which give way if they have no work.
         self._peers = peers
+        #: Whether Ray may be asked about the cluster. A question to a head that is gone would not return.
+        self._head_answers = head_answers
+        #: Whether the cluster is gone; set before the pool's thread knows, so that it starts nothing more.
+        self._away = False
+        #: How often it has gone. A return to one that has gone again meanwhile is none.
+        self._losses = 0
         self._events = queue.SimpleQueue()
         self._waiting = collections.deque()
         self._jobs = set()
@@ -141,9 +69,22 @@ class Pool:
         self._next_watch = 0.0
         self._next_crowd = 0.0
         self._closed = False
+        self._why = None
         #: Why no job is taken any more. The lock orders it with the jobs that were taken.
         self._ended = None
         self._gate = threading.Lock()
+        self._join()
+        if kind.workers is None:
+            # Asked even if the head has just hung up an idle connection: a number of no answer would refuse every job.
+            self._ask()
+        if self.room() == 0:
+            raise ClusterError(self._no_room())
+        self._thread = threading.Thread(target=self._loop, name="rigel-pool", daemon=True)
+        self._thread.start()
+
+    def _join(self):
+        """What is of the cluster that Ray is part of now."""
+        kind = self._kind
         resources = {"num_cpus": kind.cpus, "num_gpus": kind.gpus, "max_concurrency": 4}
         if kind.memory:
             resources["memory"] = kind.memory
@@ -151,13 +92,30 @@ class Pool:
         environment = dict(kind.environment)
         name, value = ("CUDA_VISIBLE_DEVICES", "") if kind.gpus == 0 else ("RIGEL_DEVICE", "cuda:0")
         environment.setdefault(name, value)
-        actor = ray.remote(WorkerActor).options(**resources)
+        actor = self._ray.remote(WorkerActor).options(**resources)
         self._start_actor = lambda: actor.remote(list(kind.command), environment, kind.start_timeout)
-        if self.room() == 0:
-            raise ClusterError(self._no_room())
+        self._room = (self._room[0], -1e9)
         self._gauges = _Gauges()
-        self._thread = threading.Thread(target=self._loop, name="rigel-pool", daemon=True)
-        self._thread.start()
+
+    def leave(self):
+        """The cluster is gone. Jobs wait; none of the old workers is asked for anything any more."""
+        with self._gate:
+            self._away = True
+            self._losses += 1
+        left = threading.Event()
+        self._events.put((self._leave, left))
+        return left
+
+    def resume(self):
+        """Ray is part of a cluster again: the jobs that have no result are given to workers there."""
+        self._events.put((self._resume, self._losses))
+
+    def abandon(self, reason):
+        """Fails what is not done, and takes no more jobs."""
+        with self._gate:
+            self._away = True
+            self._losses += 1
+        self._events.put((self._abandon, reason))
 
     def submit(self, job):
         """Takes a job. One that comes after the end fails at once."""
@@ -193,9 +151,13 @@ class Pool:
         if self._kind.workers is not None:
             return self._kind.workers
         number, asked = self._room
-        if time.monotonic() - asked > 2.0:
-            number = sum(self._fitting(node["Resources"]) for node in self._ray.nodes() if node["Alive"])
-            self._room = (number, time.monotonic())
+        if time.monotonic() - asked > 2.0 and not self._away and self._head_answers():
+            return self._ask()
+        return number
+
+    def _ask(self):
+        number = sum(self._fitting(node["Resources"]) for node in self._ray.nodes() if node["Alive"])
+        self._room = (number, time.monotonic())
         return number
 
     def state(self):
@@ -216,6 +178,7 @@ class Pool:
         why = JobFailed("the cluster was closed", "stopped")
         try:
             self._follow()
+            why = self._why or why
         except BaseException as error:
             # Whatever it is: those who wait for results would wait forever.
             why = JobFailed(f"the workers' pool has failed: {type(error).__name__}: {error}", "cluster")
@@ -230,18 +193,65 @@ class Pool:
             except queue.Empty:
                 pass
             else:
-                action(*arguments)
+                self._do(action, *arguments)
                 # Whatever else has happened by now is looked at before anything is decided.
                 while not self._events.empty():
-                    action, *arguments = self._events.get()
-                    action(*arguments)
-            if not self._closed:
-                self._dispatch()
-                self._hedge()
-                self._poll()
-                self._release(self._keep)
-                self._crowd()
-                self._gauges.set(self.state())
+                    self._do(*self._events.get())
+            if not self._closed and not self._away:
+                self._do(self._decide)
+
+    def _decide(self):
+        self._dispatch()
+        self._hedge()
+        self._poll()
+        self._release(self._keep)
+        self._crowd()
+        self._gauges.set(self.state())
+
+    def _do(self, action, *arguments):
+        try:
+            action(*arguments)
+        except Exception:
+            # Ray's calls fail in many ways while the cluster goes. The jobs are all taken up again later; but if that
+            # fails, nothing else would end them.
+            if not self._away or (action == self._resume and arguments == (self._losses,)):
+                raise
+
+    def _leave(self, left):
+        for job in sorted(self._jobs, key=lambda job: job.index, reverse=True):
+            job.running.clear()
+            if job.future.done() or job in self._waiting:
+                continue
+            if job.cancelled:
+                self._fail(job, JobFailed("the job was cancelled", "stopped"))
+                continue
+            self._waiting.appendleft(job)
+        self._jobs = {job for job in self._jobs if not job.future.done()}
+        self._members.clear()
+        self._failed_starts.clear()
+        self._start_after = 0.0
+        left.set()
+
+    def _resume(self, losses):
+        for job in list(self._waiting):
+            if losses != self._losses:
+                return  # This cluster has gone, too. Jobs keep their source for the next.
+            if isinstance(job.source, self.reference):
+                self._waiting.remove(job)
+                reason = "the job was an object of the cluster that is gone; give it as bytes to have it tried again"
+                self._fail(job, JobFailed(reason, "cluster"))
+                continue
+            # Machines have other names now.
+            job.payload, job.avoid = job.source, set()
+            if not self._send(job):
+                self._waiting.remove(job)
+        self._join()
+        with self._gate:
+            self._away = losses != self._losses
+
+    def _abandon(self, reason):
+        self._members.clear()
+        self._closed, self._why = True, JobFailed(reason, "cluster")
 
     def _pause(self):
         """Seconds until something must be looked at that has no event."""
@@ -257,13 +267,18 @@ class Pool:
 
     def _submitted(self, job):
         self._jobs.add(job)
+        if self._away or self._send(job):
+            self._waiting.append(job)
+
+    def _send(self, job):
+        """Makes an object of a large input. Returns whether that went well; a job whose input did not has failed."""
         try:
             if not isinstance(job.payload, self.reference) and len(job.payload) > _INLINE:
                 job.payload = self._ray.put(job.payload)
         except Exception as error:
             self._fail(job, JobFailed(f"the job can't be sent: {error}", "cluster"))
-            return
-        self._waiting.append(job)
+            return False
+        return True
 
     def _cancelled(self, job):
         if job.future.done():
@@ -273,7 +288,8 @@ class Pool:
             self._waiting.remove(job)
             self._fail(job, JobFailed("the job was cancelled before it began", "stopped"))
         for number, member in job.running.items():
-            member.actor.stop.remote(number)
+            if not self._away:
+                member.actor.stop.remote(number)
 
     def _dispatch(self):
         idle = [member for member in self._members if member.place and member.job is None]
@@ -302,6 +318,8 @@ class Pool:
         return None if elsewhere else idle[0]
 
     def _give(self, job, member):
+        if self._away:
+            return  # The job is not lost: what does not wait when the cluster is left begins to.
         number = next(self._numbers)
         now = time.monotonic()
         job.tries += 1
@@ -321,6 +339,8 @@ class Pool:
         reference.future().add_done_callback(done)
 
     def _start(self):
+        if self._away:
+            return
         member = _Member(self._start_actor())
         self._members.append(member)
         self._after(member.actor.ready.remote(), self._started, member)
@@ -349,6 +369,8 @@ class Pool:
             self._failed_starts.clear()
 
     def _answered(self, member, number, output, lost, answer):
+        if member not in self._members:
+            return  # Of a cluster that is gone; the job is somebody else's by now.
         if lost is None and "failed" not in answer:
             # The result is fetched without holding up the others.
             self._after(output, self._fetched, member, number, answer)
@@ -382,6 +404,8 @@ class Pool:
             self._fail(job, error)
 
     def _fetched(self, member, number, answer, lost, output):
+        if member not in self._members:
+            return
         if lost is not None:
             self._answered(member, number, None, lost, None)
             return
@@ -431,6 +455,8 @@ class Pool:
         now = time.monotonic()
         if now < self._next_crowd or all(member.place or now - member.asked <= _PATIENCE for member in self._members):
             return
+        if not self._head_answers():
+            return
         self._next_crowd = now + _PATIENCE
         available, needs = self._ray.available_resources(), self._kind.needs
         # If nothing is short in the whole cluster, it is on some machine, and any of them may be it.
@@ -460,6 +486,8 @@ class Pool:
     def _drop(self, member):
         if member in self._members:
             self._members.remove(member)
+        if self._away:
+            return  # It has gone with its cluster.
         try:
             self._ray.kill(member.actor)
         except Exception:
@@ -472,7 +500,7 @@ class Pool:
         self._finish(job, Result(job.index, error, error.report, self._since(job), job.tries, None, tuple(job.nodes)))
 
     def _finish(self, job, result):
-        job.payload = None
+        job.payload = job.source = None
         job.future.set_result(result)
         if not job.running:
             self._jobs.discard(job)

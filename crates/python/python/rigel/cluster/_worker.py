@@ -26,7 +26,7 @@ class WorkerDied(Exception):
 class JobFailed(Exception):
     """A job has no result. `kind` is `error` (the job's own), `refused` (the worker did not take it), `panic`,
     `elsewhere` (the worker says that another may succeed), `died`, `timeout` (its worker was ended), `stopped` (it was
-    cancelled), or `cluster` (no worker could be started)."""
+    cancelled), or `cluster` (no worker could be started, or the cluster is gone)."""
 
     def __init__(self, message, kind="error", report=None):
         super().__init__(message)
@@ -38,11 +38,12 @@ class JobFailed(Exception):
 
 
 class Worker:
-    """Starts a worker and waits for its greeting."""
+    """Starts a worker and waits for its greeting. Its frames go to `events`, if a queue is given: whoever else puts
+    something there is heard by `event`, too."""
 
-    def __init__(self, command, *, environment=None, start_timeout=120.0, most_bytes=4 << 30):
+    def __init__(self, command, *, environment=None, start_timeout=120.0, most_bytes=4 << 30, events=None):
         self.command = list(command)
-        self._frames = queue.SimpleQueue()
+        self._frames = queue.SimpleQueue() if events is None else events
         self._words = collections.deque()
         self._most_bytes = most_bytes
         self._lock = threading.Lock()
@@ -111,6 +112,19 @@ class Worker:
             elif frame.kind != frames.FAILED:
                 raise self._died(f"answered job {number} with {frame.kind!r} of job {frame.job}")
 
+    def event(self):
+        """The next frame, or what somebody else has put into the queue of events. Raises `WorkerDied` at the end."""
+        return self._take(None)
+
+    def answer(self, number, report, result):
+        """Answers a job of the other side's. If it does not listen any more, its frames or its end say why."""
+        report = json.dumps(report).encode()
+        with self._lock:
+            try:
+                frames.write(self._process.stdin, frames.DONE, number, frames.join_done(report, result))
+            except (OSError, ValueError):
+                pass
+
     def stop(self, number, grace=5.0):
         """Says that a job's result is not wanted. A worker that still works on it after `grace` seconds is killed."""
         self._stopping[number] = time.monotonic() + grace
@@ -173,7 +187,7 @@ class Worker:
             # The end is the end for every thread that asks.
             self._frames.put(frame)
         if isinstance(frame, Exception):
-            raise self._died(str(frame))
+            raise self._died(f"can't be heard: {type(frame).__name__}: {frame}") from frame
         if frame is None:
             # The process is about to end, and its words about it may still be on their way.
             try:
@@ -203,7 +217,8 @@ class Worker:
                 self._frames.put(frame)
                 if frame is None:
                     return
-        except (frames.FrameError, OSError, ValueError) as error:
+        except Exception as error:
+            # Whatever it is, and be it of the queue that somebody has given: whoever waits for a frame must hear of it.
             self._frames.put(error)
         finally:
             self._process.stdout.close()

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 from ._cluster import _ray
 from ._desk import Desk, Refused
-from ._pool import ClusterError
+from ._job import ClusterError
 
 _PAGE = Path(__file__).with_name("page.html")
 _NAME = "rigel"
