@@ -54,9 +54,10 @@ impl MemoryPlan {
         let (tree, secure) = (64 << domain, 16 << domain);
         let openings = 3 * tree + 2 * (tree + secure) + 7 * secure;
         // What is there beside the extended columns: while the lookups are made, the columns of the trace; while they
-        // are committed to, their columns; then everything that is opened.
+        // are committed to, their columns and the hash states of shorter ones, of which the two largest arrays are
+        // together three quarters of the leaves; then everything that is opened.
         let making = (trace + lookups + tree).saturating_sub(blowup * lookups);
-        let committing = lookups + 2 * tree;
+        let committing = lookups + 2 * tree + tree / 2;
         let commitments = making.max(committing).max(openings);
         Self { resident, trace: blowup * trace + memory, lookups: blowup * lookups, commitments }
     }

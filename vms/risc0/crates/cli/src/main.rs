@@ -4,12 +4,14 @@
 #![allow(unreachable_pub)]
 
 mod bench;
+mod dispatch;
 mod execute;
 mod options;
 mod prove;
 mod report;
 mod verify;
 mod warm;
+mod worker;
 
 use std::process::ExitCode;
 
@@ -50,6 +52,10 @@ enum Command {
     Warm(warm::Arguments),
     /// Measure proofs of one segment and of the whole program
     Bench(bench::Arguments),
+    /// Prove segments for the program that started this, in frames (rigel.cluster)
+    Worker(worker::Arguments),
+    /// Run a program whose segments the program that started this has proven elsewhere, in frames (rigel.cluster)
+    Dispatch,
 }
 
 fn main() -> ExitCode {
@@ -60,6 +66,8 @@ fn main() -> ExitCode {
         Command::Execute(arguments) => execute::run(&arguments, json),
         Command::Warm(arguments) => warm::run(&arguments, json),
         Command::Bench(arguments) => bench::run(&arguments, json),
+        Command::Worker(arguments) => worker::run(&arguments),
+        Command::Dispatch => dispatch::run(),
     };
     rigel_terminal::ending(result, json)
 }

@@ -9,6 +9,7 @@
 //! | a program, and its run | [`Program`], [`RunOptions`], [`Run`] |
 //! | the prover, on a device or on the CPU | [`Prover`], [`Proven`], [`ProvenSegment`] |
 //! | a segment of somebody's own executor | [`Segment`], [`Preflight`] |
+//! | a receipt from seals that were made elsewhere | [`assemble`] |
 //! | verification | [`verify`], [`verify_seal`] |
 //! | kernels compiled ahead of the first proof | [`warm()`] |
 
@@ -32,7 +33,7 @@ pub use error::{Error, Result};
 pub use program::{Program, Run, RunOptions};
 pub use prove::{Proven, SegmentSummary};
 pub use prover::{ProvenSegment, Prover, circuit_size, compare_operations};
-pub use receipt::{verify, verify_seal};
+pub use receipt::{assemble, verify, verify_seal};
 pub use risc0_circuit_rv32im::execute::Segment;
 pub use risc0_zkvm::{Digest, ExitCode, Receipt};
 pub use segment::Preflight;

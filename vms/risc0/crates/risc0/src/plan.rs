@@ -42,16 +42,9 @@ fn words_of_a_row(circuit: &Circuit, device: &Device) -> usize {
     accumulate.max(constraints).max(open)
 }
 
-/// The bytes that are free on a device or in its pool, and within its limit.
-fn available(device: &Device) -> Result<usize> {
-    let (info, pool) = (device.memory()?, device.memory_stats());
-    let free = info.free + (pool.held - pool.in_use.min(pool.held));
-    Ok(device.memory_limit().map_or(free, |limit| free.min(limit.saturating_sub(pool.in_use))))
-}
-
 /// Whether a proof of 2^`po2` rows fits.
 pub(crate) fn check(circuit: &Circuit, device: &Device, po2: u32) -> Result<()> {
-    let (needed, available) = (bytes(circuit, device, po2)?, available(device)?);
+    let (needed, available) = (bytes(circuit, device, po2)?, device.available_memory()?);
     match needed <= available {
         true => Ok(()),
         false => Err(Error::Memory { po2, needed: Bytes(needed), available: Bytes(available) }),
