@@ -1,11 +1,12 @@
 //! Expressions over a field and its extension, each distinct value once.
 
-use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
 
 use rigel_kernels::field::{Element, Field, Ring};
 
 use crate::quick::QuickMap;
+
+mod parts;
 
 /// A value of an [`ExpressionGraph`]: one number for each row, in the base field or in the extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -308,75 +309,6 @@ impl<E: Element> ExpressionGraph<E> {
         }
     }
 
-    // --- parts of a graph ---------------------------------------------------------------------------------
-
-    /// The columns of the matrix `input` that a value depends on.
-    pub fn columns_of(&self, value: Value, input: usize) -> BTreeSet<usize> {
-        let mut columns = BTreeSet::new();
-        for value in self.cone([value]) {
-            match self.node(value) {
-                Node::Column { input: of, column, .. } if of == input => {
-                    columns.insert(column);
-                }
-                Node::ExtensionColumn { input: of, first_column, .. } if of == input => {
-                    columns.extend(first_column..first_column + E::DEGREE);
-                }
-                _ => {}
-            }
-        }
-        columns
-    }
-
-    /// The part of the graph that these values depend on, with the columns of the matrix `input` numbered anew: column
-    /// `columns[i]` becomes column i. Returns the part and the values' places in it.
-    ///
-    /// So what reads few columns of a wide matrix can be run on a matrix of those columns alone. Extension columns of
-    /// `input` must find their neighbours in `columns`, in order.
-    ///
-    /// # Panics
-    /// If a column that is read is not among `columns`, which must be sorted.
-    pub fn with_columns(&self, values: &[Value], input: usize, columns: &[usize]) -> (Self, Vec<Value>) {
-        let place = |column: usize| columns.binary_search(&column).expect("a column of the part");
-        let mut part = Self::new();
-        let mut places: QuickMap<Value, Value> = QuickMap::default();
-        let mut cone = self.cone(values.iter().copied());
-        // A value is made after what it is computed from.
-        cone.sort_unstable();
-        for value in cone {
-            let kind = self.kind(value);
-            let made = match self.node(value) {
-                Node::Constant(index) => part.extension_constant(self.constants[index]),
-                Node::Column { input: of, column, offset } if of == input => {
-                    part.number(Node::Column { input, column: place(column), offset }, kind)
-                }
-                Node::ExtensionColumn { input: of, first_column, offset } if of == input => {
-                    part.number(Node::ExtensionColumn { input, first_column: place(first_column), offset }, kind)
-                }
-                Node::Add(a, b) => part.add(places[&a], places[&b]),
-                Node::Sub(a, b) => part.sub(places[&a], places[&b]),
-                Node::Mul(a, b) => part.mul(places[&a], places[&b]),
-                Node::Neg(a) => part.neg(places[&a]),
-                leaf => part.number(leaf, kind),
-            };
-            places.insert(value, made);
-        }
-        (part, values.iter().map(|value| places[value]).collect())
-    }
-
-    /// All values that these depend on, and these.
-    fn cone(&self, values: impl IntoIterator<Item = Value>) -> Vec<Value> {
-        let mut seen = vec![false; self.len()];
-        let mut stack: Vec<Value> = values.into_iter().collect();
-        let mut cone = Vec::new();
-        while let Some(value) = stack.pop() {
-            if !std::mem::replace(&mut seen[value.index()], true) {
-                cone.push(value);
-                stack.extend(self.node(value).operands());
-            }
-        }
-        cone
-    }
-
     // --- inside -------------------------------------------------------------------------------------------
 
     /// An extension of degree 1 is its base field.
@@ -468,6 +400,8 @@ fn embed<E: Element>(c: E::Base) -> E {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use rigel_kernels::field::{Goldilocks, Goldilocks2, KoalaBear, KoalaBear4};
 
@@ -503,6 +437,19 @@ mod tests {
         let (a, b, c) = (part.column(0, 1, 0), part.column(0, 0, 1), part.column(1, 7, 0));
         let (sum, product) = (part.add(a, c), part.mul(a, b));
         assert_eq!(places, [part.sub(product, sum), sum]);
+        assert_eq!(part.len(), g.len());
+    }
+
+    #[test]
+    fn next_rows_are_read_from_another_matrix() {
+        let mut g = ExpressionGraph::<KoalaBear4>::new();
+        let (a, b, c) = (g.column(0, 7, 0), g.column(0, 7, 1), g.column(1, 7, 1));
+        let product = g.mul(a, b);
+        let difference = g.sub(product, c);
+        let (mut part, places) = g.with_next(&[difference], 0, 5);
+        let (a, b, c) = (part.column(0, 7, 0), part.column(5, 7, 0), part.column(1, 7, 1));
+        let product = part.mul(a, b);
+        assert_eq!(places, [part.sub(product, c)]);
         assert_eq!(part.len(), g.len());
     }
 

@@ -34,13 +34,14 @@
 //!
 //! | idea | type |
 //! |---|---|
-//! | which device | [`Selector`], [`Device`], [`Emulation`] |
+//! | which device, or which devices | [`Selector`], [`Selectors`], [`Device`], [`Emulation`] |
 //! | ordering of work | [`Stream`], [`Event`], [`Graph`] |
 //! | memory | [`Buffer`], [`PinnedBuffer`], [`PoolStats`] |
 //! | code | [`Source`], [`Module`], [`Kernel`], [`Shape`], [`Cache`] |
 //! | matrix products by cuBLAS | [`Blas`] |
 //! | memory and streams of other libraries | [`Device::adopt`], [`Stream::wait_foreign`], [`Stream::release_to`] |
-//! | several devices | [`Topology`], [`Link`], [`Route`] |
+//! | several devices | [`Topology`], [`Link`], [`Route`], [`exchange`](fn@exchange), [`all_gather`], [`all_to_all`] |
+//! | many jobs over several devices | [`Pool`], [`Attempt`] |
 //!
 //! No call panics on bad input, a missing driver, exhausted memory or a lost device. Each returns an [`Error`]
 //! that states what was requested, what is available and what to do.
@@ -50,6 +51,7 @@ mod code;
 mod device;
 mod drivers;
 mod memory;
+mod pool;
 mod queue;
 pub mod testing;
 mod work;
@@ -62,15 +64,16 @@ pub use code::{
     AddressList, Argument, ArgumentList, Arguments, Cache, CacheStats, Kernel, LaunchPolicy, Module, Resources,
     Shape, Source,
 };
-pub use device::{Device, KeepLimits, KeepStats, Options, Selector, Staging};
+pub use device::{Device, KeepLimits, KeepStats, Options, Selector, Selectors, Staging};
 pub use drivers::cuda::{CublasStatus, Status as CudaStatus, cublas_status, status as cuda_status};
 pub use drivers::emulated::{Emulation, Execution, ThreadOrder};
 pub use drivers::{BlasType, Parameter, Passing};
 pub use memory::{Activity, Buffer, PinnedBuffer, PinnedSlice, PoolStats, Pooling, Shared, View, ViewMut};
+pub use pool::{Member, Pool, PoolError, Share, Ticket};
 pub use queue::Event;
 pub use work::{
-    Blas, Fallback, Gathering, GemmOperand, GemmShape, GemmTarget, Graph, Phase, Recapture, Recorder, Report,
-    Route, Stream, Topology,
+    Attempt, Blas, DeviceShare, Fallback, Gathering, GemmOperand, GemmShape, GemmTarget, Graph, Move, Phase,
+    Piece, Recapture, Recorder, Report, Route, Stream, Topology, all_gather, all_to_all, exchange,
 };
 
 /// The C++ compiler that the emulated device would use, with its version.

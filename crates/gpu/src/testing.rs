@@ -2,8 +2,9 @@
 
 use std::sync::OnceLock;
 
-use crate::base::{Error, Result};
+use crate::base::{DeviceKind, Error, Result};
 use crate::device::{Device, Options, Selector};
+use crate::drivers::emulated::Emulation;
 use crate::work::Stream;
 
 /// The devices to test on: the emulated device and, if CUDA is available, the first CUDA device.
@@ -34,6 +35,38 @@ pub fn on_each_device(test: impl Fn(&Stream)) {
         test(&stream);
         stream.synchronize().unwrap_or_else(|error| panic!("{device}: {error}"));
     }
+}
+
+/// How often [`groups`] opens a GPU at most: each context takes some hundred megabytes of its memory.
+const MOST_CONTEXTS: u32 = 4;
+
+/// Groups of `count` devices for a test that takes several at once: emulated devices that are peers and, if CUDA is
+/// among the [`devices`] and `count` is at most 4, its device opened as often, with a context for each.
+///
+/// On the emulated device a stream is idle when a call returns, so only the contexts of a GPU show whether work on one
+/// device waits for work on another.
+pub fn groups(count: u32) -> Result<Vec<Vec<Device>>> {
+    let options = Options::from_env()?;
+    let mut groups = Vec::new();
+    for device in devices()? {
+        let properties = device.properties();
+        let (kind, ordinal) = (properties.kind, properties.ordinal);
+        match kind {
+            DeviceKind::Emulated => {
+                groups.push(Device::emulated(&Emulation { devices: count, ..Emulation::default() }, &options)?);
+            }
+            DeviceKind::Cuda if count <= MOST_CONTEXTS => {
+                let opening = |context| match context {
+                    0 => Selector::Cuda(ordinal),
+                    _ => Selector::Again { kind, ordinal, context },
+                };
+                let open = |context| Device::open_with(opening(context), options.clone());
+                groups.push((0..count).map(open).collect::<Result<_>>()?);
+            }
+            DeviceKind::Cuda => {}
+        }
+    }
+    Ok(groups)
 }
 
 /// Devices that only compile ([`Device::compile_only`]), one for each architecture that `RIGEL_CHECK_NVRTC` names

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use rigel_gpu::{Device, Lock, Result};
 
 use crate::code::{Operation, RegisteredModule};
+use crate::commit::lifted::LiftedRows;
 use crate::commit::mask::Mask;
 use crate::commit::merkle::Tree;
 use crate::commit::queries::Queries;
@@ -30,7 +31,7 @@ use crate::hash::poseidon2::{
     KoalaBearWidth16, KoalaBearWidth24, KoalaBearWidth32,
 };
 use crate::hash::{
-    BabyBearPoseidon2Width16, Blake2s, Blake2sM31, GoldilocksPoseidon2Width8, Keccak256, KeccakSponge,
+    BabyBearPoseidon2Width16, Blake2s, Blake2sM31, Chained, GoldilocksPoseidon2Width8, Keccak256, KeccakSponge,
     KoalaBearPoseidon2Width16, Poseidon2, RiscZeroPoseidon2, RowHash, Sponge,
 };
 use crate::layout::columns::ListColumns;
@@ -47,6 +48,7 @@ use crate::open::evaluate::Evaluate;
 use crate::open::opening::{CosetPoints, Opening};
 use crate::transform::circle::CircleTransform;
 use crate::transform::ntt::{Ntt, TwoAdic};
+use crate::transform::residues::Residues;
 use crate::vector::elementwise::Elementwise;
 use crate::vector::fractions::Fractions;
 use crate::vector::inverse::Inverse;
@@ -71,6 +73,7 @@ macro_rules! registry {
 // compilation at the end.
 registry! {
     Ntt<Goldilocks>, Ntt<KoalaBear>, Ntt<BabyBear>,
+    Residues<Goldilocks>, Residues<KoalaBear>, Residues<BabyBear>,
     CircleTransform,
     Rows<Keccak256, KoalaBear>, Rows<Keccak256, BabyBear>, Rows<Keccak256, Goldilocks>,
     Rows<KeccakSponge, KoalaBear>, Rows<KeccakSponge, BabyBear>, Rows<KeccakSponge, Goldilocks>,
@@ -86,7 +89,8 @@ registry! {
     Rows<Poseidon2<GoldilocksWidth12, GoldilocksWidth8>, Goldilocks>,
     Rows<Poseidon2<GoldilocksWidth16, GoldilocksWidth8>, Goldilocks>,
     Rows<RiscZeroPoseidon2, BabyBear>, ReversedRows<RiscZeroPoseidon2, BabyBear>,
-    Rows<Blake2s, Mersenne31>, Rows<Blake2sM31, Mersenne31>,
+    Rows<Blake2s, Mersenne31>, Rows<Blake2sM31, Mersenne31>, LiftedRows<Blake2s, Mersenne31>,
+    LiftedRows<Blake2sM31, Mersenne31>,
     RowParts<Keccak256, KoalaBear>, RowParts<Keccak256, BabyBear>, RowParts<Keccak256, Goldilocks>,
     RowParts<KeccakSponge, KoalaBear>, RowParts<KeccakSponge, BabyBear>, RowParts<KeccakSponge, Goldilocks>,
     RowParts<Poseidon2<KoalaBearWidth16, KoalaBearWidth16>, KoalaBear>,
@@ -216,13 +220,13 @@ pub fn warm_risc_zero(device: &Device) -> Result<usize> {
 }
 
 /// [`warm`] for the circle domains over Mersenne-31 and one hash: what a circle STARK's prover uses.
-pub fn warm_circle<H: RowHash<Mersenne31>>(device: &Device) -> Result<usize> {
+pub fn warm_circle<H: RowHash<Mersenne31> + Chained>(device: &Device) -> Result<usize> {
     warm_some(
         device,
         [
             CircleTransform::modules(),
             Rows::<H, Mersenne31>::modules(),
-            vec![Rows::<H, Mersenne31>::module(Row::Lifted)],
+            vec![LiftedRows::<H, Mersenne31>::module(())],
             Tree::<H>::modules(),
             CircleFold::modules(),
             CircleQuotients::modules(),

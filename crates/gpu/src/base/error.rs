@@ -12,8 +12,19 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[non_exhaustive]
 pub enum Error {
     /// `RIGEL_DEVICE` (or a caller) gave a device name that can't be parsed.
-    #[error("unknown device {0:?}; use auto, cuda:N, emulated, emulated:N or none")]
+    #[error(
+        "unknown device {0:?}; use auto, cuda:N, emulated, emulated:N or none, or with #K (cuda:0#1) a device once more"
+    )]
     Selector(String),
+
+    /// `RIGEL_DEVICE` (or a caller) named several devices that can't be used together, or where one is used.
+    #[error("devices {devices:?}: {detail}")]
+    Selectors {
+        /// The names.
+        devices: String,
+        /// What is wrong with them.
+        detail: String,
+    },
 
     /// `RIGEL_DEVICE=none`, or [`Selector::None`](crate::Selector::None).
     #[error("no device is selected (`none`); set RIGEL_DEVICE to auto, cuda:N or emulated to use one")]
@@ -131,6 +142,23 @@ pub enum Error {
         limit: Option<usize>,
     },
 
+    /// Work that was planned before it began needs more device memory than there is.
+    #[error(
+        "the proof needs {needed} on {device} (its largest phase is \"{phase}\"), {available} are available; lower the \
+         number of rows, or use a policy that falls back to the CPU",
+        needed = Bytes(*.needed), available = Bytes(*.available)
+    )]
+    DoesNotFit {
+        /// The device.
+        device: String,
+        /// The largest phase.
+        phase: &'static str,
+        /// Bytes of the largest phase.
+        needed: usize,
+        /// Bytes available.
+        available: usize,
+    },
+
     /// Pinned (page-locked) host memory is exhausted.
     #[error("out of pinned host memory: {requested} requested ({detail})", requested = Bytes(*.requested))]
     OutOfPinnedMemory {
@@ -181,6 +209,14 @@ pub enum Error {
         /// The driver's message.
         detail: String,
     },
+
+    /// A job of a pool was ended early, by [`Pool::cancel`](crate::Pool::cancel).
+    #[error("the job was cancelled")]
+    Cancelled,
+
+    /// A job of a pool panicked.
+    #[error("a job panicked: {0}")]
+    Panicked(String),
 
     /// A file could not be read or written.
     #[error("{path}: {detail}")]

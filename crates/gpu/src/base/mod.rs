@@ -1,9 +1,11 @@
-//! Shared by all other modules: errors, locks, background threads, plain data, byte counts, device properties.
+//! Shared by all other modules: errors, locks, background threads, plain data, byte counts, device properties, NUMA
+//! nodes.
 
 pub mod background;
 mod bytes;
 mod error;
 mod lock;
+pub(crate) mod numa;
 mod plain;
 mod properties;
 

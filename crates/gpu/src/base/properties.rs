@@ -27,6 +27,11 @@ pub struct Properties {
     pub kind: DeviceKind,
     /// Its number among the devices of its kind.
     pub ordinal: u32,
+    /// Which of the openings of that device this is: 0, or the number behind `#` in its name. Each has a context of its
+    /// own.
+    pub context: u32,
+    /// The NUMA node of the host that the device is attached to, where the host has several nodes.
+    pub numa_node: Option<u32>,
     /// The product name.
     pub name: String,
     /// Compute capability, major and minor; (0, 0) on the emulated device.
@@ -47,10 +52,22 @@ pub struct Properties {
     pub driver: String,
 }
 
-/// The device's name: `cuda:0`.
+impl Properties {
+    /// How many of `others` have the memory of this device, at least 1.
+    pub(crate) fn sharing<'a>(&self, others: impl Iterator<Item = &'a Self>) -> usize {
+        let shares = |other: &&Self| {
+            (other.kind, other.ordinal) == (self.kind, self.ordinal)
+                && (self.kind == DeviceKind::Cuda || other.context == self.context)
+        };
+        others.filter(shares).count().max(1)
+    }
+}
+
+/// The device's name: `cuda:0`, or `cuda:0#1` if it is open a second time.
 impl fmt::Display for Properties {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.kind, self.ordinal)
+        write!(f, "{}:{}", self.kind, self.ordinal)?;
+        if self.context > 0 { write!(f, "#{}", self.context) } else { Ok(()) }
     }
 }
 
@@ -92,5 +109,38 @@ impl fmt::Display for Link {
             Self::Pcie => "PCIe",
             Self::Host => "host",
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn opening(kind: DeviceKind, ordinal: u32, context: u32) -> Properties {
+        Properties {
+            kind,
+            ordinal,
+            context,
+            numa_node: None,
+            name: String::new(),
+            capability: (0, 0),
+            multiprocessors: 1,
+            warp: 32,
+            max_threads_per_block: 1024,
+            max_shared_per_block: 0,
+            l2_bytes: 0,
+            memory_bytes: 0,
+            driver: String::new(),
+        }
+    }
+
+    #[test]
+    fn openings_of_a_gpu_share_its_memory() {
+        for (kind, expected) in [(DeviceKind::Cuda, [3, 1]), (DeviceKind::Emulated, [1, 1])] {
+            let all = [(0, 0), (1, 0), (0, 1), (0, 2)].map(|(ordinal, context)| opening(kind, ordinal, context));
+            let sharing = [0, 1].map(|device: usize| all[device].sharing(all.iter()));
+            assert_eq!(sharing, expected, "{kind}");
+            assert_eq!(all[0].sharing(std::iter::empty()), 1);
+        }
     }
 }

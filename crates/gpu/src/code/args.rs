@@ -59,6 +59,12 @@ impl<'a> ArgumentList<'a> {
         self.push(words.as_ptr().cast(), bytes.min(size_of_val(words)), Passing::Value);
     }
 
+    /// Counts the launch as a use of memory that the kernel reads without getting it as an argument: through addresses
+    /// that it finds in other memory.
+    pub fn reads<T: Plain>(&mut self, memory: View<'a, T>) {
+        self.blocks.push(memory.block());
+    }
+
     /// Checks the arguments against the kernel's parameters: their number and sizes, buffers for pointers and
     /// values for values, and mutable buffers for pointers that the kernel may write through.
     pub(crate) fn check(&self, kernel: &str, parameters: &[Parameter]) -> Result<()> {

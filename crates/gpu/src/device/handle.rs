@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use super::keep::{Keep, KeepLimits, KeepStats};
 use super::options::{Options, Staging};
-use crate::base::{DeviceKind, Lock, MemoryInfo, Plain, Properties, Result};
+use crate::base::{DeviceKind, Lock, MemoryInfo, Plain, Properties, Result, numa};
 use crate::code::{Cache, LaunchPolicy, Loaded, Module, Source};
 use crate::drivers::Driver;
 use crate::memory::{Activity, Buffer, Core, Lane, PinnedBuffer, PoolStats, View};
@@ -86,6 +86,14 @@ impl Device {
         }
     }
 
+    /// Lets the calling thread, and threads that it starts from now on, run only on CPUs of the NUMA node that the
+    /// device is attached to: for threads that feed the device. Where the host has one node, nothing happens.
+    pub fn stay_near(&self) {
+        if let Some(node) = self.properties().numa_node {
+            numa::stay_on(node);
+        }
+    }
+
     /// Blocks until every stream has finished. It does not wait for work that another thread is capturing.
     pub fn synchronize(&self) -> Result<()> {
         self.core.synchronize()
@@ -101,6 +109,20 @@ impl Device {
     /// Free and total memory of the whole device now.
     pub fn memory(&self) -> Result<MemoryInfo> {
         self.core.driver.memory()
+    }
+
+    /// The bytes that new work can use now: free on the device or idle in the pool, and within the limit.
+    pub fn available_memory(&self) -> Result<usize> {
+        let (info, pool) = (self.memory()?, self.memory_stats());
+        let free = info.free + pool.held.saturating_sub(pool.in_use);
+        Ok(self.memory_limit().map_or(free, |limit| free.min(limit.saturating_sub(pool.in_use))))
+    }
+
+    /// The bytes that new work can use now if each of `devices` does such work, this one among them: openings of one
+    /// GPU (`cuda:0`, `cuda:0#1`) share its memory. Emulated ones do not.
+    pub fn available_among<'a>(&self, devices: impl IntoIterator<Item = &'a Device>) -> Result<usize> {
+        let sharing = self.properties().sharing(devices.into_iter().map(Device::properties));
+        Ok(self.available_memory()? / sharing)
     }
 
     /// Statistics of the device memory pool.

@@ -8,4 +8,4 @@ mod select;
 pub use handle::Device;
 pub use keep::{KeepLimits, KeepStats};
 pub use options::{Options, Staging};
-pub use select::Selector;
+pub use select::{Selector, Selectors};

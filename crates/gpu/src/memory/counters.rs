@@ -19,6 +19,8 @@ pub struct Activity {
     pub downloads: u64,
     /// Bytes copied to the host.
     pub bytes_down: u64,
+    /// Bytes copied to other devices.
+    pub bytes_sent: u64,
     /// Runs of programs that were interpreted because their kernels were not there yet.
     pub interpreted: u64,
 }
@@ -32,6 +34,7 @@ pub(crate) struct Counters {
     bytes_up: AtomicU64,
     downloads: AtomicU64,
     bytes_down: AtomicU64,
+    bytes_sent: AtomicU64,
     interpreted: AtomicU64,
 }
 
@@ -54,6 +57,10 @@ impl Counters {
         self.bytes_down.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
+    pub(crate) fn sent(&self, bytes: usize) {
+        self.bytes_sent.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
     pub(crate) fn interpreted(&self) {
         self.interpreted.fetch_add(1, Ordering::Relaxed);
     }
@@ -68,6 +75,7 @@ impl Counters {
             bytes_up: read(&self.bytes_up),
             downloads: read(&self.downloads),
             bytes_down: read(&self.bytes_down),
+            bytes_sent: read(&self.bytes_sent),
             interpreted: read(&self.interpreted),
         }
     }

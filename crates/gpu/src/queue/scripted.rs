@@ -37,6 +37,8 @@ impl Scripted {
             properties: Properties {
                 kind: DeviceKind::Emulated,
                 ordinal: 0,
+                context: 0,
+                numa_node: None,
                 name: "scripted".into(),
                 capability: (0, 0),
                 multiprocessors: 1,

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use crate::base::{DeviceKind, Result};
+use crate::base::{DeviceKind, Error, Result};
 use crate::device::Device;
 use crate::drivers::{DevicePtr, Raw};
 use crate::memory::{Block, Buffer};
@@ -13,7 +13,8 @@ impl Device {
     /// A buffer over device memory that another library owns: `bytes` bytes from `address` on.
     ///
     /// The memory must belong to this device: on CUDA the driver is queried, on the emulated device the range must
-    /// lie in a live buffer. It does not count towards the statistics of the device's pool.
+    /// lie in a live buffer. It does not count towards the statistics of the device's pool. A device that is opened
+    /// once more (`cuda:0#1`) has a context that other libraries do not know, and is refused.
     ///
     /// `owner` keeps the memory allocated. It is dropped after the last reference to the buffer (a part of it, a
     /// graph that uses it) is dropped *and* the work that uses the buffer is complete. This does not block: while
@@ -31,6 +32,7 @@ impl Device {
         bytes: usize,
         owner: Box<dyn Any + Send + Sync>,
     ) -> Result<Buffer<u8>> {
+        refuse_own_context(self, "Device::adopt")?;
         self.core().settle();
         let at = DevicePtr(address);
         if bytes > 0 {
@@ -38,6 +40,20 @@ impl Device {
         }
         Ok(Buffer::from_block(Arc::new(Block::foreign(self.core().clone(), at, bytes, owner)), bytes))
     }
+}
+
+/// Other libraries work in the primary context of a device. In another one, the handles of default streams name other
+/// streams, so that nothing would be ordered.
+fn refuse_own_context(device: &Device, operation: &'static str) -> Result<()> {
+    let properties = device.properties();
+    if properties.context == 0 {
+        return Ok(());
+    }
+    let first = format!("{}:{}", properties.kind, properties.ordinal);
+    Err(Error::shape(
+        operation,
+        format!("{device} has a context of its own, which other libraries do not share; open {first} instead"),
+    ))
 }
 
 const REASON: &str = "a capture can't be ordered with streams of other libraries";
@@ -53,7 +69,8 @@ impl Stream {
     /// stream `handle`. Call it before reading memory that was written there. 0 and 1 are the legacy default
     /// stream, 2 is the per-thread default stream.
     ///
-    /// It does nothing on the emulated device, because no other library runs work on it.
+    /// It does nothing on the emulated device, because no other library runs work on it. A device that is opened once
+    /// more (`cuda:0#1`) is refused: other libraries do not share its context.
     ///
     /// # Safety
     ///
@@ -61,6 +78,7 @@ impl Stream {
     /// captured.
     pub unsafe fn wait_foreign(&self, handle: u64) -> Result<()> {
         self.outside_capture("Stream::wait_foreign", REASON)?;
+        refuse_own_context(self.device(), "Stream::wait_foreign")?;
         if self.device().kind() != DeviceKind::Cuda {
             return Ok(());
         }
@@ -68,8 +86,8 @@ impl Stream {
     }
 
     /// Makes work submitted to the foreign CUDA stream `handle` from now on start after the work submitted so far
-    /// to this stream. Call it before memory that was written here is read there. Handles are those of
-    /// [`wait_foreign`](Self::wait_foreign).
+    /// to this stream. Call it before memory that was written here is read there. Handles, and devices that are
+    /// refused, are those of [`wait_foreign`](Self::wait_foreign).
     ///
     /// It does nothing on the emulated device, whose streams are idle when a call returns.
     ///
@@ -78,6 +96,7 @@ impl Stream {
     /// As for [`wait_foreign`](Self::wait_foreign).
     pub unsafe fn release_to(&self, handle: u64) -> Result<()> {
         self.outside_capture("Stream::release_to", REASON)?;
+        refuse_own_context(self.device(), "Stream::release_to")?;
         if self.device().kind() != DeviceKind::Cuda {
             return Ok(());
         }

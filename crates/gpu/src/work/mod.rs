@@ -1,8 +1,10 @@
-//! Work on a device: streams, copies, launches, graphs, other devices, other libraries, and reports of what it
-//! cost.
+//! Work on a device: streams, copies, launches, graphs, other devices, other libraries, reports of what it cost, and
+//! attempts at jobs.
 
+mod attempt;
 mod blas;
 mod copies;
+mod exchange;
 mod foreign;
 mod graph;
 mod launch;
@@ -11,9 +13,11 @@ mod report;
 mod staging;
 mod stream;
 
+pub use attempt::{Attempt, Move};
 pub use blas::{Blas, GemmOperand, GemmShape, GemmTarget};
+pub use exchange::{Piece, all_gather, all_to_all, exchange};
 pub use graph::{Graph, Recapture};
 pub use launch::Gathering;
 pub use peers::{Route, Topology};
-pub use report::{Fallback, Phase, Recorder, Report};
+pub use report::{DeviceShare, Fallback, Phase, Recorder, Report};
 pub use stream::Stream;

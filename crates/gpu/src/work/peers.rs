@@ -2,7 +2,7 @@
 
 use crate::base::{Link, Plain, Result};
 use crate::device::Device;
-use crate::memory::Buffer;
+use crate::memory::{Buffer, View, ViewMut};
 use crate::work::Stream;
 
 /// The route of a copy between devices.
@@ -78,31 +78,46 @@ impl<T: Plain> Buffer<T> {
     pub fn to_device(&self, from: &Stream, to: &Stream, route: Route) -> Result<Buffer<T>> {
         from.owns("Buffer::to_device", self.view())?;
         let mut copy = to.alloc(self.len())?;
-        if self.is_empty() {
-            return Ok(copy);
-        }
-        if from.device().is(to.device()) {
-            to.wait_for(from)?;
-            to.copy(&mut copy, self)?;
-            return Ok(copy);
-        }
-        let link = from.device().link(to.device())?;
-        if route == Route::Auto && link.is_direct() {
-            let (source, target) = (&from.core().driver, &to.core().driver);
-            source.enable_peer(&**target)?;
+        if !from.device().is(to.device()) {
             from.wait_for(to)?;
-            let mut work = from.begin(&[self.block(), copy.block()])?;
-            // SAFETY: both are live ranges of the same length, each on its device.
-            unsafe { source.copy_to_peer(work.stream()?, &**target, *copy.at(), *self.at(), self.bytes())? };
-            drop(work);
-            to.wait_for(from)?;
-        } else {
-            let mut host = from.device().pinned(self.len())?;
-            from.read_pinned(self, &mut host)?;
-            // The host orders the streams of two different kinds of device.
-            drop(host.slice()?);
-            to.write_pinned(&mut copy, &mut host)?;
         }
+        from.send(to, copy.view_mut(), self.view(), route)?;
+        to.wait_for(from)?;
         Ok(copy)
+    }
+}
+
+impl Stream {
+    /// Copies memory of this stream's device to memory of `to`'s, of the same length. If the devices are peers, the
+    /// copy is work of this stream, and the caller orders it with that of `to`.
+    pub(super) fn send<T: Plain>(
+        &self,
+        to: &Stream,
+        mut target: ViewMut<'_, T>,
+        source: View<'_, T>,
+        route: Route,
+    ) -> Result<()> {
+        if source.is_empty() {
+            return Ok(());
+        }
+        if self.device().is(to.device()) {
+            return self.copy(target, source);
+        }
+        self.core().counters.sent(source.bytes());
+        let link = self.device().link(to.device())?;
+        if route == Route::Auto && link.is_direct() {
+            let (here, there) = (&self.core().driver, &to.core().driver);
+            here.enable_peer(&**there)?;
+            let mut work = self.begin(&[source.block(), target.block()])?;
+            // SAFETY: both are live ranges of the same length, each on its device.
+            return unsafe {
+                here.copy_to_peer(work.stream()?, &**there, *target.at(), *source.at(), source.bytes())
+            };
+        }
+        let mut host = self.device().pinned(source.len())?;
+        self.read_pinned(source, &mut host)?;
+        // The host orders the streams of two different kinds of device.
+        drop(host.slice()?);
+        to.write_pinned(target.reborrow(), &mut host)
     }
 }

@@ -9,7 +9,7 @@ use crate::base::{Bytes, Error, Lock, Result};
 use crate::device::Device;
 use crate::memory::{Activity, PeakWatch};
 use crate::queue::Event;
-use crate::work::Stream;
+use crate::work::{Attempt, Move, Stream};
 
 /// The measurements of a proof.
 ///
@@ -43,8 +43,28 @@ pub struct Report {
     pub peak_bytes: usize,
     /// Driver calls for more memory: zero after an earlier proof of the same shape.
     pub driver_allocations: u64,
+    /// Bytes copied to other devices.
+    pub bytes_sent: u64,
+    /// What each device did, if several made the proof together. Counts of the report are then sums, except that
+    /// `peak_bytes` is that of the device that took most; phases are those of the first.
+    pub devices: Vec<DeviceShare>,
     /// Parts that ran on another device than requested, and why.
     pub fallbacks: Vec<Fallback>,
+    /// The devices that were lost while they made the proof, in order. It began anew on the next one.
+    pub moves: Vec<Move>,
+}
+
+/// What one of several devices did for a proof.
+#[derive(Clone, Debug, Serialize)]
+pub struct DeviceShare {
+    /// The device.
+    pub device: String,
+    /// Its phases, timed by its own clock.
+    pub phases: Vec<Phase>,
+    /// Bytes that it sent to other devices.
+    pub bytes_sent: u64,
+    /// Its peak memory, as in the report.
+    pub peak_bytes: usize,
 }
 
 /// One phase of a proof.
@@ -80,6 +100,37 @@ pub struct Fallback {
 }
 
 impl Report {
+    /// The report of a proof that several devices made together, of which each has a report. The first is the one whose
+    /// phases count.
+    pub fn joined(reports: Vec<Self>) -> Self {
+        let sum = |count: fn(&Self) -> u64| reports.iter().map(count).sum::<u64>();
+        let share = |report: &Self| DeviceShare {
+            device: report.device.clone(),
+            phases: report.phases.clone(),
+            bytes_sent: report.bytes_sent,
+            peak_bytes: report.peak_bytes,
+        };
+        Self {
+            device: reports.iter().map(|report| report.device.as_str()).collect::<Vec<_>>().join(", "),
+            total_ms: reports.iter().map(|report| report.total_ms).fold(0.0, f64::max),
+            phases: reports.first().map(|report| report.phases.clone()).unwrap_or_default(),
+            bytes_up: sum(|report| report.bytes_up),
+            bytes_down: sum(|report| report.bytes_down),
+            uploads: sum(|report| report.uploads),
+            downloads: sum(|report| report.downloads),
+            launches: sum(|report| report.launches),
+            submissions: sum(|report| report.submissions),
+            interpreted: sum(|report| report.interpreted),
+            peak_bytes: reports.iter().map(|report| report.peak_bytes).max().unwrap_or(0),
+            driver_allocations: sum(|report| report.driver_allocations),
+            bytes_sent: sum(|report| report.bytes_sent),
+            devices: reports.iter().map(share).collect(),
+            fallbacks: reports.iter().flat_map(|report| report.fallbacks.clone()).collect(),
+            // The job's, which each report has.
+            moves: reports.first().map(|report| report.moves.clone()).unwrap_or_default(),
+        }
+    }
+
     /// Total milliseconds per phase name, in order of first occurrence.
     pub fn by_phase(&self) -> Vec<(&'static str, f64)> {
         let mut sums: Vec<(&'static str, f64)> = Vec::new();
@@ -143,12 +194,24 @@ impl fmt::Display for Report {
                 Bytes(self.peak_bytes)
             )?;
         }
+        for share in &self.devices {
+            writeln!(
+                f,
+                "  {}: {} sent to other devices, at most {} of device memory",
+                share.device,
+                Bytes(share.bytes_sent as usize),
+                Bytes(share.peak_bytes)
+            )?;
+        }
         if self.interpreted > 0 {
             writeln!(
                 f,
                 "  {} programs were interpreted, because their kernels were not there yet; later proofs are faster",
                 self.interpreted
             )?;
+        }
+        for Move { from, reason } in &self.moves {
+            writeln!(f, "  began anew elsewhere, as {from} was lost: {reason}")?;
         }
         for fallback in &self.fallbacks {
             writeln!(f, "  {} ran on the {}: {}", fallback.part, fallback.ran_on, fallback.reason)?;
@@ -244,11 +307,27 @@ impl Recorder {
             interpreted: after.interpreted - self.before.interpreted,
             peak_bytes: self.peak.bytes().saturating_sub(self.in_use),
             driver_allocations: driver_allocations(device) - self.allocations,
+            bytes_sent: after.bytes_sent - self.before.bytes_sent,
+            devices: Vec::new(),
             fallbacks: Vec::new(),
+            moves: Attempt::current().moves,
         })
     }
 }
 
 fn driver_allocations(device: &Device) -> u64 {
     device.memory_stats().driver_calls + device.pinned_stats().driver_calls
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_of_a_proof_that_moved_have_the_same_move() {
+        let moves = vec![Move { from: "cuda:0".into(), reason: "it fell off the bus".into() }];
+        let report = |bytes_sent| Report { bytes_sent, moves: moves.clone(), ..Report::default() };
+        let joined = Report::joined(vec![report(1), report(2), report(3)]);
+        assert_eq!((joined.moves, joined.bytes_sent), (moves, 6));
+    }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rigel_gpu::testing::on_each_device;
-use rigel_gpu::{Buffer, DeviceKind, Error, Graph, Kernel, Shape, Stream};
+use rigel_gpu::{Buffer, DeviceKind, Error, Graph, Kernel, Selectors, Shape, Stream};
 
 use crate::source;
 
@@ -169,4 +169,30 @@ fn work_is_ordered_with_foreign_streams() {
         let error = Graph::capture(stream, |stream| unsafe { stream.wait_foreign(0) }).unwrap_err();
         assert!(error.to_string().contains("wait_foreign"), "{error}");
     });
+}
+
+/// A context that other libraries do not share: their default streams are not its default streams.
+#[test]
+fn openings_with_a_context_of_their_own_are_refused() {
+    for name in ["emulated:0", "cuda:0"] {
+        let devices = match format!("{name},{name}#1").parse::<Selectors>().unwrap().open() {
+            Err(Error::Unavailable { .. }) => continue,
+            devices => devices.unwrap(),
+        };
+        let stream = devices[1].compute().unwrap();
+        let memory = stream.upload(&[1u32, 2]).unwrap();
+        stream.synchronize().unwrap();
+        // SAFETY: the memory lives until the end of the test, and the handle is that of the default stream.
+        let refusals = unsafe {
+            let adopted = devices[1].adopt(memory.address(), 8, Box::new(())).map(drop);
+            [adopted, stream.wait_foreign(1), stream.release_to(1)]
+        };
+        for refusal in refusals {
+            let error = refusal.unwrap_err().to_string();
+            assert!(error.contains(&format!("{name}#1 has a context of its own")), "{error}");
+            assert!(error.contains(&format!("open {name} instead")), "{error}");
+        }
+        // SAFETY: as above.
+        unsafe { devices[0].compute().unwrap().wait_foreign(1) }.unwrap();
+    }
 }

@@ -1,17 +1,17 @@
 //! Several devices.
 
-use rigel_gpu::{Device, Emulation, Error, Link, Options, Route, Topology};
+use rigel_gpu::{Device, Error, Link, Route, Selectors, Topology};
 
-/// Two emulated devices, and every CUDA device where there are several.
+/// Two emulated devices, one of them opened twice; every CUDA device, and the first of them opened three times.
 fn groups() -> Vec<Vec<Device>> {
-    let options = Options::from_env().unwrap();
-    let emulation = Emulation { devices: 2, ..Emulation::default() };
-    let cuda = match Device::all_cuda(&options) {
-        Err(Error::Unavailable { .. }) => Vec::new(),
-        devices => devices.unwrap(),
-    };
-    let mut groups = vec![Device::emulated(&emulation, &options).unwrap()];
-    groups.extend((!cuda.is_empty()).then_some(cuda));
+    let open = |names: &str| names.parse::<Selectors>().unwrap().open();
+    let mut groups = vec![open("emulated:0,emulated:1,emulated:1#1").unwrap()];
+    for names in ["all", "cuda:0,cuda:0#1,cuda:0#2"] {
+        match open(names) {
+            Err(Error::Unavailable { .. }) => {}
+            devices => groups.push(devices.unwrap()),
+        }
+    }
     groups
 }
 

@@ -1,6 +1,6 @@
 //! Opening devices, and what is said when that fails.
 
-use rigel_gpu::{Device, DeviceKind, Error, LaunchPolicy, Options, Pooling, Selector};
+use rigel_gpu::{Device, DeviceKind, Error, LaunchPolicy, Options, Pooling, Selector, Selectors};
 
 #[test]
 fn the_emulated_device_opens_and_says_what_it_is() {
@@ -26,6 +26,21 @@ fn a_number_that_does_not_exist_is_an_error() {
         Err(Error::NoSuchDevice { ordinal: 99, .. }) => {}
         Err(Error::Unavailable { reason, advice }) => assert!(!reason.is_empty() && !advice.is_empty()),
         other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_list_opens_devices_that_are_peers() {
+    let open = |names: &str| names.parse::<Selectors>().unwrap().open();
+    let devices = open("emulated:0,emulated:2,emulated:0#1").unwrap();
+    let names: Vec<String> = devices.iter().map(ToString::to_string).collect();
+    assert_eq!(names, ["emulated:0", "emulated:2", "emulated:0#1"]);
+    assert_eq!(open("emulated").unwrap().len(), 1);
+    assert!(matches!(open("emulated:0,emulated:64"), Err(Error::NoSuchDevice { ordinal: 64, .. })));
+    assert!(matches!(open("none"), Err(Error::Disabled)));
+    match open("all") {
+        Ok(devices) => assert_eq!(devices.len(), Device::list().len()),
+        Err(error) => assert!(matches!(error, Error::Unavailable { .. }), "{error}"),
     }
 }
 

@@ -158,23 +158,6 @@ impl<H: Hash> MerkleTree<H> {
         Ok(tree)
     }
 
-    /// Stwo's lifted tree of 2^`depth` leaves over columns of different lengths, see [`rows::hash_lifted`].
-    pub fn lifted<'a, F: Field>(
-        on: impl Into<Hashing<'a, H>>,
-        columns: &[Columns<'_, F>],
-        depth: u32,
-    ) -> Result<Self>
-    where
-        H: RowHash<F>,
-    {
-        let on = on.into();
-        rows::check_lifted("MerkleTree::lifted", columns, depth)?;
-        let mut tree = Self::alloc(on.stream(), 1 << depth, 0)?;
-        rows::hash_lifted_into::<H, F>(on, tree.layer_mut(0)?, columns)?;
-        tree.compress(on, 0, depth)?;
-        Ok(tree)
-    }
-
     /// The tree over a copy of these leaves; their number is a power of two.
     pub fn from_leaves<'a>(on: impl Into<Hashing<'a, H>>, leaves: impl Into<View<'a, H::Digest>>) -> Result<Self> {
         let (on, leaves) = (on.into(), leaves.into());
@@ -186,7 +169,7 @@ impl<H: Hash> MerkleTree<H> {
     }
 
     /// Allocates a tree over a power of two of leaves, to be computed up to its cap.
-    fn alloc(stream: &Stream, leaves: usize, cap_height: u32) -> Result<Self> {
+    pub(crate) fn alloc(stream: &Stream, leaves: usize, cap_height: u32) -> Result<Self> {
         let depth = leaves.trailing_zeros();
         let top = depth - cap_height.min(depth);
         Ok(Self { digests: stream.alloc(2 * leaves - (leaves >> top))?, depth, top })
@@ -206,6 +189,11 @@ impl<H: Hash> MerkleTree<H> {
     pub fn into_layers(self) -> Result<Vec<Buffer<H::Digest>>> {
         let lengths: Vec<usize> = (0..=self.top).map(|layer| self.leaves() >> layer).collect();
         self.digests.split(&lengths)
+    }
+
+    /// All digests, layer after layer from the leaves to the cap, as one buffer.
+    pub fn into_digests(self) -> Buffer<H::Digest> {
+        self.digests
     }
 
     /// All digests, layer after layer from the leaves to the cap.
@@ -228,7 +216,7 @@ impl<H: Hash> MerkleTree<H> {
         self.digests.range(start..start + (self.leaves() >> layer))
     }
 
-    fn layer_mut(&mut self, layer: u32) -> Result<ViewMut<'_, H::Digest>> {
+    pub(crate) fn layer_mut(&mut self, layer: u32) -> Result<ViewMut<'_, H::Digest>> {
         let start = self.start(layer);
         let nodes = self.leaves() >> layer;
         self.digests.range_mut(start..start + nodes)
@@ -336,7 +324,7 @@ impl<H: Hash> MerkleTree<H> {
     }
 
     /// Computes the layers above `from`, up to and including `to`.
-    fn compress(&mut self, on: Hashing<'_, H>, from: u32, to: u32) -> Result<()> {
+    pub(crate) fn compress(&mut self, on: Hashing<'_, H>, from: u32, to: u32) -> Result<()> {
         let stream = on.stream();
         let mut layer = from;
         while layer < to {
@@ -436,8 +424,8 @@ impl<H: Hash> std::fmt::Debug for MerkleTree<H> {
     }
 }
 
-/// The siblings below layer `levels` that can't be computed from the leaves.
-fn frontier(leaves: &[usize], levels: u32) -> Vec<Node> {
+/// The siblings below layer `levels` that can't be computed from the leaves, layer by layer and from left to right.
+pub fn frontier(leaves: &[usize], levels: u32) -> Vec<Node> {
     let mut known = leaves.to_vec();
     known.sort_unstable();
     known.dedup();

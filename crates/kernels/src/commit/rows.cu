@@ -40,20 +40,6 @@ struct JoinedRow {
     }
 };
 
-// A row across columns of different lengths: an entry of a column that is 2^r times shorter appears in 2^r rows of its
-// parity, rows 2^(r+1) a + 2 b + c for all b. This is how Stwo lifts evaluations on a circle domain to a larger one.
-template <class F>
-struct LiftedRow {
-    typedef Column Source;
-    const Column* columns;
-    u32 row;
-    __device__ __forceinline__ LiftedRow(const Column* source, u32 row, u64, u32) : columns(source), row(row) {}
-    __device__ __forceinline__ F operator()(u32 i) const {
-        const Column column = columns[i];
-        return static_cast<const F*>(column.values)[(row >> (column.log_ratio + 1) << 1) + (row & 1)];
-    }
-};
-
 // Several adjacent rows of a matrix of COLUMNS columns, one after the other.
 template <class F, u32 COLUMNS>
 struct PackedRow {

@@ -5,17 +5,15 @@
 //! - [`hash_packed`]: digest r is the hash of the 2^k rows of one matrix starting at row 2^k r, concatenated: the
 //!   leaves of FRI trees, where a column of extension elements is committed several elements at a time
 //! - [`RowsInParts`]: the same as [`hash`] for one matrix whose columns arrive in parts
-//! - [`hash_lifted`]: the same as [`hash`] for columns of different lengths, as in Stwo's lifted trees
 //!
 //! One row per thread. Each element is read once, with coalesced loads; the cost is that of the permutations, one per
 //! message block (for Keccak 34 elements of 31 bits or 17 of Goldilocks, for Blake2s 16, for Poseidon2 the rate).
 //! Digests are stored one after the other. `on` is a stream, or a stream and a hash with constants of its own: see
 //! [`Hashing`].
 
-use std::cmp::Reverse;
 use std::marker::PhantomData;
 
-use rigel_gpu::{Buffer, Error, Plain, Result, Shape, Stream, View, ViewMut};
+use rigel_gpu::{Argument, Buffer, Error, Result, Shape, Stream, ViewMut};
 
 use crate::code::{Instances, KernelFile, Operation};
 use crate::field::Field;
@@ -26,7 +24,7 @@ use crate::transform::ntt::Order;
 
 /// Threads per block: few, so that the last blocks of a launch finish close together and a small number of rows is
 /// spread over the device.
-const THREADS: u32 = 64;
+pub(crate) const THREADS: u32 = 64;
 
 /// The maximum number of rows per launch, as a logarithm.
 pub(crate) const MAX_LOG_ROWS: u32 = 31;
@@ -72,7 +70,7 @@ pub fn hash_matrix_into<H: RowHash<F>, F: Field>(
         return Err(Error::shape(NAME, detail));
     }
     match order {
-        Order::Natural => launch::<H, F, F>(stream, digests, Row::Matrix, matrix.values(), matrix.columns()),
+        Order::Natural => launch::<H, F>(stream, digests, Row::Matrix, matrix.values(), matrix.columns()),
         Order::BitReversed => ReversedRows::<H, F>::kernel(stream.device(), ())?.launch(
             stream,
             Shape::cover(matrix.rows(), THREADS)?,
@@ -89,12 +87,12 @@ pub(crate) fn hash_into<'a, H: RowHash<F>, F: Field>(
 ) -> Result<()> {
     let on = on.into();
     match matrices.iter().filter(|matrix| matrix.columns() > 0).collect::<Vec<_>>()[..] {
-        [] => launch::<H, F, F>(on, digests, Row::Matrix, matrices[0].values(), 0),
-        [matrix] => launch::<H, F, F>(on, digests, Row::Matrix, matrix.values(), matrix.columns()),
+        [] => launch::<H, F>(on, digests, Row::Matrix, matrices[0].values(), 0),
+        [matrix] => launch::<H, F>(on, digests, Row::Matrix, matrix.values(), matrix.columns()),
         ref several => {
             let several: Vec<_> = several.iter().map(|&&matrix| (matrix, 0)).collect();
             let list = columns::list(on.stream(), &several)?;
-            launch::<H, F, _>(on, digests, Row::Joined, list.view(), list.len())
+            launch::<H, F>(on, digests, Row::Joined, list.part(..)?, list.len())
         }
     }
 }
@@ -254,66 +252,7 @@ pub(crate) fn hash_packed_into<'a, H: RowHash<F>, F: Field>(
 ) -> Result<()> {
     let elements = matrix.values().len() / digests.len();
     let row = Row::Packed { columns: matrix.columns() as u32 };
-    launch::<H, F, F>(on, digests, row, matrix.values(), elements)
-}
-
-/// The digests of 2^`log_rows` rows across columns of different lengths, powers of two of at least 2, the shorter
-/// columns first: row i has entry `(i >> (r + 1) << 1) + (i & 1)` of a column that is 2^r times shorter. Without
-/// columns every digest is the hash of the empty message.
-pub fn hash_lifted<'a, H: RowHash<F>, F: Field>(
-    on: impl Into<Hashing<'a, H>>,
-    columns: &[Columns<'_, F>],
-    log_rows: u32,
-) -> Result<Buffer<H::Digest>> {
-    let on = on.into();
-    check_lifted("rows::hash_lifted", columns, log_rows)?;
-    let mut digests = on.stream().alloc(1 << log_rows)?;
-    hash_lifted_into::<H, F>(on, digests.view_mut(), columns)?;
-    Ok(digests)
-}
-
-/// Checks that columns can be lifted to 2^`log_rows` rows.
-pub(crate) fn check_lifted<F: Field>(
-    operation: &'static str,
-    columns: &[Columns<'_, F>],
-    log_rows: u32,
-) -> Result<()> {
-    if log_rows > MAX_LOG_ROWS {
-        return Err(Error::shape(operation, format!("2^{log_rows} rows; at most 2^{MAX_LOG_ROWS} are supported")));
-    }
-    for rows in columns.iter().map(Columns::rows) {
-        let log = log2_rows(operation, rows)?;
-        if !(1..=log_rows).contains(&log) {
-            return Err(Error::shape(
-                operation,
-                format!("columns of {rows} rows lifted to 2^{log_rows}; there must be from 2 to 2^{log_rows}"),
-            ));
-        }
-    }
-    Ok(())
-}
-
-/// As [`hash_lifted`], into an existing buffer, for columns that [`check_lifted`] has accepted.
-pub(crate) fn hash_lifted_into<'a, H: RowHash<F>, F: Field>(
-    on: impl Into<Hashing<'a, H>>,
-    digests: ViewMut<'_, H::Digest>,
-    columns: &[Columns<'_, F>],
-) -> Result<()> {
-    let on = on.into();
-    let rows = digests.len();
-    let mut lifted: Vec<_> = columns
-        .iter()
-        .filter(|columns| columns.columns() > 0)
-        .map(|&columns| (columns, (rows / columns.rows()).trailing_zeros()))
-        .collect();
-    lifted.sort_by_key(|&(_, log_ratio)| Reverse(log_ratio));
-    match lifted[..] {
-        [(columns, 0)] => launch::<H, F, F>(on, digests, Row::Matrix, columns.values(), columns.columns()),
-        _ => {
-            let list = columns::list(on.stream(), &lifted)?;
-            launch::<H, F, _>(on, digests, Row::Lifted, list.view(), list.len())
-        }
-    }
+    launch::<H, F>(on, digests, row, matrix.values(), elements)
 }
 
 /// The logarithm of a number of rows, checked to fit one launch.
@@ -325,11 +264,11 @@ pub(crate) fn check_rows(operation: &'static str, rows: usize) -> Result<u32> {
     Ok(log_rows)
 }
 
-fn launch<'a, H: RowHash<F>, F: Field, S: Plain>(
+fn launch<'a, H: RowHash<F>, F: Field>(
     on: impl Into<Hashing<'a, H>>,
     digests: ViewMut<'_, H::Digest>,
     row: Row,
-    source: View<'_, S>,
+    source: impl Argument,
     elements: usize,
 ) -> Result<()> {
     let on = on.into();
@@ -351,8 +290,6 @@ pub(crate) enum Row {
     Matrix,
     /// In a list of columns of one length.
     Joined,
-    /// In a list of columns of different lengths.
-    Lifted,
     /// In several adjacent rows of a matrix of this many columns.
     Packed { columns: u32 },
 }
@@ -363,7 +300,6 @@ impl Row {
         match self {
             Self::Matrix => format!("MatrixRow<{}>", F::NAME),
             Self::Joined => format!("JoinedRow<{}>", F::NAME),
-            Self::Lifted => format!("LiftedRow<{}>", F::NAME),
             Self::Packed { columns } => format!("PackedRow<{}, {columns}>", F::NAME),
         }
     }
@@ -393,9 +329,9 @@ impl<H: RowHash<F>, F: Field> Operation for Rows<H, F> {
         vec![Row::Matrix, Row::Joined]
     }
 
-    /// Lifted rows, and packed rows of elements of up to four coefficients.
+    /// Packed rows of elements of up to four coefficients.
     fn on_demand() -> Vec<Row> {
-        (1..=4).map(|columns| Row::Packed { columns }).chain([Row::Lifted]).collect()
+        (1..=4).map(|columns| Row::Packed { columns }).collect()
     }
 }
 

@@ -3,6 +3,7 @@
 //! Input: a domain's size and shift. Output: its points, twiddles and row selectors, and columns reordered to the order
 //! of a circle domain.
 
+pub mod block;
 pub mod circle_domain;
 pub mod circle_order;
 pub(crate) mod roots;

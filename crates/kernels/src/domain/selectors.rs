@@ -19,6 +19,7 @@ use std::marker::PhantomData;
 use rigel_gpu::{Error, Result, Shape, Stream, View};
 
 use crate::code::{Instances, KernelFile, Operation};
+use crate::domain::block::Block;
 use crate::domain::roots::{ORDERS, ReversedPowers, check_domain};
 use crate::field::{Element, Field};
 use crate::layout::matrix::Matrix;
@@ -33,9 +34,20 @@ pub fn on_coset<F: Field + Element<Base = F>>(
     log_n: u32,
     log_q: u32,
 ) -> Result<Matrix<F>> {
+    check_domain::<F>("selectors::on_coset", log_n.saturating_add(log_q))?;
+    on_block(stream, points, Block::whole(log_n + log_q), log_n)
+}
+
+/// [`on_coset`] for a block of its rows, given the block's points.
+pub fn on_block<F: Field + Element<Base = F>>(
+    stream: &Stream,
+    points: View<'_, F>,
+    block: Block,
+    log_n: u32,
+) -> Result<Matrix<F>> {
     const NAME: &str = "selectors::on_coset";
-    check_domain::<F>(NAME, log_n.saturating_add(log_q))?;
-    let rows = 1usize << (log_n + log_q);
+    check_domain::<F>(NAME, log_n)?;
+    let rows = block.rows();
     if points.len() < rows {
         return Err(Error::shape(
             NAME,
@@ -47,11 +59,11 @@ pub fn on_coset<F: Field + Element<Base = F>>(
     let mut out = Matrix::alloc(stream, rows, 3)?;
     invert_differences::<F>(stream, out.column_range_mut(0, 1)?, points, F::ONE)?;
     invert_differences::<F>(stream, out.column_range_mut(1, 2)?, points, last)?;
-    let (shift, powers) = (F::GENERATOR.pow(1 << log_n), ReversedPowers::<F>::new());
+    let shift = (F::GENERATOR * block.shift::<F>()).pow(1 << log_n);
     Selectors::<F>::kernels(stream.device(), ())?[ON_COSET].launch(
         stream,
         Shape::cover(rows, THREADS)?,
-        (out.values_mut(), points, rows as u64, log_n, last, shift, powers),
+        (out.values_mut(), points, rows as u64, log_n, last, shift, ReversedPowers::<F>::new()),
     )?;
     Ok(out)
 }

@@ -151,10 +151,3 @@ struct Blake2sM31 : Blake2s {
         for (int i = 0; i < 8; ++i) digest[i] = Mersenne31::from_integer(digest[i]).v;
     }
 };
-
-// The index at which leaf `leaf` of Stwo's lifted Merkle tree reads a column that is 2^log_ratio times shorter than the
-// number of leaves. A leaf is the hash of the columns' words at these indices, the columns in increasing order of
-// length.
-__device__ __forceinline__ u32 lifted_row(u32 leaf, u32 log_ratio) {
-    return (leaf >> (log_ratio + 1) << 1) + (leaf & 1);
-}

@@ -184,6 +184,27 @@ pub trait Sponge: Hash {
     const STATE_BYTES: usize;
 }
 
+/// A hash of blocks of 16 words of 4 bytes, whose state between two blocks is as large as a digest, as that of Blake2s.
+/// It hashes columns of different lengths ([`lifted`](crate::commit::lifted)).
+///
+/// # Safety
+///
+/// The type that hashes rows has `u32 h[8]`, which is all of its state, and
+///
+/// ```text
+/// static constexpr u32 BLOCK = 16;
+/// // Whole blocks, after `before` words; more will come.
+/// template <class Row> void absorb_blocks(const Row& row, u32 blocks, u32 before);
+/// // The last words of the message, [first, count) of the row, at most a block.
+/// template <class Row> void absorb_last(const Row& row, u32 first, u32 count, u32 before);
+/// ```
+pub unsafe trait Chained: Hash {}
+
+// SAFETY: `hash/blake2s.cuh` has both types with these members.
+unsafe impl Chained for Blake2s {}
+// SAFETY: as above.
+unsafe impl Chained for Blake2sM31 {}
+
 macro_rules! sponges {
     ($($hash:ident: $block:expr, $state:expr;)*) => { $(
         impl Sponge for $hash {

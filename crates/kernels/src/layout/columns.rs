@@ -1,6 +1,8 @@
 //! Columns of equal length stored one after the other in device memory, and lists of columns for kernels that read
 //! across several matrices.
 
+use std::ops::RangeBounds;
+
 use rigel_gpu::{Argument, ArgumentList, Arguments, Buffer, Error, Result, Shape, Stream, View, ViewMut};
 
 use crate::code::{Instances, KernelFile, Operation, parameters};
@@ -87,10 +89,44 @@ impl<F: Field> Arguments for Listing<'_, F> {
     }
 }
 
+/// A list of columns on the device. A launch that takes a [part](Self::part) of it counts as a use of all matrices.
+pub(crate) struct ColumnList<'a, F: Field> {
+    list: Buffer<Column>,
+    matrices: Vec<View<'a, F>>,
+}
+
+impl<F: Field> ColumnList<'_, F> {
+    /// The number of columns.
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// Some of its entries, as a kernel's argument.
+    pub(crate) fn part(&self, columns: impl RangeBounds<usize>) -> Result<ListPart<'_, F>> {
+        Ok(ListPart { entries: self.list.range(columns)?, matrices: &self.matrices })
+    }
+}
+
+/// Entries of a [`ColumnList`].
+pub(crate) struct ListPart<'a, F: Field> {
+    entries: View<'a, Column>,
+    matrices: &'a [View<'a, F>],
+}
+
+impl<F: Field> Argument for ListPart<'_, F> {
+    fn push<'a>(&'a self, arguments: &mut ArgumentList<'a>) {
+        self.entries.push(arguments);
+        self.matrices.iter().for_each(|matrix| arguments.reads(*matrix));
+    }
+}
+
 /// The list of all columns of `matrices`, in order, each with the ratio given for its matrix.
 ///
-/// It is built on the device, so that it can be part of a graph; the matrices must outlive the work that reads it.
-pub(crate) fn list<F: Field>(stream: &Stream, matrices: &[(Columns<'_, F>, u32)]) -> Result<Buffer<Column>> {
+/// It is built on the device, so that it can be part of a graph.
+pub(crate) fn list<'a, F: Field>(
+    stream: &Stream,
+    matrices: &[(Columns<'a, F>, u32)],
+) -> Result<ColumnList<'a, F>> {
     let total = matrices.iter().map(|(matrix, _)| matrix.columns).sum();
     let mut list = stream.alloc::<Column>(total)?;
     let kernel = ListColumns::kernel(stream.device(), ())?;
@@ -108,7 +144,7 @@ pub(crate) fn list<F: Field>(stream: &Stream, matrices: &[(Columns<'_, F>, u32)]
         let listing = Listing { list: list.view_mut(), pieces, matrices };
         kernel.launch(stream, Shape::new(batch.len() as u32, THREADS), listing)?;
     }
-    Ok(list)
+    Ok(ColumnList { list, matrices: matrices.iter().map(|(matrix, _)| matrix.values).collect() })
 }
 
 pub(crate) struct ListColumns;

@@ -94,3 +94,14 @@ take_columns(T* __restrict__ out, const T* __restrict__ in, const u32* __restric
     const u64 row = (u64)blockIdx.x * BLOCK_THREADS + threadIdx.x;
     if (row < rows) out[blockIdx.y * rows + row] = in[columns[blockIdx.y] * stride + row];
 }
+
+// out[k][r] = in[columns[k]][rev(rev(r) + 1)], a row's successor in natural order, for columns of 2^log_rows values in
+// bit-reversed order; k = blockIdx.y.
+template <class T>
+__global__ void __launch_bounds__(BLOCK_THREADS)
+take_next(T* __restrict__ out, const T* __restrict__ in, const u32* __restrict__ columns, u32 log_rows) {
+    const u32 row = blockIdx.x * BLOCK_THREADS + threadIdx.x, rows = 1u << log_rows;
+    if (row >= rows) return;
+    const u32 next = reverse_bits((reverse_bits(row, log_rows) + 1) & (rows - 1), log_rows);
+    out[(u64)blockIdx.y * rows + row] = in[(u64)columns[blockIdx.y] * rows + next];
+}

@@ -182,6 +182,25 @@ pub fn take_columns<T: Plain>(
     Ok(out)
 }
 
+/// Some columns of a matrix in bit-reversed order, in the given order, with each row's successor in natural order in
+/// its place; the first row succeeds the last.
+pub fn take_next<T: Plain>(stream: &Stream, matrix: &Matrix<T>, columns: &[usize]) -> Result<Matrix<T>> {
+    const NAME: &str = "permute::take_next";
+    let (rows, log_rows) = (matrix.rows(), log2_rows(NAME, matrix.rows())?);
+    if let Some(column) = columns.iter().find(|&&column| column >= matrix.columns()) {
+        return Err(Error::shape(NAME, format!("column {column} of a matrix of {} columns", matrix.columns())));
+    }
+    let mut out = Matrix::alloc(stream, rows, columns.len())?;
+    let kernel = kernel::<T>(stream.device(), Move::TakeNext)?;
+    for batch in column_batches(columns.len()) {
+        let chosen: Vec<u32> = columns[batch.clone()].iter().map(|&column| column as u32).collect();
+        let shape = Shape::cover(rows, THREADS)?.rows(batch.len() as u32);
+        let to = out.column_range_mut(batch.start, batch.end)?;
+        kernel.launch(stream, shape, (to, matrix.values(), &stream.upload(&chosen)?, log_rows))?;
+    }
+    Ok(out)
+}
+
 /// The number of columns of a matrix that is not empty.
 fn check<T: Plain>(operation: &'static str, values: View<'_, T>, rows: usize) -> Result<usize> {
     let columns = values.len().checked_div(rows).unwrap_or(0);
@@ -239,6 +258,7 @@ enum Move {
     BitReverseShort,
     GatherRows,
     TakeColumns,
+    TakeNext,
 }
 
 /// The kernel for values of this type's size.
@@ -283,6 +303,7 @@ impl<W: Word> Operation for Permute<W> {
             format!("bit_reverse_short<{word}>"),
             format!("gather_rows<{word}>"),
             format!("take_columns<{word}>"),
+            format!("take_next<{word}>"),
         ])
     }
 

@@ -57,7 +57,7 @@ pub fn accumulate(
     let shape = Shape::cover(rows.div_ceil(WARP_ROWS).div_ceil(WARPS / term_warps), 1)?.threads(THREADS);
     let count = terms.len() as u32;
     let terms = stream.upload(&terms)?;
-    let arguments = (out.values_mut(), &list, &terms, count, term_warps as u32, rows as u64, constant);
+    let arguments = (out.values_mut(), list.part(..)?, &terms, count, term_warps as u32, rows as u64, constant);
     CircleQuotients::kernels(stream.device(), ())?[ACCUMULATE].launch(stream, shape, arguments)?;
     Ok(out)
 }

@@ -21,6 +21,7 @@ use std::marker::PhantomData;
 use rigel_gpu::{Buffer, Error, Result, Shape, Stream, View};
 
 use crate::code::{Instances, KernelFile, Operation, parameters};
+use crate::domain::block::Block;
 use crate::domain::roots::{ORDERS, ReversedPowers, check_domain};
 use crate::field::{Element, Field, Ring};
 use crate::layout::columns::Columns;
@@ -32,11 +33,16 @@ use crate::vector::reduce::{self, Layout};
 /// The 2^`log_n` points `GENERATOR w^rev(i)` of a coset in bit-reversed order, w the root of unity of that order. A
 /// smaller coset is a prefix of them.
 pub fn coset_points<F: Field>(stream: &Stream, log_n: u32) -> Result<Buffer<F>> {
-    check_domain::<F>("opening::coset_points", log_n)?;
-    let n = 1usize << log_n;
+    block_points(stream, Block::whole(log_n))
+}
+
+/// The points of a block of rows of such a coset.
+pub fn block_points<F: Field>(stream: &Stream, block: Block) -> Result<Buffer<F>> {
+    check_domain::<F>("opening::coset_points", block.log_rows)?;
+    let n = block.rows();
     let mut points = stream.alloc(n)?;
     let shape = Shape::cover(n.div_ceil(16 / size_of::<F>()), THREADS)?;
-    let arguments = (&mut points, n as u64, F::GENERATOR, ReversedPowers::<F>::new());
+    let arguments = (&mut points, n as u64, F::GENERATOR * block.shift::<F>(), ReversedPowers::<F>::new());
     CosetPoints::<F>::kernel(stream.device(), ())?.launch(stream, shape, arguments)?;
     Ok(points)
 }
@@ -65,23 +71,37 @@ pub fn barycentric_weights<E: Element>(
     z: E,
     log_h: u32,
 ) -> Result<Matrix<E::Base>> {
+    check_domain::<E::Base>("opening::barycentric_weights", log_h)?;
+    block_weights(stream, points, inverses, z, log_h, 1 << log_h)
+}
+
+/// As [`barycentric_weights`], for the first `count` of the given points alone, which are any of the coset: the sums
+/// over blocks of rows add up to the value at z.
+pub fn block_weights<E: Element>(
+    stream: &Stream,
+    points: View<'_, E::Base>,
+    inverses: &Matrix<E::Base>,
+    z: E,
+    log_h: u32,
+    count: usize,
+) -> Result<Matrix<E::Base>> {
     const NAME: &str = "opening::barycentric_weights";
     check_domain::<E::Base>(NAME, log_h)?;
     let h = 1usize << log_h;
-    check_slab::<E>(NAME, "inverses", inverses, h)?;
-    if points.len() < h {
+    check_slab::<E>(NAME, "inverses", inverses, count)?;
+    if points.len() < count {
         return Err(Error::shape(
             NAME,
-            format!("{} points for {h} weights; there must be at least {h}", points.len()),
+            format!("{} points for {count} weights; there must be at least {count}", points.len()),
         ));
     }
     let shift = E::Base::GENERATOR.pow(h as u64);
     let unit = (shift * E::Base::from_u64(h as u64)).inverse().expect("neither the generator nor 2^k is zero");
     let scale = (z.pow(h as u64) - constant(shift)) * constant(unit);
-    let mut out = Matrix::alloc(stream, h, E::DEGREE)?;
-    let shape = Shape::cover(h.div_ceil(16 / size_of::<E::Base>()), THREADS)?;
+    let mut out = Matrix::alloc(stream, count, E::DEGREE)?;
+    let shape = Shape::cover(count.div_ceil(16 / size_of::<E::Base>()), THREADS)?;
     let stride = inverses.rows() as u64;
-    let arguments = (out.values_mut(), points, inverses.values(), stride, h as u64, scale);
+    let arguments = (out.values_mut(), points, inverses.values(), stride, count as u64, scale);
     Opening::<E>::kernels(stream.device(), ())?[WEIGHTS].launch(stream, shape, arguments)?;
     Ok(out)
 }

@@ -137,18 +137,45 @@ pub fn evaluate_into<F: TwoAdic>(
     let rows = coefficients.rows();
     let log_rows = check::<F>(NAME, rows, added_bits)?;
     check_generator(NAME, generator)?;
-    if out.len() != coefficients.values().len() << added_bits {
-        return Err(Error::shape(
-            NAME,
-            format!(
-                "{} coefficients evaluated at 2^{added_bits} times as many points, into room for {}",
-                coefficients.values().len(),
-                out.len()
-            ),
-        ));
-    }
+    check_evaluations(NAME, &out, coefficients, added_bits)?;
     let (transform, cosets) = on_cosets(log_rows, added_bits, generator);
     run(stream, transform, out, Some(coefficients.values()), &cosets)
+}
+
+/// As [`evaluate_into`], on the coset `shift H'` of the subgroup H' that Plonky3's root of unity generates.
+pub fn evaluate_coset_into<F: TwoAdic>(
+    stream: &Stream,
+    out: ViewMut<'_, F>,
+    coefficients: Columns<'_, F>,
+    added_bits: u32,
+    shift: F,
+) -> Result<()> {
+    const NAME: &str = "ntt::evaluate_coset_into";
+    let log_rows = check::<F>(NAME, coefficients.rows(), added_bits)?;
+    check_shift(NAME, shift)?;
+    check_evaluations(NAME, &out, coefficients, added_bits)?;
+    let (transform, mut cosets) = on_cosets(log_rows, added_bits, generator());
+    cosets.iter_mut().for_each(|coset| *coset *= shift);
+    run(stream, transform, out, Some(coefficients.values()), &cosets)
+}
+
+fn check_evaluations<F: TwoAdic>(
+    operation: &'static str,
+    out: &ViewMut<'_, F>,
+    coefficients: Columns<'_, F>,
+    added_bits: u32,
+) -> Result<()> {
+    if out.len() == coefficients.values().len() << added_bits {
+        return Ok(());
+    }
+    Err(Error::shape(
+        operation,
+        format!(
+            "{} coefficients evaluated at 2^{added_bits} times as many points, into room for {}",
+            coefficients.values().len(),
+            out.len()
+        ),
+    ))
 }
 
 /// Evaluations on the coset `shift H'` of 2^`added_bits` times as many points, given evaluations on H.

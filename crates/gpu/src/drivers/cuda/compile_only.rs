@@ -28,6 +28,8 @@ pub(crate) fn open(architecture: Architecture) -> Result<Arc<dyn Driver>> {
     let properties = Properties {
         kind: DeviceKind::Cuda,
         ordinal: 0,
+        context: 0,
+        numa_node: None,
         name: format!("{architecture}, compile only"),
         capability: architecture.capability(),
         multiprocessors: 0,

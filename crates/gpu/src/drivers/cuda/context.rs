@@ -1,7 +1,8 @@
-//! One device: its primary context, its properties, and the wrapper for every driver call.
+//! One device: its context, its properties, and the wrapper for every driver call.
 
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 use std::ptr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudarc::driver::sys::{self, CUcontext, CUdevice, CUdevice_attribute, CUresult};
 
@@ -9,7 +10,7 @@ use super::code::Modules;
 use super::failure::failure;
 use super::library;
 use super::memory::{self, Ranges};
-use crate::base::{DeviceKind, Error, Lock, Properties, Result};
+use crate::base::{DeviceKind, Error, Lock, Properties, Result, numa};
 use crate::drivers::{Driver, Raw};
 
 /// An open CUDA device.
@@ -19,36 +20,56 @@ pub(super) struct Cuda {
     pub(super) ranges: Lock<Ranges>,
     pub(super) modules: Lock<Modules>,
     /// The last field, so that it is released last.
-    pub(super) primary: Primary,
+    pub(super) context: Context,
 }
 
-/// A reference to a device's primary context, which is shared with other libraries in the process.
-pub(super) struct Primary {
+/// A context of a device: the primary one, which is shared with other libraries in the process, or one of its own.
+pub(super) struct Context {
     pub(super) device: CUdevice,
-    pub(super) context: CUcontext,
+    pub(super) handle: CUcontext,
+    /// Whether the context was created here. Such a context is current only during calls, so that no thread is left
+    /// with it when it is destroyed.
+    own: bool,
+    /// Whether the context has to live as long as the process.
+    kept: AtomicBool,
 }
 
 // SAFETY: any thread may use a context handle; the driver synchronises internally.
-unsafe impl Send for Primary {}
+unsafe impl Send for Context {}
 // SAFETY: as above.
-unsafe impl Sync for Primary {}
+unsafe impl Sync for Context {}
 
-impl Primary {
-    fn retain(device: CUdevice) -> Result<Self, CUresult> {
-        let mut context = ptr::null_mut();
-        // SAFETY: `device` came from cuDeviceGet, and `context` outlives the call.
-        match unsafe { sys::cuDevicePrimaryCtxRetain(&mut context, device) } {
-            CUresult::CUDA_SUCCESS => Ok(Self { device, context }),
+impl Context {
+    /// The device's primary context.
+    fn primary(device: CUdevice) -> Result<Self, CUresult> {
+        let mut handle = ptr::null_mut();
+        // SAFETY: `device` came from cuDeviceGet, and `handle` outlives the call.
+        match unsafe { sys::cuDevicePrimaryCtxRetain(&mut handle, device) } {
+            CUresult::CUDA_SUCCESS => Ok(Self { device, handle, own: false, kept: AtomicBool::new(false) }),
+            code => Err(code),
+        }
+    }
+
+    /// A new context. The thread's current context stays what it was.
+    fn create(device: CUdevice) -> Result<Self, CUresult> {
+        let mut handle = ptr::null_mut();
+        // SAFETY: `device` came from cuDeviceGet, and `handle` outlives the call.
+        match unsafe { sys::cuCtxCreate_v4(&mut handle, ptr::null_mut(), 0, device) } {
+            CUresult::CUDA_SUCCESS => {}
+            code => return Err(code),
+        }
+        let context = Self { device, handle, own: true, kept: AtomicBool::new(false) };
+        let mut popped = ptr::null_mut();
+        // SAFETY: the call above has pushed the context on this thread's stack, and `popped` outlives the call.
+        match unsafe { sys::cuCtxPopCurrent_v2(&mut popped) } {
+            CUresult::CUDA_SUCCESS => Ok(context),
             code => Err(code),
         }
     }
 
     /// Keeps the context for the rest of the process.
     pub(super) fn keep(&self) {
-        // A context that is held once can be held again, so there is no error to return.
-        if let Ok(another) = Self::retain(self.device) {
-            std::mem::forget(another);
-        }
+        self.kept.store(true, Ordering::Relaxed);
     }
 
     /// Makes the context current on this thread.
@@ -56,7 +77,8 @@ impl Primary {
     /// It queries the driver for the current context, which costs one thread-local read. A cached value would miss
     /// changes by other libraries in the process, and contexts that were released since.
     ///
-    /// Returns the context to make current again afterwards, if another library had made one current.
+    /// Returns the context to make current again afterwards: the one that another library had made current, or, if this
+    /// context must not stay current, whatever there was.
     fn enter(&self) -> Result<Option<CUcontext>, CUresult> {
         let mut current = ptr::null_mut();
         // SAFETY: the driver is initialised, and `current` outlives the call.
@@ -64,32 +86,45 @@ impl Primary {
         if code != CUresult::CUDA_SUCCESS {
             return Err(code);
         }
-        if current == self.context {
+        if current == self.handle {
             return Ok(None);
         }
-        // SAFETY: the context is retained for as long as `self` lives.
-        match unsafe { sys::cuCtxSetCurrent(self.context) } {
-            CUresult::CUDA_SUCCESS => Ok((!current.is_null()).then_some(current)),
+        // SAFETY: the context lives as long as `self`.
+        match unsafe { sys::cuCtxSetCurrent(self.handle) } {
+            CUresult::CUDA_SUCCESS => Ok((self.own || !current.is_null()).then_some(current)),
             code => Err(code),
         }
     }
 }
 
-impl Drop for Primary {
+impl Drop for Context {
+    /// Results are ignored: a lost device has nothing to release.
     fn drop(&mut self) {
-        // SAFETY: this releases the one reference that `retain` took. The result is ignored: a lost device has
-        // nothing to release.
-        unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) };
+        if *self.kept.get_mut() {
+            return;
+        }
+        if self.own {
+            // SAFETY: it was created here, is current on no thread, and its owner uses it no more.
+            unsafe { sys::cuCtxDestroy_v2(self.handle) };
+        } else {
+            // SAFETY: this releases the one reference that `primary` took.
+            unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) };
+        }
     }
 }
 
 impl Cuda {
-    /// Opens a device. `ordinal` must be less than the number of devices.
-    pub(super) fn open(ordinal: u32) -> Result<Self> {
+    /// Opens a device, with its primary context if `context` is 0, else with one of its own. `ordinal` must be less
+    /// than the number of devices.
+    pub(super) fn open(ordinal: u32, context: u32) -> Result<Self> {
         let library = library::driver()?;
+        let device_name = || match context {
+            0 => format!("{}:{ordinal}", DeviceKind::Cuda),
+            context => format!("{}:{ordinal}#{context}", DeviceKind::Cuda),
+        };
         let check = |operation: &'static str, code: CUresult| match code {
             CUresult::CUDA_SUCCESS => Ok(()),
-            code => Err(failure(device_name(ordinal), operation, code)),
+            code => Err(failure(device_name(), operation, code)),
         };
 
         let mut device = 0;
@@ -115,6 +150,8 @@ impl Cuda {
         let properties = Properties {
             kind: DeviceKind::Cuda,
             ordinal,
+            context,
+            numa_node: pci_address(device).and_then(|pci| numa::node_of(&pci)),
             name: String::from_utf8_lossy(name).into_owned(),
             capability: (
                 attribute(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
@@ -130,42 +167,45 @@ impl Cuda {
         };
         if attribute(CU_DEVICE_ATTRIBUTE_VIRTUAL_ADDRESS_MANAGEMENT_SUPPORTED)? == 0 {
             return Err(Error::Unavailable {
-                reason: format!("{} ({}) lacks virtual memory management", device_name(ordinal), properties.name),
+                reason: format!("{} ({}) lacks virtual memory management", device_name(), properties.name),
                 advice: "Use another device, or RIGEL_DEVICE=emulated".into(),
             });
         }
 
-        let primary = Primary::retain(device)
-            .map_err(|code| failure(device_name(ordinal), "cuDevicePrimaryCtxRetain", code))?;
-        primary.enter().map_err(|code| failure(device_name(ordinal), "cuCtxSetCurrent", code))?;
+        let context = match context {
+            0 => Context::primary(device).map_err(|code| failure(device_name(), "cuDevicePrimaryCtxRetain", code)),
+            _ => Context::create(device).map_err(|code| failure(device_name(), "cuCtxCreate", code)),
+        };
+        let (ranges, modules) = (Lock::default(), Lock::default());
+        let mut opened = Self { properties, granularity: 0, ranges, modules, context: context? };
         let mut granularity = 0;
         // SAFETY: the properties are complete, and both outlive the call.
-        let code = unsafe {
+        opened.call("cuMemGetAllocationGranularity", || unsafe {
             sys::cuMemGetAllocationGranularity(
                 &mut granularity,
                 &memory::allocation(device),
                 sys::CUmemAllocationGranularity_flags::CU_MEM_ALLOC_GRANULARITY_RECOMMENDED,
             )
-        };
-        check("cuMemGetAllocationGranularity", code)?;
-
-        Ok(Self { properties, granularity, ranges: Lock::default(), modules: Lock::default(), primary })
+        })?;
+        opened.granularity = granularity;
+        Ok(opened)
     }
 
     /// The device's name in messages.
     pub(super) fn name(&self) -> String {
-        device_name(self.properties.ordinal)
+        self.properties.to_string()
     }
 
     /// Makes a driver call in this device's context and returns its result code.
     pub(super) fn attempt(&self, call: impl FnOnce() -> CUresult) -> CUresult {
-        let previous = match self.primary.enter() {
+        let previous = match self.context.enter() {
             Ok(previous) => previous,
             Err(code) => return code,
         };
         let code = call();
         if let Some(previous) = previous {
-            // SAFETY: this was the current context when the call began; the library that made it current keeps it.
+            // SAFETY: this was the current context when the call began, or null if there was none; the library that
+            // made it current keeps it.
             unsafe { sys::cuCtxSetCurrent(previous) };
         }
         code
@@ -204,8 +244,13 @@ impl Drop for Cuda {
     }
 }
 
-fn device_name(ordinal: u32) -> String {
-    format!("{}:{ordinal}", DeviceKind::Cuda)
+/// The device's address on the PCI bus, as the system writes it, if the driver tells.
+fn pci_address(device: CUdevice) -> Option<String> {
+    let mut address = [0u8; 32];
+    // SAFETY: the driver writes at most the length given, its terminator included.
+    let code = unsafe { sys::cuDeviceGetPCIBusId(address.as_mut_ptr().cast(), address.len() as c_int, device) };
+    let text = CStr::from_bytes_until_nul(&address).ok()?;
+    (code == CUresult::CUDA_SUCCESS).then(|| text.to_string_lossy().into_owned())
 }
 
 /// Converts a [`Raw`] handle to the driver's pointer.

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::ptr;
 use std::sync::OnceLock;
 
-use cudarc::driver::sys::{CUdevice, CUresult};
+use cudarc::driver::sys::CUresult;
 use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL, RTLD_NOW};
 
 use super::context::{Cuda, handle, pointer};
@@ -219,16 +219,16 @@ fn name_of(functions: &Functions, code: Status) -> String {
     unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned()
 }
 
-/// Handles that are not in use, with the device of each.
+/// Handles that are not in use, with the context of each.
 ///
 /// A handle is never destroyed: cublasDestroy synchronizes the context, which invalidates every capture in it and,
 /// in the driver of CUDA 13.0, can crash the capturing thread. The next user of the device takes the handle instead.
-static IDLE: Lock<Vec<(CUdevice, Raw)>> = Lock::new(Vec::new());
+static IDLE: Lock<Vec<(Raw, Raw)>> = Lock::new(Vec::new());
 
 impl BlasDriver for Cuda {
     fn acquire_blas(&self) -> Result<Raw> {
         let mut idle = IDLE.lock();
-        if let Some(found) = idle.iter().position(|(device, _)| *device == self.primary.device) {
+        if let Some(found) = idle.iter().position(|(context, _)| *context == handle(self.context.handle)) {
             return Ok(idle.swap_remove(found).1);
         }
         drop(idle);
@@ -236,12 +236,12 @@ impl BlasDriver for Cuda {
         // SAFETY: `opened` outlives the call. The default math mode uses plain FP32 arithmetic.
         self.blas_call("cublasCreate", |cublas| unsafe { (cublas.create)(&mut opened) })?;
         // The handle belongs to the context, so the context has to live as long: for the rest of the process.
-        self.primary.keep();
+        self.context.keep();
         Ok(handle(opened))
     }
 
     fn release_blas(&self, blas: Raw) {
-        IDLE.lock().push((self.primary.device, blas));
+        IDLE.lock().push((handle(self.context.handle), blas));
     }
 
     /// # Safety

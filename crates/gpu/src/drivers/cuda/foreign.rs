@@ -20,7 +20,7 @@ impl Cuda {
         };
         for address in [at.0, last] {
             let place = match self.place_of(address)? {
-                Some(ordinal) if ordinal == self.primary.device => continue,
+                Some(ordinal) if ordinal == self.context.device => continue,
                 Some(ordinal) => format!("is memory of cuda:{ordinal}"),
                 None => "is not device memory".into(),
             };

@@ -36,15 +36,19 @@ const NVRTC: Wanted = Wanted {
 const DRIVER_BASICS: [&str; 3] = ["cuInit", "cuDriverGetVersion", "cuGetErrorString"];
 
 /// Every other driver symbol that this module calls (a test compares this list with the sources).
-const DRIVER_SYMBOLS: [&str; 57] = [
+const DRIVER_SYMBOLS: [&str; 61] = [
+    "cuCtxCreate_v4",
+    "cuCtxDestroy_v2",
     "cuCtxEnablePeerAccess",
     "cuCtxGetCurrent",
+    "cuCtxPopCurrent_v2",
     "cuCtxSetCurrent",
     "cuDeviceCanAccessPeer",
     "cuDeviceGet",
     "cuDeviceGetAttribute",
     "cuDeviceGetCount",
     "cuDeviceGetName",
+    "cuDeviceGetPCIBusId",
     "cuDeviceGetP2PAttribute",
     "cuDevicePrimaryCtxRelease_v2",
     "cuDevicePrimaryCtxRetain",

@@ -10,7 +10,7 @@ use cudarc::driver::sys::{
 };
 
 use super::context::Cuda;
-use crate::base::{Error, MemoryInfo, Result};
+use crate::base::{Error, MemoryInfo, Result, numa};
 use crate::drivers::{DevicePtr, MemoryDriver};
 
 /// The reserved ranges of a device, and the peers that may access them.
@@ -86,7 +86,7 @@ impl MemoryDriver for Cuda {
         // Locked throughout, so that a peer is admitted either before this mapping or after it, and never missed.
         let mut ranges = self.ranges.lock();
         let access: Vec<_> =
-            [self.primary.device].iter().chain(&ranges.guests).map(|device| access(*device)).collect();
+            [self.context.device].iter().chain(&ranges.guests).map(|device| access(*device)).collect();
         let Some(range) = ranges.holding(at.0, bytes) else {
             return Err(self.refuse("map", format!("{bytes} bytes at {:#x} are not in a reserved range", at.0)));
         };
@@ -94,7 +94,7 @@ impl MemoryDriver for Cuda {
         let mut memory = 0;
         let code = self.attempt(|| {
             // SAFETY: the description is complete, and both outlive the call.
-            unsafe { sys::cuMemCreate(&mut memory, bytes, &allocation(self.primary.device), 0) }
+            unsafe { sys::cuMemCreate(&mut memory, bytes, &allocation(self.context.device), 0) }
         });
         self.check_memory("cuMemCreate", code, bytes)?;
         // SAFETY: the range is reserved (above), and `memory` has `bytes` bytes.
@@ -152,9 +152,11 @@ impl MemoryDriver for Cuda {
         let mut at = ptr::null_mut();
         // Portable: pinned for every context, so that one staging buffer serves all devices. Not write-combined,
         // because the host also reads from it.
-        // SAFETY: `at` outlives the call.
-        let code =
-            self.attempt(|| unsafe { sys::cuMemHostAlloc(&mut at, bytes.max(1), sys::CU_MEMHOSTALLOC_PORTABLE) });
+        // The driver touches the memory to pin it, so it lies on the node of the thread that asks for it.
+        let code = numa::on(self.properties.numa_node, || {
+            // SAFETY: `at` outlives the call.
+            self.attempt(|| unsafe { sys::cuMemHostAlloc(&mut at, bytes.max(1), sys::CU_MEMHOSTALLOC_PORTABLE) })
+        });
         if code == CUresult::CUDA_ERROR_OUT_OF_MEMORY {
             let detail = super::failure::describe(code);
             return Err(Error::OutOfPinnedMemory { requested: bytes, detail });

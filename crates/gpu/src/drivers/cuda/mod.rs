@@ -59,26 +59,28 @@ pub(crate) fn count() -> Result<u32> {
     library::device_count()
 }
 
-/// Opens a device. While it is open, further calls return the same one.
-pub(crate) fn open(ordinal: u32) -> Result<Arc<dyn Driver>> {
+/// Opens a device, with its primary context if `context` is 0, else with one of its own. While it is open, further
+/// calls with the same numbers return the same one.
+pub(crate) fn open(ordinal: u32, context: u32) -> Result<Arc<dyn Driver>> {
     let count = count()?;
     if ordinal >= count {
         return Err(Error::NoSuchDevice { kind: DeviceKind::Cuda, ordinal, count });
     }
     let mut opened = OPENED.lock();
-    if let Some(driver) = opened.get(&ordinal).and_then(Weak::upgrade) {
+    if let Some(driver) = opened.get(&(ordinal, context)).and_then(Weak::upgrade) {
         return Ok(driver);
     }
-    let driver = Arc::new(Cuda::open(ordinal)?);
-    opened.insert(ordinal, Arc::downgrade(&driver));
+    let driver = Arc::new(Cuda::open(ordinal, context)?);
+    opened.insert((ordinal, context), Arc::downgrade(&driver));
     Ok(driver)
 }
 
-/// The open devices by number. A device finds a peer, given as `&dyn Driver`, through this map.
-static OPENED: Lock<BTreeMap<u32, Weak<Cuda>>> = Lock::new(BTreeMap::new());
+/// The open devices by their number and that of their context. A device finds a peer, given as `&dyn Driver`, through
+/// this map.
+static OPENED: Lock<BTreeMap<(u32, u32), Weak<Cuda>>> = Lock::new(BTreeMap::new());
 
-fn opened(ordinal: u32) -> Option<Arc<Cuda>> {
-    OPENED.lock().get(&ordinal).and_then(Weak::upgrade)
+fn opened(opening: (u32, u32)) -> Option<Arc<Cuda>> {
+    OPENED.lock().get(&opening).and_then(Weak::upgrade)
 }
 
 #[cfg(test)]
@@ -90,11 +92,11 @@ mod tests {
         match count() {
             Ok(count) => {
                 assert!(count > 0);
-                assert!(matches!(open(count), Err(Error::NoSuchDevice { .. })));
+                assert!(matches!(open(count, 0), Err(Error::NoSuchDevice { .. })));
             }
             Err(error) => {
                 assert!(matches!(error, Error::Unavailable { .. }), "{error}");
-                assert!(matches!(open(0), Err(Error::Unavailable { .. })));
+                assert!(matches!(open(0, 0), Err(Error::Unavailable { .. })));
                 assert!(status().devices.is_err());
             }
         }

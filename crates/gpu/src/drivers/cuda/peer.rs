@@ -12,7 +12,7 @@ use crate::drivers::{DevicePtr, Driver, PeerDriver, Raw};
 
 impl PeerDriver for Cuda {
     fn link(&self, peer: &dyn Driver) -> Result<Link> {
-        let (device, peer) = (self.primary.device, self.device_of(peer)?);
+        let (device, peer) = (self.context.device, self.device_of(peer)?);
         if device == peer {
             return Ok(Link::Same);
         }
@@ -35,15 +35,15 @@ impl PeerDriver for Cuda {
     /// Peer access to plain allocations is enabled per context, to mapped memory per mapping.
     fn enable_peer(&self, peer: &dyn Driver) -> Result<()> {
         let peer = self.cuda_of(peer)?;
-        if peer.primary.device == self.primary.device {
+        if peer.context.device == self.context.device {
             return Ok(());
         }
-        // SAFETY: the peer's context is retained while `peer` lives.
-        match self.attempt(|| unsafe { sys::cuCtxEnablePeerAccess(peer.primary.context, 0) }) {
+        // SAFETY: the peer's context lives while `peer` lives.
+        match self.attempt(|| unsafe { sys::cuCtxEnablePeerAccess(peer.context.handle, 0) }) {
             CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED => {}
             code => self.check("cuCtxEnablePeerAccess", code)?,
         }
-        peer.admit(self.primary.device)
+        peer.admit(self.context.device)
     }
 
     unsafe fn copy_to_peer(
@@ -55,8 +55,8 @@ impl PeerDriver for Cuda {
         bytes: usize,
     ) -> Result<()> {
         let peer = self.cuda_of(peer)?;
-        let (there, here) = (peer.primary.context, self.primary.context);
-        // SAFETY: the caller guarantees both ranges; both contexts are retained.
+        let (there, here) = (peer.context.handle, self.context.handle);
+        // SAFETY: the caller guarantees both ranges; both contexts live.
         self.call("cuMemcpyPeerAsync", || unsafe {
             sys::cuMemcpyPeerAsync(to.0, there, from.0, here, bytes, pointer(stream))
         })
@@ -65,7 +65,7 @@ impl PeerDriver for Cuda {
 
 impl Cuda {
     fn device_of(&self, peer: &dyn Driver) -> Result<CUdevice> {
-        let ordinal = self.ordinal_of(peer)?;
+        let (ordinal, _) = self.opening_of(peer)?;
         let mut device = 0;
         // SAFETY: `device` outlives the call; the driver checks the ordinal.
         self.call("cuDeviceGet", || unsafe { sys::cuDeviceGet(&mut device, ordinal as c_int) })?;
@@ -73,16 +73,16 @@ impl Cuda {
     }
 
     fn cuda_of(&self, peer: &dyn Driver) -> Result<Arc<Cuda>> {
-        let ordinal = self.ordinal_of(peer)?;
-        opened(ordinal).ok_or_else(|| self.refuse("peer access", format!("cuda:{ordinal} is not open")))
+        let opening = self.opening_of(peer)?;
+        opened(opening).ok_or_else(|| self.refuse("peer access", format!("{} is not open", peer.properties())))
     }
 
-    fn ordinal_of(&self, peer: &dyn Driver) -> Result<u32> {
+    /// The number of a peer, and that of its context.
+    fn opening_of(&self, peer: &dyn Driver) -> Result<(u32, u32)> {
         let properties = peer.properties();
         if properties.kind != DeviceKind::Cuda {
-            let detail = format!("{}:{} is not a CUDA device", properties.kind, properties.ordinal);
-            return Err(self.refuse("peer access", detail));
+            return Err(self.refuse("peer access", format!("{properties} is not a CUDA device")));
         }
-        Ok(properties.ordinal)
+        Ok((properties.ordinal, properties.context))
     }
 }

@@ -23,6 +23,8 @@ pub struct Emulation {
     /// The number of launches after which each device is lost: from then on every call fails, as on a GPU that has
     /// failed.
     pub lost_after: Option<u64>,
+    /// The number of the device that is lost then; all of them if it is not set.
+    pub lost_device: Option<u32>,
 }
 
 /// The order in which the threads of a block run between barriers.
@@ -54,6 +56,7 @@ impl Default for Emulation {
             order: ThreadOrder::Ascending,
             execution: Execution::Fibers,
             lost_after: None,
+            lost_device: None,
         }
     }
 }
@@ -81,6 +84,7 @@ impl Emulation {
                 "execution" => one_of(value, &[("fibers", Execution::Fibers), ("threads", Execution::Threads)])
                     .map(|execution| emulation.execution = execution),
                 "lost_after" => value.parse().ok().map(|launches| emulation.lost_after = Some(launches)),
+                "lost_device" => value.parse().ok().map(|device| emulation.lost_device = Some(device)),
                 _ => None,
             };
             understood.ok_or_else(|| {
@@ -88,7 +92,8 @@ impl Emulation {
                     "RIGEL_EMULATED",
                     format!(
                         "{setting:?} is unknown; use devices=N, memory=1GiB, workers=N, checked=on|off, \
-                         order=ascending|shuffled:SEED, execution=fibers|threads, lost_after=N, separated by commas"
+                         order=ascending|shuffled:SEED, execution=fibers|threads, lost_after=N, lost_device=N, \
+                         separated by commas"
                     ),
                 )
             })?;
@@ -118,7 +123,8 @@ mod tests {
 
     #[test]
     fn every_field_can_be_set() {
-        let text = "devices=2, memory=1GiB,workers=3,checked=off,order=shuffled:7,execution=threads,lost_after=9";
+        let text = "devices=2, memory=1GiB,workers=3,checked=off,order=shuffled:7,execution=threads,lost_after=9,\
+                    lost_device=1";
         let expected = Emulation {
             devices: 2,
             memory_bytes: 1 << 30,
@@ -127,6 +133,7 @@ mod tests {
             order: ThreadOrder::Shuffled(7),
             execution: Execution::Threads,
             lost_after: Some(9),
+            lost_device: Some(1),
         };
         assert_eq!(Emulation::parse(text).unwrap(), expected);
         assert_eq!(Emulation::parse("").unwrap(), Emulation::default());

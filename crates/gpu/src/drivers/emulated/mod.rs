@@ -46,9 +46,10 @@ pub use emulation::{Emulation, Execution, ThreadOrder};
 use crate::base::Result;
 use crate::drivers::Driver;
 
-/// One driver for each emulated device. They share one range of addresses, so they reach each other's memory.
-pub(crate) fn open(emulation: &Emulation) -> Result<Vec<Arc<dyn Driver>>> {
-    device::open(emulation)
+/// One driver for each emulated device, given by its number and the number of its context. They share one range of
+/// addresses, so they reach each other's memory.
+pub(crate) fn open(emulation: &Emulation, devices: &[(u32, u32)]) -> Result<Vec<Arc<dyn Driver>>> {
+    device::open(emulation, devices)
 }
 
 /// The host's C++ compiler, in its own words.

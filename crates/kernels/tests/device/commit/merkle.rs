@@ -2,6 +2,7 @@
 
 use p3_matrix::dense::RowMajorMatrix;
 use rigel_gpu::Stream;
+use rigel_kernels::commit::lifted::{BLOCK, LiftedInParts};
 use rigel_kernels::commit::merkle::{MerkleTree, Node};
 use rigel_kernels::field::{BabyBear, Field, Goldilocks, KoalaBear, Mersenne31, Ring};
 use rigel_kernels::hash::*;
@@ -127,13 +128,15 @@ fn check_stwo<H: Hash<Digest = [u8; 32]>, S: MerkleHasherLifted<Hash = Blake2sHa
     }
 }
 
-fn check_lifted<H: RowHash<Mersenne31, Digest = [u8; 32]>, S: MerkleHasherLifted<Hash = Blake2sHash>>()
+fn check_lifted<H: RowHash<Mersenne31, Digest = [u8; 32]> + Chained, S: MerkleHasherLifted<Hash = Blake2sHash>>()
 where
     CpuBackend: stwo::prover::vcs_lifted::ops::MerkleOpsLifted<S>,
 {
     on_each_device(|stream| {
         let mixed: Vec<usize> = (0..40).map(|i| 2 << (i * 5 % 8)).collect();
-        let lengths: [(&[usize], u32); 7] = [
+        // Several launches: states of 16 rows, of 2^12, and the leaves.
+        let staged = [[16; 325].as_slice(), &[4096; 45], &[1 << 15; 5]].concat();
+        let lengths: [(&[usize], u32); 8] = [
             (&[], 0),
             (&[2], 1),
             (&[64; 17], 6),
@@ -141,6 +144,7 @@ where
             (&[4, 16, 8], 4),
             (&[128, 2, 2, 128, 16], 9),
             (&mixed, 8),
+            (&staged, 15),
         ];
         for (lengths, log_size) in lengths {
             let (on_device, theirs) = columns(stream, lengths);
@@ -148,7 +152,69 @@ where
             let tree = MerkleTree::<H>::lifted(stream, &ours, log_size).unwrap();
             let prover = MerkleProverLifted::<CpuBackend, S>::commit(theirs.iter().collect(), log_size, 0);
             check_stwo(stream, &tree, &prover, &theirs);
+            for blocks in [1, 2] {
+                check_stwo(stream, &in_parts::<H>(stream, ours.clone(), log_size, blocks), &prover, &theirs);
+            }
         }
+    });
+}
+
+/// The lifted tree over columns that arrive a few blocks at a time.
+fn in_parts<H: RowHash<Mersenne31> + Chained>(
+    stream: &Stream,
+    mut columns: Vec<Columns<'_, Mersenne31>>,
+    log_size: u32,
+    blocks: usize,
+) -> MerkleTree<H> {
+    columns.sort_by_key(Columns::rows);
+    let mut parts = LiftedInParts::<H>::new(stream, log_size).unwrap();
+    let mut rest = &columns[..];
+    while rest.len() > blocks * BLOCK {
+        let (part, others) = rest.split_at(blocks * BLOCK);
+        parts.absorb(stream, part).unwrap();
+        rest = others;
+    }
+    parts.finish(stream, rest).unwrap()
+}
+
+#[test]
+fn lifted_parts_are_whole_blocks_of_growing_columns() {
+    on_each_device(|stream| {
+        let (on_device, _) = columns(stream, &[&[8; 16][..], &[4]].concat());
+        let given: Vec<Columns<'_, Mersenne31>> = on_device.iter().map(Columns::from).collect();
+        let parts = || LiftedInParts::<Blake2s>::new(stream, 3).unwrap();
+        let refused = |result: rigel_gpu::Result<()>, why: &str| {
+            let error = result.unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        };
+        refused(
+            parts().absorb(stream, &given[..15]),
+            "15 columns; the number must be a multiple of the block size 16",
+        );
+        let mut begun = parts();
+        begun.absorb(stream, &given[..16]).unwrap();
+        refused(begun.finish(stream, &given[16..]).map(drop), "columns of 4 rows after columns of 8");
+        let mut begun = parts();
+        begun.absorb(stream, &given[..16]).unwrap();
+        refused(begun.finish::<Mersenne31>(stream, &[]).map(drop), "no column after 16");
+    });
+}
+
+#[test]
+fn columns_that_can_not_be_lifted_are_refused() {
+    on_each_device(|stream| {
+        let refused = |columns: &[Columns<'_, KoalaBear>], depth: u32, words: &str| {
+            let tree = MerkleTree::<Blake2s>::lifted(stream, columns, depth);
+            let text = tree.map(drop).unwrap_err().to_string();
+            assert!(text.contains(words), "{text}");
+        };
+        let (m, _) = matrices::<KoalaBear>(stream, &[(8, 2), (6, 1), (1, 3)]);
+        let m: Vec<Columns<'_, KoalaBear>> = m.iter().map(Columns::from).collect();
+        refused(&[m[0]], 2, "8 rows lifted to 2^2");
+        refused(&[m[2]], 2, "1 rows lifted");
+        refused(&[m[1]], 5, "power of two");
+        refused(&[], 40, "2^40 rows");
+        assert_eq!(MerkleTree::<Blake2s>::lifted(stream, &[m[0]], 4).unwrap().leaves(), 16);
     });
 }
 
@@ -242,7 +308,6 @@ fn bad_input_is_refused() {
         refused(Tree::new::<KoalaBear>(stream, &[], 0), "no matrices");
         refused(Tree::new(stream, &[m[0], m[1]], 0), "power of two");
         refused(Tree::packed(stream, m[0], 4, 0), "2^4 rows at a time");
-        refused(Tree::lifted(stream, &[m[0]], 2), "lifted to 2^2");
         refused(Tree::from_leaves(stream, &stream.zeros(3).unwrap()), "power of two");
         refused(Tree::from_leaves(stream, &stream.zeros(0).unwrap()), "power of two");
         let tree = Tree::new(stream, &[m[0]], 0).unwrap();

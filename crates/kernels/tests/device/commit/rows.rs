@@ -169,10 +169,6 @@ fn bad_input_is_refused() {
         refused(rows::hash_packed::<KeccakSponge, _>(stream, m[0], 4), "2^4 rows at a time of a matrix of 8 rows");
         refused(rows::hash_packed::<KeccakSponge, _>(stream, m[3], 1), "40 columns");
         refused(rows::hash_packed::<KeccakSponge, _>(stream, m[2], 1), "power of two");
-        refused(rows::hash_lifted::<KeccakSponge, _>(stream, &[m[0]], 2), "8 rows lifted to 2^2");
-        refused(rows::hash_lifted::<KeccakSponge, _>(stream, &[m[4]], 2), "1 rows lifted");
-        refused(rows::hash_lifted::<KeccakSponge, _>(stream, &[m[2]], 5), "power of two");
-        refused(rows::hash_lifted::<KeccakSponge, KoalaBear>(stream, &[], 40), "2^40 rows");
         assert!(Columns::new(m[0].values(), 3).is_err());
         assert!(Columns::new(m[0].values(), 0).is_err());
         assert_eq!(rows::hash::<KeccakSponge, _>(stream, &[m[0]]).unwrap().len(), 8);

@@ -1,2 +1,3 @@
 mod circle;
 mod ntt;
+mod spread;

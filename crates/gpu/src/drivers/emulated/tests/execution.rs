@@ -196,7 +196,7 @@ fn launches_that_can_not_be() {
 
 #[test]
 fn devices_work_side_by_side() {
-    let drivers = open(&Emulation { devices: 2, ..Emulation::default() }).unwrap();
+    let drivers = open(&Emulation::default(), &[(0, 0), (1, 0)]).unwrap();
     let rigs: Vec<Rig> = drivers.into_iter().map(Rig::on).collect();
     std::thread::scope(|scope| {
         for rig in &rigs {

@@ -36,7 +36,7 @@ fn grid(blocks: u32, threads: u32) -> Grid {
 
 impl Rig {
     fn new(emulation: Emulation) -> Self {
-        Self::on(open(&emulation).unwrap().remove(0))
+        Self::on(open(&emulation, &[(0, 0)]).unwrap().remove(0))
     }
 
     fn on(driver: Arc<dyn Driver>) -> Self {

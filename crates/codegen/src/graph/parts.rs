@@ -1,0 +1,99 @@
+//! Parts of a graph, with other loads.
+
+use std::collections::BTreeSet;
+
+use rigel_kernels::field::Element;
+
+use super::{ExpressionGraph, Node, Value};
+use crate::quick::QuickMap;
+
+impl<E: Element> ExpressionGraph<E> {
+    /// The columns of the matrix `input` that a value depends on.
+    pub fn columns_of(&self, value: Value, input: usize) -> BTreeSet<usize> {
+        let mut columns = BTreeSet::new();
+        for value in self.cone([value]) {
+            match self.node(value) {
+                Node::Column { input: of, column, .. } if of == input => {
+                    columns.insert(column);
+                }
+                Node::ExtensionColumn { input: of, first_column, .. } if of == input => {
+                    columns.extend(first_column..first_column + E::DEGREE);
+                }
+                _ => {}
+            }
+        }
+        columns
+    }
+
+    /// The part of the graph that these values depend on, with the columns of the matrix `input` numbered anew: column
+    /// `columns[i]` becomes column i. Returns the part and the values' places in it.
+    ///
+    /// So what reads few columns of a wide matrix can be run on a matrix of those columns alone. Extension columns of
+    /// `input` must find their neighbours in `columns`, in order.
+    ///
+    /// # Panics
+    /// If a column that is read is not among `columns`, which must be sorted.
+    pub fn with_columns(&self, values: &[Value], input: usize, columns: &[usize]) -> (Self, Vec<Value>) {
+        let place = |column: usize| columns.binary_search(&column).expect("a column of the part");
+        self.part(values, |leaf| match leaf {
+            Node::Column { input: of, column, offset } if of == input => {
+                Node::Column { input, column: place(column), offset }
+            }
+            Node::ExtensionColumn { input: of, first_column, offset } if of == input => {
+                Node::ExtensionColumn { input, first_column: place(first_column), offset }
+            }
+            leaf => leaf,
+        })
+    }
+
+    /// The part of the graph that these values depend on, with the columns of the matrix `input` that are read one row
+    /// further read from the matrix `next` instead, in the same row. Returns the part and the values' places in it.
+    ///
+    /// So a block of rows can be computed whose next rows lie in another block.
+    pub fn with_next(&self, values: &[Value], input: usize, next: usize) -> (Self, Vec<Value>) {
+        self.part(values, |leaf| match leaf {
+            Node::Column { input: of, column, offset: 1 } if of == input => {
+                Node::Column { input: next, column, offset: 0 }
+            }
+            Node::ExtensionColumn { input: of, first_column, offset: 1 } if of == input => {
+                Node::ExtensionColumn { input: next, first_column, offset: 0 }
+            }
+            leaf => leaf,
+        })
+    }
+
+    /// The part of the graph that these values depend on, with other loads.
+    fn part(&self, values: &[Value], load: impl Fn(Node) -> Node) -> (Self, Vec<Value>) {
+        let mut part = Self::new();
+        let mut places: QuickMap<Value, Value> = QuickMap::default();
+        let mut cone = self.cone(values.iter().copied());
+        // A value is made after what it is computed from.
+        cone.sort_unstable();
+        for value in cone {
+            let made = match self.node(value) {
+                Node::Constant(index) => part.extension_constant(self.constants[index]),
+                Node::Add(a, b) => part.add(places[&a], places[&b]),
+                Node::Sub(a, b) => part.sub(places[&a], places[&b]),
+                Node::Mul(a, b) => part.mul(places[&a], places[&b]),
+                Node::Neg(a) => part.neg(places[&a]),
+                leaf => part.number(load(leaf), self.kind(value)),
+            };
+            places.insert(value, made);
+        }
+        (part, values.iter().map(|value| places[value]).collect())
+    }
+
+    /// All values that these depend on, and these.
+    fn cone(&self, values: impl IntoIterator<Item = Value>) -> Vec<Value> {
+        let mut seen = vec![false; self.len()];
+        let mut stack: Vec<Value> = values.into_iter().collect();
+        let mut cone = Vec::new();
+        while let Some(value) = stack.pop() {
+            if !std::mem::replace(&mut seen[value.index()], true) {
+                cone.push(value);
+                stack.extend(self.node(value).operands());
+            }
+        }
+        cone
+    }
+}

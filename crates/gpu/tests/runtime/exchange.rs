@@ -1,0 +1,116 @@
+//! Exchanges between two, three, four and eight devices, and their errors.
+
+use rigel_gpu::testing::groups;
+use rigel_gpu::{Buffer, Piece, Shape, Stream, all_gather, all_to_all, exchange};
+
+/// Runs a test on the streams of each group of so many devices.
+fn on_each_group(count: u32, test: impl Fn(Vec<Stream>)) {
+    for devices in groups(count).unwrap() {
+        test(devices.iter().map(|device| device.compute().unwrap()).collect());
+    }
+}
+
+fn upload(streams: &[Stream], values: impl Fn(usize) -> Vec<u32>) -> Vec<Buffer<u32>> {
+    streams.iter().enumerate().map(|(k, stream)| stream.upload(&values(k)).unwrap()).collect()
+}
+
+#[test]
+fn every_device_gets_all_shares() {
+    for count in [1, 2, 3, 4, 8] {
+        on_each_group(count, |streams| {
+            // Device k has k values: the first has none.
+            let share = |k: usize| (0..k as u32).map(|i| 100 * k as u32 + i).collect::<Vec<_>>();
+            let shares = upload(&streams, share);
+            let all: Vec<u32> = (0..count as usize).flat_map(share).collect();
+            let mut gathered: Vec<_> =
+                streams.iter().map(|stream| stream.alloc::<u32>(all.len()).unwrap()).collect();
+            let views: Vec<_> = shares.iter().map(Buffer::view).collect();
+            let before = streams[count as usize - 1].device().activity().bytes_sent;
+            all_gather(&streams, &views, gathered.iter_mut().map(Buffer::view_mut).collect()).unwrap();
+            for (stream, gathered) in streams.iter().zip(&gathered) {
+                assert_eq!(gathered.to_vec(stream).unwrap(), all);
+            }
+            // The last device sends its share to each of the others.
+            let sent = streams[count as usize - 1].device().activity().bytes_sent - before;
+            assert_eq!(sent, 4 * u64::from(count - 1) * u64::from(count - 1));
+        });
+    }
+}
+
+#[test]
+fn blocks_go_to_their_devices() {
+    for count in [1usize, 2, 4, 8] {
+        on_each_group(count as u32, |streams| {
+            let block = |from: usize, to: usize| (0..3).map(move |i| (1_000 * from + 10 * to + i) as u32);
+            let blocks = upload(&streams, |from| (0..count).flat_map(|to| block(from, to)).collect());
+            let mut received: Vec<_> =
+                streams.iter().map(|stream| stream.alloc::<u32>(3 * count).unwrap()).collect();
+            let views: Vec<_> = blocks.iter().map(Buffer::view).collect();
+            all_to_all(&streams, &views, received.iter_mut().map(Buffer::view_mut).collect()).unwrap();
+            for (to, (stream, received)) in streams.iter().zip(&received).enumerate() {
+                let expected: Vec<u32> = (0..count).flat_map(|from| block(from, to)).collect();
+                assert_eq!(received.to_vec(stream).unwrap(), expected);
+            }
+        });
+    }
+}
+
+/// Slow work on the targets before an exchange does not overwrite what arrives, and what slow work writes to the
+/// sources is there when the receivers read it.
+#[test]
+fn exchanges_wait_for_both_sides() {
+    const LENGTH: usize = 1 << 12;
+    for count in [2, 4] {
+        on_each_group(count, |streams| {
+            let kernels: Vec<_> = streams.iter().map(crate::slow_fill).collect();
+            let all = LENGTH * streams.len();
+            // The first round may load what makes the second one quick.
+            for round in [0, 100] {
+                let mut shares: Vec<_> =
+                    streams.iter().map(|stream| stream.zeros::<u32>(LENGTH).unwrap()).collect();
+                let mut rooms: Vec<_> = streams.iter().map(|stream| stream.zeros::<u32>(all).unwrap()).collect();
+                streams.iter().for_each(|stream| stream.synchronize().unwrap());
+                for (k, (stream, kernel)) in streams.iter().zip(&kernels).enumerate() {
+                    // The later the device, the slower.
+                    let rounds = 20_000 * (k as u32 + 1);
+                    let shape = Shape::new(1, 32);
+                    let value = round + k as u32;
+                    kernel.launch(stream, shape, (&mut shares[k], LENGTH as u32, value, rounds)).unwrap();
+                    kernel.launch(stream, shape, (&mut rooms[k], all as u32, 99u32, rounds)).unwrap();
+                }
+                let views: Vec<_> = shares.iter().map(Buffer::view).collect();
+                all_gather(&streams, &views, rooms.iter_mut().map(Buffer::view_mut).collect()).unwrap();
+                for (stream, room) in streams.iter().zip(&rooms) {
+                    let found = room.to_vec(stream).unwrap();
+                    for (k, share) in found.chunks(LENGTH).enumerate() {
+                        let wrong = share.iter().find(|value| **value != round + k as u32);
+                        assert_eq!(wrong, None, "from {k} to {} of {count}, round {round}", stream.device());
+                    }
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn pieces_that_do_not_fit_are_refused() {
+    let streams: Vec<Stream> = groups(2).unwrap()[0].iter().map(|device| device.compute().unwrap()).collect();
+    let [short, long] = [2, 3].map(|n| streams[0].zeros::<u32>(n).unwrap());
+    let mut room = streams[1].zeros::<u32>(3).unwrap();
+    let mut error = |from, to, source: &Buffer<u32>| {
+        let piece = Piece { from, to, source: source.view(), target: room.view_mut() };
+        exchange(&streams, vec![piece]).unwrap_err().to_string()
+    };
+    assert!(error(0, 1, &short).contains("2 values from 0 do not fit a room of 3 in 1"));
+    assert!(error(0, 2, &long).contains("there are 2"));
+    let misplaced = error(1, 0, &long);
+    let names = [0, 1].map(|k: usize| streams[k].device().to_string());
+    assert!(names.iter().all(|name| misplaced.contains(name)), "{misplaced}");
+    let mut rooms = [streams[0].zeros::<u32>(4).unwrap(), streams[1].zeros::<u32>(6).unwrap()];
+    let views = [short.view(), room.view()];
+    let rooms = rooms.iter_mut().map(Buffer::view_mut).collect();
+    let error = all_gather(&streams, &views, rooms).unwrap_err().to_string();
+    assert!(error.contains("5 values in all, into a room of 4"), "{error}");
+    let error = all_to_all(&streams, &views, Vec::new()).unwrap_err().to_string();
+    assert!(error.contains("2 shares and 0 rooms for 2 streams"), "{error}");
+}

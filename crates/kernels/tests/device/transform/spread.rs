@@ -1,0 +1,101 @@
+//! Extensions over several devices against those of one.
+
+use rigel_gpu::Stream;
+use rigel_gpu::testing::groups;
+use rigel_kernels::field::{BabyBear, Goldilocks, KoalaBear};
+use rigel_kernels::transform::ntt::{self, Order, TwoAdic};
+use rigel_kernels::transform::residues::residues;
+use rigel_kernels::transform::spread;
+use rigel_kernels::{Columns, Matrix};
+
+use crate::support::{on_each_device, random, rng};
+
+/// The streams of each group of so many devices.
+fn streams(count: u32) -> Vec<Vec<Stream>> {
+    let streams =
+        |devices: Vec<_>| devices.iter().map(|device: &rigel_gpu::Device| device.compute().unwrap()).collect();
+    groups(count).unwrap().into_iter().map(streams).collect()
+}
+
+fn check<F: TwoAdic>(streams: &[Stream], log_rows: u32, added_bits: u32, columns: usize, order: Order) {
+    let rows = 1 << log_rows;
+    let values: Vec<F> = random(&mut rng(u64::from(log_rows)), rows * columns);
+    let whole = Matrix::upload(&streams[0], &values, rows).unwrap();
+    let expected = ntt::extend(&streams[0], &whole, added_bits, F::GENERATOR, order, Order::BitReversed).unwrap();
+    let expected = expected.to_vec(&streams[0]).unwrap();
+    // Shares of different sizes: of fewer columns than devices, some have none.
+    let starts: Vec<usize> = (0..=streams.len()).map(|k| columns * k / streams.len()).collect();
+    let share = |(k, stream): (usize, &Stream)| {
+        Matrix::upload(stream, &values[starts[k] * rows..starts[k + 1] * rows], rows).unwrap()
+    };
+    let shares: Vec<Matrix<F>> = streams.iter().enumerate().map(share).collect();
+    let shares: Vec<Columns<'_, F>> =
+        shares.iter().map(|share| Columns::new(share.values().view(), rows).unwrap()).collect();
+    let blocks = spread::extend(streams, &shares, added_bits, order).unwrap();
+    let block_rows = (rows << added_bits) / streams.len();
+    for (k, (stream, block)) in streams.iter().zip(&blocks).enumerate() {
+        assert_eq!((block.rows(), block.columns()), (block_rows, columns));
+        let block = block.to_vec(stream).unwrap();
+        for column in 0..columns {
+            let start = ((column * rows) << added_bits) + k * block_rows;
+            let found = &block[column * block_rows..(column + 1) * block_rows];
+            let context = format!("2^{log_rows} + {added_bits}, device {k} of {}, column {column}", streams.len());
+            assert!(found == &expected[start..start + block_rows], "{context}");
+        }
+    }
+}
+
+#[test]
+fn extensions_over_devices_equal_those_of_one() {
+    for count in [1, 2, 4, 8] {
+        for streams in streams(count) {
+            for (log_rows, added_bits) in [(3, 0), (3, 1), (4, 2), (6, 1), (7, 3), (11, 1)] {
+                check::<KoalaBear>(&streams, log_rows, added_bits, 5, Order::Natural);
+            }
+            check::<BabyBear>(&streams, 6, 1, 9, Order::BitReversed);
+            check::<Goldilocks>(&streams, 6, 1, 9, Order::Natural);
+        }
+    }
+}
+
+/// Polynomials and their residues have the same values on each block.
+#[test]
+fn residues_are_sums_of_coefficients() {
+    fn check<F: TwoAdic>(stream: &Stream, log_rows: u32, log_block: u32, blocks: usize) {
+        let (rows, m) = (1usize << log_rows, 1usize << log_block);
+        let coefficients: Vec<F> = random(&mut rng(5), 3 * rows);
+        let matrix = Matrix::upload(stream, &coefficients, rows).unwrap();
+        let found = residues(stream, (&matrix).into(), log_block, blocks).unwrap().to_vec(stream).unwrap();
+        let root = F::two_adic_generator(blocks.trailing_zeros());
+        for block in 0..blocks {
+            let bits = blocks.trailing_zeros();
+            let reversed = (0..bits).fold(0, |r, k| 2 * r + (block >> k & 1));
+            let y = F::GENERATOR.pow(m as u64) * root.pow(reversed as u64);
+            for (i, &found) in found[block * 3 * m..(block + 1) * 3 * m].iter().enumerate() {
+                let (column, i) = (i / m, i % m);
+                let terms = (0..rows / m).map(|j| coefficients[column * rows + i + j * m] * y.pow(j as u64));
+                assert_eq!(found, terms.fold(F::ZERO, |sum, term| sum + term), "block {block}, coefficient {i}");
+            }
+        }
+    }
+    on_each_device(|stream| {
+        for (log_rows, log_block, blocks) in [(1, 0, 2), (4, 3, 4), (9, 7, 8), (5, 0, 64)] {
+            check::<KoalaBear>(stream, log_rows, log_block, blocks);
+            check::<Goldilocks>(stream, log_rows, log_block, blocks);
+        }
+    });
+}
+
+#[test]
+fn what_can_not_be_spread_is_refused() {
+    let streams = streams(4).remove(0);
+    let shares: Vec<Matrix<KoalaBear>> =
+        streams.iter().map(|stream| Matrix::zeros(stream, 2, 1).unwrap()).collect();
+    let columns: Vec<Columns<'_, KoalaBear>> = shares.iter().map(Into::into).collect();
+    let error = |streams: &[Stream], columns: &[Columns<'_, KoalaBear>], added_bits| {
+        spread::extend(streams, columns, added_bits, Order::Natural).unwrap_err().to_string()
+    };
+    assert!(error(&streams[..3], &columns[..3], 1).contains("over 3 devices; the number must be a power of two"));
+    assert!(error(&streams, &columns, 0).contains("2^1 rows over 4 devices"));
+    assert!(error(&streams, &columns[..2], 1).contains("one of each"));
+}
