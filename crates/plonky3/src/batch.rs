@@ -32,6 +32,7 @@ use crate::prover::{Prover, Session};
 use crate::quotient::{self, Table, non_empty};
 use crate::readings::{Kind, Readings};
 use crate::report::Proven;
+use crate::split;
 use crate::trace::{Resident, Trace};
 use crate::transcript::Unfinished;
 
@@ -64,6 +65,7 @@ where
     A: CpuBatchAir<SC>,
     SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
 {
+    split::refuse(prover, "a batch")?;
     if instances.is_empty() {
         return Err(Error::EmptyBatch);
     }
@@ -73,6 +75,9 @@ where
     for (table, instance) in instances.iter().enumerate() {
         let log_rows = check::table(prover, table, instance.air, &instance.trace, &instance.public_values)?;
         key.airs[table].check::<SC::Value>(table, instance.air)?;
+        let layout = AirLayout::from_air::<SC::Value>(instance.air);
+        let found = Readings::<SC>::fingerprint_in_batch(instance.air, &layout);
+        check::fingerprint(table, key.fingerprints[table], found)?;
         if log_rows != key.log_rows[table] {
             let detail = format!("the key is for 2^{} rows, the trace has 2^{log_rows}", key.log_rows[table]);
             return Err(Error::Preprocessed { table, detail });
@@ -349,7 +354,7 @@ where
 {
     let read = |(table, (layout, kind)): (usize, &(AirLayout, Kind))| {
         let Instance { air, trace, .. } = &instances[table];
-        readings.of(kind, readings.fingerprint_in_batch(*air, layout), || {
+        readings.of(kind, Readings::fingerprint_in_batch(*air, layout), || {
             let mut constraints =
                 Constraints::of_air_and_lookups(*air, *layout, trace.height(), key.lookups(table));
             if let Some(device) = device {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use p3_air::symbolic::{AirLayout, SymbolicExpressionExt};
 use p3_air::{Air, BaseAir};
 use p3_batch_stark::common::{GlobalPreprocessed, PreprocessedInstanceMeta, ProverOnlyData};
+use p3_batch_stark::folder::ProverConstraintFolderWithLookups;
 use p3_batch_stark::symbolic::get_log_num_quotient_chunks_for_domain;
 use p3_batch_stark::{CommonData, ProverData};
 use p3_commit::{Pcs, PolynomialSpace, UnivariateStarkPcs};
@@ -21,6 +22,8 @@ use crate::config::{Base, DeviceConfig};
 use crate::error::{Error, Result};
 use crate::lookup;
 use crate::prover::{Prover, Session};
+use crate::readings::{Fingerprint, Readings};
+use crate::split;
 use crate::trace::upload;
 
 /// The number of keys made so far.
@@ -36,6 +39,8 @@ pub struct BatchKey<SC: DeviceConfig> {
     pub(crate) log_rows: Vec<usize>,
     /// The AIRs of the tables.
     pub(crate) airs: Vec<Identity>,
+    /// Those of the AIRs' constraints, where they have one.
+    pub(crate) fingerprints: Vec<Option<Fingerprint>>,
     /// Different for each key of the process.
     pub(crate) number: u64,
 }
@@ -73,9 +78,11 @@ impl<SC: DeviceConfig> BatchKey<SC> {
 pub fn setup_batch<SC, A>(prover: &Prover<SC>, airs: &[A], log_rows: &[usize]) -> Result<BatchKey<SC>>
 where
     SC: DeviceConfig,
-    A: Air<InteractionSymbolicBuilder<SC::Value, SC::Challenge>>,
+    A: Air<InteractionSymbolicBuilder<SC::Value, SC::Challenge>>
+        + for<'a> Air<ProverConstraintFolderWithLookups<'a, SC>>,
     SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
 {
+    split::refuse(prover, "a batch")?;
     if airs.is_empty() {
         return Err(Error::EmptyBatch);
     }
@@ -107,8 +114,10 @@ where
         prover_only: ProverOnlyData { preprocessed_prover_data },
     };
     let identities = airs.iter().map(Identity::of::<SC::Value, A>).collect();
+    let fingerprint = |air| Readings::<SC>::fingerprint_in_batch(air, &AirLayout::from_air::<SC::Value>(air));
+    let fingerprints = airs.iter().map(fingerprint).collect();
     let number = KEYS.fetch_add(1, Ordering::Relaxed);
-    Ok(BatchKey { data, preprocessed, log_rows: log_rows.to_vec(), airs: identities, number })
+    Ok(BatchKey { data, preprocessed, log_rows: log_rows.to_vec(), airs: identities, fingerprints, number })
 }
 
 /// The lookups of an AIR, with those on one bus packed into shared columns as far as the quotient's degree allows.

@@ -4,6 +4,8 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rigel_gpu::Attempt;
+
 use crate::error::{Error, Result};
 
 thread_local! {
@@ -55,6 +57,11 @@ impl Cancel {
         }
         let _restore = Restore(CURRENT.replace(Some(self.clone())));
         work()
+    }
+
+    /// The flag of a job of a pool.
+    pub(crate) fn of(attempt: &Attempt) -> Self {
+        Self(attempt.cancel_flag())
     }
 
     /// The flag of the proofs that this thread makes.

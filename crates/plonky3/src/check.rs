@@ -7,7 +7,9 @@ use rigel_kernels::transform::ntt::MAX_LOG_ROWS;
 
 use crate::config::DeviceConfig;
 use crate::error::{Error, Result};
+use crate::hiding;
 use crate::prover::Prover;
+use crate::readings::Fingerprint;
 use crate::trace::Trace;
 
 /// Checks a table's trace and public values against its AIR. Returns the logarithm of its height.
@@ -33,6 +35,9 @@ pub(crate) fn table<SC: DeviceConfig>(
     }
     let log_rows = trace.height().trailing_zeros() as usize;
     rows::<SC>(prover, table, log_rows)?;
+    // A proof would find out only when it opens the trace.
+    let points = 1 + usize::from(!air.main_next_row_columns().is_empty());
+    hiding::check_budget(prover, trace.height(), points)?;
     periodic(table, air, trace.height())?;
     Ok(log_rows)
 }
@@ -66,6 +71,16 @@ impl Identity {
         let detail = format!("the key was made for {}, the proof is of {}", name(self), name(&found));
         Err(Error::Preprocessed { table, detail })
     }
+}
+
+/// Checks that the constraints of an AIR are those of the AIR that a key was made for. AIRs of one type may have other
+/// constraints, if it has fields. Those over the field and over the extension together have no fingerprint.
+pub(crate) fn fingerprint(table: usize, of_key: Option<Fingerprint>, of_air: Option<Fingerprint>) -> Result<()> {
+    if of_key == of_air {
+        return Ok(());
+    }
+    let detail = "the key was made for an AIR of this type with other constraints; make one for this AIR".into();
+    Err(Error::Preprocessed { table, detail })
 }
 
 /// Checks that the field has a domain for the extended columns.

@@ -5,7 +5,7 @@
 
 use std::any::Any;
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use p3_air::symbolic::{
     AirLayout, BaseEntry, BaseLeaf, ConstraintLayout, ExtEntry, ExtLeaf, SymbolicAirBuilder, SymbolicExpr,
@@ -17,6 +17,7 @@ use p3_lookup::{InteractionSymbolicBuilder, LogUpGadget, Lookup, LookupProtocol}
 use p3_util::log2_ceil_usize;
 use rigel_codegen::{ExpressionGraph, GraphProgram, Output, Value};
 use rigel_gpu::{Device, Lock, Result as GpuResult};
+use rigel_kernels::field::Element;
 
 use crate::config::{DeviceConfig, Ext};
 use crate::field::{DeviceExtension, DeviceField};
@@ -34,6 +35,12 @@ pub(crate) mod input {
     pub(crate) const SELECTORS: usize = 3;
     /// Periodic columns.
     pub(crate) const PERIODIC: usize = 4;
+    /// The next rows of the trace, if they are in a matrix of their own.
+    pub(crate) const NEXT: usize = 5;
+    /// The next rows of the preprocessed trace, likewise.
+    pub(crate) const NEXT_PREPROCESSED: usize = 6;
+    /// The number of matrices.
+    pub(crate) const COUNT: usize = 7;
 }
 
 /// Kernels of a graph, or why there are none.
@@ -47,6 +54,8 @@ pub(crate) struct Constraints<SC: DeviceConfig> {
     pub(crate) log_chunks: usize,
     /// The kernels, if they were compiled ahead of their use.
     program: Option<Program<SC>>,
+    /// The constraints with the next rows in matrices of their own, made when they are first needed.
+    next_apart: OnceLock<Vec<NextApart<SC>>>,
     /// The columns of the table's lookups, if it has any.
     pub(crate) fractions: Option<Fractions<SC>>,
     /// Upstream's expressions. Freeing them takes as long as building them, so the owner does it when the host is
@@ -58,6 +67,15 @@ pub(crate) struct Constraints<SC: DeviceConfig> {
 pub(crate) struct Part<SC: DeviceConfig> {
     /// The columns in order: the i-th one is column i of the part's trace.
     pub(crate) columns: Vec<usize>,
+    pub(crate) graph: ExpressionGraph<Ext<SC>>,
+    pub(crate) outputs: Vec<Output>,
+}
+
+/// Constraints that read few columns in the next row, which is in a matrix of its own.
+pub(crate) struct NextApart<SC: DeviceConfig> {
+    /// The columns of the trace and of the preprocessed trace that are read in the next row, in order: the i-th one is
+    /// column i of the matrix of next rows.
+    pub(crate) columns: [Vec<usize>; 2],
     pub(crate) graph: ExpressionGraph<Ext<SC>>,
     pub(crate) outputs: Vec<Output>,
 }
@@ -100,31 +118,35 @@ impl<SC: DeviceConfig> Constraints<SC> {
 
     /// Splits the constraints into parts that each read at most about `columns` columns of the trace.
     pub(crate) fn by_columns(&self, columns: usize) -> Vec<Part<SC>> {
-        let mut groups: Vec<(BTreeSet<usize>, Vec<Output>)> = Vec::new();
-        for &output in &self.outputs {
-            let read = self.graph.columns_of(output.value(), input::MAIN);
-            match groups.last_mut() {
-                Some((all, outputs)) if all.union(&read).count() <= columns => {
-                    all.extend(read);
-                    outputs.push(output);
-                }
-                _ => groups.push((read, vec![output])),
-            }
-        }
         let part = |(mut read, outputs): (BTreeSet<usize>, Vec<Output>)| {
             if read.is_empty() {
                 read.insert(0);
             }
             let columns: Vec<usize> = read.into_iter().collect();
-            let values: Vec<Value> = outputs.iter().map(|output| output.value()).collect();
-            let (graph, values) = self.graph.with_columns(&values, input::MAIN, &columns);
-            let place = |(output, value): (Output, Value)| match output {
-                Output::Fold { weight, .. } => Output::Fold { value, weight },
-                store => unreachable!("constraints are folded, not stored: {store:?}"),
-            };
-            Part { columns, graph, outputs: outputs.into_iter().zip(values).map(place).collect() }
+            let (graph, values) = self.graph.with_columns(&values_of(&outputs), input::MAIN, &columns);
+            Part { columns, graph, outputs: placed(&outputs, &values) }
         };
-        groups.into_iter().map(part).collect()
+        grouped(&self.graph, &self.outputs, input::MAIN, columns).into_iter().map(part).collect()
+    }
+
+    /// The constraints with the next rows in matrices of their own, in parts that each read at most about `columns`
+    /// columns of the trace there. The first call decides how many.
+    pub(crate) fn next_apart(&self, columns: usize) -> &[NextApart<SC>] {
+        self.next_apart.get_or_init(|| {
+            let (graph, values) = self.graph.with_next(&values_of(&self.outputs), input::MAIN, input::NEXT);
+            let (graph, values) = graph.with_next(&values, input::PREPROCESSED, input::NEXT_PREPROCESSED);
+            let part = |(read, outputs): (BTreeSet<usize>, Vec<Output>)| {
+                let columns: Vec<usize> = read.into_iter().collect();
+                let (part, values) = graph.with_columns(&values_of(&outputs), input::NEXT, &columns);
+                let of = |&value: &Value| part.columns_of(value, input::NEXT_PREPROCESSED);
+                let preprocessed = values.iter().flat_map(of).collect::<BTreeSet<_>>();
+                let preprocessed: Vec<usize> = preprocessed.into_iter().collect();
+                let (graph, values) = part.with_columns(&values, input::NEXT_PREPROCESSED, &preprocessed);
+                NextApart { columns: [columns, preprocessed], graph, outputs: placed(&outputs, &values) }
+            };
+            let outputs = placed(&self.outputs, &values);
+            grouped(&graph, &outputs, input::NEXT, columns).into_iter().map(part).collect()
+        })
     }
 
     /// The constraints of an AIR alone.
@@ -200,8 +222,43 @@ impl<SC: DeviceConfig> Constraints<SC> {
         let hiding = usize::from(SC::HIDING);
         let log_chunks = log2_ceil_usize((degree + hiding).max(2) - 1) + hiding;
         let symbols = Lock::new(Some(symbols));
-        Self { graph: lowering.graph, outputs, log_chunks, program: None, fractions: None, symbols }
+        let next_apart = OnceLock::new();
+        Self { graph: lowering.graph, outputs, log_chunks, program: None, next_apart, fractions: None, symbols }
     }
+}
+
+/// Groups of constraints, in order, that each read at most about `columns` columns of a matrix, with these columns.
+fn grouped<E: Element>(
+    graph: &ExpressionGraph<E>,
+    outputs: &[Output],
+    input: usize,
+    columns: usize,
+) -> Vec<(BTreeSet<usize>, Vec<Output>)> {
+    let mut groups: Vec<(BTreeSet<usize>, Vec<Output>)> = Vec::new();
+    for &output in outputs {
+        let read = graph.columns_of(output.value(), input);
+        match groups.last_mut() {
+            Some((all, outputs)) if all.union(&read).count() <= columns => {
+                all.extend(read);
+                outputs.push(output);
+            }
+            _ => groups.push((read, vec![output])),
+        }
+    }
+    groups
+}
+
+fn values_of(outputs: &[Output]) -> Vec<Value> {
+    outputs.iter().map(|output| output.value()).collect()
+}
+
+/// The same constraints with values of another graph.
+fn placed(outputs: &[Output], values: &[Value]) -> Vec<Output> {
+    let place = |(output, &value): (&Output, &Value)| match *output {
+        Output::Fold { weight, .. } => Output::Fold { value, weight },
+        store => unreachable!("constraints are folded, not stored: {store:?}"),
+    };
+    outputs.iter().zip(values).map(place).collect()
 }
 
 /// The largest degree of the constraints, as a multiple of the trace's degree, as upstream computes it.
@@ -304,7 +361,7 @@ impl<SC: DeviceConfig> Lowering<SC> {
             SymbolicExpr::Leaf(ExtLeaf::ExtConstant(element)) => constant(&mut self.graph, *element),
             SymbolicExpr::Leaf(ExtLeaf::ExtVariable(variable)) => match variable.entry {
                 ExtEntry::Permutation { offset } => {
-                    let first = variable.index * <Ext<SC> as rigel_kernels::field::Element>::DEGREE;
+                    let first = variable.index * <Ext<SC> as Element>::DEGREE;
                     self.graph.extension_column(input::PERMUTATION, first, offset as i32)
                 }
                 ExtEntry::Challenge => self.graph.extension_parameter(parameter::challenge(variable.index)),

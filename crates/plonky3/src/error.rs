@@ -124,6 +124,10 @@ pub enum Error {
     #[error("{0}")]
     Unsupported(String),
 
+    /// Devices that can't make a proof together.
+    #[error("{0}")]
+    Devices(String),
+
     /// The proof does not fit in device memory, according to [`plan`](crate::plan()).
     #[error(
         "the proof needs {needed} on the device (its largest phase is \"{phase}\"), {available} are free; lower the \

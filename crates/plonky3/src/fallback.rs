@@ -11,6 +11,7 @@ use p3_batch_stark::{BatchProof, ProverData, StarkInstance};
 use p3_field::Algebra;
 use p3_lookup::InteractionSymbolicBuilder;
 use p3_uni_stark::{Proof, ProvingError, QuotientAir};
+use rigel_gpu::{Attempt, PoolError};
 
 use crate::batch::Instance;
 use crate::batch_key::BatchKey;
@@ -46,7 +47,7 @@ pub(crate) fn choose<SC: DeviceConfig, I, P>(
     if SC::HIDING && prover.device().is_some() {
         return on_device(&input);
     }
-    let policy = prover.policy();
+    let (policy, attempt) = (prover.policy(), Attempt::current());
     let reason = if let Some(reason) = prover.absence() {
         Some(reason.to_string())
     } else if cells < policy.cpu_below_cells {
@@ -54,11 +55,13 @@ pub(crate) fn choose<SC: DeviceConfig, I, P>(
         Some(format!("{cells} cells; the policy proves fewer than {below} on the CPU"))
     } else {
         match on_device(&input) {
+            Err(error) if attempt.may_move() && error.is_lost_device() => return Err(error),
             Err(error) if policy.cpu_on_failure && is_of_device(&error) => Some(error.to_string()),
             made => return made,
         }
     };
     let mut proven = on_cpu(input)?;
+    proven.report.moves = attempt.moves().to_vec();
     if let Some(reason) = reason {
         proven.report.fallbacks.push(Fallback { part: "the proof", ran_on: "CPU", reason });
     }
@@ -67,7 +70,7 @@ pub(crate) fn choose<SC: DeviceConfig, I, P>(
 
 /// Whether the CPU may succeed despite this error.
 fn is_of_device(error: &Error) -> bool {
-    matches!(error, Error::Gpu(_) | Error::DoesNotFit { .. } | Error::TooManyRows { .. })
+    matches!(error, Error::Gpu(_) | Error::DoesNotFit { .. } | Error::TooManyRows { .. } | Error::Devices(_))
 }
 
 /// Upstream's proof of one table, which takes the trace. Preprocessed columns that a device has committed to are

@@ -110,7 +110,7 @@ pub(crate) fn prove<SC: DeviceConfig>(
 }
 
 /// The coefficients of the polynomial that remains after all folds. Its first evaluations determine them.
-fn final_polynomial<SC: DeviceConfig>(
+pub(crate) fn final_polynomial<SC: DeviceConfig>(
     session: &Session<'_, SC>,
     values: &Matrix<Base<SC>>,
 ) -> Result<Vec<SC::Challenge>> {
@@ -123,7 +123,7 @@ fn final_polynomial<SC: DeviceConfig>(
     Ok(Radix2DFTSmallBatch::<SC::Value>::default().idft_algebra(evaluations))
 }
 
-type Openings<SC> = (
+pub(crate) type Openings<SC> = (
     Vec<BatchMultiOpening<<SC as DeviceConfig>::Value, <SC as DeviceConfig>::InputMmcs>>,
     Vec<CommitPhaseMultiStep<<SC as StarkGenericConfig>::Challenge, <SC as DeviceConfig>::FriMmcs>>,
 );

@@ -26,7 +26,7 @@ use rigel_kernels::{Columns, Matrix};
 use crate::config::{Base, DeviceConfig, Ext};
 use crate::error::{Error, Result};
 use crate::field::DeviceField;
-use crate::prover::Session;
+use crate::prover::{Prover, Session};
 use crate::trace::Resident;
 
 /// The stream of `rand`'s `StdRng`, computed on the device. Make one as upstream's generator is made: `from_seed`,
@@ -157,12 +157,12 @@ pub(crate) fn salts<SC: DeviceConfig>(
 
 /// Upstream's condition on the number of random values: `2 (queries + degree * points)` for each column.
 pub(crate) fn check_budget<SC: DeviceConfig>(
-    session: &Session<'_, SC>,
+    prover: &Prover<SC>,
     mask_height: usize,
     num_opening_points: usize,
 ) -> Result<()> {
-    let Some(hiding) = session.prover.hiding_streams() else { return Ok(()) };
-    let (num_queries, extension_degree) = (session.prover.fri.num_queries, SC::Challenge::DIMENSION);
+    let Some(hiding) = prover.hiding_streams() else { return Ok(()) };
+    let (num_queries, extension_degree) = (prover.fri.num_queries, SC::Challenge::DIMENSION);
     if hiding.random_codewords < extension_degree {
         return Err(Error::Hiding(HidingFriProverError::InsufficientRandomCodewords {
             required: extension_degree,

@@ -70,7 +70,8 @@
 //! | prove one table, with preprocessed columns | [`prove`], [`setup_preprocessed`], [`prove_with_preprocessed`] |
 //! | prove several tables with lookups | [`setup_batch`], [`prove_batch`] |
 //! | prove a trace that is already on the device | [`Trace`] |
-//! | make several proofs at once, within the device's memory | [`Queue`] |
+//! | make many proofs, on one device or on several, within their memory | [`Queue`] |
+//! | make one proof with several devices | [`Prover::over`] |
 //! | end a proof early | [`Cancel`] |
 //! | prove permutations of Keccak, Poseidon2 or Blake3 from their inputs alone | [`witness`] |
 //! | know how much device memory a proof needs | [`plan()`], [`plan_batch`] |
@@ -122,6 +123,7 @@ mod readings;
 mod report;
 #[cfg(debug_assertions)]
 mod satisfied;
+mod split;
 mod trace;
 mod transcript;
 pub mod witness;
@@ -142,7 +144,8 @@ pub use poseidon2::{DevicePermutation, round_constants};
 pub use preprocessed::{Preprocessed, setup_preprocessed};
 pub use prove::{prove, prove_with_preprocessed};
 pub use prover::{Policy, Prover};
-pub use queue::{Queue, Ticket};
-pub use report::{Fallback, Phase, Proven, Report};
+pub use queue::{Each, Queue};
+pub use report::{DeviceShare, Fallback, Phase, Proven, Report};
+pub use rigel_gpu::{Move, Share, Ticket};
 pub use rigel_kernels::hash::Poseidon2;
 pub use trace::Trace;

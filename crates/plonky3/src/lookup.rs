@@ -64,6 +64,7 @@ pub(crate) fn columns<SC: DeviceConfig>(
         main: inputs.main,
         preprocessed: inputs.preprocessed.map(Into::into),
         permutation: None,
+        next: [None; 2],
         selectors: (&selectors).into(),
         periodic: None,
         publics: inputs.publics.map(Buffer::view),

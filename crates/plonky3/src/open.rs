@@ -6,9 +6,10 @@ use std::cmp::Reverse;
 use p3_commit::OpenedValues;
 use p3_field::PrimeCharacteristicRing;
 use p3_field::dot_product;
-use p3_fri::{FriProverError, PcsProverTranscript, PcsShape};
+use p3_fri::{FriParameters, FriProverError, PcsProverTranscript, PcsShape};
 use rigel_gpu::{Buffer, Plain, Stream, ViewMut};
 use rigel_kernels::Matrix;
+use rigel_kernels::domain::block::Block;
 use rigel_kernels::field::{Element, Ring};
 use rigel_kernels::open::opening::{self, Claim};
 use rigel_kernels::vector::powers;
@@ -57,7 +58,7 @@ pub(crate) fn open<SC: DeviceConfig>(
     challenger: &mut Searching<'_, SC::Challenger>,
 ) -> Result<(OpenedValues<SC::Challenge>, SC::OpeningProof)> {
     check_heights(session, rounds)?;
-    let domain = Domain::new(session, rounds)?;
+    let domain = Domain::new(session, rounds, 0)?;
     let mut values = evaluate(session, rounds, &domain)?;
     let shape = PcsShape::from_opened_values(&session.prover.fri, &values);
     let mut transcript =
@@ -83,32 +84,42 @@ fn check_heights<SC: DeviceConfig>(session: &Session<'_, SC>, rounds: &[Round<'_
     let fri = &session.prover.fri;
     for round in rounds {
         for (lde, points) in round.committed.ldes.iter().zip(&round.points) {
-            hiding::check_budget(session, lde.rows() >> fri.log_blowup >> 1, points.len())?;
+            hiding::check_budget(session.prover, lde.rows() >> fri.log_blowup >> 1, points.len())?;
         }
     }
+    let ldes = rounds.iter().flat_map(|round| &round.committed.ldes);
+    check_final_height(fri, ldes.map(|lde| lde.log_rows() as usize))
+}
+
+/// Upstream's condition on the heights of extended matrices, as logarithms.
+pub(crate) fn check_final_height(
+    fri: &FriParameters<()>,
+    log_heights: impl IntoIterator<Item = usize>,
+) -> Result<()> {
     if fri.log_final_poly_len == 0 {
         return Ok(());
     }
     let log_final_height =
         fri.log_final_poly_len.checked_add(fri.log_blowup).ok_or(FriProverError::FinalHeightOverflow)?;
-    for lde in rounds.iter().flat_map(|round| &round.committed.ldes) {
-        let log_input_height = lde.log_rows() as usize;
-        if log_input_height <= log_final_height {
-            return Err(Error::Fri(FriProverError::InputHeightTooSmall { log_input_height, log_final_height }));
+    match log_heights.into_iter().find(|&log_height| log_height <= log_final_height) {
+        Some(log_input_height) => {
+            Err(Error::Fri(FriProverError::InputHeightTooSmall { log_input_height, log_final_height }))
         }
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// The coset of the highest matrix and, for each opening point, `1 / (z - x)` on as many of its points as the
 /// highest matrix opened there has rows. All are bit-reversed, so a prefix is the domain of a lower matrix.
-struct Domain<SC: DeviceConfig> {
+///
+/// Where the matrices are blocks of higher ones, all of one height, it is a block of their coset.
+pub(crate) struct Domain<SC: DeviceConfig> {
     coset: Buffer<Base<SC>>,
     points: Vec<(SC::Challenge, Matrix<Base<SC>>)>,
 }
 
 impl<SC: DeviceConfig> Domain<SC> {
-    fn new(session: &Session<'_, SC>, rounds: &[Round<'_, SC>]) -> Result<Self> {
+    pub(crate) fn new(session: &Session<'_, SC>, rounds: &[Round<'_, SC>], index: usize) -> Result<Self> {
         let mut highest: Vec<(SC::Challenge, usize)> = Vec::new();
         for round in rounds {
             for (lde, points) in round.committed.ldes.iter().zip(&round.points) {
@@ -122,7 +133,8 @@ impl<SC: DeviceConfig> Domain<SC> {
         }
         let rows = rounds.iter().flat_map(|round| &round.committed.ldes).map(Extended::rows).max().unwrap_or(1);
         session.phase("denominators", || {
-            let coset = opening::coset_points::<Base<SC>>(&session.stream, rows.trailing_zeros())?;
+            let block = Block { index, log_rows: rows.trailing_zeros() };
+            let coset = opening::block_points::<Base<SC>>(&session.stream, block)?;
             let invert = |&(z, rows): &(SC::Challenge, usize)| {
                 let inverses = opening::inverse_denominators::<Ext<SC>>(
                     &session.stream,
@@ -148,37 +160,57 @@ fn evaluate<SC: DeviceConfig>(
     rounds: &[Round<'_, SC>],
     domain: &Domain<SC>,
 ) -> Result<OpenedValues<SC::Challenge>> {
+    let log_degree = |lde: &Extended<'_, SC>| lde.log_rows() - session.log_blowup();
+    let sums = session.phase("open", || sums(session, rounds, domain, log_degree))?;
+    values(session, rounds, &sums)
+}
+
+/// The sums of all columns times the weights of their points, over as many rows as determine a polynomial, or all
+/// rows of a block that has fewer. The logarithm of that number is `log_degree` of a matrix.
+pub(crate) fn sums<SC: DeviceConfig>(
+    session: &Session<'_, SC>,
+    rounds: &[Round<'_, SC>],
+    domain: &Domain<SC>,
+    log_degree: impl Fn(&Extended<'_, SC>) -> u32,
+) -> Result<Vec<Buffer<Base<SC>>>> {
     let stream = &session.stream;
-    let values = session.phase("open", || {
-        // Weights by point and height.
-        let mut weights: Vec<(SC::Challenge, u32, Matrix<Base<SC>>)> = Vec::new();
-        let mut values = Vec::new();
-        for round in rounds {
-            for (lde, points) in round.committed.ldes.iter().zip(&round.points) {
-                let log_rows = lde.log_rows() - session.log_blowup();
-                for &z in points {
-                    if !weights.iter().any(|(point, rows, _)| (*point, *rows) == (z, log_rows)) {
-                        let (coset, inverses) = (domain.coset.view(), domain.inverses(z));
-                        let z_device = z.to_device();
-                        let made =
-                            opening::barycentric_weights::<Ext<SC>>(stream, coset, inverses, z_device, log_rows)?;
-                        weights.push((z, log_rows, made));
-                    }
+    // Weights by point and height.
+    let mut weights: Vec<(SC::Challenge, u32, Matrix<Base<SC>>)> = Vec::new();
+    let mut sums = Vec::new();
+    for round in rounds {
+        for (lde, points) in round.committed.ldes.iter().zip(&round.points) {
+            let log_rows = log_degree(lde);
+            for &z in points {
+                if !weights.iter().any(|(point, rows, _)| (*point, *rows) == (z, log_rows)) {
+                    let (coset, inverses) = (domain.coset.view(), domain.inverses(z));
+                    let count = lde.rows().min(1 << log_rows);
+                    let z_device = z.to_device();
+                    let made =
+                        opening::block_weights::<Ext<SC>>(stream, coset, inverses, z_device, log_rows, count)?;
+                    weights.push((z, log_rows, made));
                 }
-                let of = |z: &SC::Challenge| {
-                    let here = |(point, rows, _): &&(_, _, _)| (point, rows) == (z, &log_rows);
-                    &weights.iter().find(here).expect("made above").2
-                };
-                let weights: Vec<&Matrix<Base<SC>>> = points.iter().map(of).collect();
-                lde.each(session, |_, columns| {
-                    values.push(opening::evaluate::<Ext<SC>>(stream, columns.into(), &weights)?);
-                    Ok(())
-                })?;
             }
+            let of = |z: &SC::Challenge| {
+                let here = |(point, rows, _): &&(_, _, _)| (point, rows) == (z, &log_rows);
+                &weights.iter().find(here).expect("made above").2
+            };
+            let weights: Vec<&Matrix<Base<SC>>> = points.iter().map(of).collect();
+            lde.each(session, |_, columns| {
+                sums.push(opening::evaluate::<Ext<SC>>(stream, columns.into(), &weights)?);
+                Ok(())
+            })?;
         }
-        Ok(values)
-    })?;
-    let mut values = download(stream, &values)?.into_iter();
+    }
+    Ok(sums)
+}
+
+/// Downloads such sums. Waits for the device.
+pub(crate) fn values<SC: DeviceConfig>(
+    session: &Session<'_, SC>,
+    rounds: &[Round<'_, SC>],
+    sums: &[Buffer<Base<SC>>],
+) -> Result<OpenedValues<SC::Challenge>> {
+    let mut values = download(&session.stream, sums)?.into_iter();
     // Results come batch by batch: all columns of a batch at the first point, then at the next.
     let mut of_matrix = |lde: &Extended<'_, SC>, points: &Vec<SC::Challenge>| {
         let mut at_points = vec![Vec::with_capacity(lde.columns()); points.len()];
@@ -198,7 +230,7 @@ fn evaluate<SC: DeviceConfig>(
 
 /// For each height in descending order, `sum alpha^i (p_i(z_i) - p_i(x)) / (z_i - x)` over all columns of that
 /// height and their points, where i counts within the height.
-fn reduce<SC: DeviceConfig>(
+pub(crate) fn reduce<SC: DeviceConfig>(
     session: &Session<'_, SC>,
     rounds: &[Round<'_, SC>],
     domain: &Domain<SC>,

@@ -6,7 +6,7 @@ use p3_air::symbolic::{AirLayout, SymbolicExpressionExt};
 use p3_field::Algebra;
 use p3_uni_stark::QuotientAir;
 use rigel_codegen::{Split, scratch_columns};
-use rigel_gpu::{Bytes, Device};
+use rigel_gpu::Bytes;
 use rigel_kernels::commit::rows::RowsInParts;
 use rigel_kernels::field::Element;
 use rigel_kernels::hash::Sponge;
@@ -21,6 +21,7 @@ use crate::fallback::CpuBatchAir;
 use crate::hiding::Hiding;
 use crate::prover::Prover;
 use crate::report::{Fallback, Proven};
+use crate::split;
 
 /// The device memory that a proof takes, by phase.
 ///
@@ -109,7 +110,14 @@ impl fmt::Display for Plan {
 }
 
 /// Plans the device memory of [`prove`](crate::prove) for a trace of 2^`log_rows` rows on the host.
+///
+/// A prover over several devices is refused: a proof that they make together is not planned.
 pub fn plan<SC: DeviceConfig, A: QuotientAir<SC>>(prover: &Prover<SC>, air: &A, log_rows: usize) -> Result<Plan> {
+    let devices = prover.devices().count();
+    if devices > 1 {
+        let detail = format!("a proof over {devices} devices is not planned; plan it with a prover on one device");
+        return Err(Error::Devices(detail));
+    }
     check::device_rows(prover, 0, log_rows)?;
     let layout = AirLayout::from_air::<SC::Value>(air);
     let constraints = Constraints::<SC>::of_air(air, layout, 1 << log_rows);
@@ -132,6 +140,7 @@ where
     A: CpuBatchAir<SC>,
     SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
 {
+    split::refuse(prover, "a batch")?;
     if airs.len() != key.log_rows.len() {
         return Err(Error::BatchLength { expected: key.log_rows.len(), found: airs.len() });
     }
@@ -217,7 +226,7 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
             phases: self.phases(batches),
             batch: batches.map(|batches| batches.columns),
             streamed: batches.is_some_and(|batches| batches.streamed),
-            available: available(device)?,
+            available: device.available_memory()?,
         })
     }
 
@@ -404,11 +413,4 @@ fn in_batches<P>(mut proven: Proven<P>, batches: Option<Batches>, reason: Option
     let fallback = reason.map(|reason| Fallback { part: "the trace", ran_on, reason });
     proven.report.fallbacks.extend(fallback);
     proven
-}
-
-/// The bytes available to a proof: free on the device or in the pool, and within the limit.
-pub(crate) fn available(device: &Device) -> Result<usize> {
-    let (info, pool) = (device.memory()?, device.memory_stats());
-    let free = info.free + (pool.held - pool.in_use.min(pool.held));
-    Ok(device.memory_limit().map_or(free, |limit| free.min(limit.saturating_sub(pool.in_use))))
 }

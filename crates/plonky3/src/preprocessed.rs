@@ -1,25 +1,32 @@
 //! Preprocessed columns, committed to once and kept on the device.
 
-use p3_air::BaseAir;
+use p3_air::Air;
+use p3_air::symbolic::AirLayout;
 use p3_commit::{Pcs, UnivariateStarkPcs};
 use p3_matrix::Matrix as _;
-use p3_uni_stark::{PreprocessedProverData, PreprocessedVerifierKey};
+use p3_uni_stark::{PreprocessedProverData, PreprocessedVerifierKey, ProverConstraintFolder};
 
 use crate::check::{self, Identity};
 use crate::commit::Committed;
 use crate::config::DeviceConfig;
 use crate::error::{Error, Result};
 use crate::prover::{Prover, Session};
+use crate::readings::{Fingerprint, Readings};
+use crate::split::{self, Shares};
 use crate::trace::upload;
 
 /// The preprocessed columns of an AIR at one height.
 pub struct Preprocessed<SC: DeviceConfig> {
-    /// `None` for a CPU prover.
+    /// `None` for a CPU prover, and for one with several devices.
     pub(crate) committed: Option<Committed<'static, SC>>,
+    /// The commitment of a prover with several devices.
+    pub(crate) shares: Option<Shares<SC>>,
     /// `None` for a prover on a device.
     pub(crate) upstream: Option<PreprocessedProverData<SC>>,
     pub(crate) key: PreprocessedVerifierKey<SC>,
     pub(crate) air: Identity,
+    /// That of the AIR's constraints, if it has one.
+    pub(crate) fingerprint: Option<Fingerprint>,
 }
 
 impl<SC: DeviceConfig> Preprocessed<SC> {
@@ -27,15 +34,23 @@ impl<SC: DeviceConfig> Preprocessed<SC> {
     pub fn verifier_key(&self) -> &PreprocessedVerifierKey<SC> {
         &self.key
     }
+
+    /// The number of devices that have the columns, shared out over them; 0 for a CPU prover.
+    pub(crate) fn devices(&self) -> usize {
+        match &self.shares {
+            Some(shares) => shares.devices(),
+            None => usize::from(self.committed.is_some()),
+        }
+    }
 }
 
 /// Commits to the preprocessed columns of an AIR for traces of 2^`log_rows` rows, as upstream's
 /// `setup_preprocessed`. `None` if the AIR has none.
-pub fn setup_preprocessed<SC: DeviceConfig>(
-    prover: &Prover<SC>,
-    air: &impl BaseAir<SC::Value>,
-    log_rows: usize,
-) -> Result<Option<Preprocessed<SC>>> {
+pub fn setup_preprocessed<SC, A>(prover: &Prover<SC>, air: &A, log_rows: usize) -> Result<Option<Preprocessed<SC>>>
+where
+    SC: DeviceConfig,
+    A: for<'a> Air<ProverConstraintFolder<'a, SC>>,
+{
     let Some(trace) = air.preprocessed_trace().filter(|trace| trace.width() > 0) else { return Ok(None) };
     check::rows(prover, 0, log_rows)?;
     if trace.height() != 1 << log_rows {
@@ -44,7 +59,14 @@ pub fn setup_preprocessed<SC: DeviceConfig>(
     }
     let width = trace.width();
     let degree_bits = log_rows + usize::from(SC::HIDING);
-    let (committed, upstream, commitment) = if prover.device().is_some() {
+    let mut shares = None;
+    let (committed, upstream, commitment) = if prover.devices().count() > 1 {
+        split::check_rows(prover, trace.height())?;
+        let made = split::commit(prover, &trace.into())?;
+        let cap = made.cap.clone();
+        shares = Some(made);
+        (None, None, cap)
+    } else if prover.device().is_some() {
         let session = Session::new(prover)?;
         let matrix = upload(&session.stream, &trace)?;
         let committed = Committed::public(&session, &[(&matrix).into()])?;
@@ -58,5 +80,7 @@ pub fn setup_preprocessed<SC: DeviceConfig>(
         (None, Some(data), commitment)
     };
     let key = PreprocessedVerifierKey { width, degree_bits, commitment };
-    Ok(Some(Preprocessed { committed, upstream, key, air: Identity::of::<SC::Value, _>(air) }))
+    let fingerprint = Readings::<SC>::fingerprint(air, &AirLayout::from_air::<SC::Value>(air));
+    let air = Identity::of::<SC::Value, _>(air);
+    Ok(Some(Preprocessed { committed, shares, upstream, key, air, fingerprint }))
 }

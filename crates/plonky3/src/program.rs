@@ -12,6 +12,8 @@ pub(crate) struct Inputs<'a, E: Element> {
     pub(crate) main: Columns<'a, E::Base>,
     pub(crate) preprocessed: Option<Columns<'a, E::Base>>,
     pub(crate) permutation: Option<Columns<'a, E::Base>>,
+    /// The next rows of the trace and of the preprocessed columns, where they are not among the rows themselves.
+    pub(crate) next: [Option<Columns<'a, E::Base>>; 2],
     pub(crate) selectors: Columns<'a, E::Base>,
     /// The columns and the logarithm of the period.
     pub(crate) periodic: Option<(Columns<'a, E::Base>, u32)>,
@@ -23,7 +25,7 @@ impl<'a, E: Element> Inputs<'a, E> {
     fn bindings(&self) -> Bindings<'a, E> {
         let mut bindings = Bindings::new();
         // Inputs that no expression reads get the trace as a placeholder.
-        let mut inputs = [Input::from(self.main); 5];
+        let mut inputs = [Input::from(self.main); input::COUNT];
         let mut place = |at: usize, columns: Option<Columns<'a, E::Base>>| {
             if let Some(columns) = columns {
                 inputs[at] = columns.into();
@@ -32,6 +34,8 @@ impl<'a, E: Element> Inputs<'a, E> {
         place(input::PREPROCESSED, self.preprocessed);
         place(input::PERMUTATION, self.permutation);
         place(input::SELECTORS, Some(self.selectors));
+        place(input::NEXT, self.next[0]);
+        place(input::NEXT_PREPROCESSED, self.next[1]);
         if let Some((columns, log_period)) = self.periodic {
             inputs[input::PERIODIC] = Input::from(columns).repeating(log_period);
         }

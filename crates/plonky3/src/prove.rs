@@ -24,8 +24,9 @@ use crate::plan::{Batches, Sizes, TableSize, usual_chunks};
 use crate::preprocessed::Preprocessed;
 use crate::prover::{Prover, Session};
 use crate::quotient::{self, Table};
-use crate::readings::Kind;
+use crate::readings::{Kind, Readings};
 use crate::report::Proven;
+use crate::split;
 use crate::trace::{Resident, Trace};
 use crate::transcript::Unfinished;
 
@@ -64,6 +65,8 @@ where
     check_preprocessed(prover, air.preprocessed_width(), log_rows + usize::from(SC::HIDING), preprocessed)?;
     if let Some(preprocessed) = preprocessed {
         preprocessed.air.check::<SC::Value>(0, air)?;
+        let found = Readings::<SC>::fingerprint(air, &AirLayout::from_air::<SC::Value>(air));
+        check::fingerprint(0, preprocessed.fingerprint, found)?;
     }
     #[cfg(debug_assertions)]
     crate::satisfied::table::<SC, A>(air, &trace, public_values)?;
@@ -93,11 +96,18 @@ fn check_preprocessed<SC: DeviceConfig>(
         }
         (found, _) if found != width => format!("{found} preprocessed columns, the AIR has {width}"),
         (_, found) if found != log_rows => format!("2^{found} preprocessed rows, the trace has 2^{log_rows}"),
-        _ if prover.device().is_some() && preprocessed.is_some_and(|pre| pre.committed.is_none()) => {
-            "the preprocessed columns were set up by a CPU prover; call setup_preprocessed with this one instead"
-                .into()
-        }
-        _ => return Ok(()),
+        _ => match (prover.devices().count(), preprocessed.map(Preprocessed::devices)) {
+            (0, _) | (_, None) => return Ok(()),
+            (needed, Some(found)) if needed == found => return Ok(()),
+            (_, Some(0)) => "the preprocessed columns were set up by a CPU prover; call setup_preprocessed with \
+                             this one instead"
+                .into(),
+            // A proof reads the columns' values on its own devices: those of another prover are not there.
+            (needed, Some(found)) => format!(
+                "the preprocessed columns were set up by a prover with other devices: {found} of them, this one \
+                 has {needed}; call setup_preprocessed with this one instead"
+            ),
+        },
     };
     Err(Error::Preprocessed { table: 0, detail })
 }
@@ -115,6 +125,9 @@ where
     A: QuotientAir<SC>,
 {
     check::device_rows(prover, 0, trace.height().trailing_zeros() as usize)?;
+    if prover.devices().count() > 1 {
+        return split::prove(prover, air, trace, public_values, preprocessed);
+    }
     let mut sizes = sizes(prover, trace);
     let estimate = sizes.plan()?;
     if estimate.is_tight() {
@@ -214,7 +227,7 @@ where
     let (device, readings) = (session.stream.device(), &prover.readings);
     let kind = Kind::new(air, &layout, rows, None);
     let constraints = || {
-        readings.of(&kind, readings.fingerprint(air, &layout), || {
+        readings.of(&kind, Readings::fingerprint(air, &layout), || {
             let mut constraints = Constraints::of_air(air, layout, rows);
             if batches.is_none() {
                 constraints.compile(device);
@@ -294,7 +307,11 @@ where
 
 /// Converts the opened values of all rounds to upstream's type: random polynomials, trace, quotient and preprocessed
 /// columns.
-fn opened_values<E>(values: p3_commit::OpenedValues<E>, random: bool, preprocessed: bool) -> OpenedValues<E> {
+pub(crate) fn opened_values<E>(
+    values: p3_commit::OpenedValues<E>,
+    random: bool,
+    preprocessed: bool,
+) -> OpenedValues<E> {
     let mut rounds = values.into_iter();
     let mut round = || rounds.next().expect("one round per commitment");
     // The first matrix is opened at zeta and, if the AIR reads the next row, at the next point.

@@ -19,6 +19,7 @@ use crate::field::DeviceField;
 use crate::hiding::Hiding;
 use crate::readings::Readings;
 use crate::report::{Fallback, Report};
+use crate::split;
 
 /// When to prove on the CPU instead of the device.
 ///
@@ -51,6 +52,8 @@ impl Policy {
 pub struct Prover<SC: DeviceConfig> {
     /// The error says why there is no device.
     device: Result<Device, String>,
+    /// The devices with which the first one shares its proofs.
+    others: Vec<Device>,
     config: SC,
     /// The trees' hash with its constants; `None` without a device.
     hash: Option<SC::Hash>,
@@ -143,6 +146,13 @@ impl<SC: DeviceConfig> Prover<SC> {
         hiding: Hiding,
     ) -> Result<Self> {
         agreement::check_ranges(&config, &numbers(fri))?;
+        if SC::HIDING && SC::SALTS == 0 {
+            return Err(Error::Unsupported(
+                "the leaves of the hiding trees have 0 elements of salt and hide nothing; make MerkleTreeHidingMmcs \
+                 with at least 1, so many that nobody can guess them"
+                    .into(),
+            ));
+        }
         let hash = config.hash()?;
         Self::made(device, config, fri, cap_height, hash, Some(hiding))
     }
@@ -202,6 +212,7 @@ impl<SC: DeviceConfig> Prover<SC> {
         }
         let mut prover = Self {
             device: Ok(device),
+            others: Vec::new(),
             config,
             hash: Some(hash),
             search_constants,
@@ -211,10 +222,61 @@ impl<SC: DeviceConfig> Prover<SC> {
             readings: Readings::default(),
             hiding: hiding.as_ref().map(Hiding::for_check),
         };
-        prover.load_kernels()?;
+        prover.device().map_or(Ok(()), Self::load_kernels)?;
         agreement::check(&prover)?;
         prover.hiding = hiding;
         Ok(prover)
+    }
+
+    /// [`Self::new`] for proofs that several devices make together: a power of two of them, all of one kind.
+    ///
+    /// Each device has a block of the rows of all extended columns, so memory adds up: a proof that does not fit on one
+    /// device may fit on all. Proofs are the same as those of one device. [`prove`](crate::prove) and
+    /// [`prove_with_preprocessed`](crate::prove_with_preprocessed) share their work out; a batch does not, and is
+    /// refused. The trace must have at least as many rows as there are devices.
+    ///
+    /// ```
+    /// # use p3_challenger::{HashChallenger, SerializingChallenger32};
+    /// # use p3_commit::ExtensionMmcs;
+    /// # use p3_dft::Radix2DitParallel;
+    /// # use p3_field::extension::BinomialExtensionField;
+    /// # use p3_fri::{FriParameters, TwoAdicFriPcs};
+    /// # use p3_keccak::{Keccak256Hash, KeccakF};
+    /// # use p3_koala_bear::KoalaBear;
+    /// # use p3_merkle_tree::MerkleTreeMmcs;
+    /// # use p3_symmetric::{CompressionFunctionFromHasher, PaddingFreeSponge, SerializingHasher};
+    /// # use p3_uni_stark::StarkConfig;
+    /// # type Challenge = BinomialExtensionField<KoalaBear, 4>;
+    /// # type Sponge = PaddingFreeSponge<KeccakF, 25, 17, 4>;
+    /// # type Mmcs = MerkleTreeMmcs<
+    /// #     [KoalaBear; p3_keccak::VECTOR_LEN], [u64; p3_keccak::VECTOR_LEN],
+    /// #     SerializingHasher<Sponge>, CompressionFunctionFromHasher<Sponge, 2, 4>, 2, 4,
+    /// # >;
+    /// # type Pcs = TwoAdicFriPcs<
+    /// #     KoalaBear, Radix2DitParallel<KoalaBear>, Mmcs, ExtensionMmcs<KoalaBear, Challenge, Mmcs>,
+    /// # >;
+    /// # type Challenger = SerializingChallenger32<KoalaBear, HashChallenger<u8, Keccak256Hash, 32>>;
+    /// # let sponge = Sponge::new(KeccakF {});
+    /// # let mmcs = Mmcs::new(SerializingHasher::new(sponge), CompressionFunctionFromHasher::new(sponge), 0);
+    /// # let fri = FriParameters::new_benchmark_high_arity(ExtensionMmcs::new(mmcs.clone()));
+    /// # let pcs = Pcs::new(Radix2DitParallel::default(), mmcs, fri.clone());
+    /// # let challenger = Challenger::from_hasher(vec![], Keccak256Hash {});
+    /// # let config = StarkConfig::<Pcs, Challenge, Challenger>::new(pcs, challenger);
+    /// use rigel_gpu::{Device, Emulation, Options};
+    /// use rigel_plonky3::Prover;
+    ///
+    /// // Two emulated devices; `Device::all_cuda` opens all GPUs.
+    /// let emulation = Emulation { devices: 2, ..Emulation::default() };
+    /// let devices = Device::emulated(&emulation, &Options::from_env()?)?;
+    /// let prover = Prover::over(&devices, config, &fri, 0)?;
+    /// assert_eq!(prover.devices().count(), 2);
+    /// # Ok::<(), rigel_plonky3::Error>(())
+    /// ```
+    pub fn over<M>(devices: &[Device], config: SC, fri: &FriParameters<M>, cap_height: usize) -> Result<Self> {
+        let (first, others) = split::check_devices(devices)?;
+        let prover = Self::new(first.clone(), config, fri, cap_height)?;
+        others.iter().try_for_each(|device| Self::load_kernels(device))?;
+        Ok(Self { others: others.to_vec(), ..prover })
     }
 
     /// A prover on the device that `RIGEL_DEVICE` names, or on the first GPU. Without a GPU, and with
@@ -241,6 +303,7 @@ impl<SC: DeviceConfig> Prover<SC> {
         let device = Err("the prover was made for the CPU".into());
         let prover = Self {
             device,
+            others: Vec::new(),
             config,
             hash: None,
             search_constants: Vec::new(),
@@ -264,6 +327,11 @@ impl<SC: DeviceConfig> Prover<SC> {
     /// The device, or `None` for a CPU prover.
     pub fn device(&self) -> Option<&Device> {
         self.device.as_ref().ok()
+    }
+
+    /// All devices that make a proof together: one, unless the prover was made by [`Self::over`], or none.
+    pub fn devices(&self) -> impl Iterator<Item = &Device> {
+        self.device().into_iter().chain(&self.others)
     }
 
     /// Goes on with other generators of randomness, if the configuration hides the trace and the prover has a device.
@@ -304,10 +372,10 @@ impl<SC: DeviceConfig> Prover<SC> {
 
     /// Compiles or loads the kernels that most proofs need, and pins memory for uploads. On the emulated device, where
     /// compilers take longer than proofs, each operation does so when it is first used.
-    fn load_kernels(&self) -> Result<()> {
-        let Some(device) = self.device().filter(|device| device.kind() != DeviceKind::Emulated) else {
+    fn load_kernels(device: &Device) -> Result<()> {
+        if device.kind() == DeviceKind::Emulated {
             return Ok(());
-        };
+        }
         std::thread::scope(|scope| {
             // A copy that needs the memory says so if it is not to be had.
             scope.spawn(|| device.pin_staging().ok());
@@ -346,7 +414,11 @@ pub(crate) struct Session<'a, SC: DeviceConfig> {
 
 impl<'a, SC: DeviceConfig> Session<'a, SC> {
     pub(crate) fn new(prover: &'a Prover<SC>) -> Result<Self> {
-        let device = prover.device().ok_or(rigel_gpu::Error::Disabled)?;
+        Self::on(prover, prover.device().ok_or(rigel_gpu::Error::Disabled)?)
+    }
+
+    /// A session on one of the prover's devices.
+    pub(crate) fn on(prover: &'a Prover<SC>, device: &Device) -> Result<Self> {
         let stream = device.new_stream()?;
         let recorder = Recorder::new(&stream);
         let (lane, gathering) = (device.new_stream()?, stream.gather());
@@ -370,6 +442,18 @@ impl<'a, SC: DeviceConfig> Session<'a, SC> {
     pub(crate) fn phase<R>(&self, name: &'static str, work: impl FnOnce() -> Result<R>) -> Result<R> {
         self.cancel.check()?;
         self.recorder.phase(name, &self.stream, work)
+    }
+
+    /// Begins a phase that has work on several devices.
+    pub(crate) fn begin_phase(&self) -> Result<Event> {
+        self.cancel.check()?;
+        Ok(self.stream.record_time()?)
+    }
+
+    /// Ends a phase that began with this event.
+    pub(crate) fn end_phase(&self, name: &'static str, start: Event) -> Result<()> {
+        self.recorder.add(name, start, self.stream.record_time()?);
+        Ok(())
     }
 
     /// Uploads some columns of a matrix, row-major, into memory that this session's stream has allocated. The copy

@@ -1,252 +1,183 @@
-//! Several proofs at once, as many as the device's memory has room for.
+//! Many proofs, on one device or on several, as many at once as their memory has room for.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 
 use p3_matrix::dense::RowMajorMatrix;
 use p3_uni_stark::Proof;
+use rigel_gpu::{Attempt, Device, Member, Pool, PoolError, Share, Ticket};
 
 use crate::cancel::Cancel;
 use crate::config::DeviceConfig;
 use crate::error::{Error, Result};
 use crate::fallback::CpuAir;
-use crate::plan::available;
 use crate::prove::{planned_bytes, prove};
 use crate::prover::Prover;
 use crate::report::Proven;
 use crate::trace::Trace;
 
-/// A queue of proofs, made by a few threads in the order in which they were submitted.
+/// A queue of proofs, made by a few threads for each device in the order in which they were submitted.
 ///
-/// A proof begins when the memory that it plans and the memory that the running ones plan fit together; one that fits
-/// with none begins alone, and works in column batches or does what its policy says. As each proof has streams of its
-/// own, the upload of one overlaps the work of another. Results come as they are done ([`Self::next`]), whatever the
-/// order.
+/// A proof begins when the memory that it plans and the memory that the running ones plan fit together on a device; one
+/// that fits with none begins alone, and works in column batches or does what its policy says. Of several devices it
+/// takes the one that is expected to be done first. As each proof has streams of its own, the upload of one overlaps
+/// the work of another. Results come as they are done ([`Self::next`]), whatever the order.
+///
+/// A device that is lost gets no more proofs. Those that it was making begin anew on the others, and their
+/// [`Report::moves`](crate::Report::moves) say so. When the last device is lost, the [`Policy`](crate::Policy) of its
+/// prover decides: the remaining proofs are errors, or are made on the CPU, which their reports say as well.
 ///
 /// `T` is what a proof gives: [`Proven`] with a proof of upstream's. Any number of threads may submit, cancel and take
 /// results. Dropping the queue cancels what has not ended and waits for it.
 ///
-/// The example `serve` serves proofs to several threads.
-pub struct Queue<T> {
-    shared: Arc<Shared<T>>,
-    workers: Vec<JoinHandle<()>>,
+/// The example `serve` serves proofs to several threads, on one device or on several.
+pub struct Queue<SC: DeviceConfig, T = Proven<Proof<SC>>> {
+    pool: Pool<Arc<Prover<SC>>, T, Error>,
 }
 
-/// Names a proof in a queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ticket(u64);
-
-type Work<T> = Box<dyn FnOnce() -> Result<T> + Send>;
-
-struct Job<T> {
-    ticket: Ticket,
-    bytes: usize,
-    cancel: Cancel,
-    work: Work<T>,
-}
-
-struct Running {
-    bytes: usize,
-    cancel: Cancel,
-}
-
-struct State<T> {
-    next: u64,
-    waiting: VecDeque<Job<T>>,
-    running: BTreeMap<Ticket, Running>,
-    done: VecDeque<(Ticket, Result<T>)>,
-    closed: bool,
-}
-
-struct Shared<T> {
-    state: Mutex<State<T>>,
-    changed: Condvar,
-    /// The bytes that the running proofs share.
-    budget: usize,
-}
-
-impl<T> Shared<T> {
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
-        // The state is consistent between any two statements, so a panic elsewhere does not spoil it.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+impl PoolError for Error {
+    fn is_lost_device(&self) -> bool {
+        matches!(self, Self::Gpu(error) if error.is_lost_device())
     }
 
-    fn wait<'a>(&self, state: MutexGuard<'a, State<T>>) -> MutexGuard<'a, State<T>> {
-        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    fn is_of_device(&self) -> bool {
+        matches!(self, Self::Gpu(error) if error.is_of_device())
     }
 
-    /// The next job, once there is room for it; `None` when the queue closes.
-    fn take(&self) -> Option<Job<T>> {
-        let mut state = self.lock();
-        loop {
-            if state.closed {
-                return None;
-            }
-            let used: usize = state.running.values().map(|running| running.bytes).sum();
-            let fits = |job: &Job<T>| state.running.is_empty() || used.saturating_add(job.bytes) <= self.budget;
-            if state.waiting.front().is_some_and(fits) {
-                let job = state.waiting.pop_front().expect("just seen");
-                let running = Running { bytes: job.bytes, cancel: job.cancel.clone() };
-                state.running.insert(job.ticket, running);
-                return Some(job);
-            }
-            state = self.wait(state);
-        }
+    fn cancelled() -> Self {
+        Self::Cancelled
     }
 
-    fn finish(&self, ticket: Ticket, result: Result<T>) {
-        let mut state = self.lock();
-        state.running.remove(&ticket);
-        state.done.push_back((ticket, result));
-        drop(state);
-        self.changed.notify_all();
+    fn panicked(message: String) -> Self {
+        Self::Upstream(format!("a proof panicked: {message}"))
     }
 }
 
-impl<T: Send + 'static> Queue<T> {
-    /// A queue for proofs of this prover and of others on its device, at most `at_once` of them at a time. Two keep the
-    /// device busy if proofs take longer than their uploads.
-    pub fn new<SC: DeviceConfig>(prover: &Prover<SC>, at_once: usize) -> Result<Self> {
+impl<SC, T> Queue<SC, T>
+where
+    SC: DeviceConfig + Send + Sync + 'static,
+    T: Send + 'static,
+{
+    /// A queue for proofs of this prover, at most `at_once` of them at a time. Two keep the device busy if proofs take
+    /// longer than their uploads.
+    pub fn new(prover: &Arc<Prover<SC>>, at_once: usize) -> Result<Self> {
+        Self::over(std::slice::from_ref(prover), at_once)
+    }
+
+    /// A queue for proofs of these provers, one for each device, at most `at_once` of them at a time on each. Their
+    /// configurations and parameters must be the same, so that it does not matter which of them makes a proof.
+    ///
+    /// ```no_run
+    /// # use std::sync::Arc;
+    /// # use rigel_plonky3::{DeviceConfig, Prover, Queue, Result};
+    /// # fn queue<SC: DeviceConfig<Commitment: Send> + Send + Sync + 'static>(config: fn() -> SC) -> Result<()> {
+    /// # let fri = p3_fri::FriParameters::new_benchmark_high_arity(());
+    /// let devices = "cuda:0,cuda:1".parse::<rigel_gpu::Selectors>()?.open()?; // or "all"
+    /// let prover = |device| Ok(Arc::new(Prover::new(device, config(), &fri, 3)?));
+    /// let provers = devices.into_iter().map(prover).collect::<Result<Vec<_>>>()?;
+    /// let queue = Queue::<SC>::over(&provers, 2)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn over(provers: &[Arc<Prover<SC>>], at_once: usize) -> Result<Self> {
+        let refuse = |detail: &str| Err(Error::Unsupported(detail.into()));
         if at_once == 0 {
-            return Err(Error::Unsupported("a queue that makes 0 proofs at a time; it must be at least 1".into()));
+            return refuse("a queue that makes 0 proofs at a time; it must be at least 1");
         }
-        let budget = match prover.device() {
-            Some(device) => available(device)?,
-            None => usize::MAX,
-        };
-        let state = State {
-            next: 0,
-            waiting: VecDeque::new(),
-            running: BTreeMap::new(),
-            done: VecDeque::new(),
-            closed: false,
-        };
-        let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new(), budget });
-        let mut queue = Self { shared, workers: Vec::new() };
-        for _ in 0..at_once {
-            let shared = queue.shared.clone();
-            let worker = std::thread::Builder::new().name("rigel proofs".into()).spawn(move || {
-                while let Some(Job { ticket, cancel, work, .. }) = shared.take() {
-                    let run = || cancel.check().and_then(|()| cancel.during(work));
-                    let result = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
-                        let words = panic.downcast_ref::<String>().map(String::as_str);
-                        let words = words.or_else(|| panic.downcast_ref::<&str>().copied());
-                        Err(Error::Upstream(format!("a proof panicked: {}", words.unwrap_or("no reason given"))))
-                    });
-                    shared.finish(ticket, result);
-                }
-            });
-            let worker = worker.map_err(|error| Error::Unsupported(format!("no thread for proofs: {error}")))?;
-            queue.workers.push(worker);
+        if provers.is_empty() {
+            return refuse("a queue without provers; give one for each device");
         }
-        Ok(queue)
+        if provers.len() > 1 && provers.iter().any(|prover| prover.device().is_none()) {
+            return refuse("a queue over devices and the CPU; give provers on devices, or one prover on the CPU");
+        }
+        let member = |prover: &Arc<Prover<SC>>| {
+            let device = prover.device();
+            // Openings of one GPU have one memory.
+            let all = provers.iter().filter_map(|prover| prover.device());
+            let budget = device.map_or(Ok(usize::MAX), |device| device.available_among(all))?;
+            Ok(Member { to: prover.clone(), device: device.cloned(), budget })
+        };
+        let members = provers.iter().map(member).collect::<Result<Vec<_>>>()?;
+        Ok(Self { pool: Pool::new(members, at_once)? })
     }
 
     /// Submits any work that makes a proof and takes up to `bytes` of device memory, as [`plan`](crate::plan()) or
-    /// [`plan_batch`](crate::plan_batch) tell: their [`peak`](crate::Plan::peak).
-    pub fn submit(&self, bytes: usize, work: impl FnOnce() -> Result<T> + Send + 'static) -> Ticket {
-        let mut state = self.shared.lock();
-        let ticket = Ticket(state.next);
-        state.next += 1;
-        state.waiting.push_back(Job { ticket, bytes, cancel: Cancel::new(), work: Box::new(work) });
-        drop(state);
-        self.shared.changed.notify_all();
-        ticket
+    /// [`plan_batch`](crate::plan_batch) tell: their [`peak`](crate::Plan::peak). The work gets the prover of its
+    /// device. It is called again, with another prover, if that device is lost.
+    ///
+    /// What proofs share and a device holds, such as the key of a batch, is made by [`Self::each`].
+    pub fn submit(&self, bytes: usize, mut work: impl FnMut(&Prover<SC>) -> Result<T> + Send + 'static) -> Ticket {
+        self.pool.submit(bytes, move |prover| {
+            let cancel = Cancel::of(&Attempt::current());
+            cancel.check()?;
+            cancel.during(|| work(prover))
+        })
+    }
+
+    /// Makes something with each prover that its proofs need, such as a [`BatchKey`](crate::BatchKey).
+    pub fn each<K>(&self, make: impl Fn(&Prover<SC>) -> Result<K>) -> Result<Each<K>> {
+        let of = |member: &Member<Arc<Prover<SC>>>| Ok((member.device.clone(), make(&member.to)?));
+        Ok(Each(self.pool.members().iter().map(of).collect::<Result<_>>()?))
     }
 
     /// Ends a proof: one that waits does not begin, one that runs ends at its next phase. Its result is
     /// [`Error::Cancelled`]. Returns whether the proof was waiting or running.
     pub fn cancel(&self, ticket: Ticket) -> bool {
-        let mut state = self.shared.lock();
-        if let Some(at) = state.waiting.iter().position(|job| job.ticket == ticket) {
-            state.waiting.remove(at);
-            state.done.push_back((ticket, Err(Error::Cancelled)));
-            drop(state);
-            self.shared.changed.notify_all();
-            return true;
-        }
-        let running = state.running.get(&ticket);
-        running.inspect(|running| running.cancel.cancel());
-        running.is_some()
+        self.pool.cancel(ticket)
     }
 
     /// The next result, in the order in which proofs end. Waits for it; `None` if nothing waits or runs.
     pub fn next(&self) -> Option<(Ticket, Result<T>)> {
-        let mut state = self.shared.lock();
-        loop {
-            if let Some(done) = state.done.pop_front() {
-                return Some(done);
-            }
-            if state.waiting.is_empty() && state.running.is_empty() {
-                return None;
-            }
-            state = self.shared.wait(state);
-        }
+        self.pool.next()
     }
 
     /// The result of one proof. Waits for it; `None` if there is no such proof or its result was taken.
     pub fn wait(&self, ticket: Ticket) -> Option<Result<T>> {
-        let mut state = self.shared.lock();
-        loop {
-            if let Some(at) = state.done.iter().position(|(done, _)| *done == ticket) {
-                return state.done.remove(at).map(|(_, result)| result);
-            }
-            let waits = state.waiting.iter().any(|job| job.ticket == ticket);
-            if !waits && !state.running.contains_key(&ticket) {
-                return None;
-            }
-            state = self.shared.wait(state);
-        }
+        self.pool.wait(ticket)
+    }
+
+    /// What each device has done so far, and which of them were lost.
+    pub fn shares(&self) -> Vec<Share> {
+        self.pool.shares()
     }
 }
 
-impl<SC: DeviceConfig> Queue<Proven<Proof<SC>>>
+impl<SC: DeviceConfig> Queue<SC>
 where
     SC: Send + Sync + 'static,
     Proven<Proof<SC>>: Send,
 {
     /// Submits the proof of one table, as [`prove`] makes it.
-    pub fn prove<A>(
-        &self,
-        prover: &Arc<Prover<SC>>,
-        air: &Arc<A>,
-        trace: RowMajorMatrix<SC::Value>,
-        public_values: Vec<SC::Value>,
-    ) -> Ticket
+    pub fn prove<A>(&self, air: &Arc<A>, trace: RowMajorMatrix<SC::Value>, public_values: Vec<SC::Value>) -> Ticket
     where
         A: CpuAir<SC> + Send + Sync + 'static,
     {
-        let trace = Trace::from(trace);
-        let bytes = planned_bytes(prover, &trace);
-        let (prover, air) = (prover.clone(), air.clone());
-        self.submit(bytes, move || prove(&prover, &*air, trace, &public_values))
+        // The plan does not depend on the device.
+        let bytes = planned_bytes(&self.pool.members()[0].to, &Trace::from(&trace));
+        let air = air.clone();
+        self.submit(bytes, move |prover| prove(prover, &*air, &trace, &public_values))
     }
 }
 
-impl<T> Drop for Queue<T> {
-    fn drop(&mut self) {
-        let mut state = self.shared.lock();
-        state.closed = true;
-        state.waiting.clear();
-        state.running.values().for_each(|running| running.cancel.cancel());
-        drop(state);
-        self.shared.changed.notify_all();
-        for worker in self.workers.drain(..) {
-            // Workers catch the panics of proofs.
-            let _ = worker.join();
-        }
-    }
-}
-
-impl<T> std::fmt::Debug for Queue<T> {
+impl<SC: DeviceConfig, T> std::fmt::Debug for Queue<SC, T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let state = self.shared.lock();
-        f.debug_struct("Queue")
-            .field("waiting", &state.waiting.len())
-            .field("running", &state.running.len())
-            .field("done", &state.done.len())
-            .finish_non_exhaustive()
+        f.debug_tuple("Queue").field(&self.pool).finish()
+    }
+}
+
+/// Something for each prover of a [`Queue`], made by [`Queue::each`].
+#[derive(Debug)]
+pub struct Each<K>(Vec<(Option<Device>, K)>);
+
+impl<K> Each<K> {
+    /// That of the prover's device.
+    pub fn of<SC: DeviceConfig>(&self, prover: &Prover<SC>) -> Result<&K> {
+        let is_its = |device: &Option<Device>| match (device, prover.device()) {
+            (Some(one), Some(other)) => one.is(other),
+            (None, None) => true,
+            _ => false,
+        };
+        let found = self.0.iter().find(|(device, _)| is_its(device));
+        let foreign = || Error::Unsupported("the prover is not one of the queue that this was made for".into());
+        found.map(|(_, value)| value).ok_or_else(foreign)
     }
 }

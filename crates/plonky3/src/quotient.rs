@@ -4,12 +4,15 @@
 //! q rows of the extended trace are its values on g K. The chunks of Q, its values on `g w^i H`, are blocks of n
 //! rows. So no data has to be moved.
 
+use std::ops::Range;
+
 use p3_commit::{PolynomialSpace, UnivariateStarkPcs};
 use p3_field::coset::TwoAdicMultiplicativeCoset;
 use p3_field::{Field as _, PrimeCharacteristicRing, TwoAdicField};
 use p3_util::{reverse_bits_len, reverse_slice_index_bits};
 use rigel_codegen::{Folded, GraphProgram};
-use rigel_gpu::Buffer;
+use rigel_gpu::{Buffer, Stream};
+use rigel_kernels::domain::block::Block;
 use rigel_kernels::domain::selectors;
 use rigel_kernels::field::{Element, Ring};
 use rigel_kernels::layout::permute;
@@ -77,22 +80,11 @@ fn evaluate<SC: DeviceConfig>(
     alpha: SC::Challenge,
 ) -> Result<Buffer<Base<SC>>> {
     let stream = &session.stream;
-    let (log_rows, log_chunks) = (table.log_rows, table.constraints.log_chunks as u32);
-    let log_size = log_rows + log_chunks;
-    let mut values = stream.alloc::<Base<SC>>(Ext::<SC>::DEGREE << log_size)?;
+    let log_size = table.log_rows + table.constraints.log_chunks as u32;
     if table.constraints.count() == 0 {
-        stream.fill_bytes(&mut values, 0)?;
-        return Ok(values);
+        return Ok(stream.zeros(Ext::<SC>::DEGREE << log_size)?);
     }
-    let points = opening::coset_points::<Base<SC>>(stream, log_size)?;
-    let selectors = selectors::on_coset(stream, points.view(), log_rows, log_chunks)?;
-    let periodic = periodic(session, table)?;
-    let publics = non_empty(session, SC::Value::as_device(table.publics))?;
-    let extension: Vec<Ext<SC>> = table.extension.iter().map(|&x| x.to_device()).collect();
-    let extension = non_empty(session, &extension)?;
-    let weights = powers::powers(stream, Ext::<SC>::ONE, alpha.to_device(), table.constraints.count())?;
-    let weights = permute::to_rows(stream, &weights)?.cast::<Ext<SC>>()?;
-    let scale = stream.upload(&selectors::inverse_vanishing::<Base<SC>>(log_rows, log_chunks))?;
+    let mut sums = Sums::new(session, table, Block::whole(log_size), alpha)?;
 
     // Where the quotient's domain is larger than the extended trace's, all columns are extrapolated to it.
     let beyond = log_size > table.main.log_rows();
@@ -115,62 +107,133 @@ fn evaluate<SC: DeviceConfig>(
         _ => made.as_ref(),
     };
 
-    let mut run = |main: Columns<'_, Base<SC>>, program: &GraphProgram<Ext<SC>>, accumulate: bool| {
-        let inputs = Inputs::<Ext<SC>> {
-            main,
-            preprocessed: preprocessed.map(Into::into),
-            permutation: permutation.map(Into::into),
-            selectors: (&selectors).into(),
-            periodic: periodic.as_ref().map(|table| (table.into(), table.rows().trailing_zeros())),
-            publics: publics.as_ref().map(Buffer::view),
-            extension: extension.as_ref().map(Buffer::view),
-        };
-        let folded = Folded {
-            values: values.view_mut(),
-            scale: scale.view(),
-            log_scale: log_rows,
-            log_block: log_rows,
-            accumulate,
-        };
-        inputs.fold(stream, program, (log_size, log_chunks), &weights, folded)
+    let mut run = |main: &Matrix<Base<SC>>, program: &GraphProgram<Ext<SC>>| {
+        sums.add(stream, Read { main, preprocessed, permutation, next: [None; 2] }, program)
     };
     match table.main {
-        Extended::Whole(main) if !beyond => {
-            run(main.into(), &*table.constraints.program(stream.device())?, false)?
-        }
-        Extended::Whole(main) => {
-            run((&wider(main)?).into(), &*table.constraints.program(stream.device())?, false)?
-        }
+        Extended::Whole(main) if !beyond => run(main, &*table.constraints.program(stream.device())?)?,
+        Extended::Whole(main) => run(&wider(main)?, &*table.constraints.program(stream.device())?)?,
         Extended::InBatches { batch, .. } => {
-            for (index, part) in table.constraints.by_columns(*batch).iter().enumerate() {
+            for part in table.constraints.by_columns(*batch) {
                 let main = table.main.chosen(session, &part.columns, log_size)?;
                 let program = rigel_codegen::program(stream.device(), "constraints", &part.graph, &part.outputs)?;
-                run((&main).into(), &program, index > 0)?;
+                run(&main, &program)?;
             }
         }
     }
-    Ok(values)
+    Ok(sums.values)
 }
 
-/// The periodic columns on the quotient's domain, bit-reversed, with as many rows as the longest period requires.
+/// The matrices that constraints read.
+pub(crate) struct Read<'a, SC: DeviceConfig> {
+    pub(crate) main: &'a Matrix<Base<SC>>,
+    pub(crate) preprocessed: Option<&'a Matrix<Base<SC>>>,
+    pub(crate) permutation: Option<&'a Matrix<Base<SC>>>,
+    /// The next rows of the trace and of the preprocessed columns, where they are in other blocks.
+    pub(crate) next: [Option<&'a Matrix<Base<SC>>>; 2],
+}
+
+/// The sums of constraints on a block of the quotient's domain, and what all of them read there.
+pub(crate) struct Sums<SC: DeviceConfig> {
+    block: Block,
+    log_trace: u32,
+    selectors: Matrix<Base<SC>>,
+    periodic: Option<Matrix<Base<SC>>>,
+    publics: Option<Buffer<Base<SC>>>,
+    extension: Option<Buffer<Ext<SC>>>,
+    weights: Buffer<Ext<SC>>,
+    /// 1 / Z_H for each n rows, or for all.
+    scale: Buffer<Base<SC>>,
+    /// A slab for each n rows, or one for all.
+    pub(crate) values: Buffer<Base<SC>>,
+    is_begun: bool,
+}
+
+impl<SC: DeviceConfig> Sums<SC> {
+    pub(crate) fn new(
+        session: &Session<'_, SC>,
+        table: &Table<'_, SC>,
+        block: Block,
+        alpha: SC::Challenge,
+    ) -> Result<Self> {
+        let (stream, log_trace) = (&session.stream, table.log_rows);
+        let values = stream.alloc::<Base<SC>>(Ext::<SC>::DEGREE << block.log_rows)?;
+        let points = opening::block_points::<Base<SC>>(stream, block)?;
+        let selectors = selectors::on_block(stream, points.view(), block, log_trace)?;
+        let extension: Vec<Ext<SC>> = table.extension.iter().map(|&x| x.to_device()).collect();
+        let weights = powers::powers(stream, Ext::<SC>::ONE, alpha.to_device(), table.constraints.count())?;
+        let inverses = selectors::inverse_vanishing::<Base<SC>>(log_trace, table.constraints.log_chunks as u32);
+        Ok(Self {
+            block,
+            log_trace,
+            selectors,
+            periodic: periodic(session, table, block)?,
+            publics: non_empty(session, SC::Value::as_device(table.publics))?,
+            extension: non_empty(session, &extension)?,
+            weights: permute::to_rows(stream, &weights)?.cast::<Ext<SC>>()?,
+            scale: stream.upload(&inverses[within(block, log_trace)])?,
+            values,
+            is_begun: false,
+        })
+    }
+
+    /// Adds the constraints of a program.
+    pub(crate) fn add(
+        &mut self,
+        stream: &Stream,
+        read: Read<'_, SC>,
+        program: &GraphProgram<Ext<SC>>,
+    ) -> Result<()> {
+        let inputs = Inputs::<Ext<SC>> {
+            main: read.main.into(),
+            preprocessed: read.preprocessed.map(Into::into),
+            permutation: read.permutation.map(Into::into),
+            next: read.next.map(|next| next.map(Into::into)),
+            selectors: (&self.selectors).into(),
+            periodic: self.periodic.as_ref().map(|table| (table.into(), table.rows().trailing_zeros())),
+            publics: self.publics.as_ref().map(Buffer::view),
+            extension: self.extension.as_ref().map(Buffer::view),
+        };
+        let folded = Folded {
+            values: self.values.view_mut(),
+            scale: self.scale.view(),
+            log_scale: self.log_trace,
+            log_block: self.log_trace.min(self.block.log_rows),
+            accumulate: std::mem::replace(&mut self.is_begun, true),
+        };
+        let log_step = self.block.log_rows.saturating_sub(self.log_trace);
+        Ok(inputs.fold(stream, program, (self.block.log_rows, log_step), &self.weights, folded)?)
+    }
+}
+
+/// Of a list with an entry for each 2^`log_shared` rows, the entries for a block.
+fn within(block: Block, log_shared: u32) -> Range<usize> {
+    let first = block.first() >> log_shared;
+    first..first + (block.rows() >> log_shared).max(1)
+}
+
+/// The periodic columns on a block of the quotient's domain, bit-reversed, with as many rows as the longest period
+/// requires.
 fn periodic<SC: DeviceConfig>(
     session: &Session<'_, SC>,
     table: &Table<'_, SC>,
+    block: Block,
 ) -> Result<Option<Matrix<Base<SC>>>> {
     if table.periodic.is_empty() {
         return Ok(None);
     }
     let trace_domain = TwoAdicMultiplicativeCoset::new(SC::Value::ONE, table.log_rows as usize).expect("checked");
-    let domain =
-        trace_domain.create_disjoint_domain(1 << (table.log_rows as usize + table.constraints.log_chunks));
+    let log_size = table.log_rows as usize + table.constraints.log_chunks;
+    let domain = trace_domain.create_disjoint_domain(1 << log_size);
     let lde = session.prover.config().pcs().build_periodic_lde_table(table.periodic, trace_domain, domain);
+    let rows = within(block, log_size as u32 - lde.height().trailing_zeros());
     let column = |c: usize| {
         let mut values: Vec<SC::Value> = (0..lde.height()).map(|row| *lde.get(row, c)).collect();
         reverse_slice_index_bits(&mut values);
-        values
+        values[rows.clone()].to_vec()
     };
     let values: Vec<SC::Value> = (0..lde.width()).flat_map(column).collect();
-    Ok(Some(Matrix::upload(&session.stream, SC::Value::as_device(&values), lde.height())?))
+    Ok(Some(Matrix::upload(&session.stream, SC::Value::as_device(&values), rows.len())?))
 }
 
 /// Uploads values; `None` if there are none.

@@ -10,7 +10,7 @@ use std::any::type_name;
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hash, Hasher};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use p3_air::symbolic::AirLayout;
 use p3_air::{Air, BaseAir, RowWindow};
@@ -23,10 +23,12 @@ use rigel_gpu::Lock;
 use crate::config::DeviceConfig;
 use crate::constraints::Constraints;
 
+/// Makes the points and the hashes of a process unpredictable. All provers have the same, so that the fingerprint in a
+/// key of one is that of the AIR in a proof of another.
+static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+
 /// The constraints that a prover has read, with their kernels.
 pub(crate) struct Readings<SC: DeviceConfig> {
-    /// Makes the points and the hashes of a prover unpredictable.
-    seed: RandomState,
     kept: Lock<Kept<SC>>,
 }
 
@@ -75,7 +77,7 @@ const POINT_BITS: usize = 120;
 
 impl<SC: DeviceConfig> Default for Readings<SC> {
     fn default() -> Self {
-        Self { seed: RandomState::new(), kept: Lock::default() }
+        Self { kept: Lock::default() }
     }
 }
 
@@ -112,11 +114,11 @@ impl<SC: DeviceConfig> Readings<SC> {
     }
 
     /// The fingerprint of an AIR alone. There is none for one with constraints over the field and over the extension.
-    pub(crate) fn fingerprint<A>(&self, air: &A, layout: &AirLayout) -> Option<Fingerprint>
+    pub(crate) fn fingerprint<A>(air: &A, layout: &AirLayout) -> Option<Fingerprint>
     where
         A: for<'a> Air<ProverConstraintFolder<'a, SC>>,
     {
-        self.hash_values(layout, |points| {
+        Self::hash_values(layout, |points| {
             let mut folder = points.folder();
             air.eval(&mut folder);
             folder
@@ -124,11 +126,11 @@ impl<SC: DeviceConfig> Readings<SC> {
     }
 
     /// The fingerprint of an AIR in a batch. Its lookups are not part of it: they are the key's.
-    pub(crate) fn fingerprint_in_batch<A>(&self, air: &A, layout: &AirLayout) -> Option<Fingerprint>
+    pub(crate) fn fingerprint_in_batch<A>(air: &A, layout: &AirLayout) -> Option<Fingerprint>
     where
         A: for<'a> Air<ProverConstraintFolderWithLookups<'a, SC>>,
     {
-        self.hash_values(layout, |points| {
+        Self::hash_values(layout, |points| {
             // The columns of lookups are upstream's own: an AIR does not see how many there are.
             let mut folder = ProverConstraintFolderWithLookups {
                 inner: points.folder(),
@@ -142,16 +144,15 @@ impl<SC: DeviceConfig> Readings<SC> {
     }
 
     fn hash_values(
-        &self,
         layout: &AirLayout,
         eval: impl for<'a> Fn(&'a Points<SC>) -> ProverConstraintFolder<'a, SC>,
     ) -> Option<Fingerprint> {
         // All lanes have the same public values.
         let lanes = if layout.num_public_values > 0 { 1 } else { PackedVal::<SC>::WIDTH };
         let rounds = POINT_BITS.div_ceil(lanes * SC::Value::ORDER_U64.ilog2().min(u32::BITS) as usize);
-        let mut hasher = self.seed.build_hasher();
+        let mut hasher = SEED.build_hasher();
         for round in 0..rounds {
-            let points = Points::random(layout, self.seed.hash_one(round));
+            let points = Points::random(layout, SEED.hash_one(round));
             let folder = eval(&points);
             // The folder does not tell the order of those over the field among those over the extension.
             if !folder.base_constraints.is_empty() && !folder.ext_constraints.is_empty() {

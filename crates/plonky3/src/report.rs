@@ -1,6 +1,6 @@
 //! A proof with its report.
 
-pub use rigel_gpu::{Fallback, Phase, Report};
+pub use rigel_gpu::{DeviceShare, Fallback, Phase, Report};
 
 /// A proof and its report.
 #[derive(Clone, Debug)]

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock, Weak};
 
-use rigel_gpu::{Device, Lock, Result, Shared, Stream, View};
+use rigel_gpu::{Buffer, Device, Lock, Result, Shared, Stream, View};
 use rigel_kernels::Columns;
 use rigel_kernels::field::{Mersenne31, QM31};
 use rigel_kernels::open::opening;
@@ -25,6 +25,7 @@ use stwo::core::fields::qm31::SecureField;
 use stwo::core::vcs::blake2_hash::Blake2sHash;
 
 use crate::column::{BaseColumn, SecureColumn};
+use crate::deferred::Place;
 use crate::device::stream;
 use crate::failure::OrFail;
 use crate::field::secure;
@@ -46,15 +47,50 @@ const FIRST_WINDOW: usize = 32;
 const MOST_POINTS: usize = 4096;
 const MOST_BASES: usize = 16;
 
+/// Held while columns from host memory are on the device to be evaluated.
+static BRINGING: Lock<()> = Lock::new(());
+
 /// Columns that are opened together, and their tree.
 pub(crate) struct Batch {
     id: u64,
     device: Device,
-    columns: Vec<Shared<Mersenne31>>,
+    columns: Vec<Held>,
     role: Role,
     tree: Lock<Arc<Tree>>,
     samples: Lock<HashMap<Point, Arc<Samples>>>,
     bases: Lock<HashMap<BasisPoint, Arc<SecureColumn>>>,
+}
+
+/// A column's words.
+pub(crate) enum Held {
+    /// On the device.
+    Here(Shared<Mersenne31>),
+    /// In host memory.
+    Deferred(Place),
+}
+
+impl Held {
+    fn len(&self) -> usize {
+        match self {
+            Self::Here(words) => words.len(),
+            Self::Deferred(place) => place.of.column_len(),
+        }
+    }
+}
+
+/// Columns that are on the device for a while: their own memory, or a copy.
+enum Run<'a> {
+    Here(View<'a, Mersenne31>),
+    Copied(Buffer<Mersenne31>),
+}
+
+impl Run<'_> {
+    fn view(&self) -> View<'_, Mersenne31> {
+        match self {
+            Self::Here(view) => *view,
+            Self::Copied(words) => words.view(),
+        }
+    }
 }
 
 /// A point, and the logarithm of the number of coefficients.
@@ -112,7 +148,7 @@ impl Batch {
         let batch = Arc::new(Self {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             device: first.device().clone(),
-            columns: columns.iter().map(|column| column.share()).collect(),
+            columns: columns.iter().map(|column| column.held()).collect(),
             role,
             tree: Lock::default(),
             samples: Lock::default(),
@@ -195,7 +231,7 @@ impl Batch {
             return value;
         }
         let rows = self.columns[place].len();
-        let alike = |column: &&Shared<Mersenne31>| column.len() == rows;
+        let alike = |column: &&Held| column.len() == rows;
         let (before, after) = self.columns.split_at(place);
         let first =
             if *window == usize::MAX { place - before.iter().rev().take_while(alike).count() } else { place };
@@ -229,19 +265,37 @@ impl Batch {
         })
     }
 
-    /// As many columns from `first` on as are contiguous and of one length.
-    fn run(&self, first: usize) -> View<'_, Mersenne31> {
-        let rows = self.columns[first].len();
-        let mut run = self.columns[first].view();
-        for column in self.columns[first + 1..].iter().take_while(|column| column.len() == rows) {
-            let Some(longer) = View::join([run, column.view()]) else { break };
-            run = longer;
+    /// As many columns from `first` on as are contiguous and of one length, or are brought from the host together, and
+    /// at most `most`.
+    fn run(&self, first: usize, most: usize) -> Result<Run<'_>> {
+        let rest = self.columns[first + 1..].iter().take(most.saturating_sub(1));
+        match &self.columns[first] {
+            Held::Here(words) => {
+                let (rows, mut run) = (words.len(), words.view());
+                for column in rest {
+                    let Held::Here(words) = column else { break };
+                    let longer = View::join([run, words.view()]).filter(|_| words.len() == rows);
+                    let Some(longer) = longer else { break };
+                    run = longer;
+                }
+                Ok(Run::Here(run))
+            }
+            Held::Deferred(Place { of, index }) => {
+                let follows = |(i, column): &(usize, &Held)| match column {
+                    Held::Deferred(next) => Arc::ptr_eq(&next.of, of) && next.index == index + 1 + i,
+                    Held::Here(_) => false,
+                };
+                let count = 1 + rest.take(of.at_once() - 1).enumerate().take_while(follows).count();
+                Ok(Run::Copied(of.read(*index..index + count)?))
+            }
         }
-        run
     }
 
     fn evaluate(&self, columns: std::ops::Range<usize>, weights: &SecureColumn) -> Result<Vec<SecureField>> {
         let _phase = phase_on(&self.device, "evaluate at points");
+        // Upstream's threads ask for several trees at once; the plan has room for the columns of one.
+        let deferred = self.columns[columns.clone()].iter().any(|column| matches!(column, Held::Deferred(..)));
+        let _one_at_a_time = deferred.then(|| BRINGING.lock());
         let stream = stream(&self.device);
         let mut values = Vec::with_capacity(columns.len());
         let rows = self.columns[columns.start].len();
@@ -249,12 +303,11 @@ impl Batch {
         let mut parts = Vec::new();
         while first < columns.end {
             // One launch reads a run of contiguous columns.
-            let run = self.run(first);
-            let next = columns.end.min(first + run.len() / rows);
-            let run = run.range(..(next - first) * rows)?;
+            let run = self.run(first, columns.end - first)?;
+            let next = first + run.view().len() / rows;
             parts.push(opening::evaluate_slabs::<QM31>(
                 &stream,
-                Columns::new(run, rows)?,
+                Columns::new(run.view(), rows)?,
                 &[weights.view_on(&self.device)],
             )?);
             first = next;
@@ -365,7 +418,7 @@ fn sorted(rows: impl Iterator<Item = u32>) -> Vec<u32> {
 }
 
 /// Downloads all parts with one copy.
-fn join(stream: &Stream, parts: Vec<rigel_gpu::Buffer<Mersenne31>>) -> Result<Vec<Mersenne31>> {
+fn join(stream: &Stream, parts: Vec<Buffer<Mersenne31>>) -> Result<Vec<Mersenne31>> {
     if let [part] = &parts[..] {
         return part.to_vec(stream);
     }

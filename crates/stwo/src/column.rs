@@ -17,7 +17,8 @@ use stwo::core::fields::qm31::{SECURE_EXTENSION_DEGREE, SecureField};
 use stwo::prover::backend::{Column, ColumnOps};
 
 use crate::CudaBackend;
-use crate::batch::{Batch, next_element};
+use crate::batch::{Batch, Held, next_element};
+use crate::deferred::Place;
 use crate::device::{device, stream};
 use crate::failure::OrFail;
 use crate::field::{Twin, base, secure};
@@ -95,18 +96,24 @@ pub struct DeviceColumn<T: Value> {
 
 /// Words that are computed when they are first needed. Upstream requests weights on threads that have no current
 /// device and uses them together with columns that have one.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) enum Plan {
     /// The barycentric weights of a canonic domain of 2^`log_size` points for a point outside of it.
     BarycentricWeights { log_size: u32, point: CirclePoint<SecureField> },
+    /// A column that is kept in host memory.
+    Deferred(Place),
 }
 
 impl Plan {
-    fn make(self, device: &Device) -> Result<Buffer<Mersenne31>> {
-        let Self::BarycentricWeights { log_size, point } = self;
-        let _phase = phase_on(device, "barycentric weights");
-        let slab = circle_opening::barycentric_weights(&stream(device), log_size, point.twin())?;
-        Ok(slab.into_values())
+    fn make(&self, device: &Device) -> Result<Buffer<Mersenne31>> {
+        match self {
+            Self::BarycentricWeights { log_size, point } => {
+                let _phase = phase_on(device, "barycentric weights");
+                let slab = circle_opening::barycentric_weights(&stream(device), *log_size, point.twin())?;
+                Ok(slab.into_values())
+            }
+            Self::Deferred(place) => place.of.read(place.index..place.index + 1),
+        }
     }
 }
 
@@ -158,6 +165,14 @@ impl<T: Value> DeviceColumn<T> {
         Self { plan: Some(plan), ..Self::new(OnceLock::new(), len, OnceLock::new()) }
     }
 
+    /// Where the host keeps the column, if it does and the device does not have it, too.
+    pub(crate) fn place(&self) -> Option<&Place> {
+        match &self.plan {
+            Some(Plan::Deferred(place)) if self.words.get().is_none() => Some(place),
+            _ => None,
+        }
+    }
+
     /// The device that holds it.
     pub fn device(&self) -> &Device {
         self.device.get_or_init(device)
@@ -178,7 +193,7 @@ impl<T: Value> DeviceColumn<T> {
         let make = || {
             let device = self.device();
             let zeros = || stream(device).zeros(self.len * T::COORDINATES);
-            Arc::new(self.plan.map_or_else(zeros, |plan| plan.make(device)).or_fail("make a column"))
+            Arc::new(self.plan.as_ref().map_or_else(zeros, |plan| plan.make(device)).or_fail("make a column"))
         };
         self.words.get_or_init(make).view()
     }
@@ -230,15 +245,23 @@ impl<T: Value> DeviceColumn<T> {
         if self.is_blank() {
             return T::from_words(&vec![Mersenne31::new(0); self.len * T::COORDINATES]);
         }
-        T::from_words(&self.view().to_vec(&stream(self.device())).or_fail("read a column"))
+        let stream = stream(self.device());
+        let words = match self.place() {
+            Some(place) => place.of.read(place.index..place.index + 1).and_then(|words| words.to_vec(&stream)),
+            None => self.view().to_vec(&stream),
+        };
+        T::from_words(&words.or_fail("read a column"))
     }
 
     /// Downloads one element, with a copy for each coordinate.
     fn read_one(&self, index: usize) -> T {
         let stream = stream(self.device());
+        let brought =
+            self.place().map(|place| place.of.read(place.index..place.index + 1).or_fail("read a column"));
+        let view = brought.as_ref().map_or_else(|| self.view(), Buffer::view);
         let word = |c: usize| -> Result<Mersenne31> {
             let at = c * self.len + index;
-            Ok(self.view().range(at..at + 1)?.to_vec(&stream)?[0])
+            Ok(view.range(at..at + 1)?.to_vec(&stream)?[0])
         };
         let words: Result<Vec<_>> = (0..T::COORDINATES).map(word).collect();
         T::from_words(&words.or_fail("read an element"))[0]
@@ -289,16 +312,35 @@ impl BaseColumn {
         self.packed_from.lock().clone()
     }
 
-    /// A shared handle to the column's memory, which outlives the column.
-    pub(crate) fn share(&self) -> rigel_gpu::Shared<Mersenne31> {
-        self.view();
-        self.words.get().expect("just made").share()
+    /// A column of this length that the host keeps.
+    pub(crate) fn deferred(len: usize, place: Place) -> Self {
+        let device = OnceLock::from(place.of.device().clone());
+        Self { plan: Some(Plan::Deferred(place)), ..Self::new(device, len, OnceLock::new()) }
+    }
+
+    /// Writes the column to memory that follows the device's compute stream.
+    pub(crate) fn write_to(&self, to: ViewMut<'_, Mersenne31>) -> Result<()> {
+        match self.place() {
+            Some(place) => place.write(to),
+            None => stream(self.device()).copy(to, self.view()),
+        }
+    }
+
+    /// A handle to the column's words that outlives the column.
+    pub(crate) fn held(&self) -> Held {
+        match self.place() {
+            Some(place) => Held::Deferred(place.clone()),
+            None => {
+                self.view();
+                Held::Here(self.words.get().expect("just made").share())
+            }
+        }
     }
 }
 
 impl<T: Value> Clone for DeviceColumn<T> {
     fn clone(&self) -> Self {
-        Self { plan: self.plan, ..Self::new(self.device.clone(), self.len, self.words.clone()) }
+        Self { plan: self.plan.clone(), ..Self::new(self.device.clone(), self.len, self.words.clone()) }
     }
 }
 

@@ -14,12 +14,14 @@ use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::circle::{CanonicCoset, CircleDomain};
 use stwo::core::utils::bit_reverse;
 use stwo::prover::backend::Column;
+use stwo::prover::secure_column::SecureColumnByCoords;
 use stwo::prover::{ComponentProver, DomainEvaluationAccumulator, EvaluationMode, Poly, Trace};
 use stwo_constraint_framework::{FrameworkComponent, FrameworkEval, PREPROCESSED_TRACE_IDX};
 
 use crate::CudaBackend;
 use crate::accumulation::{into_slab, take};
 use crate::column::BaseColumn;
+use crate::deferred::Place;
 use crate::device::stream;
 use crate::failure::OrFail;
 use crate::field::Twin;
@@ -74,6 +76,19 @@ pub(crate) fn evaluate_quotients<E: FrameworkEval>(
         .map(|&index| trace.polys[PREPROCESSED_TRACE_IDX][index])
         .collect();
 
+    let batch_bytes =
+        trees.iter().flatten().find_map(|polynomial| Some(source_of(polynomial, mode)?.of.batch_bytes()));
+    if let Some(bytes) = batch_bytes {
+        let constraints = Constraints {
+            recorded: source
+                .record(&(0..trees[PREPROCESSED_TRACE_IDX].len()).collect::<Vec<_>>(), component.claimed_sum()),
+            log_trace: component.log_size(),
+            domain,
+        };
+        let made = constraints.fold_in_batches(&trees, mode, &weights, accumulator.col, bytes);
+        return made.or_fail("evaluate constraints");
+    }
+
     let mut evaluate = || -> Result<()> {
         let phase_of_columns = phase("extend for constraints");
         let inputs: Result<Vec<TreeInput<'_>>> = trees
@@ -97,17 +112,31 @@ pub(crate) fn evaluate_quotients<E: FrameworkEval>(
             return Err(rigel_gpu::Error::shape("CudaBackend", "a component without columns has no rows"));
         };
         let constraints = Constraints { recorded, log_trace: component.log_size(), domain };
-        let blank = accumulator.col.columns.iter().all(BaseColumn::is_blank);
-        let mut sums = if blank {
-            Matrix::alloc(&stream(&device), domain.size(), 4)?
-        } else {
-            into_slab(take(accumulator.col))?
-        };
-        constraints.fold(&device, &inputs, &weights, &mut sums, !blank)?;
+        let (mut sums, begun) = sums_so_far(&device, accumulator.col)?;
+        constraints.fold(&device, &inputs, &weights, &mut sums, begun)?;
         *accumulator.col = coordinates(sums);
         Ok(())
     };
     evaluate().or_fail("evaluate constraints");
+}
+
+/// The sums of the components before, or room for them, and whether there were any.
+fn sums_so_far(
+    device: &Device,
+    columns: &mut SecureColumnByCoords<CudaBackend>,
+) -> Result<(Matrix<Mersenne31>, bool)> {
+    if columns.columns.iter().all(BaseColumn::is_blank) {
+        return Ok((Matrix::alloc(&stream(device), columns.len(), 4)?, false));
+    }
+    Ok((into_slab(take(columns))?, true))
+}
+
+/// Where the host keeps what a polynomial's values for constraints are made from, if it does.
+fn source_of(polynomial: &Poly<CudaBackend>, mode: EvaluationMode) -> Option<&Place> {
+    match mode {
+        EvaluationMode::SubDomain { .. } => polynomial.evals.values.place(),
+        EvaluationMode::ExtendToEvalDomain => polynomial.coeffs.as_ref()?.coeffs.place(),
+    }
 }
 
 /// The domain on which constraints are evaluated: a subdomain of the committed domain, or a separate one.
@@ -166,6 +195,34 @@ impl<'a> TreeInput<'a> {
         }
         let places = (0..coefficients.len()).collect();
         Ok(Self { values: Some(Joined::Copied(values)), stride: size, places })
+    }
+
+    /// The values of polynomials on a domain, of which the host keeps some.
+    fn brought(polynomials: &[&'a Poly<CudaBackend>], mode: EvaluationMode, domain: CircleDomain) -> Result<Self> {
+        let Some(first) = polynomials.first() else { return Ok(Self::new(Vec::new(), std::iter::empty())) };
+        let (device, size) = (first.evals.values.device(), domain.size());
+        let stream = stream(device);
+        let mut values = stream.alloc(size * polynomials.len())?;
+        for (i, polynomial) in polynomials.iter().enumerate() {
+            let mut to = values.range_mut(i * size..(i + 1) * size)?;
+            match (source_of(polynomial, mode), mode) {
+                (Some(place), _) => place.write_on(to, domain)?,
+                (None, EvaluationMode::SubDomain { .. }) => {
+                    stream.copy(to, polynomial.evals.values.view().range(..size)?)?;
+                }
+                (None, EvaluationMode::ExtendToEvalDomain) => {
+                    let extended = Self::extended(&[polynomial], domain)?;
+                    stream.copy(to.reborrow(), extended.values.as_ref().expect("one column").view())?;
+                }
+            }
+        }
+        let places = (0..polynomials.len()).collect();
+        Ok(Self { values: Some(Joined::Copied(values)), stride: size, places })
+    }
+
+    /// Some of these columns, brought to the device.
+    pub(crate) fn chosen(columns: &[&'a BaseColumn], chosen: &[usize]) -> Self {
+        Self::new(chosen.iter().map(|&column| columns[column]).collect(), std::iter::empty())
     }
 
     pub(crate) fn device(&self) -> Option<Device> {
@@ -268,6 +325,43 @@ struct Constraints {
 }
 
 impl Constraints {
+    /// As [`fold`](Self::fold), of columns of which the host keeps some: a few constraints at a time, with the columns
+    /// that they read.
+    fn fold_in_batches(
+        mut self,
+        trees: &[Vec<&Poly<CudaBackend>>],
+        mode: EvaluationMode,
+        weights: &[SecureField],
+        sums: &mut SecureColumnByCoords<CudaBackend>,
+        batch_bytes: usize,
+    ) -> Result<()> {
+        let most = batch_bytes / (4 * self.domain.size());
+        let Some(device) = trees.iter().flatten().next().map(|polynomial| polynomial.evals.values.device()) else {
+            return Err(Error::shape("CudaBackend", "a component without columns has no rows"));
+        };
+        let (mut folded, mut begun) = sums_so_far(device, sums)?;
+        for mut part in self.recorded.by_columns(trees.len(), most) {
+            if part.columns.iter().all(Vec::is_empty) {
+                // A kernel has at least one input.
+                let tree = trees.iter().position(|tree| !tree.is_empty()).expect("found a column above");
+                part.columns[tree].push(0);
+            }
+            let phase_of_columns = phase("extend for constraints");
+            let chosen = trees.iter().zip(&part.columns).map(|(tree, columns)| {
+                let columns: Vec<_> = columns.iter().map(|&column| tree[column]).collect();
+                TreeInput::brought(&columns, mode, self.domain)
+            });
+            let inputs = chosen.collect::<Result<Vec<_>>>()?;
+            drop(phase_of_columns);
+            let _phase = phase("constraints");
+            self.recorded = part.recorded;
+            self.fold(device, &inputs, &weights[part.constraints], &mut folded, begun)?;
+            begun = true;
+        }
+        *sums = coordinates(folded);
+        Ok(())
+    }
+
     /// The weighted sum of the constraints in each row, divided by the vanishing polynomial of the trace's domain.
     fn fold(
         &self,

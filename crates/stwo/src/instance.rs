@@ -20,6 +20,7 @@ use crate::CudaBackend;
 use crate::column::BaseColumn;
 use crate::component::{compile_from, evaluate_quotients};
 use crate::logup::{PendingInteraction, start_from};
+use crate::plan::ComponentSize;
 use crate::recorder::Source;
 
 /// A component with placeholders for the constants of an instance.
@@ -67,6 +68,11 @@ impl<'a, E: FrameworkEval> Instance<'a, E> {
     /// Those of [`compile`](crate::compile).
     pub fn compile(&self, device: &Device, preprocessed: &[u32]) -> Result<usize> {
         compile_from(device, self.component, &self.source(), preprocessed)
+    }
+
+    /// As [`ComponentSize::of`].
+    pub fn size(&self, device: &Device) -> ComponentSize {
+        ComponentSize::recorded(device, self.component, &self.source(), self.component.claimed_sum())
     }
 
     fn source(&self) -> Source<'_, E> {

@@ -33,7 +33,8 @@ pub(crate) enum Joined<'a> {
 
 impl<'a> Joined<'a> {
     pub(crate) fn new(columns: impl Iterator<Item = &'a BaseColumn> + Clone) -> Self {
-        if let Some(view) = View::join(columns.clone().map(BaseColumn::view)) {
+        let here = columns.clone().all(|column| column.place().is_none());
+        if let Some(view) = here.then(|| View::join(columns.clone().map(BaseColumn::view))).flatten() {
             return Self::Here(view);
         }
         let len = columns.clone().map(|column| column.len()).sum();
@@ -44,7 +45,7 @@ impl<'a> Joined<'a> {
             let stream = stream(first.device());
             let (mut words, mut at) = (stream.alloc(len)?, 0);
             for column in columns {
-                stream.copy(words.range_mut(at..at + column.len())?, column.view())?;
+                column.write_to(words.range_mut(at..at + column.len())?)?;
                 at += column.len();
             }
             Ok(words)

@@ -79,6 +79,7 @@
 //! | columns from the host, or from your own kernel | [`upload`], [`BaseColumn::from_buffer`](DeviceColumn::from_buffer) |
 //! | LogUp columns, from the component or from fractions | [`interaction_trace`], [`LogupTraceGenerator`] |
 //! | LogUp columns of many components at once | [`start_interaction_trace`] |
+//! | device memory ahead of a proof; proofs larger than it | [`plan`](plan()), [`Plan::run`], [`in_column_batches`] |
 //! | time, transfers and memory of a proof | [`measure`], [`in_phase`] |
 //! | errors, where upstream's signatures have none | [`catch`] |
 //! | the CPU where there is no device or the device fails, and a report that says so | [`with_fallback`] |
@@ -101,6 +102,7 @@ mod backend;
 mod batch;
 mod column;
 mod component;
+mod deferred;
 mod device;
 mod failure;
 mod fallback;
@@ -112,6 +114,7 @@ mod joined;
 mod logup;
 mod lookups;
 mod merkle;
+mod plan;
 mod poly;
 mod quotients;
 mod recorder;
@@ -122,6 +125,7 @@ mod upload;
 pub use backend::CudaBackend;
 pub use column::{BaseColumn, DeviceColumn, SecureColumn, Value};
 pub use component::compile;
+pub use deferred::in_column_batches;
 pub use device::{current, on};
 pub use failure::{catch, or_fail};
 pub use fallback::{Policy, with_fallback};
@@ -131,6 +135,7 @@ pub use logup::{
     interaction_trace, start_interaction_trace,
 };
 pub use merkle::HashColumn;
+pub use plan::{ComponentSize, Plan, PlannedPhase, ProofSize, plan};
 pub use report::{in_phase, measure};
 pub use rigel_gpu::Report;
 pub use twiddles::Twiddles;

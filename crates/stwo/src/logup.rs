@@ -180,11 +180,16 @@ pub(crate) fn start_from<E: FrameworkEval>(
             ),
         ));
     }
-    let inputs = [
-        TreeInput::new(preprocessed.to_vec(), std::iter::empty()),
-        TreeInput::new(trace.to_vec(), std::iter::empty()),
-    ];
-    let recorded = source.record(&inputs[0].places, SecureField::default());
+    // All columns, or of those in host memory the ones that the fractions read.
+    let deferred = preprocessed.iter().chain(trace).any(|column| column.place().is_some());
+    let mut recorded = source.record(&(0..preprocessed.len()).collect::<Vec<_>>(), SecureField::default());
+    let inputs = if deferred {
+        let part = recorded.only_fractions(2);
+        recorded = part.recorded;
+        [TreeInput::chosen(preprocessed, &part.columns[0]), TreeInput::chosen(trace, &part.columns[1])]
+    } else {
+        [preprocessed, trace].map(|columns| TreeInput::new(columns.to_vec(), std::iter::empty()))
+    };
     let batches = recorded.fractions.len();
     let Some(device) = inputs.iter().find_map(TreeInput::device).filter(|_| batches > 0) else {
         return Err(Error::shape(

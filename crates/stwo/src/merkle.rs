@@ -9,10 +9,11 @@ use std::sync::{Arc, OnceLock};
 
 use rigel_gpu::{Buffer, Device, Lock, Result, Stream};
 use rigel_kernels::Columns;
+use rigel_kernels::commit::lifted::{BLOCK, LiftedInParts};
 use rigel_kernels::commit::merkle::MerkleTree;
 use rigel_kernels::domain::circle_order;
 use rigel_kernels::field::Mersenne31;
-use rigel_kernels::hash::{Blake2s, Blake2sM31, Hash, RowHash};
+use rigel_kernels::hash::{Blake2s, Blake2sM31, Chained, Hash, RowHash};
 use rigel_kernels::layout::gather;
 use stwo::core::fields::qm31::SECURE_EXTENSION_DEGREE;
 use stwo::core::utils::bit_reverse_index;
@@ -25,6 +26,7 @@ use stwo::prover::vcs_lifted::ops::{MerkleOpsLifted, PackLeavesOps};
 use crate::CudaBackend;
 use crate::batch::{Batch, Digest};
 use crate::column::BaseColumn;
+use crate::deferred::{bring, neighbours};
 use crate::device::{device, stream};
 use crate::failure::OrFail;
 use crate::joined::{Joined, runs, split};
@@ -171,16 +173,55 @@ impl ColumnOps<Blake2sHash> for CudaBackend {
 }
 
 /// Builds the tree over columns, with leaves lifted to 2^`log_leaves`.
-fn tree<H: Hash<Digest = Digest> + RowHash<Mersenne31>>(
+fn tree<H: Chained<Digest = Digest> + RowHash<Mersenne31>>(
     columns: &[&BaseColumn],
     log_leaves: u32,
 ) -> Result<Vec<Buffer<Digest>>> {
     // The tree over no columns is one leaf, whatever its lifting size.
     let log_leaves = if columns.is_empty() { 0 } else { log_leaves };
     let device: Device = columns.first().map_or_else(device, |column| column.device().clone());
+    if columns.iter().any(|column| column.place().is_some()) {
+        return tree_in_parts::<H>(&stream(&device), columns, log_leaves);
+    }
     let matrices: Result<Vec<_>> =
         runs(columns).into_iter().map(|(first, run)| Columns::new(run, columns[first].len())).collect();
     MerkleTree::<H>::lifted(&stream(&device), &matrices?, log_leaves)?.into_layers()
+}
+
+/// Builds the tree over columns of which some are in host memory. They are on the device a few at a time, at least as
+/// many as the hash takes in one block.
+fn tree_in_parts<H: Chained<Digest = Digest> + RowHash<Mersenne31>>(
+    stream: &Stream,
+    columns: &[&BaseColumn],
+    log_leaves: u32,
+) -> Result<Vec<Buffer<Digest>>> {
+    let mut sorted = columns.to_vec();
+    sorted.sort_by_key(|column| column.len());
+    let mut parts = LiftedInParts::<H>::new(stream, log_leaves)?;
+    let mut rest = &sorted[..];
+    loop {
+        let mut bytes = 0;
+        let fits = |column: &&&BaseColumn| {
+            column.place().is_none_or(|place| {
+                bytes += place.of.column_bytes();
+                bytes <= place.of.batch_bytes()
+            })
+        };
+        let at_once = rest.iter().take_while(fits).count();
+        // The last block is hashed at the end.
+        let whole = (rest.len() - 1) / BLOCK * BLOCK;
+        let count = (at_once / BLOCK * BLOCK).max(BLOCK).min(whole);
+        let (part, others) = if count == 0 { (rest, &rest[..0]) } else { rest.split_at(count) };
+        let runs = neighbours(part);
+        let brought: Vec<_> = runs.iter().map(|run| bring(part, run.clone())).collect::<Result<_>>()?;
+        let matrices = runs.iter().zip(&brought).map(|(run, brought)| brought.columns(part[run.start].len()));
+        let matrices = matrices.collect::<Result<Vec<_>>>()?;
+        if others.is_empty() {
+            return parts.finish(stream, &matrices)?.into_layers();
+        }
+        parts.absorb(stream, &matrices)?;
+        rest = others;
+    }
 }
 
 /// The layers above this one.

@@ -23,6 +23,7 @@ use stwo::prover::poly::twiddles::TwiddleTree;
 use crate::CudaBackend;
 use crate::batch::Batch;
 use crate::column::{BaseColumn, Plan, SecureColumn};
+use crate::deferred::{Deferred, HostColumn, batch_bytes, neighbours, to_host};
 use crate::device::{device, load_kernels, stream};
 use crate::failure::OrFail;
 use crate::field::{Twin, secure};
@@ -73,6 +74,42 @@ fn evaluate_same(
     Ok(split(values, size))
 }
 
+/// Interpolates columns of which some are in host memory, where their coefficients stay, too.
+fn interpolate_deferred(
+    columns: Vec<Evaluation>,
+    twiddles: &TwiddleTree<CudaBackend>,
+) -> Result<Vec<Coefficients>> {
+    let mut coefficients = Vec::with_capacity(columns.len());
+    let values: Vec<&BaseColumn> = columns.iter().map(|column| &column.values).collect();
+    for run in neighbours(&values) {
+        let (column, domain) = (values[run.start], columns[run.start].domain);
+        let Some(place) = column.place() else {
+            coefficients.push(CudaBackend::interpolate(columns[run.start].clone(), twiddles));
+            continue;
+        };
+        let _phase = phase("interpolate");
+        let (stream, rows) = (stream(column.device()), domain.size());
+        let mut words = place.of.read(place.index..place.index + run.len())?;
+        circle::interpolate(&stream, words.view_mut(), rows, of_domain(&twiddles.itwiddles, domain)?)?;
+        let kept = HostColumn::split(words.to_vec(&stream)?, rows);
+        let made = Deferred::plain(column.device(), kept, place.of.batch_bytes());
+        coefficients.extend(made.into_iter().map(Coefficients::new));
+    }
+    Ok(coefficients)
+}
+
+/// The evaluations of polynomials of one size, which the host keeps as coefficients.
+fn deferred_values(
+    polynomials: &[&BaseColumn],
+    domain: CircleDomain,
+    twiddles: &TwiddleTree<CudaBackend>,
+    batch_bytes: usize,
+) -> Result<Vec<BaseColumn>> {
+    let device = polynomials[0].device();
+    let of = (&twiddles.twiddles, domain);
+    Ok(Deferred::extended(device, to_host(polynomials)?, of, batch_bytes))
+}
+
 /// Drops the pooled columns of this size that earlier proofs returned. The device's arena reuses their memory and
 /// can allocate the columns of a tree contiguously, which single columns of a pool are not.
 fn drain(pool: &BaseColumnPool<CudaBackend>, log_size: u32) {
@@ -89,6 +126,9 @@ impl PolyOps for CudaBackend {
     }
 
     fn interpolate_columns(columns: Vec<Evaluation>, twiddles: &TwiddleTree<Self>) -> Vec<Coefficients> {
+        if columns.iter().any(|column| column.values.place().is_some()) {
+            return interpolate_deferred(columns, twiddles).or_fail("interpolate columns");
+        }
         let _phase = phase("interpolate");
         let mut starts: Vec<usize> = runs(&columns.iter().map(|column| &column.values).collect::<Vec<_>>())
             .into_iter()
@@ -210,7 +250,11 @@ impl PolyOps for CudaBackend {
                 .map(|(i, polynomial)| (i, &polynomial.coeffs))
                 .unzip();
             drain(pool, domain.log_size());
-            let values = evaluate_same(&same, domain, twiddles, None).or_fail("evaluate polynomials");
+            let values = match batch_bytes() {
+                Some(bytes) => deferred_values(&same, domain, twiddles, bytes),
+                None => evaluate_same(&same, domain, twiddles, None),
+            };
+            let values = values.or_fail("evaluate polynomials");
             for (place, values) in places.into_iter().zip(values) {
                 evaluations[place] = Some(Evaluation::new(domain, values));
             }

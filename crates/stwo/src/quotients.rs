@@ -1,6 +1,8 @@
 //! Quotients of openings, for FRI.
 
-use rigel_gpu::Result;
+use rigel_gpu::{Error, Result, Stream};
+use rigel_kernels::field::{Mersenne31, QM31, Ring};
+use rigel_kernels::fri::circle_fold;
 use rigel_kernels::open::circle_quotients::{self, Numerators};
 use rigel_kernels::transform::circle;
 use rigel_kernels::{Columns, Matrix};
@@ -9,6 +11,7 @@ use stwo::core::fields::qm31::SecureField;
 use stwo::core::pcs::quotients::{ColumnSampleBatch, quotient_constants};
 use stwo::core::poly::circle::CanonicCoset;
 use stwo::prover::QuotientOps;
+use stwo::prover::backend::Column;
 use stwo::prover::pcs::quotient_ops::AccumulatedNumerators;
 use stwo::prover::poly::BitReversedOrder;
 use stwo::prover::poly::circle::{CircleEvaluation, SecureEvaluation};
@@ -16,12 +19,42 @@ use stwo::prover::poly::twiddles::TwiddleTree;
 
 use crate::CudaBackend;
 use crate::batch::{Batch, set_query_domain};
+use crate::column::BaseColumn;
+use crate::deferred::{bring, neighbours};
 use crate::device::stream;
 use crate::failure::OrFail;
 use crate::field::Twin;
 use crate::joined::{Joined, coordinates, runs};
 use crate::report::phase;
 use crate::twiddles::of_coset;
+
+/// [`circle_quotients::accumulate`] of columns of which some are in host memory: the sum of those of a few at a time.
+fn accumulate_in_batches(
+    stream: &Stream,
+    columns: &[&BaseColumn],
+    terms: &[(usize, QM31)],
+    constant: QM31,
+    rows: usize,
+) -> Result<Matrix<Mersenne31>> {
+    let mut sums: Option<Matrix<Mersenne31>> = None;
+    for run in neighbours(columns) {
+        let here = terms.iter().filter(|(column, _)| run.contains(column));
+        let here: Vec<(usize, QM31)> = here.map(|&(column, factor)| (column - run.start, factor)).collect();
+        if here.is_empty() {
+            continue;
+        }
+        let brought = bring(columns, run.clone())?;
+        let matrix = brought.columns(columns[run.start].len())?;
+        let constant = if sums.is_none() { constant } else { QM31::ZERO };
+        let part = circle_quotients::accumulate(stream, &[matrix], &here, constant, rows)?;
+        match &mut sums {
+            None => sums = Some(part),
+            // Lifting to the same length is the identity.
+            Some(sums) => circle_fold::lift_add(stream, sums.values_mut().view_mut(), part.values().view())?,
+        }
+    }
+    sums.ok_or_else(|| Error::shape("CudaBackend", "a point at which no column is opened"))
+}
 
 impl QuotientOps for CudaBackend {
     fn accumulate_numerators(
@@ -33,9 +66,8 @@ impl QuotientOps for CudaBackend {
         let _phase = phase("quotients");
         let values: Vec<_> = columns.iter().map(|column| &column.values).collect();
         let rows = columns[0].domain.size();
+        let deferred = values.iter().any(|column| column.place().is_some());
         let accumulate = |batch: &ColumnSampleBatch, coefficients: &[(SecureField, SecureField, SecureField)]| {
-            let matrices: Result<Vec<_>> =
-                runs(&values).into_iter().map(|(_, run)| Columns::new(run, rows)).collect();
             // sum (c f - b) = sum c f - sum b
             let (mut linear, mut constant) = (SecureField::default(), SecureField::default());
             let mut terms = Vec::with_capacity(coefficients.len());
@@ -45,13 +77,19 @@ impl QuotientOps for CudaBackend {
                 terms.push((column.column_index, c.twin()));
             }
             let stream = stream(values[0].device());
-            let sums = circle_quotients::accumulate(
-                &stream,
-                &matrices?,
-                &terms,
-                constant.twin(),
-                rows >> log_blowup_factor,
-            )?;
+            let sums = if deferred {
+                accumulate_in_batches(&stream, &values, &terms, constant.twin(), rows >> log_blowup_factor)?
+            } else {
+                let matrices: Result<Vec<_>> =
+                    runs(&values).into_iter().map(|(_, run)| Columns::new(run, rows)).collect();
+                circle_quotients::accumulate(
+                    &stream,
+                    &matrices?,
+                    &terms,
+                    constant.twin(),
+                    rows >> log_blowup_factor,
+                )?
+            };
             Ok(AccumulatedNumerators {
                 sample_point: batch.point,
                 partial_numerators_acc: coordinates(sums),

@@ -9,8 +9,8 @@
 //! channel and differ from proof to proof. Both become parameters, so that the compiled kernels stay the same.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
-use std::ops::{Add, AddAssign, Mul, MulAssign, Neg, Sub};
+use std::collections::{BTreeSet, HashMap};
+use std::ops::{Add, AddAssign, Mul, MulAssign, Neg, Range, Sub};
 
 use num_traits::{One, Zero};
 use rigel_codegen::{ExpressionGraph, Value};
@@ -34,6 +34,89 @@ pub(crate) struct Recorded {
     pub(crate) constraints: Vec<Value>,
     /// The numerator and denominator of the fraction that each LogUp column adds.
     pub(crate) fractions: Vec<(Value, Value)>,
+}
+
+/// Some constraints or fractions of a component, and the columns of each tree that they read, in order. These alone are
+/// the columns of the recording's inputs.
+pub(crate) struct Part {
+    pub(crate) recorded: Recorded,
+    pub(crate) columns: Vec<Vec<usize>>,
+    /// The indices of the constraints.
+    pub(crate) constraints: Range<usize>,
+}
+
+impl Recorded {
+    /// The columns of each tree that a value reads.
+    fn columns_of(&self, value: Value, trees: usize) -> Vec<BTreeSet<usize>> {
+        (0..trees).map(|tree| self.graph.columns_of(value, tree)).collect()
+    }
+
+    /// Splits the constraints into parts that each read at most `most` columns, or are one constraint.
+    pub(crate) fn by_columns(&self, trees: usize, most: usize) -> Vec<Part> {
+        let mut parts: Vec<(Vec<BTreeSet<usize>>, Range<usize>)> = Vec::new();
+        for (i, &constraint) in self.constraints.iter().enumerate() {
+            let read = self.columns_of(constraint, trees);
+            if let Some((all, constraints)) = parts.last_mut() {
+                let count: usize = all.iter().zip(&read).map(|(a, b)| a.union(b).count()).sum();
+                if count <= most {
+                    all.iter_mut().zip(read).for_each(|(all, read)| all.extend(read));
+                    constraints.end += 1;
+                    continue;
+                }
+            }
+            parts.push((read, i..i + 1));
+        }
+        let part = |(columns, constraints): (Vec<BTreeSet<usize>>, Range<usize>)| {
+            let (graph, values, columns) = self.reading(columns, &self.constraints[constraints.clone()]);
+            let recorded = Recorded { graph, constraints: values, fractions: Vec::new(), ..self.without_values() };
+            Part { recorded, columns, constraints }
+        };
+        parts.into_iter().map(part).collect()
+    }
+
+    /// The number of columns that the constraint with the most columns reads.
+    pub(crate) fn widest(&self, trees: usize) -> usize {
+        let width = |&value: &Value| self.columns_of(value, trees).iter().map(BTreeSet::len).sum();
+        self.constraints.iter().map(width).max().unwrap_or(0)
+    }
+
+    /// The fractions alone.
+    pub(crate) fn only_fractions(&self, trees: usize) -> Part {
+        let values: Vec<Value> = self.fractions.iter().flat_map(|&(above, below)| [above, below]).collect();
+        let mut columns = vec![BTreeSet::new(); trees];
+        for &value in &values {
+            columns.iter_mut().zip(self.columns_of(value, trees)).for_each(|(all, read)| all.extend(read));
+        }
+        let (graph, values, columns) = self.reading(columns, &values);
+        let fractions = values.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+        let recorded = Recorded { graph, constraints: Vec::new(), fractions, ..self.without_values() };
+        Part { recorded, columns, constraints: 0..0 }
+    }
+
+    /// The part of the graph that some values depend on, with the columns of each tree numbered anew.
+    fn reading(
+        &self,
+        columns: Vec<BTreeSet<usize>>,
+        values: &[Value],
+    ) -> (ExpressionGraph<QM31>, Vec<Value>, Vec<Vec<usize>>) {
+        let columns: Vec<Vec<usize>> = columns.into_iter().map(|set| set.into_iter().collect()).collect();
+        let (mut graph, mut values) = self.graph.with_columns(values, 0, &columns[0]);
+        for (tree, columns) in columns.iter().enumerate().skip(1) {
+            (graph, values) = graph.with_columns(&values, tree, columns);
+        }
+        (graph, values, columns)
+    }
+
+    /// The same parameters, without expressions.
+    fn without_values(&self) -> Self {
+        Self {
+            graph: ExpressionGraph::new(),
+            parameters: self.parameters.clone(),
+            base_parameters: self.base_parameters.clone(),
+            constraints: Vec::new(),
+            fractions: Vec::new(),
+        }
+    }
 }
 
 /// What a component's constraints are recorded from.

@@ -5,22 +5,24 @@ use std::sync::Arc;
 use rigel_gpu::{Device, Kernel, Result, Shape, Stream, ViewMut};
 use rigel_kernels::code::source;
 use rigel_kernels::field::Mersenne31;
-use stwo::core::fields::m31::BaseField;
+use stwo::core::fields::m31::{BaseField, P};
 use stwo::prover::backend::simd::SimdBackend;
 use stwo::prover::poly::BitReversedOrder;
 use stwo::prover::poly::circle::CircleEvaluation;
 
 use crate::CudaBackend;
+use crate::deferred::{Deferred, HostColumn, batch_bytes};
 use crate::device::{current, stream};
 use crate::joined::split;
 use crate::report::phase;
 
 /// Uploads host columns to the [current](crate::current) device through pinned memory. Consecutive columns of the
-/// same length become contiguous, so that transforms and hashes process them together.
+/// same length become contiguous, so that transforms and hashes process them together. Within
+/// [`in_column_batches`](crate::in_column_batches) the host keeps a copy instead, which goes up wherever it is read.
 ///
 /// ```
 /// use rigel_gpu::{Device, Selector};
-/// use stwo::core::fields::m31::BaseField;
+/// use stwo::core::fields::m31::{BaseField, P};
 /// use stwo::core::poly::circle::CanonicCoset;
 /// use stwo::prover::backend::Column;
 /// use stwo::prover::backend::simd::SimdBackend;
@@ -46,6 +48,15 @@ pub fn upload(
     let mut uploaded = Vec::with_capacity(columns.len());
     for alike in columns.chunk_by(|a, b| a.domain.size() == b.domain.size()) {
         let rows = alike[0].domain.size();
+        if let Some(bytes) = batch_bytes() {
+            // Upstream's vectors may hold 2^31 - 1 for zero.
+            let words = alike.iter().flat_map(|column| column.values.as_slice());
+            let words = words.map(|word| Mersenne31::new(if word.0 == P { 0 } else { word.0 })).collect();
+            let values = Deferred::plain(&device, HostColumn::split(words, rows), bytes);
+            let there = alike.iter().zip(values);
+            uploaded.extend(there.map(|(column, values)| CircleEvaluation::new(column.domain, values)));
+            continue;
+        }
         let mut words = stream.alloc::<u32>(rows * alike.len())?;
         let slices: Vec<&[u32]> =
             alike.iter().map(|column| bytemuck::cast_slice(column.values.as_slice())).collect();

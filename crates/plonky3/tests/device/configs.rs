@@ -271,6 +271,7 @@ macro_rules! hiding_keccak {
 }
 hiding_keccak! {
     koala_bear_hiding: KoalaBear, KoalaBear4, salts 4, Challenger32;
+    koala_bear_unsalted: KoalaBear, KoalaBear4, salts 0, Challenger32;
     goldilocks_hiding: Goldilocks, Goldilocks2, salts 2, Challenger64;
 }
 

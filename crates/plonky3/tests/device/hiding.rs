@@ -135,8 +135,16 @@ fn what_can_not_hide_is_refused() {
             Prover::hiding(device.clone(), config(), &FRI.parameters(()), FRI.cap_height, configs::streams())
                 .unwrap();
         let (trace, publics) = fibonacci::<KoalaBear>(16);
+        let before = device.activity();
         let error = prove(&prover, &numbers(), &trace, &publics).err().unwrap();
         assert!(matches!(error, Error::Hiding(_)), "{error}");
+        // It is refused before any work.
+        let after = device.activity();
+        assert_eq!((after.launches, after.uploads), (before.launches, before.uploads));
+        let (parameters, unsalted) = (FRI.parameters(()), configs::koala_bear_unsalted(FRI));
+        let error =
+            Prover::hiding(device.clone(), unsalted, &parameters, FRI.cap_height, configs::streams()).err();
+        assert!(error.unwrap().to_string().contains("0 elements of salt"));
         let error = Prover::new(device.clone(), config(), &FRI.parameters(()), FRI.cap_height).err().unwrap();
         assert!(error.to_string().contains("Prover::hiding"), "{error}");
         let plain = configs::koala_bear_sponge(FRI);

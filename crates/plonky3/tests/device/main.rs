@@ -10,6 +10,7 @@ mod hashes;
 mod hiding;
 mod memory;
 mod policy;
+mod pool;
 mod queue;
 mod random;
 mod refused;

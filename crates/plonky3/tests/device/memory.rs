@@ -1,9 +1,12 @@
 //! A proof's device memory equals its plan, and column batches give the same proof if memory is short.
 
+use std::sync::Mutex;
+
 use p3_air::{Air, AirBuilder, BaseAir, WindowAccess};
 use p3_field::PrimeCharacteristicRing;
 use p3_koala_bear::KoalaBear;
 use p3_matrix::dense::RowMajorMatrix;
+use rigel_gpu::Device;
 use rigel_gpu::testing::on_each_device;
 use rigel_plonky3::{Error, Trace, plan, plan_batch, prove, prove_batch, setup_batch};
 
@@ -110,6 +113,63 @@ fn twice_the_trace_is_enough() {
         let (taken, planned) = (proven.report.peak_bytes, planned.peak().bytes);
         assert!(taken <= planned && taken <= limit, "{taken} taken, {planned} planned, {limit} allowed");
         assert!(proven.report.fallbacks[0].ran_on.contains("batches"), "{:?}", proven.report.fallbacks);
+    });
+}
+
+/// [`Pascal`] beside other work that takes memory: whenever a proof looks its constraints up, which is after the trace
+/// was committed to, less memory is left.
+struct Beside {
+    device: Device,
+    /// The limits to come, the next one last, and the launches up to the latest.
+    limits: Mutex<(Vec<usize>, u64)>,
+}
+
+impl<F> BaseAir<F> for Beside {
+    fn width(&self) -> usize {
+        WIDTH
+    }
+}
+
+impl<AB: AirBuilder> Air<AB> for Beside {
+    fn eval(&self, builder: &mut AB) {
+        let (limits, launches) = &mut *self.limits.lock().unwrap();
+        let now = self.device.activity().launches;
+        // Constraints are looked up at several points, without a launch in between.
+        if std::any::type_name::<AB>().contains("ProverConstraintFolder") && now != *launches {
+            if let Some(limit) = limits.pop() {
+                self.device.set_memory_limit(Some(limit));
+            }
+            *launches = now;
+        }
+        Pascal.eval(builder);
+    }
+}
+
+/// Memory runs out in the middle of a proof, and again in the middle of the next attempt.
+#[test]
+fn memory_that_runs_out_in_the_middle() {
+    on_each_device(|stream| {
+        let device = stream.device();
+        let fri = Fri { log_blowup: 2, ..Fri::default() };
+        let config = configs::koala_bear_sponge(fri);
+        let trace = trace(1 << 9);
+        let expected = upstream(|| p3_uni_stark::prove(&config, &Pascal, trace.clone(), &[]).unwrap());
+        let prover = prover(device, &config, fri);
+        let air = Beside { device: device.clone(), limits: Mutex::default() };
+        // A prover that has read the constraints looks them up when the trace is committed to.
+        assert!(prove(&prover, &air, &trace, &[]).unwrap().report.fallbacks.is_empty());
+
+        let (before, whole) = (device.memory_stats().in_use, plan(&prover, &air, 9).unwrap());
+        assert!(whole.batch.is_none(), "{whole}");
+        let limits = [35, 50].map(|percent| before + whole.peak().bytes * percent / 100);
+        *air.limits.lock().unwrap() = (limits.into(), device.activity().launches);
+        let proven = prove(&prover, &air, &trace, &[]).unwrap();
+        device.set_memory_limit(None);
+        assert!(bytes(&proven.proof) == bytes(&expected));
+        assert!(air.limits.lock().unwrap().0.is_empty(), "the proof was not begun again");
+        let [fallback] = &proven.report.fallbacks[..] else { panic!("{:?}", proven.report.fallbacks) };
+        assert!(fallback.ran_on.contains("batches"), "{fallback:?}");
+        assert!(fallback.reason.contains("out of device memory"), "{fallback:?}");
     });
 }
 

@@ -33,7 +33,7 @@ fn results_come_as_they_are_done() {
             .map(|i| {
                 let (trace, publics) = witness(i, 8 << (i % 4));
                 let expected = support::expected(prover.config(), &*air, &trace, &publics);
-                (queue.prove(&prover, &air, trace, publics), expected)
+                (queue.prove(&air, trace, publics), expected)
             })
             .collect();
         let last = &submitted[7];
@@ -46,9 +46,9 @@ fn results_come_as_they_are_done() {
         }
         assert!(queue.next().is_none(), "all were taken");
         // An error is a result, too.
-        let ticket = queue.prove(&prover, &air, RowMajorMatrix::new(vec![KoalaBear::ONE; 6], 2), vec![]);
+        let ticket = queue.prove(&air, RowMajorMatrix::new(vec![KoalaBear::ONE; 6], 2), vec![]);
         assert!(matches!(queue.wait(ticket), Some(Err(Error::Height { rows: 3, .. }))));
-        let ticket = queue.submit(0, || panic!("on purpose"));
+        let ticket = queue.submit(0, |_| panic!("on purpose"));
         let error = queue.wait(ticket).unwrap().map(|_| ()).unwrap_err();
         assert!(error.to_string().contains("on purpose"), "{error}");
     });
@@ -60,15 +60,15 @@ fn proofs_wait_for_memory() {
     on_each_device(|stream| {
         let device = stream.device();
         let fri = Fri::default();
-        let prover = support::prover(device, &configs::koala_bear_sponge(fri), fri);
+        let prover = Arc::new(support::prover(device, &configs::koala_bear_sponge(fri), fri));
         device.set_memory_limit(Some(device.memory_stats().in_use + (1 << 20)));
-        let queue = Queue::<usize>::new(&prover, 4).unwrap();
+        let queue = Queue::<_, usize>::new(&prover, 4).unwrap();
         device.set_memory_limit(None);
         let (began, begins) = channel();
         let submit = |name: usize, bytes: usize| {
             let (end, ends) = channel::<()>();
             let began = began.clone();
-            let ticket = queue.submit(bytes, move || {
+            let ticket = queue.submit(bytes, move |_| {
                 began.send(name).unwrap();
                 ends.recv().unwrap();
                 Ok(name)
@@ -108,19 +108,19 @@ fn proofs_are_cancelled() {
         // The first holds the queue's only thread until the second is cancelled.
         let (end, ends) = channel::<()>();
         let (began, begins) = channel();
-        let (running, maker, made) = (Cancel::new(), prover.clone(), air.clone());
+        let (running, made) = (Cancel::new(), air.clone());
         let seen = running.clone();
         let (trace, publics) = fibonacci(32);
-        let first = queue.submit(0, move || {
+        let first = queue.submit(0, move |prover| {
             began.send(()).unwrap();
             ends.recv().unwrap();
             assert!(!seen.is_cancelled());
-            prove(&maker, &*made, trace, &publics)
+            prove(prover, &*made, &trace, &publics)
         });
         begins.recv().unwrap();
         let (trace, publics) = fibonacci(16);
-        let second = queue.prove(&prover, &air, trace.clone(), publics.clone());
-        let third = queue.prove(&prover, &air, trace.clone(), publics.clone());
+        let second = queue.prove(&air, trace.clone(), publics.clone());
+        let third = queue.prove(&air, trace.clone(), publics.clone());
         assert!(queue.cancel(second));
         assert!(matches!(queue.wait(second), Some(Err(Error::Cancelled))));
         assert!(queue.cancel(first));

@@ -192,6 +192,14 @@ fn preprocessed_columns() {
             "2^4"
         );
         right();
+        // An AIR of the same type and shape with other constraints.
+        let local = Steps { rows: 8, reads_next: false };
+        refused!(
+            with(&Small::from(local.clone()), &local.trace(), &[], &key),
+            Error::Preprocessed { table: 0, .. },
+            "other constraints"
+        );
+        right();
 
         // Set up by a prover without a device, or on another device.
         let cpu = Prover::cpu(configs::koala_bear_sponge(fri), &fri.parameters(()), fri.cap_height).unwrap();

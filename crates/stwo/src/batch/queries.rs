@@ -207,8 +207,9 @@ fn fetch(device: &Device, batches: &[Arc<Batch>], log_domain: u32, words: &[u32]
         while columns.len() < batch.columns.len() {
             // Columns of one length are queried at the same rows.
             let (column, rows) = (columns.len(), &places.columns[columns.len()]);
-            let (values, len) = (batch.run(column), batch.columns[column].len());
-            let (first, step) = (end, values.len() / len);
+            let (run, len) = (batch.run(column, usize::MAX)?, batch.columns[column].len());
+            let (values, first) = (run.view(), end);
+            let step = values.len() / len;
             end += rows.len() * step;
             let place = match sent.iter().position(|(known, _)| Arc::ptr_eq(known, rows)) {
                 Some(place) => place,

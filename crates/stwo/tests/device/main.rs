@@ -1,5 +1,6 @@
 //! Compares the backend with Stwo's own backends, on every available device.
 
+mod batches;
 mod columns;
 mod components;
 mod failures;
@@ -8,6 +9,7 @@ mod instances;
 mod logup;
 mod lookups;
 mod merkle;
+mod plan;
 mod proofs;
 mod quotients;
 mod random;

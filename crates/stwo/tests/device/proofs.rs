@@ -19,7 +19,7 @@ fn bytes(proof: &impl Serialize) -> Vec<u8> {
 }
 
 /// The proof of a workload on a backend.
-fn made<B, MC>(workload: Workload, log_size: u32, config: PcsConfig, store: bool) -> Vec<u8>
+pub(crate) fn made<B, MC>(workload: Workload, log_size: u32, config: PcsConfig, store: bool) -> Vec<u8>
 where
     B: AllWorkloads + BackendForChannel<MC>,
     MC: MerkleChannel<H: Serialize>,
@@ -112,7 +112,7 @@ fn with_reduced_digests() {
     });
 }
 
-fn config(log_blowup: u32, queries: usize, log_last: u32, fold: u32) -> PcsConfig {
+pub(crate) fn config(log_blowup: u32, queries: usize, log_last: u32, fold: u32) -> PcsConfig {
     PcsConfig {
         pow_bits: 5,
         fri_config: FriConfig::new(log_last, log_blowup, queries, fold),

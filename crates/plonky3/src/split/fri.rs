@@ -1,0 +1,181 @@
+//! FRI over several devices: all fold their rows until these are few; then the first device has all.
+
+use p3_field::PrimeCharacteristicRing;
+use p3_fri::{BatchMultiOpening, CommitPhaseMultiStep, FriProof, FriShape, ProverTranscript};
+use rigel_gpu::{Piece, exchange};
+use rigel_kernels::Matrix;
+use rigel_kernels::commit::merkle::MerkleTree;
+use rigel_kernels::domain::block::Block;
+use rigel_kernels::field::{Element, Ring};
+use rigel_kernels::fri::fold;
+
+use super::Team;
+use super::commit::{join, subtree_cap};
+use super::gather::{self, Forest, Rows};
+use super::open::SplitRound;
+use crate::challenger::Searching;
+use crate::config::{Base, DeviceConfig, DeviceFriProof, Ext};
+use crate::error::Result;
+use crate::field::{DeviceExtension, DeviceField};
+use crate::fri::{Openings, final_polynomial};
+use crate::transcript::Unfinished;
+
+/// Layers of which devices have fewer rows than this go to the first device.
+const LEAST_ROWS: usize = 1 << 7;
+
+/// One fold: its input, of which each device has a block, or the first device all, and the trees over it.
+struct Fold<SC: DeviceConfig> {
+    blocks: Vec<Matrix<Base<SC>>>,
+    trees: Vec<MerkleTree<SC::Hash>>,
+    top: Option<MerkleTree<SC::Hash>>,
+    log_arity: usize,
+}
+
+/// Proves that the column of which `blocks` are the devices' parts is of low degree.
+pub(super) fn prove<SC: DeviceConfig>(
+    team: &Team<'_, SC>,
+    rounds: &[SplitRound<'_, SC>],
+    mut blocks: Vec<Matrix<Base<SC>>>,
+    batch_pow_witness: SC::Value,
+    challenger: &mut Searching<'_, SC::Challenger>,
+) -> Result<DeviceFriProof<SC>> {
+    let log_height = rounds[0].shares.log_rows() as usize;
+    let shape = FriShape::new(&team.first().prover.fri, &[log_height], log_height);
+    let log_arities = shape.log_arities.clone();
+    let mut transcript = Unfinished::new(ProverTranscript::<_, SC::Value, SC::Challenge>::new(challenger, shape));
+
+    let mut folds: Vec<Fold<SC>> = Vec::new();
+    let mut commits = Vec::new();
+    let mut commit_witnesses = Vec::new();
+    for &log_arity in &log_arities {
+        if blocks[0].rows() < LEAST_ROWS.max(1 << log_arity) {
+            blocks = vec![to_first(team, blocks)?];
+        }
+        let trees = team.phase("fold", || commit(team, &blocks, log_arity as u32))?;
+        let (top, cap) = join(team, &trees)?;
+        let (beta, witness) = transcript.commit_round(cap.clone());
+        commits.push(cap);
+        commit_witnesses.push(witness.unwrap_or(SC::Value::ZERO));
+        let folded = team.phase("fold", || fold_blocks(team, &blocks, log_arity as u32, beta))?;
+        folds.push(Fold { blocks: std::mem::replace(&mut blocks, folded), trees, top, log_arity });
+    }
+
+    let final_poly = final_polynomial(team.first(), &to_first(team, blocks)?)?;
+    let (indices, query_witness) = transcript.query_phase(&final_poly);
+    transcript.into_inner().finish();
+    let (input_openings, commit_phase_openings) = team.phase("query", || query(team, rounds, &folds, &indices))?;
+    Ok(FriProof {
+        batch_pow_witness,
+        commit_phase_commits: commits,
+        commit_pow_witnesses: commit_witnesses,
+        input_openings,
+        commit_phase_openings,
+        final_poly,
+        query_pow_witness: query_witness.unwrap_or(SC::Value::ZERO),
+    })
+}
+
+/// The trees over blocks, in leaves of 2^`log_arity` elements.
+fn commit<SC: DeviceConfig>(
+    team: &Team<'_, SC>,
+    blocks: &[Matrix<Base<SC>>],
+    log_arity: u32,
+) -> Result<Vec<MerkleTree<SC::Hash>>> {
+    let cap_height = if blocks.len() == 1 { team.first().cap_height() } else { subtree_cap(team) };
+    let tree = |(block, session): (&Matrix<Base<SC>>, &crate::prover::Session<'_, SC>)| {
+        Ok(MerkleTree::packed(session.hashing(), block.into(), log_arity, cap_height)?)
+    };
+    blocks.iter().zip(&team.sessions).map(tree).collect()
+}
+
+/// Folds blocks. One whose points are `s x` folds as one whose points are x, with beta / s.
+fn fold_blocks<SC: DeviceConfig>(
+    team: &Team<'_, SC>,
+    blocks: &[Matrix<Base<SC>>],
+    log_arity: u32,
+    beta: SC::Challenge,
+) -> Result<Vec<Matrix<Base<SC>>>> {
+    let fold = |(k, values): (usize, &Matrix<Base<SC>>)| {
+        let block = Block { index: k, log_rows: values.rows().ilog2() };
+        let inverse = block.shift::<Base<SC>>().inverse().expect("a root of unity is not zero");
+        let beta = (beta * SC::Value::from_device(&[inverse])[0]).to_device();
+        Ok(fold::fold::<Ext<SC>>(&team.streams[k], values.values().view(), log_arity, beta, None)?)
+    };
+    blocks.iter().enumerate().map(fold).collect()
+}
+
+/// A column of the extension, all of it on the first device.
+fn to_first<SC: DeviceConfig>(team: &Team<'_, SC>, blocks: Vec<Matrix<Base<SC>>>) -> Result<Matrix<Base<SC>>> {
+    if blocks.len() == 1 {
+        return Ok(blocks.into_iter().next().expect("there is one"));
+    }
+    team.phase("exchange", || {
+        let mut whole = Matrix::alloc(&team.streams[0], blocks[0].rows() * blocks.len(), Ext::<SC>::DEGREE)?;
+        let mut rest = whole.values_mut().view_mut();
+        let mut pieces = Vec::with_capacity(blocks.len() * Ext::<SC>::DEGREE);
+        for d in 0..Ext::<SC>::DEGREE {
+            for (from, block) in blocks.iter().enumerate() {
+                let (target, tail) = rest.split_at(block.rows())?;
+                pieces.push(Piece { from, to: 0, source: block.column(d)?, target });
+                rest = tail;
+            }
+        }
+        exchange(&team.streams, pieces)?;
+        Ok(whole)
+    })
+}
+
+/// Opens the committed matrices and all folds at the queried indices.
+fn query<SC: DeviceConfig>(
+    team: &Team<'_, SC>,
+    rounds: &[SplitRound<'_, SC>],
+    folds: &[Fold<SC>],
+    indices: &[usize],
+) -> Result<Openings<SC>> {
+    let (mut rows, mut leaves) = (Vec::new(), Vec::new());
+    for SplitRound { shares, points } in rounds {
+        for matrix in 0..points.len() {
+            let blocks = (0..team.sessions.len()).map(|k| shares.block(k, matrix)).collect();
+            rows.push(Rows { blocks, indices: indices.to_vec() });
+        }
+        let trees = shares.committed.iter().map(|share| &share.tree).collect();
+        leaves.push((Forest { trees, top: shares.top.as_ref() }, indices.to_vec()));
+    }
+    // For each fold, the queried indices. The leaves that contain them are the queried indices of the next fold.
+    let mut places = vec![indices.to_vec()];
+    for fold in folds {
+        let queried: Vec<usize> = places[places.len() - 1].iter().map(|place| place >> fold.log_arity).collect();
+        let arity = 1 << fold.log_arity;
+        let elements = queried.iter().flat_map(|leaf| leaf * arity..(leaf + 1) * arity).collect();
+        rows.push(Rows { blocks: fold.blocks.iter().collect(), indices: elements });
+        leaves.push((Forest { trees: fold.trees.iter().collect(), top: fold.top.as_ref() }, queried.clone()));
+        places.push(queried);
+    }
+    let mut rows = gather::rows(team, &rows)?.into_iter();
+    let mut paths = gather::paths(team, &leaves)?.into_iter();
+
+    let mut input_openings = Vec::with_capacity(rounds.len());
+    for SplitRound { shares, points } in rounds {
+        let mut opened_values: Vec<Vec<Vec<SC::Value>>> = vec![Vec::with_capacity(points.len()); indices.len()];
+        for (matrix, values) in rows.by_ref().take(points.len()).enumerate() {
+            let width = shares.block(0, matrix).columns();
+            for (matrices, row) in opened_values.iter_mut().zip(values.chunks_exact(width)) {
+                matrices.push(SC::Value::from_device(row).to_vec());
+            }
+        }
+        let opening_proof = SC::input_paths(paths.next().expect("one for each tree"), Vec::new());
+        input_openings.push(BatchMultiOpening { opened_values, opening_proof });
+    }
+    let mut steps = Vec::with_capacity(folds.len());
+    for ((fold, places), (values, paths)) in folds.iter().zip(&places).zip(rows.zip(paths)) {
+        let arity = 1 << fold.log_arity;
+        let elements = SC::Challenge::from_words(&values);
+        let siblings = |(leaf, place): (&[SC::Challenge], &usize)| {
+            let others = leaf.iter().enumerate().filter(|(j, _)| *j != place % arity);
+            others.map(|(_, &element)| element).collect()
+        };
+        let sibling_values = elements.chunks_exact(arity).zip(places).map(siblings).collect();
+        steps.push(CommitPhaseMultiStep { sibling_values, opening_proof: SC::fri_paths(paths, Vec::new()) });
+    }
+    Ok((input_openings, steps))
+}

@@ -1,0 +1,232 @@
+//! The quotient over several devices.
+//!
+//! The quotient's domain of n q points is a prefix of the extended rows, so the first devices have blocks of it: R rows
+//! each. If R is n or more, a row's next row is in the same block. If not, all next rows of a block are in one other
+//! block (see [`Block::next`]), and the columns that constraints read there are sent before they are evaluated.
+
+use p3_field::TwoAdicField;
+use p3_util::reverse_bits_len;
+use rigel_gpu::{Buffer, Piece, exchange};
+use rigel_kernels::domain::block::Block;
+use rigel_kernels::field::{Element, Field, Ring};
+use rigel_kernels::layout::permute;
+use rigel_kernels::transform::ntt::{self, Order};
+use rigel_kernels::transform::spread;
+use rigel_kernels::{Columns, Matrix};
+
+use super::Team;
+use super::commit::Shares;
+use crate::config::{Base, DeviceConfig, Ext};
+use crate::constraints::Constraints;
+use crate::error::{Error, Result};
+use crate::field::DeviceField;
+use crate::prover::Prover;
+use crate::quotient::{Read, Sums, Table};
+
+/// A table, as seen by its constraints.
+pub(super) struct SplitTable<'a, SC: DeviceConfig> {
+    pub(super) log_rows: u32,
+    pub(super) constraints: &'a Constraints<SC>,
+    pub(super) main: &'a Shares<SC>,
+    pub(super) preprocessed: Option<&'a Shares<SC>>,
+    pub(super) periodic: &'a [Vec<SC::Value>],
+    pub(super) publics: &'a [SC::Value],
+}
+
+impl<SC: DeviceConfig> SplitTable<'_, SC> {
+    /// The part of the quotient's domain that each device has which has any.
+    fn blocks(&self) -> Vec<Block> {
+        let log_size = self.log_rows + self.constraints.log_chunks as u32;
+        let log_block = log_size.min(self.main.block(0, 0).rows().ilog2());
+        (0..1 << (log_size - log_block)).map(|index| Block { index, log_rows: log_block }).collect()
+    }
+}
+
+/// Checks that the extended rows have the quotient's domain.
+pub(super) fn check_domain<SC: DeviceConfig>(prover: &Prover<SC>, log_chunks: usize) -> Result<()> {
+    let log_blowup = prover.fri.log_blowup;
+    if log_chunks > log_blowup {
+        return Err(Error::Devices(format!(
+            "the quotient has {} chunks, more than the blowup of {}; prove with one device, or with a larger blowup",
+            1 << log_chunks,
+            1 << log_blowup
+        )));
+    }
+    Ok(())
+}
+
+/// Commits to the chunks of a table's quotient.
+pub(super) fn commit<SC: DeviceConfig>(
+    team: &Team<'_, SC>,
+    table: &SplitTable<'_, SC>,
+    alpha: SC::Challenge,
+) -> Result<Shares<SC>> {
+    let values = evaluate(team, table, alpha)?;
+    let (log_rows, log_chunks) = (table.log_rows, table.constraints.log_chunks);
+    let (degree, chunks, devices) = (Ext::<SC>::DEGREE, 1usize << log_chunks, team.sessions.len());
+    // Coefficient d of chunk i is column i D + d, a share of which each device interpolates.
+    let columns = |k: usize| chunks * degree * k / devices..chunks * degree * (k + 1) / devices;
+    let mut gathered =
+        team.each(|(k, session)| Ok(Matrix::alloc(&session.stream, 1 << log_rows, columns(k).len())?))?;
+    let blocks = table.blocks();
+    // A device has some chunks, or some rows of one.
+    let log_piece = log_rows.min(blocks[0].log_rows);
+    team.phase("exchange", || {
+        let mut pieces = Vec::new();
+        for (to, matrix) in gathered.iter_mut().enumerate() {
+            let mut rest = matrix.values_mut().view_mut();
+            for column in columns(to) {
+                // Chunk i holds the values on g w^i H.
+                let (chunk, d) = (reverse_bits_len(column / degree, log_chunks), column % degree);
+                for piece in 0..1usize << (log_rows - log_piece) {
+                    let place = (chunk << (log_rows - log_piece)) + piece;
+                    let log_each = blocks[0].log_rows - log_piece;
+                    let (from, slab) = (place >> log_each, place & ((1 << log_each) - 1));
+                    let start = (slab * degree + d) << log_piece;
+                    let source = values[from].range(start..start + (1 << log_piece))?;
+                    let (target, tail) = rest.split_at(1 << log_piece)?;
+                    pieces.push(Piece { from, to, source, target });
+                    rest = tail;
+                }
+            }
+        }
+        Ok(exchange(&team.streams, pieces)?)
+    })?;
+    drop(values);
+
+    let log_domain = log_rows + team.first().log_blowup();
+    let extended = team.phase("extend", || {
+        let root = SC::Value::two_adic_generator(log_rows as usize + log_chunks).twin();
+        let coefficients = team.each(|(k, session)| {
+            let mut coefficients = Matrix::alloc(&session.stream, 1 << log_rows, columns(k).len())?;
+            // Adjacent columns of one chunk have the same domain.
+            for run in columns(k).collect::<Vec<_>>().chunk_by(|a, b| a / degree == b / degree) {
+                let (first, end) = (run[0] - columns(k).start, run[run.len() - 1] + 1 - columns(k).start);
+                let shift = Base::<SC>::GENERATOR * root.pow((run[0] / degree) as u64);
+                let values = Columns::new(gathered[k].column_range(first, end)?, 1 << log_rows)?;
+                let made = ntt::inverse(&session.stream, values, shift, Order::BitReversed)?;
+                session.stream.copy(coefficients.column_range_mut(first, end)?, made.values())?;
+            }
+            Ok(coefficients)
+        })?;
+        let block_rows = 1usize << (log_domain - team.log_devices());
+        let mut blocks =
+            team.each(|(_, session)| Ok(Matrix::alloc(&session.stream, block_rows, chunks * degree)?))?;
+        let coefficients: Vec<Columns<'_, _>> = coefficients.iter().map(Into::into).collect();
+        let rooms = blocks.iter_mut().map(|block| block.values_mut().view_mut()).collect();
+        spread::evaluate_into(&team.streams, &coefficients, log_domain, rooms)?;
+        // Each chunk is a matrix of its own.
+        team.each(|(k, _)| {
+            let values = std::mem::replace(&mut blocks[k], Matrix::alloc(&team.streams[k], 0, 0)?).into_values();
+            let chunks = values.split(&vec![block_rows * degree; chunks])?;
+            Ok(chunks
+                .into_iter()
+                .map(|chunk| Matrix::new(chunk, block_rows, degree))
+                .collect::<rigel_gpu::Result<_>>()?)
+        })
+    })?;
+    Shares::new(team, extended)
+}
+
+/// The quotient's values on the devices that have rows of its domain: a slab for each chunk, or one for part of a
+/// chunk.
+fn evaluate<SC: DeviceConfig>(
+    team: &Team<'_, SC>,
+    table: &SplitTable<'_, SC>,
+    alpha: SC::Challenge,
+) -> Result<Vec<Buffer<Base<SC>>>> {
+    let blocks = table.blocks();
+    let constraints = table.constraints;
+    if constraints.count() == 0 {
+        let zeros = |(k, block): (usize, &Block)| team.streams[k].zeros(Ext::<SC>::DEGREE << block.log_rows);
+        return Ok(blocks.iter().enumerate().map(zeros).collect::<rigel_gpu::Result<_>>()?);
+    }
+    let new = |(k, &block): (usize, &Block)| {
+        let of_device = Table {
+            log_rows: table.log_rows,
+            constraints,
+            main: &table.main.committed[k].ldes[0],
+            preprocessed: None,
+            permutation: None,
+            periodic: table.periodic,
+            publics: table.publics,
+            extension: &[],
+        };
+        Sums::new(&team.sessions[k], &of_device, block, alpha)
+    };
+    let mut sums: Vec<Sums<SC>> = team.phase("constraints", || blocks.iter().enumerate().map(new).collect())?;
+    let preprocessed = |k: usize| table.preprocessed.map(|shares| shares.block(k, 0));
+    if blocks[0].log_rows >= table.log_rows {
+        team.phase("constraints", || {
+            for (k, sums) in sums.iter_mut().enumerate() {
+                let stream = &team.streams[k];
+                let main = table.main.block(k, 0);
+                let read = Read { main, preprocessed: preprocessed(k), permutation: None, next: [None; 2] };
+                let (graph, outputs) = (&constraints.graph, &constraints.outputs);
+                sums.add(stream, read, &*rigel_codegen::program(stream.device(), "constraints", graph, outputs)?)?;
+            }
+            Ok(())
+        })?;
+        return Ok(sums.into_iter().map(|sums| sums.values).collect());
+    }
+    // An eighth of the columns: what is sent takes little memory beside the blocks.
+    let most = (table.main.block(0, 0).columns() / 8).max(32);
+    for part in constraints.next_apart(most) {
+        let main = next_rows(team, table.main, &blocks, table.log_rows, &part.columns[0])?;
+        let fixed = match table.preprocessed {
+            Some(shares) => next_rows(team, shares, &blocks, table.log_rows, &part.columns[1])?,
+            None => Vec::new(),
+        };
+        team.phase("constraints", || {
+            for (k, sums) in sums.iter_mut().enumerate() {
+                let stream = &team.streams[k];
+                let read = Read {
+                    main: table.main.block(k, 0),
+                    preprocessed: preprocessed(k),
+                    permutation: None,
+                    next: [main.get(k), fixed.get(k)],
+                };
+                let program = rigel_codegen::program(stream.device(), "constraints", &part.graph, &part.outputs)?;
+                sums.add(stream, read, &program)?;
+            }
+            Ok(())
+        })?;
+    }
+    Ok(sums.into_iter().map(|sums| sums.values).collect())
+}
+
+/// For each block, some columns of the trace's next rows. Without columns there is nothing to send, or to read.
+fn next_rows<SC: DeviceConfig>(
+    team: &Team<'_, SC>,
+    shares: &Shares<SC>,
+    blocks: &[Block],
+    log_trace: u32,
+    columns: &[usize],
+) -> Result<Vec<Matrix<Base<SC>>>> {
+    if columns.is_empty() {
+        return Ok(Vec::new());
+    }
+    team.phase("exchange", || {
+        let mut taken = Vec::with_capacity(blocks.len());
+        for &block in blocks {
+            let (from, rotates) = block.next(log_trace);
+            let (stream, matrix) = (&team.streams[from.index], shares.block(from.index, 0));
+            let rows = if rotates {
+                permute::take_next(stream, matrix, columns)?
+            } else {
+                permute::take_columns(stream, matrix, columns, matrix.rows())?
+            };
+            taken.push((from.index, rows));
+        }
+        let room = |(to, block): (usize, &Block)| Matrix::alloc(&team.streams[to], block.rows(), columns.len());
+        let mut next: Vec<Matrix<Base<SC>>> =
+            blocks.iter().enumerate().map(room).collect::<rigel_gpu::Result<_>>()?;
+        let mut pieces = Vec::with_capacity(blocks.len());
+        for (to, (target, (from, source))) in next.iter_mut().zip(&taken).enumerate() {
+            let (source, target) = (source.values().view(), target.values_mut().view_mut());
+            pieces.push(Piece { from: *from, to, source, target });
+        }
+        exchange(&team.streams, pieces)?;
+        Ok(next)
+    })
+}
