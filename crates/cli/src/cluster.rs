@@ -9,7 +9,7 @@ use std::process::{Command, ExitCode};
 // The Python package describes the commands.
 #[command(disable_help_flag = true)]
 pub struct Arguments {
-    /// up, status, prove, serve, down or simulate, with its options
+    /// up, status, prove, risc0, serve, down or simulate, with its options
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }

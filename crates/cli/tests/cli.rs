@@ -276,6 +276,18 @@ fn a_device_that_is_not_there_is_replaced_only_if_asked_to() {
 }
 
 #[test]
+fn a_device_that_is_lost_before_the_proof_is_replaced_only_if_asked_to() {
+    let words = ["prove", "fibonacci", "--log-rows", "8", "--pow-bits", "0", "--device", "emulated"];
+    let lost = [("RIGEL_EMULATED", "lost_after=20")];
+    let output = rigel(&words, &lost);
+    assert_eq!(code(&output), Some(1), "{}", stdout(&output));
+    let output = rigel(&[&words[..], &["--fallback"]].concat(), &lost);
+    let said = stdout(&output);
+    assert_eq!(code(&output), Some(0), "{said}{}", stderr(&output));
+    assert!(said.contains("the CPU (upstream's prover)") && said.contains("the proof ran on the CPU: "), "{said}");
+}
+
+#[test]
 fn shells_and_man_know_the_commands() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let text = stdout(&rigel(&["completions", shell], &[]));

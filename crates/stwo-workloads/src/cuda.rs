@@ -1,11 +1,15 @@
 //! The workloads on a CUDA device.
 
 use rigel_gpu::Device;
-use rigel_stwo::{BaseColumn, CudaBackend, or_fail, start_interaction_trace};
+use rigel_stwo::{BaseColumn, ComponentSize, CudaBackend, ProofSize, or_fail, start_interaction_trace};
+use stwo::core::fields::qm31::SecureField;
+use stwo::core::pcs::PcsConfig;
 use stwo_constraint_framework::{FrameworkComponent, FrameworkEval, ORIGINAL_TRACE_IDX};
 
 use crate::logup::{LogUp, PendingLogUp};
+use crate::lookup::Elements;
 use crate::prove::FromHost;
+use crate::statement::{Provable, lifted};
 use crate::witness::{Adopted, Evaluation, HostColumn};
 
 impl FromHost for CudaBackend {
@@ -32,5 +36,29 @@ impl<E: FrameworkEval> LogUp<CudaBackend> for FrameworkComponent<E> {
 
     fn compile(&self, device: &Device, preprocessed: &[u32]) -> rigel_gpu::Result<usize> {
         rigel_stwo::compile(device, self, preprocessed)
+    }
+
+    fn size(&self, device: &Device) -> Option<ComponentSize> {
+        Some(ComponentSize::of(device, self))
+    }
+}
+
+/// What determines the device memory of a statement's proof.
+pub fn proof_size(
+    statement: &dyn Provable<CudaBackend>,
+    device: &Device,
+    config: PcsConfig,
+    store_coefficients: bool,
+) -> ProofSize {
+    // Not in the base field, and all different, as the values of a proof are.
+    let elements = Elements::placeholder(statement.relations());
+    let sums: Vec<SecureField> =
+        (0..statement.log_sizes().len() as u32).map(|i| SecureField::from_u32_unchecked(i, 5, 6, 7)).collect();
+    let provers = statement.provers(&elements, &sums);
+    ProofSize {
+        config: lifted(statement, config),
+        preprocessed: statement.preprocessed().iter().map(|column| column.domain.log_size()).collect(),
+        components: provers.iter().filter_map(|prover| prover.size(device)).collect(),
+        store_coefficients,
     }
 }

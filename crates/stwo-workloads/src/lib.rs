@@ -65,6 +65,7 @@ use std::str::FromStr;
 
 pub use blake2s::Blake2s;
 pub use compile::compile;
+pub use cuda::proof_size;
 pub use logup::{LogUp, PendingLogUp};
 pub use lookup::Elements;
 pub use plonk::Plonk;

@@ -8,6 +8,7 @@ use std::ops::Mul;
 
 use rayon::prelude::*;
 use rigel_gpu::Device;
+use rigel_stwo::ComponentSize;
 use stwo::core::Fraction;
 use stwo::core::fields::qm31::{SECURE_EXTENSION_DEGREE, SecureField};
 use stwo::core::utils::{
@@ -38,6 +39,11 @@ pub trait LogUp<B: Backend> {
     /// number. `preprocessed` has the logarithms of the lengths of all preprocessed columns.
     fn compile(&self, _device: &Device, _preprocessed: &[u32]) -> rigel_gpu::Result<usize> {
         Ok(0)
+    }
+
+    /// What the component needs of the backend's device while it is proved, if the backend has one.
+    fn size(&self, _device: &Device) -> Option<ComponentSize> {
+        None
     }
 }
 

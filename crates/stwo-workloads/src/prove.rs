@@ -218,6 +218,7 @@ where
         commit(&mut scheme, columns, channel);
         claimed_sums = sums;
     }
+    drop(kept);
 
     let sums = if claimed_sums.is_empty() { no_sums(statement) } else { claimed_sums.clone() };
     let provers = statement.provers(&elements, &sums);

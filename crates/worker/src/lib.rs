@@ -28,6 +28,7 @@ mod streams;
 
 pub use job::{Failure, Job, Stopped};
 pub use serve::{Options, serve, serve_with};
+pub use streams::take as take_streams;
 
 /// The version of the protocol, which the greeting states. Both sides refuse another one.
 pub const PROTOCOL: u32 = 1;

@@ -8,7 +8,12 @@ use crate::Error;
 
 /// Takes standard input and output away from the rest of the program: it then reads nothing from the one, and what it
 /// prints to the other goes to standard error. Programs that it starts inherit neither of the two that are returned.
-pub(crate) fn take() -> Result<(File, File), Error> {
+///
+/// [`serve`](crate::serve) does so itself. This is for programs that speak in frames about something else.
+///
+/// # Errors
+/// A standard stream that is closed.
+pub fn take() -> Result<(File, File), Error> {
     let stream = |stream| move |source| Error::Stream { stream, source };
     let (stdin, stdout) = (io::stdin(), io::stdout());
     let copy = |of: BorrowedFd<'_>| of.try_clone_to_owned().map(File::from);

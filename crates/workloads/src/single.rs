@@ -132,6 +132,12 @@ impl<SC: Config, A: ProvableTable<SC>> Statement for Single<SC, A> {
         Ok(())
     }
 
+    fn prepare_over(&mut self, devices: &[Device], policy: Policy) -> Result<(), Failure> {
+        let (config, fri) = ((self.make)(&self.fri), self.fri.parameters(()));
+        self.prover = Some(Prover::over(devices, config, &fri, self.fri.cap_height)?.with_policy(policy));
+        Ok(())
+    }
+
     fn compile(&self, device: &Device) -> Result<usize, Failure> {
         Ok(rigel_plonky3::compile::<SC, A>(device, &self.air)?)
     }

@@ -286,7 +286,7 @@ fn cause(error: &Failure) -> Cause {
         _ => return Cause::None,
     };
     match gpu {
-        GpuError::OutOfMemory { .. } => Cause::Memory,
+        GpuError::OutOfMemory { .. } | GpuError::DoesNotFit { .. } => Cause::Memory,
         GpuError::DeviceLost { .. } => Cause::Lost,
         _ => Cause::None,
     }

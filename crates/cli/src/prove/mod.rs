@@ -3,10 +3,11 @@
 mod options;
 mod page;
 mod report;
+mod split;
 
 use std::path::{Path, PathBuf};
 
-use rigel_gpu::{Device, Error, Phase, Selector, background};
+use rigel_gpu::{Device, Error, Fallback, Phase, Selector, background};
 use rigel_plonky3::Policy;
 
 use crate::Failure;
@@ -47,10 +48,13 @@ pub struct Arguments {
     /// proof
     #[arg(long)]
     store_coefficients: bool,
-    /// Device: auto, cuda:N, emulated, emulated:N or none [default: RIGEL_DEVICE, or auto, which is the CPU if there is
-    /// no GPU]
-    #[arg(long, conflicts_with = "cpu")]
-    device: Option<Selector>,
+    /// Device: auto, cuda:N, emulated, emulated:N or none; with --split, several with commas between them [default:
+    /// RIGEL_DEVICE, or auto, which is the CPU if there is no GPU]
+    #[arg(long, conflicts_with = "cpu", value_delimiter = ',')]
+    device: Vec<Selector>,
+    /// Plonky3: all devices that --device names make the proof together, each with a part of the rows
+    #[arg(long, requires = "device")]
+    split: bool,
     /// Prove on the CPU, with upstream's prover
     #[arg(long)]
     cpu: bool,
@@ -79,27 +83,46 @@ pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
         Choice::Stwo(choice) => choice.statement(making),
     };
     let mut statement = statement.map_err(Refusal::Usage)?;
-    let (device, may_fall_back) = open(arguments.cpu, arguments.device, arguments.fallback)?;
+    let (devices, may_fall_back) = split::open(arguments)?;
+    let device = devices.first().cloned();
 
     let progress = Progress::spoken();
     progress.say(&format!("generating the trace of {choice} …"));
     let ((), trace_ms) = timed(|| statement.generate());
     let compiled = |device: &Option<Device>| device.as_ref().map_or(0, |device| device.cache().stats().compiled);
     let before = compiled(&device);
-    if let Some(device) = &device {
-        progress.say(&format!("preparing {device}; kernels that are not in the cache are compiled …"));
+    let place = if devices.is_empty() { "the CPU".to_string() } else { split::names(&devices) };
+    if device.is_some() {
+        progress.say(&format!("preparing {place}; kernels that are not in the cache are compiled …"));
     }
     let policy = Policy { cpu_on_failure: may_fall_back, ..Policy::default() };
-    let (prepared, prepare_ms) = timed(|| statement.prepare(device.as_ref(), policy));
-    prepared?;
-    let place = device.as_ref().map_or("the CPU".to_string(), ToString::to_string);
+    let (prepared, prepare_ms) = timed(|| match devices.as_slice() {
+        [] | [_] => statement.prepare(device.as_ref(), policy),
+        several => statement.prepare_over(several, policy),
+    });
+    let failure = match prepared {
+        // The device may be lost before the proof begins.
+        Err(failure) if may_fall_back && device.is_some() && is_of_device(&failure) => {
+            statement.prepare(None, policy)?;
+            Some(failure)
+        }
+        prepared => {
+            prepared?;
+            None
+        }
+    };
+    let used = device.as_ref().filter(|_| failure.is_none());
+    let place = if used.is_some() { place } else { "the CPU".to_string() };
     progress.say(&format!("proving on {place} …"));
     // On the CPU, the phases are those of upstream's spans.
-    let (made, upstream) = match &device {
+    let (made, upstream) = match used {
         Some(_) => (statement.prove(), Vec::new()),
         None => spans::collect(dialect(&choice), || statement.prove()),
     };
-    let made = made?;
+    let mut made = made?;
+    if let Some(failure) = failure {
+        made.report.fallbacks.push(Fallback { part: "the proof", ran_on: "CPU", reason: failure.to_string() });
+    }
     drop(progress);
 
     let header = Header::new(choice, statement.publics());
@@ -137,6 +160,12 @@ pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
         background::finish();
     }
     Ok(true)
+}
+
+/// Whether a failure is the device's, so that the CPU may succeed.
+fn is_of_device(failure: &Failure) -> bool {
+    let of_prover = failure.downcast_ref::<rigel_plonky3::Error>();
+    failure.is::<Error>() || matches!(of_prover, Some(rigel_plonky3::Error::Gpu(_)))
 }
 
 /// The requested device, and whether the CPU may take its place. `None` is the CPU: because it was asked for, or, with

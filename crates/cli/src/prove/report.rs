@@ -89,6 +89,10 @@ impl Summary<'_> {
             let traffic = format!("{} / {}", bytes(report.bytes_up as usize), bytes(report.bytes_down as usize));
             columns.row(Paint::Plain, ["bytes up / down", &traffic]);
             columns.row(Paint::Plain, ["peak device memory", &peak]);
+            for share in &report.devices {
+                let (sent, peak) = (bytes(share.bytes_sent as usize), bytes(share.peak_bytes));
+                columns.row(Paint::Plain, [&share.device, &format!("{sent} sent to others, at most {peak}")]);
+            }
             let launches = format!("{} in {} submissions", report.launches, report.submissions);
             columns.row(Paint::Plain, ["kernel launches", &launches]);
             columns.row(Paint::Plain, ["copies back", &report.downloads.to_string()]);

@@ -1,8 +1,8 @@
 //! Whole runs of Cairo and RISC Zero programs, by the binaries of the machines.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -65,13 +65,13 @@ pub fn prove(
         ))
     })?;
     let folder = Folder::new().map_err(of_this_machine)?;
-    fs::write(folder.0.join("program"), program).map_err(of_this_machine)?;
-    let proof = folder.0.join("proof");
+    fs::write(folder.path.join("program"), program).map_err(of_this_machine)?;
+    let proof = folder.path.join("proof");
     let mut command = Command::new(path);
-    command.arg("prove").arg(folder.0.join("program")).arg("-o").arg(&proof).arg("--json").args(place);
+    command.arg("prove").arg(folder.path.join("program")).arg("-o").arg(&proof).arg("--json").args(place);
     if !input.is_empty() {
-        fs::write(folder.0.join("input"), input).map_err(of_this_machine)?;
-        command.arg(machine.input).arg(folder.0.join("input"));
+        fs::write(folder.path.join("input"), input).map_err(of_this_machine)?;
+        command.arg(machine.input).arg(folder.path.join("input"));
     }
     command.args(options).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     end_with_this_process(&mut command);
@@ -173,21 +173,62 @@ fn text(stream: &mut Option<impl Read>) -> String {
 
 /// A folder for one job, removed with all that is in it. The job's input may be secret: only this user can look into
 /// it, and nobody can guess its name and make it first.
-struct Folder(PathBuf);
+///
+/// A worker that is killed leaves its folder behind. So a folder holds a file that its worker has locked, and the
+/// system unlocks when the worker ends: the next worker removes folders with a file that nobody has locked ([`sweep`]).
+struct Folder {
+    path: PathBuf,
+    _lock: File,
+}
+
+/// How the names of folders begin.
+const PREFIX: &str = "rigel-worker-";
+/// The file that is locked.
+const LOCK: &str = "lock";
 
 impl Folder {
     fn new() -> io::Result<Self> {
-        let path = std::env::temp_dir().join(format!("rigel-worker-{:032x}", rand::random::<u128>()));
+        Self::within(&std::env::temp_dir())
+    }
+
+    fn within(parent: &Path) -> io::Result<Self> {
+        let path = parent.join(format!("{PREFIX}{:032x}", rand::random::<u128>()));
         // Fails if it is there: nobody else's folder is used.
         fs::DirBuilder::new().mode(0o700).create(&path)?;
-        Ok(Self(path))
+        // It gets its name when it is locked, so that nobody finds it unlocked before.
+        let lock = File::create_new(path.join("new"))?;
+        lock.lock()?;
+        fs::rename(path.join("new"), path.join(LOCK))?;
+        Ok(Self { path, _lock: lock })
     }
 }
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all::<&Path>(&self.0);
+        let _ = fs::remove_dir_all::<&Path>(&self.path);
     }
+}
+
+/// Removes what workers of this user have left that were killed in the middle of a job. Returns how many there were.
+pub fn sweep() -> usize {
+    sweep_within(&std::env::temp_dir())
+}
+
+fn sweep_within(parent: &Path) -> usize {
+    let Ok(entries) = fs::read_dir(parent) else { return 0 };
+    let left = |path: &Path| {
+        // Neither links nor folders of others: their files can't be opened, or are not ours to remove.
+        let ours = fs::symlink_metadata(path).is_ok_and(|about| {
+            // SAFETY: it reads a number of this process.
+            about.is_dir() && about.uid() == unsafe { libc::geteuid() }
+        });
+        ours && File::open(path.join(LOCK)).is_ok_and(|lock| lock.try_lock().is_ok())
+    };
+    entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(PREFIX)))
+        .filter(|path| left(path) && fs::remove_dir_all(path).is_ok())
+        .count()
 }
 
 #[cfg(test)]
@@ -222,11 +263,29 @@ mod tests {
     #[test]
     fn a_folder_is_for_this_user_and_goes_with_its_job() {
         let folder = Folder::new().unwrap();
-        let path = folder.0.clone();
+        let path = folder.path.clone();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
-        assert_ne!(Folder::new().unwrap().0, path);
+        assert_ne!(Folder::new().unwrap().path, path);
         drop(folder);
         assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_a_killed_worker_has_left_is_removed() {
+        let parent = tempfile::tempdir().unwrap();
+        let alive = Folder::within(parent.path()).unwrap();
+        let killed = Folder::within(parent.path()).unwrap();
+        fs::write(killed.path.join("input"), "secret").unwrap();
+        let path = killed.path.clone();
+        // The system closes the files of a process that is killed, and runs nothing of it.
+        let Folder { _lock: lock, .. } = &killed;
+        lock.unlock().unwrap();
+        std::mem::forget(killed);
+        let other = parent.path().join("rigel-worker-of-somebody-else");
+        fs::create_dir(&other).unwrap();
+        assert_eq!(sweep_within(parent.path()), 1);
+        assert!(!path.exists() && alive.path.join(LOCK).exists() && other.exists());
+        assert_eq!(sweep_within(parent.path()), 0);
     }
 
     #[test]

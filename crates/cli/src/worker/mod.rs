@@ -42,6 +42,7 @@ pub struct Arguments {
 /// Works on jobs until its standard input ends.
 pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
     let (device, _) = prove::open(arguments.cpu, arguments.device, false)?;
+    machine::sweep();
     let mut worker = Worker { place: place(arguments), device, ready: None };
     rigel_worker::serve("rigel", |job| worker.work(job))?;
     Ok(true)
@@ -131,6 +132,7 @@ fn failure(error: Failure) -> JobFailure {
             Error::DeviceLost { .. }
             | Error::Driver { .. }
             | Error::OutOfMemory { .. }
+            | Error::DoesNotFit { .. }
             | Error::OutOfPinnedMemory { .. }
             | Error::Io { .. },
         ) => JobFailure::elsewhere(error),

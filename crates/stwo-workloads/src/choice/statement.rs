@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use rigel_gpu::{Device, Error, Fallback, Report};
 use rigel_plonky3::Policy;
-use rigel_stwo::CudaBackend;
+use rigel_stwo::{CudaBackend, ProofSize};
 use rigel_workloads::panics::quietly;
 use rigel_workloads::{Failure, Made, Rejection, Statement, TableShape, decode, timed};
 use serde::Serialize;
@@ -21,7 +21,7 @@ use super::shape::Sizes;
 use super::{Choice, Making, SEED};
 use crate::{
     Adopted, AllWorkloads, FromHost, Interaction, InteractionSource, Proof, Provable, Rejection as StwoRejection,
-    VerifierKey, Witness, compile, prove, prove_adopted, twiddles, verify,
+    VerifierKey, Witness, compile, proof_size, prove, prove_adopted, twiddles, verify,
 };
 
 /// A workload at one size, in one configuration and channel.
@@ -45,6 +45,7 @@ struct OnDevice {
     statement: Box<dyn Provable<CudaBackend>>,
     /// Or the reason why there are none.
     twiddles: rigel_gpu::Result<TwiddleTree<CudaBackend>>,
+    size: ProofSize,
 }
 
 /// Where the columns are when a proof on the device starts.
@@ -116,25 +117,25 @@ where
 
     fn on_device(&self, there: &OnDevice, from: From) -> Result<Made, Failure> {
         let (witness, interaction) = self.witness()?;
-        let OnDevice { device, statement, twiddles } = there;
+        let OnDevice { device, statement, twiddles, size } = there;
         let twiddles = twiddles.as_ref().map_err(Clone::clone)?;
         let (statement, interaction) = (&**statement, interaction.as_ref());
         let store = self.making.store_coefficients;
         let work = || -> rigel_gpu::Result<_> {
-            let kept = match from {
-                From::Host => None,
-                From::Device => Some(witness.adopt()),
-            };
             device.compute()?.synchronize()?;
-            rigel_stwo::measure(|| {
-                timed(|| match kept {
-                    Some(columns) => self.prove_from(statement, columns, twiddles, interaction),
-                    None => {
+            match from {
+                From::Host => rigel_stwo::plan(device, size)?.run(|| {
+                    timed(|| {
                         let source = source(interaction);
                         Ok(prove::<CudaBackend, MC>(statement, witness, self.config, store, twiddles, source)?)
-                    }
-                })
-            })
+                    })
+                }),
+                From::Device => {
+                    let columns = witness.adopt();
+                    device.compute()?.synchronize()?;
+                    rigel_stwo::measure(|| timed(|| self.prove_from(statement, columns, twiddles, interaction)))
+                }
+            }
         };
         let ((proof, milliseconds), report) = catch(device, work)??;
         self.made(&proof?, milliseconds, report)
@@ -184,7 +185,8 @@ where
         if let (Err(error), false) = (&twiddles, policy.cpu_on_failure) {
             return Err(error.clone().into());
         }
-        self.device = Some(OnDevice { device: device.clone(), statement, twiddles });
+        let size = proof_size(&*statement, device, self.config, self.making.store_coefficients);
+        self.device = Some(OnDevice { device: device.clone(), statement, twiddles, size });
         Ok(())
     }
 
