@@ -110,8 +110,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// The folder of upstream's crate.
 fn upstream() -> Result<PathBuf, Box<dyn Error>> {
     let manifest = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("Cargo.toml");
+    // For other platforms there are dependencies that this build has not downloaded.
     let output = Command::new(env::var("CARGO")?)
-        .args(["metadata", "--format-version", "1", "--offline", "--manifest-path"])
+        .args(["metadata", "--format-version", "1", "--filter-platform", &env::var("TARGET")?, "--manifest-path"])
         .arg(manifest)
         .output()?;
     if !output.status.success() {

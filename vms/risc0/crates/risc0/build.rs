@@ -61,8 +61,10 @@ fn upstream() -> PathBuf {
     let name = "risc0-circuit-rv32im-sys";
     let cargo = env::var_os("CARGO").expect("cargo sets it for build scripts");
     let manifest = env::var("CARGO_MANIFEST_DIR").expect("cargo sets it for build scripts");
+    // For other platforms there are dependencies that this build has not downloaded.
+    let target = env::var("TARGET").expect("cargo sets it for build scripts");
     let output = Command::new(cargo)
-        .args(["metadata", "--format-version", "1", "--offline", "--manifest-path"])
+        .args(["metadata", "--format-version", "1", "--filter-platform", &target, "--manifest-path"])
         .arg(Path::new(&manifest).join("Cargo.toml"))
         .output()
         .expect("cargo runs");
