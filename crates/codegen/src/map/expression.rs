@@ -193,3 +193,55 @@ impl Expression {
         Id(self.nodes.len() as u32 - 1)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nodes compute with no narrow type, and convert one only to and from its wide type, or a double to a half.
+    fn check(expression: &Expression) {
+        for &(node, of) in expression.nodes() {
+            let from = |id: Id| expression.type_of(id);
+            match node {
+                Node::Unary(_, a) => assert!(!of.is_narrow() && !from(a).is_narrow(), "{expression:?}"),
+                Node::Binary(_, a, b) => {
+                    assert!([of, from(a), from(b)].iter().all(|of| !of.is_narrow()), "{expression:?}");
+                }
+                Node::Convert(a) => {
+                    let narrows = of.wide() == from(a) || (from(a), of) == (Type::F64, Type::F16);
+                    let plain = !of.is_narrow() && !from(a).is_narrow();
+                    assert!(plain || narrows || from(a).wide() == of, "{:?} to {of:?}", from(a));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    #[test]
+    fn narrow_types_are_only_stored() {
+        for of in Type::ALL {
+            for operation in Unary::ALL {
+                let mut expression = Expression::new();
+                let x = expression.input(of);
+                let value = expression.unary(operation, x);
+                assert_eq!(value.map(|value| expression.type_of(value)), operation.result(of));
+                check(&expression);
+            }
+            for (operation, other) in Binary::ALL.into_iter().flat_map(|o| [(o, of), (o, Type::U64)]) {
+                let mut expression = Expression::new();
+                let [x, y] = [of, other].map(|of| expression.input(of));
+                let value = expression.binary(operation, x, y);
+                assert_eq!(value.map(|value| expression.type_of(value)), operation.result(of, other));
+                check(&expression);
+            }
+            for to in Type::ALL {
+                let mut expression = Expression::new();
+                let x = expression.input(of);
+                let value = expression.convert(to, x);
+                assert_eq!(value.is_some(), of == to || Expression::converts(of, to), "{of:?} to {to:?}");
+                assert!(value.is_none_or(|value| expression.type_of(value) == to));
+                check(&expression);
+            }
+        }
+    }
+}
