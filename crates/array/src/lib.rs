@@ -40,7 +40,7 @@
 //! | matrices and polynomials over fields | [`Array::solve`], [`Array::det`], [`Array::poly_multiply`], [`Array::poly_interpolate`] |
 //! | devices, synchronous and asynchronous copies | [`Device`], [`Array::to`], [`Array::send`], [`Pending`] |
 //! | user kernels | [`Kernel`], [`Grid`], [`Argument`] |
-//! | element types | [`Type`], [`Number`], [`Complex`], [`promote`] |
+//! | element types | [`Type`], [`Number`], [`Half`], [`Complex`], [`Complex64`], [`promote`] |
 
 mod accumulate;
 mod array;

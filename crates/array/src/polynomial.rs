@@ -298,7 +298,11 @@ mod tests {
         let device = Device::Cpu;
         for of in [Type::Mersenne31, Type::CM31, Type::QM31] {
             // The largest elements, where sums are largest, and random ones, beside a direct product.
-            let largest = Array::ones(&[40], of, &device).unwrap().neg().unwrap();
+            let minus_one = Array::ones(&[40, of.degree()], Type::Mersenne31, &device).unwrap().neg().unwrap();
+            let largest = match of {
+                Type::Mersenne31 => minus_one.reshape(&[40]).unwrap(),
+                _ => minus_one.from_coefficients(of).unwrap(),
+            };
             let random = |shape: &[usize], seed| Array::random(shape, of, seed, &device).unwrap();
             for (a, b) in [
                 (largest.clone(), largest),
