@@ -10,6 +10,7 @@ use crate::device::Device;
 use crate::error::{Error, Result};
 use crate::evaluate::{device_memory, host_memory};
 use crate::layout::axis_of;
+use crate::lazy::sum_type;
 use crate::scalar::name;
 
 impl Array {
@@ -33,11 +34,11 @@ impl Array {
 
     fn accumulate(&self, join: Join, axis: isize) -> Result<Self> {
         axis_of(axis, self.axes())?;
-        let numbers = match self.dtype {
-            Type::Bool | Type::I32 => self.astype(Type::I64)?,
-            Type::U32 => self.astype(Type::U64)?,
-            _ => self.clone(),
-        };
+        let sum = sum_type(self.dtype);
+        if sum.is_narrow() {
+            return self.astype(sum.wide())?.accumulate(join, axis)?.astype(sum);
+        }
+        let numbers = self.astype(sum)?;
         debug_assert!(Reduction::Sum.is_defined(numbers.dtype), "all numbers have sums");
         let rows = numbers.swap_axes(axis, -1)?.contiguous()?;
         let out = Self::alloc(rows.shape(), rows.dtype, &rows.device())?;
@@ -74,8 +75,11 @@ impl Array {
     /// ```
     pub fn argsort(&self, axis: isize) -> Result<Self> {
         axis_of(axis, self.axes())?;
-        if !Reduction::Max.is_defined(self.dtype) {
+        if !Reduction::Max.is_defined(self.dtype.wide()) {
             return Err(Error::of_type(format!("elements of {} have no order to sort by", name(self.dtype))));
+        }
+        if self.dtype.is_narrow() {
+            return self.astype(self.dtype.wide())?.argsort(axis);
         }
         let rows = self.swap_axes(axis, -1)?.contiguous()?;
         let n = rows.shape()[rows.axes() - 1];

@@ -99,7 +99,7 @@ impl Array {
     /// The generator is SplitMix64; each coefficient of a field element is 64 bits of it modulo p.
     pub fn random(shape: &[usize], dtype: Type, seed: u64, device: &Device) -> Result<Self> {
         let parts = match dtype {
-            Type::C128 => 2,
+            Type::C64 | Type::C128 => 2,
             _ => dtype.degree(),
         };
         let mut whole = shape.to_vec();
@@ -108,13 +108,16 @@ impl Array {
         }
         let bits = || Lazy::places(&whole, device).binary(Binary::Random, Lazy::from(seed).astype(Type::U64));
         // The upper bits as a fraction, as many as the float can hold.
-        let fraction = || bits().floor_div(1u64 << 11).astype(Type::F64) * (1.0 / (1u64 << 53) as f64);
+        let upper =
+            |kept: u32, of: Type| bits().floor_div(1u64 << (64 - kept)).astype(of) * (1.0 / (1u64 << kept) as f64);
+        let fraction = || match dtype {
+            Type::F16 => upper(11, Type::F32).astype(dtype),
+            Type::F32 | Type::C64 => upper(24, Type::F32),
+            _ => upper(53, Type::F64),
+        };
         match dtype.kind() {
             NumberKind::Bool => bits().remainder(2u64).astype(Type::Bool).eval(),
             NumberKind::Integer => bits().astype(dtype).eval(),
-            NumberKind::Float if dtype == Type::F32 => {
-                (bits().floor_div(1u64 << 40).astype(Type::F32) * (1.0 / (1u64 << 24) as f64)).eval()
-            }
             NumberKind::Float => fraction().eval(),
             NumberKind::Complex => {
                 let parts = fraction().eval()?;

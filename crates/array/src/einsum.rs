@@ -65,6 +65,10 @@ impl Array {
         if dtype == Type::Bool {
             return Err(Error::of_type("einsum is not defined for bool; convert with astype"));
         }
+        if dtype.is_narrow() && operands.len() > 1 {
+            let wide = operands.iter().map(|operand| operand.astype(dtype.wide())).collect::<Result<Vec<_>>>()?;
+            return Self::einsum(subscripts, &wide)?.astype(dtype);
+        }
         let sizes = sizes(subscripts, &labels, operands)?;
         let mut terms = Vec::with_capacity(operands.len());
         for (operand, labels) in operands.iter().zip(&labels) {

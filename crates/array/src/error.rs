@@ -15,6 +15,9 @@ pub enum Error {
     /// An operation that is not defined for an element type.
     #[error("{0}")]
     Type(String),
+    /// An integer that a type can't hold.
+    #[error("{0}")]
+    Range(String),
     /// An index or an axis that does not exist.
     #[error("{0}")]
     Index(String),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use rigel_codegen::map::Type;
+use rigel_codegen::map::{Half, Type};
 
 use crate::array::Array;
 use crate::error::Result;
@@ -130,21 +130,30 @@ fn cells(of: Type, bytes: &[u8]) -> Vec<String> {
         Type::Bool => {
             elements.iter().map(|words| if words[0] & 0xff != 0 { " True" } else { "False" }.into()).collect()
         }
+        Type::F16 => {
+            let values: Vec<f64> = elements.iter().map(|words| shortest_half(Half(words[0] as u16))).collect();
+            floats(&values)
+        }
         Type::F32 => {
-            let values: Vec<f64> = elements.iter().map(|words| f32::from_bits(words[0] as u32).into()).collect();
-            floats(&values, |value| format!("{}", value as f32))
+            let single = |words: &[u64; 3]| shortest_single(f32::from_bits(words[0] as u32));
+            floats(&elements.iter().map(single).collect::<Vec<_>>())
         }
         Type::F64 => {
             let values: Vec<f64> = elements.iter().map(|words| f64::from_bits(words[0])).collect();
-            floats(&values, |value| format!("{value}"))
+            floats(&values)
         }
-        Type::C128 => {
-            let part =
-                |at: usize| -> Vec<f64> { elements.iter().map(|words| f64::from_bits(words[at])).collect() };
+        Type::C64 | Type::C128 => {
+            let part = |at: usize| -> Vec<f64> {
+                let number = |words: &[u64; 3]| match of {
+                    Type::C64 => shortest_single(f32::from_bits((words[0] >> (32 * at)) as u32)),
+                    _ => f64::from_bits(words[at]),
+                };
+                elements.iter().map(number).collect()
+            };
             let magnitudes: Vec<f64> = part(1).iter().map(|value| value.abs()).collect();
             let signs: Vec<bool> = part(1).iter().map(|value| value.is_sign_negative()).collect();
-            let real = padded(floats(&part(0), |value| format!("{value}")));
-            let imaginary = floats(&magnitudes, |value| format!("{value}"));
+            let real = padded(floats(&part(0)));
+            let imaginary = floats(&magnitudes);
             let join = |((real, imaginary), negative): ((String, String), bool)| {
                 format!("{real}{}{imaginary}j", if negative { '-' } else { '+' })
             };
@@ -162,6 +171,19 @@ fn cells(of: Type, bytes: &[u8]) -> Vec<String> {
     padded(texts)
 }
 
+/// The number with the fewest digits that is rounded to this float and to no other.
+fn shortest_single(value: f32) -> f64 {
+    format!("{value}").parse().unwrap_or_else(|_| value.into())
+}
+
+/// The same for a half.
+fn shortest_half(value: Half) -> f64 {
+    let exact = f64::from(f32::from(value));
+    let texts = (0..PRECISION).map(|digits| format!("{exact:.digits$e}"));
+    let numbers = texts.filter_map(|text| text.parse::<f64>().ok());
+    numbers.into_iter().find(|&near| Half::from(near) == value).unwrap_or(exact)
+}
+
 fn padded(texts: Vec<String>) -> Vec<String> {
     let width = texts.iter().map(String::len).max().unwrap_or(0);
     texts.into_iter().map(|text| format!("{text:>width$}")).collect()
@@ -169,14 +191,14 @@ fn padded(texts: Vec<String>) -> Vec<String> {
 
 /// Floats with as many digits as the longest one needs, at most [`PRECISION`], without trailing zeros. Very large,
 /// very small and widely spread values are written with exponents.
-fn floats(values: &[f64], shortest: impl Fn(f64) -> String) -> Vec<String> {
+fn floats(values: &[f64]) -> Vec<String> {
     let finite: Vec<f64> = values.iter().copied().filter(|value| value.is_finite() && *value != 0.0).collect();
     let largest = finite.iter().fold(0.0f64, |most, value| most.max(value.abs()));
     let smallest = finite.iter().fold(f64::INFINITY, |least, value| least.min(value.abs()));
     let exponents = largest >= 1e8 || (!finite.is_empty() && (smallest < 1e-4 || largest / smallest > 1e3));
     // The shortest digits of each value, limited to the precision.
     let trimmed = |value: f64| {
-        let text = shortest(value);
+        let text = format!("{value}");
         let text = match text.split_once('.') {
             Some((_, behind)) if behind.len() > PRECISION => format!("{value:.PRECISION$}"),
             _ => text,

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::evaluate::{self, Prepared};
 use crate::layout::{Lengths, broadcast, text};
 use crate::reduce::Axes;
-use crate::scalar::{Scalar, name, promote, words};
+use crate::scalar::{Scalar, fraction, name, promote, words};
 use crate::views::same_device;
 
 /// An element-wise expression over arrays, not evaluated yet.
@@ -123,13 +123,14 @@ impl Lazy {
         self.then(|tree| {
             let undefined =
                 || Error::of_type(format!("{} is not defined for {}", operation.name(), name(tree.dtype)));
-            // Functions of floats convert integers, as in NumPy.
+            // Functions of floats convert integers, as in NumPy: those of 8 bits and booleans to halves.
             let tree = match operation.result(tree.dtype) {
                 None if is_whole(tree.dtype)
                     && operation != Unary::Neg
                     && operation.result(Type::F64).is_some() =>
                 {
-                    Self(Ok(tree)).astype(Type::F64).0?
+                    let float = fraction(tree.dtype);
+                    Self(Ok(tree)).astype(float).0?
                 }
                 None => return Err(undefined()),
                 Some(_) => tree,
@@ -231,21 +232,21 @@ impl Lazy {
     /// Reduces all elements along `axes` to one value. The axes are removed, or kept with length 1 if `keep`. The
     /// expression is computed in the same pass.
     pub fn reduce(self, reduction: Reduction, axes: impl Into<Axes>, keep: bool) -> Result<Array> {
-        // Booleans and small integers are summed as 64-bit integers, as in NumPy.
         let dtype = self.tree()?.dtype;
-        let counted = matches!(reduction, Reduction::Sum | Reduction::Product);
-        let lazy = match dtype {
-            Type::Bool | Type::I32 if counted => self.astype(Type::I64),
-            Type::U32 if counted => self.astype(Type::U64),
-            _ => self,
+        let sum = match reduction {
+            Reduction::Sum | Reduction::Product => sum_type(dtype),
+            Reduction::Min | Reduction::Max => dtype,
         };
+        // Partial results of narrow types are wide, and rounded once at the end.
+        let lazy = self.astype(sum.wide());
         let tree = lazy.tree()?;
         if !reduction.is_defined(tree.dtype) {
             return Err(Error::of_type(format!("{} is not defined for {}", reduction.name(), name(dtype))));
         }
         let device = tree.device.clone().unwrap_or(Device::Cpu);
         let prepared = lazy.prepare(tree, &tree.shape)?;
-        crate::reduce::reduce(&prepared, &tree.shape, tree.dtype, &device, reduction, &axes.into(), keep)
+        crate::reduce::reduce(&prepared, &tree.shape, tree.dtype, &device, reduction, &axes.into(), keep)?
+            .astype(sum)
     }
 
     /// The type of the result.
@@ -354,6 +355,15 @@ fn is_whole(of: Type) -> bool {
     matches!(of.kind(), NumberKind::Bool | NumberKind::Integer)
 }
 
+/// The type of sums and products: 64-bit integers for booleans and integers, as in NumPy, else the type itself.
+pub(crate) fn sum_type(of: Type) -> Type {
+    match of.kind() {
+        NumberKind::Integer if of.is_unsigned() => Type::U64,
+        NumberKind::Bool | NumberKind::Integer => Type::I64,
+        _ => of,
+    }
+}
+
 fn is_scalar(tree: &Tree) -> bool {
     matches!(tree.root, Root::Scalar(_)) && tree.device.is_none()
 }
@@ -396,7 +406,27 @@ fn joint_device(operation: &'static str, trees: &[&Arc<Tree>]) -> Result<Option<
     Ok(joint.cloned())
 }
 
+/// Integers, beside a number that their type can't hold, in a type that can: they are still compared, as in NumPy.
+fn comparable(a: Arc<Tree>, b: &Tree) -> Result<Arc<Tree>> {
+    let Root::Scalar(scalar) = &b.root else { return Ok(a) };
+    let outside =
+        a.dtype.kind() == NumberKind::Integer && matches!(scalar.words_as(a.dtype), Err(Error::Range(_)));
+    if !outside || is_scalar(&a) || !is_scalar(b) {
+        return Ok(a);
+    }
+    let joint = promote(a.dtype, scalar.natural_type())?;
+    if joint.kind() == NumberKind::Integer { convert(a, joint) } else { Ok(a) }
+}
+
 fn join(operation: Binary, a: Arc<Tree>, b: Arc<Tree>) -> Result<Lazy> {
+    let (a, b) = match operation {
+        Binary::Eq | Binary::Ne | Binary::Lt | Binary::Le | Binary::Gt | Binary::Ge => {
+            let a = comparable(a, &b)?;
+            let b = comparable(b, &a)?;
+            (a, b)
+        }
+        _ => (a, b),
+    };
     let (a, b) = alike(operation.name(), a, b)?;
     // Sums and products of booleans as in NumPy.
     let (operation, a, b) = match (operation, a.dtype) {
@@ -443,7 +473,7 @@ fn inverse(of: Arc<Tree>) -> Result<Arc<Tree>> {
 
 /// Checks that no exponent of an array is negative.
 fn no_negatives(exponents: &Arc<Tree>) -> Result<()> {
-    let signed = matches!(exponents.dtype, Type::I32 | Type::I64);
+    let signed = exponents.dtype.kind() == NumberKind::Integer && !exponents.dtype.is_unsigned();
     if !signed || exponents.shape.contains(&0) || is_scalar(exponents) {
         return Ok(());
     }

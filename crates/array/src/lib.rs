@@ -40,7 +40,7 @@
 //! | matrices and polynomials over fields | [`Array::solve`], [`Array::det`], [`Array::poly_multiply`], [`Array::poly_interpolate`] |
 //! | devices, synchronous and asynchronous copies | [`Device`], [`Array::to`], [`Array::send`], [`Pending`] |
 //! | user kernels | [`Kernel`], [`Grid`], [`Argument`] |
-//! | element types | [`Type`], [`Number`], [`Complex`], [`promote`] |
+//! | element types | [`Type`], [`Number`], [`Half`], [`Complex`], [`Complex64`], [`promote`] |
 
 mod accumulate;
 mod array;
@@ -78,6 +78,6 @@ pub use matmul::{MatmulEngine, matmul_engine};
 pub use merkle::{Digest32, Hash, MerkleTree, Opening};
 pub use pick::Pick;
 pub use reduce::Axes;
-pub use rigel_codegen::map::{Binary, Complex, Number, NumberKind, Reduction, Type, Unary};
+pub use rigel_codegen::map::{Binary, Complex, Complex64, Half, Number, NumberKind, Reduction, Type, Unary};
 pub use scalar::{Scalar, name, promote, type_named};
 pub use transfer::Pending;

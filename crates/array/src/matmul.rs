@@ -81,7 +81,12 @@ impl Array {
     /// assert_eq!(a.matmul(&a.transpose())?.to_vec::<f64>()?, [5.0, 14.0, 14.0, 50.0]);
     /// # Ok::<(), rigel_array::Error>(())
     /// ```
+    ///
+    /// Elements of narrow types are multiplied and summed as wide ones, and the sums rounded or truncated once.
     pub fn matmul(&self, other: &Self) -> Result<Self> {
+        if let Some((a, b, narrow)) = widened(self, other)? {
+            return a.matmul(&b)?.astype(narrow);
+        }
         let stacks = Stacks::new(self, other)?;
         let blas_type = match stacks.a.dtype {
             Type::F32 => Some(BlasType::F32),
@@ -103,6 +108,9 @@ impl Array {
 
     /// [`matmul`](Self::matmul) with Rigel's kernel, even if there is cuBLAS.
     pub fn matmul_by_kernel(&self, other: &Self) -> Result<Self> {
+        if let Some((a, b, narrow)) = widened(self, other)? {
+            return a.matmul_by_kernel(&b)?.astype(narrow);
+        }
         let stacks = Stacks::new(self, other)?;
         match stacks.a.device() {
             Device::Cpu => stacks.on_cpu(),
@@ -116,7 +124,11 @@ impl Array {
         match (self.axes(), other.axes()) {
             (0, _) | (_, 0) => self.mul(other),
             (1, 1) if self.shape() != other.shape() => Err(mismatch("dot", self, other)),
-            (1, 1) => (self.lazy() * other).sum(..),
+            (1, 1) => {
+                let dtype = promote(self.dtype, other.dtype)?;
+                let [a, b] = [self, other].map(|array| array.lazy().astype(dtype.wide()));
+                (a * b).sum(..)?.astype(dtype)
+            }
             (_, 1 | 2) => self.matmul(other),
             _ => Err(Error::shape(format!(
                 "dot of shapes {} and {}: use matmul, which broadcasts stacks of matrices",
@@ -125,6 +137,15 @@ impl Array {
             ))),
         }
     }
+}
+
+/// Factors of a narrow type, in its wide one, and the narrow type; `None` if the product's type is not narrow.
+fn widened(a: &Array, b: &Array) -> Result<Option<(Array, Array, Type)>> {
+    let dtype = promote(a.dtype, b.dtype)?;
+    if !dtype.is_narrow() {
+        return Ok(None);
+    }
+    Ok(Some((a.astype(dtype.wide())?, b.astype(dtype.wide())?, dtype)))
 }
 
 fn mismatch(operation: &str, a: &Array, b: &Array) -> Error {

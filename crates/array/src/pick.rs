@@ -4,7 +4,7 @@
 //! array of any layout is read or written where it is. Indices stay on their device; one number is read back, to check
 //! that none is out of bounds.
 
-use rigel_codegen::map::Type;
+use rigel_codegen::map::{NumberKind, Type};
 use rigel_kernels::number::pick::{self, Words};
 
 use crate::array::Array;
@@ -166,7 +166,7 @@ impl Array {
 
     /// Indices of an axis as I64, counted from the start and known to be in bounds.
     fn checked_places(&self, places: &Self, axis: usize) -> Result<Self> {
-        if !matches!(places.dtype, Type::I32 | Type::I64 | Type::U32 | Type::U64) {
+        if places.dtype.kind() != NumberKind::Integer {
             return Err(Error::of_type(format!(
                 "an index array consists of integers, not {}",
                 name(places.dtype)

@@ -1,13 +1,15 @@
 //! Polynomials over a field: the last axis has their coefficients, lowest first.
 //!
-//! Products, quotients and interpolation use transforms, for fields with roots of unity; Mersenne-31 and its
-//! extensions multiply by a product with a Toeplitz matrix instead, in quadratic time.
+//! Products, quotients and interpolation use transforms. Mersenne-31 has no roots of unity of large order: its elements
+//! are multiplied as integers of 16 bits, by transforms over Goldilocks, in which sums of their products do not wrap
+//! around.
 
 use rigel_codegen::map::Type;
 
 use crate::array::Array;
 use crate::error::{Error, Result};
-use crate::layout::{Index, Layout, broadcast, text};
+use crate::layout::{Index, broadcast, text};
+use crate::lazy::Lazy;
 use crate::matrix::lengths;
 use crate::scalar::{Scalar, name, promote};
 use crate::views::same_device;
@@ -64,28 +66,75 @@ impl Array {
         }
         let (a, b) = (self.astype(dtype)?, other.astype(dtype)?);
         if dtype.base() == Type::Mersenne31 {
-            return a.multiply_by_matrix(&b, n, m);
+            return a.multiply_as_integers(&b, n.min(m), count);
         }
         let size = count.next_power_of_two();
         let (a, b) = (a.padded(size)?.ntt()?, b.padded(size)?.ntt()?);
         a.mul(&b)?.intt()?.first(count)
     }
 
-    /// Row i of the matrix is b, moved by i: all rows lie in one padded copy of b.
-    fn multiply_by_matrix(&self, b: &Self, n: usize, m: usize) -> Result<Self> {
-        let (_, outer) = b.polynomials("poly_multiply")?;
-        let room = n + m - 1 + n - 1;
-        let padded = Self::zeros(&[outer, &[room]].concat(), b.dtype, &b.device())?;
-        padded.index(&[Index::Ellipsis, (n as isize - 1..(n + m - 1) as isize).into()])?.assign(b)?;
-        let mut layout: Layout = padded.layout.clone();
-        layout.offset += n - 1;
-        let last = layout.shape.len() - 1;
-        (layout.shape[last], layout.strides[last]) = (n, -1);
-        layout.shape.push(n + m - 1);
-        layout.strides.push(1);
-        let matrix = Self::new(padded.memory.clone(), layout, b.dtype);
-        let product = self.expand(-2)?.matmul(&matrix)?;
-        product.index(&[Index::Ellipsis, Index::At(0), Index::ALL])
+    /// Products over Mersenne-31 and its extensions, of at most `terms` products a coefficient.
+    ///
+    /// With `a = a0 + 2^16 a1`, a coefficient of a0 b0 or a1 b1 is a sum of `terms` products below 2^32, and one of
+    /// a0 b1 + a1 b0 of twice as many below 2^31. For an extension with the basis e_0, e_1, .., the product is the sum
+    /// over i <= j of `(a_i b_j + a_j b_i) e_i e_j`, of one of the two if i = j. So no sum reaches `terms 2^33`, and
+    /// transforms over Goldilocks give it exactly.
+    fn multiply_as_integers(&self, other: &Self, terms: usize, count: usize) -> Result<Self> {
+        const MOST_TERMS: usize = 1 << 30;
+        let (dtype, degree) = (self.dtype, self.dtype.degree());
+        if terms > MOST_TERMS {
+            return Err(Error::shape(format!(
+                "poly_multiply: both polynomials over {} have more than 2^30 coefficients ({terms}); split one of them",
+                name(dtype)
+            )));
+        }
+        let size = count.next_power_of_two();
+        let (a, b) = (self.halves(size)?, other.halves(size)?);
+        let basis = match degree {
+            1 => Self::ones(&[1], dtype, &self.device())?,
+            _ => Self::eye(degree, Type::Mersenne31, &self.device())?.from_coefficients(dtype)?,
+        };
+        let mut total: Option<Self> = None;
+        for i in 0..degree {
+            for j in i..degree {
+                // The integers that the products of the given halves of a and b add up to.
+                let sums = |pairs: &[(usize, usize)]| {
+                    let mut sum: Option<Lazy> = None;
+                    let swapped = (i != j).then_some((j, i));
+                    for (i, j) in [(i, j)].into_iter().chain(swapped) {
+                        for &(left, right) in pairs {
+                            let product = a[i][left].lazy() * &b[j][right];
+                            sum = Some(sum.map_or(product.clone(), |sum| sum + product));
+                        }
+                    }
+                    let sum = sum.expect("at least one pair").eval()?.intt()?.first(count)?;
+                    Ok::<_, Error>(sum.lazy().astype(Type::U64).astype(Type::Mersenne31))
+                };
+                let (low, middle, high) = (sums(&[(0, 0)])?, sums(&[(0, 1), (1, 0)])?, sums(&[(1, 1)])?);
+                // Modulo 2^31 - 1, 2^32 is 2.
+                let product = low + middle * (1 << 16) + high * 2;
+                let factor =
+                    basis.index(&[Index::At(i as isize)])?.mul(&basis.index(&[Index::At(j as isize)])?)?;
+                let term = product.astype(dtype) * &factor;
+                total = Some(match total {
+                    Some(total) => (term + &total).eval()?,
+                    None => term.eval()?,
+                });
+            }
+        }
+        Ok(total.expect("a degree of at least 1"))
+    }
+
+    /// The transforms over Goldilocks of the lower 16 bits and of the upper bits of each coefficient over Mersenne-31.
+    fn halves(&self, size: usize) -> Result<Vec<[Self; 2]>> {
+        let parts = if self.dtype.degree() == 1 { self.expand(-1)? } else { self.coefficients()? };
+        let part = |at: usize| {
+            let numbers = parts.index(&[Index::Ellipsis, Index::At(at as isize)])?.lazy().astype(Type::U64);
+            let transformed = |half: Lazy| half.astype(Type::Goldilocks).eval()?.padded(size)?.ntt();
+            let low = transformed(numbers.clone().bitwise_and(0xffffu64))?;
+            Ok([low, transformed(numbers.right_shift(16u64))?])
+        };
+        (0..self.dtype.degree()).map(part).collect()
     }
 
     /// Quotients and remainders of polynomials: `self = quotient divisor + remainder`, with a remainder of m - 1
@@ -240,6 +289,52 @@ mod tests {
     use super::*;
     use crate::device::Device;
 
+    fn all_equal(a: &Array, b: &Array) -> bool {
+        a.shape() == b.shape() && a.eq(b).unwrap().to_bools().unwrap().iter().all(|&same| same)
+    }
+
+    #[test]
+    fn products_over_mersenne31_are_exact() {
+        let device = Device::Cpu;
+        for of in [Type::Mersenne31, Type::CM31, Type::QM31] {
+            // The largest elements, where sums are largest, and random ones, beside a direct product.
+            let minus_one = Array::ones(&[40, of.degree()], Type::Mersenne31, &device).unwrap().neg().unwrap();
+            let largest = match of {
+                Type::Mersenne31 => minus_one.reshape(&[40]).unwrap(),
+                _ => minus_one.from_coefficients(of).unwrap(),
+            };
+            let random = |shape: &[usize], seed| Array::random(shape, of, seed, &device).unwrap();
+            for (a, b) in [
+                (largest.clone(), largest),
+                (random(&[1], 1), random(&[3, 1], 2)),
+                (random(&[2, 1, 7], 3), random(&[3, 12], 4)),
+            ] {
+                let (n, m) = (a.shape()[a.axes() - 1], b.shape()[b.axes() - 1]);
+                let product = a.poly_multiply(&b).unwrap();
+                let expected = Array::zeros(product.shape(), of, &device).unwrap();
+                for i in 0..n as isize {
+                    let at = expected.index(&[Index::Ellipsis, (i..i + m as isize).into()]).unwrap();
+                    let coefficient = a.index(&[Index::Ellipsis, (i..i + 1).into()]).unwrap();
+                    at.assign(at.lazy() + coefficient.lazy() * &b).unwrap();
+                }
+                assert!(all_equal(&product, &expected), "{of:?}, {n} and {m} coefficients");
+            }
+        }
+    }
+
+    /// At so many coefficients, a product by a matrix does not fit in memory.
+    #[test]
+    fn long_products_over_mersenne31() {
+        let device = Device::Cpu;
+        let random = |n: usize, seed| Array::random(&[n], Type::Mersenne31, seed, &device).unwrap();
+        let (a, b) = (random(1 << 18, 1), random((1 << 18) - 5, 2));
+        let product = a.poly_multiply(&b).unwrap();
+        assert_eq!(product.shape(), [(1 << 19) - 6]);
+        let points = random(3, 3);
+        let [a, b, product] = [a, b, product].map(|f| f.poly_evaluate(&points).unwrap());
+        assert!(all_equal(&product, &a.mul(&b).unwrap()));
+    }
+
     #[test]
     fn blocks_do_not_change_an_interpolation() {
         for of in [Type::KoalaBear, Type::Goldilocks2] {
@@ -248,7 +343,7 @@ mod tests {
             let values = coefficients.poly_evaluate(&points).unwrap();
             for block_gaps in [1, 21 * 5, 21 * 31, BLOCK_GAPS] {
                 let found = values.interpolate_in_blocks(&points, block_gaps).unwrap();
-                assert!(found.eq(&coefficients).unwrap().to_bools().unwrap().iter().all(|&same| same));
+                assert!(all_equal(&found, &coefficients));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Reductions: sums, products, minima, maxima, means.
 
-use rigel_codegen::map::{self, Reduction, Type};
+use rigel_codegen::map::{self, NumberKind, Reduction, Type};
 
 use crate::array::Array;
 use crate::cpu;
@@ -149,12 +149,18 @@ impl Lazy {
         if dtype.is_field() {
             return Err(Error::of_type(format!("mean is not defined for {}", name(dtype))));
         }
-        let lazy = if matches!(dtype, Type::F32 | Type::F64 | Type::C128) { self } else { self.astype(Type::F64) };
+        let mean = mean_type(dtype);
+        let lazy = self.astype(mean.wide());
         let shape = lazy.shape()?;
         let reduced = axes.marked(shape.len())?;
         let count: usize = (0..shape.len()).filter(|&axis| reduced[axis]).map(|axis| shape[axis]).product();
-        lazy.reduce(Reduction::Sum, axes, keep)?.div(count as f64)
+        lazy.reduce(Reduction::Sum, axes, keep)?.div(count as f64)?.astype(mean)
     }
+}
+
+/// The type of means: F64 for booleans and integers, else the type itself.
+fn mean_type(of: Type) -> Type {
+    if matches!(of.kind(), NumberKind::Bool | NumberKind::Integer) { Type::F64 } else { of }
 }
 
 impl Array {
@@ -188,6 +194,13 @@ impl Array {
     /// f64 for integers.
     pub fn var(&self, axes: impl Into<Axes>, ddof: f64, keep: bool) -> Result<Self> {
         let axes = axes.into();
+        if self.dtype.is_narrow() {
+            let rounded = match mean_type(self.dtype) {
+                Type::C64 => Type::F32,
+                other => other,
+            };
+            return self.astype(mean_type(self.dtype).wide())?.var(axes, ddof, keep)?.astype(rounded);
+        }
         let mean = self.lazy().mean(axes.clone(), true)?;
         let reduced = axes.marked(self.axes())?;
         let count: usize = (0..self.axes()).filter(|&axis| reduced[axis]).map(|axis| self.shape()[axis]).product();

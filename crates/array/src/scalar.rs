@@ -1,6 +1,6 @@
 //! Scalars, and type promotion.
 
-use rigel_codegen::map::{Complex, Number, NumberKind, Type};
+use rigel_codegen::map::{Complex, Complex64, Half, Number, NumberKind, Type};
 use rigel_gpu::bytes_of;
 use rigel_kernels::field::{
     BabyBear, BabyBear4, CM31, Element, Field, Goldilocks, Goldilocks2, Goldilocks3, KoalaBear, KoalaBear4,
@@ -66,6 +66,7 @@ impl Scalar {
             (Self::Float(_), NumberKind::Float | NumberKind::Complex) => Ok(array),
             (Self::Float(_), NumberKind::Bool | NumberKind::Integer) => Ok(Type::F64),
             (Self::Complex(_), NumberKind::Field) | (Self::Float(_), NumberKind::Field) => refused(),
+            (Self::Complex(_), _) if matches!(array, Type::F16 | Type::F32 | Type::C64) => Ok(Type::C64),
             (Self::Complex(_), _) => Ok(Type::C128),
         }
     }
@@ -82,13 +83,26 @@ impl Scalar {
             (Self::Int(value), NumberKind::Bool) => words(&[u8::from(value != 0)]),
             (Self::Bool(value), NumberKind::Integer) => integer(value.into(), of).ok_or_else(lost)?,
             (Self::Int(value), NumberKind::Integer) => integer(value, of)
-                .ok_or_else(|| Error::of_type(format!("{value} is outside the range of {}", name(of))))?,
+                .ok_or_else(|| Error::Range(format!("{value} is outside the range of {}", name(of))))?,
             (_, NumberKind::Float) => {
                 let value = self.real().ok_or_else(lost)?;
-                if of == Type::F32 { words(&(value as f32).to_le_bytes()) } else { words(&value.to_le_bytes()) }
+                match of {
+                    Type::F16 => words(bytes_of(&[Half::from(value)])),
+                    Type::F32 => words(bytes_of(&[value as f32])),
+                    _ => words(bytes_of(&[value])),
+                }
             }
-            (Self::Complex(value), NumberKind::Complex) => words(bytes_of(&[value])),
-            (_, NumberKind::Complex) => words(bytes_of(&[Complex { re: self.real().ok_or_else(lost)?, im: 0.0 }])),
+            (_, NumberKind::Complex) => {
+                let value = match *self {
+                    Self::Complex(value) => value,
+                    _ => Complex { re: self.real().ok_or_else(lost)?, im: 0.0 },
+                };
+                if of == Type::C64 {
+                    words(bytes_of(&[Complex64::from(value)]))
+                } else {
+                    words(bytes_of(&[value]))
+                }
+            }
             _ => return Err(lost()),
         })
     }
@@ -107,12 +121,21 @@ impl Scalar {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
         match of {
             Type::Bool => Self::Bool(bytes[0] != 0),
+            Type::I8 => Self::Int((words[0] as i8).into()),
+            Type::I16 => Self::Int((words[0] as i16).into()),
             Type::I32 => Self::Int((words[0] as i32).into()),
+            Type::U8 => Self::Int((words[0] as u8).into()),
+            Type::U16 => Self::Int((words[0] as u16).into()),
             Type::U32 => Self::Int((words[0] as u32).into()),
             Type::I64 => Self::Int((words[0] as i64).into()),
             Type::U64 => Self::Int(words[0].into()),
+            Type::F16 => Self::Float(f32::from(Half(words[0] as u16)).into()),
             Type::F32 => Self::Float(f32::from_bits(words[0] as u32).into()),
             Type::F64 => Self::Float(f64::from_bits(words[0])),
+            Type::C64 => {
+                let [re, im] = [words[0], words[0] >> 32].map(|bits| f32::from_bits(bits as u32));
+                Self::Complex(Complex64 { re, im }.into())
+            }
             Type::C128 => Self::Complex(Complex { re: f64::from_bits(words[0]), im: f64::from_bits(words[1]) }),
             _ if of.degree() == 1 => Self::Int(coefficients(of, words)[0].into()),
             // Goldilocks has several representations of a number; use the canonical one.
@@ -158,6 +181,10 @@ pub(crate) fn words(bytes: &[u8]) -> [u64; 3] {
 
 fn integer(value: i128, of: Type) -> Option<[u64; 3]> {
     Some(match of {
+        Type::I8 => words(&i8::try_from(value).ok()?.to_le_bytes()),
+        Type::I16 => words(&i16::try_from(value).ok()?.to_le_bytes()),
+        Type::U8 => words(&u8::try_from(value).ok()?.to_le_bytes()),
+        Type::U16 => words(&u16::try_from(value).ok()?.to_le_bytes()),
         Type::I32 => words(&i32::try_from(value).ok()?.to_le_bytes()),
         Type::U32 => words(&u32::try_from(value).ok()?.to_le_bytes()),
         Type::I64 => words(&i64::try_from(value).ok()?.to_le_bytes()),
@@ -218,12 +245,18 @@ fn canonical(of: Type, element: [u64; 3]) -> [u64; 3] {
 pub fn name(of: Type) -> &'static str {
     match of {
         Type::Bool => "bool",
+        Type::I8 => "int8",
+        Type::I16 => "int16",
         Type::I32 => "int32",
         Type::I64 => "int64",
+        Type::U8 => "uint8",
+        Type::U16 => "uint16",
         Type::U32 => "uint32",
         Type::U64 => "uint64",
+        Type::F16 => "float16",
         Type::F32 => "float32",
         Type::F64 => "float64",
+        Type::C64 => "complex64",
         Type::C128 => "complex128",
         Type::Mersenne31 => "mersenne31",
         Type::BabyBear => "babybear",
@@ -250,7 +283,6 @@ pub fn type_named(text: &str) -> Result<Type> {
 /// The result type of an operation on two types: as in NumPy for numbers; the extension for a field and its
 /// extension.
 pub fn promote(a: Type, b: Type) -> Result<Type> {
-    use Type::{Bool, C128, F32, F64, I32, I64, U32, U64};
     if a == b {
         return Ok(a);
     }
@@ -263,17 +295,38 @@ pub fn promote(a: Type, b: Type) -> Result<Type> {
             Err(Error::of_type(format!("{} and {} can't be combined; convert one with astype", name(a), name(b))))
         };
     }
-    let (low, high) = (a.min(b), a.max(b));
-    Ok(match (low, high) {
-        (Bool, other) => other,
-        (_, C128) => C128,
-        (F32, F64) => F64,
-        (_, F32 | F64) => F64,
-        (I32 | I64, U32) | (I32, I64) => I64,
-        (U32, U64) => U64,
-        (I32 | I64, U64) => F64,
-        _ => high,
+    Ok(match a.kind().max(b.kind()) {
+        NumberKind::Integer => whole(a, b),
+        NumberKind::Float => fraction(a).max(fraction(b)),
+        _ => match fraction(a).max(fraction(b)) {
+            Type::F64 => Type::C128,
+            _ => Type::C64,
+        },
     })
+}
+
+/// The smallest integer type with the values of both, of which one may be Bool; F64 if there is none.
+fn whole(a: Type, b: Type) -> Type {
+    const SIGNED: [Type; 4] = [Type::I8, Type::I16, Type::I32, Type::I64];
+    if a == Type::Bool || (b != Type::Bool && a.is_unsigned() == b.is_unsigned()) {
+        return if a.bytes() > b.bytes() { a } else { b };
+    }
+    if b == Type::Bool {
+        return a;
+    }
+    let (unsigned, signed) = if a.is_unsigned() { (a, b) } else { (b, a) };
+    let bytes = (2 * unsigned.bytes()).max(signed.bytes());
+    SIGNED.into_iter().find(|of| of.bytes() == bytes).unwrap_or(Type::F64)
+}
+
+/// The smallest float type that numbers of a type are converted to beside floats: their own for floats, that of their
+/// parts for complex numbers.
+pub(crate) fn fraction(of: Type) -> Type {
+    match of {
+        Type::Bool | Type::I8 | Type::U8 | Type::F16 => Type::F16,
+        Type::I16 | Type::U16 | Type::F32 | Type::C64 => Type::F32,
+        _ => Type::F64,
+    }
 }
 
 pub(crate) use for_field;
@@ -288,7 +341,7 @@ mod tests {
             assert_eq!(type_named(name(of)).unwrap(), of);
         }
         assert_eq!(type_named("Mersenne-31").unwrap(), Type::Mersenne31);
-        assert!(type_named("float16").unwrap_err().to_string().contains("float32"));
+        assert!(type_named("float128").unwrap_err().to_string().contains("float32"));
     }
 
     #[test]
@@ -313,5 +366,6 @@ mod tests {
         assert!(Scalar::Float(0.5).type_beside(Type::BabyBear).is_err());
         assert!(Scalar::Int(300).words_as(Type::I32).is_ok());
         assert!(Scalar::Int(1 << 40).words_as(Type::I32).is_err());
+        assert!(Scalar::Int(300).words_as(Type::I8).is_err() && Scalar::Int(-1).words_as(Type::U8).is_err());
     }
 }

@@ -110,9 +110,11 @@ impl PyArray {
     /// array([1, 3, 3, 1], dtype=goldilocks)
     fn poly_multiply(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> PyResult<Self> {
         let (array, other) = (self.array.clone(), beside(&self.array, other)?);
-        let (n, m) = (array.len() as f64, other.len() as f64);
-        let by_matrix = array.dtype().base() == Type::Mersenne31;
-        let steps = if by_matrix { n * m } else { 50.0 * (n + m) };
+        let count = (array.len() + other.len()) as f64;
+        // The transforms of one, or the many of a product over Mersenne-31.
+        let transforms =
+            if array.dtype().base() == Type::Mersenne31 { 3.0 * array.dtype().degree() as f64 } else { 1.0 };
+        let steps = 50.0 * transforms * count;
         heavy(py, steps, is_on_cpu(&array), move || array.poly_multiply(&other)).map(Self::from)
     }
 

@@ -436,7 +436,7 @@ impl PyArray {
             )));
         };
         if let Operand::Scalar(Scalar::Complex(_)) = &operand
-            && to.dtype() != Type::C128
+            && to.dtype().kind() != NumberKind::Complex
         {
             return Err(PyTypeError::new_err(format!("a complex number does not fit {}", name(to.dtype()))));
         }

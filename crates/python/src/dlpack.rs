@@ -66,7 +66,7 @@ struct Versioned {
 
 fn code(of: Type) -> Option<DataType> {
     let code = match of.kind() {
-        NumberKind::Integer => u8::from(matches!(of, Type::U32 | Type::U64)),
+        NumberKind::Integer => u8::from(of.is_unsigned()),
         NumberKind::Float => 2,
         NumberKind::Complex => 5,
         NumberKind::Bool => 6,

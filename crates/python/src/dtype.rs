@@ -96,7 +96,7 @@ impl DType {
     fn kind(&self) -> &'static str {
         match self.0.kind() {
             NumberKind::Bool => "b",
-            NumberKind::Integer if matches!(self.0, Type::U32 | Type::U64) => "u",
+            NumberKind::Integer if self.0.is_unsigned() => "u",
             NumberKind::Integer => "i",
             NumberKind::Float => "f",
             NumberKind::Complex => "c",

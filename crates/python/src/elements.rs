@@ -3,7 +3,7 @@
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyList};
-use rigel_array::{Array, Type};
+use rigel_array::{Array, Half, Type};
 
 use crate::numpy::canonical;
 use crate::work::{guard, on, settle};
@@ -55,15 +55,26 @@ fn lists<'py>(py: Python<'py>, of: Type, shape: &[usize], bytes: &[u8]) -> PyRes
 }
 
 fn number<'py>(py: Python<'py>, of: Type, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+    let two = || <[u8; 2]>::try_from(bytes).unwrap_or_default();
     let four = || <[u8; 4]>::try_from(bytes).unwrap_or_default();
     let eight = |at: usize| bytes.get(at..at + 8).and_then(|part| part.try_into().ok()).unwrap_or_default();
     Ok(match of {
         Type::Bool => PyBool::new(py, bytes[0] != 0).to_owned().into_any(),
+        Type::I8 => (bytes[0] as i8).into_pyobject(py)?.into_any(),
+        Type::U8 => bytes[0].into_pyobject(py)?.into_any(),
+        Type::I16 => i16::from_le_bytes(two()).into_pyobject(py)?.into_any(),
+        Type::U16 => u16::from_le_bytes(two()).into_pyobject(py)?.into_any(),
+        Type::F16 => f64::from(f32::from(Half(u16::from_le_bytes(two())))).into_pyobject(py)?.into_any(),
         Type::I32 => i32::from_le_bytes(four()).into_pyobject(py)?.into_any(),
         Type::U32 => u32::from_le_bytes(four()).into_pyobject(py)?.into_any(),
         Type::F32 => f64::from(f32::from_le_bytes(four())).into_pyobject(py)?.into_any(),
         Type::I64 => i64::from_le_bytes(eight(0)).into_pyobject(py)?.into_any(),
         Type::F64 => f64::from_le_bytes(eight(0)).into_pyobject(py)?.into_any(),
+        Type::C64 => {
+            let part = |at: usize| bytes.get(at..at + 4).and_then(|part| part.try_into().ok()).unwrap_or_default();
+            let [re, im] = [0, 4].map(|at| f64::from(f32::from_le_bytes(part(at))));
+            PyComplex::from_doubles(py, re, im).into_any()
+        }
         Type::C128 => {
             PyComplex::from_doubles(py, f64::from_le_bytes(eight(0)), f64::from_le_bytes(eight(8))).into_any()
         }

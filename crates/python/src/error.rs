@@ -2,7 +2,7 @@
 
 use pyo3::create_exception;
 use pyo3::exceptions::{
-    PyIndexError, PyMemoryError, PyRuntimeError, PyTypeError, PyValueError, PyZeroDivisionError,
+    PyIndexError, PyMemoryError, PyOverflowError, PyRuntimeError, PyTypeError, PyValueError, PyZeroDivisionError,
 };
 use pyo3::prelude::*;
 use rigel_array::Error;
@@ -27,6 +27,7 @@ pub(crate) fn raise(error: Error) -> PyErr {
     match error {
         Error::Shape(_) | Error::Gpu(rigel_gpu::Error::Shape { .. }) => PyValueError::new_err(text),
         Error::Type(_) => PyTypeError::new_err(text),
+        Error::Range(_) => PyOverflowError::new_err(text),
         Error::Index(_) => PyIndexError::new_err(text),
         Error::NotInvertible { .. } => PyZeroDivisionError::new_err(text),
         Error::HostMemory(_)

@@ -88,12 +88,18 @@ impl Description {
 pub(crate) fn letters(of: Type) -> Option<&'static str> {
     Some(match of {
         Type::Bool => "b1",
+        Type::I8 => "i1",
+        Type::I16 => "i2",
         Type::I32 => "i4",
         Type::I64 => "i8",
+        Type::U8 => "u1",
+        Type::U16 => "u2",
         Type::U32 => "u4",
         Type::U64 => "u8",
+        Type::F16 => "f2",
         Type::F32 => "f4",
         Type::F64 => "f8",
+        Type::C64 => "c8",
         Type::C128 => "c16",
         _ => return None,
     })
@@ -101,23 +107,13 @@ pub(crate) fn letters(of: Type) -> Option<&'static str> {
 
 /// NumPy's type string for an element type.
 pub(crate) fn typestr(of: Type) -> Option<String> {
-    letters(of).map(|letters| format!("{}{letters}", if of == Type::Bool { '|' } else { '<' }))
+    letters(of).map(|letters| format!("{}{letters}", if of.bytes() == 1 { '|' } else { '<' }))
 }
 
-/// The supported type that holds the values of an unsupported NumPy type.
-fn substitute(typestr: &str) -> Option<&'static str> {
-    let (kind, bytes) = typestr.get(1..2).zip(typestr.get(2..))?;
-    Some(match (kind, bytes) {
-        ("b", _) => "bool",
-        ("i", "1" | "2" | "4") => "int32",
-        ("i", "8") => "int64",
-        ("u", "1" | "2" | "4") => "uint32",
-        ("u", "8") => "uint64",
-        ("f", "2" | "4") => "float32",
-        ("f", "8") => "float64",
-        ("c", "8" | "16") => "complex128",
-        _ => return None,
-    })
+/// The name of a type whose elements are stored in the other byte order.
+fn swapped(typestr: &str) -> Option<&'static str> {
+    let letters_of = typestr.strip_prefix('>')?;
+    Type::ALL.into_iter().find(|&of| letters(of) == Some(letters_of)).map(name)
 }
 
 /// An array over the memory of an object with `__array_interface__` if that memory is writable and aligned, else
@@ -126,7 +122,7 @@ pub(crate) fn adopt(given: &Bound<'_, PyAny>, interface: &Bound<'_, PyAny>) -> P
     let py = given.py();
     let description = Description::of(given, interface)?;
     let Some(of) = description.dtype() else {
-        let Some(name) = substitute(&description.typestr) else {
+        let Some(name) = swapped(&description.typestr) else {
             return Err(refused(given, &format!("elements of type {} have no counterpart", description.typestr)));
         };
         let converted = given.call_method1(intern!(py, "astype"), (name,))?;
@@ -142,8 +138,8 @@ pub(crate) fn adopt(given: &Bound<'_, PyAny>, interface: &Bound<'_, PyAny>) -> P
     }
     let item = of.bytes();
     let strides = description.byte_strides(item);
-    // Complex numbers have the alignment of floats.
-    let alignment = item.min(8);
+    // Complex numbers have the alignment of their parts.
+    let alignment = if of.kind() == NumberKind::Complex { item / 2 } else { item };
     let aligned = description.address.is_multiple_of(alignment)
         && strides.iter().all(|stride| stride.unsigned_abs().is_multiple_of(item));
     if description.read_only || !aligned {

@@ -4,7 +4,7 @@ use pyo3::exceptions::PyOverflowError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyComplex, PyFloat, PyInt, PyList, PyTuple};
-use rigel_array::{Array, Complex, Device, Lazy, Scalar, Type, promote};
+use rigel_array::{Array, Complex, Complex64, Device, Half, Lazy, NumberKind, Scalar, Type, promote};
 
 use crate::array::PyArray;
 use crate::convert::{self, Wish};
@@ -57,7 +57,7 @@ impl Operand {
             return Ok(Some(Self::Array(convert::array(given, &wish)?)));
         }
         if convert::is_array_like(given)? {
-            let is_whole = |of: Type| matches!(of, Type::I32 | Type::I64 | Type::U32 | Type::U64);
+            let is_whole = |of: Type| of.kind() == NumberKind::Integer;
             let array = convert::array(given, &Wish { dtype: None, device: None, copy: false })?;
             return Ok(Some(Self::Array(match field {
                 Some(field) if is_whole(array.dtype()) => array.astype(field).map_err(raise)?,
@@ -134,6 +134,11 @@ pub(crate) fn integer(given: &Bound<'_, PyAny>, beside: Option<Type>) -> PyResul
     }
 }
 
+fn complex64(value: Complex) -> [u64; 3] {
+    let Complex64 { re, im } = value.into();
+    [u64::from(im.to_bits()) << 32 | u64::from(re.to_bits()), 0, 0]
+}
+
 /// A number as an element of exactly this type; unchanged if the type can't hold it.
 fn typed(value: Scalar, of: Type) -> Scalar {
     let real = match value {
@@ -149,10 +154,15 @@ fn typed(value: Scalar, of: Type) -> Scalar {
     };
     let words = match (of, value, whole, real) {
         (Type::Bool, Scalar::Bool(value), ..) => [value.into(), 0, 0],
+        (Type::I8 | Type::U8, _, Some(value), _) => [(value as u8).into(), 0, 0],
+        (Type::I16 | Type::U16, _, Some(value), _) => [(value as u16).into(), 0, 0],
         (Type::I32 | Type::U32, _, Some(value), _) => [(value as u32).into(), 0, 0],
         (Type::I64 | Type::U64, _, Some(value), _) => [value as u64, 0, 0],
+        (Type::F16, _, _, Some(value)) => [Half::from(value).0.into(), 0, 0],
         (Type::F32, _, _, Some(value)) => [(value as f32).to_bits().into(), 0, 0],
         (Type::F64, _, _, Some(value)) => [value.to_bits(), 0, 0],
+        (Type::C64, Scalar::Complex(value), ..) => complex64(value),
+        (Type::C64, _, _, Some(re)) => complex64(Complex { re, im: 0.0 }),
         (Type::C128, Scalar::Complex(value), ..) => [value.re.to_bits(), value.im.to_bits(), 0],
         (Type::C128, _, _, Some(value)) => [value.to_bits(), 0, 0],
         _ => return value,

@@ -202,6 +202,10 @@ fn integers(all: &[i128], shape: &[usize], dtype: Option<Type>) -> PyResult<Arra
     let natural = if all.iter().any(|&value| value > i64::MAX.into()) { Type::U64 } else { Type::I64 };
     let of = dtype.unwrap_or(natural);
     match (of, of.kind()) {
+        (Type::I8, _) => fill::<i8>(all, shape, of),
+        (Type::I16, _) => fill::<i16>(all, shape, of),
+        (Type::U8, _) => fill::<u8>(all, shape, of),
+        (Type::U16, _) => fill::<u16>(all, shape, of),
         (Type::I32, _) => fill::<i32>(all, shape, of),
         (Type::U32, _) => fill::<u32>(all, shape, of),
         (Type::I64, _) => fill::<i64>(all, shape, of),

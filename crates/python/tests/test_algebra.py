@@ -89,6 +89,13 @@ def test_polynomials(device):
         assert quotient.size == 0 and remainder.tolist() == g.tolist() + [0] * 6
 
 
+def test_products_over_mersenne31(device):
+    """They take another path than those of other fields."""
+    GF = rigel.field("mersenne31")
+    f, g = GF.random((2, 5), seed=1, device=device), GF([GF.order - 1] * 3, device=device)
+    assert f.poly_multiply(g).tolist() == [convolved(row, g.tolist(), GF.order) for row in f.tolist()]
+
+
 def test_polynomials_of_extensions():
     GF = rigel.field("goldilocks2")
     f, g = GF.random(6, seed=1), GF.random(3, seed=2)

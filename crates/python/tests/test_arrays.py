@@ -8,18 +8,20 @@ import pytest
 
 import rigel
 
-TYPES = ["bool", "int32", "int64", "uint32", "uint64", "float32", "float64", "complex128"]
+# Types that are stored, and computed with in a wider one.
+NARROW = ["int8", "int16", "uint8", "uint16", "float16", "complex64"]
+TYPES = ["bool", "int32", "int64", "uint32", "uint64", "float32", "float64", "complex128"] + NARROW
 
 
 def sample(rng, dtype, shape):
     if dtype == "bool":
         return rng.integers(0, 2, shape).astype(bool)
-    if dtype == "complex128":
-        return rng.normal(size=shape) + 1j * rng.normal(size=shape)
+    if dtype.startswith("complex"):
+        return (rng.normal(size=shape) + 1j * rng.normal(size=shape)).astype(dtype)
     if dtype.startswith("float"):
         return rng.normal(size=shape).astype(dtype)
-    low = 0 if dtype.startswith("u") else -1000
-    return rng.integers(low, 1000, shape).astype(dtype)
+    limits = np.iinfo(dtype)
+    return rng.integers(max(limits.min, -1000), min(limits.max, 1000), shape).astype(dtype)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -34,14 +36,15 @@ def test_round_trip_through_each_device(rng, device, dtype):
         assert ours.tolist() == theirs.tolist()
 
 
-def test_attributes_are_numpys():
-    theirs = np.arange(24, dtype="float32").reshape(2, 3, 4)
+@pytest.mark.parametrize("dtype", ["float32"] + NARROW)
+def test_attributes_are_numpys(dtype):
+    theirs = np.arange(24, dtype=dtype).reshape(2, 3, 4)
     ours = rigel.array(theirs)
     for name in ["shape", "ndim", "size", "nbytes", "itemsize", "strides"]:
         assert getattr(ours, name) == getattr(theirs, name)
     assert ours.T.strides == theirs.T.strides
     assert len(ours) == 2
-    assert ours.dtype is rigel.float32
+    assert ours.dtype is getattr(rigel, dtype) and ours.dtype.kind == theirs.dtype.kind
 
 
 @pytest.mark.parametrize(
@@ -87,10 +90,11 @@ def test_objects_that_are_not_numbers_raise():
     itself.append(itself)
     with pytest.raises(ValueError, match="64"):
         rigel.array(itself)
-    with pytest.raises(TypeError, match="float16"):
-        rigel.zeros(3, dtype="float16")
-    with pytest.raises(OverflowError):
-        rigel.array([2**31], dtype="int32")
+    with pytest.raises(TypeError, match="float128"):
+        rigel.zeros(3, dtype="float128")
+    for value, dtype in [(2**31, "int32"), (128, "int8"), (-1, "uint8"), (2**15, "int16"), (2**16, "uint16")]:
+        with pytest.raises(OverflowError):
+            rigel.array([value], dtype=dtype)
 
 
 INDICES = [
@@ -191,7 +195,10 @@ def test_iteration():
 
 
 def test_repr_is_numpys():
-    for theirs in [np.arange(5), np.array([[1.5, 2.0], [3.0, 1e10]]), np.array([True, False]), np.arange(2000.0)]:
+    small = [np.array([0.1, -2, 3.14159], dtype) for dtype in ["float16", "float32", "complex64", "int8"]]
+    smaller = [np.array([1e-5, 6.1e-5], dtype) for dtype in ["float16", "float32"]]
+    others = [np.arange(5), np.array([[1.5, 2.0], [3.0, 1e10]]), np.array([True, False]), np.arange(2000.0)]
+    for theirs in others + small + smaller:
         assert repr(rigel.array(theirs)).replace("\n", "").replace(" ", "") == repr(theirs).split(", shape")[0].rstrip(
             ")"
         ).replace("\n", "").replace(" ", "") + ")"

@@ -8,6 +8,7 @@ import pytest
 
 import rigel
 from conftest import needs_cuda
+from test_arrays import NARROW
 
 
 def address(array):
@@ -65,11 +66,22 @@ def test_memory_lives_as_long_as_it_is_used():
     assert view[999] == 999
 
 
-@pytest.mark.parametrize("dtype", ["float16", "int8", "int16", "uint8", "uint16", "complex64", ">f8", ">i4"])
-def test_other_types_are_converted(dtype):
+@pytest.mark.parametrize("dtype", [">f8", ">i4", ">f2", ">c8"])
+def test_other_byte_orders_are_converted(dtype):
     theirs = np.arange(5).astype(dtype)
     ours = rigel.asarray(theirs)
+    assert ours.dtype == theirs.dtype.newbyteorder("=")
     np.testing.assert_array_equal(ours.numpy(), theirs)
+
+
+@pytest.mark.parametrize("dtype", NARROW)
+def test_memory_of_narrow_types_is_shared(dtype):
+    theirs = np.arange(6).astype(dtype).reshape(2, 3)[:, ::-1]
+    for ours in [rigel.asarray(theirs), rigel.from_dlpack(theirs)]:
+        assert ours.dtype == dtype and address(ours) == address(theirs)
+        for back in [np.asarray(ours), ours.numpy(), np.from_dlpack(ours)]:
+            assert back.dtype == theirs.dtype and address(back) == address(theirs)
+            np.testing.assert_array_equal(back, theirs)
 
 
 def test_memory_that_must_be_copied():

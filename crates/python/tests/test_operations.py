@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import rigel
-from test_arrays import sample
+from test_arrays import NARROW, TYPES, sample
 
 UNARY = {
     "neg": np.negative, "abs": np.abs, "exp": np.exp, "log": np.log, "sqrt": np.sqrt, "sin": np.sin, "cos": np.cos,
@@ -22,49 +22,113 @@ BINARY = {
 def close(ours, theirs, tolerance=1e-12):
     ours = ours.numpy()
     assert ours.dtype == theirs.dtype and ours.shape == theirs.shape
-    if theirs.dtype == np.float32:
-        tolerance = 2e-6
+    tolerance = {"float16": 1e-3, "float32": 2e-6, "complex64": 4e-6}.get(str(theirs.dtype), tolerance)
     np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128", "int64"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128", "int64"] + NARROW)
 @pytest.mark.parametrize("name", UNARY)
 def test_unary(rng, name, dtype):
-    if dtype == "complex128" and name in ("floor", "ceil"):
+    kind = np.dtype(dtype).kind
+    if kind == "c" and name in ("floor", "ceil"):
         with pytest.raises(TypeError):
             getattr(rigel, name)(rigel.zeros(3, dtype=dtype))
         return
     x = sample(rng, dtype, 37)
-    if dtype != "int64":
+    if kind not in "iu":
         x = (x * 0.3).astype(dtype)
     elif name in ("asin", "acos", "exp", "sinh", "cosh"):
         x = x % 2
-    if name in ("log", "sqrt") and dtype != "complex128":
-        x = np.abs(x) + 1
-    if name in ("asin", "acos") and dtype.startswith("float"):
+    if name in ("log", "sqrt") and kind != "c":
+        x = np.abs(x // 2 if kind in "iu" else x) + np.ones((), dtype)
+    if name in ("asin", "acos") and kind == "f":
         x = np.clip(x, -1, 1)
-    if name in ("floor", "ceil") and dtype == "int64":
+    if name in ("floor", "ceil") and kind in "iu":
         return  # NumPy keeps integers, rigel converts them to floats
-    if name in ("isnan", "isfinite") and dtype == "int64":
-        x = x.astype(float)
     close(getattr(rigel, name)(rigel.array(x)), UNARY[name](x), 1e-11)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128", "int32", "uint64"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128", "int32", "uint64"] + NARROW)
 @pytest.mark.parametrize("name", BINARY)
 def test_binary(rng, name, dtype):
+    kind = np.dtype(dtype).kind
     ordered = ("floor_div", "remainder", "minimum", "maximum", "lt", "le", "gt", "ge")
-    if dtype == "complex128" and name in ordered:
-        with pytest.raises(TypeError):
+    if kind == "c" and name in ordered:
+        with pytest.raises(TypeError, match=f"not defined for {dtype}"):
             getattr(rigel, name)(rigel.zeros(3, dtype=dtype), 1)
         return
     x, y = sample(rng, dtype, (5, 7)), sample(rng, dtype, (7,))
     if name == "pow":
-        y = (y % 4).astype(dtype) if dtype != "complex128" else y * 0.5
-        x = np.abs(x).astype(dtype) if dtype.startswith("float") else x
+        y = (y % 4).astype(dtype) if kind != "c" else y * np.asarray(0.5, dtype)
+        x = np.abs(x).astype(dtype) if kind == "f" else x
     if name in ("floor_div", "remainder", "div"):
         y = np.where(y == 0, 1, y).astype(dtype)
     close(getattr(rigel, name)(rigel.array(x), rigel.array(y)), BINARY[name](x, y), 1e-10)
+
+
+def test_types_of_results_are_numpys():
+    for a in TYPES:
+        for b in TYPES:
+            x, y = np.ones(1, a), np.ones(1, b)
+            assert (rigel.array(x) + rigel.array(y)).dtype == (x + y).dtype, (a, b)
+            assert rigel.array(x).astype(b).dtype == b
+
+
+def test_halves_are_rounded_once():
+    every = np.arange(2**16, dtype="uint16").view("float16")
+    x, y = every[np.isfinite(every)], np.float16(0.3)
+    a = rigel.array(x)
+    with np.errstate(all="ignore"):
+        for ours, theirs in [(a + y, x + y), (a * y, x * y), (y / a, y / x), (abs(a).sqrt(), np.sqrt(abs(x)))]:
+            np.testing.assert_array_equal(ours.numpy(), theirs)
+        # Between two halves, and on either side of the middle by less than a float can tell.
+        middle = (x[:-1].astype(float) + x[1:]) / 2
+        for wide in [middle, np.nextafter(middle, -1e9), np.nextafter(middle, 1e9), np.array([np.nan, np.inf, 7e4])]:
+            np.testing.assert_array_equal(rigel.array(wide).astype("float16").numpy(), wide.astype("float16"))
+
+
+def test_integers_wrap_around(device):
+    for dtype in ["int8", "int16", "uint8", "uint16"]:
+        limits = np.iinfo(dtype)
+        x = np.array([limits.min, limits.max, limits.max - 1, 1], dtype)
+        a = rigel.array(x, device=device)
+        fused = rigel.lazy(a) * a + a
+        np.testing.assert_array_equal(fused.eval().numpy(), x * x + x)
+        assert a.sum().dtype == x.sum().dtype and a.sum().item() == x.sum()
+
+
+def test_numbers_outside_a_type():
+    for dtype, value in [("int8", 300), ("uint8", -1), ("uint16", 2**40), ("int32", -(2**40))]:
+        x = np.array([1, 100], dtype)
+        a = rigel.array(x)
+        for operation in ["x + value", "value * x", "x // value"]:
+            with pytest.raises(OverflowError, match=f"{value} is outside the range of {dtype}"):
+                eval(operation, {"x": a, "value": value})
+        with pytest.raises(OverflowError):
+            a[0] = value
+        for comparison in ["x < value", "value <= x", "x == value", "x != value"]:
+            found, expected = (eval(comparison, {"x": operand, "value": value}) for operand in [a, x])
+            assert found.tolist() == expected.tolist()
+
+
+def test_narrow_types_on_devices(rng, device):
+    for dtype in NARROW:
+        x, y = sample(rng, dtype, (5, 7)), sample(rng, dtype, (7,))
+        a, b = rigel.array(x, device=device), rigel.array(y, device=device)
+        close((rigel.lazy(a) * b - a).eval(), x * y - x)
+        close(a[:, 1:].mean(axis=0), np.asarray(x[:, 1:].mean(axis=0)), 1e-10)
+        np.testing.assert_array_equal(a[:, [3, -1]].numpy(), x[:, [3, -1]])
+    for dtype, to in [("uint8", "float16"), ("float64", "float16"), ("float16", "complex64")]:
+        x = sample(rng, dtype, (5, 7))
+        np.testing.assert_array_equal(rigel.array(x, device=device).T.astype(to).numpy(), x.T.astype(to))
+    for dtype in ["float16", "int8"]:
+        x = sample(rng, dtype, (3, 40))
+        a = rigel.array(x, device=device)
+        np.testing.assert_array_equal(a.sort(axis=1).numpy(), np.sort(x, axis=1))
+        close(a.cumsum(axis=1), x.astype("float32").cumsum(axis=1).astype(np.cumsum(x).dtype))
+        close(a @ a.T, x @ x.T)
+    with pytest.raises(TypeError, match="complex64 have no order"):
+        rigel.zeros(3, dtype="complex64", device=device).sort()
 
 
 def test_operators_on_devices(rng, device):
@@ -90,14 +154,14 @@ def test_operators_on_devices(rng, device):
         "(x > 0) | (x < -10)", "(x > 0) ^ (x < 10)", "~(x > 0)",
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("dtype", ["int64", "float32"])
+@pytest.mark.parametrize("dtype", ["int64", "float32", "int8", "float16"])
 def test_operators_with_numbers(expression, dtype):
     theirs = np.array([[-3, -1, 0, 1], [2, 5, 7, 11]], dtype=dtype)
     expected = eval(expression, {"np": np, "x": theirs})
     found = eval(expression, {"np": np, "x": rigel.array(theirs)})
     assert isinstance(found, rigel.Array)
-    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5)
-    assert found.dtype == expected.dtype or expected.dtype == np.complex64
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5 if dtype != "float16" else 1e-3)
+    assert found.dtype == expected.dtype
 
 
 def test_bits_of_integers_turn():
@@ -135,11 +199,11 @@ def test_in_place_keeps_the_type():
 
 @pytest.mark.parametrize("axis", [None, 0, 1, -1, (0, 2), (1, 2)])
 @pytest.mark.parametrize("name", ["sum", "prod", "min", "max", "mean"])
-@pytest.mark.parametrize("dtype", ["float64", "int32"])
+@pytest.mark.parametrize("dtype", ["float64", "int32", "int8", "uint16", "float16"])
 def test_reductions(rng, name, axis, dtype):
     x = sample(rng, dtype, (3, 4, 5))
     if name == "prod":
-        x = x % 3 + 1
+        x = (x % 1 + 0.5).astype(dtype) if dtype == "float16" else x % 3 + 1
     a = rigel.array(x)
     for keepdims in [False, True]:
         expected = np.asarray(getattr(np, name)(x, axis=axis, keepdims=keepdims))
@@ -162,7 +226,7 @@ def test_empty_reductions():
         rigel.zeros(0).max()
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128", "int64", "uint32"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128", "int64", "uint32"] + NARROW)
 @pytest.mark.parametrize(
     "shapes", [((3, 4), (4, 5)), ((4,), (4, 5)), ((3, 4), (4,)), ((4,), (4,)), ((2, 3, 4), (4, 5))]
 )

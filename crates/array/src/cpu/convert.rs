@@ -1,6 +1,6 @@
 //! Conversions between types, see [`rigel_codegen::map::Node::Convert`].
 
-use rigel_codegen::map::{Complex, NumberKind, Type};
+use rigel_codegen::map::{Complex, Complex64, Half, NumberKind, Type};
 use rigel_kernels::field::{
     BabyBear, BabyBear4, CM31, Field, Goldilocks, Goldilocks2, Goldilocks3, KoalaBear, KoalaBear4, Mersenne31,
     QM31,
@@ -124,6 +124,9 @@ macro_rules! from {
 
 /// The loop for a conversion; `None` if it is not defined.
 pub(crate) fn convert_loop(from: Type, to: Type) -> Option<Loop> {
+    if from.is_narrow() || to.is_narrow() {
+        return narrow_loop(from, to);
+    }
     match (from.kind(), to.kind()) {
         (NumberKind::Field, NumberKind::Field) => embed_loop(from, to),
         (NumberKind::Field, NumberKind::Bool) => {
@@ -137,6 +140,26 @@ pub(crate) fn convert_loop(from: Type, to: Type) -> Option<Loop> {
             _ => with_type!(ordered from, T => plain_loop::<T>(to))?,
         },
     }
+}
+
+/// Between a narrow type and the one it is computed with in. Integers are truncated, floats are rounded.
+fn narrow_loop(from: Type, to: Type) -> Option<Loop> {
+    Some(match (from, to) {
+        (Type::I8, Type::I32) => from!(i8, i32::from),
+        (Type::I32, Type::I8) => from!(i32, |x: i32| x as i8),
+        (Type::I16, Type::I32) => from!(i16, i32::from),
+        (Type::I32, Type::I16) => from!(i32, |x: i32| x as i16),
+        (Type::U8, Type::U32) => from!(u8, u32::from),
+        (Type::U32, Type::U8) => from!(u32, |x: u32| x as u8),
+        (Type::U16, Type::U32) => from!(u16, u32::from),
+        (Type::U32, Type::U16) => from!(u32, |x: u32| x as u16),
+        (Type::F16, Type::F32) => from!(Half, f32::from),
+        (Type::F32, Type::F16) => from!(f32, <Half as From<f32>>::from),
+        (Type::F64, Type::F16) => from!(f64, <Half as From<f64>>::from),
+        (Type::C64, Type::C128) => from!(Complex64, <Complex as From<Complex64>>::from),
+        (Type::C128, Type::C64) => from!(Complex, <Complex64 as From<Complex>>::from),
+        _ => return None,
+    })
 }
 
 fn plain_loop<S: Plain>(to: Type) -> Option<Loop> {

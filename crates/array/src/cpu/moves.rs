@@ -40,6 +40,7 @@ macro_rules! with_size {
     ($size:expr, $function:ident($($argument:expr),*)) => {
         match $size {
             1 => $function::<1>($($argument),*),
+            2 => $function::<2>($($argument),*),
             4 => $function::<4>($($argument),*),
             8 => $function::<8>($($argument),*),
             16 => $function::<16>($($argument),*),

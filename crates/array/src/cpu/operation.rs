@@ -1,6 +1,6 @@
 //! The loop of each operation for each type it is defined for.
 
-use rigel_codegen::map::{Binary, Complex, NumberKind, Reduction, Type, Unary};
+use rigel_codegen::map::{Binary, Complex, Complex64, NumberKind, Reduction, Type, Unary};
 
 use super::complex;
 use super::loops::{self, Loop, binary, binary_call, unary, unary_call};
@@ -154,7 +154,12 @@ pub(crate) fn random(place: u64, seed: u64) -> u64 {
 
 /// The loop that selects between two values.
 pub(crate) fn select_loop(of: Type) -> Option<Loop> {
-    with_type!(any of, T => loops::select::<T> as Loop)
+    match of {
+        Type::I8 | Type::U8 => Some(loops::select::<u8> as Loop),
+        Type::I16 | Type::U16 | Type::F16 => Some(loops::select::<u16> as Loop),
+        Type::C64 => Some(loops::select::<Complex64> as Loop),
+        _ => with_type!(any of, T => loops::select::<T> as Loop),
+    }
 }
 
 /// The loops of a reduction of values of a type.

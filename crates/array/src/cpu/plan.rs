@@ -341,6 +341,7 @@ fn access(space: &Space, operand: usize, cut: Cut, origin: usize, of: Type) -> A
 /// The alignment of a type's elements.
 pub(crate) fn alignment(of: Type) -> usize {
     match of.base() {
+        Type::C64 => 4,
         Type::C128 => 8,
         base => base.bytes(),
     }

@@ -57,7 +57,7 @@ fn types_and_shapes_are_joined_as_in_numpy() {
         assert_eq!(c.to_vec::<f64>().unwrap(), expected);
         assert_eq!(a.div(2).unwrap().dtype(), Type::F64);
         assert_eq!(b.mul(2.5).unwrap().dtype(), Type::F32);
-        assert_eq!(b.mul(Complex { re: 0.0, im: 1.0 }).unwrap().dtype(), Type::C128);
+        assert_eq!(b.mul(Complex { re: 0.0, im: 1.0 }).unwrap().dtype(), Type::C64);
         assert_eq!(a.gt(3).unwrap().sum(..).unwrap().item().unwrap(), Scalar::Int(2));
         let picked = a.select(&a.remainder(2).unwrap().eq(0).unwrap(), -1).unwrap();
         assert_eq!(picked.to_vec::<i64>().unwrap(), [0, -1, 2, -1, 4, -1]);

@@ -29,13 +29,17 @@ pub enum Node {
     Binary(Binary, Id, Id),
     /// The second value where the first, a boolean, is true, the third elsewhere.
     Select(Id, Id, Id),
-    /// The same number in the node's type. Conversions that lose something are as NumPy's: floats to integers by
+    /// The same number in the node's type. A narrow type is converted only to and from its [`Type::wide`], and F16 also
+    /// from F64. Conversions that lose something are as NumPy's: floats to integers by
     /// truncation, complex numbers to their real part, anything to whether it is not zero. Integers go to fields modulo
     /// p; elements of prime fields go to integers as `0..p`; elements of a field to one that contains it.
     Convert(Id),
 }
 
 /// What one element of a result is, as a list of nodes, each distinct one once.
+///
+/// Nodes compute in types that are not narrow: an operation on narrow ones is a conversion of its operands, the
+/// operation, and a conversion of its result, which rounds or truncates it.
 ///
 /// ```
 /// use rigel_codegen::map::{Binary, Expression, Type};
@@ -83,13 +87,25 @@ impl Expression {
     /// An operation on one value; `None` where it is not defined for the value's type.
     pub fn unary(&mut self, operation: Unary, a: Id) -> Option<Id> {
         let of = operation.result(self.type_of(a))?;
-        Some(self.number(Node::Unary(operation, a), of))
+        let a = self.widened(a);
+        let computed = operation.result(self.type_of(a))?;
+        let value = self.number(Node::Unary(operation, a), computed);
+        self.convert(of, value)
     }
 
     /// An operation on two values; `None` where it is not defined for their types.
     pub fn binary(&mut self, operation: Binary, a: Id, b: Id) -> Option<Id> {
         let of = operation.result(self.type_of(a), self.type_of(b))?;
-        Some(self.number(Node::Binary(operation, a, b), of))
+        let (a, b) = (self.widened(a), self.widened(b));
+        let computed = operation.result(self.type_of(a), self.type_of(b))?;
+        let value = self.number(Node::Binary(operation, a, b), computed);
+        self.convert(of, value)
+    }
+
+    /// The value in the type that operations on it are computed in.
+    fn widened(&mut self, a: Id) -> Id {
+        let of = self.type_of(a);
+        if of.is_narrow() { self.number(Node::Convert(a), of.wide()) } else { a }
     }
 
     /// `a` where `condition` is true, `b` elsewhere; `None` if that is no boolean, or a and b differ in type.
@@ -105,7 +121,18 @@ impl Expression {
         if from == to {
             return Some(a);
         }
-        Self::converts(from, to).then(|| self.number(Node::Convert(a), to))
+        if !Self::converts(from, to) {
+            return None;
+        }
+        // A node converts a narrow type to its wide one or back, or between types that are not narrow.
+        let wide = self.widened(a);
+        let last = match (to, self.type_of(wide)) {
+            // A double is rounded to a half at once; so is what only a double can hold.
+            (Type::F16, from) if from != Type::F32 => Type::F64,
+            _ => to.wide(),
+        };
+        let value = if self.type_of(wide) == last { wide } else { self.number(Node::Convert(wide), last) };
+        Some(if last == to { value } else { self.number(Node::Convert(value), to) })
     }
 
     /// Whether values of one type can be converted to another (see [`Node::Convert`]).
@@ -164,5 +191,57 @@ impl Expression {
     fn push(&mut self, node: Node, of: Type) -> Id {
         self.nodes.push((node, of));
         Id(self.nodes.len() as u32 - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nodes compute with no narrow type, and convert one only to and from its wide type, or a double to a half.
+    fn check(expression: &Expression) {
+        for &(node, of) in expression.nodes() {
+            let from = |id: Id| expression.type_of(id);
+            match node {
+                Node::Unary(_, a) => assert!(!of.is_narrow() && !from(a).is_narrow(), "{expression:?}"),
+                Node::Binary(_, a, b) => {
+                    assert!([of, from(a), from(b)].iter().all(|of| !of.is_narrow()), "{expression:?}");
+                }
+                Node::Convert(a) => {
+                    let narrows = of.wide() == from(a) || (from(a), of) == (Type::F64, Type::F16);
+                    let plain = !of.is_narrow() && !from(a).is_narrow();
+                    assert!(plain || narrows || from(a).wide() == of, "{:?} to {of:?}", from(a));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    #[test]
+    fn narrow_types_are_only_stored() {
+        for of in Type::ALL {
+            for operation in Unary::ALL {
+                let mut expression = Expression::new();
+                let x = expression.input(of);
+                let value = expression.unary(operation, x);
+                assert_eq!(value.map(|value| expression.type_of(value)), operation.result(of));
+                check(&expression);
+            }
+            for (operation, other) in Binary::ALL.into_iter().flat_map(|o| [(o, of), (o, Type::U64)]) {
+                let mut expression = Expression::new();
+                let [x, y] = [of, other].map(|of| expression.input(of));
+                let value = expression.binary(operation, x, y);
+                assert_eq!(value.map(|value| expression.type_of(value)), operation.result(of, other));
+                check(&expression);
+            }
+            for to in Type::ALL {
+                let mut expression = Expression::new();
+                let x = expression.input(of);
+                let value = expression.convert(to, x);
+                assert_eq!(value.is_some(), of == to || Expression::converts(of, to), "{of:?} to {to:?}");
+                assert!(value.is_none_or(|value| expression.type_of(value) == to));
+                check(&expression);
+            }
+        }
     }
 }

@@ -19,4 +19,4 @@ pub use expression::{Expression, Id, Node};
 pub use operation::{Binary, Reduction, Unary};
 pub use program::{Operand, Scalar, Target, evaluate};
 pub use reduce::reduce;
-pub use types::{Complex, Number, NumberKind, Type};
+pub use types::{Complex, Complex64, Half, Number, NumberKind, Type};

@@ -111,7 +111,11 @@ impl Unary {
         let kind = of.kind();
         let continuous = matches!(kind, NumberKind::Float | NumberKind::Complex);
         let ordinary = !matches!(kind, NumberKind::Field | NumberKind::Bool);
-        let real = if of == Type::C128 { Type::F64 } else { of };
+        let real = match of {
+            Type::C64 => Type::F32,
+            Type::C128 => Type::F64,
+            _ => of,
+        };
         match self {
             Self::Neg => (kind != NumberKind::Bool).then_some(of),
             Self::Not => (kind == NumberKind::Bool).then_some(of),
@@ -294,9 +298,9 @@ impl Reduction {
         }
     }
 
-    /// Whether values of this type can be reduced.
+    /// Whether values of this type can be reduced. Values of narrow types are converted first: [`Type::wide`].
     pub fn is_defined(self, of: Type) -> bool {
-        self.step().result(of, of) == Some(of)
+        !of.is_narrow() && self.step().result(of, of) == Some(of)
     }
 }
 

@@ -210,6 +210,12 @@ impl Text<'_> {
         if types.clone().any(|of| of == Type::C128) {
             text += "#include \"number/complex.cuh\"\n";
         }
+        if types.clone().any(|of| of == Type::C64) {
+            text += "#include \"number/complex64.cuh\"\n";
+        }
+        if types.clone().any(|of| of.is_narrow() && of != Type::C64) {
+            text += "#include \"number/narrow.cuh\"\n";
+        }
         let (place, step) = if wide { ("u64", "i64") } else { ("u32", "i32") };
         let Share { width, turns } = self.share;
         let words = scalars + 3 * self.expression.scalars().len();

@@ -6,22 +6,37 @@ use rigel_kernels::field::{
 };
 
 /// The type of an array's elements.
+///
+/// Integers of 8 and 16 bits, F16 and C64 are *narrow*: they are only stored. An expression computes in the type that
+/// [`Type::wide`] names, and rounds or truncates the result of each operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Type {
     /// True or false, one byte, 1 or 0.
     Bool,
+    /// A signed integer of 8 bits.
+    I8,
+    /// A signed integer of 16 bits.
+    I16,
     /// A signed integer of 32 bits.
     I32,
     /// A signed integer of 64 bits.
     I64,
+    /// An unsigned integer of 8 bits.
+    U8,
+    /// An unsigned integer of 16 bits.
+    U16,
     /// An unsigned integer of 32 bits.
     U32,
     /// An unsigned integer of 64 bits.
     U64,
+    /// A floating-point number of 16 bits: a sign, 5 bits of exponent, 10 of mantissa.
+    F16,
     /// A floating-point number of 32 bits.
     F32,
     /// A floating-point number of 64 bits.
     F64,
+    /// A complex number of two 32-bit floating-point numbers, real part first.
+    C64,
     /// A complex number of two 64-bit floating-point numbers, real part first.
     C128,
     /// 2^31 - 1.
@@ -82,14 +97,20 @@ fn facts<E: Element>() -> FieldFacts {
 
 impl Type {
     /// All types.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 24] = [
         Self::Bool,
+        Self::I8,
+        Self::I16,
         Self::I32,
         Self::I64,
+        Self::U8,
+        Self::U16,
         Self::U32,
         Self::U64,
+        Self::F16,
         Self::F32,
         Self::F64,
+        Self::C64,
         Self::C128,
         Self::Mersenne31,
         Self::BabyBear,
@@ -123,11 +144,33 @@ impl Type {
     pub fn kind(self) -> NumberKind {
         match self {
             Self::Bool => NumberKind::Bool,
-            Self::I32 | Self::I64 | Self::U32 | Self::U64 => NumberKind::Integer,
-            Self::F32 | Self::F64 => NumberKind::Float,
-            Self::C128 => NumberKind::Complex,
+            Self::I8 | Self::I16 | Self::I32 | Self::I64 => NumberKind::Integer,
+            Self::U8 | Self::U16 | Self::U32 | Self::U64 => NumberKind::Integer,
+            Self::F16 | Self::F32 | Self::F64 => NumberKind::Float,
+            Self::C64 | Self::C128 => NumberKind::Complex,
             _ => NumberKind::Field,
         }
+    }
+
+    /// The type in which operations on elements of this type are computed: itself, except for narrow types.
+    pub fn wide(self) -> Self {
+        match self {
+            Self::I8 | Self::I16 => Self::I32,
+            Self::U8 | Self::U16 => Self::U32,
+            Self::F16 => Self::F32,
+            Self::C64 => Self::C128,
+            other => other,
+        }
+    }
+
+    /// Whether elements of this type are only stored, and computed with in another one.
+    pub fn is_narrow(self) -> bool {
+        self.wide() != self
+    }
+
+    /// Whether it holds integers that are never negative.
+    pub fn is_unsigned(self) -> bool {
+        matches!(self, Self::U8 | Self::U16 | Self::U32 | Self::U64)
     }
 
     /// Whether it holds elements of a finite field.
@@ -138,9 +181,10 @@ impl Type {
     /// The size of an element.
     pub fn bytes(self) -> usize {
         match self {
-            Self::Bool => 1,
+            Self::Bool | Self::I8 | Self::U8 => 1,
+            Self::I16 | Self::U16 | Self::F16 => 2,
             Self::I32 | Self::U32 | Self::F32 => 4,
-            Self::I64 | Self::U64 | Self::F64 => 8,
+            Self::I64 | Self::U64 | Self::F64 | Self::C64 => 8,
             Self::C128 => 16,
             _ => self.facts().map_or(0, |facts| facts.bytes),
         }
@@ -155,6 +199,12 @@ impl Type {
     pub fn cuda_name(self) -> &'static str {
         match self {
             Self::Bool => "bool",
+            Self::I8 => "i8",
+            Self::I16 => "i16",
+            Self::U8 => "u8",
+            Self::U16 => "u16",
+            Self::F16 => "Half",
+            Self::C64 => "Complex64",
             Self::I32 => "i32",
             Self::I64 => "i64",
             Self::U32 => "u32",
@@ -229,9 +279,142 @@ pub struct Complex {
 // SAFETY: two numbers without a gap.
 unsafe impl rigel_gpu::Plain for Complex {}
 
+/// A complex number of two 32-bit floating-point numbers.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Complex64 {
+    /// The real part.
+    pub re: f32,
+    /// The imaginary part.
+    pub im: f32,
+}
+
+// SAFETY: two numbers without a gap.
+unsafe impl rigel_gpu::Plain for Complex64 {}
+
+impl From<Complex64> for Complex {
+    #[inline(always)]
+    fn from(z: Complex64) -> Self {
+        Self { re: z.re.into(), im: z.im.into() }
+    }
+}
+
+impl From<Complex> for Complex64 {
+    /// Rounds both parts.
+    #[inline(always)]
+    fn from(z: Complex) -> Self {
+        Self { re: z.re as f32, im: z.im as f32 }
+    }
+}
+
+/// A floating-point number of 16 bits, by its bits. Two are equal if their bits are, so NaN equals itself.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Half(pub u16);
+
+// SAFETY: a number.
+unsafe impl rigel_gpu::Plain for Half {}
+
+impl From<Half> for f32 {
+    #[inline(always)]
+    fn from(x: Half) -> Self {
+        let (sign, rest) = (u32::from(x.0 & 0x8000) << 16, u32::from(x.0 & 0x7fff));
+        let magnitude = match rest {
+            // Subnormal: a multiple of 2^-24.
+            0..0x400 => (rest as Self * 2f32.powi(-24)).to_bits(),
+            0x7c00.. => 0x7f80_0000 | rest << 13,
+            _ => (rest << 13) + (112 << 23),
+        };
+        Self::from_bits(sign | magnitude)
+    }
+}
+
+impl From<f32> for Half {
+    /// Rounds to the nearest number, or to the even one of two.
+    #[inline(always)]
+    fn from(x: f32) -> Self {
+        let bits = x.to_bits();
+        let (sign, rest) = (bits >> 16 & 0x8000, bits & 0x7fff_ffff);
+        let magnitude = match rest {
+            // Not a number: the upper bits of what it carries, and one that keeps it from being infinite.
+            0x7f80_0001.. => 0x7e00 | (rest >> 13 & 0x1ff),
+            // From 65520 on, the nearest number is infinite.
+            0x477f_f000.. => 0x7c00,
+            // Below 2^-14, multiples of 2^-24, the distance of neighbours from 0.5 on: the sum rounds to one.
+            0..0x3880_0000 => (f32::from_bits(rest) + 0.5).to_bits() - 0.5f32.to_bits(),
+            // Half a unit less one, or half a unit if the last bit that is kept is odd.
+            _ => (rest - (112 << 23) + 0xfff + (rest >> 13 & 1)) >> 13,
+        };
+        Self((sign | magnitude) as u16)
+    }
+}
+
+impl From<f64> for Half {
+    /// Rounds once: what a float of 32 bits can't hold is kept in its last bit, which is far below the last bit of a
+    /// half, so that it only decides ties.
+    #[inline(always)]
+    fn from(x: f64) -> Self {
+        let near = x as f32;
+        let exact = f64::from(near) == x || x.is_nan();
+        // The neighbour towards zero, with its last bit set.
+        let above = f64::from(near).abs() > x.abs();
+        let odd = f32::from_bits((near.to_bits() - u32::from(above)) | 1);
+        Self::from(if exact { near } else { odd })
+    }
+}
+
 types_of! {
+    i8 => I8, i16 => I16, u8 => U8, u16 => U16, Half => F16, Complex64 => C64,
     i32 => I32, i64 => I64, u32 => U32, u64 => U64, f32 => F32, f64 => F64, Complex => C128,
     Mersenne31 => Mersenne31, BabyBear => BabyBear, KoalaBear => KoalaBear, Goldilocks => Goldilocks,
     CM31 => CM31, QM31 => QM31, BabyBear4 => BabyBear4, KoalaBear4 => KoalaBear4,
     Goldilocks2 => Goldilocks2, Goldilocks3 => Goldilocks3,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The value of a half, from its definition.
+    fn value(bits: u16) -> f64 {
+        let (exponent, mantissa) = (i32::from(bits >> 10 & 31), f64::from(bits & 0x3ff));
+        let size = match exponent {
+            0 => mantissa * 2f64.powi(-24),
+            31 if mantissa == 0.0 => f64::INFINITY,
+            31 => f64::NAN,
+            _ => (1.0 + mantissa / 1024.0) * 2f64.powi(exponent - 15),
+        };
+        if bits >> 15 == 1 { -size } else { size }
+    }
+
+    #[test]
+    fn halves_are_exact_and_round_to_the_nearest() {
+        for bits in 0..=u16::MAX {
+            let (half, expected) = (Half(bits), value(bits));
+            let float = f32::from(half);
+            if expected.is_nan() {
+                assert!(float.is_nan() && f32::from(Half::from(float)).is_nan());
+                continue;
+            }
+            assert_eq!(f64::from(float).to_bits(), expected.to_bits(), "{bits:#x}");
+            assert_eq!((Half::from(float), Half::from(expected)), (half, half));
+            if expected.is_infinite() || expected == 0.0 {
+                continue;
+            }
+            // Halfway to the next number away from zero, ties go to even bits; what is nearer goes there.
+            let next = if bits & 0x7fff == 0x7bff { expected.signum() * 65536.0 } else { value(bits + 1) };
+            let middle = (expected + next) / 2.0;
+            let (below, above) = (middle * (1.0 - 1e-15), middle * (1.0 + 1e-15));
+            let even = Half(bits + (bits & 1));
+            assert_eq!(Half::from(middle as f32), even, "{middle}");
+            assert_eq!(
+                [below, middle, above].map(Half::from),
+                [half, even, Half(bits + 1)],
+                "{middle}, between {expected} and {next}"
+            );
+        }
+        for (wide, bits) in [(1e300, 0x7c00), (-1e300, 0xfc00), (1e-300, 0), (-1e-300, 0x8000)] {
+            assert_eq!(Half::from(wide), Half(bits));
+        }
+    }
 }

@@ -29,8 +29,10 @@ const HEADERS: &[(&str, &str)] = headers![
     "layout/quads.cuh",
     "layout/slab.cuh",
     "number/complex.cuh",
+    "number/complex64.cuh",
     "number/dot.cuh",
     "number/field.cuh",
+    "number/narrow.cuh",
     "number/number.cuh",
 ];
 

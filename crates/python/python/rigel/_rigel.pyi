@@ -30,12 +30,18 @@ class DType:
     def kind(self) -> str: ...
 
 bool_: DType
+int8: DType
+int16: DType
 int32: DType
 int64: DType
+uint8: DType
+uint16: DType
 uint32: DType
 uint64: DType
+float16: DType
 float32: DType
 float64: DType
+complex64: DType
 complex128: DType
 mersenne31: DType
 babybear: DType

@@ -27,9 +27,8 @@ fn cases(of: Type) -> Vec<Case> {
     if of != Type::U64 && Binary::Pow.result(of, Type::U64).is_some() {
         cases.push(Case::Power);
     }
-    cases.extend(
-        Type::ALL.into_iter().filter(|&from| from != of && Expression::converts(from, of)).map(Case::Convert),
-    );
+    let others = Type::ALL.into_iter().filter(|&from| from != of && !from.is_narrow());
+    cases.extend(others.filter(|&from| Expression::converts(from, of)).map(Case::Convert));
     cases
 }
 

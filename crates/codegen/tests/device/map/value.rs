@@ -22,7 +22,11 @@ macro_rules! values {
             }
 
             pub(super) fn from_bytes(of: Type, bytes: &[u8]) -> Self {
-                match of { Type::Bool => Self::Bool(bytes[0] != 0), $(Type::$of => Self::$of(plain(bytes))),* }
+                match of {
+                    Type::Bool => Self::Bool(bytes[0] != 0),
+                    $(Type::$of => Self::$of(plain(bytes)),)*
+                    narrow => unreachable!("{narrow:?} is narrow"),
+                }
             }
         }
     };
@@ -150,6 +154,7 @@ impl Value {
             Type::KoalaBear4 => KoalaBear4(random_element(rng)),
             Type::Goldilocks2 => Goldilocks2(random_element(rng)),
             Type::Goldilocks3 => Goldilocks3(random_element(rng)),
+            narrow => unreachable!("{narrow:?} is narrow"),
         }
     }
 
