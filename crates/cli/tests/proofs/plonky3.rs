@@ -58,6 +58,11 @@ fn devices_prove_together() {
     let two = folder.prove("two", words, &QUICK);
     assert!(std::fs::read(one).unwrap() == std::fs::read(two).unwrap());
 
+    // Tables of several heights, tied together by lookups.
+    let one = folder.prove("lookups", "lookups --log-rows 6 --device emulated", &QUICK);
+    let both = "lookups --log-rows 6 --split --device emulated:0,emulated:1";
+    assert!(std::fs::read(one).unwrap() == std::fs::read(folder.prove("both", both, &QUICK)).unwrap());
+
     let words: Vec<&str> =
         std::iter::once("prove").chain(words.split(' ')).chain(["--json"]).chain(QUICK).collect();
     let report = &json(&rigel(&words, &[]))["report"];
@@ -69,7 +74,7 @@ fn devices_prove_together() {
         ("fibonacci --device emulated:0,emulated:1", "--split"),
         ("fibonacci --split --device emulated:0,emulated:1,emulated:2", "power of two"),
         ("fibonacci --split --device emulated:0,emulated:0", "twice"),
-        ("lookups --split --device emulated:0,emulated:1", "of one table"),
+        ("fibonacci --zk --split --device emulated:0,emulated:1", "by one device each"),
     ] {
         let words: Vec<&str> = std::iter::once("prove").chain(words.split(' ')).collect();
         let output = rigel(&words, &[]);
