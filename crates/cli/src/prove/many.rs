@@ -16,7 +16,7 @@ use crate::choice::Choice;
 use crate::proof_file::{self, Header};
 use crate::terminal::{Align, Columns, Paint, Progress, number};
 
-/// Proofs at a time on one device: the upload of one overlaps the work of the other.
+/// Plonky3's proofs at a time on one device: the upload of one overlaps the work of the other.
 const AT_ONCE: usize = 2;
 
 /// The failure of a proof, of which the pool must know whether its device was lost.
@@ -64,9 +64,10 @@ pub(super) fn run(arguments: &Arguments, choice: Choice, count: u64, json: bool)
     progress.say(&format!("preparing {choice} on {place} …"));
     let members = members(arguments, &choice, &devices, policy)?;
     let publics = members[0].to.publics();
-    // A statement that hides its trace begins its randomness anew for each proof, so its proofs take turns. The CPU's
-    // proofs use all cores.
-    let at_once = if devices.is_empty() || arguments.fri.hides() { 1 } else { AT_ONCE };
+    // A statement that hides its trace begins its randomness anew for each proof, so its proofs take turns. So do
+    // Stwo's, which have one stream on each device, and those of the CPU, which use all cores.
+    let overlaps = !devices.is_empty() && !arguments.fri.hides() && matches!(choice, Choice::Plonky3(_));
+    let at_once = if overlaps { AT_ONCE } else { 1 };
     let first_ones = (members.len() as u64).min(count);
     let pool = Pool::<Ready, Made, Failed>::new(members, at_once)?;
 
