@@ -65,7 +65,6 @@ where
     A: CpuBatchAir<SC>,
     SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
 {
-    split::refuse(prover, "a batch")?;
     if instances.is_empty() {
         return Err(Error::EmptyBatch);
     }
@@ -83,13 +82,7 @@ where
             return Err(Error::Preprocessed { table, detail });
         }
     }
-    if let Some(global) = &key.data.common.preprocessed
-        && prover.device().is_some()
-        && key.preprocessed.is_none()
-    {
-        let detail = "the key was made by a CPU prover; call setup_batch with this prover".into();
-        return Err(Error::Preprocessed { table: global.matrix_to_instance[0], detail });
-    }
+    key.check_devices(prover)?;
     let heights: Vec<usize> = instances.iter().map(|instance| instance.trace.height()).collect();
     check_multiplicity_height_bound(&key.data.common.lookups, &heights)
         .map_err(|error| Error::Lookup { table: 0, detail: error.to_string() })?;
@@ -117,6 +110,9 @@ where
 {
     for (table, &log_rows) in key.log_rows.iter().enumerate() {
         check::device_rows(prover, table, log_rows)?;
+    }
+    if prover.devices().count() > 1 {
+        return split::prove_batch(prover, instances, key);
     }
     let mut sizes = sizes(prover, instances, key);
     if sizes.plan()?.is_tight() {
@@ -327,7 +323,7 @@ fn commit_traces<'a, SC: DeviceConfig, A>(
 }
 
 /// The layouts and kinds of all tables' constraints.
-fn kinds<SC: DeviceConfig, A: BaseAir<SC::Value>>(
+pub(crate) fn kinds<SC: DeviceConfig, A: BaseAir<SC::Value>>(
     instances: &[Instance<'_, SC, A>],
     key: &BatchKey<SC>,
 ) -> Vec<(AirLayout, Kind)> {
@@ -340,7 +336,7 @@ fn kinds<SC: DeviceConfig, A: BaseAir<SC::Value>>(
 
 /// The constraints of all tables, with their kernels and those of their lookups if a device is given. Constraints on
 /// batches of columns have kernels of their own.
-fn read_constraints<SC, A>(
+pub(crate) fn read_constraints<SC, A>(
     readings: &Readings<SC>,
     device: Option<&Device>,
     instances: &[Instance<'_, SC, A>],
@@ -367,7 +363,7 @@ where
     kinds.iter().enumerate().map(read).collect()
 }
 
-fn shape<SC: DeviceConfig, A: BaseAir<SC::Value>>(
+pub(crate) fn shape<SC: DeviceConfig, A: BaseAir<SC::Value>>(
     prover: &Prover<SC>,
     instances: &[Instance<'_, SC, A>],
     key: &BatchKey<SC>,
@@ -448,16 +444,16 @@ fn commit_lookups<SC: DeviceConfig, A>(
 }
 
 /// The opened values of all rounds, to be assigned to their tables.
-struct Openings<'a, SC: DeviceConfig> {
-    values: Opened<SC::Challenge>,
-    chunk_counts: Vec<usize>,
-    key: &'a BatchKey<SC>,
-    main_next: Vec<bool>,
-    preprocessed_next: Vec<bool>,
+pub(crate) struct Openings<'a, SC: DeviceConfig> {
+    pub(crate) values: Opened<SC::Challenge>,
+    pub(crate) chunk_counts: Vec<usize>,
+    pub(crate) key: &'a BatchKey<SC>,
+    pub(crate) main_next: Vec<bool>,
+    pub(crate) preprocessed_next: Vec<bool>,
 }
 
 impl<SC: DeviceConfig> Openings<'_, SC> {
-    fn by_table(self) -> BatchOpenedValues<SC::Challenge> {
+    pub(crate) fn by_table(self) -> BatchOpenedValues<SC::Challenge> {
         let mut rounds = self.values.into_iter();
         let mut round = || rounds.next().expect("one round per commitment");
         let mut random = if SC::HIDING { round() } else { Vec::new() }.into_iter();

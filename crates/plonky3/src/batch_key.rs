@@ -23,8 +23,8 @@ use crate::error::{Error, Result};
 use crate::lookup;
 use crate::prover::{Prover, Session};
 use crate::readings::{Fingerprint, Readings};
-use crate::split;
-use crate::trace::upload;
+use crate::split::{self, SharedTables};
+use crate::trace::{Trace, upload};
 
 /// The number of keys made so far.
 static KEYS: AtomicU64 = AtomicU64::new(0);
@@ -34,8 +34,10 @@ static KEYS: AtomicU64 = AtomicU64::new(0);
 pub struct BatchKey<SC: DeviceConfig> {
     /// Upstream's, with the preprocessed columns only if a CPU prover made it.
     pub(crate) data: ProverData<SC>,
-    /// `None` without preprocessed columns or with a CPU prover.
+    /// `None` without preprocessed columns, with a CPU prover or with several devices.
     pub(crate) preprocessed: Option<PreprocessedTables<SC>>,
+    /// The preprocessed columns of a prover with several devices.
+    pub(crate) shares: Option<SharedTables<SC>>,
     pub(crate) log_rows: Vec<usize>,
     /// The AIRs of the tables.
     pub(crate) airs: Vec<Identity>,
@@ -55,6 +57,26 @@ impl<SC: DeviceConfig> BatchKey<SC> {
     /// The common data that upstream's `verify_batch` takes.
     pub fn common(&self) -> &CommonData<SC> {
         &self.data.common
+    }
+
+    /// Checks that the preprocessed columns, if there are any, are where a proof reads them.
+    pub(crate) fn check_devices(&self, prover: &Prover<SC>) -> Result<()> {
+        let Some(global) = &self.data.common.preprocessed else { return Ok(()) };
+        let needed = prover.devices().count();
+        let found = match &self.shares {
+            Some(tables) => tables.shares.devices(),
+            None => usize::from(self.preprocessed.is_some()),
+        };
+        let detail = match (needed, found) {
+            (0, _) => return Ok(()),
+            (_, 0) => "the key was made by a CPU prover; call setup_batch with this prover".into(),
+            _ if needed == found => return Ok(()),
+            _ => format!(
+                "the key was made by a prover with other devices: {found} of them, this one has {needed}; call \
+                 setup_batch with this prover"
+            ),
+        };
+        Err(Error::Preprocessed { table: global.matrix_to_instance[0], detail })
     }
 
     pub(crate) fn lookups(&self, table: usize) -> &[Lookup<SC::Value>] {
@@ -82,7 +104,6 @@ where
         + for<'a> Air<ProverConstraintFolderWithLookups<'a, SC>>,
     SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
 {
-    split::refuse(prover, "a batch")?;
     if airs.is_empty() {
         return Err(Error::EmptyBatch);
     }
@@ -104,10 +125,11 @@ where
     let packed = |((air, lookups), &log_rows)| packed_lookups::<SC, A>(air, lookups, log_rows);
     let lookups = airs.iter().zip(unpacked).zip(log_rows).map(packed).collect();
     let (global, kept) = commit_preprocessed(prover, airs, log_rows)?.unzip();
-    let (preprocessed, preprocessed_prover_data) = match kept {
-        Some(Kept::OnDevice(tables)) => (Some(tables), None),
-        Some(Kept::OnHost(data)) => (None, Some(data)),
-        None => (None, None),
+    let (preprocessed, shares, preprocessed_prover_data) = match kept {
+        Some(Kept::OneDevice(tables)) => (Some(tables), None, None),
+        Some(Kept::Shared(tables)) => (None, Some(tables), None),
+        Some(Kept::Host(data)) => (None, None, Some(data)),
+        None => (None, None, None),
     };
     let data = ProverData {
         common: CommonData::new(global, lookups),
@@ -117,7 +139,15 @@ where
     let fingerprint = |air| Readings::<SC>::fingerprint_in_batch(air, &AirLayout::from_air::<SC::Value>(air));
     let fingerprints = airs.iter().map(fingerprint).collect();
     let number = KEYS.fetch_add(1, Ordering::Relaxed);
-    Ok(BatchKey { data, preprocessed, log_rows: log_rows.to_vec(), airs: identities, fingerprints, number })
+    Ok(BatchKey {
+        data,
+        preprocessed,
+        shares,
+        log_rows: log_rows.to_vec(),
+        airs: identities,
+        fingerprints,
+        number,
+    })
 }
 
 /// The lookups of an AIR, with those on one bus packed into shared columns as far as the quotient's degree allows.
@@ -147,8 +177,9 @@ where
 
 /// What is kept of preprocessed columns for the proofs.
 enum Kept<SC: DeviceConfig> {
-    OnDevice(PreprocessedTables<SC>),
-    OnHost(<SC::Pcs as Pcs<SC::Challenge, SC::Challenger>>::ProverData),
+    OneDevice(PreprocessedTables<SC>),
+    Shared(SharedTables<SC>),
+    Host(<SC::Pcs as Pcs<SC::Challenge, SC::Challenger>>::ProverData),
 }
 
 type Committing<SC> = (GlobalPreprocessed<SC>, Kept<SC>);
@@ -179,20 +210,24 @@ fn commit_preprocessed<SC: DeviceConfig, A: BaseAir<SC::Value>>(
     if traces.is_empty() {
         return Ok(None);
     }
-    let (commitment, kept) = if prover.device().is_some() {
+    let (commitment, kept) = if prover.devices().count() > 1 {
+        let traces: Vec<Trace<'_, SC::Value>> = traces.into_iter().map(Into::into).collect();
+        let tables = split::commit_tables(prover, &traces)?;
+        (tables.shares.cap.clone(), Kept::Shared(tables))
+    } else if prover.device().is_some() {
         let session = Session::new(prover)?;
         let traces: Vec<_> = traces.iter().map(|trace| upload(&session.stream, trace)).collect::<Result<_>>()?;
         let columns: Vec<Columns<'_, _>> = traces.iter().map(Into::into).collect();
         let committed = Committed::public(&session, &columns)?;
         let cap = committed.cap(&session)?;
-        (cap, Kept::OnDevice(PreprocessedTables { committed, traces }))
+        (cap, Kept::OneDevice(PreprocessedTables { committed, traces }))
     } else {
         let pcs = prover.config().pcs();
         let rows = |trace: &RowMajorMatrix<_>| trace.height() << usize::from(SC::HIDING);
         let with_domain = |trace| (pcs.natural_domain_for_degree(rows(&trace)), trace);
         let committed = pcs.commit_preprocessing(traces.into_iter().map(with_domain));
         let (commitment, data) = committed.map_err(Into::into)?;
-        (commitment, Kept::OnHost(data))
+        (commitment, Kept::Host(data))
     };
     Ok(Some((GlobalPreprocessed { commitment, instances, matrix_to_instance }, kept)))
 }

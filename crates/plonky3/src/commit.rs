@@ -133,10 +133,7 @@ impl<'a, SC: DeviceConfig> Committed<'a, SC> {
 
     /// A matrix that is extended as a whole.
     pub(crate) fn whole(&self, index: usize) -> &Matrix<Base<SC>> {
-        match &self.ldes[index] {
-            Extended::Whole(matrix) => matrix,
-            Extended::InBatches { .. } => unreachable!("preprocessed columns are extended as a whole"),
-        }
+        self.ldes[index].whole()
     }
 
     /// The commitment. Waits for the device.

@@ -39,8 +39,10 @@ pub(crate) mod input {
     pub(crate) const NEXT: usize = 5;
     /// The next rows of the preprocessed trace, likewise.
     pub(crate) const NEXT_PREPROCESSED: usize = 6;
+    /// The next rows of the lookups' columns, likewise.
+    pub(crate) const NEXT_PERMUTATION: usize = 7;
     /// The number of matrices.
-    pub(crate) const COUNT: usize = 7;
+    pub(crate) const COUNT: usize = 8;
 }
 
 /// Kernels of a graph, or why there are none.
@@ -73,9 +75,9 @@ pub(crate) struct Part<SC: DeviceConfig> {
 
 /// Constraints that read few columns in the next row, which is in a matrix of its own.
 pub(crate) struct NextApart<SC: DeviceConfig> {
-    /// The columns of the trace and of the preprocessed trace that are read in the next row, in order: the i-th one is
-    /// column i of the matrix of next rows.
-    pub(crate) columns: [Vec<usize>; 2],
+    /// The columns of the trace, of the preprocessed trace and of the lookups that are read in the next row, in order:
+    /// the i-th one is column i of the matrix of next rows.
+    pub(crate) columns: [Vec<usize>; 3],
     pub(crate) graph: ExpressionGraph<Ext<SC>>,
     pub(crate) outputs: Vec<Output>,
 }
@@ -135,14 +137,13 @@ impl<SC: DeviceConfig> Constraints<SC> {
         self.next_apart.get_or_init(|| {
             let (graph, values) = self.graph.with_next(&values_of(&self.outputs), input::MAIN, input::NEXT);
             let (graph, values) = graph.with_next(&values, input::PREPROCESSED, input::NEXT_PREPROCESSED);
+            let (graph, values) = graph.with_next(&values, input::PERMUTATION, input::NEXT_PERMUTATION);
             let part = |(read, outputs): (BTreeSet<usize>, Vec<Output>)| {
                 let columns: Vec<usize> = read.into_iter().collect();
                 let (part, values) = graph.with_columns(&values_of(&outputs), input::NEXT, &columns);
-                let of = |&value: &Value| part.columns_of(value, input::NEXT_PREPROCESSED);
-                let preprocessed = values.iter().flat_map(of).collect::<BTreeSet<_>>();
-                let preprocessed: Vec<usize> = preprocessed.into_iter().collect();
-                let (graph, values) = part.with_columns(&values, input::NEXT_PREPROCESSED, &preprocessed);
-                NextApart { columns: [columns, preprocessed], graph, outputs: placed(&outputs, &values) }
+                let (part, values, preprocessed) = compacted(&part, &values, input::NEXT_PREPROCESSED);
+                let (graph, values, lookups) = compacted(&part, &values, input::NEXT_PERMUTATION);
+                NextApart { columns: [columns, preprocessed, lookups], graph, outputs: placed(&outputs, &values) }
             };
             let outputs = placed(&self.outputs, &values);
             grouped(&graph, &outputs, input::NEXT, columns).into_iter().map(part).collect()
@@ -246,6 +247,18 @@ fn grouped<E: Element>(
         }
     }
     groups
+}
+
+/// The graph of some values that reads only those columns of a matrix that they need, numbered anew; and these columns.
+fn compacted<E: Element>(
+    graph: &ExpressionGraph<E>,
+    values: &[Value],
+    input: usize,
+) -> (ExpressionGraph<E>, Vec<Value>, Vec<usize>) {
+    let columns: BTreeSet<usize> = values.iter().flat_map(|&value| graph.columns_of(value, input)).collect();
+    let columns: Vec<usize> = columns.into_iter().collect();
+    let (graph, values) = graph.with_columns(values, input, &columns);
+    (graph, values, columns)
 }
 
 fn values_of(outputs: &[Output]) -> Vec<Value> {

@@ -29,6 +29,14 @@ impl<SC: DeviceConfig> Extended<'_, SC> {
         }
     }
 
+    /// The matrix, where it is known to be kept in memory.
+    pub(crate) fn whole(&self) -> &Matrix<Base<SC>> {
+        match self {
+            Self::Whole(matrix) => matrix,
+            Self::InBatches { .. } => unreachable!("this matrix is always extended as a whole"),
+        }
+    }
+
     pub(crate) fn log_rows(&self) -> u32 {
         self.rows().trailing_zeros()
     }

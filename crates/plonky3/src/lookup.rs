@@ -57,15 +57,31 @@ pub(crate) fn columns<SC: DeviceConfig>(
     inputs: &LookupInputs<'_, SC>,
 ) -> Result<LookupColumns<SC>> {
     let stream = &session.stream;
+    let selectors = selectors::on_trace::<Base<SC>>(stream, inputs.main.rows().trailing_zeros())?;
+    let [mut columns, sums] = fractions_of(session, fractions, inputs, &selectors)?;
+    let running = scan::prefix_sums(stream, &sums, Bound::Exclusive)?;
+    stream.copy(columns.column_range_mut(0, Ext::<SC>::DEGREE)?, running.values().view())?;
+    let terminal = [last_row(stream, &running)?, last_row(stream, &sums)?];
+    Ok(LookupColumns { columns, terminal })
+}
+
+/// The columns of a table's lookups with the fractions in place, but not the running sum; and the sums of each row's
+/// fractions. The rows are adjacent ones of a trace in natural order, and so are those of the selectors.
+pub(crate) fn fractions_of<SC: DeviceConfig>(
+    session: &Session<'_, SC>,
+    fractions: &Fractions<SC>,
+    inputs: &LookupInputs<'_, SC>,
+    selectors: &Matrix<Base<SC>>,
+) -> Result<[Matrix<Base<SC>>; 2]> {
+    let stream = &session.stream;
     let degree = Ext::<SC>::DEGREE;
     let rows = inputs.main.rows();
-    let selectors = selectors::on_trace::<Base<SC>>(stream, rows.trailing_zeros())?;
     let mut bound = Inputs {
         main: inputs.main,
         preprocessed: inputs.preprocessed.map(Into::into),
         permutation: None,
-        next: [None; 2],
-        selectors: (&selectors).into(),
+        next: [None; 3],
+        selectors: selectors.into(),
         periodic: None,
         publics: inputs.publics.map(Buffer::view),
         extension: Some(inputs.challenges.view()),
@@ -79,10 +95,7 @@ pub(crate) fn columns<SC: DeviceConfig>(
     let mut sums = Matrix::alloc(stream, rows, degree)?;
     bound.permutation = Some((&inverses).into());
     bound.store(stream, &*fractions.fractions(stream.device())?, &mut [&mut columns, &mut sums])?;
-    let running = scan::prefix_sums(stream, &sums, Bound::Exclusive)?;
-    stream.copy(columns.column_range_mut(0, degree)?, running.values().view())?;
-    let terminal = [last_row(stream, &running)?, last_row(stream, &sums)?];
-    Ok(LookupColumns { columns, terminal })
+    Ok([columns, sums])
 }
 
 fn last_row<F: rigel_gpu::Plain>(stream: &Stream, matrix: &Matrix<F>) -> Result<Buffer<F>> {

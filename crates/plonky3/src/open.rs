@@ -7,6 +7,7 @@ use p3_commit::OpenedValues;
 use p3_field::PrimeCharacteristicRing;
 use p3_field::dot_product;
 use p3_fri::{FriParameters, FriProverError, PcsProverTranscript, PcsShape};
+use p3_uni_stark::StarkGenericConfig;
 use rigel_gpu::{Buffer, Plain, Stream, ViewMut};
 use rigel_kernels::Matrix;
 use rigel_kernels::domain::block::Block;
@@ -50,6 +51,24 @@ impl<'a, SC: DeviceConfig> Round<'a, SC> {
     }
 }
 
+/// A committed matrix, or a block of one, and the points at which its columns are opened.
+pub(crate) struct Claimed<'a, SC: DeviceConfig> {
+    pub(crate) lde: &'a Extended<'a, SC>,
+    pub(crate) points: &'a [SC::Challenge],
+}
+
+/// The values of a matrix's columns, by point.
+pub(crate) type ColumnValues<SC> = Vec<Vec<<SC as StarkGenericConfig>::Challenge>>;
+
+/// All matrices of some commitments.
+fn claimed<'a, SC: DeviceConfig>(rounds: &'a [Round<'_, SC>]) -> Vec<Claimed<'a, SC>> {
+    let of_round = |round: &'a Round<'_, SC>| {
+        let pairs = round.committed.ldes.iter().zip(&round.points);
+        pairs.map(|(lde, points)| Claimed { lde, points })
+    };
+    rounds.iter().flat_map(of_round).collect()
+}
+
 /// Opens all commitments: the values, and a proof that `sum_i alpha^i (p_i(z_i) - p_i(x)) / (z_i - x)` is of low
 /// degree.
 pub(crate) fn open<SC: DeviceConfig>(
@@ -58,14 +77,17 @@ pub(crate) fn open<SC: DeviceConfig>(
     challenger: &mut Searching<'_, SC::Challenger>,
 ) -> Result<(OpenedValues<SC::Challenge>, SC::OpeningProof)> {
     check_heights(session, rounds)?;
-    let domain = Domain::new(session, rounds, 0)?;
-    let mut values = evaluate(session, rounds, &domain)?;
+    let matrices = claimed(rounds);
+    let domain = Domain::new(session, &matrices, 0)?;
+    let mut found = evaluate(session, &matrices, &domain)?.into_iter();
+    let mut values: OpenedValues<SC::Challenge> =
+        rounds.iter().map(|round| found.by_ref().take(round.points.len()).collect()).collect();
     let shape = PcsShape::from_opened_values(&session.prover.fri, &values);
     let mut transcript =
         Unfinished::new(PcsProverTranscript::<_, SC::Value, SC::Challenge>::new(challenger, shape));
     transcript.claimed_openings(&values);
     let (alpha, batch_witness) = transcript.batch_phase();
-    let reduced = reduce(session, rounds, &domain, &values, alpha)?;
+    let reduced = reduce(session, &matrices, &domain, &values.iter().flatten().collect::<Vec<_>>(), alpha)?;
     drop(domain);
     let batch_witness = batch_witness.unwrap_or(SC::Value::ZERO);
     let proof =
@@ -112,26 +134,24 @@ pub(crate) fn check_final_height(
 /// The coset of the highest matrix and, for each opening point, `1 / (z - x)` on as many of its points as the
 /// highest matrix opened there has rows. All are bit-reversed, so a prefix is the domain of a lower matrix.
 ///
-/// Where the matrices are blocks of higher ones, all of one height, it is a block of their coset.
+/// Where the matrices are blocks of higher ones, all of one height, it is block `index` of their coset.
 pub(crate) struct Domain<SC: DeviceConfig> {
     coset: Buffer<Base<SC>>,
     points: Vec<(SC::Challenge, Matrix<Base<SC>>)>,
 }
 
 impl<SC: DeviceConfig> Domain<SC> {
-    pub(crate) fn new(session: &Session<'_, SC>, rounds: &[Round<'_, SC>], index: usize) -> Result<Self> {
+    pub(crate) fn new(session: &Session<'_, SC>, matrices: &[Claimed<'_, SC>], index: usize) -> Result<Self> {
         let mut highest: Vec<(SC::Challenge, usize)> = Vec::new();
-        for round in rounds {
-            for (lde, points) in round.committed.ldes.iter().zip(&round.points) {
-                for &z in points {
-                    match highest.iter_mut().find(|(point, _)| *point == z) {
-                        Some((_, rows)) => *rows = lde.rows().max(*rows),
-                        None => highest.push((z, lde.rows())),
-                    }
+        for Claimed { lde, points } in matrices {
+            for &z in *points {
+                match highest.iter_mut().find(|(point, _)| *point == z) {
+                    Some((_, rows)) => *rows = lde.rows().max(*rows),
+                    None => highest.push((z, lde.rows())),
                 }
             }
         }
-        let rows = rounds.iter().flat_map(|round| &round.committed.ldes).map(Extended::rows).max().unwrap_or(1);
+        let rows = matrices.iter().map(|matrix| matrix.lde.rows()).max().unwrap_or(1);
         session.phase("denominators", || {
             let block = Block { index, log_rows: rows.trailing_zeros() };
             let coset = opening::block_points::<Base<SC>>(&session.stream, block)?;
@@ -149,7 +169,7 @@ impl<SC: DeviceConfig> Domain<SC> {
     }
 
     fn inverses(&self, z: SC::Challenge) -> &Matrix<Base<SC>> {
-        &self.points.iter().find(|(point, _)| *point == z).expect("contains every point of the rounds").1
+        &self.points.iter().find(|(point, _)| *point == z).expect("contains every point of the matrices").1
     }
 }
 
@@ -157,19 +177,19 @@ impl<SC: DeviceConfig> Domain<SC> {
 /// which determine the polynomial. Waits for the device.
 fn evaluate<SC: DeviceConfig>(
     session: &Session<'_, SC>,
-    rounds: &[Round<'_, SC>],
+    matrices: &[Claimed<'_, SC>],
     domain: &Domain<SC>,
-) -> Result<OpenedValues<SC::Challenge>> {
+) -> Result<Vec<ColumnValues<SC>>> {
     let log_degree = |lde: &Extended<'_, SC>| lde.log_rows() - session.log_blowup();
-    let sums = session.phase("open", || sums(session, rounds, domain, log_degree))?;
-    values(session, rounds, &sums)
+    let sums = session.phase("open", || sums(session, matrices, domain, log_degree))?;
+    values(session, matrices, &sums)
 }
 
 /// The sums of all columns times the weights of their points, over as many rows as determine a polynomial, or all
 /// rows of a block that has fewer. The logarithm of that number is `log_degree` of a matrix.
 pub(crate) fn sums<SC: DeviceConfig>(
     session: &Session<'_, SC>,
-    rounds: &[Round<'_, SC>],
+    matrices: &[Claimed<'_, SC>],
     domain: &Domain<SC>,
     log_degree: impl Fn(&Extended<'_, SC>) -> u32,
 ) -> Result<Vec<Buffer<Base<SC>>>> {
@@ -177,29 +197,26 @@ pub(crate) fn sums<SC: DeviceConfig>(
     // Weights by point and height.
     let mut weights: Vec<(SC::Challenge, u32, Matrix<Base<SC>>)> = Vec::new();
     let mut sums = Vec::new();
-    for round in rounds {
-        for (lde, points) in round.committed.ldes.iter().zip(&round.points) {
-            let log_rows = log_degree(lde);
-            for &z in points {
-                if !weights.iter().any(|(point, rows, _)| (*point, *rows) == (z, log_rows)) {
-                    let (coset, inverses) = (domain.coset.view(), domain.inverses(z));
-                    let count = lde.rows().min(1 << log_rows);
-                    let z_device = z.to_device();
-                    let made =
-                        opening::block_weights::<Ext<SC>>(stream, coset, inverses, z_device, log_rows, count)?;
-                    weights.push((z, log_rows, made));
-                }
+    for Claimed { lde, points } in matrices {
+        let log_rows = log_degree(lde);
+        for &z in *points {
+            if !weights.iter().any(|(point, rows, _)| (*point, *rows) == (z, log_rows)) {
+                let (coset, inverses) = (domain.coset.view(), domain.inverses(z));
+                let count = lde.rows().min(1 << log_rows);
+                let z_device = z.to_device();
+                let made = opening::block_weights::<Ext<SC>>(stream, coset, inverses, z_device, log_rows, count)?;
+                weights.push((z, log_rows, made));
             }
-            let of = |z: &SC::Challenge| {
-                let here = |(point, rows, _): &&(_, _, _)| (point, rows) == (z, &log_rows);
-                &weights.iter().find(here).expect("made above").2
-            };
-            let weights: Vec<&Matrix<Base<SC>>> = points.iter().map(of).collect();
-            lde.each(session, |_, columns| {
-                sums.push(opening::evaluate::<Ext<SC>>(stream, columns.into(), &weights)?);
-                Ok(())
-            })?;
         }
+        let of = |z: &SC::Challenge| {
+            let here = |(point, rows, _): &&(_, _, _)| (point, rows) == (z, &log_rows);
+            &weights.iter().find(here).expect("made above").2
+        };
+        let weights: Vec<&Matrix<Base<SC>>> = points.iter().map(of).collect();
+        lde.each(session, |_, columns| {
+            sums.push(opening::evaluate::<Ext<SC>>(stream, columns.into(), &weights)?);
+            Ok(())
+        })?;
     }
     Ok(sums)
 }
@@ -207,12 +224,12 @@ pub(crate) fn sums<SC: DeviceConfig>(
 /// Downloads such sums. Waits for the device.
 pub(crate) fn values<SC: DeviceConfig>(
     session: &Session<'_, SC>,
-    rounds: &[Round<'_, SC>],
+    matrices: &[Claimed<'_, SC>],
     sums: &[Buffer<Base<SC>>],
-) -> Result<OpenedValues<SC::Challenge>> {
+) -> Result<Vec<ColumnValues<SC>>> {
     let mut values = download(&session.stream, sums)?.into_iter();
     // Results come batch by batch: all columns of a batch at the first point, then at the next.
-    let mut of_matrix = |lde: &Extended<'_, SC>, points: &Vec<SC::Challenge>| {
+    let of_matrix = |Claimed { lde, points }: &Claimed<'_, SC>| {
         let mut at_points = vec![Vec::with_capacity(lde.columns()); points.len()];
         while at_points.first().is_some_and(|values| values.len() < lde.columns()) {
             let words = values.next().expect("one result per batch");
@@ -222,55 +239,49 @@ pub(crate) fn values<SC: DeviceConfig>(
         }
         at_points
     };
-    let of_round = |round: &Round<'_, SC>| {
-        round.committed.ldes.iter().zip(&round.points).map(|(lde, points)| of_matrix(lde, points)).collect()
-    };
-    Ok(rounds.iter().map(of_round).collect())
+    Ok(matrices.iter().map(of_matrix).collect())
 }
 
 /// For each height in descending order, `sum alpha^i (p_i(z_i) - p_i(x)) / (z_i - x)` over all columns of that
 /// height and their points, where i counts within the height.
 pub(crate) fn reduce<SC: DeviceConfig>(
     session: &Session<'_, SC>,
-    rounds: &[Round<'_, SC>],
+    matrices: &[Claimed<'_, SC>],
     domain: &Domain<SC>,
-    values: &OpenedValues<SC::Challenge>,
+    values: &[&ColumnValues<SC>],
     alpha: SC::Challenge,
 ) -> Result<Vec<Matrix<Base<SC>>>> {
     let stream = &session.stream;
     session.phase("reduce", || {
-        let ldes = || rounds.iter().flat_map(|round| &round.committed.ldes);
-        let widest = ldes().map(Extended::columns).max().unwrap_or(1);
+        let widest = matrices.iter().map(|matrix| matrix.lde.columns()).max().unwrap_or(1);
         let powers = powers::powers(stream, Ext::<SC>::ONE, alpha.to_device(), widest)?;
         // By height: the sums so far, and the next power of alpha.
         let mut heights: Vec<(Matrix<Base<SC>>, SC::Challenge)> = Vec::new();
-        for (round, values) in rounds.iter().zip(values) {
-            for ((lde, points), values) in round.committed.ldes.iter().zip(&round.points).zip(values) {
-                let at = match heights.iter().position(|(sums, _)| sums.rows() == lde.rows()) {
-                    Some(at) => at,
-                    None => {
-                        let sums = Matrix::zeros(stream, lde.rows(), Ext::<SC>::DEGREE)?;
-                        heights.push((sums, SC::Challenge::ONE));
-                        heights.len() - 1
-                    }
-                };
-                let (sums, next) = &mut heights[at];
-                let width = alpha.exp_u64(lde.columns() as u64);
-                lde.each(session, |first, columns| {
-                    let mut scale = *next * alpha.exp_u64(first as u64);
-                    let mut claims = Vec::with_capacity(points.len());
-                    for (&z, values) in points.iter().zip(values) {
-                        let values = &values[first..first + columns.columns()];
-                        let value: SC::Challenge = dot_product(alpha.powers(), values.iter().copied());
-                        let inverses = domain.inverses(z);
-                        claims.push(Claim { scale: scale.to_device(), value: value.to_device(), inverses });
-                        scale *= width;
-                    }
-                    let powers = powers.values().view();
-                    Ok(opening::accumulate_quotients::<Ext<SC>>(stream, sums, columns.into(), powers, &claims)?)
-                })?;
-                *next *= width.exp_u64(points.len() as u64);
-            }
+        for (Claimed { lde, points }, values) in matrices.iter().zip(values) {
+            let at = match heights.iter().position(|(sums, _)| sums.rows() == lde.rows()) {
+                Some(at) => at,
+                None => {
+                    let sums = Matrix::zeros(stream, lde.rows(), Ext::<SC>::DEGREE)?;
+                    heights.push((sums, SC::Challenge::ONE));
+                    heights.len() - 1
+                }
+            };
+            let (sums, next) = &mut heights[at];
+            let width = alpha.exp_u64(lde.columns() as u64);
+            lde.each(session, |first, columns| {
+                let mut scale = *next * alpha.exp_u64(first as u64);
+                let mut claims = Vec::with_capacity(points.len());
+                for (&z, values) in points.iter().zip(*values) {
+                    let values = &values[first..first + columns.columns()];
+                    let value: SC::Challenge = dot_product(alpha.powers(), values.iter().copied());
+                    let inverses = domain.inverses(z);
+                    claims.push(Claim { scale: scale.to_device(), value: value.to_device(), inverses });
+                    scale *= width;
+                }
+                let powers = powers.values().view();
+                Ok(opening::accumulate_quotients::<Ext<SC>>(stream, sums, columns.into(), powers, &claims)?)
+            })?;
+            *next *= width.exp_u64(points.len() as u64);
         }
         heights.sort_by_key(|(sums, _)| Reverse(sums.rows()));
         Ok(heights.into_iter().map(|(sums, _)| sums).collect())

@@ -21,7 +21,6 @@ use crate::fallback::CpuBatchAir;
 use crate::hiding::Hiding;
 use crate::prover::Prover;
 use crate::report::{Fallback, Proven};
-use crate::split;
 
 /// The device memory that a proof takes, by phase.
 ///
@@ -113,11 +112,7 @@ impl fmt::Display for Plan {
 ///
 /// A prover over several devices is refused: a proof that they make together is not planned.
 pub fn plan<SC: DeviceConfig, A: QuotientAir<SC>>(prover: &Prover<SC>, air: &A, log_rows: usize) -> Result<Plan> {
-    let devices = prover.devices().count();
-    if devices > 1 {
-        let detail = format!("a proof over {devices} devices is not planned; plan it with a prover on one device");
-        return Err(Error::Devices(detail));
-    }
+    refuse_several(prover)?;
     check::device_rows(prover, 0, log_rows)?;
     let layout = AirLayout::from_air::<SC::Value>(air);
     let constraints = Constraints::<SC>::of_air(air, layout, 1 << log_rows);
@@ -133,14 +128,26 @@ pub fn plan<SC: DeviceConfig, A: QuotientAir<SC>>(prover: &Prover<SC>, air: &A, 
     Sizes::<SC>::new(prover, vec![table]).plan()
 }
 
+/// Refuses a prover over several devices.
+fn refuse_several<SC: DeviceConfig>(prover: &Prover<SC>) -> Result<()> {
+    match prover.devices().count() {
+        0 | 1 => Ok(()),
+        devices => Err(Error::Devices(format!(
+            "a proof over {devices} devices is not planned; plan it with a prover on one device"
+        ))),
+    }
+}
+
 /// Plans the device memory of [`prove_batch`](crate::prove_batch) for traces on the host.
+///
+/// A prover over several devices is refused, as by [`plan`].
 pub fn plan_batch<SC, A>(prover: &Prover<SC>, airs: &[A], key: &BatchKey<SC>) -> Result<Plan>
 where
     SC: DeviceConfig,
     A: CpuBatchAir<SC>,
     SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
 {
-    split::refuse(prover, "a batch")?;
+    refuse_several(prover)?;
     if airs.len() != key.log_rows.len() {
         return Err(Error::BatchLength { expected: key.log_rows.len(), found: airs.len() });
     }

@@ -12,8 +12,9 @@ pub(crate) struct Inputs<'a, E: Element> {
     pub(crate) main: Columns<'a, E::Base>,
     pub(crate) preprocessed: Option<Columns<'a, E::Base>>,
     pub(crate) permutation: Option<Columns<'a, E::Base>>,
-    /// The next rows of the trace and of the preprocessed columns, where they are not among the rows themselves.
-    pub(crate) next: [Option<Columns<'a, E::Base>>; 2],
+    /// The next rows of the trace, of the preprocessed columns and of the lookups' columns, where they are not among
+    /// the rows themselves.
+    pub(crate) next: [Option<Columns<'a, E::Base>>; 3],
     pub(crate) selectors: Columns<'a, E::Base>,
     /// The columns and the logarithm of the period.
     pub(crate) periodic: Option<(Columns<'a, E::Base>, u32)>,
@@ -36,6 +37,7 @@ impl<'a, E: Element> Inputs<'a, E> {
         place(input::SELECTORS, Some(self.selectors));
         place(input::NEXT, self.next[0]);
         place(input::NEXT_PREPROCESSED, self.next[1]);
+        place(input::NEXT_PERMUTATION, self.next[2]);
         if let Some((columns, log_period)) = self.periodic {
             inputs[input::PERIODIC] = Input::from(columns).repeating(log_period);
         }

@@ -231,9 +231,12 @@ impl<SC: DeviceConfig> Prover<SC> {
     /// [`Self::new`] for proofs that several devices make together: a power of two of them, all of one kind.
     ///
     /// Each device has a block of the rows of all extended columns, so memory adds up: a proof that does not fit on one
-    /// device may fit on all. Proofs are the same as those of one device. [`prove`](crate::prove) and
-    /// [`prove_with_preprocessed`](crate::prove_with_preprocessed) share their work out; a batch does not, and is
-    /// refused. The trace must have at least as many rows as there are devices.
+    /// device may fit on all. Proofs are the same as those of one device. [`prove`](crate::prove),
+    /// [`prove_with_preprocessed`](crate::prove_with_preprocessed) and [`prove_batch`](crate::prove_batch) share their
+    /// work out. The trace, or the tallest one of a batch, must have at least as many rows as there are devices. Tables
+    /// of a batch that have fewer extended rows than there are devices are on the first device.
+    ///
+    /// A configuration whose proofs hide the trace is refused.
     ///
     /// ```
     /// # use p3_challenger::{HashChallenger, SerializingChallenger32};
@@ -274,6 +277,11 @@ impl<SC: DeviceConfig> Prover<SC> {
     /// ```
     pub fn over<M>(devices: &[Device], config: SC, fri: &FriParameters<M>, cap_height: usize) -> Result<Self> {
         let (first, others) = split::check_devices(devices)?;
+        if SC::HIDING {
+            let detail =
+                "proofs that hide the trace are made by one device each; make the prover by Prover::hiding";
+            return Err(Error::Devices(detail.into()));
+        }
         let prover = Self::new(first.clone(), config, fri, cap_height)?;
         others.iter().try_for_each(|device| Self::load_kernels(device))?;
         Ok(Self { others: others.to_vec(), ..prover })

@@ -108,7 +108,7 @@ fn evaluate<SC: DeviceConfig>(
     };
 
     let mut run = |main: &Matrix<Base<SC>>, program: &GraphProgram<Ext<SC>>| {
-        sums.add(stream, Read { main, preprocessed, permutation, next: [None; 2] }, program)
+        sums.add(stream, Read { main, preprocessed, permutation, next: [None; 3] }, program)
     };
     match table.main {
         Extended::Whole(main) if !beyond => run(main, &*table.constraints.program(stream.device())?)?,
@@ -129,8 +129,9 @@ pub(crate) struct Read<'a, SC: DeviceConfig> {
     pub(crate) main: &'a Matrix<Base<SC>>,
     pub(crate) preprocessed: Option<&'a Matrix<Base<SC>>>,
     pub(crate) permutation: Option<&'a Matrix<Base<SC>>>,
-    /// The next rows of the trace and of the preprocessed columns, where they are in other blocks.
-    pub(crate) next: [Option<&'a Matrix<Base<SC>>>; 2],
+    /// The next rows of the trace, of the preprocessed columns and of the lookups' columns, where they are in other
+    /// blocks.
+    pub(crate) next: [Option<&'a Matrix<Base<SC>>>; 3],
 }
 
 /// The sums of constraints on a block of the quotient's domain, and what all of them read there.

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use rigel_gpu::{Device, Error, Fallback, Report, Result};
+use rigel_gpu::{Attempt, Device, Error, Fallback, Report, Result};
 
 use crate::failure::catch;
 use crate::report::measure;
@@ -48,7 +48,15 @@ pub fn with_fallback<P>(
     on_device: impl FnOnce() -> P,
     on_cpu: impl FnOnce() -> P,
 ) -> Result<(P, Report)> {
-    let made = device.and_then(|device| crate::on(&device, || catch(|| measure(on_device))?));
+    or_cpu(device.and_then(|device| crate::on(&device, || catch(|| measure(on_device))?)), policy, on_cpu)
+}
+
+/// What a device has made or, if it failed and the policy allows it, what the CPU makes.
+pub(crate) fn or_cpu<P>(
+    made: Result<(P, Report)>,
+    policy: Policy,
+    on_cpu: impl FnOnce() -> P,
+) -> Result<(P, Report)> {
     let error = match made {
         Ok(made) => return Ok(made),
         Err(error) => error,
@@ -64,7 +72,8 @@ pub fn with_fallback<P>(
     let proof = on_cpu();
     let fallbacks = vec![Fallback { part: "the proof", ran_on: "CPU", reason: error.to_string() }];
     let total_ms = began.elapsed().as_secs_f64() * 1e3;
-    Ok((proof, Report { device: "cpu".into(), total_ms, fallbacks, ..Report::default() }))
+    let moves = Attempt::current().moves().to_vec();
+    Ok((proof, Report { device: "cpu".into(), total_ms, fallbacks, moves, ..Report::default() }))
 }
 
 /// Whether the CPU may succeed despite this error. Wrong shapes are wrong there, too.

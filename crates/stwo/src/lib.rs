@@ -83,6 +83,7 @@
 //! | time, transfers and memory of a proof | [`measure`], [`in_phase`] |
 //! | errors, where upstream's signatures have none | [`catch`] |
 //! | the CPU where there is no device or the device fails, and a report that says so | [`with_fallback`] |
+//! | many proofs, on several devices | [`Queue`] |
 //! | an error for a lookup whose denominator is zero | [`check_denominators`] |
 //!
 //! # Differences from `SimdBackend`
@@ -116,6 +117,7 @@ mod lookups;
 mod merkle;
 mod plan;
 mod poly;
+mod queue;
 mod quotients;
 mod recorder;
 mod report;
@@ -136,6 +138,7 @@ pub use logup::{
 };
 pub use merkle::HashColumn;
 pub use plan::{ComponentSize, Plan, PlannedPhase, ProofSize, plan};
+pub use queue::{Each, Queue};
 pub use report::{in_phase, measure};
 pub use rigel_gpu::Report;
 pub use twiddles::Twiddles;

@@ -62,6 +62,12 @@ where
     SC: Config,
     SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
 {
+    fn use_prover(&mut self, prover: Prover<SC>) -> Result<(), Failure> {
+        let key = setup_batch(&prover, &self.airs, &self.log_rows())?;
+        self.prover = Some((prover, key));
+        Ok(())
+    }
+
     fn prove_traces<'a>(&'a self, traces: impl Iterator<Item = Trace<'a, SC::Value>>) -> Result<Made, Failure> {
         let (prover, key) = self.prover.as_ref().expect("prepare comes first");
         let instances: Vec<Instance<'a, SC, LookupAir>> =
@@ -87,10 +93,12 @@ where
             Some(device) => Prover::new(device.clone(), config, &fri, self.fri.cap_height)?,
             None => Prover::cpu(config, &fri, self.fri.cap_height)?,
         };
-        let prover = prover.with_policy(policy);
-        let key = setup_batch(&prover, &self.airs, &self.log_rows())?;
-        self.prover = Some((prover, key));
-        Ok(())
+        self.use_prover(prover.with_policy(policy))
+    }
+
+    fn prepare_over(&mut self, devices: &[Device], policy: Policy) -> Result<(), Failure> {
+        let (config, fri) = (self.config.clone(), self.fri.parameters(()));
+        self.use_prover(Prover::over(devices, config, &fri, self.fri.cap_height)?.with_policy(policy))
     }
 
     fn compile(&self, device: &Device) -> Result<usize, Failure> {

@@ -34,7 +34,7 @@ pub trait Statement: Send + Sync {
 
     /// As [`Self::prepare`], for proofs that several devices make together; a prover that can't do so gives an error.
     fn prepare_over(&mut self, _devices: &[Device], _policy: Policy) -> Result<(), Failure> {
-        Err("several devices make a proof together only of one table, with Plonky3; name one device".into())
+        Err("several devices make a proof together only with Plonky3; name one device".into())
     }
 
     /// Compiles the kernels that are generated for this workload, or finds them in the device's cache, and returns

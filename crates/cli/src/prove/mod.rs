@@ -1,5 +1,6 @@
 //! `rigel prove`: proves a workload on a device or on the CPU, and reports the cost.
 
+mod many;
 mod options;
 mod page;
 mod report;
@@ -7,7 +8,7 @@ mod split;
 
 use std::path::{Path, PathBuf};
 
-use rigel_gpu::{Device, Error, Fallback, Phase, Selector, background};
+use rigel_gpu::{Device, Error, Fallback, Phase, Selector, Selectors, background};
 use rigel_plonky3::Policy;
 
 use crate::Failure;
@@ -22,7 +23,7 @@ use options::FriArguments;
 pub use options::choice;
 use report::Summary;
 use rigel_stwo_workloads::choice::{Channel, Making};
-use rigel_workloads::{Field, Hash, timed};
+use rigel_workloads::{Field, Hash, Statement, timed};
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -48,13 +49,17 @@ pub struct Arguments {
     /// proof
     #[arg(long)]
     store_coefficients: bool,
-    /// Device: auto, cuda:N, emulated, emulated:N or none; with --split, several with commas between them [default:
-    /// RIGEL_DEVICE, or auto, which is the CPU if there is no GPU]
-    #[arg(long, conflicts_with = "cpu", value_delimiter = ',')]
-    device: Vec<Selector>,
+    /// Device: auto, cuda:N, emulated, emulated:N or none; with --split or --count, several with commas between them,
+    /// or all, which is every GPU [default: RIGEL_DEVICE, or auto, which is the CPU if there is no GPU]
+    #[arg(long, conflicts_with = "cpu")]
+    device: Option<Selectors>,
     /// Plonky3: all devices that --device names make the proof together, each with a part of the rows
     #[arg(long, requires = "device")]
     split: bool,
+    /// Make the proof N times, shared out over the devices, and report how many a second; -o keeps the first
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(conflicts_with_all = ["split", "trace_file", "html"])]
+    count: Option<u64>,
     /// Prove on the CPU, with upstream's prover
     #[arg(long)]
     cpu: bool,
@@ -77,12 +82,10 @@ pub struct Arguments {
 /// Proves and reports.
 pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
     let choice = choice(arguments).map_err(Refusal::Usage)?;
-    let making = Making { store_coefficients: arguments.store_coefficients, ..Making::default() };
-    let statement = match &choice {
-        Choice::Plonky3(choice) => choice.statement(),
-        Choice::Stwo(choice) => choice.statement(making),
-    };
-    let mut statement = statement.map_err(Refusal::Usage)?;
+    if let Some(count) = arguments.count {
+        return many::run(arguments, choice, count, json);
+    }
+    let mut statement = statement(arguments, &choice)?;
     let (devices, may_fall_back) = split::open(arguments)?;
     let device = devices.first().cloned();
 
@@ -154,12 +157,26 @@ pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
     } else {
         print!("{}", summary.to_text());
     }
+    finish_compiling();
+    Ok(true)
+}
+
+/// Waits for kernels that are compiled for later proofs.
+fn finish_compiling() {
     if background::running() > 0 {
         let progress = Progress::spoken();
         progress.say("the proof is done; compiling its kernels for later proofs …");
         background::finish();
     }
-    Ok(true)
+}
+
+fn statement(arguments: &Arguments, choice: &Choice) -> Result<Box<dyn Statement>, Failure> {
+    let making = Making { store_coefficients: arguments.store_coefficients, ..Making::default() };
+    let statement = match choice {
+        Choice::Plonky3(choice) => choice.statement(),
+        Choice::Stwo(choice) => choice.statement(making),
+    };
+    Ok(statement.map_err(Refusal::Usage)?)
 }
 
 /// Whether a failure is the device's, so that the CPU may succeed.

@@ -58,6 +58,11 @@ fn devices_prove_together() {
     let two = folder.prove("two", words, &QUICK);
     assert!(std::fs::read(one).unwrap() == std::fs::read(two).unwrap());
 
+    // Tables of several heights, tied together by lookups.
+    let one = folder.prove("lookups", "lookups --log-rows 6 --device emulated", &QUICK);
+    let both = "lookups --log-rows 6 --split --device emulated:0,emulated:1";
+    assert!(std::fs::read(one).unwrap() == std::fs::read(folder.prove("both", both, &QUICK)).unwrap());
+
     let words: Vec<&str> =
         std::iter::once("prove").chain(words.split(' ')).chain(["--json"]).chain(QUICK).collect();
     let report = &json(&rigel(&words, &[]))["report"];
@@ -69,13 +74,53 @@ fn devices_prove_together() {
         ("fibonacci --device emulated:0,emulated:1", "--split"),
         ("fibonacci --split --device emulated:0,emulated:1,emulated:2", "power of two"),
         ("fibonacci --split --device emulated:0,emulated:0", "twice"),
-        ("lookups --split --device emulated:0,emulated:1", "of one table"),
+        ("fibonacci --zk --split --device emulated:0,emulated:1", "by one device each"),
     ] {
         let words: Vec<&str> = std::iter::once("prove").chain(words.split(' ')).collect();
         let output = rigel(&words, &[]);
         assert_ne!(code(&output), Some(0), "{words:?}");
         assert!(stderr(&output).contains(says), "{words:?}: {}", stderr(&output));
     }
+}
+
+/// Many proofs, shared out over devices of which one is lost in the middle of a proof.
+#[test]
+fn many_proofs() {
+    let folder = Folder::new();
+    let one = folder.prove("one", "fibonacci --log-rows 4 --device emulated", &QUICK);
+    let many = "fibonacci --log-rows 4 --device emulated:0,emulated:1 --count 5";
+    let kept = folder.prove("many", many, &QUICK);
+    assert!(std::fs::read(one).unwrap() == std::fs::read(kept).unwrap());
+
+    let words = |more: &'static str| -> Vec<&str> {
+        std::iter::once("prove").chain(many.split(' ')).chain(QUICK).chain(more.split_whitespace()).collect()
+    };
+    let whole = json(&rigel(&words("--json"), &[]));
+    assert!(whole["count"] == 5 && whole["retries"] == 0 && whole["on_cpu"] == 0, "{whole}");
+    assert!(whole["proofs_per_second"].as_f64() > Some(0.0), "{whole}");
+    let made: Vec<u64> =
+        whole["devices"].as_array().expect("both").iter().filter_map(|device| device["proofs"].as_u64()).collect();
+    assert!(made.len() == 2 && made.iter().sum::<u64>() == 5 && made.iter().all(|&proofs| proofs > 0), "{whole}");
+
+    let lost = [("RIGEL_EMULATED", "lost_after=40,lost_device=1")];
+    let output = rigel(&words("--json"), &lost);
+    let less = json(&output);
+    assert!(less["retries"].as_u64() > Some(0), "{less}");
+    assert_eq!(less["devices"][1]["retries"], less["retries"]);
+    assert!(less["devices"][1]["lost"].as_str().is_some_and(|reason| reason.contains("lost")), "{less}");
+    assert!(less["devices"][0]["proofs"] == 5 && less["devices"][1]["proofs"] == 0, "{less}");
+    let output = rigel(&words(""), &lost);
+    let table = stdout(&output);
+    for says in ["5 proofs of", "a second", "retries", "emulated:0", "lost: "] {
+        assert!(table.contains(says), "{table}");
+    }
+
+    for (more, says) in [("--split", "cannot be used with"), ("--html page", "cannot be used with")] {
+        let output = rigel(&words(more), &[]);
+        assert!(code(&output) != Some(0) && stderr(&output).contains(says), "{more}: {}", stderr(&output));
+    }
+    let output = rigel(&["prove", "fibonacci", "--count", "0"], &[]);
+    assert!(code(&output) != Some(0) && stderr(&output).contains("--count"), "{}", stderr(&output));
 }
 
 #[test]

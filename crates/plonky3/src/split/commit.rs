@@ -1,71 +1,90 @@
-//! Commitments over several devices: blocks of extended columns, subtrees over their rows, and the top that joins them.
+//! Commitments over several devices: subtrees over the rows of each, and the top that joins them.
+//!
+//! A matrix whose extended rows are at least as many as the devices is in blocks, and block k is in subtree k: at its
+//! leaves, or at the layer of its height. Shorter matrices are on the first device. Their heights lie above the
+//! subtrees' roots, so their rows join in the top.
 
+use std::cmp::Reverse;
 use std::ops::Range;
 
-use rigel_gpu::{Buffer, Event, Piece, exchange};
 use rigel_kernels::commit::merkle::MerkleTree;
-use rigel_kernels::commit::rows::RowsInParts;
-use rigel_kernels::field::Ring;
-use rigel_kernels::layout::permute;
-use rigel_kernels::transform::ntt::{self, Order};
-use rigel_kernels::transform::spread;
+use rigel_kernels::commit::rows::{self, RowsInParts};
+use rigel_kernels::field::Field;
 use rigel_kernels::{Columns, Matrix};
 
 use super::Team;
-use crate::commit::Committed;
+use super::extend::{Source, devices_of, extend};
+use super::rows::RowBlocks;
 use crate::config::{Base, DeviceConfig};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::extended::Extended;
-use crate::prover::Session;
 use crate::trace::Trace;
 
 /// A commitment of which each device has a block of rows.
 pub(crate) struct Shares<SC: DeviceConfig> {
-    /// By device: the block of each matrix, and the subtree over its rows.
-    pub(super) committed: Vec<Committed<'static, SC>>,
+    /// For each matrix its blocks, one a device, or all of it on the first device.
+    matrices: Vec<Vec<Extended<'static, SC>>>,
+    /// The subtrees over the devices' blocks, or the whole tree on the first device if no matrix is in blocks.
+    pub(super) trees: Vec<MerkleTree<SC::Hash>>,
     /// The tree above the subtrees, on the first device, if the cap is above them.
     pub(super) top: Option<MerkleTree<SC::Hash>>,
     pub(crate) cap: SC::Commitment,
+    devices: usize,
 }
 
 impl<SC: DeviceConfig> Shares<SC> {
-    /// Commits to blocks of extended matrices: those of each device.
-    pub(super) fn new(team: &Team<'_, SC>, blocks: Vec<Vec<Matrix<Base<SC>>>>) -> Result<Self> {
-        let trees = team.phase("hash", || {
-            team.each(|(k, session)| {
-                let matrices: Vec<Columns<'_, _>> = blocks[k].iter().map(Into::into).collect();
-                Ok(MerkleTree::new(session.hashing(), &matrices, subtree_cap(team))?)
-            })
-        })?;
-        Self::joined(team, blocks, trees)
-    }
-
-    fn joined(
-        team: &Team<'_, SC>,
-        blocks: Vec<Vec<Matrix<Base<SC>>>>,
-        trees: Vec<MerkleTree<SC::Hash>>,
-    ) -> Result<Self> {
-        let (top, cap) = join(team, &trees)?;
-        let share = |(blocks, tree): (Vec<Matrix<Base<SC>>>, _)| {
-            let ldes = blocks.into_iter().map(Extended::Whole).collect();
-            Committed { ldes, tree, salts: Vec::new() }
+    /// Commits to extended matrices, each given as its blocks, or as a whole on the first device.
+    pub(super) fn new(team: &Team<'_, SC>, matrices: Vec<Vec<Matrix<Base<SC>>>>) -> Result<Self> {
+        let in_blocks = |k: usize| -> Vec<Columns<'_, _>> {
+            matrices.iter().filter(|blocks| blocks.len() > 1).map(|blocks| (&blocks[k]).into()).collect()
         };
-        Ok(Self { committed: blocks.into_iter().zip(trees).map(share).collect(), top, cap })
+        let whole: Vec<Columns<'_, _>> =
+            matrices.iter().filter(|blocks| blocks.len() == 1).map(|blocks| (&blocks[0]).into()).collect();
+        let trees = team.phase("hash", || {
+            if in_blocks(0).is_empty() {
+                let first = team.first();
+                return Ok(vec![MerkleTree::new(first.hashing(), &whole, first.cap_height())?]);
+            }
+            team.each(|(k, session)| Ok(MerkleTree::new(session.hashing(), &in_blocks(k), subtree_cap(team))?))
+        })?;
+        let (top, cap) = join(team, &trees, &whole)?;
+        Ok(Self::made(team, matrices, trees, (top, cap)))
     }
 
-    /// The number of devices that have a block.
+    fn made(
+        team: &Team<'_, SC>,
+        matrices: Vec<Vec<Matrix<Base<SC>>>>,
+        trees: Vec<MerkleTree<SC::Hash>>,
+        (top, cap): Joined<SC>,
+    ) -> Self {
+        let kept = |blocks: Vec<Matrix<_>>| blocks.into_iter().map(Extended::Whole).collect();
+        let matrices = matrices.into_iter().map(kept).collect();
+        Self { matrices, trees, top, cap, devices: team.sessions.len() }
+    }
+
+    /// The number of devices that made the commitment.
     pub(crate) fn devices(&self) -> usize {
-        self.committed.len()
+        self.devices
     }
 
-    /// The block of matrix `index` on device k.
-    pub(super) fn block(&self, k: usize, index: usize) -> &Matrix<Base<SC>> {
-        self.committed[k].whole(index)
+    /// The blocks of a matrix, one a device, or all of it on the first device.
+    pub(super) fn blocks(&self, index: usize) -> &[Extended<'static, SC>] {
+        &self.matrices[index]
     }
 
-    /// The logarithm of the number of rows of all blocks together.
-    pub(super) fn log_rows(&self) -> u32 {
-        self.block(0, 0).rows().ilog2() + self.devices().ilog2()
+    /// The number of matrices.
+    pub(super) fn len(&self) -> usize {
+        self.matrices.len()
+    }
+
+    /// The logarithm of the number of rows of all blocks of a matrix together.
+    pub(super) fn log_rows(&self, index: usize) -> u32 {
+        self.matrices[index][0].log_rows() + self.matrices[index].len().ilog2()
+    }
+
+    /// The logarithm of the number of leaves of the whole tree.
+    pub(super) fn depth(&self) -> u32 {
+        self.trees[0].depth() + self.trees.len().ilog2()
     }
 }
 
@@ -77,9 +96,14 @@ pub(super) fn subtree_cap<SC: DeviceConfig>(team: &Team<'_, SC>) -> u32 {
 /// The tree above subtrees, if there is one, and the cap.
 pub(super) type Joined<SC> = (Option<MerkleTree<<SC as DeviceConfig>::Hash>>, <SC as DeviceConfig>::Commitment);
 
-/// The tree above subtrees of equal height, one a device, if the cap is above them; and the cap. A single subtree is
-/// the whole tree. Waits for the devices.
-pub(super) fn join<SC: DeviceConfig>(team: &Team<'_, SC>, trees: &[MerkleTree<SC::Hash>]) -> Result<Joined<SC>> {
+/// The tree above subtrees of equal height, one a device, if the cap is above them; and the cap. Matrices on the first
+/// device that have fewer rows than there are subtrees join there. A single subtree is the whole tree. Waits for the
+/// devices.
+pub(super) fn join<SC: DeviceConfig>(
+    team: &Team<'_, SC>,
+    trees: &[MerkleTree<SC::Hash>],
+    short: &[Columns<'_, Base<SC>>],
+) -> Result<Joined<SC>> {
     let (first, log_trees) = (team.first(), trees.len().ilog2());
     let below = first.cap_height().saturating_sub(log_trees);
     let mut digests = Vec::with_capacity(trees.len());
@@ -90,141 +114,75 @@ pub(super) fn join<SC: DeviceConfig>(team: &Team<'_, SC>, trees: &[MerkleTree<SC
         return Ok((None, SC::cap(digests)));
     }
     let top = first.phase("hash", || {
-        let roots = first.stream.upload(&digests)?;
-        Ok(MerkleTree::from_leaves(first.hashing(), &roots)?)
+        let mut layers = vec![first.stream.upload(&digests)?];
+        let mut tallest_first = short.to_vec();
+        tallest_first.sort_by_key(|matrix| Reverse(matrix.rows()));
+        for group in tallest_first.chunk_by(|a, b| a.rows() == b.rows()) {
+            layers.push(rows::hash(first.hashing(), group)?);
+        }
+        Ok(MerkleTree::from_digests(first.hashing(), &layers, first.cap_height())?)
     })?;
     let cap = SC::cap(top.cap(&first.stream, first.cap_height())?);
     Ok((Some(top), cap))
 }
 
-/// Commits to a trace, some columns at a time: each device brings and interpolates a share of them, and all are
-/// evaluated and hashed on each device's rows.
+/// Commits to one trace with at least as many rows as there are devices. Its rows are hashed while its columns arrive.
 pub(crate) fn trace<SC: DeviceConfig>(team: &Team<'_, SC>, trace: &Trace<'_, SC::Value>) -> Result<Shares<SC>> {
-    let (rows, width) = (trace.height(), trace.width());
-    let log_domain = rows.ilog2() + team.first().log_blowup();
-    let block_rows = 1usize << (log_domain - team.log_devices());
-    let mut blocks = team.each(|(_, session)| Ok(Matrix::alloc(&session.stream, block_rows, width)?))?;
+    let (height, width) = (trace.height(), trace.width());
+    let block_rows = (height << team.first().log_blowup()) >> team.log_devices();
     let mut hashing =
         team.each(|(_, session)| Ok(RowsInParts::<SC::Hash>::new(session.hashing(), block_rows)?))?;
-    let part = part_columns::<SC>(rows.min(block_rows), width);
-    let parts: Vec<Range<usize>> = (0..width).step_by(part).map(|first| first..width.min(first + part)).collect();
-    let mut coming = Coming::new(team, trace, &parts[0])?;
-    for (index, columns) in parts.iter().enumerate() {
-        let brought = coming.columns(team, trace)?;
-        // The next part is uploaded while this one is extended and hashed.
-        let next = parts.get(index + 1).map(|columns| Coming::new(team, trace, columns)).transpose()?;
-        team.phase("extend", || {
-            let coefficients = team.each(|(k, session)| {
-                Ok(ntt::inverse(&session.stream, &brought[k], Base::<SC>::ONE, Order::Natural)?)
-            })?;
-            drop(brought);
-            let coefficients: Vec<Columns<'_, _>> = coefficients.iter().map(Into::into).collect();
-            let rooms = blocks.iter_mut().map(|block| block.column_range_mut(columns.start, columns.end));
-            let rooms = rooms.collect::<rigel_gpu::Result<Vec<_>>>()?;
-            Ok(spread::evaluate_into(&team.streams, &coefficients, log_domain, rooms)?)
-        })?;
-        if let Some(mut next) = next {
-            team.phase("hash", || {
-                team.each(|(k, session)| {
-                    let view = blocks[k].column_range(columns.start, columns.end)?;
-                    Ok(hashing[k].absorb(&session.stream, Columns::new(view, block_rows)?)?)
-                })
-            })?;
-            next.send(team, trace)?;
-            coming = next;
-            continue;
+    let mut last = 0..0;
+    let blocks = extend(team, &Source::Trace(trace), None, |blocks, columns| {
+        if columns.end == width {
+            last = columns.clone();
+            return Ok(());
         }
-        let mut hashing = hashing.into_iter();
-        let trees = team.phase("hash", || {
-            team.each(|(k, session)| {
-                let view = blocks[k].column_range(columns.start, columns.end)?;
-                let rest = Columns::new(view, block_rows)?;
-                let hashing = hashing.next().expect("one for each device");
-                Ok(MerkleTree::from_parts(&session.stream, hashing, rest, subtree_cap(team))?)
-            })
+        team.phase("hash", || {
+            team.each(|(k, session)| Ok(hashing[k].absorb(&session.stream, part(&blocks[k], columns)?)?))
         })?;
-        return Shares::joined(team, blocks.into_iter().map(|block| vec![block]).collect(), trees);
-    }
-    unreachable!("a trace has at least one column")
-}
-
-/// A part of the trace on its way to the devices, a share of its columns to each.
-struct Coming<SC: DeviceConfig> {
-    shares: Vec<Range<usize>>,
-    /// For columns from the host, by device: their rows, and the work after which they may be written.
-    rooms: Vec<(Buffer<Base<SC>>, Event)>,
-    is_sent: bool,
-}
-
-impl<SC: DeviceConfig> Coming<SC> {
-    /// Allocates memory for some columns.
-    fn new(team: &Team<'_, SC>, trace: &Trace<'_, SC::Value>, columns: &Range<usize>) -> Result<Self> {
-        let start = |k: usize| columns.start + columns.len() * k / team.sessions.len();
-        let shares: Vec<Range<usize>> = (0..team.sessions.len()).map(|k| start(k)..start(k + 1)).collect();
-        let rooms = match trace {
-            Trace::Host(_) => team.each(|(k, session)| {
-                let room = session.stream.alloc(trace.height() * shares[k].len())?;
-                Ok((room, session.stream.record()?))
-            })?,
-            Trace::Device(_) => Vec::new(),
-        };
-        Ok(Self { shares, rooms, is_sent: false })
-    }
-
-    /// Uploads the columns, if they are on the host. Work that the devices are given from now on waits for that.
-    fn send(&mut self, team: &Team<'_, SC>, trace: &Trace<'_, SC::Value>) -> Result<()> {
-        if let Trace::Host(trace) = trace
-            && !std::mem::replace(&mut self.is_sent, true)
-        {
-            for ((session, (room, free)), columns) in team.sessions.iter().zip(&mut self.rooms).zip(&self.shares) {
-                if !columns.is_empty() {
-                    session.bring(&mut *room, trace, columns.clone(), free)?;
-                }
-            }
-        }
         Ok(())
-    }
-
-    /// The columns on each device, uploaded if they are not yet, or sent by the device that has the trace.
-    fn columns(mut self, team: &Team<'_, SC>, trace: &Trace<'_, SC::Value>) -> Result<Vec<Matrix<Base<SC>>>> {
-        self.send(team, trace)?;
-        let empty = |(k, session): (usize, &Session<'_, SC>)| {
-            Ok(Matrix::alloc(&session.stream, trace.height(), self.shares[k].len())?)
-        };
-        match trace {
-            Trace::Host(_) => team.phase("extend", || {
-                team.each(|(k, session)| match self.shares[k].len() {
-                    0 => empty((k, session)),
-                    columns => Ok(permute::to_columns(&session.stream, &self.rooms[k].0, columns)?),
-                })
-            }),
-            Trace::Device(trace) => {
-                let device = trace.values().device();
-                let Some(from) = team.streams.iter().position(|stream| stream.device().is(&device)) else {
-                    return Err(Error::Devices(format!(
-                        "the trace is on {device}, which is not one of the proof's devices; copy it to one of them"
-                    )));
-                };
-                team.streams[from].wait_for_uses(trace.values())?;
-                let mut matrices = team.each(empty)?;
-                let mut pieces = Vec::with_capacity(matrices.len());
-                for (to, (matrix, columns)) in matrices.iter_mut().zip(&self.shares).enumerate() {
-                    let source = trace.column_range(columns.start, columns.end)?;
-                    pieces.push(Piece { from, to, source, target: matrix.values_mut().view_mut() });
-                }
-                team.phase("exchange", || Ok(exchange(&team.streams, pieces)?))?;
-                Ok(matrices)
-            }
-        }
-    }
+    })?;
+    let mut hashing = hashing.into_iter();
+    let trees = team.phase("hash", || {
+        team.each(|(k, session)| {
+            let (hashing, rest) = (hashing.next().expect("one for each device"), part(&blocks[k], &last)?);
+            Ok(MerkleTree::from_parts(&session.stream, hashing, rest, subtree_cap(team))?)
+        })
+    })?;
+    let joined = join(team, &trees, &[])?;
+    Ok(Shares::made(team, vec![blocks], trees, joined))
 }
 
-/// The number of columns of a part: a sixteenth of them, so that what devices send each other takes little memory
-/// beside their blocks, but more if that is little data, rounded to the hash's block.
-fn part_columns<SC: DeviceConfig>(rows: usize, width: usize) -> usize {
-    const PARTS: usize = 16;
-    const LEAST_BYTES: usize = 4 << 20;
-    let block = RowsInParts::<SC::Hash>::block::<Base<SC>>();
-    let least = (LEAST_BYTES / (rows * size_of::<Base<SC>>())).min(width);
-    width.div_ceil(PARTS).max(least).next_multiple_of(block)
+/// Some columns of a block.
+fn part<'a, F: Field>(block: &'a Matrix<F>, columns: &Range<usize>) -> Result<Columns<'a, F>> {
+    Ok(Columns::new(block.column_range(columns.start, columns.end)?, block.rows())?)
+}
+
+/// A commitment, and of each matrix the rows that lookups read, if they do.
+type CommittedTraces<SC> = (Shares<SC>, Vec<Option<RowBlocks<SC>>>);
+
+/// Commits to several traces of any heights. Also returns the traces that lookups read, in blocks of rows.
+pub(crate) fn traces<SC: DeviceConfig>(
+    team: &Team<'_, SC>,
+    traces: &[&Trace<'_, SC::Value>],
+    is_looked_up: impl Fn(usize) -> bool,
+) -> Result<CommittedTraces<SC>> {
+    let (mut extended, mut kept) = (Vec::with_capacity(traces.len()), Vec::with_capacity(traces.len()));
+    for (table, trace) in traces.iter().enumerate() {
+        let alloc = || RowBlocks::alloc(team, trace.height(), trace.width(), devices_of(team, trace.height()));
+        let mut rows = is_looked_up(table).then(alloc).transpose()?;
+        extended.push(extend(team, &Source::Trace(trace), rows.as_mut(), |_, _| Ok(()))?);
+        kept.push(rows);
+    }
+    Ok((Shares::new(team, extended)?, kept))
+}
+
+/// Commits to matrices in blocks of rows.
+pub(super) fn rows_in_blocks<SC: DeviceConfig>(
+    team: &Team<'_, SC>,
+    matrices: &[RowBlocks<SC>],
+) -> Result<Shares<SC>> {
+    let extend = |rows| extend(team, &Source::Rows(rows), None, |_, _| Ok(()));
+    Shares::new(team, matrices.iter().map(extend).collect::<Result<_>>()?)
 }

@@ -8,6 +8,7 @@ use rigel_kernels::commit::merkle::MerkleTree;
 use rigel_kernels::domain::block::Block;
 use rigel_kernels::field::{Element, Ring};
 use rigel_kernels::fri::fold;
+use rigel_kernels::vector::elementwise;
 
 use super::Team;
 use super::commit::{join, subtree_cap};
@@ -16,6 +17,7 @@ use super::open::SplitRound;
 use crate::challenger::Searching;
 use crate::config::{Base, DeviceConfig, DeviceFriProof, Ext};
 use crate::error::Result;
+use crate::extended::Extended;
 use crate::field::{DeviceExtension, DeviceField};
 use crate::fri::{Openings, final_polynomial};
 use crate::transcript::Unfinished;
@@ -31,39 +33,55 @@ struct Fold<SC: DeviceConfig> {
     log_arity: usize,
 }
 
-/// Proves that the column of which `blocks` are the devices' parts is of low degree.
+/// A column of the extension that is to be folded: its blocks, one a device, or all of it on the first device.
+pub(super) type Column<SC> = Vec<Matrix<Base<SC>>>;
+
+/// The logarithm of the number of rows of a column.
+fn log_rows<SC: DeviceConfig>(blocks: &[Matrix<Base<SC>>]) -> usize {
+    (blocks[0].rows() * blocks.len()).ilog2() as usize
+}
+
+/// Proves that columns, in descending height, are of low degree.
 pub(super) fn prove<SC: DeviceConfig>(
     team: &Team<'_, SC>,
     rounds: &[SplitRound<'_, SC>],
-    mut blocks: Vec<Matrix<Base<SC>>>,
+    inputs: Vec<Column<SC>>,
     batch_pow_witness: SC::Value,
     challenger: &mut Searching<'_, SC::Challenger>,
 ) -> Result<DeviceFriProof<SC>> {
-    let log_height = rounds[0].shares.log_rows() as usize;
-    let shape = FriShape::new(&team.first().prover.fri, &[log_height], log_height);
+    let log_heights: Vec<usize> = inputs.iter().map(|blocks| log_rows::<SC>(blocks)).collect();
+    let shape = FriShape::new(&team.first().prover.fri, &log_heights, log_heights[0]);
     let log_arities = shape.log_arities.clone();
     let mut transcript = Unfinished::new(ProverTranscript::<_, SC::Value, SC::Challenge>::new(challenger, shape));
 
     let mut folds: Vec<Fold<SC>> = Vec::new();
     let mut commits = Vec::new();
     let mut commit_witnesses = Vec::new();
+    let mut inputs = inputs.into_iter().peekable();
+    let mut blocks = inputs.next().expect("at least one matrix is opened");
     for &log_arity in &log_arities {
         if blocks[0].rows() < LEAST_ROWS.max(1 << log_arity) {
             blocks = vec![to_first(team, blocks)?];
         }
         let trees = team.phase("fold", || commit(team, &blocks, log_arity as u32))?;
-        let (top, cap) = join(team, &trees)?;
+        let (top, cap) = join(team, &trees, &[])?;
         let (beta, witness) = transcript.commit_round(cap.clone());
         commits.push(cap);
         commit_witnesses.push(witness.unwrap_or(SC::Value::ZERO));
-        let folded = team.phase("fold", || fold_blocks(team, &blocks, log_arity as u32, beta))?;
+        let log_folded = log_rows::<SC>(&blocks) - log_arity;
+        let mut joined = inputs.next_if(|input| log_rows::<SC>(input) == log_folded);
+        if blocks.len() == 1 {
+            joined = joined.map(|input| to_first(team, input)).transpose()?.map(|input| vec![input]);
+        }
+        let folded = team.phase("fold", || fold_blocks(team, &blocks, log_arity as u32, beta, joined))?;
         folds.push(Fold { blocks: std::mem::replace(&mut blocks, folded), trees, top, log_arity });
     }
 
     let final_poly = final_polynomial(team.first(), &to_first(team, blocks)?)?;
     let (indices, query_witness) = transcript.query_phase(&final_poly);
     transcript.into_inner().finish();
-    let (input_openings, commit_phase_openings) = team.phase("query", || query(team, rounds, &folds, &indices))?;
+    let (input_openings, commit_phase_openings) =
+        team.phase("query", || query(team, rounds, &folds, log_heights[0], &indices))?;
     Ok(FriProof {
         batch_pow_witness,
         commit_phase_commits: commits,
@@ -88,18 +106,29 @@ fn commit<SC: DeviceConfig>(
     blocks.iter().zip(&team.sessions).map(tree).collect()
 }
 
-/// Folds blocks. One whose points are `s x` folds as one whose points are x, with beta / s.
+/// Folds blocks, and adds beta^(2^`log_arity`) times those of a column that joins, which are as many.
+///
+/// A block whose points are `s x` folds as one whose points are x, with beta / s. The folded block's points have the
+/// factor s^(2^`log_arity`), by which what joins is multiplied first, because the fold divides it by that.
 fn fold_blocks<SC: DeviceConfig>(
     team: &Team<'_, SC>,
     blocks: &[Matrix<Base<SC>>],
     log_arity: u32,
     beta: SC::Challenge,
+    mut joined: Option<Column<SC>>,
 ) -> Result<Vec<Matrix<Base<SC>>>> {
     let fold = |(k, values): (usize, &Matrix<Base<SC>>)| {
+        let stream = &team.streams[k];
         let block = Block { index: k, log_rows: values.rows().ilog2() };
         let inverse = block.shift::<Base<SC>>().inverse().expect("a root of unity is not zero");
         let beta = (beta * SC::Value::from_device(&[inverse])[0]).to_device();
-        Ok(fold::fold::<Ext<SC>>(&team.streams[k], values.values().view(), log_arity, beta, None)?)
+        let mut joined = joined.as_mut().map(|joined| &mut joined[k]);
+        if let Some(joined) = joined.as_deref_mut().filter(|_| k > 0) {
+            let folded = Block { log_rows: block.log_rows - log_arity, ..block };
+            elementwise::scale_assign::<Base<SC>>(stream, joined, folded.shift())?;
+        }
+        let joined = joined.map(|joined| joined.values().view());
+        Ok(fold::fold::<Ext<SC>>(stream, values.values().view(), log_arity, beta, joined)?)
     };
     blocks.iter().enumerate().map(fold).collect()
 }
@@ -130,16 +159,21 @@ fn query<SC: DeviceConfig>(
     team: &Team<'_, SC>,
     rounds: &[SplitRound<'_, SC>],
     folds: &[Fold<SC>],
+    log_height: usize,
     indices: &[usize],
 ) -> Result<Openings<SC>> {
+    // The places in a column of 2^`log_rows` rows.
+    let at = |log_rows: u32| -> Vec<usize> {
+        indices.iter().map(|index| index >> (log_height - log_rows as usize)).collect()
+    };
     let (mut rows, mut leaves) = (Vec::new(), Vec::new());
-    for SplitRound { shares, points } in rounds {
-        for matrix in 0..points.len() {
-            let blocks = (0..team.sessions.len()).map(|k| shares.block(k, matrix)).collect();
-            rows.push(Rows { blocks, indices: indices.to_vec() });
+    for SplitRound { shares, .. } in rounds {
+        for matrix in 0..shares.len() {
+            let blocks = shares.blocks(matrix).iter().map(Extended::whole).collect();
+            rows.push(Rows { blocks, indices: at(shares.log_rows(matrix)) });
         }
-        let trees = shares.committed.iter().map(|share| &share.tree).collect();
-        leaves.push((Forest { trees, top: shares.top.as_ref() }, indices.to_vec()));
+        let trees = shares.trees.iter().collect();
+        leaves.push((Forest { trees, top: shares.top.as_ref() }, at(shares.depth())));
     }
     // For each fold, the queried indices. The leaves that contain them are the queried indices of the next fold.
     let mut places = vec![indices.to_vec()];
@@ -155,10 +189,10 @@ fn query<SC: DeviceConfig>(
     let mut paths = gather::paths(team, &leaves)?.into_iter();
 
     let mut input_openings = Vec::with_capacity(rounds.len());
-    for SplitRound { shares, points } in rounds {
-        let mut opened_values: Vec<Vec<Vec<SC::Value>>> = vec![Vec::with_capacity(points.len()); indices.len()];
-        for (matrix, values) in rows.by_ref().take(points.len()).enumerate() {
-            let width = shares.block(0, matrix).columns();
+    for SplitRound { shares, .. } in rounds {
+        let mut opened_values: Vec<Vec<Vec<SC::Value>>> = vec![Vec::with_capacity(shares.len()); indices.len()];
+        for (matrix, values) in rows.by_ref().take(shares.len()).enumerate() {
+            let width = shares.blocks(matrix)[0].columns();
             for (matrices, row) in opened_values.iter_mut().zip(values.chunks_exact(width)) {
                 matrices.push(SC::Value::from_device(row).to_vec());
             }

@@ -1,22 +1,28 @@
 //! One proof over several devices.
 //!
-//! The rows of the extended domain are shared out: device k of K has block k of them, in bit-reversed order, which is a
-//! coset of its own. What a device does for a proof it does for its rows, with the functions of a proof on one device:
+//! The rows of a table's extended domain are shared out: device k of K has block k of them, in bit-reversed order,
+//! which is a coset of its own. Tables of a batch with fewer extended rows than there are devices are on the first one.
+//! What a device does for a proof it does for its rows, with the functions of a proof on one device:
 //!
 //! | phase | on each device | between devices |
 //! |---|---|---|
-//! | `commit.rs` | interpolates a share of the columns, evaluates all on its rows, hashes them into a subtree | coefficients, roots |
+//! | `extend.rs`, `commit.rs` | interpolates a share of the columns, evaluates all on its rows, hashes them into a subtree | coefficients, roots |
+//! | `lookup.rs` | computes the lookups' columns for a K-th of the trace's rows (`rows.rs`) | the trace's rows, the columns, a sum for each table |
 //! | `quotient.rs` | evaluates the constraints on its rows | the trace's next rows, if blocks are smaller than the trace; the quotient |
 //! | `open.rs` | adds up its rows' part of the opened values, reduces its rows | sums, through the host |
 //! | `fri.rs` | folds its rows, until they are few; then the first device has all | the values of the first small layer |
 //!
 //! The host keeps the transcript. Queried rows and nodes are read from the devices that have them (`gather.rs`).
 
+mod batch;
 mod commit;
+mod extend;
 mod fri;
 mod gather;
+mod lookup;
 mod open;
 mod quotient;
+mod rows;
 
 use p3_air::symbolic::AirLayout;
 use p3_commit::PolynomialSpace;
@@ -38,6 +44,7 @@ use crate::report::{Fallback, Proven, Report};
 use crate::trace::Trace;
 use crate::transcript::Unfinished;
 
+pub(crate) use batch::{SharedTables, commit_tables, prove_batch};
 pub(crate) use commit::Shares;
 use open::{SplitRound, open};
 
@@ -99,7 +106,16 @@ impl<'a, SC: DeviceConfig> Team<'a, SC> {
 
     /// `work` of each device, in order.
     fn each<R>(&self, work: impl FnMut((usize, &Session<'a, SC>)) -> Result<R>) -> Result<Vec<R>> {
-        self.sessions.iter().enumerate().map(work).collect()
+        self.among(self.sessions.len(), work)
+    }
+
+    /// `work` of each of the first devices, in order.
+    fn among<R>(
+        &self,
+        devices: usize,
+        work: impl FnMut((usize, &Session<'a, SC>)) -> Result<R>,
+    ) -> Result<Vec<R>> {
+        self.sessions[..devices].iter().enumerate().map(work).collect()
     }
 
     /// Ends the proof's records, with what ran elsewhere.
@@ -142,7 +158,7 @@ where
     let constraints =
         readings.of(&kind, Readings::<SC>::fingerprint(air, &layout), || Constraints::of_air(air, layout, rows));
     check::degree::<SC>(0, log_rows, constraints.log_chunks)?;
-    quotient::check_domain(prover, constraints.log_chunks)?;
+    quotient::check_domain(prover, 0, constraints.log_chunks)?;
 
     let chunks = 1 << constraints.log_chunks;
     let shape = StarkShape::new(
@@ -166,12 +182,14 @@ where
     let table = quotient::SplitTable {
         log_rows: log_rows as u32,
         constraints: &constraints,
-        main: &main,
-        preprocessed: preprocessed_shares,
+        main: main.blocks(0),
+        preprocessed: preprocessed_shares.map(|shares| shares.blocks(0)),
+        permutation: None,
         periodic: &air.periodic_columns(),
         publics: public_values,
+        extension: &[],
     };
-    let quotient = quotient::commit(&team, &table, alpha)?;
+    let quotient = Shares::new(&team, quotient::chunks(&team, &table, alpha)?)?;
     constraints.free_symbols();
     let (zeta, ood_witness) = transcript.ood_phase(quotient.cap.clone(), None);
 
@@ -207,15 +225,7 @@ pub(crate) fn commit<SC: DeviceConfig>(prover: &Prover<SC>, trace: &Trace<'_, SC
     commit::trace(&Team::new(prover)?, trace)
 }
 
-/// Refuses what several devices can't do together.
-pub(crate) fn refuse<SC: DeviceConfig>(prover: &Prover<SC>, what: &str) -> Result<()> {
-    match prover.devices().count() {
-        0 | 1 => Ok(()),
-        count => Err(Error::Devices(format!("{what} is not shared out over {count} devices; prove it with one"))),
-    }
-}
-
-/// Checks that each device gets a row of the trace.
+/// Checks that each device gets a row of the trace, or of the tallest one.
 pub(crate) fn check_rows<SC: DeviceConfig>(prover: &Prover<SC>, rows: usize) -> Result<()> {
     let devices = prover.devices().count();
     if devices > rows {

@@ -1,16 +1,20 @@
 //! Openings over several devices: each adds up its rows' part of the values, and reduces its rows.
 
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
 use p3_commit::OpenedValues;
 use p3_field::PrimeCharacteristicRing;
 use p3_fri::{PcsProverTranscript, PcsShape};
-use rigel_kernels::Matrix;
+use rigel_gpu::Buffer;
 
 use super::commit::Shares;
-use super::{Team, fri};
+use super::fri::{self, Column};
+use super::{Session, Team};
 use crate::challenger::Searching;
 use crate::config::{Base, DeviceConfig};
 use crate::error::Result;
-use crate::open::{self, Domain, Round};
+use crate::open::{self, Claimed, ColumnValues, Domain};
 use crate::transcript::Unfinished;
 
 /// A commitment and, for each of its matrices, the points at which its columns are opened.
@@ -19,54 +23,119 @@ pub(super) struct SplitRound<'a, SC: DeviceConfig> {
     pub(super) points: Vec<Vec<SC::Challenge>>,
 }
 
-/// Opens all commitments, whose matrices are all of one height. See [`open::open`].
+/// The matrices of one height, in the order of their commitments. A block's points are not those of a block of another
+/// height, so each height is opened on its own.
+struct Height<'a, SC: DeviceConfig> {
+    log_rows: u32,
+    /// The commitment and the index there of each matrix.
+    places: Vec<(usize, usize)>,
+    /// By device: its blocks and the points at which they are opened. The first device alone, if it has all rows.
+    by_device: Vec<(Vec<Claimed<'a, SC>>, Domain<SC>)>,
+}
+
+impl<'a, SC: DeviceConfig> Height<'a, SC> {
+    fn new(team: &Team<'_, SC>, rounds: &'a [SplitRound<'_, SC>], log_rows: u32) -> Result<Self> {
+        let matrices = rounds.iter().enumerate().flat_map(|(round, SplitRound { shares, .. })| {
+            (0..shares.len())
+                .filter(move |&index| shares.log_rows(index) == log_rows)
+                .map(move |index| (round, index))
+        });
+        let places: Vec<(usize, usize)> = matrices.collect();
+        let blocks = |(round, index): (usize, usize)| rounds[round].shares.blocks(index);
+        let by_device = team.among(blocks(places[0]).len(), |(k, session)| {
+            let block = |&(round, index): &(usize, usize)| Claimed {
+                lde: &blocks((round, index))[k],
+                points: &rounds[round].points[index],
+            };
+            let claimed: Vec<Claimed<'_, SC>> = places.iter().map(block).collect();
+            let domain = Domain::new(session, &claimed, k)?;
+            Ok((claimed, domain))
+        })?;
+        Ok(Self { log_rows, places, by_device })
+    }
+
+    /// The sums that make the opened values, on the devices that have any of the first n rows of n times the blowup.
+    fn sums(&self, team: &Team<'_, SC>) -> Result<Vec<Vec<Buffer<Base<SC>>>>> {
+        let log_degree = self.log_rows - team.first().log_blowup();
+        let log_block = self.log_rows - self.by_device.len().ilog2();
+        team.among(1 << log_degree.saturating_sub(log_block), |(k, session)| {
+            let (claimed, domain) = &self.by_device[k];
+            open::sums(session, claimed, domain, |_| log_degree)
+        })
+    }
+
+    /// The opened values of each matrix, from the sums of the devices. Waits for them.
+    fn values(&self, team: &Team<'_, SC>, sums: &[Vec<Buffer<Base<SC>>>]) -> Result<Vec<ColumnValues<SC>>> {
+        let of_device = |k: usize| open::values(&team.sessions[k], &self.by_device[k].0, &sums[k]);
+        let mut values = of_device(0)?;
+        for k in 1..sums.len() {
+            let totals = values.iter_mut().flatten().flatten();
+            totals.zip(of_device(k)?.into_iter().flatten().flatten()).for_each(|(total, value)| *total += value);
+        }
+        Ok(values)
+    }
+
+    /// The column that is folded: see [`open::reduce`].
+    fn reduce(
+        &self,
+        team: &Team<'_, SC>,
+        values: &OpenedValues<SC::Challenge>,
+        alpha: SC::Challenge,
+    ) -> Result<Column<SC>> {
+        let values: Vec<&ColumnValues<SC>> =
+            self.places.iter().map(|&(round, index)| &values[round][index]).collect();
+        let of_device = |(k, session): (usize, &Session<'_, SC>)| {
+            let (claimed, domain) = &self.by_device[k];
+            let mut by_height = open::reduce(session, claimed, domain, &values, alpha)?;
+            Ok(by_height.pop().expect("all matrices have the same height"))
+        };
+        team.among(self.by_device.len(), of_device)
+    }
+}
+
+/// Opens all commitments. See [`open::open`].
 pub(super) fn open<SC: DeviceConfig>(
     team: &Team<'_, SC>,
     rounds: &[SplitRound<'_, SC>],
     challenger: &mut Searching<'_, SC::Challenger>,
 ) -> Result<(OpenedValues<SC::Challenge>, SC::OpeningProof)> {
     let fri = &team.first().prover.fri;
-    open::check_final_height(fri, [rounds[0].shares.log_rows() as usize])?;
-    let of_device = |k: usize| -> Vec<Round<'_, SC>> {
-        rounds.iter().map(|round| Round::public(&round.shares.committed[k], round.points.clone())).collect()
+    let log_rows = |round: &SplitRound<'_, SC>| -> Vec<u32> {
+        (0..round.shares.len()).map(|index| round.shares.log_rows(index)).collect()
     };
-    let by_device: Vec<Vec<Round<'_, SC>>> = (0..team.sessions.len()).map(of_device).collect();
-    let domains = team.each(|(k, session)| Domain::new(session, &by_device[k], k))?;
-    let values = evaluate(team, &by_device, &domains)?;
+    open::check_final_height(fri, rounds.iter().flat_map(log_rows).map(|log_rows| log_rows as usize))?;
+    let tallest_first: BTreeSet<Reverse<u32>> = rounds.iter().flat_map(log_rows).map(Reverse).collect();
+    let heights = tallest_first.into_iter().map(|Reverse(log_rows)| Height::new(team, rounds, log_rows));
+    let heights = heights.collect::<Result<Vec<_>>>()?;
+
+    let values = evaluate(team, rounds, &heights)?;
     let shape = PcsShape::from_opened_values(fri, &values);
     let mut transcript =
         Unfinished::new(PcsProverTranscript::<_, SC::Value, SC::Challenge>::new(challenger, shape));
     transcript.claimed_openings(&values);
     let (alpha, batch_witness) = transcript.batch_phase();
-    let reduced: Vec<Matrix<Base<SC>>> = team.each(|(k, session)| {
-        let mut by_height = open::reduce(session, &by_device[k], &domains[k], &values, alpha)?;
-        Ok(by_height.pop().expect("all matrices have the same height"))
-    })?;
-    drop(domains);
+    let reduced = heights.iter().map(|height| height.reduce(team, &values, alpha)).collect::<Result<Vec<_>>>()?;
+    drop(heights);
     let batch_witness = batch_witness.unwrap_or(SC::Value::ZERO);
     let proof = transcript.delegate(|challenger| fri::prove(team, rounds, reduced, batch_witness, challenger))?;
     transcript.into_inner().finish();
     Ok((values, SC::opening_proof(proof, Vec::new())))
 }
 
-/// The values of all columns at their points: the sums of the devices that have any of the first n rows.
+/// The values of all columns at their points.
 fn evaluate<SC: DeviceConfig>(
     team: &Team<'_, SC>,
-    rounds: &[Vec<Round<'_, SC>>],
-    domains: &[Domain<SC>],
+    rounds: &[SplitRound<'_, SC>],
+    heights: &[Height<'_, SC>],
 ) -> Result<OpenedValues<SC::Challenge>> {
-    let block_rows = rounds[0][0].committed.ldes[0].log_rows();
-    let log_degree = block_rows + team.log_devices() - team.first().log_blowup();
-    let devices = 1usize << log_degree.saturating_sub(block_rows);
-    let sums = team.phase("open", || {
-        let sums = |k: usize| open::sums(&team.sessions[k], &rounds[k], &domains[k], |_| log_degree);
-        (0..devices).map(sums).collect::<Result<Vec<_>>>()
-    })?;
-    let mut values = open::values(team.first(), &rounds[0], &sums[0])?;
-    for k in 1..devices {
-        let part = open::values(&team.sessions[k], &rounds[k], &sums[k])?;
-        let totals = values.iter_mut().flatten().flatten().flatten();
-        totals.zip(part.into_iter().flatten().flatten().flatten()).for_each(|(total, value)| *total += value);
+    let sums =
+        team.phase("open", || heights.iter().map(|height| height.sums(team)).collect::<Result<Vec<_>>>())?;
+    let mut values: OpenedValues<SC::Challenge> =
+        rounds.iter().map(|round| vec![Vec::new(); round.points.len()]).collect();
+    for (height, sums) in heights.iter().zip(&sums) {
+        for (&(round, index), found) in height.places.iter().zip(height.values(team, sums)?) {
+            values[round][index] = found;
+        }
     }
     Ok(values)
 }

@@ -15,39 +15,68 @@ use rigel_kernels::transform::spread;
 use rigel_kernels::{Columns, Matrix};
 
 use super::Team;
-use super::commit::Shares;
 use crate::config::{Base, DeviceConfig, Ext};
 use crate::constraints::Constraints;
 use crate::error::{Error, Result};
+use crate::extended::Extended;
 use crate::field::DeviceField;
 use crate::prover::Prover;
-use crate::quotient::{Read, Sums, Table};
+use crate::quotient::{self, Read, Sums, Table};
 
-/// A table, as seen by its constraints.
+/// A table, as seen by its constraints. Its matrices are in blocks, one a device, or whole on the first device.
 pub(super) struct SplitTable<'a, SC: DeviceConfig> {
     pub(super) log_rows: u32,
     pub(super) constraints: &'a Constraints<SC>,
-    pub(super) main: &'a Shares<SC>,
-    pub(super) preprocessed: Option<&'a Shares<SC>>,
+    pub(super) main: &'a [Extended<'a, SC>],
+    pub(super) preprocessed: Option<&'a [Extended<'a, SC>]>,
+    /// The lookups' columns.
+    pub(super) permutation: Option<&'a [Extended<'a, SC>]>,
     pub(super) periodic: &'a [Vec<SC::Value>],
     pub(super) publics: &'a [SC::Value],
+    /// The terminal and the challenges of the lookups.
+    pub(super) extension: &'a [SC::Challenge],
 }
 
 impl<SC: DeviceConfig> SplitTable<'_, SC> {
     /// The part of the quotient's domain that each device has which has any.
     fn blocks(&self) -> Vec<Block> {
         let log_size = self.log_rows + self.constraints.log_chunks as u32;
-        let log_block = log_size.min(self.main.block(0, 0).rows().ilog2());
+        let log_block = log_size.min(self.main[0].log_rows());
         (0..1 << (log_size - log_block)).map(|index| Block { index, log_rows: log_block }).collect()
+    }
+
+    /// What constraints on device k read.
+    fn read<'b>(&'b self, k: usize, next: [Option<&'b Matrix<Base<SC>>>; 3]) -> Read<'b, SC> {
+        Read {
+            main: self.main[k].whole(),
+            preprocessed: self.preprocessed.map(|blocks| blocks[k].whole()),
+            permutation: self.permutation.map(|blocks| blocks[k].whole()),
+            next,
+        }
+    }
+
+    /// The table as the constraints on device k see it.
+    fn on(&self, k: usize) -> Table<'_, SC> {
+        Table {
+            log_rows: self.log_rows,
+            constraints: self.constraints,
+            main: &self.main[k],
+            preprocessed: self.preprocessed.map(|blocks| blocks[k].whole()),
+            permutation: self.permutation.map(|blocks| &blocks[k]),
+            periodic: self.periodic,
+            publics: self.publics,
+            extension: self.extension,
+        }
     }
 }
 
 /// Checks that the extended rows have the quotient's domain.
-pub(super) fn check_domain<SC: DeviceConfig>(prover: &Prover<SC>, log_chunks: usize) -> Result<()> {
+pub(super) fn check_domain<SC: DeviceConfig>(prover: &Prover<SC>, table: usize, log_chunks: usize) -> Result<()> {
     let log_blowup = prover.fri.log_blowup;
     if log_chunks > log_blowup {
         return Err(Error::Devices(format!(
-            "the quotient has {} chunks, more than the blowup of {}; prove with one device, or with a larger blowup",
+            "the quotient of table {table} has {} chunks, more than the blowup of {}; prove with one \
+             device, or with a larger blowup",
             1 << log_chunks,
             1 << log_blowup
         )));
@@ -55,12 +84,16 @@ pub(super) fn check_domain<SC: DeviceConfig>(prover: &Prover<SC>, log_chunks: us
     Ok(())
 }
 
-/// Commits to the chunks of a table's quotient.
-pub(super) fn commit<SC: DeviceConfig>(
+/// The chunks of a table's quotient, extended like the table's trace and in blocks as it is.
+pub(super) fn chunks<SC: DeviceConfig>(
     team: &Team<'_, SC>,
     table: &SplitTable<'_, SC>,
     alpha: SC::Challenge,
-) -> Result<Shares<SC>> {
+) -> Result<Vec<Vec<Matrix<Base<SC>>>>> {
+    if table.main.len() == 1 {
+        let whole = quotient::chunks(team.first(), &table.on(0), alpha)?;
+        return Ok(whole.into_iter().map(|chunk| vec![chunk]).collect());
+    }
     let values = evaluate(team, table, alpha)?;
     let (log_rows, log_chunks) = (table.log_rows, table.constraints.log_chunks);
     let (degree, chunks, devices) = (Ext::<SC>::DEGREE, 1usize << log_chunks, team.sessions.len());
@@ -95,7 +128,7 @@ pub(super) fn commit<SC: DeviceConfig>(
     drop(values);
 
     let log_domain = log_rows + team.first().log_blowup();
-    let extended = team.phase("extend", || {
+    let by_device: Vec<Vec<Matrix<Base<SC>>>> = team.phase("extend", || {
         let root = SC::Value::two_adic_generator(log_rows as usize + log_chunks).twin();
         let coefficients = team.each(|(k, session)| {
             let mut coefficients = Matrix::alloc(&session.stream, 1 << log_rows, columns(k).len())?;
@@ -125,7 +158,9 @@ pub(super) fn commit<SC: DeviceConfig>(
                 .collect::<rigel_gpu::Result<_>>()?)
         })
     })?;
-    Shares::new(team, extended)
+    let mut by_device: Vec<_> = by_device.into_iter().map(Vec::into_iter).collect();
+    let mut next_chunk = || by_device.iter_mut().map(|chunks| chunks.next().expect("one a device")).collect();
+    Ok((0..chunks).map(|_| next_chunk()).collect())
 }
 
 /// The quotient's values on the devices that have rows of its domain: a slab for each chunk, or one for part of a
@@ -141,53 +176,36 @@ fn evaluate<SC: DeviceConfig>(
         let zeros = |(k, block): (usize, &Block)| team.streams[k].zeros(Ext::<SC>::DEGREE << block.log_rows);
         return Ok(blocks.iter().enumerate().map(zeros).collect::<rigel_gpu::Result<_>>()?);
     }
-    let new = |(k, &block): (usize, &Block)| {
-        let of_device = Table {
-            log_rows: table.log_rows,
-            constraints,
-            main: &table.main.committed[k].ldes[0],
-            preprocessed: None,
-            permutation: None,
-            periodic: table.periodic,
-            publics: table.publics,
-            extension: &[],
-        };
-        Sums::new(&team.sessions[k], &of_device, block, alpha)
-    };
+    let new = |(k, &block): (usize, &Block)| Sums::new(&team.sessions[k], &table.on(k), block, alpha);
     let mut sums: Vec<Sums<SC>> = team.phase("constraints", || blocks.iter().enumerate().map(new).collect())?;
-    let preprocessed = |k: usize| table.preprocessed.map(|shares| shares.block(k, 0));
     if blocks[0].log_rows >= table.log_rows {
         team.phase("constraints", || {
             for (k, sums) in sums.iter_mut().enumerate() {
                 let stream = &team.streams[k];
-                let main = table.main.block(k, 0);
-                let read = Read { main, preprocessed: preprocessed(k), permutation: None, next: [None; 2] };
                 let (graph, outputs) = (&constraints.graph, &constraints.outputs);
-                sums.add(stream, read, &*rigel_codegen::program(stream.device(), "constraints", graph, outputs)?)?;
+                let program = rigel_codegen::program(stream.device(), "constraints", graph, outputs)?;
+                sums.add(stream, table.read(k, [None; 3]), &program)?;
             }
             Ok(())
         })?;
         return Ok(sums.into_iter().map(|sums| sums.values).collect());
     }
     // An eighth of the columns: what is sent takes little memory beside the blocks.
-    let most = (table.main.block(0, 0).columns() / 8).max(32);
+    let most = (table.main[0].columns() / 8).max(32);
     for part in constraints.next_apart(most) {
-        let main = next_rows(team, table.main, &blocks, table.log_rows, &part.columns[0])?;
-        let fixed = match table.preprocessed {
-            Some(shares) => next_rows(team, shares, &blocks, table.log_rows, &part.columns[1])?,
-            None => Vec::new(),
+        let next = |matrix: Option<&[Extended<'_, SC>]>, columns: &[usize]| match matrix {
+            Some(matrix) => next_rows(team, matrix, &blocks, table.log_rows, columns),
+            None => Ok(Vec::new()),
         };
+        let main = next(Some(table.main), &part.columns[0])?;
+        let fixed = next(table.preprocessed, &part.columns[1])?;
+        let lookups = next(table.permutation, &part.columns[2])?;
         team.phase("constraints", || {
             for (k, sums) in sums.iter_mut().enumerate() {
                 let stream = &team.streams[k];
-                let read = Read {
-                    main: table.main.block(k, 0),
-                    preprocessed: preprocessed(k),
-                    permutation: None,
-                    next: [main.get(k), fixed.get(k)],
-                };
+                let next = [main.get(k), fixed.get(k), lookups.get(k)];
                 let program = rigel_codegen::program(stream.device(), "constraints", &part.graph, &part.outputs)?;
-                sums.add(stream, read, &program)?;
+                sums.add(stream, table.read(k, next), &program)?;
             }
             Ok(())
         })?;
@@ -195,10 +213,10 @@ fn evaluate<SC: DeviceConfig>(
     Ok(sums.into_iter().map(|sums| sums.values).collect())
 }
 
-/// For each block, some columns of the trace's next rows. Without columns there is nothing to send, or to read.
+/// For each block, some columns of a matrix's next rows. Without columns there is nothing to send, or to read.
 fn next_rows<SC: DeviceConfig>(
     team: &Team<'_, SC>,
-    shares: &Shares<SC>,
+    matrix: &[Extended<'_, SC>],
     blocks: &[Block],
     log_trace: u32,
     columns: &[usize],
@@ -210,7 +228,7 @@ fn next_rows<SC: DeviceConfig>(
         let mut taken = Vec::with_capacity(blocks.len());
         for &block in blocks {
             let (from, rotates) = block.next(log_trace);
-            let (stream, matrix) = (&team.streams[from.index], shares.block(from.index, 0));
+            let (stream, matrix) = (&team.streams[from.index], matrix[from.index].whole());
             let rows = if rotates {
                 permute::take_next(stream, matrix, columns)?
             } else {

@@ -2,8 +2,9 @@
 
 use rigel_gpu::testing::on_each_device;
 
-use crate::airs::{fibonacci_from, numbers};
+use crate::airs::fibonacci_from;
 use crate::configs::{self, Fri};
+use crate::small::numbers;
 use crate::support;
 
 macro_rules! each {

@@ -12,8 +12,9 @@ use rand::rngs::SmallRng;
 use rigel_gpu::testing::on_each_device;
 use rigel_plonky3::{Error, Poseidon2, Prover, round_constants};
 
-use crate::airs::{fibonacci, numbers};
+use crate::airs::fibonacci;
 use crate::configs::{self, Fri};
+use crate::small::numbers;
 use crate::support;
 
 #[test]

@@ -4,8 +4,9 @@ use p3_uni_stark::ProvingError;
 use rigel_gpu::testing::on_each_device;
 use rigel_plonky3::{Error, prove};
 
-use crate::airs::{fibonacci, numbers};
+use crate::airs::fibonacci;
 use crate::configs::{self, Fri};
+use crate::small::numbers;
 use crate::support;
 
 fn check_all(rows: usize, parameters: impl IntoIterator<Item = Fri> + Clone) {

@@ -9,9 +9,10 @@ use rigel_plonky3::{
     Error, Prover, Report, plan, prove, prove_batch, prove_with_preprocessed, setup_batch, setup_preprocessed,
 };
 
-use crate::airs::{Periods, Power, Small, Steps, fibonacci, numbers};
+use crate::airs::{Periods, Power, Steps, fibonacci};
 use crate::configs::{self, Fri};
 use crate::memory::{self, Pascal};
+use crate::small::{Small, numbers};
 use crate::support::{self, Filled};
 use crate::tables::{Squares, Table, chain, selected, shuffled, steps};
 

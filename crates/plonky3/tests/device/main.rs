@@ -17,6 +17,7 @@ mod refused;
 mod repeated;
 mod report;
 mod shapes;
+mod small;
 mod support;
 mod tables;
 mod witness;

@@ -9,8 +9,9 @@ use rigel_plonky3::{
     setup_preprocessed,
 };
 
-use crate::airs::{Small, Steps, fibonacci, numbers};
+use crate::airs::{Steps, fibonacci};
 use crate::configs::{self, Fri};
+use crate::small::{Small, numbers};
 use crate::support::{self, airs, bytes, heights, instances, upstream};
 use crate::tables;
 

@@ -8,8 +8,9 @@ use p3_matrix::dense::RowMajorMatrix;
 use rigel_gpu::{Device, Emulation, Options};
 use rigel_plonky3::{Error, Policy, Proven, Prover, Queue, prove_batch, setup_batch};
 
-use crate::airs::{Small, fibonacci_from, numbers};
+use crate::airs::fibonacci_from;
 use crate::configs::{self, Fri};
+use crate::small::{Small, numbers};
 use crate::support::{self, bytes};
 use crate::tables::{self, Squares};
 

@@ -9,8 +9,9 @@ use p3_matrix::dense::RowMajorMatrix;
 use rigel_gpu::testing::on_each_device;
 use rigel_plonky3::{Cancel, Error, Prover, Queue, prove};
 
-use crate::airs::{fibonacci, fibonacci_from, numbers};
+use crate::airs::{fibonacci, fibonacci_from};
 use crate::configs::{self, Fri};
+use crate::small::numbers;
 use crate::support::{self, bytes};
 
 fn shared<T: Send + Sync>(value: T) -> T {

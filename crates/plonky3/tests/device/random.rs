@@ -15,8 +15,8 @@ use rand::RngExt;
 use rand::rngs::SmallRng;
 use rigel_gpu::testing::on_each_device;
 
-use crate::airs::Small;
 use crate::configs::{self, Fri};
+use crate::small::Small;
 use crate::support;
 
 #[derive(Clone, Debug)]

@@ -12,8 +12,9 @@ use rigel_plonky3::{
     setup_batch, setup_preprocessed,
 };
 
-use crate::airs::{Bound, Periods, Small, Steps, fibonacci, numbers};
+use crate::airs::{Bound, Periods, Steps, fibonacci};
 use crate::configs::{self, Fri};
+use crate::small::{Small, numbers};
 use crate::support::{self, Filled, airs, heights, instances};
 use crate::tables::{self, Table};
 

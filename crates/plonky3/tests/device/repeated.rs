@@ -16,8 +16,9 @@ use rigel_gpu::testing::on_each_device;
 use rigel_kernels::Matrix;
 use rigel_plonky3::{DeviceField, Error, Instance, prove, prove_batch, setup_batch};
 
-use crate::airs::{Periods, Power, fibonacci, fibonacci_from, numbers};
+use crate::airs::{Periods, Power, fibonacci, fibonacci_from};
 use crate::configs::{self, Fri};
+use crate::small::numbers;
 use crate::support::{self, bytes};
 use crate::tables;
 

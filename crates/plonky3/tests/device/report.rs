@@ -3,8 +3,9 @@
 use rigel_gpu::testing::on_each_device;
 use rigel_plonky3::{Report, prove};
 
-use crate::airs::{fibonacci, numbers};
+use crate::airs::fibonacci;
 use crate::configs::{self, Fri};
+use crate::small::numbers;
 use crate::support::{self, bytes};
 
 #[test]

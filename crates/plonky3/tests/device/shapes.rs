@@ -6,8 +6,9 @@ use p3_matrix::dense::RowMajorMatrix;
 use rigel_gpu::testing::on_each_device;
 use rigel_plonky3::{prove, prove_with_preprocessed, setup_preprocessed};
 
-use crate::airs::{Free, Periods, Power, Small, Steps, fibonacci, numbers};
+use crate::airs::{Free, Periods, Power, Steps, fibonacci};
 use crate::configs::{self, Fri};
+use crate::small::{Small, numbers};
 use crate::support;
 
 /// A quotient of more chunks than the blowup lies beyond the extended trace, which is then extrapolated.

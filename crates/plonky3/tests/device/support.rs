@@ -149,13 +149,23 @@ where
     A: CpuBatchAir<SC> + for<'a> Air<VerifierConstraintFolderWithLookups<'a, SC>>,
     SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
 {
-    let expected = expected_batch(config, tables);
-    let prover = prover(device, config, fri);
+    check_batch_with(&prover(device, config, fri), tables)
+}
+
+/// [`check_batch`] with an existing prover.
+pub(crate) fn check_batch_with<SC, A>(prover: &Prover<SC>, tables: &[Filled<A, SC::Value>]) -> Vec<usize>
+where
+    SC: DeviceConfig + Sync,
+    A: CpuBatchAir<SC> + for<'a> Air<VerifierConstraintFolderWithLookups<'a, SC>>,
+    SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
+{
+    let expected = expected_batch(prover.config(), tables);
     let airs = airs(tables);
-    let key = setup_batch(&prover, &airs, &heights(tables)).unwrap();
-    let proven = prove_batch(&prover, &instances(tables), &key).unwrap();
-    assert!(bytes(&proven.proof) == expected, "the proofs of {} tables with {fri:?} differ", tables.len());
+    let key = setup_batch(prover, &airs, &heights(tables)).unwrap();
+    let proven = prove_batch(prover, &instances(tables), &key).unwrap();
+    let devices = prover.devices().count();
+    assert!(bytes(&proven.proof) == expected, "the proofs of {} tables on {devices} devices differ", tables.len());
     let publics: Vec<Vec<SC::Value>> = tables.iter().map(|table| table.publics.clone()).collect();
-    verify_batch(config, &airs, &proven.proof, &publics, key.common()).unwrap();
+    verify_batch(prover.config(), &airs, &proven.proof, &publics, key.common()).unwrap();
     key.common().lookups.iter().map(|lookups| lookups.len()).collect()
 }

@@ -4,6 +4,10 @@
 //! is one.
 
 mod air;
+#[path = "../device/airs.rs"]
+#[expect(dead_code, reason = "other tests use the rest")]
+mod airs;
+mod batches;
 #[path = "../device/configs.rs"]
 #[expect(dead_code, reason = "other tests use the rest")]
 mod configs;
@@ -12,6 +16,9 @@ mod refused;
 #[path = "../device/support.rs"]
 #[expect(dead_code, reason = "other tests use the rest")]
 mod support;
+#[path = "../device/tables.rs"]
+#[expect(dead_code, reason = "other tests use the rest")]
+mod tables;
 
 use rigel_gpu::{Device, Emulation, Options};
 use rigel_plonky3::{DeviceConfig, Prover};

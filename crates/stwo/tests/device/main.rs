@@ -11,6 +11,7 @@ mod lookups;
 mod merkle;
 mod plan;
 mod proofs;
+mod queue;
 mod quotients;
 mod random;
 mod sums;

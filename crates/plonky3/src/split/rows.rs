@@ -1,0 +1,101 @@
+//! Traces in blocks of adjacent rows in natural order, which is how lookups read and write them.
+
+use std::ops::Range;
+
+use rigel_gpu::{Piece, Result as GpuResult, exchange};
+use rigel_kernels::Matrix;
+
+use super::Team;
+use crate::config::{Base, DeviceConfig};
+use crate::error::Result;
+
+/// A matrix of n rows of which each of the first devices has m adjacent ones, in natural order, and after them the row
+/// that follows them (the first row after the last): what reads a row and the next one reads one block.
+///
+/// All devices have rows if there are enough, or the first device has all.
+pub(crate) struct RowBlocks<SC: DeviceConfig> {
+    pub(super) blocks: Vec<Matrix<Base<SC>>>,
+}
+
+impl<SC: DeviceConfig> RowBlocks<SC> {
+    /// Allocates the blocks of a matrix over the first `devices` devices, or as many as it has rows.
+    pub(super) fn alloc(team: &Team<'_, SC>, rows: usize, width: usize, devices: usize) -> Result<Self> {
+        let devices = devices.min(rows);
+        let blocks =
+            team.among(devices, |(_, session)| Ok(Matrix::alloc(&session.stream, rows / devices + 1, width)?))?;
+        Ok(Self { blocks })
+    }
+
+    /// The number of rows of a block, without the row that follows it.
+    pub(super) fn block_rows(&self) -> usize {
+        self.blocks[0].rows() - 1
+    }
+
+    /// The number of rows of all blocks.
+    pub(super) fn rows(&self) -> usize {
+        self.block_rows() * self.blocks.len()
+    }
+
+    /// The number of columns.
+    pub(super) fn width(&self) -> usize {
+        self.blocks[0].columns()
+    }
+
+    /// Writes some columns, of which each device has a share as a whole, in the order of devices.
+    pub(super) fn write(
+        &mut self,
+        team: &Team<'_, SC>,
+        columns: &Range<usize>,
+        shares: &[Matrix<Base<SC>>],
+    ) -> Result<()> {
+        let (rows, block_rows, last) = (self.rows(), self.block_rows(), self.blocks.len() - 1);
+        team.phase("exchange", || {
+            let mut pieces = Vec::with_capacity((self.blocks.len() + 1) * columns.len());
+            for (to, block) in self.blocks.iter_mut().enumerate() {
+                let mut rest = block.column_range_mut(columns.start, columns.end)?;
+                for (from, share) in shares.iter().enumerate() {
+                    for column in 0..share.columns() {
+                        let column = share.column(column)?;
+                        let first = to * block_rows;
+                        let ranges =
+                            if to == last { [first..rows, 0..1] } else { [first..first + block_rows + 1, 0..0] };
+                        for range in ranges {
+                            let (target, tail) = rest.split_at(range.len())?;
+                            pieces.push(Piece { from, to, source: column.range(range)?, target });
+                            rest = tail;
+                        }
+                    }
+                }
+            }
+            Ok(exchange(&team.streams, pieces)?)
+        })
+    }
+
+    /// Gives devices whole columns: `columns[k]`, any of them, to device k.
+    pub(super) fn gather(&self, team: &Team<'_, SC>, columns: &[Range<usize>]) -> Result<Vec<Matrix<Base<SC>>>> {
+        let (rows, block_rows) = (self.rows(), self.block_rows());
+        let room = |(to, columns): (usize, &Range<usize>)| Matrix::alloc(&team.streams[to], rows, columns.len());
+        let mut gathered: Vec<Matrix<Base<SC>>> =
+            columns.iter().enumerate().map(room).collect::<GpuResult<_>>()?;
+        team.phase("exchange", || {
+            let mut pieces = Vec::new();
+            for (to, (matrix, columns)) in gathered.iter_mut().zip(columns).enumerate() {
+                let mut rest = matrix.values_mut().view_mut();
+                for column in columns.clone() {
+                    for (from, block) in self.blocks.iter().enumerate() {
+                        let (target, tail) = rest.split_at(block_rows)?;
+                        pieces.push(Piece {
+                            from,
+                            to,
+                            source: block.column(column)?.range(..block_rows)?,
+                            target,
+                        });
+                        rest = tail;
+                    }
+                }
+            }
+            Ok(exchange(&team.streams, pieces)?)
+        })?;
+        Ok(gathered)
+    }
+}
