@@ -60,7 +60,9 @@ fn heights_and_blowups() {
 fn another_field_and_hash() {
     for devices in groups(4).unwrap() {
         let fri = Fri::default();
-        check_batch_with(&over(&devices, &configs::goldilocks3_poseidon2(fri), fri), &mixed());
+        let mut squares = Squares::new(6, 8);
+        let tables = [squares.pairs(16, true), squares.table(), numbers(4), numbers(1)];
+        check_batch_with(&over(&devices, &configs::goldilocks3_poseidon2(fri), fri), &tables);
     }
 }
 
