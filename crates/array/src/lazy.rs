@@ -407,6 +407,7 @@ fn joint_device(operation: &'static str, trees: &[&Arc<Tree>]) -> Result<Option<
 }
 
 /// Integers, beside a number that their type can't hold, in a type that can: they are still compared, as in NumPy.
+/// Where no integer type holds both, as for uint64 beside -1, the comparison is an error of range.
 fn comparable(a: Arc<Tree>, b: &Tree) -> Result<Arc<Tree>> {
     let Root::Scalar(scalar) = &b.root else { return Ok(a) };
     let outside =

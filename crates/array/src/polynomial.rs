@@ -1,8 +1,7 @@
 //! Polynomials over a field: the last axis has their coefficients, lowest first.
 //!
-//! Products, quotients and interpolation use transforms. Mersenne-31 has no roots of unity of large order: its elements
-//! are multiplied as integers of 16 bits, by transforms over Goldilocks, in which sums of their products do not wrap
-//! around.
+//! Products and quotients use transforms. Mersenne-31 has no roots of unity of large order: its elements are multiplied
+//! as integers of 16 bits, by transforms over Goldilocks, in which sums of their products do not wrap around.
 
 use rigel_codegen::map::Type;
 

@@ -100,8 +100,8 @@ def test_values_that_overlap_are_read_first(device):
 @pytest.mark.parametrize("dtype", ["float64", "int32", "bool", "float16", "uint8"])
 @pytest.mark.parametrize("axis", [None, 0, 1, -1])
 def test_argmin_and_argmax(rng, device, dtype, axis):
-    if device != "cpu" and dtype in ("float16", "uint8"):
-        return
+    if device != "cpu" and dtype == "uint8":
+        pytest.skip("float16 is the narrow type that devices are tested with")
     x = (rng.integers(0, 5, size=(4, 6)) if dtype != "bool" else rng.integers(0, 2, size=(4, 6))).astype(dtype)
     if dtype.startswith("float"):
         x[1, 3] = np.nan
@@ -120,8 +120,8 @@ def test_argmin_and_argmax(rng, device, dtype, axis):
 @pytest.mark.parametrize("axis", [None, 0, 1, -1])
 @pytest.mark.parametrize("dtype", ["float64", "int32", "complex128", "int16", "uint8"])
 def test_running_sums_and_products(rng, device, dtype, axis):
-    if device != "cpu" and (dtype in ("int16", "uint8") or dtype == "complex128" and axis != 0):
-        return
+    if device != "cpu" and (dtype == "uint8" or dtype in ("int16", "complex128") and axis != 0):
+        pytest.skip("compiles more kernels of the same text")
     x = sample(rng, dtype, (3, 5))
     a = rigel.array(x, device=device)
     for name in ["cumsum", "cumprod"]:
@@ -225,8 +225,8 @@ def test_variance(rng, device, dtype, axis):
 
 @pytest.mark.parametrize("dtype", ["int32", "int64", "uint32", "uint64", "int8", "uint16"])
 def test_bits(rng, device, dtype):
-    if device != "cpu" and dtype in ("uint32", "int64", "int8", "uint16"):
-        return
+    if device != "cpu" and dtype in ("uint32", "int64", "uint16"):
+        pytest.skip("compiles more kernels of the same text")
     bounds = np.iinfo(dtype)
     x = rng.integers(bounds.min, bounds.max, size=40, dtype=dtype)
     y = rng.integers(0, 70, size=40).astype(dtype)

@@ -41,14 +41,14 @@ use crate::report::measure;
 ///         let column: BaseColumn = (0..16).map(|_| BaseField::from_u32_unchecked(constant)).collect();
 ///         let evaluation = CircleEvaluation::new(coset.circle_domain(), column);
 ///         let polynomial = CudaBackend::interpolate(evaluation, twiddles.here()?);
-///         rigel_gpu::Result::Ok(polynomial.coeffs.at(0).0)
+///         Ok(polynomial.coeffs.at(0).0)
 ///     });
 /// }
 /// let mut made = Vec::new();
 /// while let Some((_ticket, result)) = queue.next() {
 ///     let (coefficient, report) = result?;
 ///     println!("made on {} with {} launches", report.device, report.launches);
-///     made.push(coefficient?);
+///     made.push(coefficient);
 /// }
 /// made.sort_unstable();
 /// assert_eq!(made, [0, 1, 2, 3]);
@@ -71,12 +71,13 @@ impl<T: Send + 'static> Queue<T> {
     }
 
     /// Submits work that makes a proof with [`CudaBackend`](crate::CudaBackend), on the current device. It is called
-    /// again, with another current device, if that one is lost. A panic of the backend is the proof's error, as with
-    /// [`catch`].
+    /// again, with another current device, if that one is lost: the work returns the error, or the backend panics with
+    /// it, which is the proof's error, too, as with [`catch`]. Columns must be made on the thread that calls the work,
+    /// since others, such as rayon's, have another [current](crate::current) device.
     ///
     /// `bytes` is the device memory that it takes, as [`plan`](crate::plan()) tells, or 0 if that is not known. Larger
     /// proofs are expected to take longer.
-    pub fn submit(&self, bytes: usize, mut work: impl FnMut() -> T + Send + 'static) -> Ticket {
+    pub fn submit(&self, bytes: usize, mut work: impl FnMut() -> Result<T> + Send + 'static) -> Ticket {
         self.pool.submit(bytes, move |device| made_on(device, &mut work))
     }
 
@@ -86,7 +87,7 @@ impl<T: Send + 'static> Queue<T> {
         &self,
         bytes: usize,
         policy: Policy,
-        mut on_device: impl FnMut() -> T + Send + 'static,
+        mut on_device: impl FnMut() -> Result<T> + Send + 'static,
         mut on_cpu: impl FnMut() -> T + Send + 'static,
     ) -> Ticket {
         self.pool.submit(bytes, move |device| match made_on(device, &mut on_device) {
@@ -95,10 +96,16 @@ impl<T: Send + 'static> Queue<T> {
         })
     }
 
-    /// Makes something on each device that its proofs need, such as twiddles.
+    /// Makes something on each device that its proofs need, such as twiddles. Where that fails, proofs that ask for it
+    /// fail with the same error; it is an error here if it fails on all devices.
     pub fn each<K>(&self, make: impl Fn() -> K) -> Result<Each<K>> {
-        let of = |member: &Member<Device>| Ok((member.to.clone(), crate::on(&member.to, || catch(&make))?));
-        Ok(Each(self.pool.members().iter().map(of).collect::<Result<_>>()?))
+        let of = |member: &Member<Device>| (member.to.clone(), crate::on(&member.to, || catch(&make)));
+        let made: Vec<_> = self.pool.members().iter().map(of).collect();
+        let all_failed = made.iter().all(|(_, made)| made.is_err());
+        match made.first() {
+            Some((_, Err(error))) if all_failed => Err(error.clone()),
+            _ => Ok(Each(made)),
+        }
     }
 
     /// Ends a proof that waits: it does not begin, and its result is [`Error::Cancelled`]. One that runs goes on,
@@ -124,8 +131,9 @@ impl<T: Send + 'static> Queue<T> {
 }
 
 /// Runs work on a device, and reports its cost.
-fn made_on<T>(device: &Device, work: &mut impl FnMut() -> T) -> Result<(T, Report)> {
-    crate::on(device, || catch(|| measure(work))?)
+fn made_on<T>(device: &Device, work: &mut impl FnMut() -> Result<T>) -> Result<(T, Report)> {
+    let (made, report) = crate::on(device, || catch(|| measure(work))?)?;
+    Ok((made?, report))
 }
 
 impl<T> std::fmt::Debug for Queue<T> {
@@ -136,7 +144,7 @@ impl<T> std::fmt::Debug for Queue<T> {
 
 /// Something on each device of a [`Queue`], made by [`Queue::each`].
 #[derive(Debug)]
-pub struct Each<K>(Vec<(Device, K)>);
+pub struct Each<K>(Vec<(Device, Result<K>)>);
 
 impl<K> Each<K> {
     /// That of the [current](crate::current) device, which is the proof's in a queue's proof.
@@ -147,6 +155,6 @@ impl<K> Each<K> {
             let detail = format!("{current} is not a device of the queue that this was made for");
             Error::Shape { operation: "Each::here", detail }
         };
-        found.map(|(_, value)| value).ok_or_else(foreign)
+        found.ok_or_else(foreign)?.1.as_ref().map_err(Clone::clone)
     }
 }

@@ -68,25 +68,28 @@ pub(super) fn run(arguments: &Arguments, choice: Choice, count: u64, json: bool)
     // Stwo's, which have one stream on each device, and those of the CPU, which use all cores.
     let overlaps = !devices.is_empty() && !arguments.fri.hides() && matches!(choice, Choice::Plonky3(_));
     let at_once = if overlaps { AT_ONCE } else { 1 };
+    // How much memory a proof takes, its report tells. Until one is made, each begins alone on its device.
+    let alone = members.iter().map(|member| member.budget).min().unwrap_or(0);
     let first_ones = (members.len() as u64).min(count);
+    // Enough for a device to find the next one when it is done.
+    let under_way = 2 * (at_once * members.len()) as u64;
     let pool = Pool::<Ready, Made, Failed>::new(members, at_once)?;
 
     progress.say(&format!("proving on {place}, {count} times …"));
     let began = Instant::now();
     let submit = |bytes: usize| pool.submit(bytes, |statement: &Ready| statement.prove().map_err(Failed));
-    // How much memory a proof takes, its report tells. Until one is made, each begins alone on its device.
     for _ in 0..first_ones {
-        submit(usize::MAX);
+        submit(alone);
     }
+    let (mut submitted, mut bytes) = (first_ones, None);
     let (mut first, mut retries, mut on_cpu) = (None, Vec::new(), Vec::new());
     for done in 1..=count {
         let Some((_, made)) = pool.next() else { return Err("the pool ended before all proofs were made".into()) };
         let made = made.map_err(|failed| failed.0)?;
-        if first.is_none() {
-            let bytes = made.report.peak_bytes;
-            for _ in first_ones..count {
-                submit(bytes);
-            }
+        bytes = bytes.or(Some(made.report.peak_bytes).filter(|&bytes| bytes > 0));
+        while submitted < count.min(done + under_way) {
+            submit(bytes.unwrap_or(alone));
+            submitted += 1;
         }
         let rate = done as f64 / began.elapsed().as_secs_f64();
         progress.part(done, count, &format!("{done} of {count} proofs, {} a second", number(rate)));
@@ -133,7 +136,8 @@ pub(super) fn run(arguments: &Arguments, choice: Choice, count: u64, json: bool)
     Ok(true)
 }
 
-/// A statement for each device, or one for the CPU, each with a witness of its own. They are made at the same time.
+/// A statement for each device, or one for the CPU, each with a witness of its own. They are made at the same time. A
+/// device that fails meanwhile is left out if the CPU could take its place.
 fn members(
     arguments: &Arguments,
     choice: &Choice,
@@ -153,7 +157,20 @@ fn members(
     std::thread::scope(|scope| {
         let threads: Vec<_> = devices.iter().map(|device| scope.spawn(move || make(Some(device)))).collect();
         let made = threads.into_iter().map(|thread| thread.join().map_err(|_| "preparing a device panicked")?);
-        made.collect()
+        let mut members = Vec::with_capacity(devices.len());
+        for (device, made) in devices.iter().zip(made) {
+            match made.map_err(Failed) {
+                Err(failed) if policy.cpu_on_failure && failed.is_of_device() => {
+                    eprintln!("note: {failed}\nnote: {device} makes no proofs");
+                }
+                made => members.push(made.map_err(|failed| failed.0)?),
+            }
+        }
+        if members.is_empty() {
+            eprintln!("note: proving on the CPU instead, with upstream's prover");
+            members.push(make(None)?);
+        }
+        Ok(members)
     })
 }
 
@@ -163,7 +180,7 @@ struct Summary<'a> {
     #[serde(flatten)]
     header: &'a Header,
     count: u64,
-    /// From the first proof's begin to the last one's end.
+    /// From the start of the first proof to the end of the last.
     seconds: f64,
     /// The time to the first proof, which loads or compiles kernels.
     first_seconds: f64,

@@ -1,6 +1,6 @@
 //! The devices of `rigel prove`: one, or several that make one proof together or many in turn.
 
-use rigel_gpu::{Device, Selectors};
+use rigel_gpu::{Device, Error, Selectors};
 
 use super::{Arguments, open as open_one};
 use crate::Failure;
@@ -14,9 +14,13 @@ pub(super) fn open(arguments: &Arguments) -> Result<(Vec<Device>, bool), Failure
         given => given.clone(),
     };
     match selectors.map(|selectors| (selectors.single(), selectors)) {
-        Some((None, several)) if arguments.split || arguments.count.is_some() => {
-            Ok((several.open()?, arguments.fallback))
-        }
+        Some((None, several)) if arguments.split || arguments.count.is_some() => match several.open() {
+            Err(error @ (Error::Unavailable { .. } | Error::NoSuchDevice { .. })) if arguments.fallback => {
+                eprintln!("note: {error}\nnote: proving on the CPU instead, with upstream's prover");
+                Ok((Vec::new(), true))
+            }
+            opened => Ok((opened?, arguments.fallback)),
+        },
         Some((None, several)) => {
             let detail = format!(
                 "--device {several} names several devices: they make one proof together with --split, and many in \

@@ -163,7 +163,7 @@ impl Type {
         }
     }
 
-    /// Whether elements of this type are only stored, and computed with in another one.
+    /// Whether elements of this type are only stored: operations convert them to another type.
     pub fn is_narrow(self) -> bool {
         self.wide() != self
     }

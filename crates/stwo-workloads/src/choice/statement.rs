@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::sync::OnceLock;
 
-use rigel_gpu::{Device, Error, Fallback, Report};
+use rigel_gpu::{Attempt, Device, Error, Fallback, PoolError, Report};
 use rigel_plonky3::Policy;
 use rigel_stwo::{CudaBackend, ProofSize};
 use rigel_workloads::panics::quietly;
@@ -142,6 +142,16 @@ where
     }
 }
 
+/// Whether the CPU may succeed where the device failed: wrong shapes are wrong there, too. If a pool has another device
+/// for the proof, the pool decides.
+fn is_for_the_cpu(failure: &Failure) -> bool {
+    let of_device = |error: &Error| match error {
+        Error::Shape { .. } | Error::WrongDevice { .. } => false,
+        error => !(error.is_lost_device() && Attempt::current().may_move()),
+    };
+    failure.downcast_ref().is_some_and(of_device)
+}
+
 /// Where the lookup columns come from.
 fn source(interaction: Option<&Interaction>) -> InteractionSource<'_> {
     interaction.map_or(InteractionSource::Generate, InteractionSource::Reuse)
@@ -206,10 +216,11 @@ where
     fn prove(&self) -> Result<Made, Failure> {
         let Some(there) = &self.device else { return self.on_cpu() };
         let failure = match self.on_device(there, From::Host) {
-            Err(failure) if self.policy.cpu_on_failure && failure.is::<Error>() => failure,
+            Err(failure) if self.policy.cpu_on_failure && is_for_the_cpu(&failure) => failure,
             made => return made,
         };
         let mut made = self.on_cpu()?;
+        made.report.moves = Attempt::current().moves().to_vec();
         made.report.fallbacks.push(Fallback { part: "the proof", ran_on: "CPU", reason: failure.to_string() });
         Ok(made)
     }

@@ -48,7 +48,7 @@ fn proofs_over_devices() {
         let each = Arc::new(queue.each(|| twiddles::<Cuda>(log_rows, &benchmark_config())).unwrap());
         let submit = |seed: u64| {
             let each = each.clone();
-            queue.submit(0, move || proof!(Cuda, seed, each.here().unwrap()))
+            queue.submit(0, move || Ok(proof!(Cuda, seed, each.here()?)))
         };
         let tickets: Vec<_> = (0..4).map(submit).collect();
         let mut moves = Vec::new();
@@ -76,9 +76,19 @@ fn proofs_over_devices() {
 fn without_a_device_left() {
     let queue = Queue::over(&devices(&[0, 1])).unwrap();
     let log_rows = SimdBackend::statement(Workload::WideFibonacci, LOG_SIZE, 0).unwrap().log_rows();
-    let on_device = move |seed| move || proof!(Cuda, seed, &twiddles::<Cuda>(log_rows, &benchmark_config()));
-    let strict = queue.submit(0, on_device(1));
-    let lenient = queue.submit_with_fallback(0, Policy::AUTO, on_device(2), || upstream(2));
+    let on_device = move |seed| proof!(Cuda, seed, &twiddles::<Cuda>(log_rows, &benchmark_config()));
+    // The first proof waits for the second to begin, so that each loses a device.
+    let (begin, begun) = std::sync::mpsc::channel::<()>();
+    let strict = queue.submit(0, move || {
+        let _ = begun.recv();
+        Ok(on_device(1))
+    });
+    let mut begin = Some(begin);
+    let lenient_on_device = move || {
+        drop(begin.take());
+        Ok(on_device(2))
+    };
+    let lenient = queue.submit_with_fallback(0, Policy::AUTO, lenient_on_device, || upstream(2));
     let error = queue.wait(strict).unwrap().err().unwrap();
     assert!(matches!(error, Error::DeviceLost { .. }), "{error}");
     let (proof, report) = queue.wait(lenient).unwrap().unwrap();
@@ -100,8 +110,8 @@ fn what_is_refused_and_what_is_cancelled() {
 
     // The second one waits, until the first one is told to end.
     let (end, ended) = std::sync::mpsc::channel::<()>();
-    let first = queue.submit(0, move || ended.recv().unwrap());
-    let second = queue.submit(0, || ());
+    let first = queue.submit(0, move || Ok(ended.recv().unwrap()));
+    let second = queue.submit(0, || Ok(()));
     assert!(queue.cancel(second));
     assert!(matches!(queue.wait(second).unwrap(), Err(Error::Cancelled)));
     end.send(()).unwrap();
