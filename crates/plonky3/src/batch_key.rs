@@ -115,8 +115,8 @@ where
         }
     }
     let packed = |((air, lookups), &log_rows)| packed_lookups::<SC, A>(air, lookups, log_rows);
-    let lookups = airs.iter().zip(unpacked).zip(log_rows).map(packed).collect();
-    let (global, kept) = commit_preprocessed(prover, airs, log_rows)?.unzip();
+    let lookups: Vec<Lookups<SC::Value>> = airs.iter().zip(unpacked).zip(log_rows).map(packed).collect();
+    let (global, kept) = commit_preprocessed(prover, airs, log_rows, &lookups)?.unzip();
     let (preprocessed, shares, preprocessed_prover_data) = match kept {
         Some(Kept::OneDevice(tables)) => (Some(tables), None, None),
         Some(Kept::Shared(tables)) => (None, Some(tables), None),
@@ -182,6 +182,7 @@ fn commit_preprocessed<SC: DeviceConfig, A: BaseAir<SC::Value>>(
     prover: &Prover<SC>,
     airs: &[A],
     log_rows: &[usize],
+    lookups: &[Lookups<SC::Value>],
 ) -> Result<Option<Committing<SC>>> {
     let mut instances = Vec::with_capacity(airs.len());
     let mut matrix_to_instance = Vec::new();
@@ -206,7 +207,8 @@ fn commit_preprocessed<SC: DeviceConfig, A: BaseAir<SC::Value>>(
     }
     let (commitment, kept) = if prover.devices().count() > 1 {
         let traces: Vec<Trace<'_, SC::Value>> = traces.into_iter().map(Into::into).collect();
-        let tables = split::commit_tables(prover, &traces)?;
+        let is_looked_up = |matrix: usize| !lookups[matrix_to_instance[matrix]].is_empty();
+        let tables = split::commit_tables(prover, &traces, is_looked_up)?;
         (tables.shares.cap.clone(), Kept::Shared(tables))
     } else if prover.device().is_some() {
         let session = Session::new(prover)?;

@@ -6,8 +6,11 @@ use rigel_gpu::testing::groups;
 use rigel_gpu::{Device, Emulation, Options};
 use rigel_kernels::Matrix;
 use rigel_kernels::layout::permute;
-use rigel_plonky3::{DeviceField, Error, Instance, Policy, plan_batch, prove_batch, setup_batch};
+use rigel_plonky3::{
+    DeviceField, Error, Instance, Policy, plan_batch, prove_batch, setup_batch, setup_preprocessed,
+};
 
+use crate::airs::Steps;
 use crate::configs::{self, Fri};
 use crate::support::{
     Filled, airs, bytes, check_batch_with, expected_batch, heights, instances, prover, rng, upstream,
@@ -157,6 +160,27 @@ fn memory() {
         let phases: Vec<&str> = share.phases.iter().map(|phase| phase.name).collect();
         assert!(["lookups", "exchange", "constraints"].iter().all(|name| phases.contains(name)), "{phases:?}");
     }
+}
+
+/// A key has no more than the commitment where no lookup reads the columns.
+#[test]
+fn memory_of_a_key() {
+    let fri = Fri::default();
+    let devices = devices(2);
+    let prover = over(&devices, &configs::koala_bear_sponge(fri), fri);
+    let air = Steps { rows: 1 << 9, reads_next: true };
+    let in_use = || -> Vec<usize> { devices.iter().map(|device| device.memory_stats().in_use).collect() };
+    // What devices keep for all proofs, such as roots of unity, is there from now on.
+    drop(setup_preprocessed(&prover, &air, 9).unwrap());
+    drop(setup_batch(&prover, std::slice::from_ref(&air), &[9]).unwrap());
+    let before = in_use();
+    let single = setup_preprocessed(&prover, &air, 9).unwrap();
+    let with_commitment = in_use();
+    drop(single);
+    assert_eq!(in_use(), before);
+    let _key = setup_batch(&prover, &[air], &[9]).unwrap();
+    assert!(before.iter().zip(&with_commitment).all(|(before, with)| before < with));
+    assert_eq!(in_use(), with_commitment);
 }
 
 #[test]
