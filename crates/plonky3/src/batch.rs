@@ -82,7 +82,7 @@ where
             return Err(Error::Preprocessed { table, detail });
         }
     }
-    key.check_devices(prover)?;
+    key.check_setup(prover)?;
     let heights: Vec<usize> = instances.iter().map(|instance| instance.trace.height()).collect();
     check_multiplicity_height_bound(&key.data.common.lookups, &heights)
         .map_err(|error| Error::Lookup { table: 0, detail: error.to_string() })?;

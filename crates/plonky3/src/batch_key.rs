@@ -23,6 +23,7 @@ use crate::error::{Error, Result};
 use crate::lookup;
 use crate::prover::{Prover, Session};
 use crate::readings::{Fingerprint, Readings};
+use crate::setup::Setup;
 use crate::split::{self, SharedTables};
 use crate::trace::{Trace, upload};
 
@@ -38,6 +39,8 @@ pub struct BatchKey<SC: DeviceConfig> {
     pub(crate) preprocessed: Option<PreprocessedTables<SC>>,
     /// The preprocessed columns of a prover with several devices.
     pub(crate) shares: Option<SharedTables<SC>>,
+    /// `None` without preprocessed columns.
+    setup: Option<Setup>,
     pub(crate) log_rows: Vec<usize>,
     /// The AIRs of the tables.
     pub(crate) airs: Vec<Identity>,
@@ -59,24 +62,12 @@ impl<SC: DeviceConfig> BatchKey<SC> {
         &self.data.common
     }
 
-    /// Checks that the preprocessed columns, if there are any, are where a proof reads them.
-    pub(crate) fn check_devices(&self, prover: &Prover<SC>) -> Result<()> {
-        let Some(global) = &self.data.common.preprocessed else { return Ok(()) };
-        let needed = prover.devices().count();
-        let found = match &self.shares {
-            Some(tables) => tables.shares.devices(),
-            None => usize::from(self.preprocessed.is_some()),
+    /// Checks that the preprocessed columns, if there are any, are those that a proof of this prover reads.
+    pub(crate) fn check_setup(&self, prover: &Prover<SC>) -> Result<()> {
+        let Some((global, setup)) = self.data.common.preprocessed.as_ref().zip(self.setup.as_ref()) else {
+            return Ok(());
         };
-        let detail = match (needed, found) {
-            (0, _) => return Ok(()),
-            (_, 0) => "the key was made by a CPU prover; call setup_batch with this prover".into(),
-            _ if needed == found => return Ok(()),
-            _ => format!(
-                "the key was made by a prover with other devices: {found} of them, this one has {needed}; call \
-                 setup_batch with this prover"
-            ),
-        };
-        Err(Error::Preprocessed { table: global.matrix_to_instance[0], detail })
+        setup.check(prover, global.matrix_to_instance[0], "setup_batch")
     }
 
     pub(crate) fn lookups(&self, table: usize) -> &[Lookup<SC::Value>] {
@@ -96,7 +87,8 @@ impl<SC: DeviceConfig> BatchKey<SC> {
     }
 }
 
-/// Reads the AIRs' lookups and commits to their preprocessed columns, for traces of 2^`log_rows[i]` rows.
+/// Reads the AIRs' lookups and commits to their preprocessed columns, for traces of 2^`log_rows[i]` rows. With such
+/// columns, the key is for provers with the same devices, blowup and cap height.
 pub fn setup_batch<SC, A>(prover: &Prover<SC>, airs: &[A], log_rows: &[usize]) -> Result<BatchKey<SC>>
 where
     SC: DeviceConfig,
@@ -123,14 +115,15 @@ where
         }
     }
     let packed = |((air, lookups), &log_rows)| packed_lookups::<SC, A>(air, lookups, log_rows);
-    let lookups = airs.iter().zip(unpacked).zip(log_rows).map(packed).collect();
-    let (global, kept) = commit_preprocessed(prover, airs, log_rows)?.unzip();
+    let lookups: Vec<Lookups<SC::Value>> = airs.iter().zip(unpacked).zip(log_rows).map(packed).collect();
+    let (global, kept) = commit_preprocessed(prover, airs, log_rows, &lookups)?.unzip();
     let (preprocessed, shares, preprocessed_prover_data) = match kept {
         Some(Kept::OneDevice(tables)) => (Some(tables), None, None),
         Some(Kept::Shared(tables)) => (None, Some(tables), None),
         Some(Kept::Host(data)) => (None, None, Some(data)),
         None => (None, None, None),
     };
+    let setup = global.as_ref().map(|_| Setup::of(prover));
     let data = ProverData {
         common: CommonData::new(global, lookups),
         prover_only: ProverOnlyData { preprocessed_prover_data },
@@ -143,6 +136,7 @@ where
         data,
         preprocessed,
         shares,
+        setup,
         log_rows: log_rows.to_vec(),
         airs: identities,
         fingerprints,
@@ -188,6 +182,7 @@ fn commit_preprocessed<SC: DeviceConfig, A: BaseAir<SC::Value>>(
     prover: &Prover<SC>,
     airs: &[A],
     log_rows: &[usize],
+    lookups: &[Lookups<SC::Value>],
 ) -> Result<Option<Committing<SC>>> {
     let mut instances = Vec::with_capacity(airs.len());
     let mut matrix_to_instance = Vec::new();
@@ -212,7 +207,8 @@ fn commit_preprocessed<SC: DeviceConfig, A: BaseAir<SC::Value>>(
     }
     let (commitment, kept) = if prover.devices().count() > 1 {
         let traces: Vec<Trace<'_, SC::Value>> = traces.into_iter().map(Into::into).collect();
-        let tables = split::commit_tables(prover, &traces)?;
+        let is_looked_up = |matrix: usize| !lookups[matrix_to_instance[matrix]].is_empty();
+        let tables = split::commit_tables(prover, &traces, is_looked_up)?;
         (tables.shares.cap.clone(), Kept::Shared(tables))
     } else if prover.device().is_some() {
         let session = Session::new(prover)?;

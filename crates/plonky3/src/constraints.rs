@@ -54,8 +54,8 @@ pub(crate) struct Constraints<SC: DeviceConfig> {
     pub(crate) outputs: Vec<Output>,
     /// The logarithm of the number of quotient chunks.
     pub(crate) log_chunks: usize,
-    /// The kernels, if they were compiled ahead of their use.
-    program: Option<Program<SC>>,
+    /// The kernels, if they were compiled ahead of their use, and the device that they are for.
+    program: Option<(Device, Program<SC>)>,
     /// The constraints with the next rows in matrices of their own, made when they are first needed.
     next_apart: OnceLock<Vec<NextApart<SC>>>,
     /// The columns of the table's lookups, if it has any.
@@ -97,7 +97,7 @@ impl<SC: DeviceConfig> Constraints<SC> {
     /// Compiles the kernels, or finds them in a cache, ahead of their use. [`Self::program`] returns the result.
     pub(crate) fn compile(&mut self, device: &Device) {
         if self.count() > 0 {
-            self.program = Some(self.program(device));
+            self.program = Some((device.clone(), self.program(device)));
         }
         if let Some(fractions) = &mut self.fractions {
             fractions.compile(device);
@@ -106,15 +106,15 @@ impl<SC: DeviceConfig> Constraints<SC> {
 
     /// Whether [`Self::compile`] has compiled all kernels.
     pub(crate) fn is_compiled(&self) -> bool {
-        (self.count() == 0 || matches!(self.program, Some(Ok(_))))
+        (self.count() == 0 || matches!(self.program, Some((_, Ok(_)))))
             && self.fractions.as_ref().is_none_or(Fractions::is_compiled)
     }
 
     /// The kernels.
     pub(crate) fn program(&self, device: &Device) -> Program<SC> {
         match &self.program {
-            Some(program) => program.clone(),
-            None => rigel_codegen::program(device, "constraints", &self.graph, &self.outputs),
+            Some((compiled_for, program)) if compiled_for.is(device) => program.clone(),
+            _ => rigel_codegen::program(device, "constraints", &self.graph, &self.outputs),
         }
     }
 

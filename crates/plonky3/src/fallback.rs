@@ -68,9 +68,13 @@ pub(crate) fn choose<SC: DeviceConfig, I, P>(
     Ok(proven)
 }
 
-/// Whether the CPU may succeed despite this error.
+/// Whether the CPU may succeed despite this error. Memory of another device is a mistake of the caller that a proof on
+/// the CPU would hide; shapes may exceed what only kernels are limited to.
 fn is_of_device(error: &Error) -> bool {
-    matches!(error, Error::Gpu(_) | Error::DoesNotFit { .. } | Error::TooManyRows { .. } | Error::Devices(_))
+    match error {
+        Error::Gpu(error) => !matches!(error, rigel_gpu::Error::WrongDevice { .. }),
+        error => matches!(error, Error::DoesNotFit { .. } | Error::TooManyRows { .. } | Error::Devices(_)),
+    }
 }
 
 /// Upstream's proof of one table, which takes the trace. Preprocessed columns that a device has committed to are
@@ -194,6 +198,9 @@ mod tests {
         for error in [rows, memory, Error::Gpu(rigel_gpu::Error::Disabled)] {
             assert!(is_of_device(&error), "{error}");
         }
+        let [operation, expected, found] = ["copy", "cuda:0", "cuda:1"].map(String::from);
+        let elsewhere = Error::Gpu(rigel_gpu::Error::WrongDevice { operation, expected, found });
+        assert!(!is_of_device(&elsewhere), "{elsewhere}");
         // Upstream has no domain for such a quotient, either.
         for error in [degree, Error::EmptyBatch, Error::Cancelled, Error::Height { table: 0, rows: 3 }] {
             assert!(!is_of_device(&error), "{error}");

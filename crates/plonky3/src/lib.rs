@@ -123,6 +123,7 @@ mod readings;
 mod report;
 #[cfg(debug_assertions)]
 mod satisfied;
+mod setup;
 mod split;
 mod trace;
 mod transcript;

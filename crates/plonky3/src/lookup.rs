@@ -137,8 +137,8 @@ pub(crate) struct Fractions<SC: DeviceConfig> {
     fraction_outputs: Vec<Output>,
     /// The number of denominators per row.
     terms: usize,
-    /// The kernels of both, if they were compiled ahead of their use.
-    programs: Option<[Program<SC>; 2]>,
+    /// The kernels of both, if they were compiled ahead of their use, and the device that they are for.
+    programs: Option<(Device, [Program<SC>; 2])>,
 }
 
 impl<SC: DeviceConfig> Fractions<SC> {
@@ -184,27 +184,27 @@ impl<SC: DeviceConfig> Fractions<SC> {
 
     /// Compiles the kernels, or finds them in a cache, ahead of their use.
     pub(crate) fn compile(&mut self, device: &Device) {
-        self.programs = Some([self.denominators(device), self.fractions(device)]);
+        self.programs = Some((device.clone(), [self.denominators(device), self.fractions(device)]));
     }
 
     /// Whether [`Self::compile`] has compiled all kernels.
     pub(crate) fn is_compiled(&self) -> bool {
-        matches!(self.programs, Some([Ok(_), Ok(_)]))
+        matches!(self.programs, Some((_, [Ok(_), Ok(_)])))
     }
 
     /// The kernels that write the denominators.
     pub(crate) fn denominators(&self, device: &Device) -> Program<SC> {
         match &self.programs {
-            Some([denominators, _]) => denominators.clone(),
-            None => rigel_codegen::program(device, "denominators", &self.denominators, &self.denominator_outputs),
+            Some((compiled_for, [denominators, _])) if compiled_for.is(device) => denominators.clone(),
+            _ => rigel_codegen::program(device, "denominators", &self.denominators, &self.denominator_outputs),
         }
     }
 
     /// The kernels that write the fractions and their sums from the inverted denominators.
     pub(crate) fn fractions(&self, device: &Device) -> Program<SC> {
         match &self.programs {
-            Some([_, fractions]) => fractions.clone(),
-            None => rigel_codegen::program(device, "fractions", &self.fractions, &self.fraction_outputs),
+            Some((compiled_for, [_, fractions])) if compiled_for.is(device) => fractions.clone(),
+            _ => rigel_codegen::program(device, "fractions", &self.fractions, &self.fraction_outputs),
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::config::DeviceConfig;
 use crate::error::{Error, Result};
 use crate::prover::{Prover, Session};
 use crate::readings::{Fingerprint, Readings};
+use crate::setup::Setup;
 use crate::split::{self, Shares};
 use crate::trace::upload;
 
@@ -21,6 +22,7 @@ pub struct Preprocessed<SC: DeviceConfig> {
     pub(crate) committed: Option<Committed<'static, SC>>,
     /// The commitment of a prover with several devices.
     pub(crate) shares: Option<Shares<SC>>,
+    pub(crate) setup: Setup,
     /// `None` for a prover on a device.
     pub(crate) upstream: Option<PreprocessedProverData<SC>>,
     pub(crate) key: PreprocessedVerifierKey<SC>,
@@ -34,18 +36,10 @@ impl<SC: DeviceConfig> Preprocessed<SC> {
     pub fn verifier_key(&self) -> &PreprocessedVerifierKey<SC> {
         &self.key
     }
-
-    /// The number of devices that have the columns, shared out over them; 0 for a CPU prover.
-    pub(crate) fn devices(&self) -> usize {
-        match &self.shares {
-            Some(shares) => shares.devices(),
-            None => usize::from(self.committed.is_some()),
-        }
-    }
 }
 
 /// Commits to the preprocessed columns of an AIR for traces of 2^`log_rows` rows, as upstream's
-/// `setup_preprocessed`. `None` if the AIR has none.
+/// `setup_preprocessed`, for provers with the same devices, blowup and cap height. `None` if the AIR has none.
 pub fn setup_preprocessed<SC, A>(prover: &Prover<SC>, air: &A, log_rows: usize) -> Result<Option<Preprocessed<SC>>>
 where
     SC: DeviceConfig,
@@ -82,5 +76,5 @@ where
     let key = PreprocessedVerifierKey { width, degree_bits, commitment };
     let fingerprint = Readings::<SC>::fingerprint(air, &AirLayout::from_air::<SC::Value>(air));
     let air = Identity::of::<SC::Value, _>(air);
-    Ok(Some(Preprocessed { committed, shares, upstream, key, air, fingerprint }))
+    Ok(Some(Preprocessed { committed, shares, setup: Setup::of(prover), upstream, key, air, fingerprint }))
 }

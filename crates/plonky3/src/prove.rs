@@ -96,18 +96,7 @@ fn check_preprocessed<SC: DeviceConfig>(
         }
         (found, _) if found != width => format!("{found} preprocessed columns, the AIR has {width}"),
         (_, found) if found != log_rows => format!("2^{found} preprocessed rows, the trace has 2^{log_rows}"),
-        _ => match (prover.devices().count(), preprocessed.map(Preprocessed::devices)) {
-            (0, _) | (_, None) => return Ok(()),
-            (needed, Some(found)) if needed == found => return Ok(()),
-            (_, Some(0)) => "the preprocessed columns were set up by a CPU prover; call setup_preprocessed with \
-                             this one instead"
-                .into(),
-            // A proof reads the columns' values on its own devices: those of another prover are not there.
-            (needed, Some(found)) => format!(
-                "the preprocessed columns were set up by a prover with other devices: {found} of them, this one \
-                 has {needed}; call setup_preprocessed with this one instead"
-            ),
-        },
+        _ => return preprocessed.map_or(Ok(()), |pre| pre.setup.check(prover, 0, "setup_preprocessed")),
     };
     Err(Error::Preprocessed { table: 0, detail })
 }

@@ -37,16 +37,18 @@ use crate::transcript::Unfinished;
 /// The preprocessed columns of a batch, shared out.
 pub(crate) struct SharedTables<SC: DeviceConfig> {
     pub(crate) shares: Shares<SC>,
-    /// The columns before extension, which lookups read.
+    /// The columns before extension, of tables with lookups, which read them.
     rows: Vec<Option<RowBlocks<SC>>>,
 }
 
-/// Commits to the preprocessed columns of a batch.
+/// Commits to the preprocessed columns of a batch, given for each table that has any, and keeps the rows of those that
+/// lookups may read.
 pub(crate) fn commit_tables<SC: DeviceConfig>(
     prover: &Prover<SC>,
     tables: &[Trace<'_, SC::Value>],
+    is_looked_up: impl Fn(usize) -> bool,
 ) -> Result<SharedTables<SC>> {
-    let (shares, rows) = traces(&Team::new(prover)?, &tables.iter().collect::<Vec<_>>(), |_| true)?;
+    let (shares, rows) = traces(&Team::new(prover)?, &tables.iter().collect::<Vec<_>>(), is_looked_up)?;
     Ok(SharedTables { shares, rows })
 }
 

@@ -29,7 +29,6 @@ pub(crate) struct Shares<SC: DeviceConfig> {
     /// The tree above the subtrees, on the first device, if the cap is above them.
     pub(super) top: Option<MerkleTree<SC::Hash>>,
     pub(crate) cap: SC::Commitment,
-    devices: usize,
 }
 
 impl<SC: DeviceConfig> Shares<SC> {
@@ -48,23 +47,17 @@ impl<SC: DeviceConfig> Shares<SC> {
             team.each(|(k, session)| Ok(MerkleTree::new(session.hashing(), &in_blocks(k), subtree_cap(team))?))
         })?;
         let (top, cap) = join(team, &trees, &whole)?;
-        Ok(Self::made(team, matrices, trees, (top, cap)))
+        Ok(Self::made(matrices, trees, (top, cap)))
     }
 
     fn made(
-        team: &Team<'_, SC>,
         matrices: Vec<Vec<Matrix<Base<SC>>>>,
         trees: Vec<MerkleTree<SC::Hash>>,
         (top, cap): Joined<SC>,
     ) -> Self {
         let kept = |blocks: Vec<Matrix<_>>| blocks.into_iter().map(Extended::Whole).collect();
         let matrices = matrices.into_iter().map(kept).collect();
-        Self { matrices, trees, top, cap, devices: team.sessions.len() }
-    }
-
-    /// The number of devices that made the commitment.
-    pub(crate) fn devices(&self) -> usize {
-        self.devices
+        Self { matrices, trees, top, cap }
     }
 
     /// The blocks of a matrix, one a device, or all of it on the first device.
@@ -151,7 +144,7 @@ pub(crate) fn trace<SC: DeviceConfig>(team: &Team<'_, SC>, trace: &Trace<'_, SC:
         })
     })?;
     let joined = join(team, &trees, &[])?;
-    Ok(Shares::made(team, vec![blocks], trees, joined))
+    Ok(Shares::made(vec![blocks], trees, joined))
 }
 
 /// Some columns of a block.

@@ -31,7 +31,7 @@ struct Block<SC: DeviceConfig> {
     /// The running sum and one fraction per lookup.
     columns: Matrix<Base<SC>>,
     /// The sums of the fractions of each row, one row further down. The first row is for the sum of all rows before the
-    /// block; it is zero as yet.
+    /// block; it is zero until `finish`.
     terms: Matrix<Base<SC>>,
     running: Matrix<Base<SC>>,
 }
@@ -78,7 +78,8 @@ impl<SC: DeviceConfig> Pending<SC> {
         Ok(Self { blocks })
     }
 
-    /// Completes the columns, and returns the table's terminal. Waits for the devices.
+    /// Completes the columns, but for the row after each block, and returns the table's terminal. Waits for the
+    /// devices.
     pub(super) fn finish(self, team: &Team<'_, SC>) -> Result<(RowBlocks<SC>, SC::Challenge)> {
         let mut before = SC::Challenge::ZERO;
         let mut finished = Vec::with_capacity(self.blocks.len());

@@ -38,7 +38,7 @@ pub(super) struct SplitTable<'a, SC: DeviceConfig> {
 }
 
 impl<SC: DeviceConfig> SplitTable<'_, SC> {
-    /// The part of the quotient's domain that each device has which has any.
+    /// The blocks of the quotient's domain, one for each device that holds part of it.
     fn blocks(&self) -> Vec<Block> {
         let log_size = self.log_rows + self.constraints.log_chunks as u32;
         let log_block = log_size.min(self.main[0].log_rows());

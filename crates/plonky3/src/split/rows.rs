@@ -13,6 +13,10 @@ use crate::error::Result;
 /// that follows them (the first row after the last): what reads a row and the next one reads one block.
 ///
 /// All devices have rows if there are enough, or the first device has all.
+///
+/// In the columns that lookups write, the row after a block is not the one that follows: its fractions would need the
+/// row after it, and the running sum after the last block is the total. Only [`Self::gather`] reads these columns, and
+/// it leaves this row out.
 pub(crate) struct RowBlocks<SC: DeviceConfig> {
     pub(super) blocks: Vec<Matrix<Base<SC>>>,
 }

@@ -210,7 +210,12 @@ fn preprocessed_columns() {
         let elsewhere = Device::open(Selector::Emulated(0)).unwrap();
         let elsewhere = support::prover(&elsewhere, &configs::koala_bear_sponge(fri), fri);
         let key = setup_preprocessed(&elsewhere, &air, 3).unwrap().unwrap();
-        refused!(with(&air, &trace, &[], &key), Error::Gpu(rigel_gpu::Error::WrongDevice { .. }), "emulated:0");
+        refused!(
+            with(&air, &trace, &[], &key),
+            Error::Preprocessed { table: 0, .. },
+            "other devices",
+            "emulated:0"
+        );
         right();
     });
 }

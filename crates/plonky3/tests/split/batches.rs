@@ -6,8 +6,11 @@ use rigel_gpu::testing::groups;
 use rigel_gpu::{Device, Emulation, Options};
 use rigel_kernels::Matrix;
 use rigel_kernels::layout::permute;
-use rigel_plonky3::{DeviceField, Error, Instance, Policy, plan_batch, prove_batch, setup_batch};
+use rigel_plonky3::{
+    DeviceField, Error, Instance, Policy, plan_batch, prove_batch, setup_batch, setup_preprocessed,
+};
 
+use crate::airs::Steps;
 use crate::configs::{self, Fri};
 use crate::support::{
     Filled, airs, bytes, check_batch_with, expected_batch, heights, instances, prover, rng, upstream,
@@ -111,24 +114,27 @@ fn random() {
 #[test]
 fn traces_on_devices() {
     let fri = Fri::default();
-    let devices = devices(4);
-    let prover = over(&devices, &configs::koala_bear_sponge(fri), fri);
+    let config = configs::koala_bear_sponge(fri);
     let mut squares = Squares::new(4, 4);
     let tables: Tables<_> = vec![squares.pairs(16, true), squares.pairs(1, true), squares.table(), shuffled(2, 8)];
-    let key = setup_batch(&prover, &airs(&tables), &heights(&tables)).unwrap();
-    let upload = |(k, table): (usize, &Filled<Table<_>, _>)| -> Matrix<_> {
-        let stream = devices[k % 4].new_stream().unwrap();
-        let rows = stream.upload(DeviceField::as_device(&table.trace.values)).unwrap();
-        permute::to_columns(&stream, &rows, table.trace.width).unwrap()
-    };
-    let traces: Vec<Matrix<_>> = tables.iter().enumerate().map(upload).collect();
-    let instance = |(table, trace)| -> Instance<'_, _, _> {
-        let Filled { air, publics, .. }: &Filled<_, _> = table;
-        Instance::new(air, trace, publics.clone())
-    };
-    let instances: Vec<_> = tables.iter().zip(&traces).map(instance).collect();
-    let proven = prove_batch(&prover, &instances, &key).unwrap();
-    assert!(bytes(&proven.proof) == expected_batch(prover.config(), &tables));
+    let expected = expected_batch(&config, &tables);
+    for devices in groups(4).unwrap() {
+        let prover = over(&devices, &config, fri);
+        let key = setup_batch(&prover, &airs(&tables), &heights(&tables)).unwrap();
+        let upload = |(k, table): (usize, &Filled<Table<_>, _>)| -> Matrix<_> {
+            let stream = devices[k % 4].new_stream().unwrap();
+            let rows = stream.upload(DeviceField::as_device(&table.trace.values)).unwrap();
+            permute::to_columns(&stream, &rows, table.trace.width).unwrap()
+        };
+        let traces: Vec<Matrix<_>> = tables.iter().enumerate().map(upload).collect();
+        let instance = |(table, trace)| -> Instance<'_, _, _> {
+            let Filled { air, publics, .. }: &Filled<_, _> = table;
+            Instance::new(air, trace, publics.clone())
+        };
+        let instances: Vec<_> = tables.iter().zip(&traces).map(instance).collect();
+        let proven = prove_batch(&prover, &instances, &key).unwrap();
+        assert!(bytes(&proven.proof) == expected);
+    }
 }
 
 /// Memory adds up over the devices. At this size all columns travel between the devices at once, which takes room.
@@ -154,6 +160,27 @@ fn memory() {
         let phases: Vec<&str> = share.phases.iter().map(|phase| phase.name).collect();
         assert!(["lookups", "exchange", "constraints"].iter().all(|name| phases.contains(name)), "{phases:?}");
     }
+}
+
+/// A key has no more than the commitment where no lookup reads the columns.
+#[test]
+fn memory_of_a_key() {
+    let fri = Fri::default();
+    let devices = devices(2);
+    let prover = over(&devices, &configs::koala_bear_sponge(fri), fri);
+    let air = Steps { rows: 1 << 9, reads_next: true };
+    let in_use = || -> Vec<usize> { devices.iter().map(|device| device.memory_stats().in_use).collect() };
+    // What devices keep for all proofs, such as roots of unity, is there from now on.
+    drop(setup_preprocessed(&prover, &air, 9).unwrap());
+    drop(setup_batch(&prover, std::slice::from_ref(&air), &[9]).unwrap());
+    let before = in_use();
+    let single = setup_preprocessed(&prover, &air, 9).unwrap();
+    let with_commitment = in_use();
+    drop(single);
+    assert_eq!(in_use(), before);
+    let _key = setup_batch(&prover, &[air], &[9]).unwrap();
+    assert!(before.iter().zip(&with_commitment).all(|(before, with)| before < with));
+    assert_eq!(in_use(), with_commitment);
 }
 
 #[test]
@@ -185,14 +212,31 @@ fn refused() {
     // Preprocessed columns are where the prover that set them up has them.
     let tables: Tables<_> = vec![steps(8, true)];
     let single = prover(&devices[0], &config, fri);
-    for (makes, proves, numbers) in
-        [(&single, &split, "1 of them, this one has 4"), (&split, &single, "4 of them")]
-    {
+    let halves = [&devices[..2], &devices[2..]].map(|devices| over(devices, &config, fri));
+    let swapped = over(&[devices[1].clone(), devices[0].clone()], &config, fri);
+    let reopened = over(&crate::devices(2), &config, fri);
+    let other = |fri| over(&devices, &configs::koala_bear_sponge(fri), fri);
+    let blowup = other(Fri { log_blowup: fri.log_blowup + 1, ..fri });
+    let cap = other(Fri { cap_height: fri.cap_height + 1, ..fri });
+    for (makes, proves, words) in [
+        (&single, &split, ["1 (emulated:0)", "this one has 4"]),
+        (&split, &single, ["4 (emulated:0", "this one has 1"]),
+        (&halves[0], &halves[1], ["2 (emulated:0, emulated:1)", "this one has 2 (emulated:2, emulated:3)"]),
+        (&halves[0], &swapped, ["2 (emulated:0, emulated:1)", "this one has 2 (emulated:1, emulated:0)"]),
+        (&halves[0], &reopened, ["other devices", "opened another time"]),
+        (&blowup, &split, ["a blowup of 2^2", "this one has 2^1"]),
+        (&split, &blowup, ["a blowup of 2^1", "this one has 2^2"]),
+        (&cap, &split, ["a cap height of 3", "this one has 2; call setup_batch with this prover"]),
+    ] {
         let key = setup_batch(makes, &airs(&tables), &heights(&tables)).unwrap();
         let error = prove_batch(proves, &instances(&tables), &key).err().unwrap();
         assert!(matches!(error, Error::Preprocessed { table: 0, .. }), "{error:?}");
-        assert!(error.to_string().contains(numbers), "{error}");
+        assert!(words.iter().all(|word| error.to_string().contains(word)), "{error}");
     }
+    // No policy takes the wrong key for a failure of the device.
+    let key = setup_batch(&single, &airs(&tables), &heights(&tables)).unwrap();
+    let error = prove_batch(&lenient, &instances(&tables), &key).err().unwrap();
+    assert!(matches!(error, Error::Preprocessed { table: 0, .. }), "{error:?}");
 }
 
 /// Wherever in a proof a device is lost, the error names it.

@@ -66,10 +66,19 @@ fn preprocessed_columns_of_other_devices() {
         let prover = over(&devices[..needed], &config, fri);
         let error = prove_with_preprocessed(&prover, &air, &trace, &publics, Some(&key)).err().unwrap();
         assert!(matches!(error, Error::Preprocessed { table: 0, .. }), "{error:?}");
-        let numbers = format!("other devices: {found} of them, this one has {needed}");
-        assert!(error.to_string().contains(&numbers), "{error}");
+        for words in [format!("other devices: {found} (emulated:0"), format!("this one has {needed} (emulated:0")]
+        {
+            assert!(error.to_string().contains(&words), "{error}");
+        }
         check_with(&prover, &air, &trace, &publics);
     }
+    let key = setup_preprocessed(&over(&devices[..2], &config, fri), &air, 4).unwrap().unwrap();
+    let prover = over(&devices[2..], &config, fri);
+    let error = prove_with_preprocessed(&prover, &air, &trace, &publics, Some(&key)).err().unwrap();
+    assert!(matches!(error, Error::Preprocessed { table: 0, .. }), "{error:?}");
+    let words = "other devices: 2 (emulated:0, emulated:1), this one has 2 (emulated:2, emulated:3); call \
+                 setup_preprocessed";
+    assert!(error.to_string().contains(words), "{error}");
 }
 
 /// The error names the lost device, or the policy proves on the CPU and the report says why.
