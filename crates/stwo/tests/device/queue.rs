@@ -110,7 +110,10 @@ fn what_is_refused_and_what_is_cancelled() {
 
     // The second one waits, until the first one is told to end.
     let (end, ended) = std::sync::mpsc::channel::<()>();
-    let first = queue.submit(0, move || Ok(ended.recv().unwrap()));
+    let first = queue.submit(0, move || {
+        ended.recv().unwrap();
+        Ok(())
+    });
     let second = queue.submit(0, || Ok(()));
     assert!(queue.cancel(second));
     assert!(matches!(queue.wait(second).unwrap(), Err(Error::Cancelled)));
