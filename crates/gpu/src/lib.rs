@@ -41,6 +41,7 @@
 //! | matrix products by cuBLAS | [`Blas`] |
 //! | memory and streams of other libraries | [`Device::adopt`], [`Stream::wait_foreign`], [`Stream::release_to`] |
 //! | several devices | [`Topology`], [`Link`], [`Route`], [`exchange`](fn@exchange), [`all_gather`], [`all_to_all`] |
+//! | exchanges beside other work, and a model of several GPUs | [`Exchange`], [`Rehearsal`], [`Interconnect`] |
 //! | many jobs over several devices | [`Pool`], [`Attempt`] |
 //!
 //! No call panics on bad input, a missing driver, exhausted memory or a lost device. Each returns an [`Error`]
@@ -72,8 +73,9 @@ pub use memory::{Activity, Buffer, PinnedBuffer, PinnedSlice, PoolStats, Pooling
 pub use pool::{Member, Pool, PoolError, Share, Ticket};
 pub use queue::Event;
 pub use work::{
-    Attempt, Blas, DeviceShare, Fallback, Gathering, GemmOperand, GemmShape, GemmTarget, Graph, Move, Phase,
-    Piece, Recapture, Recorder, Report, Route, Stream, Topology, all_gather, all_to_all, exchange,
+    Attempt, Blas, DeviceShare, Exchange, Fallback, Gathering, GemmOperand, GemmShape, GemmTarget, Graph,
+    Interconnect, Modelled, Move, Phase, Piece, Recapture, Recorder, Rehearsal, Report, Route, Steps, Stream,
+    Topology, all_gather, all_to_all, exchange,
 };
 
 /// The C++ compiler that the emulated device would use, with its version.

@@ -453,9 +453,9 @@ impl<'a, SC: DeviceConfig> Session<'a, SC> {
     }
 
     /// Begins a phase that has work on several devices.
-    pub(crate) fn begin_phase(&self) -> Result<Event> {
+    pub(crate) fn begin_phase(&self, name: &'static str) -> Result<Event> {
         self.cancel.check()?;
-        Ok(self.stream.record_time()?)
+        Ok(self.recorder.begin(name, &self.stream)?)
     }
 
     /// Ends a phase that began with this event.

@@ -6,6 +6,7 @@ use std::hash::Hash;
 use std::sync::{Arc, OnceLock, Weak};
 
 use super::keep::{Keep, KeepLimits, KeepStats};
+use super::observer::{Observed, Observer};
 use super::options::{Options, Staging};
 use crate::base::{DeviceKind, Lock, MemoryInfo, Plain, Properties, Result, numa};
 use crate::code::{Cache, LaunchPolicy, Loaded, Module, Source};
@@ -30,6 +31,7 @@ struct Shared {
     cache: Cache,
     launch_policy: Arc<Lock<LaunchPolicy>>,
     staging: Lock<Staging>,
+    observed: Observed,
 }
 
 impl Shared {
@@ -42,6 +44,7 @@ impl Shared {
             cache: Cache::with_limit(options.cache.clone(), options.cache_limit),
             launch_policy: Arc::new(Lock::new(options.launch_policy)),
             staging: Lock::new(options.staging.clamped()),
+            observed: Observed::default(),
         });
         let above: Arc<dyn Any + Send + Sync> = shared.clone();
         *core.above.lock() = Arc::downgrade(&above);
@@ -84,6 +87,15 @@ impl Device {
                 Ok(lane.get_or_init(|| opened).clone())
             }
         }
+    }
+
+    /// Makes an observer the one that is told of the device's work, or nobody.
+    pub(crate) fn observe(&self, observer: Option<Arc<dyn Observer>>) {
+        self.shared.observed.set(observer);
+    }
+
+    pub(crate) fn observer(&self) -> Option<Arc<dyn Observer>> {
+        self.shared.observed.get()
     }
 
     /// Lets the calling thread, and threads that it starts from now on, run only on CPUs of the NUMA node that the

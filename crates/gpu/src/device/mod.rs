@@ -2,10 +2,12 @@
 
 mod handle;
 mod keep;
+mod observer;
 mod options;
 mod select;
 
 pub use handle::Device;
 pub use keep::{KeepLimits, KeepStats};
+pub(crate) use observer::{Observer, Sent};
 pub use options::{Options, Staging};
 pub use select::{Selector, Selectors};

@@ -4,10 +4,12 @@
 //! of another's. It starts after the work that the streams have been given so far, and the work that they are given
 //! later starts after it; nobody waits on the host if the devices are peers. Each piece is one copy.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::base::{Error, Plain, Result};
 use crate::memory::{View, ViewMut};
+use crate::queue::Event;
 use crate::work::{Route, Stream};
 
 /// A copy of an exchange.
@@ -23,43 +25,96 @@ pub struct Piece<'a, T: Plain> {
     pub target: ViewMut<'a, T>,
 }
 
+/// An exchange under way. Nothing may read what is sent before [`Exchange::join`].
+#[must_use = "work that reads what is sent has to join the exchange first"]
+pub struct Exchange {
+    /// For each device that it concerns, the events after which its work may go on.
+    done: Vec<(usize, Vec<Arc<Event>>)>,
+    /// Its number, if somebody counts.
+    number: Option<usize>,
+}
+
 /// Copies all pieces: after the work so far of the streams between which they travel, and before their later work.
 pub fn exchange<T: Plain>(streams: &[Stream], pieces: Vec<Piece<'_, T>>) -> Result<()> {
-    const NAME: &str = "exchange";
-    for Piece { from, to, source, target } in &pieces {
-        let (Some(sender), Some(receiver)) = (streams.get(*from), streams.get(*to)) else {
-            return Err(Error::shape(NAME, format!("a piece from {from} to {to}; there are {}", streams.len())));
-        };
-        if source.len() != target.len() {
-            let detail =
-                format!("{} values from {from} do not fit a room of {} in {to}", source.len(), target.len());
-            return Err(Error::shape(NAME, detail));
+    Exchange::begin(streams, streams, pieces)?.join(streams)
+}
+
+impl Exchange {
+    /// Begins to copy all pieces on `lanes`, other streams of the same devices: after the work so far of the streams
+    /// between which they travel, and beside their later work until it is joined.
+    pub fn begin<T: Plain>(streams: &[Stream], lanes: &[Stream], pieces: Vec<Piece<'_, T>>) -> Result<Self> {
+        const NAME: &str = "exchange";
+        if streams.len() != lanes.len() {
+            return Err(Error::shape(NAME, format!("{} lanes for {} streams", lanes.len(), streams.len())));
         }
-        sender.owns(NAME, *source)?;
-        receiver.owns(NAME, target.view())?;
+        for Piece { from, to, source, target } in &pieces {
+            let (Some(sender), Some(receiver)) = (lanes.get(*from), lanes.get(*to)) else {
+                return Err(Error::shape(NAME, format!("a piece from {from} to {to}; there are {}", lanes.len())));
+            };
+            if source.len() != target.len() {
+                let detail =
+                    format!("{} values from {from} do not fit a room of {} in {to}", source.len(), target.len());
+                return Err(Error::shape(NAME, detail));
+            }
+            sender.owns(NAME, *source)?;
+            receiver.owns(NAME, target.view())?;
+        }
+        let (inside, between): (Vec<_>, Vec<_>) =
+            pieces.into_iter().filter(|piece| !piece.source.is_empty()).partition(|piece| piece.from == piece.to);
+        for Piece { from, source, target, .. } in inside {
+            streams[from].copy(target, source)?;
+        }
+        let observer = streams.first().and_then(|stream| stream.device().observer());
+        if let Some(observer) = &observer {
+            observer.sending()?;
+        }
+        let sent: Vec<_> = between.iter().map(|piece| (piece.from, piece.to, piece.source.bytes())).collect();
+        let done = send(streams, lanes, between)?;
+        let device = |k: usize| streams[k].device();
+        let sent: Vec<_> = sent.into_iter().map(|(from, to, bytes)| (device(from), device(to), bytes)).collect();
+        Ok(Self { done, number: observer.map(|observer| observer.sent(&sent)).transpose()? })
     }
-    let pieces = pieces.into_iter().filter(|piece| !piece.source.is_empty()).collect::<Vec<_>>();
-    let pairs: BTreeSet<(usize, usize)> =
-        pieces.iter().map(|piece| (piece.from, piece.to)).filter(|(from, to)| from != to).collect();
-    // A piece is written when its room's earlier users are done.
-    let receivers: BTreeSet<usize> = pairs.iter().map(|&(_, to)| to).collect();
-    for to in receivers {
-        let free = streams[to].record()?;
-        for &(from, _) in pairs.iter().filter(|pair| pair.1 == to) {
-            streams[from].wait(&free)?;
+
+    /// Makes later work of the streams that it concerns start after it.
+    pub fn join(self, streams: &[Stream]) -> Result<()> {
+        for (k, events) in &self.done {
+            events.iter().try_for_each(|event| streams[*k].wait(event))?;
+        }
+        let observer = streams.first().and_then(|stream| stream.device().observer());
+        match observer.zip(self.number) {
+            Some((observer, number)) => observer.joined(number),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Submits copies between devices. Returns the events after which each device may use what it has sent or received.
+fn send<T: Plain>(
+    streams: &[Stream],
+    lanes: &[Stream],
+    pieces: Vec<Piece<'_, T>>,
+) -> Result<Vec<(usize, Vec<Arc<Event>>)>> {
+    let pairs: BTreeSet<(usize, usize)> = pieces.iter().map(|piece| (piece.from, piece.to)).collect();
+    let concerned: BTreeSet<usize> = pairs.iter().flat_map(|&(from, to)| [from, to]).collect();
+    // A piece is read when it is there, and written when its room's earlier users are done.
+    for &k in &concerned {
+        lanes[k].wait_for(&streams[k])?;
+        let ready = streams[k].record()?;
+        for &(from, _) in pairs.iter().filter(|pair| pair.1 == k) {
+            lanes[from].wait(&ready)?;
         }
     }
     for Piece { from, to, source, target } in pieces {
-        streams[from].send(&streams[to], target, source, Route::Auto)?;
+        lanes[from].send(&lanes[to], target, source, Route::Auto)?;
     }
-    let senders: BTreeSet<usize> = pairs.iter().map(|&(from, _)| from).collect();
-    for from in senders {
-        let sent = streams[from].record()?;
-        for &(_, to) in pairs.iter().filter(|pair| pair.0 == from) {
-            streams[to].wait(&sent)?;
-        }
-    }
-    Ok(())
+    let record = |&k: &usize| Ok((k, Arc::new(lanes[k].record()?)));
+    let sent: BTreeMap<usize, Arc<Event>> = concerned.iter().map(record).collect::<Result<_>>()?;
+    let done = |&k: &usize| {
+        let senders = pairs.iter().filter(|pair| pair.1 == k).map(|pair| pair.0);
+        let own = (!lanes[k].is(&streams[k])).then_some(k);
+        (k, senders.chain(own).map(|lane| sent[&lane].clone()).collect())
+    };
+    Ok(concerned.iter().map(done).collect())
 }
 
 /// Every device gets all shares, one after the other: `gathered[k]` on the device of stream k has the length of all

@@ -9,15 +9,17 @@ mod foreign;
 mod graph;
 mod launch;
 mod peers;
+mod rehearsal;
 mod report;
 mod staging;
 mod stream;
 
 pub use attempt::{Attempt, Move};
 pub use blas::{Blas, GemmOperand, GemmShape, GemmTarget};
-pub use exchange::{Piece, all_gather, all_to_all, exchange};
+pub use exchange::{Exchange, Piece, all_gather, all_to_all, exchange};
 pub use graph::{Graph, Recapture};
 pub use launch::Gathering;
 pub use peers::{Route, Topology};
+pub use rehearsal::{Interconnect, Modelled, Rehearsal, Steps};
 pub use report::{DeviceShare, Fallback, Phase, Recorder, Report};
 pub use stream::Stream;

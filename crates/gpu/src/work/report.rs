@@ -261,11 +261,18 @@ impl Recorder {
         work: impl FnOnce() -> Result<R, E>,
     ) -> Result<R, E> {
         let _span = tracing::info_span!("rigel", phase = name).entered();
-        let start = stream.record_time()?;
+        let start = self.begin(name, stream)?;
         let result = work()?;
-        let end = stream.record_time()?;
-        self.add(name, start, end);
+        self.add(name, start, stream.record_time()?);
         Ok(result)
+    }
+
+    /// Begins a phase on a stream. [`Self::add`] ends it.
+    pub fn begin(&self, name: &'static str, stream: &Stream) -> Result<Event> {
+        if let Some(observer) = stream.device().observer() {
+            observer.phase(name);
+        }
+        stream.record_time()
     }
 
     /// Adds a phase between two timing events.

@@ -80,7 +80,7 @@ impl Stream {
             Ok(())
         })?;
         self.core().settle();
-        Ok(())
+        self.waited()
     }
 
     /// Runs `step(block, offset, length)` for each chunk of `bytes`, on several host threads.

@@ -44,6 +44,11 @@ impl Stream {
         &self.device
     }
 
+    /// Whether both are handles to the same stream.
+    pub(super) fn is(&self, other: &Stream) -> bool {
+        Arc::ptr_eq(&self.lane, &other.lane)
+    }
+
     pub(super) fn core(&self) -> &Arc<Core> {
         self.lane.core()
     }
@@ -54,6 +59,13 @@ impl Stream {
 
     /// Begins to submit work that uses `blocks`, ordered after their allocations on other streams.
     pub(super) fn begin(&self, blocks: &[&Arc<Block>]) -> Result<Work<'_>> {
+        if let Some(observer) = self.device.observer() {
+            observer.working(&self.device, self.timeline())?;
+        }
+        self.begin_unobserved(blocks)
+    }
+
+    fn begin_unobserved(&self, blocks: &[&Arc<Block>]) -> Result<Work<'_>> {
         for origin in blocks.iter().filter_map(|block| block.origin()) {
             origin.order_before(self.timeline())?;
         }
@@ -71,7 +83,12 @@ impl Stream {
         self.outside_capture("Stream::synchronize", "the host can't wait for work that is only recorded")?;
         self.timeline().synchronize()?;
         self.core().settle();
-        Ok(())
+        self.waited()
+    }
+
+    /// Tells the observer that the host has waited for this stream's work.
+    pub(super) fn waited(&self) -> Result<()> {
+        self.device.observer().map_or(Ok(()), |observer| observer.waited(&self.device))
     }
 
     /// Records an event at this point of the stream.
@@ -108,7 +125,7 @@ impl Stream {
 
     /// Makes work submitted from now on start after the work submitted to `other` so far.
     pub fn wait_for(&self, other: &Stream) -> Result<()> {
-        if Arc::ptr_eq(&self.lane, &other.lane) {
+        if self.is(other) {
             return Ok(());
         }
         self.wait(&other.record()?)
@@ -138,7 +155,7 @@ impl Stream {
             .ok_or_else(|| Error::shape("Stream::alloc", format!("{len} values overflow the address space")))?;
         let block = self.core().alloc(self.timeline(), bytes)?;
         // A graph keeps memory alive that was allocated during its capture.
-        self.begin(&[&block])?;
+        self.begin_unobserved(&[&block])?;
         Ok(Buffer::from_block(block, len))
     }
 

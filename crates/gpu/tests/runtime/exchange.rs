@@ -1,7 +1,10 @@
 //! Exchanges between two, three, four and eight devices, and their errors.
 
 use rigel_gpu::testing::groups;
-use rigel_gpu::{Buffer, Piece, Shape, Stream, all_gather, all_to_all, exchange};
+use rigel_gpu::{
+    Buffer, Exchange, Interconnect, Piece, Recorder, Rehearsal, Result, Shape, Stream, all_gather, all_to_all,
+    exchange,
+};
 
 /// Runs a test on the streams of each group of so many devices.
 fn on_each_group(count: u32, test: impl Fn(Vec<Stream>)) {
@@ -55,6 +58,53 @@ fn blocks_go_to_their_devices() {
     }
 }
 
+/// The pieces of an exchange in which every device gets all shares.
+fn all_shares<'a>(shares: &'a [Buffer<u32>], rooms: &'a mut [Buffer<u32>]) -> Vec<Piece<'a, u32>> {
+    let mut pieces = Vec::new();
+    for (to, room) in rooms.iter_mut().enumerate() {
+        let mut rest = room.view_mut();
+        for (from, share) in shares.iter().enumerate() {
+            let (target, tail) = rest.split_at(share.len()).unwrap();
+            pieces.push(Piece { from, to, source: share.view(), target });
+            rest = tail;
+        }
+    }
+    pieces
+}
+
+/// Each device's work, the bytes between them and the waits of the host are written down, and nothing else changes.
+#[test]
+fn a_rehearsal_times_each_device_alone() {
+    on_each_group(2, |streams| {
+        let devices: Vec<_> = streams.iter().map(|stream| stream.device().clone()).collect();
+        let kernels: Vec<_> = streams.iter().map(crate::slow_fill).collect();
+        let recorders: Vec<_> = streams.iter().map(Recorder::new).collect();
+        let rehearsal = Rehearsal::new(&devices).unwrap();
+        assert!(Rehearsal::new(&devices).is_err(), "one at a time");
+        let mut shares: Vec<_> = streams.iter().map(|stream| stream.alloc::<u32>(64).unwrap()).collect();
+        for (k, (stream, kernel)) in streams.iter().zip(&kernels).enumerate() {
+            let fill = || kernel.launch(stream, Shape::new(1, 32), (&mut shares[k], 64u32, k as u32, 20_000u32));
+            recorders[k].phase::<_, rigel_gpu::Error>("fill", stream, fill).unwrap();
+        }
+        let mut rooms: Vec<_> = streams.iter().map(|stream| stream.alloc::<u32>(128).unwrap()).collect();
+        exchange(&streams, all_shares(&shares, &mut rooms)).unwrap();
+        let expected: Vec<u32> = [[0; 64], [1; 64]].concat();
+        let found: Vec<Vec<u32>> =
+            streams.iter().zip(&rooms).map(|(stream, room)| room.to_vec(stream)).collect::<Result<_>>().unwrap();
+        assert!(found.iter().all(|found| *found == expected));
+        let steps = rehearsal.finish().unwrap();
+        assert_eq!(steps.sent(), (512, 2));
+        let alone = steps.alone();
+        let fill = &alone.iter().find(|(name, _)| *name == "fill").expect("a phase").1;
+        assert!(fill.len() == 2 && fill.iter().all(|ms| *ms > 0.0), "{alone:?}");
+        let all: f64 = alone.iter().flat_map(|(_, ms)| ms).sum();
+        let [fast, slow] = [Interconnect::NVLINK_4, Interconnect::PCIE_4].map(|links| steps.on(links).total_ms);
+        assert!(fast < slow && fill.iter().all(|ms| *ms <= fast), "{fast} and {slow} ms, alone {all} ms");
+        // It is over, and nobody watches.
+        drop(Rehearsal::new(&devices).unwrap());
+    });
+}
+
 /// Slow work on the targets before an exchange does not overwrite what arrives, and what slow work writes to the
 /// sources is there when the receivers read it.
 #[test]
@@ -63,6 +113,7 @@ fn exchanges_wait_for_both_sides() {
     for count in [2, 4] {
         on_each_group(count, |streams| {
             let kernels: Vec<_> = streams.iter().map(crate::slow_fill).collect();
+            let lanes: Vec<_> = streams.iter().map(|stream| stream.device().new_stream().unwrap()).collect();
             let all = LENGTH * streams.len();
             // The first round may load what makes the second one quick.
             for round in [0, 100] {
@@ -78,8 +129,23 @@ fn exchanges_wait_for_both_sides() {
                     kernel.launch(stream, shape, (&mut shares[k], LENGTH as u32, value, rounds)).unwrap();
                     kernel.launch(stream, shape, (&mut rooms[k], all as u32, 99u32, rounds)).unwrap();
                 }
-                let views: Vec<_> = shares.iter().map(Buffer::view).collect();
-                all_gather(&streams, &views, rooms.iter_mut().map(Buffer::view_mut).collect()).unwrap();
+                if round == 0 {
+                    let views: Vec<_> = shares.iter().map(Buffer::view).collect();
+                    all_gather(&streams, &views, rooms.iter_mut().map(Buffer::view_mut).collect()).unwrap();
+                } else {
+                    // Beside other work, on streams of its own.
+                    let pieces = all_shares(&shares, &mut rooms);
+                    let exchange = Exchange::begin(&streams, &lanes, pieces).unwrap();
+                    for (stream, kernel) in streams.iter().zip(&kernels) {
+                        let mut other = stream.alloc::<u32>(32).unwrap();
+                        kernel.launch(stream, Shape::new(1, 32), (&mut other, 32u32, 1u32, 20_000u32)).unwrap();
+                    }
+                    exchange.join(&streams).unwrap();
+                    // What is sent may be written again.
+                    for (stream, share) in streams.iter().zip(&mut shares) {
+                        stream.fill_bytes(share, 0xff).unwrap();
+                    }
+                }
                 for (stream, room) in streams.iter().zip(&rooms) {
                     let found = room.to_vec(stream).unwrap();
                     for (k, share) in found.chunks(LENGTH).enumerate() {

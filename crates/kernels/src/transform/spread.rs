@@ -12,7 +12,9 @@
 //! So a device interpolates a K-th of the columns, evaluates a K-th of the rows, and sends and receives
 //! `(1 - 1/K) min(n, m)` values a column of its share, or of all of them.
 
-use rigel_gpu::{Buffer, Error, Piece, Result, Stream, ViewMut, exchange};
+use std::ops::Range;
+
+use rigel_gpu::{Buffer, Error, Exchange, Piece, Result, Stream, ViewMut};
 
 use crate::domain::block::Block;
 use crate::layout::columns::Columns;
@@ -23,88 +25,156 @@ use crate::transform::residues::residues;
 /// The blocks of the evaluations on the coset `GENERATOR H'` of 2^`added_bits` times as many points, in bit-reversed
 /// order, given evaluations on H. `evaluations[k]`, any number of columns, is on the device of stream k; so is block
 /// k of the result, of all columns in the order of devices.
+///
+/// Works on a few columns of each device at a time: while their coefficients travel on `lanes`, other streams of the
+/// devices, those before them are evaluated and those after them interpolated.
 pub fn extend<F: TwoAdic>(
     streams: &[Stream],
+    lanes: &[Stream],
     evaluations: &[Columns<'_, F>],
     added_bits: u32,
     order: Order,
 ) -> Result<Vec<Matrix<F>>> {
+    const PARTS: usize = 8;
     let rows = evaluations.first().map_or(0, Columns::rows);
     let log_domain = log2_rows("spread::extend", rows)? + added_bits;
-    let pairs = streams.iter().zip(evaluations);
-    let coefficients: Vec<Matrix<F>> =
-        pairs.map(|(stream, &columns)| ntt::inverse(stream, columns, F::ONE, order)).collect::<Result<_>>()?;
-    let columns = evaluations.iter().map(Columns::columns).sum();
     let log_block = log_block(streams.len(), log_domain)?;
-    let block = |stream: &Stream| Matrix::alloc(stream, 1 << log_block, columns);
+    let widths: Vec<usize> = evaluations.iter().map(Columns::columns).collect();
+    let block = |stream: &Stream| Matrix::alloc(stream, 1 << log_block, widths.iter().sum());
     let mut blocks: Vec<Matrix<F>> = streams.iter().map(block).collect::<Result<_>>()?;
-    let coefficients: Vec<Columns<'_, F>> = coefficients.iter().map(Into::into).collect();
-    let out = blocks.iter_mut().map(|block| block.values_mut().view_mut()).collect();
-    evaluate_into(streams, &coefficients, log_domain, out)?;
+    // For each device that has columns, and those in the order of parts: where they go on each device.
+    let mut rooms = Vec::with_capacity(streams.len());
+    for block in &mut blocks {
+        let mut rest = block.values_mut().view_mut();
+        let mut by_part: Vec<Vec<ViewMut<'_, F>>> = (0..PARTS).map(|_| Vec::new()).collect();
+        for width in &widths {
+            for (part, rooms) in by_part.iter_mut().enumerate() {
+                let (room, tail) = rest.split_at(part_of(*width, part, PARTS).len() << log_block)?;
+                rooms.push(room);
+                rest = tail;
+            }
+        }
+        rooms.push(by_part.into_iter());
+    }
+    let mut before: Option<(Spreading<F>, _)> = None;
+    for part in 0..PARTS {
+        let interpolate = |(stream, columns): (&Stream, &Columns<'_, F>)| {
+            let range = part_of(columns.columns(), part, PARTS);
+            let values = columns.values().range(range.start * rows..range.end * rows)?;
+            ntt::inverse(stream, Columns::new(values, rows)?, F::ONE, order)
+        };
+        let coefficients = streams.iter().zip(evaluations).map(interpolate).collect::<Result<_>>()?;
+        let spreading = Spreading::begin(streams, lanes, coefficients, log_domain)?;
+        let rooms = rooms.iter_mut().map(|parts| parts.next().expect("one for each part")).collect();
+        if let Some((before, rooms)) = before.replace((spreading, rooms)) {
+            before.evaluate_into(streams, rooms)?;
+        }
+    }
+    if let Some((last, rooms)) = before {
+        last.evaluate_into(streams, rooms)?;
+    }
     Ok(blocks)
 }
 
-/// The blocks of the evaluations on the coset `GENERATOR H'` of 2^`log_domain` points, given coefficients, as
-/// [`extend`]; into existing memory.
-pub fn evaluate_into<F: TwoAdic>(
-    streams: &[Stream],
-    coefficients: &[Columns<'_, F>],
-    log_domain: u32,
-    out: Vec<ViewMut<'_, F>>,
-) -> Result<()> {
-    const NAME: &str = "spread::evaluate_into";
-    let devices = streams.len();
-    let log_block = log_block(devices, log_domain)?;
-    if (coefficients.len(), out.len()) != (devices, devices) {
-        let detail = format!(
-            "coefficients on {} devices and results on {} for {devices} streams; one of each is needed",
-            coefficients.len(),
-            out.len()
-        );
-        return Err(Error::shape(NAME, detail));
-    }
-    let rows = coefficients[0].rows();
-    if let Some(other) = coefficients.iter().find(|columns| columns.rows() != rows) {
-        let detail = format!("columns of {rows} and of {} coefficients; all must have as many", other.rows());
-        return Err(Error::shape(NAME, detail));
-    }
-    let log_rows = log2_rows(NAME, rows)?;
-    if log_rows > log_domain {
-        return Err(Error::shape(NAME, format!("{rows} coefficients on a domain of only 2^{log_domain} points")));
-    }
-    let log_sent = log_rows.min(log_block);
-    let total: usize = coefficients.iter().map(Columns::columns).sum();
-    let reduced: Vec<Option<Buffer<F>>> = streams
-        .iter()
-        .zip(coefficients)
-        .map(|(stream, &columns)| {
-            let reduce = log_block < log_rows && columns.columns() > 0;
-            reduce.then(|| residues(stream, columns, log_block, devices)).transpose()
-        })
-        .collect::<Result<_>>()?;
-    let room = |stream: &Stream| stream.alloc::<F>(total << log_sent);
-    let mut received: Vec<Buffer<F>> = streams.iter().map(room).collect::<Result<_>>()?;
-    let mut pieces = Vec::with_capacity(devices * devices);
-    for (to, room) in received.iter_mut().enumerate() {
-        let mut rest = room.view_mut();
-        for (from, columns) in coefficients.iter().enumerate() {
-            let length = columns.columns() << log_sent;
-            let source = match &reduced[from] {
-                Some(blocks) => blocks.range(to * length..(to + 1) * length)?,
-                None => columns.values(),
-            };
-            let (target, tail) = rest.split_at(length)?;
-            pieces.push(Piece { from, to, source, target });
-            rest = tail;
+/// Part number `part` of `width` columns in so many parts.
+fn part_of(width: usize, part: usize, parts: usize) -> Range<usize> {
+    width * part / parts..width * (part + 1) / parts
+}
+
+/// Columns whose coefficients are on their way to every device.
+#[must_use = "the columns are evaluated by `evaluate_into`"]
+pub struct Spreading<F: TwoAdic> {
+    exchange: Exchange,
+    log_block: u32,
+    log_sent: u32,
+    /// The coefficients of all columns on each device.
+    received: Vec<Buffer<F>>,
+    /// What is sent. Memory that is freed could be allocated again at once, and its next user would wait for the copies.
+    _sent: (Vec<Matrix<F>>, Vec<Option<Buffer<F>>>),
+}
+
+impl<F: TwoAdic> Spreading<F> {
+    /// Begins to send the coefficients of columns, some of them on the device of each stream, to all devices, on
+    /// `lanes`; for their evaluation on the coset `GENERATOR H'` of 2^`log_domain` points.
+    pub fn begin(
+        streams: &[Stream],
+        lanes: &[Stream],
+        coefficients: Vec<Matrix<F>>,
+        log_domain: u32,
+    ) -> Result<Self> {
+        const NAME: &str = "spread::Spreading::begin";
+        let devices = streams.len();
+        let log_block = log_block(devices, log_domain)?;
+        if coefficients.len() != devices {
+            let detail = format!(
+                "coefficients on {} devices for {devices} streams; one of each is needed",
+                coefficients.len()
+            );
+            return Err(Error::shape(NAME, detail));
         }
+        let rows = coefficients[0].rows();
+        if let Some(other) = coefficients.iter().find(|columns| columns.rows() != rows) {
+            let detail = format!("columns of {rows} and of {} coefficients; all must have as many", other.rows());
+            return Err(Error::shape(NAME, detail));
+        }
+        let log_rows = log2_rows(NAME, rows)?;
+        if log_rows > log_domain {
+            let detail = format!("{rows} coefficients on a domain of only 2^{log_domain} points");
+            return Err(Error::shape(NAME, detail));
+        }
+        let log_sent = log_rows.min(log_block);
+        let total: usize = coefficients.iter().map(Matrix::columns).sum();
+        let reduced: Vec<Option<Buffer<F>>> = streams
+            .iter()
+            .zip(&coefficients)
+            .map(|(stream, columns)| {
+                let reduce = log_block < log_rows && columns.columns() > 0;
+                reduce.then(|| residues(stream, columns.into(), log_block, devices)).transpose()
+            })
+            .collect::<Result<_>>()?;
+        let room = |stream: &Stream| stream.alloc::<F>(total << log_sent);
+        let mut received: Vec<Buffer<F>> = streams.iter().map(room).collect::<Result<_>>()?;
+        let mut pieces = Vec::with_capacity(devices * devices);
+        for (to, room) in received.iter_mut().enumerate() {
+            let mut rest = room.view_mut();
+            for (from, columns) in coefficients.iter().enumerate() {
+                let length = columns.columns() << log_sent;
+                let source = match &reduced[from] {
+                    Some(blocks) => blocks.range(to * length..(to + 1) * length)?,
+                    None => columns.values().view(),
+                };
+                let (target, tail) = rest.split_at(length)?;
+                pieces.push(Piece { from, to, source, target });
+                rest = tail;
+            }
+        }
+        let exchange = Exchange::begin(streams, lanes, pieces)?;
+        Ok(Self { exchange, log_block, log_sent, received, _sent: (coefficients, reduced) })
     }
-    exchange(streams, pieces)?;
-    for (k, (out, received)) in out.into_iter().zip(&received).enumerate() {
-        let shift = F::GENERATOR * Block { index: k, log_rows: log_block }.shift::<F>();
-        let columns = Columns::new(received.view(), 1 << log_sent)?;
-        ntt::evaluate_coset_into(&streams[k], out, columns, log_block - log_sent, shift)?;
+
+    /// Evaluates the columns, in the order of devices: block k on device k, into `out[k]`, rooms for some columns each.
+    pub fn evaluate_into(self, streams: &[Stream], out: Vec<Vec<ViewMut<'_, F>>>) -> Result<()> {
+        let Self { exchange, log_block, log_sent, received, _sent } = self;
+        let lengths = |rooms: &Vec<ViewMut<'_, F>>| rooms.iter().map(|room| room.len()).sum::<usize>();
+        let expected = received.first().map_or(0, |columns| (columns.len() >> log_sent) << log_block);
+        if out.len() != streams.len() || out.iter().any(|rooms| lengths(rooms) != expected) {
+            let found: Vec<usize> = out.iter().map(lengths).collect();
+            let detail = format!("rooms of {found:?} values for {expected} on each of {} devices", streams.len());
+            return Err(Error::shape("spread::Spreading::evaluate_into", detail));
+        }
+        exchange.join(streams)?;
+        for (k, (rooms, received)) in out.into_iter().zip(&received).enumerate() {
+            let shift = F::GENERATOR * Block { index: k, log_rows: log_block }.shift::<F>();
+            let mut first = 0;
+            for room in rooms.into_iter().filter(|room| !room.is_empty()) {
+                let end = first + ((room.len() >> log_block) << log_sent);
+                let columns = Columns::new(received.range(first..end)?, 1 << log_sent)?;
+                ntt::evaluate_coset_into(&streams[k], room, columns, log_block - log_sent, shift)?;
+                first = end;
+            }
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// The logarithm of a device's rows.

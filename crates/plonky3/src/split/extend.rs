@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use rigel_gpu::{Buffer, Event, Piece, exchange};
+use rigel_gpu::{Buffer, Event, Exchange, Piece};
+use rigel_kernels::Matrix;
 use rigel_kernels::commit::rows::RowsInParts;
 use rigel_kernels::field::{Field, Ring};
 use rigel_kernels::layout::permute;
 use rigel_kernels::transform::ntt::{self, Order};
-use rigel_kernels::transform::spread;
-use rigel_kernels::{Columns, Matrix};
+use rigel_kernels::transform::spread::Spreading;
 
 use super::Team;
 use super::rows::RowBlocks;
@@ -48,8 +48,9 @@ pub(super) fn devices_of<SC: DeviceConfig>(team: &Team<'_, SC>, rows: usize) -> 
 /// Extends a matrix: block k of the result is on device k, or all of it on the first (see [`devices_of`]).
 ///
 /// Works on some columns at a time. Each device brings and interpolates a share of them, and all are evaluated on each
-/// device's rows; then `made` is called with the blocks and the columns that are new. What the devices bring is also
-/// written to `rows`, if they are given.
+/// device's rows; then `made` is called with the blocks and the columns that are new. While columns travel between
+/// devices, those before them are evaluated and hashed. What the devices bring is also written to `rows`, if they are
+/// given.
 pub(super) fn extend<SC: DeviceConfig>(
     team: &Team<'_, SC>,
     source: &Source<'_, SC>,
@@ -64,66 +65,106 @@ pub(super) fn extend<SC: DeviceConfig>(
     let part = part_columns::<SC>(height.min(block_rows), width);
     let parts: Vec<Range<usize>> = (0..width).step_by(part).map(|first| first..width.min(first + part)).collect();
     let mut next = parts.first().map(|columns| Coming::new(team, source, columns, devices)).transpose()?;
+    let mut before: Option<(Spreading<Base<SC>>, &Range<usize>)> = None;
     for (index, columns) in parts.iter().enumerate() {
         let brought = next.take().expect("one for each part").columns(team, source)?;
-        // The next part is uploaded while this one is extended and hashed.
+        // The next part is brought while this one is extended and hashed.
         next = parts.get(index + 1).map(|columns| Coming::new(team, source, columns, devices)).transpose()?;
         if let Some(rows) = rows.as_deref_mut() {
             rows.write(team, columns, &brought)?;
         }
-        team.phase("extend", || {
-            if devices == 1 {
+        if devices == 1 {
+            team.phase("extend", || {
                 let room = blocks[0].column_range_mut(columns.start, columns.end)?;
                 let (first, shift) = (team.first(), Base::<SC>::GENERATOR);
                 let (added_bits, order) = (first.log_blowup(), Order::Natural);
-                return Ok(ntt::extend_into(&first.stream, room, &brought[0], added_bits, shift, order)?);
-            }
-            let coefficients = team.each(|(k, session)| {
-                Ok(ntt::inverse(&session.stream, &brought[k], Base::<SC>::ONE, Order::Natural)?)
+                Ok(ntt::extend_into(&first.stream, room, &brought[0], added_bits, shift, order)?)
             })?;
-            drop(brought);
-            let coefficients: Vec<Columns<'_, _>> = coefficients.iter().map(Into::into).collect();
-            let rooms = blocks.iter_mut().map(|block| block.column_range_mut(columns.start, columns.end));
-            let rooms = rooms.collect::<rigel_gpu::Result<Vec<_>>>()?;
-            Ok(spread::evaluate_into(&team.streams, &coefficients, log_domain, rooms)?)
-        })?;
-        made(&blocks, columns)?;
+            made(&blocks, columns)?;
+        } else {
+            let spreading = team.phase("extend", || {
+                let coefficients = team.each(|(k, session)| {
+                    Ok(ntt::inverse(&session.stream, &brought[k], Base::<SC>::ONE, Order::Natural)?)
+                })?;
+                drop(brought);
+                Ok(Spreading::begin(&team.streams, &team.lanes, coefficients, log_domain)?)
+            })?;
+            if let Some((before, columns)) = before.replace((spreading, columns)) {
+                evaluate(team, before, &mut blocks, columns)?;
+                made(&blocks, columns)?;
+            }
+        }
         if let Some(next) = &mut next {
             next.send(team, source)?;
         }
     }
+    if let Some((last, columns)) = before {
+        evaluate(team, last, &mut blocks, columns)?;
+        made(&blocks, columns)?;
+    }
     Ok(blocks)
+}
+
+/// Evaluates columns whose coefficients have been sent to all devices.
+fn evaluate<SC: DeviceConfig>(
+    team: &Team<'_, SC>,
+    sent: Spreading<Base<SC>>,
+    blocks: &mut [Matrix<Base<SC>>],
+    columns: &Range<usize>,
+) -> Result<()> {
+    team.phase("extend", || {
+        let rooms = blocks.iter_mut().map(|block| Ok(vec![block.column_range_mut(columns.start, columns.end)?]));
+        let rooms = rooms.collect::<rigel_gpu::Result<Vec<_>>>()?;
+        Ok(sent.evaluate_into(&team.streams, rooms)?)
+    })
 }
 
 /// Some columns on their way to the devices, a share of them to each.
 struct Coming<SC: DeviceConfig> {
     shares: Vec<Range<usize>>,
-    /// For columns from the host, by device: their rows, and the work after which they may be written.
-    rooms: Vec<(Buffer<Base<SC>>, Event)>,
-    is_sent: bool,
+    from: Origin<SC>,
+}
+
+/// From where columns come.
+enum Origin<SC: DeviceConfig> {
+    /// From the host. By device: memory for their rows, the work after which it may be written; and whether they are
+    /// on their way.
+    Host(Vec<(Buffer<Base<SC>>, Event)>, bool),
+    /// From devices that have them.
+    Devices(Vec<Matrix<Base<SC>>>, Exchange),
 }
 
 impl<SC: DeviceConfig> Coming<SC> {
-    /// Allocates memory for some columns on the first `devices` devices.
+    /// Some columns for the first `devices` devices. Allocates memory, and begins to send what other devices have.
     fn new(team: &Team<'_, SC>, source: &Source<'_, SC>, columns: &Range<usize>, devices: usize) -> Result<Self> {
         let start = |k: usize| columns.start + columns.len() * k / devices;
         let shares: Vec<Range<usize>> = (0..devices).map(|k| start(k)..start(k + 1)).collect();
-        let rooms = match source {
-            Source::Trace(Trace::Host(_)) => team.among(devices, |(k, session)| {
-                let room = session.stream.alloc(source.rows() * shares[k].len())?;
-                Ok((room, session.stream.record()?))
-            })?,
-            Source::Trace(Trace::Device(_)) | Source::Rows(_) => Vec::new(),
+        let from = match source {
+            Source::Trace(Trace::Host(_)) => {
+                let rooms = team.among(devices, |(k, session)| {
+                    let room = session.stream.alloc(source.rows() * shares[k].len())?;
+                    Ok((room, session.stream.record()?))
+                })?;
+                Origin::Host(rooms, false)
+            }
+            Source::Trace(Trace::Device(trace)) => {
+                let (matrices, exchange) = share_out(team, trace, &shares)?;
+                Origin::Devices(matrices, exchange)
+            }
+            Source::Rows(rows) => {
+                let (matrices, exchange) = rows.gather(team, &shares)?;
+                Origin::Devices(matrices, exchange)
+            }
         };
-        Ok(Self { shares, rooms, is_sent: false })
+        Ok(Self { shares, from })
     }
 
     /// Uploads the columns, if they are on the host. Work that the devices are given from now on waits for that.
     fn send(&mut self, team: &Team<'_, SC>, source: &Source<'_, SC>) -> Result<()> {
-        if let Source::Trace(Trace::Host(trace)) = source
-            && !std::mem::replace(&mut self.is_sent, true)
+        if let (Source::Trace(Trace::Host(trace)), Origin::Host(rooms, is_sent)) = (source, &mut self.from)
+            && !std::mem::replace(is_sent, true)
         {
-            for ((session, (room, free)), columns) in team.sessions.iter().zip(&mut self.rooms).zip(&self.shares) {
+            for ((session, (room, free)), columns) in team.sessions.iter().zip(rooms).zip(&self.shares) {
                 if !columns.is_empty() {
                     session.bring(&mut *room, trace, columns.clone(), free)?;
                 }
@@ -132,38 +173,50 @@ impl<SC: DeviceConfig> Coming<SC> {
         Ok(())
     }
 
-    /// The columns on each device, uploaded if they are not yet, or sent by the devices that have them.
+    /// The columns on each device, uploaded if they are not yet.
     fn columns(mut self, team: &Team<'_, SC>, source: &Source<'_, SC>) -> Result<Vec<Matrix<Base<SC>>>> {
         self.send(team, source)?;
-        let (height, devices) = (source.rows(), self.shares.len());
-        let empty = |k: usize| Ok(Matrix::alloc(&team.streams[k], height, self.shares[k].len())?);
-        match source {
-            Source::Trace(Trace::Host(_)) => team.phase("extend", || {
-                team.among(devices, |(k, session)| match self.shares[k].len() {
-                    0 => empty(k),
-                    columns => Ok(permute::to_columns(&session.stream, &self.rooms[k].0, columns)?),
+        match self.from {
+            Origin::Host(rooms, _) => team.phase("extend", || {
+                team.among(rooms.len(), |(k, session)| match self.shares[k].len() {
+                    0 => Ok(Matrix::alloc(&session.stream, source.rows(), 0)?),
+                    columns => Ok(permute::to_columns(&session.stream, &rooms[k].0, columns)?),
                 })
             }),
-            Source::Trace(Trace::Device(trace)) => {
-                let device = trace.values().device();
-                let Some(from) = team.streams.iter().position(|stream| stream.device().is(&device)) else {
-                    return Err(Error::Devices(format!(
-                        "the trace is on {device}, which is not one of the proof's devices; copy it to one of them"
-                    )));
-                };
-                team.streams[from].wait_for_uses(trace.values())?;
-                let mut matrices = (0..devices).map(empty).collect::<Result<Vec<_>>>()?;
-                let mut pieces = Vec::with_capacity(matrices.len());
-                for (to, (matrix, columns)) in matrices.iter_mut().zip(&self.shares).enumerate() {
-                    let source = trace.column_range(columns.start, columns.end)?;
-                    pieces.push(Piece { from, to, source, target: matrix.values_mut().view_mut() });
-                }
-                team.phase("exchange", || Ok(exchange(&team.streams, pieces)?))?;
+            Origin::Devices(matrices, exchange) => {
+                exchange.join(&team.streams)?;
                 Ok(matrices)
             }
-            Source::Rows(rows) => rows.gather(team, &self.shares),
         }
     }
+}
+
+/// Begins to send columns of a trace on one of the devices: `columns[k]` to device k.
+fn share_out<SC: DeviceConfig>(
+    team: &Team<'_, SC>,
+    trace: &Matrix<Base<SC>>,
+    columns: &[Range<usize>],
+) -> Result<(Vec<Matrix<Base<SC>>>, Exchange)> {
+    let device = trace.values().device();
+    let Some(from) = team.streams.iter().position(|stream| stream.device().is(&device)) else {
+        return Err(Error::Devices(format!(
+            "the trace is on {device}, which is not one of the proof's devices; copy it to one of them"
+        )));
+    };
+    team.phase("exchange", || {
+        team.streams[from].wait_for_uses(trace.values())?;
+        let room =
+            |(k, columns): (usize, &Range<usize>)| Matrix::alloc(&team.streams[k], trace.rows(), columns.len());
+        let mut matrices: Vec<Matrix<Base<SC>>> =
+            columns.iter().enumerate().map(room).collect::<rigel_gpu::Result<_>>()?;
+        let mut pieces = Vec::with_capacity(matrices.len());
+        for (to, (matrix, columns)) in matrices.iter_mut().zip(columns).enumerate() {
+            let source = trace.column_range(columns.start, columns.end)?;
+            pieces.push(Piece { from, to, source, target: matrix.values_mut().view_mut() });
+        }
+        let exchange = Exchange::begin(&team.streams, &team.lanes, pieces)?;
+        Ok((matrices, exchange))
+    })
 }
 
 /// The number of columns of a part: a sixteenth of them, so that what devices send each other takes little memory

@@ -76,6 +76,8 @@ pub(crate) fn check_devices(devices: &[Device]) -> Result<(&Device, &[Device])> 
 pub(crate) struct Team<'a, SC: DeviceConfig> {
     sessions: Vec<Session<'a, SC>>,
     streams: Vec<Stream>,
+    /// Other streams of the devices, for copies between them that overlap their work.
+    lanes: Vec<Stream>,
 }
 
 impl<'a, SC: DeviceConfig> Team<'a, SC> {
@@ -83,7 +85,8 @@ impl<'a, SC: DeviceConfig> Team<'a, SC> {
         let sessions = prover.devices().map(|device| Session::on(prover, device));
         let sessions = sessions.collect::<Result<Vec<_>>>()?;
         let streams = sessions.iter().map(|session| session.stream.clone()).collect();
-        Ok(Self { sessions, streams })
+        let lanes = prover.devices().map(Device::new_stream).collect::<rigel_gpu::Result<_>>()?;
+        Ok(Self { sessions, streams, lanes })
     }
 
     fn first(&self) -> &Session<'a, SC> {
@@ -96,7 +99,8 @@ impl<'a, SC: DeviceConfig> Team<'a, SC> {
 
     /// A phase with work on all devices.
     fn phase<R>(&self, name: &'static str, work: impl FnOnce() -> Result<R>) -> Result<R> {
-        let starts: Vec<Event> = self.sessions.iter().map(Session::begin_phase).collect::<Result<_>>()?;
+        let starts: Vec<Event> =
+            self.sessions.iter().map(|session| session.begin_phase(name)).collect::<Result<_>>()?;
         let result = work()?;
         for (session, start) in self.sessions.iter().zip(starts) {
             session.end_phase(name, start)?;

@@ -6,12 +6,12 @@
 
 use p3_field::TwoAdicField;
 use p3_util::reverse_bits_len;
-use rigel_gpu::{Buffer, Piece, exchange};
+use rigel_gpu::{Buffer, Exchange, Piece, exchange};
 use rigel_kernels::domain::block::Block;
 use rigel_kernels::field::{Element, Field, Ring};
 use rigel_kernels::layout::permute;
 use rigel_kernels::transform::ntt::{self, Order};
-use rigel_kernels::transform::spread;
+use rigel_kernels::transform::spread::Spreading;
 use rigel_kernels::{Columns, Matrix};
 
 use super::Team;
@@ -145,9 +145,9 @@ pub(super) fn chunks<SC: DeviceConfig>(
         let block_rows = 1usize << (log_domain - team.log_devices());
         let mut blocks =
             team.each(|(_, session)| Ok(Matrix::alloc(&session.stream, block_rows, chunks * degree)?))?;
-        let coefficients: Vec<Columns<'_, _>> = coefficients.iter().map(Into::into).collect();
-        let rooms = blocks.iter_mut().map(|block| block.values_mut().view_mut()).collect();
-        spread::evaluate_into(&team.streams, &coefficients, log_domain, rooms)?;
+        let rooms = blocks.iter_mut().map(|block| vec![block.values_mut().view_mut()]).collect();
+        let sent = Spreading::begin(&team.streams, &team.lanes, coefficients, log_domain)?;
+        sent.evaluate_into(&team.streams, rooms)?;
         // Each chunk is a matrix of its own.
         team.each(|(k, _)| {
             let values = std::mem::replace(&mut blocks[k], Matrix::alloc(&team.streams[k], 0, 0)?).into_values();
@@ -192,14 +192,25 @@ fn evaluate<SC: DeviceConfig>(
     }
     // An eighth of the columns: what is sent takes little memory beside the blocks.
     let most = (table.main[0].columns() / 8).max(32);
-    for part in constraints.next_apart(most) {
+    let parts = constraints.next_apart(most);
+    let next = |columns: &[Vec<usize>; 3]| -> Result<[NextRows<SC>; 3]> {
         let next = |matrix: Option<&[Extended<'_, SC>]>, columns: &[usize]| match matrix {
             Some(matrix) => next_rows(team, matrix, &blocks, table.log_rows, columns),
-            None => Ok(Vec::new()),
+            None => Ok(NextRows::none()),
         };
-        let main = next(Some(table.main), &part.columns[0])?;
-        let fixed = next(table.preprocessed, &part.columns[1])?;
-        let lookups = next(table.permutation, &part.columns[2])?;
+        Ok([
+            next(Some(table.main), &columns[0])?,
+            next(table.preprocessed, &columns[1])?,
+            next(table.permutation, &columns[2])?,
+        ])
+    };
+    let mut coming = parts.first().map(|part| next(&part.columns)).transpose()?;
+    for (index, part) in parts.iter().enumerate() {
+        let brought = coming.take().expect("one for each part");
+        // Those of the next part travel while this part is evaluated.
+        coming = parts.get(index + 1).map(|part| next(&part.columns)).transpose()?;
+        let [main, fixed, lookups] = brought.map(|next| next.join(team));
+        let (main, fixed, lookups) = (main?, fixed?, lookups?);
         team.phase("constraints", || {
             for (k, sums) in sums.iter_mut().enumerate() {
                 let stream = &team.streams[k];
@@ -213,16 +224,37 @@ fn evaluate<SC: DeviceConfig>(
     Ok(sums.into_iter().map(|sums| sums.values).collect())
 }
 
-/// For each block, some columns of a matrix's next rows. Without columns there is nothing to send, or to read.
+/// For each block, some columns of a matrix's next rows, on their way.
+struct NextRows<SC: DeviceConfig> {
+    /// None, if constraints read none of them.
+    by_block: Vec<Matrix<Base<SC>>>,
+    /// The exchange, and what it sends, which is kept until then.
+    exchange: Option<(Exchange, Vec<Matrix<Base<SC>>>)>,
+}
+
+impl<SC: DeviceConfig> NextRows<SC> {
+    fn none() -> Self {
+        Self { by_block: Vec::new(), exchange: None }
+    }
+
+    fn join(self, team: &Team<'_, SC>) -> Result<Vec<Matrix<Base<SC>>>> {
+        if let Some((exchange, _sent)) = self.exchange {
+            exchange.join(&team.streams)?;
+        }
+        Ok(self.by_block)
+    }
+}
+
+/// Begins to send some columns of a matrix's next rows to the devices that need them.
 fn next_rows<SC: DeviceConfig>(
     team: &Team<'_, SC>,
     matrix: &[Extended<'_, SC>],
     blocks: &[Block],
     log_trace: u32,
     columns: &[usize],
-) -> Result<Vec<Matrix<Base<SC>>>> {
+) -> Result<NextRows<SC>> {
     if columns.is_empty() {
-        return Ok(Vec::new());
+        return Ok(NextRows::none());
     }
     team.phase("exchange", || {
         let mut taken = Vec::with_capacity(blocks.len());
@@ -244,7 +276,8 @@ fn next_rows<SC: DeviceConfig>(
             let (source, target) = (source.values().view(), target.values_mut().view_mut());
             pieces.push(Piece { from: *from, to, source, target });
         }
-        exchange(&team.streams, pieces)?;
-        Ok(next)
+        let exchange = Exchange::begin(&team.streams, &team.lanes, pieces)?;
+        let sent = taken.into_iter().map(|(_, rows)| rows).collect();
+        Ok(NextRows { by_block: next, exchange: Some((exchange, sent)) })
     })
 }

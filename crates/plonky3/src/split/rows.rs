@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use rigel_gpu::{Piece, Result as GpuResult, exchange};
+use rigel_gpu::{Exchange, Piece, Result as GpuResult, exchange};
 use rigel_kernels::Matrix;
 
 use super::Team;
@@ -75,13 +75,17 @@ impl<SC: DeviceConfig> RowBlocks<SC> {
         })
     }
 
-    /// Gives devices whole columns: `columns[k]`, any of them, to device k.
-    pub(super) fn gather(&self, team: &Team<'_, SC>, columns: &[Range<usize>]) -> Result<Vec<Matrix<Base<SC>>>> {
+    /// Begins to give devices whole columns: `columns[k]`, any of them, to device k.
+    pub(super) fn gather(
+        &self,
+        team: &Team<'_, SC>,
+        columns: &[Range<usize>],
+    ) -> Result<(Vec<Matrix<Base<SC>>>, Exchange)> {
         let (rows, block_rows) = (self.rows(), self.block_rows());
         let room = |(to, columns): (usize, &Range<usize>)| Matrix::alloc(&team.streams[to], rows, columns.len());
         let mut gathered: Vec<Matrix<Base<SC>>> =
             columns.iter().enumerate().map(room).collect::<GpuResult<_>>()?;
-        team.phase("exchange", || {
+        let exchange = team.phase("exchange", || {
             let mut pieces = Vec::new();
             for (to, (matrix, columns)) in gathered.iter_mut().zip(columns).enumerate() {
                 let mut rest = matrix.values_mut().view_mut();
@@ -98,8 +102,8 @@ impl<SC: DeviceConfig> RowBlocks<SC> {
                     }
                 }
             }
-            Ok(exchange(&team.streams, pieces)?)
+            Ok(Exchange::begin(&team.streams, &team.lanes, pieces)?)
         })?;
-        Ok(gathered)
+        Ok((gathered, exchange))
     }
 }

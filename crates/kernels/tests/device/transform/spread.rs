@@ -17,6 +17,11 @@ fn streams(count: u32) -> Vec<Vec<Stream>> {
     groups(count).unwrap().into_iter().map(streams).collect()
 }
 
+/// Other streams of the same devices.
+fn lanes(streams: &[Stream]) -> Vec<Stream> {
+    streams.iter().map(|stream| stream.device().new_stream().unwrap()).collect()
+}
+
 fn check<F: TwoAdic>(streams: &[Stream], log_rows: u32, added_bits: u32, columns: usize, order: Order) {
     let rows = 1 << log_rows;
     let values: Vec<F> = random(&mut rng(u64::from(log_rows)), rows * columns);
@@ -31,7 +36,8 @@ fn check<F: TwoAdic>(streams: &[Stream], log_rows: u32, added_bits: u32, columns
     let shares: Vec<Matrix<F>> = streams.iter().enumerate().map(share).collect();
     let shares: Vec<Columns<'_, F>> =
         shares.iter().map(|share| Columns::new(share.values().view(), rows).unwrap()).collect();
-    let blocks = spread::extend(streams, &shares, added_bits, order).unwrap();
+    let lanes = lanes(streams);
+    let blocks = spread::extend(streams, &lanes, &shares, added_bits, order).unwrap();
     let block_rows = (rows << added_bits) / streams.len();
     for (k, (stream, block)) in streams.iter().zip(&blocks).enumerate() {
         assert_eq!((block.rows(), block.columns()), (block_rows, columns));
@@ -93,7 +99,7 @@ fn what_can_not_be_spread_is_refused() {
         streams.iter().map(|stream| Matrix::zeros(stream, 2, 1).unwrap()).collect();
     let columns: Vec<Columns<'_, KoalaBear>> = shares.iter().map(Into::into).collect();
     let error = |streams: &[Stream], columns: &[Columns<'_, KoalaBear>], added_bits| {
-        spread::extend(streams, columns, added_bits, Order::Natural).unwrap_err().to_string()
+        spread::extend(streams, &lanes(streams), columns, added_bits, Order::Natural).unwrap_err().to_string()
     };
     assert!(error(&streams[..3], &columns[..3], 1).contains("over 3 devices; the number must be a power of two"));
     assert!(error(&streams, &columns, 0).contains("2^1 rows over 4 devices"));
