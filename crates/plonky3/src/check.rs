@@ -24,6 +24,7 @@ pub(crate) fn table<SC: DeviceConfig>(
         let detail = "public values bound to boundary cells are not supported; bind them with constraints";
         return Err(Error::Unsupported(format!("table {table}: {detail}")));
     }
+    trace.check_blocks(prover.devices().count())?;
     if trace.width() != air.width() || trace.width() == 0 {
         return Err(Error::Width { table, expected: air.width(), found: trace.width() });
     }

@@ -27,7 +27,7 @@ use crate::quotient::{self, Table};
 use crate::readings::{Kind, Readings};
 use crate::report::Proven;
 use crate::split;
-use crate::trace::{Resident, Trace};
+use crate::trace::{Resident, Trace, only_block};
 use crate::transcript::Unfinished;
 
 /// Proves that `trace` satisfies `air`. Gives the proof of upstream's `prove`.
@@ -181,6 +181,7 @@ fn commit_trace<'t, SC: DeviceConfig>(
         }
         (None, Trace::Host(trace)) => Committed::arriving(session, trace),
         (None, Trace::Device(trace)) => Committed::extend(session, &[(*trace).into()]),
+        (None, Trace::Blocks(blocks)) => Committed::extend(session, &[only_block(blocks)?.into()]),
     }
 }
 

@@ -6,17 +6,17 @@ use std::ops::Range;
 use p3_matrix::Matrix as _;
 use p3_matrix::dense::RowMajorMatrix;
 use rayon::prelude::*;
-use rigel_gpu::{Buffer, Event, Stream};
+use rigel_gpu::{Buffer, Event, Plain, Stream};
 use rigel_kernels::layout::permute;
 use rigel_kernels::{Columns, Matrix};
 
 use crate::config::DeviceConfig;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::field::DeviceField;
 use crate::plan::Batches;
 use crate::prover::Session;
 
-/// The trace of a table: upstream's row-major matrix, or a matrix on the device.
+/// The trace of a table: upstream's row-major matrix, or a matrix on the device, or blocks of its rows on several.
 #[derive(Debug)]
 pub enum Trace<'a, V: DeviceField> {
     /// Upstream's matrix, uploaded when the proof begins.
@@ -29,6 +29,9 @@ pub enum Trace<'a, V: DeviceField> {
     /// borrowed. For memory that another library writes, call
     /// [`Stream::wait_foreign`](rigel_gpu::Stream::wait_foreign) on the stream on which the matrix was made.
     Device(&'a Matrix<V::Device>),
+    /// Blocks of adjacent rows, from the first to the last, equal in height, on devices of a prover over several, for
+    /// example as each device has made its own. They are only read, and waited for as a matrix on one device is.
+    Blocks(&'a [Matrix<V::Device>]),
 }
 
 impl<V: DeviceField> From<RowMajorMatrix<V>> for Trace<'_, V> {
@@ -49,12 +52,19 @@ impl<'a, V: DeviceField> From<&'a Matrix<V::Device>> for Trace<'a, V> {
     }
 }
 
+impl<'a, V: DeviceField> From<&'a [Matrix<V::Device>]> for Trace<'a, V> {
+    fn from(blocks: &'a [Matrix<V::Device>]) -> Self {
+        Self::Blocks(blocks)
+    }
+}
+
 impl<V: DeviceField> Trace<'_, V> {
     /// The number of rows.
     pub fn height(&self) -> usize {
         match self {
             Self::Host(trace) => trace.height(),
             Self::Device(trace) => trace.rows(),
+            Self::Blocks(blocks) => blocks.iter().map(Matrix::rows).sum(),
         }
     }
 
@@ -63,6 +73,7 @@ impl<V: DeviceField> Trace<'_, V> {
         match self {
             Self::Host(trace) => trace.width(),
             Self::Device(trace) => trace.columns(),
+            Self::Blocks(blocks) => blocks.first().map_or(0, Matrix::columns),
         }
     }
 
@@ -71,6 +82,9 @@ impl<V: DeviceField> Trace<'_, V> {
         match self {
             Self::Host(_) => Ok(()),
             Self::Device(trace) => Ok(stream.wait_for_uses(trace.values())?),
+            Self::Blocks([block]) => Ok(stream.wait_for_uses(block.values())?),
+            // A proof over several devices waits where it reads them.
+            Self::Blocks(_) => Ok(()),
         }
     }
 
@@ -78,7 +92,7 @@ impl<V: DeviceField> Trace<'_, V> {
     pub(crate) fn into_host(self) -> Result<RowMajorMatrix<V>> {
         match self {
             Self::Host(trace) => Ok(trace.into_owned()),
-            Self::Device(_) => Ok(self.to_host()?.into_owned()),
+            Self::Device(_) | Self::Blocks(_) => Ok(self.to_host()?.into_owned()),
         }
     }
 
@@ -86,14 +100,48 @@ impl<V: DeviceField> Trace<'_, V> {
     pub(crate) fn to_host(&self) -> Result<Cow<'_, RowMajorMatrix<V>>> {
         match self {
             Self::Host(trace) => Ok(Cow::Borrowed(trace)),
-            Self::Device(trace) => {
-                let stream = trace.values().device().compute()?;
-                stream.wait_for_uses(trace.values())?;
-                let rows = permute::to_rows(&stream, trace)?.to_vec(&stream)?;
-                Ok(Cow::Owned(RowMajorMatrix::new(V::from_device(&rows).to_vec(), trace.columns())))
+            Self::Device(trace) => Ok(Cow::Owned(RowMajorMatrix::new(rows_of::<V>(trace)?, trace.columns()))),
+            Self::Blocks(blocks) => {
+                let rows = blocks.iter().map(rows_of::<V>).collect::<Result<Vec<_>>>()?.concat();
+                Ok(Cow::Owned(RowMajorMatrix::new(rows, self.width())))
             }
         }
     }
+
+    /// Checks that blocks of rows are of one shape, and as many as a prover's `devices`, if it has any.
+    pub(crate) fn check_blocks(&self, devices: usize) -> Result<()> {
+        let Self::Blocks(blocks) = self else { return Ok(()) };
+        let detail = match blocks.split_first() {
+            Some((first, others)) => {
+                let shape = |block: &Matrix<V::Device>| (block.rows(), block.columns());
+                match others.iter().map(shape).find(|other| *other != shape(first)) {
+                    Some(other) => format!("{:?} and {other:?} rows and columns; all must be equal", shape(first)),
+                    None if devices > 0 && blocks.len() != devices => {
+                        format!("{} for a prover of {devices} devices; one of each is needed", blocks.len())
+                    }
+                    None => return Ok(()),
+                }
+            }
+            None => "none; there must be one for each device".into(),
+        };
+        Err(Error::Devices(format!("a trace in blocks of rows: {detail}")))
+    }
+}
+
+/// The values of a matrix on a device, row by row.
+fn rows_of<V: DeviceField>(matrix: &Matrix<V::Device>) -> Result<Vec<V>> {
+    let stream = matrix.values().device().compute()?;
+    stream.wait_for_uses(matrix.values())?;
+    Ok(V::from_device(&permute::to_rows(&stream, matrix)?.to_vec(&stream)?).to_vec())
+}
+
+/// The only block of a trace in blocks, where there is one device.
+pub(crate) fn only_block<F: Plain>(blocks: &[Matrix<F>]) -> Result<&Matrix<F>> {
+    let [block] = blocks else {
+        let detail = format!("a trace in {} blocks of rows for one device; there must be one block", blocks.len());
+        return Err(Error::Devices(detail));
+    };
+    Ok(block)
 }
 
 /// A trace during a proof: uploaded, borrowed from the caller, or left on the host, where there is no room for it.
@@ -130,6 +178,7 @@ impl<'a, V: DeviceField> Resident<'a, V> {
             Trace::Host(trace) if batches.streamed => Ok(Self::Streamed(trace)),
             Trace::Host(trace) => Self::in_parts(session, trace, batches.columns),
             Trace::Device(trace) => Ok(Self::Lent(trace)),
+            Trace::Blocks(blocks) => Ok(Self::Lent(only_block(blocks)?)),
         }
     }
 
@@ -171,7 +220,7 @@ impl<'a, V: DeviceField> Resident<'a, V> {
     ) -> Result<Option<Buffer<V::Device>>> {
         match trace {
             Trace::Host(trace) => Ok(Some(session.stream.alloc(trace.values.len())?)),
-            Trace::Device(_) => Ok(None),
+            Trace::Device(_) | Trace::Blocks(_) => Ok(None),
         }
     }
 
@@ -184,6 +233,7 @@ impl<'a, V: DeviceField> Resident<'a, V> {
     ) -> Result<Self> {
         match (trace, room) {
             (Trace::Device(trace), _) => Ok(Self::Lent(trace)),
+            (Trace::Blocks(blocks), _) => Ok(Self::Lent(only_block(blocks)?)),
             (Trace::Host(_), None) => Self::new(session, trace),
             (Trace::Host(trace), Some(room)) => {
                 session.bring(&mut *room, trace, 0..trace.width(), allocated)?;

@@ -13,7 +13,7 @@ use rigel_plonky3::{
 
 use super::fri::Fri;
 use super::lookups::{self, LookupAir};
-use super::statement::{Config, Made, Rejection, Statement, TableShape, decode, encode, timed, upload};
+use super::statement::{Config, Made, Rejection, Statement, TableShape, decode, encode, resident, timed, upload};
 use crate::Failure;
 
 /// The batch with lookups over a configuration.
@@ -23,7 +23,8 @@ pub(crate) struct Batch<SC: Config> {
     airs: Vec<LookupAir>,
     traces: Vec<RowMajorMatrix<SC::Value>>,
     prover: Option<(Prover<SC>, BatchKey<SC>)>,
-    resident: Vec<Matrix<Base<SC>>>,
+    /// For each table its blocks of rows.
+    resident: Vec<Vec<Matrix<Base<SC>>>>,
 }
 
 impl<SC: Config> Batch<SC> {
@@ -125,13 +126,14 @@ where
 
     fn keep_on_device(&mut self) -> Result<(), Failure> {
         let (prover, _) = self.prover.as_ref().expect("prepare comes first");
-        let device = prover.device().ok_or("the prover has no device")?;
-        self.resident = self.traces.iter().map(|trace| upload(device, trace)).collect::<Result<_, _>>()?;
+        self.resident = Vec::new();
+        let upload = |trace| upload(prover.devices(), trace);
+        self.resident = self.traces.iter().map(upload).collect::<Result<_, _>>()?;
         Ok(())
     }
 
     fn prove_resident(&self) -> Result<Made, Failure> {
-        self.prove_traces(self.resident.iter().map(Trace::Device))
+        self.prove_traces(self.resident.iter().map(|blocks| resident::<SC::Value>(blocks)))
     }
 
     fn prove_upstream(&self) -> Result<Made, Failure> {

@@ -17,7 +17,8 @@ use rigel_plonky3::{Base, CpuAir, Policy, Proven, Prover, Report, Trace};
 use super::configs::hiding_streams;
 use super::fri::Fri;
 use super::statement::{
-    Config, Made, Rejection, Security, Statement, TableShape, decode, elements, encode, roomy, timed, upload,
+    Config, Made, Rejection, Security, Statement, TableShape, decode, elements, encode, resident, roomy, timed,
+    upload,
 };
 use crate::Failure;
 
@@ -65,12 +66,12 @@ pub(crate) struct Single<SC: Config, A> {
     air: A,
     witness: Option<Witness<SC::Value>>,
     prover: Option<Prover<SC>>,
-    resident: Option<Matrix<Base<SC>>>,
+    resident: Vec<Matrix<Base<SC>>>,
 }
 
 impl<SC: Config, A: OneTable<SC::Value>> Single<SC, A> {
     pub(crate) fn new(make: fn(&Fri) -> SC, air: A, fri: Fri, log_rows: u32) -> Self {
-        Self { make, config: make(&fri), fri, log_rows, air, witness: None, prover: None, resident: None }
+        Self { make, config: make(&fri), fri, log_rows, air, witness: None, prover: None, resident: Vec::new() }
     }
 
     fn witness(&self) -> &Witness<SC::Value> {
@@ -155,13 +156,13 @@ impl<SC: Config, A: ProvableTable<SC>> Statement for Single<SC, A> {
     }
 
     fn keep_on_device(&mut self) -> Result<(), Failure> {
-        let device = self.prover().device().ok_or("the prover has no device")?;
-        self.resident = Some(upload(device, &self.witness().0)?);
+        self.resident = Vec::new();
+        self.resident = upload(self.prover().devices(), &self.witness().0)?;
         Ok(())
     }
 
     fn prove_resident(&self) -> Result<Made, Failure> {
-        self.prove_trace(Trace::Device(self.resident.as_ref().expect("keep_on_device comes first")))
+        self.prove_trace(resident::<SC::Value>(&self.resident))
     }
 
     fn prove_upstream(&self) -> Result<Made, Failure> {

@@ -3,11 +3,12 @@
 use std::time::Instant;
 
 use p3_field::PrimeField64;
+use p3_matrix::Matrix as _;
 use p3_matrix::dense::RowMajorMatrix;
 use rigel_gpu::Device;
 use rigel_kernels::Matrix;
 use rigel_kernels::layout::permute;
-use rigel_plonky3::{DeviceConfig, DeviceField, Policy, Report};
+use rigel_plonky3::{DeviceConfig, DeviceField, Policy, Report, Trace};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -50,7 +51,7 @@ pub trait Statement: Send + Sync {
     /// A proof from the witness on the host.
     fn prove(&self) -> Result<Made, Failure>;
 
-    /// Uploads the witness to the prover's device and keeps it there.
+    /// Uploads the witness to the prover's device, or some rows of it to each of its devices, and keeps it there.
     fn keep_on_device(&mut self) -> Result<(), Failure>;
 
     /// A proof from the witness kept on the device.
@@ -149,14 +150,31 @@ pub(crate) fn roomy<V: Clone + Send + Sync>(trace: &RowMajorMatrix<V>, log_blowu
     RowMajorMatrix::new(values, trace.width)
 }
 
-/// A trace, column-major on the device, usable on any of its streams.
-pub(crate) fn upload<V: DeviceField>(
-    device: &Device,
+/// A trace, column-major on the device, usable on any of its streams; with several devices, blocks of its rows, or all on
+/// the first if it has fewer rows than there are devices.
+pub(crate) fn upload<'d, V: DeviceField>(
+    devices: impl Iterator<Item = &'d Device>,
     trace: &RowMajorMatrix<V>,
-) -> Result<Matrix<V::Device>, Failure> {
-    let stream = device.compute()?;
-    let rows = stream.upload(V::as_device(&trace.values))?;
-    let matrix = permute::to_columns(&stream, &rows, trace.width)?;
-    stream.synchronize()?;
-    Ok(matrix)
+) -> Result<Vec<Matrix<V::Device>>, Failure> {
+    let devices: Vec<&Device> = devices.collect();
+    if devices.is_empty() {
+        return Err("the prover has no device".into());
+    }
+    let blocks = if trace.height() < devices.len() { 1 } else { devices.len() };
+    let upload = |(device, rows): (&Device, &[V])| {
+        let stream = device.compute()?;
+        let rows = stream.upload(V::as_device(rows))?;
+        let matrix = permute::to_columns(&stream, &rows, trace.width)?;
+        stream.synchronize()?;
+        Ok(matrix)
+    };
+    devices.into_iter().zip(trace.values.chunks(trace.values.len() / blocks)).map(upload).collect()
+}
+
+/// The trace of which these are the blocks.
+pub(crate) fn resident<V: DeviceField>(blocks: &[Matrix<V::Device>]) -> Trace<'_, V> {
+    match blocks {
+        [whole] => Trace::Device(whole),
+        blocks => Trace::Blocks(blocks),
+    }
 }

@@ -95,6 +95,17 @@ take_columns(T* __restrict__ out, const T* __restrict__ in, const u32* __restric
     if (row < rows) out[blockIdx.y * rows + row] = in[columns[blockIdx.y] * stride + row];
 }
 
+// out[k][b 2^log_rows + r] = in[b][first + k][r]: `in` is blocks of `columns` columns of `stride` values, `out` columns of
+// `total` values; k = blockIdx.y.
+template <class T>
+__global__ void __launch_bounds__(BLOCK_THREADS)
+join_rows(T* __restrict__ out, const T* __restrict__ in, u64 total, u64 columns, u64 first, u64 stride, u32 log_rows) {
+    const u64 row = (u64)blockIdx.x * BLOCK_THREADS + threadIdx.x;
+    if (row >= total) return;
+    const u64 block = row >> log_rows, r = row & ((1ull << log_rows) - 1);
+    out[blockIdx.y * total + row] = in[(block * columns + first + blockIdx.y) * stride + r];
+}
+
 // out[k][r] = in[columns[k]][rev(rev(r) + 1)], a row's successor in natural order, for columns of 2^log_rows values in
 // bit-reversed order; k = blockIdx.y.
 template <class T>

@@ -201,6 +201,37 @@ pub fn take_next<T: Plain>(stream: &Stream, matrix: &Matrix<T>, columns: &[usize
     Ok(out)
 }
 
+/// Whole columns from blocks of their rows. The blocks come one after another, each of `columns` columns of `stride`
+/// values, of which the first `rows` count, a power of two.
+pub fn join_rows<T: Plain>(
+    stream: &Stream,
+    blocks: View<'_, T>,
+    columns: usize,
+    stride: usize,
+    rows: usize,
+) -> Result<Matrix<T>> {
+    const NAME: &str = "permute::join_rows";
+    let log_rows = log2_rows(NAME, rows)?;
+    let count = blocks.len().checked_div(columns * stride).unwrap_or(0);
+    if rows > stride || count * columns * stride != blocks.len() {
+        let detail = format!(
+            "{} values; there must be whole blocks of {columns} columns of {stride} values, of which {rows} count",
+            blocks.len()
+        );
+        return Err(Error::shape(NAME, detail));
+    }
+    let total = count * rows;
+    let mut out = Matrix::alloc(stream, total, columns)?;
+    let kernel = kernel::<T>(stream.device(), Move::JoinRows)?;
+    for batch in column_batches(columns) {
+        let shape = Shape::cover(total, THREADS)?.rows(batch.len() as u32);
+        let to = out.column_range_mut(batch.start, batch.end)?;
+        let [total, columns, first, stride] = [total, columns, batch.start, stride].map(|length| length as u64);
+        kernel.launch(stream, shape, (to, blocks, total, columns, first, stride, log_rows))?;
+    }
+    Ok(out)
+}
+
 /// The number of columns of a matrix that is not empty.
 fn check<T: Plain>(operation: &'static str, values: View<'_, T>, rows: usize) -> Result<usize> {
     let columns = values.len().checked_div(rows).unwrap_or(0);
@@ -259,6 +290,7 @@ enum Move {
     GatherRows,
     TakeColumns,
     TakeNext,
+    JoinRows,
 }
 
 /// The kernel for values of this type's size.
@@ -304,6 +336,7 @@ impl<W: Word> Operation for Permute<W> {
             format!("gather_rows<{word}>"),
             format!("take_columns<{word}>"),
             format!("take_next<{word}>"),
+            format!("join_rows<{word}>"),
         ])
     }
 

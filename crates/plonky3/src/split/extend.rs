@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use rigel_gpu::{Buffer, Event, Exchange, Piece};
+use rigel_gpu::{Buffer, Event};
 use rigel_kernels::Matrix;
 use rigel_kernels::commit::rows::RowsInParts;
 use rigel_kernels::field::{Field, Ring};
@@ -11,7 +11,7 @@ use rigel_kernels::transform::ntt::{self, Order};
 use rigel_kernels::transform::spread::Spreading;
 
 use super::Team;
-use super::rows::RowBlocks;
+use super::rows::{Arriving, RowBlocks};
 use crate::config::{Base, DeviceConfig};
 use crate::error::{Error, Result};
 use crate::trace::Trace;
@@ -131,7 +131,7 @@ enum Origin<SC: DeviceConfig> {
     /// on their way.
     Host(Vec<(Buffer<Base<SC>>, Event)>, bool),
     /// From devices that have them.
-    Devices(Vec<Matrix<Base<SC>>>, Exchange),
+    Devices(Arriving<SC>),
 }
 
 impl<SC: DeviceConfig> Coming<SC> {
@@ -148,13 +148,13 @@ impl<SC: DeviceConfig> Coming<SC> {
                 Origin::Host(rooms, false)
             }
             Source::Trace(Trace::Device(trace)) => {
-                let (matrices, exchange) = share_out(team, trace, &shares)?;
-                Origin::Devices(matrices, exchange)
+                Origin::Devices(Arriving::new(team, &places(team, &[trace])?, trace.rows(), &shares)?)
             }
-            Source::Rows(rows) => {
-                let (matrices, exchange) = rows.gather(team, &shares)?;
-                Origin::Devices(matrices, exchange)
+            Source::Trace(Trace::Blocks(blocks)) => {
+                let blocks: Vec<&Matrix<Base<SC>>> = blocks.iter().collect();
+                Origin::Devices(Arriving::new(team, &places(team, &blocks)?, blocks[0].rows(), &shares)?)
             }
+            Source::Rows(rows) => Origin::Devices(rows.gather(team, &shares)?),
         };
         Ok(Self { shares, from })
     }
@@ -183,40 +183,27 @@ impl<SC: DeviceConfig> Coming<SC> {
                     columns => Ok(permute::to_columns(&session.stream, &rooms[k].0, columns)?),
                 })
             }),
-            Origin::Devices(matrices, exchange) => {
-                exchange.join(&team.streams)?;
-                Ok(matrices)
-            }
+            Origin::Devices(columns) => columns.join(team),
         }
     }
 }
 
-/// Begins to send columns of a trace on one of the devices: `columns[k]` to device k.
-fn share_out<SC: DeviceConfig>(
+/// The blocks of a trace that is on some of the devices: each with its device.
+fn places<'a, SC: DeviceConfig>(
     team: &Team<'_, SC>,
-    trace: &Matrix<Base<SC>>,
-    columns: &[Range<usize>],
-) -> Result<(Vec<Matrix<Base<SC>>>, Exchange)> {
-    let device = trace.values().device();
-    let Some(from) = team.streams.iter().position(|stream| stream.device().is(&device)) else {
-        return Err(Error::Devices(format!(
-            "the trace is on {device}, which is not one of the proof's devices; copy it to one of them"
-        )));
+    blocks: &[&'a Matrix<Base<SC>>],
+) -> Result<Vec<(usize, &'a Matrix<Base<SC>>)>> {
+    let place = |block: &&'a Matrix<Base<SC>>| {
+        let device = block.values().device();
+        let Some(from) = team.streams.iter().position(|stream| stream.device().is(&device)) else {
+            return Err(Error::Devices(format!(
+                "the trace is on {device}, which is not one of the proof's devices; copy it to one of them"
+            )));
+        };
+        team.streams[from].wait_for_uses(block.values())?;
+        Ok((from, *block))
     };
-    team.phase("exchange", || {
-        team.streams[from].wait_for_uses(trace.values())?;
-        let room =
-            |(k, columns): (usize, &Range<usize>)| Matrix::alloc(&team.streams[k], trace.rows(), columns.len());
-        let mut matrices: Vec<Matrix<Base<SC>>> =
-            columns.iter().enumerate().map(room).collect::<rigel_gpu::Result<_>>()?;
-        let mut pieces = Vec::with_capacity(matrices.len());
-        for (to, (matrix, columns)) in matrices.iter_mut().zip(columns).enumerate() {
-            let source = trace.column_range(columns.start, columns.end)?;
-            pieces.push(Piece { from, to, source, target: matrix.values_mut().view_mut() });
-        }
-        let exchange = Exchange::begin(&team.streams, &team.lanes, pieces)?;
-        Ok((matrices, exchange))
-    })
+    blocks.iter().map(place).collect()
 }
 
 /// The number of columns of a part: a sixteenth of them, so that what devices send each other takes little memory

@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
-use rigel_gpu::{Exchange, Piece, Result as GpuResult, exchange};
+use rigel_gpu::{Buffer, Exchange, Piece, Result as GpuResult, Stream, exchange};
 use rigel_kernels::Matrix;
+use rigel_kernels::layout::permute;
 
 use super::Team;
 use crate::config::{Base, DeviceConfig};
@@ -76,34 +77,64 @@ impl<SC: DeviceConfig> RowBlocks<SC> {
     }
 
     /// Begins to give devices whole columns: `columns[k]`, any of them, to device k.
-    pub(super) fn gather(
-        &self,
+    pub(super) fn gather(&self, team: &Team<'_, SC>, columns: &[Range<usize>]) -> Result<Arriving<SC>> {
+        Arriving::new(team, &self.blocks.iter().enumerate().collect::<Vec<_>>(), self.block_rows(), columns)
+    }
+}
+
+/// Whole columns on their way to devices, from others that have them, or blocks of their rows.
+pub(super) struct Arriving<SC: DeviceConfig> {
+    /// On each device: the blocks of its columns, one after another, and the number of its columns.
+    rooms: Vec<(Buffer<Base<SC>>, usize)>,
+    /// The rows of a block, with those that do not count and without.
+    block_rows: (usize, usize),
+    exchange: Exchange,
+}
+
+impl<SC: DeviceConfig> Arriving<SC> {
+    /// Begins to send them: `columns[k]`, any of them, to device k. `blocks` are the blocks in the order of rows, equal
+    /// in height, each with the device that has it; their first `rows` rows count.
+    pub(super) fn new(
         team: &Team<'_, SC>,
+        blocks: &[(usize, &Matrix<Base<SC>>)],
+        rows: usize,
         columns: &[Range<usize>],
-    ) -> Result<(Vec<Matrix<Base<SC>>>, Exchange)> {
-        let (rows, block_rows) = (self.rows(), self.block_rows());
-        let room = |(to, columns): (usize, &Range<usize>)| Matrix::alloc(&team.streams[to], rows, columns.len());
-        let mut gathered: Vec<Matrix<Base<SC>>> =
-            columns.iter().enumerate().map(room).collect::<GpuResult<_>>()?;
-        let exchange = team.phase("exchange", || {
-            let mut pieces = Vec::new();
-            for (to, (matrix, columns)) in gathered.iter_mut().zip(columns).enumerate() {
-                let mut rest = matrix.values_mut().view_mut();
-                for column in columns.clone() {
-                    for (from, block) in self.blocks.iter().enumerate() {
-                        let (target, tail) = rest.split_at(block_rows)?;
-                        pieces.push(Piece {
-                            from,
-                            to,
-                            source: block.column(column)?.range(..block_rows)?,
-                            target,
-                        });
-                        rest = tail;
-                    }
+    ) -> Result<Self> {
+        team.phase("exchange", || {
+            let stride = blocks[0].1.rows();
+            let room = |(to, columns): (usize, &Range<usize>)| {
+                Ok((team.streams[to].alloc(blocks.len() * columns.len() * stride)?, columns.len()))
+            };
+            let mut rooms: Vec<(Buffer<Base<SC>>, usize)> =
+                columns.iter().enumerate().map(room).collect::<GpuResult<_>>()?;
+            let mut pieces = Vec::with_capacity(blocks.len() * columns.len());
+            for (to, ((room, _), columns)) in rooms.iter_mut().zip(columns).enumerate() {
+                let mut rest = room.view_mut();
+                for &(from, block) in blocks {
+                    let (target, tail) = rest.split_at(columns.len() * stride)?;
+                    let source = block.column_range(columns.start, columns.end)?;
+                    pieces.push(Piece { from, to, source, target });
+                    rest = tail;
                 }
             }
-            Ok(Exchange::begin(&team.streams, &team.lanes, pieces)?)
-        })?;
-        Ok((gathered, exchange))
+            let exchange = Exchange::begin(&team.streams, &team.lanes, pieces)?;
+            Ok(Self { rooms, block_rows: (stride, rows), exchange })
+        })
+    }
+
+    /// The columns. Work that the devices are given from now on waits for them.
+    pub(super) fn join(self, team: &Team<'_, SC>) -> Result<Vec<Matrix<Base<SC>>>> {
+        self.exchange.join(&team.streams)?;
+        let (stride, rows) = self.block_rows;
+        let whole = |((room, columns), stream): ((Buffer<Base<SC>>, usize), &Stream)| {
+            if room.len() == columns * rows {
+                Matrix::new(room, rows, columns)
+            } else {
+                permute::join_rows(stream, room.view(), columns, stride, rows)
+            }
+        };
+        team.phase("extend", || {
+            Ok(self.rooms.into_iter().zip(&team.streams).map(whole).collect::<GpuResult<_>>()?)
+        })
     }
 }

@@ -3,6 +3,7 @@
 use p3_keccak_air::{KeccakAir, generate_trace_rows};
 use p3_matrix::dense::RowMajorMatrix;
 use rand::RngExt;
+use rigel_gpu::Device;
 use rigel_gpu::testing::groups;
 use rigel_kernels::Matrix;
 use rigel_kernels::layout::permute;
@@ -89,6 +90,49 @@ fn a_trace_on_a_device() {
             assert!(bytes(&proven.proof) == expected, "the trace is on {device}");
         }
     }
+}
+
+/// A trace of which each device has some rows.
+#[test]
+fn a_trace_in_blocks_of_rows() {
+    let fri = Fri::default();
+    let config = configs::koala_bear_sponge(fri);
+    let air = Mixed::default();
+    let (trace, publics): (RowMajorMatrix<_>, _) = air.trace(32);
+    let expected = expected(&config, &air, &trace, &publics);
+    let blocks = |devices: &[Device], count: usize| -> Vec<Matrix<_>> {
+        let parts = trace.values.chunks(trace.values.len() / count).zip(devices.iter().cycle());
+        let upload = |(rows, device): (&[_], &Device)| {
+            let stream = device.new_stream().unwrap();
+            let rows = stream.upload(DeviceField::as_device(rows)).unwrap();
+            permute::to_columns(&stream, &rows, trace.width).unwrap()
+        };
+        parts.map(upload).collect()
+    };
+    for count in [1, 2, 4] {
+        for devices in groups(count).unwrap() {
+            let prover = over(&devices, &config, fri);
+            let proven = prove(&prover, &air, &*blocks(&devices, count as usize), &publics).unwrap();
+            assert!(bytes(&proven.proof) == expected, "{count} devices");
+        }
+    }
+    let devices = devices(2);
+    let refused = |devices: &[Device], blocks: &[Matrix<_>]| {
+        prove(&over(devices, &config, fri), &air, blocks, &publics).err().expect("it is refused").to_string()
+    };
+    let error = refused(&devices, &blocks(&devices, 4));
+    assert!(error.contains("4 for a prover of 2 devices"), "{error}");
+    let error = refused(&devices[..1], &blocks(&devices, 2));
+    assert!(error.contains("2 for a prover of 1 devices"), "{error}");
+    let mut unequal = blocks(&devices, 2);
+    unequal.pop();
+    unequal.extend(blocks(&devices[1..], 4).pop());
+    let error = refused(&devices, &unequal);
+    assert!(error.contains("(16, ") && error.contains("(8, "), "{error}");
+    assert!(refused(&devices, &[]).contains("none; there must be one for each device"));
+    let elsewhere = blocks(&groups(2).unwrap()[0], 2);
+    let error = refused(&devices, &elsewhere);
+    assert!(error.contains("not one of the proof's devices"), "{error}");
 }
 
 /// Memory adds up, and the report says what each device took and sent.

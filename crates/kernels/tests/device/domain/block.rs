@@ -5,7 +5,7 @@ use rigel_kernels::Matrix;
 use rigel_kernels::domain::block::Block;
 use rigel_kernels::domain::selectors::{on_block, on_coset};
 use rigel_kernels::field::{Field, Goldilocks, Goldilocks2, KoalaBear, KoalaBear4};
-use rigel_kernels::layout::permute::{take_columns, take_next};
+use rigel_kernels::layout::permute::{join_rows, take_columns, take_next};
 use rigel_kernels::open::opening::{
     barycentric_weights, block_points, block_weights, coset_points, inverse_denominators,
 };
@@ -54,6 +54,36 @@ fn blocks_are_parts_of_the_whole() {
         check::<KoalaBear4>(stream, 3, 1);
         check::<KoalaBear4>(stream, 5, 2);
         check::<Goldilocks2>(stream, 4, 0);
+    });
+}
+
+/// Blocks of rows, with rows at their ends that do not count, become whole columns.
+#[test]
+fn blocks_of_rows_are_joined() {
+    fn check<F: Field>(stream: &Stream, blocks: usize, columns: usize, rows: usize, stride: usize) {
+        let values: Vec<F> = random(&mut rng(3), blocks * columns * stride);
+        let place = |column: usize, block: usize| (block * columns + column) * stride;
+        let expected: Vec<F> = (0..columns)
+            .flat_map(|column| (0..blocks).map(move |block| place(column, block)))
+            .flat_map(|first| values[first..first + rows].iter().copied())
+            .collect();
+        let buffer = stream.upload(&values).unwrap();
+        let found = join_rows(stream, buffer.view(), columns, stride, rows).unwrap();
+        assert_eq!((found.rows(), found.columns()), (blocks * rows, columns));
+        assert_eq!(found.to_vec(stream).unwrap(), expected, "{blocks} blocks of {rows} rows");
+    }
+    on_each_device(|stream| {
+        for (blocks, columns, rows, stride) in
+            [(1, 1, 1, 1), (4, 3, 8, 9), (8, 2, 1, 2), (2, 5, 256, 256), (3, 1, 4, 6)]
+        {
+            check::<KoalaBear>(stream, blocks, columns, rows, stride);
+            check::<Goldilocks>(stream, blocks, columns, rows, stride);
+        }
+        let values = stream.zeros::<u32>(12).unwrap();
+        let error = |columns, stride, rows| join_rows(stream, values.view(), columns, stride, rows).unwrap_err();
+        assert!(error(5, 2, 2).to_string().contains("12 values; there must be whole blocks of 5 columns"));
+        assert!(error(1, 3, 4).to_string().contains("of 3 values, of which 4 count"));
+        assert!(join_rows(stream, values.view(), 1, 4, 3).is_err(), "not a power of two");
     });
 }
 
