@@ -83,6 +83,8 @@ enum Suite {
     Plonky3(bench::proofs::plonky3::Arguments),
     /// Whole proofs beside Stwo's SIMD backend on the CPU: times, phases, memory
     Stwo(bench::proofs::stwo::Arguments),
+    /// An extension, a proof and many proofs on several GPUs, measured or modelled from one
+    Several(bench::several::Arguments),
     /// Random Plonky3 proofs for a long time, from several threads, under short memory and failures
     Soak(bench::soak::Arguments),
     /// Altered, cut, extended and foreign proof files, of which none may verify
@@ -101,6 +103,7 @@ fn main() -> ExitCode {
             Suite::Array(arguments) => operations::run(&arguments, operations::Family::Array, json),
             Suite::Plonky3(arguments) => bench::proofs::plonky3::run(&arguments, json),
             Suite::Stwo(arguments) => bench::proofs::stwo::run(&arguments, json),
+            Suite::Several(arguments) => bench::several::run(&arguments, json),
             Suite::Soak(arguments) => bench::soak::run(&arguments, json),
             Suite::Fuzz(arguments) => bench::fuzz::run(&arguments, json),
         },

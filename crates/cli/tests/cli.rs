@@ -128,6 +128,38 @@ fn an_operation_that_is_not_there_is_said() {
     assert!(list.contains("extend KoalaBear") && list.contains("2^20 -> 2^21, 64 columns"), "{list}");
 }
 
+/// Each device's work alone, the bytes between them, and what that means for as many GPUs.
+#[test]
+fn several_devices_are_modelled() {
+    let bench = |more: &[&str]| {
+        let arguments = ["bench", "several", "--device", "emulated", "--log-rows", "5", "--repeat", "1"];
+        rigel(&[&arguments, more].concat(), &[("RIGEL_INTERPRET", "always")])
+    };
+    let output = bench(&["--model", "--counts", "2,4", "--json"]);
+    assert_eq!(code(&output), Some(0), "{}", stderr(&output));
+    let report: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.iter().map(|row| row["devices"].as_u64().unwrap()).collect::<Vec<_>>(), [2, 4, 2, 4]);
+    for row in rows {
+        let model = &row["model"];
+        assert!(model["bytes_sent"].as_u64().unwrap() > 0 && model["copies"].as_u64().unwrap() > 0, "{row}");
+        let times: Vec<f64> =
+            model["on"].as_array().unwrap().iter().map(|links| links[1]["total_ms"].as_f64().unwrap()).collect();
+        // The slower the links.
+        assert!(times[0] > 0.0 && times.is_sorted(), "{times:?}");
+    }
+    // A quarter, and what is the same on all.
+    let memory = |row: usize| rows[row]["memory_over_one"].as_f64().unwrap();
+    assert!(memory(3) < memory(2) && memory(2) < 1.0, "{} and {}", memory(2), memory(3));
+    let rates = report["many"]["on"].as_array().unwrap();
+    assert!(rates[0]["modelled"].as_f64().unwrap() <= rates[1]["modelled"].as_f64().unwrap());
+    let text = stdout(&bench(&["--counts", "2", "--only", "lde"]));
+    assert!(text.contains("LDE, KoalaBear 2^10 x 16") && !text.contains("NVLink"), "{text}");
+    let wrong = bench(&["--counts", "3"]);
+    assert_eq!(code(&wrong), Some(2));
+    assert!(stderr(&wrong).contains("a power of two of devices"), "{}", stderr(&wrong));
+}
+
 #[cfg(not(feature = "full"))]
 #[test]
 fn a_small_build_says_how_to_measure_operations() {

@@ -8,6 +8,7 @@ pub mod operations;
 #[path = "no_operations.rs"]
 pub mod operations;
 pub mod proofs;
+pub mod several;
 pub mod soak;
 
 use std::path::Path;

@@ -16,8 +16,9 @@ use crate::choice::Choice;
 use crate::proof_file::{self, Header};
 use crate::terminal::{Align, Columns, Paint, Progress, number};
 
-/// Plonky3's proofs at a time on one device: the upload of one overlaps the work of the other.
-const AT_ONCE: usize = 2;
+/// Plonky3's proofs at a time on one device: uploads and the host's part of some overlap the work of the others. More
+/// than four gain nothing on an H200.
+const AT_ONCE: usize = 4;
 
 /// The failure of a proof, of which the pool must know whether its device was lost.
 struct Failed(Failure);

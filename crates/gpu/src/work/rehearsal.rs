@@ -14,6 +14,7 @@ use serde::Serialize;
 use crate::base::{Error, Lock, Result};
 use crate::device::{Device, Observer, Sent};
 use crate::queue::{Event, Timeline};
+use crate::work::report::BETWEEN;
 
 /// A rehearsal under way. It ends when it is dropped.
 pub struct Rehearsal {
@@ -68,8 +69,8 @@ impl Rehearsal {
     /// Begins to time the work of `devices`, each alone. All of it is to be submitted by one thread.
     pub fn new(devices: &[Device]) -> Result<Self> {
         devices.iter().try_for_each(Device::synchronize)?;
-        let log = Arc::new(Log { devices: devices.to_vec(), state: Lock::default() });
-        log.state.lock().host_since = Some(Instant::now());
+        let state = State { phase: BETWEEN, host_since: Some(Instant::now()), ..State::default() };
+        let log = Arc::new(Log { devices: devices.to_vec(), state: Lock::new(state) });
         for device in devices {
             if device.observer().is_some() {
                 return Err(Error::shape("Rehearsal::new", format!("{device} is in a rehearsal already")));

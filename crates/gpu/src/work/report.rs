@@ -220,6 +220,9 @@ impl fmt::Display for Report {
     }
 }
 
+/// The phase of work that belongs to none.
+pub(super) const BETWEEN: &str = "between phases";
+
 /// Measures a piece of work while it runs.
 pub struct Recorder {
     stream: Stream,
@@ -277,6 +280,9 @@ impl Recorder {
 
     /// Adds a phase between two timing events.
     pub fn add(&self, name: &'static str, start: Event, end: Event) {
+        if let Some(observer) = self.stream.device().observer() {
+            observer.phase(BETWEEN);
+        }
         let mut marks = self.marks.lock();
         let watch = PeakWatch::new(self.stream.device().core());
         let memory = std::mem::replace(&mut marks.peak, watch).bytes().saturating_sub(self.in_use);

@@ -86,6 +86,7 @@ impl<SC: DeviceConfig> RowBlocks<SC> {
 pub(super) struct Arriving<SC: DeviceConfig> {
     /// On each device: the blocks of its columns, one after another, and the number of its columns.
     rooms: Vec<(Buffer<Base<SC>>, usize)>,
+    blocks: usize,
     /// The rows of a block, with those that do not count and without.
     block_rows: (usize, usize),
     exchange: Exchange,
@@ -118,7 +119,7 @@ impl<SC: DeviceConfig> Arriving<SC> {
                 }
             }
             let exchange = Exchange::begin(&team.streams, &team.lanes, pieces)?;
-            Ok(Self { rooms, block_rows: (stride, rows), exchange })
+            Ok(Self { rooms, blocks: blocks.len(), block_rows: (stride, rows), exchange })
         })
     }
 
@@ -127,8 +128,8 @@ impl<SC: DeviceConfig> Arriving<SC> {
         self.exchange.join(&team.streams)?;
         let (stride, rows) = self.block_rows;
         let whole = |((room, columns), stream): ((Buffer<Base<SC>>, usize), &Stream)| {
-            if room.len() == columns * rows {
-                Matrix::new(room, rows, columns)
+            if columns == 0 || (self.blocks, stride) == (1, rows) {
+                Matrix::new(room, self.blocks * rows, columns)
             } else {
                 permute::join_rows(stream, room.view(), columns, stride, rows)
             }
