@@ -34,6 +34,9 @@ pub struct Arguments {
     /// The largest tables, as a power of two of rows
     #[arg(long, value_name = "N", default_value_t = 9, value_parser = clap::value_parser!(u32).range(6..=20))]
     log_rows: u32,
+    /// Different configurations at the most. Upstream's proof of each is made once, on one thread
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
+    configurations: u32,
     /// The seed of workloads, sizes, parameters, limits and failures
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -175,7 +178,7 @@ impl Soak<'_> {
     /// A case that is there, or a new one.
     fn case(&self, rng: &mut SmallRng, one_thread: &rayon::ThreadPool) -> Result<Arc<Case>, Failure> {
         let known = self.cases.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if !known.is_empty() && (known.len() >= MOST_CASES || rng.random_ratio(7, 8)) {
+        if !known.is_empty() && (known.len() >= self.arguments.configurations as usize || rng.random_ratio(7, 8)) {
             return Ok(known[rng.random_range(0..known.len())].clone());
         }
         let choice = random_choice(rng, self.arguments.log_rows, self.device.kind());
@@ -268,9 +271,6 @@ impl Soak<'_> {
         self.device.set_memory_limit(None);
     }
 }
-
-/// Different cases at the most; upstream's proof of each is made once.
-const MOST_CASES: usize = 200;
 
 /// Why a proof was not made.
 enum Cause {
