@@ -154,7 +154,7 @@ fn several_devices_are_modelled() {
     let rates = report["many"]["on"].as_array().unwrap();
     assert!(rates[0]["modelled"].as_f64().unwrap() <= rates[1]["modelled"].as_f64().unwrap());
     let text = stdout(&bench(&["--counts", "2", "--only", "lde"]));
-    assert!(text.contains("LDE, KoalaBear 2^10 x 16") && !text.contains("NVLink"), "{text}");
+    assert!(text.contains("LDE, KoalaBear 2^10 to 2^11 x 16") && !text.contains("NVLink"), "{text}");
     let wrong = bench(&["--counts", "3"]);
     assert_eq!(code(&wrong), Some(2));
     assert!(stderr(&wrong).contains("a power of two of devices"), "{}", stderr(&wrong));

@@ -88,7 +88,7 @@ impl<SC: DeviceConfig> Readings<SC> {
     }
 
     /// The constraints of an AIR: those that were read before, or else what `read` returns, which is kept if the AIR
-    /// has a fingerprint. Constraints without kernels are not kept: the next proof compiles them, or tries again.
+    /// has a fingerprint. Constraints whose kernels were not to be compiled are not kept: the next proof tries again.
     pub(crate) fn of(
         &self,
         kind: &Kind,
@@ -101,7 +101,7 @@ impl<SC: DeviceConfig> Readings<SC> {
             return constraints.clone();
         }
         let constraints = Arc::new(read());
-        if constraints.is_compiled() {
+        if !constraints.has_failed() {
             let mut kept = self.kept.lock();
             if kept.len() == MOST_READINGS
                 && let Some(any) = kept.keys().next().cloned()

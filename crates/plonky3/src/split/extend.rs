@@ -206,10 +206,10 @@ fn places<'a, SC: DeviceConfig>(
     blocks.iter().map(place).collect()
 }
 
-/// The number of columns of a part: a sixteenth of them, so that what devices send each other takes little memory
+/// The number of columns of a part: one of 32 parts, so that what devices send each other takes little memory
 /// beside their blocks, but more if that is little data, rounded to the hash's block.
 fn part_columns<SC: DeviceConfig>(rows: usize, width: usize) -> usize {
-    const PARTS: usize = 16;
+    const PARTS: usize = 32;
     const LEAST_BYTES: usize = 4 << 20;
     let block = RowsInParts::<SC::Hash>::block::<Base<SC>>();
     let least = (LEAST_BYTES / (rows * size_of::<Base<SC>>())).min(width);

@@ -16,12 +16,13 @@ use crate::bench::Size;
 const MOST_COLUMNS: usize = 64;
 
 fn shape(size: Size) -> (u32, usize) {
-    size.pick((24, 64), (10, 16))
+    // KoalaBear's largest domain has 2^24 points.
+    size.pick((23, 64), (10, 16))
 }
 
 pub fn name(size: Size) -> String {
     let (log_rows, columns) = shape(size);
-    format!("LDE, KoalaBear 2^{log_rows} x {columns}, blowup 2")
+    format!("LDE, KoalaBear 2^{log_rows} to 2^{} x {columns}", log_rows + 1)
 }
 
 pub fn rows(bench: &Bench<'_>, counts: &[u32]) -> Result<Vec<Row>, Failure> {

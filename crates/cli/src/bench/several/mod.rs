@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use rigel_gpu::{Device, DeviceKind, Interconnect, Modelled, Rehearsal, Selector, Selectors, Steps, background};
-use rigel_workloads::timed;
+use rigel_workloads::{Workload, timed};
 use serde::Serialize;
 
 use super::device::DeviceDescription;
@@ -36,6 +36,9 @@ pub struct Arguments {
     /// Only cases whose name contains this text
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
+    /// What is proven by several devices together [default: keccak, or fibonacci for small sizes]
+    #[arg(long, value_name = "NAME")]
+    workload: Option<Workload>,
     /// Rows of the proof, as a power of two [default: 20, or 8 for small sizes]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(5..=24))]
     log_rows: Option<u32>,
@@ -58,6 +61,7 @@ struct Bench<'a> {
     size: Size,
     model: bool,
     repeat: usize,
+    workload: Workload,
     log_rows: u32,
     /// The first device, by its name.
     first: Selector,
@@ -124,6 +128,7 @@ pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
         size,
         model: arguments.model,
         repeat: arguments.repeat.map_or_else(|| size.pick(5, 2), |n| n as usize),
+        workload: arguments.workload.unwrap_or_else(|| size.pick(Workload::Keccak, Workload::Fibonacci)),
         log_rows: arguments.log_rows.unwrap_or_else(|| size.pick(20, 8)),
         first,
         devices,

@@ -2,14 +2,14 @@
 
 use rigel_gpu::{Device, background};
 use rigel_plonky3::Policy;
-use rigel_workloads::{Choice, Field, Fri, Hash, Made, Statement, Workload};
+use rigel_workloads::{Choice, Field, Fri, Hash, Made, Statement};
 
 use super::{Bench, Model, Row};
 use crate::Failure;
 
 fn choice(bench: &Bench<'_>) -> Choice {
     Choice {
-        workload: bench.size.pick(Workload::Keccak, Workload::Fibonacci),
+        workload: bench.workload,
         log_rows: bench.log_rows,
         field: Field::KoalaBear,
         hash: Hash::Keccak,
