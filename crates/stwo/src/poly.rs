@@ -6,7 +6,6 @@ use rigel_gpu::{Buffer, Result};
 use rigel_kernels::Columns;
 use rigel_kernels::field::Mersenne31;
 use rigel_kernels::fri::circle_fold;
-use rigel_kernels::open::circle_opening;
 use rigel_kernels::transform::circle::{self, Twiddles};
 use stwo::core::circle::{CirclePoint, Coset};
 use stwo::core::fields::m31::BaseField;
@@ -21,7 +20,7 @@ use stwo::prover::poly::circle::{CircleCoefficients, CircleEvaluation, PolyOps};
 use stwo::prover::poly::twiddles::TwiddleTree;
 
 use crate::CudaBackend;
-use crate::batch::Batch;
+use crate::batch::{Batch, Form, Opening};
 use crate::column::{BaseColumn, Plan, SecureColumn};
 use crate::deferred::{Deferred, HostColumn, batch_bytes, neighbours, to_host};
 use crate::device::{device, load_kernels, stream};
@@ -148,12 +147,7 @@ impl PolyOps for CudaBackend {
 
     fn eval_at_point(polynomial: &Coefficients, point: CirclePoint<SecureField>) -> SecureField {
         let (batch, place) = batch_of(&polynomial.coeffs);
-        let device = polynomial.coeffs.device();
-        let weights = batch.basis(point, polynomial.log_size(), |point, log_size| {
-            let slab = circle_opening::basis(&stream(device), log_size, point.twin());
-            SecureColumn::from_matrix(slab.or_fail("evaluate the basis at a point"))
-        });
-        batch.sample(place, &weights)
+        batch.sample(place, Opening { form: Form::Coefficients, log_size: polynomial.log_size(), point })
     }
 
     fn barycentric_weights(coset: CanonicCoset, point: CirclePoint<SecureField>) -> SecureColumn {
@@ -164,7 +158,13 @@ impl PolyOps for CudaBackend {
     fn barycentric_eval_at_point(evaluation: &Evaluation, weights: &SecureColumn) -> SecureField {
         assert_eq!(evaluation.values.len(), weights.len(), "a weight for each value");
         let (batch, place) = batch_of(&evaluation.values);
-        batch.sample(place, weights)
+        match weights.point() {
+            Some(point) => {
+                let log_size = evaluation.domain.log_size();
+                batch.sample(place, Opening { form: Form::Values, log_size, point })
+            }
+            None => batch.weighted(place, weights),
+        }
     }
 
     fn eval_at_point_by_folding(

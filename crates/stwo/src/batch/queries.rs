@@ -203,11 +203,12 @@ fn fetch(device: &Device, batches: &[Arc<Batch>], log_domain: u32, words: &[u32]
     let mut sent: Vec<(&Arc<[u32]>, Buffer<u32>)> = Vec::new();
     let (mut fetched, mut end) = (Vec::with_capacity(batches.len()), 0);
     for ((batch, tree), places) in batches.iter().zip(&trees).zip(&places) {
+        let all: Vec<usize> = (0..batch.columns.len()).collect();
         let mut columns = Vec::with_capacity(batch.columns.len());
         while columns.len() < batch.columns.len() {
             // Columns of one length are queried at the same rows.
             let (column, rows) = (columns.len(), &places.columns[columns.len()]);
-            let (run, len) = (batch.run(column, usize::MAX)?, batch.columns[column].len());
+            let (run, len) = (batch.run(&all[column..])?, batch.columns[column].len());
             let (values, first) = (run.view(), end);
             let step = values.len() / len;
             end += rows.len() * step;
