@@ -10,7 +10,7 @@
 //!   fetches all queried elements and nodes of all trees of the proof in two copies. Any other element is read on
 //!   its own.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, Weak};
 
@@ -247,15 +247,14 @@ impl Batch {
         Some(rows.start >> log_packed..((rows.end - 1) >> log_packed) + 1)
     }
 
-    /// The queried indices in each column (with the logarithm of its length) and in each layer.
+    /// The queried indices in the columns of each length and in each layer.
     fn places(&self, log_domain: u32, words: &[u32]) -> Places {
-        let mut by_log: HashMap<u32, Arc<[u32]>> = HashMap::new();
-        let columns = self.columns.iter().map(|column| {
+        let mut rows: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
+        for column in &self.columns {
             let log = column.len().trailing_zeros();
-            let sorted = || sorted(words.iter().flat_map(|&word| self.rows(log_domain, word, log)));
-            by_log.entry(log).or_insert_with(|| sorted().into()).clone()
-        });
-        let columns = columns.collect();
+            let queried = || sorted(words.iter().flat_map(|&word| self.rows(log_domain, word, log)));
+            rows.entry(column.len()).or_insert_with(queried);
+        }
         let mut layers = Vec::new();
         let mut nodes = sorted(words.iter().filter_map(|&word| self.leaves(log_domain, word)).flatten());
         // Both children of each node on a path.
@@ -264,13 +263,13 @@ impl Batch {
             nodes.dedup();
             layers.push(nodes.iter().flat_map(|&parent| [2 * parent, 2 * parent + 1]).collect());
         }
-        Places { columns, layers }
+        Places { rows, layers }
     }
 }
 
-/// Sorted indices of the queried elements of each column, and of the nodes of each layer below the root.
+/// Sorted indices of the queried elements of the columns of each length, and of the nodes of each layer below the root.
 struct Places {
-    columns: Vec<Arc<[u32]>>,
+    rows: BTreeMap<usize, Vec<u32>>,
     layers: Vec<Vec<u32>>,
 }
 
