@@ -119,6 +119,7 @@ mod plan;
 mod poly;
 mod queue;
 mod quotients;
+mod reading;
 mod recorder;
 mod report;
 mod twiddles;

@@ -30,7 +30,7 @@ use stwo::core::poly::circle::CanonicCoset;
 use stwo::prover::backend::Column;
 use stwo::prover::poly::BitReversedOrder;
 use stwo::prover::poly::circle::CircleEvaluation;
-use stwo_constraint_framework::{FrameworkEval, InfoEvaluator, ORIGINAL_TRACE_IDX};
+use stwo_constraint_framework::{FrameworkEval, InfoEvaluator, ORIGINAL_TRACE_IDX, PREPROCESSED_TRACE_IDX};
 
 use crate::CudaBackend;
 use crate::column::{BaseColumn, SecureColumn};
@@ -38,7 +38,7 @@ use crate::component::{DeviceParameters, TreeInput, bindings};
 use crate::device::stream;
 use crate::field::{Twin, secure};
 use crate::joined::split;
-use crate::recorder::{Recorded, Source};
+use crate::recorder::{Expressions, Recorded, Source};
 use crate::report::phase;
 
 type Evaluation = CircleEvaluation<CudaBackend, BaseField, BitReversedOrder>;
@@ -166,8 +166,8 @@ pub(crate) fn start_from<E: FrameworkEval>(
             format!("a column of {} rows, the component has 2^{log_size}", column.len()),
         ));
     }
-    let info = source.eval.evaluate(InfoEvaluator::empty());
-    let asked = [info.preprocessed_columns.len(), info.mask_offsets.get(ORIGINAL_TRACE_IDX).map_or(0, Vec::len)];
+    let reading = source.read(&(0..preprocessed.len()).collect::<Vec<_>>(), SecureField::default());
+    let asked = [PREPROCESSED_TRACE_IDX, ORIGINAL_TRACE_IDX].map(|tree| reading.columns(tree));
     if asked != [preprocessed.len(), trace.len()] {
         let [fixed, columns] = asked;
         return Err(Error::shape(
@@ -182,7 +182,10 @@ pub(crate) fn start_from<E: FrameworkEval>(
     }
     // All columns, or of those in host memory the ones that the fractions read.
     let deferred = preprocessed.iter().chain(trace).any(|column| column.place().is_some());
-    let mut recorded = source.record(&(0..preprocessed.len()).collect::<Vec<_>>(), SecureField::default());
+    let Some(device) = preprocessed.iter().chain(trace).next().map(|column| column.device().clone()) else {
+        return Err(Error::shape(NAME, "a component without columns has no rows"));
+    };
+    let mut recorded = source.recorded(&device, reading)?;
     let inputs = if deferred {
         let part = recorded.only_fractions(2);
         recorded = part.recorded;
@@ -190,13 +193,13 @@ pub(crate) fn start_from<E: FrameworkEval>(
     } else {
         [preprocessed, trace].map(|columns| TreeInput::new(columns.to_vec(), std::iter::empty()))
     };
-    let batches = recorded.fractions.len();
-    let Some(device) = inputs.iter().find_map(TreeInput::device).filter(|_| batches > 0) else {
+    let batches = recorded.expressions.fractions.len();
+    if batches == 0 || inputs.iter().all(|tree| tree.device().is_none()) {
         return Err(Error::shape(
             NAME,
             format!("{batches} batches of lookups in a component; it needs at least one, and at least one column"),
         ));
-    };
+    }
     let program = program(&device, &recorded)?;
     let (stream, rows) = (stream(&device), 1 << log_size);
     let mut numerators = Matrix::alloc(&stream, rows, 4 * batches)?;
@@ -215,20 +218,23 @@ pub(crate) fn start_from<E: FrameworkEval>(
 
 /// The kernels that write the numerators and denominators of a component's fractions.
 fn program(device: &Device, recorded: &Recorded) -> Result<Arc<GraphProgram<QM31>>> {
-    let mut outputs = Vec::with_capacity(2 * recorded.fractions.len());
-    for (batch, &(numerator, denominator)) in recorded.fractions.iter().enumerate() {
-        for (output, value) in [numerator, denominator].into_iter().enumerate() {
-            outputs.push(Output::StoreExtension { value, output, column: 4 * batch });
+    let Expressions { graph, fractions, fraction_program, .. } = &*recorded.expressions;
+    fraction_program.get_or_make(|| {
+        let mut outputs = Vec::with_capacity(2 * fractions.len());
+        for (batch, &(numerator, denominator)) in fractions.iter().enumerate() {
+            for (output, value) in [numerator, denominator].into_iter().enumerate() {
+                outputs.push(Output::StoreExtension { value, output, column: 4 * batch });
+            }
         }
-    }
-    rigel_codegen::program(device, "fractions", &recorded.graph, &outputs)
+        rigel_codegen::program(device, "fractions", graph, &outputs)
+    })
 }
 
 /// Compiles the kernels of a component's lookups, if it has any, and returns their number.
 pub(crate) fn compile<E: FrameworkEval>(device: &Device, source: &Source<'_, E>) -> Result<usize> {
     let reads = source.eval.evaluate(InfoEvaluator::empty()).preprocessed_columns.len();
     let recorded = source.record(&(0..reads).collect::<Vec<_>>(), SecureField::default());
-    if recorded.fractions.is_empty() {
+    if recorded.expressions.fractions.is_empty() {
         return Ok(0);
     }
     Ok(program(device, &recorded)?.compiled(device)?.kernels())

@@ -71,13 +71,13 @@ impl ComponentSize {
         let recorded = source.record(&(0..preprocessed).collect::<Vec<_>>(), claimed_sum);
         let trees = bounds.len().max(PREPROCESSED_TRACE_IDX + 1);
         let fold = |(weight, &value)| Output::Fold { value, weight };
-        let constraints: Vec<Output> = recorded.constraints.iter().enumerate().map(fold).collect();
-        let stores = recorded.fractions.iter().flat_map(|&(above, below)| [above, below]).enumerate();
+        let constraints: Vec<Output> = recorded.expressions.constraints.iter().enumerate().map(fold).collect();
+        let stores = recorded.expressions.fractions.iter().flat_map(|&(above, below)| [above, below]).enumerate();
         let fractions: Vec<Output> = stores
             .map(|(i, value)| Output::StoreExtension { value, output: i % 2, column: 4 * (i / 2) })
             .collect();
-        let scratch =
-            [&constraints, &fractions].map(|outputs| scratch_columns(&recorded.graph, outputs, Split::of(device)));
+        let scratch = [&constraints, &fractions]
+            .map(|outputs| scratch_columns(&recorded.expressions.graph, outputs, Split::of(device)));
         let fraction_columns = recorded.only_fractions(trees).columns.iter().map(Vec::len).sum();
         // The points depend on the transcript, their number does not.
         let log_size = source.log_size;
