@@ -3,8 +3,8 @@
 //! Recording a component takes longer than proving few rows of it. Its type does not say whether it was recorded
 //! before: components have fields. So its constraints and fractions are evaluated with random numbers in place of
 //! columns and parameters, which takes microseconds. If they have other values, they are other polynomials; if they
-//! have the same values, they are the same ones, but for a probability of less than 2^-60. The numbers are random for each
-//! process, so that no component can be made to match another.
+//! have the same values, they are the same ones, but for a probability of less than 2^-60. The numbers are random for
+//! each process, so that no component can be made to match another.
 
 use std::any::type_name;
 use std::cell::RefCell;
