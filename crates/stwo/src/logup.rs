@@ -14,15 +14,15 @@
 //! A batch costs the inversion of its denominators and a few passes over its columns. All denominators of a
 //! component are inverted together.
 
-use std::cell::Cell;
-use std::sync::Arc;
+use std::cell::{Cell, RefCell};
+use std::sync::{Arc, OnceLock, Weak};
 
 use rigel_codegen::{Bindings, ExpressionGraph, GraphProgram, Output, Rows, Target};
 use rigel_gpu::{Buffer, Device, Error, Result, View};
 use rigel_kernels::Matrix;
 use rigel_kernels::domain::circle_order;
-use rigel_kernels::field::{Mersenne31, QM31, Ring};
-use rigel_kernels::layout::slab::from_slab;
+use rigel_kernels::field::{Element, Mersenne31, QM31, Ring};
+use rigel_kernels::layout::gather;
 use rigel_kernels::vector::{fractions, inverse};
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
@@ -96,11 +96,65 @@ fn refuse_zeros(inverses: &Matrix<Mersenne31>) -> Result<()> {
 /// LogUp columns that the device is still computing.
 ///
 /// Columns of many components are started one after another and finished together: the device computes the first while
-/// the host prepares the next.
+/// the host prepares the next, and the first one that is finished copies the sums of all to the host.
 #[must_use]
 pub struct PendingInteraction {
     columns: Vec<Evaluation>,
-    total: Buffer<Mersenne31>,
+    total: Arc<Total>,
+}
+
+/// The sum of a component's fractions.
+struct Total {
+    words: Buffer<Mersenne31>,
+    /// Its coordinates, once they were copied.
+    read: OnceLock<SecureField>,
+}
+
+thread_local! {
+    /// The sums that were started on this thread.
+    static STARTED: RefCell<Vec<Weak<Total>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Total {
+    /// The sum of columns that this thread started.
+    fn new(words: Buffer<Mersenne31>) -> Arc<Self> {
+        let total = Arc::new(Self { words, read: OnceLock::new() });
+        STARTED.with_borrow_mut(|started| {
+            started.retain(|total| total.strong_count() > 0);
+            started.push(Arc::downgrade(&total));
+        });
+        total
+    }
+
+    /// Copies it to the host, with all others that this thread started on the device and that were not read yet.
+    fn read(self: &Arc<Self>) -> Result<SecureField> {
+        if let Some(&read) = self.read.get() {
+            return Ok(read);
+        }
+        let device = self.words.device();
+        let also = |total: &Arc<Self>| {
+            !Arc::ptr_eq(total, self) && total.read.get().is_none() && total.words.device().is(&device)
+        };
+        let started: Vec<Arc<Self>> = STARTED.take().iter().filter_map(Weak::upgrade).collect();
+        let (mut totals, others): (Vec<_>, Vec<_>) = started.into_iter().partition(also);
+        STARTED.set(others.iter().map(Arc::downgrade).collect());
+        totals.push(self.clone());
+        let stream = stream(&device);
+        let words = match &totals[..] {
+            [total] => total.words.to_vec(&stream)?,
+            totals => {
+                let views: Vec<_> = totals.iter().map(|total| total.words.view()).collect();
+                let picks = (0..totals.len() as u32).flat_map(|total| (0..4).map(move |part| [total, part]));
+                let words = gather::words(&stream, &views, &picks.collect::<Vec<_>>(), 1)?;
+                words.cast::<Mersenne31>()?.to_vec(&stream)?
+            }
+        };
+        for (total, words) in totals.iter().zip(words.chunks_exact(4)) {
+            let sum = QM31::from_parts(words).expect("four coordinates");
+            total.read.get_or_init(|| secure(sum));
+        }
+        Ok(*self.read.get().expect("read above"))
+    }
 }
 
 impl PendingInteraction {
@@ -113,13 +167,14 @@ impl PendingInteraction {
         let total = circle_order::centred_prefix_sums(&stream, last.range_mut(at..)?, rows)?;
         let domain = CanonicCoset::new(log_size).circle_domain();
         let columns = slabs.into_iter().flat_map(|slab| split(slab, rows));
-        Ok(Self { columns: columns.map(|column| Evaluation::new(domain, column)).collect(), total })
+        let columns = columns.map(|column| Evaluation::new(domain, column)).collect();
+        Ok(Self { columns, total: Total::new(total) })
     }
 
     /// The columns and the claimed sum. Waits for the device.
     pub fn finish(self) -> Result<Interaction> {
-        let total = from_slab::<QM31>(&self.total.to_vec(&stream(&self.total.device()))?);
-        Ok((self.columns, secure(total.expect("four coordinates")[0])))
+        let total = self.total.read()?;
+        Ok((self.columns, total))
     }
 }
 
