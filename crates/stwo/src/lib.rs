@@ -120,6 +120,7 @@ mod poly;
 mod queue;
 mod quotients;
 mod reading;
+mod recorded;
 mod recorder;
 mod report;
 mod twiddles;

@@ -38,7 +38,8 @@ use crate::component::{DeviceParameters, TreeInput, bindings};
 use crate::device::stream;
 use crate::field::{Twin, secure};
 use crate::joined::split;
-use crate::recorder::{Expressions, Recorded, Source};
+use crate::recorded::{Expressions, Recorded};
+use crate::recorder::Source;
 use crate::report::phase;
 
 type Evaluation = CircleEvaluation<CudaBackend, BaseField, BitReversedOrder>;

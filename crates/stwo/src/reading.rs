@@ -22,7 +22,8 @@ use stwo::core::fields::qm31::{SECURE_EXTENSION_DEGREE, SecureField};
 use stwo_constraint_framework::preprocessed_columns::PreProcessedColumnId;
 use stwo_constraint_framework::{EvalAtRow, FrameworkEval, INTERACTION_TRACE_IDX, PREPROCESSED_TRACE_IDX};
 
-use crate::recorder::{Constant, Constants, Expressions, NextColumn, Recorded, Source, lookups};
+use crate::recorded::{Expressions, Recorded};
+use crate::recorder::{Constant, Constants, NextColumn, Source, lookups};
 
 /// Makes the numbers of a process unpredictable.
 static SEED: LazyLock<u64> = LazyLock::new(|| RandomState::new().hash_one(0));
