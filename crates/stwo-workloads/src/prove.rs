@@ -16,7 +16,7 @@ use stwo::prover::poly::twiddles::TwiddleTree;
 use stwo::prover::{CommitmentSchemeProver, ComponentProver, ProvingError};
 
 use crate::lookup::Elements;
-use crate::statement::{Provable, introduce, lifted};
+use crate::statement::{Provable, introduce, lifted_above};
 use crate::witness::{Adopted, Evaluation, HostColumn, Witness, host_column};
 
 /// A backend that accepts columns from host memory.
@@ -196,7 +196,9 @@ where
     B: FromHost + BackendForChannel<MC>,
     MC: MerkleChannel,
 {
-    let config = lifted(statement, config);
+    // Making the components to ask them takes longer.
+    let longest = columns.preprocessed.iter().map(|column| column.domain.log_size()).max();
+    let config = lifted_above(statement, config, longest);
     let channel = &mut MC::C::default();
     let mut scheme = CommitmentSchemeProver::<B, MC>::new(config, twiddles);
     if store_coefficients {

@@ -122,12 +122,25 @@ pub(crate) use provable;
 /// 1). This does not preserve the order of queries, on which its decommitments rely: for k = 1, queries 1 and 2
 /// become 1 and 0, and the verifier computes another root. It happens if two queries fall into one block of 2^(k +
 /// 1), which is rare in large domains and common in small ones. Trees of the same size are not affected.
-pub(crate) fn lifted<S: Statement + ?Sized>(statement: &S, mut config: PcsConfig) -> PcsConfig {
+pub(crate) fn lifted<S: Statement + ?Sized>(statement: &S, config: PcsConfig) -> PcsConfig {
+    if config.lifting_log_size.is_some() || statement.preprocessed_ids().is_empty() {
+        return config;
+    }
     let sums = vec![SecureField::zero(); statement.log_sizes().len()];
     let components = statement.components(&Elements::placeholder(statement.relations()), &sums);
     // A component's preprocessed columns are as long as its other columns.
     let reads = components.iter().filter(|component| !component.preprocessed_column_indices().is_empty());
     let longest = reads.map(|component| component.max_constraint_log_degree_bound() - 1).max();
+    lifted_above(statement, config, longest)
+}
+
+/// As [`lifted`], where the length of the longest preprocessed column is known, as a power of two. Some component reads
+/// it: upstream's verifier refuses preprocessed columns that none reads.
+pub(crate) fn lifted_above<S: Statement + ?Sized>(
+    statement: &S,
+    mut config: PcsConfig,
+    longest: Option<u32>,
+) -> PcsConfig {
     if config.lifting_log_size.is_none() && longest.is_some_and(|longest| longest < statement.log_rows()) {
         config.lifting_log_size = Some(statement.log_rows() + config.fri_config.log_blowup_factor);
     }

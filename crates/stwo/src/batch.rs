@@ -5,50 +5,32 @@
 //! a tree are all opened at the same points and the same queries, so the first read fetches the values of the next
 //! ones:
 //!
-//! - A column's value at a point is computed together with those of its neighbours in the tree.
+//! - A column's value at a point is computed together with those of the other columns of the tree.
 //! - The queries are determined by the channel after the proof of work. The first element that is read after it
 //!   fetches all queried elements and nodes of all trees of the proof in two copies. Any other element is read on
 //!   its own.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, MutexGuard, OnceLock, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 
-use rigel_gpu::{Buffer, Device, Lock, Result, Shared, Stream, View};
-use rigel_kernels::Columns;
-use rigel_kernels::field::{Mersenne31, QM31};
-use rigel_kernels::open::opening;
-use stwo::core::circle::CirclePoint;
+use rigel_gpu::{Buffer, Device, Lock, Result, Shared, View};
+use rigel_kernels::field::Mersenne31;
 use stwo::core::fields::m31::BaseField;
-use stwo::core::fields::qm31::SecureField;
 use stwo::core::vcs::blake2_hash::Blake2sHash;
 
-use crate::column::{BaseColumn, SecureColumn};
+use crate::column::BaseColumn;
 use crate::deferred::Place;
-use crate::device::stream;
-use crate::failure::OrFail;
-use crate::field::secure;
-use crate::report::phase_on;
 
 mod queries;
+mod samples;
 
 pub(crate) use queries::{next_element, set_queries, set_query_domain};
+use samples::Samples;
+pub(crate) use samples::{Form, Opening};
 
 /// A digest as stored on the device.
 pub(crate) type Digest = [u8; 32];
-
-/// The number of columns that are evaluated together at the first read at a further point; it grows by a factor of
-/// 8 with each read.
-const FIRST_WINDOW: usize = 32;
-
-/// The largest number of points for which values and the basis are cached if no proof ends in between. The values
-/// of the basis take as much memory as four columns.
-const MOST_POINTS: usize = 4096;
-const MOST_BASES: usize = 16;
-
-/// Held while columns from host memory are on the device to be evaluated.
-static BRINGING: Lock<()> = Lock::new(());
 
 /// Columns that are opened together, and their tree.
 pub(crate) struct Batch {
@@ -57,8 +39,7 @@ pub(crate) struct Batch {
     columns: Vec<Held>,
     role: Role,
     tree: Lock<Arc<Tree>>,
-    samples: Lock<HashMap<Point, Arc<Samples>>>,
-    bases: Lock<HashMap<BasisPoint, Arc<SecureColumn>>>,
+    samples: Samples,
 }
 
 /// A column's words.
@@ -93,9 +74,6 @@ impl Run<'_> {
     }
 }
 
-/// A point, and the logarithm of the number of coefficients.
-type BasisPoint = (CirclePoint<SecureField>, u32);
-
 /// How queries map to elements.
 enum Role {
     /// Columns of a trace, of any lengths: each query reads one row.
@@ -109,22 +87,6 @@ enum Role {
 struct Tree {
     layers: Vec<Shared<Digest>>,
     log_packed: u32,
-}
-
-/// A point, identified by the id of its column of weights.
-pub(crate) type Point = u64;
-
-/// Values of all columns at one point.
-struct Samples {
-    values: Vec<OnceLock<SecureField>>,
-    /// How many columns the next evaluation takes; locked while columns are evaluated.
-    window: Lock<usize>,
-}
-
-thread_local! {
-    /// The id of the batch, the point and the values that this thread read last. Upstream asks for the value of each of
-    /// thousands of columns on all its threads, which would wait for each other in `Batch::samples`.
-    static LAST: RefCell<Option<(u64, Point, Arc<Samples>)>> = const { RefCell::new(None) };
 }
 
 fn lock<T>(mutex: &Lock<T>) -> MutexGuard<'_, T> {
@@ -151,8 +113,7 @@ impl Batch {
             columns: columns.iter().map(|column| column.held()).collect(),
             role,
             tree: Lock::default(),
-            samples: Lock::default(),
-            bases: Lock::default(),
+            samples: Samples::default(),
         });
         for (place, column) in columns.iter().enumerate() {
             column.open_with(&batch, place);
@@ -189,8 +150,7 @@ impl Batch {
 
     /// Clears the cached values at points.
     fn forget_points(&self) {
-        lock(&self.samples).clear();
-        lock(&self.bases).clear();
+        self.samples.forget();
     }
 
     /// Records that a FRI layer was folded. If the first line layer has no tree of its own, its fold counts as
@@ -205,71 +165,11 @@ impl Batch {
         }
     }
 
-    /// The values at a point of the basis for 2^`log_size` coefficients; computed on the first call.
-    pub(crate) fn basis(
-        &self,
-        point: CirclePoint<SecureField>,
-        log_size: u32,
-        make: impl FnOnce(CirclePoint<SecureField>, u32) -> SecureColumn,
-    ) -> Arc<SecureColumn> {
-        let mut bases = lock(&self.bases);
-        if bases.len() == MOST_BASES && !bases.contains_key(&(point, log_size)) {
-            bases.clear();
-        }
-        bases.entry((point, log_size)).or_insert_with(|| Arc::new(make(point, log_size))).clone()
-    }
-
-    /// The value of column `place` at the point with these weights: `sum_i weights[i] column[i]`.
-    pub(crate) fn sample(&self, place: usize, weights: &SecureColumn) -> SecureField {
-        let samples = self.samples_at(weights.id());
-        if let Some(&value) = samples.values[place].get() {
-            return value;
-        }
-        let mut window = samples.window.lock();
-        // Another thread may have evaluated it meanwhile.
-        if let Some(&value) = samples.values[place].get() {
-            return value;
-        }
-        let rows = self.columns[place].len();
-        let alike = |column: &&Held| column.len() == rows;
-        let (before, after) = self.columns.split_at(place);
-        let first =
-            if *window == usize::MAX { place - before.iter().rev().take_while(alike).count() } else { place };
-        let end = place + after.iter().take_while(alike).count().min(*window);
-        *window = window.saturating_mul(8);
-        let values = self.evaluate(first..end, weights).or_fail("evaluate columns at a point");
-        for (place, value) in samples.values[first..end].iter().zip(values) {
-            place.get_or_init(|| value);
-        }
-        *samples.values[place].get().expect("evaluated above")
-    }
-
-    /// The values at a point that are known so far.
-    fn samples_at(&self, point: Point) -> Arc<Samples> {
-        let last = LAST.with_borrow(|last| match last {
-            Some((batch, at, samples)) if (*batch, *at) == (self.id, point) => Some(samples.clone()),
-            _ => None,
-        });
-        last.unwrap_or_else(|| {
-            let mut all = lock(&self.samples);
-            if all.len() == MOST_POINTS && !all.contains_key(&point) {
-                all.clear();
-            }
-            // Usually all columns are opened at the first point, and only some at further points.
-            let window = Lock::new(if all.is_empty() { usize::MAX } else { FIRST_WINDOW });
-            let values = || vec![OnceLock::new(); self.columns.len()];
-            let samples =
-                all.entry(point).or_insert_with(|| Arc::new(Samples { values: values(), window })).clone();
-            LAST.set(Some((self.id, point, samples.clone())));
-            samples
-        })
-    }
-
-    /// As many columns from `first` on as are contiguous and of one length, or are brought from the host together, and
-    /// at most `most`.
-    fn run(&self, first: usize, most: usize) -> Result<Run<'_>> {
-        let rest = self.columns[first + 1..].iter().take(most.saturating_sub(1));
-        match &self.columns[first] {
+    /// The first of these columns, and as many of those after it as follow in memory and have its length, or are
+    /// brought from the host together with it.
+    fn run(&self, places: &[usize]) -> Result<Run<'_>> {
+        let rest = places[1..].iter().map(|&place| &self.columns[place]);
+        match &self.columns[places[0]] {
             Held::Here(words) => {
                 let (rows, mut run) = (words.len(), words.view());
                 for column in rest {
@@ -289,36 +189,6 @@ impl Batch {
                 Ok(Run::Copied(of.read(*index..index + count)?))
             }
         }
-    }
-
-    fn evaluate(&self, columns: std::ops::Range<usize>, weights: &SecureColumn) -> Result<Vec<SecureField>> {
-        let _phase = phase_on(&self.device, "evaluate at points");
-        // Upstream's threads ask for several trees at once; the plan has room for the columns of one.
-        let deferred = self.columns[columns.clone()].iter().any(|column| matches!(column, Held::Deferred(..)));
-        let _one_at_a_time = deferred.then(|| BRINGING.lock());
-        let stream = stream(&self.device);
-        let mut values = Vec::with_capacity(columns.len());
-        let rows = self.columns[columns.start].len();
-        let mut first = columns.start;
-        let mut parts = Vec::new();
-        while first < columns.end {
-            // One launch reads a run of contiguous columns.
-            let run = self.run(first, columns.end - first)?;
-            let next = first + run.view().len() / rows;
-            parts.push(opening::evaluate_slabs::<QM31>(
-                &stream,
-                Columns::new(run.view(), rows)?,
-                &[weights.view_on(&self.device)],
-            )?);
-            first = next;
-        }
-        // One copy for all runs.
-        let words = join(&stream, parts)?;
-        for element in words.chunks_exact(4) {
-            let element = <QM31 as rigel_kernels::field::Element>::from_parts(element).expect("four coordinates");
-            values.push(secure(element));
-        }
-        Ok(values)
     }
 
     /// Element `index` of column `place`, which has this id, if it is queried.
@@ -377,15 +247,14 @@ impl Batch {
         Some(rows.start >> log_packed..((rows.end - 1) >> log_packed) + 1)
     }
 
-    /// The queried indices in each column (with the logarithm of its length) and in each layer.
+    /// The queried indices in the columns of each length and in each layer.
     fn places(&self, log_domain: u32, words: &[u32]) -> Places {
-        let mut by_log: HashMap<u32, Arc<[u32]>> = HashMap::new();
-        let columns = self.columns.iter().map(|column| {
+        let mut rows: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
+        for column in &self.columns {
             let log = column.len().trailing_zeros();
-            let sorted = || sorted(words.iter().flat_map(|&word| self.rows(log_domain, word, log)));
-            by_log.entry(log).or_insert_with(|| sorted().into()).clone()
-        });
-        let columns = columns.collect();
+            let queried = || sorted(words.iter().flat_map(|&word| self.rows(log_domain, word, log)));
+            rows.entry(column.len()).or_insert_with(queried);
+        }
         let mut layers = Vec::new();
         let mut nodes = sorted(words.iter().filter_map(|&word| self.leaves(log_domain, word)).flatten());
         // Both children of each node on a path.
@@ -394,13 +263,13 @@ impl Batch {
             nodes.dedup();
             layers.push(nodes.iter().flat_map(|&parent| [2 * parent, 2 * parent + 1]).collect());
         }
-        Places { columns, layers }
+        Places { rows, layers }
     }
 }
 
-/// Sorted indices of the queried elements of each column, and of the nodes of each layer below the root.
+/// Sorted indices of the queried elements of the columns of each length, and of the nodes of each layer below the root.
 struct Places {
-    columns: Vec<Arc<[u32]>>,
+    rows: BTreeMap<usize, Vec<u32>>,
     layers: Vec<Vec<u32>>,
 }
 
@@ -415,17 +284,4 @@ fn sorted(rows: impl Iterator<Item = u32>) -> Vec<u32> {
     rows.sort_unstable();
     rows.dedup();
     rows
-}
-
-/// Downloads all parts with one copy.
-fn join(stream: &Stream, parts: Vec<Buffer<Mersenne31>>) -> Result<Vec<Mersenne31>> {
-    if let [part] = &parts[..] {
-        return part.to_vec(stream);
-    }
-    let (mut all, mut at) = (stream.alloc(parts.iter().map(|part| part.len()).sum())?, 0);
-    for part in &parts {
-        stream.copy(all.range_mut(at..at + part.len())?, part)?;
-        at += part.len();
-    }
-    all.to_vec(stream)
 }

@@ -173,14 +173,17 @@ impl<T: Value> DeviceColumn<T> {
         }
     }
 
+    /// The point whose barycentric weights it holds, if it was made so and not written to.
+    pub(crate) fn point(&self) -> Option<CirclePoint<SecureField>> {
+        match &self.plan {
+            Some(Plan::BarycentricWeights { point, .. }) => Some(*point),
+            _ => None,
+        }
+    }
+
     /// The device that holds it.
     pub fn device(&self) -> &Device {
         self.device.get_or_init(device)
-    }
-
-    /// An id that is unique to this column and its current content.
-    pub(crate) fn id(&self) -> u64 {
-        self.id
     }
 
     /// Whether it is known to be zero because nothing was written yet.
@@ -231,12 +234,12 @@ impl<T: Value> DeviceColumn<T> {
     pub(crate) fn replace(&mut self, words: Buffer<Mersenne31>) {
         debug_assert_eq!(words.len(), self.len * T::COORDINATES);
         self.changed();
-        (self.plan, self.words) = (None, OnceLock::from(Arc::new(words)));
+        self.words = OnceLock::from(Arc::new(words));
     }
 
-    /// Discards everything cached about the content.
+    /// Discards everything known about the content.
     fn changed(&mut self) {
-        self.id = next_id();
+        (self.id, self.plan) = (next_id(), None);
         (self.batch, self.packed_from) = (Lock::new(None), Lock::new(None));
         self.read = OnceLock::new();
     }

@@ -27,7 +27,8 @@ use crate::failure::OrFail;
 use crate::field::Twin;
 use crate::joined::{Joined, coordinates, runs};
 use crate::logup;
-use crate::recorder::{Recorded, Source};
+use crate::recorded::{Expressions, Recorded};
+use crate::recorder::Source;
 use crate::report::phase;
 use crate::twiddles::of_coset;
 use crate::upload;
@@ -107,10 +108,11 @@ pub(crate) fn evaluate_quotients<E: FrameworkEval>(
         let inputs = inputs?;
         drop(phase_of_columns);
         let _phase = phase("constraints");
-        let recorded = source.record(&inputs[PREPROCESSED_TRACE_IDX].places, component.claimed_sum());
         let Some(device) = inputs.iter().find_map(TreeInput::device) else {
             return Err(rigel_gpu::Error::shape("CudaBackend", "a component without columns has no rows"));
         };
+        let reading = source.read(&inputs[PREPROCESSED_TRACE_IDX].places, component.claimed_sum());
+        let recorded = source.recorded(&device, reading)?;
         let constraints = Constraints { recorded, log_trace: component.log_size(), domain };
         let (mut sums, begun) = sums_so_far(&device, accumulator.col)?;
         constraints.fold(&device, &inputs, &weights, &mut sums, begun)?;
@@ -270,9 +272,12 @@ impl DeviceParameters {
 
 /// The kernels of a component's constraints.
 fn program(device: &Device, recorded: &Recorded) -> Result<Arc<GraphProgram<QM31>>> {
-    let fold = |(weight, &value)| Output::Fold { value, weight };
-    let outputs: Vec<Output> = recorded.constraints.iter().enumerate().map(fold).collect();
-    rigel_codegen::program(device, "constraints", &recorded.graph, &outputs)
+    let Expressions { graph, constraints, constraint_program, .. } = &*recorded.expressions;
+    constraint_program.get_or_make(|| {
+        let fold = |(weight, &value)| Output::Fold { value, weight };
+        let outputs: Vec<Output> = constraints.iter().enumerate().map(fold).collect();
+        rigel_codegen::program(device, "constraints", graph, &outputs)
+    })
 }
 
 /// Compiles the kernels of a component's constraints and lookups for a device, or finds them in its cache, so that no

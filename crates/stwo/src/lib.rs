@@ -119,6 +119,8 @@ mod plan;
 mod poly;
 mod queue;
 mod quotients;
+mod reading;
+mod recorded;
 mod recorder;
 mod report;
 mod twiddles;

@@ -14,15 +14,15 @@
 //! A batch costs the inversion of its denominators and a few passes over its columns. All denominators of a
 //! component are inverted together.
 
-use std::cell::Cell;
-use std::sync::Arc;
+use std::cell::{Cell, RefCell};
+use std::sync::{Arc, OnceLock, Weak};
 
 use rigel_codegen::{Bindings, ExpressionGraph, GraphProgram, Output, Rows, Target};
 use rigel_gpu::{Buffer, Device, Error, Result, View};
 use rigel_kernels::Matrix;
 use rigel_kernels::domain::circle_order;
-use rigel_kernels::field::{Mersenne31, QM31, Ring};
-use rigel_kernels::layout::slab::from_slab;
+use rigel_kernels::field::{Element, Mersenne31, QM31, Ring};
+use rigel_kernels::layout::gather;
 use rigel_kernels::vector::{fractions, inverse};
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
@@ -30,7 +30,7 @@ use stwo::core::poly::circle::CanonicCoset;
 use stwo::prover::backend::Column;
 use stwo::prover::poly::BitReversedOrder;
 use stwo::prover::poly::circle::CircleEvaluation;
-use stwo_constraint_framework::{FrameworkEval, InfoEvaluator, ORIGINAL_TRACE_IDX};
+use stwo_constraint_framework::{FrameworkEval, InfoEvaluator, ORIGINAL_TRACE_IDX, PREPROCESSED_TRACE_IDX};
 
 use crate::CudaBackend;
 use crate::column::{BaseColumn, SecureColumn};
@@ -38,7 +38,8 @@ use crate::component::{DeviceParameters, TreeInput, bindings};
 use crate::device::stream;
 use crate::field::{Twin, secure};
 use crate::joined::split;
-use crate::recorder::{Recorded, Source};
+use crate::recorded::{Expressions, Recorded};
+use crate::recorder::Source;
 use crate::report::phase;
 
 type Evaluation = CircleEvaluation<CudaBackend, BaseField, BitReversedOrder>;
@@ -96,11 +97,65 @@ fn refuse_zeros(inverses: &Matrix<Mersenne31>) -> Result<()> {
 /// LogUp columns that the device is still computing.
 ///
 /// Columns of many components are started one after another and finished together: the device computes the first while
-/// the host prepares the next.
+/// the host prepares the next, and the first one that is finished copies the sums of all to the host.
 #[must_use]
 pub struct PendingInteraction {
     columns: Vec<Evaluation>,
-    total: Buffer<Mersenne31>,
+    total: Arc<Total>,
+}
+
+/// The sum of a component's fractions.
+struct Total {
+    words: Buffer<Mersenne31>,
+    /// Its coordinates, once they were copied.
+    read: OnceLock<SecureField>,
+}
+
+thread_local! {
+    /// The sums that were started on this thread.
+    static STARTED: RefCell<Vec<Weak<Total>>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Total {
+    /// The sum of columns that this thread started.
+    fn new(words: Buffer<Mersenne31>) -> Arc<Self> {
+        let total = Arc::new(Self { words, read: OnceLock::new() });
+        STARTED.with_borrow_mut(|started| {
+            started.retain(|total| total.strong_count() > 0);
+            started.push(Arc::downgrade(&total));
+        });
+        total
+    }
+
+    /// Copies it to the host, with all others that this thread started on the device and that were not read yet.
+    fn read(self: &Arc<Self>) -> Result<SecureField> {
+        if let Some(&read) = self.read.get() {
+            return Ok(read);
+        }
+        let device = self.words.device();
+        let also = |total: &Arc<Self>| {
+            !Arc::ptr_eq(total, self) && total.read.get().is_none() && total.words.device().is(&device)
+        };
+        let started: Vec<Arc<Self>> = STARTED.take().iter().filter_map(Weak::upgrade).collect();
+        let (mut totals, others): (Vec<_>, Vec<_>) = started.into_iter().partition(also);
+        STARTED.set(others.iter().map(Arc::downgrade).collect());
+        totals.push(self.clone());
+        let stream = stream(&device);
+        let words = match &totals[..] {
+            [total] => total.words.to_vec(&stream)?,
+            totals => {
+                let views: Vec<_> = totals.iter().map(|total| total.words.view()).collect();
+                let picks = (0..totals.len() as u32).flat_map(|total| (0..4).map(move |part| [total, part]));
+                let words = gather::words(&stream, &views, &picks.collect::<Vec<_>>(), 1)?;
+                words.cast::<Mersenne31>()?.to_vec(&stream)?
+            }
+        };
+        for (total, words) in totals.iter().zip(words.chunks_exact(4)) {
+            let sum = QM31::from_parts(words).expect("four coordinates");
+            total.read.get_or_init(|| secure(sum));
+        }
+        Ok(*self.read.get().expect("read above"))
+    }
 }
 
 impl PendingInteraction {
@@ -113,13 +168,14 @@ impl PendingInteraction {
         let total = circle_order::centred_prefix_sums(&stream, last.range_mut(at..)?, rows)?;
         let domain = CanonicCoset::new(log_size).circle_domain();
         let columns = slabs.into_iter().flat_map(|slab| split(slab, rows));
-        Ok(Self { columns: columns.map(|column| Evaluation::new(domain, column)).collect(), total })
+        let columns = columns.map(|column| Evaluation::new(domain, column)).collect();
+        Ok(Self { columns, total: Total::new(total) })
     }
 
     /// The columns and the claimed sum. Waits for the device.
     pub fn finish(self) -> Result<Interaction> {
-        let total = from_slab::<QM31>(&self.total.to_vec(&stream(&self.total.device()))?);
-        Ok((self.columns, secure(total.expect("four coordinates")[0])))
+        let total = self.total.read()?;
+        Ok((self.columns, total))
     }
 }
 
@@ -166,8 +222,8 @@ pub(crate) fn start_from<E: FrameworkEval>(
             format!("a column of {} rows, the component has 2^{log_size}", column.len()),
         ));
     }
-    let info = source.eval.evaluate(InfoEvaluator::empty());
-    let asked = [info.preprocessed_columns.len(), info.mask_offsets.get(ORIGINAL_TRACE_IDX).map_or(0, Vec::len)];
+    let reading = source.read(&(0..preprocessed.len()).collect::<Vec<_>>(), SecureField::default());
+    let asked = [PREPROCESSED_TRACE_IDX, ORIGINAL_TRACE_IDX].map(|tree| reading.columns(tree));
     if asked != [preprocessed.len(), trace.len()] {
         let [fixed, columns] = asked;
         return Err(Error::shape(
@@ -182,7 +238,10 @@ pub(crate) fn start_from<E: FrameworkEval>(
     }
     // All columns, or of those in host memory the ones that the fractions read.
     let deferred = preprocessed.iter().chain(trace).any(|column| column.place().is_some());
-    let mut recorded = source.record(&(0..preprocessed.len()).collect::<Vec<_>>(), SecureField::default());
+    let Some(device) = preprocessed.iter().chain(trace).next().map(|column| column.device().clone()) else {
+        return Err(Error::shape(NAME, "a component without columns has no rows"));
+    };
+    let mut recorded = source.recorded(&device, reading)?;
     let inputs = if deferred {
         let part = recorded.only_fractions(2);
         recorded = part.recorded;
@@ -190,13 +249,13 @@ pub(crate) fn start_from<E: FrameworkEval>(
     } else {
         [preprocessed, trace].map(|columns| TreeInput::new(columns.to_vec(), std::iter::empty()))
     };
-    let batches = recorded.fractions.len();
-    let Some(device) = inputs.iter().find_map(TreeInput::device).filter(|_| batches > 0) else {
+    let batches = recorded.expressions.fractions.len();
+    if batches == 0 || inputs.iter().all(|tree| tree.device().is_none()) {
         return Err(Error::shape(
             NAME,
             format!("{batches} batches of lookups in a component; it needs at least one, and at least one column"),
         ));
-    };
+    }
     let program = program(&device, &recorded)?;
     let (stream, rows) = (stream(&device), 1 << log_size);
     let mut numerators = Matrix::alloc(&stream, rows, 4 * batches)?;
@@ -215,20 +274,23 @@ pub(crate) fn start_from<E: FrameworkEval>(
 
 /// The kernels that write the numerators and denominators of a component's fractions.
 fn program(device: &Device, recorded: &Recorded) -> Result<Arc<GraphProgram<QM31>>> {
-    let mut outputs = Vec::with_capacity(2 * recorded.fractions.len());
-    for (batch, &(numerator, denominator)) in recorded.fractions.iter().enumerate() {
-        for (output, value) in [numerator, denominator].into_iter().enumerate() {
-            outputs.push(Output::StoreExtension { value, output, column: 4 * batch });
+    let Expressions { graph, fractions, fraction_program, .. } = &*recorded.expressions;
+    fraction_program.get_or_make(|| {
+        let mut outputs = Vec::with_capacity(2 * fractions.len());
+        for (batch, &(numerator, denominator)) in fractions.iter().enumerate() {
+            for (output, value) in [numerator, denominator].into_iter().enumerate() {
+                outputs.push(Output::StoreExtension { value, output, column: 4 * batch });
+            }
         }
-    }
-    rigel_codegen::program(device, "fractions", &recorded.graph, &outputs)
+        rigel_codegen::program(device, "fractions", graph, &outputs)
+    })
 }
 
 /// Compiles the kernels of a component's lookups, if it has any, and returns their number.
 pub(crate) fn compile<E: FrameworkEval>(device: &Device, source: &Source<'_, E>) -> Result<usize> {
     let reads = source.eval.evaluate(InfoEvaluator::empty()).preprocessed_columns.len();
     let recorded = source.record(&(0..reads).collect::<Vec<_>>(), SecureField::default());
-    if recorded.fractions.is_empty() {
+    if recorded.expressions.fractions.is_empty() {
         return Ok(0);
     }
     Ok(program(device, &recorded)?.compiled(device)?.kernels())

@@ -71,13 +71,13 @@ impl ComponentSize {
         let recorded = source.record(&(0..preprocessed).collect::<Vec<_>>(), claimed_sum);
         let trees = bounds.len().max(PREPROCESSED_TRACE_IDX + 1);
         let fold = |(weight, &value)| Output::Fold { value, weight };
-        let constraints: Vec<Output> = recorded.constraints.iter().enumerate().map(fold).collect();
-        let stores = recorded.fractions.iter().flat_map(|&(above, below)| [above, below]).enumerate();
+        let constraints: Vec<Output> = recorded.expressions.constraints.iter().enumerate().map(fold).collect();
+        let stores = recorded.expressions.fractions.iter().flat_map(|&(above, below)| [above, below]).enumerate();
         let fractions: Vec<Output> = stores
             .map(|(i, value)| Output::StoreExtension { value, output: i % 2, column: 4 * (i / 2) })
             .collect();
-        let scratch =
-            [&constraints, &fractions].map(|outputs| scratch_columns(&recorded.graph, outputs, Split::of(device)));
+        let scratch = [&constraints, &fractions]
+            .map(|outputs| scratch_columns(&recorded.expressions.graph, outputs, Split::of(device)));
         let fraction_columns = recorded.only_fractions(trees).columns.iter().map(Vec::len).sum();
         // The points depend on the transcript, their number does not.
         let log_size = source.log_size;
@@ -353,14 +353,14 @@ impl ProofSize {
         phases.push(PlannedPhase { name: "composition", bytes: held + (sums + evaluating).max(committing) });
         held += on_device + of_tree + stored(coefficients);
 
-        // Weights for each length and point, which upstream keeps to the end.
+        // Weights for one length and point at a time, but upstream's threads evaluate several trees at once.
         let mut points: HashSet<(u32, CirclePoint<SecureField>)> =
             self.components.iter().flat_map(|size| size.points.iter().copied()).collect();
         points.insert((self.log_composition() - 1, SECURE_FIELD_CIRCLE_GEN));
         let log_weights = if self.store_coefficients { 0 } else { log_blowup };
-        let weights: usize = points.iter().map(|(log, _)| ELEMENT << (log + log_weights)).sum();
+        let longest = trees.iter().chain([&composition]).filter_map(|logs| logs.iter().max());
+        let weights: usize = longest.map(|log| ELEMENT << (log + log_weights)).sum();
         phases.push(PlannedPhase { name: "out of domain", bytes: held + weights + weights / 2 + batch });
-        held += weights;
 
         // Numerators for each length and point, lifted to one length for each point.
         let log_lifted = self.log_leaves(&composition);

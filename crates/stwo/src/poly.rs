@@ -6,7 +6,6 @@ use rigel_gpu::{Buffer, Result};
 use rigel_kernels::Columns;
 use rigel_kernels::field::Mersenne31;
 use rigel_kernels::fri::circle_fold;
-use rigel_kernels::open::circle_opening;
 use rigel_kernels::transform::circle::{self, Twiddles};
 use stwo::core::circle::{CirclePoint, Coset};
 use stwo::core::fields::m31::BaseField;
@@ -21,7 +20,7 @@ use stwo::prover::poly::circle::{CircleCoefficients, CircleEvaluation, PolyOps};
 use stwo::prover::poly::twiddles::TwiddleTree;
 
 use crate::CudaBackend;
-use crate::batch::Batch;
+use crate::batch::{Batch, Form, Opening};
 use crate::column::{BaseColumn, Plan, SecureColumn};
 use crate::deferred::{Deferred, HostColumn, batch_bytes, neighbours, to_host};
 use crate::device::{device, load_kernels, stream};
@@ -75,25 +74,39 @@ fn evaluate_same(
 }
 
 /// Interpolates columns of which some are in host memory, where their coefficients stay, too.
-fn interpolate_deferred(
-    columns: Vec<Evaluation>,
-    twiddles: &TwiddleTree<CudaBackend>,
-) -> Result<Vec<Coefficients>> {
+fn interpolate_mixed(columns: Vec<Evaluation>, twiddles: &TwiddleTree<CudaBackend>) -> Result<Vec<Coefficients>> {
     let mut coefficients = Vec::with_capacity(columns.len());
-    let values: Vec<&BaseColumn> = columns.iter().map(|column| &column.values).collect();
-    for run in neighbours(&values) {
-        let (column, domain) = (values[run.start], columns[run.start].domain);
-        let Some(place) = column.place() else {
-            coefficients.push(CudaBackend::interpolate(columns[run.start].clone(), twiddles));
-            continue;
-        };
-        let _phase = phase("interpolate");
-        let (stream, rows) = (stream(column.device()), domain.size());
-        let mut words = place.of.read(place.index..place.index + run.len())?;
-        circle::interpolate(&stream, words.view_mut(), rows, of_domain(&twiddles.itwiddles, domain)?)?;
-        let kept = HostColumn::split(words.to_vec(&stream)?, rows);
-        let made = Deferred::plain(column.device(), kept, place.of.batch_bytes());
-        coefficients.extend(made.into_iter().map(Coefficients::new));
+    let mut rest = columns.into_iter().peekable();
+    while let Some(first) = rest.next() {
+        let is_deferred = first.values.place().is_some();
+        let mut alike = vec![first];
+        while let Some(next) = rest.next_if(|next| next.values.place().is_some() == is_deferred) {
+            alike.push(next);
+        }
+        coefficients.extend(match is_deferred {
+            true => interpolate_deferred(&alike, twiddles)?,
+            false => CudaBackend::interpolate_columns(alike, twiddles),
+        });
+    }
+    Ok(coefficients)
+}
+
+/// Interpolates columns in host memory.
+fn interpolate_deferred(columns: &[Evaluation], twiddles: &TwiddleTree<CudaBackend>) -> Result<Vec<Coefficients>> {
+    let _phase = phase("interpolate");
+    let mut coefficients = Vec::with_capacity(columns.len());
+    for columns in columns.chunk_by(|a, b| a.domain == b.domain) {
+        let domain = columns[0].domain;
+        let values: Vec<&BaseColumn> = columns.iter().map(|column| &column.values).collect();
+        for run in neighbours(&values) {
+            let place = values[run.start].place().expect("a column in host memory");
+            let (stream, rows) = (stream(place.of.device()), domain.size());
+            let mut words = place.of.read(place.index..place.index + run.len())?;
+            circle::interpolate(&stream, words.view_mut(), rows, of_domain(&twiddles.itwiddles, domain)?)?;
+            let kept = HostColumn::split(words.to_vec(&stream)?, rows);
+            let made = Deferred::plain(place.of.device(), kept, place.of.batch_bytes());
+            coefficients.extend(made.into_iter().map(Coefficients::new));
+        }
     }
     Ok(coefficients)
 }
@@ -127,7 +140,7 @@ impl PolyOps for CudaBackend {
 
     fn interpolate_columns(columns: Vec<Evaluation>, twiddles: &TwiddleTree<Self>) -> Vec<Coefficients> {
         if columns.iter().any(|column| column.values.place().is_some()) {
-            return interpolate_deferred(columns, twiddles).or_fail("interpolate columns");
+            return interpolate_mixed(columns, twiddles).or_fail("interpolate columns");
         }
         let _phase = phase("interpolate");
         let mut starts: Vec<usize> = runs(&columns.iter().map(|column| &column.values).collect::<Vec<_>>())
@@ -148,12 +161,7 @@ impl PolyOps for CudaBackend {
 
     fn eval_at_point(polynomial: &Coefficients, point: CirclePoint<SecureField>) -> SecureField {
         let (batch, place) = batch_of(&polynomial.coeffs);
-        let device = polynomial.coeffs.device();
-        let weights = batch.basis(point, polynomial.log_size(), |point, log_size| {
-            let slab = circle_opening::basis(&stream(device), log_size, point.twin());
-            SecureColumn::from_matrix(slab.or_fail("evaluate the basis at a point"))
-        });
-        batch.sample(place, &weights)
+        batch.sample(place, Opening { form: Form::Coefficients, log_size: polynomial.log_size(), point })
     }
 
     fn barycentric_weights(coset: CanonicCoset, point: CirclePoint<SecureField>) -> SecureColumn {
@@ -164,7 +172,13 @@ impl PolyOps for CudaBackend {
     fn barycentric_eval_at_point(evaluation: &Evaluation, weights: &SecureColumn) -> SecureField {
         assert_eq!(evaluation.values.len(), weights.len(), "a weight for each value");
         let (batch, place) = batch_of(&evaluation.values);
-        batch.sample(place, weights)
+        match weights.point() {
+            Some(point) => {
+                let log_size = evaluation.domain.log_size();
+                batch.sample(place, Opening { form: Form::Values, log_size, point })
+            }
+            None => batch.weighted(place, weights),
+        }
     }
 
     fn eval_at_point_by_folding(

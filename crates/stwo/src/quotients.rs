@@ -56,6 +56,29 @@ fn accumulate_in_batches(
     sums.ok_or_else(|| Error::shape("CudaBackend", "a point at which no column is opened"))
 }
 
+/// The coefficients of the numerators of one point: `sum (c f - b) = sum c f - sum b`.
+struct Numerator {
+    /// The sum of all a.
+    linear: SecureField,
+    /// The sum of all b.
+    constant: SecureField,
+    /// The columns and their c.
+    terms: Vec<(usize, QM31)>,
+}
+
+impl Numerator {
+    fn new(batch: &ColumnSampleBatch, coefficients: &[(SecureField, SecureField, SecureField)]) -> Self {
+        let (mut linear, mut constant) = (SecureField::default(), SecureField::default());
+        let mut terms = Vec::with_capacity(coefficients.len());
+        for (column, &(a, b, c)) in batch.cols_vals_randpows.iter().zip(coefficients) {
+            linear += a;
+            constant += b;
+            terms.push((column.column_index, c.twin()));
+        }
+        Self { linear, constant, terms }
+    }
+}
+
 impl QuotientOps for CudaBackend {
     fn accumulate_numerators(
         columns: &[&CircleEvaluation<Self, BaseField, BitReversedOrder>],
@@ -67,39 +90,30 @@ impl QuotientOps for CudaBackend {
         let values: Vec<_> = columns.iter().map(|column| &column.values).collect();
         let rows = columns[0].domain.size();
         let deferred = values.iter().any(|column| column.place().is_some());
-        let accumulate = |batch: &ColumnSampleBatch, coefficients: &[(SecureField, SecureField, SecureField)]| {
-            // sum (c f - b) = sum c f - sum b
-            let (mut linear, mut constant) = (SecureField::default(), SecureField::default());
-            let mut terms = Vec::with_capacity(coefficients.len());
-            for (column, &(a, b, c)) in batch.cols_vals_randpows.iter().zip(coefficients) {
-                linear += a;
-                constant += b;
-                terms.push((column.column_index, c.twin()));
-            }
+        let rows = rows >> log_blowup_factor;
+        let coefficients = quotient_constants(sample_batches).line_coeffs;
+        let batches = sample_batches.iter().zip(&coefficients);
+        let batches: Vec<Numerator> = batches.map(|(batch, terms)| Numerator::new(batch, terms)).collect();
+        let accumulate = || -> Result<Vec<Matrix<Mersenne31>>> {
             let stream = stream(values[0].device());
-            let sums = if deferred {
-                accumulate_in_batches(&stream, &values, &terms, constant.twin(), rows >> log_blowup_factor)?
-            } else {
-                let matrices: Result<Vec<_>> =
-                    runs(&values).into_iter().map(|(_, run)| Columns::new(run, rows)).collect();
-                circle_quotients::accumulate(
-                    &stream,
-                    &matrices?,
-                    &terms,
-                    constant.twin(),
-                    rows >> log_blowup_factor,
-                )?
-            };
-            Ok(AccumulatedNumerators {
+            if deferred {
+                let sums = |batch: &Numerator| {
+                    accumulate_in_batches(&stream, &values, &batch.terms, batch.constant.twin(), rows)
+                };
+                return batches.iter().map(sums).collect();
+            }
+            let columns = runs(&values).into_iter().map(|(_, run)| Columns::new(run, values[0].len()));
+            let columns = columns.collect::<Result<Vec<_>>>()?;
+            let points: Vec<_> = batches.iter().map(|batch| (&batch.terms[..], batch.constant.twin())).collect();
+            circle_quotients::accumulate_points(&stream, &columns, &points, rows)
+        };
+        let sums = accumulate().or_fail("accumulate the numerators of quotients");
+        for ((batch, numerator), sums) in sample_batches.iter().zip(&batches).zip(sums) {
+            accumulated_numerators_vec.push(AccumulatedNumerators {
                 sample_point: batch.point,
                 partial_numerators_acc: coordinates(sums),
-                first_linear_term_acc: linear,
-            })
-        };
-        let coefficients = quotient_constants(sample_batches).line_coeffs;
-        for (batch, coefficients) in sample_batches.iter().zip(&coefficients) {
-            let accumulated: Result<_> = accumulate(batch, coefficients);
-            accumulated_numerators_vec.push(accumulated.or_fail("accumulate the numerators of quotients"));
+                first_linear_term_acc: numerator.linear,
+            });
         }
     }
 

@@ -9,8 +9,9 @@
 //! channel and differ from proof to proof. Both become parameters, so that the compiled kernels stay the same.
 
 use std::cell::RefCell;
-use std::collections::{BTreeSet, HashMap};
-use std::ops::{Add, AddAssign, Mul, MulAssign, Neg, Range, Sub};
+use std::collections::HashMap;
+use std::ops::{Add, AddAssign, Mul, MulAssign, Neg, Sub};
+use std::sync::Arc;
 
 use num_traits::{One, Zero};
 use rigel_codegen::{ExpressionGraph, Value};
@@ -23,101 +24,7 @@ use stwo_constraint_framework::preprocessed_columns::PreProcessedColumnId;
 use stwo_constraint_framework::{EvalAtRow, FrameworkEval, INTERACTION_TRACE_IDX, PREPROCESSED_TRACE_IDX};
 
 use crate::field::Twin;
-
-/// The recording of a component's constraints.
-pub(crate) struct Recorded {
-    pub(crate) graph: ExpressionGraph<QM31>,
-    /// The values of the extension parameters.
-    pub(crate) parameters: Vec<SecureField>,
-    /// The values of the base parameters.
-    pub(crate) base_parameters: Vec<BaseField>,
-    pub(crate) constraints: Vec<Value>,
-    /// The numerator and denominator of the fraction that each LogUp column adds.
-    pub(crate) fractions: Vec<(Value, Value)>,
-}
-
-/// Some constraints or fractions of a component, and the columns of each tree that they read, in order. These alone are
-/// the columns of the recording's inputs.
-pub(crate) struct Part {
-    pub(crate) recorded: Recorded,
-    pub(crate) columns: Vec<Vec<usize>>,
-    /// The indices of the constraints.
-    pub(crate) constraints: Range<usize>,
-}
-
-impl Recorded {
-    /// The columns of each tree that a value reads.
-    fn columns_of(&self, value: Value, trees: usize) -> Vec<BTreeSet<usize>> {
-        (0..trees).map(|tree| self.graph.columns_of(value, tree)).collect()
-    }
-
-    /// Splits the constraints into parts that each read at most `most` columns, or are one constraint.
-    pub(crate) fn by_columns(&self, trees: usize, most: usize) -> Vec<Part> {
-        let mut parts: Vec<(Vec<BTreeSet<usize>>, Range<usize>)> = Vec::new();
-        for (i, &constraint) in self.constraints.iter().enumerate() {
-            let read = self.columns_of(constraint, trees);
-            if let Some((all, constraints)) = parts.last_mut() {
-                let count: usize = all.iter().zip(&read).map(|(a, b)| a.union(b).count()).sum();
-                if count <= most {
-                    all.iter_mut().zip(read).for_each(|(all, read)| all.extend(read));
-                    constraints.end += 1;
-                    continue;
-                }
-            }
-            parts.push((read, i..i + 1));
-        }
-        let part = |(columns, constraints): (Vec<BTreeSet<usize>>, Range<usize>)| {
-            let (graph, values, columns) = self.reading(columns, &self.constraints[constraints.clone()]);
-            let recorded = Recorded { graph, constraints: values, fractions: Vec::new(), ..self.without_values() };
-            Part { recorded, columns, constraints }
-        };
-        parts.into_iter().map(part).collect()
-    }
-
-    /// The number of columns that the constraint with the most columns reads.
-    pub(crate) fn widest(&self, trees: usize) -> usize {
-        let width = |&value: &Value| self.columns_of(value, trees).iter().map(BTreeSet::len).sum();
-        self.constraints.iter().map(width).max().unwrap_or(0)
-    }
-
-    /// The fractions alone.
-    pub(crate) fn only_fractions(&self, trees: usize) -> Part {
-        let values: Vec<Value> = self.fractions.iter().flat_map(|&(above, below)| [above, below]).collect();
-        let mut columns = vec![BTreeSet::new(); trees];
-        for &value in &values {
-            columns.iter_mut().zip(self.columns_of(value, trees)).for_each(|(all, read)| all.extend(read));
-        }
-        let (graph, values, columns) = self.reading(columns, &values);
-        let fractions = values.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
-        let recorded = Recorded { graph, constraints: Vec::new(), fractions, ..self.without_values() };
-        Part { recorded, columns, constraints: 0..0 }
-    }
-
-    /// The part of the graph that some values depend on, with the columns of each tree numbered anew.
-    fn reading(
-        &self,
-        columns: Vec<BTreeSet<usize>>,
-        values: &[Value],
-    ) -> (ExpressionGraph<QM31>, Vec<Value>, Vec<Vec<usize>>) {
-        let columns: Vec<Vec<usize>> = columns.into_iter().map(|set| set.into_iter().collect()).collect();
-        let (mut graph, mut values) = self.graph.with_columns(values, 0, &columns[0]);
-        for (tree, columns) in columns.iter().enumerate().skip(1) {
-            (graph, values) = graph.with_columns(&values, tree, columns);
-        }
-        (graph, values, columns)
-    }
-
-    /// The same parameters, without expressions.
-    fn without_values(&self) -> Self {
-        Self {
-            graph: ExpressionGraph::new(),
-            parameters: self.parameters.clone(),
-            base_parameters: self.base_parameters.clone(),
-            constraints: Vec::new(),
-            fractions: Vec::new(),
-        }
-    }
-}
+use crate::recorded::{Expressions, Recorded};
 
 /// What a component's constraints are recorded from.
 pub(crate) struct Source<'a, E> {
@@ -137,23 +44,33 @@ impl<'a, E: FrameworkEval> Source<'a, E> {
     /// Records the constraints. Column k of tree t is column k of input t; the k-th read of a preprocessed column is
     /// column `preprocessed[k]` of input 0.
     pub(crate) fn record(&self, preprocessed: &[usize], claimed_sum: SecureField) -> Recorded {
-        let places = self.constants.iter().enumerate().map(|(index, &(placeholder, _))| (placeholder, index));
-        let recording = Recording { placeholders: places.collect(), ..Recording::default() };
+        let recording = Recording { constants: Constants::new(self.constants), ..Recording::default() };
         let outer = RECORDING.replace(Some(recording));
-        let shift = claimed_sum / BaseField::from_u32_unchecked(1 << self.log_size);
         let recorder = self.eval.evaluate(Recorder {
-            next_column: HashMap::new(),
+            next_column: NextColumn::default(),
             preprocessed,
-            shift,
+            share: self.share(claimed_sum),
             pending: Vec::new(),
             constraints: Vec::new(),
             fractions: Vec::new(),
         });
         assert!(recorder.pending.is_empty(), "the lookups of a component are added but not finalized");
-        let Recorder { constraints, fractions, .. } = recorder;
-        let Recording { graph, parameters, .. } = RECORDING.replace(outer).expect("put there above");
-        let base_parameters = self.constants.iter().map(|&(_, value)| value).collect();
-        Recorded { graph, parameters, base_parameters, constraints, fractions }
+        let constraints = recorder.constraints.into_iter().map(|value| value.0).collect();
+        let fractions = recorder.fractions.into_iter().map(|(above, below)| (above.0, below.0)).collect();
+        let Recording { graph, constants } = RECORDING.replace(outer).expect("put there above");
+        let expressions = Expressions { graph, constraints, fractions, ..Expressions::default() };
+        let base_parameters = self.base_parameters();
+        Recorded { expressions: Arc::new(expressions), parameters: constants.parameters, base_parameters }
+    }
+
+    /// What each row subtracts from the running sum.
+    pub(crate) fn share(&self, claimed_sum: SecureField) -> SecureField {
+        claimed_sum / BaseField::from_u32_unchecked(1 << self.log_size)
+    }
+
+    /// The values of the base parameters.
+    pub(crate) fn base_parameters(&self) -> Vec<BaseField> {
+        self.constants.iter().map(|&(_, value)| value).collect()
     }
 }
 
@@ -165,10 +82,7 @@ thread_local! {
 #[derive(Default)]
 struct Recording {
     graph: ExpressionGraph<QM31>,
-    parameters: Vec<SecureField>,
-    known: HashMap<SecureField, usize>,
-    /// The index of the base parameter that a constant stands for.
-    placeholders: HashMap<BaseField, usize>,
+    constants: Constants,
 }
 
 fn with<R>(work: impl FnOnce(&mut Recording) -> R) -> R {
@@ -179,13 +93,57 @@ fn with<R>(work: impl FnOnce(&mut Recording) -> R) -> R {
 
 impl Recording {
     fn base(&mut self, constant: BaseField) -> Value {
-        match self.placeholders.get(&constant) {
-            Some(&index) => self.graph.parameter(index),
-            None => self.graph.constant(constant.twin()),
+        match self.constants.base(constant) {
+            Constant::Base(value) => self.graph.constant(value.twin()),
+            Constant::BaseParameter(index) => self.graph.parameter(index),
+            Constant::Parameter(index) => self.graph.extension_parameter(index),
         }
     }
 
     fn secure(&mut self, constant: SecureField) -> Value {
+        match self.constants.secure(constant) {
+            Constant::Base(value) => self.graph.constant(value.twin()),
+            Constant::BaseParameter(index) => self.graph.parameter(index),
+            Constant::Parameter(index) => self.graph.extension_parameter(index),
+        }
+    }
+}
+
+/// What becomes of the constants of a component.
+#[derive(Default)]
+pub(crate) struct Constants {
+    /// The values of the extension parameters.
+    pub(crate) parameters: Vec<SecureField>,
+    known: HashMap<SecureField, usize>,
+    /// The index of the base parameter that a constant stands for.
+    placeholders: HashMap<BaseField, usize>,
+}
+
+/// What becomes of a constant.
+pub(crate) enum Constant {
+    /// It is part of the expressions.
+    Base(BaseField),
+    /// The base parameter with this index.
+    BaseParameter(usize),
+    /// The extension parameter with this index.
+    Parameter(usize),
+}
+
+impl Constants {
+    /// No parameters yet; the placeholders stand for base parameters.
+    pub(crate) fn new(constants: &[(BaseField, BaseField)]) -> Self {
+        let places = constants.iter().enumerate().map(|(index, &(placeholder, _))| (placeholder, index));
+        Self { placeholders: places.collect(), ..Self::default() }
+    }
+
+    pub(crate) fn base(&self, constant: BaseField) -> Constant {
+        match self.placeholders.get(&constant) {
+            Some(&index) => Constant::BaseParameter(index),
+            None => Constant::Base(constant),
+        }
+    }
+
+    pub(crate) fn secure(&mut self, constant: SecureField) -> Constant {
         let [first, rest @ ..] = constant.to_m31_array();
         if rest.iter().all(Zero::is_zero) {
             return self.base(first);
@@ -195,7 +153,13 @@ impl Recording {
         if index == next {
             self.parameters.push(constant);
         }
-        self.graph.extension_parameter(index)
+        Constant::Parameter(index)
+    }
+
+    /// A parameter of its own, whatever its value, and its index.
+    pub(crate) fn push(&mut self, parameter: SecureField) -> usize {
+        self.parameters.push(parameter);
+        self.parameters.len() - 1
     }
 }
 
@@ -348,15 +312,95 @@ impl FieldExpOps for Base {
     }
 }
 
+/// The number of columns of each tree that were read.
+#[derive(Default)]
+pub(crate) struct NextColumn(Vec<usize>);
+
+impl NextColumn {
+    /// The next column of a tree. Those of the preprocessed tree are at these places, and the rest where it is read.
+    pub(crate) fn next(&mut self, tree: usize, preprocessed: &[usize]) -> usize {
+        if self.0.len() <= tree {
+            self.0.resize(tree + 1, 0);
+        }
+        let column = self.0[tree];
+        self.0[tree] += 1;
+        let places = if tree == PREPROCESSED_TRACE_IDX { preprocessed } else { &[] };
+        places.get(column).copied().unwrap_or(column)
+    }
+
+    /// The number of columns of a tree that were read.
+    pub(crate) fn count(&self, tree: usize) -> usize {
+        self.0.get(tree).copied().unwrap_or(0)
+    }
+}
+
 /// The evaluator that is passed to the framework.
 pub(crate) struct Recorder<'a> {
-    next_column: HashMap<usize, usize>,
+    next_column: NextColumn,
     preprocessed: &'a [usize],
-    shift: SecureField,
+    share: SecureField,
     pending: Vec<Fraction<Extension, Extension>>,
-    constraints: Vec<Value>,
-    fractions: Vec<(Value, Value)>,
+    constraints: Vec<Extension>,
+    fractions: Vec<(Extension, Extension)>,
 }
+
+impl Recorder<'_> {
+    /// What each row subtracts from the running sum. It is a parameter even if it is zero or one, so that the kernels
+    /// stay the same.
+    fn share(&mut self) -> Extension {
+        with(|recording| {
+            let index = recording.constants.push(self.share);
+            Extension(recording.graph.extension_parameter(index))
+        })
+    }
+}
+
+/// The lookups of an evaluator with fields `pending`, `fractions` and a method `share`.
+///
+/// Each batch but the last has a column with the sum so far within its row; the last column is a running sum over all
+/// rows. Each row subtracts its share of the total, so that the running sum is cyclic.
+macro_rules! lookups {
+    () => {
+        fn write_logup_frac(&mut self, fraction: Fraction<Self::EF, Self::EF>) {
+            self.pending.push(fraction);
+        }
+
+        fn finalize_logup_batched(&mut self, batching: &Vec<usize>) {
+            let pending = std::mem::take(&mut self.pending);
+            assert_eq!(batching.len(), pending.len(), "a batch for each fraction");
+            let last = *batching.iter().max().expect("at least one fraction");
+            let mut previous = Self::EF::zero();
+            let mut sums: Vec<Option<Fraction<Self::EF, Self::EF>>> = vec![None; last + 1];
+            for (&batch, fraction) in batching.iter().zip(pending) {
+                sums[batch] = Some(sums[batch].map_or(fraction, |sum| sum + fraction));
+            }
+            for (batch, sum) in sums.into_iter().enumerate() {
+                let fraction = sum.expect("batches are numbered from 0 without gaps");
+                self.fractions.push((fraction.numerator, fraction.denominator));
+                let step = if batch < last {
+                    let [current] = self.next_extension_interaction_mask(INTERACTION_TRACE_IDX, [0]);
+                    let step = current - previous;
+                    previous = current;
+                    step
+                } else {
+                    let [before, current] = self.next_extension_interaction_mask(INTERACTION_TRACE_IDX, [-1, 0]);
+                    let share = self.share();
+                    current - before - previous + share
+                };
+                self.add_constraint(step * fraction.denominator - fraction.numerator);
+            }
+        }
+
+        fn finalize_logup(&mut self) {
+            self.finalize_logup_batched(&(0..self.pending.len()).collect());
+        }
+
+        fn finalize_logup_in_pairs(&mut self) {
+            self.finalize_logup_batched(&(0..self.pending.len()).map(|i| i / 2).collect());
+        }
+    };
+}
+pub(crate) use lookups;
 
 impl EvalAtRow for Recorder<'_> {
     type F = Base;
@@ -368,12 +412,7 @@ impl EvalAtRow for Recorder<'_> {
     }
 
     fn next_interaction_mask<const N: usize>(&mut self, interaction: usize, offsets: [isize; N]) -> [Base; N] {
-        let next = self.next_column.entry(interaction).or_default();
-        let mut column = *next;
-        *next += 1;
-        if interaction == PREPROCESSED_TRACE_IDX {
-            column = self.preprocessed[column];
-        }
+        let column = self.next_column.next(interaction, self.preprocessed);
         offsets.map(|offset| {
             let offset = i32::try_from(offset).expect("an offset of less than 2^31 rows");
             Base(with(|recording| recording.graph.column(interaction, column, offset)))
@@ -384,7 +423,7 @@ impl EvalAtRow for Recorder<'_> {
     where
         Extension: Mul<G, Output = Extension> + From<G>,
     {
-        self.constraints.push(Extension::from(constraint).0);
+        self.constraints.push(Extension::from(constraint));
     }
 
     fn combine_ef(values: [Base; SECURE_EXTENSION_DEGREE]) -> Extension {
@@ -413,47 +452,5 @@ impl EvalAtRow for Recorder<'_> {
         }))
     }
 
-    fn write_logup_frac(&mut self, fraction: Fraction<Extension, Extension>) {
-        self.pending.push(fraction);
-    }
-
-    /// Each batch but the last has a column with the sum so far within its row; the last column is a running sum
-    /// over all rows. Each row subtracts its share of the total, so that the running sum is cyclic.
-    fn finalize_logup_batched(&mut self, batching: &Vec<usize>) {
-        let pending = std::mem::take(&mut self.pending);
-        assert_eq!(batching.len(), pending.len(), "a batch for each fraction");
-        let last = *batching.iter().max().expect("at least one fraction");
-        let mut previous = Extension::zero();
-        let mut sums: Vec<Option<Fraction<Extension, Extension>>> = vec![None; last + 1];
-        for (&batch, fraction) in batching.iter().zip(pending) {
-            sums[batch] = Some(sums[batch].map_or(fraction, |sum| sum + fraction));
-        }
-        for (batch, sum) in sums.into_iter().enumerate() {
-            let fraction = sum.expect("batches are numbered from 0 without gaps");
-            self.fractions.push((fraction.numerator.0, fraction.denominator.0));
-            let step = if batch < last {
-                let [current] = self.next_extension_interaction_mask(INTERACTION_TRACE_IDX, [0]);
-                let step = current - previous;
-                previous = current;
-                step
-            } else {
-                let [before, current] = self.next_extension_interaction_mask(INTERACTION_TRACE_IDX, [-1, 0]);
-                // The share is a parameter even if it is zero or one, so that the kernels stay the same.
-                let shift = with(|recording| {
-                    recording.parameters.push(self.shift);
-                    Extension(recording.graph.extension_parameter(recording.parameters.len() - 1))
-                });
-                current - before - previous + shift
-            };
-            self.add_constraint(step * fraction.denominator - fraction.numerator);
-        }
-    }
-
-    fn finalize_logup(&mut self) {
-        self.finalize_logup_batched(&(0..self.pending.len()).collect());
-    }
-
-    fn finalize_logup_in_pairs(&mut self) {
-        self.finalize_logup_batched(&(0..self.pending.len()).map(|i| i / 2).collect());
-    }
+    lookups!();
 }

@@ -87,6 +87,17 @@ gather_rows(T* __restrict__ out, const T* __restrict__ matrix, const u32* __rest
     out[blockIdx.y * columns + column] = row < rows ? matrix[column * rows + row] : 0;
 }
 
+// out[c count + k] = matrix[c rows + indices[k]] for k < count, or zero if the row does not exist; `total` values.
+template <class T>
+__global__ void __launch_bounds__(BLOCK_THREADS)
+gather_columns(T* __restrict__ out, const T* __restrict__ matrix, const u32* __restrict__ indices, u64 rows, u32 count,
+               u64 total) {
+    const u64 i = (u64)blockIdx.x * BLOCK_THREADS + threadIdx.x;
+    if (i >= total) return;
+    const u64 column = i / count, row = indices[i - column * count];
+    out[i] = row < rows ? matrix[column * rows + row] : 0;
+}
+
 // out[k][r] = in[columns[k]][r] for the first `rows` rows of columns of `stride` values; k = blockIdx.y.
 template <class T>
 __global__ void __launch_bounds__(BLOCK_THREADS)

@@ -3,6 +3,7 @@
 //! - [`to_columns`], [`to_rows`]: between row-major buffers and (column-major) matrices
 //! - [`bit_reverse`]: `out[rev(r)][c] = m[r][c]`, rev reversing the bits of a row index; rows are a power of two
 //! - [`gather_rows`]: row k of the result, row-major, is row `indices[k]` of the matrix
+//! - [`gather_columns_into`]: the same, column-major
 //! - [`take_columns`]: the first rows of some columns
 //!
 //! Each reads and writes each value once, through tiles in shared memory where rows and columns are exchanged, so that
@@ -124,6 +125,35 @@ pub fn gather_rows_into<T: Plain>(
         kernel.launch(stream, shape, (to, values, indices, rows as u64, columns as u64))?;
     }
     Ok(())
+}
+
+/// The values with these indices of each column of `rows` values, column after column, into `out`, which has room for
+/// exactly these values. The columns are one after another in memory. An index out of range gives a zero.
+pub fn gather_columns_into<T: Plain>(
+    stream: &Stream,
+    out: ViewMut<'_, T>,
+    values: View<'_, T>,
+    rows: usize,
+    indices: View<'_, u32>,
+) -> Result<()> {
+    const NAME: &str = "permute::gather_columns";
+    let columns = check(NAME, values, rows)?;
+    let total = out.len();
+    if total != indices.len() * columns {
+        return Err(Error::shape(
+            NAME,
+            format!("{} rows of {columns} values into room for {total}", indices.len()),
+        ));
+    }
+    let Ok(count) = u32::try_from(indices.len()) else {
+        return Err(Error::shape(NAME, format!("{} rows; at most 2^32 - 1 are supported", indices.len())));
+    };
+    if total == 0 {
+        return Ok(());
+    }
+    let shape = Shape::cover(total, THREADS)?;
+    let arguments = (out, values, indices, rows as u64, count, total as u64);
+    kernel::<T>(stream.device(), Move::GatherColumns)?.launch(stream, shape, arguments)
 }
 
 /// The rows with these indices, one after another, after checking that all exist.
@@ -288,6 +318,7 @@ enum Move {
     BitReverse,
     BitReverseShort,
     GatherRows,
+    GatherColumns,
     TakeColumns,
     TakeNext,
     JoinRows,
@@ -334,6 +365,7 @@ impl<W: Word> Operation for Permute<W> {
             format!("bit_reverse<{word}, {}>", square_bits::<W>()),
             format!("bit_reverse_short<{word}>"),
             format!("gather_rows<{word}>"),
+            format!("gather_columns<{word}>"),
             format!("take_columns<{word}>"),
             format!("take_next<{word}>"),
             format!("join_rows<{word}>"),

@@ -3,7 +3,8 @@
 //! A column f opened at p with the value v contributes `(c f(P) - a y - b) / line_p(P)` at the points P = (x, y) of a
 //! domain: the line through p and its conjugate vanishes at both, and so does the numerator.
 //!
-//! - [`accumulate`]: `sum_k c_k f_k[r] - b`, the part of the numerators of one point that depends on the columns
+//! - [`accumulate`], [`accumulate_points`]: `sum_k c_k f_k[r] - b`, the part of the numerators of one point, or of each
+//!   of several, that depends on the columns
 //! - [`combine`]: the sum over the points of these numerators, lifted to one domain, minus `a y`, divided by the line's
 //!   values
 //!
@@ -31,35 +32,61 @@ pub fn accumulate(
     constant: QM31,
     rows: usize,
 ) -> Result<Matrix<M31>> {
+    let mut one = accumulate_points(stream, columns, &[(terms, constant)], rows)?;
+    Ok(one.remove(0))
+}
+
+/// The sums of [`accumulate`] for several points: for each, its terms and its constant. Lists of columns and terms are
+/// uploaded once for all points.
+pub fn accumulate_points(
+    stream: &Stream,
+    columns: &[Columns<'_, M31>],
+    points: &[(&[(usize, QM31)], QM31)],
+    rows: usize,
+) -> Result<Vec<Matrix<M31>>> {
     const NAME: &str = "circle_quotients::accumulate";
     let total: usize = columns.iter().map(Columns::columns).sum();
-    if rows == 0 || terms.is_empty() || u32::try_from(total).is_err() {
-        return Err(Error::shape(
-            NAME,
-            format!(
-                "{} terms of {rows} rows over {total} columns; there must be at least one term and one row",
-                terms.len()
-            ),
-        ));
-    }
     if let Some(shorter) = columns.iter().find(|matrix| matrix.rows() < rows) {
         return Err(Error::shape(NAME, format!("{rows} rows asked for; a column has only {}", shorter.rows())));
     }
-    if let Some((column, _)) = terms.iter().find(|(column, _)| *column >= total) {
-        return Err(Error::shape(NAME, format!("column {column} does not exist; there are {total}")));
+    let (mut all, mut ends) = (Vec::new(), Vec::with_capacity(points.len()));
+    for (terms, _) in points {
+        if rows == 0 || terms.is_empty() || u32::try_from(total).is_err() {
+            return Err(Error::shape(
+                NAME,
+                format!(
+                    "{} terms of {rows} rows over {total} columns; there must be at least one term and one row",
+                    terms.len()
+                ),
+            ));
+        }
+        if let Some((column, _)) = terms.iter().find(|(column, _)| *column >= total) {
+            return Err(Error::shape(NAME, format!("column {column} does not exist; there are {total}")));
+        }
+        all.extend(merge(terms));
+        ends.push(all.len());
     }
-    let terms = merge(terms);
+    if points.is_empty() {
+        return Ok(Vec::new());
+    }
     let matrices: Vec<_> =
         columns.iter().filter(|matrix| matrix.columns() > 0).map(|&matrix| (matrix, 0)).collect();
     let list = columns::list(stream, &matrices)?;
-    let mut out = Matrix::alloc(stream, rows, 4)?;
-    let term_warps = term_warps(rows, terms.len(), stream.device().properties().multiprocessors as usize);
-    let shape = Shape::cover(rows.div_ceil(WARP_ROWS).div_ceil(WARPS / term_warps), 1)?.threads(THREADS);
-    let count = terms.len() as u32;
-    let terms = stream.upload(&terms)?;
-    let arguments = (out.values_mut(), list.part(..)?, &terms, count, term_warps as u32, rows as u64, constant);
-    CircleQuotients::kernels(stream.device(), ())?[ACCUMULATE].launch(stream, shape, arguments)?;
-    Ok(out)
+    let (all, kernels) = (stream.upload(&all)?, CircleQuotients::kernels(stream.device(), ())?);
+    let multiprocessors = stream.device().properties().multiprocessors as usize;
+    let (mut sums, mut start) = (Vec::with_capacity(points.len()), 0);
+    for (&(_, constant), end) in points.iter().zip(ends) {
+        let mut out = Matrix::alloc(stream, rows, 4)?;
+        let terms = all.range(start..end)?;
+        let term_warps = term_warps(rows, terms.len(), multiprocessors);
+        let shape = Shape::cover(rows.div_ceil(WARP_ROWS).div_ceil(WARPS / term_warps), 1)?.threads(THREADS);
+        let count = terms.len() as u32;
+        let arguments = (out.values_mut(), list.part(..)?, terms, count, term_warps as u32, rows as u64, constant);
+        kernels[ACCUMULATE].launch(stream, shape, arguments)?;
+        sums.push(out);
+        start = end;
+    }
+    Ok(sums)
 }
 
 /// The terms by column, with those of the same column added up, so that each column is read once.

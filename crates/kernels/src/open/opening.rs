@@ -18,7 +18,7 @@
 
 use std::marker::PhantomData;
 
-use rigel_gpu::{Buffer, Error, Result, Shape, Stream, View};
+use rigel_gpu::{Buffer, Error, Result, Shape, Stream, View, ViewMut};
 
 use crate::code::{Instances, KernelFile, Operation, parameters};
 use crate::domain::block::Block;
@@ -143,6 +143,18 @@ pub fn evaluate_slabs<E: Element>(
     matrix: Columns<'_, E::Base>,
     weights: &[View<'_, E::Base>],
 ) -> Result<Buffer<E::Base>> {
+    let mut out = stream.alloc(weights.len() * matrix.columns() * E::DEGREE)?;
+    evaluate_slabs_into::<E>(stream, out.view_mut(), matrix, weights)?;
+    Ok(out)
+}
+
+/// As [`evaluate_slabs`], into `out`, which has room for exactly these results.
+pub fn evaluate_slabs_into<E: Element>(
+    stream: &Stream,
+    mut out: ViewMut<'_, E::Base>,
+    matrix: Columns<'_, E::Base>,
+    weights: &[View<'_, E::Base>],
+) -> Result<()> {
     const NAME: &str = "opening::evaluate";
     let (rows, columns) = (matrix.rows(), matrix.columns());
     let Some(&first) = weights.first() else {
@@ -161,13 +173,18 @@ pub fn evaluate_slabs<E: Element>(
         ));
     }
     let results = columns * E::DEGREE;
-    let mut out = stream.alloc(weights.len() * results)?;
+    if out.len() != weights.len() * results {
+        return Err(Error::shape(
+            NAME,
+            format!("room for {} coefficients of {} results", out.len(), weights.len() * columns),
+        ));
+    }
     for (i, slabs) in weights.chunks(reduce::MOST_SLABS).enumerate() {
         let start = i * reduce::MOST_SLABS * results;
-        let out = out.range_mut(start..start + slabs.len() * results)?;
+        let out = out.reborrow().range(start..start + slabs.len() * results)?;
         reduce::dots_into::<E>(stream, out, matrix, slabs, Layout::Elements)?;
     }
-    Ok(out)
+    Ok(())
 }
 
 /// A claim that the random combination of a matrix's columns has this value at a point.

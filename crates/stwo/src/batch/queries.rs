@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Weak};
 
-use rigel_gpu::{Buffer, Device, Result, Shared, Stream, View};
+use rigel_gpu::{Device, Error, Result, Shared, Stream, View};
 use rigel_kernels::field::Mersenne31;
 use rigel_kernels::layout::{gather, permute};
 use stwo::core::fields::m31::BaseField;
@@ -32,15 +32,17 @@ struct Place {
     id: u64,
     /// The number of the batch among those that were prefetched.
     batch: usize,
-    column: usize,
+    column: FetchedColumn,
     /// The number of the row among those that were prefetched.
-    row: usize,
+    row: u32,
 }
 
 /// The values that were prefetched.
 #[derive(Default)]
 struct Prefetched {
     batches: Vec<Fetched>,
+    /// The rows of all lengths of all batches, sorted for each length.
+    rows: Vec<u32>,
     /// The elements of all columns.
     elements: Vec<BaseField>,
 }
@@ -49,17 +51,17 @@ struct Prefetched {
 struct Fetched {
     /// The batch's id.
     batch: u64,
-    /// Each column's elements.
     columns: Vec<FetchedColumn>,
     /// The indices and digests of each layer.
     layers: Vec<(Vec<u32>, Vec<Blake2sHash>)>,
 }
 
-/// The prefetched elements of a column: the one of row `rows[i]` is `elements[first + i * step]`.
+/// The prefetched elements of a column: the one of row `rows[rows + i]` is `elements[elements + i]`, for i < `count`.
+#[derive(Clone, Copy, Default)]
 struct FetchedColumn {
-    rows: Arc<[u32]>,
-    first: usize,
-    step: usize,
+    rows: u32,
+    count: u32,
+    elements: u32,
 }
 
 impl Proof {
@@ -70,9 +72,16 @@ impl Proof {
 }
 
 impl Prefetched {
-    /// The number of a batch.
-    fn number(&self, batch: &Batch) -> Option<usize> {
-        self.batches.iter().position(|fetched| fetched.batch == batch.id)
+    /// The number of a batch, which is likely the given one.
+    fn number(&self, batch: &Batch, likely: Option<usize>) -> Option<usize> {
+        let is = |fetched: &Fetched| fetched.batch == batch.id;
+        likely
+            .filter(|&number| self.batches.get(number).is_some_and(is))
+            .or_else(|| self.batches.iter().position(is))
+    }
+
+    fn rows_of(&self, column: FetchedColumn) -> &[u32] {
+        &self.rows[column.rows as usize..(column.rows + column.count) as usize]
     }
 }
 
@@ -113,30 +122,30 @@ pub(super) fn enter(batch: &Arc<Batch>) {
 pub(crate) fn next_element(id: u64, index: usize) -> Option<BaseField> {
     PROOF.with_borrow(|proof| {
         let last = proof.last.get().filter(|last| last.id == id)?;
-        let FetchedColumn { rows, first, step } = &proof.fetched.batches[last.batch].columns[last.column];
-        let near = last.row..(last.row + 2).min(rows.len());
-        let row = near.into_iter().find(|&row| rows[row] == index as u32)?;
+        let Prefetched { rows, elements, .. } = &proof.fetched;
+        let near = last.row..(last.row + 2).min(last.column.count);
+        let row = near.into_iter().find(|row| rows[(last.column.rows + row) as usize] == index as u32)?;
         proof.last.set(Some(Place { row, ..last }));
-        Some(proof.fetched.elements[first + row * step])
+        Some(elements[(last.column.elements + row) as usize])
     })
 }
 
 /// An element of column number `column` of a batch, which has this id, if it was prefetched.
 pub(super) fn element(batch: &Batch, column: usize, id: u64, index: usize) -> Option<BaseField> {
     PROOF.with_borrow(|proof| {
-        let Prefetched { batches, elements } = &proof.fetched;
-        let number = proof.fetched.number(batch)?;
-        let FetchedColumn { rows, first, step } = batches[number].columns.get(column)?;
-        let row = rows.binary_search(&(index as u32)).ok()?;
+        let fetched = &proof.fetched;
+        let number = fetched.number(batch, proof.last.get().map(|last| last.batch))?;
+        let column = *fetched.batches[number].columns.get(column)?;
+        let row = fetched.rows_of(column).binary_search(&(index as u32)).ok()? as u32;
         proof.last.set(Some(Place { id, batch: number, column, row }));
-        Some(elements[first + row * step])
+        Some(fetched.elements[(column.elements + row) as usize])
     })
 }
 
 /// A node of a layer of a batch's tree, if it was prefetched.
 pub(super) fn node(batch: &Batch, layer: usize, index: usize) -> Option<Blake2sHash> {
     PROOF.with_borrow(|proof| {
-        let (rows, digests) = proof.fetched.batches[proof.fetched.number(batch)?].layers.get(layer)?;
+        let (rows, digests) = proof.fetched.batches[proof.fetched.number(batch, None)?].layers.get(layer)?;
         Some(digests[rows.binary_search(&(index as u32)).ok()?])
     })
 }
@@ -189,38 +198,46 @@ impl Queries {
 }
 
 /// Fetches the queried values of all batches on a device that have a tree, with one copy for elements and one for
-/// nodes. Adjacent columns are read row by row, in one launch for as many as are contiguous; all nodes in one launch.
+/// nodes. Columns of one length are read in one launch for as many as are contiguous; all nodes in one launch.
 fn fetch(device: &Device, batches: &[Arc<Batch>], log_domain: u32, words: &[u32]) -> Result<Prefetched> {
     let committed = |batch: &&Arc<Batch>| batch.has_tree() && batch.device.is(device);
     let batches: Vec<_> = batches.iter().filter(committed).collect();
     let trees: Vec<_> = batches.iter().map(|batch| batch.tree()).collect();
     let places: Vec<Places> = batches.iter().map(|batch| batch.places(log_domain, words)).collect();
-    let count = places.iter().flat_map(|places| &places.columns).map(|rows| rows.len()).sum();
+    let rows: Vec<u32> = places.iter().flat_map(|places| places.rows.values()).flatten().copied().collect();
     let stream = stream(device);
+    let sent = stream.upload(&rows)?;
+    let count = |(batch, places): (&&Arc<Batch>, &Places)| -> usize {
+        batch.columns.iter().map(|column| places.rows[&column.len()].len()).sum()
+    };
+    let count: usize = batches.iter().zip(&places).map(count).sum();
+    if u32::try_from(count).is_err() {
+        let detail = format!("{count} elements of {} queries; at most 2^32 - 1 are supported", words.len());
+        return Err(Error::shape("CudaBackend", detail));
+    }
     let mut elements = stream.alloc::<Mersenne31>(count)?;
     let mut nodes = Picks::default();
-    // The indices on the device, once for all columns that are queried at the same rows.
-    let mut sent: Vec<(&Arc<[u32]>, Buffer<u32>)> = Vec::new();
-    let (mut fetched, mut end) = (Vec::with_capacity(batches.len()), 0);
+    let (mut fetched, mut first_row, mut end) = (Vec::with_capacity(batches.len()), 0, 0);
     for ((batch, tree), places) in batches.iter().zip(&trees).zip(&places) {
-        let mut columns = Vec::with_capacity(batch.columns.len());
-        while columns.len() < batch.columns.len() {
-            // Columns of one length are queried at the same rows.
-            let (column, rows) = (columns.len(), &places.columns[columns.len()]);
-            let (run, len) = (batch.run(column, usize::MAX)?, batch.columns[column].len());
-            let (values, first) = (run.view(), end);
-            let step = values.len() / len;
-            end += rows.len() * step;
-            let place = match sent.iter().position(|(known, _)| Arc::ptr_eq(known, rows)) {
-                Some(place) => place,
-                None => {
-                    sent.push((rows, stream.upload(rows)?));
-                    sent.len() - 1
+        let mut columns = vec![FetchedColumn::default(); batch.columns.len()];
+        for (&len, rows) in &places.rows {
+            let alike = (0..batch.columns.len()).filter(|&column| batch.columns[column].len() == len);
+            let alike: Vec<usize> = alike.collect();
+            let indices = sent.range(first_row..first_row + rows.len())?;
+            let mut rest = &alike[..];
+            while !rest.is_empty() {
+                let run = batch.run(rest)?;
+                let (of_run, others) = rest.split_at(run.view().len() / len);
+                let first = end;
+                end += rows.len() * of_run.len();
+                permute::gather_columns_into(&stream, elements.range_mut(first..end)?, run.view(), len, indices)?;
+                for (&column, elements) in of_run.iter().zip((first..end).step_by(rows.len())) {
+                    let [rows, count, elements] = [first_row, rows.len(), elements].map(|number| number as u32);
+                    columns[column] = FetchedColumn { rows, count, elements };
                 }
-            };
-            let to = elements.range_mut(first..end)?;
-            permute::gather_rows_into(&stream, to, values, len, &sent[place].1)?;
-            columns.extend((first..first + step).map(|first| FetchedColumn { rows: rows.clone(), first, step }));
+                rest = others;
+            }
+            first_row += rows.len();
         }
         tree.layers.iter().zip(&places.layers).for_each(|(layer, rows)| nodes.add(layer, rows));
         fetched.push(Fetched { batch: batch.id, columns, layers: Vec::new() });
@@ -236,7 +253,7 @@ fn fetch(device: &Device, batches: &[Arc<Batch>], log_domain: u32, words: &[u32]
         };
         fetched.layers = places.layers.into_iter().map(layer).collect();
     }
-    Ok(Prefetched { batches: fetched, elements })
+    Ok(Prefetched { batches: fetched, rows, elements })
 }
 
 /// Digests of several layers.

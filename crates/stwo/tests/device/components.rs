@@ -26,13 +26,16 @@ struct Mixed {
     log_degree: u32,
     triples: Triples,
     constant: SecureField,
+    /// A constant of the base field, and the offset of a mask.
+    number: u32,
+    offset: isize,
     lookups: bool,
 }
 
 impl Mixed {
     fn new(log_size: u32, log_degree: u32, lookups: bool) -> Self {
         let constant = secure(&mut rng(u64::from(log_size) + 1));
-        Self { log_size, log_degree, triples: Triples::dummy(), constant, lookups }
+        Self { log_size, log_degree, triples: Triples::dummy(), constant, number: 5, offset: 2, lookups }
     }
 }
 
@@ -49,14 +52,16 @@ impl FrameworkEval for Mixed {
         let named = |name: &str| PreProcessedColumnId { id: name.into() };
         let last = eval.get_preprocessed_column(named("last"));
         let first = eval.get_preprocessed_column(named("first"));
-        let [a, before, after] = eval.next_interaction_mask(1, [0, -1, 2]);
+        let [a, before, after] = eval.next_interaction_mask(1, [0, -1, self.offset]);
         let b = eval.next_trace_mask();
         let c = eval.next_trace_mask();
         let [element, next] = eval.next_extension_interaction_mask(1, [0, 1]);
         eval.add_constraint(a.clone() + before.clone() - after.clone() + first.clone());
         eval.add_constraint(element.clone() - next + E::EF::from(self.constant));
         eval.add_constraint(c.clone() - a.square() * b.clone());
-        eval.add_constraint(element * a.clone() * self.constant - E::EF::from(b.clone()) + BaseField::from(5));
+        eval.add_constraint(
+            element * a.clone() * self.constant - E::EF::from(b.clone()) + BaseField::from(self.number),
+        );
         eval.add_constraint(E::combine_ef([b.clone(), c.clone(), last.clone(), a.clone()]) * last.clone());
         eval.add_constraint((before - after * BaseField::from(2).inverse()) * first.pow(2));
         if self.lookups {
@@ -182,5 +187,44 @@ fn kernels_do_not_depend_on_what_is_drawn() {
         other.triples = Triples::draw(&mut stwo::core::channel::Blake2sChannel::default());
         composition::<Cuda>(&components(vec![other]), 1, false);
         assert_eq!(compiled(), before, "no kernel was compiled or looked for");
+    });
+}
+
+/// A component is recorded once, and not taken for another one of its type.
+#[test]
+fn recordings_are_kept_and_told_apart() {
+    on_devices(|stream| {
+        let drawn = || Triples::draw(&mut stwo::core::channel::Blake2sChannel::default());
+        let of_relation = SecureField::from_u32_unchecked(4, 3, 2, 1);
+        let variants: [&dyn Fn(&mut Mixed); 6] = [
+            &|_| {},
+            &|mixed| mixed.triples = drawn(),
+            &|mixed| mixed.number = 6,
+            &|mixed| mixed.offset = 3,
+            // The same as a power of the relation, so that there is one parameter fewer, and in the base field.
+            &|mixed| mixed.constant = of_relation,
+            &|mixed| mixed.constant = SecureField::from(7),
+        ];
+        let kept = || stream.device().keep_stats().values;
+        let mut after = Vec::new();
+        for round in 0..2 {
+            for vary in variants {
+                let make = || {
+                    let mut mixed = Mixed::new(3 + round, 1, true);
+                    vary(&mut mixed);
+                    components(vec![mixed])
+                };
+                check(make, 1, false);
+                after.push(kept());
+            }
+        }
+        // Other lookup elements, and another number of rows, do not change the recording.
+        assert_eq!(after[0], after[1], "drawn elements are parameters: {after:?}");
+        assert!(
+            after[1] < after[2] && after[2] < after[3] && after[3] < after[4] && after[4] < after[5],
+            "{after:?}"
+        );
+        let of_rows = after[6] - after[5];
+        assert_eq!(after[11], after[5] + of_rows, "tables for more rows, and nothing else: {after:?}");
     });
 }

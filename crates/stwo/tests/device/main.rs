@@ -14,5 +14,6 @@ mod proofs;
 mod queue;
 mod quotients;
 mod random;
+mod samples;
 mod sums;
 mod transforms;

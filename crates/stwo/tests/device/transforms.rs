@@ -92,6 +92,27 @@ fn clones_of_interpolated_columns_keep_their_values() {
 }
 
 #[test]
+fn columns_of_the_host_and_of_the_device_in_one_list() {
+    on_devices(|_| {
+        let mut rng = rng(6);
+        let twiddles = Cuda::precompute_twiddles(canonic(9).half_coset);
+        let logs = [6, 6, 5, 9, 9, 9, 6, 5, 5];
+        let host: Vec<_> =
+            logs.map(|log| evaluation::<SimdBackend>(canonic(log), &bases(&mut rng, 1 << log))).into();
+        let upload = |range: std::ops::Range<usize>| rigel_stwo::upload(&host[range]).unwrap();
+        let expected = Cuda::interpolate_columns(upload(0..9), &twiddles);
+        let kept = |range| rigel_stwo::in_column_batches(100, || upload(range));
+        let list = [kept(0..3), upload(3..6), kept(6..8), upload(8..9)].into_iter().flatten().collect();
+        let (found, report) = rigel_stwo::measure(|| Cuda::interpolate_columns(list, &twiddles)).unwrap();
+        // The device's columns of 2^9 values are not copied; those of the host come one by one.
+        assert!(report.peak_bytes < 4 << 9, "{} bytes", report.peak_bytes);
+        for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
+            assert_eq!(found.coeffs.to_cpu(), expected.coeffs.to_cpu(), "column {i}");
+        }
+    });
+}
+
+#[test]
 fn subdomains_and_their_twiddles() {
     on_devices(|_| {
         let (domain, parts) = (canonic(9), 2);

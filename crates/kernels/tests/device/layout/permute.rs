@@ -117,6 +117,13 @@ fn gathered_rows_are_those_of_the_matrix() {
             let found = gather_rows_at(stream, &matrix, &indices).unwrap().to_vec(stream).unwrap();
             let row = |&index: &u32| (0..columns).map(move |c| (c * rows) as u32 + index);
             assert_eq!(found, indices.iter().flat_map(row).collect::<Vec<_>>(), "{rows} x {columns}");
+            let mut room = stream.alloc::<u32>(50 * columns).unwrap();
+            let sent = stream.upload(&indices).unwrap();
+            let values = matrix.values().view();
+            gather_columns_into(stream, room.view_mut(), values, rows, sent.view()).unwrap();
+            let column = |c: usize| indices.iter().map(move |index| (c * rows) as u32 + index);
+            let expected: Vec<u32> = (0..columns).flat_map(column).collect();
+            assert_eq!(room.to_vec(stream).unwrap(), expected, "{rows} x {columns} by columns");
         }
     });
 }
@@ -144,6 +151,14 @@ fn a_row_out_of_range_is_refused_or_zero() {
         let indices = stream.upload(&[1, 2, u32::MAX, 0]).unwrap();
         let found = gather_rows(stream, &matrix, &indices).unwrap().to_vec(stream).unwrap();
         assert_eq!(found, [2, 4, 0, 0, 0, 0, 1, 3]);
+        let mut room = stream.alloc::<u32>(8).unwrap();
+        let values = matrix.values().view();
+        gather_columns_into(stream, room.view_mut(), values, 2, indices.view()).unwrap();
+        assert_eq!(room.to_vec(stream).unwrap(), [2, 0, 0, 1, 4, 0, 0, 3]);
+        assert_says(
+            gather_columns_into(stream, room.range_mut(1..).unwrap(), values, 2, indices.view()),
+            &["gather_columns", "4 rows of 2 values into room for 7"],
+        );
     });
 }
 

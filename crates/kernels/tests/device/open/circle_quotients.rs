@@ -69,18 +69,19 @@ fn check_accumulation(stream: &Stream, log_size: u32, log_blowup: u32, columns: 
         .collect();
     let matrices: Vec<_> = matrices.iter().map(Columns::from).collect();
     let constants = quotient_constants(&batches).line_coeffs;
-    for ((batch, coefficients), expected) in batches.iter().zip(&constants).zip(&expected) {
-        let terms: Vec<_> = batch
-            .cols_vals_randpows
-            .iter()
-            .zip(coefficients)
-            .map(|(data, &(_, _, c))| (data.column_index, QM31::ours(c)))
-            .collect();
+    let of_point = |(batch, coefficients): (&ColumnSampleBatch, &Vec<(_, _, _)>)| {
+        let columns = batch.cols_vals_randpows.iter().zip(coefficients);
+        let terms: Vec<_> = columns.map(|(data, &(_, _, c))| (data.column_index, QM31::ours(c))).collect();
         let constant = coefficients.iter().fold(QM31::ZERO, |sum, &(_, b, _)| sum + QM31::ours(b));
-        let rows = 1 << (log_size - log_blowup);
-        let found = accumulate(stream, &matrices, &terms, constant, rows).unwrap();
+        (terms, constant)
+    };
+    let points: Vec<_> = batches.iter().zip(&constants).map(of_point).collect();
+    let points: Vec<_> = points.iter().map(|(terms, constant)| (&terms[..], *constant)).collect();
+    let found = accumulate_points(stream, &matrices, &points, 1 << (log_size - log_blowup)).unwrap();
+    assert_eq!(found.len(), expected.len());
+    for (found, expected) in found.iter().zip(&expected) {
         let expected = ours::<QM31>(&expected.partial_numerators_acc.to_vec());
-        assert_eq!(download::<QM31>(stream, &found), [expected], "2^{log_size} of {columns}");
+        assert_eq!(download::<QM31>(stream, found), [expected], "2^{log_size} of {columns}");
     }
 }
 

@@ -252,6 +252,11 @@ fn wrong_shapes_are_refused() {
             evaluate::<KoalaBear4>(stream, Columns::from(&eight), weights).map(|_| ())
         };
         assert_says(evaluate(&[]), &["opening::evaluate", "no weights"]);
+        let (weights, mut room) = (matrix(8, 4), stream.zeros(7).unwrap());
+        let columns = Columns::new(weights.values().view(), 8).unwrap();
+        let slab = [weights.values().view()];
+        let narrow_room = evaluate_slabs_into::<KoalaBear4>(stream, room.view_mut(), columns, &slab);
+        assert_says(narrow_room, &["room for 7 coefficients of 4 results"]);
         assert_says(evaluate(&[&matrix(16, 4)]), &["16 weights for 8 rows"]);
         assert_says(evaluate(&[&matrix(8, 4), &matrix(4, 4)]), &["4 x 4 together with weights of 8 x 4"]);
         assert_says(evaluate(&[&narrow]), &["8 x 1 together with weights of 8 x 4"]);

@@ -1,0 +1,270 @@
+//! Values of columns at points.
+//!
+//! Upstream opens all columns of a tree at the same points of the longest domain, and asks for them column by column. A
+//! column that is 2^k times shorter is evaluated at the point doubled k times. So a request for one column determines
+//! the points of all columns of at most its length, and the first one evaluates these columns, too: with one list of
+//! launches and one copy back.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use rigel_gpu::{Lock, Result, Stream};
+use rigel_kernels::field::{Element, Mersenne31, QM31};
+use rigel_kernels::open::{circle_opening, opening};
+use rigel_kernels::{Columns, Matrix};
+use stwo::core::circle::CirclePoint;
+use stwo::core::fields::qm31::SecureField;
+
+use super::{Batch, Held};
+use crate::column::SecureColumn;
+use crate::device::stream;
+use crate::failure::OrFail;
+use crate::field::{Twin, secure};
+use crate::report::phase_on;
+
+/// The bytes of columns that the first request at a further point evaluates, which takes microseconds on a GPU; they
+/// grow by a factor of 8 with each request.
+const FIRST_WINDOW: usize = 64 << 20;
+
+/// The number of columns that such a request evaluates whatever their length: the coordinates of a secure column.
+const LEAST_COLUMNS: usize = 4;
+
+/// The largest number of points and lengths for which values are cached if no proof ends in between.
+const MOST_POINTS: usize = 4096;
+
+/// Held while columns from host memory are on the device to be evaluated.
+static BRINGING: Lock<()> = Lock::new(());
+
+/// What the elements of a column are. Either way, its value at a point is a weighted sum of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Form {
+    /// The coefficients of a polynomial.
+    Coefficients,
+    /// Its values on the canonic domain of the column's length.
+    Values,
+}
+
+impl Form {
+    /// The slab of weights for columns of 2^`log_size` elements.
+    fn weights(self, stream: &Stream, log_size: u32, point: OpenedPoint) -> Result<Matrix<Mersenne31>> {
+        match self {
+            Self::Coefficients => circle_opening::basis(stream, log_size, point.twin()),
+            Self::Values => circle_opening::barycentric_weights(stream, log_size, point.twin()),
+        }
+    }
+
+    /// The logarithm of the least length of a column of this form.
+    fn least_log(self) -> u32 {
+        match self {
+            Self::Coefficients => 0,
+            Self::Values => 1,
+        }
+    }
+}
+
+type OpenedPoint = CirclePoint<SecureField>;
+
+/// A point at which columns of 2^`log_size` elements are evaluated.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Opening {
+    pub(crate) form: Form,
+    pub(crate) log_size: u32,
+    pub(crate) point: OpenedPoint,
+}
+
+impl Opening {
+    /// The same opening for columns of half the length.
+    fn halved(self) -> Self {
+        Self { log_size: self.log_size - 1, point: self.point.double(), ..self }
+    }
+
+    /// The openings of columns of this length and of all shorter ones, from the longest.
+    fn and_shorter(self) -> impl Iterator<Item = Self> {
+        let next = |opening: &Self| (opening.log_size > opening.form.least_log()).then(|| opening.halved());
+        std::iter::successors(Some(self), next)
+    }
+}
+
+/// The values of a batch's columns at points.
+#[derive(Default)]
+pub(super) struct Samples {
+    known: Lock<HashMap<Opening, Arc<Values>>>,
+    /// Held while columns are evaluated.
+    evaluating: Lock<()>,
+    lengths: OnceLock<Lengths>,
+}
+
+/// The lengths of a batch's columns.
+struct Lengths {
+    /// The number of columns of each length.
+    counts: HashMap<usize, usize>,
+    /// For each column, its number among those of its length.
+    ranks: Vec<usize>,
+}
+
+/// The values of an opening, which are those of all columns of its length, in order.
+struct Values {
+    values: Vec<OnceLock<SecureField>>,
+    /// The bytes of columns that the next request evaluates.
+    window: AtomicUsize,
+}
+
+thread_local! {
+    /// The id of the batch, the opening and the values that this thread read last. Upstream asks for the value of each
+    /// of thousands of columns on all its threads, which would wait for each other in `Samples::known`.
+    static LAST: RefCell<Option<(u64, Opening, Arc<Values>)>> = const { RefCell::new(None) };
+}
+
+impl Samples {
+    pub(super) fn forget(&self) {
+        self.known.lock().clear();
+    }
+}
+
+impl Batch {
+    /// The value of column `place`, which has the opening's length and form.
+    pub(crate) fn sample(&self, place: usize, at: Opening) -> SecureField {
+        let rank = self.lengths().ranks[place];
+        if let Some(&value) = self.values_at(at).values[rank].get() {
+            return value;
+        }
+        let _evaluating = self.samples.evaluating.lock();
+        let openings = self.openings(at);
+        let values = &openings[0].1;
+        // Another thread may have evaluated it meanwhile.
+        if let Some(&value) = values.values[rank].get() {
+            return value;
+        }
+        let window = values.window.load(Ordering::Relaxed);
+        let places = self.window(place, &openings, window);
+        self.evaluate(&places, &openings).or_fail("evaluate columns at a point");
+        openings.iter().for_each(|(_, of)| of.window.store(window.saturating_mul(8), Ordering::Relaxed));
+        *values.values[rank].get().expect("evaluated above")
+    }
+
+    /// The sum of column `place` with weights that are not those of a point.
+    pub(crate) fn weighted(&self, place: usize, weights: &SecureColumn) -> SecureField {
+        let sum = || {
+            let _phase = phase_on(&self.device, "evaluate at points");
+            let stream = stream(&self.device);
+            let column = self.run(&[place])?;
+            let column = Columns::new(column.view(), self.columns[place].len())?;
+            opening::evaluate_slabs::<QM31>(&stream, column, &[weights.view_on(&self.device)])?.to_vec(&stream)
+        };
+        let words: Result<Vec<Mersenne31>> = sum();
+        secure(QM31::from_parts(&words.or_fail("evaluate a column")).expect("four coordinates"))
+    }
+
+    fn lengths(&self) -> &Lengths {
+        self.samples.lengths.get_or_init(|| {
+            let mut counts: HashMap<usize, usize> = HashMap::new();
+            let rank = |column: &Held| {
+                let count = counts.entry(column.len()).or_default();
+                *count += 1;
+                *count - 1
+            };
+            let ranks = self.columns.iter().map(rank).collect();
+            Lengths { counts, ranks }
+        })
+    }
+
+    /// The values of an opening that are known so far.
+    fn values_at(&self, at: Opening) -> Arc<Values> {
+        let last = LAST.with_borrow(|last| match last {
+            Some((batch, opening, values)) if (*batch, *opening) == (self.id, at) => Some(values.clone()),
+            _ => None,
+        });
+        last.unwrap_or_else(|| {
+            let values = self.openings(at).swap_remove(0).1;
+            LAST.set(Some((self.id, at, values.clone())));
+            values
+        })
+    }
+
+    /// This opening and those of shorter columns, and the values of each that are known so far.
+    fn openings(&self, at: Opening) -> Vec<(Opening, Arc<Values>)> {
+        let counts = &self.lengths().counts;
+        let count = |opening: Opening| Some((opening, *counts.get(&(1 << opening.log_size))?));
+        let openings: Vec<(Opening, usize)> = at.and_shorter().filter_map(count).collect();
+        let mut known = self.samples.known.lock();
+        if known.len() >= MOST_POINTS {
+            known.clear();
+        }
+        // Usually all columns are opened at the first point, and only some at further points. Shorter columns may have
+        // been opened at this point before.
+        let first = if known.is_empty() { usize::MAX } else { FIRST_WINDOW };
+        let before = openings.iter().find_map(|(opening, _)| known.get(opening));
+        let window = before.map_or(first, |values| values.window.load(Ordering::Relaxed));
+        let mut values_of = |(opening, count)| {
+            let values = || Values { values: vec![OnceLock::new(); count], window: AtomicUsize::new(window) };
+            (opening, known.entry(opening).or_insert_with(|| Arc::new(values())).clone())
+        };
+        openings.into_iter().map(&mut values_of).collect()
+    }
+
+    /// The columns to evaluate together with column `place`, in order: the following ones, and after the last the
+    /// first, that have one of these openings and are not known yet, up to this number of bytes.
+    fn window(&self, place: usize, openings: &[(Opening, Arc<Values>)], bytes: usize) -> Vec<usize> {
+        let of_length: HashMap<usize, &Values> =
+            openings.iter().map(|(opening, values)| (1 << opening.log_size, &**values)).collect();
+        let ranks = &self.lengths().ranks;
+        let wanted = |&place: &usize| {
+            let values = of_length.get(&self.columns[place].len());
+            values.is_some_and(|values| values.values[ranks[place]].get().is_none())
+        };
+        let mut taken = 0usize;
+        let fits = |(i, place): &(usize, usize)| {
+            taken += self.columns[*place].len() * size_of::<Mersenne31>();
+            *i < LEAST_COLUMNS || taken <= bytes
+        };
+        let following = (place..self.columns.len()).chain(0..place).filter(wanted).enumerate();
+        let mut places: Vec<usize> = following.take_while(fits).map(|(_, place)| place).collect();
+        places.sort_unstable();
+        places
+    }
+
+    /// Evaluates columns that each have one of these openings.
+    fn evaluate(&self, places: &[usize], openings: &[(Opening, Arc<Values>)]) -> Result<()> {
+        let _phase = phase_on(&self.device, "evaluate at points");
+        // Upstream's threads ask for several trees at once; the plan has room for the columns of one.
+        let deferred = places.iter().any(|&place| matches!(self.columns[place], Held::Deferred(..)));
+        let _one_at_a_time = deferred.then(|| BRINGING.lock());
+        let stream = stream(&self.device);
+        let mut by_length: HashMap<usize, Vec<usize>> = HashMap::new();
+        for &place in places {
+            by_length.entry(self.columns[place].len()).or_default().push(place);
+        }
+        let mut values = stream.alloc::<Mersenne31>(QM31::DEGREE * places.len())?;
+        let mut order = Vec::with_capacity(by_length.len());
+        let mut end = 0;
+        for (opening, of) in openings {
+            let rows = 1 << opening.log_size;
+            let Some(alike) = by_length.remove(&rows) else { continue };
+            let weights = opening.form.weights(&stream, opening.log_size, opening.point)?;
+            let mut rest = &alike[..];
+            while !rest.is_empty() {
+                // One launch reads a run of contiguous columns.
+                let run = self.run(rest)?;
+                let columns = Columns::new(run.view(), rows)?;
+                let start = end;
+                end += QM31::DEGREE * columns.columns();
+                let to = values.range_mut(start..end)?;
+                opening::evaluate_slabs_into::<QM31>(&stream, to, columns, &[weights.values().view()])?;
+                rest = &rest[columns.columns()..];
+            }
+            order.push((of, alike));
+        }
+        let words = values.to_vec(&stream)?;
+        let mut elements = words.chunks_exact(QM31::DEGREE);
+        let ranks = &self.lengths().ranks;
+        for (values, places) in order {
+            for (place, element) in places.into_iter().zip(&mut elements) {
+                let element = QM31::from_parts(element).expect("four coordinates");
+                values.values[ranks[place]].get_or_init(|| secure(element));
+            }
+        }
+        Ok(())
+    }
+}
