@@ -16,6 +16,11 @@ pub struct Job {
 }
 
 impl Job {
+    /// A job that nobody has given, for tests of functions that work on jobs. What it says is not heard.
+    pub fn detached(number: u64, input: Vec<u8>) -> Self {
+        Self { number, input, stopped: Arc::default(), report: Map::new(), say: Arc::new(|_| ()) }
+    }
+
     /// The number that whoever gave the job has given it.
     pub fn number(&self) -> u64 {
         self.number
@@ -60,6 +65,11 @@ impl Stopped {
     /// Whether the result is not wanted any more.
     pub fn get(&self) -> bool {
         self.0.load(Ordering::Relaxed)
+    }
+
+    /// Says that it is not, as a cancellation does.
+    pub fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

@@ -290,7 +290,7 @@ class Results:
 
     def _fill(self):
         """Takes jobs from the iterable: enough for all workers, not all that there are."""
-        window = 2 * self._pool.room() + 16
+        window = self._pool.window()
         while not self._exhausted and len(self._open) + len(self._early) < window:
             try:
                 index, job = next(self._source)

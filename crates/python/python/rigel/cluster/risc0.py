@@ -117,7 +117,7 @@ def prove(
 
 def _window(pool):
     """How many segments the program may be ahead of the proofs: as many jobs as `map` takes from an iterable."""
-    return 2 * pool.room() + 16
+    return pool.window()
 
 
 class _Events:
