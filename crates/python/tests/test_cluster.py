@@ -468,7 +468,8 @@ def test_altered_frames_are_found():
         stream, payload = io.BytesIO(), os.urandom(length)
         frames.write(stream, frames.DONE, 1, frames.join_done(b"{}", payload))
         whole = stream.getvalue()
-        assert frames.split_done(frames.read(io.BytesIO(whole), length + 6).payload) == (b"{}", payload)
+        for kept in (None, bytearray(), bytearray(2 * length)):
+            assert frames.read(io.BytesIO(whole), length + 6, kept) == (frames.DONE, 1, (b"{}", payload))
         for at in (24, length // 2, length, len(whole) - 1):
             for damaged in (whole[:at], whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]):
                 with pytest.raises(frames.FrameError):

@@ -13,12 +13,17 @@ pub struct Job {
     pub(crate) stopped: Arc<AtomicBool>,
     pub(crate) report: Map<String, Value>,
     pub(crate) say: Arc<dyn Fn(Value) + Send + Sync>,
+    /// Gives the job's place to the next one; none if it was given.
+    pub(crate) place: Option<Place>,
 }
+
+/// What gives a job's place to the next one.
+pub(crate) type Place = Box<dyn FnOnce() + Send>;
 
 impl Job {
     /// A job that nobody has given, for tests of functions that work on jobs. What it says is not heard.
     pub fn detached(number: u64, input: Vec<u8>) -> Self {
-        Self { number, input, stopped: Arc::default(), report: Map::new(), say: Arc::new(|_| ()) }
+        Self { number, input, stopped: Arc::default(), report: Map::new(), say: Arc::new(|_| ()), place: None }
     }
 
     /// The number that whoever gave the job has given it.
@@ -49,6 +54,14 @@ impl Job {
     /// The flag behind [`Self::cancelled`], for threads of the job.
     pub fn stopped(&self) -> Stopped {
         Stopped(self.stopped.clone())
+    }
+
+    /// Lets the next job begin, where several are worked on at once: what is left of this one, such as encoding its
+    /// result, does not count among them.
+    pub fn give_up_place(&mut self) {
+        if let Some(place) = self.place.take() {
+            place();
+        }
     }
 
     /// Adds a value to the job's report.

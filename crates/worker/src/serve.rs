@@ -13,7 +13,7 @@ use std::time::Instant;
 use serde_json::{Map, Value, json};
 
 use crate::frame::{self, Frame, FrameError, Kind};
-use crate::job::{Failure, Job};
+use crate::job::{Failure, Job, Place};
 use crate::{Error, PROTOCOL, streams};
 
 /// A worker's limits.
@@ -176,8 +176,8 @@ impl<W: Write + Send + 'static> Jobs<W> {
     fn work(&self, work: &mut impl FnMut(&mut Job) -> Result<Vec<u8>, Failure>) {
         while let Some(job) = self.shared.next() {
             let stopped = job.stopped.clone();
-            let answer = answer(&self.out, job, work);
-            self.shared.worked();
+            let shared = self.shared.clone();
+            let answer = answer(&self.out, job, Box::new(move || shared.worked()), work);
             answer.send(&self.out);
             self.shared.answered(&stopped);
         }
@@ -317,23 +317,25 @@ impl Answer {
     }
 }
 
-/// Works on a job.
+/// Works on a job, and gives up its place.
 fn answer<W: Write + Send + 'static>(
     out: &Out<W>,
     Waiting { number, input, stopped }: Waiting,
+    place: Place,
     work: &mut impl FnMut(&mut Job) -> Result<Vec<u8>, Failure>,
 ) -> Answer {
     let progress = {
         let out = out.clone();
         Arc::new(move |value: Value| send(&out, Kind::Progress, number, &[value.to_string().as_bytes()]))
     };
-    let mut job = Job { number, input, stopped, report: Map::new(), say: progress };
+    let mut job = Job { number, input, stopped, report: Map::new(), say: progress, place: Some(place) };
     let began = Instant::now();
     let result = catch_unwind(AssertUnwindSafe(|| work(&mut job))).unwrap_or_else(|panic| {
         let words = panic.downcast_ref::<String>().map(String::as_str);
         let words = words.or_else(|| panic.downcast_ref::<&str>().copied());
         Err(Failure::panicked(words.unwrap_or("without a reason")))
     });
+    job.give_up_place();
     let mut report = job.report;
     report.insert("seconds".into(), began.elapsed().as_secs_f64().into());
     report.insert("input_bytes".into(), job.input.len().into());

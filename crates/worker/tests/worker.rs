@@ -295,6 +295,18 @@ fn several_jobs_have_an_answer_each() {
 }
 
 #[test]
+fn a_job_that_gives_up_its_place_lets_the_next_begin() {
+    let mut worker = Worker::several(1);
+    worker.job(1, json!({ "do": "linger", "milliseconds": 60_000, "numbers": [] }));
+    worker.job(2, json!({ "numbers": [2] }));
+    assert_eq!(worker.result(2).1, b"2");
+    // It is still a job that can be stopped.
+    worker.send(Kind::Stop, 1, b"");
+    assert_eq!(worker.failure(1).0, "stopped");
+    assert_eq!(worker.end().0, Some(0));
+}
+
+#[test]
 fn jobs_beyond_those_that_may_wait_are_refused_with_several_at_once() {
     let mut worker = Worker::several(2);
     for number in 1..=2 {

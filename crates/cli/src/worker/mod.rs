@@ -105,7 +105,11 @@ impl Worker {
         let used = self.ready.enter(job, choice, overlaps(&choice), |job| self.make(job, choice))?;
         job.progress(0.2, "prove");
         match used.value().prove() {
-            Ok(made) => finish(job, choice, used.value(), made),
+            Ok(made) => {
+                let header = Header::new(choice, used.value().publics());
+                drop(used);
+                finish(job, &header, &made)
+            }
             Err(error) if is_of_memory(&error) && used.was_beside_others() => {
                 drop(used);
                 self.prove_alone(job, choice)
@@ -121,7 +125,7 @@ impl Worker {
     /// Once more, after others have taken the memory that the proof needs.
     fn prove_alone(&self, job: &mut Job, choice: Choice) -> Result<Vec<u8>, JobFailure> {
         job.progress(0.2, "wait for memory");
-        let _turn = self.ready.alone(job)?;
+        let turn = self.ready.alone(job)?;
         // Another job may have replaced or forgotten the statement meanwhile.
         let statement = match self.ready.kept(&choice) {
             Some(statement) => statement,
@@ -133,7 +137,12 @@ impl Worker {
         job.report("alone", true);
         job.progress(0.2, "prove");
         match statement.prove() {
-            Ok(made) => finish(job, choice, &*statement, made),
+            Ok(made) => {
+                let header = Header::new(choice, statement.publics());
+                drop(statement);
+                drop(turn);
+                finish(job, &header, &made)
+            }
             Err(error) => {
                 self.ready.forget();
                 Err(failure(error))
@@ -157,8 +166,10 @@ impl Worker {
     }
 }
 
-/// The file of a proof, and its report: the milliseconds of each phase, and what else the proof took.
-fn finish(job: &mut Job, choice: Choice, statement: &dyn Statement, made: Made) -> Result<Vec<u8>, JobFailure> {
+/// The file of a proof, and its report: the milliseconds of each phase, and what else the proof took. The device is
+/// free for the next one.
+fn finish(job: &mut Job, header: &Header, made: &Made) -> Result<Vec<u8>, JobFailure> {
+    job.give_up_place();
     let phases = made.report.by_phase().into_iter().map(|(name, ms)| (name.to_string(), ms.into()));
     job.report("phases", phases.collect::<Map<_, _>>());
     let mut report = serde_json::to_value(&made.report)?;
@@ -167,7 +178,7 @@ fn finish(job: &mut Job, choice: Choice, statement: &dyn Statement, made: Made) 
         report.remove("phases");
     }
     job.report("proof", report);
-    Ok(proof_file::encode(&Header::new(choice, statement.publics()), &made.proof))
+    Ok(proof_file::encode(header, &made.proof))
 }
 
 /// Whether proofs of a statement may be made at once. One that hides its trace begins its randomness anew for each

@@ -1,7 +1,8 @@
 //! A worker to try a cluster with: it sums the numbers of a job, and can do everything that a worker should survive.
 //!
 //! A job is JSON: `{"numbers": [1, 2, 3]}` gives `6`; with `"milliseconds": 50` it takes that long, and can be
-//! cancelled meanwhile; `"do"` may be `"fail"`, `"panic"`, `"print"`, `"abort"`, `"hang"` or `"elsewhere"`, and with
+//! cancelled meanwhile; `"do"` may be `"fail"`, `"panic"`, `"print"`, `"abort"`, `"hang"`, `"elsewhere"` or `"linger"`
+//! (which gives up its place before it takes its time), and with
 //! `"once": FILE` it is done only if that file is not there yet, and makes it. `--at-once N` works on N jobs at once.
 
 use std::io::Write;
@@ -38,6 +39,7 @@ fn sum(job: &mut Job) -> Result<Vec<u8>, Failure> {
             eprintln!("about to abort");
             std::process::abort();
         }
+        Some("linger") => job.give_up_place(),
         Some("hang") => {
             job.progress(0.0, "hanging");
             sleep(Duration::from_secs(3600));

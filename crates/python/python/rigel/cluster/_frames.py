@@ -13,11 +13,21 @@ _HEADER = struct.Struct("<4sQQ")
 _PIECE = 128 << 10
 
 
+#: Bytes of a buffer that are kept between frames.
+_KEPT = 64 << 20
+
+
+class Done(NamedTuple):
+    """The payload of `DONE`."""
+
+    report: bytes
+    result: bytes
+
+
 class Frame(NamedTuple):
     kind: bytes
     job: int
-    #: Of `DONE` a view, which `split_done` makes bytes of; otherwise bytes.
-    payload: bytes | memoryview
+    payload: bytes | Done
 
 
 class FrameError(Exception):
@@ -40,8 +50,9 @@ def _pieces(payload):
     return (view[at : at + _PIECE] for at in range(0, len(view), _PIECE))
 
 
-def read(stream, most):
-    """The next frame, with a payload of at most `most` bytes; `None` at the end of the stream."""
+def read(stream, most, kept=None):
+    """The next frame, with a payload of at most `most` bytes; `None` at the end of the stream. Who reads many frames
+    gives a `bytearray` that is kept between them: memory that the process has already is faster."""
     header = stream.read(_HEADER.size)
     if not header:
         return None
@@ -52,8 +63,7 @@ def read(stream, most):
     if length > most:
         raise FrameError(f"a frame of {length} bytes; at most {most} are accepted")
     digest = hashlib.sha256(header)
-    # The system gives mapped memory as bytes come, not as the other side promises.
-    payload = memoryview(bytearray(length) if length <= _PIECE else mmap.mmap(-1, length))
+    payload = _room(length, kept)
     for piece in _pieces(payload):
         _whole(stream.readinto(piece), len(piece))
         digest.update(piece)
@@ -61,7 +71,18 @@ def read(stream, most):
     _whole(len(expected), 32)
     if expected != digest.digest():
         raise FrameError("a frame was altered on its way: its hash does not match")
-    return Frame(kind, job, payload if kind == DONE else bytes(payload))
+    return Frame(kind, job, _split_done(payload) if kind == DONE else bytes(payload))
+
+
+def _room(length, kept):
+    """Memory for a payload. The system gives mapped memory as bytes come, not as the other side promises."""
+    if length > _KEPT:
+        return memoryview(mmap.mmap(-1, length))
+    if kept is None:
+        kept = bytearray()
+    if len(kept) < length:
+        kept.extend(bytes(length - len(kept)))
+    return memoryview(kept)[:length]
 
 
 def _whole(found, expected):
@@ -69,10 +90,11 @@ def _whole(found, expected):
         raise FrameError(f"the stream ended inside a frame, after {found} of {expected} bytes")
 
 
-def split_done(payload):
-    """The report's text and the result in the payload of `DONE`."""
+def _split_done(payload):
+    _whole(len(payload), 4)
     (length,) = struct.unpack_from("<I", payload)
-    return bytes(payload[4 : 4 + length]), bytes(payload[4 + length :])
+    _whole(len(payload), 4 + length)
+    return Done(bytes(payload[4 : 4 + length]), bytes(payload[4 + length :]))
 
 
 def join_done(report, result):

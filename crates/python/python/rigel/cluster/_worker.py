@@ -1,7 +1,6 @@
 """A worker's process, and jobs for it, from several threads."""
 
 import collections
-import fcntl
 import itertools
 import json
 import os
@@ -14,8 +13,6 @@ import time
 from . import _frames as frames
 
 _WORDS = 4096
-#: Bytes between the process and the thread that reads its answers; the system's default is 64 KiB.
-_PIPE = 1 << 20
 
 
 class WorkerDied(Exception):
@@ -95,9 +92,6 @@ class Worker:
             )
         except OSError as error:
             raise WorkerDied(f"{self.command[0]} does not start: {error}") from None
-        if self._routed:
-            # Whoever takes events may want the process to wait for it.
-            self._widen()
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
         self._hearing = threading.Thread(target=self._hear, daemon=True)
@@ -145,8 +139,7 @@ class Worker:
         finally:
             self._forget(job.number)
         if frame.kind == frames.DONE:
-            report, result = frames.split_done(frame.payload)
-            return json.loads(report), result
+            return json.loads(frame.payload.report), frame.payload.result
         answer = json.loads(frame.payload)
         raise JobFailed(answer["message"], answer["kind"], answer["report"])
 
@@ -207,12 +200,6 @@ class Worker:
         except ProcessLookupError:
             pass
 
-    def _widen(self):
-        try:
-            fcntl.fcntl(self._process.stdout, fcntl.F_SETPIPE_SZ, _PIPE)
-        except OSError:
-            pass  # A user's pipes have a limit together. A smaller one is slower, and no less right.
-
     def _begin(self):
         """Notes which jobs have begun by now."""
         now = time.monotonic()
@@ -267,9 +254,9 @@ class Worker:
             raise (self._gone(job) if self._silent else self._died("does not read its standard input", job)) from None
 
     def _listen(self):
-        error = None
+        error, kept = None, bytearray()
         try:
-            while (frame := frames.read(self._process.stdout, self._most_bytes)) is not None:
+            while (frame := frames.read(self._process.stdout, self._most_bytes, kept)) is not None:
                 if self._routed and frame.kind != frames.HELLO:
                     self._route(frame)
                 else:

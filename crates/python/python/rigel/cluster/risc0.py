@@ -102,8 +102,7 @@ def prove(
                 answer = json.loads(event.payload)
                 raise JobFailed(answer["message"], answer["kind"], answer["report"])
             elif event.kind == frames.DONE:
-                report, receipt = frames.split_done(event.payload)
-                report = json.loads(report)
+                report, receipt = json.loads(event.payload.report), event.payload.result
                 journal, image_id = bytes.fromhex(report.pop("journal")), report.pop("image_id")
                 return Proven(receipt, journal, image_id, report, [proven[index] for index in sorted(proven)])
     finally:

@@ -8,6 +8,9 @@ workers. A job holds a worker while its input travels, while it is worked on, an
 fail at a constant rate: their jobs begin again elsewhere after `notice_seconds`, and the machine is back after
 `repair_seconds`.
 
+A worker that works on several jobs at once counts as several workers, with the seconds that a job takes beside the
+others. It is given short jobs in advance, which the model does not know: it states too little there.
+
 Not modelled: Ray's scheduler and object store beyond these times, machines of different kinds, correlated failures.
 """
 
