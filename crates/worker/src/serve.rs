@@ -270,7 +270,8 @@ fn accept<W: Write>(shared: &Shared, out: &Out<W>, options: Options, frame: Fram
     let refuse = |reason: String| fail(out, number, &Failure::refused(reason), Map::new());
     let mut state = shared.lock();
     match kind {
-        Kind::Job if state.waiting.len() >= options.most_waiting => {
+        // Those that are about to begin do not wait.
+        Kind::Job if state.waiting.len() + state.working >= options.most_waiting + shared.at_once => {
             drop(state);
             refuse(format!("{} jobs wait already; give it to another worker", options.most_waiting));
         }

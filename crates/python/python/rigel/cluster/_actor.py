@@ -44,7 +44,11 @@ class WorkerActor:
         try:
             with self._giving:
                 worker = self._started()
-            return {**place, "pid": worker.pid, "name": worker.greeting["name"], "at_once": worker.at_once}
+            at_once, waiting = worker.at_once, max(0, int(worker.greeting["most_waiting"]))
+            # More would be refused. An actor has no more calls at once, either.
+            at_once = min(at_once, MOST_JOBS // 2)
+            limits = {"at_once": at_once, "most": at_once + min(at_once, waiting)}
+            return {**place, **limits, "pid": worker.pid, "name": worker.greeting["name"]}
         except WorkerDied as error:
             return {**place, "error": str(error)}
 

@@ -11,7 +11,7 @@ import statistics
 import threading
 import time
 
-from ._actor import MOST_CALLS, MOST_JOBS, WorkerActor
+from ._actor import MOST_CALLS, WorkerActor
 from ._job import ClusterError, Result
 from ._worker import JobFailed
 
@@ -51,8 +51,8 @@ class _Member:
         self.actor = actor
         self.asked = time.monotonic()
         self.place = None
-        #: How many jobs its worker works on at once.
-        self.at_once = 1
+        #: How many jobs its worker works on at once, and how many it has with those that wait there.
+        self.at_once = self.most = 1
         #: Attempts, by number.
         self.jobs = {}
         self.idle_since = None
@@ -61,8 +61,7 @@ class _Member:
         """How many more jobs it takes, if those that work on several take others `ahead`."""
         if self.place is None or any(attempt.job.alone for attempt in self.jobs.values()):
             return 0
-        most = self.at_once * (2 if ahead and self.at_once > 1 else 1)
-        return most - len(self.jobs)
+        return (self.most if ahead and self.at_once > 1 else self.at_once) - len(self.jobs)
 
 
 class Pool:
@@ -340,7 +339,7 @@ class Pool:
         ahead = bool(self._durations) and statistics.median(self._durations) < _SHORT
         # A job has a worker to itself if one is about to come: two at once take longer each.
         coming = sum(member.place is None and now - member.asked < _STARTING for member in self._members)
-        free = [member for member in self._members if member.room(ahead) > 0]
+        free = [member for member in self._members if len(member.jobs) < member.most and member.room(ahead) > 0]
         held = []
         while self._waiting and free:
             job = self._waiting.popleft()
@@ -425,8 +424,8 @@ class Pool:
         reason = str(lost) if lost else place.get("error")
         if reason is None:
             member.place, member.idle_since = place, time.monotonic()
-            # Others wait with the client, who may give them elsewhere.
-            member.at_once = self._at_once = min(place.get("at_once", 1), MOST_JOBS // 2)
+            member.at_once = self._at_once = place.get("at_once", 1)
+            member.most = place.get("most", member.at_once)
             del self._failed_starts[place["node"]]
             return
         self._drop(member)
