@@ -29,6 +29,9 @@ struct State<K, V: ?Sized> {
     kept: Option<(K, Arc<V>)>,
 }
 
+/// A turn, and the state at its beginning.
+type Begun<'a, K, V> = (Turn<'a, K, V>, MutexGuard<'a, State<K, V>>);
+
 impl<K: PartialEq, V: ?Sized> Ready<K, V> {
     pub fn new() -> Self {
         let state = State { line: VecDeque::new(), next: 0, users: 0, begun: 0, kept: None };
@@ -86,11 +89,7 @@ impl<K: PartialEq, V: ?Sized> Ready<K, V> {
     }
 
     /// Waits for the job's turn and for the condition.
-    fn turn(
-        &self,
-        job: &Job,
-        may: impl Fn(&State<K, V>) -> bool,
-    ) -> Result<(Turn<'_, K, V>, MutexGuard<'_, State<K, V>>), Failure> {
+    fn turn(&self, job: &Job, may: impl Fn(&State<K, V>) -> bool) -> Result<Begun<'_, K, V>, Failure> {
         let mut state = self.lock();
         let ticket = state.next;
         state.next += 1;
@@ -201,7 +200,7 @@ mod tests {
         let ready = Ready::<u8, ()>::new();
         let inside = AtomicUsize::new(0);
         let work = |job: &mut Job| {
-            if job.number() % 3 == 0 {
+            if job.number().is_multiple_of(3) {
                 let _turn = ready.alone(job).unwrap();
                 assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
                 thread::sleep(Duration::from_millis(1));

@@ -490,7 +490,7 @@ class Pool:
         kind = answer["kind"]
         error = JobFailed(answer["failed"], kind, answer["report"])
         # Whose fault it was that a worker died, one attempt of each by itself shows. It is none of the retries.
-        unclear = kind == "died" and answer.get("beside") and not job.alone
+        unclear = kind == "died" and answer.get("beside", False) and not job.alone
         if job.cancelled or kind == "stopped":
             self._fail(job, JobFailed(answer["failed"] if kind == "stopped" else "the job was cancelled", "stopped"))
         elif kind in ("died", "timeout", "elsewhere", "panic") and (unclear or job.faults < job.retries):
