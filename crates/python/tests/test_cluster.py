@@ -200,8 +200,14 @@ def test_a_closed_pool_fails_jobs_at_once(cluster):
 
 def test_a_worker_is_killed_in_the_middle(cluster):
     results = sums(cluster, [job(n, milliseconds=700) for n in range(8)])
-    first = next(results)
-    busy = next(member for member in results._pool._members if member.jobs)
+    first, then = next(results), time.monotonic()
+
+    def busy_from_now():
+        # A worker whose job is about to end may be killed between two jobs, which costs none of them a try.
+        members = list(results._pool._members)
+        return [member for member in members if any(attempt.began >= then for attempt in list(member.jobs.values()))]
+
+    busy = until(busy_from_now, "no job begins")[0]
     os.kill(ray.get(busy.actor.ready.remote())["pid"], 9)
     rest = [first, *results]
     assert sorted(int(result.output) for result in rest) == list(range(8))
