@@ -353,25 +353,26 @@ fn the_cluster_says_what_to_install() {
     assert_eq!(code(&passed), Some(0));
 }
 
-#[test]
-fn a_worker_proves_jobs_from_its_standard_input() {
+/// What a worker answers to jobs that it is given together, in the order of the jobs.
+fn worked(arguments: &[&str], environment: &[(&str, &str)], jobs: &[&[u8]]) -> Vec<rigel_worker::frame::Frame> {
     use rigel_worker::frame::{self, Kind};
-    let mut jobs = Vec::new();
-    let small = br#"{"workload": "fibonacci", "log_rows": 4, "queries": 2, "pow_bits": 1, "batch_pow_bits": 0}"#;
-    for (number, job) in [(1, &small[..]), (2, small), (3, b"{}"), (4, b"{\"machine\": \"cairo\"}\n")] {
-        frame::write(&mut jobs, Kind::Job, number, &[job]).unwrap();
+    let mut bytes = Vec::new();
+    for (number, job) in (1..).zip(jobs) {
+        frame::write(&mut bytes, Kind::Job, number, &[job]).unwrap();
     }
     let mut worker = std::process::Command::new(env!("CARGO_BIN_EXE_rigel"))
-        .args(["worker", "--cpu"])
+        .arg("worker")
+        .args(arguments)
+        .envs(environment.iter().copied())
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
     let mut input = worker.stdin.take().unwrap();
-    std::io::Write::write_all(&mut input, &jobs).unwrap();
+    std::io::Write::write_all(&mut input, &bytes).unwrap();
     let mut output = worker.stdout.take().unwrap();
     let mut answers = Vec::new();
-    while answers.len() < 4 {
+    while answers.len() < jobs.len() {
         let frame = frame::read(&mut output, 1 << 30).unwrap().expect("the worker is there");
         if matches!(frame.kind, Kind::Done | Kind::Failed) {
             answers.push(frame);
@@ -379,11 +380,25 @@ fn a_worker_proves_jobs_from_its_standard_input() {
     }
     drop(input);
     assert_eq!(worker.wait().unwrap().code(), Some(0));
+    answers.sort_by_key(|answer| answer.job);
+    answers
+}
+
+/// The report and the proof of an answer that has one.
+fn proven(answer: &rigel_worker::frame::Frame) -> (Value, &[u8]) {
+    let text = String::from_utf8_lossy(&answer.payload);
+    assert_eq!(answer.kind, rigel_worker::frame::Kind::Done, "{text}");
+    let (report, proof) = rigel_worker::frame::split_done(&answer.payload).unwrap();
+    (serde_json::from_slice(report).unwrap(), proof)
+}
+
+#[test]
+fn a_worker_proves_jobs_from_its_standard_input() {
+    let small = br#"{"workload": "fibonacci", "log_rows": 4, "queries": 2, "pow_bits": 1, "batch_pow_bits": 0}"#;
+    let answers = worked(&["--cpu"], &[], &[small, small, b"{}", b"{\"machine\": \"cairo\"}\n"]);
     let folder = tempfile::tempdir().unwrap();
     for answer in &answers[..2] {
-        assert_eq!(answer.kind, Kind::Done, "{}", String::from_utf8_lossy(&answer.payload));
-        let (report, proof) = frame::split_done(&answer.payload).unwrap();
-        let report: Value = serde_json::from_slice(report).unwrap();
+        let (report, proof) = proven(answer);
         assert_eq!(report["proof"]["device"], "cpu");
         let path = folder.path().join("proof");
         std::fs::write(&path, proof).unwrap();
@@ -394,4 +409,31 @@ fn a_worker_proves_jobs_from_its_standard_input() {
         let answer = String::from_utf8_lossy(&answer.payload).into_owned();
         assert!(answer.contains(reason), "{answer}");
     }
+}
+
+#[test]
+fn a_worker_makes_several_proofs_at_once() {
+    let (one, two) = (
+        br#"{"workload": "fibonacci", "log_rows": 10, "queries": 2, "pow_bits": 1, "batch_pow_bits": 0}"#,
+        br#"{"workload": "fibonacci", "log_rows": 4, "queries": 2, "pow_bits": 1, "batch_pow_bits": 0}"#,
+    );
+    let machine = b"{\"machine\": \"none\"}\n";
+    let jobs: [&[u8]; 12] = [one, one, one, two, machine, two, one, one, one, one, one, one];
+    // One proof of the larger statement fits, two do not.
+    let limit = ("RIGEL_MEMORY_LIMIT", "1MiB");
+    let answers = worked(&["--device=emulated", "--at-once=3"], &[limit], &jobs);
+    let alone = worked(&["--device=emulated"], &[], &[one, two]);
+    let expected = |job: &[u8]| if job == one { proven(&alone[0]).1 } else { proven(&alone[1]).1 };
+    let mut again = 0;
+    for (answer, job) in answers.iter().zip(jobs) {
+        if job == machine {
+            assert!(String::from_utf8_lossy(&answer.payload).contains("not a machine"));
+            continue;
+        }
+        let (report, proof) = proven(answer);
+        assert!(proof == expected(job), "job {} has another proof", answer.job);
+        assert!(report["phases"].is_object() && report["proof"]["peak_bytes"].is_number(), "{report}");
+        again += u32::from(report["alone"] == true);
+    }
+    assert!(again > 0, "three proofs of 0.6 MiB were made beside each other in 1 MiB");
 }

@@ -10,7 +10,7 @@
 //!
 //! | kind | direction | payload |
 //! |---|---|---|
-//! | `HELO` | from the worker, first | JSON: `protocol`, `name`, `pid`, `most_bytes`, `most_waiting` |
+//! | `HELO` | from the worker, first | JSON: `protocol`, `name`, `pid`, `most_bytes`, `most_waiting`, `at_once` |
 //! | `JOB.` | to the worker | the job's input |
 //! | `STOP` | to the worker | nothing: the job is not wanted any more |
 //! | `PROG` | from the worker | JSON: `fraction` and `phase` |
@@ -18,6 +18,8 @@
 //! | `FAIL` | from the worker | JSON: `kind` (`error`, `panic`, `elsewhere`, `stopped`, `refused`), `message`, `report` |
 //!
 //! A job has one answer, `DONE` or `FAIL`. The length is checked against a limit before anything is allocated.
+//! `at_once` is the number of jobs that the worker works on at the same time; a greeting without it means 1. Jobs begin
+//! in the order in which they came.
 
 use std::io::{self, ErrorKind, Read, Write};
 
@@ -25,6 +27,9 @@ use sha2::{Digest, Sha256};
 
 const HEADER: usize = 20;
 const HASH: usize = 32;
+
+/// Bytes that are hashed and written in one go. The other side reads and hashes them while the next are hashed here.
+const PIECE: usize = 128 << 10;
 
 /// What a frame is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,9 +109,9 @@ pub fn write(to: &mut impl Write, kind: Kind, job: u64, parts: &[&[u8]]) -> io::
     let length: usize = parts.iter().map(|part| part.len()).sum();
     header[12..].copy_from_slice(&(length as u64).to_le_bytes());
     let mut hash = Sha256::new();
-    for part in [&header[..]].iter().chain(parts) {
-        hash.update(part);
-        to.write_all(part)?;
+    for piece in [&header[..]].iter().chain(parts).flat_map(|part| part.chunks(PIECE)) {
+        hash.update(piece);
+        to.write_all(piece)?;
     }
     to.write_all(&hash.finalize())?;
     to.flush()

@@ -13,9 +13,19 @@ pub struct Job {
     pub(crate) stopped: Arc<AtomicBool>,
     pub(crate) report: Map<String, Value>,
     pub(crate) say: Arc<dyn Fn(Value) + Send + Sync>,
+    /// Gives the job's place to the next one; none if it was given.
+    pub(crate) place: Option<Place>,
 }
 
+/// What gives a job's place to the next one.
+pub(crate) type Place = Box<dyn FnOnce() + Send>;
+
 impl Job {
+    /// A job that nobody has given, for tests of functions that work on jobs. What it says is not heard.
+    pub fn detached(number: u64, input: Vec<u8>) -> Self {
+        Self { number, input, stopped: Arc::default(), report: Map::new(), say: Arc::new(|_| ()), place: None }
+    }
+
     /// The number that whoever gave the job has given it.
     pub fn number(&self) -> u64 {
         self.number
@@ -46,6 +56,14 @@ impl Job {
         Stopped(self.stopped.clone())
     }
 
+    /// Lets the next job begin, where several are worked on at once: what is left of this one, such as encoding its
+    /// result, does not count among them.
+    pub fn give_up_place(&mut self) {
+        if let Some(place) = self.place.take() {
+            place();
+        }
+    }
+
     /// Adds a value to the job's report.
     pub fn report(&mut self, name: &str, value: impl Into<Value>) {
         self.report.insert(name.into(), value.into());
@@ -60,6 +78,11 @@ impl Stopped {
     /// Whether the result is not wanted any more.
     pub fn get(&self) -> bool {
         self.0.load(Ordering::Relaxed)
+    }
+
+    /// Says that it is not, as a cancellation does.
+    pub fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

@@ -19,6 +19,7 @@
 //! - [`Job::cancelled`] says whether the result is still wanted. A job that is cancelled before it began is not begun.
 //! - While jobs run, standard output is standard error and standard input is empty, so that nothing that the program
 //!   prints or reads can disturb the frames.
+//! - [`serve_several`] works on several jobs at once, for instance because a device proves one while it copies another.
 //! - If the standard input ends, nobody is left to take a result: the process exits, in the middle of a job too.
 
 pub mod frame;
@@ -27,7 +28,7 @@ mod serve;
 mod streams;
 
 pub use job::{Failure, Job, Stopped};
-pub use serve::{Options, serve, serve_with};
+pub use serve::{Options, serve, serve_several, serve_with};
 pub use streams::take as take_streams;
 
 /// The version of the protocol, which the greeting states. Both sides refuse another one.

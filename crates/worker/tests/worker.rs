@@ -17,10 +17,20 @@ struct Worker {
 impl Worker {
     /// Starts the worker and reads its greeting.
     fn start() -> Self {
-        let (mut worker, greeting) = Self::started(&[]);
+        Self::greeted(&[], 1)
+    }
+
+    /// One that works on several jobs at once.
+    fn several(at_once: usize) -> Self {
+        Self::greeted(&["--at-once", &at_once.to_string()], at_once)
+    }
+
+    fn greeted(arguments: &[&str], at_once: usize) -> Self {
+        let (mut worker, greeting) = Self::started(arguments);
         let greeting: Value = serde_json::from_slice(&greeting.unwrap().payload).unwrap();
         assert_eq!(greeting["protocol"], rigel_worker::PROTOCOL);
         assert_eq!(greeting["name"], "sums");
+        assert_eq!(greeting["at_once"], at_once);
         assert_eq!(greeting["pid"], worker.process.id());
         assert!(worker.process.try_wait().unwrap().is_none());
         worker
@@ -61,6 +71,16 @@ impl Worker {
             if frame.kind != Kind::Progress {
                 return frame;
             }
+        }
+    }
+
+    /// Waits until each of these jobs has said something, and nobody else.
+    fn all_speak(&mut self, jobs: &[u64]) {
+        let mut silent = jobs.to_vec();
+        while !silent.is_empty() {
+            let frame = self.read().unwrap();
+            assert!(frame.kind == Kind::Progress && jobs.contains(&frame.job), "{frame:?}");
+            silent.retain(|job| *job != frame.job);
         }
     }
 
@@ -217,4 +237,90 @@ fn garbage_ends_the_worker_with_its_reason() {
 fn garbage_from_a_worker_is_found() {
     let (_, first) = Worker::started(&["--garbage"]);
     assert!(matches!(&first, Err(FrameError::Kind(letters)) if letters == "this"), "{first:?}");
+}
+
+fn long() -> Value {
+    json!({ "milliseconds": 60_000, "numbers": [] })
+}
+
+#[test]
+fn several_jobs_are_worked_on_at_once_and_begin_in_order() {
+    let mut worker = Worker::several(2);
+    for number in 1..=2 {
+        worker.job(number, long());
+    }
+    worker.job(3, json!({ "do": "hang" }));
+    worker.job(4, json!({ "do": "abort" }));
+    // The third would speak, too, if it had begun, and the fourth would end everything.
+    worker.all_speak(&[1, 2]);
+    worker.send(Kind::Stop, 4, b"");
+    assert_eq!(worker.failure(4).0, "stopped");
+    // Each is stopped by itself, and the next takes its place.
+    worker.send(Kind::Stop, 2, b"");
+    assert_eq!(worker.failure(2).0, "stopped");
+    worker.all_speak(&[1, 3]);
+    // The end of the input ends jobs that do not look at anything.
+    assert_eq!(worker.end().0, Some(0));
+}
+
+#[test]
+fn several_jobs_have_an_answer_each() {
+    let mut worker = Worker::several(3);
+    worker.job(0, long());
+    let what = |number: u64| ["", "fail", "panic", "elsewhere", ""][number as usize % 5];
+    for number in 1..=40 {
+        let job = json!({ "numbers": [number, 100], "milliseconds": number * 7 % 4, "do": what(number) });
+        worker.job(number, job);
+        if number % 8 == 0 {
+            // At most 16 may wait.
+            for _ in 0..8 {
+                let frame = worker.answer();
+                let text = String::from_utf8_lossy(&frame.payload).into_owned();
+                match what(frame.job) {
+                    "" => {
+                        let (_, result) = frame::split_done(&frame.payload).unwrap();
+                        assert_eq!(result, (frame.job + 100).to_string().as_bytes());
+                    }
+                    "fail" => assert!(frame.kind == Kind::Failed && text.contains("asked to fail"), "{text}"),
+                    "panic" => assert!(frame.kind == Kind::Failed && text.contains("asked for a panic"), "{text}"),
+                    _ => assert!(frame.kind == Kind::Failed && text.contains("asked to be avoided"), "{text}"),
+                }
+            }
+        }
+    }
+    // None was lost or answered twice: what follows is of the first, which has gone on meanwhile.
+    worker.send(Kind::Stop, 0, b"");
+    assert_eq!(worker.failure(0).0, "stopped");
+    assert_eq!(worker.end().0, Some(0));
+}
+
+#[test]
+fn a_job_that_gives_up_its_place_lets_the_next_begin() {
+    let mut worker = Worker::several(1);
+    worker.job(1, json!({ "do": "linger", "milliseconds": 60_000, "numbers": [] }));
+    worker.job(2, json!({ "numbers": [2] }));
+    assert_eq!(worker.result(2).1, b"2");
+    // It is still a job that can be stopped.
+    worker.send(Kind::Stop, 1, b"");
+    assert_eq!(worker.failure(1).0, "stopped");
+    assert_eq!(worker.end().0, Some(0));
+}
+
+#[test]
+fn jobs_beyond_those_that_may_wait_are_refused_with_several_at_once() {
+    let mut worker = Worker::several(2);
+    for number in 1..=2 {
+        worker.job(number, long());
+    }
+    worker.all_speak(&[1, 2]);
+    for number in 3..=19 {
+        worker.job(number, json!({ "numbers": [number] }));
+    }
+    assert_eq!(worker.failure(19).0, "refused");
+    for number in 1..=2 {
+        worker.send(Kind::Stop, number, b"");
+    }
+    let mut answered: Vec<u64> = (0..18).map(|_| worker.answer().job).collect();
+    answered.sort_unstable();
+    assert_eq!(answered, (1..=18).collect::<Vec<_>>());
 }

@@ -1,11 +1,12 @@
 //! Proofs of one KeccakAir table in one process, from several threads: what `scripts/cluster-overhead` compares workers
-//! with. Prints JSON: the device, and for each number of threads the proofs a second.
+//! with. Prints JSON: the device, and for each number of threads the proofs a second. With `RIGEL_DEVICE=none` they are
+//! upstream's, which are the same each time only with `RAYON_NUM_THREADS=1`.
 //!
 //! `cargo run --release -p rigel-workloads --example in_process -- [proofs] [log rows] [threads, ..]`
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rigel_gpu::{Device, Selector, background};
+use rigel_gpu::{Device, Error, Selector, background};
 use rigel_plonky3::Policy;
 use rigel_workloads::{Choice, Field, Fri, Hash, Statement, Workload, timed};
 
@@ -15,7 +16,10 @@ fn main() -> Result<(), Failure> {
     let numbers: Vec<usize> = std::env::args().skip(1).map(|text| text.parse()).collect::<Result<_, _>>()?;
     let (proofs, log_rows) = (*numbers.first().unwrap_or(&200), *numbers.get(1).unwrap_or(&15) as u32);
     let threads = numbers.get(2..).filter(|threads| !threads.is_empty()).unwrap_or(&[1, 2]);
-    let device = Device::open(Selector::from_env()?)?;
+    let device = match Device::open(Selector::from_env()?) {
+        Err(Error::Disabled) => None,
+        opened => Some(opened?),
+    };
     let choice = Choice {
         workload: Workload::Keccak,
         log_rows,
@@ -25,7 +29,7 @@ fn main() -> Result<(), Failure> {
     };
     let mut statement = choice.statement()?;
     statement.generate();
-    statement.prepare(Some(&device), Policy::default()).map_err(|error| error.to_string())?;
+    statement.prepare(device.as_ref(), Policy::default()).map_err(|error| error.to_string())?;
     let first = prove(&*statement)?;
     background::finish();
 
@@ -37,6 +41,7 @@ fn main() -> Result<(), Failure> {
         done?;
         rates.push(format!("\"{threads}\": {:.3}", proofs as f64 / ms * 1e3));
     }
+    let device = device.map_or("cpu".to_string(), |device| device.to_string());
     println!("{{\"device\": \"{device}\", \"proofs\": {proofs}, \"per_second\": {{{}}}}}", rates.join(", "));
     Ok(())
 }

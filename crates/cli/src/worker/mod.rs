@@ -9,21 +9,30 @@
 //!
 //! The program of a machine follows the line, and then what `--input` (Cairo) or `--stdin` (RISC Zero) would name, if
 //! anything. The result is the proof file that `rigel prove -o` or the machine's `prove -o` writes.
+//!
+//! Several proofs of the same statement are made at once (`--at-once`), because one uses the device while another
+//! copies or is written. A machine has the device alone.
 
 mod machine;
+mod ready;
 
 use std::ffi::OsString;
+use std::sync::Arc;
 
 use clap::{Args as _, Command, FromArgMatches as _};
-use rigel_gpu::{Device, Error, Selector};
+use ready::Ready;
+use rigel_gpu::{Device, DeviceKind, Error, Selector};
 use rigel_plonky3::Policy;
-use rigel_worker::{Failure as JobFailure, Job};
-use rigel_workloads::{Statement, timed};
+use rigel_worker::{Failure as JobFailure, Job, Options};
+use rigel_workloads::{Made, Statement, timed};
 use serde_json::{Map, Value};
 
 use crate::choice::Choice;
 use crate::proof_file::{self, Header};
 use crate::{Failure, prove};
+
+/// Proofs at once on a GPU, unless `--at-once` says otherwise: the upload of one overlaps the work of the other.
+const AT_ONCE: usize = 2;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -37,14 +46,20 @@ pub struct Arguments {
     /// Prove on the CPU, with upstream's provers
     #[arg(long)]
     cpu: bool,
+    /// Proofs of a workload that are made at once; each needs the device memory of one. A proof that does not fit
+    /// beside another is made again alone [default: 2 on a GPU, otherwise 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=16))]
+    at_once: Option<u8>,
 }
 
 /// Works on jobs until its standard input ends.
 pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
     let (device, _) = prove::open(arguments.cpu, arguments.device, false)?;
     machine::sweep();
-    let mut worker = Worker { place: place(arguments), device, ready: None };
-    rigel_worker::serve("rigel", |job| worker.work(job))?;
+    let on_gpu = device.as_ref().is_some_and(|device| device.kind() == DeviceKind::Cuda);
+    let at_once = arguments.at_once.map_or(if on_gpu { AT_ONCE } else { 1 }, usize::from);
+    let worker = Worker { place: place(arguments), device, ready: Ready::new() };
+    rigel_worker::serve_several("rigel", at_once, Options::default(), |job| worker.work(job))?;
     Ok(true)
 }
 
@@ -62,11 +77,11 @@ struct Worker {
     place: Vec<String>,
     device: Option<Device>,
     /// The last statement, with its witness and its prover.
-    ready: Option<(Choice, Box<dyn Statement>)>,
+    ready: Ready<Choice, dyn Statement>,
 }
 
 impl Worker {
-    fn work(&mut self, job: &mut Job) -> Result<Vec<u8>, JobFailure> {
+    fn work(&self, job: &mut Job) -> Result<Vec<u8>, JobFailure> {
         let (line, rest) = match job.input().iter().position(|byte| *byte == b'\n') {
             Some(end) => (&job.input()[..end], job.input()[end + 1..].to_vec()),
             None => (job.input(), Vec::new()),
@@ -74,8 +89,9 @@ impl Worker {
         let request: Map<String, Value> = serde_json::from_slice(line)
             .map_err(|error| JobFailure::new(format!("a job begins with a line of JSON: {error}")))?;
         if request.contains_key("machine") {
+            let _turn = self.ready.alone(job)?;
             // The machine's process needs the device memory that the last statement holds.
-            self.ready = None;
+            self.ready.forget();
             return machine::prove(job, &request, &rest, &self.place);
         }
         if !rest.is_empty() {
@@ -85,59 +101,119 @@ impl Worker {
         self.prove(job, choice)
     }
 
-    fn prove(&mut self, job: &mut Job, choice: Choice) -> Result<Vec<u8>, JobFailure> {
-        // A statement that a failure has left half made is not kept.
-        let kept = self.ready.take().filter(|(known, _)| *known == choice);
-        let statement = match kept {
-            Some((_, statement)) => statement,
+    fn prove(&self, job: &mut Job, choice: Choice) -> Result<Vec<u8>, JobFailure> {
+        let used = self.ready.enter(job, choice, overlaps(&choice), |job| self.make(job, choice))?;
+        job.progress(0.2, "prove");
+        match used.value().prove() {
+            Ok(made) => {
+                let header = Header::new(choice, used.value().publics());
+                drop(used);
+                finish(job, &header, &made)
+            }
+            Err(error) if is_of_memory(&error) && used.was_beside_others() => {
+                drop(used);
+                self.prove_alone(job, choice)
+            }
+            Err(error) => {
+                // A statement that a failure has left half made is not kept.
+                self.ready.forget();
+                Err(failure(error))
+            }
+        }
+    }
+
+    /// Once more, after others have taken the memory that the proof needs.
+    fn prove_alone(&self, job: &mut Job, choice: Choice) -> Result<Vec<u8>, JobFailure> {
+        job.progress(0.2, "wait for memory");
+        let turn = self.ready.alone(job)?;
+        // Another job may have replaced or forgotten the statement meanwhile.
+        let statement = match self.ready.kept(&choice) {
+            Some(statement) => statement,
             None => {
-                let mut statement = choice.statement().map_err(JobFailure::new)?;
-                job.progress(0.0, "trace");
-                let ((), trace_ms) = timed(|| statement.generate());
-                job.report("trace_milliseconds", trace_ms);
-                job.check()?;
-                job.progress(0.1, "prepare");
-                let (prepared, prepare_ms) = timed(|| statement.prepare(self.device.as_ref(), Policy::default()));
-                job.report("prepare_milliseconds", prepare_ms);
-                prepared.map_err(failure)?;
-                job.check()?;
-                statement
+                self.ready.forget();
+                self.make(job, choice)?
             }
         };
+        job.report("alone", true);
         job.progress(0.2, "prove");
-        let made = statement.prove().map_err(failure)?;
-        job.report(
-            "phases",
-            made.report
-                .by_phase()
-                .into_iter()
-                .map(|(name, ms)| (name.to_string(), ms.into()))
-                .collect::<Map<_, _>>(),
-        );
-        job.report("proof", serde_json::to_value(&made.report)?);
-        let header = Header::new(choice, statement.publics());
-        self.ready = Some((choice, statement));
-        Ok(proof_file::encode(&header, &made.proof))
+        match statement.prove() {
+            Ok(made) => {
+                let header = Header::new(choice, statement.publics());
+                drop(statement);
+                drop(turn);
+                finish(job, &header, &made)
+            }
+            Err(error) => {
+                self.ready.forget();
+                Err(failure(error))
+            }
+        }
+    }
+
+    /// The statement of a choice, with its witness and its prover.
+    fn make(&self, job: &mut Job, choice: Choice) -> Result<Arc<dyn Statement>, JobFailure> {
+        let mut statement = choice.statement().map_err(JobFailure::new)?;
+        job.progress(0.0, "trace");
+        let ((), trace_ms) = timed(|| statement.generate());
+        job.report("trace_milliseconds", trace_ms);
+        job.check()?;
+        job.progress(0.1, "prepare");
+        let (prepared, prepare_ms) = timed(|| statement.prepare(self.device.as_ref(), Policy::default()));
+        job.report("prepare_milliseconds", prepare_ms);
+        prepared.map_err(failure)?;
+        job.check()?;
+        Ok(statement.into())
+    }
+}
+
+/// The file of a proof, and its report: the milliseconds of each phase, and what else the proof took. The device is
+/// free for the next one.
+fn finish(job: &mut Job, header: &Header, made: &Made) -> Result<Vec<u8>, JobFailure> {
+    job.give_up_place();
+    let phases = made.report.by_phase().into_iter().map(|(name, ms)| (name.to_string(), ms.into()));
+    job.report("phases", phases.collect::<Map<_, _>>());
+    let mut report = serde_json::to_value(&made.report)?;
+    // Every single one of them, of which the sums are above.
+    if let Some(report) = report.as_object_mut() {
+        report.remove("phases");
+    }
+    job.report("proof", report);
+    Ok(proof_file::encode(header, &made.proof))
+}
+
+/// Whether proofs of a statement may be made at once. One that hides its trace begins its randomness anew for each
+/// proof, and Stwo's provers have one stream on each device: their proofs take turns.
+fn overlaps(choice: &Choice) -> bool {
+    matches!(choice, Choice::Plonky3(choice) if !choice.fri.zk)
+}
+
+/// Whether a proof failed because device memory was short.
+fn is_of_memory(error: &Failure) -> bool {
+    let of_plonky3 = error.downcast_ref::<rigel_plonky3::Error>();
+    matches!(of_plonky3, Some(rigel_plonky3::Error::DoesNotFit { .. }))
+        || matches!(of_device(error), Some(Error::OutOfMemory { .. } | Error::DoesNotFit { .. }))
+}
+
+fn of_device(error: &Failure) -> Option<&Error> {
+    match error.downcast_ref::<rigel_plonky3::Error>() {
+        Some(rigel_plonky3::Error::Gpu(error)) => Some(error),
+        _ => error.downcast_ref::<Error>(),
     }
 }
 
 /// A failure of the device is worth another attempt with another one.
 fn failure(error: Failure) -> JobFailure {
-    let of_device = match error.downcast_ref::<rigel_plonky3::Error>() {
-        Some(rigel_plonky3::Error::Gpu(error)) => Some(error),
-        _ => error.downcast_ref::<Error>(),
-    };
-    match of_device {
-        Some(
-            Error::DeviceLost { .. }
-            | Error::Driver { .. }
-            | Error::OutOfMemory { .. }
-            | Error::DoesNotFit { .. }
-            | Error::OutOfPinnedMemory { .. }
-            | Error::Io { .. },
-        ) => JobFailure::elsewhere(error),
-        _ => JobFailure::new(error),
-    }
+    let elsewhere = is_of_memory(&error)
+        || matches!(
+            of_device(&error),
+            Some(
+                Error::DeviceLost { .. }
+                    | Error::Driver { .. }
+                    | Error::OutOfPinnedMemory { .. }
+                    | Error::Io { .. }
+            )
+        );
+    if elsewhere { JobFailure::elsewhere(error) } else { JobFailure::new(error) }
 }
 
 /// The options of `rigel prove` that say what is proven. Those that say where, and those that name files, are not a

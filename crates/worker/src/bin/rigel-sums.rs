@@ -1,22 +1,30 @@
 //! A worker to try a cluster with: it sums the numbers of a job, and can do everything that a worker should survive.
 //!
 //! A job is JSON: `{"numbers": [1, 2, 3]}` gives `6`; with `"milliseconds": 50` it takes that long, and can be
-//! cancelled meanwhile; `"do"` may be `"fail"`, `"panic"`, `"print"`, `"abort"`, `"hang"` or `"elsewhere"`, and with
-//! `"once": FILE` it is done only if that file is not there yet, and makes it.
+//! cancelled meanwhile; `"do"` may be `"fail"`, `"panic"`, `"print"`, `"abort"`, `"hang"`, `"elsewhere"` or `"linger"`
+//! (which gives up its place before it takes its time), and with
+//! `"once": FILE` it is done only if that file is not there yet, and makes it. `--at-once N` works on N jobs at once.
 
 use std::io::Write;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use rigel_worker::{Error, Failure, Job};
+use rigel_worker::{Error, Failure, Job, Options};
 use serde_json::Value;
 
 fn main() -> Result<(), Error> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
     // Bytes that are not a frame, for tests of whoever reads them: the standard output before the worker takes it.
-    if std::env::args().nth(1).as_deref() == Some("--garbage") {
+    if arguments.first().is_some_and(|first| first == "--garbage") {
         println!("this worker prints before it greets");
     }
-    rigel_worker::serve("sums", sum)
+    match arguments.as_slice() {
+        [option, number] if option == "--at-once" => {
+            let at_once = number.parse().expect("--at-once takes a number");
+            rigel_worker::serve_several("sums", at_once, Options::default(), sum)
+        }
+        _ => rigel_worker::serve("sums", sum),
+    }
 }
 
 fn sum(job: &mut Job) -> Result<Vec<u8>, Failure> {
@@ -31,6 +39,7 @@ fn sum(job: &mut Job) -> Result<Vec<u8>, Failure> {
             eprintln!("about to abort");
             std::process::abort();
         }
+        Some("linger") => job.give_up_place(),
         Some("hang") => {
             job.progress(0.0, "hanging");
             sleep(Duration::from_secs(3600));

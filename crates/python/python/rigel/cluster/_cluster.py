@@ -192,7 +192,7 @@ class Cluster:
           machine has died, hung, panicked, or said that another may succeed. The job's own error is not tried again.
         - `hedge`: a job that takes more than this many times the median is also given to an idle worker; the first
           result counts. Without it, no job is ever worked on twice at once.
-        - `timeout`: seconds after which a worker is considered hung, and ended.
+        - `timeout`: seconds of a job after which its worker is considered hung, and ended.
         - `progress`: whether to print a line about progress; otherwise if standard error is a terminal.
 
         A job that fails does not end the iteration: its result has an `error`, and raises it as its `output`.
@@ -290,7 +290,7 @@ class Results:
 
     def _fill(self):
         """Takes jobs from the iterable: enough for all workers, not all that there are."""
-        window = 2 * self._pool.room() + 16
+        window = self._pool.window()
         while not self._exhausted and len(self._open) + len(self._early) < window:
             try:
                 index, job = next(self._source)

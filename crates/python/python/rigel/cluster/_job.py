@@ -77,13 +77,15 @@ class Job:
         self.nodes = []
         self.faults = 0
         self.avoid = set()
-        #: Members that work on it, by the number of the attempt.
+        #: Attempts that are under way, by number.
         self.running = {}
+        #: Whether it gets a worker to itself, because one has died that worked on it and on others.
+        self.alone = False
         self.began = None
         self.cancelled = False
 
     @property
     def progress(self):
         """What the job has said last, of the attempt that is furthest."""
-        said = [member.progress for member in list(self.running.values())]
+        said = [attempt.progress for attempt in list(self.running.values())]
         return max(filter(None, said), key=lambda progress: progress.get("fraction", 0), default=None)

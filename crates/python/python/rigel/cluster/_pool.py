@@ -11,7 +11,7 @@ import statistics
 import threading
 import time
 
-from ._actor import WorkerActor
+from ._actor import MOST_CALLS, WorkerActor
 from ._job import ClusterError, Result
 from ._worker import JobFailed
 
@@ -25,6 +25,23 @@ _STARTS = 3
 _MOST_STARTS = 8
 #: Seconds until a worker is started again after one has not started; twice as many each time on the same machine.
 _AGAIN, _MOST_AGAIN = 0.2, 30.0
+#: Seconds of a usual job below which a worker of several jobs at once is given the next ones before it is done.
+_SHORT = 0.25
+#: Seconds for which a job rather waits for a worker that starts than for a second place in one that works.
+_STARTING = 10.0
+#: Seconds between two updates of Ray's metrics.
+_GAUGES = 0.25
+
+
+class _Attempt:
+    """A job in the hands of a member."""
+
+    def __init__(self, number, job, member):
+        self.number = number
+        self.job = job
+        self.member = member
+        self.began = time.monotonic()
+        self.progress = None
 
 
 class _Member:
@@ -34,11 +51,17 @@ class _Member:
         self.actor = actor
         self.asked = time.monotonic()
         self.place = None
-        self.job = None
-        self.number = None
-        self.began = None
+        #: How many jobs its worker works on at once, and how many it has with those that wait there.
+        self.at_once = self.most = 1
+        #: Attempts, by number.
+        self.jobs = {}
         self.idle_since = None
-        self.progress = None
+
+    def room(self, ahead):
+        """How many more jobs it takes, if those that work on several take others `ahead`."""
+        if self.place is None or any(attempt.job.alone for attempt in self.jobs.values()):
+            return 0
+        return (self.most if ahead and self.at_once > 1 else self.at_once) - len(self.jobs)
 
 
 class Pool:
@@ -61,6 +84,8 @@ class Pool:
         self._members = []
         self._numbers = itertools.count(1)
         self._durations = collections.deque(maxlen=101)
+        #: Jobs that a worker works on at once, by the latest greeting.
+        self._at_once = 1
         #: Starts that have failed, one after another, by machine.
         self._failed_starts = collections.Counter()
         self._start_after = 0.0
@@ -68,6 +93,7 @@ class Pool:
         self._watched = False
         self._next_watch = 0.0
         self._next_crowd = 0.0
+        self._next_gauges = 0.0
         self._closed = False
         self._why = None
         #: Why no job is taken any more. The lock orders it with the jobs that were taken.
@@ -85,7 +111,7 @@ class Pool:
     def _join(self):
         """What is of the cluster that Ray is part of now."""
         kind = self._kind
-        resources = {"num_cpus": kind.cpus, "num_gpus": kind.gpus, "max_concurrency": 4}
+        resources = {"num_cpus": kind.cpus, "num_gpus": kind.gpus, "max_concurrency": MOST_CALLS}
         if kind.memory:
             resources["memory"] = kind.memory
         # A worker without a GPU must not find one by itself, and one with a GPU must not prove on the CPU.
@@ -160,14 +186,19 @@ class Pool:
         self._room = (number, time.monotonic())
         return number
 
+    def window(self):
+        """How many jobs should be there, so that no worker waits for one."""
+        return 2 * self.room() * self._at_once + 16
+
     def state(self):
         """Workers and jobs, for people."""
         members = list(self._members)
         return {
             "command": " ".join(self._kind.command),
             "starting": sum(member.place is None for member in members),
-            "idle": sum(member.place is not None and member.job is None for member in members),
-            "busy": sum(member.job is not None for member in members),
+            "idle": sum(member.place is not None and not member.jobs for member in members),
+            "busy": sum(bool(member.jobs) for member in members),
+            "running": sum(len(member.jobs) for member in members),
             "waiting": len(self._waiting),
             "hosts": sorted({member.place["host"] for member in members if member.place}),
         }
@@ -206,7 +237,10 @@ class Pool:
         self._poll()
         self._release(self._keep)
         self._crowd()
-        self._gauges.set(self.state())
+        now = time.monotonic()
+        if now >= self._next_gauges or not self._jobs:
+            self._next_gauges = now + _GAUGES
+            self._gauges.set(self.state())
 
     def _do(self, action, *arguments):
         try:
@@ -227,6 +261,8 @@ class Pool:
                 continue
             self._waiting.appendleft(job)
         self._jobs = {job for job in self._jobs if not job.future.done()}
+        for member in self._members:
+            member.jobs.clear()
         self._members.clear()
         self._failed_starts.clear()
         self._start_after = 0.0
@@ -287,48 +323,85 @@ class Pool:
         if job in self._waiting:
             self._waiting.remove(job)
             self._fail(job, JobFailed("the job was cancelled before it began", "stopped"))
-        for number, member in job.running.items():
+        for number, attempt in job.running.items():
             if not self._away:
-                member.actor.stop.remote(number)
+                attempt.member.actor.stop.remote(number)
 
     def _dispatch(self):
-        idle = [member for member in self._members if member.place and member.job is None]
-        held = []
-        while self._waiting and idle:
-            job = self._waiting.popleft()
-            member = self._choose(job, idle)
-            if member is None:
-                held.append(job)
-                continue
-            idle.remove(member)
-            self._give(job, member)
-        self._waiting.extendleft(reversed(held))
-        busy = sum(member.job is not None for member in self._members)
+        busy = sum(bool(member.jobs) for member in self._members)
         wanted = min(self.room(), busy + len(self._waiting))
-        if time.monotonic() >= self._start_after:
+        now = time.monotonic()
+        if now >= self._start_after:
             for _ in range(wanted - len(self._members)):
                 self._start()
+        if not self._waiting:
+            return
+        ahead = bool(self._durations) and statistics.median(self._durations) < _SHORT
+        # A job has a worker to itself if one is about to come: two at once take longer each.
+        coming = sum(member.place is None and now - member.asked < _STARTING for member in self._members)
+        free = [member for member in self._members if len(member.jobs) < member.most and member.room(ahead) > 0]
+        held = []
+        while self._waiting and free:
+            job = self._waiting.popleft()
+            member = self._choose(job, free, len(self._waiting) >= coming)
+            if member is None:
+                held.append(job)
+                if job.alone and (quiet := self._quietest(job)) in free:
+                    # It becomes idle sooner or later, which it would not if others went on to it.
+                    free.remove(quiet)
+                continue
+            self._give(job, member)
+            if member.room(ahead) <= 0:
+                free.remove(member)
+        self._waiting.extendleft(reversed(held))
 
-    def _choose(self, job, idle):
-        """A worker on a machine that has not failed this job, unless all have."""
-        fresh = [member for member in idle if member.place["node"] not in job.avoid]
-        if fresh:
-            return fresh[0]
-        elsewhere = any(member.place and member.place["node"] not in job.avoid for member in self._members)
-        return None if elsewhere else idle[0]
+    def _choose(self, job, free, second):
+        """A worker on a machine that has not failed this job, unless all have: one without jobs, or, if `second` says
+        so, the one that has the fewest."""
+        if job.alone or not second:
+            free = [member for member in free if not member.jobs]
+        fresh = [member for member in free if member.place["node"] not in job.avoid]
+        if not fresh and any(member.place and member.place["node"] not in job.avoid for member in self._members):
+            return None
+        return min(fresh or free, key=lambda member: len(member.jobs), default=None)
+
+    def _quietest(self, job):
+        """The worker that a job which needs one to itself waits for."""
+        there = [member for member in self._members if member.place]
+        fresh = [member for member in there if member.place["node"] not in job.avoid]
+        return min(fresh or there, key=lambda member: len(member.jobs), default=None)
 
     def _give(self, job, member):
         if self._away:
             return  # The job is not lost: what does not wait when the cluster is left begins to.
-        number = next(self._numbers)
-        now = time.monotonic()
+        attempt = _Attempt(next(self._numbers), job, member)
         job.tries += 1
         job.nodes.append(member.place["node"])
-        job.began = job.began or now
-        job.running[number] = member
-        member.job, member.number, member.began, member.progress = job, number, now, None
-        answer, output = member.actor.run.options(num_returns=2).remote(number, job.payload, job.timeout)
-        self._after(answer, self._answered, member, number, output)
+        job.began = job.began or attempt.began
+        job.running[attempt.number] = member.jobs[attempt.number] = attempt
+        answer, output = member.actor.run.options(num_returns=2).remote(attempt.number, job.payload, job.timeout)
+        self._after_both(answer, output, self._answered, attempt)
+
+    def _after_both(self, answer, output, action, *arguments):
+        """Calls the action in the pool's thread when both references have a value: with an exception or with both."""
+        lock = threading.Lock()
+        values = {}
+
+        def done(name, future):
+            with lock:
+                values[name] = future
+                if len(values) < 2:
+                    return
+            lost = values["answer"].exception()
+            found = None if lost else values["answer"].result()
+            if found is not None and "failed" not in found:
+                # The result may be lost after the answer has come.
+                lost = values["output"].exception()
+            result = values["output"].result() if lost is None and "failed" not in found else None
+            self._events.put((action, *arguments, lost, found, result))
+
+        answer.future().add_done_callback(lambda future: done("answer", future))
+        output.future().add_done_callback(lambda future: done("output", future))
 
     def _after(self, reference, action, *arguments):
         """Calls the action in the pool's thread, with the value or the exception of the reference."""
@@ -351,6 +424,8 @@ class Pool:
         reason = str(lost) if lost else place.get("error")
         if reason is None:
             member.place, member.idle_since = place, time.monotonic()
+            member.at_once = self._at_once = place.get("at_once", 1)
+            member.most = place.get("most", member.at_once)
             del self._failed_starts[place["node"]]
             return
         self._drop(member)
@@ -368,50 +443,17 @@ class Pool:
                 self._fail(self._waiting.popleft(), JobFailed(f"no worker starts{where}: {reason}", "cluster"))
             self._failed_starts.clear()
 
-    def _answered(self, member, number, output, lost, answer):
-        if member not in self._members:
-            return  # Of a cluster that is gone; the job is somebody else's by now.
-        if lost is None and "failed" not in answer:
-            # The result is fetched without holding up the others.
-            self._after(output, self._fetched, member, number, answer)
-            return
-        self._free(member)
+    def _answered(self, attempt, lost, answer, output):
+        member, job = attempt.member, attempt.job
+        if member.jobs.get(attempt.number) is not attempt:
+            return  # Of a cluster or of an actor that is gone; the job is somebody else's by now.
         if lost is not None:
-            self._drop(member)
-            answer = {"failed": f"the worker's actor is gone: {lost}", "kind": "died", "report": {}}
-        job = self._job_of(number)
-        if job is None:
+            self._lost(member, lost)
             return
-        del job.running[number]
-        if job.running:
-            return  # Another attempt is under way.
-        if job.future.done():
-            self._jobs.discard(job)
-        else:
-            self._after_failure(job, member, answer)
-
-    def _after_failure(self, job, member, answer):
-        kind = answer["kind"]
-        error = JobFailed(answer["failed"], kind, answer["report"])
-        if job.cancelled or kind == "stopped":
-            self._fail(job, JobFailed(answer["failed"] if kind == "stopped" else "the job was cancelled", "stopped"))
-        elif kind in ("died", "timeout", "elsewhere", "panic") and job.faults < job.retries:
-            job.faults += 1
-            if member.place:
-                job.avoid.add(member.place["node"])
-            self._waiting.appendleft(job)
-        else:
-            self._fail(job, error)
-
-    def _fetched(self, member, number, answer, lost, output):
-        if member not in self._members:
+        self._free(attempt)
+        if "failed" in answer:
+            self._failed(attempt, answer)
             return
-        if lost is not None:
-            self._answered(member, number, None, lost, None)
-            return
-        self._free(member)
-        job = self._job_of(number)
-        del job.running[number]
         self._durations.append(answer["seconds"])
         if job.future.done():
             if not job.running:
@@ -419,36 +461,77 @@ class Pool:
             return
         # The other attempts of a hedged job are not wanted any more.
         for other, helper in job.running.items():
-            helper.actor.stop.remote(other)
+            helper.member.actor.stop.remote(other)
         host, nodes = member.place["host"], tuple(job.nodes)
         self._finish(job, Result(job.index, None, answer["report"], self._since(job), job.tries, host, nodes, output))
+
+    def _lost(self, member, lost):
+        """An actor is gone, and with it all its jobs."""
+        attempts = list(member.jobs.values())
+        self._drop(member)
+        for attempt in attempts:
+            self._free(attempt)
+        # The first one is to be tried again first.
+        for attempt in reversed(attempts):
+            beside = len(attempts) > 1
+            words = f"the worker's actor is gone: {lost}"
+            self._failed(attempt, {"failed": words, "kind": "died", "report": {}, "beside": beside})
+
+    def _failed(self, attempt, answer):
+        job = attempt.job
+        if job.running:
+            return  # Another attempt is under way.
+        if job.future.done():
+            self._jobs.discard(job)
+        else:
+            self._after_failure(job, attempt.member, answer)
+
+    def _after_failure(self, job, member, answer):
+        kind = answer["kind"]
+        error = JobFailed(answer["failed"], kind, answer["report"])
+        # Whose fault it was that a worker died, one attempt of each by itself shows. It is none of the retries.
+        unclear = kind == "died" and answer.get("beside", False) and not job.alone
+        if job.cancelled or kind == "stopped":
+            self._fail(job, JobFailed(answer["failed"] if kind == "stopped" else "the job was cancelled", "stopped"))
+        elif kind in ("died", "timeout", "elsewhere", "panic") and (unclear or job.faults < job.retries):
+            job.faults += not unclear
+            job.alone = job.alone or unclear
+            if member.place:
+                job.avoid.add(member.place["node"])
+            self._waiting.appendleft(job)
+        else:
+            self._fail(job, error)
 
     def _hedge(self):
         if self._waiting or len(self._durations) < 3:
             return
-        idle = [member for member in self._members if member.place and member.job is None]
+        idle = [member for member in self._members if member.room(False) > 0]
         usual = statistics.median(self._durations)
         now = time.monotonic()
         for job in [job for job in self._jobs if job.hedge and len(job.running) == 1]:
-            ((_, first),) = job.running.items()
-            if not idle or job.cancelled or now - first.began < job.hedge * usual:
+            (first,) = job.running.values()
+            others = [member for member in idle if member is not first.member and not (job.alone and member.jobs)]
+            if not others or job.cancelled or now - first.began < job.hedge * usual:
                 continue
-            elsewhere = [member for member in idle if member.place["node"] != first.place["node"]]
-            helper = (elsewhere or idle)[0]
-            idle.remove(helper)
+            elsewhere = [member for member in others if member.place["node"] != first.member.place["node"]]
+            helper = min(elsewhere or others, key=lambda member: len(member.jobs))
             self._give(job, helper)
+            if helper.room(False) <= 0:
+                idle.remove(helper)
 
     def _poll(self):
         if not self._watched or time.monotonic() < self._next_watch:
             return
         self._next_watch = time.monotonic() + 0.5
         for member in self._members:
-            if member.job is not None:
-                self._after(member.actor.progress.remote(), self._said, member, member.number)
+            if member.jobs:
+                self._after(member.actor.progress.remote(), self._said, member)
 
-    def _said(self, member, number, lost, progress):
-        if lost is None and member.number == number:
-            member.progress = progress
+    def _said(self, member, lost, progress):
+        if lost is None:
+            for number, said in progress.items():
+                if number in member.jobs:
+                    member.jobs[number].progress = said
 
     def _crowd(self):
         """Asks pools without work for their places, if workers of this one wait for theirs."""
@@ -469,19 +552,18 @@ class Pool:
         """Gives back workers that nobody has needed for a while."""
         now = time.monotonic()
         for member in list(self._members):
-            if member.job is None and member.idle_since is not None and now - member.idle_since > keep:
+            if not member.jobs and member.idle_since is not None and now - member.idle_since > keep:
                 self._drop(member)
         if not self._jobs:
             # Those that have not even started would only take the place of somebody else's.
             for member in [member for member in self._members if member.place is None]:
                 self._drop(member)
 
-    def _free(self, member):
-        member.job = member.number = member.progress = None
-        member.idle_since = time.monotonic()
-
-    def _job_of(self, number):
-        return next((job for job in self._jobs if number in job.running), None)
+    def _free(self, attempt):
+        del attempt.job.running[attempt.number]
+        del attempt.member.jobs[attempt.number]
+        if not attempt.member.jobs:
+            attempt.member.idle_since = time.monotonic()
 
     def _drop(self, member):
         if member in self._members:

@@ -1,6 +1,7 @@
-"""A worker's process, and one job after another for it."""
+"""A worker's process, and jobs for it, from several threads."""
 
 import collections
+import itertools
 import json
 import os
 import queue
@@ -16,11 +17,13 @@ _WORDS = 4096
 
 class WorkerDied(Exception):
     """A worker's process ended, hung, or did not answer in frames. Its last words are in the message; `kind` is
-    `timeout` if it did not finish in time, and otherwise `died`."""
+    `timeout` if it did not finish this job in time, and otherwise `died`. `beside` says whether it worked on other jobs
+    too, of which any may have ended it."""
 
-    def __init__(self, message, kind="died"):
+    def __init__(self, message, kind="died", beside=False):
         super().__init__(message)
         self.kind = kind
+        self.beside = beside
 
 
 class JobFailed(Exception):
@@ -37,19 +40,46 @@ class JobFailed(Exception):
         return JobFailed, (str(self), self.kind, self.report)
 
 
+class _Open:
+    """A job that the worker has."""
+
+    def __init__(self, number, timeout):
+        self.number = number
+        self.timeout = timeout
+        #: Its answer, or `None` if the worker is gone.
+        self.answer = queue.SimpleQueue()
+        #: When it began. Jobs begin in the order in which they are given, as many at once as the greeting says.
+        self.began = None
+        #: When the worker is ended, because the job is not wanted and does not stop.
+        self.stop = None
+        self.progress = None
+
+
 class Worker:
-    """Starts a worker and waits for its greeting. Its frames go to `events`, if a queue is given: whoever else puts
-    something there is heard by `event`, too."""
+    """Starts a worker and waits for its greeting. Threads may run jobs at the same time: `at_once` of them are worked
+    on, the others wait in the worker. If a queue of `events` is given, all frames go there, and `event` takes them:
+    whoever else puts something there is heard by it, too."""
 
     def __init__(self, command, *, environment=None, start_timeout=120.0, most_bytes=4 << 30, events=None):
         self.command = list(command)
-        self._frames = queue.SimpleQueue() if events is None else events
+        self._events = queue.SimpleQueue() if events is None else events
+        self._routed = events is None
         self._words = collections.deque()
         self._most_bytes = most_bytes
+        #: Orders frames to the worker.
         self._lock = threading.Lock()
-        self._stopping = {}
+        #: Guards the jobs that it has, in the order in which they were given.
+        self._state = threading.Lock()
+        self._open = {}
+        #: Whether no more frames will come.
+        self._silent = False
+        #: What has ended the listening, if it is not the end of the stream.
+        self._error = None
+        #: Why the worker is gone; the first reason counts.
+        self._dying = threading.RLock()
+        self._death = None
         self._ended = False
-        self.progress = None
+        self.at_once = 1
         try:
             self._process = subprocess.Popen(
                 self.command,
@@ -66,7 +96,7 @@ class Worker:
         self._listener.start()
         self._hearing = threading.Thread(target=self._hear, daemon=True)
         self._hearing.start()
-        greeting = self._next(time.monotonic() + start_timeout, f"did not greet within {start_timeout:g} s")
+        greeting = self._greeted(start_timeout)
         if greeting.kind != frames.HELLO:
             raise self._died(f"began with {greeting.kind!r}, not with a greeting")
         self.greeting = json.loads(greeting.payload)
@@ -75,42 +105,48 @@ class Worker:
                 f"speaks version {self.greeting['protocol']} of the protocol, this package version {frames.PROTOCOL}; "
                 "install the same version of Rigel for both"
             )
+        self.at_once = max(1, int(self.greeting.get("at_once", 1)))
 
     def run(self, number, payload, *, timeout=None):
-        """The job's report and result. Raises `JobFailed` if the job has none, `WorkerDied` if the worker is gone."""
-        return self.outcome(number, self.give(number, payload, timeout), timeout)
+        """The job's report and result. Raises `JobFailed` if the job has none, `WorkerDied` if the worker is gone.
+        Jobs that run at the same time need different numbers."""
+        return self.outcome(self.give(number, payload, timeout))
 
     def give(self, number, payload, timeout=None):
-        """Sends a job, and returns when it should be done."""
+        """Sends a job, and returns it for `outcome`. `timeout` counts from its beginning."""
         most = self.greeting["most_bytes"]
         if len(payload) > most:
             raise JobFailed(f"the job has {len(payload)} bytes, the worker takes at most {most}", "refused")
-        self.progress = None
-        deadline = time.monotonic() + timeout if timeout else None
-        self._send(frames.JOB, number, payload)
-        return deadline
+        job = _Open(number, timeout)
+        with self._lock:
+            with self._state:
+                self._open[number] = job
+                self._begin()
+                silent = self._silent
+            try:
+                if silent:
+                    raise self._gone(job)
+                self._write(job, payload)
+            except WorkerDied:
+                self._forget(number)
+                raise
+        return job
 
-    def outcome(self, number, deadline=None, timeout=None):
+    def outcome(self, job):
         """What `run` returns, for a job that was given."""
         try:
-            return self._outcome(number, deadline, timeout)
+            frame = self._answer(job)
         finally:
-            self._stopping.pop(number, None)
+            self._forget(job.number)
+        if frame.kind == frames.DONE:
+            return json.loads(frame.payload.report), frame.payload.result
+        answer = json.loads(frame.payload)
+        raise JobFailed(answer["message"], answer["kind"], answer["report"])
 
-    def _outcome(self, number, deadline, timeout):
-        while True:
-            frame = self._answer(number, deadline, timeout)
-            if frame.kind == frames.PROGRESS:
-                said = json.loads(frame.payload)
-                self.progress = said if isinstance(said, dict) else None
-            elif frame.kind == frames.DONE and frame.job == number:
-                report, result = frames.split_done(frame.payload)
-                return json.loads(report), result
-            elif frame.kind == frames.FAILED and frame.job == number:
-                answer = json.loads(frame.payload)
-                raise JobFailed(answer["message"], answer["kind"], answer["report"])
-            elif frame.kind != frames.FAILED:
-                raise self._died(f"answered job {number} with {frame.kind!r} of job {frame.job}")
+    def progress(self, number):
+        """What a job has said last."""
+        job = self._open.get(number)
+        return job.progress if job else None
 
     def event(self):
         """The next frame, or what somebody else has put into the queue of events. Raises `WorkerDied` at the end."""
@@ -127,11 +163,15 @@ class Worker:
 
     def stop(self, number, grace=5.0):
         """Says that a job's result is not wanted. A worker that still works on it after `grace` seconds is killed."""
-        self._stopping[number] = time.monotonic() + grace
-        try:
-            self._send(frames.STOP, number)
-        except WorkerDied:
-            pass  # `run` finds it, too.
+        job = self._open.get(number)
+        if job is None:
+            return
+        job.stop = time.monotonic() + grace
+        with self._lock:
+            try:
+                frames.write(self._process.stdin, frames.STOP, number)
+            except (OSError, ValueError):
+                pass  # `outcome` finds it, too.
 
     def close(self):
         """Ends the process, and those that it has started."""
@@ -160,68 +200,94 @@ class Worker:
         except ProcessLookupError:
             pass
 
-    def _answer(self, number, deadline, timeout):
+    def _begin(self):
+        """Notes which jobs have begun by now."""
+        now = time.monotonic()
+        for job in itertools.islice(self._open.values(), self.at_once):
+            job.began = job.began or now
+
+    def _forget(self, number):
+        with self._state:
+            if self._open.pop(number, None):
+                self._begin()
+
+    def _answer(self, job):
         while True:
             now = time.monotonic()
-            stop = self._stopping.get(number)
-            if stop is not None and now >= stop:
-                self.close()
-                raise JobFailed("the job was cancelled; its worker did not stop and was ended", "stopped")
-            if deadline is not None and now >= deadline:
-                raise self._died(f"did not finish job {number} within {timeout:g} s", "timeout")
-            until = min(t for t in (deadline, stop, now + 0.25) if t is not None)
+            deadline = job.began + job.timeout if job.timeout and job.began else None
+            until = min(t for t in (deadline, job.stop, now + 0.25) if t is not None)
             try:
-                return self._take(until - now)
+                frame = job.answer.get(timeout=max(0.0, until - now))
             except queue.Empty:
-                pass
+                now = time.monotonic()
+                if job.stop is not None and now >= job.stop:
+                    self._died(f"did not stop job {job.number}, which was cancelled, and was ended")
+                    raise JobFailed("the job was cancelled; its worker did not stop and was ended", "stopped") from None
+                if deadline is not None and now >= deadline:
+                    what = f"did not finish job {job.number} within {job.timeout:g} s"
+                    raise self._died(what, job, "timeout") from None
+                continue
+            if frame is None:
+                raise self._gone(job)
+            return frame
 
-    def _next(self, deadline, what):
+    def _greeted(self, seconds):
         try:
-            return self._take(max(0.0, deadline - time.monotonic()))
+            return self._take(seconds)
         except queue.Empty:
-            raise self._died(what) from None
+            raise self._died(f"did not greet within {seconds:g} s") from None
 
     def _take(self, seconds):
-        frame = self._frames.get(timeout=seconds)
-        if frame is None or isinstance(frame, Exception):
-            # The end is the end for every thread that asks.
-            self._frames.put(frame)
-        if isinstance(frame, Exception):
-            raise self._died(f"can't be heard: {type(frame).__name__}: {frame}") from frame
+        frame = self._events.get(timeout=seconds)
         if frame is None:
-            # The process is about to end, and its words about it may still be on their way.
-            try:
-                code = self._process.wait(5)
-            except subprocess.TimeoutExpired:
-                raise self._died("closed its standard output") from None
-            raise self._died(f"was ended by signal {-code}" if code < 0 else f"ended with code {code}")
+            # The end is the end for every thread that asks.
+            self._events.put(None)
+            raise self._gone()
         return frame
 
-    def _send(self, kind, number, payload=b""):
-        with self._lock:
-            try:
-                frames.write(self._process.stdin, kind, number, payload)
-            except (OSError, ValueError):
-                # Why it does not read any more is in what it wrote last.
-                try:
-                    while self._take(5.0).kind in (frames.PROGRESS, frames.FAILED):
-                        pass
-                except queue.Empty:
-                    pass
-                raise self._died("does not read its standard input") from None
+    def _write(self, job, payload):
+        try:
+            frames.write(self._process.stdin, frames.JOB, job.number, payload)
+        except (OSError, ValueError):
+            # Why it does not read any more is in what it wrote last.
+            self._listener.join(5.0)
+            raise (self._gone(job) if self._silent else self._died("does not read its standard input", job)) from None
 
     def _listen(self):
+        error, kept = None, bytearray()
         try:
-            while True:
-                frame = frames.read(self._process.stdout, self._most_bytes)
-                self._frames.put(frame)
-                if frame is None:
-                    return
-        except Exception as error:
+            while (frame := frames.read(self._process.stdout, self._most_bytes, kept)) is not None:
+                if self._routed and frame.kind != frames.HELLO:
+                    self._route(frame)
+                else:
+                    self._events.put(frame)
+        except Exception as caught:
             # Whatever it is, and be it of the queue that somebody has given: whoever waits for a frame must hear of it.
-            self._frames.put(error)
+            error = caught
         finally:
             self._process.stdout.close()
+        self._error = error
+        with self._state:
+            self._silent = True
+            for job in self._open.values():
+                job.answer.put(None)
+        self._events.put(None)
+
+    def _route(self, frame):
+        """Gives a frame to whoever waits for it."""
+        job = self._open.get(frame.job)
+        if frame.kind == frames.PROGRESS:
+            said = json.loads(frame.payload)
+            if job is not None:
+                job.progress = said if isinstance(said, dict) else None
+        elif frame.kind not in (frames.DONE, frames.FAILED):
+            raise frames.FrameError(f"a frame of the kind {frame.kind!r} about job {frame.job}, which is no answer")
+        elif job is not None:
+            # The next one begins.
+            self._forget(frame.job)
+            job.answer.put(frame)
+        elif frame.kind == frames.DONE:
+            raise frames.FrameError(f"an answer to job {frame.job}, which the worker does not have")
 
     def _hear(self):
         try:
@@ -234,10 +300,31 @@ class Worker:
         finally:
             self._process.stderr.close()
 
-    def _died(self, what, kind="died"):
-        self._kill()
-        self._hearing.join(2.0)
-        words = b"".join(self._words)[-_WORDS:].decode(errors="replace").strip()
-        self.close()
-        said = f"; its last words:\n{words}" if words else "; it said nothing"
-        return WorkerDied(f"the worker `{' '.join(self.command)}` {what}{said}", kind)
+    def _gone(self, job=None):
+        """Why no more frames come."""
+        error = self._error
+        if error is not None:
+            return self._died(f"can't be heard: {type(error).__name__}: {error}", job)
+        # The process is about to end, and its words about it may still be on their way.
+        try:
+            code = self._process.wait(5)
+        except subprocess.TimeoutExpired:
+            return self._died("closed its standard output", job)
+        return self._died(f"was ended by signal {-code}" if code < 0 else f"ended with code {code}", job)
+
+    def _died(self, what, job=None, kind="died"):
+        """Ends the worker. The first reason is that of all its jobs, but for its kind."""
+        with self._dying:
+            if self._death is None:
+                with self._state:
+                    begun = {number for number, other in self._open.items() if other.began is not None}
+                self._kill()
+                self._hearing.join(2.0)
+                words = b"".join(self._words)[-_WORDS:].decode(errors="replace").strip()
+                self.close()
+                said = f"; its last words:\n{words}" if words else "; it said nothing"
+                self._death = f"the worker `{' '.join(self.command)}` {what}{said}", begun
+            else:
+                kind = "died"
+            message, begun = self._death
+            return WorkerDied(message, kind, job is not None and bool(begun - {job.number}))

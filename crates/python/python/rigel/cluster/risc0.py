@@ -102,8 +102,7 @@ def prove(
                 answer = json.loads(event.payload)
                 raise JobFailed(answer["message"], answer["kind"], answer["report"])
             elif event.kind == frames.DONE:
-                report, receipt = frames.split_done(event.payload)
-                report = json.loads(report)
+                report, receipt = json.loads(event.payload.report), event.payload.result
                 journal, image_id = bytes.fromhex(report.pop("journal")), report.pop("image_id")
                 return Proven(receipt, journal, image_id, report, [proven[index] for index in sorted(proven)])
     finally:
@@ -117,7 +116,7 @@ def prove(
 
 def _window(pool):
     """How many segments the program may be ahead of the proofs: as many jobs as `map` takes from an iterable."""
-    return 2 * pool.room() + 16
+    return pool.window()
 
 
 class _Events:
