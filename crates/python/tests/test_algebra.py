@@ -53,9 +53,9 @@ def test_invalid_matrices_raise(device):
         rigel.zeros((2, 2), device=device).inv()
     with pytest.raises(ValueError, match="on the right"):
         GF.ones((2, 2), device=device).solve(GF.zeros((3, 1), device=device))
-    with pytest.raises(TypeError, match="supported|elements"):
+    with pytest.raises(ValueError, match="supported|elements"):
         rigel.field("no field")
-    with pytest.raises(ValueError, match="no supported field"):
+    with pytest.raises(ValueError, match="unsupported field of"):
         rigel.field(7)
 
 

@@ -49,7 +49,9 @@ def dispatch():
             frame = frames.read(into, 1 << 30)
             seals[frame.job] = frames.split_done(frame.payload)[1]
         frames.write(out, frames.JOB, number, segment)
-        (folder / "sent").write_text(str(number))
+        # Renamed, so that whoever reads it never finds it empty.
+        (folder / "sent.new").write_text(str(number))
+        (folder / "sent.new").rename(folder / "sent")
     frames.write(out, frames.PROGRESS, 0, b'{{"fraction": 0.5, "phase": "executed"}}')
     while len(seals) < len(segments):
         frame = frames.read(into, 1 << 30)
