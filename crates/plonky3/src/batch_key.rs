@@ -73,9 +73,10 @@ impl<SC: DeviceConfig> BatchKey<SC> {
         setup.check(prover, global.matrix_to_instance[0], "setup_batch")
     }
 
-    /// Checks that the key was made for AIRs with the same preprocessed values and lookups. Proofs check it, too, except
-    /// where it would slow them down: a device compares the lookups of an AIR only when it reads it, which it does once
-    /// for a key, and builds without debug assertions do not compare more than 2^20 preprocessed values of a table.
+    /// Checks that the key was made for AIRs with the same preprocessed values and lookups. Proofs check it, too, but
+    /// not where it would slow them down: a device compares the lookups of an AIR only when it reads it, which it does
+    /// once for a key, and builds without debug assertions do not compare more than 2^20 preprocessed values of a
+    /// table.
     pub fn check_airs<A>(&self, airs: &[A]) -> Result<()>
     where
         A: Air<InteractionSymbolicBuilder<SC::Value, SC::Challenge>>,
