@@ -103,7 +103,7 @@ fn other_preprocessed_values() {
             let (air, other) = (Counting { first: 3 }, Counting { first: 4 });
             let key = setup_preprocessed(&prover, &air, 3).unwrap().unwrap();
             let prove = |air: &Counting| {
-                prove_with_preprocessed(&prover, air, &air.trace::<KoalaBear>(), &[], Some(&key)).map(|_| ())
+                prove_with_preprocessed(&prover, air, air.trace::<KoalaBear>(), &[], Some(&key)).map(|_| ())
             };
             for refusal in [prove(&other), key.check_air(&other)] {
                 let Err(error @ Error::Preprocessed { table: 0, .. }) = refusal else { panic!("{refusal:?}") };
