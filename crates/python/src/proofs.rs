@@ -72,20 +72,18 @@ impl Proof {
         self.making.as_ref().map(|making| making.milliseconds)
     }
 
-    /// The parts that ran on another device than requested, and why.
+    /// The parts that ran on another device than requested, and why; and the devices that were lost while they made the
+    /// proof.
     #[getter]
     fn fallbacks(&self) -> Vec<String> {
-        match &self.making {
-            Some(Making { no_device: Some(reason), .. }) => {
-                vec![format!("the proof was made on the CPU: {reason}")]
-            }
-            Some(Making { asked_for_cpu: false, report, .. }) => report
-                .fallbacks
-                .iter()
-                .map(|fallback| format!("{} ran on the {}: {}", fallback.part, fallback.ran_on, fallback.reason))
-                .collect(),
-            _ => Vec::new(),
+        let Some(Making { asked_for_cpu, report, no_device, .. }) = &self.making else { return Vec::new() };
+        if let Some(reason) = no_device {
+            return vec![format!("the proof was made on the CPU: {reason}")];
         }
+        let moved = report.moves.iter().map(|lost| format!("the proof began on {}: {}", lost.from, lost.reason));
+        let parts = report.fallbacks.iter().filter(|_| !asked_for_cpu);
+        let ran = parts.map(|part| format!("{} ran on the {}: {}", part.part, part.ran_on, part.reason));
+        moved.chain(ran).collect()
     }
 
     /// The statement: the prover, the workload with its parameters, and the public values of each table.

@@ -1,5 +1,9 @@
 """Proofs on several devices, which are emulated: one proof on all of them, and many shared out."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 import rigel
@@ -37,6 +41,23 @@ def test_many_proofs_elsewhere():
     if not any(device.kind == "cuda" for device in rigel.devices()):
         (made,) = proofs.prove_many("fibonacci", 1, log_rows=4, device="auto", **QUICK)
         assert made.device == "cpu" and "CUDA" in made.fallbacks[0]
+
+
+def test_a_device_is_lost_in_the_middle():
+    """In a process of its own: emulated devices read their faults from the environment."""
+    text = f"""
+import rigel
+made = rigel.proofs.prove_many("fibonacci", 5, log_rows=4, device={TWO}, **{QUICK})
+alone = rigel.proofs.prove("fibonacci", log_rows=4, device="cpu", **{QUICK})
+assert [proof.bytes for proof in made] == 5 * [made[0].bytes] and len(made[0].bytes) == len(alone.bytes)
+made[0].verify()
+assert [proof.device for proof in made] == 5 * ["emulated:0"]
+(lost,) = [reason for proof in made for reason in proof.fallbacks]
+assert "emulated:1" in lost and "lost" in lost, lost
+"""
+    faults = {**os.environ, "RIGEL_EMULATED": "lost_after=40,lost_device=1"}
+    done = subprocess.run([sys.executable, "-c", text], env=faults, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
 
 
 def test_wrong_devices():
