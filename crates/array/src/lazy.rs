@@ -406,28 +406,49 @@ fn joint_device(operation: &'static str, trees: &[&Arc<Tree>]) -> Result<Option<
     Ok(joint.cloned())
 }
 
-/// Integers, beside a number that their type can't hold, in a type that can: they are still compared, as in NumPy.
-/// Where no integer type holds both, as for uint64 beside -1, the comparison is an error of range.
-fn comparable(a: Arc<Tree>, b: &Tree) -> Result<Arc<Tree>> {
-    let Root::Scalar(scalar) = &b.root else { return Ok(a) };
-    let outside =
-        a.dtype.kind() == NumberKind::Integer && matches!(scalar.words_as(a.dtype), Err(Error::Range(_)));
-    if !outside || is_scalar(&a) || !is_scalar(b) {
-        return Ok(a);
+/// The comparison of integers with a number that their type can't hold: all of them are below it, or all above; `None`
+/// for other operands. A comparison with the least number of the type has the same result, shape and device.
+fn beyond(operation: Binary, integers: &Arc<Tree>, number: &Tree) -> Result<Option<Lazy>> {
+    let Root::Scalar(Scalar::Int(value)) = number.root else { return Ok(None) };
+    let dtype = integers.dtype;
+    if dtype.kind() != NumberKind::Integer || is_scalar(integers) || !is_scalar(number) {
+        return Ok(None);
     }
-    let joint = promote(a.dtype, scalar.natural_type())?;
-    if joint.kind() == NumberKind::Integer { convert(a, joint) } else { Ok(a) }
+    if !matches!(Scalar::Int(value).words_as(dtype), Err(Error::Range(_))) {
+        return Ok(None);
+    }
+    let holds = match operation {
+        Binary::Ne => true,
+        Binary::Lt | Binary::Le => value > 0,
+        Binary::Gt | Binary::Ge => value < 0,
+        _ => false,
+    };
+    let least = if dtype.is_unsigned() { 0 } else { -(1 << (8 * dtype.bytes() - 1)) };
+    let least = convert(Lazy::from(Scalar::Int(least)).0?, dtype)?;
+    together(if holds { Binary::Ge } else { Binary::Lt }, integers.clone(), least).map(Some)
+}
+
+/// The comparison that holds for `y, x` where this one holds for `x, y`; `None` if it is not a comparison.
+fn mirrored(operation: Binary) -> Option<Binary> {
+    Some(match operation {
+        Binary::Eq | Binary::Ne => operation,
+        Binary::Lt => Binary::Gt,
+        Binary::Le => Binary::Ge,
+        Binary::Gt => Binary::Lt,
+        Binary::Ge => Binary::Le,
+        _ => return None,
+    })
 }
 
 fn join(operation: Binary, a: Arc<Tree>, b: Arc<Tree>) -> Result<Lazy> {
-    let (a, b) = match operation {
-        Binary::Eq | Binary::Ne | Binary::Lt | Binary::Le | Binary::Gt | Binary::Ge => {
-            let a = comparable(a, &b)?;
-            let b = comparable(b, &a)?;
-            (a, b)
+    if let Some(mirrored) = mirrored(operation) {
+        if let Some(known) = beyond(operation, &a, &b)? {
+            return Ok(known);
         }
-        _ => (a, b),
-    };
+        if let Some(known) = beyond(mirrored, &b, &a)? {
+            return Ok(known);
+        }
+    }
     let (a, b) = alike(operation.name(), a, b)?;
     // Sums and products of booleans as in NumPy.
     let (operation, a, b) = match (operation, a.dtype) {

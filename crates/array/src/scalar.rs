@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 pub enum Scalar {
     /// True or false.
     Bool(bool),
-    /// An integer.
+    /// An integer. `i128::MIN` and `i128::MAX` also stand for all integers beyond them.
     Int(i128),
     /// A float.
     Float(f64),
@@ -82,8 +82,13 @@ impl Scalar {
             (Self::Bool(value), _) if of == Type::Bool => words(&[u8::from(value)]),
             (Self::Int(value), NumberKind::Bool) => words(&[u8::from(value != 0)]),
             (Self::Bool(value), NumberKind::Integer) => integer(value.into(), of).ok_or_else(lost)?,
-            (Self::Int(value), NumberKind::Integer) => integer(value, of)
-                .ok_or_else(|| Error::Range(format!("{value} is outside the range of {}", name(of))))?,
+            (Self::Int(value), NumberKind::Integer) => integer(value, of).ok_or_else(|| {
+                let what = match value {
+                    i128::MIN | i128::MAX => "an integer of more than 127 bits".to_owned(),
+                    _ => value.to_string(),
+                };
+                Error::Range(format!("{what} is outside the range of {}", name(of)))
+            })?,
             (_, NumberKind::Float) => {
                 let value = self.real().ok_or_else(lost)?;
                 match of {

@@ -21,6 +21,7 @@ use crate::check;
 use crate::commit::{Committed, extend_trace};
 use crate::config::{Base, DeviceConfig, Ext};
 use crate::constraints::Constraints;
+use crate::contents::{self, Extent};
 use crate::error::{Error, Result};
 use crate::fallback::{self, CpuBatchAir};
 use crate::field::{DeviceExtension, DeviceField};
@@ -86,16 +87,45 @@ where
     let heights: Vec<usize> = instances.iter().map(|instance| instance.trace.height()).collect();
     check_multiplicity_height_bound(&key.data.common.lookups, &heights)
         .map_err(|error| Error::Lookup { table: 0, detail: error.to_string() })?;
-    #[cfg(debug_assertions)]
-    crate::satisfied::batch(instances, key)?;
-    let cells = instances.iter().map(|instance| instance.trace.height() * instance.trace.width()).sum();
-    fallback::choose(
-        prover,
-        cells,
-        (),
-        |()| on_device(prover, instances, key),
-        |()| fallback::prove_batch(prover, instances, key),
-    )
+    let airs: Vec<&A> = instances.iter().map(|instance| instance.air).collect();
+    let contents = &key.contents;
+    let check = move || {
+        let check = |(table, air): (usize, &A)| contents[table].check_values(table, air, Extent::Usual);
+        airs.into_iter().enumerate().try_for_each(check)
+    };
+    contents::beside(check, || {
+        #[cfg(debug_assertions)]
+        crate::satisfied::batch(instances, key)?;
+        let cells = instances.iter().map(|instance| instance.trace.height() * instance.trace.width()).sum();
+        let proven = fallback::choose(
+            prover,
+            cells,
+            (),
+            |()| on_device(prover, instances, key),
+            |()| fallback::prove_batch(prover, instances, key),
+        )?;
+        check_lookups(prover, instances, key)?;
+        Ok(proven)
+    })
+}
+
+/// Checks that the lookups of AIRs that were read for this proof are the key's. It comes after the proof, because they
+/// are known from its reading.
+fn check_lookups<SC, A>(prover: &Prover<SC>, instances: &[Instance<'_, SC, A>], key: &BatchKey<SC>) -> Result<()>
+where
+    SC: DeviceConfig,
+    A: CpuBatchAir<SC>,
+{
+    for (table, (instance, (_, kind))) in instances.iter().zip(kinds(instances, key)).enumerate() {
+        let fingerprint = key.fingerprints[table];
+        let read = prover.readings.lookups(&kind, fingerprint);
+        let checked = key.contents[table].check_lookups::<SC::Value, SC::Challenge, A>(table, instance.air, read);
+        if checked.is_err() {
+            prover.readings.forget(&kind, fingerprint);
+        }
+        checked?;
+    }
+    Ok(())
 }
 
 fn on_device<SC, A>(

@@ -19,6 +19,7 @@ use rigel_kernels::{Columns, Matrix};
 use crate::check::{self, Identity};
 use crate::commit::Committed;
 use crate::config::{Base, DeviceConfig};
+use crate::contents::{Contents, Extent};
 use crate::error::{Error, Result};
 use crate::lookup;
 use crate::prover::{Prover, Session};
@@ -46,6 +47,8 @@ pub struct BatchKey<SC: DeviceConfig> {
     pub(crate) airs: Vec<Identity>,
     /// Those of the AIRs' constraints, where they have one.
     pub(crate) fingerprints: Vec<Option<Fingerprint>>,
+    /// Hashes of their preprocessed values and lookups.
+    pub(crate) contents: Vec<Contents>,
     /// Different for each key of the process.
     pub(crate) number: u64,
 }
@@ -68,6 +71,25 @@ impl<SC: DeviceConfig> BatchKey<SC> {
             return Ok(());
         };
         setup.check(prover, global.matrix_to_instance[0], "setup_batch")
+    }
+
+    /// Checks that the key was made for AIRs with the same preprocessed values and lookups. Proofs check it, too, but
+    /// not where it would slow them down: a device compares the lookups of an AIR only when it reads it, which it does
+    /// once for a key, and builds without debug assertions do not compare more than 2^20 preprocessed values of a
+    /// table.
+    pub fn check_airs<A>(&self, airs: &[A]) -> Result<()>
+    where
+        A: Air<InteractionSymbolicBuilder<SC::Value, SC::Challenge>>,
+    {
+        if airs.len() != self.contents.len() {
+            return Err(Error::BatchLength { expected: self.contents.len(), found: airs.len() });
+        }
+        for (table, air) in airs.iter().enumerate() {
+            self.airs[table].check::<SC::Value>(table, air)?;
+            self.contents[table].check_values(table, air, Extent::All)?;
+            self.contents[table].check_lookups::<SC::Value, SC::Challenge, A>(table, air, None)?;
+        }
+        Ok(())
     }
 
     pub(crate) fn lookups(&self, table: usize) -> &[Lookup<SC::Value>] {
@@ -114,9 +136,12 @@ where
             return Err(Error::Lookup { table, detail });
         }
     }
+    let preprocessed = preprocessed_traces(airs, log_rows)?;
+    let of_table = |(air, trace): (&A, &Option<_>)| Contents::of_table::<_, SC::Challenge, A>(air, trace.as_ref());
+    let contents = airs.iter().zip(&preprocessed).map(of_table).collect();
     let packed = |((air, lookups), &log_rows)| packed_lookups::<SC, A>(air, lookups, log_rows);
     let lookups: Vec<Lookups<SC::Value>> = airs.iter().zip(unpacked).zip(log_rows).map(packed).collect();
-    let (global, kept) = commit_preprocessed(prover, airs, log_rows, &lookups)?.unzip();
+    let (global, kept) = commit_preprocessed(prover, preprocessed, log_rows, &lookups)?.unzip();
     let (preprocessed, shares, preprocessed_prover_data) = match kept {
         Some(Kept::OneDevice(tables)) => (Some(tables), None, None),
         Some(Kept::Shared(tables)) => (None, Some(tables), None),
@@ -140,6 +165,7 @@ where
         log_rows: log_rows.to_vec(),
         airs: identities,
         fingerprints,
+        contents,
         number,
     })
 }
@@ -178,29 +204,41 @@ enum Kept<SC: DeviceConfig> {
 
 type Committing<SC> = (GlobalPreprocessed<SC>, Kept<SC>);
 
-fn commit_preprocessed<SC: DeviceConfig, A: BaseAir<SC::Value>>(
-    prover: &Prover<SC>,
+/// The preprocessed columns of each AIR that has some.
+fn preprocessed_traces<V: p3_field::Field, A: BaseAir<V>>(
     airs: &[A],
+    log_rows: &[usize],
+) -> Result<Vec<Option<RowMajorMatrix<V>>>> {
+    let trace_of = |(table, (air, &log_rows)): (usize, (&A, &usize))| {
+        let trace = air.preprocessed_trace().filter(|trace| trace.width() > 0);
+        match trace.as_ref().map(|trace| trace.height()).filter(|&height| height != 1 << log_rows) {
+            Some(height) => {
+                let detail = format!("{height} preprocessed rows for a trace of 2^{log_rows}");
+                Err(Error::Preprocessed { table, detail })
+            }
+            None => Ok(trace),
+        }
+    };
+    airs.iter().zip(log_rows).enumerate().map(trace_of).collect()
+}
+
+fn commit_preprocessed<SC: DeviceConfig>(
+    prover: &Prover<SC>,
+    preprocessed: Vec<Option<RowMajorMatrix<SC::Value>>>,
     log_rows: &[usize],
     lookups: &[Lookups<SC::Value>],
 ) -> Result<Option<Committing<SC>>> {
-    let mut instances = Vec::with_capacity(airs.len());
+    let mut instances = Vec::with_capacity(preprocessed.len());
     let mut matrix_to_instance = Vec::new();
     let mut traces: Vec<RowMajorMatrix<SC::Value>> = Vec::new();
-    for (table, (air, &degree_bits)) in airs.iter().zip(log_rows).enumerate() {
-        let Some(trace) = air.preprocessed_trace().filter(|trace| trace.width() > 0) else {
-            instances.push(None);
-            continue;
-        };
-        if trace.height() != 1 << degree_bits {
-            let detail = format!("{} preprocessed rows for a trace of 2^{degree_bits}", trace.height());
-            return Err(Error::Preprocessed { table, detail });
-        }
-        let (matrix_index, width) = (traces.len(), trace.width());
-        let degree_bits = degree_bits + usize::from(SC::HIDING);
-        instances.push(Some(PreprocessedInstanceMeta { matrix_index, width, degree_bits }));
-        matrix_to_instance.push(table);
-        traces.push(trace);
+    for (table, (trace, &log_rows)) in preprocessed.into_iter().zip(log_rows).enumerate() {
+        let meta = trace.map(|trace| {
+            let (matrix_index, width) = (traces.len(), trace.width());
+            matrix_to_instance.push(table);
+            traces.push(trace);
+            PreprocessedInstanceMeta { matrix_index, width, degree_bits: log_rows + usize::from(SC::HIDING) }
+        });
+        instances.push(meta);
     }
     if traces.is_empty() {
         return Ok(None);

@@ -20,6 +20,7 @@ use rigel_gpu::{Device, Lock, Result as GpuResult};
 use rigel_kernels::field::Element;
 
 use crate::config::{DeviceConfig, Ext};
+use crate::contents::hash_lookups;
 use crate::field::{DeviceExtension, DeviceField};
 use crate::lookup::Fractions;
 
@@ -60,6 +61,8 @@ pub(crate) struct Constraints<SC: DeviceConfig> {
     next_apart: OnceLock<Vec<NextApart<SC>>>,
     /// The columns of the table's lookups, if it has any.
     pub(crate) fractions: Option<Fractions<SC>>,
+    /// The hash of the lookups that the AIR of a batch states.
+    pub(crate) lookups: Option<u64>,
     /// Upstream's expressions. Freeing them takes as long as building them, so the owner does it when the host is
     /// otherwise idle.
     symbols: Lock<Option<Box<dyn Any + Send>>>,
@@ -186,12 +189,12 @@ impl<SC: DeviceConfig> Constraints<SC> {
         gadget.eval_air_and_lookups(air, &mut builder, lookups);
         let (base, extension) = (builder.base_constraints(), builder.extension_constraints());
         let degree = degree(air, layout, rows, &base, &extension);
-        let layout = builder.constraint_layout();
+        let (layout, stated) = (builder.constraint_layout(), hash_lookups(&builder));
         let constraints = Self::new(degree, &base, &extension, &layout, Box::new(builder), |graph, constant| {
             graph.extension_constant(constant.to_device())
         });
         let fractions = (!lookups.is_empty()).then(|| Fractions::new(lookups));
-        Self { fractions, ..constraints }
+        Self { fractions, lookups: Some(stated), ..constraints }
     }
 
     fn new<X: p3_field::ExtensionField<SC::Value>>(
@@ -223,7 +226,16 @@ impl<SC: DeviceConfig> Constraints<SC> {
         let log_chunks = log2_ceil_usize((degree + hiding).max(2) - 1) + hiding;
         let symbols = Lock::new(Some(symbols));
         let next_apart = OnceLock::new();
-        Self { graph: lowering.graph, outputs, log_chunks, program: None, next_apart, fractions: None, symbols }
+        Self {
+            graph: lowering.graph,
+            outputs,
+            log_chunks,
+            program: None,
+            next_apart,
+            fractions: None,
+            lookups: None,
+            symbols,
+        }
     }
 }
 

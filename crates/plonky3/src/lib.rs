@@ -102,6 +102,7 @@ mod commit;
 mod compile;
 mod config;
 mod constraints;
+mod contents;
 mod error;
 mod extended;
 mod fallback;

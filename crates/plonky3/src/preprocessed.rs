@@ -1,7 +1,7 @@
 //! Preprocessed columns, committed to once and kept on the device.
 
-use p3_air::Air;
 use p3_air::symbolic::AirLayout;
+use p3_air::{Air, BaseAir};
 use p3_commit::{Pcs, UnivariateStarkPcs};
 use p3_matrix::Matrix as _;
 use p3_uni_stark::{PreprocessedProverData, PreprocessedVerifierKey, ProverConstraintFolder};
@@ -9,6 +9,7 @@ use p3_uni_stark::{PreprocessedProverData, PreprocessedVerifierKey, ProverConstr
 use crate::check::{self, Identity};
 use crate::commit::Committed;
 use crate::config::DeviceConfig;
+use crate::contents::{Contents, Extent};
 use crate::error::{Error, Result};
 use crate::prover::{Prover, Session};
 use crate::readings::{Fingerprint, Readings};
@@ -29,12 +30,21 @@ pub struct Preprocessed<SC: DeviceConfig> {
     pub(crate) air: Identity,
     /// That of the AIR's constraints, if it has one.
     pub(crate) fingerprint: Option<Fingerprint>,
+    /// The hash of the values.
+    pub(crate) contents: Contents,
 }
 
 impl<SC: DeviceConfig> Preprocessed<SC> {
     /// The key that upstream's `verify_with_preprocessed` takes.
     pub fn verifier_key(&self) -> &PreprocessedVerifierKey<SC> {
         &self.key
+    }
+
+    /// Checks that the columns are those of this AIR. Proofs check it, too, unless there are more than 2^20 values, for
+    /// which a proof might have to wait; debug builds check all.
+    pub fn check_air(&self, air: &impl BaseAir<SC::Value>) -> Result<()> {
+        self.air.check::<SC::Value>(0, air)?;
+        self.contents.check_values(0, air, Extent::All)
     }
 }
 
@@ -51,7 +61,7 @@ where
         let detail = format!("{} preprocessed rows for a trace of 2^{log_rows}", trace.height());
         return Err(Error::Preprocessed { table: 0, detail });
     }
-    let width = trace.width();
+    let (width, contents) = (trace.width(), Contents::of_values(Some(&trace)));
     let degree_bits = log_rows + usize::from(SC::HIDING);
     let mut shares = None;
     let (committed, upstream, commitment) = if prover.devices().count() > 1 {
@@ -76,5 +86,14 @@ where
     let key = PreprocessedVerifierKey { width, degree_bits, commitment };
     let fingerprint = Readings::<SC>::fingerprint(air, &AirLayout::from_air::<SC::Value>(air));
     let air = Identity::of::<SC::Value, _>(air);
-    Ok(Some(Preprocessed { committed, shares, setup: Setup::of(prover), upstream, key, air, fingerprint }))
+    Ok(Some(Preprocessed {
+        committed,
+        shares,
+        setup: Setup::of(prover),
+        upstream,
+        key,
+        air,
+        fingerprint,
+        contents,
+    }))
 }

@@ -16,6 +16,7 @@ use crate::check;
 use crate::commit::Committed;
 use crate::config::DeviceConfig;
 use crate::constraints::Constraints;
+use crate::contents::{self, Extent};
 use crate::error::{Error, Result};
 use crate::fallback::{self, CpuAir};
 use crate::hiding::{self, random_polynomial};
@@ -68,16 +69,22 @@ where
         let found = Readings::<SC>::fingerprint(air, &AirLayout::from_air::<SC::Value>(air));
         check::fingerprint(0, preprocessed.fingerprint, found)?;
     }
-    #[cfg(debug_assertions)]
-    crate::satisfied::table::<SC, A>(air, &trace, public_values)?;
-    let cells = trace.height() * trace.width();
-    fallback::choose(
-        prover,
-        cells,
-        trace,
-        |trace| on_device(prover, air, trace, public_values, preprocessed),
-        |trace| fallback::prove(prover, air, trace, public_values, preprocessed),
-    )
+    let prove = || {
+        #[cfg(debug_assertions)]
+        crate::satisfied::table::<SC, A>(air, &trace, public_values)?;
+        let cells = trace.height() * trace.width();
+        fallback::choose(
+            prover,
+            cells,
+            trace,
+            |trace| on_device(prover, air, trace, public_values, preprocessed),
+            |trace| fallback::prove(prover, air, trace, public_values, preprocessed),
+        )
+    };
+    match preprocessed.map(|preprocessed| preprocessed.contents) {
+        Some(contents) => contents::beside(move || contents.check_values(0, air, Extent::Usual), prove),
+        None => prove(),
+    }
 }
 
 fn check_preprocessed<SC: DeviceConfig>(

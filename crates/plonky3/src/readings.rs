@@ -25,7 +25,7 @@ use crate::constraints::Constraints;
 
 /// Makes the points and the hashes of a process unpredictable. All provers have the same, so that the fingerprint in a
 /// key of one is that of the AIR in a proof of another.
-static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+pub(crate) static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 /// The constraints that a prover has read, with their kernels.
 pub(crate) struct Readings<SC: DeviceConfig> {
@@ -113,6 +113,18 @@ impl<SC: DeviceConfig> Readings<SC> {
         constraints
     }
 
+    /// The hash of the lookups of an AIR of a batch that was read and kept.
+    pub(crate) fn lookups(&self, kind: &Kind, fingerprint: Option<Fingerprint>) -> Option<u64> {
+        self.kept.lock().get(&(kind.clone(), fingerprint?))?.lookups
+    }
+
+    /// Forgets an AIR, which is read again in the next proof.
+    pub(crate) fn forget(&self, kind: &Kind, fingerprint: Option<Fingerprint>) {
+        if let Some(fingerprint) = fingerprint {
+            self.kept.lock().remove(&(kind.clone(), fingerprint));
+        }
+    }
+
     /// The fingerprint of an AIR alone. There is none for one with constraints over the field and over the extension.
     pub(crate) fn fingerprint<A>(air: &A, layout: &AirLayout) -> Option<Fingerprint>
     where
@@ -125,7 +137,7 @@ impl<SC: DeviceConfig> Readings<SC> {
         })
     }
 
-    /// The fingerprint of an AIR in a batch. Its lookups are not part of it: they are the key's.
+    /// The fingerprint of an AIR in a batch. Its lookups are not part of it: [`crate::contents`] has their hash.
     pub(crate) fn fingerprint_in_batch<A>(air: &A, layout: &AirLayout) -> Option<Fingerprint>
     where
         A: for<'a> Air<ProverConstraintFolderWithLookups<'a, SC>>,

@@ -24,11 +24,13 @@ def main(device):
     print(x * y)
     print(x / y)
     print(x**-1)
+    print(np.multiply(x, y), np.reciprocal(x))
 
-    A = GF.random((3, 3), seed=1, device=device)
+    A = GF.Random((3, 3), seed=1, device=device)
     b = GF([1, 2, 3], device=device)
-    print(A.solve(b), A.det(), A.matrix_rank())
-    assert ((A @ A.solve(b)) == b).all()
+    print(np.linalg.solve(A, b), np.linalg.det(A), np.linalg.matrix_rank(A))
+    assert np.array_equal(A @ np.linalg.solve(A, b), b)
+    assert np.array_equal(A @ np.linalg.inv(A), GF.Identity(3, device=device))
 
 
 if __name__ == "__main__":

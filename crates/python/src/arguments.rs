@@ -5,6 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 use rigel_array::{Axes, Device};
 
+use crate::error::DeviceError;
 use crate::work::released;
 
 /// A device by name; by default the CPU.
@@ -25,7 +26,18 @@ pub(crate) fn device_option(given: Option<&Bound<'_, PyAny>>) -> PyResult<Option
     if name == "cpu" {
         return Ok(Some(Device::Cpu));
     }
-    released(given.py(), || Device::open(name)).map(Some)
+    open(given.py(), name).map(Some)
+}
+
+/// Opens a device by name.
+pub(crate) fn open(py: Python<'_>, name: &str) -> PyResult<Device> {
+    released(py, || Device::open(name)).map_err(|error| {
+        if name.starts_with("cuda") && error.is_instance_of::<DeviceError>(py) {
+            DeviceError::new_err(format!("{}. device=\"cpu\" needs no GPU", error.value(py)))
+        } else {
+            error
+        }
+    })
 }
 
 /// An integer or a sequence of integers.

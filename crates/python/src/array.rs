@@ -67,12 +67,6 @@ fn spread(given: &Bound<'_, PyTuple>) -> PyResult<Vec<isize>> {
 
 #[pymethods]
 impl PyArray {
-    /// Makes NumPy's operators defer to this class.
-    #[classattr]
-    fn __array_ufunc__() -> Option<bool> {
-        None
-    }
-
     /// Higher than that of NumPy arrays, for mixed operations.
     #[classattr]
     fn __array_priority__() -> f64 {

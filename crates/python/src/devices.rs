@@ -4,7 +4,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use rigel_array::Device;
-use rigel_gpu::{Cache, Properties, Selector, cublas_status, cuda_status, host_compiler};
+use rigel_gpu::{Cache, Properties, Selector, Selectors, cublas_status, cuda_status, host_compiler};
 
 use crate::arguments::device as parse_device;
 use crate::error::raise_gpu;
@@ -187,6 +187,16 @@ pub(crate) fn for_proofs(name: &str) -> PyResult<(Option<rigel_gpu::Device>, Opt
         Err(rigel_array::Error::Gpu(error)) => Err(raise_gpu(error)),
         Err(error) => Err(crate::error::raise(error)),
     }
+}
+
+/// Devices for provers: several from a list with commas or from `all`, else as [`for_proofs`].
+pub(crate) fn several_for_proofs(names: &str) -> PyResult<(Vec<rigel_gpu::Device>, Option<String>)> {
+    if names.contains(',') || names == "all" {
+        let selectors: Selectors = names.parse().map_err(raise_gpu)?;
+        return Ok((selectors.open().map_err(raise_gpu)?, None));
+    }
+    let (device, no_device) = for_proofs(names)?;
+    Ok((device.into_iter().collect(), no_device))
 }
 
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -60,21 +60,26 @@ fn field(py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<Py<Field>> {
                 return Ok(field);
             }
         }
-        return Err(PyValueError::new_err(format!("no supported field has {name} elements; give a name")));
+        return Err(unsupported(&format!("of {name} elements")));
     }
     let of = match name.cast::<PyString>() {
-        Ok(text) => type_named(text.to_str()?).map_err(raise)?,
+        Ok(text) => type_named(text.to_str()?).map_err(|_| unsupported(&name.to_string()))?,
         Err(_) => dtype::parse(name)?,
     };
-    if !of.is_field() {
-        let fields: Vec<&str> = Type::ALL.into_iter().filter(|of| of.is_field()).map(rigel_array::name).collect();
-        return Err(PyValueError::new_err(format!(
-            "unsupported field {}; supported: {}",
-            rigel_array::name(of),
-            fields.join(", ")
-        )));
-    }
-    object(py, of)
+    if of.is_field() { object(py, of) } else { Err(unsupported(rigel_array::name(of))) }
+}
+
+/// The error for a field that there is not, with those that there are.
+fn unsupported(field: &str) -> PyErr {
+    let all: Vec<String> = Type::ALL
+        .into_iter()
+        .filter(|of| of.is_field())
+        .map(|of| match (of.degree(), of.modulus()) {
+            (1, Some(order)) => format!("{} ({order} elements)", name(of)),
+            _ => name(of).to_owned(),
+        })
+        .collect();
+    PyValueError::new_err(format!("unsupported field {field}; supported: {}", all.join(", ")))
 }
 
 /// A constant of the prime field of a type.
@@ -176,6 +181,60 @@ impl Field {
         let (start, stop) = stop.map_or((0, start), |stop| (start, stop));
         sized(py, usize::MAX, device.is_cpu(), || Array::arange(start, stop, step, &device)?.astype(of))
             .map(PyArray::from)
+    }
+
+    /// The identity matrix of `size` rows.
+    ///
+    /// >>> import rigel
+    /// >>> rigel.field("koalabear").eye(2)
+    /// array([[1, 0],
+    ///        [0, 1]], dtype=koalabear)
+    #[pyo3(signature = (size, device=None))]
+    fn eye(&self, py: Python<'_>, size: usize, device: Argument<'_, '_>) -> PyResult<PyArray> {
+        let (device, of) = (parse_device(device)?, self.of);
+        sized(py, usize::MAX, device.is_cpu(), || Array::eye(size, of, &device)).map(PyArray::from)
+    }
+
+    /// galois' name of `zeros`.
+    #[pyo3(name = "Zeros", signature = (shape, device=None))]
+    fn galois_zeros(&self, shape: &Bound<'_, PyAny>, device: Argument<'_, '_>) -> PyResult<PyArray> {
+        self.zeros(shape, device)
+    }
+
+    /// galois' name of `ones`.
+    #[pyo3(name = "Ones", signature = (shape, device=None))]
+    fn galois_ones(&self, shape: &Bound<'_, PyAny>, device: Argument<'_, '_>) -> PyResult<PyArray> {
+        self.ones(shape, device)
+    }
+
+    /// galois' name of `eye`.
+    #[pyo3(name = "Identity", signature = (size, device=None))]
+    fn galois_identity(&self, py: Python<'_>, size: usize, device: Argument<'_, '_>) -> PyResult<PyArray> {
+        self.eye(py, size, device)
+    }
+
+    /// galois' name of `arange`, with a stop.
+    #[pyo3(name = "Range", signature = (start, stop, step=1, device=None))]
+    fn galois_range(
+        &self,
+        py: Python<'_>,
+        start: i64,
+        stop: i64,
+        step: i64,
+        device: Argument<'_, '_>,
+    ) -> PyResult<PyArray> {
+        self.arange(py, start, Some(stop), step, device)
+    }
+
+    /// galois' name of `random`. A seed gives other elements than in galois. They are not for secrets.
+    #[pyo3(name = "Random", signature = (shape, seed=None, device=None))]
+    fn galois_random(
+        slf: &Bound<'_, Self>,
+        shape: &Bound<'_, PyAny>,
+        seed: Option<i128>,
+        device: Argument<'_, '_>,
+    ) -> PyResult<PyArray> {
+        Self::random(slf, shape, seed, device)
     }
 
     /// Its name.

@@ -269,7 +269,7 @@ impl PyArray {
     }
 
     /// NumPy's functions compute with the result of `numpy.asarray`. For field elements that would be integer
-    /// arithmetic, so it is an error.
+    /// arithmetic, so they are Rigel's functions there, or an error.
     fn __array_function__<'py>(
         slf: &Bound<'py, Self>,
         func: &Bound<'py, PyAny>,
@@ -278,6 +278,20 @@ impl PyArray {
         kwargs: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import("rigel._numpy")?.call_method1("call", (func, args, kwargs))
+    }
+
+    /// NumPy's functions of elements, and with them its operators, are Rigel's where there is one of that name.
+    #[pyo3(signature = (ufunc, method, *inputs, **options))]
+    fn __array_ufunc__<'py>(
+        slf: &Bound<'py, Self>,
+        ufunc: &Bound<'py, PyAny>,
+        method: &Bound<'py, PyAny>,
+        inputs: &Bound<'py, PyTuple>,
+        options: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        let options = options.cloned().unwrap_or_else(|| PyDict::new(py));
+        py.import("rigel._numpy")?.call_method1("call_ufunc", (ufunc, method, inputs, options))
     }
 
     /// The array as a NumPy array: over the same memory on the CPU, else a copy. Field elements become integers in

@@ -120,18 +120,25 @@ fn complex(given: &Bound<'_, PyAny>) -> PyResult<Scalar> {
     Ok(Scalar::Complex(Complex { re: value.real(), im: value.imag() }))
 }
 
-/// An integer, of any size with a field.
+/// An integer, of any size beside elements of a type: modulo p for a field, a float for floats. Beside integers, what
+/// exceeds `i128` is compared as its ends are, and is outside the range of every other operation.
 pub(crate) fn integer(given: &Bound<'_, PyAny>, beside: Option<Type>) -> PyResult<Scalar> {
     if let Ok(value) = given.extract::<i64>() {
         return Ok(Scalar::Int(value.into()));
     }
-    match (given.extract::<i128>(), beside.and_then(Type::modulus)) {
-        (Ok(value), _) => Ok(Scalar::Int(value)),
-        (Err(_), Some(modulus)) => Ok(Scalar::Int(given.rem(modulus)?.extract::<u64>()?.into())),
-        (Err(_), None) => {
-            Err(PyOverflowError::new_err("the integer has more than 127 bits; only fields accept such integers"))
-        }
+    if let Ok(value) = given.extract::<i128>() {
+        return Ok(Scalar::Int(value));
     }
+    Ok(match (beside.and_then(Type::modulus), beside.map(Type::kind)) {
+        (Some(modulus), _) => Scalar::Int(given.rem(modulus)?.extract::<u64>()?.into()),
+        (None, Some(NumberKind::Float | NumberKind::Complex)) => Scalar::Float(given.extract()?),
+        (None, Some(_)) => Scalar::Int(if given.lt(0)? { i128::MIN } else { i128::MAX }),
+        (None, None) => {
+            return Err(PyOverflowError::new_err(
+                "the integer has more than 127 bits; only fields accept such integers",
+            ));
+        }
+    })
 }
 
 fn complex64(value: Complex) -> [u64; 3] {

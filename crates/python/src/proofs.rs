@@ -7,14 +7,16 @@ use std::sync::Arc;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use rigel_gpu::{Bytes, Report};
+use rigel_gpu::{Bytes, Device, Report};
 use rigel_plonky3::Policy;
 use rigel_proofs::choice::{Choice, Prover, Workload};
 use rigel_proofs::proof_file::{self, Header};
 use rigel_proofs::verdict::{self, Bits};
+use rigel_workloads::Made;
+use rigel_workloads::many::Many;
 use serde_json::{Map, Value};
 
-use crate::devices::for_proofs;
+use crate::devices::several_for_proofs;
 use crate::progress::{Steps, interruptible_steps};
 use crate::work::interruptible_with;
 
@@ -37,6 +39,18 @@ struct Making {
     no_device: Option<String>,
 }
 
+impl Proof {
+    fn new(header: Header, made: Made, is_on_cpu: bool, no_device: Option<String>) -> Self {
+        let making = Making {
+            milliseconds: made.milliseconds,
+            report: made.report,
+            asked_for_cpu: is_on_cpu && no_device.is_none(),
+            no_device,
+        };
+        Self { header, bytes: made.proof.into(), making: Some(making) }
+    }
+}
+
 #[pymethods]
 impl Proof {
     /// Upstream's proof, serialized with postcard.
@@ -45,7 +59,8 @@ impl Proof {
         PyBytes::new(py, &self.bytes)
     }
 
-    /// The device that made it: `cuda:0`, ..., or `cpu`; `None` if it was read from a file.
+    /// The device that made it: `cuda:0`, ..., or `cpu`; several with commas between them; `None` if it was read from a
+    /// file.
     #[getter]
     fn device(&self) -> Option<&str> {
         self.making.as_ref().map(|making| making.report.device.as_str())
@@ -57,20 +72,18 @@ impl Proof {
         self.making.as_ref().map(|making| making.milliseconds)
     }
 
-    /// The parts that ran on another device than requested, and why.
+    /// The parts that ran on another device than requested, and why; and the devices that were lost while they made the
+    /// proof.
     #[getter]
     fn fallbacks(&self) -> Vec<String> {
-        match &self.making {
-            Some(Making { no_device: Some(reason), .. }) => {
-                vec![format!("the proof was made on the CPU: {reason}")]
-            }
-            Some(Making { asked_for_cpu: false, report, .. }) => report
-                .fallbacks
-                .iter()
-                .map(|fallback| format!("{} ran on the {}: {}", fallback.part, fallback.ran_on, fallback.reason))
-                .collect(),
-            _ => Vec::new(),
+        let Some(Making { asked_for_cpu, report, no_device, .. }) = &self.making else { return Vec::new() };
+        if let Some(reason) = no_device {
+            return vec![format!("the proof was made on the CPU: {reason}")];
         }
+        let moved = report.moves.iter().map(|lost| format!("the proof began on {}: {}", lost.from, lost.reason));
+        let parts = report.fallbacks.iter().filter(|_| !asked_for_cpu);
+        let ran = parts.map(|part| format!("{} ran on the {}: {}", part.part, part.ran_on, part.reason));
+        moved.chain(ran).collect()
     }
 
     /// The statement: the prover, the workload with its parameters, and the public values of each table.
@@ -161,31 +174,88 @@ fn _prove(
 ) -> PyResult<Proof> {
     let choice = choice(workload, prover, options).map_err(PyValueError::new_err)?;
     let mut statement = choice.statement().map_err(PyValueError::new_err)?;
-    let device = device.to_owned();
+    let names = device.to_owned();
     interruptible_steps(py, choice.to_string(), progress, 3, move |steps: &Steps| {
         // A named device does not fall back; `auto` does, and the proof reports it.
-        let cpu_on_failure = device == "auto";
-        let (device, no_device) = for_proofs(&device)?;
-        let failed = |error: rigel_workloads::Failure| PyRuntimeError::new_err(error.to_string());
+        let policy = Policy { cpu_on_failure: names == "auto", ..Policy::default() };
+        let (devices, no_device) = several_for_proofs(&names)?;
         steps.next("generating the trace".into())?;
         statement.generate();
-        let place = device.as_ref().map_or("the CPU".to_owned(), ToString::to_string);
+        let place = place(&devices);
         steps.next(format!("preparing {place}"))?;
-        let policy = Policy { cpu_on_failure, ..Policy::default() };
-        statement.prepare(device.as_ref(), policy).map_err(failed)?;
+        match devices.as_slice() {
+            [] => statement.prepare(None, policy),
+            [device] => statement.prepare(Some(device), policy),
+            several => statement.prepare_over(several, policy),
+        }
+        .map_err(failed)?;
         steps.next(format!("proving on {place}"))?;
         let made = statement.prove().map_err(failed)?;
-        Ok(Proof {
-            header: Header::new(choice, statement.publics()),
-            bytes: made.proof.into(),
-            making: Some(Making {
-                milliseconds: made.milliseconds,
-                report: made.report,
-                asked_for_cpu: device.is_none() && no_device.is_none(),
-                no_device,
-            }),
-        })
+        let header = Header::new(choice, statement.publics());
+        Ok(Proof::new(header, made, devices.is_empty(), no_device))
     })
+}
+
+/// Makes many proofs of one statement, shared out over the devices.
+#[pyfunction]
+#[pyo3(signature = (workload, prover, options, device, count, progress))]
+fn _prove_many(
+    py: Python<'_>,
+    workload: &str,
+    prover: Option<&str>,
+    options: &str,
+    device: &str,
+    count: u32,
+    progress: Option<bool>,
+) -> PyResult<Vec<Proof>> {
+    let choice = choice(workload, prover, options).map_err(PyValueError::new_err)?;
+    choice.statement().map_err(PyValueError::new_err)?;
+    let names = device.to_owned();
+    interruptible_steps(py, choice.to_string(), progress, count as usize + 1, move |steps: &Steps| {
+        let policy = Policy { cpu_on_failure: names == "auto", ..Policy::default() };
+        let (devices, no_device) = several_for_proofs(&names)?;
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let place = place(&devices);
+        steps.next(format!("preparing {place}"))?;
+        // Proofs that hide the trace take turns, as they draw from one generator; so do Stwo's, which share a stream.
+        let overlaps = matches!(&choice, Choice::Plonky3(choice) if !choice.fri.zk);
+        let mut notes: Vec<String> = no_device.into_iter().collect();
+        let statement = || Ok(choice.statement()?);
+        let many =
+            Many::prepare(statement, &devices, policy, overlaps, |note| notes.push(note)).map_err(failed)?;
+        let header = Header::new(choice, many.publics());
+        let reason = (!notes.is_empty()).then(|| notes.join("; "));
+        let mut proofs = Vec::with_capacity(count as usize);
+        let mut interrupted = None;
+        let begin = |done: usize| steps.next(format!("{done} of {count} proofs on {place}"));
+        begin(0)?;
+        let made = many.prove(count.into(), |made| {
+            let reason = reason.clone().filter(|_| made.report.device == "cpu");
+            proofs.push(Proof::new(header.clone(), made, devices.is_empty(), reason));
+            begin(proofs.len()).map_err(|error| {
+                interrupted = Some(error);
+                "interrupted".into()
+            })
+        });
+        match (interrupted, made) {
+            (Some(error), _) => Err(error),
+            (None, made) => made.map(|_| proofs).map_err(failed),
+        }
+    })
+}
+
+fn failed(error: rigel_workloads::Failure) -> PyErr {
+    PyRuntimeError::new_err(error.to_string())
+}
+
+/// The devices by name, or the CPU.
+fn place(devices: &[Device]) -> String {
+    if devices.is_empty() {
+        return "the CPU".into();
+    }
+    devices.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// Reads a proof file.
@@ -243,6 +313,7 @@ fn choice(workload: &str, prover: Option<&str>, options: &str) -> Result<Choice,
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Proof>()?;
     module.add_function(wrap_pyfunction!(_prove, module)?)?;
+    module.add_function(wrap_pyfunction!(_prove_many, module)?)?;
     module.add_function(wrap_pyfunction!(_load, module)?)?;
     module.add_function(wrap_pyfunction!(_workloads, module)?)
 }

@@ -30,7 +30,7 @@ impl PyArray {
     /// The array on a CUDA device.
     #[pyo3(signature = (index=0))]
     fn cuda(&self, py: Python<'_>, index: u32) -> PyResult<Self> {
-        let device = released(py, || Device::open(&format!("cuda:{index}")))?;
+        let device = crate::arguments::open(py, &format!("cuda:{index}"))?;
         moved(py, &self.array, &device)
     }
 

@@ -1,12 +1,16 @@
 """The test devices: `RIGEL_TEST_DEVICES`, or by default the CPU, the emulated device and, if there is one, the
-first GPU."""
+first GPU. After a run of all tests, every function of the stubs must have been called."""
 
+import ast
 import os
+import pathlib
+import sys
 
 import numpy as np
 import pytest
 
 import rigel
+from rigel import _rigel
 
 
 def _devices():
@@ -35,3 +39,52 @@ def has_cuda():
 
 
 needs_cuda = pytest.mark.skipif(not has_cuda(), reason="no CUDA device")
+
+
+#: The functions and methods of the native module that tests have called, as they are found in its namespaces.
+CALLED = set()
+
+
+def _note(_, event, function):
+    if event != "c_call":
+        return
+    owner = getattr(function, "__self__", None)
+    if owner is _rigel:
+        CALLED.add(function)
+    elif type(owner).__module__ == "rigel":
+        CALLED.add(getattr(type(owner), function.__name__, None))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    sys.setprofile(_note)
+    try:
+        return (yield)
+    finally:
+        sys.setprofile(None)
+
+
+def uncalled(stub, called):
+    """The public functions and methods of the stub that are not among those called. Properties are not calls, and
+    need a test only by name (`test_types.py`); aliases are one function."""
+    missing = []
+    for entry in ast.parse(stub).body:
+        if isinstance(entry, ast.FunctionDef):
+            missing += [entry.name] if getattr(_rigel, entry.name) not in called else []
+        elif isinstance(entry, ast.ClassDef):
+            owner = getattr(_rigel, entry.name)
+            methods = {m.name for m in entry.body if isinstance(m, ast.FunctionDef) and not m.decorator_list}
+            missing += sorted(f"{entry.name}.{name}" for name in methods if getattr(owner, name) not in called)
+    return [name for name in missing if not name.rpartition(".")[2].startswith("_")]
+
+
+def pytest_sessionfinish(session):
+    files = {item.path for item in session.items}
+    here = pathlib.Path(__file__).parent
+    whole = files == set(here.glob("test_*.py")) and not session.config.option.keyword
+    if whole and session.exitstatus == 0 and (missing := uncalled(_STUB.read_text(), CALLED)):
+        print(f"\nno test calls these functions of {_STUB.name}: {', '.join(missing)}", file=sys.stderr)
+        session.exitstatus = 1
+
+
+_STUB = pathlib.Path(rigel.__file__).with_name("_rigel.pyi")

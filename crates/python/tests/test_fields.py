@@ -183,7 +183,7 @@ def test_invalid_field_operations_raise(device):
         GF([0.5])
     with pytest.raises(ValueError):
         rigel.field("float64")
-    with pytest.raises(TypeError, match="koalabear"):
+    with pytest.raises(ValueError, match="koalabear"):
         rigel.field("koala bear 9")
     with pytest.raises(TypeError, match="blake2s"):
         GF.zeros(4).merkle_root("md5")

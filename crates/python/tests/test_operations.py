@@ -1,5 +1,7 @@
 """Every operation against NumPy, on every device."""
 
+import operator
+
 import numpy as np
 import pytest
 
@@ -106,9 +108,33 @@ def test_numbers_outside_a_type():
                 eval(operation, {"x": a, "value": value})
         with pytest.raises(OverflowError):
             a[0] = value
-        for comparison in ["x < value", "value <= x", "x == value", "x != value"]:
-            found, expected = (eval(comparison, {"x": operand, "value": value}) for operand in [a, x])
-            assert found.tolist() == expected.tolist()
+
+
+def test_comparisons_with_numbers_outside_a_type(rng):
+    limits = [sign * (1 << bits) for bits in [7, 8, 31, 63, 64, 127, 200] for sign in [1, -1]]
+    for dtype in ["int8", "uint8", "int16", "uint32", "int64", "uint64", "float32"]:
+        x = sample(rng, dtype, (2, 3))
+        if dtype != "float32":
+            x[0, :2] = np.iinfo(dtype).min, np.iinfo(dtype).max
+        a = rigel.array(x)
+        for value in [-1, 300, *(limit + more for limit in limits for more in [-1, 0, 1])]:
+            for compare in [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge]:
+                name = f"{dtype} {compare.__name__} {value}"
+                with np.errstate(over="ignore"):
+                    expected, reflected = compare(x, value), compare(value, x)
+                assert compare(a, value).tolist() == expected.tolist(), name
+                assert compare(value, a).tolist() == reflected.tolist(), f"{name}, reflected"
+    a = rigel.array([0, 5], dtype="uint64")
+    with pytest.raises(OverflowError, match="more than 127 bits is outside the range of uint64"):
+        a + (1 << 300)
+    with pytest.raises(OverflowError, match="-1 is outside the range of uint64"):
+        a * -1
+
+
+def test_comparisons_with_numbers_outside_a_type_on_devices(device):
+    a = rigel.array([0, 5], dtype="uint64", device=device)
+    assert (rigel.lazy(a) + 1 > -1).eval().tolist() == [True, True]
+    assert rigel.equal(a, 1 << 300).tolist() == [False, False] and a[:0].tolist() == (a[:0] < -1).tolist()
 
 
 def test_narrow_types_on_devices(rng, device):

@@ -5,6 +5,7 @@ import inspect
 import pathlib
 
 import rigel
+from conftest import uncalled
 from rigel import _rigel
 
 STUB = pathlib.Path(rigel.__file__).with_name("_rigel.pyi")
@@ -96,6 +97,15 @@ def test_every_name_has_a_test():
     """Each public name of the stubs is used by an expression of a test."""
     tests = [path.read_text() for path in pathlib.Path(__file__).parent.glob("test_*.py")]
     assert not unused(STUB.read_text(), tests)
+    # Those of the package itself.
+    own = [f"def {name}(): ..." for name in rigel.__all__ if not hasattr(_rigel, name) and name != "Doctor"]
+    assert len(own) > 20 and not unused("\n".join(own), tests)
+
+
+def test_uncalled_functions_are_found():
+    stub = "def sum(): ...\ndef amax(): ...\nclass Array:\n    def sum(self): ...\n    def dot(self): ...\n"
+    assert uncalled(stub, {_rigel.max, _rigel.Array.dot}) == ["sum", "Array.sum"]
+    assert uncalled(stub, {_rigel.sum, _rigel.amax, _rigel.Array.dot, _rigel.Array.sum}) == []
 
 
 def test_unused_names_are_found():
@@ -124,4 +134,5 @@ def test_everything_public_is_reachable():
     # In modules of their own.
     missing = {name for name in vars(_rigel) if is_public(name)} - set(rigel.__all__) - {"MerkleTree", "Proof"}
     assert not missing
-    assert all(inspect.getdoc(getattr(rigel, name)) for name in rigel.__all__)
+    constants = {"e", "inf", "nan", "newaxis", "pi"}
+    assert all(inspect.getdoc(getattr(rigel, name)) for name in set(rigel.__all__) - constants)

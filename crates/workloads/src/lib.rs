@@ -31,6 +31,7 @@ mod fibonacci;
 mod fri;
 mod keccak;
 mod lookups;
+pub mod many;
 pub mod panics;
 mod poseidon2;
 mod single;

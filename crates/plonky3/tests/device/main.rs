@@ -8,6 +8,7 @@ mod constants;
 mod fri;
 mod hashes;
 mod hiding;
+mod keys;
 mod memory;
 mod policy;
 mod pool;

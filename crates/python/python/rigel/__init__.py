@@ -13,9 +13,32 @@ memory with them without a copy: `rigel.asarray(x)`, and `numpy.asarray(x)`, `to
 `cupy.asarray(x)` of a Rigel array.
 """
 
+from math import e, inf, nan, pi
+
 from . import cairo, merkle, plonky3, proofs, risc0, stwo
 from ._doctor import Doctor, doctor
 from ._fuse import fuse
+from ._names import (
+    all,
+    allclose,
+    any,
+    array_equal,
+    broadcast_to,
+    copy,
+    count_nonzero,
+    expand_dims,
+    hstack,
+    isclose,
+    isinf,
+    outer,
+    ravel,
+    reshape,
+    square,
+    squeeze,
+    swapaxes,
+    transpose,
+    vstack,
+)
 from ._rigel import (
     Array,
     CompileError,
@@ -172,6 +195,9 @@ from ._rigel import (
     zeros_like,
 )
 
+#: An axis of length one in an index, as in NumPy.
+newaxis = None
+
 __all__ = [
     "Array", "CompileError", "DType", "DeviceError", "DeviceInfo", "Doctor", "Field", "Kernel", "Lazy", "Pending",
     "abs", "absolute", "acos", "add", "amax", "amin", "arange", "arccos", "arcsin", "arctan", "argmax", "argmin",
@@ -189,4 +215,9 @@ __all__ = [
     "sub", "subtract", "sum", "synchronize", "take", "take_along_axis", "tan", "tanh", "true_divide", "uint8", "uint16",
     "uint32", "uint64", "var", "where", "zeros", "zeros_like",
 ]  # fmt: skip
+__all__ += [
+    "all", "allclose", "any", "array_equal", "broadcast_to", "copy", "count_nonzero", "expand_dims", "hstack",
+    "isclose", "isinf", "outer", "ravel", "reshape", "square", "squeeze", "swapaxes", "transpose", "vstack",
+]  # fmt: skip
+__all__ += ["e", "inf", "nan", "newaxis", "pi"]
 __all__ += ["cairo", "merkle", "proofs", "risc0", "stwo"]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .proofs import Proof, prove
+from .proofs import Devices, Proof, prove
 
 __all__ = [
     "Proof",
@@ -30,7 +30,7 @@ def _prove(
     log_rows: int | None,
     field: str,
     hash: str,
-    device: str,
+    device: Devices,
     progress: bool | None,
     fri: dict[str, Any],
 ) -> Proof:
@@ -50,7 +50,7 @@ def prove_keccak(
     log_rows: int | None = None,
     field: str = "koala-bear",
     hash: str = "keccak",
-    device: str = "auto",
+    device: Devices = "auto",
     progress: bool | None = None,
     **fri: Any,
 ) -> Proof:
@@ -58,8 +58,9 @@ def prove_keccak(
 
     `field` is koala-bear, baby-bear, goldilocks or goldilocks3; `hash` is keccak, keccak256 or poseidon2. `device` is
     cpu, cuda:0, emulated or auto. `auto` is the first GPU, or the CPU if there is none; `Proof.fallbacks` reports that.
-    `progress` shows a bar on standard error; by default, if that is a terminal. The other keywords are FRI parameters:
-    log_blowup, log_final_poly_len, max_log_arity, queries, pow_bits, batch_pow_bits, commit_pow_bits, cap_height, zk.
+    Several, as `["cuda:0", "cuda:1"]`, `"cuda:0,cuda:1"` or `"all"`, make the proof together. `progress` shows a bar on
+    standard error; by default, if that is a terminal. The other keywords are FRI parameters: log_blowup,
+    log_final_poly_len, max_log_arity, queries, pow_bits, batch_pow_bits, commit_pow_bits, cap_height, zk.
     """
     return _prove("keccak", log_rows, field, hash, device, progress, fri)
 
@@ -68,7 +69,7 @@ def prove_poseidon2(
     log_rows: int | None = None,
     field: str = "koala-bear",
     hash: str = "keccak",
-    device: str = "auto",
+    device: Devices = "auto",
     progress: bool | None = None,
     **fri: Any,
 ) -> Proof:
@@ -80,7 +81,7 @@ def prove_blake3(
     log_rows: int | None = None,
     field: str = "koala-bear",
     hash: str = "keccak",
-    device: str = "auto",
+    device: Devices = "auto",
     progress: bool | None = None,
     **fri: Any,
 ) -> Proof:
@@ -92,7 +93,7 @@ def prove_fibonacci(
     log_rows: int | None = None,
     field: str = "koala-bear",
     hash: str = "keccak",
-    device: str = "auto",
+    device: Devices = "auto",
     progress: bool | None = None,
     **fri: Any,
 ) -> Proof:
@@ -104,7 +105,7 @@ def prove_lookups(
     log_rows: int | None = None,
     field: str = "koala-bear",
     hash: str = "keccak",
-    device: str = "auto",
+    device: Devices = "auto",
     progress: bool | None = None,
     **fri: Any,
 ) -> Proof:

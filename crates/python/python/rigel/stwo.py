@@ -12,7 +12,7 @@ save and load them.
 
 from __future__ import annotations
 
-from .proofs import Proof, prove
+from .proofs import Devices, Proof, prove
 
 __all__ = [
     "Proof",
@@ -26,7 +26,7 @@ __all__ = [
 
 
 def _prove(
-    workload: str, log_size: int | None, channel: str, device: str, progress: bool | None, fri: dict[str, int]
+    workload: str, log_size: int | None, channel: str, device: Devices, progress: bool | None, fri: dict[str, int]
 ) -> Proof:
     channel = channel.replace("_", "-").lower()
     return prove(
@@ -37,7 +37,7 @@ def _prove(
 def prove_wide_fibonacci(
     log_size: int | None = None,
     channel: str = "blake2s",
-    device: str = "auto",
+    device: Devices = "auto",
     progress: bool | None = None,
     **fri: int,
 ) -> Proof:
@@ -54,7 +54,7 @@ def prove_wide_fibonacci(
 def prove_poseidon2(
     log_size: int | None = None,
     channel: str = "blake2s",
-    device: str = "auto",
+    device: Devices = "auto",
     progress: bool | None = None,
     **fri: int,
 ) -> Proof:
@@ -68,7 +68,7 @@ def prove_poseidon2(
 def prove_plonk(
     log_size: int | None = None,
     channel: str = "blake2s",
-    device: str = "auto",
+    device: Devices = "auto",
     progress: bool | None = None,
     **fri: int,
 ) -> Proof:
@@ -82,7 +82,7 @@ def prove_plonk(
 def prove_state_machine(
     log_size: int | None = None,
     channel: str = "blake2s",
-    device: str = "auto",
+    device: Devices = "auto",
     progress: bool | None = None,
     **fri: int,
 ) -> Proof:
@@ -96,7 +96,7 @@ def prove_state_machine(
 def prove_xor(
     log_size: int | None = None,
     channel: str = "blake2s",
-    device: str = "auto",
+    device: Devices = "auto",
     progress: bool | None = None,
     **fri: int,
 ) -> Proof:
@@ -110,7 +110,7 @@ def prove_xor(
 def prove_blake2s(
     log_size: int | None = None,
     channel: str = "blake2s",
-    device: str = "auto",
+    device: Devices = "auto",
     progress: bool | None = None,
     **fri: int,
 ) -> Proof:
