@@ -9,7 +9,8 @@ import pytest
 import rigel
 from rigel import plonky3, proofs, stwo
 
-QUICK = {"queries": 4, "pow_bits": 4, "batch_pow_bits": 0}
+#: Without a proof of work, of which the CPU takes any witness that one of its threads finds.
+QUICK = {"queries": 4, "pow_bits": 0, "batch_pow_bits": 0}
 TWO = ["emulated:0", "emulated:1"]
 
 
@@ -34,7 +35,7 @@ def test_many_proofs_on_two_devices():
 
 def test_many_proofs_elsewhere():
     for device in ["cpu", ["cpu"], ("emulated",)]:
-        made = proofs.prove_many("wide-fibonacci", 2, log_size=5, device=device, pow_bits=2, queries=3)
+        made = proofs.prove_many("wide-fibonacci", 2, log_size=5, device=device, pow_bits=0, queries=3)
         assert [proof.bytes for proof in made] == 2 * [made[0].bytes]
         assert made[0].device.startswith("cpu" if "cpu" in device else "emulated") and made[0].fallbacks == []
     assert proofs.prove_many("fibonacci", 0, log_rows=5, device="cpu") == []
@@ -49,8 +50,7 @@ def test_a_device_is_lost_in_the_middle():
 import rigel
 made = rigel.proofs.prove_many("fibonacci", 5, log_rows=4, device={TWO}, **{QUICK})
 alone = rigel.proofs.prove("fibonacci", log_rows=4, device="cpu", **{QUICK})
-assert [proof.bytes for proof in made] == 5 * [made[0].bytes] and len(made[0].bytes) == len(alone.bytes)
-made[0].verify()
+assert [proof.bytes for proof in made] == 5 * [alone.bytes]
 assert [proof.device for proof in made] == 5 * ["emulated:0"]
 (lost,) = [reason for proof in made for reason in proof.fallbacks]
 assert "emulated:1" in lost and "lost" in lost, lost

@@ -78,7 +78,7 @@ def prove_many(
     device that is lost is left out, and its proofs are made on the others. The arguments are those of `prove`.
 
     >>> import rigel
-    >>> proofs = rigel.proofs.prove_many("fibonacci", 3, log_rows=4, device="cpu", pow_bits=4, batch_pow_bits=0)
+    >>> proofs = rigel.proofs.prove_many("fibonacci", 3, log_rows=4, device="cpu", pow_bits=0, batch_pow_bits=0)
     >>> len(proofs), {proof.bytes for proof in proofs} == {proofs[0].bytes}
     (3, True)
     """
