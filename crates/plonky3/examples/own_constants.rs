@@ -1,5 +1,5 @@
 //! Poseidon2 with round constants of your own: they are read from your configuration, and reach the kernels as
-//! parameters. Nothing else changes, and neither does the speed.
+//! parameters. Nothing else changes.
 //!
 //! `cargo run --release -p rigel-plonky3 --example own_constants -- [log rows] [proofs]`
 
@@ -41,7 +41,7 @@ fn main() -> Result<()> {
     };
     let on_gpu = device.kind() == rigel_gpu::DeviceKind::Cuda;
     let log_rows = numbers.next().unwrap_or(if on_gpu { 17 } else { 5 });
-    let proofs = numbers.next().unwrap_or(if on_gpu { 10 } else { 1 });
+    let proofs = numbers.next().unwrap_or(if on_gpu { 10 } else { 1 }).max(1);
     let inputs: Vec<[u64; 25]> = (0..((1usize << log_rows) / 24).max(1))
         .map(|i| std::array::from_fn(|word| (i * 25 + word) as u64))
         .collect();

@@ -107,9 +107,10 @@ impl<SC: DeviceConfig> Constraints<SC> {
         }
     }
 
-    /// Whether [`Self::compile`] was called and has failed.
-    pub(crate) fn has_failed(&self) -> bool {
-        matches!(self.program, Some((_, Err(_)))) || self.fractions.as_ref().is_some_and(Fractions::has_failed)
+    /// Whether [`Self::compile`] has compiled all kernels.
+    pub(crate) fn is_compiled(&self) -> bool {
+        (self.count() == 0 || matches!(self.program, Some((_, Ok(_)))))
+            && self.fractions.as_ref().is_none_or(Fractions::is_compiled)
     }
 
     /// The kernels.

@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::readings::SEED;
 
 /// The largest number of preprocessed values of a table that each proof compares, in builds without debug assertions.
-/// Making and hashing so many takes a core a few milliseconds.
+/// They are made and hashed beside the proof.
 const MOST_VALUES: usize = 1 << 20;
 
 /// Hashes of an AIR's preprocessed values and lookups.

@@ -22,6 +22,9 @@ use crate::prover::Prover;
 use crate::report::{Fallback, Proven, Report};
 use crate::trace::Trace;
 
+/// The device of reports of proofs on the CPU.
+pub(crate) const CPU: &str = "cpu";
+
 /// The bounds of upstream's `prove` on an AIR. Implemented for every AIR that satisfies them.
 #[cfg(debug_assertions)]
 pub trait CpuAir<SC: DeviceConfig>: QuotientAir<SC> + for<'a> Air<DebugConstraintBuilder<'a, SC::Value>> {}
@@ -105,7 +108,7 @@ pub(crate) fn prove<SC: DeviceConfig, A: CpuAir<SC>>(
 }
 
 pub(crate) fn report(began: Instant) -> Report {
-    Report { device: "cpu".into(), total_ms: began.elapsed().as_secs_f64() * 1e3, ..Report::default() }
+    Report { device: CPU.into(), total_ms: began.elapsed().as_secs_f64() * 1e3, ..Report::default() }
 }
 
 pub(crate) fn upstream<E: std::fmt::Debug>(error: ProvingError<E>) -> Error {

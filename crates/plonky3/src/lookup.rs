@@ -187,9 +187,9 @@ impl<SC: DeviceConfig> Fractions<SC> {
         self.programs = Some((device.clone(), [self.denominators(device), self.fractions(device)]));
     }
 
-    /// Whether [`Self::compile`] was called and has failed.
-    pub(crate) fn has_failed(&self) -> bool {
-        self.programs.as_ref().is_some_and(|(_, programs)| programs.iter().any(Result::is_err))
+    /// Whether [`Self::compile`] has compiled all kernels.
+    pub(crate) fn is_compiled(&self) -> bool {
+        matches!(self.programs, Some((_, [Ok(_), Ok(_)])))
     }
 
     /// The kernels that write the denominators.

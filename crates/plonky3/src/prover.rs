@@ -284,7 +284,8 @@ impl<SC: DeviceConfig> Prover<SC> {
         }
         let prover = Self::new(first.clone(), config, fri, cap_height)?;
         others.iter().try_for_each(|device| Self::load_kernels(device))?;
-        Ok(Self { others: others.to_vec(), ..prover })
+        let readings = if others.is_empty() { Readings::default() } else { Readings::without_kernels() };
+        Ok(Self { others: others.to_vec(), readings, ..prover })
     }
 
     /// A prover on the device that `RIGEL_DEVICE` names, or on the first GPU. Without a GPU, and with

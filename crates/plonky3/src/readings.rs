@@ -30,6 +30,8 @@ pub(crate) static SEED: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 /// The constraints that a prover has read, with their kernels.
 pub(crate) struct Readings<SC: DeviceConfig> {
     kept: Lock<Kept<SC>>,
+    /// Whether constraints are kept without kernels: each of several devices looks its own up.
+    without_kernels: bool,
 }
 
 type Kept<SC> = HashMap<(Kind, Fingerprint), Arc<Constraints<SC>>>;
@@ -77,18 +79,24 @@ const POINT_BITS: usize = 120;
 
 impl<SC: DeviceConfig> Default for Readings<SC> {
     fn default() -> Self {
-        Self { kept: Lock::default() }
+        Self { kept: Lock::default(), without_kernels: false }
     }
 }
 
 impl<SC: DeviceConfig> Readings<SC> {
+    /// For proofs over several devices.
+    pub(crate) fn without_kernels() -> Self {
+        Self { without_kernels: true, ..Self::default() }
+    }
+
     /// Whether any AIR of this kind was read: most likely it is the same one.
     pub(crate) fn has(&self, kind: &Kind) -> bool {
         self.kept.lock().keys().any(|(kept, _)| kept == kind)
     }
 
     /// The constraints of an AIR: those that were read before, or else what `read` returns, which is kept if the AIR
-    /// has a fingerprint. Constraints whose kernels were not to be compiled are not kept: the next proof tries again.
+    /// has a fingerprint. Constraints without kernels are not kept, unless none have any: the next proof compiles them,
+    /// or tries again.
     pub(crate) fn of(
         &self,
         kind: &Kind,
@@ -101,7 +109,7 @@ impl<SC: DeviceConfig> Readings<SC> {
             return constraints.clone();
         }
         let constraints = Arc::new(read());
-        if !constraints.has_failed() {
+        if self.without_kernels || constraints.is_compiled() {
             let mut kept = self.kept.lock();
             if kept.len() == MOST_READINGS
                 && let Some(any) = kept.keys().next().cloned()

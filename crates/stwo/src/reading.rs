@@ -2,7 +2,7 @@
 //!
 //! Recording a component takes longer than proving few rows of it. Its type does not say whether it was recorded
 //! before: components have fields. So its constraints and fractions are evaluated with random numbers in place of
-//! columns and parameters, which takes microseconds. If they have other values, they are other polynomials; if they
+//! columns and parameters, which is less work. If they have other values, they are other polynomials; if they
 //! have the same values, they are the same ones, but for a probability of less than 2^-60. The numbers are random for
 //! each process, so that no component can be made to match another.
 
@@ -109,7 +109,8 @@ impl<E: FrameworkEval> Source<'_, E> {
             fractions: Vec::new(),
         });
         let parameters = READING.replace(outer).expect("put there above").parameters;
-        let Reader { next_column, constraints, fractions, .. } = reader;
+        let Reader { next_column, constraints, fractions, pending, .. } = reader;
+        assert!(pending.is_empty(), "the lookups of a component are added but not finalized");
         let counts = [constraints.len(), fractions.len(), parameters.len()];
         let factor = Variable::Factor.number();
         let fractions = fractions.into_iter().flat_map(|(above, below)| [above, below]);

@@ -65,7 +65,7 @@ impl<K: PartialEq, V: ?Sized> Ready<K, V> {
         drop(state);
         // Whoever has a turn is alone.
         let turn = (!shared).then_some(turn);
-        Ok(Use { of: self, value, number, others, _turn: turn })
+        Ok(Use { of: self, value: Some(value), number, others, _turn: turn })
     }
 
     /// Waits until nobody uses anything, and lets nobody in until the turn is dropped.
@@ -126,7 +126,8 @@ impl<K: PartialEq, V: ?Sized> Drop for Turn<'_, K, V> {
 /// A use of what is kept.
 pub struct Use<'a, K: PartialEq, V: ?Sized> {
     of: &'a Ready<K, V>,
-    value: Arc<V>,
+    /// Until it is dropped.
+    value: Option<Arc<V>>,
     number: u64,
     others: bool,
     _turn: Option<Turn<'a, K, V>>,
@@ -134,7 +135,7 @@ pub struct Use<'a, K: PartialEq, V: ?Sized> {
 
 impl<K: PartialEq, V: ?Sized> Use<'_, K, V> {
     pub fn value(&self) -> &V {
-        &self.value
+        self.value.as_ref().expect("it is there until this is dropped")
     }
 
     /// Whether there were other uses at any time of this one.
@@ -145,6 +146,8 @@ impl<K: PartialEq, V: ?Sized> Use<'_, K, V> {
 
 impl<K: PartialEq, V: ?Sized> Drop for Use<'_, K, V> {
     fn drop(&mut self) {
+        // Before it is counted out: whoever waits for that needs the memory.
+        self.value = None;
         self.of.lock().users -= 1;
         self.of.changed.notify_all();
     }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::base::{Error, Plain, Result};
+use crate::device::Observer;
 use crate::memory::{View, ViewMut};
 use crate::queue::Event;
 use crate::work::{Route, Stream};
@@ -30,8 +31,10 @@ pub struct Piece<'a, T: Plain> {
 pub struct Exchange {
     /// For each device that it concerns, the events after which its work may go on.
     done: Vec<(usize, Vec<Arc<Event>>)>,
-    /// Its number, if somebody counts.
-    number: Option<usize>,
+    /// The number of streams.
+    streams: usize,
+    /// Who counts exchanges, and the number of this one.
+    observed: Option<(Arc<dyn Observer>, usize)>,
 }
 
 /// Copies all pieces: after the work so far of the streams between which they travel, and before their later work.
@@ -46,6 +49,10 @@ impl Exchange {
         const NAME: &str = "exchange";
         if streams.len() != lanes.len() {
             return Err(Error::shape(NAME, format!("{} lanes for {} streams", lanes.len(), streams.len())));
+        }
+        if let Some((stream, lane)) = streams.iter().zip(lanes).find(|(a, b)| !a.device().is(b.device())) {
+            let detail = format!("a lane of {} for a stream of {}", lane.device(), stream.device());
+            return Err(Error::shape(NAME, detail));
         }
         for Piece { from, to, source, target } in &pieces {
             let (Some(sender), Some(receiver)) = (lanes.get(*from), lanes.get(*to)) else {
@@ -64,27 +71,29 @@ impl Exchange {
         for Piece { from, source, target, .. } in inside {
             streams[from].copy(target, source)?;
         }
-        let observer = streams.first().and_then(|stream| stream.device().observer());
-        if let Some(observer) = &observer {
-            observer.sending()?;
-        }
-        let sent: Vec<_> = between.iter().map(|piece| (piece.from, piece.to, piece.source.bytes())).collect();
-        let done = send(streams, lanes, between)?;
+        let Some(observer) = streams.iter().find_map(|stream| stream.device().observer()) else {
+            return Ok(Self { done: send(streams, lanes, between)?, streams: streams.len(), observed: None });
+        };
+        observer.sending()?;
+        let copies = between.iter().map(|piece| (piece.from, piece.to, piece.source.bytes()));
         let device = |k: usize| streams[k].device();
-        let sent: Vec<_> = sent.into_iter().map(|(from, to, bytes)| (device(from), device(to), bytes)).collect();
-        Ok(Self { done, number: observer.map(|observer| observer.sent(&sent)).transpose()? })
+        let copies: Vec<_> = copies.map(|(from, to, bytes)| (device(from), device(to), bytes)).collect();
+        let done = send(streams, lanes, between);
+        // Also after an error, so that it goes on to observe.
+        let number = observer.sent(if done.is_ok() { &copies } else { &[] })?;
+        Ok(Self { done: done?, streams: streams.len(), observed: Some((observer, number)) })
     }
 
     /// Makes later work of the streams that it concerns start after it.
     pub fn join(self, streams: &[Stream]) -> Result<()> {
+        if streams.len() != self.streams {
+            let detail = format!("{} streams; the exchange began with {}", streams.len(), self.streams);
+            return Err(Error::shape("Exchange::join", detail));
+        }
         for (k, events) in &self.done {
             events.iter().try_for_each(|event| streams[*k].wait(event))?;
         }
-        let observer = streams.first().and_then(|stream| stream.device().observer());
-        match observer.zip(self.number) {
-            Some((observer, number)) => observer.joined(number),
-            None => Ok(()),
-        }
+        self.observed.map_or(Ok(()), |(observer, number)| observer.joined(number))
     }
 }
 

@@ -96,11 +96,15 @@ impl Drop for Rehearsal {
 }
 
 impl Log {
-    fn index(&self, device: &Device) -> usize {
-        self.devices.iter().position(|known| known.is(device)).expect("it observes only these")
+    fn index(&self, device: &Device) -> Result<usize> {
+        self.devices.iter().position(|known| known.is(device)).ok_or_else(|| {
+            let names: Vec<String> = self.devices.iter().map(ToString::to_string).collect();
+            Error::shape("Rehearsal", format!("work with {device}, which is not one of its devices: {names:?}"))
+        })
     }
 
-    /// Lets the device finish that has worked.
+    /// Lets the device finish that has worked. Its time ends with that of the stream that had the last work; streams
+    /// beside it are expected to be waited for by that one.
     fn end_turn(&self, state: &mut State) -> Result<()> {
         let Some(Turn { device, phase, began, start, last }) = state.turn.take() else { return Ok(()) };
         let host_ms = milliseconds(began);
@@ -125,7 +129,7 @@ impl Observer for Log {
     }
 
     fn working(&self, device: &Device, timeline: &Arc<Timeline>) -> Result<()> {
-        let (mut state, device) = (self.state.lock(), self.index(device));
+        let (mut state, device) = (self.state.lock(), self.index(device)?);
         if state.sending.is_some() {
             return Ok(());
         }
@@ -144,7 +148,7 @@ impl Observer for Log {
     }
 
     fn waited(&self, device: &Device) -> Result<()> {
-        let (mut state, device) = (self.state.lock(), self.index(device));
+        let (mut state, device) = (self.state.lock(), self.index(device)?);
         if state.sending.is_some() {
             return Ok(());
         }
@@ -164,13 +168,13 @@ impl Observer for Log {
 
     fn sent(&self, copies: &[Sent<'_>]) -> Result<usize> {
         let mut state = self.state.lock();
-        let host_ms = state.sending.map_or(0.0, milliseconds);
-        let copies = copies.iter().map(|(from, to, bytes)| (self.index(from), self.index(to), *bytes)).collect();
+        let host_ms = state.sending.take().map_or(0.0, milliseconds);
+        let copy = |(from, to, bytes): &Sent<'_>| Ok((self.index(from)?, self.index(to)?, *bytes));
+        let copies = copies.iter().map(copy).collect::<Result<_>>()?;
         let phase = state.phase;
         state.steps.push(Step::Exchange { phase, host_ms, copies });
         state.exchanges += 1;
         self.devices.iter().try_for_each(Device::synchronize)?;
-        state.sending = None;
         Ok(state.exchanges - 1)
     }
 

@@ -37,6 +37,10 @@ pub fn extend<F: TwoAdic>(
 ) -> Result<Vec<Matrix<F>>> {
     const PARTS: usize = 8;
     let rows = evaluations.first().map_or(0, Columns::rows);
+    if let Some(other) = evaluations.iter().find(|columns| columns.rows() != rows) {
+        let detail = format!("columns of {rows} and of {} rows; all must have as many", other.rows());
+        return Err(Error::shape("spread::extend", detail));
+    }
     let log_domain = log2_rows("spread::extend", rows)? + added_bits;
     let log_block = log_block(streams.len(), log_domain)?;
     let widths: Vec<usize> = evaluations.iter().map(Columns::columns).collect();

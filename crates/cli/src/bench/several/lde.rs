@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use rigel_gpu::{Device, Stream};
+use rigel_gpu::{Device, Recorder, Stream};
 use rigel_kernels::field::{Field, KoalaBear};
 use rigel_kernels::transform::ntt::{self, Order};
 use rigel_kernels::transform::spread;
@@ -40,7 +40,7 @@ pub fn rows(bench: &Bench<'_>, counts: &[u32]) -> Result<Vec<Row>, Failure> {
         opened.check(&found, &one)?;
         drop(found);
         let ((), opened_ms) = bench.median(|| opened.finished())?;
-        let model = bench.model.then(|| bench.rehearse(&opened.devices, || opened.run())).transpose()?;
+        let model = bench.model.then(|| bench.rehearse(&opened.devices, || opened.recorded())).transpose()?;
         let measured = bench.gpus(count as usize).map(|gpus| {
             let gpus = Spread::new(gpus, &values, width)?;
             gpus.finished()?;
@@ -112,6 +112,12 @@ impl Spread {
     fn run(&self) -> Result<Vec<Matrix<KoalaBear>>, Failure> {
         let shares: Vec<Columns<'_, KoalaBear>> = self.shares.iter().map(Into::into).collect();
         Ok(spread::extend(&self.streams, &self.lanes, &shares, 1, Order::Natural)?)
+    }
+
+    /// As a phase of this name, for a rehearsal.
+    fn recorded(&self) -> Result<Vec<Matrix<KoalaBear>>, Failure> {
+        let first = &self.streams[0];
+        Recorder::new(first).phase("extend", first, || self.run())
     }
 
     fn finished(&self) -> Result<(), Failure> {

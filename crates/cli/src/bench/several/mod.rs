@@ -9,6 +9,7 @@ mod many;
 mod proof;
 mod table;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -201,11 +202,10 @@ impl Bench<'_> {
 
     /// As many GPUs, if so many were named.
     fn gpus(&self, count: usize) -> Option<&[Device]> {
-        let mut buses: Vec<u32> =
+        let ordinals: BTreeSet<u32> =
             self.devices.iter().map(|device| device.properties().ordinal).take(count).collect();
-        buses.dedup();
         let are_gpus = self.devices[0].kind() == DeviceKind::Cuda;
-        (are_gpus && buses.len() == count).then(|| &self.devices[..count])
+        (are_gpus && ordinals.len() == count).then(|| &self.devices[..count])
     }
 
     /// The median of a few times of `work`, which has run before, in milliseconds, and its last result.

@@ -104,4 +104,7 @@ fn what_can_not_be_spread_is_refused() {
     assert!(error(&streams[..3], &columns[..3], 1).contains("over 3 devices; the number must be a power of two"));
     assert!(error(&streams, &columns, 0).contains("2^1 rows over 4 devices"));
     assert!(error(&streams, &columns[..2], 1).contains("one of each"));
+    let higher = Matrix::<KoalaBear>::zeros(&streams[3], 4, 1).unwrap();
+    let unequal = [columns[0], columns[1], columns[2], (&higher).into()];
+    assert!(error(&streams, &unequal, 1).contains("columns of 2 and of 4 rows"));
 }
