@@ -62,7 +62,7 @@ pub(super) fn extend<SC: DeviceConfig>(
     let log_domain = height.ilog2() + team.first().log_blowup();
     let block_rows = (1usize << log_domain) / devices;
     let mut blocks = team.among(devices, |(_, session)| Ok(Matrix::alloc(&session.stream, block_rows, width)?))?;
-    let part = part_columns::<SC>(height.min(block_rows), width);
+    let part = part_columns::<SC>(height.min(block_rows), width, devices);
     let parts: Vec<Range<usize>> = (0..width).step_by(part).map(|first| first..width.min(first + part)).collect();
     let mut next = parts.first().map(|columns| Coming::new(team, source, columns, devices)).transpose()?;
     let mut before: Option<(Spreading<Base<SC>>, &Range<usize>)> = None;
@@ -206,12 +206,13 @@ fn places<'a, SC: DeviceConfig>(
     blocks.iter().map(place).collect()
 }
 
-/// The number of columns of a part: one of 32 parts, so that what devices send each other takes little memory
+/// The number of columns of a part: one of 16 or 32, so that what devices send each other takes little memory
 /// beside their blocks, but more if that is little data, rounded to the hash's block.
-fn part_columns<SC: DeviceConfig>(rows: usize, width: usize) -> usize {
-    const PARTS: usize = 32;
+fn part_columns<SC: DeviceConfig>(rows: usize, width: usize, devices: usize) -> usize {
+    // A part takes as many copies as there are pairs of devices, which one host thread submits.
+    let parts = if devices > 4 { 16 } else { 32 };
     const LEAST_BYTES: usize = 4 << 20;
     let block = RowsInParts::<SC::Hash>::block::<Base<SC>>();
     let least = (LEAST_BYTES / (rows * size_of::<Base<SC>>())).min(width);
-    width.div_ceil(PARTS).max(least).next_multiple_of(block)
+    width.div_ceil(parts).max(least).next_multiple_of(block)
 }

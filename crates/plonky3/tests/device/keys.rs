@@ -154,6 +154,15 @@ fn other_lookups_in_a_batch() {
             key.check_airs(&airs).unwrap();
             let proof = prove(&airs, &key).unwrap().proof;
             verify_batch(prover.config(), &airs, &proof, &[vec![], vec![]], key.common()).unwrap();
+            // On the CPU after a proof on the device, whose reading says nothing about other AIRs.
+            let prover = prover.with_policy(Policy { cpu_below_cells: usize::MAX, ..Policy::default() });
+            let prove = |airs: [Looking; 2]| {
+                let instances = airs.each_ref().map(|air| Instance::new(air, air.numbers.trace(), vec![]));
+                prove_batch(&prover, &instances, &key)
+            };
+            let refusal = prove([Looking { offset: 6, ..first }, second]).map(|_| ());
+            assert!(matches!(refusal, Err(Error::Lookup { table: 0, .. })), "{refusal:?}");
+            assert_eq!(prove(airs).unwrap().report.device, "cpu");
         }
     });
 }
