@@ -8,7 +8,7 @@ use p3_lookup::{Count, InteractionBuilder};
 use p3_matrix::dense::RowMajorMatrix;
 use rigel_gpu::testing::on_each_device;
 use rigel_plonky3::{
-    Error, Instance, Prover, prove_batch, prove_with_preprocessed, setup_batch, setup_preprocessed,
+    Error, Instance, Policy, Prover, prove_batch, prove_with_preprocessed, setup_batch, setup_preprocessed,
 };
 
 use crate::configs::{self, Fri};
