@@ -3,7 +3,8 @@
 //! A job is JSON: `{"numbers": [1, 2, 3]}` gives `6`; with `"milliseconds": 50` it takes that long, and can be
 //! cancelled meanwhile; `"do"` may be `"fail"`, `"panic"`, `"print"`, `"abort"`, `"hang"`, `"elsewhere"` or `"linger"`
 //! (which gives up its place before it takes its time), and with
-//! `"once": FILE` it is done only if that file is not there yet, and makes it. `--at-once N` works on N jobs at once.
+//! `"once": FILE` it is done only if that file is not there yet, and makes it. With `"until": FILE` the job lasts until
+//! that file is there, or until it is cancelled. `--at-once N` works on N jobs at once.
 
 use std::io::Write;
 use std::thread::sleep;
@@ -52,6 +53,11 @@ fn sum(job: &mut Job) -> Result<Vec<u8>, Failure> {
         job.check()?;
         job.progress(began.elapsed().as_secs_f64() / duration.as_secs_f64(), "waiting");
         sleep(Duration::from_millis(5).min(duration.saturating_sub(began.elapsed())));
+    }
+    while request["until"].as_str().is_some_and(|file| !std::path::Path::new(file).exists()) {
+        job.check()?;
+        job.progress(0.0, "waiting for a file");
+        sleep(Duration::from_millis(5));
     }
     let numbers = request["numbers"].as_array().ok_or_else(|| Failure::new("no numbers in the job"))?;
     job.report("numbers", numbers.len());
