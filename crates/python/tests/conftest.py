@@ -81,7 +81,11 @@ def uncalled(stub, called):
 def pytest_sessionfinish(session):
     files = {item.path for item in session.items}
     here = pathlib.Path(__file__).parent
-    whole = files == set(here.glob("test_*.py")) and not session.config.option.keyword
+    # Those of clusters call nothing of the native module that others do not, and some need packages of their own.
+    others = set(here.glob("test_*.py")) - set(here.glob("test_cluster_*.py"))
+    whole = others <= files and not session.config.option.keyword
+    if not whole:
+        print(f"\nnot all tests were run: whether they call all of {_STUB.name} was not checked", file=sys.stderr)
     if whole and session.exitstatus == 0 and (missing := uncalled(_STUB.read_text(), CALLED)):
         print(f"\nno test calls these functions of {_STUB.name}: {', '.join(missing)}", file=sys.stderr)
         session.exitstatus = 1
