@@ -424,7 +424,6 @@ fn a_worker_makes_several_proofs_at_once() {
     let answers = worked(&["--device=emulated", "--at-once=3"], &[limit], &jobs);
     let alone = worked(&["--device=emulated"], &[], &[one, two]);
     let expected = |job: &[u8]| if job == one { proven(&alone[0]).1 } else { proven(&alone[1]).1 };
-    let mut again = 0;
     for (answer, job) in answers.iter().zip(jobs) {
         if job == machine {
             assert!(String::from_utf8_lossy(&answer.payload).contains("not a machine"));
@@ -433,7 +432,5 @@ fn a_worker_makes_several_proofs_at_once() {
         let (report, proof) = proven(answer);
         assert!(proof == expected(job), "job {} has another proof", answer.job);
         assert!(report["phases"].is_object() && report["proof"]["peak_bytes"].is_number(), "{report}");
-        again += u32::from(report["alone"] == true);
     }
-    assert!(again > 0, "three proofs of 0.6 MiB were made beside each other in 1 MiB");
 }

@@ -187,6 +187,12 @@ impl Choice {
         }
     }
 
+    /// Whether several proofs of the statement may be made at once on a device. One that hides its trace begins its
+    /// randomness anew for each proof, and Stwo's provers have one stream on each device: their proofs take turns.
+    pub fn overlaps(&self) -> bool {
+        matches!(self, Self::Plonky3(choice) if !choice.fri.zk)
+    }
+
     /// The security by upstream's analysis of the whole proof, where it has one.
     pub fn security(&self) -> Option<Security> {
         self.statement().ok()?.security()

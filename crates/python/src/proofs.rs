@@ -219,12 +219,10 @@ fn _prove_many(
         }
         let place = place(&devices);
         steps.next(format!("preparing {place}"))?;
-        // Proofs that hide the trace take turns, as they draw from one generator; so do Stwo's, which share a stream.
-        let overlaps = matches!(&choice, Choice::Plonky3(choice) if !choice.fri.zk);
         let mut notes: Vec<String> = no_device.into_iter().collect();
         let statement = || Ok(choice.statement()?);
-        let many =
-            Many::prepare(statement, &devices, policy, overlaps, |note| notes.push(note)).map_err(failed)?;
+        let many = Many::prepare(statement, &devices, policy, choice.overlaps(), |note| notes.push(note))
+            .map_err(failed)?;
         let header = Header::new(choice, many.publics());
         let reason = (!notes.is_empty()).then(|| notes.join("; "));
         let mut proofs = Vec::with_capacity(count as usize);

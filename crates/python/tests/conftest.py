@@ -51,7 +51,7 @@ def _note(_, event, function):
     owner = getattr(function, "__self__", None)
     if owner is _rigel:
         CALLED.add(function)
-    elif type(owner).__module__ == "rigel":
+    elif type(owner).__module__.partition(".")[0] == "rigel":
         CALLED.add(getattr(type(owner), function.__name__, None))
 
 
@@ -69,6 +69,8 @@ def uncalled(stub, called):
     need a test only by name (`test_types.py`); aliases are one function."""
     missing = []
     for entry in ast.parse(stub).body:
+        if getattr(entry, "name", "").startswith("_"):
+            continue  # Types that only the stub has, and what the package calls itself.
         if isinstance(entry, ast.FunctionDef):
             missing += [entry.name] if getattr(_rigel, entry.name) not in called else []
         elif isinstance(entry, ast.ClassDef):
@@ -81,7 +83,11 @@ def uncalled(stub, called):
 def pytest_sessionfinish(session):
     files = {item.path for item in session.items}
     here = pathlib.Path(__file__).parent
-    whole = files == set(here.glob("test_*.py")) and not session.config.option.keyword
+    # Those of clusters call nothing of the native module that others do not, and some need packages of their own.
+    others = set(here.glob("test_*.py")) - set(here.glob("test_cluster_*.py"))
+    whole = others <= files and not session.config.option.keyword
+    if not whole:
+        print(f"\nnot all tests were run: whether they call all of {_STUB.name} was not checked", file=sys.stderr)
     if whole and session.exitstatus == 0 and (missing := uncalled(_STUB.read_text(), CALLED)):
         print(f"\nno test calls these functions of {_STUB.name}: {', '.join(missing)}", file=sys.stderr)
         session.exitstatus = 1

@@ -17,6 +17,7 @@ from ray.cluster_utils import Cluster as Raylets
 from rigel.cluster import Cluster, ClusterError, JobFailed, Worker, WorkerDied, _frames as frames
 from rigel.cluster._job import Job, Kind
 from rigel.cluster._pool import Pool
+from rigel.cluster._worker import _Open
 from rigel.cluster.simulate import Model, measure, simulate
 
 BINARIES = Path(__file__).parents[3] / "target/debug"
@@ -55,7 +56,7 @@ def sums(cluster, jobs, **options):
 
 
 def until(condition, what):
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not (seen := condition()):
         assert time.monotonic() < deadline, what
         time.sleep(0.01)
@@ -232,17 +233,24 @@ def test_a_worker_has_as_many_jobs_as_it_works_on(cluster):
     assert {result.tries for result in rest} == {1}
 
 
-def test_a_worker_with_several_jobs_is_killed_in_the_middle(cluster):
-    results = several(cluster, 2, [job(n, milliseconds=400) for n in range(10)], workers=2)
+def test_a_worker_with_several_jobs_is_killed_in_the_middle(cluster, tmp_path):
+    go_on = tmp_path / "go on"
+    results = several(cluster, 2, [job(n, until=str(go_on)) for n in range(10)], workers=2)
     pool = results._pool
-    until(lambda: pool.state()["running"] == 4, "not all places are taken")
+    pool.watch()
+    # All four have begun, not only been given, and none of them ends before the worker is killed.
+    until(lambda: all(results._open[n].progress for n in range(4)), "not all places are taken")
     member = pool._members[0]
-    pid = ray.get(member.actor.ready.remote())["pid"]
-    numbers = set(member.jobs)
-    os.kill(pid, 9)
+    killed = [attempt.job for attempt in list(member.jobs.values())]
+    os.kill(ray.get(member.actor.ready.remote())["pid"], 9)
+    # Short jobs are given in advance, and would be to a worker that is not yet known to be gone.
+    until(lambda: all(one.alone for one in killed), "nobody notices that the worker is gone")
+    go_on.touch()
     rest = list(results)
     assert sorted(int(result.output) for result in rest) == list(range(10))
-    assert sum(result.tries - 1 for result in rest) == len(numbers) == 2
+    lost = {one.index for one in killed}
+    assert len(lost) == 2
+    assert {result.index: result.tries for result in rest} == {n: 2 if n in lost else 1 for n in range(10)}
 
 
 def test_a_job_that_ends_its_worker_does_not_fail_those_beside_it(cluster):
@@ -254,6 +262,21 @@ def test_a_job_that_ends_its_worker_does_not_fail_those_beside_it(cluster):
     assert [int(result.output) for result in results if not result.error] == [0, 1, 2, 4, 5, 6, 7]
     # One attempt beside the others, and one that shows whose fault it was.
     assert results[3].tries == 2 and max(result.tries for result in results) == 2
+
+
+def test_a_job_that_spoils_its_worker_does_not_fail_those_beside_it(cluster, tmp_path):
+    go_on, end = tmp_path / "go on", tmp_path / "end"
+    jobs = [job(n, until=str(end)) for n in range(3)] + [job(3, do="poison", until=str(go_on))]
+    results = several(cluster, 4, jobs, workers=1, retries=0, ordered=True)
+    results._pool.watch()
+    given = [results._open[n] for n in range(4)]
+    until(lambda: all(one.progress for one in given), "not all begin")
+    go_on.touch()
+    until(lambda: all(one.alone for one in given), "not all failures are unclear")
+    end.touch()
+    *fine, spoilt = results
+    assert [(result.output, result.tries) for result in fine] == [(b"0", 2), (b"1", 2), (b"2", 2)]
+    assert (spoilt.error.kind, spoilt.tries) == ("elsewhere", 2)
 
 
 def test_a_panic_leaves_the_jobs_beside_it_alone(cluster, tmp_path):
@@ -346,18 +369,26 @@ def test_the_model_agrees_with_real_runs(cluster):
         assert statistics.median(ratios) == pytest.approx(1, rel=0.15)
 
 
-def test_a_machine_is_lost_in_the_middle(cluster, raylets):
+def test_a_machine_is_lost_in_the_middle(cluster, raylets, tmp_path):
     """Last, because one machine less is left."""
-    results = several(cluster, 2, [job(n, milliseconds=500) for n in range(24)])
+    go_on = tmp_path / "go on"
+    results = several(cluster, 2, [job(n, until=str(go_on)) for n in range(24)])
     pool = results._pool
     until(lambda: pool.state()["running"] == 8, "not all places of both machines are taken")
     lost = raylets.machines[0]
+
+    def gone():
+        return all(member.place is None or member.place["node"] != lost.node_id for member in list(pool._members))
+
+    assert not gone()
     raylets.remove_node(lost, allow_graceful=False)
+    until(gone, "nobody notices that the machine is gone")
+    go_on.touch()
     rest = list(results)
     assert sorted(int(result.output) for result in rest) == list(range(24))
     # What was there is tried again elsewhere; nothing is tried more than twice, whoever was beside it.
     again = [result for result in rest if result.tries > 1]
-    assert {result.tries for result in again} == {2}
+    assert [result.tries for result in again] == [2] * 4
     assert all(result.nodes[0] == lost.node_id != result.nodes[1] for result in again)
 
 
@@ -370,8 +401,13 @@ def test_a_worker_without_ray():
 
 def outcomes(worker, jobs):
     """What jobs come to that are given together, by number."""
-    given = [worker.give(number, json.dumps(what).encode(), timeout) for number, (what, timeout) in enumerate(jobs)]
-    outcomes = {}
+    given, outcomes = [], {}
+    for number, (what, timeout) in enumerate(jobs):
+        try:
+            given.append(worker.give(number, json.dumps(what).encode(), timeout))
+        except WorkerDied as error:
+            # An earlier one has ended the worker already.
+            outcomes[number] = error
 
     def wait(job):
         try:
@@ -390,9 +426,9 @@ def outcomes(worker, jobs):
 def test_a_worker_with_several_jobs_at_once():
     worker = Worker([SUMS, "--at-once", "2"])
     assert worker.at_once == 2
-    # The time of those that wait begins when they do: 16 jobs of 30 ms, two at once.
-    jobs = [(job(n, milliseconds=30), 0.25) for n in range(16)]
-    assert outcomes(worker, jobs) == [str(n).encode() for n in range(16)]
+    # The time of those that wait begins when they do: 12 jobs of 500 ms, two at once, take longer than one may.
+    jobs = [(job(n, milliseconds=500), 2.0) for n in range(12)]
+    assert outcomes(worker, jobs) == [str(n).encode() for n in range(12)]
     fine, failed, panicked = outcomes(worker, [(job(1), None), (job(do="fail"), None), (job(do="panic"), None)])
     assert fine == b"1" and failed.kind == "error" and panicked.kind == "panic"
     # One that hangs takes the others with it, and only it is to blame.
@@ -456,6 +492,30 @@ def test_the_room_for_shares_of_a_machine():
         assert pool._fitting({"GPU": there}) == room
     pool._kind = Kind((SUMS,), gpus=0, cpus=0.1)
     assert pool._fitting({"CPU": 1.0}) == 10
+
+
+def test_the_environment_of_a_worker():
+    whole, half = Kind((SUMS,)).variables, Kind((SUMS,), gpus=0.5).variables
+    assert whole == {"RIGEL_DEVICE": "cuda:0"}
+    assert half == {"RIGEL_DEVICE": "cuda:0", "RIGEL_WORKER_AT_ONCE": "1"}
+    assert Kind((SUMS,), gpus=0).variables == {"CUDA_VISIBLE_DEVICES": ""}
+    given = {"RIGEL_DEVICE": "auto", "RIGEL_WORKER_AT_ONCE": "2"}
+    assert Kind((SUMS,), gpus=0.5, environment=tuple(given.items())).variables == given
+
+
+def test_the_time_of_a_job_begins_after_its_wait():
+    job = _Open(1, 2.0)
+    assert job.deadline() is None
+    job.began = time.monotonic() - 60
+    assert job.deadline() == job.began + 2
+    job.say({"fraction": 0.0, "phase": "wait for other jobs", "waits": True})
+    assert job.deadline() is None
+    then = time.monotonic()
+    job.say({"fraction": 0.0, "phase": "begin"})
+    seen = job.deadline()
+    assert then + 2 <= seen <= time.monotonic() + 2
+    job.say({"fraction": 0.5, "phase": "prove"})
+    assert job.deadline() == seen
 
 
 def test_altered_frames_are_found():

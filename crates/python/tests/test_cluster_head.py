@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,7 @@ class Head:
         options += ["--include-dashboard=false", "--include-log-monitor=false", "--disable-usage-stats"]
         options += ["--object-store-memory=100000000"]
         command = [sys.executable, "-m", "ray.scripts.scripts", "start", *options, f"--temp-dir={session}"]
-        started = subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=60)
+        started = subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=180)
         assert started.returncode == 0, started.stdout + started.stderr
 
     def kill(self):
@@ -99,24 +100,35 @@ def test_a_map_outlives_its_head(head, tmp_path):
     assert RIGEL.exists(), BUILD
     # What workers are given is recorded: a file of frames for each worker.
     worker = ["sh", "-c", f"tee {tmp_path}/$$.frames | {RIGEL} worker --cpu"]
-    client = subprocess.Popen(
-        [sys.executable, "-c", CLIENT],
-        env=head.environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    errors = tmp_path / "errors"
+    with errors.open("wb") as stderr:
+        client = subprocess.Popen(
+            [sys.executable, "-c", CLIENT],
+            env=head.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+        )
+    # A client that says nothing is ended, which ends its output.
+    patience = threading.Timer(180, client.kill)
+    patience.start()
     client.stdin.write(json.dumps([head.address, worker, JOBS, ONE_THREAD]) + "\n")
     client.stdin.flush()
-    before = [json.loads(client.stdout.readline()) for _ in range(3)]
+    lines = [client.stdout.readline() for _ in range(3)]
+    patience.cancel()
+    assert all(lines), errors.read_text()
+    before = [json.loads(line) for line in lines]
     head.kill()
     first = set(tmp_path.glob("*.frames"))
-    head.start()
-    words, errors = client.communicate(timeout=60)
-    assert client.returncode == 0, errors
+    try:
+        head.start()
+        words, _ = client.communicate(timeout=180)
+    finally:
+        client.kill()
+    assert client.returncode == 0, errors.read_text()
     after = [json.loads(line) for line in words.splitlines()]
-    assert sorted(seen["index"] for seen in before + after) == list(range(len(JOBS))), errors
+    assert sorted(seen["index"] for seen in before + after) == list(range(len(JOBS))), errors.read_text()
 
     # Both workers may have lost the job that they were at. No other was proven again, and none that was done.
     given = collections.Counter(index for file in tmp_path.glob("*.frames") for index in jobs_in(file))
@@ -134,8 +146,11 @@ def test_a_map_outlives_its_head(head, tmp_path):
 
 
 def jobs_in(file):
-    """The indices of the jobs that a worker was given."""
+    """The indices of the jobs that a worker was given. The last frame is cut if `tee` was killed in its middle."""
     with file.open("rb") as stream:
-        while (frame := frames.read(stream, 1 << 20)) is not None:
-            if frame.kind == frames.JOB:
-                yield JOBS.index(json.loads(frame.payload))
+        try:
+            while (frame := frames.read(stream, 1 << 20)) is not None:
+                if frame.kind == frames.JOB:
+                    yield JOBS.index(json.loads(frame.payload))
+        except frames.FrameError:
+            assert not stream.read(1), "a frame that is damaged, not cut"

@@ -40,7 +40,7 @@ def port():
     assert Path(SUMS).exists(), BUILD
     port = free_port()
     application = serve.application(
-        [SUMS], gpus=0, workers=2, token=TOKEN, most_bytes=10_000, most_waiting=250, body_seconds=1.0
+        [SUMS], gpus=0, workers=2, token=TOKEN, most_bytes=10_000, most_waiting=250, body_seconds=5.0
     )
     with Cluster(num_cpus=3, include_dashboard=False):
         serve.start(application, port=port)

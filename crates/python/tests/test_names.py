@@ -44,7 +44,7 @@ def test_functions_are_numpys(rng, dtype):
     assert rigel.array_equal(a, x) and not rigel.array_equal(a, x[:1]) and not rigel.array_equal([1, 2], [1, 3])
 
 
-def test_close_numbers_are_numpys():
+def test_close_numbers_are_numpys(rng):
     x, y = (part.ravel() for part in np.meshgrid(ODD, ODD))
     for a, b in [(x, y), (x + 0j, y + 0j)]:
         for equal_nan in [False, True]:
@@ -52,6 +52,17 @@ def test_close_numbers_are_numpys():
                 expected = np.isclose(a, b, equal_nan=equal_nan)
                 assert rigel.isclose(a, b, equal_nan=equal_nan).tolist() == expected.tolist()
     same(rigel.isinf(ODD), np.isinf(ODD))
+    # Differences of integers would wrap, and truth values have none.
+    close = [("uint8", [1], [2], 1), ("int8", [100], [-100], 60), ("bool", [True, False], [False, False], 0.5)]
+    close += [("uint64", [1, 2**63], [2, 0], 1), ("int32", [2**31 - 1], [-(2**31)], 2)]
+    for dtype, x, y, atol in close:
+        for a, b in [(np.array(x, dtype), np.array(y, dtype)), (np.array(y, dtype), np.array(x, dtype))]:
+            assert rigel.isclose(a, b, atol=atol).tolist() == np.isclose(a, b, atol=atol).tolist(), (a, b)
+            assert rigel.allclose(a, b, atol=atol) == np.allclose(a, b, atol=atol)
+    for dtype in ["uint8", "int8", "int64"]:
+        a, b = (rng.integers(0, 128, 50).astype(dtype) for _ in range(2))
+        for one, other in [(a, b), (a, b + 0.25), (a + 0.25, b), (a > 60, b)]:
+            assert rigel.isclose(one, other, atol=30).tolist() == np.isclose(one, other, atol=30).tolist()
     assert rigel.isclose([100.0], [101.0], rtol=0.01).item() and not rigel.isclose([100.0], [101.0], rtol=0.009).item()
     assert rigel.allclose([1.0, np.nan], [1.0, np.nan], equal_nan=True) and not rigel.allclose([1.0, np.nan], 1.0)
     assert (rigel.pi, rigel.e, rigel.inf) == (np.pi, np.e, np.inf) and np.isnan(rigel.nan)

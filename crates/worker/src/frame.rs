@@ -13,7 +13,7 @@
 //! | `HELO` | from the worker, first | JSON: `protocol`, `name`, `pid`, `most_bytes`, `most_waiting`, `at_once` |
 //! | `JOB.` | to the worker | the job's input |
 //! | `STOP` | to the worker | nothing: the job is not wanted any more |
-//! | `PROG` | from the worker | JSON: `fraction` and `phase` |
+//! | `PROG` | from the worker | JSON: `fraction`, `phase`, and `waits` if the job waits for others |
 //! | `DONE` | from the worker | 4 bytes: length of the report; the report, JSON; the result |
 //! | `FAIL` | from the worker | JSON: `kind` (`error`, `panic`, `elsewhere`, `stopped`, `refused`), `message`, `report` |
 //!

@@ -41,6 +41,12 @@ impl Job {
         (self.say)(json!({ "fraction": fraction, "phase": phase }));
     }
 
+    /// As [`Self::progress`], for a job that waits until this worker is done with others. Whoever gave it a time limit
+    /// begins to count when the next progress is told.
+    pub fn waits(&self, fraction: f64, phase: &str) {
+        (self.say)(json!({ "fraction": fraction, "phase": phase, "waits": true }));
+    }
+
     /// Whether the result is not wanted any more.
     pub fn cancelled(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)

@@ -23,11 +23,8 @@ pub(super) fn run(arguments: &Arguments, choice: Choice, count: u64, json: bool)
     let place = if devices.is_empty() { "the CPU".to_string() } else { split::names(&devices) };
     let progress = Progress::spoken();
     progress.say(&format!("preparing {choice} on {place} …"));
-    // A statement that hides its trace begins its randomness anew for each proof, so its proofs take turns. So do
-    // Stwo's, which have one stream on each device.
-    let overlaps = !arguments.fri.hides() && matches!(choice, Choice::Plonky3(_));
     let note = |text: String| eprintln!("note: {text}");
-    let many = Many::prepare(|| statement(arguments, &choice), &devices, policy, overlaps, note)?;
+    let many = Many::prepare(|| statement(arguments, &choice), &devices, policy, choice.overlaps(), note)?;
     let publics = many.publics();
 
     progress.say(&format!("proving on {place}, {count} times …"));

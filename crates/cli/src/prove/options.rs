@@ -100,11 +100,6 @@ fn refuse_foreign(arguments: &Arguments, prover: Prover) -> Result<(), String> {
 }
 
 impl FriArguments {
-    /// Whether the proof hides the trace.
-    pub fn hides(&self) -> bool {
-        self.zk
-    }
-
     fn change_plonky3(&self, fri: &mut Fri) {
         set(&mut fri.log_blowup, self.log_blowup);
         set(&mut fri.log_final_poly_len, self.log_final_poly_len);

@@ -17,7 +17,7 @@ mod machine;
 mod ready;
 
 use std::ffi::OsString;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::{Args as _, Command, FromArgMatches as _};
 use ready::Ready;
@@ -31,8 +31,14 @@ use crate::choice::Choice;
 use crate::proof_file::{self, Header};
 use crate::{Failure, prove};
 
-/// Proofs at once on a GPU, unless `--at-once` says otherwise: the upload of one overlaps the work of the other.
+/// Proofs at once on a GPU, unless it is said otherwise: the upload of one overlaps the work of the other.
 const AT_ONCE: usize = 2;
+/// The most proofs at once.
+const MOST_AT_ONCE: u8 = 16;
+/// Proofs at once without `--at-once`. `rigel.cluster` sets it where several workers share a GPU.
+const AT_ONCE_VARIABLE: &str = "RIGEL_WORKER_AT_ONCE";
+/// Statements of which a worker remembers that two proofs do not fit beside each other.
+const MOST_CROWDED: usize = 64;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -47,8 +53,8 @@ pub struct Arguments {
     #[arg(long)]
     cpu: bool,
     /// Proofs of a workload that are made at once; each needs the device memory of one. A proof that does not fit
-    /// beside another is made again alone [default: 2 on a GPU, otherwise 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=16))]
+    /// beside another is made again alone [default: RIGEL_WORKER_AT_ONCE, or 2 on a GPU and otherwise 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=MOST_AT_ONCE as i64))]
     at_once: Option<u8>,
 }
 
@@ -57,10 +63,23 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
     let (device, _) = prove::open(arguments.cpu, arguments.device, false)?;
     machine::sweep();
     let on_gpu = device.as_ref().is_some_and(|device| device.kind() == DeviceKind::Cuda);
-    let at_once = arguments.at_once.map_or(if on_gpu { AT_ONCE } else { 1 }, usize::from);
-    let worker = Worker { place: place(arguments), device, ready: Ready::new() };
+    let stated = std::env::var(AT_ONCE_VARIABLE).ok();
+    let at_once = at_once(arguments.at_once, stated.as_deref(), on_gpu)?;
+    let worker = Worker { place: place(arguments), device, ready: Ready::new(), crowded: Mutex::default() };
     rigel_worker::serve_several("rigel", at_once, Options::default(), |job| worker.work(job))?;
     Ok(true)
+}
+
+/// How many proofs are made at once, by the option, the variable or the device.
+fn at_once(option: Option<u8>, variable: Option<&str>, on_gpu: bool) -> Result<usize, String> {
+    match (option, variable) {
+        (Some(number), _) => Ok(number.into()),
+        (None, Some(text)) => match text.parse::<u8>() {
+            Ok(number) if (1..=MOST_AT_ONCE).contains(&number) => Ok(number.into()),
+            _ => Err(format!("{AT_ONCE_VARIABLE} is {text:?}; it should be a number from 1 to {MOST_AT_ONCE}")),
+        },
+        (None, None) => Ok(if on_gpu { AT_ONCE } else { 1 }),
+    }
 }
 
 /// The options that tell a machine's binary where to prove.
@@ -78,6 +97,26 @@ struct Worker {
     device: Option<Device>,
     /// The last statement, with its witness and its prover.
     ready: Ready<Choice, dyn Statement>,
+    /// The statements of which a proof has not fitted beside another, the latest last. Their proofs take turns.
+    crowded: Mutex<Vec<Choice>>,
+}
+
+/// Forgets the statement that is ready, unless its proof was made: one that a failure or a panic has left half made is
+/// not kept.
+struct Half<'a>(Option<&'a Ready<Choice, dyn Statement>>);
+
+impl Half<'_> {
+    fn keep(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Half<'_> {
+    fn drop(&mut self) {
+        if let Some(ready) = self.0 {
+            ready.forget();
+        }
+    }
 }
 
 impl Worker {
@@ -98,55 +137,80 @@ impl Worker {
             return Err(JobFailure::new(format!("{} bytes follow the line of a workload's job", rest.len())));
         }
         let choice = choice(request).map_err(JobFailure::new)?;
-        self.prove(job, choice)
+        self.prove(job, choice, |job| self.make(job, choice))
     }
 
-    fn prove(&self, job: &mut Job, choice: Choice) -> Result<Vec<u8>, JobFailure> {
-        let used = self.ready.enter(job, choice, overlaps(&choice), |job| self.make(job, choice))?;
+    /// A proof of the statement that `make` makes, if it is not there yet.
+    fn prove(
+        &self,
+        job: &mut Job,
+        choice: Choice,
+        make: impl Fn(&mut Job) -> Result<Arc<dyn Statement>, JobFailure>,
+    ) -> Result<Vec<u8>, JobFailure> {
+        let shared = choice.overlaps() && !self.crowded().contains(&choice);
+        let used = self.ready.enter(job, choice, shared, &make)?;
+        let half = Half(Some(&self.ready));
         job.progress(0.2, "prove");
         match used.value().prove() {
             Ok(made) => {
+                half.keep();
                 let header = Header::new(choice, used.value().publics());
                 drop(used);
                 finish(job, &header, &made)
             }
             Err(error) if is_of_memory(&error) && used.was_beside_others() => {
+                half.keep();
                 drop(used);
-                self.prove_alone(job, choice)
+                self.note_crowded(choice);
+                self.prove_alone(job, choice, make)
             }
-            Err(error) => {
-                // A statement that a failure has left half made is not kept.
-                self.ready.forget();
-                Err(failure(error))
-            }
+            Err(error) => Err(failure(error)),
         }
     }
 
+    fn crowded(&self) -> std::sync::MutexGuard<'_, Vec<Choice>> {
+        self.crowded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Remembers that two proofs of a statement do not fit beside each other.
+    fn note_crowded(&self, choice: Choice) {
+        let mut crowded = self.crowded();
+        crowded.retain(|known| *known != choice);
+        if crowded.len() == MOST_CROWDED {
+            crowded.remove(0);
+        }
+        crowded.push(choice);
+    }
+
     /// Once more, after others have taken the memory that the proof needs.
-    fn prove_alone(&self, job: &mut Job, choice: Choice) -> Result<Vec<u8>, JobFailure> {
-        job.progress(0.2, "wait for memory");
+    fn prove_alone(
+        &self,
+        job: &mut Job,
+        choice: Choice,
+        make: impl Fn(&mut Job) -> Result<Arc<dyn Statement>, JobFailure>,
+    ) -> Result<Vec<u8>, JobFailure> {
+        job.waits(0.2, "wait for memory");
         let turn = self.ready.alone(job)?;
+        let half = Half(Some(&self.ready));
         // Another job may have replaced or forgotten the statement meanwhile.
         let statement = match self.ready.kept(&choice) {
             Some(statement) => statement,
             None => {
                 self.ready.forget();
-                self.make(job, choice)?
+                make(job)?
             }
         };
         job.report("alone", true);
         job.progress(0.2, "prove");
         match statement.prove() {
             Ok(made) => {
+                half.keep();
                 let header = Header::new(choice, statement.publics());
                 drop(statement);
                 drop(turn);
                 finish(job, &header, &made)
             }
-            Err(error) => {
-                self.ready.forget();
-                Err(failure(error))
-            }
+            Err(error) => Err(failure(error)),
         }
     }
 
@@ -179,12 +243,6 @@ fn finish(job: &mut Job, header: &Header, made: &Made) -> Result<Vec<u8>, JobFai
     }
     job.report("proof", report);
     Ok(proof_file::encode(header, &made.proof))
-}
-
-/// Whether proofs of a statement may be made at once. One that hides its trace begins its randomness anew for each
-/// proof, and Stwo's provers have one stream on each device: their proofs take turns.
-fn overlaps(choice: &Choice) -> bool {
-    matches!(choice, Choice::Plonky3(choice) if !choice.fri.zk)
 }
 
 /// Whether a proof failed because device memory was short.
@@ -284,7 +342,136 @@ fn options(fields: Map<String, Value>) -> Result<Vec<String>, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use rigel_workloads::{Rejection, TableShape};
+
     use super::*;
+
+    /// A statement whose proofs do not fit beside each other, and of which some panic.
+    #[derive(Default)]
+    struct Crowded {
+        inside: AtomicUsize,
+        most: AtomicUsize,
+        proofs: AtomicUsize,
+        panics: AtomicUsize,
+    }
+
+    impl Statement for Crowded {
+        fn generate(&mut self) {}
+        fn prepare(&mut self, _: Option<&Device>, _: Policy) -> Result<(), Failure> {
+            Ok(())
+        }
+        fn compile(&self, _: &Device) -> Result<usize, Failure> {
+            Ok(0)
+        }
+        fn tables(&self) -> Vec<TableShape> {
+            Vec::new()
+        }
+        fn publics(&self) -> Vec<Vec<u64>> {
+            Vec::new()
+        }
+        fn prove(&self) -> Result<Made, Failure> {
+            if self.panics.swap(0, SeqCst) > 0 {
+                panic!("as asked");
+            }
+            let began = Instant::now();
+            let first = self.proofs.fetch_add(1, SeqCst) == 0;
+            let inside = 1 + self.inside.fetch_add(1, SeqCst);
+            self.most.fetch_max(inside, SeqCst);
+            // The first of all stays until there is another beside it.
+            while first && self.most.load(SeqCst) < 2 && began.elapsed() < Duration::from_secs(30) {
+                thread::yield_now();
+            }
+            if !first {
+                thread::sleep(Duration::from_millis(2));
+            }
+            self.inside.fetch_sub(1, SeqCst);
+            if inside > 1 {
+                let (device, requested) = ("stub".into(), 2);
+                return Err(
+                    Error::OutOfMemory { device, requested, free: 1, total: 2, in_use: 1, limit: None }.into()
+                );
+            }
+            let report = rigel_plonky3::Report::default();
+            Ok(Made { proof: vec![7], settled: Vec::new(), extended_bytes: 0, milliseconds: 0.0, report })
+        }
+        fn keep_on_device(&mut self) -> Result<(), Failure> {
+            unreachable!()
+        }
+        fn prove_resident(&self) -> Result<Made, Failure> {
+            unreachable!()
+        }
+        fn prove_upstream(&self) -> Result<Made, Failure> {
+            unreachable!()
+        }
+        fn verify(&self, _: &[u8], _: &[Vec<u64>]) -> Result<(), Rejection> {
+            unreachable!()
+        }
+    }
+
+    fn worker_and_choice() -> (Worker, Choice) {
+        let worker = Worker { place: Vec::new(), device: None, ready: Ready::new(), crowded: Mutex::default() };
+        let request = serde_json::from_str(r#"{"workload": "fibonacci", "log_rows": 10}"#).unwrap();
+        (worker, choice(request).unwrap())
+    }
+
+    #[test]
+    fn a_proof_that_does_not_fit_beside_another_is_made_again_alone_and_later_ones_take_turns() {
+        let (worker, choice) = worker_and_choice();
+        let statement = Arc::new(Crowded::default());
+        let together = |jobs: u64| {
+            thread::scope(|scope| {
+                for number in 0..jobs {
+                    let (worker, statement) = (&worker, &statement);
+                    scope.spawn(move || {
+                        let mut job = Job::detached(number, Vec::new());
+                        worker.prove(&mut job, choice, |_| Ok(statement.clone())).unwrap();
+                    });
+                }
+            });
+        };
+        together(2);
+        assert_eq!((statement.most.swap(0, SeqCst), statement.proofs.load(SeqCst)), (2, 3), "one was made again");
+        assert_eq!(*worker.crowded(), [choice]);
+        together(6);
+        assert_eq!((statement.most.load(SeqCst), statement.proofs.load(SeqCst)), (1, 9), "none was made again");
+    }
+
+    #[test]
+    fn a_statement_whose_proof_panicked_is_not_kept() {
+        let (worker, choice) = worker_and_choice();
+        let made = AtomicUsize::new(0);
+        let prove = |panics: usize| {
+            let make = |_: &mut Job| {
+                made.fetch_add(1, SeqCst);
+                // Not the first proof of all, which waits for another.
+                let (panics, proofs) = (AtomicUsize::new(panics), AtomicUsize::new(1));
+                Ok(Arc::new(Crowded { panics, proofs, ..Crowded::default() }) as Arc<dyn Statement>)
+            };
+            let mut job = Job::detached(1, Vec::new());
+            catch_unwind(AssertUnwindSafe(|| worker.prove(&mut job, choice, make).unwrap())).is_ok()
+        };
+        assert!(!prove(1));
+        assert!(prove(0), "it is made anew");
+        assert!(prove(0));
+        assert_eq!(made.load(SeqCst), 2, "what has not failed is kept");
+    }
+
+    #[test]
+    fn proofs_at_once_are_those_of_the_option_the_variable_or_the_device() {
+        assert_eq!(at_once(None, None, true), Ok(2));
+        assert_eq!(at_once(None, None, false), Ok(1));
+        assert_eq!(at_once(None, Some("1"), true), Ok(1));
+        assert_eq!(at_once(Some(3), Some("1"), true), Ok(3));
+        for wrong in ["0", "17", "two", ""] {
+            let refusal = at_once(None, Some(wrong), true).unwrap_err();
+            assert!(refusal.contains("RIGEL_WORKER_AT_ONCE") && refusal.contains("1 to 16"), "{refusal}");
+        }
+    }
 
     fn of(text: &str) -> Result<String, String> {
         choice(serde_json::from_str(text).unwrap()).map(|choice| choice.to_string())

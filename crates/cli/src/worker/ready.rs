@@ -96,17 +96,33 @@ impl<K: PartialEq, V: ?Sized> Ready<K, V> {
         state.line.push_back(ticket);
         drop(state);
         let turn = Turn { of: self, ticket };
+        let mut waits = false;
         let mut state = self.lock();
-        while state.line.front() != Some(&ticket) || !may(&state) {
-            let waited = self.changed.wait_timeout(state, GLANCE);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
-            if job.cancelled() {
-                // The turn's end takes the lock.
-                drop(state);
-                return Err(Failure::stopped());
+        loop {
+            match (state.line.front() == Some(&ticket) && may(&state), waits) {
+                (true, false) => return Ok((turn, state)),
+                (may, _) if may == waits => {
+                    // Its time stops or begins. That is said without the lock, so things may have changed afterwards.
+                    waits = !may;
+                    drop(state);
+                    if waits {
+                        job.waits(0.0, "wait for other jobs")
+                    } else {
+                        job.progress(0.0, "begin")
+                    }
+                    state = self.lock();
+                }
+                _ => {
+                    let waited = self.changed.wait_timeout(state, GLANCE);
+                    state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                    if job.cancelled() {
+                        // The turn's end takes the lock.
+                        drop(state);
+                        return Err(Failure::stopped());
+                    }
+                }
             }
         }
-        Ok((turn, state))
     }
 }
 
@@ -158,6 +174,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc;
     use std::thread;
+    use std::time::Instant;
 
     use super::*;
 
@@ -176,6 +193,7 @@ mod tests {
         let ready = Ready::<u8, AtomicUsize>::new();
         let made = AtomicUsize::new(0);
         let most = AtomicUsize::new(0);
+        let began = Instant::now();
         let work = |job: &mut Job| {
             let key = job.input()[0];
             let make = |_: &mut Job| {
@@ -186,7 +204,10 @@ mod tests {
             let users = 1 + used.value().fetch_add(1, Ordering::SeqCst);
             most.fetch_max(users, Ordering::SeqCst);
             assert!(key != b'x' || users == 1, "a use beside one that is not shared");
-            thread::sleep(Duration::from_millis(2));
+            // The first ones stay until there is a second, however slow the machine is.
+            while most.load(Ordering::SeqCst) < 2 && began.elapsed() < Duration::from_secs(30) {
+                thread::yield_now();
+            }
             used.value().fetch_sub(1, Ordering::SeqCst);
         };
         jobs(work, &["a"; 8]);

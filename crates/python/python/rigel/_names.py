@@ -43,6 +43,12 @@ def isinf(x: Any) -> Array:
     return ~(isfinite(x) | isnan(x))
 
 
+def _inexact(x: Any) -> Array:
+    """Numbers whose differences do not wrap: integers and truth values become float64."""
+    x = asarray(x)
+    return x.astype("float64") if x.dtype.kind in "biu" else x
+
+
 def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Array:
     """Whether each `|a - b|` is at most `atol + rtol |b|`. Infinite numbers are close to themselves only.
 
@@ -50,7 +56,7 @@ def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: b
     >>> rigel.isclose([1.0, 2.0], [1.0 + 1e-9, 2.1])
     array([ True, False])
     """
-    a, b = asarray(a), asarray(b)
+    a, b = _inexact(a), _inexact(b)
     near = ((a - b).abs() <= atol + rtol * b.abs()) & isfinite(b) | (a == b)
     return near | isnan(a) & isnan(b) if equal_nan else near
 

@@ -1,16 +1,22 @@
 //! A worker to try a cluster with: it sums the numbers of a job, and can do everything that a worker should survive.
 //!
 //! A job is JSON: `{"numbers": [1, 2, 3]}` gives `6`; with `"milliseconds": 50` it takes that long, and can be
-//! cancelled meanwhile; `"do"` may be `"fail"`, `"panic"`, `"print"`, `"abort"`, `"hang"`, `"elsewhere"` or `"linger"`
-//! (which gives up its place before it takes its time), and with
-//! `"once": FILE` it is done only if that file is not there yet, and makes it. `--at-once N` works on N jobs at once.
+//! cancelled meanwhile; `"do"` may be `"fail"`, `"panic"`, `"print"`, `"abort"`, `"hang"`, `"elsewhere"`, `"linger"`
+//! (which gives up its place before it takes its time) or `"poison"` (after its time, the worker asks to be avoided for
+//! this job and for all others that it has, as if its device were lost), and with
+//! `"once": FILE` it is done only if that file is not there yet, and makes it. With `"until": FILE` the job lasts until
+//! that file is there, or until it is cancelled. `--at-once N` works on N jobs at once.
 
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use rigel_worker::{Error, Failure, Job, Options};
 use serde_json::Value;
+
+/// Whether a job has poisoned the worker.
+static POISONED: AtomicBool = AtomicBool::new(false);
 
 fn main() -> Result<(), Error> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -30,7 +36,8 @@ fn main() -> Result<(), Error> {
 fn sum(job: &mut Job) -> Result<Vec<u8>, Failure> {
     let request: Value = serde_json::from_slice(job.input())?;
     let is_first = |file: &str| std::fs::File::create_new(file).is_ok();
-    match request["do"].as_str().filter(|_| request["once"].as_str().is_none_or(is_first)) {
+    let what = request["do"].as_str().filter(|_| request["once"].as_str().is_none_or(is_first));
+    match what {
         Some("fail") => return Err(Failure::new("the job asked to fail")),
         Some("elsewhere") => return Err(Failure::elsewhere("this worker asked to be avoided")),
         Some("panic") => panic!("the job asked for a panic"),
@@ -53,9 +60,24 @@ fn sum(job: &mut Job) -> Result<Vec<u8>, Failure> {
         job.progress(began.elapsed().as_secs_f64() / duration.as_secs_f64(), "waiting");
         sleep(Duration::from_millis(5).min(duration.saturating_sub(began.elapsed())));
     }
+    while request["until"].as_str().is_some_and(|file| !std::path::Path::new(file).exists()) {
+        job.check()?;
+        check_poison()?;
+        job.progress(0.0, "waiting for a file");
+        sleep(Duration::from_millis(5));
+    }
+    POISONED.fetch_or(what == Some("poison"), Ordering::SeqCst);
+    check_poison()?;
     let numbers = request["numbers"].as_array().ok_or_else(|| Failure::new("no numbers in the job"))?;
     job.report("numbers", numbers.len());
     let sum: u64 = numbers.iter().filter_map(Value::as_u64).sum();
     std::io::stdout().flush()?;
     Ok(sum.to_string().into_bytes())
+}
+
+fn check_poison() -> Result<(), Failure> {
+    if POISONED.load(Ordering::SeqCst) {
+        return Err(Failure::elsewhere("this worker is of no use any more"));
+    }
+    Ok(())
 }

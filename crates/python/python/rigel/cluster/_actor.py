@@ -60,7 +60,8 @@ class WorkerActor:
             report, result = worker.outcome(job)
             answer = {"report": report}
         except JobFailed as error:
-            answer, result = {"failed": str(error), "kind": error.kind, "report": error.report}, b""
+            answer = {"failed": str(error), "kind": error.kind, "report": error.report, "beside": error.beside}
+            result = b""
         except WorkerDied as error:
             answer = {"failed": str(error), "kind": error.kind, "report": {}, "beside": error.beside}
             result = b""

@@ -186,13 +186,15 @@ class Cluster:
         - `command`: the worker's program and its arguments, such as `["rigel", "worker"]`.
         - `jobs`: an iterable of bytes, of text, of dictionaries (sent as JSON) or of Ray object references.
         - `gpus`, `cpus`, `memory` (bytes of host memory): what a worker takes of a machine. Half a GPU means two
-          workers a GPU, so that one proves while the other makes its trace. With `gpus=0` a worker sees no GPU.
+          workers a GPU, so that one proves while the other makes its trace; `rigel worker` then makes one proof at a
+          time, unless its command or `environment` say otherwise. With `gpus=0` a worker sees no GPU.
         - `workers`: how many; otherwise as many as the cluster has room for.
         - `retries`: how often a job is tried again, on another machine if there is one, after its worker, actor or
           machine has died, hung, panicked, or said that another may succeed. The job's own error is not tried again.
-        - `hedge`: a job that takes more than this many times the median is also given to an idle worker; the first
-          result counts. Without it, no job is ever worked on twice at once.
-        - `timeout`: seconds of a job after which its worker is considered hung, and ended.
+        - `hedge`: a job that takes more than this many times the median is also given to another worker that has a
+          free place; the first result counts. Without it, no job is ever worked on twice at once.
+        - `timeout`: seconds of a job after which its worker is considered hung, and ended. They count from the job's
+          beginning in its worker; in `rigel worker`, from the end of its wait for other proofs there.
         - `progress`: whether to print a line about progress; otherwise if standard error is a terminal.
 
         A job that fails does not end the iteration: its result has an `error`, and raises it as its `output`.

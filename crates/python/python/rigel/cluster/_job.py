@@ -23,6 +23,18 @@ class Kind:
     start_timeout: float = 120.0
 
     @property
+    def variables(self):
+        """What is set in its worker's environment."""
+        variables = dict(self.environment)
+        # A worker without a GPU must not find one by itself, and one with a GPU must not prove on the CPU.
+        name, value = ("CUDA_VISIBLE_DEVICES", "") if self.gpus == 0 else ("RIGEL_DEVICE", "cuda:0")
+        variables.setdefault(name, value)
+        if 0 < self.gpus < 1:
+            # The workers that share a GPU have its memory together: each makes one proof at a time.
+            variables.setdefault("RIGEL_WORKER_AT_ONCE", "1")
+        return variables
+
+    @property
     def needs(self):
         """What a worker takes of a machine, by Ray's names of it."""
         needs = {"CPU": self.cpus, "GPU": self.gpus, "memory": self.memory}
@@ -79,7 +91,7 @@ class Job:
         self.avoid = set()
         #: Attempts that are under way, by number.
         self.running = {}
-        #: Whether it gets a worker to itself, because one has died that worked on it and on others.
+        #: Whether it gets a worker to itself, because one has failed that worked on it and on others.
         self.alone = False
         self.began = None
         self.cancelled = False

@@ -114,12 +114,8 @@ class Pool:
         resources = {"num_cpus": kind.cpus, "num_gpus": kind.gpus, "max_concurrency": MOST_CALLS}
         if kind.memory:
             resources["memory"] = kind.memory
-        # A worker without a GPU must not find one by itself, and one with a GPU must not prove on the CPU.
-        environment = dict(kind.environment)
-        name, value = ("CUDA_VISIBLE_DEVICES", "") if kind.gpus == 0 else ("RIGEL_DEVICE", "cuda:0")
-        environment.setdefault(name, value)
         actor = self._ray.remote(WorkerActor).options(**resources)
-        self._start_actor = lambda: actor.remote(list(kind.command), environment, kind.start_timeout)
+        self._start_actor = lambda: actor.remote(list(kind.command), kind.variables, kind.start_timeout)
         self._room = (self._room[0], -1e9)
         self._gauges = _Gauges()
 
@@ -489,8 +485,9 @@ class Pool:
     def _after_failure(self, job, member, answer):
         kind = answer["kind"]
         error = JobFailed(answer["failed"], kind, answer["report"])
-        # Whose fault it was that a worker died, one attempt of each by itself shows. It is none of the retries.
-        unclear = kind == "died" and answer.get("beside", False) and not job.alone
+        # Whose fault it was that a worker died, lost its device or panicked, one attempt of each by itself shows. It is
+        # none of the retries.
+        unclear = kind in ("died", "elsewhere", "panic") and answer.get("beside", False) and not job.alone
         if job.cancelled or kind == "stopped":
             self._fail(job, JobFailed(answer["failed"] if kind == "stopped" else "the job was cancelled", "stopped"))
         elif kind in ("died", "timeout", "elsewhere", "panic") and (unclear or job.faults < job.retries):

@@ -29,15 +29,17 @@ class WorkerDied(Exception):
 class JobFailed(Exception):
     """A job has no result. `kind` is `error` (the job's own), `refused` (the worker did not take it), `panic`,
     `elsewhere` (the worker says that another may succeed), `died`, `timeout` (its worker was ended), `stopped` (it was
-    cancelled), or `cluster` (no worker could be started, or the cluster is gone)."""
+    cancelled), or `cluster` (no worker could be started, or the cluster is gone). `beside` says whether the worker has
+    worked on other jobs at the same time, of which any may have been the cause of `panic` or `elsewhere`."""
 
-    def __init__(self, message, kind="error", report=None):
+    def __init__(self, message, kind="error", report=None, beside=False):
         super().__init__(message)
         self.kind = kind
         self.report = report or {}
+        self.beside = beside
 
     def __reduce__(self):
-        return JobFailed, (str(self), self.kind, self.report)
+        return JobFailed, (str(self), self.kind, self.report, self.beside)
 
 
 class _Open:
@@ -50,9 +52,28 @@ class _Open:
         self.answer = queue.SimpleQueue()
         #: When it began. Jobs begin in the order in which they are given, as many at once as the greeting says.
         self.began = None
+        #: Whether it waits in the worker until others are done, and when it has last ceased to. Its time begins then.
+        self.waits = False
+        self.since = 0.0
+        #: Whether the worker has worked on others at the same time.
+        self.beside = False
         #: When the worker is ended, because the job is not wanted and does not stop.
         self.stop = None
         self.progress = None
+
+    def deadline(self):
+        """When its time is over, if that is known."""
+        if self.timeout and self.began is not None and not self.waits:
+            return max(self.began, self.since) + self.timeout
+        return None
+
+    def say(self, said):
+        """Notes what the job says about itself."""
+        self.progress = said if isinstance(said, dict) else None
+        waits = bool(self.progress and self.progress.get("waits"))
+        if self.waits and not waits:
+            self.since = time.monotonic()
+        self.waits = waits
 
 
 class Worker:
@@ -113,7 +134,8 @@ class Worker:
         return self.outcome(self.give(number, payload, timeout))
 
     def give(self, number, payload, timeout=None):
-        """Sends a job, and returns it for `outcome`. `timeout` counts from its beginning."""
+        """Sends a job, and returns it for `outcome`. `timeout` counts from its beginning, or from the end of
+        its wait if it says that it waits for others of the worker."""
         most = self.greeting["most_bytes"]
         if len(payload) > most:
             raise JobFailed(f"the job has {len(payload)} bytes, the worker takes at most {most}", "refused")
@@ -141,7 +163,7 @@ class Worker:
         if frame.kind == frames.DONE:
             return json.loads(frame.payload.report), frame.payload.result
         answer = json.loads(frame.payload)
-        raise JobFailed(answer["message"], answer["kind"], answer["report"])
+        raise JobFailed(answer["message"], answer["kind"], answer["report"], job.beside)
 
     def progress(self, number):
         """What a job has said last."""
@@ -203,8 +225,10 @@ class Worker:
     def _begin(self):
         """Notes which jobs have begun by now."""
         now = time.monotonic()
-        for job in itertools.islice(self._open.values(), self.at_once):
+        begun = list(itertools.islice(self._open.values(), self.at_once))
+        for job in begun:
             job.began = job.began or now
+            job.beside = job.beside or len(begun) > 1
 
     def _forget(self, number):
         with self._state:
@@ -213,13 +237,13 @@ class Worker:
 
     def _answer(self, job):
         while True:
-            now = time.monotonic()
-            deadline = job.began + job.timeout if job.timeout and job.began else None
+            now, deadline = time.monotonic(), job.deadline()
             until = min(t for t in (deadline, job.stop, now + 0.25) if t is not None)
             try:
                 frame = job.answer.get(timeout=max(0.0, until - now))
             except queue.Empty:
-                now = time.monotonic()
+                # It may have begun to wait, or ceased to, meanwhile.
+                now, deadline = time.monotonic(), job.deadline()
                 if job.stop is not None and now >= job.stop:
                     self._died(f"did not stop job {job.number}, which was cancelled, and was ended")
                     raise JobFailed("the job was cancelled; its worker did not stop and was ended", "stopped") from None
@@ -279,7 +303,7 @@ class Worker:
         if frame.kind == frames.PROGRESS:
             said = json.loads(frame.payload)
             if job is not None:
-                job.progress = said if isinstance(said, dict) else None
+                job.say(said)
         elif frame.kind not in (frames.DONE, frames.FAILED):
             raise frames.FrameError(f"a frame of the kind {frame.kind!r} about job {frame.job}, which is no answer")
         elif job is not None:
