@@ -150,8 +150,8 @@ pub(crate) fn roomy<V: Clone + Send + Sync>(trace: &RowMajorMatrix<V>, log_blowu
     RowMajorMatrix::new(values, trace.width)
 }
 
-/// A trace, column-major on the device, usable on any of its streams; with several devices, blocks of its rows, or all on
-/// the first if it has fewer rows than there are devices.
+/// A trace, column-major on the device, usable on any of its streams; with several devices, blocks of its rows, or all
+/// of it on the first if it has fewer rows than there are devices.
 pub(crate) fn upload<'d, V: DeviceField>(
     devices: impl Iterator<Item = &'d Device>,
     trace: &RowMajorMatrix<V>,

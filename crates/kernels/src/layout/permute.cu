@@ -106,8 +106,8 @@ take_columns(T* __restrict__ out, const T* __restrict__ in, const u32* __restric
     if (row < rows) out[blockIdx.y * rows + row] = in[columns[blockIdx.y] * stride + row];
 }
 
-// out[k][b 2^log_rows + r] = in[b][first + k][r]: `in` is blocks of `columns` columns of `stride` values, `out` columns of
-// `total` values; k = blockIdx.y.
+// out[k][b 2^log_rows + r] = in[b][first + k][r]: `in` is blocks of `columns` columns of `stride` values, `out` has
+// columns of `total` values; k = blockIdx.y.
 template <class T>
 __global__ void __launch_bounds__(BLOCK_THREADS)
 join_rows(T* __restrict__ out, const T* __restrict__ in, u64 total, u64 columns, u64 first, u64 stride, u32 log_rows) {

@@ -93,7 +93,7 @@ pub struct Spreading<F: TwoAdic> {
     log_sent: u32,
     /// The coefficients of all columns on each device.
     received: Vec<Buffer<F>>,
-    /// What is sent. Memory that is freed could be allocated again at once, and its next user would wait for the copies.
+    /// What is sent. Memory that is freed may be allocated again at once, and its next user would wait for the copies.
     _sent: (Vec<Matrix<F>>, Vec<Option<Buffer<F>>>),
 }
 

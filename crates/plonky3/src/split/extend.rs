@@ -11,7 +11,7 @@ use rigel_kernels::transform::ntt::{self, Order};
 use rigel_kernels::transform::spread::Spreading;
 
 use super::Team;
-use super::rows::{Arriving, RowBlocks};
+use super::rows::{Arriving, Placed, RowBlocks};
 use crate::config::{Base, DeviceConfig};
 use crate::error::{Error, Result};
 use crate::trace::Trace;
@@ -192,7 +192,7 @@ impl<SC: DeviceConfig> Coming<SC> {
 fn places<'a, SC: DeviceConfig>(
     team: &Team<'_, SC>,
     blocks: &[&'a Matrix<Base<SC>>],
-) -> Result<Vec<(usize, &'a Matrix<Base<SC>>)>> {
+) -> Result<Vec<Placed<'a, SC>>> {
     let place = |block: &&'a Matrix<Base<SC>>| {
         let device = block.values().device();
         let Some(from) = team.streams.iter().position(|stream| stream.device().is(&device)) else {

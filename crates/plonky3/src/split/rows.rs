@@ -82,6 +82,9 @@ impl<SC: DeviceConfig> RowBlocks<SC> {
     }
 }
 
+/// A block of rows, after the index of the device that has it.
+pub(super) type Placed<'a, SC> = (usize, &'a Matrix<Base<SC>>);
+
 /// Whole columns on their way to devices, from others that have them, or blocks of their rows.
 pub(super) struct Arriving<SC: DeviceConfig> {
     /// On each device: the blocks of its columns, one after another, and the number of its columns.
@@ -97,7 +100,7 @@ impl<SC: DeviceConfig> Arriving<SC> {
     /// in height, each with the device that has it; their first `rows` rows count.
     pub(super) fn new(
         team: &Team<'_, SC>,
-        blocks: &[(usize, &Matrix<Base<SC>>)],
+        blocks: &[Placed<'_, SC>],
         rows: usize,
         columns: &[Range<usize>],
     ) -> Result<Self> {
