@@ -20,7 +20,8 @@ def kill_a_worker(pool):
 
     pool.watch()
     deadline = time.monotonic() + 600
-    while not (busy := [member for member in pool._members if member.job and member.progress]):
+    begun = lambda member: any(attempt.progress for attempt in list(member.jobs.values()))
+    while not (busy := [member for member in list(pool._members) if begun(member)]):
         assert time.monotonic() < deadline, "no worker says that it works on a segment"
         time.sleep(0.02)
     os.kill(ray.get(busy[0].actor.ready.remote())["pid"], 9)
