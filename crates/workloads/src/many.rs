@@ -9,7 +9,7 @@ use rigel_plonky3::Policy;
 use crate::{Failure, Made, Statement};
 
 /// Plonky3's proofs at a time on one device: uploads and the host's part of some overlap the work of the others. On an
-/// H200, four at a time made 102 proofs of KeccakAir with 2^15 rows a second, and two 82.
+/// H200, four at a time made 102 proofs of KeccakAir with 2^15 rows a second, and two 82 (`rigel bench several`).
 const AT_ONCE: usize = 4;
 
 /// The failure of a proof, of which the pool must know whether its device was lost.
