@@ -1,6 +1,7 @@
 //! Jobs over several devices.
 
 use std::sync::mpsc::channel;
+use std::sync::{Arc, OnceLock};
 
 use rigel_gpu::{Attempt, Device, Emulation, Error, Member, Options, Pool, Selectors};
 
@@ -47,19 +48,34 @@ fn each_device_gets_jobs() {
     }
 }
 
-/// Device 0 of two answers to `lost_after` launches, then no more. A fill is a launch, too.
+/// 32 numbers `value` by two launches.
+fn fill(device: &Device, value: u32) -> Result<Vec<u32>, Error> {
+    let stream = device.compute()?;
+    let mut values = stream.zeros::<u32>(32)?;
+    let shape = rigel_gpu::Shape::new(1, 32);
+    crate::slow_fill(&stream).launch(&stream, shape, (&mut values, 32u32, value, 10u32))?;
+    values.to_vec(&stream)
+}
+
+/// Device 0 of two answers to `lost_after` launches, then no more. A fill is a launch, too. Device 1 waits for that, so
+/// that it does not do all the jobs first.
 #[test]
 fn jobs_of_a_lost_device_are_done_by_the_others() {
     let devices =
         emulated(&Emulation { devices: 2, lost_after: Some(5), lost_device: Some(0), ..Emulation::default() });
     let pool = Pool::<_, (String, usize), Error>::new(members(&devices), 2).unwrap();
+    let lost = Arc::new(OnceLock::new());
     for i in 0..50u32 {
+        let lost = lost.clone();
         pool.submit(1, move |device: &Device| {
-            let stream = device.compute()?;
-            let kernel = crate::slow_fill(&stream);
-            let mut values = stream.zeros::<u32>(32)?;
-            kernel.launch(&stream, rigel_gpu::Shape::new(1, 32), (&mut values, 32u32, i, 10u32))?;
-            assert_eq!(values.to_vec(&stream)?, [i; 32]);
+            if device.to_string() == "emulated:1" {
+                lost.wait();
+            }
+            let made = fill(device, i);
+            if matches!(made, Err(Error::DeviceLost { .. })) {
+                lost.get_or_init(|| ());
+            }
+            assert_eq!(made?, [i; 32]);
             Ok((device.to_string(), Attempt::current().moves().len()))
         });
     }
