@@ -441,6 +441,28 @@ mod tests {
     }
 
     #[test]
+    fn wide_sums_are_taken_apart() {
+        let mut g = ExpressionGraph::<KoalaBear4>::new();
+        let [a, b, c, d, s] = [0, 1, 2, 3, 9].map(|column| g.column(usize::from(column == 9), column, 0));
+        let (pair, product) = (g.add(a, b), g.mul(a, c));
+        let (sum, wide_product) = (g.add(pair, c), g.mul(pair, product));
+        let (all, difference) = (g.sub(sum, d), g.sub(d, wide_product));
+        let (selected, opposite) = (g.mul(all, s), g.neg(all));
+        let narrow = |g: &ExpressionGraph<KoalaBear4>, value| g.columns_of(value, 0).len() <= 2;
+        // s (a + b + c - d) = s (a + b) + s c + -(s d)
+        let (first, second, third) = (g.mul(s, pair), g.mul(s, c), g.mul(s, d));
+        let third = g.neg(third);
+        assert_eq!(BTreeSet::from_iter(g.addends(selected, narrow)), BTreeSet::from([first, second, third]));
+        let (first, second) = (g.neg(pair), g.neg(c));
+        assert_eq!(BTreeSet::from_iter(g.addends(opposite, narrow)), BTreeSet::from([first, second, d]));
+        assert_eq!(g.addends(pair, narrow), [pair]);
+        // A product of two narrow factors stays, and one of two wide ones, too.
+        let negative = g.neg(wide_product);
+        assert_eq!(g.addends(difference, narrow), [d, negative]);
+        assert_eq!(g.addends(wide_product, |g, value| g.columns_of(value, 0).len() <= 1), [wide_product]);
+    }
+
+    #[test]
     fn next_rows_are_read_from_another_matrix() {
         let mut g = ExpressionGraph::<KoalaBear4>::new();
         let (a, b, c) = (g.column(0, 7, 0), g.column(0, 7, 1), g.column(1, 7, 1));

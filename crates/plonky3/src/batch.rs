@@ -313,13 +313,21 @@ fn sizes<'p, SC: DeviceConfig, A>(
     key: &BatchKey<SC>,
 ) -> Sizes<'p, SC> {
     let size = |(table, instance): (usize, &Instance<'_, SC, A>)| TableSize {
-        log_rows: key.log_rows[table],
-        width: instance.trace.width(),
-        lookups: key.lookup_columns(table),
         log_chunks: usual_chunks(prover),
-        scratch: 0,
+        ..table_size(key, table, instance.trace.width())
     };
     Sizes::new(prover, instances.iter().enumerate().map(size).collect())
+}
+
+/// What determines a table's memory, but for its constraints.
+pub(crate) fn table_size<SC: DeviceConfig>(key: &BatchKey<SC>, table: usize, width: usize) -> TableSize {
+    TableSize {
+        log_rows: key.log_rows[table],
+        width,
+        preprocessed: key.preprocessed_of(table).map_or(0, |meta| meta.width),
+        lookups: key.lookup_columns(table),
+        ..TableSize::default()
+    }
 }
 
 type CommittedTraces<'a, SC> = (Vec<Option<Resident<'a, <SC as DeviceConfig>::Value>>>, Committed<'a, SC>);
@@ -447,14 +455,15 @@ fn commit_lookups<SC: DeviceConfig, A>(
                 .collect();
             let preprocessed = key.preprocessed.as_ref().zip(key.preprocessed_of(table));
             let publics = non_empty(session, SC::Value::as_device(&instance.public_values))?;
-            let main = resident.all(session)?;
             let inputs = LookupInputs {
-                main: main.columns(),
                 preprocessed: preprocessed.map(|(tables, meta)| &tables.traces[meta.matrix_index]),
                 publics: publics.as_ref(),
                 challenges: &session.stream.upload(&parameters)?,
             };
-            lookup::columns(session, fractions, &inputs)
+            let rows_at_once = batches.map_or(usize::MAX, |batches| {
+                table_size(key, table, instance.trace.width()).lookup_rows::<SC>(batches.columns)
+            });
+            lookup::columns(session, fractions, resident, &inputs, rows_at_once)
         })?;
         let LookupColumns { columns: made, terminal } = made;
         columns.push(made);

@@ -68,10 +68,10 @@ pub(crate) struct Constraints<SC: DeviceConfig> {
     symbols: Lock<Option<Box<dyn Any + Send>>>,
 }
 
-/// Constraints that read only a few columns of the trace.
+/// Constraints, or addends of them, that read only a few columns.
 pub(crate) struct Part<SC: DeviceConfig> {
-    /// The columns in order: the i-th one is column i of the part's trace.
-    pub(crate) columns: Vec<usize>,
+    /// The columns of the trace and of the lookups, in order: the i-th one is column i of the part's matrix.
+    pub(crate) columns: [Vec<usize>; 2],
     pub(crate) graph: ExpressionGraph<Ext<SC>>,
     pub(crate) outputs: Vec<Output>,
 }
@@ -121,17 +121,38 @@ impl<SC: DeviceConfig> Constraints<SC> {
         }
     }
 
-    /// Splits the constraints into parts that each read at most about `columns` columns of the trace.
+    /// Splits the constraints into parts that each read at most about `columns` columns of the trace and of the
+    /// lookups. Sums over more columns than that, such as that of all fractions of a row, are taken apart.
     pub(crate) fn by_columns(&self, columns: usize) -> Vec<Part<SC>> {
-        let part = |(mut read, outputs): (BTreeSet<usize>, Vec<Output>)| {
-            if read.is_empty() {
-                read.insert(0);
+        let mut graph = self.graph.clone();
+        let narrow = |graph: &ExpressionGraph<Ext<SC>>, value| {
+            let read = |input| graph.columns_of(value, input).len();
+            read(input::MAIN) + read(input::PERMUTATION) <= columns
+        };
+        let addends = |output: &Output| match *output {
+            Output::Fold { value, weight } => {
+                graph.addends(value, narrow).into_iter().map(|value| Output::Fold { value, weight }).collect()
             }
-            let columns: Vec<usize> = read.into_iter().collect();
-            let (graph, values) = self.graph.with_columns(&values_of(&outputs), input::MAIN, &columns);
+            store => vec![store],
+        };
+        let outputs: Vec<Output> = self.outputs.iter().flat_map(addends).collect();
+        let part = |([mut main, lookups], outputs): ([BTreeSet<usize>; 2], Vec<Output>)| {
+            if main.is_empty() {
+                main.insert(0);
+            }
+            let columns = [main, lookups].map(Vec::from_iter);
+            let (part, values) = graph.with_columns(&values_of(&outputs), input::MAIN, &columns[0]);
+            let (graph, values) = part.with_columns(&values, input::PERMUTATION, &columns[1]);
             Part { columns, graph, outputs: placed(&outputs, &values) }
         };
-        grouped(&self.graph, &self.outputs, input::MAIN, columns).into_iter().map(part).collect()
+        let groups = grouped(&graph, &outputs, [input::MAIN, input::PERMUTATION], columns);
+        groups.into_iter().map(part).collect()
+    }
+
+    /// The number of columns that the widest part of [`Self::by_columns`] reads.
+    pub(crate) fn widest(&self, columns: usize) -> usize {
+        let read = |part: Part<SC>| part.columns.iter().map(Vec::len).sum();
+        self.by_columns(columns).into_iter().map(read).max().unwrap_or(0)
     }
 
     /// The constraints with the next rows in matrices of their own, in parts that each read at most about `columns`
@@ -141,7 +162,7 @@ impl<SC: DeviceConfig> Constraints<SC> {
             let (graph, values) = self.graph.with_next(&values_of(&self.outputs), input::MAIN, input::NEXT);
             let (graph, values) = graph.with_next(&values, input::PREPROCESSED, input::NEXT_PREPROCESSED);
             let (graph, values) = graph.with_next(&values, input::PERMUTATION, input::NEXT_PERMUTATION);
-            let part = |(read, outputs): (BTreeSet<usize>, Vec<Output>)| {
+            let part = |([read], outputs): ([BTreeSet<usize>; 1], Vec<Output>)| {
                 let columns: Vec<usize> = read.into_iter().collect();
                 let (part, values) = graph.with_columns(&values_of(&outputs), input::NEXT, &columns);
                 let (part, values, preprocessed) = compacted(&part, &values, input::NEXT_PREPROCESSED);
@@ -149,7 +170,7 @@ impl<SC: DeviceConfig> Constraints<SC> {
                 NextApart { columns: [columns, preprocessed, lookups], graph, outputs: placed(&outputs, &values) }
             };
             let outputs = placed(&self.outputs, &values);
-            grouped(&graph, &outputs, input::NEXT, columns).into_iter().map(part).collect()
+            grouped(&graph, &outputs, [input::NEXT], columns).into_iter().map(part).collect()
         })
     }
 
@@ -240,19 +261,22 @@ impl<SC: DeviceConfig> Constraints<SC> {
     }
 }
 
-/// Groups of constraints, in order, that each read at most about `columns` columns of a matrix, with these columns.
-fn grouped<E: Element>(
+/// Groups of constraints, in order, that each read at most about `columns` columns of some matrices, with these columns.
+fn grouped<E: Element, const N: usize>(
     graph: &ExpressionGraph<E>,
     outputs: &[Output],
-    input: usize,
+    inputs: [usize; N],
     columns: usize,
-) -> Vec<(BTreeSet<usize>, Vec<Output>)> {
-    let mut groups: Vec<(BTreeSet<usize>, Vec<Output>)> = Vec::new();
+) -> Vec<([BTreeSet<usize>; N], Vec<Output>)> {
+    let mut groups: Vec<([BTreeSet<usize>; N], Vec<Output>)> = Vec::new();
     for &output in outputs {
-        let read = graph.columns_of(output.value(), input);
+        let read = inputs.map(|input| graph.columns_of(output.value(), input));
+        let together = |all: &[BTreeSet<usize>; N]| -> usize {
+            all.iter().zip(&read).map(|(all, read)| all.union(read).count()).sum()
+        };
         match groups.last_mut() {
-            Some((all, outputs)) if all.union(&read).count() <= columns => {
-                all.extend(read);
+            Some((all, outputs)) if together(all) <= columns => {
+                all.iter_mut().zip(read).for_each(|(all, read)| all.extend(read));
                 outputs.push(output);
             }
             _ => groups.push((read, vec![output])),

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! One generated kernel writes all denominators, a batch inversion inverts them, a second generated kernel writes
-//! the fractions and their sum, and a scan computes the running sum.
+//! the fractions and their sum, and a scan computes the running sum. Where memory is short, all but the scan is done for
+//! some rows at a time: the denominators may take more memory than the trace.
 
 use std::collections::HashSet;
 
@@ -29,6 +30,7 @@ use crate::constraints::{Lowering, Program, input, parameter};
 use crate::error::Result;
 use crate::program::Inputs;
 use crate::prover::Session;
+use crate::trace::{Resident, rows_and_next};
 
 /// The inverted denominators use the input slot of the permutation columns.
 const INVERSES: usize = input::PERMUTATION;
@@ -41,27 +43,59 @@ pub(crate) struct LookupColumns<SC: DeviceConfig> {
     pub(crate) terminal: [Buffer<Base<SC>>; 2],
 }
 
-/// The inputs of a table's lookups.
+/// What a table's lookups read besides its trace.
 pub(crate) struct LookupInputs<'a, SC: DeviceConfig> {
-    pub(crate) main: Columns<'a, Base<SC>>,
     pub(crate) preprocessed: Option<&'a Matrix<Base<SC>>>,
     pub(crate) publics: Option<&'a Buffer<Base<SC>>>,
     /// The extension-field parameters, indexed as in [`parameter`].
     pub(crate) challenges: &'a Buffer<Ext<SC>>,
 }
 
-/// Computes the columns of a table's lookups.
+/// Computes the columns of a table's lookups, the fractions of `rows_at_once` rows at a time.
 pub(crate) fn columns<SC: DeviceConfig>(
     session: &Session<'_, SC>,
     fractions: &Fractions<SC>,
+    trace: &Resident<'_, SC::Value>,
     inputs: &LookupInputs<'_, SC>,
+    rows_at_once: usize,
+) -> Result<LookupColumns<SC>> {
+    let (stream, rows, degree) = (&session.stream, trace.rows(), Ext::<SC>::DEGREE);
+    let selectors = selectors::on_trace::<Base<SC>>(stream, rows.trailing_zeros())?;
+    if rows_at_once >= rows {
+        let main = trace.all(session)?;
+        let [columns, sums] = fractions_of(session, fractions, main.columns(), inputs, &selectors)?;
+        return with_running_sum(session, columns, &sums);
+    }
+    let mut columns = Matrix::alloc(stream, rows, fractions.columns() * degree)?;
+    let mut sums = Matrix::alloc(stream, rows, degree)?;
+    for first in (0..rows).step_by(rows_at_once) {
+        let here = first..rows.min(first + rows_at_once);
+        let of_rows = |matrix: &Matrix<Base<SC>>| rows_and_next(stream, matrix, here.clone());
+        let (main, selectors) = (trace.rows_and_next(session, here.clone())?, of_rows(&selectors)?);
+        let preprocessed = inputs.preprocessed.map(of_rows).transpose()?;
+        let inputs = LookupInputs { preprocessed: preprocessed.as_ref(), ..*inputs };
+        // What the row after these gives is not used: its own next row is not here.
+        let made = fractions_of(session, fractions, (&main).into(), &inputs, &selectors)?;
+        for (whole, part) in [&mut columns, &mut sums].into_iter().zip(&made) {
+            for column in 0..part.columns() {
+                let to = whole.column_range_mut(column, column + 1)?.range(here.clone())?;
+                stream.copy(to, part.column(column)?.range(..here.len())?)?;
+            }
+        }
+    }
+    with_running_sum(session, columns, &sums)
+}
+
+/// Writes the running sum of each row's sums into its column.
+fn with_running_sum<SC: DeviceConfig>(
+    session: &Session<'_, SC>,
+    mut columns: Matrix<Base<SC>>,
+    sums: &Matrix<Base<SC>>,
 ) -> Result<LookupColumns<SC>> {
     let stream = &session.stream;
-    let selectors = selectors::on_trace::<Base<SC>>(stream, inputs.main.rows().trailing_zeros())?;
-    let [mut columns, sums] = fractions_of(session, fractions, inputs, &selectors)?;
-    let running = scan::prefix_sums(stream, &sums, Bound::Exclusive)?;
+    let running = scan::prefix_sums(stream, sums, Bound::Exclusive)?;
     stream.copy(columns.column_range_mut(0, Ext::<SC>::DEGREE)?, running.values().view())?;
-    let terminal = [last_row(stream, &running)?, last_row(stream, &sums)?];
+    let terminal = [last_row(stream, &running)?, last_row(stream, sums)?];
     Ok(LookupColumns { columns, terminal })
 }
 
@@ -70,14 +104,15 @@ pub(crate) fn columns<SC: DeviceConfig>(
 pub(crate) fn fractions_of<SC: DeviceConfig>(
     session: &Session<'_, SC>,
     fractions: &Fractions<SC>,
+    main: Columns<'_, Base<SC>>,
     inputs: &LookupInputs<'_, SC>,
     selectors: &Matrix<Base<SC>>,
 ) -> Result<[Matrix<Base<SC>>; 2]> {
     let stream = &session.stream;
     let degree = Ext::<SC>::DEGREE;
-    let rows = inputs.main.rows();
+    let rows = main.rows();
     let mut bound = Inputs {
-        main: inputs.main,
+        main,
         preprocessed: inputs.preprocessed.map(Into::into),
         permutation: None,
         next: [None; 3],

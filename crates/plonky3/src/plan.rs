@@ -6,11 +6,12 @@ use p3_air::symbolic::{AirLayout, SymbolicExpressionExt};
 use p3_field::Algebra;
 use p3_uni_stark::QuotientAir;
 use rigel_codegen::{Split, scratch_columns};
-use rigel_gpu::Bytes;
+use rigel_gpu::{Bytes, Device};
 use rigel_kernels::commit::rows::RowsInParts;
 use rigel_kernels::field::Element;
 use rigel_kernels::hash::Sponge;
 
+use crate::batch::table_size;
 use crate::batch_key::{BatchKey, table_layout};
 use crate::check;
 use crate::commit::part_columns;
@@ -118,13 +119,7 @@ pub fn plan<SC: DeviceConfig, A: QuotientAir<SC>>(prover: &Prover<SC>, air: &A, 
     let constraints = Constraints::<SC>::of_air(air, layout, 1 << log_rows);
     check::degree::<SC>(0, log_rows, constraints.log_chunks)?;
     let device = prover.device().ok_or(rigel_gpu::Error::Disabled)?;
-    let table = TableSize {
-        log_rows,
-        width: air.width(),
-        lookups: None,
-        log_chunks: constraints.log_chunks,
-        scratch: scratch_columns(&constraints.graph, &constraints.outputs, Split::of(device)),
-    };
+    let table = TableSize { log_rows, width: air.width(), ..constraints.size(device) };
     Sizes::<SC>::new(prover, vec![table]).plan()
 }
 
@@ -172,26 +167,61 @@ where
         let layout = table_layout(*air, table, key);
         let constraints = Constraints::<SC>::of_air_and_lookups(*air, layout, 1 << log_rows, lookups);
         check::degree::<SC>(table, log_rows, constraints.log_chunks)?;
-        Ok(TableSize {
-            log_rows,
-            width: air.width(),
-            lookups: key.lookup_columns(table),
-            log_chunks: constraints.log_chunks,
-            scratch: scratch_columns(&constraints.graph, &constraints.outputs, Split::of(device)),
-        })
+        let TableSize { log_chunks, scratch, widest, .. } = constraints.size(device);
+        Ok(TableSize { log_chunks, scratch, widest, ..table_size(key, table, air.width()) })
     };
     Ok(Sizes::new(prover, airs.iter().enumerate().map(size).collect::<Result<_>>()?))
 }
 
-/// The sizes that determine a table's memory.
+/// The sizes that determine a table's memory. What is not known is zero.
+#[derive(Default)]
 pub(crate) struct TableSize {
     pub(crate) log_rows: usize,
     pub(crate) width: usize,
+    /// The number of preprocessed columns.
+    pub(crate) preprocessed: usize,
     /// The number of columns over the extension, and of denominators per row.
     pub(crate) lookups: Option<(usize, usize)>,
     pub(crate) log_chunks: usize,
     /// The number of columns that constraint kernels pass to each other.
     pub(crate) scratch: usize,
+    /// The most columns that a constraint reads which can't be taken apart.
+    pub(crate) widest: usize,
+}
+
+impl<SC: DeviceConfig> Constraints<SC> {
+    /// What they say of their table's memory.
+    pub(crate) fn size(&self, device: &Device) -> TableSize {
+        TableSize {
+            log_chunks: self.log_chunks,
+            scratch: scratch_columns(&self.graph, &self.outputs, Split::of(device)),
+            widest: self.widest(narrowest::<SC>()),
+            ..TableSize::default()
+        }
+    }
+}
+
+impl TableSize {
+    /// The numbers that are read and made for a row's fractions: the row as it arrives and in columns, selectors,
+    /// denominators, the lookups' columns and their sum.
+    fn lookup_words<SC: DeviceConfig>(&self) -> usize {
+        let of_lookups = |(columns, terms)| (columns + terms + 1) * Ext::<SC>::DEGREE;
+        2 * self.width + self.preprocessed + 3 + self.lookups.map_or(0, of_lookups)
+    }
+
+    /// The number of rows whose fractions are made at a time in a proof in batches: a power of two, so that they take
+    /// about as much memory as `columns` columns of the trace, but not so few that a launch is not worth its time.
+    pub(crate) fn lookup_rows<SC: DeviceConfig>(&self, columns: usize) -> usize {
+        const LEAST: usize = 64;
+        let rows = 1usize << self.log_rows;
+        let most = (rows * columns / self.lookup_words::<SC>()).max(1);
+        (1 << most.ilog2()).max(LEAST).min(rows)
+    }
+}
+
+/// The narrowest batch: a block of the hash.
+fn narrowest<SC: DeviceConfig>() -> usize {
+    RowsInParts::<SC::Hash>::block::<Base<SC>>()
 }
 
 /// The memory of a proof of some tables.
@@ -239,7 +269,7 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
 
     /// Plans in column batches, as wide as fit, from traces on the device if they fit.
     pub(crate) fn in_batches(&self) -> Result<Plan> {
-        let block = RowsInParts::<SC::Hash>::block::<Base<SC>>();
+        let block = narrowest::<SC>();
         let mut batches = Batches { columns: block, streamed: false };
         let mut narrowest = self.planned(Some(batches))?;
         if !narrowest.fits() && !SC::HIDING {
@@ -266,7 +296,7 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
 
     /// Half as many columns, in whole blocks of the hash, then traces that stay on the host; `None` if that is so.
     pub(crate) fn narrower(&self, batches: Batches) -> Option<Batches> {
-        let block = RowsInParts::<SC::Hash>::block::<Base<SC>>();
+        let block = narrowest::<SC>();
         if batches.columns > block {
             return Some(Batches { columns: (batches.columns / 2).next_multiple_of(block), ..batches });
         }
@@ -351,15 +381,20 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
         if self.tables.iter().any(|table| table.lookups.is_some()) {
             let traces = match batches {
                 None => sum(&|table| if table.lookups.is_some() { trace(table) } else { 0 }),
-                Some(Batches { streamed: true, .. }) => most(&|table| 2 * trace(table)),
                 Some(_) if SC::HIDING => sum(&trace) / 2,
                 Some(_) => 0,
             };
             let columns = |table: &TableSize| table.lookups.map_or(0, |(columns, _)| columns) * element::<SC>();
             let made = sum(&|table| columns(table) * rows(table));
-            let terms = most(&|table| {
-                let terms = table.lookups.map_or(0, |(_, terms)| terms + 3) * element::<SC>();
-                (terms + 3 * word::<SC>()) * rows(table)
+            let terms = most(&|table| match (table.lookups, batches) {
+                (None, _) => 0,
+                (Some((_, terms)), None) => ((terms + 3) * element::<SC>() + 3 * word::<SC>()) * rows(table),
+                // The sums, their running sum and the selectors of all rows, and the rest of some.
+                (Some(_), Some(batches)) => {
+                    let some = table.lookup_rows::<SC>(batches.columns) + 1;
+                    let all = (3 * element::<SC>() + 3 * word::<SC>()) * rows(table);
+                    all + some * table.lookup_words::<SC>() * word::<SC>()
+                }
             });
             let (kept, working) = match batches {
                 None => (made * blowup, made * blowup + coefficients(made) + tree),
@@ -378,13 +413,13 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
             let reading = size * (5 + table.scratch) * word::<SC>();
             // Columns are extrapolated to a quotient's domain that is larger than the extended trace's.
             let lookups = table.lookups.map_or(0, |(columns, _)| columns) * element::<SC>();
-            // In batches, the columns that some constraints read, and all of the lookups.
+            // In batches, the columns that some constraints read.
             let beyond = match batches {
                 None if size <= rows(table) * blowup => 0,
                 None => (width(table) * word::<SC>() + lookups) * (size + 2 * rows(table)),
                 Some(Batches { columns, .. }) => {
-                    let columns = columns.min(width(table)) * word::<SC>();
-                    (columns + lookups) * (size + 2 * rows(table))
+                    let all = width(table) * word::<SC>() + lookups;
+                    (columns.max(table.widest) * word::<SC>()).min(all) * (size + 2 * rows(table))
                 }
             };
             let masks = if SC::HIDING { 2 * size * chunk_element } else { 0 };

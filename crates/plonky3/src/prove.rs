@@ -9,7 +9,6 @@ use p3_field::coset::TwoAdicMultiplicativeCoset;
 use p3_uni_stark::{
     Commitments, OpenedValues, PreprocessedOpenedValues, Proof, QuotientAir, StarkProverTranscript, StarkShape,
 };
-use rigel_codegen::{Split, scratch_columns};
 
 use crate::challenger::Searching;
 use crate::check;
@@ -137,7 +136,7 @@ where
 fn sizes<'p, SC: DeviceConfig>(prover: &'p Prover<SC>, trace: &Trace<'_, SC::Value>) -> Sizes<'p, SC> {
     let log_rows = trace.height().trailing_zeros() as usize;
     let log_chunks = usual_chunks(prover);
-    Sizes::new(prover, vec![TableSize { log_rows, width: trace.width(), lookups: None, log_chunks, scratch: 0 }])
+    Sizes::new(prover, vec![TableSize { log_rows, width: trace.width(), log_chunks, ..TableSize::default() }])
 }
 
 /// The memory of a proof of this trace, with its constraints.
@@ -152,16 +151,8 @@ fn exact_sizes<'p, SC: DeviceConfig, A: QuotientAir<SC>>(
     let layout = AirLayout { preprocessed_width, ..AirLayout::from_air::<SC::Value>(air) };
     let constraints = Constraints::<SC>::of_air(air, layout, trace.height());
     check::degree::<SC>(0, trace.height().trailing_zeros() as usize, constraints.log_chunks)?;
-    Ok(Sizes::new(
-        prover,
-        vec![TableSize {
-            log_rows: trace.height().trailing_zeros() as usize,
-            width: trace.width(),
-            lookups: None,
-            log_chunks: constraints.log_chunks,
-            scratch: scratch_columns(&constraints.graph, &constraints.outputs, Split::of(device)),
-        }],
-    ))
+    let (log_rows, width) = (trace.height().trailing_zeros() as usize, trace.width());
+    Ok(Sizes::new(prover, vec![TableSize { log_rows, width, ..constraints.size(device) }]))
 }
 
 /// The device memory that a proof of this trace may take, with the whole extended trace.

@@ -94,30 +94,27 @@ fn evaluate<SC: DeviceConfig>(
     };
     let preprocessed = table.preprocessed.filter(|_| beyond).map(wider).transpose()?;
     let preprocessed = preprocessed.as_ref().or(table.preprocessed);
-    let made = match table.permutation {
-        None => None,
-        Some(Extended::Whole(_)) if !beyond => None,
-        Some(lookups) => {
-            let columns: Vec<usize> = (0..lookups.columns()).collect();
-            Some(lookups.chosen(session, &columns, log_size)?)
-        }
-    };
-    let permutation = match table.permutation {
-        Some(Extended::Whole(matrix)) => made.as_ref().or(Some(matrix)),
-        _ => made.as_ref(),
-    };
-
-    let mut run = |main: &Matrix<Base<SC>>, program: &GraphProgram<Ext<SC>>| {
+    let mut run = |main: &Matrix<_>, permutation: Option<&Matrix<_>>, program: &GraphProgram<Ext<SC>>| {
         sums.add(stream, Read { main, preprocessed, permutation, next: [None; 3] }, program)
     };
     match table.main {
-        Extended::Whole(main) if !beyond => run(main, &*table.constraints.program(stream.device())?)?,
-        Extended::Whole(main) => run(&wider(main)?, &*table.constraints.program(stream.device())?)?,
+        Extended::Whole(main) => {
+            let permutation = table.permutation.map(Extended::whole);
+            let program = &*table.constraints.program(stream.device())?;
+            match beyond {
+                true => run(&wider(main)?, permutation.map(wider).transpose()?.as_ref(), program)?,
+                false => run(main, permutation, program)?,
+            }
+        }
         Extended::InBatches { batch, .. } => {
             for part in table.constraints.by_columns(*batch) {
-                let main = table.main.chosen(session, &part.columns, log_size)?;
+                let [columns, lookup_columns] = &part.columns;
+                let main = table.main.chosen(session, columns, log_size)?;
+                let lookups = table.permutation.filter(|_| !lookup_columns.is_empty());
+                let lookups =
+                    lookups.map(|lookups| lookups.chosen(session, lookup_columns, log_size)).transpose()?;
                 let program = rigel_codegen::program(stream.device(), "constraints", &part.graph, &part.outputs)?;
-                run(&main, &program)?;
+                run(&main, lookups.as_ref(), &program)?;
             }
         }
     }

@@ -283,6 +283,24 @@ impl<'a, V: DeviceField> Resident<'a, V> {
         }
     }
 
+    /// Adjacent rows, and the one that follows them, which is the first after the last.
+    pub(crate) fn rows_and_next<SC: DeviceConfig<Value = V>>(
+        &self,
+        session: &Session<'_, SC>,
+        rows: Range<usize>,
+    ) -> Result<Matrix<V::Device>> {
+        let host = match self.on_device() {
+            Ok(matrix) => return rows_and_next(&session.stream, matrix, rows),
+            Err(host) => host,
+        };
+        let (stream, width, next) = (&session.stream, host.width(), rows.end % host.height());
+        let mut room = stream.alloc((rows.len() + 1) * width)?;
+        let (here, follows) = room.view_mut().split_at(rows.len() * width)?;
+        stream.write(here, V::as_device(&host.values[rows.start * width..rows.end * width]))?;
+        stream.write(follows, V::as_device(&host.values[next * width..(next + 1) * width]))?;
+        Ok(permute::to_columns(stream, &room, width)?)
+    }
+
     /// Some columns, in the given order.
     pub(crate) fn chosen<SC: DeviceConfig<Value = V>>(
         &self,
@@ -299,6 +317,20 @@ impl<'a, V: DeviceField> Resident<'a, V> {
             }
         }
     }
+}
+
+/// Adjacent rows of a matrix, and the one that follows them, which is the first after the last.
+pub(crate) fn rows_and_next<F: Plain>(
+    stream: &Stream,
+    matrix: &Matrix<F>,
+    rows: Range<usize>,
+) -> Result<Matrix<F>> {
+    let next = rows.end % matrix.rows();
+    let indices: Vec<u32> = rows.chain([next]).map(|row| row as u32).collect();
+    let mut out = Matrix::alloc(stream, indices.len(), matrix.columns())?;
+    let (to, from) = (out.values_mut().view_mut(), matrix.values().view());
+    permute::gather_columns_into(stream, to, from, matrix.rows(), stream.upload(&indices)?.view())?;
+    Ok(out)
 }
 
 /// Uploads a host matrix, column-major.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use rigel_kernels::field::Element;
 
 use super::{ExpressionGraph, Node, Value};
-use crate::quick::QuickMap;
+use crate::quick::{QuickMap, QuickSet};
 
 impl<E: Element> ExpressionGraph<E> {
     /// The columns of the matrix `input` that a value depends on.
@@ -23,6 +23,42 @@ impl<E: Element> ExpressionGraph<E> {
             }
         }
         columns
+    }
+
+    /// Values whose sum is `value`: itself if it is `narrow`, else what sums, differences and products with a narrow
+    /// factor are made of, taken apart until it is. What can't be taken apart stays as it is.
+    ///
+    /// So a sum over many columns can be computed some columns at a time.
+    pub fn addends(&mut self, value: Value, narrow: impl Fn(&Self, Value) -> bool) -> Vec<Value> {
+        let mut addends = Vec::new();
+        let mut rest = vec![(value, None, false)];
+        while let Some((value, factor, negative)) = rest.pop() {
+            match self.node(value) {
+                _ if narrow(self, value) => {}
+                Node::Add(a, b) => {
+                    rest.extend([(b, factor, negative), (a, factor, negative)]);
+                    continue;
+                }
+                Node::Sub(a, b) => {
+                    rest.extend([(b, factor, !negative), (a, factor, negative)]);
+                    continue;
+                }
+                Node::Neg(a) => {
+                    rest.push((a, factor, !negative));
+                    continue;
+                }
+                Node::Mul(a, b) if narrow(self, a) || narrow(self, b) => {
+                    let (small, large) = if narrow(self, a) { (a, b) } else { (b, a) };
+                    let factor = factor.map_or(small, |factor| self.mul(factor, small));
+                    rest.push((large, Some(factor), negative));
+                    continue;
+                }
+                _ => {}
+            }
+            let scaled = factor.map_or(value, |factor| self.mul(factor, value));
+            addends.push(if negative { self.neg(scaled) } else { scaled });
+        }
+        addends
     }
 
     /// The part of the graph that these values depend on, with the columns of the matrix `input` numbered anew: column
@@ -85,11 +121,12 @@ impl<E: Element> ExpressionGraph<E> {
 
     /// All values that these depend on, and these.
     fn cone(&self, values: impl IntoIterator<Item = Value>) -> Vec<Value> {
-        let mut seen = vec![false; self.len()];
+        // Most are small beside the graph, so what was seen is kept by value and not in a list of all.
+        let mut seen = QuickSet::default();
         let mut stack: Vec<Value> = values.into_iter().collect();
         let mut cone = Vec::new();
         while let Some(value) = stack.pop() {
-            if !std::mem::replace(&mut seen[value.index()], true) {
+            if seen.insert(value) {
                 cone.push(value);
                 stack.extend(self.node(value).operands());
             }

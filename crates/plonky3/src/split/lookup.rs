@@ -58,14 +58,14 @@ impl<SC: DeviceConfig> Pending<SC> {
                 let stream = &session.stream;
                 let publics = non_empty(session, SC::Value::as_device(inputs.publics))?;
                 let of_device = LookupInputs {
-                    main: (&inputs.main.blocks[k]).into(),
                     preprocessed: inputs.preprocessed.map(|rows| &rows.blocks[k]),
                     publics: publics.as_ref(),
                     challenges: &stream.upload(&parameters)?,
                 };
                 let selectors = selectors_of(stream, log_rows, k, devices)?;
                 // The last row is the next block's first, and what it gives is not used: its own next row is not here.
-                let [columns, sums] = fractions_of(session, fractions, &of_device, &selectors)?;
+                let main = (&inputs.main.blocks[k]).into();
+                let [columns, sums] = fractions_of(session, fractions, main, &of_device, &selectors)?;
                 let mut terms = Matrix::zeros(stream, sums.rows(), sums.columns())?;
                 for d in 0..sums.columns() {
                     let column = terms.column_range_mut(d, d + 1)?;

@@ -12,7 +12,7 @@ use rigel_plonky3::{Error, Trace, plan, plan_batch, prove, prove_batch, setup_ba
 
 use crate::configs::{self, Fri};
 use crate::support::{Filled, airs, bytes, expected_batch, heights, instances, prover, upstream};
-use crate::tables::{Squares, Table, numbers};
+use crate::tables::{Squares, Table, chain, numbers, selected, shuffled};
 
 const WIDTH: usize = 300;
 
@@ -216,5 +216,41 @@ fn a_batch_in_ever_less_memory() {
         device.set_memory_limit(None);
         let batches = "device in batches of columns";
         assert_eq!(ways, ["whole", batches, "device in batches of columns, from the host"]);
+    });
+}
+
+/// Many lookups on less than half of the memory that their proof takes otherwise: their fractions are made for some
+/// rows at a time, the constraint on the sum of all fractions is evaluated in parts, and lookups that read the next row,
+/// preprocessed columns or selectors find them at the ends of the rows.
+#[test]
+fn many_lookups_in_little_memory() {
+    on_each_device(|stream| {
+        let device = stream.device();
+        let fri = Fri { log_blowup: 1, ..Fri::default() };
+        let config = configs::koala_bear_poseidon2(fri);
+        let mut squares = Squares::new(2, 16);
+        let mut tables: Vec<Filled<Table<KoalaBear>, KoalaBear>> = vec![squares.many(1 << 9, 16)];
+        tables.push(squares.wide(1 << 9, 80));
+        tables.extend(chain(3, 1 << 7));
+        tables.extend([shuffled(4, 1 << 8), selected(1 << 8), squares.table()]);
+        let expected = expected_batch(&config, &tables);
+        let prover = prover(device, &config, fri);
+        let airs = airs(&tables);
+        let key = setup_batch(&prover, &airs, &heights(&tables)).unwrap();
+        let before = device.memory_stats().in_use;
+        let whole = plan_batch(&prover, &airs, &key).unwrap();
+        for percent in [60, 42] {
+            let limit = whole.peak().bytes * percent / 100;
+            device.set_memory_limit(Some(before + limit));
+            let planned = plan_batch(&prover, &airs, &key).unwrap();
+            let proven = prove_batch(&prover, &instances(&tables), &key);
+            device.set_memory_limit(None);
+            let proven = proven.unwrap_or_else(|error| panic!("{percent} %: {error}\n{planned}"));
+            assert!(bytes(&proven.proof) == expected, "{percent} %\n{planned}");
+            let (taken, planned_bytes) = (proven.report.peak_bytes, planned.peak().bytes);
+            println!("{percent} %: {taken} taken, {planned_bytes} planned, {limit} allowed\n{planned}");
+            assert!(taken <= planned_bytes && taken <= limit, "{taken} of {limit} taken\n{planned}");
+            assert!(proven.report.fallbacks[0].ran_on.contains("batches"), "{:?}", proven.report.fallbacks);
+        }
     });
 }

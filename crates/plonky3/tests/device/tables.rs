@@ -27,6 +27,8 @@ pub(crate) enum Table<F> {
     Pairs { cubic: bool },
     /// Looks up a square per row, in the first two of its columns; each other column is the square of the one before.
     Wide { width: usize },
+    /// Looks up a square in each two of its columns.
+    Many { lookups: usize },
     /// Looks up one of two squares or none, as exclusive branches.
     Either,
     /// Looks up squares of a periodic column.
@@ -60,6 +62,7 @@ impl<F: Field> BaseAir<F> for Table<F> {
             Self::Either => 6,
             Self::Selected => 5,
             Self::Wide { width } => *width,
+            Self::Many { lookups } => 2 * lookups,
         }
     }
 
@@ -160,6 +163,11 @@ where
                 }
                 SQUARES.lookup_key(builder, [at(0), at(1)], 1);
             }
+            Self::Many { lookups } => {
+                for lookup in 0..*lookups {
+                    SQUARES.lookup_key(builder, [at(2 * lookup), at(2 * lookup + 1)], 1);
+                }
+            }
             Self::Either => {
                 builder.assert_bools([at(0), at(1)]);
                 builder.assert_zero(at(0) * at(1));
@@ -256,6 +264,12 @@ impl Squares {
         let row = |[first, _]: [F; 2]| std::iter::successors(Some(first), |x| Some(x.square())).take(width);
         let values = (0..rows).flat_map(|_| row(self.any::<F>())).collect();
         Filled { air: Table::Wide { width }, trace: RowMajorMatrix::new(values, width), publics: Vec::new() }
+    }
+
+    pub(crate) fn many<F: PrimeField64>(&mut self, rows: usize, lookups: usize) -> Filled<Table<F>, F> {
+        let values = (0..rows * lookups).flat_map(|_| self.any::<F>()).collect();
+        let trace = RowMajorMatrix::new(values, 2 * lookups);
+        Filled { air: Table::Many { lookups }, trace, publics: Vec::new() }
     }
 
     pub(crate) fn pairs<F: PrimeField64>(&mut self, rows: usize, cubic: bool) -> Filled<Table<F>, F> {
