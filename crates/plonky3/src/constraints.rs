@@ -261,7 +261,7 @@ impl<SC: DeviceConfig> Constraints<SC> {
     }
 }
 
-/// Groups of constraints, in order, that each read at most about `columns` columns of some matrices, with these columns.
+/// Groups of constraints, in order, that each read at most about `columns` columns of some matrices; with the columns.
 fn grouped<E: Element, const N: usize>(
     graph: &ExpressionGraph<E>,
     outputs: &[Output],

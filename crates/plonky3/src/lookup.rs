@@ -9,8 +9,8 @@
 //! ```
 //!
 //! One generated kernel writes all denominators, a batch inversion inverts them, a second generated kernel writes
-//! the fractions and their sum, and a scan computes the running sum. Where memory is short, all but the scan is done for
-//! some rows at a time: the denominators may take more memory than the trace.
+//! the fractions and their sum, and a scan computes the running sum. Where memory is short, all but the scan is done
+//! for some rows at a time: the denominators may take more memory than the trace.
 
 use std::collections::HashSet;
 

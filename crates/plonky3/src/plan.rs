@@ -15,7 +15,7 @@ use crate::batch::table_size;
 use crate::batch_key::{BatchKey, table_layout};
 use crate::check;
 use crate::commit::part_columns;
-use crate::config::{Base, DeviceConfig, Ext};
+use crate::config::{Base, DeviceConfig, Digest, Ext};
 use crate::constraints::Constraints;
 use crate::error::{Error, Result};
 use crate::fallback::CpuBatchAir;
@@ -439,8 +439,16 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
         let weights = 2 * highest / blowup * element::<SC>();
         let opening = domain + sums.max(weights);
         phases.push(PlannedPhase { name: "open", bytes: held + batch_working + opening });
-        // Each fold at least halves the size; its input is kept for the queries.
-        let folds = sums + highest * element::<SC>() + tree;
+        // Each fold at least halves the size; its input is kept for the queries. The rows that these read, and the
+        // digests beside them.
+        let row = |table: &TableSize| {
+            let lookups = table.lookups.map_or(0, |(columns, _)| columns);
+            (width(table) + table.preprocessed) * word::<SC>()
+                + (lookups + (1 << table.log_chunks)) * element::<SC>()
+        };
+        let digests = 4 * highest.ilog2() as usize * size_of::<Digest<SC>>();
+        let queried = self.prover.fri.num_queries * (sum(&row) + digests);
+        let folds = sums + highest * element::<SC>() + tree + queried;
         phases.push(PlannedPhase { name: "fold and query", bytes: held + batch_working + folds });
         phases
     }
