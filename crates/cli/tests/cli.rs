@@ -155,6 +155,9 @@ fn several_devices_are_modelled() {
     assert!(rates[0]["modelled"].as_f64().unwrap() <= rates[1]["modelled"].as_f64().unwrap());
     let text = stdout(&bench(&["--counts", "2", "--only", "lde"]));
     assert!(text.contains("LDE, KoalaBear 2^10 to 2^11 x 16") && !text.contains("NVLink"), "{text}");
+    let none = bench(&["--only", "no such thing"]);
+    assert_eq!(code(&none), Some(2));
+    assert!(stderr(&none).contains("they are: LDE, KoalaBear"), "{}", stderr(&none));
     let wrong = bench(&["--counts", "3"]);
     assert_eq!(code(&wrong), Some(2));
     assert!(stderr(&wrong).contains("a power of two of devices"), "{}", stderr(&wrong));

@@ -137,14 +137,20 @@ pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
     };
     let only = arguments.only.as_deref().unwrap_or_default().to_lowercase();
     let wanted = |name: &str| name.to_lowercase().contains(&only);
+    let names = [lde::name(size), proof::name(&bench), many::name(size)];
+    if !names.iter().any(|name| wanted(name)) {
+        let detail = format!("--only: no case has this text in its name; they are: {}", names.join("; "));
+        return Err(Refusal::Usage(detail).into());
+    }
     let mut report = Report { device: DeviceDescription::new(&bench.devices[0]), rows: Vec::new(), many: None };
-    if wanted(&lde::name(size)) {
+    let [lde, proof, many] = names.map(|name| wanted(&name));
+    if lde {
         report.rows.extend(lde::rows(&bench, &arguments.counts)?);
     }
-    if wanted(&proof::name(&bench)) {
+    if proof {
         report.rows.extend(proof::rows(&bench, &arguments.counts)?);
     }
-    if wanted(&many::name(size)) {
+    if many {
         report.many = Some(many::measure(&bench, &arguments.counts)?);
     }
     drop(progress);
