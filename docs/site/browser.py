@@ -112,7 +112,7 @@ def run(browser, scheme, options, page):
         browser, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--allow-file-access-from-files",
         f"--blink-settings=preferredColorScheme={SCHEMES[scheme]}", *options, page.resolve().as_uri(),
     ]
-    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=600).stdout
 
 
 def as_page(page, folder):

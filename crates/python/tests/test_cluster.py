@@ -73,10 +73,12 @@ def test_a_thousand_jobs(cluster):
     assert all(result.report["numbers"] == 2 for result in results)
 
 
-def test_results_come_as_they_are_done(cluster):
-    jobs = iter([job(1, milliseconds=2000), job(2), job(3)])
-    indices = [result.index for result in sums(cluster, jobs, workers=2)]
-    assert indices[-1] == 0 and sorted(indices) == [0, 1, 2]
+def test_results_come_as_they_are_done(cluster, tmp_path):
+    end = tmp_path / "end"
+    results = sums(cluster, iter([job(1, until=str(end)), job(2), job(3)]), workers=2)
+    assert sorted(next(results).index for _ in range(2)) == [1, 2]
+    end.touch()
+    assert [result.index for result in results] == [0]
 
 
 def test_large_jobs_travel_as_objects(cluster):
@@ -115,7 +117,7 @@ def test_a_job_is_tried_again_on_another_machine(cluster, tmp_path, do):
 
 def test_a_worker_that_hangs_is_ended(cluster, tmp_path):
     jobs = [job(8, do="hang", once=str(tmp_path / "once")), job(9)]
-    hung, fine = sums(cluster, jobs, timeout=2.0, ordered=True)
+    hung, fine = sums(cluster, jobs, timeout=4.0, ordered=True)
     assert (hung.output, hung.tries, fine.output) == (b"8", 2, b"9")
     (always,) = sums(cluster, [job(do="hang")], timeout=0.5, retries=0)
     assert always.error.kind == "timeout" and "did not finish" in str(always.error)
@@ -199,20 +201,24 @@ def test_a_closed_pool_fails_jobs_at_once(cluster):
     assert all(result.error is None or result.error.kind == "stopped" for result in results)
 
 
-def test_a_worker_is_killed_in_the_middle(cluster):
-    results = sums(cluster, [job(n, milliseconds=700) for n in range(8)])
-    first, then = next(results), time.monotonic()
+def test_a_worker_is_killed_in_the_middle(cluster, tmp_path):
+    go_on = tmp_path / "go on"
+    results = sums(cluster, [job(n, until=str(go_on)) for n in range(8)])
+    pool = results._pool
+    pool.watch()
 
-    def busy_from_now():
-        # A worker whose job is about to end may be killed between two jobs, which costs none of them a try.
-        members = list(results._pool._members)
-        return [member for member in members if any(attempt.began >= then for attempt in list(member.jobs.values()))]
+    def begun():
+        attempts = [attempt for member in list(pool._members) for attempt in list(member.jobs.values())]
+        return [attempt for attempt in attempts if attempt.progress]
 
-    busy = until(busy_from_now, "no job begins")[0]
-    os.kill(ray.get(busy.actor.ready.remote())["pid"], 9)
-    rest = [first, *results]
+    # It has begun, and does not end before its worker is killed.
+    killed = until(begun, "no job begins")[0]
+    os.kill(ray.get(killed.member.actor.ready.remote())["pid"], 9)
+    until(lambda: killed.job.faults, "nobody notices that the worker is gone")
+    go_on.touch()
+    rest = list(results)
     assert sorted(int(result.output) for result in rest) == list(range(8))
-    assert sorted(result.tries for result in rest) == [1] * 7 + [2]
+    assert {result.index: result.tries for result in rest} == {n: 2 if n == killed.job.index else 1 for n in range(8)}
 
 
 def several(cluster, at_once, jobs, **options):
@@ -253,10 +259,18 @@ def test_a_worker_with_several_jobs_is_killed_in_the_middle(cluster, tmp_path):
     assert {result.index: result.tries for result in rest} == {n: 2 if n in lost else 1 for n in range(10)}
 
 
-def test_a_job_that_ends_its_worker_does_not_fail_those_beside_it(cluster):
-    jobs = [job(n, milliseconds=100) for n in range(8)]
-    jobs[3] = job(3, do="abort")
-    results = list(several(cluster, 4, jobs, workers=1, retries=0, ordered=True))
+def test_a_job_that_ends_its_worker_does_not_fail_those_beside_it(cluster, tmp_path):
+    go_on, end = tmp_path / "go on", tmp_path / "end"
+    jobs = [job(n, until=str(end)) for n in range(8)]
+    jobs[3] = job(3, do="abort", until=str(go_on))
+    results = several(cluster, 4, jobs, workers=1, retries=0, ordered=True)
+    results._pool.watch()
+    given = [results._open[n] for n in range(4)]
+    until(lambda: all(one.progress for one in given), "not all begin")
+    go_on.touch()
+    until(lambda: all(one.alone for one in given), "not all failures are unclear")
+    end.touch()
+    results = list(results)
     assert [result.index for result in results if result.error] == [3]
     assert results[3].error.kind == "died" and "about to abort" in str(results[3].error)
     assert [int(result.output) for result in results if not result.error] == [0, 1, 2, 4, 5, 6, 7]
@@ -309,7 +323,7 @@ with Cluster({raylets.address!r}) as cluster:
     other = subprocess.Popen([sys.executable, "-c", text], stderr=subprocess.PIPE)
     results = sums(cluster, [job(n, milliseconds=10) for n in range(200)], workers=2, ordered=True)
     assert [int(result.output) for result in results] == list(range(200))
-    _, words = other.communicate(timeout=60)
+    _, words = other.communicate(timeout=180)
     assert other.returncode == 0, words.decode()
 
 
@@ -419,7 +433,7 @@ def outcomes(worker, jobs):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(120)
     return [outcomes[number] for number in range(len(jobs))]
 
 
@@ -427,7 +441,7 @@ def test_a_worker_with_several_jobs_at_once():
     worker = Worker([SUMS, "--at-once", "2"])
     assert worker.at_once == 2
     # The time of those that wait begins when they do: 12 jobs of 500 ms, two at once, take longer than one may.
-    jobs = [(job(n, milliseconds=500), 2.0) for n in range(12)]
+    jobs = [(job(n, milliseconds=500), 2.9) for n in range(12)]
     assert outcomes(worker, jobs) == [str(n).encode() for n in range(12)]
     fine, failed, panicked = outcomes(worker, [(job(1), None), (job(do="fail"), None), (job(do="panic"), None)])
     assert fine == b"1" and failed.kind == "error" and panicked.kind == "panic"
@@ -453,14 +467,14 @@ def test_what_a_worker_has_started_ends_with_it(tmp_path):
     path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
 
     def gone(pid):
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while Path(f"/proc/{pid}").exists():
             assert time.monotonic() < deadline, f"process {pid} is still there"
             time.sleep(0.01)
 
     command = [str(BINARIES / "rigel"), "worker", "--cpu"]
     with pytest.raises(WorkerDied, match="did not finish"):
-        Worker(command, environment=path).run(1, b'{"machine": "cairo"}\nprogram', timeout=1.0)
+        Worker(command, environment=path).run(1, b'{"machine": "cairo"}\nprogram', timeout=3.0)
     gone((tmp_path / "pid").read_text().strip())
     # The same if only the worker itself is killed.
     worker = Worker(command, environment=path)
@@ -477,11 +491,11 @@ def test_what_a_worker_has_started_ends_with_it(tmp_path):
 
 
 def test_a_worker_is_closed_while_others_hold_its_streams():
-    worker = Worker(["sh", "-c", f"setsid sleep 20 & exec {SUMS}"])
+    worker = Worker(["sh", "-c", f"setsid sleep 90 & exec {SUMS}"])
     assert worker.run(1, b'{"numbers": [1, 2]}')[1] == b"3"
     closing = threading.Thread(target=worker.close, daemon=True)
     closing.start()
-    closing.join(10)
+    closing.join(60)
     assert not closing.is_alive()
 
 

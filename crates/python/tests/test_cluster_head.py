@@ -20,8 +20,22 @@ RIGEL = Path(__file__).parents[3] / "target/debug/rigel"
 BUILD = "not built; run: cargo build --workspace --features rigel/full --bin rigel"
 #: Upstream's proof of work is deterministic with one thread.
 ONE_THREAD = {"RAYON_NUM_THREADS": "1"}
-#: Different ones, so that each is known by its bytes; a proof takes some tenths of a second.
+#: Different ones, so that each is known by its bytes.
 JOBS = [{"workload": "fibonacci", "log_rows": 10, "queries": 2 + n, "pow_bits": 2} for n in range(12)]
+
+#: Lets a worker have two jobs, and the next ones when a file is there: so the map is not over before the head is gone.
+GATE = """
+import os, sys, time
+sys.path.append(sys.argv[1])
+import _frames as frames
+
+given = 0
+while (frame := frames.read(sys.stdin.buffer, 1 << 20)) is not None:
+    given += frame.kind == frames.JOB
+    while given > 2 and not os.path.exists(sys.argv[2]):
+        time.sleep(0.01)
+    frames.write(sys.stdout.buffer, *frame)
+"""
 
 CLIENT = """
 import json, sys
@@ -99,7 +113,10 @@ def head():
 def test_a_map_outlives_its_head(head, tmp_path):
     assert RIGEL.exists(), BUILD
     # What workers are given is recorded: a file of frames for each worker.
-    worker = ["sh", "-c", f"tee {tmp_path}/$$.frames | {RIGEL} worker --cpu"]
+    gate, go_on = tmp_path / "gate.py", tmp_path / "go-on"
+    gate.write_text(GATE)
+    through = f"{sys.executable} {gate} {Path(frames.__file__).parent} {go_on}"
+    worker = ["sh", "-c", f"tee {tmp_path}/$$.frames | {through} | {RIGEL} worker --cpu"]
     errors = tmp_path / "errors"
     with errors.open("wb") as stderr:
         client = subprocess.Popen(
@@ -121,6 +138,7 @@ def test_a_map_outlives_its_head(head, tmp_path):
     before = [json.loads(line) for line in lines]
     head.kill()
     first = set(tmp_path.glob("*.frames"))
+    go_on.touch()
     try:
         head.start()
         words, _ = client.communicate(timeout=180)
@@ -136,7 +154,7 @@ def test_a_map_outlives_its_head(head, tmp_path):
     assert len(again) <= 2 and not again & {seen["index"] for seen in before}
     assert max(given.values()) <= 2 and set(given) == set(range(len(JOBS)))
     later = [index for file in set(tmp_path.glob("*.frames")) - first for index in jobs_in(file)]
-    assert later, "the map was over before the head was gone"
+    assert later, "no worker of the second head had a job"
 
     one_process = Worker([str(RIGEL), "worker", "--cpu"], environment=ONE_THREAD)
     for seen in before + after:

@@ -143,7 +143,7 @@ def test_an_error_of_the_thread_that_reads_ends_the_wait(cluster, binary, monkey
     # A thread, because a fault here would be a wait without an end.
     thread = threading.Thread(target=prove, daemon=True)
     thread.start()
-    thread.join(30.0)
+    thread.join(120.0)
     assert ended
 
 

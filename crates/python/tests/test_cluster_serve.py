@@ -76,13 +76,15 @@ def wait(port, name, *states):
     raise AssertionError(f"job {name} is still {described}")
 
 
-def test_a_job_is_submitted_followed_and_fetched(port):
-    name = submit(port, numbers=[1, 2, 3], milliseconds=1200)
+def test_a_job_is_submitted_followed_and_fetched(port, tmp_path):
+    end = tmp_path / "end"
+    name = submit(port, numbers=[1, 2, 3], until=str(end))
     running = wait(port, name, "running")
     assert ask(port, f"/jobs/{name}/proof")[0] == 409
     while running["state"] == "running" and not running["progress"]:
         running = wait(port, name, "running")
-    assert running["progress"]["phase"] == "waiting"
+    assert running["progress"]["phase"] == "waiting for a file"
+    end.touch()
     done = wait(port, name, "done", "failed")
     assert done["state"] == "done" and done["report"]["numbers"] == 3
     assert ask(port, f"/jobs/{name}/proof") == (200, b"6")
@@ -96,7 +98,7 @@ def test_failed_jobs_say_why(port):
 
 
 def test_what_is_cancelled_before_it_began_is_never_proven(port, tmp_path):
-    long = [submit(port, milliseconds=60_000) for _ in range(2)]
+    long = [submit(port, until=str(tmp_path / "never")) for _ in range(2)]
     for name in long:
         wait(port, name, "running")
     mark = tmp_path / "mark"
@@ -176,8 +178,8 @@ def test_two_hundred_requests_at_once(port):
     assert [int(ask(port, f"/jobs/{name}/proof")[1]) for name in names] == [n + 1 for n in range(200)]
 
 
-def test_a_full_queue_refuses(port):
-    long = [submit(port, milliseconds=60_000) for _ in range(2)]
+def test_a_full_queue_refuses(port, tmp_path):
+    long = [submit(port, until=str(tmp_path / "never")) for _ in range(2)]
     for name in long:
         wait(port, name, "running")
     codes, names = set(), []

@@ -275,19 +275,33 @@ def test_a_machine_ends_whoever_reads_its_messages(stderr, machine, monkeypatch,
 
 
 # The second one ignores the request to end, so it takes a second Ctrl-C to kill it at once.
-@pytest.mark.parametrize("script, times", [("exec sleep 60", 1), ("trap '' TERM; while :; do sleep 0.1; done", 2)])
-def test_ctrl_c_ends_a_machine(script, times, machine, tmp_path):
-    machine("cairo", f"echo $$ > {tmp_path}/pid; {script}\n")
-    code = "import signal, rigel; signal.signal(signal.SIGINT, signal.default_int_handler); rigel.cairo.prove('p.json')"
-    process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True)
-    try:
-        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
-            assert process.poll() is None, process.stderr.read()
+@pytest.mark.parametrize("script", ["exec sleep 600", "trap 'echo asked >&2' TERM; while :; do sleep 0.1; done"])
+def test_ctrl_c_ends_a_machine(script, machine, tmp_path):
+    machine("cairo", f"echo $$ > {tmp_path}/pid; echo begun >&2; {script}\n")
+    code = """
+import signal, rigel
+signal.signal(signal.SIGINT, signal.default_int_handler)
+rigel.cairo.prove("p.json", progress=True)
+"""
+    said = tmp_path / "said"
+    with said.open("wb") as stderr:
+        process = subprocess.Popen([sys.executable, "-c", code], stderr=stderr)
+
+    def until_said(word):
+        # The process shows a message of the machine's only when it is ready to end it.
+        deadline = time.monotonic() + 120
+        while word not in said.read_text():
+            assert process.poll() is None and time.monotonic() < deadline, f"no {word!r} in {said.read_text()!r}"
             time.sleep(0.02)
-        for i in range(times):
-            time.sleep(i)
+
+    try:
+        until_said("begun")
+        process.send_signal(signal.SIGINT)
+        if "asked" in script:
+            until_said("asked")
             process.send_signal(signal.SIGINT)
-        assert "KeyboardInterrupt" in process.communicate(timeout=30)[1]
+        process.wait(120)
+        assert "KeyboardInterrupt" in said.read_text()
         with pytest.raises(ProcessLookupError):
             os.kill(int((tmp_path / "pid").read_text()), 0)
     finally:

@@ -379,9 +379,10 @@ mod tests {
                 panic!("as asked");
             }
             let began = Instant::now();
-            let first = self.proofs.fetch_add(1, SeqCst) == 0;
+            // Inside before it is counted: one that came and went in between would not be beside the first.
             let inside = 1 + self.inside.fetch_add(1, SeqCst);
             self.most.fetch_max(inside, SeqCst);
+            let first = self.proofs.fetch_add(1, SeqCst) == 0;
             // The first of all stays until there is another beside it.
             while first && self.most.load(SeqCst) < 2 && began.elapsed() < Duration::from_secs(30) {
                 thread::yield_now();

@@ -139,7 +139,11 @@ impl<J> Schedule<J> {
         };
         alive()
             .filter(|(_, place)| bytes.min(most) <= place.budget && is_idle(place) && place.has_room(bytes))
-            .min_by(|(_, a), (_, b)| expected(a).total_cmp(&expected(b)))
+            // Of equal ones, one that has finished no job yet: its pace is only assumed, and the first may have had all
+            // jobs so far because its threads were faster to begin.
+            .min_by(|(_, a), (_, b)| {
+                expected(a).total_cmp(&expected(b)).then((a.finished > 0).cmp(&(b.finished > 0)))
+            })
             .map(|(index, _)| index)
     }
 
@@ -251,6 +255,18 @@ mod tests {
             std::iter::from_fn(|| begins(&mut schedule, seconds(0))).map(|(place, _)| place).collect();
         assert_eq!(places, [0, 1, 2, 0, 1, 2]);
         assert_eq!(schedule.counts(), (1, 6));
+    }
+
+    /// However fast the first of two devices is, it does not do all jobs before the other has begun.
+    #[test]
+    fn a_device_that_has_had_no_job_gets_the_second() {
+        let mut schedule = schedule(&[100 * MB; 2], 1);
+        let tickets = [(); 3].map(|()| schedule.submit(10 * MB, ()));
+        assert_eq!(begins(&mut schedule, seconds(0)), Some((0, tickets[0])));
+        schedule.end(0, tickets[0], true, seconds(1));
+        assert!(schedule.begin(0, seconds(1)).is_none(), "it is the other's");
+        assert_eq!(begins(&mut schedule, seconds(1)), Some((1, tickets[1])));
+        assert_eq!(begins(&mut schedule, seconds(1)), Some((0, tickets[2])));
     }
 
     #[test]

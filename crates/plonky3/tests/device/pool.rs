@@ -1,12 +1,12 @@
 //! Many proofs over several devices.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use p3_field::PrimeCharacteristicRing;
 use p3_koala_bear::KoalaBear;
 use p3_matrix::dense::RowMajorMatrix;
 use rigel_gpu::{Device, Emulation, Options};
-use rigel_plonky3::{Error, Policy, Proven, Prover, Queue, prove_batch, setup_batch};
+use rigel_plonky3::{Error, Policy, Proven, Prover, Queue, prove, prove_batch, setup_batch};
 
 use crate::airs::fibonacci_from;
 use crate::configs::{self, Fri};
@@ -74,6 +74,7 @@ fn proofs_are_those_of_one_device() {
     }
 }
 
+/// The other devices wait until device 1 is lost, so that they do not make all the proofs first.
 #[test]
 fn a_device_is_lost_in_the_middle_of_fifty_proofs() {
     let launches = launches_of_a_prover();
@@ -89,10 +90,22 @@ fn a_device_is_lost_in_the_middle_of_fifty_proofs() {
             .map(|i| witness(i, 16))
             .map(|(trace, publics)| support::expected(provers[0].config(), &*air, &trace, &publics))
             .collect();
+        let lost = Arc::new(OnceLock::new());
         let tickets: Vec<_> = (0..50u32)
             .map(|i| {
-                let (trace, publics) = witness(i % 5, 16);
-                (queue.prove(&air, trace, publics), i as usize % 5)
+                let ((trace, publics), air, lost) = (witness(i % 5, 16), air.clone(), lost.clone());
+                let made = move |prover: &Prover<_>| {
+                    let is_lost_one = prover.device().is_some_and(|device| device.to_string() == "emulated:1");
+                    if !is_lost_one {
+                        lost.wait();
+                    }
+                    let proven = prove(prover, &*air, &trace, &publics);
+                    if is_lost_one && proven.is_err() {
+                        lost.get_or_init(|| ());
+                    }
+                    proven
+                };
+                (queue.submit(1 << 20, made), i as usize % 5)
             })
             .collect();
         let mut moved = 0;
@@ -198,8 +211,22 @@ fn proofs_on_several_devices_are_cancelled() {
     let queue = Queue::over(&provers, 1).unwrap();
     let air: Arc<Small<KoalaBear>> = Arc::new(numbers());
     let (trace, publics) = witness(1, 64);
-    let tickets: Vec<_> = (0..10).map(|_| queue.prove(&air, trace.clone(), publics.clone())).collect();
+    // The first two hold both devices until the last two are cancelled.
+    let go_on = Arc::new(OnceLock::new());
+    let tickets: Vec<_> = (0..10)
+        .map(|i| {
+            if i >= 2 {
+                return queue.prove(&air, trace.clone(), publics.clone());
+            }
+            let (go_on, air, trace, publics) = (go_on.clone(), air.clone(), trace.clone(), publics.clone());
+            queue.submit(1, move |prover| {
+                go_on.wait();
+                prove(prover, &*air, &trace, &publics)
+            })
+        })
+        .collect();
     assert!(queue.cancel(tickets[9]) && queue.cancel(tickets[8]));
+    go_on.get_or_init(|| ());
     for (i, ticket) in tickets.into_iter().enumerate() {
         let made = queue.wait(ticket).unwrap();
         assert_eq!(made.is_ok(), i < 8, "{:?}", made.map(|made| made.report));

@@ -81,8 +81,8 @@ def run(machine: str, arguments: Iterable[str], progress: bool | None = False) -
 
 def _end(process: subprocess.Popen[str]) -> None:
     """Asks the process to end; kills it if it does not, or if this thread is interrupted once more."""
-    process.terminate()
     try:
+        process.terminate()
         process.wait(_PATIENCE)
     except subprocess.TimeoutExpired:
         pass

@@ -67,13 +67,15 @@ fn trees_of_many_lengths() {
     });
 }
 
-/// Copies back do not grow with the number of columns, lengths and changes of length.
+/// Copies back do not grow with the number of columns, lengths and changes of length. Upstream asks with one thread
+/// here: with several, a short column may be asked for before the longest, and their values are then copied twice.
 #[test]
 fn copies_do_not_grow_with_columns() {
+    let one_thread = rayon::ThreadPoolBuilder::new().num_threads(1).build().unwrap();
     on_devices(|stream| {
         let copies = |logs: &[u32]| {
             let before = stream.device().activity().downloads;
-            opened::<Cuda>(logs, -1, false);
+            one_thread.install(|| rigel_stwo::on(stream.device(), || opened::<Cuda>(logs, -1, false)));
             stream.device().activity().downloads - before
         };
         // The longest first: then one copy for each tree and point, and one for the longest of the second tree.

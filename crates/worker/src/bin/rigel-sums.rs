@@ -1,11 +1,11 @@
 //! A worker to try a cluster with: it sums the numbers of a job, and can do everything that a worker should survive.
 //!
 //! A job is JSON: `{"numbers": [1, 2, 3]}` gives `6`; with `"milliseconds": 50` it takes that long, and can be
-//! cancelled meanwhile; `"do"` may be `"fail"`, `"panic"`, `"print"`, `"abort"`, `"hang"`, `"elsewhere"`, `"linger"`
-//! (which gives up its place before it takes its time) or `"poison"` (after its time, the worker asks to be avoided for
-//! this job and for all others that it has, as if its device were lost), and with
-//! `"once": FILE` it is done only if that file is not there yet, and makes it. With `"until": FILE` the job lasts until
-//! that file is there, or until it is cancelled. `--at-once N` works on N jobs at once.
+//! cancelled meanwhile; `"do"` may be `"fail"`, `"panic"`, `"print"`, `"hang"`, `"elsewhere"`, `"linger"` (which gives
+//! up its place before it takes its time), `"abort"` (after its time) or `"poison"` (after its time, the worker asks to
+//! be avoided for this job and for all others that it has, as if its device were lost), and with `"once": FILE` it is
+//! done only if that file is not there yet, and makes it. With `"until": FILE` the job lasts until that file is there,
+//! or until it is cancelled. `--at-once N` works on N jobs at once.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,10 +42,6 @@ fn sum(job: &mut Job) -> Result<Vec<u8>, Failure> {
         Some("elsewhere") => return Err(Failure::elsewhere("this worker asked to be avoided")),
         Some("panic") => panic!("the job asked for a panic"),
         Some("print") => println!("printed by the job"),
-        Some("abort") => {
-            eprintln!("about to abort");
-            std::process::abort();
-        }
         Some("linger") => job.give_up_place(),
         Some("hang") => {
             job.progress(0.0, "hanging");
@@ -65,6 +61,10 @@ fn sum(job: &mut Job) -> Result<Vec<u8>, Failure> {
         check_poison()?;
         job.progress(0.0, "waiting for a file");
         sleep(Duration::from_millis(5));
+    }
+    if what == Some("abort") {
+        eprintln!("about to abort");
+        std::process::abort();
     }
     POISONED.fetch_or(what == Some("poison"), Ordering::SeqCst);
     check_poison()?;
