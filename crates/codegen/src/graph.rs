@@ -8,6 +8,8 @@ use crate::quick::QuickMap;
 
 mod parts;
 
+pub use parts::ColumnsRead;
+
 /// A value of an [`ExpressionGraph`]: one number for each row, in the base field or in the extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Value(u32);
@@ -449,17 +451,28 @@ mod tests {
         let (all, difference) = (g.sub(sum, d), g.sub(d, wide_product));
         let (selected, opposite) = (g.mul(all, s), g.neg(all));
         let narrow = |g: &ExpressionGraph<KoalaBear4>, value| g.columns_of(value, 0).len() <= 2;
-        // s (a + b + c - d) = s (a + b) + s c + -(s d)
-        let (first, second, third) = (g.mul(s, pair), g.mul(s, c), g.mul(s, d));
-        let third = g.neg(third);
-        assert_eq!(BTreeSet::from_iter(g.addends(selected, narrow)), BTreeSet::from([first, second, third]));
-        let (first, second) = (g.neg(pair), g.neg(c));
-        assert_eq!(BTreeSet::from_iter(g.addends(opposite, narrow)), BTreeSet::from([first, second, d]));
+        let addends = |g: &mut ExpressionGraph<KoalaBear4>, value| BTreeSet::from_iter(g.addends(value, narrow));
+        // s (a + b + c - d)
+        let minus_s = g.neg(s);
+        let expected = [(s, pair), (s, c), (minus_s, d)].map(|(factor, value)| g.mul(factor, value));
+        assert_eq!(addends(&mut g, selected), BTreeSet::from(expected));
+        let expected = [g.neg(pair), g.neg(c), d];
+        assert_eq!(addends(&mut g, opposite), BTreeSet::from(expected));
         assert_eq!(g.addends(pair, narrow), [pair]);
-        // A product of two narrow factors stays, and one of two wide ones, too.
-        let negative = g.neg(wide_product);
-        assert_eq!(g.addends(difference, narrow), [d, negative]);
+        // A product of two narrow factors is one addend, and one of two wide ones, too.
+        let minus_pair = g.neg(pair);
+        let expected = [d, g.mul(minus_pair, product)];
+        assert_eq!(addends(&mut g, difference), BTreeSet::from(expected));
         assert_eq!(g.addends(wide_product, |g, value| g.columns_of(value, 0).len() <= 1), [wide_product]);
+        // What is there twice is counted, not taken apart twice.
+        let mut doubled = all;
+        for _ in 0..60 {
+            doubled = g.add(doubled, doubled);
+        }
+        let power = (0..60).fold(koala(1), |power, _| power + power);
+        let (times, minus) = (g.constant(power), g.constant(-power));
+        let expected = [(times, pair), (times, c), (minus, d)].map(|(factor, value)| g.mul(factor, value));
+        assert_eq!(addends(&mut g, doubled), BTreeSet::from(expected));
     }
 
     #[test]

@@ -64,7 +64,7 @@
 //!
 //! | what | where |
 //! |---|---|
-//! | expressions | [`ExpressionGraph`], [`Value`], [`FieldKind`] |
+//! | expressions | [`ExpressionGraph`], [`Value`], [`FieldKind`], [`ColumnsRead`] |
 //! | what is done with them | [`Output`] |
 //! | kernels | [`CompiledGraph`], [`Split`], [`texts`] |
 //! | results before a compiler is done | [`GraphProgram`], [`Instructions`], [`InterpretedGraph`] |
@@ -82,7 +82,7 @@ mod sums;
 mod tiers;
 
 pub use bindings::{Bindings, Folded, Input, RowMap, Rows, Target};
-pub use graph::{ExpressionGraph, FieldKind, Value};
+pub use graph::{ColumnsRead, ExpressionGraph, FieldKind, Value};
 pub use interpret::{Instructions, InterpretedGraph, compile_interpreter};
 pub use print::MATRICES;
 pub use program::{CompiledGraph, Output, scratch_columns, texts};

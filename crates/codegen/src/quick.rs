@@ -1,10 +1,9 @@
-//! Maps and sets with small keys of our own making, for which a hash may be quick and need not be strong.
+//! Maps with small keys of our own making, for which a hash may be quick and need not be strong.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 pub(crate) type QuickMap<K, V> = HashMap<K, V, BuildHasherDefault<QuickHasher>>;
-pub(crate) type QuickSet<K> = HashSet<K, BuildHasherDefault<QuickHasher>>;
 
 /// Multiplies and rotates, a word at a time.
 #[derive(Clone, Default)]

@@ -184,7 +184,10 @@ where
 
     // The host reads the AIRs, and loads or compiles their kernels, while the traces are uploaded, extended and hashed.
     let (device, readings) = (session.stream.device(), &prover.readings);
-    let kinds = kinds(instances, key);
+    let mut kinds = kinds(instances, key);
+    if batches.is_some() {
+        kinds.iter_mut().for_each(|(_, kind)| *kind = kind.in_batches());
+    }
     let device = batches.is_none().then_some(device);
     let constraints = || read_constraints(readings, device, instances, key, &kinds);
     let (committed, constraints) = if kinds.iter().all(|(_, kind)| readings.has(kind)) {

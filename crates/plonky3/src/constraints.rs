@@ -15,7 +15,7 @@ use p3_air::{Air, BaseAir};
 use p3_field::Algebra;
 use p3_lookup::{InteractionSymbolicBuilder, LogUpGadget, Lookup, LookupProtocol};
 use p3_util::log2_ceil_usize;
-use rigel_codegen::{ExpressionGraph, GraphProgram, Output, Value};
+use rigel_codegen::{ColumnsRead, ExpressionGraph, GraphProgram, Output, Value};
 use rigel_gpu::{Device, Lock, Result as GpuResult};
 use rigel_kernels::field::Element;
 
@@ -59,6 +59,9 @@ pub(crate) struct Constraints<SC: DeviceConfig> {
     program: Option<(Device, Program<SC>)>,
     /// The constraints with the next rows in matrices of their own, made when they are first needed.
     next_apart: OnceLock<Vec<NextApart<SC>>>,
+    /// The constraints in parts, with the number of columns that was asked for.
+    parts: Lock<Option<Parts<SC>>>,
+    widest: OnceLock<usize>,
     /// The columns of the table's lookups, if it has any.
     pub(crate) fractions: Option<Fractions<SC>>,
     /// The hash of the lookups that the AIR of a batch states.
@@ -67,6 +70,8 @@ pub(crate) struct Constraints<SC: DeviceConfig> {
     /// otherwise idle.
     symbols: Lock<Option<Box<dyn Any + Send>>>,
 }
+
+type Parts<SC> = (usize, Arc<[Part<SC>]>);
 
 /// Constraints, or addends of them, that read only a few columns.
 pub(crate) struct Part<SC: DeviceConfig> {
@@ -121,17 +126,32 @@ impl<SC: DeviceConfig> Constraints<SC> {
         }
     }
 
-    /// Splits the constraints into parts that each read at most about `columns` columns of the trace and of the
-    /// lookups. Sums over more columns than that, such as that of all fractions of a row, are taken apart.
-    pub(crate) fn by_columns(&self, columns: usize) -> Vec<Part<SC>> {
+    /// The constraints in parts that each read at most about `columns` columns of the trace and of the lookups. The
+    /// latest parts are kept.
+    pub(crate) fn by_columns(&self, columns: usize) -> Arc<[Part<SC>]> {
+        let mut kept = self.parts.lock();
+        match &*kept {
+            Some((of, parts)) if *of == columns => parts.clone(),
+            _ => kept.insert((columns, self.cut(columns).into())).1.clone(),
+        }
+    }
+
+    /// The number of columns that the widest part reads, if parts are to read as few as `columns`.
+    pub(crate) fn widest(&self, columns: usize) -> usize {
+        let read = |part: Part<SC>| part.columns.iter().map(Vec::len).sum();
+        *self.widest.get_or_init(|| self.cut(columns).into_iter().map(read).max().unwrap_or(0))
+    }
+
+    /// Sums over more columns than `columns`, such as that of all fractions of a row, are taken apart.
+    fn cut(&self, columns: usize) -> Vec<Part<SC>> {
         let mut graph = self.graph.clone();
-        let narrow = |graph: &ExpressionGraph<Ext<SC>>, value| {
-            let read = |input| graph.columns_of(value, input).len();
-            read(input::MAIN) + read(input::PERMUTATION) <= columns
+        let mut read = ColumnsRead::new([input::MAIN, input::PERMUTATION]);
+        let mut narrow = |graph: &ExpressionGraph<Ext<SC>>, value| {
+            read.of(graph, value).iter().map(BTreeSet::len).sum::<usize>() <= columns
         };
         let addends = |output: &Output| match *output {
             Output::Fold { value, weight } => {
-                graph.addends(value, narrow).into_iter().map(|value| Output::Fold { value, weight }).collect()
+                graph.addends(value, &mut narrow).into_iter().map(|value| Output::Fold { value, weight }).collect()
             }
             store => vec![store],
         };
@@ -145,14 +165,7 @@ impl<SC: DeviceConfig> Constraints<SC> {
             let (graph, values) = part.with_columns(&values, input::PERMUTATION, &columns[1]);
             Part { columns, graph, outputs: placed(&outputs, &values) }
         };
-        let groups = grouped(&graph, &outputs, [input::MAIN, input::PERMUTATION], columns);
-        groups.into_iter().map(part).collect()
-    }
-
-    /// The number of columns that the widest part of [`Self::by_columns`] reads.
-    pub(crate) fn widest(&self, columns: usize) -> usize {
-        let read = |part: Part<SC>| part.columns.iter().map(Vec::len).sum();
-        self.by_columns(columns).into_iter().map(read).max().unwrap_or(0)
+        grouped(&graph, &outputs, read, columns).into_iter().map(part).collect()
     }
 
     /// The constraints with the next rows in matrices of their own, in parts that each read at most about `columns`
@@ -170,7 +183,7 @@ impl<SC: DeviceConfig> Constraints<SC> {
                 NextApart { columns: [columns, preprocessed, lookups], graph, outputs: placed(&outputs, &values) }
             };
             let outputs = placed(&self.outputs, &values);
-            grouped(&graph, &outputs, [input::NEXT], columns).into_iter().map(part).collect()
+            grouped(&graph, &outputs, ColumnsRead::new([input::NEXT]), columns).into_iter().map(part).collect()
         })
     }
 
@@ -254,6 +267,8 @@ impl<SC: DeviceConfig> Constraints<SC> {
             log_chunks,
             program: None,
             next_apart,
+            parts: Lock::default(),
+            widest: OnceLock::new(),
             fractions: None,
             lookups: None,
             symbols,
@@ -265,12 +280,12 @@ impl<SC: DeviceConfig> Constraints<SC> {
 fn grouped<E: Element, const N: usize>(
     graph: &ExpressionGraph<E>,
     outputs: &[Output],
-    inputs: [usize; N],
+    mut columns_read: ColumnsRead<N>,
     columns: usize,
 ) -> Vec<([BTreeSet<usize>; N], Vec<Output>)> {
     let mut groups: Vec<([BTreeSet<usize>; N], Vec<Output>)> = Vec::new();
     for &output in outputs {
-        let read = inputs.map(|input| graph.columns_of(output.value(), input));
+        let read = columns_read.of(graph, output.value());
         let together = |all: &[BTreeSet<usize>; N]| -> usize {
             all.iter().zip(&read).map(|(all, read)| all.union(read).count()).sum()
         };

@@ -21,6 +21,7 @@ use crate::error::{Error, Result};
 use crate::fallback::CpuBatchAir;
 use crate::hiding::Hiding;
 use crate::prover::Prover;
+use crate::readings::{Kind, Readings};
 use crate::report::{Fallback, Proven};
 
 /// The device memory that a proof takes, by phase.
@@ -165,7 +166,10 @@ where
     let size = |(table, air): (usize, &&A)| {
         let (log_rows, lookups) = (key.log_rows[table], key.lookups(table));
         let layout = table_layout(*air, table, key);
-        let constraints = Constraints::<SC>::of_air_and_lookups(*air, layout, 1 << log_rows, lookups);
+        let kind = Kind::new(*air, &layout, 1 << log_rows, Some((key.number, table))).in_batches();
+        let fingerprint = Readings::fingerprint_in_batch(*air, &layout);
+        let read = || Constraints::of_air_and_lookups(*air, layout, 1 << log_rows, lookups);
+        let constraints = prover.readings.of(&kind, fingerprint, read);
         check::degree::<SC>(table, log_rows, constraints.log_chunks)?;
         let TableSize { log_chunks, scratch, widest, .. } = constraints.size(device);
         Ok(TableSize { log_chunks, scratch, widest, ..table_size(key, table, air.width()) })

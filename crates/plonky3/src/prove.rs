@@ -149,7 +149,10 @@ fn exact_sizes<'p, SC: DeviceConfig, A: QuotientAir<SC>>(
     let device = prover.device().ok_or(rigel_gpu::Error::Disabled)?;
     let preprocessed_width = preprocessed.map_or(0, |pre| pre.verifier_key().width);
     let layout = AirLayout { preprocessed_width, ..AirLayout::from_air::<SC::Value>(air) };
-    let constraints = Constraints::<SC>::of_air(air, layout, trace.height());
+    let kind = Kind::new(air, &layout, trace.height(), None).in_batches();
+    let fingerprint = Readings::fingerprint(air, &layout);
+    let read = || Constraints::of_air(air, layout, trace.height());
+    let constraints = prover.readings.of(&kind, fingerprint, read);
     check::degree::<SC>(0, trace.height().trailing_zeros() as usize, constraints.log_chunks)?;
     let (log_rows, width) = (trace.height().trailing_zeros() as usize, trace.width());
     Ok(Sizes::new(prover, vec![TableSize { log_rows, width, ..constraints.size(device) }]))
@@ -214,6 +217,7 @@ where
     };
     let (device, readings) = (session.stream.device(), &prover.readings);
     let kind = Kind::new(air, &layout, rows, None);
+    let kind = if batches.is_some() { kind.in_batches() } else { kind };
     let constraints = || {
         readings.of(&kind, Readings::fingerprint(air, &layout), || {
             let mut constraints = Constraints::of_air(air, layout, rows);

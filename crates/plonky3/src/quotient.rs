@@ -107,7 +107,7 @@ fn evaluate<SC: DeviceConfig>(
             }
         }
         Extended::InBatches { batch, .. } => {
-            for part in table.constraints.by_columns(*batch) {
+            for part in &*table.constraints.by_columns(*batch) {
                 let [columns, lookup_columns] = &part.columns;
                 let main = table.main.chosen(session, columns, log_size)?;
                 let lookups = table.permutation.filter(|_| !lookup_columns.is_empty());

@@ -48,6 +48,8 @@ pub(crate) struct Kind {
     periods: Option<(usize, Vec<usize>)>,
     /// The batch key and the table whose lookups are part of the constraints.
     lookups: Option<(u64, usize)>,
+    /// Whether they are for batches of columns, which have kernels of their own.
+    in_batches: bool,
 }
 
 impl Kind {
@@ -62,7 +64,18 @@ impl Kind {
         let widths = [preprocessed_width, main_width, num_public_values, num_periodic_columns];
         let periods = || air.periodic_columns().iter().map(Vec::len).collect();
         let periods = (num_periodic_columns > 0).then(|| (rows, periods()));
-        Self { air: type_name::<A>(), widths, degree: air.max_constraint_degree(), periods, lookups }
+        let (air, degree) = (type_name::<A>(), air.max_constraint_degree());
+        Self { air, widths, degree, periods, lookups, in_batches: false }
+    }
+
+    /// The same constraints for batches of columns.
+    pub(crate) fn in_batches(&self) -> Self {
+        Self { in_batches: true, ..self.clone() }
+    }
+
+    /// The same constraints for whole extended traces.
+    fn whole(&self) -> Self {
+        Self { in_batches: false, ..self.clone() }
     }
 }
 
@@ -91,12 +104,13 @@ impl<SC: DeviceConfig> Readings<SC> {
 
     /// Whether any AIR of this kind was read: most likely it is the same one.
     pub(crate) fn has(&self, kind: &Kind) -> bool {
-        self.kept.lock().keys().any(|(kept, _)| kept == kind)
+        let whole = kind.whole();
+        self.kept.lock().keys().any(|(kept, _)| kept == kind || *kept == whole)
     }
 
     /// The constraints of an AIR: those that were read before, or else what `read` returns, which is kept if the AIR
-    /// has a fingerprint. Constraints without kernels are not kept, unless none have any: the next proof compiles them,
-    /// or tries again.
+    /// has a fingerprint. Constraints without kernels are not kept, unless none of that kind have any: the next proof
+    /// compiles them, or tries again.
     pub(crate) fn of(
         &self,
         kind: &Kind,
@@ -105,11 +119,11 @@ impl<SC: DeviceConfig> Readings<SC> {
     ) -> Arc<Constraints<SC>> {
         let Some(fingerprint) = fingerprint else { return Arc::new(read()) };
         let key = (kind.clone(), fingerprint);
-        if let Some(constraints) = self.kept.lock().get(&key) {
-            return constraints.clone();
+        if let Some(constraints) = self.kept(kind, fingerprint) {
+            return constraints;
         }
         let constraints = Arc::new(read());
-        if self.without_kernels || constraints.is_compiled() {
+        if self.without_kernels || kind.in_batches || constraints.is_compiled() {
             let mut kept = self.kept.lock();
             if kept.len() == MOST_READINGS
                 && let Some(any) = kept.keys().next().cloned()
@@ -121,15 +135,26 @@ impl<SC: DeviceConfig> Readings<SC> {
         constraints
     }
 
+    /// What was kept of a kind. For batches of columns, constraints for whole traces will do.
+    fn kept(&self, kind: &Kind, fingerprint: Fingerprint) -> Option<Arc<Constraints<SC>>> {
+        let kept = self.kept.lock();
+        let of_kind = |kind: &Kind| kept.get(&(kind.clone(), fingerprint)).cloned();
+        of_kind(kind).or_else(|| of_kind(&kind.whole()).filter(|_| kind.in_batches))
+    }
+
     /// The hash of the lookups of an AIR of a batch that was read and kept.
     pub(crate) fn lookups(&self, kind: &Kind, fingerprint: Option<Fingerprint>) -> Option<u64> {
-        self.kept.lock().get(&(kind.clone(), fingerprint?))?.lookups
+        let fingerprint = fingerprint?;
+        self.kept(kind, fingerprint).or_else(|| self.kept(&kind.in_batches(), fingerprint))?.lookups
     }
 
     /// Forgets an AIR, which is read again in the next proof.
     pub(crate) fn forget(&self, kind: &Kind, fingerprint: Option<Fingerprint>) {
         if let Some(fingerprint) = fingerprint {
-            self.kept.lock().remove(&(kind.clone(), fingerprint));
+            let mut kept = self.kept.lock();
+            for kind in [kind.whole(), kind.in_batches()] {
+                kept.remove(&(kind, fingerprint));
+            }
         }
     }
 

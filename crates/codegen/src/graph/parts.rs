@@ -1,27 +1,79 @@
 //! Parts of a graph, with other loads.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use rigel_kernels::field::Element;
+use rigel_kernels::field::{Element, Ring};
 
 use super::{ExpressionGraph, Node, Value};
-use crate::quick::{QuickMap, QuickSet};
+use crate::quick::QuickMap;
 
-impl<E: Element> ExpressionGraph<E> {
-    /// The columns of the matrix `input` that a value depends on.
-    pub fn columns_of(&self, value: Value, input: usize) -> BTreeSet<usize> {
-        let mut columns = BTreeSet::new();
-        for value in self.cone([value]) {
-            match self.node(value) {
-                Node::Column { input: of, column, .. } if of == input => {
-                    columns.insert(column);
-                }
-                Node::ExtensionColumn { input: of, first_column, .. } if of == input => {
-                    columns.extend(first_column..first_column + E::DEGREE);
-                }
-                _ => {}
+/// Walks what values depend on, one value after another, without a list of all that was seen for each.
+#[derive(Default)]
+struct Walk {
+    /// For each value the number of the walk that has seen it last.
+    seen: Vec<u32>,
+    number: u32,
+    stack: Vec<Value>,
+}
+
+impl Walk {
+    /// Calls `visit` with all values that these depend on, and with these, once each.
+    fn visit<E: Element>(
+        &mut self,
+        graph: &ExpressionGraph<E>,
+        values: impl IntoIterator<Item = Value>,
+        mut visit: impl FnMut(Value, Node),
+    ) {
+        self.seen.resize(graph.len(), 0);
+        self.number += 1;
+        self.stack.extend(values);
+        while let Some(value) = self.stack.pop() {
+            if std::mem::replace(&mut self.seen[value.index()], self.number) != self.number {
+                let node = graph.node(value);
+                visit(value, node);
+                self.stack.extend(node.operands());
             }
         }
+    }
+}
+
+/// Finds the columns of some matrices that values of a graph depend on, for many values.
+pub struct ColumnsRead<const N: usize> {
+    inputs: [usize; N],
+    walk: Walk,
+}
+
+impl<const N: usize> ColumnsRead<N> {
+    /// For the matrices with these numbers.
+    pub fn new(inputs: [usize; N]) -> Self {
+        Self { inputs, walk: Walk::default() }
+    }
+
+    /// The columns of each matrix that a value depends on.
+    pub fn of<E: Element>(&mut self, graph: &ExpressionGraph<E>, value: Value) -> [BTreeSet<usize>; N] {
+        let mut columns = [const { BTreeSet::new() }; N];
+        let place = |input| self.inputs.iter().position(|&of| of == input);
+        self.walk.visit(graph, [value], |_, node| match node {
+            Node::Column { input, column, .. } => {
+                if let Some(at) = place(input) {
+                    columns[at].insert(column);
+                }
+            }
+            Node::ExtensionColumn { input, first_column, .. } => {
+                if let Some(at) = place(input) {
+                    columns[at].extend(first_column..first_column + E::DEGREE);
+                }
+            }
+            _ => {}
+        });
+        columns
+    }
+}
+
+impl<E: Element> ExpressionGraph<E> {
+    /// The columns of the matrix `input` that a value depends on. [`ColumnsRead`] is quicker for many values.
+    pub fn columns_of(&self, value: Value, input: usize) -> BTreeSet<usize> {
+        let [columns] = ColumnsRead::new([input]).of(self, value);
         columns
     }
 
@@ -29,34 +81,28 @@ impl<E: Element> ExpressionGraph<E> {
     /// factor are made of, taken apart until it is. What can't be taken apart stays as it is.
     ///
     /// So a sum over many columns can be computed some columns at a time.
-    pub fn addends(&mut self, value: Value, narrow: impl Fn(&Self, Value) -> bool) -> Vec<Value> {
+    pub fn addends(&mut self, value: Value, mut narrow: impl FnMut(&Self, Value) -> bool) -> Vec<Value> {
         let mut addends = Vec::new();
-        let mut rest = vec![(value, None, false)];
-        while let Some((value, factor, negative)) = rest.pop() {
-            match self.node(value) {
-                _ if narrow(self, value) => {}
-                Node::Add(a, b) => {
-                    rest.extend([(b, factor, negative), (a, factor, negative)]);
+        // `value` is the sum of these values times their coefficients, and of the addends. The latest comes first:
+        // what a value is computed from was made before it, so its coefficient is complete when its turn comes.
+        let mut rest = BTreeMap::from([(value, self.constant(E::Base::ONE))]);
+        while let Some((value, coefficient)) = rest.pop_last() {
+            let is_wide = !narrow(self, value);
+            let parts = match self.node(value) {
+                Node::Add(a, b) if is_wide => vec![(a, coefficient), (b, coefficient)],
+                Node::Sub(a, b) if is_wide => vec![(a, coefficient), (b, self.neg(coefficient))],
+                Node::Neg(a) if is_wide => vec![(a, self.neg(coefficient))],
+                Node::Mul(a, b) if is_wide && narrow(self, a) => vec![(b, self.mul(coefficient, a))],
+                Node::Mul(a, b) if is_wide && narrow(self, b) => vec![(a, self.mul(coefficient, b))],
+                _ => {
+                    addends.push(self.mul(coefficient, value));
                     continue;
                 }
-                Node::Sub(a, b) => {
-                    rest.extend([(b, factor, !negative), (a, factor, negative)]);
-                    continue;
-                }
-                Node::Neg(a) => {
-                    rest.push((a, factor, !negative));
-                    continue;
-                }
-                Node::Mul(a, b) if narrow(self, a) || narrow(self, b) => {
-                    let (small, large) = if narrow(self, a) { (a, b) } else { (b, a) };
-                    let factor = factor.map_or(small, |factor| self.mul(factor, small));
-                    rest.push((large, Some(factor), negative));
-                    continue;
-                }
-                _ => {}
+            };
+            for (part, more) in parts {
+                let coefficient = rest.get(&part).map_or(more, |&before| self.add(before, more));
+                rest.insert(part, coefficient);
             }
-            let scaled = factor.map_or(value, |factor| self.mul(factor, value));
-            addends.push(if negative { self.neg(scaled) } else { scaled });
         }
         addends
     }
@@ -102,7 +148,8 @@ impl<E: Element> ExpressionGraph<E> {
     fn part(&self, values: &[Value], load: impl Fn(Node) -> Node) -> (Self, Vec<Value>) {
         let mut part = Self::new();
         let mut places: QuickMap<Value, Value> = QuickMap::default();
-        let mut cone = self.cone(values.iter().copied());
+        let mut cone = Vec::new();
+        Walk::default().visit(self, values.iter().copied(), |value, _| cone.push(value));
         // A value is made after what it is computed from.
         cone.sort_unstable();
         for value in cone {
@@ -117,20 +164,5 @@ impl<E: Element> ExpressionGraph<E> {
             places.insert(value, made);
         }
         (part, values.iter().map(|value| places[value]).collect())
-    }
-
-    /// All values that these depend on, and these.
-    fn cone(&self, values: impl IntoIterator<Item = Value>) -> Vec<Value> {
-        // Most are small beside the graph, so what was seen is kept by value and not in a list of all.
-        let mut seen = QuickSet::default();
-        let mut stack: Vec<Value> = values.into_iter().collect();
-        let mut cone = Vec::new();
-        while let Some(value) = stack.pop() {
-            if seen.insert(value) {
-                cone.push(value);
-                stack.extend(self.node(value).operands());
-            }
-        }
-        cone
     }
 }
