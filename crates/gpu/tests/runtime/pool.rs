@@ -2,6 +2,7 @@
 
 use std::sync::mpsc::channel;
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use rigel_gpu::{Attempt, Device, Emulation, Error, Member, Options, Pool, Selectors};
 
@@ -57,6 +58,15 @@ fn fill(device: &Device, value: u32) -> Result<Vec<u32>, Error> {
     values.to_vec(&stream)
 }
 
+/// Waits until it is set, in a job. If it never is, the job panics and the test fails, instead of waiting for ever.
+fn await_set(flag: &OnceLock<()>, what: &str) {
+    let began = Instant::now();
+    while flag.get().is_none() {
+        assert!(began.elapsed() < Duration::from_secs(300), "{what} within 300 s");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 /// Device 0 of two answers to `lost_after` launches, then no more. A fill is a launch, too. Device 1 waits for that, so
 /// that it does not do all the jobs first.
 #[test]
@@ -69,7 +79,7 @@ fn jobs_of_a_lost_device_are_done_by_the_others() {
         let lost = lost.clone();
         pool.submit(1, move |device: &Device| {
             if device.to_string() == "emulated:1" {
-                lost.wait();
+                await_set(&lost, "device 0 was not lost");
             }
             let made = fill(device, i);
             if matches!(made, Err(Error::DeviceLost { .. })) {

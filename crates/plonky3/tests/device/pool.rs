@@ -1,6 +1,7 @@
 //! Many proofs over several devices.
 
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use p3_field::PrimeCharacteristicRing;
 use p3_koala_bear::KoalaBear;
@@ -33,6 +34,15 @@ macro_rules! provers {
         };
         $devices.iter().map(prover).collect::<Vec<_>>()
     }};
+}
+
+/// Waits until it is set, in a job. If it never is, the job panics and the test fails, instead of waiting for ever.
+fn await_set(flag: &OnceLock<()>, what: &str) {
+    let began = Instant::now();
+    while flag.get().is_none() {
+        assert!(began.elapsed() < Duration::from_secs(300), "{what} within 300 s");
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// The launches that a prover makes when it is made.
@@ -97,7 +107,7 @@ fn a_device_is_lost_in_the_middle_of_fifty_proofs() {
                 let made = move |prover: &Prover<_>| {
                     let is_lost_one = prover.device().is_some_and(|device| device.to_string() == "emulated:1");
                     if !is_lost_one {
-                        lost.wait();
+                        await_set(&lost, "device 1 was not lost");
                     }
                     let proven = prove(prover, &*air, &trace, &publics);
                     if is_lost_one && proven.is_err() {
@@ -220,7 +230,7 @@ fn proofs_on_several_devices_are_cancelled() {
             }
             let (go_on, air, trace, publics) = (go_on.clone(), air.clone(), trace.clone(), publics.clone());
             queue.submit(1, move |prover| {
-                go_on.wait();
+                await_set(&go_on, "the last proofs were not cancelled");
                 prove(prover, &*air, &trace, &publics)
             })
         })
