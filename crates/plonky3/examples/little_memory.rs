@@ -108,7 +108,7 @@ fn main() -> Result<()> {
         return Ok(());
     };
     let on_gpu = device.kind() == rigel_gpu::DeviceKind::Cuda;
-    let log_rows = numbers.next().unwrap_or(if on_gpu { 19 } else { 11 }).max(4);
+    let log_rows = numbers.next().unwrap_or(if on_gpu { 19 } else { 11 }).max(11);
     let proofs = numbers.next().unwrap_or(if on_gpu { 9 } else { 1 }).max(1);
 
     let airs = [Table::Machine, Table::Machine, Table::Machine, Table::Bytes];

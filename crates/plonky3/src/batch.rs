@@ -317,20 +317,9 @@ fn sizes<'p, SC: DeviceConfig, A>(
 ) -> Sizes<'p, SC> {
     let size = |(table, instance): (usize, &Instance<'_, SC, A>)| TableSize {
         log_chunks: usual_chunks(prover),
-        ..table_size(key, table, instance.trace.width())
+        ..TableSize::of(key, table, instance.trace.width())
     };
     Sizes::new(prover, instances.iter().enumerate().map(size).collect())
-}
-
-/// What determines a table's memory, but for its constraints.
-pub(crate) fn table_size<SC: DeviceConfig>(key: &BatchKey<SC>, table: usize, width: usize) -> TableSize {
-    TableSize {
-        log_rows: key.log_rows[table],
-        width,
-        preprocessed: key.preprocessed_of(table).map_or(0, |meta| meta.width),
-        lookups: key.lookup_columns(table),
-        ..TableSize::default()
-    }
 }
 
 type CommittedTraces<'a, SC> = (Vec<Option<Resident<'a, <SC as DeviceConfig>::Value>>>, Committed<'a, SC>);
@@ -464,7 +453,7 @@ fn commit_lookups<SC: DeviceConfig, A>(
                 challenges: &session.stream.upload(&parameters)?,
             };
             let rows_at_once = batches.map_or(usize::MAX, |batches| {
-                table_size(key, table, instance.trace.width()).lookup_rows::<SC>(batches.columns)
+                TableSize::of(key, table, instance.trace.width()).lookup_rows::<SC>(batches.columns)
             });
             lookup::columns(session, fractions, resident, &inputs, rows_at_once)
         })?;

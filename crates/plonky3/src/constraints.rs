@@ -142,12 +142,15 @@ impl<SC: DeviceConfig> Constraints<SC> {
         *self.widest.get_or_init(|| self.cut(columns).into_iter().map(read).max().unwrap_or(0))
     }
 
-    /// Sums over more columns than `columns`, such as that of all fractions of a row, are taken apart.
+    /// Sums over more columns of lookups than `columns`, which is that of all fractions of a row, are taken apart. Wide
+    /// constraints of the AIR itself are not: they may be sums of thousands of products, each of which would be read
+    /// and computed by itself.
     fn cut(&self, columns: usize) -> Vec<Part<SC>> {
         let mut graph = self.graph.clone();
-        let mut read = ColumnsRead::new([input::MAIN, input::PERMUTATION]);
+        let mut lookups = ColumnsRead::new([input::PERMUTATION]);
         let mut narrow = |graph: &ExpressionGraph<Ext<SC>>, value| {
-            read.of(graph, value).iter().map(BTreeSet::len).sum::<usize>() <= columns
+            let [read] = lookups.of(graph, value);
+            read.len() <= columns
         };
         let addends = |output: &Output| match *output {
             Output::Fold { value, weight } => {
@@ -165,6 +168,7 @@ impl<SC: DeviceConfig> Constraints<SC> {
             let (graph, values) = part.with_columns(&values, input::PERMUTATION, &columns[1]);
             Part { columns, graph, outputs: placed(&outputs, &values) }
         };
+        let read = ColumnsRead::new([input::MAIN, input::PERMUTATION]);
         grouped(&graph, &outputs, read, columns).into_iter().map(part).collect()
     }
 

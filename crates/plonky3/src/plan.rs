@@ -11,7 +11,6 @@ use rigel_kernels::commit::rows::RowsInParts;
 use rigel_kernels::field::Element;
 use rigel_kernels::hash::Sponge;
 
-use crate::batch::table_size;
 use crate::batch_key::{BatchKey, table_layout};
 use crate::check;
 use crate::commit::part_columns;
@@ -172,7 +171,7 @@ where
         let constraints = prover.readings.of(&kind, fingerprint, read);
         check::degree::<SC>(table, log_rows, constraints.log_chunks)?;
         let TableSize { log_chunks, scratch, widest, .. } = constraints.size(device);
-        Ok(TableSize { log_chunks, scratch, widest, ..table_size(key, table, air.width()) })
+        Ok(TableSize { log_chunks, scratch, widest, ..TableSize::of(key, table, air.width()) })
     };
     Ok(Sizes::new(prover, airs.iter().enumerate().map(size).collect::<Result<_>>()?))
 }
@@ -189,7 +188,7 @@ pub(crate) struct TableSize {
     pub(crate) log_chunks: usize,
     /// The number of columns that constraint kernels pass to each other.
     pub(crate) scratch: usize,
-    /// The most columns that a constraint reads which can't be taken apart.
+    /// The most columns that constraints read together in the narrowest batch.
     pub(crate) widest: usize,
 }
 
@@ -206,6 +205,17 @@ impl<SC: DeviceConfig> Constraints<SC> {
 }
 
 impl TableSize {
+    /// A table of a batch, of which the constraints are not known.
+    pub(crate) fn of<SC: DeviceConfig>(key: &BatchKey<SC>, table: usize, width: usize) -> Self {
+        Self {
+            log_rows: key.log_rows[table],
+            width,
+            preprocessed: key.preprocessed_of(table).map_or(0, |meta| meta.width),
+            lookups: key.lookup_columns(table),
+            ..Self::default()
+        }
+    }
+
     /// The numbers that are read and made for a row's fractions: the row as it arrives and in columns, selectors,
     /// denominators, the lookups' columns and their sum.
     fn lookup_words<SC: DeviceConfig>(&self) -> usize {
@@ -400,17 +410,23 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
                     all + some * table.lookup_words::<SC>() * word::<SC>()
                 }
             });
+            // Hidden, the columns have random rows, random columns beside them, and salts.
+            let hidden = sum(&|table| match table.lookups {
+                Some(_) => random * rows(table) * word::<SC>() * blowup + salts(rows(table) * blowup),
+                None => 0,
+            });
             let (kept, working) = match batches {
-                None => (made * blowup, made * blowup + coefficients(made) + tree),
-                Some(_) => (made, batch_working + states + tree + tree / 2),
+                None => (made * blowup + hidden, made * blowup + hidden + coefficients(made) + tree),
+                Some(_) => (made + hidden, batch_working + hidden + states + tree + tree / 2),
             };
             phases.push(PlannedPhase { name: "lookups", bytes: held + traces + made + terms.max(working) });
             held += kept + tree;
         }
 
         let chunks = |table: &TableSize| rows(table) << table.log_chunks >> hiding;
-        let chunk_element = element::<SC>() + (random + 2 * SC::SALTS) * word::<SC>();
-        let quotients = sum(&|table| chunks(table) * blowup * chunk_element);
+        // A hidden chunk has twice the rows.
+        let chunk_element = element::<SC>() + (random + SC::SALTS) * word::<SC>();
+        let quotients = sum(&|table| (chunks(table) << hiding) * blowup * chunk_element);
         let evaluating = most(&|table| {
             let size = chunks(table);
             let values = size * element::<SC>();
@@ -418,14 +434,17 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
             // Columns are extrapolated to a quotient's domain that is larger than the extended trace's.
             let lookups = table.lookups.map_or(0, |(columns, _)| columns) * element::<SC>();
             // In batches, the columns that some constraints read.
-            let beyond = match batches {
-                None if size <= rows(table) * blowup => 0,
-                None => (width(table) * word::<SC>() + lookups) * (size + 2 * rows(table)),
-                Some(Batches { columns, .. }) => {
-                    let all = width(table) * word::<SC>() + lookups;
-                    (columns.max(table.widest) * word::<SC>()).min(all) * (size + 2 * rows(table))
-                }
-            };
+            let is_beyond = size > rows(table) * blowup;
+            let preprocessed = if is_beyond { table.preprocessed * word::<SC>() } else { 0 };
+            let beyond = preprocessed * (size + 2 * rows(table))
+                + match batches {
+                    None if !is_beyond => 0,
+                    None => (width(table) * word::<SC>() + lookups) * (size + 2 * rows(table)),
+                    Some(Batches { columns, .. }) => {
+                        let all = width(table) * word::<SC>() + lookups;
+                        (columns.max(table.widest) * word::<SC>()).min(all) * (size + 2 * rows(table))
+                    }
+                };
             let masks = if SC::HIDING { 2 * size * chunk_element } else { 0 };
             values + (reading + beyond).max(coefficients(values) + masks)
         });
@@ -433,7 +452,7 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
             true => sum(&|table| rows(table) * blowup * chunk_element) + tree,
             false => 0,
         };
-        let quotient = quotients + evaluating.max(tree);
+        let quotient = quotients + evaluating.max(tree + most(&|table| salts(rows(table) * blowup)));
         phases.push(PlannedPhase { name: "quotient", bytes: held + quotient });
         held += quotients + tree + polynomials;
 
@@ -454,7 +473,9 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
         let queried = self.prover.fri.num_queries * (sum(&row) + digests);
         let folds = sums + highest * element::<SC>() + tree + queried;
         phases.push(PlannedPhase { name: "fold and query", bytes: held + batch_working + folds });
-        phases
+        // Buffers begin at multiples of 256 bytes, and each table has some dozens of them.
+        let rounding = (self.tables.len() + 1) * (4 << 10);
+        phases.into_iter().map(|phase| PlannedPhase { bytes: phase.bytes + rounding, ..phase }).collect()
     }
 }
 

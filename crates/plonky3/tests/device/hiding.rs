@@ -181,3 +181,39 @@ fn in_batches_of_columns() {
         assert!(peak_bytes <= planned.peak().bytes * 2 / 3, "{peak_bytes} taken\n{planned}");
     });
 }
+
+/// The same for a batch: lookups read the traces themselves, and trees have the hidden ones.
+#[test]
+fn lookups_in_batches_of_columns() {
+    on_each_device(|stream| {
+        let device = stream.device();
+        let fri = Fri { log_blowup: 2, ..FRI };
+        let mut squares = Squares::new(5, 64);
+        let mut tables: Vec<Filled<Table<KoalaBear>, KoalaBear>> =
+            vec![squares.wide(1 << 8, 150), squares.many(1 << 7, 6), shuffled(6, 1 << 7)];
+        tables.push(squares.table());
+        let expected = support::expected_batch(&configs::koala_bear_hiding(fri), &tables);
+        let (parameters, cap_height) = (fri.parameters(()), fri.cap_height);
+        let config = configs::koala_bear_hiding(fri);
+        let prover = Prover::hiding(device.clone(), config, &parameters, cap_height, configs::streams()).unwrap();
+        let airs = support::airs(&tables);
+        let key = setup_batch(&prover, &airs, &support::heights(&tables)).unwrap();
+        let before = device.memory_stats().in_use;
+        let whole = plan_batch(&prover, &airs, &key).unwrap();
+        // Each keystream goes on where the proof before has ended, so a prover makes one proof.
+        for percent in [100, 70] {
+            let config = configs::koala_bear_hiding(fri);
+            let prover =
+                Prover::hiding(device.clone(), config, &parameters, cap_height, configs::streams()).unwrap();
+            let limit = whole.peak().bytes * percent / 100;
+            device.set_memory_limit(Some(before + limit));
+            let proven = prove_batch(&prover, &support::instances(&tables), &key);
+            device.set_memory_limit(None);
+            let proven = proven.unwrap_or_else(|error| panic!("{percent} %: {error}\n{whole}"));
+            assert!(support::bytes(&proven.proof) == expected, "{percent} %");
+            let Report { fallbacks, peak_bytes, .. } = proven.report;
+            assert_eq!(fallbacks.is_empty(), percent == 100, "{fallbacks:?}");
+            assert!(peak_bytes <= limit, "{peak_bytes} of {limit} taken\n{whole}");
+        }
+    });
+}
