@@ -33,14 +33,15 @@ use stwo::prover::poly::circle::CircleEvaluation;
 use stwo_constraint_framework::{FrameworkEval, InfoEvaluator, ORIGINAL_TRACE_IDX, PREPROCESSED_TRACE_IDX};
 
 use crate::CudaBackend;
+use crate::blocks::bring;
 use crate::column::{BaseColumn, SecureColumn};
 use crate::component::{DeviceParameters, TreeInput, bindings};
-use crate::device::stream;
+use crate::device::{stream, team};
 use crate::field::{Twin, secure};
 use crate::joined::split;
 use crate::recorded::{Expressions, Recorded};
 use crate::recorder::Source;
-use crate::report::phase;
+use crate::report::{gathered, phase};
 
 type Evaluation = CircleEvaluation<CudaBackend, BaseField, BitReversedOrder>;
 
@@ -236,6 +237,8 @@ pub(crate) fn start_from<E: FrameworkEval>(
             ),
         ));
     }
+    let (fixed, own) = (here(preprocessed)?, here(trace)?);
+    let (preprocessed, trace) = (&fixed.iter().collect::<Vec<_>>()[..], &own.iter().collect::<Vec<_>>()[..]);
     // All columns, or of those in host memory the ones that the fractions read.
     let deferred = preprocessed.iter().chain(trace).any(|column| column.place().is_some());
     let Some(device) = preprocessed.iter().chain(trace).next().map(|column| column.device().clone()) else {
@@ -270,6 +273,19 @@ pub(crate) fn start_from<E: FrameworkEval>(
     fractions::running_sums::<QM31>(&stream, &mut numerators, &denominators)?;
     drop(denominators);
     PendingInteraction::new(vec![numerators.into_values()], log_size)
+}
+
+/// Columns on the current device. A column that is elsewhere, because the work is shared out, is copied.
+fn here(columns: &[&BaseColumn]) -> Result<Vec<BaseColumn>> {
+    let columns: Vec<BaseColumn> = columns.iter().map(|&column| column.clone()).collect();
+    if team()?.len() == 1 {
+        return Ok(columns);
+    }
+    let to = vec![crate::current()?; columns.len()];
+    if let Some(device) = to.first() {
+        gathered(device, "lookups", "columns of lookups are computed on one device");
+    }
+    bring(columns, &to)
 }
 
 /// The kernels that write the numerators and denominators of a component's fractions.

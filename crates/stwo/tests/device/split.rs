@@ -1,0 +1,43 @@
+//! Proofs over several devices equal those of upstream's SIMD backend, byte for byte.
+
+use rigel_gpu::{Device, Emulation, Options};
+use rigel_stwo_workloads::{Workload, benchmark_config};
+use stwo::core::pcs::PcsConfig;
+use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleChannel;
+use stwo::prover::backend::simd::SimdBackend;
+
+use crate::proofs::{config, made};
+use crate::random::Cuda;
+
+/// Emulated devices.
+fn devices(count: u32) -> Vec<Device> {
+    let emulation = Emulation { devices: count, ..Emulation::default() };
+    Device::emulated(&emulation, &Options::from_env().unwrap()).unwrap()
+}
+
+/// Proofs over each of these numbers of devices equal upstream's.
+fn check(workload: Workload, log_size: u32, config: PcsConfig, store: bool, counts: &[u32]) {
+    let expected = made::<SimdBackend, Blake2sMerkleChannel>(workload, log_size, config, store);
+    for &count in counts {
+        let found = rigel_stwo::over(&devices(count), || {
+            made::<Cuda, Blake2sMerkleChannel>(workload, log_size, config, store)
+        });
+        assert!(found.unwrap() == expected, "{workload} of 2^{log_size} over {count} devices, stored: {store}");
+    }
+}
+
+#[test]
+fn wide_fibonacci() {
+    check(Workload::WideFibonacci, 6, benchmark_config(), false, &[2, 4, 8]);
+    check(Workload::WideFibonacci, 5, benchmark_config(), true, &[2, 4]);
+}
+
+#[test]
+fn plonk() {
+    check(Workload::Plonk, 6, benchmark_config(), false, &[2, 4, 8]);
+}
+
+#[test]
+fn state_machine() {
+    check(Workload::StateMachine, 7, config(2, 10, 0, 1), false, &[2, 4]);
+}
