@@ -54,6 +54,11 @@ impl Blocks {
         &self.parts
     }
 
+    /// The blocks; copies of them if a clone of the column is written to.
+    pub(crate) fn into_parts(self) -> Vec<BaseColumn> {
+        Arc::try_unwrap(self.parts).unwrap_or_else(|shared| shared.to_vec())
+    }
+
     /// The device that gets the whole column if it may be on any.
     pub(crate) fn home(&self) -> &Device {
         &self.home

@@ -352,6 +352,17 @@ impl BaseColumn {
         Self { plan: Some(Plan::Blocks(blocks)), ..Self::new(device, len, OnceLock::new()) }
     }
 
+    /// Its blocks.
+    ///
+    /// # Panics
+    /// If it is not in blocks.
+    pub(crate) fn into_blocks(self) -> Vec<Self> {
+        match self.plan {
+            Some(Plan::Blocks(blocks)) => blocks.into_parts(),
+            _ => panic!("a column of {} in blocks", self.len),
+        }
+    }
+
     /// Writes the column to memory that follows the device's compute stream.
     pub(crate) fn write_to(&self, to: ViewMut<'_, Mersenne31>) -> Result<()> {
         match self.place() {

@@ -19,7 +19,7 @@ use stwo::prover::{ComponentProver, DomainEvaluationAccumulator, EvaluationMode,
 use stwo_constraint_framework::{FrameworkComponent, FrameworkEval, PREPROCESSED_TRACE_IDX};
 
 use crate::CudaBackend;
-use crate::accumulation::{into_slab, take};
+use crate::accumulation::{into_slabs, take};
 use crate::column::BaseColumn;
 use crate::deferred::Place;
 use crate::device::stream;
@@ -130,7 +130,7 @@ fn sums_so_far(
     if columns.columns.iter().all(BaseColumn::is_blank) {
         return Ok((Matrix::alloc(&stream(device), columns.len(), 4)?, false));
     }
-    Ok((into_slab(take(columns))?, true))
+    Ok((into_slabs(take(columns))?.remove(0), true))
 }
 
 /// Where the host keeps what a polynomial's values for constraints are made from, if it does.

@@ -31,7 +31,7 @@ use crate::joined::{into_joined, runs, split};
 use crate::report::phase;
 use crate::twiddles::{self, over_devices};
 
-type Evaluation = CircleEvaluation<CudaBackend, BaseField, BitReversedOrder>;
+pub(crate) type Evaluation = CircleEvaluation<CudaBackend, BaseField, BitReversedOrder>;
 type Coefficients = CircleCoefficients<CudaBackend>;
 
 /// The twiddles of a domain on a device, from a tower that contains them.
@@ -98,7 +98,7 @@ fn evaluate_same(
 }
 
 /// The evaluations of polynomials of one size: in blocks over several devices, or whole on the current one.
-fn evaluate_shared_out(
+pub(crate) fn evaluate_shared_out(
     polynomials: &[&BaseColumn],
     domain: CircleDomain,
     twiddles: &TwiddleTree<CudaBackend>,
@@ -112,6 +112,31 @@ fn evaluate_shared_out(
     let first = vec![device(); polynomials.len()];
     let there = blocks::bring(polynomials.iter().map(|&column| column.clone()).collect(), &first)?;
     evaluate_same(&there.iter().collect::<Vec<_>>(), domain, twiddles, None)
+}
+
+/// Interpolates columns on the devices that share them out, as many together as are contiguous and have one domain.
+pub(crate) fn interpolate_shared_out(
+    columns: Vec<Evaluation>,
+    twiddles: &TwiddleTree<CudaBackend>,
+) -> Result<Vec<Coefficients>> {
+    let columns = to_homes(columns)?;
+    let mut starts: Vec<usize> = runs(&columns.iter().map(|column| &column.values).collect::<Vec<_>>())
+        .into_iter()
+        .map(|(first, _)| first)
+        .collect();
+    let changes = columns.windows(2).enumerate().filter(|(_, pair)| pair[0].domain != pair[1].domain);
+    starts.extend(changes.map(|(i, _)| i + 1));
+    starts.sort_unstable();
+    starts.dedup();
+    let (mut rest, mut runs) = (columns, Vec::new());
+    for &start in starts.iter().rev() {
+        runs.push(rest.split_off(start));
+    }
+    let mut coefficients = Vec::new();
+    for run in runs.into_iter().rev() {
+        coefficients.extend(interpolate_run(run, twiddles)?);
+    }
+    Ok(coefficients)
 }
 
 /// Interpolates columns of which some are in host memory, where their coefficients stay, too.
@@ -190,21 +215,7 @@ impl PolyOps for CudaBackend {
             return interpolate_mixed(columns, twiddles).or_fail("interpolate columns");
         }
         let _phase = phase("interpolate");
-        let columns = to_homes(columns).or_fail("share columns out");
-        let mut starts: Vec<usize> = runs(&columns.iter().map(|column| &column.values).collect::<Vec<_>>())
-            .into_iter()
-            .map(|(first, _)| first)
-            .collect();
-        let changes = columns.windows(2).enumerate().filter(|(_, pair)| pair[0].domain != pair[1].domain);
-        starts.extend(changes.map(|(i, _)| i + 1));
-        starts.sort_unstable();
-        starts.dedup();
-        let (mut rest, mut runs) = (columns, Vec::new());
-        for &start in starts.iter().rev() {
-            runs.push(rest.split_off(start));
-        }
-        let run = |run| interpolate_run(run, twiddles).or_fail("interpolate columns");
-        runs.into_iter().rev().flat_map(run).collect()
+        interpolate_shared_out(columns, twiddles).or_fail("interpolate columns")
     }
 
     fn eval_at_point(polynomial: &Coefficients, point: CirclePoint<SecureField>) -> SecureField {

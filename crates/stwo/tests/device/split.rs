@@ -41,3 +41,17 @@ fn plonk() {
 fn state_machine() {
     check(Workload::StateMachine, 7, config(2, 10, 0, 1), false, &[2, 4]);
 }
+
+#[test]
+fn xor() {
+    check(Workload::Xor, 6, benchmark_config(), false, &[2, 4]);
+}
+
+/// Layers that are folded by more than two, leaves of several rows, and blowups for which quotients and constraints are
+/// on some of the devices.
+#[test]
+fn folds_and_blowups() {
+    check(Workload::Plonk, 7, config(1, 10, 1, 3), false, &[2, 4]);
+    check(Workload::Plonk, 6, config(2, 10, 0, 2), true, &[2, 4]);
+    check(Workload::WideFibonacci, 5, config(3, 10, 0, 1), false, &[4]);
+}
