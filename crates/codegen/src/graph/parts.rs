@@ -62,6 +62,42 @@ impl<E: Element> ExpressionGraph<E> {
         })
     }
 
+    /// The part of the graph that these values depend on, with all columns that are read at another offset than 0 read
+    /// from the matrix `apart` instead, in the same row. Returns the part, the values' places in it, and what the
+    /// columns of `apart` hold: of which input the column, and at which offset, sorted by offsets.
+    ///
+    /// So a block of rows can be computed whose neighbours lie in other blocks.
+    pub fn with_neighbours(&self, values: &[Value], apart: usize) -> (Self, Vec<Value>, Vec<(usize, usize, i32)>) {
+        let mut read = BTreeSet::new();
+        for value in self.cone(values.iter().copied()) {
+            match self.node(value) {
+                Node::Column { input, column, offset } if offset != 0 => {
+                    read.insert((offset, input, column, 1));
+                }
+                Node::ExtensionColumn { input, first_column, offset } if offset != 0 => {
+                    read.insert((offset, input, first_column, E::DEGREE));
+                }
+                _ => {}
+            }
+        }
+        let (mut places, mut columns) = (QuickMap::default(), Vec::new());
+        for (offset, input, first, count) in read {
+            places.insert((offset, input, first, count), columns.len());
+            columns.extend((first..first + count).map(|column| (input, column, offset)));
+        }
+        let (part, values) = self.part(values, |leaf| match leaf {
+            Node::Column { input, column, offset } if offset != 0 => {
+                Node::Column { input: apart, column: places[&(offset, input, column, 1)], offset: 0 }
+            }
+            Node::ExtensionColumn { input, first_column, offset } if offset != 0 => {
+                let first_column = places[&(offset, input, first_column, E::DEGREE)];
+                Node::ExtensionColumn { input: apart, first_column, offset: 0 }
+            }
+            leaf => leaf,
+        });
+        (part, values, columns)
+    }
+
     /// The part of the graph that these values depend on, with other loads.
     fn part(&self, values: &[Value], load: impl Fn(Node) -> Node) -> (Self, Vec<Value>) {
         let mut part = Self::new();

@@ -55,3 +55,9 @@ fn folds_and_blowups() {
     check(Workload::Plonk, 6, config(2, 10, 0, 2), true, &[2, 4]);
     check(Workload::WideFibonacci, 5, config(3, 10, 0, 1), false, &[4]);
 }
+
+/// Constraints on a domain of their own, because the components' degrees differ from the blowup.
+#[test]
+fn constraints_beyond_the_committed_domain() {
+    check(Workload::StateMachine, 7, config(1, 10, 0, 1), true, &[2, 4, 8]);
+}
