@@ -13,12 +13,14 @@
 //! | columns and layers of fewer than [`LEAST_ROWS`] rows a device, what is above the subtrees | the first device |
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
-use rigel_gpu::{Buffer, Device, Error, Piece, Plain, Result, View, ViewMut, exchange};
-use rigel_kernels::Columns;
+use rigel_gpu::{Buffer, Device, Error, Piece, Plain, Result, Stream, View, ViewMut, exchange};
 use rigel_kernels::field::Mersenne31;
+use rigel_kernels::layout::permute;
 use rigel_kernels::transform::circle;
+use rigel_kernels::{Columns, Matrix};
 use stwo::core::circle::Coset;
 use stwo::core::poly::circle::CircleDomain;
 use stwo::core::utils::bit_reverse_index;
@@ -35,8 +37,9 @@ use crate::joined::{runs, split};
 /// The least number of rows of a block.
 pub(crate) const LEAST_ROWS: usize = 16;
 
-/// In how many rounds the columns of a tree are extended: while a round travels, its columns are in memory twice.
-const ROUNDS: usize = 8;
+/// In how many rounds the columns of a tree are extended: while a round travels, its columns are in memory
+/// three times.
+const ROUNDS: usize = 16;
 
 /// The blocks of a column.
 #[derive(Clone)]
@@ -182,22 +185,46 @@ pub(crate) fn spread(columns: &[&BaseColumn], devices: &[Device]) -> Result<Vec<
             lifted = alike.iter().map(|column| lift(column, 2 * devices.len())).collect::<Result<_>>()?;
             alike = lifted.iter().collect();
         }
-        let rows = alike[0].len() / devices.len();
+        let (whole, rows) = (alike[0].len(), alike[0].len() / devices.len());
         let room = |device: &Device| stream(device).alloc(alike.len() * rows);
         let mut blocks = devices.iter().map(room).collect::<Result<Vec<_>>>()?;
-        let mut pieces = Vec::with_capacity(devices.len() * alike.len());
-        for (k, block) in blocks.iter_mut().enumerate() {
-            let mut rest = block.view_mut();
-            for column in &alike {
-                let (target, tail) = rest.split_at(rows)?;
-                pieces.push((column.view().range(k * rows..(k + 1) * rows)?, target));
-                rest = tail;
-            }
+        let mut packed = Vec::new();
+        for (first, run) in runs(&alike) {
+            let count = run.len() / whole;
+            packed.push((first..first + count, pack(&stream(&run.device()), run, whole, devices.len())?));
         }
-        send(pieces)?;
+        send_packed(&packed, &mut blocks, rows)?;
         there.extend(self::columns(blocks, rows, devices));
     }
     Ok(there)
+}
+
+/// Columns of `rows` rows that are contiguous in memory as a matrix of one column a block: block k of each, one after
+/// another.
+fn pack(stream: &Stream, columns: View<'_, Mersenne31>, rows: usize, blocks: usize) -> Result<Matrix<Mersenne31>> {
+    permute::join_rows(stream, columns, blocks, rows / blocks, rows / blocks)
+}
+
+/// Sends packed columns to their places in the blocks, each of `block_rows` rows a column. They come with the numbers of
+/// the columns, in any order.
+fn send_packed(
+    packed: &[(Range<usize>, Matrix<Mersenne31>)],
+    blocks: &mut [Buffer<Mersenne31>],
+    block_rows: usize,
+) -> Result<()> {
+    let mut sorted: Vec<_> = packed.iter().collect();
+    sorted.sort_by_key(|(columns, _)| columns.start);
+    let mut pieces = Vec::with_capacity(blocks.len() * packed.len());
+    for (k, block) in blocks.iter_mut().enumerate() {
+        let (mut rest, mut at) = (block.view_mut(), 0);
+        for (columns, matrix) in &sorted {
+            let (_, here) = rest.split_at((columns.start - at) * block_rows)?;
+            let (target, tail) = here.split_at(columns.len() * block_rows)?;
+            pieces.push((matrix.column(k)?, target));
+            (rest, at) = (tail, columns.end);
+        }
+    }
+    send(pieces)
 }
 
 /// A column lifted to more rows, few of them.
@@ -222,32 +249,40 @@ pub(crate) fn bring(columns: Vec<BaseColumn>, to: &[Device]) -> Result<Vec<BaseC
         }
         // Columns that go to the same device become contiguous there.
         let mut alike = vec![column];
+        let kind = |column: &BaseColumn| (column.len(), column.blocks().map(|blocks| blocks.parts().len()));
         while let Some((next, _)) =
-            rest.next_if(|(next, to)| to.is(device) && next.len() == alike[0].len() && moves(next, to))
+            rest.next_if(|(next, to)| to.is(device) && kind(next) == kind(&alike[0]) && moves(next, to))
         {
             alike.push(next);
         }
-        let rows = alike[0].len();
-        let mut words = stream(device).alloc(alike.len() * rows)?;
-        let mut room = words.view_mut();
-        let mut pieces = Vec::new();
-        for column in &alike {
-            let whole = [column];
-            let parts = column.blocks().map_or(&[][..], Blocks::parts);
-            let views: Vec<View<'_, Mersenne31>> = match parts {
-                [] => whole.iter().map(|column| column.view()).collect(),
-                parts => parts.iter().map(BaseColumn::view).collect(),
-            };
-            for view in views {
-                let (target, tail) = room.split_at(view.len())?;
-                pieces.push((view, target));
-                room = tail;
-            }
-        }
-        send(pieces)?;
-        there.extend(split(words, rows));
+        there.extend(split(arrived(&alike.iter().collect::<Vec<_>>(), device)?, alike[0].len()));
     }
     Ok(there)
+}
+
+/// Copies of columns of one length on a device, one after another. All of them are whole, or in as many blocks.
+fn arrived(columns: &[&BaseColumn], device: &Device) -> Result<Buffer<Mersenne31>> {
+    let stream = stream(device);
+    let blocks = by_device(columns);
+    let mut words = stream.alloc(columns.len() * columns[0].len())?;
+    let (mut rest, mut pieces) = (words.view_mut(), Vec::new());
+    let sources =
+        blocks.as_ref().map_or_else(|| vec![columns], |blocks| blocks.iter().map(|part| &part[..]).collect());
+    for columns in sources {
+        for (_, run) in runs(columns) {
+            let (target, tail) = rest.split_at(run.len())?;
+            pieces.push((run, target));
+            rest = tail;
+        }
+    }
+    send(pieces)?;
+    match blocks {
+        Some(blocks) => {
+            let rows = columns[0].len() / blocks.len();
+            Ok(permute::join_rows(&stream, words.view(), columns.len(), rows, rows)?.into_values())
+        }
+        None => Ok(words),
+    }
 }
 
 /// The devices that share out so many columns of this length, one for each column: the current one if they are short.
@@ -278,46 +313,29 @@ pub(crate) fn extend(
     }
     let room = |device: &Device| stream(device).alloc(polynomials.len() * block_rows);
     let mut blocks: Vec<Buffer<Mersenne31>> = devices.iter().map(room).collect::<Result<_>>()?;
-    let mut rooms: Vec<Vec<Option<ViewMut<'_, Mersenne31>>>> = Vec::with_capacity(devices.len());
-    for block in &mut blocks {
-        let (mut rest, mut of_block) = (block.view_mut(), Vec::with_capacity(polynomials.len()));
-        for _ in polynomials {
-            let (room, tail) = rest.split_at(block_rows)?;
-            of_block.push(Some(room));
-            rest = tail;
-        }
-        rooms.push(of_block);
-    }
     let at_once = polynomials.len().div_ceil(ROUNDS * devices.len());
     let rounds = places.iter().map(|places| places.len().div_ceil(at_once)).max().unwrap_or(0);
     for round in 0..rounds {
         let chosen: Vec<&[usize]> =
             places.iter().map(|places| places.chunks(at_once).nth(round).unwrap_or(&[])).collect();
-        let mut made = Vec::with_capacity(devices.len());
+        let mut packed = Vec::with_capacity(devices.len());
         for (device, places) in devices.iter().zip(&chosen) {
-            let stream = stream(device);
-            let mut values = stream.alloc(places.len() * size)?;
-            let columns: Vec<&BaseColumn> = places.iter().map(|&i| polynomials[i]).collect();
-            for (first, run) in runs(&columns) {
-                let to = values.range_mut(first * size..(first + run.len() / rows) * size)?;
-                let initial = domain.half_coset.initial.twin();
-                let twiddles = circle::Twiddles { tower: twiddles.twiddles.tower_on(device)?, initial };
-                circle::evaluate_into(&stream, to, domain.log_size(), Columns::new(run, rows)?, twiddles)?;
-            }
-            made.push(values);
-        }
-        let mut pieces = Vec::new();
-        for (values, places) in made.iter().zip(&chosen) {
-            for (j, &i) in places.iter().enumerate() {
-                for (k, rooms) in rooms.iter_mut().enumerate() {
-                    let first = j * size + k * block_rows;
-                    let target = rooms[i].take().expect("each column is evaluated once");
-                    pieces.push((values.range(first..first + block_rows)?, target));
+            // Columns that follow each other are sent together.
+            for places in places.chunk_by(|a, b| a + 1 == *b) {
+                let stream = stream(device);
+                let mut values = stream.alloc(places.len() * size)?;
+                let columns: Vec<&BaseColumn> = places.iter().map(|&i| polynomials[i]).collect();
+                for (first, run) in runs(&columns) {
+                    let to = values.range_mut(first * size..(first + run.len() / rows) * size)?;
+                    let initial = domain.half_coset.initial.twin();
+                    let twiddles = circle::Twiddles { tower: twiddles.twiddles.tower_on(device)?, initial };
+                    circle::evaluate_into(&stream, to, domain.log_size(), Columns::new(run, rows)?, twiddles)?;
                 }
+                let range = places[0]..places[0] + places.len();
+                packed.push((range, pack(&stream, values.view(), size, devices.len())?));
             }
         }
-        send(pieces)?;
+        send_packed(&packed, &mut blocks, block_rows)?;
     }
-    drop(rooms);
     Ok(columns(blocks, block_rows, devices))
 }

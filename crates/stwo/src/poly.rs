@@ -24,7 +24,7 @@ use crate::batch::{Batch, Form, Opening};
 use crate::blocks;
 use crate::column::{BaseColumn, Plan, SecureColumn};
 use crate::deferred::{Deferred, HostColumn, batch_bytes, neighbours, to_host};
-use crate::device::{device, load_kernels, stream, team};
+use crate::device::{device, known, load_kernels, stream, team};
 use crate::failure::OrFail;
 use crate::field::{Twin, secure};
 use crate::joined::{into_joined, runs, split};
@@ -280,7 +280,7 @@ impl PolyOps for CudaBackend {
     fn evaluate(polynomial: &Coefficients, domain: CircleDomain, twiddles: &TwiddleTree<Self>) -> Evaluation {
         let _phase = phase("evaluate");
         let mut values =
-            evaluate_same(&[&polynomial.coeffs], domain, twiddles, None).or_fail("evaluate a polynomial");
+            evaluate_shared_out(&[&polynomial.coeffs], domain, twiddles).or_fail("evaluate a polynomial");
         Evaluation::new(domain, values.remove(0))
     }
 
@@ -291,6 +291,9 @@ impl PolyOps for CudaBackend {
         buffer: BaseColumn,
     ) -> Evaluation {
         assert_eq!(buffer.len(), domain.size(), "room for each value");
+        if known().len() > 1 {
+            return Self::evaluate(polynomial, domain, twiddles);
+        }
         let _phase = phase("evaluate");
         let room = (!buffer.is_blank() && !buffer.is_shared()).then(|| buffer.into_buffer());
         let mut values =

@@ -117,6 +117,13 @@ impl Recorded {
         (recorded, apart.clone())
     }
 
+    /// Whether fractions read columns in other rows than their own.
+    pub(crate) fn fractions_read_neighbours(&self) -> bool {
+        let Expressions { graph, fractions, .. } = &*self.expressions;
+        let values: Vec<Value> = fractions.iter().flat_map(|&(above, below)| [above, below]).collect();
+        graph.reads_neighbours(&values)
+    }
+
     /// The number of columns that the constraint with the most columns reads.
     pub(crate) fn widest(&self, trees: usize) -> usize {
         let width = |&value: &Value| self.columns_of(value, trees).iter().map(BTreeSet::len).sum();

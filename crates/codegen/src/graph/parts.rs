@@ -62,6 +62,14 @@ impl<E: Element> ExpressionGraph<E> {
         })
     }
 
+    /// Whether these values depend on columns at another offset than 0.
+    pub fn reads_neighbours(&self, values: &[Value]) -> bool {
+        self.cone(values.iter().copied()).into_iter().any(|value| match self.node(value) {
+            Node::Column { offset, .. } | Node::ExtensionColumn { offset, .. } => offset != 0,
+            _ => false,
+        })
+    }
+
     /// The part of the graph that these values depend on, with all columns that are read at another offset than 0 read
     /// from the matrix `apart` instead, in the same row. Returns the part, the values' places in it, and what the
     /// columns of `apart` hold: of which input the column, and at which offset, sorted by offsets.

@@ -1,25 +1,19 @@
 //! Proofs over several devices equal those of upstream's SIMD backend, byte for byte.
 
-use rigel_gpu::{Device, Emulation, Options};
+use rigel_gpu::{Device, Emulation, Error, Options};
 use rigel_stwo_workloads::{Workload, benchmark_config};
 use stwo::core::pcs::PcsConfig;
 use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleChannel;
 use stwo::prover::backend::simd::SimdBackend;
 
 use crate::proofs::{config, made};
-use crate::random::Cuda;
-
-/// Emulated devices.
-fn devices(count: u32) -> Vec<Device> {
-    let emulation = Emulation { devices: count, ..Emulation::default() };
-    Device::emulated(&emulation, &Options::from_env().unwrap()).unwrap()
-}
+use crate::random::{Cuda, emulated};
 
 /// Proofs over each of these numbers of devices equal upstream's.
 fn check(workload: Workload, log_size: u32, config: PcsConfig, store: bool, counts: &[u32]) {
     let expected = made::<SimdBackend, Blake2sMerkleChannel>(workload, log_size, config, store);
     for &count in counts {
-        let found = rigel_stwo::over(&devices(count), || {
+        let found = rigel_stwo::over(&emulated(count), || {
             made::<Cuda, Blake2sMerkleChannel>(workload, log_size, config, store)
         });
         assert!(found.unwrap() == expected, "{workload} of 2^{log_size} over {count} devices, stored: {store}");
@@ -56,8 +50,63 @@ fn folds_and_blowups() {
     check(Workload::WideFibonacci, 5, config(3, 10, 0, 1), false, &[4]);
 }
 
-/// Constraints on a domain of their own, because the components' degrees differ from the blowup.
 #[test]
-fn constraints_beyond_the_committed_domain() {
-    check(Workload::StateMachine, 7, config(1, 10, 0, 1), true, &[2, 4, 8]);
+fn poseidon2() {
+    check(Workload::Poseidon2, 9, benchmark_config(), false, &[2, 4]);
+}
+
+#[test]
+fn blake2s() {
+    check(Workload::Blake2s, 4, benchmark_config(), false, &[2]);
+}
+
+/// A device of several has its part of the memory.
+#[test]
+fn memory_adds_up() {
+    let proof = || made::<Cuda, Blake2sMerkleChannel>(Workload::WideFibonacci, 12, benchmark_config(), false);
+    let peak = |count: u32| {
+        let devices = emulated(count);
+        let (_, report) = rigel_stwo::over(&devices, || rigel_stwo::measure(proof)).unwrap().unwrap();
+        assert!(report.fallbacks.is_empty(), "{report}");
+        if count > 1 {
+            assert_eq!(report.devices.len(), count as usize);
+            assert!(report.devices.iter().all(|device| device.bytes_sent > 0), "{report}");
+        }
+        report.peak_bytes
+    };
+    let (one, four) = (peak(1), peak(4));
+    println!("{one} {four} {}", four as f64 / one as f64);
+    assert!(4 * four <= one + one / 4, "{one} bytes on one device, {four} on each of four");
+}
+
+#[test]
+fn a_device_that_is_lost() {
+    for after in [5, 30, 60] {
+        let lost = Emulation { devices: 2, lost_after: Some(after), lost_device: Some(1), ..Emulation::default() };
+        let devices = Device::emulated(&lost, &Options::from_env().unwrap()).unwrap();
+        let proof = || made::<Cuda, Blake2sMerkleChannel>(Workload::WideFibonacci, 6, benchmark_config(), false);
+        let made = rigel_stwo::over(&devices, || rigel_stwo::catch(proof)).unwrap();
+        let error = made.map(|proof| proof.len()).unwrap_err();
+        assert!(matches!(error, Error::DeviceLost { .. }), "after {after} launches: {error}");
+    }
+}
+
+#[test]
+fn devices_that_can_not_share() {
+    let devices = emulated(3);
+    let refused = |devices: &[Device]| rigel_stwo::over(devices, || ()).unwrap_err().to_string();
+    assert!(refused(&[]).contains("at least one"));
+    assert!(refused(&devices).contains("power of two"), "{}", refused(&devices));
+    let twice = [devices[0].clone(), devices[0].clone()];
+    assert!(refused(&twice).contains("twice"), "{}", refused(&twice));
+    // More devices than rows.
+    let proof = || made::<Cuda, Blake2sMerkleChannel>(Workload::WideFibonacci, 4, benchmark_config(), false);
+    let made = rigel_stwo::over(&emulated(32), || rigel_stwo::catch(proof)).unwrap();
+    let error = made.map(|proof| proof.len()).unwrap_err().to_string();
+    assert!(error.contains("32 devices for 16 rows"), "{error}");
+    // Columns in host memory are for one device.
+    let batches = || rigel_stwo::in_column_batches(1 << 20, proof);
+    let made = rigel_stwo::over(&emulated(2), || rigel_stwo::catch(batches)).unwrap();
+    let error = made.map(|proof| proof.len()).unwrap_err().to_string();
+    assert!(error.contains("in_column_batches"), "{error}");
 }
