@@ -205,8 +205,8 @@ fn pack(stream: &Stream, columns: View<'_, Mersenne31>, rows: usize, blocks: usi
     permute::join_rows(stream, columns, blocks, rows / blocks, rows / blocks)
 }
 
-/// Sends packed columns to their places in the blocks, each of `block_rows` rows a column. They come with the numbers of
-/// the columns, in any order.
+/// Sends packed columns to their places in the blocks, each of `block_rows` rows a column. They come with the numbers
+/// of the columns, in any order.
 fn send_packed(
     packed: &[(Range<usize>, Matrix<Mersenne31>)],
     blocks: &mut [Buffer<Mersenne31>],
