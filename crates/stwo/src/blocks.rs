@@ -16,7 +16,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use rigel_gpu::{Buffer, Device, Error, Piece, Plain, Result, Stream, View, ViewMut, exchange};
+use rigel_gpu::{Buffer, Device, Error, Exchange, Piece, Plain, Result, Stream, View, ViewMut, exchange};
 use rigel_kernels::field::Mersenne31;
 use rigel_kernels::layout::permute;
 use rigel_kernels::transform::circle;
@@ -37,8 +37,7 @@ use crate::joined::{runs, split};
 /// The least number of rows of a block.
 pub(crate) const LEAST_ROWS: usize = 16;
 
-/// In how many rounds the columns of a tree are extended: while a round travels, its columns are in memory
-/// three times.
+/// In how many rounds the columns of a tree are extended: while one travels, the next one is evaluated and packed.
 const ROUNDS: usize = 16;
 
 /// The blocks of a column.
@@ -119,6 +118,12 @@ pub(crate) fn block_of(domain: CircleDomain, index: usize, blocks: usize) -> Cir
 
 /// Copies between devices: after the work so far of their streams, and before their later work.
 pub(crate) fn send<'a, T: Plain>(copies: Vec<(View<'a, T>, ViewMut<'a, T>)>) -> Result<()> {
+    let (devices, pieces) = addressed(copies);
+    exchange(&streams(&devices), pieces)
+}
+
+/// The devices of copies, and the copies between them.
+fn addressed<'a, T: Plain>(copies: Vec<(View<'a, T>, ViewMut<'a, T>)>) -> (Vec<Device>, Vec<Piece<'a, T>>) {
     let mut devices: Vec<Device> = Vec::new();
     let mut index = |device: &Device| {
         devices.iter().position(|known| known.is(device)).unwrap_or_else(|| {
@@ -131,7 +136,22 @@ pub(crate) fn send<'a, T: Plain>(copies: Vec<(View<'a, T>, ViewMut<'a, T>)>) -> 
         let (from, to) = (index(&source.device()), index(&target.view().device()));
         pieces.push(Piece { from, to, source, target });
     }
-    exchange(&streams(&devices), pieces)
+    (devices, pieces)
+}
+
+/// Packed columns on their way to other devices, beside the work of these.
+struct Sending {
+    exchange: Exchange,
+    devices: Vec<Device>,
+    /// Memory that is freed may be allocated again at once, and its next user would wait for the copies.
+    _packed: Vec<Packed>,
+}
+
+impl Sending {
+    /// Makes later work of the devices start after it.
+    fn join(self) -> Result<()> {
+        self.exchange.join(&streams(&self.devices))
+    }
 }
 
 /// Columns from their blocks: buffer k has block k, of `block_rows` rows, of each column.
@@ -193,7 +213,7 @@ pub(crate) fn spread(columns: &[&BaseColumn], devices: &[Device]) -> Result<Vec<
             let count = run.len() / whole;
             packed.push((first..first + count, pack(&stream(&run.device()), run, whole, devices.len())?));
         }
-        send_packed(&packed, &mut blocks, rows)?;
+        begin_to_send(packed, &mut blocks, rows, &[])?.join()?;
         there.extend(self::columns(blocks, rows, devices));
     }
     Ok(there)
@@ -205,13 +225,17 @@ fn pack(stream: &Stream, columns: View<'_, Mersenne31>, rows: usize, blocks: usi
     permute::join_rows(stream, columns, blocks, rows / blocks, rows / blocks)
 }
 
-/// Sends packed columns to their places in the blocks, each of `block_rows` rows a column. They come with the numbers
-/// of the columns, in any order.
-fn send_packed(
-    packed: &[(Range<usize>, Matrix<Mersenne31>)],
+/// Columns with their numbers, packed.
+type Packed = (Range<usize>, Matrix<Mersenne31>);
+
+/// Begins to send packed columns, in any order, to their places in the blocks, each of `block_rows` rows a column: on
+/// `lanes`, other streams of the devices, or on those of their work.
+fn begin_to_send(
+    packed: Vec<Packed>,
     blocks: &mut [Buffer<Mersenne31>],
     block_rows: usize,
-) -> Result<()> {
+    lanes: &[Stream],
+) -> Result<Sending> {
     let mut sorted: Vec<_> = packed.iter().collect();
     sorted.sort_by_key(|(columns, _)| columns.start);
     let mut pieces = Vec::with_capacity(blocks.len() * packed.len());
@@ -224,7 +248,11 @@ fn send_packed(
             (rest, at) = (tail, columns.end);
         }
     }
-    send(pieces)
+    let (devices, pieces) = addressed(pieces);
+    let lane = |device: &Device| lanes.iter().find(|lane| lane.device().is(device)).cloned();
+    let lanes: Vec<Stream> = devices.iter().map(|device| lane(device).unwrap_or_else(|| stream(device))).collect();
+    let exchange = Exchange::begin(&streams(&devices), &lanes, pieces)?;
+    Ok(Sending { exchange, devices, _packed: packed })
 }
 
 /// A column lifted to more rows, few of them.
@@ -315,6 +343,8 @@ pub(crate) fn extend(
     let mut blocks: Vec<Buffer<Mersenne31>> = devices.iter().map(room).collect::<Result<_>>()?;
     let at_once = polynomials.len().div_ceil(ROUNDS * devices.len());
     let rounds = places.iter().map(|places| places.len().div_ceil(at_once)).max().unwrap_or(0);
+    let lanes = devices.iter().map(Device::new_stream).collect::<Result<Vec<_>>>()?;
+    let mut before: Option<Sending> = None;
     for round in 0..rounds {
         let chosen: Vec<&[usize]> =
             places.iter().map(|places| places.chunks(at_once).nth(round).unwrap_or(&[])).collect();
@@ -335,7 +365,10 @@ pub(crate) fn extend(
                 packed.push((range, pack(&stream, values.view(), size, devices.len())?));
             }
         }
-        send_packed(&packed, &mut blocks, block_rows)?;
+        // A round travels while the next one is evaluated.
+        let sending = begin_to_send(packed, &mut blocks, block_rows, &lanes)?;
+        before.replace(sending).map_or(Ok(()), Sending::join)?;
     }
+    before.map_or(Ok(()), Sending::join)?;
     Ok(columns(blocks, block_rows, devices))
 }

@@ -23,7 +23,7 @@ use crate::deferred::Place;
 use crate::device::{device, stream};
 use crate::failure::OrFail;
 use crate::field::{Twin, base, secure};
-use crate::report::phase_on;
+use crate::report::{gathered, phase_on};
 
 /// A column of base field elements on the device.
 pub type BaseColumn = DeviceColumn<BaseField>;
@@ -119,7 +119,10 @@ impl Plan {
                 Ok(slab.into_values())
             }
             Self::Deferred(place) => place.of.read(place.index..place.index + 1),
-            Self::Blocks(blocks) => blocks.gather(device),
+            Self::Blocks(blocks) => {
+                gathered(device, "columns in blocks", "an operation reads whole columns");
+                blocks.gather(device)
+            }
         }
     }
 }

@@ -29,12 +29,12 @@ fn fold_layer(
     values: &SecureColumnByCoords<CudaBackend>,
     twiddles: &TwiddleTree<CudaBackend>,
     halvings: u32,
-    fold: impl Fn(&Stream, View<'_, Mersenne31>, View<'_, Mersenne31>) -> Result<Matrix<Mersenne31>>,
+    fold: &dyn Fn(&Stream, View<'_, Mersenne31>, View<'_, Mersenne31>) -> Result<Matrix<Mersenne31>>,
 ) -> Result<SecureColumnByCoords<CudaBackend>> {
-    let mut slabs = Joined::slabs(values);
+    let slabs = Joined::slabs(values);
     let blocks = slabs.len();
     if blocks > 1 && (values.len() / blocks) >> halvings == 0 {
-        slabs = vec![Joined::slab(values)];
+        return fold_layer(&to_first(values.clone())?, twiddles, halvings, fold);
     }
     if let [slab] = &slabs[..] {
         let stream = stream(&slab.view().device());
@@ -48,11 +48,13 @@ fn fold_layer(
     }
     let is_small = folded[0].rows() < LEAST_ROWS;
     let folded = from_slabs(folded);
-    if !is_small {
-        return Ok(folded);
-    }
-    let first = vec![folded.columns[0].device().clone(); 4];
-    let columns = bring(folded.columns.into(), &first)?.try_into();
+    if is_small { to_first(folded) } else { Ok(folded) }
+}
+
+/// A layer on the first device.
+fn to_first(values: SecureColumnByCoords<CudaBackend>) -> Result<SecureColumnByCoords<CudaBackend>> {
+    let first = vec![values.columns[0].device().clone(); 4];
+    let columns = bring(values.columns.into(), &first)?.try_into();
     Ok(SecureColumnByCoords { columns: columns.expect("four coordinates") })
 }
 
@@ -65,7 +67,7 @@ impl FriOps for CudaBackend {
     ) -> LineEvaluation<Self> {
         let _phase = phase("fold");
         let from = Batch::layer_of(&eval.values.columns.each_ref());
-        let folded = fold_layer(&eval.values, twiddles, fold_step, |stream, slab, tower| {
+        let folded = fold_layer(&eval.values, twiddles, fold_step, &|stream, slab, tower| {
             circle_fold::line(stream, slab, alpha.twin(), tower, fold_step)
         });
         let domain = eval.domain().repeated_double(fold_step);
@@ -86,7 +88,7 @@ impl FriOps for CudaBackend {
         let from = Batch::layer_of(&src.values.columns.each_ref());
         // Only tiny domains, which are never in blocks, read the first point.
         let initial = src.domain.half_coset.initial.twin();
-        let folded = fold_layer(&src.values, twiddles, 1, |stream, slab, tower| {
+        let folded = fold_layer(&src.values, twiddles, 1, &|stream, slab, tower| {
             circle_fold::circle_to_line(stream, slab, alpha.twin(), tower, initial)
         });
         let domain = LineDomain::new(src.domain.half_coset);

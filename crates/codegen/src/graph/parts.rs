@@ -141,3 +141,30 @@ impl<E: Element> ExpressionGraph<E> {
         cone
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rigel_kernels::field::QM31;
+
+    use super::*;
+
+    #[test]
+    fn neighbours_are_read_from_a_matrix_of_their_own() {
+        let mut graph = ExpressionGraph::<QM31>::new();
+        let here = graph.column(0, 7, 0);
+        let [before, after] = [-1, 2].map(|offset| graph.column(1, 3, offset));
+        let next = graph.extension_column(2, 4, 2);
+        let other = graph.column(1, 9, 1);
+        let sum = graph.add(before, next);
+        assert!(graph.reads_neighbours(&[sum]) && !graph.reads_neighbours(&[here]));
+
+        // What no value depends on is not read.
+        let (part, values, reads) = graph.with_neighbours(&[here, after, sum], 5);
+        let of_extension = (4..8).map(|column| (2, column, 2));
+        assert_eq!(reads, [(1, 3, -1), (1, 3, 2)].into_iter().chain(of_extension).collect::<Vec<_>>());
+        assert_eq!([values[0], values[1]].map(|value| part.as_column(value)), [Some((0, 7, 0)), Some((5, 1, 0))]);
+        assert_eq!(part.columns_of(values[2], 5), BTreeSet::from([0, 2, 3, 4, 5]));
+        assert!(!part.reads_neighbours(&values));
+        assert!(graph.reads_neighbours(&[other]));
+    }
+}

@@ -60,10 +60,17 @@ fn blake2s() {
     check(Workload::Blake2s, 4, benchmark_config(), false, &[2]);
 }
 
-/// A device of several has its part of the memory.
+/// A device of several has its part of the memory, and nothing is gathered on the first one.
 #[test]
 fn memory_adds_up() {
-    let proof = || made::<Cuda, Blake2sMerkleChannel>(Workload::WideFibonacci, 12, benchmark_config(), false);
+    // The lookups of Poseidon2 read the trace again, in blocks of rows.
+    assert!(share_of_memory(Workload::WideFibonacci, 12) < 0.3);
+    assert!(share_of_memory(Workload::Poseidon2, 10) < 0.35);
+}
+
+/// The peak memory of a device of four, as a part of that of one alone.
+fn share_of_memory(workload: Workload, log_size: u32) -> f64 {
+    let proof = || made::<Cuda, Blake2sMerkleChannel>(workload, log_size, benchmark_config(), false);
     let peak = |count: u32| {
         let devices = emulated(count);
         let (_, report) = rigel_stwo::over(&devices, || rigel_stwo::measure(proof)).unwrap().unwrap();
@@ -75,8 +82,8 @@ fn memory_adds_up() {
         report.peak_bytes
     };
     let (one, four) = (peak(1), peak(4));
-    println!("{one} {four} {}", four as f64 / one as f64);
-    assert!(4 * four <= one + one / 4, "{one} bytes on one device, {four} on each of four");
+    println!("{workload}: {one} bytes on one device, {four} on each of four");
+    four as f64 / one as f64
 }
 
 #[test]
