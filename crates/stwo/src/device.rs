@@ -53,12 +53,17 @@ pub fn on<R>(device: &Device, work: impl FnOnce() -> R) -> R {
 ///
 /// A proof is the same as on one device, and its memory adds up: device k of K has block k of the rows of every
 /// committed column and its part of their trees, evaluates the constraints there, accumulates their quotients and folds
-/// them. Columns that are not extended yet are on one device each. Columns and layers of fewer than 16 rows a device
-/// are whole on the first one. The module `blocks` says how; [`Report::fallbacks`](crate::Report::fallbacks) says what
-/// was gathered on the first device instead.
+/// them. Columns that are not extended yet are on one device each. Columns and layers of fewer than 16 rows a device,
+/// and what is above the devices' subtrees, are on the first one.
 ///
-/// Twiddles must be made within the same scope. A lookup argument of GKR runs on the first device, and
-/// [`in_column_batches`](crate::in_column_batches) is for one device only.
+/// [`Report::fallbacks`](crate::Report::fallbacks) of [`measure`](crate::measure) says what was gathered on the first
+/// device though it is larger: LogUp columns whose fractions read neighbouring rows, and columns that are read as a
+/// whole, as by [`DeviceColumn::view`](crate::DeviceColumn::view). A [`LogupTraceGenerator`](crate::LogupTraceGenerator)
+/// and lookups by GKR compute on the first device, where their columns are.
+///
+/// Twiddles and trees are made within a scope of the same devices. [`in_column_batches`](crate::in_column_batches) is
+/// for one device only. More devices than rows of the longest trace are refused, by an error of the operation that
+/// finds it out; see [`catch`](crate::catch).
 ///
 /// ```
 /// use rigel_stwo::BaseColumn;

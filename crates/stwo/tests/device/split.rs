@@ -1,13 +1,21 @@
 //! Proofs over several devices equal those of upstream's SIMD backend, byte for byte.
 
+use rand::RngExt;
 use rigel_gpu::{Device, Emulation, Error, Options};
 use rigel_stwo_workloads::{Workload, benchmark_config};
-use stwo::core::pcs::PcsConfig;
+use stwo::core::channel::Blake2sChannel;
+use stwo::core::pcs::{PcsConfig, TreeVec};
+use stwo::core::poly::circle::CanonicCoset;
+use stwo::core::utils::MaybeOwned;
 use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleChannel;
+use stwo::prover::backend::BackendForChannel;
 use stwo::prover::backend::simd::SimdBackend;
+use stwo::prover::mempool::BaseColumnPool;
+use stwo::prover::poly::circle::CircleCoefficients;
+use stwo::prover::{CommitmentSchemeProver, CommitmentTreeProver};
 
 use crate::proofs::{config, made};
-use crate::random::{Cuda, emulated};
+use crate::random::{Cpu, Cuda, bases, emulated, point, rng};
 
 /// Proofs over each of these numbers of devices equal upstream's.
 fn check(workload: Workload, log_size: u32, config: PcsConfig, store: bool, counts: &[u32]) {
@@ -116,4 +124,33 @@ fn devices_that_can_not_share() {
     let made = rigel_stwo::over(&emulated(2), || rigel_stwo::catch(batches)).unwrap();
     let error = made.map(|proof| proof.len()).unwrap_err().to_string();
     assert!(error.contains("in_column_batches"), "{error}");
+}
+
+/// Opens a tree of random columns of these lengths.
+fn opened<B: BackendForChannel<Blake2sMerkleChannel>>(log_sizes: &[u32], config: PcsConfig) -> Vec<u8> {
+    let longest = log_sizes.iter().max().unwrap() + config.fri_config.log_blowup_factor;
+    let twiddles = B::precompute_twiddles(CanonicCoset::new(longest).half_coset());
+    let polynomial = |(seed, &log_size): (u64, &u32)| {
+        CircleCoefficients::new(bases(&mut rng(seed), 1usize << log_size).into_iter().collect())
+    };
+    let polynomials = (1..).zip(log_sizes).map(polynomial).collect();
+    let (blowup, pool) = (config.fri_config.log_blowup_factor, BaseColumnPool::new());
+    let tree = CommitmentTreeProver::new(polynomials, blowup, &twiddles, false, None, &pool);
+    let mut channel = Blake2sChannel::default();
+    let mut scheme = CommitmentSchemeProver::<B, Blake2sMerkleChannel>::new(config, &twiddles);
+    scheme.commit_tree(MaybeOwned::Owned(tree), &mut channel);
+    let points = log_sizes.iter().zip(3..).map(|(_, seed)| vec![point(&mut rng(seed % 2))]).collect();
+    postcard::to_allocvec(&scheme.prove_values(TreeVec(vec![points]), &mut channel).proof).unwrap()
+}
+
+/// Columns of any lengths: in blocks, too short for that, and with fewer rows than there are devices.
+#[test]
+fn trees_of_random_columns() {
+    for (seed, count) in [(1, 2), (2, 4), (3, 8), (4, 8)] {
+        let mut random = rng(seed);
+        let log_sizes: Vec<u32> = (0..20).map(|_| random.random_range(1..=8)).chain([8]).collect();
+        let config = config(1 + (seed % 2) as u32, 6, 0, 1 + (seed % 3) as u32);
+        let found = rigel_stwo::over(&emulated(count), || opened::<Cuda>(&log_sizes, config)).unwrap();
+        assert!(found == opened::<Cpu>(&log_sizes, config), "{log_sizes:?} over {count} devices");
+    }
 }
