@@ -29,12 +29,15 @@ fn fold_layer(
     values: &SecureColumnByCoords<CudaBackend>,
     twiddles: &TwiddleTree<CudaBackend>,
     halvings: u32,
-    fold: &dyn Fn(&Stream, View<'_, Mersenne31>, View<'_, Mersenne31>) -> Result<Matrix<Mersenne31>>,
+    fold: impl Fn(&Stream, View<'_, Mersenne31>, View<'_, Mersenne31>) -> Result<Matrix<Mersenne31>>,
 ) -> Result<SecureColumnByCoords<CudaBackend>> {
-    let slabs = Joined::slabs(values);
+    let whole;
+    let mut slabs = Joined::slabs(values);
     let blocks = slabs.len();
+    // A block that would be folded to less than one row.
     if blocks > 1 && (values.len() / blocks) >> halvings == 0 {
-        return fold_layer(&to_first(values.clone())?, twiddles, halvings, fold);
+        whole = to_first(values.clone())?;
+        slabs = Joined::slabs(&whole);
     }
     if let [slab] = &slabs[..] {
         let stream = stream(&slab.view().device());
@@ -67,7 +70,7 @@ impl FriOps for CudaBackend {
     ) -> LineEvaluation<Self> {
         let _phase = phase("fold");
         let from = Batch::layer_of(&eval.values.columns.each_ref());
-        let folded = fold_layer(&eval.values, twiddles, fold_step, &|stream, slab, tower| {
+        let folded = fold_layer(&eval.values, twiddles, fold_step, |stream, slab, tower| {
             circle_fold::line(stream, slab, alpha.twin(), tower, fold_step)
         });
         let domain = eval.domain().repeated_double(fold_step);
@@ -88,7 +91,7 @@ impl FriOps for CudaBackend {
         let from = Batch::layer_of(&src.values.columns.each_ref());
         // Only tiny domains, which are never in blocks, read the first point.
         let initial = src.domain.half_coset.initial.twin();
-        let folded = fold_layer(&src.values, twiddles, 1, &|stream, slab, tower| {
+        let folded = fold_layer(&src.values, twiddles, 1, |stream, slab, tower| {
             circle_fold::circle_to_line(stream, slab, alpha.twin(), tower, initial)
         });
         let domain = LineDomain::new(src.domain.half_coset);
