@@ -30,7 +30,7 @@ use stwo::prover::secure_column::SecureColumnByCoords;
 
 use crate::CudaBackend;
 use crate::column::BaseColumn;
-use crate::device::{stream, streams, team};
+use crate::device::{lanes, stream, streams, team};
 use crate::field::Twin;
 use crate::joined::{runs, split};
 
@@ -343,7 +343,7 @@ pub(crate) fn extend(
     let mut blocks: Vec<Buffer<Mersenne31>> = devices.iter().map(room).collect::<Result<_>>()?;
     let at_once = polynomials.len().div_ceil(ROUNDS * devices.len());
     let rounds = places.iter().map(|places| places.len().div_ceil(at_once)).max().unwrap_or(0);
-    let lanes = devices.iter().map(Device::new_stream).collect::<Result<Vec<_>>>()?;
+    let lanes = lanes();
     let mut before: Option<Sending> = None;
     for round in 0..rounds {
         let chosen: Vec<&[usize]> =

@@ -18,6 +18,8 @@ use crate::failure::OrFail;
 thread_local! {
     /// The devices of the innermost [`on`] or [`over`]; none outside of them.
     static CURRENT: RefCell<Vec<Device>> = const { RefCell::new(Vec::new()) };
+    /// A stream of each device of the innermost [`over`], on which columns travel beside the device's work.
+    static LANES: RefCell<Vec<Stream>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The default device of the process.
@@ -45,7 +47,7 @@ static DEFAULT: Lock<Option<Device>> = Lock::new(None);
 /// # }
 /// ```
 pub fn on<R>(device: &Device, work: impl FnOnce() -> R) -> R {
-    with(vec![device.clone()], work)
+    with(vec![device.clone()], Vec::new(), work)
 }
 
 /// Runs `work`, such as one proof, shared out over these devices: a power of two of them, of one kind, each once. The
@@ -105,20 +107,29 @@ pub fn over<R>(devices: &[Device], work: impl FnOnce() -> R) -> Result<R> {
             return refused(format!("{device} is given twice; give each device once"));
         }
     }
-    Ok(with(devices.to_vec(), work))
+    let lanes = if devices.len() == 1 { &[] } else { devices };
+    let lanes = lanes.iter().map(Device::new_stream).collect::<Result<_>>()?;
+    Ok(with(devices.to_vec(), lanes, work))
 }
 
-/// Runs `work` with these devices.
-fn with<R>(devices: Vec<Device>, work: impl FnOnce() -> R) -> R {
-    // Restores the outer devices even if `work` panics.
-    struct Outer(Vec<Device>);
+/// Runs `work` with these devices and lanes.
+fn with<R>(devices: Vec<Device>, lanes: Vec<Stream>, work: impl FnOnce() -> R) -> R {
+    // Restores the outer ones even if `work` panics.
+    struct Outer(Vec<Device>, Vec<Stream>);
     impl Drop for Outer {
         fn drop(&mut self) {
             CURRENT.set(std::mem::take(&mut self.0));
+            LANES.set(std::mem::take(&mut self.1));
         }
     }
-    let _outer = Outer(CURRENT.replace(devices));
+    let _outer = Outer(CURRENT.replace(devices), LANES.replace(lanes));
     work()
+}
+
+/// Streams of the devices over which this thread's work is shared out, on which columns travel beside that work. None
+/// on a thread that shares nothing out.
+pub(crate) fn lanes() -> Vec<Stream> {
+    LANES.with_borrow(Clone::clone)
 }
 
 /// The current device. If there is none yet, opens the one that `RIGEL_DEVICE` names, by default the first GPU.

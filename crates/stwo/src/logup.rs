@@ -342,15 +342,18 @@ fn start_in_blocks<E: FrameworkEval>(
     PendingInteraction::new(columns, last, source.log_size).map(Some)
 }
 
-/// Columns on the current device. A column that is elsewhere, because the work is shared out, is copied.
+/// Columns on the current device. A column that is elsewhere, because the work is shared out, is copied; unless it is
+/// short, the report says so.
 fn here(columns: &[&BaseColumn]) -> Result<Vec<BaseColumn>> {
     let columns: Vec<BaseColumn> = columns.iter().map(|&column| column.clone()).collect();
     if team()?.len() == 1 {
         return Ok(columns);
     }
     let to = vec![crate::current()?; columns.len()];
-    if let Some(device) = to.first() {
-        gathered(device, "lookups", "their columns are short, or their fractions read neighbouring rows");
+    if let (Some(device), Some(column)) = (to.first(), columns.first())
+        && shared_out(column.len())?.is_some()
+    {
+        gathered(device, "lookups", "their fractions read neighbouring rows, or the host keeps their columns");
     }
     bring(columns, &to)
 }

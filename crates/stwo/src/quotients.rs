@@ -21,7 +21,7 @@ use stwo::prover::secure_column::SecureColumnByCoords;
 use crate::CudaBackend;
 use crate::accumulation::{from_slabs, into_slabs, spread_slabs};
 use crate::batch::{Batch, set_query_domain};
-use crate::blocks::{block_of, by_device, devices_of};
+use crate::blocks::{LEAST_ROWS, block_of, by_device, devices_of, shared_out};
 use crate::column::BaseColumn;
 use crate::deferred::{bring, neighbours};
 use crate::device::{stream, team};
@@ -29,7 +29,7 @@ use crate::failure::OrFail;
 use crate::field::Twin;
 use crate::joined::{Joined, coordinates, runs};
 use crate::poly::{Evaluation, evaluate_shared_out, interpolate_shared_out};
-use crate::report::phase;
+use crate::report::{gathered, phase};
 use crate::twiddles::{of_coset, over_devices};
 
 /// [`circle_quotients::accumulate`] of columns of which some are in host memory: the sum of those of a few at a time.
@@ -175,6 +175,10 @@ impl QuotientOps for CudaBackend {
             if team.len() > subdomain.size() {
                 let detail = format!("{} devices for {} rows; give at most as many", team.len(), subdomain.size());
                 return Err(Error::shape("rigel_stwo::over", detail));
+            }
+            if team.len() > 1 && shared_out(domain.size())?.is_none() {
+                let reason = format!("its longest columns have fewer than {LEAST_ROWS} rows a device");
+                gathered(&team[0], "the proof", &reason);
             }
             let combined = combine_on_subdomain(accs, subdomain)?;
             // Extend from the subdomain to the whole domain.

@@ -122,6 +122,9 @@ fn devices_that_can_not_share() {
     let made = rigel_stwo::over(&emulated(32), || rigel_stwo::catch(proof)).unwrap();
     let error = made.map(|proof| proof.len()).unwrap_err().to_string();
     assert!(error.contains("32 devices for 16 rows"), "{error}");
+    // The report says that so small a proof is made by the first device.
+    let made = rigel_stwo::over(&emulated(4), || rigel_stwo::measure(proof)).unwrap().unwrap();
+    assert!(made.1.fallbacks.iter().any(|fallback| fallback.part == "the proof"), "{}", made.1);
     // Columns in host memory are for one device.
     let batches = || rigel_stwo::in_column_batches(1 << 20, proof);
     let made = rigel_stwo::over(&emulated(2), || rigel_stwo::catch(batches)).unwrap();
