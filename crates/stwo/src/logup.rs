@@ -39,6 +39,7 @@ use crate::component::{DeviceParameters, TreeInput, bindings};
 use crate::device::{stream, team};
 use crate::field::{Twin, secure};
 use crate::joined::{into_joined, split};
+use crate::reading::Reading;
 use crate::recorded::{Expressions, Recorded};
 use crate::recorder::Source;
 use crate::report::{gathered, phase};
@@ -243,7 +244,7 @@ pub(crate) fn start_from<E: FrameworkEval>(
         return Err(Error::shape(NAME, "a component without columns has no rows"));
     }
     if let Some(devices) = shared_out(1 << log_size)?
-        && let Some(started) = start_in_blocks(source, preprocessed, trace, &devices)?
+        && let Some(started) = start_in_blocks(source, &reading, [preprocessed, trace], &devices)?
     {
         return Ok(started);
     }
@@ -308,13 +309,12 @@ fn running_sums(
 /// neighbouring rows.
 fn start_in_blocks<E: FrameworkEval>(
     source: &Source<'_, E>,
-    preprocessed: &[&BaseColumn],
-    trace: &[&BaseColumn],
+    reading: &Reading,
+    [preprocessed, trace]: [&[&BaseColumn]; 2],
     devices: &[Device],
 ) -> Result<Option<PendingInteraction>> {
-    let places: Vec<usize> = (0..preprocessed.len()).collect();
-    let read = |device: &Device| source.recorded(device, source.read(&places, SecureField::default()));
-    let recorded = devices.iter().map(read).collect::<Result<Vec<_>>>()?;
+    let recorded = devices.iter().map(|device| source.recorded(device, reading.clone()));
+    let recorded = recorded.collect::<Result<Vec<_>>>()?;
     if preprocessed.iter().chain(trace).any(|column| column.place().is_some())
         || recorded[0].fractions_read_neighbours()
     {

@@ -50,12 +50,13 @@ impl<'a, E: FrameworkEval> InBlocks<'a, E> {
         let mut constraints = Vec::with_capacity(inputs.len());
         let mut reads: &[(usize, usize, i32)] = &[];
         let apart;
+        // The columns are the same on each device.
+        let reading = self.source.read(&inputs[0][PREPROCESSED_TRACE_IDX].places, self.component.claimed_sum());
         for inputs in &inputs {
             let Some(device) = inputs.iter().find_map(TreeInput::device) else {
                 return Err(Error::shape("CudaBackend", "a component without columns has no rows"));
             };
-            let reading = self.source.read(&inputs[PREPROCESSED_TRACE_IDX].places, self.component.claimed_sum());
-            let recorded = self.source.recorded(&device, reading)?;
+            let recorded = self.source.recorded(&device, reading.clone())?;
             constraints.push(Constraints { recorded, log_trace: self.component.log_size(), domain: self.domain });
         }
         let blocks = inputs.len();
