@@ -23,6 +23,14 @@ def test_one_proof_on_two_devices_is_that_of_one(prove, log_rows):
     together.verify()
 
 
+def test_one_proof_of_stwo_on_two_devices_is_that_of_one():
+    alone = stwo.prove_wide_fibonacci(log_size=5, device="emulated", queries=4, pow_bits=0)
+    together = stwo.prove_wide_fibonacci(log_size=5, device=TWO, queries=4, pow_bits=0)
+    assert together.bytes == alone.bytes and together.fallbacks == []
+    assert all(name in together.device for name in TWO), together.device
+    together.verify()
+
+
 def test_many_proofs_on_two_devices():
     made = proofs.prove_many("fibonacci", 6, log_rows=5, device="emulated:0,emulated:1", **QUICK)
     alone = plonky3.prove_fibonacci(log_rows=5, device="emulated", **QUICK)
@@ -65,8 +73,8 @@ def test_wrong_devices():
         plonky3.prove_fibonacci(log_rows=5, device=["emulated:0", "emulated:0"], **QUICK)
     with pytest.raises(rigel.DeviceError, match="cpu"):
         proofs.prove_many("fibonacci", 2, log_rows=5, device=["cpu", "emulated:0"], **QUICK)
-    with pytest.raises(RuntimeError, match="only with Plonky3"):
-        stwo.prove_wide_fibonacci(log_size=5, device=TWO, pow_bits=2)
+    with pytest.raises(rigel.DeviceError, match="emulated:0"):
+        stwo.prove_wide_fibonacci(log_size=5, device=["emulated:0", "emulated:0"], pow_bits=2)
     for wrong in [[], [0], ["emulated:0", None]]:
         with pytest.raises(ValueError, match="a list of at least one"):
             plonky3.prove_fibonacci(log_rows=5, device=wrong, **QUICK)

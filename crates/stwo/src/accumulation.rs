@@ -1,7 +1,7 @@
 //! Sums of columns.
 
 use num_traits::One;
-use rigel_gpu::Result;
+use rigel_gpu::{Device, Result};
 use rigel_kernels::Matrix;
 use rigel_kernels::field::Mersenne31;
 use rigel_kernels::fri::circle_fold;
@@ -11,6 +11,7 @@ use stwo::prover::backend::Column;
 use stwo::prover::secure_column::SecureColumnByCoords;
 
 use crate::CudaBackend;
+use crate::blocks::{self, by_device};
 use crate::column::BaseColumn;
 use crate::device::stream;
 use crate::failure::OrFail;
@@ -19,10 +20,39 @@ use crate::report::phase;
 
 type Coordinates = SecureColumnByCoords<CudaBackend>;
 
-/// Four coordinate columns as one slab: one buffer with coordinate after coordinate.
-pub(crate) fn into_slab(columns: Coordinates) -> Result<Matrix<Mersenne31>> {
+/// Four coordinate columns as one slab, or as one slab for each of their blocks: one buffer with coordinate after
+/// coordinate.
+pub(crate) fn into_slabs(columns: Coordinates) -> Result<Vec<Matrix<Mersenne31>>> {
     let rows = columns.len();
-    Matrix::new(into_joined(columns.columns.into())?, rows, 4)
+    if by_device(&columns.columns.each_ref()).is_none() {
+        return Ok(vec![Matrix::new(into_joined(columns.columns.into())?, rows, 4)?]);
+    }
+    let mut parts: Vec<_> = columns.columns.into_iter().map(|column| column.into_blocks().into_iter()).collect();
+    let mut slabs = Vec::new();
+    while let Some(part) = parts.iter_mut().map(Iterator::next).collect::<Option<Vec<_>>>() {
+        let rows = part[0].len();
+        slabs.push(Matrix::new(into_joined(part)?, rows, 4)?);
+    }
+    Ok(slabs)
+}
+
+/// The coordinate columns of a slab, or of those of their blocks.
+pub(crate) fn from_slabs(mut slabs: Vec<Matrix<Mersenne31>>) -> Coordinates {
+    if slabs.len() == 1 {
+        return coordinates(slabs.remove(0));
+    }
+    let (rows, devices) = (slabs[0].rows(), slabs.iter().map(|slab| slab.values().device().clone()));
+    let devices: Vec<Device> = devices.collect();
+    blocks::coordinates(slabs.into_iter().map(Matrix::into_values).collect(), rows, &devices)
+}
+
+/// Coordinate columns in blocks on these devices, as they are or copied there. On one device nothing is copied.
+pub(crate) fn spread_slabs(columns: Coordinates, devices: &[Device]) -> Result<Coordinates> {
+    if devices.len() == 1 {
+        return Ok(columns);
+    }
+    let columns = blocks::spread(&columns.columns.each_ref(), devices)?.try_into();
+    Ok(Coordinates { columns: columns.expect("four coordinates") })
 }
 
 /// Takes the columns out, leaving empty ones.
@@ -31,16 +61,25 @@ pub(crate) fn take(columns: &mut Coordinates) -> Coordinates {
     std::mem::replace(columns, Coordinates { columns: rooms })
 }
 
+/// Adds a shorter slab, lifted, to each slab.
+fn lift_add(slabs: &mut [Matrix<Mersenne31>], shorter: &Coordinates) -> Result<()> {
+    for (slab, shorter) in slabs.iter_mut().zip(Joined::slabs(shorter)) {
+        let stream = stream(&slab.values().device());
+        circle_fold::lift_add(&stream, slab.values_mut().view_mut(), shorter.view())?;
+    }
+    Ok(())
+}
+
 impl AccumulationOps for CudaBackend {
     fn accumulate(column: &mut Coordinates, other: &Coordinates) {
         let _phase = phase("accumulate");
         assert_eq!(column.len(), other.len(), "columns of one length");
         let mut add = || {
-            let stream = stream(column.columns[0].device());
-            let mut sum = into_slab(take(column))?;
+            let mut sums = into_slabs(take(column))?;
+            let devices: Vec<Device> = sums.iter().map(|slab| slab.values().device().clone()).collect();
             // Lifting to the same length is the identity.
-            circle_fold::lift_add(&stream, sum.values_mut().view_mut(), Joined::slab(other).view())?;
-            *column = coordinates(sum);
+            lift_add(&mut sums, &spread_slabs(other.clone(), &devices)?)?;
+            *column = from_slabs(sums);
             Ok(())
         };
         let added: Result<()> = add();
@@ -57,10 +96,10 @@ impl AccumulationOps for CudaBackend {
         let mut sum = columns.next()?;
         for column in columns {
             let add = || {
-                let stream = stream(column.columns[0].device());
-                let mut longer = into_slab(column)?;
-                circle_fold::lift_add(&stream, longer.values_mut().view_mut(), Joined::slab(&sum).view())?;
-                Ok(coordinates(longer))
+                let mut longer = into_slabs(column)?;
+                let devices: Vec<Device> = longer.iter().map(|slab| slab.values().device().clone()).collect();
+                lift_add(&mut longer, &spread_slabs(sum, &devices)?)?;
+                Ok(from_slabs(longer))
             };
             let added: Result<_> = add();
             sum = added.or_fail("lift and add columns");

@@ -48,6 +48,8 @@ pub(crate) enum Held {
     Here(Shared<Mersenne31>),
     /// In host memory.
     Deferred(Place),
+    /// In blocks of rows, one on each of several devices.
+    Blocks(Vec<Shared<Mersenne31>>),
 }
 
 impl Held {
@@ -55,6 +57,29 @@ impl Held {
         match self {
             Self::Here(words) => words.len(),
             Self::Deferred(place) => place.of.column_len(),
+            Self::Blocks(blocks) => blocks.iter().map(Shared::len).sum(),
+        }
+    }
+
+    /// In how many blocks it is.
+    fn blocks(&self) -> usize {
+        if let Self::Blocks(blocks) = self { blocks.len() } else { 1 }
+    }
+
+    /// The words of a block on a device; `None` if the host has them.
+    fn block(&self, block: usize) -> Option<View<'_, Mersenne31>> {
+        match self {
+            Self::Here(words) => Some(words.view()),
+            Self::Deferred(_) => None,
+            Self::Blocks(blocks) => Some(blocks[block].view()),
+        }
+    }
+
+    /// The device of a block.
+    fn device(&self, block: usize) -> Device {
+        match self {
+            Self::Deferred(place) => place.of.device().clone(),
+            _ => self.block(block).expect("on a device").device().clone(),
         }
     }
 }
@@ -82,10 +107,10 @@ enum Role {
     Layer { folds: AtomicU32, circle: Option<Weak<Batch>> },
 }
 
-/// The tree over the columns: layers from the leaves to the root, and the rows per leaf.
+/// The tree over the columns: layers from the leaves to the root, each in one block or several, and the rows per leaf.
 #[derive(Default)]
 struct Tree {
-    layers: Vec<Shared<Digest>>,
+    layers: Vec<Vec<Shared<Digest>>>,
     log_packed: u32,
 }
 
@@ -133,9 +158,9 @@ impl Batch {
         (all && places.all(together)).then(|| batch.clone())
     }
 
-    /// Records the tree over the columns: its layers from the leaves to the root, with 2^`log_packed` rows per
-    /// leaf.
-    pub(crate) fn set_tree(&self, layers: Vec<Shared<Digest>>, log_packed: u32) {
+    /// Records the tree over the columns: its layers from the leaves to the root, each in one block or several, with
+    /// 2^`log_packed` rows per leaf.
+    pub(crate) fn set_tree(&self, layers: Vec<Vec<Shared<Digest>>>, log_packed: u32) {
         *lock(&self.tree) = Arc::new(Tree { layers, log_packed });
     }
 
@@ -165,28 +190,29 @@ impl Batch {
         }
     }
 
-    /// The first of these columns, and as many of those after it as follow in memory and have its length, or are
-    /// brought from the host together with it.
-    fn run(&self, places: &[usize]) -> Result<Run<'_>> {
+    /// The given block of the first of these columns, and of as many of those after it as follow in memory and have its
+    /// length, or are brought from the host together with it.
+    fn run(&self, places: &[usize], block: usize) -> Result<Run<'_>> {
         let rest = places[1..].iter().map(|&place| &self.columns[place]);
-        match &self.columns[places[0]] {
-            Held::Here(words) => {
-                let (rows, mut run) = (words.len(), words.view());
-                for column in rest {
-                    let Held::Here(words) = column else { break };
-                    let longer = View::join([run, words.view()]).filter(|_| words.len() == rows);
-                    let Some(longer) = longer else { break };
-                    run = longer;
-                }
-                Ok(Run::Here(run))
-            }
-            Held::Deferred(Place { of, index }) => {
+        let first = &self.columns[places[0]];
+        match (first, first.block(block)) {
+            (Held::Deferred(Place { of, index }), _) => {
                 let follows = |(i, column): &(usize, &Held)| match column {
                     Held::Deferred(next) => Arc::ptr_eq(&next.of, of) && next.index == index + 1 + i,
-                    Held::Here(_) => false,
+                    Held::Here(_) | Held::Blocks(_) => false,
                 };
                 let count = 1 + rest.take(of.at_once() - 1).enumerate().take_while(follows).count();
                 Ok(Run::Copied(of.read(*index..index + count)?))
+            }
+            (_, words) => {
+                let words = words.expect("on a device");
+                let (rows, mut run) = (words.len(), words);
+                for column in rest.take_while(|column| column.blocks() == first.blocks()) {
+                    let Some(words) = column.block(block) else { break };
+                    let Some(longer) = View::join([run, words]).filter(|_| words.len() == rows) else { break };
+                    run = longer;
+                }
+                Ok(Run::Here(run))
             }
         }
     }

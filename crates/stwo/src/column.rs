@@ -18,11 +18,12 @@ use stwo::prover::backend::{Column, ColumnOps};
 
 use crate::CudaBackend;
 use crate::batch::{Batch, Held, next_element};
+use crate::blocks::Blocks;
 use crate::deferred::Place;
 use crate::device::{device, stream};
 use crate::failure::OrFail;
 use crate::field::{Twin, base, secure};
-use crate::report::phase_on;
+use crate::report::{gathered, phase_on};
 
 /// A column of base field elements on the device.
 pub type BaseColumn = DeviceColumn<BaseField>;
@@ -75,6 +76,9 @@ impl Value for SecureField {
 /// read, so a column that is never used, or zeros that are overwritten, cost nothing. A clone has the same memory until
 /// one of the two is written to. As long as it does, it keeps the memory of all columns allocated that were uploaded
 /// or computed together with them.
+///
+/// In a proof [over several devices](crate::over), a column may be in blocks of rows, one on each. Then
+/// [`Self::device`] is the first of them, and [`Self::view`] gathers the column there.
 pub struct DeviceColumn<T: Value> {
     /// Empty until the device is known.
     device: OnceLock<Device>,
@@ -102,17 +106,23 @@ pub(crate) enum Plan {
     BarycentricWeights { log_size: u32, point: CirclePoint<SecureField> },
     /// A column that is kept in host memory.
     Deferred(Place),
+    /// A column in blocks on several devices. Whoever needs it whole gathers it on the first one.
+    Blocks(Blocks),
 }
 
 impl Plan {
     fn make(&self, device: &Device) -> Result<Buffer<Mersenne31>> {
         match self {
             Self::BarycentricWeights { log_size, point } => {
-                let _phase = phase_on(device, "barycentric weights");
+                let _phase = phase_on(std::slice::from_ref(device), "barycentric weights");
                 let slab = circle_opening::barycentric_weights(&stream(device), *log_size, point.twin())?;
                 Ok(slab.into_values())
             }
             Self::Deferred(place) => place.of.read(place.index..place.index + 1),
+            Self::Blocks(blocks) => {
+                gathered(device, "columns in blocks", "an operation reads whole columns");
+                blocks.gather(device)
+            }
         }
     }
 }
@@ -169,6 +179,14 @@ impl<T: Value> DeviceColumn<T> {
     pub(crate) fn place(&self) -> Option<&Place> {
         match &self.plan {
             Some(Plan::Deferred(place)) if self.words.get().is_none() => Some(place),
+            _ => None,
+        }
+    }
+
+    /// Its blocks, if it is in blocks on several devices.
+    pub(crate) fn blocks(&self) -> Option<&Blocks> {
+        match &self.plan {
+            Some(Plan::Blocks(blocks)) => Some(blocks),
             _ => None,
         }
     }
@@ -248,6 +266,11 @@ impl<T: Value> DeviceColumn<T> {
         if self.is_blank() {
             return T::from_words(&vec![Mersenne31::new(0); self.len * T::COORDINATES]);
         }
+        if let Some(blocks) = self.blocks() {
+            let parts = blocks.parts().iter().map(|part| part.view().to_vec(&stream(part.device())));
+            let words: Result<Vec<_>> = parts.collect();
+            return T::from_words(&words.or_fail("read a column").concat());
+        }
         let stream = stream(self.device());
         let words = match self.place() {
             Some(place) => place.of.read(place.index..place.index + 1).and_then(|words| words.to_vec(&stream)),
@@ -258,6 +281,10 @@ impl<T: Value> DeviceColumn<T> {
 
     /// Downloads one element, with a copy for each coordinate.
     fn read_one(&self, index: usize) -> T {
+        if let Some((part, index)) = self.blocks().map(|blocks| blocks.place(index)) {
+            let word = part.view().range(index..index + 1).and_then(|one| one.to_vec(&stream(part.device())));
+            return T::from_words(&word.or_fail("read an element"))[0];
+        }
         let stream = stream(self.device());
         let brought =
             self.place().map(|place| place.of.read(place.index..place.index + 1).or_fail("read a column"));
@@ -321,6 +348,24 @@ impl BaseColumn {
         Self { plan: Some(Plan::Deferred(place)), ..Self::new(device, len, OnceLock::new()) }
     }
 
+    /// A column in blocks on several devices.
+    pub(crate) fn in_blocks(blocks: Blocks) -> Self {
+        let len = blocks.parts().len() * blocks.parts()[0].len();
+        let device = OnceLock::from(blocks.first().clone());
+        Self { plan: Some(Plan::Blocks(blocks)), ..Self::new(device, len, OnceLock::new()) }
+    }
+
+    /// Its blocks.
+    ///
+    /// # Panics
+    /// If it is not in blocks.
+    pub(crate) fn into_blocks(self) -> Vec<Self> {
+        match self.plan {
+            Some(Plan::Blocks(blocks)) => blocks.into_parts(),
+            _ => panic!("a column of {} in blocks", self.len),
+        }
+    }
+
     /// Writes the column to memory that follows the device's compute stream.
     pub(crate) fn write_to(&self, to: ViewMut<'_, Mersenne31>) -> Result<()> {
         match self.place() {
@@ -331,6 +376,13 @@ impl BaseColumn {
 
     /// A handle to the column's words that outlives the column.
     pub(crate) fn held(&self) -> Held {
+        if let Some(blocks) = self.blocks() {
+            let share = |part: &BaseColumn| {
+                part.view();
+                part.words.get().expect("just made").share()
+            };
+            return Held::Blocks(blocks.parts().iter().map(share).collect());
+        }
         match self.place() {
             Some(place) => Held::Deferred(place.clone()),
             None => {

@@ -19,7 +19,7 @@ use stwo::prover::{ComponentProver, DomainEvaluationAccumulator, EvaluationMode,
 use stwo_constraint_framework::{FrameworkComponent, FrameworkEval, PREPROCESSED_TRACE_IDX};
 
 use crate::CudaBackend;
-use crate::accumulation::{into_slab, take};
+use crate::accumulation::{into_slabs, take};
 use crate::column::BaseColumn;
 use crate::deferred::Place;
 use crate::device::stream;
@@ -32,6 +32,10 @@ use crate::recorder::Source;
 use crate::report::phase;
 use crate::twiddles::of_coset;
 use crate::upload;
+
+mod in_blocks;
+
+use in_blocks::InBlocks;
 
 impl<E: FrameworkEval> ComponentProver<CudaBackend> for FrameworkComponent<E> {
     fn evaluate_constraint_quotients_on_domain(
@@ -90,6 +94,12 @@ pub(crate) fn evaluate_quotients<E: FrameworkEval>(
         return made.or_fail("evaluate constraints");
     }
 
+    let shared_out = trees.iter().flatten().any(|polynomial| polynomial.evals.values.blocks().is_some());
+    if shared_out {
+        let in_blocks = InBlocks { component, source, trace, trees: &trees, mode, domain };
+        return in_blocks.evaluate(&weights, accumulator.col).or_fail("evaluate constraints");
+    }
+
     let mut evaluate = || -> Result<()> {
         let phase_of_columns = phase("extend for constraints");
         let inputs: Result<Vec<TreeInput<'_>>> = trees
@@ -122,6 +132,14 @@ pub(crate) fn evaluate_quotients<E: FrameworkEval>(
     evaluate().or_fail("evaluate constraints");
 }
 
+/// A polynomial's coefficients.
+fn coefficients_of(polynomial: &Poly<CudaBackend>) -> &BaseColumn {
+    match &polynomial.coeffs {
+        Some(coefficients) => &coefficients.coeffs,
+        None => panic!("The polynomial's coefficients are not stored"),
+    }
+}
+
 /// The sums of the components before, or room for them, and whether there were any.
 fn sums_so_far(
     device: &Device,
@@ -130,7 +148,7 @@ fn sums_so_far(
     if columns.columns.iter().all(BaseColumn::is_blank) {
         return Ok((Matrix::alloc(&stream(device), columns.len(), 4)?, false));
     }
-    Ok((into_slab(take(columns))?, true))
+    Ok((into_slabs(take(columns))?.remove(0), true))
 }
 
 /// Where the host keeps what a polynomial's values for constraints are made from, if it does.
@@ -178,13 +196,8 @@ impl<'a> TreeInput<'a> {
 
     /// The evaluations of polynomials on a domain.
     fn extended(polynomials: &[&'a Poly<CudaBackend>], domain: CircleDomain) -> Result<Self> {
-        let coefficients: Vec<&BaseColumn> = polynomials
-            .iter()
-            .map(|polynomial| match &polynomial.coeffs {
-                Some(coefficients) => &coefficients.coeffs,
-                None => panic!("The polynomial's coefficients are not stored"),
-            })
-            .collect();
+        let coefficients: Vec<&BaseColumn> =
+            polynomials.iter().map(|polynomial| coefficients_of(polynomial)).collect();
         let Some(first) = coefficients.first() else { return Ok(Self::new(Vec::new(), std::iter::empty())) };
         let (device, rows, size) = (first.device(), first.len(), domain.size());
         let (stream, twiddles) = (stream(device), of_coset(device, domain.half_coset)?);
@@ -225,6 +238,14 @@ impl<'a> TreeInput<'a> {
     /// Some of these columns, brought to the device.
     pub(crate) fn chosen(columns: &[&'a BaseColumn], chosen: &[usize]) -> Self {
         Self::new(chosen.iter().map(|&column| columns[column]).collect(), std::iter::empty())
+    }
+
+    /// The first rows of a column.
+    fn column(&self, column: usize, rows: usize) -> Result<View<'_, Mersenne31>> {
+        match &self.values {
+            Some(values) => values.view().range(column * self.stride..column * self.stride + rows),
+            None => Err(Error::shape("CudaBackend", "a column of a tree without columns")),
+        }
     }
 
     pub(crate) fn device(&self) -> Option<Device> {
@@ -376,13 +397,32 @@ impl Constraints {
         sums: &mut Matrix<Mersenne31>,
         accumulate: bool,
     ) -> Result<()> {
+        self.fold_block(device, inputs, None, weights, sums, accumulate, (0, 1))
+    }
+
+    /// As [`fold`](Self::fold), in the rows of one of some blocks of the domain, with the inputs there and after them
+    /// the neighbours that are apart.
+    #[expect(clippy::too_many_arguments, reason = "what is read, what is written, and in which rows")]
+    fn fold_block(
+        &self,
+        device: &Device,
+        inputs: &[TreeInput<'_>],
+        neighbours: Option<Input<'_, Mersenne31>>,
+        weights: &[SecureField],
+        sums: &mut Matrix<Mersenne31>,
+        accumulate: bool,
+        (block, blocks): (usize, usize),
+    ) -> Result<()> {
         let program = program(device, &self.recorded)?;
         let stream = stream(device);
         let parameters = DeviceParameters::upload(device, &self.recorded)?;
         let weights: Vec<QM31> = weights.iter().map(|weight| weight.twin()).collect();
         let weights = stream.upload(&weights)?;
-        let scale = stream.upload(&self.inverse_vanishing())?;
-        let log_rows = self.domain.log_size();
+        let log_rows = self.domain.log_size() - blocks.ilog2();
+        let inverses = self.inverse_vanishing();
+        // Blocks have the rows of several values, or share one.
+        let first = (block << log_rows) >> self.log_trace;
+        let scale = stream.upload(&inverses[first..first + (1usize << log_rows >> self.log_trace).max(1)])?;
         let mut bindings = bindings(inputs).weights(&weights).folded(Folded {
             values: sums.values_mut().view_mut(),
             scale: scale.view(),
@@ -390,8 +430,14 @@ impl Constraints {
             log_block: log_rows,
             accumulate,
         });
+        bindings.inputs.extend(neighbours);
         parameters.bind(&mut bindings);
-        program.run(&stream, Rows::Circle { log_rows, log_trace: self.log_trace }, &mut bindings)
+        let rows = match blocks {
+            1 => Rows::Circle { log_rows, log_trace: self.log_trace },
+            // Neighbours are apart, so that the order does not matter.
+            _ => Rows::Natural { rows: 1 << log_rows },
+        };
+        program.run(&stream, rows, &mut bindings)
     }
 
     /// The inverses of the vanishing polynomial of the trace's domain. It is constant on each coset of that

@@ -1,13 +1,14 @@
-//! The current device of the backend.
+//! The current device of the backend, or the devices that share its work out.
 //!
 //! Stwo's backend is a type, and its functions have no device parameter. So there is a current device: that of the
-//! enclosing [`on`], or else the process's default device, opened when it is first needed.
+//! enclosing [`on`], the first one of the enclosing [`over`], or else the process's default device, opened when it is
+//! first needed.
 
 use std::cell::RefCell;
 use std::panic::resume_unwind;
 
 use rigel_codegen::compile_interpreter;
-use rigel_gpu::{Device, DeviceKind, Lock, Result, Stream};
+use rigel_gpu::{Device, DeviceKind, Error, Lock, Result, Stream};
 use rigel_kernels::field::QM31;
 use rigel_kernels::hash::Blake2s;
 use rigel_kernels::registry::warm_circle;
@@ -15,7 +16,10 @@ use rigel_kernels::registry::warm_circle;
 use crate::failure::OrFail;
 
 thread_local! {
-    static CURRENT: RefCell<Option<Device>> = const { RefCell::new(None) };
+    /// The devices of the innermost [`on`] or [`over`]; none outside of them.
+    static CURRENT: RefCell<Vec<Device>> = const { RefCell::new(Vec::new()) };
+    /// A stream of each device of the innermost [`over`], on which columns travel beside the device's work.
+    static LANES: RefCell<Vec<Stream>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The default device of the process.
@@ -43,20 +47,94 @@ static DEFAULT: Lock<Option<Device>> = Lock::new(None);
 /// # }
 /// ```
 pub fn on<R>(device: &Device, work: impl FnOnce() -> R) -> R {
-    // Restores the outer device even if `work` panics.
-    struct Outer(Option<Device>);
-    impl Drop for Outer {
-        fn drop(&mut self) {
-            CURRENT.set(self.0.take());
+    with(vec![device.clone()], Vec::new(), work)
+}
+
+/// Runs `work`, such as one proof, shared out over these devices: a power of two of them, of one kind, each once. The
+/// first one is the current device.
+///
+/// A proof is the same as on one device, and its memory adds up: device k of K has block k of the rows of every
+/// committed column and its part of their trees, evaluates the constraints there, accumulates their quotients and folds
+/// them. Columns that are not extended yet are on one device each. Columns and layers of fewer than 16 rows a device,
+/// and what is above the devices' subtrees, are on the first one.
+///
+/// [`Report::fallbacks`](crate::Report::fallbacks) of [`measure`](crate::measure) says what was gathered on the first
+/// device though it is larger: LogUp columns whose fractions read neighbouring rows, and columns that are read as a
+/// whole, as by [`DeviceColumn::view`](crate::DeviceColumn::view).
+/// A [`LogupTraceGenerator`](crate::LogupTraceGenerator) and lookups by GKR compute on the first device, where their
+/// columns are.
+///
+/// Twiddles and trees are made within a scope of the same devices. [`in_column_batches`](crate::in_column_batches) is
+/// for one device only. More devices than rows of the longest trace are refused, by an error of the operation that
+/// finds it out; see [`catch`](crate::catch).
+///
+/// ```
+/// use rigel_stwo::BaseColumn;
+/// use stwo::core::fields::m31::BaseField;
+/// use stwo::prover::backend::Column;
+///
+/// # fn main() -> rigel_gpu::Result<()> {
+/// let devices = "emulated:0,emulated:1".parse::<rigel_gpu::Selectors>()?.open()?; // or "all"
+/// let first = rigel_stwo::over(&devices, || {
+///     // Here would be a proof, whose columns CudaBackend shares out.
+///     let column: BaseColumn = (0..16).map(BaseField::from_u32_unchecked).collect();
+///     column.device().clone()
+/// })?;
+/// assert!(first.is(&devices[0]));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// No device, a number that is not a power of two, a device that is given twice, devices of different kinds.
+pub fn over<R>(devices: &[Device], work: impl FnOnce() -> R) -> Result<R> {
+    let refused = |detail: String| Err(Error::shape("rigel_stwo::over", detail));
+    let Some(first) = devices.first() else {
+        return refused("no devices given; a proof needs at least one".into());
+    };
+    if !devices.len().is_power_of_two() {
+        let less = 1usize << devices.len().ilog2();
+        return refused(format!(
+            "{} devices; a proof is shared out over a power of two of them, such as {less}",
+            devices.len()
+        ));
+    }
+    for (k, device) in devices.iter().enumerate() {
+        if device.kind() != first.kind() {
+            return refused(format!("{device} and {first} are of different kinds; give devices of one kind"));
+        }
+        if devices[..k].iter().any(|other| other.is(device) || other.to_string() == device.to_string()) {
+            return refused(format!("{device} is given twice; give each device once"));
         }
     }
-    let _outer = Outer(CURRENT.replace(Some(device.clone())));
+    let lanes = if devices.len() == 1 { &[] } else { devices };
+    let lanes = lanes.iter().map(Device::new_stream).collect::<Result<_>>()?;
+    Ok(with(devices.to_vec(), lanes, work))
+}
+
+/// Runs `work` with these devices and lanes.
+fn with<R>(devices: Vec<Device>, lanes: Vec<Stream>, work: impl FnOnce() -> R) -> R {
+    // Restores the outer ones even if `work` panics.
+    struct Outer(Vec<Device>, Vec<Stream>);
+    impl Drop for Outer {
+        fn drop(&mut self) {
+            CURRENT.set(std::mem::take(&mut self.0));
+            LANES.set(std::mem::take(&mut self.1));
+        }
+    }
+    let _outer = Outer(CURRENT.replace(devices), LANES.replace(lanes));
     work()
+}
+
+/// Streams of the devices over which this thread's work is shared out, on which columns travel beside that work. None
+/// on a thread that shares nothing out.
+pub(crate) fn lanes() -> Vec<Stream> {
+    LANES.with_borrow(Clone::clone)
 }
 
 /// The current device. If there is none yet, opens the one that `RIGEL_DEVICE` names, by default the first GPU.
 pub fn current() -> Result<Device> {
-    if let Some(device) = CURRENT.with_borrow(Clone::clone) {
+    if let Some(device) = CURRENT.with_borrow(|devices| devices.first().cloned()) {
         return Ok(device);
     }
     let mut default = DEFAULT.lock();
@@ -66,10 +144,17 @@ pub fn current() -> Result<Device> {
     }
 }
 
-/// The current device, if it is already open.
-pub(crate) fn known() -> Option<Device> {
-    let default = || DEFAULT.lock().clone();
-    CURRENT.with_borrow(Clone::clone).or_else(default)
+/// The devices over which this thread's work is shared out, or the current one; none if it is not open yet.
+pub(crate) fn known() -> Vec<Device> {
+    let devices = CURRENT.with_borrow(Clone::clone);
+    if devices.is_empty() { DEFAULT.lock().clone().into_iter().collect() } else { devices }
+}
+
+/// The devices over which this thread's work is shared out, or the current one.
+pub(crate) fn team() -> Result<Vec<Device>> {
+    let first = current()?;
+    let devices = CURRENT.with_borrow(Clone::clone);
+    Ok(if devices.is_empty() { vec![first] } else { devices })
 }
 
 /// [`current`], for functions that can't return an error.
@@ -104,4 +189,9 @@ pub(crate) fn load_kernels(device: &Device) -> Result<()> {
 /// The stream for all of the backend's work on a device.
 pub(crate) fn stream(device: &Device) -> Stream {
     device.compute().or_fail("open a stream")
+}
+
+/// [`stream`] of each device.
+pub(crate) fn streams(devices: &[Device]) -> Vec<Stream> {
+    devices.iter().map(stream).collect()
 }

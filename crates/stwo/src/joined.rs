@@ -7,6 +7,7 @@ use stwo::prover::backend::Column;
 use stwo::prover::secure_column::SecureColumnByCoords;
 
 use crate::CudaBackend;
+use crate::blocks::by_device;
 use crate::column::{BaseColumn, copy};
 use crate::device::stream;
 use crate::failure::OrFail;
@@ -56,6 +57,14 @@ impl<'a> Joined<'a> {
     /// Coordinate columns as a slab.
     pub(crate) fn slab(columns: &'a SecureColumnByCoords<CudaBackend>) -> Self {
         Self::new(columns.columns.iter())
+    }
+
+    /// Coordinate columns as a slab, or as a slab for each of their blocks.
+    pub(crate) fn slabs(columns: &'a SecureColumnByCoords<CudaBackend>) -> Vec<Self> {
+        match by_device(&columns.columns.each_ref()) {
+            Some(parts) => parts.into_iter().map(|part| Self::new(part.into_iter())).collect(),
+            None => vec![Self::slab(columns)],
+        }
     }
 
     pub(crate) fn view(&self) -> View<'_, Mersenne31> {

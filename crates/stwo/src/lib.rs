@@ -84,6 +84,7 @@
 //! | errors, where upstream's signatures have none | [`catch`] |
 //! | the CPU where there is no device or the device fails, and a report that says so | [`with_fallback`] |
 //! | many proofs, on several devices | [`Queue`] |
+//! | one proof over several devices | [`over`] |
 //! | an error for a lookup whose denominator is zero | [`check_denominators`] |
 //!
 //! # Differences from `SimdBackend`
@@ -101,6 +102,7 @@
 mod accumulation;
 mod backend;
 mod batch;
+mod blocks;
 mod column;
 mod component;
 mod deferred;
@@ -130,7 +132,7 @@ pub use backend::CudaBackend;
 pub use column::{BaseColumn, DeviceColumn, SecureColumn, Value};
 pub use component::compile;
 pub use deferred::in_column_batches;
-pub use device::{current, on};
+pub use device::{current, on, over};
 pub use failure::{catch, or_fail};
 pub use fallback::{Policy, with_fallback};
 pub use instance::{Instance, Template};

@@ -33,14 +33,16 @@ use stwo::prover::poly::circle::CircleEvaluation;
 use stwo_constraint_framework::{FrameworkEval, InfoEvaluator, ORIGINAL_TRACE_IDX, PREPROCESSED_TRACE_IDX};
 
 use crate::CudaBackend;
+use crate::blocks::{self, bring, homes, shared_out, spread};
 use crate::column::{BaseColumn, SecureColumn};
 use crate::component::{DeviceParameters, TreeInput, bindings};
-use crate::device::stream;
+use crate::device::{stream, team};
 use crate::field::{Twin, secure};
-use crate::joined::split;
+use crate::joined::{into_joined, split};
+use crate::reading::Reading;
 use crate::recorded::{Expressions, Recorded};
 use crate::recorder::Source;
-use crate::report::phase;
+use crate::report::{gathered, phase};
 
 type Evaluation = CircleEvaluation<CudaBackend, BaseField, BitReversedOrder>;
 
@@ -71,8 +73,8 @@ pub fn check_denominators<R>(work: impl FnOnce() -> R) -> R {
 }
 
 /// Refuses zeros among inverted denominators, four columns for each batch, if that was asked for: the inverse of zero
-/// is zero, and no other.
-fn refuse_zeros(inverses: &Matrix<Mersenne31>) -> Result<()> {
+/// is zero, and no other. `first` is the number of the matrix's first row.
+fn refuse_zeros(inverses: &Matrix<Mersenne31>, first: usize) -> Result<()> {
     if !CHECKED.get() {
         return Ok(());
     }
@@ -85,8 +87,9 @@ fn refuse_zeros(inverses: &Matrix<Mersenne31>) -> Result<()> {
             return Err(Error::shape(
                 "LogUp",
                 format!(
-                    "the denominator of batch {batch} of lookups is zero in row {row} (in bit-reversed order); check \
-                     the lookup elements and the tuples"
+                    "the denominator of batch {batch} of lookups is zero in row {} (in bit-reversed order); check \
+                     the lookup elements and the tuples",
+                    first + row
                 ),
             ));
         }
@@ -159,15 +162,14 @@ impl Total {
 }
 
 impl PendingInteraction {
-    /// Replaces the last column by its prefix sums. Each buffer holds columns of the secure field, four times
-    /// 2^`log_size` values each.
-    fn new(mut slabs: Vec<Buffer<Mersenne31>>, log_size: u32) -> Result<Self> {
+    /// The columns before the last one of the secure field, and that one, four times 2^`log_size` values, which is
+    /// replaced by its prefix sums.
+    fn new(before: Vec<BaseColumn>, mut last: Buffer<Mersenne31>, log_size: u32) -> Result<Self> {
         let rows = 1 << log_size;
-        let last = slabs.last_mut().expect("a component with lookups has a column");
-        let (stream, at) = (stream(&last.device()), last.len() - 4 * rows);
-        let total = circle_order::centred_prefix_sums(&stream, last.range_mut(at..)?, rows)?;
+        let stream = stream(&last.device());
+        let total = circle_order::centred_prefix_sums(&stream, last.view_mut(), rows)?;
         let domain = CanonicCoset::new(log_size).circle_domain();
-        let columns = slabs.into_iter().flat_map(|slab| split(slab, rows));
+        let columns = before.into_iter().chain(split(last, rows));
         let columns = columns.map(|column| Evaluation::new(domain, column)).collect();
         Ok(Self { columns, total: Total::new(total) })
     }
@@ -207,13 +209,15 @@ pub fn start_interaction_trace<E: FrameworkEval>(
     start_from(&Source::own(eval), preprocessed, trace)
 }
 
+/// The function that errors name.
+const NAME: &str = "rigel_stwo::interaction_trace";
+
 /// Starts the LogUp columns of a component whose fractions are recorded from `source`.
 pub(crate) fn start_from<E: FrameworkEval>(
     source: &Source<'_, E>,
     preprocessed: &[&BaseColumn],
     trace: &[&BaseColumn],
 ) -> Result<PendingInteraction> {
-    const NAME: &str = "rigel_stwo::interaction_trace";
     let _phase = phase("lookups");
     let log_size = source.log_size;
     if let Some(column) = preprocessed.iter().chain(trace).find(|column| column.len() != 1 << log_size) {
@@ -236,11 +240,19 @@ pub(crate) fn start_from<E: FrameworkEval>(
             ),
         ));
     }
+    if preprocessed.len() + trace.len() == 0 {
+        return Err(Error::shape(NAME, "a component without columns has no rows"));
+    }
+    if let Some(devices) = shared_out(1 << log_size)?
+        && let Some(started) = start_in_blocks(source, &reading, [preprocessed, trace], &devices)?
+    {
+        return Ok(started);
+    }
+    let (fixed, own) = (here(preprocessed)?, here(trace)?);
+    let (preprocessed, trace) = (&fixed.iter().collect::<Vec<_>>()[..], &own.iter().collect::<Vec<_>>()[..]);
     // All columns, or of those in host memory the ones that the fractions read.
     let deferred = preprocessed.iter().chain(trace).any(|column| column.place().is_some());
-    let Some(device) = preprocessed.iter().chain(trace).next().map(|column| column.device().clone()) else {
-        return Err(Error::shape(NAME, "a component without columns has no rows"));
-    };
+    let device = preprocessed.iter().chain(trace).next().expect("counted above").device().clone();
     let mut recorded = source.recorded(&device, reading)?;
     let inputs = if deferred {
         let part = recorded.only_fractions(2);
@@ -249,27 +261,101 @@ pub(crate) fn start_from<E: FrameworkEval>(
     } else {
         [preprocessed, trace].map(|columns| TreeInput::new(columns.to_vec(), std::iter::empty()))
     };
+    check_batches(&recorded, &inputs)?;
+    let rows = 1 << log_size;
+    let order = Rows::Circle { log_rows: log_size, log_trace: log_size };
+    let sums = running_sums(&device, &recorded, &inputs, (0, order))?.into_values();
+    let at = sums.len() - 4 * rows;
+    let (before, last) = sums.split_at(at)?;
+    PendingInteraction::new(split(before, rows), last, log_size)
+}
+
+/// Refuses a component without lookups.
+fn check_batches(recorded: &Recorded, inputs: &[TreeInput<'_>]) -> Result<()> {
     let batches = recorded.expressions.fractions.len();
-    if batches == 0 || inputs.iter().all(|tree| tree.device().is_none()) {
-        return Err(Error::shape(
-            NAME,
-            format!("{batches} batches of lookups in a component; it needs at least one, and at least one column"),
-        ));
+    if batches > 0 && inputs.iter().any(|tree| tree.device().is_some()) {
+        return Ok(());
     }
-    let program = program(&device, &recorded)?;
-    let (stream, rows) = (stream(&device), 1 << log_size);
-    let mut numerators = Matrix::alloc(&stream, rows, 4 * batches)?;
-    let mut denominators = Matrix::alloc(&stream, rows, 4 * batches)?;
-    let parameters = DeviceParameters::upload(&device, &recorded)?;
-    let mut bindings = bindings(&inputs).output(&mut numerators).output(&mut denominators);
+    Err(Error::shape(
+        NAME,
+        format!("{batches} batches of lookups in a component; it needs at least one, and at least one column"),
+    ))
+}
+
+/// The sums of fractions along each row, in so many rows from the given one on.
+fn running_sums(
+    device: &Device,
+    recorded: &Recorded,
+    inputs: &[TreeInput<'_>],
+    (first, rows): (usize, Rows),
+) -> Result<Matrix<Mersenne31>> {
+    let (program, stream) = (program(device, recorded)?, stream(device));
+    let columns = 4 * recorded.expressions.fractions.len();
+    let mut numerators = Matrix::alloc(&stream, rows.count(), columns)?;
+    let mut denominators = Matrix::alloc(&stream, rows.count(), columns)?;
+    let parameters = DeviceParameters::upload(device, recorded)?;
+    let mut bindings = bindings(inputs).output(&mut numerators).output(&mut denominators);
     parameters.bind(&mut bindings);
-    program.run(&stream, Rows::Circle { log_rows: log_size, log_trace: log_size }, &mut bindings)?;
+    program.run(&stream, rows, &mut bindings)?;
 
     inverse::invert_assign::<QM31>(&stream, &mut denominators)?;
-    refuse_zeros(&denominators)?;
+    refuse_zeros(&denominators, first)?;
     fractions::running_sums::<QM31>(&stream, &mut numerators, &denominators)?;
-    drop(denominators);
-    PendingInteraction::new(vec![numerators.into_values()], log_size)
+    Ok(numerators)
+}
+
+/// Starts the LogUp columns over several devices: each computes the sums along its block of the rows. Then each gets a
+/// share of the columns, and the last one also the last column, for its prefix sums. `None` if fractions read
+/// neighbouring rows.
+fn start_in_blocks<E: FrameworkEval>(
+    source: &Source<'_, E>,
+    reading: &Reading,
+    [preprocessed, trace]: [&[&BaseColumn]; 2],
+    devices: &[Device],
+) -> Result<Option<PendingInteraction>> {
+    let recorded = devices.iter().map(|device| source.recorded(device, reading.clone()));
+    let recorded = recorded.collect::<Result<Vec<_>>>()?;
+    if preprocessed.iter().chain(trace).any(|column| column.place().is_some())
+        || recorded[0].fractions_read_neighbours()
+    {
+        return Ok(None);
+    }
+    let trees = [spread(preprocessed, devices)?, spread(trace, devices)?];
+    let block_rows = (1usize << source.log_size) / devices.len();
+    let mut sums = Vec::with_capacity(devices.len());
+    for (k, (device, recorded)) in devices.iter().zip(&recorded).enumerate() {
+        let inputs = trees.each_ref().map(|columns| {
+            let part = |column| BaseColumn::blocks(column).map(|blocks| &blocks.parts()[k]);
+            TreeInput::new(columns.iter().filter_map(part).collect(), std::iter::empty())
+        });
+        check_batches(recorded, &inputs)?;
+        let rows = Rows::Natural { rows: block_rows };
+        sums.push(running_sums(device, recorded, &inputs, (k * block_rows, rows))?.into_values());
+    }
+    drop(trees);
+    let columns = blocks::columns(sums, block_rows, devices);
+    let before = columns.len() - 4;
+    let mut to = homes(before, 1 << source.log_size)?;
+    to.extend(vec![devices[devices.len() - 1].clone(); 4]);
+    let mut columns = bring(columns, &to)?;
+    let last = into_joined(columns.split_off(before))?;
+    PendingInteraction::new(columns, last, source.log_size).map(Some)
+}
+
+/// Columns on the current device. A column that is elsewhere, because the work is shared out, is copied; unless it is
+/// short, the report says so.
+fn here(columns: &[&BaseColumn]) -> Result<Vec<BaseColumn>> {
+    let columns: Vec<BaseColumn> = columns.iter().map(|&column| column.clone()).collect();
+    if team()?.len() == 1 {
+        return Ok(columns);
+    }
+    let to = vec![crate::current()?; columns.len()];
+    if let (Some(device), Some(column)) = (to.first(), columns.first())
+        && shared_out(column.len())?.is_some()
+    {
+        gathered(device, "lookups", "their fractions read neighbouring rows, or the host keeps their columns");
+    }
+    bring(columns, &to)
 }
 
 /// The kernels that write the numerators and denominators of a component's fractions.
@@ -359,10 +445,12 @@ impl LogupTraceGenerator {
     /// Returns all columns, with prefix sums in the last one, and the sum of all fractions.
     pub fn finalize_last(self) -> Result<Interaction> {
         let _phase = phase("lookups");
-        if self.slabs.is_empty() {
+        let mut slabs = self.slabs;
+        let Some(last) = slabs.pop() else {
             return Err(Error::shape("LogupTraceGenerator::finalize_last", "there are no columns of fractions"));
-        }
-        PendingInteraction::new(self.slabs, self.log_size)?.finish()
+        };
+        let before = slabs.into_iter().flat_map(|slab| split(slab, 1 << self.log_size)).collect();
+        PendingInteraction::new(before, last, self.log_size)?.finish()
     }
 }
 
@@ -391,7 +479,7 @@ impl LogupColGenerator<'_> {
         let mut inverses = Matrix::alloc(&stream, rows, 4)?;
         stream.copy(inverses.values_mut(), denominators.view())?;
         inverse::invert_assign::<QM31>(&stream, &mut inverses)?;
-        refuse_zeros(&inverses)?;
+        refuse_zeros(&inverses, 0)?;
         let mut graph = ExpressionGraph::<QM31>::new();
         let inverse = graph.extension_column(0, 0, 0);
         let (numerator, given, parameter) = match numerators {

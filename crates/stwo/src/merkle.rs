@@ -3,18 +3,21 @@
 //! Upstream builds a tree layer by layer. This backend hashes the leaves and builds all layers above them at once,
 //! and returns each layer when it is requested. So small layers share launches, and the digests are contiguous in
 //! memory.
+//!
+//! Over several devices, each hashes its blocks of the columns into a subtree. What is above the subtrees is on the
+//! first device.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use rigel_gpu::{Buffer, Device, Lock, Result, Stream};
-use rigel_kernels::Columns;
 use rigel_kernels::commit::lifted::{BLOCK, LiftedInParts};
 use rigel_kernels::commit::merkle::MerkleTree;
 use rigel_kernels::domain::circle_order;
 use rigel_kernels::field::Mersenne31;
 use rigel_kernels::hash::{Blake2s, Blake2sM31, Chained, Hash, RowHash};
 use rigel_kernels::layout::gather;
+use rigel_kernels::{Columns, Matrix};
 use stwo::core::fields::qm31::SECURE_EXTENSION_DEGREE;
 use stwo::core::utils::bit_reverse_index;
 use stwo::core::vcs::blake2_hash::Blake2sHash;
@@ -25,6 +28,7 @@ use stwo::prover::vcs_lifted::ops::{MerkleOpsLifted, PackLeavesOps};
 
 use crate::CudaBackend;
 use crate::batch::{Batch, Digest};
+use crate::blocks::{self, by_device, devices_of, send, spread};
 use crate::column::BaseColumn;
 use crate::deferred::{bring, neighbours};
 use crate::device::{device, stream};
@@ -35,9 +39,10 @@ use crate::report::phase;
 /// A layer of at most this length is downloaded as a whole when one of its digests is read.
 const SMALL: usize = 64;
 
-/// A layer of a tree on the device.
+/// A layer of a tree on the device, or in blocks on several.
 pub struct HashColumn {
-    digests: Buffer<Digest>,
+    /// The digests, or one block of them on each device, equal in length.
+    blocks: Vec<Buffer<Digest>>,
     /// The layer above, built but not requested yet, and its hash.
     above: Lock<Option<(LayerHash, Box<HashColumn>)>>,
     /// The columns that are opened together with it, and its index counted from the leaves.
@@ -55,26 +60,38 @@ enum LayerHash {
 
 impl HashColumn {
     fn new(digests: Buffer<Digest>) -> Self {
-        Self { digests, above: Lock::new(None), batch: None, read: OnceLock::new() }
+        Self::in_blocks(vec![digests])
     }
 
-    fn stream(&self) -> Stream {
-        stream(&self.digests.device())
+    fn in_blocks(blocks: Vec<Buffer<Digest>>) -> Self {
+        Self { blocks, above: Lock::new(None), batch: None, read: OnceLock::new() }
     }
 
     fn read_all(&self) -> Vec<Blake2sHash> {
-        let digests = self.digests.to_vec(&self.stream()).or_fail("read digests");
-        digests.into_iter().map(Blake2sHash).collect()
+        let read = |block: &Buffer<Digest>| block.to_vec(&stream(&block.device()));
+        let digests: Result<Vec<_>> = self.blocks.iter().map(read).collect();
+        digests.or_fail("read digests").into_iter().flatten().map(Blake2sHash).collect()
+    }
+
+    /// The block that has a digest, and the digest's place there.
+    fn place(&self, index: usize) -> (usize, usize) {
+        let rows = self.blocks[0].len();
+        (index / rows, index % rows)
+    }
+
+    /// All digests in one buffer, on the first device: these, or a copy of the blocks.
+    fn whole(self) -> Result<Buffer<Digest>> {
+        join_blocks(self.blocks)
     }
 
     /// The lowest of these layers, holding the others above it.
-    fn stack(layers: Vec<Buffer<Digest>>, batch: Option<&Arc<Batch>>, kind: LayerHash) -> Self {
+    fn stack(layers: Vec<Vec<Buffer<Digest>>>, batch: Option<&Arc<Batch>>, kind: LayerHash) -> Self {
         let mut above: Option<HashColumn> = None;
-        for (i, digests) in layers.into_iter().enumerate().rev() {
+        for (i, blocks) in layers.into_iter().enumerate().rev() {
             let layer = Self {
                 above: Lock::new(above.map(|above| (kind, Box::new(above)))),
                 batch: batch.map(|batch| (batch.clone(), i)),
-                ..Self::new(digests)
+                ..Self::in_blocks(blocks)
             };
             above = Some(layer);
         }
@@ -86,22 +103,39 @@ impl HashColumn {
     }
 }
 
+/// Blocks of digests in one buffer, on the first device.
+fn join_blocks(mut blocks: Vec<Buffer<Digest>>) -> Result<Buffer<Digest>> {
+    if blocks.len() == 1 {
+        return Ok(blocks.remove(0));
+    }
+    let mut whole = stream(&blocks[0].device()).alloc(blocks.iter().map(Buffer::len).sum())?;
+    let (mut rest, mut pieces) = (whole.view_mut(), Vec::with_capacity(blocks.len()));
+    for block in &blocks {
+        let (target, tail) = rest.split_at(block.len())?;
+        pieces.push((block.view(), target));
+        rest = tail;
+    }
+    send(pieces)?;
+    Ok(whole)
+}
+
 impl Clone for HashColumn {
     fn clone(&self) -> Self {
-        let copy = || {
-            let (stream, from) = (self.stream(), &self.digests);
+        let copy = |from: &Buffer<Digest>| {
+            let stream = stream(&from.device());
             let mut copy = stream.alloc(from.len())?;
             stream.copy(&mut copy, from)?;
             Ok(copy)
         };
-        let copy: Result<_> = copy();
-        Self::new(copy.or_fail("copy digests"))
+        let copies: Result<_> = self.blocks.iter().map(copy).collect();
+        Self::in_blocks(copies.or_fail("copy digests"))
     }
 }
 
 impl fmt::Debug for HashColumn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "HashColumn({} on {})", self.digests.len(), self.digests.device())
+        let devices: Vec<String> = self.blocks.iter().map(|block| block.device().to_string()).collect();
+        write!(f, "HashColumn({} on {})", self.len(), devices.join(", "))
     }
 }
 
@@ -126,7 +160,7 @@ impl Column<Blake2sHash> for HashColumn {
     }
 
     fn len(&self) -> usize {
-        self.digests.len()
+        self.blocks.iter().map(Buffer::len).sum()
     }
 
     /// Reads one digest: from the prefetched values, from the cached small layer, or with a copy of its own.
@@ -140,21 +174,24 @@ impl Column<Blake2sHash> for HashColumn {
             if self.len() <= SMALL {
                 return self.read.get_or_init(|| self.read_all())[index];
             }
-            let one = self.digests.range(index..index + 1).and_then(|one| one.to_vec(&self.stream()));
+            let (block, index) = self.place(index);
+            let block = &self.blocks[block];
+            let one = block.range(index..index + 1).and_then(|one| one.to_vec(&stream(&block.device())));
             Blake2sHash(one.or_fail("read a digest")[0])
         })
     }
 
     fn set(&mut self, index: usize, value: Blake2sHash) {
         self.changed();
-        let stream = self.stream();
-        let place = self.digests.range_mut(index..index + 1);
+        let (block, index) = self.place(index);
+        let stream = stream(&self.blocks[block].device());
+        let place = self.blocks[block].range_mut(index..index + 1);
         place.and_then(|place| stream.write(place, &[value.0])).or_fail("write a digest");
     }
 
     fn split_at_mid(self) -> (Self, Self) {
-        let mid = self.digests.len() / 2;
-        let (head, tail) = self.digests.split_at(mid).or_fail("split digests");
+        let mid = self.len() / 2;
+        let (head, tail) = self.whole().and_then(|digests| digests.split_at(mid)).or_fail("split digests");
         (Self::new(head), Self::new(tail))
     }
 }
@@ -163,11 +200,13 @@ impl ColumnOps<Blake2sHash> for CudaBackend {
     type Column = HashColumn;
 
     fn bit_reverse_column(column: &mut HashColumn) {
-        let (device, len) = (column.digests.device().clone(), column.len());
+        let len = column.len();
         assert!(len.is_power_of_two(), "bit reversal of {len} digests, which is not a power of two");
+        let digests = join_blocks(std::mem::take(&mut column.blocks)).or_fail("gather digests");
         let bits = len.trailing_zeros();
         let picks: Vec<[u32; 2]> = (0..len).map(|i| [0, bit_reverse_index(i, bits) as u32]).collect();
-        let reversed = gather::words(&stream(&device), &[column.digests.view()], &picks, 8).and_then(Buffer::cast);
+        let reversed =
+            gather::words(&stream(&digests.device()), &[digests.view()], &picks, 8).and_then(Buffer::cast);
         *column = HashColumn::new(reversed.or_fail("reverse a column's bits"));
     }
 }
@@ -176,16 +215,53 @@ impl ColumnOps<Blake2sHash> for CudaBackend {
 fn tree<H: Chained<Digest = Digest> + RowHash<Mersenne31>>(
     columns: &[&BaseColumn],
     log_leaves: u32,
-) -> Result<Vec<Buffer<Digest>>> {
+) -> Result<Vec<Vec<Buffer<Digest>>>> {
     // The tree over no columns is one leaf, whatever its lifting size.
     let log_leaves = if columns.is_empty() { 0 } else { log_leaves };
     let device: Device = columns.first().map_or_else(device, |column| column.device().clone());
     if columns.iter().any(|column| column.place().is_some()) {
-        return tree_in_parts::<H>(&stream(&device), columns, log_leaves);
+        return Ok(whole(tree_in_parts::<H>(&stream(&device), columns, log_leaves)?));
+    }
+    if let Some(devices) = devices_of(columns.iter().copied()) {
+        return tree_in_blocks::<H>(columns, log_leaves, &devices);
     }
     let matrices: Result<Vec<_>> =
         runs(columns).into_iter().map(|(first, run)| Columns::new(run, columns[first].len())).collect();
-    MerkleTree::<H>::lifted(&stream(&device), &matrices?, log_leaves)?.into_layers()
+    Ok(whole(MerkleTree::<H>::lifted(&stream(&device), &matrices?, log_leaves)?.into_layers()?))
+}
+
+/// Layers on one device.
+fn whole(layers: Vec<Buffer<Digest>>) -> Vec<Vec<Buffer<Digest>>> {
+    layers.into_iter().map(|layer| vec![layer]).collect()
+}
+
+/// Builds the tree over columns of which some are in blocks: a subtree on each device, and on the first one what is
+/// above them.
+fn tree_in_blocks<H: Chained<Digest = Digest> + RowHash<Mersenne31>>(
+    columns: &[&BaseColumn],
+    log_leaves: u32,
+    devices: &[Device],
+) -> Result<Vec<Vec<Buffer<Digest>>>> {
+    // In the order of the hash. Columns that are too short to have a row on each device are lifted to the same length,
+    // and stay before the longer ones.
+    let mut sorted = columns.to_vec();
+    sorted.sort_by_key(|column| column.len());
+    let spread = spread(&sorted, devices)?;
+    let by_device = by_device(&spread.iter().collect::<Vec<_>>()).expect("all columns are in blocks now");
+    let mut subtrees = Vec::with_capacity(devices.len());
+    for (device, columns) in devices.iter().zip(&by_device) {
+        let matrices: Result<Vec<_>> =
+            runs(columns).into_iter().map(|(first, run)| Columns::new(run, columns[first].len())).collect();
+        let depth = log_leaves - devices.len().ilog2();
+        subtrees.push(MerkleTree::<H>::lifted(&stream(device), &matrices?, depth)?.into_layers()?.into_iter());
+    }
+    let mut layers: Vec<Vec<Buffer<Digest>>> = Vec::new();
+    while let Some(layer) = subtrees.iter_mut().map(Iterator::next).collect::<Option<Vec<_>>>() {
+        layers.push(layer);
+    }
+    let roots = join_blocks(layers.pop().expect("a tree has a root"))?;
+    layers.extend(whole(MerkleTree::<H>::from_leaves(&stream(&devices[0]), &roots)?.into_layers()?));
+    Ok(layers)
 }
 
 /// Builds the tree over columns of which some are in host memory. They are on the device a few at a time, at least as
@@ -225,10 +301,18 @@ fn tree_in_parts<H: Chained<Digest = Digest> + RowHash<Mersenne31>>(
 }
 
 /// The layers above this one.
-fn above<H: Hash<Digest = Digest>>(layer: &HashColumn) -> Result<Vec<Buffer<Digest>>> {
-    let mut layers = MerkleTree::<H>::from_leaves(&layer.stream(), &layer.digests)?.into_layers()?;
+fn above<H: Hash<Digest = Digest>>(layer: &HashColumn) -> Result<Vec<Vec<Buffer<Digest>>>> {
+    let copied;
+    let digests = match &layer.blocks[..] {
+        [digests] => digests,
+        _ => {
+            copied = layer.clone().whole()?;
+            &copied
+        }
+    };
+    let mut layers = MerkleTree::<H>::from_leaves(&stream(&digests.device()), digests)?.into_layers()?;
     layers.remove(0);
-    Ok(layers)
+    Ok(whole(layers))
 }
 
 impl<const M31: bool> MerkleOpsLifted<Blake2sMerkleHasherGeneric<M31>> for CudaBackend {
@@ -250,7 +334,8 @@ impl<const M31: bool> MerkleOpsLifted<Blake2sMerkleHasherGeneric<M31>> for CudaB
             }
         };
         if let Some((batch, log_packed)) = &batch {
-            batch.set_tree(layers.iter().map(Buffer::share).collect(), *log_packed);
+            let share = |blocks: &Vec<Buffer<Digest>>| blocks.iter().map(Buffer::share).collect();
+            batch.set_tree(layers.iter().map(share).collect(), *log_packed);
         }
         HashColumn::stack(layers, batch.as_ref().map(|(batch, _)| batch), kind::<M31>())
     }
@@ -279,10 +364,22 @@ impl PackLeavesOps for CudaBackend {
         values: &[&BaseColumn; SECURE_EXTENSION_DEGREE],
     ) -> [BaseColumn; SECURE_EXTENSION_DEGREE * PACKED_LEAF_SIZE] {
         let _phase = phase("merkle tree");
-        let slab = Joined::new(values.iter().copied());
-        let packed = circle_order::pack_leaves(&stream(values[0].device()), slab.view()).or_fail("pack leaves");
-        let rows = packed.rows();
-        let columns = split(packed.into_values(), rows);
+        let pack = |values: &[&BaseColumn]| {
+            let slab = Joined::new(values.iter().copied());
+            circle_order::pack_leaves(&stream(values[0].device()), slab.view()).or_fail("pack leaves")
+        };
+        let columns = match by_device(values) {
+            Some(parts) => {
+                let packed: Vec<_> = parts.iter().map(|values| pack(values)).collect();
+                let (rows, devices) = (packed[0].rows(), devices_of(values.iter().copied()).expect("in blocks"));
+                blocks::columns(packed.into_iter().map(Matrix::into_values).collect(), rows, &devices)
+            }
+            None => {
+                let packed = pack(values);
+                let rows = packed.rows();
+                split(packed.into_values(), rows)
+            }
+        };
         if let Some(batch) = Batch::layer_of(values) {
             columns.iter().for_each(|column| column.pack_from(&batch));
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rigel_gpu::{Buffer, Result};
+use rigel_gpu::{Buffer, Device, Error, Result};
 use rigel_kernels::Columns;
 use rigel_kernels::field::Mersenne31;
 use rigel_kernels::fri::circle_fold;
@@ -21,21 +21,44 @@ use stwo::prover::poly::twiddles::TwiddleTree;
 
 use crate::CudaBackend;
 use crate::batch::{Batch, Form, Opening};
+use crate::blocks;
 use crate::column::{BaseColumn, Plan, SecureColumn};
 use crate::deferred::{Deferred, HostColumn, batch_bytes, neighbours, to_host};
-use crate::device::{device, load_kernels, stream};
+use crate::device::{device, known, load_kernels, stream, team};
 use crate::failure::OrFail;
 use crate::field::{Twin, secure};
 use crate::joined::{into_joined, runs, split};
 use crate::report::phase;
-use crate::twiddles::{self, of_coset};
+use crate::twiddles::{self, over_devices};
 
-type Evaluation = CircleEvaluation<CudaBackend, BaseField, BitReversedOrder>;
+pub(crate) type Evaluation = CircleEvaluation<CudaBackend, BaseField, BitReversedOrder>;
 type Coefficients = CircleCoefficients<CudaBackend>;
 
-/// The twiddles of a domain, from a tower that contains them.
-fn of_domain(tower: &twiddles::Twiddles, domain: CircleDomain) -> Result<Twiddles<'_>> {
-    Ok(Twiddles { tower: tower.tower()?, initial: domain.half_coset.initial.twin() })
+/// The twiddles of a domain on a device, from a tower that contains them.
+fn of_domain<'a>(tower: &'a twiddles::Twiddles, domain: CircleDomain, device: &Device) -> Result<Twiddles<'a>> {
+    Ok(Twiddles { tower: tower.tower_on(device)?, initial: domain.half_coset.initial.twin() })
+}
+
+/// Columns that are shared out for interpolation: a share of them whole on each device, or if they are few or short, as
+/// they are. Without several devices nothing moves.
+fn to_homes(columns: Vec<Evaluation>) -> Result<Vec<Evaluation>> {
+    if team()?.len() == 1 {
+        return Ok(columns);
+    }
+    let mut homes = Vec::with_capacity(columns.len());
+    for alike in columns.chunk_by(|a, b| a.domain == b.domain) {
+        homes.extend(blocks::homes(alike.len(), alike[0].domain.size())?);
+    }
+    // A column that is interpolated alone goes where its maker wants it.
+    if let ([column], [home]) = (&columns[..], &mut homes[..])
+        && let Some(blocks) = column.values.blocks()
+    {
+        *home = blocks.home().clone();
+    }
+    let (domains, values): (Vec<_>, Vec<_>) =
+        columns.into_iter().map(|column| (column.domain, column.values)).unzip();
+    let values = blocks::bring(values, &homes)?;
+    Ok(domains.into_iter().zip(values).map(|(domain, values)| Evaluation::new(domain, values)).collect())
 }
 
 /// Interpolates contiguous columns of one domain: in place, or in a copy if clones of them have the same memory.
@@ -47,7 +70,8 @@ fn interpolate_run(
     let rows = domain.size();
     let stream = stream(columns[0].values.device());
     let mut values = into_joined(columns.into_iter().map(|column| column.values).collect())?;
-    circle::interpolate(&stream, values.view_mut(), rows, of_domain(&twiddles.itwiddles, domain)?)?;
+    let twiddles = of_domain(&twiddles.itwiddles, domain, stream.device())?;
+    circle::interpolate(&stream, values.view_mut(), rows, twiddles)?;
     Ok(split(values, rows).into_iter().map(Coefficients::new))
 }
 
@@ -67,10 +91,52 @@ fn evaluate_same(
     };
     for (first, run) in runs(polynomials) {
         let to = values.range_mut(first * size..(first + run.len() / rows) * size)?;
-        let twiddles = of_domain(&twiddles.twiddles, domain)?;
+        let twiddles = of_domain(&twiddles.twiddles, domain, stream.device())?;
         circle::evaluate_into(&stream, to, domain.log_size(), Columns::new(run, rows)?, twiddles)?;
     }
     Ok(split(values, size))
+}
+
+/// The evaluations of polynomials of one size: in blocks over several devices, or whole on the current one.
+pub(crate) fn evaluate_shared_out(
+    polynomials: &[&BaseColumn],
+    domain: CircleDomain,
+    twiddles: &TwiddleTree<CudaBackend>,
+) -> Result<Vec<BaseColumn>> {
+    if let Some(devices) = blocks::shared_out(domain.size())? {
+        return blocks::extend(polynomials, domain, twiddles, &devices);
+    }
+    if team()?.len() == 1 {
+        return evaluate_same(polynomials, domain, twiddles, None);
+    }
+    let first = vec![device(); polynomials.len()];
+    let there = blocks::bring(polynomials.iter().map(|&column| column.clone()).collect(), &first)?;
+    evaluate_same(&there.iter().collect::<Vec<_>>(), domain, twiddles, None)
+}
+
+/// Interpolates columns on the devices that share them out, as many together as are contiguous and have one domain.
+pub(crate) fn interpolate_shared_out(
+    columns: Vec<Evaluation>,
+    twiddles: &TwiddleTree<CudaBackend>,
+) -> Result<Vec<Coefficients>> {
+    let columns = to_homes(columns)?;
+    let mut starts: Vec<usize> = runs(&columns.iter().map(|column| &column.values).collect::<Vec<_>>())
+        .into_iter()
+        .map(|(first, _)| first)
+        .collect();
+    let changes = columns.windows(2).enumerate().filter(|(_, pair)| pair[0].domain != pair[1].domain);
+    starts.extend(changes.map(|(i, _)| i + 1));
+    starts.sort_unstable();
+    starts.dedup();
+    let (mut rest, mut runs) = (columns, Vec::new());
+    for &start in starts.iter().rev() {
+        runs.push(rest.split_off(start));
+    }
+    let mut coefficients = Vec::new();
+    for run in runs.into_iter().rev() {
+        coefficients.extend(interpolate_run(run, twiddles)?);
+    }
+    Ok(coefficients)
 }
 
 /// Interpolates columns of which some are in host memory, where their coefficients stay, too.
@@ -102,7 +168,8 @@ fn interpolate_deferred(columns: &[Evaluation], twiddles: &TwiddleTree<CudaBacke
             let place = values[run.start].place().expect("a column in host memory");
             let (stream, rows) = (stream(place.of.device()), domain.size());
             let mut words = place.of.read(place.index..place.index + run.len())?;
-            circle::interpolate(&stream, words.view_mut(), rows, of_domain(&twiddles.itwiddles, domain)?)?;
+            let twiddles = of_domain(&twiddles.itwiddles, domain, stream.device())?;
+            circle::interpolate(&stream, words.view_mut(), rows, twiddles)?;
             let kept = HostColumn::split(words.to_vec(&stream)?, rows);
             let made = Deferred::plain(place.of.device(), kept, place.of.batch_bytes());
             coefficients.extend(made.into_iter().map(Coefficients::new));
@@ -118,6 +185,10 @@ fn deferred_values(
     twiddles: &TwiddleTree<CudaBackend>,
     batch_bytes: usize,
 ) -> Result<Vec<BaseColumn>> {
+    if team()?.len() > 1 {
+        let detail = "columns are kept in host memory for one device only; leave out in_column_batches, or over";
+        return Err(Error::shape("rigel_stwo::over", detail));
+    }
     let device = polynomials[0].device();
     let of = (&twiddles.twiddles, domain);
     Ok(Deferred::extended(device, to_host(polynomials)?, of, batch_bytes))
@@ -134,7 +205,8 @@ impl PolyOps for CudaBackend {
 
     fn interpolate(evaluation: Evaluation, twiddles: &TwiddleTree<Self>) -> Coefficients {
         let _phase = phase("interpolate");
-        let mut one = interpolate_run(vec![evaluation], twiddles).or_fail("interpolate a column");
+        let one = to_homes(vec![evaluation]).and_then(|one| interpolate_run(one, twiddles));
+        let mut one = one.or_fail("interpolate a column");
         one.next().expect("one column")
     }
 
@@ -143,20 +215,7 @@ impl PolyOps for CudaBackend {
             return interpolate_mixed(columns, twiddles).or_fail("interpolate columns");
         }
         let _phase = phase("interpolate");
-        let mut starts: Vec<usize> = runs(&columns.iter().map(|column| &column.values).collect::<Vec<_>>())
-            .into_iter()
-            .map(|(first, _)| first)
-            .collect();
-        let changes = columns.windows(2).enumerate().filter(|(_, pair)| pair[0].domain != pair[1].domain);
-        starts.extend(changes.map(|(i, _)| i + 1));
-        starts.sort_unstable();
-        starts.dedup();
-        let (mut rest, mut runs) = (columns, Vec::new());
-        for &start in starts.iter().rev() {
-            runs.push(rest.split_off(start));
-        }
-        let run = |run| interpolate_run(run, twiddles).or_fail("interpolate columns");
-        runs.into_iter().rev().flat_map(run).collect()
+        interpolate_shared_out(columns, twiddles).or_fail("interpolate columns")
     }
 
     fn eval_at_point(polynomial: &Coefficients, point: CirclePoint<SecureField>) -> SecureField {
@@ -221,7 +280,7 @@ impl PolyOps for CudaBackend {
     fn evaluate(polynomial: &Coefficients, domain: CircleDomain, twiddles: &TwiddleTree<Self>) -> Evaluation {
         let _phase = phase("evaluate");
         let mut values =
-            evaluate_same(&[&polynomial.coeffs], domain, twiddles, None).or_fail("evaluate a polynomial");
+            evaluate_shared_out(&[&polynomial.coeffs], domain, twiddles).or_fail("evaluate a polynomial");
         Evaluation::new(domain, values.remove(0))
     }
 
@@ -232,6 +291,9 @@ impl PolyOps for CudaBackend {
         buffer: BaseColumn,
     ) -> Evaluation {
         assert_eq!(buffer.len(), domain.size(), "room for each value");
+        if known().len() > 1 {
+            return Self::evaluate(polynomial, domain, twiddles);
+        }
         let _phase = phase("evaluate");
         let room = (!buffer.is_blank() && !buffer.is_shared()).then(|| buffer.into_buffer());
         let mut values =
@@ -266,7 +328,7 @@ impl PolyOps for CudaBackend {
             drain(pool, domain.log_size());
             let values = match batch_bytes() {
                 Some(bytes) => deferred_values(&same, domain, twiddles, bytes),
-                None => evaluate_same(&same, domain, twiddles, None),
+                None => evaluate_shared_out(&same, domain, twiddles),
             };
             let values = values.or_fail("evaluate polynomials");
             for (place, values) in places.into_iter().zip(values) {
@@ -289,9 +351,9 @@ impl PolyOps for CudaBackend {
 
     fn precompute_twiddles(coset: Coset) -> TwiddleTree<Self> {
         let _phase = phase("twiddles");
-        let device = device();
-        load_kernels(&device).or_fail("compile the backend's kernels");
-        of_coset(&device, coset).or_fail("make twiddles")
+        let devices = team().or_fail("open a device (SimdBackend needs none)");
+        devices.iter().try_for_each(load_kernels).or_fail("compile the backend's kernels");
+        over_devices(&devices, coset).or_fail("make twiddles")
     }
 
     fn split_at_mid(polynomial: Coefficients) -> (Coefficients, Coefficients) {

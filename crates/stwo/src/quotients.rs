@@ -9,24 +9,28 @@ use rigel_kernels::{Columns, Matrix};
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::pcs::quotients::{ColumnSampleBatch, quotient_constants};
-use stwo::core::poly::circle::CanonicCoset;
+use stwo::core::poly::circle::{CanonicCoset, CircleDomain};
 use stwo::prover::QuotientOps;
 use stwo::prover::backend::Column;
 use stwo::prover::pcs::quotient_ops::AccumulatedNumerators;
 use stwo::prover::poly::BitReversedOrder;
 use stwo::prover::poly::circle::{CircleEvaluation, SecureEvaluation};
 use stwo::prover::poly::twiddles::TwiddleTree;
+use stwo::prover::secure_column::SecureColumnByCoords;
 
 use crate::CudaBackend;
+use crate::accumulation::{from_slabs, into_slabs, spread_slabs};
 use crate::batch::{Batch, set_query_domain};
+use crate::blocks::{LEAST_ROWS, block_of, by_device, devices_of, shared_out};
 use crate::column::BaseColumn;
 use crate::deferred::{bring, neighbours};
-use crate::device::stream;
+use crate::device::{stream, team};
 use crate::failure::OrFail;
 use crate::field::Twin;
 use crate::joined::{Joined, coordinates, runs};
-use crate::report::phase;
-use crate::twiddles::of_coset;
+use crate::poly::{Evaluation, evaluate_shared_out, interpolate_shared_out};
+use crate::report::{gathered, phase};
+use crate::twiddles::{of_coset, over_devices};
 
 /// [`circle_quotients::accumulate`] of columns of which some are in host memory: the sum of those of a few at a time.
 fn accumulate_in_batches(
@@ -79,6 +83,35 @@ impl Numerator {
     }
 }
 
+/// The quotients on a subdomain, in blocks if any numerators are.
+fn combine_on_subdomain(
+    accs: Vec<AccumulatedNumerators<CudaBackend>>,
+    subdomain: CircleDomain,
+) -> Result<SecureColumnByCoords<CudaBackend>> {
+    let columns = accs.iter().flat_map(|acc| &acc.partial_numerators_acc.columns);
+    let devices =
+        devices_of(columns).unwrap_or_else(|| vec![accs[0].partial_numerators_acc.columns[0].device().clone()]);
+    let spread = |acc: AccumulatedNumerators<CudaBackend>| {
+        Ok(AccumulatedNumerators {
+            partial_numerators_acc: spread_slabs(acc.partial_numerators_acc, &devices)?,
+            ..acc
+        })
+    };
+    let accs = accs.into_iter().map(spread).collect::<Result<Vec<_>>>()?;
+    let slabs: Vec<_> = accs.iter().map(|acc| Joined::slabs(&acc.partial_numerators_acc)).collect();
+    let mut combined = Vec::with_capacity(devices.len());
+    for (k, device) in devices.iter().enumerate() {
+        let numerators = accs.iter().zip(&slabs).map(|(acc, slabs)| Numerators {
+            point: acc.sample_point.twin(),
+            values: slabs[k].view(),
+            linear: acc.first_linear_term_acc.twin(),
+        });
+        let block = block_of(subdomain, k, devices.len());
+        combined.push(circle_quotients::combine(&stream(device), &numerators.collect::<Vec<_>>(), block.twin())?);
+    }
+    Ok(from_slabs(combined))
+}
+
 impl QuotientOps for CudaBackend {
     fn accumulate_numerators(
         columns: &[&CircleEvaluation<Self, BaseField, BitReversedOrder>],
@@ -94,24 +127,35 @@ impl QuotientOps for CudaBackend {
         let coefficients = quotient_constants(sample_batches).line_coeffs;
         let batches = sample_batches.iter().zip(&coefficients);
         let batches: Vec<Numerator> = batches.map(|(batch, terms)| Numerator::new(batch, terms)).collect();
-        let accumulate = || -> Result<Vec<Matrix<Mersenne31>>> {
-            let stream = stream(values[0].device());
+        // For each batch its sums, or those of its blocks.
+        let accumulate = || -> Result<Vec<Vec<Matrix<Mersenne31>>>> {
             if deferred {
+                let stream = stream(values[0].device());
                 let sums = |batch: &Numerator| {
-                    accumulate_in_batches(&stream, &values, &batch.terms, batch.constant.twin(), rows)
+                    let constant = batch.constant.twin();
+                    Ok(vec![accumulate_in_batches(&stream, &values, &batch.terms, constant, rows)?])
                 };
                 return batches.iter().map(sums).collect();
             }
-            let columns = runs(&values).into_iter().map(|(_, run)| Columns::new(run, values[0].len()));
-            let columns = columns.collect::<Result<Vec<_>>>()?;
             let points: Vec<_> = batches.iter().map(|batch| (&batch.terms[..], batch.constant.twin())).collect();
-            circle_quotients::accumulate_points(&stream, &columns, &points, rows)
+            let mut sums: Vec<Vec<Matrix<Mersenne31>>> = batches.iter().map(|_| Vec::new()).collect();
+            // The first rows are those of the first blocks, or a part of the first one.
+            let blocks = by_device(&values).unwrap_or_else(|| vec![values.clone()]);
+            let block_rows = rows.min(blocks[0][0].len());
+            for columns in &blocks[..rows / block_rows] {
+                let stream = stream(columns[0].device());
+                let matrices = runs(columns).into_iter().map(|(_, run)| Columns::new(run, columns[0].len()));
+                let matrices = matrices.collect::<Result<Vec<_>>>()?;
+                let made = circle_quotients::accumulate_points(&stream, &matrices, &points, block_rows)?;
+                sums.iter_mut().zip(made).for_each(|(sums, made)| sums.push(made));
+            }
+            Ok(sums)
         };
         let sums = accumulate().or_fail("accumulate the numerators of quotients");
         for ((batch, numerator), sums) in sample_batches.iter().zip(&batches).zip(sums) {
             accumulated_numerators_vec.push(AccumulatedNumerators {
                 sample_point: batch.point,
-                partial_numerators_acc: coordinates(sums),
+                partial_numerators_acc: from_slabs(sums),
                 first_linear_term_acc: numerator.linear,
             });
         }
@@ -125,32 +169,42 @@ impl QuotientOps for CudaBackend {
     ) -> SecureEvaluation<Self, BitReversedOrder> {
         let _phase = phase("quotients");
         let combine = || -> Result<_> {
-            let stream = stream(accs[0].partial_numerators_acc.columns[0].device());
             let domain = CanonicCoset::new(lifting_log_size).circle_domain();
             let (subdomain, _) = domain.split(log_blowup_factor);
-            let slabs: Vec<_> = accs.iter().map(|acc| Joined::slab(&acc.partial_numerators_acc)).collect();
-            let numerators: Vec<_> = accs
-                .iter()
-                .zip(&slabs)
-                .map(|(acc, slab)| Numerators {
-                    point: acc.sample_point.twin(),
-                    values: slab.view(),
-                    linear: acc.first_linear_term_acc.twin(),
-                })
-                .collect();
-            let mut quotients = circle_quotients::combine(&stream, &numerators, subdomain.twin())?;
+            let team = team()?;
+            if team.len() > subdomain.size() {
+                let detail = format!("{} devices for {} rows; give at most as many", team.len(), subdomain.size());
+                return Err(Error::shape("rigel_stwo::over", detail));
+            }
+            if team.len() > 1 && shared_out(domain.size())?.is_none() {
+                let reason = format!("its longest columns have fewer than {LEAST_ROWS} rows a device");
+                gathered(&team[0], "the proof", &reason);
+            }
+            let combined = combine_on_subdomain(accs, subdomain)?;
             // Extend from the subdomain to the whole domain.
-            let (rows, initial) = (subdomain.size(), subdomain.half_coset.initial.twin());
-            let of_subdomain = of_coset(stream.device(), subdomain.half_coset)?;
-            let tower = of_subdomain.itwiddles.tower()?;
-            let values = quotients.values_mut().view_mut();
-            circle::interpolate(&stream, values, rows, circle::Twiddles { tower, initial })?;
-            let mut extended = Matrix::alloc(&stream, domain.size(), quotients.columns())?;
-            let twiddles =
-                circle::Twiddles { tower: twiddles.twiddles.tower()?, initial: domain.half_coset.initial.twin() };
-            let (to, log_domain) = (extended.values_mut().view_mut(), domain.log_size());
-            circle::evaluate_into(&stream, to, log_domain, Columns::from(&quotients), twiddles)?;
-            Ok(SecureEvaluation::new(domain, coordinates(extended)))
+            let values = if team.len() == 1 {
+                let mut quotients = into_slabs(combined)?.remove(0);
+                let stream = stream(&quotients.values().device());
+                let (rows, initial) = (subdomain.size(), subdomain.half_coset.initial.twin());
+                let of_subdomain = of_coset(stream.device(), subdomain.half_coset)?;
+                let tower = of_subdomain.itwiddles.tower()?;
+                let values = quotients.values_mut().view_mut();
+                circle::interpolate(&stream, values, rows, circle::Twiddles { tower, initial })?;
+                let mut extended = Matrix::alloc(&stream, domain.size(), quotients.columns())?;
+                let initial = domain.half_coset.initial.twin();
+                let twiddles = circle::Twiddles { tower: twiddles.twiddles.tower()?, initial };
+                let (to, log_domain) = (extended.values_mut().view_mut(), domain.log_size());
+                circle::evaluate_into(&stream, to, log_domain, Columns::from(&quotients), twiddles)?;
+                coordinates(extended)
+            } else {
+                let inverses = over_devices(&team, subdomain.half_coset)?;
+                let values = combined.columns.into_iter().map(|column| Evaluation::new(subdomain, column));
+                let polynomials = interpolate_shared_out(values.collect(), &inverses)?;
+                let coefficients: Vec<_> = polynomials.iter().map(|polynomial| &polynomial.coeffs).collect();
+                let columns = evaluate_shared_out(&coefficients, domain, twiddles)?.try_into();
+                SecureColumnByCoords { columns: columns.expect("four coordinates") }
+            };
+            Ok(SecureEvaluation::new(domain, values))
         };
         let quotients: SecureEvaluation<Self, _> = combine().or_fail("compute quotients");
         Batch::of_layer(quotients.values.columns.each_ref(), None);

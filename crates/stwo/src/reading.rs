@@ -79,6 +79,7 @@ struct Fingerprint {
 }
 
 /// A component's fingerprint, and what of it differs from proof to proof.
+#[derive(Clone)]
 pub(crate) struct Reading {
     fingerprint: Fingerprint,
     parameters: Vec<SecureField>,

@@ -26,10 +26,19 @@ pub(crate) struct Expressions {
     pub(crate) constraints: Vec<Value>,
     /// The numerator and denominator of the fraction that each LogUp column adds.
     pub(crate) fractions: Vec<(Value, Value)>,
+    /// The constraints with neighbouring rows apart, once they were asked for.
+    pub(crate) apart: OnceLock<Arc<Apart>>,
     /// The kernels of the constraints, once they were asked for.
     pub(crate) constraint_program: Program,
     /// The kernels of the fractions, once they were asked for.
     pub(crate) fraction_program: Program,
+}
+
+/// Constraints that read the neighbours of a row from a matrix of their own, in the same row.
+pub(crate) struct Apart {
+    expressions: Arc<Expressions>,
+    /// What each column of that matrix holds: the tree, the column there and the offset; sorted by offsets.
+    pub(crate) reads: Vec<(usize, usize, i32)>,
 }
 
 /// A program that is found or made once.
@@ -86,6 +95,33 @@ impl Recorded {
             Part { recorded: self.with(expressions), columns, constraints }
         };
         parts.into_iter().map(part).collect()
+    }
+
+    /// The constraints with the neighbours of a row in a matrix of their own, which is input `trees`.
+    pub(crate) fn neighbours_apart(&self, trees: usize) -> (Self, Arc<Apart>) {
+        let apart = self.expressions.apart.get_or_init(|| {
+            let Expressions { graph, constraints, .. } = &*self.expressions;
+            let (graph, constraints, reads) = graph.with_neighbours(constraints, trees);
+            // Without neighbours, the kernels are those of a whole domain.
+            let expressions = match &reads[..] {
+                [] => self.expressions.clone(),
+                _ => Arc::new(Expressions { graph, constraints, ..Expressions::default() }),
+            };
+            Arc::new(Apart { expressions, reads })
+        });
+        let recorded = Self {
+            expressions: apart.expressions.clone(),
+            parameters: self.parameters.clone(),
+            base_parameters: self.base_parameters.clone(),
+        };
+        (recorded, apart.clone())
+    }
+
+    /// Whether fractions read columns in other rows than their own.
+    pub(crate) fn fractions_read_neighbours(&self) -> bool {
+        let Expressions { graph, fractions, .. } = &*self.expressions;
+        let values: Vec<Value> = fractions.iter().flat_map(|&(above, below)| [above, below]).collect();
+        graph.reads_neighbours(&values)
     }
 
     /// The number of columns that the constraint with the most columns reads.

@@ -313,7 +313,7 @@ impl FieldExpOps for Base {
 }
 
 /// The number of columns of each tree that were read.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct NextColumn(Vec<usize>);
 
 impl NextColumn {

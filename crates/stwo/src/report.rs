@@ -3,16 +3,20 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use rigel_gpu::{Device, Event, Gathering, Lock, Recorder, Report, Result, Stream};
+use rigel_gpu::{Device, Event, Fallback, Gathering, Lock, Recorder, Report, Result, Stream};
 
-use crate::device::{current, known, stream};
+use crate::device::{known, stream, team};
 
 /// The number of active reports on all devices. While it is zero, phases are not timed.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
 /// The active report of a device.
 #[derive(Default)]
-struct Recording(Lock<Option<Arc<Recorder>>>);
+struct Recording {
+    recorder: Lock<Option<Arc<Recorder>>>,
+    /// What was gathered on this device though the work is shared out.
+    gathered: Lock<Vec<Fallback>>,
+}
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct RecordingKey;
@@ -22,36 +26,60 @@ fn recording(device: &Device) -> Result<Arc<Recording>> {
     device.kept(&RecordingKey, |_| Ok((Recording::default(), 0)))
 }
 
-/// Runs `work`, such as a proof, and reports its cost on the [current](crate::current) device: total time, phases
-/// by the device's clock, copies, launches and memory.
+/// Runs `work`, such as a proof, and reports its cost on the [current](crate::current) device, or on all devices over
+/// which it is [shared out](crate::over): total time, phases by the device's clock, copies, launches and memory.
 ///
 /// A device has one active report at a time, which includes phases of concurrent work by other threads.
 pub fn measure<R>(work: impl FnOnce() -> R) -> Result<(R, Report)> {
-    let device = current()?;
-    let recording = recording(&device)?;
-    let recorder = Arc::new(Recorder::new(&stream(&device)));
-    let outer = put(&recording, Some(recorder.clone()));
-    TAKEN.fetch_add(1, Ordering::Relaxed);
-    // Ends the report even if `work` panics.
-    let end = End { recording: &recording, outer: Some(outer) };
+    let devices = team()?;
+    let mut running = Vec::with_capacity(devices.len());
+    for device in &devices {
+        let recording = recording(device)?;
+        let recorder = Arc::new(Recorder::new(&stream(device)));
+        recording.gathered.lock().clear();
+        let outer = put(&recording, Some(recorder.clone()));
+        TAKEN.fetch_add(1, Ordering::Relaxed);
+        // Ends the report even if `work` panics.
+        running.push((recorder, End { recording, outer: Some(outer) }));
+    }
     let result = work();
-    drop(end);
-    Ok((result, recorder.finish()?))
+    let mut reports = Vec::with_capacity(devices.len());
+    for (recorder, end) in running {
+        let recording = end.recording.clone();
+        drop(end);
+        let mut report = recorder.finish()?;
+        report.fallbacks.append(&mut recording.gathered.lock());
+        reports.push(report);
+    }
+    let report = if reports.len() == 1 { reports.remove(0) } else { Report::joined(reports) };
+    Ok((result, report))
+}
+
+/// Records that a part of a proof over several devices ran on the first one.
+pub(crate) fn gathered(device: &Device, part: &'static str, reason: &str) {
+    if TAKEN.load(Ordering::Relaxed) == 0 {
+        return;
+    }
+    let Ok(recording) = recording(device) else { return };
+    let mut known = recording.gathered.lock();
+    if recording.recorder.lock().is_some() && known.iter().all(|other| other.part != part) {
+        known.push(Fallback { part, ran_on: "first device", reason: reason.to_string() });
+    }
 }
 
 fn put(recording: &Recording, recorder: Option<Arc<Recorder>>) -> Option<Arc<Recorder>> {
-    std::mem::replace(&mut *recording.0.lock(), recorder)
+    std::mem::replace(&mut *recording.recorder.lock(), recorder)
 }
 
-struct End<'a> {
-    recording: &'a Recording,
+struct End {
+    recording: Arc<Recording>,
     outer: Option<Option<Arc<Recorder>>>,
 }
 
-impl Drop for End<'_> {
+impl Drop for End {
     fn drop(&mut self) {
         TAKEN.fetch_sub(1, Ordering::Relaxed);
-        put(self.recording, self.outer.take().flatten());
+        put(&self.recording, self.outer.take().flatten());
     }
 }
 
@@ -62,35 +90,43 @@ pub fn in_phase<R>(name: &'static str, work: impl FnOnce() -> R) -> R {
     work()
 }
 
-/// A phase, from now until it is dropped. Its launches are gathered.
+/// A phase, from now until it is dropped, on each of its devices. Its launches are gathered.
 #[derive(Default)]
 pub(crate) struct Marked {
+    _devices: Vec<MarkedOn>,
+}
+
+/// A phase on a device.
+struct MarkedOn {
     /// What the active report records, if there is one.
     recorded: Option<(Arc<Recorder>, Stream, &'static str, Event)>,
-    _gathering: Option<Gathering>,
+    _gathering: Gathering,
 }
 
-/// Begins a phase of the current device's active report, if any.
+/// Begins a phase of the active report, if any, of the current device, or of those that share the work out.
 pub(crate) fn phase(name: &'static str) -> Marked {
-    known().map_or_else(Marked::default, |device| phase_on(&device, name))
+    phase_on(&known(), name)
 }
 
-/// Begins a phase of a device's active report, if any.
-pub(crate) fn phase_on(device: &Device, name: &'static str) -> Marked {
-    let Ok(stream) = device.compute() else { return Marked::default() };
-    let gathering = Some(stream.gather());
-    let begin = || {
-        if TAKEN.load(Ordering::Relaxed) == 0 {
-            return None;
-        }
-        let recorder = recording(device).ok()?.0.lock().clone()?;
-        let start = stream.record_time().ok()?;
-        Some((recorder, stream, name, start))
+/// Begins a phase of the active reports, if any, of devices.
+pub(crate) fn phase_on(devices: &[Device], name: &'static str) -> Marked {
+    let begin = |device: &Device| {
+        let stream = device.compute().ok()?;
+        let gathering = stream.gather();
+        let recorded = || {
+            if TAKEN.load(Ordering::Relaxed) == 0 {
+                return None;
+            }
+            let recorder = recording(device).ok()?.recorder.lock().clone()?;
+            let start = stream.record_time().ok()?;
+            Some((recorder, stream.clone(), name, start))
+        };
+        Some(MarkedOn { recorded: recorded(), _gathering: gathering })
     };
-    Marked { recorded: begin(), _gathering: gathering }
+    Marked { _devices: devices.iter().filter_map(begin).collect() }
 }
 
-impl Drop for Marked {
+impl Drop for MarkedOn {
     fn drop(&mut self) {
         if let Some((recorder, stream, name, start)) = self.recorded.take()
             && let Ok(end) = stream.record_time()

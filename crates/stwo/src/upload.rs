@@ -11,6 +11,7 @@ use stwo::prover::poly::BitReversedOrder;
 use stwo::prover::poly::circle::CircleEvaluation;
 
 use crate::CudaBackend;
+use crate::blocks::homes;
 use crate::deferred::{Deferred, HostColumn, batch_bytes};
 use crate::device::{current, stream};
 use crate::joined::split;
@@ -19,6 +20,7 @@ use crate::report::phase;
 /// Uploads host columns to the [current](crate::current) device through pinned memory. Consecutive columns of the
 /// same length become contiguous, so that transforms and hashes process them together. Within
 /// [`in_column_batches`](crate::in_column_batches) the host keeps a copy instead, which goes up wherever it is read.
+/// [Over several devices](crate::over), each gets a share of the columns of a length.
 ///
 /// ```
 /// use rigel_gpu::{Device, Selector};
@@ -43,8 +45,6 @@ pub fn upload(
     columns: &[CircleEvaluation<SimdBackend, BaseField, BitReversedOrder>],
 ) -> Result<Vec<CircleEvaluation<CudaBackend, BaseField, BitReversedOrder>>> {
     let _phase = phase("upload");
-    let device = current()?;
-    let stream = stream(&device);
     let mut uploaded = Vec::with_capacity(columns.len());
     for alike in columns.chunk_by(|a, b| a.domain.size() == b.domain.size()) {
         let rows = alike[0].domain.size();
@@ -52,20 +52,26 @@ pub fn upload(
             // Upstream's vectors may hold 2^31 - 1 for zero.
             let words = alike.iter().flat_map(|column| column.values.as_slice());
             let words = words.map(|word| Mersenne31::new(if word.0 == P { 0 } else { word.0 })).collect();
-            let values = Deferred::plain(&device, HostColumn::split(words, rows), bytes);
+            let values = Deferred::plain(&current()?, HostColumn::split(words, rows), bytes);
             let there = alike.iter().zip(values);
             uploaded.extend(there.map(|(column, values)| CircleEvaluation::new(column.domain, values)));
             continue;
         }
-        let mut words = stream.alloc::<u32>(rows * alike.len())?;
-        let slices: Vec<&[u32]> =
-            alike.iter().map(|column| bytemuck::cast_slice(column.values.as_slice())).collect();
-        stream.write_joined(&mut words, &slices)?;
-        let mut words = words.cast::<Mersenne31>()?;
-        canonical(&stream, words.view_mut())?;
-        let values = split(words, rows);
-        uploaded
-            .extend(alike.iter().zip(values).map(|(column, values)| CircleEvaluation::new(column.domain, values)));
+        let homes = homes(alike.len(), rows)?;
+        let mut rest = alike;
+        for of_device in homes.chunk_by(|a, b| a.is(b)) {
+            let (share, others) = rest.split_at(of_device.len());
+            rest = others;
+            let stream = stream(&of_device[0]);
+            let mut words = stream.alloc::<u32>(rows * share.len())?;
+            let slices: Vec<&[u32]> =
+                share.iter().map(|column| bytemuck::cast_slice(column.values.as_slice())).collect();
+            stream.write_joined(&mut words, &slices)?;
+            let mut words = words.cast::<Mersenne31>()?;
+            canonical(&stream, words.view_mut())?;
+            let there = share.iter().zip(split(words, rows));
+            uploaded.extend(there.map(|(column, values)| CircleEvaluation::new(column.domain, values)));
+        }
     }
     Ok(uploaded)
 }

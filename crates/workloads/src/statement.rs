@@ -33,10 +33,8 @@ pub trait Statement: Send + Sync {
     /// Creates the prover, with the device or with the CPU alone, and what its proofs share.
     fn prepare(&mut self, device: Option<&Device>, policy: Policy) -> Result<(), Failure>;
 
-    /// As [`Self::prepare`], for proofs that several devices make together; a prover that can't do so gives an error.
-    fn prepare_over(&mut self, _devices: &[Device], _policy: Policy) -> Result<(), Failure> {
-        Err("several devices make a proof together only with Plonky3; name one device".into())
-    }
+    /// As [`Self::prepare`], for proofs that several devices make together.
+    fn prepare_over(&mut self, devices: &[Device], policy: Policy) -> Result<(), Failure>;
 
     /// Compiles the kernels that are generated for this workload, or finds them in the device's cache, and returns
     /// their number. Needs neither witness nor prover, and the device may be one that only compiles.

@@ -53,7 +53,7 @@ pub struct Arguments {
     /// or all, which is every GPU [default: RIGEL_DEVICE, or auto, which is the CPU if there is no GPU]
     #[arg(long, conflicts_with = "cpu")]
     device: Option<Selectors>,
-    /// Plonky3: all devices that --device names make the proof together, each with a part of the rows
+    /// All devices that --device names make the proof together, each with a part of the rows
     #[arg(long, requires = "device")]
     split: bool,
     /// Make the proof N times, shared out over the devices, and report how many a second; -o keeps the first

@@ -365,6 +365,9 @@ mod tests {
         fn prepare(&mut self, _: Option<&Device>, _: Policy) -> Result<(), Failure> {
             Ok(())
         }
+        fn prepare_over(&mut self, _: &[Device], _: Policy) -> Result<(), Failure> {
+            Ok(())
+        }
         fn compile(&self, _: &Device) -> Result<usize, Failure> {
             Ok(0)
         }

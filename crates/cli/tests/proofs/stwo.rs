@@ -81,6 +81,28 @@ fn the_report_speaks_json_and_the_phases_are_a_trace() {
     assert_eq!(trace["traceEvents"].as_array().map(Vec::len), Some(phases.len() + 1));
 }
 
+/// Several devices make the proof of one, byte for byte, and the report names them.
+#[test]
+fn devices_prove_together() {
+    let folder = Folder::new();
+    let words = "wide-fibonacci --log-rows 5 --split --device emulated:0,emulated:1";
+    let one = folder.prove("one", "wide-fibonacci --log-rows 5 --device emulated", &QUICK);
+    let two = folder.prove("two", words, &QUICK);
+    assert!(std::fs::read(one).unwrap() == std::fs::read(two).unwrap());
+
+    let words: Vec<&str> =
+        std::iter::once("prove").chain(words.split(' ')).chain(["--json"]).chain(QUICK).collect();
+    let report = &json(&rigel(&words, &[]))["report"];
+    assert_eq!(report["device"], "emulated:0, emulated:1");
+    let shares = report["devices"].as_array().expect("a share of each");
+    assert!(shares.len() == 2 && shares.iter().all(|share| share["bytes_sent"].as_u64() > Some(0)), "{report}");
+
+    let words = "prove plonk --log-rows 5 --split --device emulated:0,emulated:1,emulated:2";
+    let output = rigel(&words.split(' ').collect::<Vec<_>>(), &[]);
+    assert_eq!(code(&output), Some(1), "{}", stdout(&output));
+    assert!(stderr(&output).contains("power of two"), "{}", stderr(&output));
+}
+
 #[test]
 fn without_a_device_the_cpu_proves_and_says_so() {
     let words = ["prove", "wide-fibonacci", "--log-rows", "4"];

@@ -144,6 +144,50 @@ impl<E: Element> ExpressionGraph<E> {
         })
     }
 
+    /// Whether these values depend on columns at another offset than 0.
+    pub fn reads_neighbours(&self, values: &[Value]) -> bool {
+        self.cone(values.iter().copied()).into_iter().any(|value| match self.node(value) {
+            Node::Column { offset, .. } | Node::ExtensionColumn { offset, .. } => offset != 0,
+            _ => false,
+        })
+    }
+
+    /// The part of the graph that these values depend on, with all columns that are read at another offset than 0 read
+    /// from the matrix `apart` instead, in the same row. Returns the part, the values' places in it, and what the
+    /// columns of `apart` hold: of which input the column, and at which offset, sorted by offsets.
+    ///
+    /// So a block of rows can be computed whose neighbours lie in other blocks.
+    pub fn with_neighbours(&self, values: &[Value], apart: usize) -> (Self, Vec<Value>, Vec<(usize, usize, i32)>) {
+        let mut read = BTreeSet::new();
+        for value in self.cone(values.iter().copied()) {
+            match self.node(value) {
+                Node::Column { input, column, offset } if offset != 0 => {
+                    read.insert((offset, input, column, 1));
+                }
+                Node::ExtensionColumn { input, first_column, offset } if offset != 0 => {
+                    read.insert((offset, input, first_column, E::DEGREE));
+                }
+                _ => {}
+            }
+        }
+        let (mut places, mut columns) = (QuickMap::default(), Vec::new());
+        for (offset, input, first, count) in read {
+            places.insert((offset, input, first, count), columns.len());
+            columns.extend((first..first + count).map(|column| (input, column, offset)));
+        }
+        let (part, values) = self.part(values, |leaf| match leaf {
+            Node::Column { input, column, offset } if offset != 0 => {
+                Node::Column { input: apart, column: places[&(offset, input, column, 1)], offset: 0 }
+            }
+            Node::ExtensionColumn { input, first_column, offset } if offset != 0 => {
+                let first_column = places[&(offset, input, first_column, E::DEGREE)];
+                Node::ExtensionColumn { input: apart, first_column, offset: 0 }
+            }
+            leaf => leaf,
+        });
+        (part, values, columns)
+    }
+
     /// The part of the graph that these values depend on, with other loads.
     fn part(&self, values: &[Value], load: impl Fn(Node) -> Node) -> (Self, Vec<Value>) {
         let mut part = Self::new();
@@ -164,5 +208,32 @@ impl<E: Element> ExpressionGraph<E> {
             places.insert(value, made);
         }
         (part, values.iter().map(|value| places[value]).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rigel_kernels::field::QM31;
+
+    use super::*;
+
+    #[test]
+    fn neighbours_are_read_from_a_matrix_of_their_own() {
+        let mut graph = ExpressionGraph::<QM31>::new();
+        let here = graph.column(0, 7, 0);
+        let [before, after] = [-1, 2].map(|offset| graph.column(1, 3, offset));
+        let next = graph.extension_column(2, 4, 2);
+        let other = graph.column(1, 9, 1);
+        let sum = graph.add(before, next);
+        assert!(graph.reads_neighbours(&[sum]) && !graph.reads_neighbours(&[here]));
+
+        // What no value depends on is not read.
+        let (part, values, reads) = graph.with_neighbours(&[here, after, sum], 5);
+        let of_extension = (4..8).map(|column| (2, column, 2));
+        assert_eq!(reads, [(1, 3, -1), (1, 3, 2)].into_iter().chain(of_extension).collect::<Vec<_>>());
+        assert_eq!([values[0], values[1]].map(|value| part.as_column(value)), [Some((0, 7, 0)), Some((5, 1, 0))]);
+        assert_eq!(part.columns_of(values[2], 5), BTreeSet::from([0, 2, 3, 4, 5]));
+        assert!(!part.reads_neighbours(&values));
+        assert!(graph.reads_neighbours(&[other]));
     }
 }

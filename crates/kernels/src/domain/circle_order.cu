@@ -49,3 +49,17 @@ pack_quads(Mersenne31* out, const Mersenne31* __restrict__ values, u64 n) {
         for (int d = 0; d < 4; ++d) out[(d + 4 * k) * rows + row] = x[k].c[d];
     }
 }
+
+// The neighbours of the rows of a block of a circle domain in bit-reversed order. Row r of column blockIdx.y comes from
+// `even` or `odd`, by its lowest bit: from the point of that block's half coset which is `up` or `down` further.
+__global__ void __launch_bounds__(BLOCK_THREADS)
+neighbours(Mersenne31* out, const Mersenne31* __restrict__ even, const Mersenne31* __restrict__ odd, u32 log_rows,
+           u32 up, u32 down) {
+    const u32 row = blockIdx.x * BLOCK_THREADS + threadIdx.x;
+    if (row >> log_rows) return;
+    const u32 half = log_rows - 1, side = row & 1;
+    const u32 point = (__brev(row >> 1) >> (32 - half)) + (side ? down : up);
+    const u32 from = __brev(point & ((1u << half) - 1)) >> (32 - half) << 1 | side;
+    const u64 column = (u64)blockIdx.y << log_rows;
+    out[column + row] = (side ? odd : even)[column + from];
+}

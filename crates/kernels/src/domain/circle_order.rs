@@ -3,6 +3,7 @@
 //! - [`centred_prefix_sums`]: inclusive prefix sums in coset order of columns minus their means, stored in the domain's
 //!   bit-reversed order
 //! - [`pack_leaves`]: the columns of rows of four adjacent values
+//! - [`neighbours_into`]: the neighbours of a block of rows, from the blocks that have them
 //!
 //! A circle domain of n points has the even points of a coset, followed by the odd points from the last to the first.
 //! Prefix sums take a pass for the means and three more launches: reorder to coset order, scan, reorder back; each
@@ -67,6 +68,46 @@ pub fn pack_leaves(stream: &Stream, values: View<'_, M31>) -> Result<Matrix<M31>
     Ok(out)
 }
 
+/// The rows a number of steps further on a trace's coset from those of a block of `rows` rows of a circle domain, for
+/// columns of which `even` is the block that has them for even rows, and `odd` for odd rows: `steps[0]` points further
+/// on the half coset of the block `even`, and `steps[1]` on that of `odd`, modulo their number. A block has at least 4
+/// rows, in bit-reversed order.
+///
+/// One launch, which reads and writes each value once, with scattered reads.
+pub fn neighbours_into(
+    stream: &Stream,
+    mut to: ViewMut<'_, M31>,
+    even: View<'_, M31>,
+    odd: View<'_, M31>,
+    rows: usize,
+    steps: [i64; 2],
+) -> Result<()> {
+    const NAME: &str = "circle_order::neighbours_into";
+    let columns = Columns::new(even, rows)?.columns();
+    let log_rows = log2_rows(NAME, rows)?;
+    if !(2..=30).contains(&log_rows) || odd.len() != even.len() || to.len() != even.len() {
+        return Err(Error::shape(
+            NAME,
+            format!(
+                "{} and {} values to {} in blocks of {rows} rows; there must be as many of each, and 4 to 2^30 rows",
+                even.len(),
+                odd.len(),
+                to.len()
+            ),
+        ));
+    }
+    let kernels = CircleOrder::kernels(stream.device(), ())?;
+    let [up, down] = steps.map(|steps| steps.rem_euclid(rows as i64 / 2) as u32);
+    for batch in column_batches(columns) {
+        let part = batch.start * rows..batch.end * rows;
+        let shape = Shape::cover(rows, THREADS)?.rows(batch.len() as u32);
+        let (even, odd) = (even.range(part.clone())?, odd.range(part.clone())?);
+        let arguments = (to.reborrow().range(part)?, even, odd, log_rows, up, down);
+        kernels[NEIGHBOURS].launch(stream, shape, arguments)?;
+    }
+    Ok(())
+}
+
 /// Threads per block.
 const THREADS: u32 = 256;
 
@@ -76,6 +117,7 @@ pub(crate) struct CircleOrder;
 const CENTRE: usize = 0;
 const TO_DOMAIN: usize = 1;
 const PACK: usize = 2;
+const NEIGHBOURS: usize = 3;
 
 impl Operation for CircleOrder {
     type Variant = ();
@@ -87,7 +129,7 @@ impl Operation for CircleOrder {
     };
 
     fn instances((): ()) -> Instances {
-        Instances::new(["centre", "to_domain", "pack_quads"])
+        Instances::new(["centre", "to_domain", "pack_quads", "neighbours"])
     }
 
     fn warmed() -> Vec<()> {

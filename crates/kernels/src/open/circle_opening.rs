@@ -21,8 +21,20 @@ use crate::layout::matrix::Matrix;
 /// least 2 points): Stwo's `barycentric_weights(CanonicCoset::new(log_size), p)`. If p is in the domain, all weights
 /// are zero.
 pub fn barycentric_weights(stream: &Stream, log_size: u32, p: [QM31; 2]) -> Result<Matrix<M31>> {
+    barycentric_weights_of(stream, log_size, Domain::canonic(log_size)?, p)
+}
+
+/// Those of [`barycentric_weights`] that belong to the points of `part`, a block of the canonic domain's points in
+/// bit-reversed order that is a domain itself.
+pub fn barycentric_weights_of(stream: &Stream, log_size: u32, part: Domain, p: [QM31; 2]) -> Result<Matrix<M31>> {
+    const NAME: &str = "circle_opening::barycentric_weights_of";
+    part.half.check(NAME)?;
     let half = Domain::canonic(log_size)?.half;
-    let n = 1usize << log_size;
+    if part.log_size() > log_size {
+        let detail = format!("weights for 2^{} points of 2^{log_size}; they must be a part", part.log_size());
+        return Err(Error::shape(NAME, detail));
+    }
+    let n = 1usize << part.log_size();
     let mut out = Matrix::alloc(stream, n, 4)?;
     // The polynomial that vanishes on the domain is x doubled log_size - 1 times. The weights are divided by its
     // derivative at the first point, times -2 y, which is the same for all points except for the sign of y.
@@ -36,7 +48,7 @@ pub fn barycentric_weights(stream: &Stream, log_size: u32, p: [QM31; 2]) -> Resu
     let scale = vanishing * derivative.inverse().expect("no point of a canonic domain is on an axis");
     let most = stream.device().properties().multiprocessors as usize * 6;
     let shape = Shape::new(n.div_ceil(4 * THREADS as usize).clamp(1, most) as u32, THREADS);
-    let arguments = (out.values_mut(), n as u64, ReversedCoset::new(half), p[0], p[1], scale);
+    let arguments = (out.values_mut(), n as u64, ReversedCoset::new(part.half), p[0], p[1], scale);
     CircleOpening::kernels(stream.device(), ())?[WEIGHTS].launch(stream, shape, arguments)?;
     Ok(out)
 }

@@ -47,7 +47,7 @@ def prove(
     `workloads` lists the names. `prover` is plonky3 or stwo; it is needed only where both have a workload of the name
     (poseidon2, which is Plonky3's by default). `device` is cpu, cuda:0, emulated or auto. `auto` is the first GPU, or
     the CPU if there is none; `Proof.fallbacks` reports that. Several devices, as `["cuda:0", "cuda:1"]`,
-    `"cuda:0,cuda:1"` or `"all"` (every GPU), make a Plonky3 proof together, each of them a part of its rows. `progress`
+    `"cuda:0,cuda:1"` or `"all"` (every GPU), make the proof together, each of them a part of its rows. `progress`
     shows a bar on standard error; by default, if that is a terminal.
 
     The parameters have the names of `Proof.statement`. With Plonky3: log_rows, field (koala-bear, baby-bear,

@@ -44,9 +44,10 @@ def prove_wide_fibonacci(
     """Proves sequences of sums of squares, 100 columns, one sequence per row: 2^`log_size` rows.
 
     `channel` is the hash of trees and challenges: blake2s, or blake2s-m31. `device` is cpu, cuda:0, emulated or auto.
-    `auto` is the first GPU, or the CPU if there is none; `Proof.fallbacks` reports that. `progress` shows a bar on
-    standard error; by default, if that is a terminal. The other keywords are log_blowup, log_last_layer, queries,
-    fold_step, pow_bits.
+    `auto` is the first GPU, or the CPU if there is none; `Proof.fallbacks` reports that. Several, as
+    `["cuda:0", "cuda:1"]`, `"cuda:0,cuda:1"` or `"all"`, make the proof together. `progress` shows a bar on standard
+    error; by default, if that is a terminal. The other keywords are log_blowup, log_last_layer, queries, fold_step,
+    pow_bits.
     """
     return _prove("wide-fibonacci", log_size, channel, device, progress, fri)
 

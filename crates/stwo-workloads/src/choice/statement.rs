@@ -35,17 +35,18 @@ pub(super) struct Stwo<MC> {
     /// Twiddles are computed once, before any proof is timed.
     twiddles: OnceLock<TwiddleTree<SimdBackend>>,
     witness: Option<(Witness, Option<Interaction>)>,
-    device: Option<OnDevice>,
+    devices: Option<OnDevices>,
     channel: PhantomData<fn() -> MC>,
 }
 
-/// The state that proofs on a device share.
-struct OnDevice {
-    device: Device,
+/// The state that proofs on a device, or over several, share.
+struct OnDevices {
+    devices: Vec<Device>,
     statement: Box<dyn Provable<CudaBackend>>,
     /// Or the reason why there are none.
     twiddles: rigel_gpu::Result<TwiddleTree<CudaBackend>>,
-    size: ProofSize,
+    /// The memory that a proof on one device takes. Over several, none is planned.
+    size: Option<ProofSize>,
 }
 
 /// Where the columns are when a proof on the device starts.
@@ -72,7 +73,7 @@ where
             statement,
             twiddles: OnceLock::new(),
             witness: None,
-            device: None,
+            devices: None,
             channel: PhantomData,
         }
     }
@@ -115,41 +116,64 @@ where
         self.made(&proof?, total_ms, Report { device: "cpu".into(), total_ms, ..Report::default() })
     }
 
-    fn on_device(&self, there: &OnDevice, from: From) -> Result<Made, Failure> {
+    fn on_devices(&self, there: &OnDevices, from: From) -> Result<Made, Failure> {
         let (witness, interaction) = self.witness()?;
-        let OnDevice { device, statement, twiddles, size } = there;
+        let OnDevices { devices, statement, twiddles, size } = there;
         let twiddles = twiddles.as_ref().map_err(Clone::clone)?;
         let (statement, interaction) = (&**statement, interaction.as_ref());
         let store = self.making.store_coefficients;
+        let wait = || devices.iter().try_for_each(|device| device.compute()?.synchronize());
+        let from_host = || {
+            timed(|| {
+                let source = source(interaction);
+                Ok(prove::<CudaBackend, MC>(statement, witness, self.config, store, twiddles, source)?)
+            })
+        };
         let work = || -> rigel_gpu::Result<_> {
-            device.compute()?.synchronize()?;
-            match from {
-                From::Host => rigel_stwo::plan(device, size)?.run(|| {
-                    timed(|| {
-                        let source = source(interaction);
-                        Ok(prove::<CudaBackend, MC>(statement, witness, self.config, store, twiddles, source)?)
-                    })
-                }),
-                From::Device => {
+            wait()?;
+            match (from, size) {
+                (From::Host, Some(size)) => rigel_stwo::plan(&devices[0], size)?.run(from_host),
+                (From::Host, None) => rigel_stwo::measure(from_host),
+                (From::Device, _) => {
                     let columns = witness.adopt();
-                    device.compute()?.synchronize()?;
+                    wait()?;
                     rigel_stwo::measure(|| timed(|| self.prove_from(statement, columns, twiddles, interaction)))
                 }
             }
         };
-        let ((proof, milliseconds), report) = catch(device, work)??;
+        let ((proof, milliseconds), report) = catch(devices, work)??;
         self.made(&proof?, milliseconds, report)
+    }
+
+    fn use_devices(&mut self, devices: &[Device], policy: Policy) -> Result<(), Failure> {
+        (self.policy, self.devices) = (policy, None);
+        let statement = CudaBackend::statement(self.choice.workload, self.choice.log_size, SEED)?;
+        let log_rows = statement.log_rows();
+        let twiddles = catch(devices, || twiddles::<CudaBackend>(log_rows, &self.config));
+        if let Err(error) = &twiddles
+            && !(policy.cpu_on_failure && is_of_device(error))
+        {
+            return Err(error.clone().into());
+        }
+        let size = match devices {
+            [device] => Some(proof_size(&*statement, device, self.config, self.making.store_coefficients)),
+            _ => None,
+        };
+        self.devices = Some(OnDevices { devices: devices.to_vec(), statement, twiddles, size });
+        Ok(())
     }
 }
 
 /// Whether the CPU may succeed where the device failed: wrong shapes are wrong there, too. If a pool has another device
 /// for the proof, the pool decides.
 fn is_for_the_cpu(failure: &Failure) -> bool {
-    let of_device = |error: &Error| match error {
-        Error::Shape { .. } | Error::WrongDevice { .. } => false,
-        error => !(error.is_lost_device() && Attempt::current().may_move()),
-    };
-    failure.downcast_ref().is_some_and(of_device)
+    let may_move = |error: &Error| error.is_lost_device() && Attempt::current().may_move();
+    failure.downcast_ref().is_some_and(|error| is_of_device(error) && !may_move(error))
+}
+
+/// Whether an error is the device's own.
+fn is_of_device(error: &Error) -> bool {
+    !matches!(error, Error::Shape { .. } | Error::WrongDevice { .. })
 }
 
 /// Where the lookup columns come from.
@@ -157,10 +181,10 @@ fn source(interaction: Option<&Interaction>) -> InteractionSource<'_> {
     interaction.map_or(InteractionSource::Generate, InteractionSource::Reuse)
 }
 
-/// Runs `work` on a device. Its errors are returned, and nothing is printed about them.
-fn catch<R>(device: &Device, work: impl FnOnce() -> R) -> rigel_gpu::Result<R> {
+/// Runs `work` on a device or over several. Its errors are returned, and nothing is printed about them.
+fn catch<R>(devices: &[Device], work: impl FnOnce() -> R) -> rigel_gpu::Result<R> {
     let of_device = |message: &str| message.starts_with("CudaBackend could not");
-    quietly(of_device, || rigel_stwo::on(device, || rigel_stwo::catch(work)))
+    quietly(of_device, || rigel_stwo::over(devices, || rigel_stwo::catch(work)))?
 }
 
 impl<MC> Statement for Stwo<MC>
@@ -183,21 +207,16 @@ where
     }
 
     fn prepare(&mut self, device: Option<&Device>, policy: Policy) -> Result<(), Failure> {
-        self.policy = policy;
-        self.device = None;
         let Some(device) = device else {
+            (self.policy, self.devices) = (policy, None);
             self.twiddles();
             return Ok(());
         };
-        let statement = CudaBackend::statement(self.choice.workload, self.choice.log_size, SEED)?;
-        let log_rows = statement.log_rows();
-        let twiddles = catch(device, || twiddles::<CudaBackend>(log_rows, &self.config));
-        if let (Err(error), false) = (&twiddles, policy.cpu_on_failure) {
-            return Err(error.clone().into());
-        }
-        let size = proof_size(&*statement, device, self.config, self.making.store_coefficients);
-        self.device = Some(OnDevice { device: device.clone(), statement, twiddles, size });
-        Ok(())
+        self.use_devices(std::slice::from_ref(device), policy)
+    }
+
+    fn prepare_over(&mut self, devices: &[Device], policy: Policy) -> Result<(), Failure> {
+        self.use_devices(devices, policy)
     }
 
     fn compile(&self, device: &Device) -> Result<usize, Failure> {
@@ -214,8 +233,8 @@ where
     }
 
     fn prove(&self) -> Result<Made, Failure> {
-        let Some(there) = &self.device else { return self.on_cpu() };
-        let failure = match self.on_device(there, From::Host) {
+        let Some(there) = &self.devices else { return self.on_cpu() };
+        let failure = match self.on_devices(there, From::Host) {
             Err(failure) if self.policy.cpu_on_failure && is_for_the_cpu(&failure) => failure,
             made => return made,
         };
@@ -231,8 +250,8 @@ where
     }
 
     fn prove_resident(&self) -> Result<Made, Failure> {
-        let there = self.device.as_ref().ok_or("no device was prepared")?;
-        self.on_device(there, From::Device)
+        let there = self.devices.as_ref().ok_or("no device was prepared")?;
+        self.on_devices(there, From::Device)
     }
 
     fn prove_upstream(&self) -> Result<Made, Failure> {

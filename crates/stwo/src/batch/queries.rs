@@ -197,16 +197,15 @@ impl Queries {
     }
 }
 
-/// Fetches the queried values of all batches on a device that have a tree, with one copy for elements and one for
-/// nodes. Columns of one length are read in one launch for as many as are contiguous; all nodes in one launch.
+/// Fetches the queried values of all batches that have a tree and begin on this device, with one copy for elements and
+/// one for nodes from each device. Columns of one length are read in one launch for as many as are contiguous; all
+/// nodes of a device in one launch.
 fn fetch(device: &Device, batches: &[Arc<Batch>], log_domain: u32, words: &[u32]) -> Result<Prefetched> {
     let committed = |batch: &&Arc<Batch>| batch.has_tree() && batch.device.is(device);
     let batches: Vec<_> = batches.iter().filter(committed).collect();
     let trees: Vec<_> = batches.iter().map(|batch| batch.tree()).collect();
     let places: Vec<Places> = batches.iter().map(|batch| batch.places(log_domain, words)).collect();
     let rows: Vec<u32> = places.iter().flat_map(|places| places.rows.values()).flatten().copied().collect();
-    let stream = stream(device);
-    let sent = stream.upload(&rows)?;
     let count = |(batch, places): (&&Arc<Batch>, &Places)| -> usize {
         batch.columns.iter().map(|column| places.rows[&column.len()].len()).sum()
     };
@@ -215,45 +214,134 @@ fn fetch(device: &Device, batches: &[Arc<Batch>], log_domain: u32, words: &[u32]
         let detail = format!("{count} elements of {} queries; at most 2^32 - 1 are supported", words.len());
         return Err(Error::shape("CudaBackend", detail));
     }
-    let mut elements = stream.alloc::<Mersenne31>(count)?;
-    let mut nodes = Picks::default();
+    let mut readers: Vec<Reader<'_>> = Vec::new();
     let (mut fetched, mut first_row, mut end) = (Vec::with_capacity(batches.len()), 0, 0);
     for ((batch, tree), places) in batches.iter().zip(&trees).zip(&places) {
         let mut columns = vec![FetchedColumn::default(); batch.columns.len()];
         for (&len, rows) in &places.rows {
             let alike = (0..batch.columns.len()).filter(|&column| batch.columns[column].len() == len);
             let alike: Vec<usize> = alike.collect();
+            for &column in &alike {
+                let [first, count, elements] = [first_row, rows.len(), end].map(|number| number as u32);
+                columns[column] = FetchedColumn { rows: first, count, elements };
+                end += rows.len();
+            }
+            // Columns in blocks are read block by block.
+            for alike in alike.chunk_by(|&a, &b| batch.columns[a].blocks() == batch.columns[b].blocks()) {
+                let blocks = batch.columns[alike[0]].blocks();
+                for block in 0..blocks {
+                    let (local, first) = rows_of_block(rows, len / blocks, block);
+                    if local.is_empty() {
+                        continue;
+                    }
+                    let reader = reader(&mut readers, &batch.columns[alike[0]].device(block));
+                    let to = alike.iter().map(|&column| columns[column].elements as usize + first).collect();
+                    reader.elements.push(Elements { batch, block, columns: alike.to_vec(), rows: local, to });
+                }
+            }
+            first_row += rows.len();
+        }
+        let mut layers = Vec::with_capacity(places.layers.len());
+        for (layer, rows) in tree.layers.iter().zip(&places.layers) {
+            let number = layers.len();
+            layers.push((rows.clone(), vec![Blake2sHash::default(); rows.len()]));
+            for (block, digests) in layer.iter().enumerate() {
+                let (local, first) = rows_of_block(rows, digests.len(), block);
+                let reader = reader(&mut readers, &digests.view().device());
+                reader.nodes.add(digests, &local);
+                reader.node_targets.push((fetched.len(), number, first, local.len()));
+            }
+        }
+        fetched.push(Fetched { batch: batch.id, columns, layers });
+    }
+    let mut elements = vec![BaseField::default(); count];
+    for reader in &readers {
+        reader.read_elements(&mut elements)?;
+        let nodes = reader.nodes.fetch(&reader.stream)?;
+        let digest = |words| Blake2sHash(bytemuck::pod_read_unaligned(bytemuck::cast_slice(words)));
+        let mut nodes = nodes.chunks_exact(8).map(digest);
+        for &(batch, layer, first, count) in &reader.node_targets {
+            for to in &mut fetched[batch].layers[layer].1[first..first + count] {
+                *to = nodes.next().expect("one for each node");
+            }
+        }
+    }
+    Ok(Prefetched { batches: fetched, rows, elements })
+}
+
+/// The rows of a block among sorted rows, counted from its first row, and how many rows are before them.
+fn rows_of_block(rows: &[u32], block_rows: usize, block: usize) -> (Vec<u32>, usize) {
+    let first = (block * block_rows) as u32;
+    let start = rows.partition_point(|&row| row < first);
+    let end = rows.partition_point(|&row| (row as usize) < (block + 1) * block_rows);
+    (rows[start..end].iter().map(|row| row - first).collect(), start)
+}
+
+/// The reader of a device.
+fn reader<'a, 'b>(readers: &'b mut Vec<Reader<'a>>, device: &Device) -> &'b mut Reader<'a> {
+    let known = readers.iter().position(|reader| reader.stream.device().is(device));
+    let number = known.unwrap_or_else(|| {
+        let (elements, nodes, node_targets) = (Vec::new(), Picks::default(), Vec::new());
+        readers.push(Reader { stream: stream(device), elements, nodes, node_targets });
+        readers.len() - 1
+    });
+    &mut readers[number]
+}
+
+/// What is read on a device.
+struct Reader<'a> {
+    stream: Stream,
+    elements: Vec<Elements<'a>>,
+    nodes: Picks<'a>,
+    /// For the nodes of each layer or block of one: the batch, the layer, their first place there, and their number.
+    node_targets: Vec<(usize, usize, usize, usize)>,
+}
+
+/// Rows of columns of one length, or of one block of each.
+struct Elements<'a> {
+    batch: &'a Batch,
+    block: usize,
+    columns: Vec<usize>,
+    rows: Vec<u32>,
+    /// Where the elements of each column go.
+    to: Vec<usize>,
+}
+
+impl Reader<'_> {
+    fn read_elements(&self, elements: &mut [BaseField]) -> Result<()> {
+        let all: Vec<u32> = self.elements.iter().flat_map(|part| &part.rows).copied().collect();
+        if all.is_empty() {
+            return Ok(());
+        }
+        let sent = self.stream.upload(&all)?;
+        let count = self.elements.iter().map(|part| part.rows.len() * part.columns.len()).sum();
+        let mut gathered = self.stream.alloc::<Mersenne31>(count)?;
+        let (mut first_row, mut end) = (0, 0);
+        for Elements { batch, block, columns, rows, .. } in &self.elements {
             let indices = sent.range(first_row..first_row + rows.len())?;
-            let mut rest = &alike[..];
+            let column = &batch.columns[columns[0]];
+            let len = column.len() / column.blocks();
+            let mut rest = &columns[..];
             while !rest.is_empty() {
-                let run = batch.run(rest)?;
+                let run = batch.run(rest, *block)?;
                 let (of_run, others) = rest.split_at(run.view().len() / len);
                 let first = end;
                 end += rows.len() * of_run.len();
-                permute::gather_columns_into(&stream, elements.range_mut(first..end)?, run.view(), len, indices)?;
-                for (&column, elements) in of_run.iter().zip((first..end).step_by(rows.len())) {
-                    let [rows, count, elements] = [first_row, rows.len(), elements].map(|number| number as u32);
-                    columns[column] = FetchedColumn { rows, count, elements };
-                }
+                let to = gathered.range_mut(first..end)?;
+                permute::gather_columns_into(&self.stream, to, run.view(), len, indices)?;
                 rest = others;
             }
             first_row += rows.len();
         }
-        tree.layers.iter().zip(&places.layers).for_each(|(layer, rows)| nodes.add(layer, rows));
-        fetched.push(Fetched { batch: batch.id, columns, layers: Vec::new() });
+        let words = gathered.to_vec(&self.stream)?;
+        let mut words = words.into_iter().map(base);
+        for Elements { rows, to, .. } in &self.elements {
+            for &to in to {
+                elements[to..to + rows.len()].iter_mut().zip(&mut words).for_each(|(to, word)| *to = word);
+            }
+        }
+        Ok(())
     }
-    let elements = elements.to_vec(&stream)?.into_iter().map(base).collect();
-    let nodes = nodes.fetch(&stream)?;
-    let digest = |words| Blake2sHash(bytemuck::pod_read_unaligned(bytemuck::cast_slice(words)));
-    let mut nodes = nodes.chunks_exact(8).map(digest);
-    for (fetched, places) in fetched.iter_mut().zip(places) {
-        let layer = |rows: Vec<u32>| {
-            let digests = nodes.by_ref().take(rows.len()).collect();
-            (rows, digests)
-        };
-        fetched.layers = places.layers.into_iter().map(layer).collect();
-    }
-    Ok(Prefetched { batches: fetched, rows, elements })
 }
 
 /// Digests of several layers.

@@ -10,14 +10,16 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use rigel_gpu::{Lock, Result, Stream};
-use rigel_kernels::field::{Element, Mersenne31, QM31};
+use rigel_gpu::{Buffer, Device, Error, Lock, Result, Stream};
+use rigel_kernels::field::{Element, Mersenne31, QM31, Ring};
 use rigel_kernels::open::{circle_opening, opening};
 use rigel_kernels::{Columns, Matrix};
 use stwo::core::circle::CirclePoint;
 use stwo::core::fields::qm31::SecureField;
+use stwo::core::poly::circle::CanonicCoset;
 
 use super::{Batch, Held};
+use crate::blocks::{block_of, send};
 use crate::column::SecureColumn;
 use crate::device::stream;
 use crate::failure::OrFail;
@@ -47,11 +49,23 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// The slab of weights for columns of 2^`log_size` elements.
-    fn weights(self, stream: &Stream, log_size: u32, point: OpenedPoint) -> Result<Matrix<Mersenne31>> {
+    /// The slab of weights for columns of 2^`log_size` elements, or for block `index` of `blocks` of their elements.
+    fn weights(
+        self,
+        stream: &Stream,
+        log_size: u32,
+        point: OpenedPoint,
+        (index, blocks): (usize, usize),
+    ) -> Result<Matrix<Mersenne31>> {
         match self {
-            Self::Coefficients => circle_opening::basis(stream, log_size, point.twin()),
-            Self::Values => circle_opening::barycentric_weights(stream, log_size, point.twin()),
+            Self::Coefficients if blocks == 1 => circle_opening::basis(stream, log_size, point.twin()),
+            Self::Coefficients => {
+                Err(Error::shape("CudaBackend", "coefficients in blocks; a column of them must be whole"))
+            }
+            Self::Values => {
+                let block = block_of(CanonicCoset::new(log_size).circle_domain(), index, blocks);
+                circle_opening::barycentric_weights_of(stream, log_size, block.twin(), point.twin())
+            }
         }
     }
 
@@ -147,14 +161,23 @@ impl Batch {
     /// The sum of column `place` with weights that are not those of a point.
     pub(crate) fn weighted(&self, place: usize, weights: &SecureColumn) -> SecureField {
         let sum = || {
-            let _phase = phase_on(&self.device, "evaluate at points");
-            let stream = stream(&self.device);
-            let column = self.run(&[place])?;
-            let column = Columns::new(column.view(), self.columns[place].len())?;
-            opening::evaluate_slabs::<QM31>(&stream, column, &[weights.view_on(&self.device)])?.to_vec(&stream)
+            let column = &self.columns[place];
+            let devices: Vec<Device> = (0..column.blocks()).map(|block| column.device(block)).collect();
+            let _phase = phase_on(&devices, "evaluate at points");
+            let mut sum = QM31::ZERO;
+            for (block, device) in devices.iter().enumerate() {
+                let stream = stream(device);
+                let run = self.run(&[place], block)?;
+                let rows = column.len() / column.blocks();
+                let weights = block_of_slab(&stream, weights, block, rows)?;
+                let values =
+                    opening::evaluate_slabs::<QM31>(&stream, Columns::new(run.view(), rows)?, &[weights.view()])?;
+                sum += QM31::from_parts(&values.to_vec(&stream)?).expect("four coordinates");
+            }
+            Ok(sum)
         };
-        let words: Result<Vec<Mersenne31>> = sum();
-        secure(QM31::from_parts(&words.or_fail("evaluate a column")).expect("four coordinates"))
+        let sum: Result<QM31> = sum();
+        secure(sum.or_fail("evaluate a column"))
     }
 
     fn lengths(&self) -> &Lengths {
@@ -225,46 +248,103 @@ impl Batch {
         places
     }
 
-    /// Evaluates columns that each have one of these openings.
+    /// Evaluates columns that each have one of these openings: the columns or blocks on each device there.
     fn evaluate(&self, places: &[usize], openings: &[(Opening, Arc<Values>)]) -> Result<()> {
-        let _phase = phase_on(&self.device, "evaluate at points");
+        let mut sums: Vec<Sums> = Vec::new();
+        for &place in places {
+            let column = &self.columns[place];
+            for block in 0..column.blocks() {
+                let device = column.device(block);
+                if !sums.iter().any(|sums| sums.stream.device().is(&device)) {
+                    let stream = stream(&device);
+                    let values = stream.alloc(QM31::DEGREE * places.len())?;
+                    sums.push(Sums { stream, values, places: Vec::new() });
+                }
+            }
+        }
+        let devices: Vec<Device> = sums.iter().map(|sums| sums.stream.device().clone()).collect();
+        let _phase = phase_on(&devices, "evaluate at points");
         // Upstream's threads ask for several trees at once; the plan has room for the columns of one.
         let deferred = places.iter().any(|&place| matches!(self.columns[place], Held::Deferred(..)));
         let _one_at_a_time = deferred.then(|| BRINGING.lock());
-        let stream = stream(&self.device);
         let mut by_length: HashMap<usize, Vec<usize>> = HashMap::new();
         for &place in places {
             by_length.entry(self.columns[place].len()).or_default().push(place);
         }
-        let mut values = stream.alloc::<Mersenne31>(QM31::DEGREE * places.len())?;
-        let mut order = Vec::with_capacity(by_length.len());
-        let mut end = 0;
-        for (opening, of) in openings {
-            let rows = 1 << opening.log_size;
+        for (number, (opening, _)) in openings.iter().enumerate() {
+            let rows = 1usize << opening.log_size;
             let Some(alike) = by_length.remove(&rows) else { continue };
-            let weights = opening.form.weights(&stream, opening.log_size, opening.point)?;
-            let mut rest = &alike[..];
-            while !rest.is_empty() {
-                // One launch reads a run of contiguous columns.
-                let run = self.run(rest)?;
-                let columns = Columns::new(run.view(), rows)?;
-                let start = end;
-                end += QM31::DEGREE * columns.columns();
-                let to = values.range_mut(start..end)?;
-                opening::evaluate_slabs_into::<QM31>(&stream, to, columns, &[weights.values().view()])?;
-                rest = &rest[columns.columns()..];
+            for sums in &mut sums {
+                // A device has one block of a column, or all of it.
+                let block_here = |place: &usize| {
+                    let column = &self.columns[*place];
+                    let here = |block: &usize| column.device(*block).is(sums.stream.device());
+                    (0..column.blocks()).find(here).map(|block| (*place, (block, column.blocks())))
+                };
+                let here: Vec<(usize, (usize, usize))> = alike.iter().filter_map(block_here).collect();
+                for alike in here.chunk_by(|a, b| a.1 == b.1) {
+                    let block = alike[0].1;
+                    let weights = opening.form.weights(&sums.stream, opening.log_size, opening.point, block)?;
+                    let alike: Vec<usize> = alike.iter().map(|&(place, _)| place).collect();
+                    let mut rest = &alike[..];
+                    while !rest.is_empty() {
+                        // One launch reads a run of contiguous columns.
+                        let run = self.run(rest, block.0)?;
+                        let columns = Columns::new(run.view(), rows / block.1)?;
+                        let (of_run, others) = rest.split_at(columns.columns());
+                        let start = QM31::DEGREE * sums.places.len();
+                        let to = sums.values.range_mut(start..start + QM31::DEGREE * of_run.len())?;
+                        opening::evaluate_slabs_into::<QM31>(
+                            &sums.stream,
+                            to,
+                            columns,
+                            &[weights.values().view()],
+                        )?;
+                        sums.places.extend(of_run.iter().map(|&place| (number, place)));
+                        rest = others;
+                    }
+                }
             }
-            order.push((of, alike));
         }
-        let words = values.to_vec(&stream)?;
-        let mut elements = words.chunks_exact(QM31::DEGREE);
-        let ranks = &self.lengths().ranks;
-        for (values, places) in order {
-            for (place, element) in places.into_iter().zip(&mut elements) {
-                let element = QM31::from_parts(element).expect("four coordinates");
-                values.values[ranks[place]].get_or_init(|| secure(element));
+        let mut totals: HashMap<(usize, usize), QM31> = HashMap::new();
+        for Sums { stream, values, places } in sums {
+            let words = values.range(..QM31::DEGREE * places.len())?.to_vec(&stream)?;
+            for (place, element) in places.into_iter().zip(words.chunks_exact(QM31::DEGREE)) {
+                *totals.entry(place).or_insert(QM31::ZERO) += QM31::from_parts(element).expect("four coordinates");
             }
+        }
+        let ranks = &self.lengths().ranks;
+        for ((number, place), total) in totals {
+            openings[number].1.values[ranks[place]].get_or_init(|| secure(total));
         }
         Ok(())
     }
+}
+
+/// The sums of columns, or of blocks of them, on a device.
+struct Sums {
+    stream: Stream,
+    values: Buffer<Mersenne31>,
+    /// For each sum, the number of its opening and its column.
+    places: Vec<(usize, usize)>,
+}
+
+/// Rows of a block of weights, four coordinates one after the other, on the device of a stream.
+fn block_of_slab(
+    stream: &Stream,
+    weights: &SecureColumn,
+    block: usize,
+    rows: usize,
+) -> Result<Buffer<Mersenne31>> {
+    let all = weights.view_on(stream.device());
+    let mut words = stream.alloc(QM31::DEGREE * rows)?;
+    let (mut rest, mut pieces) = (words.view_mut(), Vec::with_capacity(QM31::DEGREE));
+    for part in 0..QM31::DEGREE {
+        let start = part * (all.len() / QM31::DEGREE) + block * rows;
+        let (target, tail) = rest.split_at(rows)?;
+        pieces.push((all.range(start..start + rows)?, target));
+        rest = tail;
+    }
+    send(pieces)?;
+    Ok(words)
 }

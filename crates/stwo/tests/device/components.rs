@@ -14,7 +14,7 @@ use stwo_constraint_framework::{
     EvalAtRow, FrameworkComponent, FrameworkEval, RelationEntry, TraceLocationAllocator, relation,
 };
 
-use crate::random::{Cpu, Cuda, bases, column, on_devices, rng, secure};
+use crate::random::{Cpu, Cuda, bases, column, emulated, on_devices, rng, secure};
 
 relation!(Triples, 3);
 
@@ -154,6 +154,21 @@ fn on_a_domain_of_their_own() {
         // The degree is too high for the committed domain.
         check(|| components(vec![Mixed::new(6, 2, true)]), 1, true);
     });
+}
+
+/// Each device evaluates the rows that it has, with neighbours from the others.
+#[test]
+fn over_several_devices() {
+    for count in [2, 4, 8] {
+        let over = |log_degree, log_blowup, store| {
+            let make = || components(vec![Mixed::new(7, log_degree, true), Mixed::new(7, log_degree, false)]);
+            rigel_stwo::over(&emulated(count), || check(make, log_blowup, store)).unwrap();
+        };
+        // On the committed domain, on a part of it, and on a domain of their own.
+        over(1, 1, false);
+        over(1, 2, false);
+        over(2, 1, true);
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use stwo::prover::backend::simd::qm31::PackedSecureField;
 use stwo_constraint_framework::preprocessed_columns::PreProcessedColumnId;
 use stwo_constraint_framework::{EvalAtRow, FrameworkEval, RelationEntry, relation};
 
-use crate::random::{bases, on_devices, rng, secures};
+use crate::random::{bases, emulated, on_devices, rng, secures};
 
 /// LogUp columns and the claimed sum, as upstream computes them from fractions.
 fn upstream(
@@ -174,4 +174,20 @@ fn from_the_component_itself() {
         let error = interaction_trace(&lookups, &[&short], &[&short, &short]).unwrap_err().to_string();
         assert!(error.contains("8 rows") && error.contains("2^4"), "{error}");
     });
+}
+
+/// Fractions that read neighbouring rows are computed on the first device, which the report says.
+#[test]
+fn neighbours_over_several_devices() {
+    let found = || {
+        let [fixed, a, b] = [1, 2, 3].map(|seed| bases(&mut rng(seed), 64).into_iter().collect::<BaseColumn>());
+        let lookups = Lookups { log_size: 6, pairs: Pairs::dummy(), singles: Singles::dummy() };
+        let found = interaction_trace(&lookups, &[&fixed], &[&a, &b]).unwrap();
+        (columns(&found), found.1)
+    };
+    let devices = emulated(2);
+    let (together, report) = rigel_stwo::over(&devices, || rigel_stwo::measure(found)).unwrap().unwrap();
+    assert!(together == rigel_stwo::on(&devices[0], found));
+    let parts: Vec<&str> = report.fallbacks.iter().map(|fallback| fallback.part).collect();
+    assert_eq!(parts, ["lookups"], "{report}");
 }

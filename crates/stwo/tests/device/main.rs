@@ -15,5 +15,6 @@ mod queue;
 mod quotients;
 mod random;
 mod samples;
+mod split;
 mod sums;
 mod transforms;

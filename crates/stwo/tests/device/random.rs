@@ -2,8 +2,8 @@
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use rigel_gpu::Stream;
 use rigel_gpu::testing::on_each_device;
+use rigel_gpu::{Device, Emulation, Options, Stream};
 use rigel_stwo::CudaBackend;
 use stwo::core::circle::{CirclePoint, SECURE_FIELD_CIRCLE_GEN};
 use stwo::core::fields::m31::{BaseField, P};
@@ -71,6 +71,12 @@ pub(crate) fn elements<B: ColumnOps<BaseField>>(columns: &SecureColumnByCoords<B
 /// Runs a test with the backend on each device.
 pub(crate) fn on_devices(test: impl Fn(&Stream)) {
     on_each_device(|stream| rigel_stwo::on(stream.device(), || test(stream)));
+}
+
+/// Emulated devices.
+pub(crate) fn emulated(count: u32) -> Vec<Device> {
+    let emulation = Emulation { devices: count, ..Emulation::default() };
+    Device::emulated(&emulation, &Options::from_env().unwrap()).unwrap()
 }
 
 /// The backend under test.

@@ -5,6 +5,7 @@ use rigel_kernels::Matrix;
 use rigel_kernels::domain::circle_order::*;
 use rigel_kernels::field::{Mersenne31, QM31};
 use stwo::core::fields::m31::BaseField;
+use stwo::core::utils::{bit_reverse_index, offset_bit_reversed_circle_domain_index};
 use stwo::prover::backend::CpuBackend;
 use stwo::prover::backend::simd::column::BaseColumn;
 use stwo::prover::backend::simd::prefix_sum::inclusive_prefix_sum;
@@ -57,6 +58,39 @@ fn packed_leaves_equal_stwo() {
     });
 }
 
+/// Each block of a domain's rows gets its neighbours from the blocks that have them.
+#[test]
+fn neighbours_of_blocks_equal_stwo() {
+    on_each_device(|stream| {
+        for (log_rows, log_trace, log_blocks) in [(5, 4, 1), (6, 5, 2), (7, 5, 3), (8, 4, 3), (10, 9, 1)] {
+            let (blocks, rows) = (1usize << log_blocks, 1usize << (log_rows - log_blocks));
+            let columns = random_columns::<Mersenne31>(&mut rng(u64::from(log_rows)), 1 << log_rows, 3);
+            let block = |k: usize| -> Vec<Mersenne31> {
+                columns.iter().flat_map(|column| &column[k * rows..(k + 1) * rows]).copied().collect()
+            };
+            for (k, offset) in (0..blocks).flat_map(|k| [-5, -1, 1, 2].map(|offset| (k, offset))) {
+                let (low, step) = (bit_reverse_index(k, log_blocks) as i64, offset << (log_rows - log_trace - 1));
+                let sides = [low + step, low - step].map(|to| {
+                    let low = to.rem_euclid(blocks as i64) as usize;
+                    (bit_reverse_index(low, log_blocks), to.div_euclid(blocks as i64))
+                });
+                let [even, odd] = sides.map(|(block_there, _)| stream.upload(&block(block_there)).unwrap());
+                let mut found = stream.alloc(3 * rows).unwrap();
+                let steps = sides.map(|(_, points)| points);
+                neighbours_into(stream, found.view_mut(), even.view(), odd.view(), rows, steps).unwrap();
+                let place = |row: usize| {
+                    offset_bit_reversed_circle_domain_index(row, log_trace, log_rows, offset as isize)
+                };
+                let expected: Vec<Mersenne31> = columns
+                    .iter()
+                    .flat_map(|column| (k * rows..(k + 1) * rows).map(|row| column[place(row)]))
+                    .collect();
+                assert_eq!(found.to_vec(stream).unwrap(), expected, "2^{log_rows}, block {k}, offset {offset}");
+            }
+        }
+    });
+}
+
 #[test]
 fn wrong_shapes_are_refused() {
     on_each_device(|stream| {
@@ -65,6 +99,10 @@ fn wrong_shapes_are_refused() {
         assert_says(sums(6), &["6 rows", "power of two"]);
         assert_says(sums(1), &["circle_order::centred_prefix_sums", "24 columns of 1 rows"]);
         assert_says(sums(16), &["24 values", "16 rows"]);
+        let mut to = stream.zeros(8).unwrap();
+        let few = stream.zeros(4).unwrap();
+        let refused = neighbours_into(stream, to.view_mut(), few.view(), few.view(), 4, [0, 0]);
+        assert_says(refused, &["circle_order::neighbours_into", "4 and 4 values to 8"]);
         let values = matrix.values().view();
         assert_says(pack_leaves(stream, values), &["circle_order::pack_leaves", "6 values", "multiple of 4"]);
     });

@@ -4,12 +4,14 @@ use rigel_kernels::field::{Mersenne31, QM31};
 use rigel_kernels::open::circle_opening::*;
 use rigel_kernels::open::opening::evaluate;
 use rigel_kernels::{Columns, Matrix};
-use stwo::core::poly::circle::CanonicCoset;
+use stwo::core::circle::Coset;
+use stwo::core::poly::circle::{CanonicCoset, CircleDomain};
+use stwo::core::utils::bit_reverse_index;
 use stwo::prover::backend::CpuBackend;
 use stwo::prover::poly::BitReversedOrder;
 use stwo::prover::poly::circle::{CircleCoefficients, CircleEvaluation, PolyOps};
 
-use crate::domain::circle_domain::{ours, secure_point, theirs};
+use crate::domain::circle_domain::{our_domain, ours, secure_point, theirs};
 use crate::oracle::{Oracle, assert_says, download, random_columns, upload};
 use crate::support::{on_each_device, rng};
 
@@ -44,6 +46,30 @@ fn weights_equal_stwo() {
                 .collect();
             assert_eq!(evaluated(stream, &columns, &found), values, "2^{log_size}");
         }
+    });
+}
+
+/// The weights of blocks of a domain's rows are blocks of its weights.
+#[test]
+fn weights_of_blocks() {
+    on_each_device(|stream| {
+        for (log_size, log_blocks) in [(4, 1), (6, 2), (9, 3)] {
+            let (point, p) = secure_point(u128::from(log_size) + 5);
+            let coset = CanonicCoset::new(log_size);
+            let expected = ours::<QM31>(&CpuBackend::barycentric_weights(coset, point));
+            let half = coset.circle_domain().half_coset;
+            let block = |k: usize| {
+                let first = half.initial_index + half.step_size * bit_reverse_index(k, log_blocks);
+                let block = CircleDomain::new(Coset::new(first, half.log_size - log_blocks));
+                let found = barycentric_weights_of(stream, log_size, our_domain(block), p).unwrap();
+                download::<QM31>(stream, &found).remove(0)
+            };
+            let found: Vec<QM31> = (0..1 << log_blocks).flat_map(block).collect();
+            assert_eq!(found, expected, "2^{log_blocks} blocks of 2^{log_size}");
+        }
+        let (_, p) = secure_point(1);
+        let part = our_domain(CanonicCoset::new(6).circle_domain());
+        assert_says(barycentric_weights_of(stream, 5, part, p), &["2^6 points of 2^5"]);
     });
 }
 

@@ -1,0 +1,374 @@
+//! Columns in blocks of rows, one block on each of several devices (see [`over`](crate::over)).
+//!
+//! In the bit-reversed order of a domain, block k of K contiguous blocks of its rows is a coset of its own, in the
+//! bit-reversed order of that coset ([`block_of`], [`coset_block`]). So what runs on the rows of a domain runs on a
+//! block with the points or twiddles of the block's coset. Lifting a column maps block k of the shorter column to block
+//! k of the longer one.
+//!
+//! | what | where it is |
+//! |---|---|
+//! | uploaded columns, coefficients | a share of the columns on each device |
+//! | values on extended domains, layers of FRI and their trees | block k of the rows on device k |
+//! | numerators of quotients, constraints on a part of the domain | the first devices, whose blocks are that part |
+//! | columns and layers of fewer than [`LEAST_ROWS`] rows a device, what is above the subtrees | the first device |
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use rigel_gpu::{Buffer, Device, Error, Exchange, Piece, Plain, Result, Stream, View, ViewMut, exchange};
+use rigel_kernels::field::Mersenne31;
+use rigel_kernels::layout::permute;
+use rigel_kernels::transform::circle;
+use rigel_kernels::{Columns, Matrix};
+use stwo::core::circle::Coset;
+use stwo::core::poly::circle::CircleDomain;
+use stwo::core::utils::bit_reverse_index;
+use stwo::prover::backend::Column;
+use stwo::prover::poly::twiddles::TwiddleTree;
+use stwo::prover::secure_column::SecureColumnByCoords;
+
+use crate::CudaBackend;
+use crate::column::BaseColumn;
+use crate::device::{lanes, stream, streams, team};
+use crate::field::Twin;
+use crate::joined::{runs, split};
+
+/// The least number of rows of a block.
+pub(crate) const LEAST_ROWS: usize = 16;
+
+/// In how many rounds the columns of a tree are extended: while one travels, the next one is evaluated and packed.
+const ROUNDS: usize = 16;
+
+/// The blocks of a column.
+#[derive(Clone)]
+pub(crate) struct Blocks {
+    /// Each on its own device, equal in length.
+    parts: Arc<Vec<BaseColumn>>,
+    /// The device that gets the column if it has to be whole and may be on any: different ones for columns that were
+    /// made together.
+    home: Device,
+}
+
+impl Blocks {
+    /// The blocks.
+    pub(crate) fn parts(&self) -> &[BaseColumn] {
+        &self.parts
+    }
+
+    /// The blocks; copies of them if a clone of the column is written to.
+    pub(crate) fn into_parts(self) -> Vec<BaseColumn> {
+        Arc::try_unwrap(self.parts).unwrap_or_else(|shared| shared.to_vec())
+    }
+
+    /// The device that gets the whole column if it may be on any.
+    pub(crate) fn home(&self) -> &Device {
+        &self.home
+    }
+
+    /// The device of the first block.
+    pub(crate) fn first(&self) -> &Device {
+        self.parts[0].device()
+    }
+
+    /// The block that has a row, and the row's place there.
+    pub(crate) fn place(&self, row: usize) -> (&BaseColumn, usize) {
+        let rows = self.parts[0].len();
+        (&self.parts[row / rows], row % rows)
+    }
+
+    /// The whole column, on a device.
+    pub(crate) fn gather(&self, device: &Device) -> Result<Buffer<Mersenne31>> {
+        let mut whole = stream(device).alloc(self.parts.len() * self.parts[0].len())?;
+        let mut rest = whole.view_mut();
+        let mut pieces = Vec::with_capacity(self.parts.len());
+        for part in self.parts.iter() {
+            let (target, tail) = rest.split_at(part.len())?;
+            pieces.push((part.view(), target));
+            rest = tail;
+        }
+        send(pieces)?;
+        Ok(whole)
+    }
+}
+
+impl fmt::Debug for Blocks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.parts.iter()).finish()
+    }
+}
+
+/// The devices over which this thread shares out columns of so many rows; `None` if they are whole on the current one.
+pub(crate) fn shared_out(rows: usize) -> Result<Option<Vec<Device>>> {
+    let devices = team()?;
+    Ok((devices.len() > 1 && rows >= LEAST_ROWS * devices.len()).then_some(devices))
+}
+
+/// Block `index` of `blocks` of a coset in bit-reversed order.
+pub(crate) fn coset_block(coset: Coset, index: usize, blocks: usize) -> Coset {
+    let log_blocks = blocks.ilog2();
+    let first = coset.initial_index + coset.step_size * bit_reverse_index(index, log_blocks);
+    Coset::new(first, coset.log_size - log_blocks)
+}
+
+/// Block `index` of `blocks` of a domain in bit-reversed order.
+pub(crate) fn block_of(domain: CircleDomain, index: usize, blocks: usize) -> CircleDomain {
+    CircleDomain::new(coset_block(domain.half_coset, index, blocks))
+}
+
+/// Copies between devices: after the work so far of their streams, and before their later work.
+pub(crate) fn send<'a, T: Plain>(copies: Vec<(View<'a, T>, ViewMut<'a, T>)>) -> Result<()> {
+    let (devices, pieces) = addressed(copies);
+    exchange(&streams(&devices), pieces)
+}
+
+/// The devices of copies, and the copies between them.
+fn addressed<'a, T: Plain>(copies: Vec<(View<'a, T>, ViewMut<'a, T>)>) -> (Vec<Device>, Vec<Piece<'a, T>>) {
+    let mut devices: Vec<Device> = Vec::new();
+    let mut index = |device: &Device| {
+        devices.iter().position(|known| known.is(device)).unwrap_or_else(|| {
+            devices.push(device.clone());
+            devices.len() - 1
+        })
+    };
+    let mut pieces = Vec::with_capacity(copies.len());
+    for (source, target) in copies {
+        let (from, to) = (index(&source.device()), index(&target.view().device()));
+        pieces.push(Piece { from, to, source, target });
+    }
+    (devices, pieces)
+}
+
+/// Packed columns on their way to other devices, beside the work of these.
+struct Sending {
+    exchange: Exchange,
+    devices: Vec<Device>,
+    /// Memory that is freed may be allocated again at once, and its next user would wait for the copies.
+    _packed: Vec<Packed>,
+}
+
+impl Sending {
+    /// Makes later work of the devices start after it.
+    fn join(self) -> Result<()> {
+        self.exchange.join(&streams(&self.devices))
+    }
+}
+
+/// Columns from their blocks: buffer k has block k, of `block_rows` rows, of each column.
+pub(crate) fn columns(blocks: Vec<Buffer<Mersenne31>>, block_rows: usize, homes: &[Device]) -> Vec<BaseColumn> {
+    let count = blocks.first().map_or(0, |block| block.len() / block_rows);
+    let mut parts: Vec<_> = blocks.into_iter().map(|block| split(block, block_rows).into_iter()).collect();
+    let column = |i: usize| {
+        let parts = parts.iter_mut().map(|parts| parts.next().expect("as many on each device")).collect();
+        BaseColumn::in_blocks(Blocks { parts: Arc::new(parts), home: homes[i * homes.len() / count].clone() })
+    };
+    (0..count).map(column).collect()
+}
+
+/// Four coordinate columns from their blocks.
+pub(crate) fn coordinates(
+    blocks: Vec<Buffer<Mersenne31>>,
+    block_rows: usize,
+    homes: &[Device],
+) -> SecureColumnByCoords<CudaBackend> {
+    let columns = columns(blocks, block_rows, homes).try_into();
+    SecureColumnByCoords { columns: columns.expect("a slab has four coordinates") }
+}
+
+/// The blocks of columns by device, if all columns are in as many blocks.
+pub(crate) fn by_device<'a>(columns: &[&'a BaseColumn]) -> Option<Vec<Vec<&'a BaseColumn>>> {
+    let count = columns.first()?.blocks()?.parts().len();
+    let alike = |column: &&BaseColumn| column.blocks().is_some_and(|blocks| blocks.parts().len() == count);
+    let part =
+        |k: usize| columns.iter().map(|column| &column.blocks().expect("checked").parts()[k]).collect::<Vec<_>>();
+    columns.iter().all(alike).then(|| (0..count).map(part).collect())
+}
+
+/// The devices of the blocks of the first of these columns that is in blocks.
+pub(crate) fn devices_of<'a>(columns: impl IntoIterator<Item = &'a BaseColumn>) -> Option<Vec<Device>> {
+    let blocks = columns.into_iter().find_map(BaseColumn::blocks)?;
+    Some(blocks.parts().iter().map(|part| part.device().clone()).collect())
+}
+
+/// Columns in blocks: those that are, and copies of those that are whole. A column of fewer than two rows a block is
+/// lifted to that many.
+pub(crate) fn spread(columns: &[&BaseColumn], devices: &[Device]) -> Result<Vec<BaseColumn>> {
+    let mut there = Vec::with_capacity(columns.len());
+    for alike in columns.chunk_by(|a, b| a.len() == b.len() && a.blocks().is_some() == b.blocks().is_some()) {
+        if alike[0].blocks().is_some() {
+            there.extend(alike.iter().map(|&column| column.clone()));
+            continue;
+        }
+        let lifted: Vec<BaseColumn>;
+        let mut alike = alike.to_vec();
+        if alike[0].len() < 2 * devices.len() {
+            lifted = alike.iter().map(|column| lift(column, 2 * devices.len())).collect::<Result<_>>()?;
+            alike = lifted.iter().collect();
+        }
+        let (whole, rows) = (alike[0].len(), alike[0].len() / devices.len());
+        let room = |device: &Device| stream(device).alloc(alike.len() * rows);
+        let mut blocks = devices.iter().map(room).collect::<Result<Vec<_>>>()?;
+        let mut packed = Vec::new();
+        for (first, run) in runs(&alike) {
+            let count = run.len() / whole;
+            packed.push((first..first + count, pack(&stream(&run.device()), run, whole, devices.len())?));
+        }
+        begin_to_send(packed, &mut blocks, rows, &[])?.join()?;
+        there.extend(self::columns(blocks, rows, devices));
+    }
+    Ok(there)
+}
+
+/// Columns of `rows` rows that are contiguous in memory as a matrix of one column a block: block k of each, one after
+/// another.
+fn pack(stream: &Stream, columns: View<'_, Mersenne31>, rows: usize, blocks: usize) -> Result<Matrix<Mersenne31>> {
+    permute::join_rows(stream, columns, blocks, rows / blocks, rows / blocks)
+}
+
+/// Columns with their numbers, packed.
+type Packed = (Range<usize>, Matrix<Mersenne31>);
+
+/// Begins to send packed columns, in any order, to their places in the blocks, each of `block_rows` rows a column: on
+/// `lanes`, other streams of the devices, or on those of their work.
+fn begin_to_send(
+    packed: Vec<Packed>,
+    blocks: &mut [Buffer<Mersenne31>],
+    block_rows: usize,
+    lanes: &[Stream],
+) -> Result<Sending> {
+    let mut sorted: Vec<_> = packed.iter().collect();
+    sorted.sort_by_key(|(columns, _)| columns.start);
+    let mut pieces = Vec::with_capacity(blocks.len() * packed.len());
+    for (k, block) in blocks.iter_mut().enumerate() {
+        let (mut rest, mut at) = (block.view_mut(), 0);
+        for (columns, matrix) in &sorted {
+            let (_, here) = rest.split_at((columns.start - at) * block_rows)?;
+            let (target, tail) = here.split_at(columns.len() * block_rows)?;
+            pieces.push((matrix.column(k)?, target));
+            (rest, at) = (tail, columns.end);
+        }
+    }
+    let (devices, pieces) = addressed(pieces);
+    let lane = |device: &Device| lanes.iter().find(|lane| lane.device().is(device)).cloned();
+    let lanes: Vec<Stream> = devices.iter().map(|device| lane(device).unwrap_or_else(|| stream(device))).collect();
+    let exchange = Exchange::begin(&streams(&devices), &lanes, pieces)?;
+    Ok(Sending { exchange, devices, _packed: packed })
+}
+
+/// A column lifted to more rows, few of them.
+fn lift(column: &BaseColumn, rows: usize) -> Result<BaseColumn> {
+    let stream = stream(column.device());
+    let (values, log_ratio) = (column.view().to_vec(&stream)?, (rows / column.len()).ilog2());
+    let lifted: Vec<Mersenne31> = (0..rows).map(|row| values[(row >> (log_ratio + 1) << 1) + (row & 1)]).collect();
+    BaseColumn::from_buffer(stream.upload(&lifted)?)
+}
+
+/// Whole columns, each on its device: those that are there, and copies of the others. Columns in blocks are gathered.
+pub(crate) fn bring(columns: Vec<BaseColumn>, to: &[Device]) -> Result<Vec<BaseColumn>> {
+    let mut there = Vec::with_capacity(columns.len());
+    let mut rest = columns.into_iter().zip(to).peekable();
+    while let Some((column, device)) = rest.next() {
+        let moves = |column: &BaseColumn, device: &Device| {
+            column.blocks().is_some() || (!column.is_blank() && !column.device().is(device))
+        };
+        if !moves(&column, device) {
+            there.push(column);
+            continue;
+        }
+        // Columns that go to the same device become contiguous there.
+        let mut alike = vec![column];
+        let kind = |column: &BaseColumn| (column.len(), column.blocks().map(|blocks| blocks.parts().len()));
+        while let Some((next, _)) =
+            rest.next_if(|(next, to)| to.is(device) && kind(next) == kind(&alike[0]) && moves(next, to))
+        {
+            alike.push(next);
+        }
+        there.extend(split(arrived(&alike.iter().collect::<Vec<_>>(), device)?, alike[0].len()));
+    }
+    Ok(there)
+}
+
+/// Copies of columns of one length on a device, one after another. All of them are whole, or in as many blocks.
+fn arrived(columns: &[&BaseColumn], device: &Device) -> Result<Buffer<Mersenne31>> {
+    let stream = stream(device);
+    let blocks = by_device(columns);
+    let mut words = stream.alloc(columns.len() * columns[0].len())?;
+    let (mut rest, mut pieces) = (words.view_mut(), Vec::new());
+    let sources =
+        blocks.as_ref().map_or_else(|| vec![columns], |blocks| blocks.iter().map(|part| &part[..]).collect());
+    for columns in sources {
+        for (_, run) in runs(columns) {
+            let (target, tail) = rest.split_at(run.len())?;
+            pieces.push((run, target));
+            rest = tail;
+        }
+    }
+    send(pieces)?;
+    match blocks {
+        Some(blocks) => {
+            let rows = columns[0].len() / blocks.len();
+            Ok(permute::join_rows(&stream, words.view(), columns.len(), rows, rows)?.into_values())
+        }
+        None => Ok(words),
+    }
+}
+
+/// The devices that share out so many columns of this length, one for each column: the current one if they are short.
+pub(crate) fn homes(columns: usize, rows: usize) -> Result<Vec<Device>> {
+    let devices = shared_out(rows)?.map_or_else(|| Ok(vec![crate::current()?]), Ok)?;
+    Ok((0..columns).map(|i| devices[i * devices.len() / columns].clone()).collect())
+}
+
+/// The evaluations of polynomials of one size on a domain, in blocks. Each device evaluates the polynomials that it
+/// has, a few at a time, and sends the blocks.
+pub(crate) fn extend(
+    polynomials: &[&BaseColumn],
+    domain: CircleDomain,
+    twiddles: &TwiddleTree<CudaBackend>,
+    devices: &[Device],
+) -> Result<Vec<BaseColumn>> {
+    let (rows, size, block_rows) = (polynomials[0].len(), domain.size(), domain.size() / devices.len());
+    let mut places: Vec<Vec<usize>> = vec![Vec::new(); devices.len()];
+    for (i, column) in polynomials.iter().enumerate() {
+        let Some(k) = devices.iter().position(|device| device.is(column.device())) else {
+            let names: Vec<String> = devices.iter().map(ToString::to_string).collect();
+            return Err(Error::shape(
+                "rigel_stwo::over",
+                format!("a column on {}; the proof is over {}", column.device(), names.join(", ")),
+            ));
+        };
+        places[k].push(i);
+    }
+    let room = |device: &Device| stream(device).alloc(polynomials.len() * block_rows);
+    let mut blocks: Vec<Buffer<Mersenne31>> = devices.iter().map(room).collect::<Result<_>>()?;
+    let at_once = polynomials.len().div_ceil(ROUNDS * devices.len());
+    let rounds = places.iter().map(|places| places.len().div_ceil(at_once)).max().unwrap_or(0);
+    let lanes = lanes();
+    let mut before: Option<Sending> = None;
+    for round in 0..rounds {
+        let chosen: Vec<&[usize]> =
+            places.iter().map(|places| places.chunks(at_once).nth(round).unwrap_or(&[])).collect();
+        let mut packed = Vec::with_capacity(devices.len());
+        for (device, places) in devices.iter().zip(&chosen) {
+            // Columns that follow each other are sent together.
+            for places in places.chunk_by(|a, b| a + 1 == *b) {
+                let stream = stream(device);
+                let mut values = stream.alloc(places.len() * size)?;
+                let columns: Vec<&BaseColumn> = places.iter().map(|&i| polynomials[i]).collect();
+                for (first, run) in runs(&columns) {
+                    let to = values.range_mut(first * size..(first + run.len() / rows) * size)?;
+                    let initial = domain.half_coset.initial.twin();
+                    let twiddles = circle::Twiddles { tower: twiddles.twiddles.tower_on(device)?, initial };
+                    circle::evaluate_into(&stream, to, domain.log_size(), Columns::new(run, rows)?, twiddles)?;
+                }
+                let range = places[0]..places[0] + places.len();
+                packed.push((range, pack(&stream, values.view(), size, devices.len())?));
+            }
+        }
+        // A round travels while the next one is evaluated.
+        let sending = begin_to_send(packed, &mut blocks, block_rows, &lanes)?;
+        before.replace(sending).map_or(Ok(()), Sending::join)?;
+    }
+    before.map_or(Ok(()), Sending::join)?;
+    Ok(columns(blocks, block_rows, devices))
+}

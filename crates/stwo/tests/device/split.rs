@@ -1,0 +1,162 @@
+//! Proofs over several devices equal those of upstream's SIMD backend, byte for byte.
+
+use rand::RngExt;
+use rigel_gpu::{Device, Emulation, Error, Options};
+use rigel_stwo_workloads::{Workload, benchmark_config};
+use stwo::core::channel::Blake2sChannel;
+use stwo::core::pcs::{PcsConfig, TreeVec};
+use stwo::core::poly::circle::CanonicCoset;
+use stwo::core::utils::MaybeOwned;
+use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleChannel;
+use stwo::prover::backend::BackendForChannel;
+use stwo::prover::backend::simd::SimdBackend;
+use stwo::prover::mempool::BaseColumnPool;
+use stwo::prover::poly::circle::CircleCoefficients;
+use stwo::prover::{CommitmentSchemeProver, CommitmentTreeProver};
+
+use crate::proofs::{config, made};
+use crate::random::{Cpu, Cuda, bases, emulated, point, rng};
+
+/// Proofs over each of these numbers of devices equal upstream's.
+fn check(workload: Workload, log_size: u32, config: PcsConfig, store: bool, counts: &[u32]) {
+    let expected = made::<SimdBackend, Blake2sMerkleChannel>(workload, log_size, config, store);
+    for &count in counts {
+        let found = rigel_stwo::over(&emulated(count), || {
+            made::<Cuda, Blake2sMerkleChannel>(workload, log_size, config, store)
+        });
+        assert!(found.unwrap() == expected, "{workload} of 2^{log_size} over {count} devices, stored: {store}");
+    }
+}
+
+#[test]
+fn wide_fibonacci() {
+    check(Workload::WideFibonacci, 6, benchmark_config(), false, &[2, 4, 8]);
+    check(Workload::WideFibonacci, 5, benchmark_config(), true, &[2, 4]);
+}
+
+#[test]
+fn plonk() {
+    check(Workload::Plonk, 6, benchmark_config(), false, &[2, 4, 8]);
+}
+
+#[test]
+fn state_machine() {
+    check(Workload::StateMachine, 7, config(2, 10, 0, 1), false, &[2, 4]);
+}
+
+#[test]
+fn xor() {
+    check(Workload::Xor, 6, benchmark_config(), false, &[2, 4]);
+}
+
+/// Layers that are folded by more than two, leaves of several rows, and blowups for which quotients and constraints are
+/// on some of the devices.
+#[test]
+fn folds_and_blowups() {
+    check(Workload::Plonk, 7, config(1, 10, 1, 3), false, &[2, 4]);
+    check(Workload::Plonk, 6, config(2, 10, 0, 2), true, &[2, 4]);
+    check(Workload::WideFibonacci, 5, config(3, 10, 0, 1), false, &[4]);
+}
+
+#[test]
+fn poseidon2() {
+    // Over four in `memory_adds_up`.
+    check(Workload::Poseidon2, 8, benchmark_config(), false, &[2]);
+}
+
+#[test]
+fn blake2s() {
+    check(Workload::Blake2s, 4, config(1, 6, 0, 1), false, &[2, 4]);
+}
+
+/// A device of several has its part of the memory, and nothing is gathered on the first one.
+#[test]
+fn memory_adds_up() {
+    // The lookups of Poseidon2 read the trace again, in blocks of rows.
+    assert!(share_of_memory(Workload::WideFibonacci, 12) < 0.3);
+    assert!(share_of_memory(Workload::Poseidon2, 10) < 0.35);
+}
+
+/// The peak memory of a device of four, as a part of that of one alone.
+fn share_of_memory(workload: Workload, log_size: u32) -> f64 {
+    let proof = || made::<Cuda, Blake2sMerkleChannel>(workload, log_size, benchmark_config(), false);
+    let expected = made::<SimdBackend, Blake2sMerkleChannel>(workload, log_size, benchmark_config(), false);
+    let peak = |count: u32| {
+        let devices = emulated(count);
+        let (found, report) = rigel_stwo::over(&devices, || rigel_stwo::measure(proof)).unwrap().unwrap();
+        assert!(found == expected, "{workload} over {count} devices");
+        assert!(report.fallbacks.is_empty(), "{report}");
+        if count > 1 {
+            assert_eq!(report.devices.len(), count as usize);
+            assert!(report.devices.iter().all(|device| device.bytes_sent > 0), "{report}");
+        }
+        report.peak_bytes
+    };
+    let (one, four) = (peak(1), peak(4));
+    println!("{workload}: {one} bytes on one device, {four} on each of four");
+    four as f64 / one as f64
+}
+
+#[test]
+fn a_device_that_is_lost() {
+    for after in [5, 30, 60] {
+        let lost = Emulation { devices: 2, lost_after: Some(after), lost_device: Some(1), ..Emulation::default() };
+        let devices = Device::emulated(&lost, &Options::from_env().unwrap()).unwrap();
+        let proof = || made::<Cuda, Blake2sMerkleChannel>(Workload::WideFibonacci, 6, benchmark_config(), false);
+        let made = rigel_stwo::over(&devices, || rigel_stwo::catch(proof)).unwrap();
+        let error = made.map(|proof| proof.len()).unwrap_err();
+        assert!(matches!(error, Error::DeviceLost { .. }), "after {after} launches: {error}");
+    }
+}
+
+#[test]
+fn devices_that_can_not_share() {
+    let devices = emulated(3);
+    let refused = |devices: &[Device]| rigel_stwo::over(devices, || ()).unwrap_err().to_string();
+    assert!(refused(&[]).contains("at least one"));
+    assert!(refused(&devices).contains("power of two"), "{}", refused(&devices));
+    let twice = [devices[0].clone(), devices[0].clone()];
+    assert!(refused(&twice).contains("twice"), "{}", refused(&twice));
+    // More devices than rows.
+    let proof = || made::<Cuda, Blake2sMerkleChannel>(Workload::WideFibonacci, 4, benchmark_config(), false);
+    let made = rigel_stwo::over(&emulated(32), || rigel_stwo::catch(proof)).unwrap();
+    let error = made.map(|proof| proof.len()).unwrap_err().to_string();
+    assert!(error.contains("32 devices for 16 rows"), "{error}");
+    // The report says that so small a proof is made by the first device.
+    let made = rigel_stwo::over(&emulated(4), || rigel_stwo::measure(proof)).unwrap().unwrap();
+    assert!(made.1.fallbacks.iter().any(|fallback| fallback.part == "the proof"), "{}", made.1);
+    // Columns in host memory are for one device.
+    let batches = || rigel_stwo::in_column_batches(1 << 20, proof);
+    let made = rigel_stwo::over(&emulated(2), || rigel_stwo::catch(batches)).unwrap();
+    let error = made.map(|proof| proof.len()).unwrap_err().to_string();
+    assert!(error.contains("in_column_batches"), "{error}");
+}
+
+/// Opens a tree of random columns of these lengths.
+fn opened<B: BackendForChannel<Blake2sMerkleChannel>>(log_sizes: &[u32], config: PcsConfig) -> Vec<u8> {
+    let longest = log_sizes.iter().max().unwrap() + config.fri_config.log_blowup_factor;
+    let twiddles = B::precompute_twiddles(CanonicCoset::new(longest).half_coset());
+    let polynomial = |(seed, &log_size): (u64, &u32)| {
+        CircleCoefficients::new(bases(&mut rng(seed), 1usize << log_size).into_iter().collect())
+    };
+    let polynomials = (1..).zip(log_sizes).map(polynomial).collect();
+    let (blowup, pool) = (config.fri_config.log_blowup_factor, BaseColumnPool::new());
+    let tree = CommitmentTreeProver::new(polynomials, blowup, &twiddles, false, None, &pool);
+    let mut channel = Blake2sChannel::default();
+    let mut scheme = CommitmentSchemeProver::<B, Blake2sMerkleChannel>::new(config, &twiddles);
+    scheme.commit_tree(MaybeOwned::Owned(tree), &mut channel);
+    let points = log_sizes.iter().zip(3..).map(|(_, seed)| vec![point(&mut rng(seed % 2))]).collect();
+    postcard::to_allocvec(&scheme.prove_values(TreeVec(vec![points]), &mut channel).proof).unwrap()
+}
+
+/// Columns of any lengths: in blocks, too short for that, and with fewer rows than there are devices.
+#[test]
+fn trees_of_random_columns() {
+    for (seed, count) in [(1, 2), (2, 4), (3, 8), (4, 8)] {
+        let mut random = rng(seed);
+        let log_sizes: Vec<u32> = (0..20).map(|_| random.random_range(1..=8)).chain([8]).collect();
+        let config = config(1 + (seed % 2) as u32, 6, 0, 1 + (seed % 3) as u32);
+        let found = rigel_stwo::over(&emulated(count), || opened::<Cuda>(&log_sizes, config)).unwrap();
+        assert!(found == opened::<Cpu>(&log_sizes, config), "{log_sizes:?} over {count} devices");
+    }
+}
