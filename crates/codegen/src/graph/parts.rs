@@ -192,8 +192,7 @@ impl<E: Element> ExpressionGraph<E> {
     fn part(&self, values: &[Value], load: impl Fn(Node) -> Node) -> (Self, Vec<Value>) {
         let mut part = Self::new();
         let mut places: QuickMap<Value, Value> = QuickMap::default();
-        let mut cone = Vec::new();
-        Walk::default().visit(self, values.iter().copied(), |value, _| cone.push(value));
+        let mut cone = self.cone(values.iter().copied());
         // A value is made after what it is computed from.
         cone.sort_unstable();
         for value in cone {
@@ -208,6 +207,13 @@ impl<E: Element> ExpressionGraph<E> {
             places.insert(value, made);
         }
         (part, values.iter().map(|value| places[value]).collect())
+    }
+
+    /// All values that these depend on, and these.
+    fn cone(&self, values: impl IntoIterator<Item = Value>) -> Vec<Value> {
+        let mut cone = Vec::new();
+        Walk::default().visit(self, values, |value, _| cone.push(value));
+        cone
     }
 }
 

@@ -6,7 +6,8 @@ use p3_uni_stark::verify_with_preprocessed;
 use rigel_gpu::Device;
 use rigel_gpu::testing::on_each_device;
 use rigel_plonky3::{
-    Error, Prover, Report, plan, prove, prove_batch, prove_with_preprocessed, setup_batch, setup_preprocessed,
+    Error, Prover, Report, plan, plan_batch, prove, prove_batch, prove_with_preprocessed, setup_batch,
+    setup_preprocessed,
 };
 
 use crate::airs::{Periods, Power, Steps, fibonacci};
@@ -194,17 +195,19 @@ fn lookups_in_batches_of_columns() {
         tables.push(squares.table());
         let expected = support::expected_batch(&configs::koala_bear_hiding(fri), &tables);
         let (parameters, cap_height) = (fri.parameters(()), fri.cap_height);
-        let config = configs::koala_bear_hiding(fri);
-        let prover = Prover::hiding(device.clone(), config, &parameters, cap_height, configs::streams()).unwrap();
         let airs = support::airs(&tables);
-        let key = setup_batch(&prover, &airs, &support::heights(&tables)).unwrap();
-        let before = device.memory_stats().in_use;
-        let whole = plan_batch(&prover, &airs, &key).unwrap();
-        // Each keystream goes on where the proof before has ended, so a prover makes one proof.
-        for percent in [100, 70] {
+        // Each keystream goes on where the key and the proof before have left it, so a prover makes one of each.
+        let prepared = || {
             let config = configs::koala_bear_hiding(fri);
             let prover =
                 Prover::hiding(device.clone(), config, &parameters, cap_height, configs::streams()).unwrap();
+            let key = setup_batch(&prover, &airs, &support::heights(&tables)).unwrap();
+            (prover, key)
+        };
+        let (prover, key) = prepared();
+        let whole = plan_batch(&prover, &airs, &key).unwrap();
+        for percent in [100, 86] {
+            let ((prover, key), before) = (prepared(), device.memory_stats().in_use);
             let limit = whole.peak().bytes * percent / 100;
             device.set_memory_limit(Some(before + limit));
             let proven = prove_batch(&prover, &support::instances(&tables), &key);
