@@ -16,7 +16,7 @@ use std::collections::HashSet;
 
 use p3_air::symbolic::{BaseEntry, BaseLeaf, SymbolicExpr, SymbolicExpression};
 use p3_lookup::Lookup;
-use rigel_codegen::{ExpressionGraph, Output, Value};
+use rigel_codegen::{ExpressionGraph, Output, Target, Value};
 use rigel_gpu::{Buffer, Device, Stream};
 use rigel_kernels::domain::selectors;
 use rigel_kernels::field::Element;
@@ -74,8 +74,18 @@ pub(crate) fn columns<SC: DeviceConfig>(
         let (main, selectors) = (trace.rows_and_next(session, here.clone())?, of_rows(&selectors)?);
         let preprocessed = inputs.preprocessed.map(of_rows).transpose()?;
         let inputs = LookupInputs { preprocessed: preprocessed.as_ref(), ..*inputs };
-        // What the row after these gives is not used: its own next row is not here.
-        let made = fractions_of(session, fractions, (&main).into(), &inputs, &selectors)?;
+        let main = (&main).into();
+        // What the row after these gives is not right: its own next row is not here. The rows that come next write
+        // over it; after the last ones there is no place for it.
+        if here.end < rows {
+            let outputs = [&mut columns, &mut sums].map(|whole| -> Result<_> {
+                Ok(Target { values: whole.values_mut().range_mut(first..)?, stride: rows })
+            });
+            let [columns, sums] = outputs;
+            write_fractions(session, fractions, main, &inputs, &selectors, [columns?, sums?])?;
+            continue;
+        }
+        let made = fractions_of(session, fractions, main, &inputs, &selectors)?;
         for (whole, part) in [&mut columns, &mut sums].into_iter().zip(&made) {
             for column in 0..part.columns() {
                 let to = whole.column_range_mut(column, column + 1)?.range(here.clone())?;
@@ -108,9 +118,24 @@ pub(crate) fn fractions_of<SC: DeviceConfig>(
     inputs: &LookupInputs<'_, SC>,
     selectors: &Matrix<Base<SC>>,
 ) -> Result<[Matrix<Base<SC>>; 2]> {
-    let stream = &session.stream;
-    let degree = Ext::<SC>::DEGREE;
-    let rows = main.rows();
+    let (stream, rows, degree) = (&session.stream, main.rows(), Ext::<SC>::DEGREE);
+    let mut columns = Matrix::alloc(stream, rows, fractions.columns() * degree)?;
+    let mut sums = Matrix::alloc(stream, rows, degree)?;
+    let outputs = [(&mut columns).into(), (&mut sums).into()];
+    write_fractions(session, fractions, main, inputs, selectors, outputs)?;
+    Ok([columns, sums])
+}
+
+/// Writes the fractions of adjacent rows into their columns, and the sums of each row's fractions.
+fn write_fractions<SC: DeviceConfig>(
+    session: &Session<'_, SC>,
+    fractions: &Fractions<SC>,
+    main: Columns<'_, Base<SC>>,
+    inputs: &LookupInputs<'_, SC>,
+    selectors: &Matrix<Base<SC>>,
+    outputs: [Target<'_, Base<SC>>; 2],
+) -> Result<()> {
+    let (stream, rows) = (&session.stream, main.rows());
     let mut bound = Inputs {
         main,
         preprocessed: inputs.preprocessed.map(Into::into),
@@ -122,15 +147,12 @@ pub(crate) fn fractions_of<SC: DeviceConfig>(
         extension: Some(inputs.challenges.view()),
     };
 
-    let mut inverses = Matrix::alloc(stream, rows, fractions.terms * degree)?;
-    bound.store(stream, &*fractions.denominators(stream.device())?, &mut [&mut inverses])?;
+    let mut inverses = Matrix::alloc(stream, rows, fractions.terms * Ext::<SC>::DEGREE)?;
+    bound.store(stream, &*fractions.denominators(stream.device())?, vec![(&mut inverses).into()])?;
     inverse::invert_assign::<Ext<SC>>(stream, &mut inverses)?;
 
-    let mut columns = Matrix::alloc(stream, rows, fractions.columns() * degree)?;
-    let mut sums = Matrix::alloc(stream, rows, degree)?;
     bound.permutation = Some((&inverses).into());
-    bound.store(stream, &*fractions.fractions(stream.device())?, &mut [&mut columns, &mut sums])?;
-    Ok([columns, sums])
+    Ok(bound.store(stream, &*fractions.fractions(stream.device())?, outputs.into())?)
 }
 
 fn last_row<F: rigel_gpu::Plain>(stream: &Stream, matrix: &Matrix<F>) -> Result<Buffer<F>> {

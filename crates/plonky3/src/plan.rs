@@ -293,19 +293,19 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
         if !narrowest.fits() {
             return Ok(narrowest);
         }
-        // Memory grows linearly with the number of blocks.
-        let next = self.planned(Some(Batches { columns: 2 * block, ..batches }))?.peak().bytes;
-        let step = (next - narrowest.peak().bytes.min(next)).max(1);
-        let blocks = 1 + (narrowest.available - narrowest.peak().bytes) / step;
-        let widest = self.tables.iter().map(|table| table.width).max().unwrap_or(1).next_multiple_of(block);
-        let mut columns = (blocks * block).min(widest);
-        loop {
-            let plan = self.planned(Some(Batches { columns, ..batches }))?;
-            if plan.fits() || columns <= block {
-                return Ok(plan);
+        // The most blocks of columns that fit: more take more memory.
+        let widest = self.tables.iter().map(|table| table.width).max().unwrap_or(1).div_ceil(block);
+        let (mut plan, mut fits, mut most) = (narrowest, 1, widest);
+        while fits < most {
+            let blocks = (fits + most).div_ceil(2);
+            let wider = self.planned(Some(Batches { columns: blocks * block, ..batches }))?;
+            if wider.fits() {
+                (plan, fits) = (wider, blocks);
+            } else {
+                most = blocks - 1;
             }
-            columns -= block;
         }
+        Ok(plan)
     }
 
     /// Half as many columns, in whole blocks of the hash, then traces that stay on the host; `None` if that is so.

@@ -1,9 +1,9 @@
 //! Runs compiled expression graphs on a table's inputs.
 
-use rigel_codegen::{Bindings, Folded, GraphProgram, Input, Rows};
+use rigel_codegen::{Bindings, Folded, GraphProgram, Input, Rows, Target};
 use rigel_gpu::{Buffer, Result, Stream, View};
+use rigel_kernels::Columns;
 use rigel_kernels::field::Element;
-use rigel_kernels::{Columns, Matrix};
 
 use crate::constraints::input;
 
@@ -52,10 +52,10 @@ impl<'a, E: Element> Inputs<'a, E> {
         &self,
         stream: &Stream,
         program: &GraphProgram<E>,
-        outputs: &mut [&mut Matrix<E::Base>],
+        outputs: Vec<Target<'_, E::Base>>,
     ) -> Result<()> {
         let mut bindings = self.bindings();
-        bindings.outputs = outputs.iter_mut().map(|matrix| (&mut **matrix).into()).collect();
+        bindings.outputs = outputs;
         program.run(stream, Rows::Natural { rows: self.main.rows() }, &mut bindings)
     }
 

@@ -482,6 +482,20 @@ impl<'a, SC: DeviceConfig> Session<'a, SC> {
         Ok(self.stream.wait_for(&self.lane)?)
     }
 
+    /// The same for some rows of a matrix.
+    pub(crate) fn bring_rows(
+        &self,
+        to: ViewMut<'_, Base<SC>>,
+        matrix: &RowMajorMatrix<SC::Value>,
+        rows: Range<usize>,
+        after: &Event,
+    ) -> Result<()> {
+        let values = &matrix.values[rows.start * matrix.width..rows.end * matrix.width];
+        self.lane.wait(after)?;
+        self.recorder.phase("upload", &self.lane, || self.lane.write(to, SC::Value::as_device(values)))?;
+        Ok(self.stream.wait_for(&self.lane)?)
+    }
+
     /// Ends the proof's record, with what ran elsewhere.
     pub(crate) fn finish(self, fallback: Option<Fallback>) -> Result<Report> {
         let mut report = self.recorder.finish()?;

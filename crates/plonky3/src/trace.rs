@@ -296,8 +296,9 @@ impl<'a, V: DeviceField> Resident<'a, V> {
         let (stream, width, next) = (&session.stream, host.width(), rows.end % host.height());
         let mut room = stream.alloc((rows.len() + 1) * width)?;
         let (here, follows) = room.view_mut().split_at(rows.len() * width)?;
-        stream.write(here, V::as_device(&host.values[rows.start * width..rows.end * width]))?;
-        stream.write(follows, V::as_device(&host.values[next * width..(next + 1) * width]))?;
+        let allocated = stream.record()?;
+        session.bring_rows(here, host, rows, &allocated)?;
+        session.bring_rows(follows, host, next..next + 1, &allocated)?;
         Ok(permute::to_columns(stream, &room, width)?)
     }
 
