@@ -44,20 +44,20 @@ pub(crate) struct Batch {
 
 /// A column's words.
 pub(crate) enum Held {
-    /// On the device.
-    Here(Shared<Mersenne31>),
+    /// On a device, which is found without asking the memory for it.
+    Here(Device, Shared<Mersenne31>),
     /// In host memory.
     Deferred(Place),
     /// In blocks of rows, one on each of several devices.
-    Blocks(Vec<Shared<Mersenne31>>),
+    Blocks(Vec<(Device, Shared<Mersenne31>)>),
 }
 
 impl Held {
     fn len(&self) -> usize {
         match self {
-            Self::Here(words) => words.len(),
+            Self::Here(_, words) => words.len(),
             Self::Deferred(place) => place.of.column_len(),
-            Self::Blocks(blocks) => blocks.iter().map(Shared::len).sum(),
+            Self::Blocks(blocks) => blocks.iter().map(|(_, words)| words.len()).sum(),
         }
     }
 
@@ -69,17 +69,18 @@ impl Held {
     /// The words of a block on a device; `None` if the host has them.
     fn block(&self, block: usize) -> Option<View<'_, Mersenne31>> {
         match self {
-            Self::Here(words) => Some(words.view()),
+            Self::Here(_, words) => Some(words.view()),
             Self::Deferred(_) => None,
-            Self::Blocks(blocks) => Some(blocks[block].view()),
+            Self::Blocks(blocks) => Some(blocks[block].1.view()),
         }
     }
 
     /// The device of a block.
-    fn device(&self, block: usize) -> Device {
+    fn device(&self, block: usize) -> &Device {
         match self {
-            Self::Deferred(place) => place.of.device().clone(),
-            _ => self.block(block).expect("on a device").device().clone(),
+            Self::Here(device, _) => device,
+            Self::Deferred(place) => place.of.device(),
+            Self::Blocks(blocks) => &blocks[block].0,
         }
     }
 }
@@ -199,7 +200,7 @@ impl Batch {
             (Held::Deferred(Place { of, index }), _) => {
                 let follows = |(i, column): &(usize, &Held)| match column {
                     Held::Deferred(next) => Arc::ptr_eq(&next.of, of) && next.index == index + 1 + i,
-                    Held::Here(_) | Held::Blocks(_) => false,
+                    Held::Here(..) | Held::Blocks(_) => false,
                 };
                 let count = 1 + rest.take(of.at_once() - 1).enumerate().take_while(follows).count();
                 Ok(Run::Copied(of.read(*index..index + count)?))

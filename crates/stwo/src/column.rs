@@ -379,7 +379,7 @@ impl BaseColumn {
         if let Some(blocks) = self.blocks() {
             let share = |part: &BaseColumn| {
                 part.view();
-                part.words.get().expect("just made").share()
+                (part.device().clone(), part.words.get().expect("just made").share())
             };
             return Held::Blocks(blocks.parts().iter().map(share).collect());
         }
@@ -387,7 +387,7 @@ impl BaseColumn {
             Some(place) => Held::Deferred(place.clone()),
             None => {
                 self.view();
-                Held::Here(self.words.get().expect("just made").share())
+                Held::Here(self.device().clone(), self.words.get().expect("just made").share())
             }
         }
     }

@@ -302,8 +302,8 @@ fn program(device: &Device, recorded: &Recorded) -> Result<Arc<GraphProgram<QM31
 }
 
 /// Compiles the kernels of a component's constraints and lookups for a device, or finds them in its cache, so that no
-/// proof waits for a compiler. Returns the number of kernels. `preprocessed` has the logarithms of the lengths of all
-/// columns in the preprocessed tree.
+/// proof on one device waits for a compiler. Returns the number of kernels. `preprocessed` has the logarithms of the
+/// lengths of all columns in the preprocessed tree.
 ///
 /// Calling it is optional. The device may be one that only compiles ([`Device::compile_only`]). Lookup elements and the
 /// claimed sum are parameters of the kernels. They may have any values that are not in the base field, and different

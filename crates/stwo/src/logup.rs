@@ -14,6 +14,7 @@
 //! A batch costs the inversion of its denominators and a few passes over its columns. All denominators of a
 //! component are inverted together.
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -249,7 +250,8 @@ pub(crate) fn start_from<E: FrameworkEval>(
         return Ok(started);
     }
     let (fixed, own) = (here(preprocessed)?, here(trace)?);
-    let (preprocessed, trace) = (&fixed.iter().collect::<Vec<_>>()[..], &own.iter().collect::<Vec<_>>()[..]);
+    let [fixed, own] = [&fixed, &own].map(|columns| columns.iter().map(Cow::as_ref).collect::<Vec<_>>());
+    let (preprocessed, trace) = (&fixed[..], &own[..]);
     // All columns, or of those in host memory the ones that the fractions read.
     let deferred = preprocessed.iter().chain(trace).any(|column| column.place().is_some());
     let device = preprocessed.iter().chain(trace).next().expect("counted above").device().clone();
@@ -344,18 +346,18 @@ fn start_in_blocks<E: FrameworkEval>(
 
 /// Columns on the current device. A column that is elsewhere, because the work is shared out, is copied; unless it is
 /// short, the report says so.
-fn here(columns: &[&BaseColumn]) -> Result<Vec<BaseColumn>> {
-    let columns: Vec<BaseColumn> = columns.iter().map(|&column| column.clone()).collect();
+fn here<'a>(columns: &[&'a BaseColumn]) -> Result<Vec<Cow<'a, BaseColumn>>> {
     if team()?.len() == 1 {
-        return Ok(columns);
+        return Ok(columns.iter().map(|&column| Cow::Borrowed(column)).collect());
     }
+    let columns: Vec<BaseColumn> = columns.iter().map(|&column| column.clone()).collect();
     let to = vec![crate::current()?; columns.len()];
     if let (Some(device), Some(column)) = (to.first(), columns.first())
         && shared_out(column.len())?.is_some()
     {
         gathered(device, "lookups", "their fractions read neighbouring rows, or the host keeps their columns");
     }
-    bring(columns, &to)
+    Ok(bring(columns, &to)?.into_iter().map(Cow::Owned).collect())
 }
 
 /// The kernels that write the numerators and denominators of a component's fractions.

@@ -21,7 +21,7 @@ use stwo::prover::poly::twiddles::TwiddleTree;
 
 use crate::CudaBackend;
 use crate::batch::{Batch, Form, Opening};
-use crate::blocks;
+use crate::blocks::{self, Blocks};
 use crate::column::{BaseColumn, Plan, SecureColumn};
 use crate::deferred::{Deferred, HostColumn, batch_bytes, neighbours, to_host};
 use crate::device::{device, known, load_kernels, stream, team};
@@ -42,18 +42,20 @@ fn of_domain<'a>(tower: &'a twiddles::Twiddles, domain: CircleDomain, device: &D
 /// Columns that are shared out for interpolation: a share of them whole on each device, or if they are few or short, as
 /// they are. Without several devices nothing moves.
 fn to_homes(columns: Vec<Evaluation>) -> Result<Vec<Evaluation>> {
-    if team()?.len() == 1 {
+    let devices = team()?;
+    if devices.len() == 1 {
         return Ok(columns);
     }
     let mut homes = Vec::with_capacity(columns.len());
     for alike in columns.chunk_by(|a, b| a.domain == b.domain) {
         homes.extend(blocks::homes(alike.len(), alike[0].domain.size())?);
     }
-    // A column that is interpolated alone goes where its maker wants it.
-    if let ([column], [home]) = (&columns[..], &mut homes[..])
-        && let Some(blocks) = column.values.blocks()
-    {
-        *home = blocks.home().clone();
+    // A column that is interpolated alone goes where its maker wants it, or stays where it is.
+    if let ([column], [home]) = (&columns[..], &mut homes[..]) {
+        let at = column.values.blocks().map_or_else(|| column.values.device(), Blocks::home);
+        if devices.iter().any(|device| device.is(at)) {
+            *home = at.clone();
+        }
     }
     let (domains, values): (Vec<_>, Vec<_>) =
         columns.into_iter().map(|column| (column.domain, column.values)).unzip();
@@ -250,7 +252,8 @@ impl PolyOps for CudaBackend {
             let log_size = evaluation.domain.log_size();
             let mut alphas = get_folding_alphas(point, log_size as usize).into_iter().rev().map(Twin::twin);
             let mut alpha = || alphas.next().expect("one per fold");
-            let (stream, tower) = (stream(evaluation.values.device()), twiddles.itwiddles.tower()?);
+            let stream = stream(evaluation.values.device());
+            let tower = twiddles.itwiddles.tower_on(stream.device())?;
             let initial = evaluation.domain.half_coset.initial.twin();
             let values = evaluation.values.view();
             let mut layer = circle_fold::base_circle_to_line(&stream, values, alpha(), tower, initial)?;

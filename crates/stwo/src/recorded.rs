@@ -36,7 +36,8 @@ pub(crate) struct Expressions {
 
 /// Constraints that read the neighbours of a row from a matrix of their own, in the same row.
 pub(crate) struct Apart {
-    expressions: Arc<Expressions>,
+    /// `None` if no neighbour is read: they are the constraints that it belongs to.
+    expressions: Option<Arc<Expressions>>,
     /// What each column of that matrix holds: the tree, the column there and the offset; sorted by offsets.
     pub(crate) reads: Vec<(usize, usize, i32)>,
 }
@@ -103,14 +104,11 @@ impl Recorded {
             let Expressions { graph, constraints, .. } = &*self.expressions;
             let (graph, constraints, reads) = graph.with_neighbours(constraints, trees);
             // Without neighbours, the kernels are those of a whole domain.
-            let expressions = match &reads[..] {
-                [] => self.expressions.clone(),
-                _ => Arc::new(Expressions { graph, constraints, ..Expressions::default() }),
-            };
-            Arc::new(Apart { expressions, reads })
+            let apart = || Arc::new(Expressions { graph, constraints, ..Expressions::default() });
+            Arc::new(Apart { expressions: (!reads.is_empty()).then(apart), reads })
         });
         let recorded = Self {
-            expressions: apart.expressions.clone(),
+            expressions: apart.expressions.as_ref().unwrap_or(&self.expressions).clone(),
             parameters: self.parameters.clone(),
             base_parameters: self.base_parameters.clone(),
         };

@@ -12,8 +12,11 @@ static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
 /// The active report of a device.
 #[derive(Default)]
-struct Recording {
-    recorder: Lock<Option<Arc<Recorder>>>,
+struct Recording(Lock<Option<Arc<Taken>>>);
+
+/// A report that is being taken.
+struct Taken {
+    recorder: Recorder,
     /// What was gathered on this device though the work is shared out.
     gathered: Lock<Vec<Fallback>>,
 }
@@ -35,20 +38,18 @@ pub fn measure<R>(work: impl FnOnce() -> R) -> Result<(R, Report)> {
     let mut running = Vec::with_capacity(devices.len());
     for device in &devices {
         let recording = recording(device)?;
-        let recorder = Arc::new(Recorder::new(&stream(device)));
-        recording.gathered.lock().clear();
-        let outer = put(&recording, Some(recorder.clone()));
+        let taken = Arc::new(Taken { recorder: Recorder::new(&stream(device)), gathered: Lock::default() });
+        let outer = put(&recording, Some(taken.clone()));
         TAKEN.fetch_add(1, Ordering::Relaxed);
         // Ends the report even if `work` panics.
-        running.push((recorder, End { recording, outer: Some(outer) }));
+        running.push((taken, End { recording, outer: Some(outer) }));
     }
     let result = work();
     let mut reports = Vec::with_capacity(devices.len());
-    for (recorder, end) in running {
-        let recording = end.recording.clone();
+    for (taken, end) in running {
         drop(end);
-        let mut report = recorder.finish()?;
-        report.fallbacks.append(&mut recording.gathered.lock());
+        let mut report = taken.recorder.finish()?;
+        report.fallbacks.append(&mut taken.gathered.lock());
         reports.push(report);
     }
     let report = if reports.len() == 1 { reports.remove(0) } else { Report::joined(reports) };
@@ -60,20 +61,20 @@ pub(crate) fn gathered(device: &Device, part: &'static str, reason: &str) {
     if TAKEN.load(Ordering::Relaxed) == 0 {
         return;
     }
-    let Ok(recording) = recording(device) else { return };
-    let mut known = recording.gathered.lock();
-    if recording.recorder.lock().is_some() && known.iter().all(|other| other.part != part) {
+    let Some(taken) = recording(device).ok().and_then(|recording| recording.0.lock().clone()) else { return };
+    let mut known = taken.gathered.lock();
+    if known.iter().all(|other| other.part != part) {
         known.push(Fallback { part, ran_on: "first device", reason: reason.to_string() });
     }
 }
 
-fn put(recording: &Recording, recorder: Option<Arc<Recorder>>) -> Option<Arc<Recorder>> {
-    std::mem::replace(&mut *recording.recorder.lock(), recorder)
+fn put(recording: &Recording, taken: Option<Arc<Taken>>) -> Option<Arc<Taken>> {
+    std::mem::replace(&mut *recording.0.lock(), taken)
 }
 
 struct End {
     recording: Arc<Recording>,
-    outer: Option<Option<Arc<Recorder>>>,
+    outer: Option<Option<Arc<Taken>>>,
 }
 
 impl Drop for End {
@@ -99,7 +100,7 @@ pub(crate) struct Marked {
 /// A phase on a device.
 struct MarkedOn {
     /// What the active report records, if there is one.
-    recorded: Option<(Arc<Recorder>, Stream, &'static str, Event)>,
+    recorded: Option<(Arc<Taken>, Stream, &'static str, Event)>,
     _gathering: Gathering,
 }
 
@@ -117,9 +118,9 @@ pub(crate) fn phase_on(devices: &[Device], name: &'static str) -> Marked {
             if TAKEN.load(Ordering::Relaxed) == 0 {
                 return None;
             }
-            let recorder = recording(device).ok()?.recorder.lock().clone()?;
+            let taken = recording(device).ok()?.0.lock().clone()?;
             let start = stream.record_time().ok()?;
-            Some((recorder, stream.clone(), name, start))
+            Some((taken, stream.clone(), name, start))
         };
         Some(MarkedOn { recorded: recorded(), _gathering: gathering })
     };
@@ -128,10 +129,10 @@ pub(crate) fn phase_on(devices: &[Device], name: &'static str) -> Marked {
 
 impl Drop for MarkedOn {
     fn drop(&mut self) {
-        if let Some((recorder, stream, name, start)) = self.recorded.take()
+        if let Some((taken, stream, name, start)) = self.recorded.take()
             && let Ok(end) = stream.record_time()
         {
-            recorder.add(name, start, end);
+            taken.recorder.add(name, start, end);
         }
     }
 }

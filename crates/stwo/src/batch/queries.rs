@@ -234,7 +234,7 @@ fn fetch(device: &Device, batches: &[Arc<Batch>], log_domain: u32, words: &[u32]
                     if local.is_empty() {
                         continue;
                     }
-                    let reader = reader(&mut readers, &batch.columns[alike[0]].device(block));
+                    let reader = reader(&mut readers, batch.columns[alike[0]].device(block));
                     let to = alike.iter().map(|&column| columns[column].elements as usize + first).collect();
                     reader.elements.push(Elements { batch, block, columns: alike.to_vec(), rows: local, to });
                 }

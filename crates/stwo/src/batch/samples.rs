@@ -162,7 +162,7 @@ impl Batch {
     pub(crate) fn weighted(&self, place: usize, weights: &SecureColumn) -> SecureField {
         let sum = || {
             let column = &self.columns[place];
-            let devices: Vec<Device> = (0..column.blocks()).map(|block| column.device(block)).collect();
+            let devices: Vec<Device> = (0..column.blocks()).map(|block| column.device(block).clone()).collect();
             let _phase = phase_on(&devices, "evaluate at points");
             let mut sum = QM31::ZERO;
             for (block, device) in devices.iter().enumerate() {
@@ -253,12 +253,11 @@ impl Batch {
         let mut sums: Vec<Sums> = Vec::new();
         for &place in places {
             let column = &self.columns[place];
-            for block in 0..column.blocks() {
-                let device = column.device(block);
-                if !sums.iter().any(|sums| sums.stream.device().is(&device)) {
-                    let stream = stream(&device);
+            for device in (0..column.blocks()).map(|block| column.device(block)) {
+                if !sums.iter().any(|sums| sums.stream.device().is(device)) {
+                    let stream = stream(device);
                     let values = stream.alloc(QM31::DEGREE * places.len())?;
-                    sums.push(Sums { stream, values, places: Vec::new() });
+                    sums.push(Sums { stream, values, indices: Vec::with_capacity(places.len()) });
                 }
             }
         }
@@ -267,55 +266,59 @@ impl Batch {
         // Upstream's threads ask for several trees at once; the plan has room for the columns of one.
         let deferred = places.iter().any(|&place| matches!(self.columns[place], Held::Deferred(..)));
         let _one_at_a_time = deferred.then(|| BRINGING.lock());
+        // The columns of each length, as indices of `places`.
         let mut by_length: HashMap<usize, Vec<usize>> = HashMap::new();
-        for &place in places {
-            by_length.entry(self.columns[place].len()).or_default().push(place);
+        for (index, &place) in places.iter().enumerate() {
+            by_length.entry(self.columns[place].len()).or_default().push(index);
         }
-        for (number, (opening, _)) in openings.iter().enumerate() {
+        let mut values: Vec<Option<&Arc<Values>>> = vec![None; places.len()];
+        for (opening, of_opening) in openings {
             let rows = 1usize << opening.log_size;
             let Some(alike) = by_length.remove(&rows) else { continue };
+            alike.iter().for_each(|&index| values[index] = Some(of_opening));
             for sums in &mut sums {
                 // A device has one block of a column, or all of it.
-                let block_here = |place: &usize| {
-                    let column = &self.columns[*place];
+                let block_here = |&index: &usize| {
+                    let column = &self.columns[places[index]];
                     let here = |block: &usize| column.device(*block).is(sums.stream.device());
-                    (0..column.blocks()).find(here).map(|block| (*place, (block, column.blocks())))
+                    (0..column.blocks()).find(here).map(|block| (index, (block, column.blocks())))
                 };
                 let here: Vec<(usize, (usize, usize))> = alike.iter().filter_map(block_here).collect();
                 for alike in here.chunk_by(|a, b| a.1 == b.1) {
                     let block = alike[0].1;
                     let weights = opening.form.weights(&sums.stream, opening.log_size, opening.point, block)?;
-                    let alike: Vec<usize> = alike.iter().map(|&(place, _)| place).collect();
-                    let mut rest = &alike[..];
+                    let here: Vec<usize> = alike.iter().map(|&(index, _)| places[index]).collect();
+                    let mut rest = &here[..];
                     while !rest.is_empty() {
                         // One launch reads a run of contiguous columns.
                         let run = self.run(rest, block.0)?;
                         let columns = Columns::new(run.view(), rows / block.1)?;
-                        let (of_run, others) = rest.split_at(columns.columns());
-                        let start = QM31::DEGREE * sums.places.len();
-                        let to = sums.values.range_mut(start..start + QM31::DEGREE * of_run.len())?;
+                        let start = QM31::DEGREE * (sums.indices.len() + here.len() - rest.len());
+                        let to = sums.values.range_mut(start..start + QM31::DEGREE * columns.columns())?;
                         opening::evaluate_slabs_into::<QM31>(
                             &sums.stream,
                             to,
                             columns,
                             &[weights.values().view()],
                         )?;
-                        sums.places.extend(of_run.iter().map(|&place| (number, place)));
-                        rest = others;
+                        rest = &rest[columns.columns()..];
                     }
+                    sums.indices.extend(alike.iter().map(|&(index, _)| index));
                 }
             }
         }
-        let mut totals: HashMap<(usize, usize), QM31> = HashMap::new();
-        for Sums { stream, values, places } in sums {
-            let words = values.range(..QM31::DEGREE * places.len())?.to_vec(&stream)?;
-            for (place, element) in places.into_iter().zip(words.chunks_exact(QM31::DEGREE)) {
-                *totals.entry(place).or_insert(QM31::ZERO) += QM31::from_parts(element).expect("four coordinates");
+        let mut totals = vec![QM31::ZERO; places.len()];
+        for Sums { stream, values, indices } in sums {
+            let words = values.range(..QM31::DEGREE * indices.len())?.to_vec(&stream)?;
+            for (index, element) in indices.into_iter().zip(words.chunks_exact(QM31::DEGREE)) {
+                totals[index] += QM31::from_parts(element).expect("four coordinates");
             }
         }
         let ranks = &self.lengths().ranks;
-        for ((number, place), total) in totals {
-            openings[number].1.values[ranks[place]].get_or_init(|| secure(total));
+        for ((&place, total), values) in places.iter().zip(totals).zip(values) {
+            if let Some(values) = values {
+                values.values[ranks[place]].get_or_init(|| secure(total));
+            }
         }
         Ok(())
     }
@@ -325,8 +328,8 @@ impl Batch {
 struct Sums {
     stream: Stream,
     values: Buffer<Mersenne31>,
-    /// For each sum, the number of its opening and its column.
-    places: Vec<(usize, usize)>,
+    /// Whose sums they are, by their indices.
+    indices: Vec<usize>,
 }
 
 /// Rows of a block of weights, four coordinates one after the other, on the device of a stream.
