@@ -137,20 +137,21 @@ pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
     };
     let only = arguments.only.as_deref().unwrap_or_default().to_lowercase();
     let wanted = |name: &str| name.to_lowercase().contains(&only);
-    let names = [lde::name(size), proof::name(&bench), many::name(size)];
+    let proofs = [proof::Case::plonky3(&bench)?, proof::Case::stwo(&bench)?];
+    let mut names = vec![lde::name(size), many::name(size)];
+    names.extend(proofs.iter().map(|case| case.name.clone()));
     if !names.iter().any(|name| wanted(name)) {
         let detail = format!("--only: no case has this text in its name; they are: {}", names.join("; "));
         return Err(Refusal::Usage(detail).into());
     }
     let mut report = Report { device: DeviceDescription::new(&bench.devices[0]), rows: Vec::new(), many: None };
-    let [lde, proof, many] = names.map(|name| wanted(&name));
-    if lde {
+    if wanted(&lde::name(size)) {
         report.rows.extend(lde::rows(&bench, &arguments.counts)?);
     }
-    if proof {
-        report.rows.extend(proof::rows(&bench, &arguments.counts)?);
+    for case in proofs.into_iter().filter(|case| wanted(&case.name)) {
+        report.rows.extend(proof::rows(&bench, case, &arguments.counts)?);
     }
-    if many {
+    if wanted(&many::name(size)) {
         report.many = Some(many::measure(&bench, &arguments.counts)?);
     }
     drop(progress);

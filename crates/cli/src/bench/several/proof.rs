@@ -2,47 +2,69 @@
 
 use rigel_gpu::{Device, background};
 use rigel_plonky3::Policy;
+use rigel_stwo_workloads::choice as stwo;
 use rigel_workloads::{Choice, Field, Fri, Hash, Made, Statement};
 
 use super::{Bench, Model, Row};
 use crate::Failure;
 
-fn choice(bench: &Bench<'_>) -> Choice {
-    Choice {
-        workload: bench.workload,
-        log_rows: bench.log_rows,
-        field: Field::KoalaBear,
-        hash: Hash::Keccak,
-        fri: Fri::default(),
+/// A statement that several devices prove together.
+pub struct Case {
+    pub name: String,
+    statement: Box<dyn Statement>,
+    /// Whether its proof can be rehearsed: from its first call to its last, it is the devices' work on the proof alone,
+    /// submitted by one thread.
+    has_model: bool,
+}
+
+impl Case {
+    /// Plonky3's.
+    pub fn plonky3(bench: &Bench<'_>) -> Result<Self, Failure> {
+        let choice = Choice {
+            workload: bench.workload,
+            log_rows: bench.log_rows,
+            field: Field::KoalaBear,
+            hash: Hash::Keccak,
+            fri: Fri::default(),
+        };
+        let name = format!("{choice}, trace on the devices");
+        Ok(Self { name, statement: choice.statement()?, has_model: true })
+    }
+
+    /// Stwo's wide Fibonacci. Its columns are uploaded before each proof.
+    pub fn stwo(bench: &Bench<'_>) -> Result<Self, Failure> {
+        let choice = stwo::Choice {
+            workload: rigel_stwo_workloads::Workload::WideFibonacci,
+            log_size: bench.size.pick(20, 8),
+            channel: stwo::Channel::Blake2s,
+            fri: stwo::Fri::default(),
+        };
+        let name = format!("{choice}, columns on the devices");
+        Ok(Self { name, statement: choice.statement(stwo::Making::default())?, has_model: false })
     }
 }
 
-pub fn name(bench: &Bench<'_>) -> String {
-    format!("{}, trace on the devices", choice(bench))
-}
-
-pub fn rows(bench: &Bench<'_>, counts: &[u32]) -> Result<Vec<Row>, Failure> {
-    let case = name(bench);
+pub fn rows(bench: &Bench<'_>, case: Case, counts: &[u32]) -> Result<Vec<Row>, Failure> {
+    let Case { name: case, mut statement, has_model } = case;
     bench.say(&case, "generating the trace");
-    let mut statement = choice(bench).statement()?;
     statement.generate();
     bench.say(&case, "on one device");
     let one = Prepared::new(&mut *statement, &bench.devices[..1])?;
-    let (made, one_ms) = bench.median(|| one.prove())?;
+    let (made, one_ms) = one.median(bench.repeat)?;
     let mut rows = Vec::new();
     for &count in counts {
         bench.say(&case, &format!("on {count} devices"));
         let devices = bench.opened(count as usize)?;
         let opened = Prepared::new(&mut *statement, &devices)?;
-        let (found, opened_ms) = bench.median(|| opened.prove())?;
+        let (found, opened_ms) = opened.median(bench.repeat)?;
         if found.proof != made.proof {
             return Err(format!("{case}: the proof over {count} devices differs from that of one").into());
         }
-        let model = bench.model.then(|| bench.rehearse(&devices, || opened.prove())).transpose()?;
+        let model = (bench.model && has_model).then(|| bench.rehearse(&devices, || opened.prove())).transpose()?;
         let measured = match bench.gpus(count as usize) {
             Some(gpus) => {
                 let gpus = Prepared::new(&mut *statement, gpus)?;
-                Some(bench.median(|| gpus.prove())?.1)
+                Some(gpus.median(bench.repeat)?.1)
             }
             None => None,
         };
@@ -75,5 +97,17 @@ impl<'a> Prepared<'a> {
 
     fn prove(&self) -> Result<Made, Failure> {
         self.0.prove_resident()
+    }
+
+    /// The last of some proofs, and the median of their milliseconds.
+    fn median(&self, proofs: usize) -> Result<(Made, f64), Failure> {
+        let mut made = self.prove()?;
+        let mut times = vec![made.milliseconds];
+        for _ in 1..proofs {
+            made = self.prove()?;
+            times.push(made.milliseconds);
+        }
+        times.sort_by(f64::total_cmp);
+        Ok((made, times[times.len() / 2]))
     }
 }
