@@ -19,7 +19,7 @@ use stwo::prover::{ComponentProver, DomainEvaluationAccumulator, EvaluationMode,
 use stwo_constraint_framework::{FrameworkComponent, FrameworkEval, PREPROCESSED_TRACE_IDX};
 
 use crate::CudaBackend;
-use crate::accumulation::{into_slabs, take};
+use crate::accumulation::{into_slabs_on, take};
 use crate::column::BaseColumn;
 use crate::deferred::Place;
 use crate::device::stream;
@@ -140,7 +140,7 @@ fn coefficients_of(polynomial: &Poly<CudaBackend>) -> &BaseColumn {
     }
 }
 
-/// The sums of the components before, or room for them, and whether there were any.
+/// The sums of the components before, or room for them, on a device, and whether there were any.
 fn sums_so_far(
     device: &Device,
     columns: &mut SecureColumnByCoords<CudaBackend>,
@@ -148,7 +148,7 @@ fn sums_so_far(
     if columns.columns.iter().all(BaseColumn::is_blank) {
         return Ok((Matrix::alloc(&stream(device), columns.len(), 4)?, false));
     }
-    Ok((into_slabs(take(columns))?.remove(0), true))
+    Ok((into_slabs_on(take(columns), std::slice::from_ref(device))?.remove(0), true))
 }
 
 /// Where the host keeps what a polynomial's values for constraints are made from, if it does.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use rigel_gpu::{Buffer, Error, Result};
+use rigel_gpu::{Buffer, Device, Error, Result};
 use rigel_kernels::Matrix;
 use rigel_kernels::domain::circle_order;
 use rigel_kernels::field::Mersenne31;
@@ -16,8 +16,8 @@ use stwo_constraint_framework::{FrameworkComponent, FrameworkEval, PREPROCESSED_
 
 use super::{Constraints, TreeInput, coefficients_of};
 use crate::CudaBackend;
-use crate::accumulation::{from_slabs, into_slabs, take};
-use crate::blocks::send;
+use crate::accumulation::{from_slabs, into_slabs_on, take};
+use crate::blocks::{devices_of, send, spread};
 use crate::column::BaseColumn;
 use crate::device::{stream, team};
 use crate::poly::evaluate_shared_out;
@@ -52,11 +52,9 @@ impl<'a, E: FrameworkEval> InBlocks<'a, E> {
         let apart;
         // The columns are the same on each device.
         let reading = self.source.read(&inputs[0][PREPROCESSED_TRACE_IDX].places, self.component.claimed_sum());
-        for inputs in &inputs {
-            let Some(device) = inputs.iter().find_map(TreeInput::device) else {
-                return Err(Error::shape("CudaBackend", "a component without columns has no rows"));
-            };
-            let recorded = self.source.recorded(&device, reading.clone())?;
+        let devices = inputs.iter().map(device_of).collect::<Result<Vec<_>>>()?;
+        for device in &devices {
+            let recorded = self.source.recorded(device, reading.clone())?;
             constraints.push(Constraints { recorded, log_trace: self.component.log_size(), domain: self.domain });
         }
         let blocks = inputs.len();
@@ -71,18 +69,15 @@ impl<'a, E: FrameworkEval> InBlocks<'a, E> {
         let (mut slabs, begun) = match sums.columns.iter().all(BaseColumn::is_blank) {
             true => {
                 let rows = sums.len() / blocks;
-                let room = |inputs: &Vec<TreeInput<'_>>| {
-                    let device = inputs.iter().find_map(TreeInput::device).expect("found above");
-                    Matrix::alloc(&stream(&device), rows, 4)
-                };
-                (inputs.iter().map(room).collect::<Result<Vec<_>>>()?, false)
+                let room = |device: &Device| Matrix::alloc(&stream(device), rows, 4);
+                (devices.iter().map(room).collect::<Result<Vec<_>>>()?, false)
             }
-            false => (into_slabs(take(sums))?, true),
+            // A component with shorter columns, which are whole, may have the same evaluation domain.
+            false => (into_slabs_on(take(sums), &devices)?, true),
         };
         for (k, (of, slab)) in constraints.iter().zip(&mut slabs).enumerate() {
-            let device = slab.values().device().clone();
             let apart = neighbours.get(k).map(|matrix| matrix.into());
-            of.fold_block(&device, &inputs[k], apart, weights, slab, begun, (k, blocks))?;
+            of.fold_block(&devices[k], &inputs[k], apart, weights, slab, begun, (k, blocks))?;
         }
         *sums = from_slabs(slabs);
         Ok(())
@@ -92,12 +87,20 @@ impl<'a, E: FrameworkEval> InBlocks<'a, E> {
     #[expect(clippy::type_complexity, reason = "a list of trees and a list of columns")]
     fn columns(&self) -> Result<(Vec<Vec<Cow<'a, BaseColumn>>>, Vec<&'a BaseColumn>)> {
         if let EvaluationMode::SubDomain { .. } = self.mode {
+            let columns = self.trees.iter().flatten().map(|polynomial| &polynomial.evals.values);
+            let devices = devices_of(columns).unwrap_or_default();
+            let in_place = |column: &&BaseColumn| column.blocks().is_some_and(|blocks| blocks.are_on(&devices));
             let committed = |tree: &Vec<&'a Poly<CudaBackend>>| {
-                tree.iter().map(|polynomial| Cow::Borrowed(&polynomial.evals.values)).collect()
+                let columns: Vec<&BaseColumn> = tree.iter().map(|polynomial| &polynomial.evals.values).collect();
+                if columns.iter().all(in_place) {
+                    return Ok(columns.into_iter().map(Cow::Borrowed).collect());
+                }
+                // A tree of another scope.
+                Ok(spread(&columns, &devices)?.into_iter().map(Cow::Owned).collect())
             };
             let all_fixed = &self.trace.polys[PREPROCESSED_TRACE_IDX];
-            let all_fixed = all_fixed.iter().map(|polynomial| &polynomial.evals.values).collect();
-            return Ok((self.trees.iter().map(committed).collect(), all_fixed));
+            let all_fixed = all_fixed.iter().map(|polynomial| &polynomial.evals.values).filter(in_place).collect();
+            return Ok((self.trees.iter().map(committed).collect::<Result<_>>()?, all_fixed));
         }
         let extended = |tree: &Vec<&Poly<CudaBackend>>| {
             let coefficients: Vec<&BaseColumn> =
@@ -111,6 +114,12 @@ impl<'a, E: FrameworkEval> InBlocks<'a, E> {
         };
         Ok((self.trees.iter().map(extended).collect::<Result<_>>()?, Vec::new()))
     }
+}
+
+/// The device of a component's columns.
+fn device_of(inputs: &Vec<TreeInput<'_>>) -> Result<Device> {
+    let device = inputs.iter().find_map(TreeInput::device);
+    device.ok_or_else(|| Error::shape("CudaBackend", "a component without columns has no rows"))
 }
 
 /// For each device that has rows of the evaluation domain, the trees' columns there. The domain is the first `rows`

@@ -1,5 +1,7 @@
 //! Constraints on random columns, against upstream's CPU backend.
 
+use std::collections::BTreeSet;
+
 use num_traits::One;
 use stwo::core::fields::FieldExpOps;
 use stwo::core::fields::m31::BaseField;
@@ -49,9 +51,9 @@ impl FrameworkEval for Mixed {
     }
 
     fn evaluate<E: EvalAtRow>(&self, mut eval: E) -> E {
-        let named = |name: &str| PreProcessedColumnId { id: name.into() };
-        let last = eval.get_preprocessed_column(named("last"));
-        let first = eval.get_preprocessed_column(named("first"));
+        let [first, _, last] = preprocessed(self.log_size);
+        let last = eval.get_preprocessed_column(last);
+        let first = eval.get_preprocessed_column(first);
         let [a, before, after] = eval.next_interaction_mask(1, [0, -1, self.offset]);
         let b = eval.next_trace_mask();
         let c = eval.next_trace_mask();
@@ -83,9 +85,20 @@ impl FrameworkEval for Mixed {
 
 type Component = FrameworkComponent<Mixed>;
 
+/// The preprocessed columns of components of a length.
+fn preprocessed(log_size: u32) -> [PreProcessedColumnId; 3] {
+    ["first", "other", "last"].map(|id| PreProcessedColumnId { id: format!("{id} of 2^{log_size}") })
+}
+
+/// The lengths, each once.
+fn distinct(log_sizes: impl Iterator<Item = u32>) -> Vec<u32> {
+    log_sizes.collect::<BTreeSet<u32>>().into_iter().collect()
+}
+
 /// The components, each with its own columns in each tree.
 fn components(evals: Vec<Mixed>) -> Vec<Component> {
-    let ids = ["first", "other", "last"].map(|id| PreProcessedColumnId { id: id.into() });
+    let log_sizes = distinct(evals.iter().map(|eval| eval.log_size));
+    let ids: Vec<PreProcessedColumnId> = log_sizes.into_iter().flat_map(preprocessed).collect();
     let mut allocator = TraceLocationAllocator::new_with_preprocessed_columns(&ids);
     let sum = secure(&mut rng(8));
     evals.into_iter().map(|eval| FrameworkComponent::new(&mut allocator, eval, sum)).collect()
@@ -103,8 +116,9 @@ where
         let evaluation = coefficients.evaluate(CanonicCoset::new(log_size + log_blowup).circle_domain());
         Poly::new(store.then_some(coefficients), evaluation)
     };
-    // All components read the preprocessed columns, so they have one size.
-    let mut trees = vec![(0..3).map(|i| polynomial(i, log_sizes[0])).collect::<Vec<_>>()];
+    let fixed = |log_size: u32| (0..3).map(move |i| (i, log_size));
+    let fixed = distinct(log_sizes.iter().copied()).into_iter().flat_map(fixed);
+    let mut trees = vec![fixed.map(|(i, log_size)| polynomial(i, log_size)).collect::<Vec<_>>()];
     for tree in 1..3 {
         let mut columns = Vec::new();
         for (component, &log_size) in components.iter().zip(&log_sizes) {
@@ -117,7 +131,7 @@ where
     let trace = Trace { polys: TreeVec(trees.iter().map(|tree| tree.iter().collect()).collect()) };
     let provers = ComponentProvers {
         components: components.iter().map(|component| component as &dyn ComponentProver<B>).collect(),
-        n_preprocessed_columns: 3,
+        n_preprocessed_columns: trees[0].len(),
     };
     let twiddles = B::precompute_twiddles(CanonicCoset::new(largest + 1 + log_blowup).half_coset());
     let composition = provers.compute_composition_polynomial(secure(&mut rng(4)), &trace, &twiddles, log_blowup);
@@ -168,6 +182,29 @@ fn over_several_devices() {
         over(1, 1, false);
         over(1, 2, false);
         over(2, 1, true);
+    }
+}
+
+/// Components whose columns are in blocks and components whose columns are too short for that add to the same sums, in
+/// both orders.
+#[test]
+fn short_components_over_several_devices() {
+    for (count, log_size) in [(2, 4), (8, 6)] {
+        for [first, second] in [[0, 1], [1, 0]] {
+            // Of 2^log_size rows and twice the degree, and of half the rows and four times the degree.
+            let component = |less: u32| Mixed::new(log_size - less, 1 + less, true);
+            let make = || components(vec![component(first), component(second)]);
+            rigel_stwo::over(&emulated(count), || check(make, 1, true)).unwrap();
+        }
+    }
+}
+
+/// Components of different lengths, whose sums are lifted, some of them too short to be in blocks.
+#[test]
+fn lengths_over_several_devices() {
+    for count in [2, 4] {
+        let make = || components([6, 3, 5].map(|log_size| Mixed::new(log_size, 1, log_size != 5)).into());
+        rigel_stwo::over(&emulated(count), || check(make, 1, false)).unwrap();
     }
 }
 

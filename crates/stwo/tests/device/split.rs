@@ -132,21 +132,40 @@ fn devices_that_can_not_share() {
     assert!(error.contains("in_column_batches"), "{error}");
 }
 
+/// Runs work within the scope of some devices.
+type Scope<'a> = &'a dyn Fn(&mut dyn FnMut());
+
 /// Opens a tree of random columns of these lengths.
 fn opened<B: BackendForChannel<Blake2sMerkleChannel>>(log_sizes: &[u32], config: PcsConfig) -> Vec<u8> {
-    let longest = log_sizes.iter().max().unwrap() + config.fri_config.log_blowup_factor;
-    let twiddles = B::precompute_twiddles(CanonicCoset::new(longest).half_coset());
+    opened_in::<B>(&[(&|work| work(), log_sizes)], config)
+}
+
+/// Opens trees of random columns of these lengths, each committed to within its scope, twiddles made within the first.
+fn opened_in<B: BackendForChannel<Blake2sMerkleChannel>>(
+    trees: &[(Scope<'_>, &[u32])],
+    config: PcsConfig,
+) -> Vec<u8> {
+    let longest = trees.iter().flat_map(|(_, log_sizes)| *log_sizes).max().unwrap();
+    let longest = CanonicCoset::new(longest + config.fri_config.log_blowup_factor).half_coset();
+    let mut twiddles = None;
+    trees[0].0(&mut || twiddles = Some(B::precompute_twiddles(longest)));
+    let twiddles = twiddles.unwrap();
     let polynomial = |(seed, &log_size): (u64, &u32)| {
         CircleCoefficients::new(bases(&mut rng(seed), 1usize << log_size).into_iter().collect())
     };
-    let polynomials = (1..).zip(log_sizes).map(polynomial).collect();
-    let (blowup, pool) = (config.fri_config.log_blowup_factor, BaseColumnPool::new());
-    let tree = CommitmentTreeProver::new(polynomials, blowup, &twiddles, false, None, &pool);
     let mut channel = Blake2sChannel::default();
     let mut scheme = CommitmentSchemeProver::<B, Blake2sMerkleChannel>::new(config, &twiddles);
-    scheme.commit_tree(MaybeOwned::Owned(tree), &mut channel);
-    let points = log_sizes.iter().zip(3..).map(|(_, seed)| vec![point(&mut rng(seed % 2))]).collect();
-    postcard::to_allocvec(&scheme.prove_values(TreeVec(vec![points]), &mut channel).proof).unwrap()
+    let mut points = Vec::new();
+    for (scope, log_sizes) in trees {
+        scope(&mut || {
+            let polynomials = (1..).zip(*log_sizes).map(polynomial).collect();
+            let (blowup, pool) = (config.fri_config.log_blowup_factor, BaseColumnPool::new());
+            let tree = CommitmentTreeProver::new(polynomials, blowup, &twiddles, false, None, &pool);
+            scheme.commit_tree(MaybeOwned::Owned(tree), &mut channel);
+        });
+        points.push(log_sizes.iter().zip(3..).map(|(_, seed)| vec![point(&mut rng(seed % 2))]).collect());
+    }
+    postcard::to_allocvec(&scheme.prove_values(TreeVec(points), &mut channel).proof).unwrap()
 }
 
 /// Columns of any lengths: in blocks, too short for that, and with fewer rows than there are devices.
@@ -158,5 +177,20 @@ fn trees_of_random_columns() {
         let config = config(1 + (seed % 2) as u32, 6, 0, 1 + (seed % 3) as u32);
         let found = rigel_stwo::over(&emulated(count), || opened::<Cuda>(&log_sizes, config)).unwrap();
         assert!(found == opened::<Cpu>(&log_sizes, config), "{log_sizes:?} over {count} devices");
+    }
+}
+
+/// Trees that were committed to over several devices are opened on one, together with a tree of that one, which has the
+/// longest columns.
+#[test]
+fn trees_of_another_scope() {
+    let here: Scope<'_> = &|work| work();
+    let config = config(1, 6, 0, 1);
+    for (first, last) in [(&[5][..], 6), (&[6], 6), (&[6, 5, 2], 7)] {
+        let devices = emulated(4);
+        let over: Scope<'_> = &|work| rigel_stwo::over(&devices, work).unwrap();
+        let expected = opened_in::<Cpu>(&[(here, first), (here, &[last])], config);
+        let found = rigel_stwo::on(&devices[0], || opened_in::<Cuda>(&[(over, first), (here, &[last])], config));
+        assert!(found == expected, "{first:?} over four devices, {last} on one");
     }
 }
