@@ -29,10 +29,10 @@ use stwo::prover::poly::twiddles::TwiddleTree;
 use stwo::prover::secure_column::SecureColumnByCoords;
 
 use crate::CudaBackend;
-use crate::column::BaseColumn;
+use crate::column::{BaseColumn, DeviceColumn, Value};
 use crate::device::{lanes, stream, streams, team};
 use crate::field::Twin;
-use crate::joined::{runs, split};
+use crate::joined::{Joined, runs, split};
 use crate::report::gathered;
 
 /// The least number of rows of a block.
@@ -341,6 +341,21 @@ fn arrived(columns: &[&BaseColumn], device: &Device) -> Result<Buffer<Mersenne31
         }
         None => Ok(words),
     }
+}
+
+/// The words of a column for reading together with what is on a device: its own, or a copy there.
+pub(crate) fn words_on<'a, T: Value>(column: &'a DeviceColumn<T>, device: &Device) -> Result<Joined<'a>> {
+    if let Some(blocks) = column.blocks() {
+        gathered(device, "columns in blocks", "an operation reads whole columns");
+        return blocks.gather(device).map(Joined::Copied);
+    }
+    let words = column.view_on(device);
+    if words.device().is(device) {
+        return Ok(Joined::Here(words));
+    }
+    let mut copy = stream(device).alloc(words.len())?;
+    send(vec![(words, copy.view_mut())])?;
+    Ok(Joined::Copied(copy))
 }
 
 /// The devices that share out so many columns of this length, one for each column: the current one if they are short.

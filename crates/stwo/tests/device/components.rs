@@ -16,7 +16,7 @@ use stwo_constraint_framework::{
     EvalAtRow, FrameworkComponent, FrameworkEval, RelationEntry, TraceLocationAllocator, relation,
 };
 
-use crate::random::{Cpu, Cuda, bases, column, emulated, on_devices, rng, secure};
+use crate::random::{Cpu, Cuda, bases, column, on_devices, over_each, rng, secure};
 
 relation!(Triples, 3);
 
@@ -176,7 +176,7 @@ fn over_several_devices() {
     for count in [2, 4, 8] {
         let over = |log_degree, log_blowup, store| {
             let make = || components(vec![Mixed::new(7, log_degree, true), Mixed::new(7, log_degree, false)]);
-            rigel_stwo::over(&emulated(count), || check(make, log_blowup, store)).unwrap();
+            over_each(count, |_| check(make, log_blowup, store));
         };
         // On the committed domain, on a part of it, and on a domain of their own.
         over(1, 1, false);
@@ -194,7 +194,7 @@ fn short_components_over_several_devices() {
             // Of 2^log_size rows and twice the degree, and of half the rows and four times the degree.
             let component = |less: u32| Mixed::new(log_size - less, 1 + less, true);
             let make = || components(vec![component(first), component(second)]);
-            rigel_stwo::over(&emulated(count), || check(make, 1, true)).unwrap();
+            over_each(count, |_| check(make, 1, true));
         }
     }
 }
@@ -204,7 +204,7 @@ fn short_components_over_several_devices() {
 fn lengths_over_several_devices() {
     for count in [2, 4] {
         let make = || components([6, 3, 5].map(|log_size| Mixed::new(log_size, 1, log_size != 5)).into());
-        rigel_stwo::over(&emulated(count), || check(make, 1, false)).unwrap();
+        over_each(count, |_| check(make, 1, false));
     }
 }
 

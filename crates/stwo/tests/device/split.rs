@@ -1,6 +1,7 @@
 //! Proofs over several devices equal those of upstream's SIMD backend, byte for byte.
 
 use rand::RngExt;
+use rigel_gpu::testing::groups;
 use rigel_gpu::{Device, Emulation, Error, Options};
 use rigel_stwo_workloads::{Workload, benchmark_config};
 use stwo::core::channel::Blake2sChannel;
@@ -15,16 +16,16 @@ use stwo::prover::poly::circle::CircleCoefficients;
 use stwo::prover::{CommitmentSchemeProver, CommitmentTreeProver};
 
 use crate::proofs::{config, made};
-use crate::random::{Cpu, Cuda, bases, emulated, point, rng};
+use crate::random::{Cpu, Cuda, bases, emulated, over_each, point, rng};
 
 /// Proofs over each of these numbers of devices equal upstream's.
 fn check(workload: Workload, log_size: u32, config: PcsConfig, store: bool, counts: &[u32]) {
     let expected = made::<SimdBackend, Blake2sMerkleChannel>(workload, log_size, config, store);
     for &count in counts {
-        let found = rigel_stwo::over(&emulated(count), || {
-            made::<Cuda, Blake2sMerkleChannel>(workload, log_size, config, store)
+        over_each(count, |_| {
+            let found = made::<Cuda, Blake2sMerkleChannel>(workload, log_size, config, store);
+            assert!(found == expected, "{workload} of 2^{log_size} over {count} devices, stored: {store}");
         });
-        assert!(found.unwrap() == expected, "{workload} of 2^{log_size} over {count} devices, stored: {store}");
     }
 }
 
@@ -175,8 +176,10 @@ fn trees_of_random_columns() {
         let mut random = rng(seed);
         let log_sizes: Vec<u32> = (0..20).map(|_| random.random_range(1..=8)).chain([8]).collect();
         let config = config(1 + (seed % 2) as u32, 6, 0, 1 + (seed % 3) as u32);
-        let found = rigel_stwo::over(&emulated(count), || opened::<Cuda>(&log_sizes, config)).unwrap();
-        assert!(found == opened::<Cpu>(&log_sizes, config), "{log_sizes:?} over {count} devices");
+        let expected = opened::<Cpu>(&log_sizes, config);
+        over_each(count, |_| {
+            assert!(opened::<Cuda>(&log_sizes, config) == expected, "{log_sizes:?} over {count} devices");
+        });
     }
 }
 
@@ -187,10 +190,12 @@ fn trees_of_another_scope() {
     let here: Scope<'_> = &|work| work();
     let config = config(1, 6, 0, 1);
     for (first, last) in [(&[5][..], 6), (&[6], 6), (&[6, 5, 2], 7)] {
-        let devices = emulated(4);
-        let over: Scope<'_> = &|work| rigel_stwo::over(&devices, work).unwrap();
         let expected = opened_in::<Cpu>(&[(here, first), (here, &[last])], config);
-        let found = rigel_stwo::on(&devices[0], || opened_in::<Cuda>(&[(over, first), (here, &[last])], config));
-        assert!(found == expected, "{first:?} over four devices, {last} on one");
+        for devices in groups(4).unwrap() {
+            let over: Scope<'_> = &|work| rigel_stwo::over(&devices, work).unwrap();
+            let trees = [(over, first), (here, &[last])];
+            let found = rigel_stwo::on(&devices[0], || opened_in::<Cuda>(&trees, config));
+            assert!(found == expected, "{first:?} over four devices, {last} on one");
+        }
     }
 }
