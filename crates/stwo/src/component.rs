@@ -1,5 +1,6 @@
 //! Constraints on the device.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use rigel_codegen::{Bindings, Folded, GraphProgram, Input, Output, RowMap, Rows};
@@ -240,10 +241,12 @@ impl<'a> TreeInput<'a> {
         Self::new(chosen.iter().map(|&column| columns[column]).collect(), std::iter::empty())
     }
 
-    /// The first rows of a column.
-    fn column(&self, column: usize, rows: usize) -> Result<View<'_, Mersenne31>> {
+    /// The first rows of columns, which must be all of their rows if there are several columns.
+    fn columns(&self, columns: Range<usize>, rows: usize) -> Result<View<'_, Mersenne31>> {
         match &self.values {
-            Some(values) => values.view().range(column * self.stride..column * self.stride + rows),
+            Some(values) => {
+                values.view().range(columns.start * self.stride..(columns.end - 1) * self.stride + rows)
+            }
             None => Err(Error::shape("CudaBackend", "a column of a tree without columns")),
         }
     }

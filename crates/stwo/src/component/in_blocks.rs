@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use rigel_gpu::{Buffer, Device, Error, Result};
+use rigel_gpu::{Device, Error, Result, Stream};
 use rigel_kernels::Matrix;
 use rigel_kernels::domain::circle_order;
 use rigel_kernels::field::Mersenne31;
@@ -20,10 +20,14 @@ use crate::accumulation::{from_slabs, into_slabs_on, take};
 use crate::blocks::{devices_of, send, spread};
 use crate::column::BaseColumn;
 use crate::device::{stream, team};
+use crate::joined::Joined;
 use crate::poly::evaluate_shared_out;
 use crate::recorder::Source;
 use crate::report::phase;
 use crate::twiddles::over_devices;
+
+/// How many columns of neighbours are made at once: their copies from other devices take memory beside them.
+const NEIGHBOURS_AT_ONCE: usize = 16;
 
 /// A component whose columns are in blocks on several devices.
 pub(super) struct InBlocks<'a, E: FrameworkEval> {
@@ -52,7 +56,7 @@ impl<'a, E: FrameworkEval> InBlocks<'a, E> {
         let apart;
         // The columns are the same on each device.
         let reading = self.source.read(&inputs[0][PREPROCESSED_TRACE_IDX].places, self.component.claimed_sum());
-        let devices = inputs.iter().map(device_of).collect::<Result<Vec<_>>>()?;
+        let devices = inputs.iter().map(|inputs| device_of(inputs)).collect::<Result<Vec<_>>>()?;
         for device in &devices {
             let recorded = self.source.recorded(device, reading.clone())?;
             constraints.push(Constraints { recorded, log_trace: self.component.log_size(), domain: self.domain });
@@ -65,7 +69,8 @@ impl<'a, E: FrameworkEval> InBlocks<'a, E> {
             reads = &apart.reads;
             constraints.iter_mut().zip(made).for_each(|(of, (recorded, _))| of.recorded = recorded);
         }
-        let neighbours = neighbours(&inputs, reads, self.domain.log_size(), self.component.log_size())?;
+        let mut neighbours =
+            neighbours(&inputs, reads, self.domain.log_size(), self.component.log_size())?.into_iter();
         let (mut slabs, begun) = match sums.columns.iter().all(BaseColumn::is_blank) {
             true => {
                 let rows = sums.len() / blocks;
@@ -76,8 +81,16 @@ impl<'a, E: FrameworkEval> InBlocks<'a, E> {
             false => (into_slabs_on(take(sums), &devices)?, true),
         };
         for (k, (of, slab)) in constraints.iter().zip(&mut slabs).enumerate() {
-            let apart = neighbours.get(k).map(|matrix| matrix.into());
-            of.fold_block(&devices[k], &inputs[k], apart, weights, slab, begun, (k, blocks))?;
+            let apart = neighbours.next();
+            of.fold_block(
+                &devices[k],
+                &inputs[k],
+                apart.as_ref().map(Into::into),
+                weights,
+                slab,
+                begun,
+                (k, blocks),
+            )?;
         }
         *sums = from_slabs(slabs);
         Ok(())
@@ -117,7 +130,7 @@ impl<'a, E: FrameworkEval> InBlocks<'a, E> {
 }
 
 /// The device of a component's columns.
-fn device_of(inputs: &Vec<TreeInput<'_>>) -> Result<Device> {
+fn device_of(inputs: &[TreeInput<'_>]) -> Result<Device> {
     let device = inputs.iter().find_map(TreeInput::device);
     device.ok_or_else(|| Error::shape("CudaBackend", "a component without columns has no rows"))
 }
@@ -152,6 +165,9 @@ fn block_inputs<'a>(
 /// The natural index of a point on the half coset is `high K + low` with low = bitrev(k) in block k of K. A row at an
 /// offset is a number of points further there, or for odd rows, which are mirror images, as many points back. So the
 /// neighbours of the even rows of a block are in one block, and those of its odd rows in one.
+///
+/// All of them are made before constraints are evaluated anywhere: a copy starts after the work so far of the device
+/// that sends it, so that otherwise the devices would evaluate them one after another.
 fn neighbours(
     inputs: &[Vec<TreeInput<'_>>],
     reads: &[(usize, usize, i32)],
@@ -168,13 +184,13 @@ fn neighbours(
     }
     let blocks = inputs.len();
     let (log_blocks, rows) = (blocks.ilog2(), (1usize << log_rows) / blocks);
-    let device = |k: usize| inputs[k].iter().find_map(TreeInput::device).expect("a component has columns");
     let mut all = Vec::with_capacity(blocks);
     for k in 0..blocks {
-        let stream = stream(&device(k));
+        let stream = stream(&device_of(&inputs[k])?);
         let mut matrix = Matrix::alloc(&stream, rows, reads.len())?;
         let mut first = 0;
-        for alike in reads.chunk_by(|a, b| a.2 == b.2) {
+        let at_once = reads.chunk_by(|a, b| a.2 == b.2).flat_map(|alike| alike.chunks(NEIGHBOURS_AT_ONCE));
+        for alike in at_once {
             let step = i64::from(alike[0].2) << (log_rows - log_trace - 1);
             let low = bit_reverse_index(k, log_blocks) as i64;
             // For even and odd rows, the block and how many points further they are there.
@@ -182,24 +198,47 @@ fn neighbours(
                 let low = to.rem_euclid(blocks as i64) as usize;
                 (bit_reverse_index(low, log_blocks), to.div_euclid(blocks as i64))
             });
-            let copies = sides.map(|(block, _)| -> Result<Buffer<Mersenne31>> {
-                let mut copy = stream.alloc(rows * alike.len())?;
-                let (mut rest, mut pieces) = (copy.view_mut(), Vec::with_capacity(alike.len()));
-                for &(tree, column, _) in alike {
-                    let (target, tail) = rest.split_at(rows)?;
-                    pieces.push((inputs[block][tree].column(column, rows)?, target));
-                    rest = tail;
-                }
-                send(pieces)?;
-                Ok(copy)
-            });
-            let [even, odd] = copies;
+            let [even, odd] = sides.map(|(block, _)| block);
+            let there = |block: usize| read_columns(&stream, &inputs[block], alike, rows);
+            let of_even = there(even)?;
+            let of_odd = (odd != even).then(|| there(odd)).transpose()?;
+            let odd = of_odd.as_ref().unwrap_or(&of_even).view();
             let to = matrix.column_range_mut(first, first + alike.len())?;
             let steps = sides.map(|(_, points)| points);
-            circle_order::neighbours_into(&stream, to, even?.view(), odd?.view(), rows, steps)?;
+            circle_order::neighbours_into(&stream, to, of_even.view(), odd, rows, steps)?;
             first += alike.len();
         }
         all.push(matrix);
     }
     Ok(all)
+}
+
+/// The columns of a block that are read, on the stream's device: in place if they are contiguous there, else a copy.
+fn read_columns<'a>(
+    stream: &Stream,
+    trees: &'a [TreeInput<'_>],
+    reads: &[(usize, usize, i32)],
+    rows: usize,
+) -> Result<Joined<'a>> {
+    type Read = (usize, usize, i32);
+    let follows = |a: &Read, b: &Read| (b.0, b.1) == (a.0, a.1 + 1) && trees[a.0].stride == rows;
+    let runs = reads.chunk_by(follows).map(|run| {
+        let (tree, first, _) = run[0];
+        trees[tree].columns(first..first + run.len(), rows)
+    });
+    let runs = runs.collect::<Result<Vec<_>>>()?;
+    if let [run] = runs[..]
+        && run.device().is(stream.device())
+    {
+        return Ok(Joined::Here(run));
+    }
+    let mut copy = stream.alloc(rows * reads.len())?;
+    let (mut rest, mut pieces) = (copy.view_mut(), Vec::with_capacity(runs.len()));
+    for run in runs {
+        let (target, tail) = rest.split_at(run.len())?;
+        pieces.push((run, target));
+        rest = tail;
+    }
+    send(pieces)?;
+    Ok(Joined::Copied(copy))
 }

@@ -32,12 +32,23 @@ struct Mixed {
     number: u32,
     offset: isize,
     lookups: bool,
+    /// How many further columns have to be the same in all rows.
+    constant_columns: usize,
 }
 
 impl Mixed {
     fn new(log_size: u32, log_degree: u32, lookups: bool) -> Self {
         let constant = secure(&mut rng(u64::from(log_size) + 1));
-        Self { log_size, log_degree, triples: Triples::dummy(), constant, number: 5, offset: 2, lookups }
+        Self {
+            log_size,
+            log_degree,
+            triples: Triples::dummy(),
+            constant,
+            number: 5,
+            offset: 2,
+            lookups,
+            constant_columns: 0,
+        }
     }
 }
 
@@ -58,6 +69,10 @@ impl FrameworkEval for Mixed {
         let b = eval.next_trace_mask();
         let c = eval.next_trace_mask();
         let [element, next] = eval.next_extension_interaction_mask(1, [0, 1]);
+        for _ in 0..self.constant_columns {
+            let [here, next] = eval.next_interaction_mask(1, [0, 1]);
+            eval.add_constraint(here - next);
+        }
         eval.add_constraint(a.clone() + before.clone() - after.clone() + first.clone());
         eval.add_constraint(element.clone() - next + E::EF::from(self.constant));
         eval.add_constraint(c.clone() - a.square() * b.clone());
@@ -183,6 +198,13 @@ fn over_several_devices() {
         over(1, 2, false);
         over(2, 1, true);
     }
+}
+
+/// More neighbours than are made at once.
+#[test]
+fn many_neighbours_over_several_devices() {
+    let make = || components(vec![Mixed { constant_columns: 18, ..Mixed::new(6, 1, false) }]);
+    over_each(4, |_| check(make, 1, false));
 }
 
 /// Components whose columns are in blocks and components whose columns are too short for that add to the same sums, in
