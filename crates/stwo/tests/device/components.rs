@@ -124,6 +124,19 @@ fn composition<B: Backend>(components: &[Component], log_blowup: u32, store: boo
 where
     Component: ComponentProver<B>,
 {
+    composition_in::<B>(components, log_blowup, store, &|make| make())
+}
+
+/// As [`composition`], with each preprocessed column made within a scope.
+fn composition_in<B: Backend>(
+    components: &[Component],
+    log_blowup: u32,
+    store: bool,
+    scope: &dyn Fn(&dyn Fn() -> Poly<B>) -> Poly<B>,
+) -> [Vec<BaseField>; 4]
+where
+    Component: ComponentProver<B>,
+{
     let log_sizes: Vec<u32> = components.iter().map(|component| component.log_size()).collect();
     let largest = *log_sizes.iter().max().unwrap();
     let polynomial = |seed: u64, log_size: u32| {
@@ -133,7 +146,7 @@ where
     };
     let fixed = |log_size: u32| (0..3).map(move |i| (i, log_size));
     let fixed = distinct(log_sizes.iter().copied()).into_iter().flat_map(fixed);
-    let mut trees = vec![fixed.map(|(i, log_size)| polynomial(i, log_size)).collect::<Vec<_>>()];
+    let mut trees = vec![fixed.map(|(i, log_size)| scope(&|| polynomial(i, log_size))).collect::<Vec<_>>()];
     for tree in 1..3 {
         let mut columns = Vec::new();
         for (component, &log_size) in components.iter().zip(&log_sizes) {
@@ -198,6 +211,19 @@ fn over_several_devices() {
         over(1, 2, false);
         over(2, 1, true);
     }
+}
+
+/// Preprocessed columns that were committed to on one device, or over fewer devices.
+#[test]
+fn columns_of_several_scopes() {
+    let make = || components(vec![Mixed::new(6, 1, true)]);
+    let expected = composition::<Cpu>(&make(), 1, false);
+    over_each(4, |devices| {
+        for count in [1, 2] {
+            let scope = |make: &dyn Fn() -> Poly<Cuda>| rigel_stwo::over(&devices[..count], make).unwrap();
+            assert_eq!(composition_in::<Cuda>(&make(), 1, false, &scope), expected, "over {count} devices");
+        }
+    });
 }
 
 /// More neighbours than are made at once.

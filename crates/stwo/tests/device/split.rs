@@ -98,6 +98,58 @@ fn share_of_memory(workload: Workload, log_size: u32) -> f64 {
     four as f64 / one as f64
 }
 
+/// Two threads prove over the same devices at once.
+#[test]
+fn several_threads() {
+    let proofs = [(Workload::WideFibonacci, 6), (Workload::Plonk, 6)];
+    let expected = proofs.map(|(workload, log_size)| {
+        made::<SimdBackend, Blake2sMerkleChannel>(workload, log_size, benchmark_config(), false)
+    });
+    for devices in groups(2).unwrap() {
+        let prove = |(workload, log_size): (Workload, u32)| {
+            let proof = || made::<Cuda, Blake2sMerkleChannel>(workload, log_size, benchmark_config(), false);
+            rigel_stwo::over(&devices, proof).unwrap()
+        };
+        std::thread::scope(|scope| {
+            let threads = proofs.map(|proof| scope.spawn(move || (prove(proof), prove(proof))));
+            for (thread, expected) in threads.into_iter().zip(&expected) {
+                let (first, second) = thread.join().unwrap();
+                assert!(first == *expected && second == *expected);
+            }
+        });
+    }
+}
+
+/// Memory of the second device that runs out at several points of a proof is an error, and all of it is free again. The
+/// next proofs on the same thread, over both devices and on each of them, are as always.
+#[test]
+fn memory_that_runs_out() {
+    let proof = || made::<Cuda, Blake2sMerkleChannel>(Workload::Plonk, 6, benchmark_config(), false);
+    let expected = made::<SimdBackend, Blake2sMerkleChannel>(Workload::Plonk, 6, benchmark_config(), false);
+    for devices in groups(2).unwrap() {
+        let over = || rigel_stwo::over(&devices, || rigel_stwo::measure(proof)).unwrap().unwrap();
+        over();
+        let (found, report) = over();
+        assert!(found == expected);
+        let in_use = || devices.iter().map(|device| device.memory_stats().in_use).collect::<Vec<_>>();
+        let (before, peak) = (in_use(), report.devices[1].peak_bytes);
+        for part in [1, 2, 3] {
+            devices[1].set_memory_limit(Some(before[1] + peak * part / 4));
+            let made = rigel_stwo::over(&devices, || rigel_stwo::catch(proof)).unwrap();
+            let error = made.map(|proof| proof.len()).unwrap_err();
+            assert!(matches!(error, Error::OutOfMemory { .. }), "at {part} quarters of {peak} bytes: {error}");
+            assert_eq!(in_use(), before, "at {part} quarters");
+        }
+        devices[1].set_memory_limit(None);
+        assert!(over().0 == expected);
+        for device in &devices {
+            let (found, report) = rigel_stwo::on(device, || rigel_stwo::measure(proof)).unwrap();
+            assert!(found == expected && report.device == device.to_string(), "{report}");
+            assert!(report.devices.is_empty() && report.bytes_sent == 0, "{report}");
+        }
+    }
+}
+
 #[test]
 fn a_device_that_is_lost() {
     for after in [5, 30, 60] {
@@ -183,8 +235,8 @@ fn trees_of_random_columns() {
     }
 }
 
-/// Trees that were committed to over several devices are opened on one, together with a tree of that one, which has the
-/// longest columns.
+/// Trees that were committed to over several devices are opened together with a tree of one device or of another number
+/// of devices, which has the longest columns: on one device and over all.
 #[test]
 fn trees_of_another_scope() {
     let here: Scope<'_> = &|work| work();
@@ -193,9 +245,14 @@ fn trees_of_another_scope() {
         let expected = opened_in::<Cpu>(&[(here, first), (here, &[last])], config);
         for devices in groups(4).unwrap() {
             let over: Scope<'_> = &|work| rigel_stwo::over(&devices, work).unwrap();
-            let trees = [(over, first), (here, &[last])];
-            let found = rigel_stwo::on(&devices[0], || opened_in::<Cuda>(&trees, config));
-            assert!(found == expected, "{first:?} over four devices, {last} on one");
+            for count in [1, 2] {
+                let over_some: Scope<'_> = &|work| rigel_stwo::over(&devices[..count], work).unwrap();
+                for opening in [1, 4] {
+                    let open = || opened_in::<Cuda>(&[(over, first), (over_some, &[last])], config);
+                    let found = rigel_stwo::over(&devices[..opening], open).unwrap();
+                    assert!(found == expected, "{first:?} over 4 devices, {last} over {count}, over {opening}");
+                }
+            }
         }
     }
 }
