@@ -64,8 +64,9 @@ pub fn on<R>(device: &Device, work: impl FnOnce() -> R) -> R {
 /// A [`LogupTraceGenerator`](crate::LogupTraceGenerator) and lookups by GKR compute on one device, the first one unless
 /// their columns were made on another, and copy columns there that are elsewhere.
 ///
-/// Twiddles and trees are made within a scope of the same devices. [`in_column_batches`](crate::in_column_batches) is
-/// for one device only. More devices than rows of the longest trace are refused, by an error of the operation that
+/// Twiddles are made within a scope of the same devices. So should trees and columns be: those of another scope are
+/// copied to where they are read, or refused by an error. [`in_column_batches`](crate::in_column_batches) is for one
+/// device only. More devices than rows of the longest trace are refused, by an error of the operation that
 /// finds it out; see [`catch`](crate::catch).
 ///
 /// ```
