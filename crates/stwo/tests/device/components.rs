@@ -127,12 +127,15 @@ where
     composition_in::<B>(components, log_blowup, store, &|make| make())
 }
 
+/// Makes a polynomial within the scope of some devices.
+type Scope<'a, B> = &'a dyn Fn(&dyn Fn() -> Poly<B>) -> Poly<B>;
+
 /// As [`composition`], with each preprocessed column made within a scope.
 fn composition_in<B: Backend>(
     components: &[Component],
     log_blowup: u32,
     store: bool,
-    scope: &dyn Fn(&dyn Fn() -> Poly<B>) -> Poly<B>,
+    scope: Scope<'_, B>,
 ) -> [Vec<BaseField>; 4]
 where
     Component: ComponentProver<B>,
