@@ -1,7 +1,7 @@
 //! Sums of columns.
 
 use num_traits::One;
-use rigel_gpu::{Device, Result};
+use rigel_gpu::{Device, Error, Result};
 use rigel_kernels::Matrix;
 use rigel_kernels::field::Mersenne31;
 use rigel_kernels::fri::circle_fold;
@@ -46,13 +46,29 @@ pub(crate) fn from_slabs(mut slabs: Vec<Matrix<Mersenne31>>) -> Coordinates {
     blocks::coordinates(slabs.into_iter().map(Matrix::into_values).collect(), rows, &devices)
 }
 
-/// Coordinate columns in blocks on these devices, as they are or copied there. On one device nothing is copied.
+/// Coordinate columns in blocks on these devices, or whole on the only one: as they are or copied there.
 pub(crate) fn spread_slabs(columns: Coordinates, devices: &[Device]) -> Result<Coordinates> {
-    if devices.len() == 1 {
-        return Ok(columns);
-    }
     let columns = blocks::spread(&columns.columns.each_ref(), devices)?.try_into();
     Ok(Coordinates { columns: columns.expect("four coordinates") })
+}
+
+/// [`into_slabs`] of columns that are copied to these devices if they are elsewhere: a slab for each device.
+pub(crate) fn into_slabs_on(columns: Coordinates, devices: &[Device]) -> Result<Vec<Matrix<Mersenne31>>> {
+    let slabs = into_slabs(spread_slabs(columns, devices)?)?;
+    same_blocks(slabs.len(), devices.len())?;
+    Ok(slabs)
+}
+
+/// Refuses columns in other blocks than what they are computed with: there would be rows that nothing is added to.
+fn same_blocks(found: usize, expected: usize) -> Result<()> {
+    if found == expected {
+        return Ok(());
+    }
+    let detail = format!(
+        "columns in {found} blocks with columns in {expected}; make all columns of a proof within a scope of the \
+         same devices"
+    );
+    Err(Error::shape("rigel_stwo::over", detail))
 }
 
 /// Takes the columns out, leaving empty ones.
@@ -63,7 +79,9 @@ pub(crate) fn take(columns: &mut Coordinates) -> Coordinates {
 
 /// Adds a shorter slab, lifted, to each slab.
 fn lift_add(slabs: &mut [Matrix<Mersenne31>], shorter: &Coordinates) -> Result<()> {
-    for (slab, shorter) in slabs.iter_mut().zip(Joined::slabs(shorter)) {
+    let shorter = Joined::slabs(shorter);
+    same_blocks(shorter.len(), slabs.len())?;
+    for (slab, shorter) in slabs.iter_mut().zip(shorter) {
         let stream = stream(&slab.values().device());
         circle_fold::lift_add(&stream, slab.values_mut().view_mut(), shorter.view())?;
     }

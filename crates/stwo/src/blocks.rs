@@ -29,10 +29,11 @@ use stwo::prover::poly::twiddles::TwiddleTree;
 use stwo::prover::secure_column::SecureColumnByCoords;
 
 use crate::CudaBackend;
-use crate::column::BaseColumn;
+use crate::column::{BaseColumn, DeviceColumn, Value};
 use crate::device::{lanes, stream, streams, team};
 use crate::field::Twin;
-use crate::joined::{runs, split};
+use crate::joined::{Joined, runs, split};
+use crate::report::gathered;
 
 /// The least number of rows of a block.
 pub(crate) const LEAST_ROWS: usize = 16;
@@ -64,6 +65,11 @@ impl Blocks {
     /// The device that gets the whole column if it may be on any.
     pub(crate) fn home(&self) -> &Device {
         &self.home
+    }
+
+    /// Whether block k is on device k of these, for all of them.
+    pub(crate) fn are_on(&self, devices: &[Device]) -> bool {
+        self.parts.len() == devices.len() && self.parts.iter().zip(devices).all(|(part, to)| part.device().is(to))
     }
 
     /// The device of the first block.
@@ -175,13 +181,17 @@ pub(crate) fn coordinates(
     SecureColumnByCoords { columns: columns.expect("a slab has four coordinates") }
 }
 
-/// The blocks of columns by device, if all columns are in as many blocks.
+/// The blocks of columns by device, if all columns are in blocks on the same devices.
 pub(crate) fn by_device<'a>(columns: &[&'a BaseColumn]) -> Option<Vec<Vec<&'a BaseColumn>>> {
-    let count = columns.first()?.blocks()?.parts().len();
-    let alike = |column: &&BaseColumn| column.blocks().is_some_and(|blocks| blocks.parts().len() == count);
-    let part =
-        |k: usize| columns.iter().map(|column| &column.blocks().expect("checked").parts()[k]).collect::<Vec<_>>();
-    columns.iter().all(alike).then(|| (0..count).map(part).collect())
+    let devices = devices_of(columns.first().copied())?;
+    let parts: Option<Vec<_>> = columns.iter().map(|column| parts_on(column, &devices)).collect();
+    let parts = parts?;
+    Some((0..devices.len()).map(|k| parts.iter().map(|parts| &parts[k]).collect()).collect())
+}
+
+/// The blocks of a column, if it is in blocks on these devices.
+fn parts_on<'a>(column: &'a BaseColumn, devices: &[Device]) -> Option<&'a [BaseColumn]> {
+    column.blocks().filter(|blocks| blocks.are_on(devices)).map(Blocks::parts)
 }
 
 /// The devices of the blocks of the first of these columns that is in blocks.
@@ -190,17 +200,34 @@ pub(crate) fn devices_of<'a>(columns: impl IntoIterator<Item = &'a BaseColumn>) 
     Some(blocks.parts().iter().map(|part| part.device().clone()).collect())
 }
 
-/// Columns in blocks: those that are, and copies of those that are whole. A column of fewer than two rows a block is
-/// lifted to that many.
+/// Columns in blocks on these devices, or whole on the only one: those that are there, and copies of the others.
+/// Columns in other blocks, as of another scope, are gathered first. A column of fewer than two rows a block is lifted
+/// to that many.
 pub(crate) fn spread(columns: &[&BaseColumn], devices: &[Device]) -> Result<Vec<BaseColumn>> {
+    let on_first = |columns: &[&BaseColumn]| {
+        let columns: Vec<BaseColumn> = columns.iter().map(|&column| column.clone()).collect();
+        let to = vec![devices[0].clone(); columns.len()];
+        bring(columns, &to)
+    };
+    if devices.len() == 1 {
+        return on_first(columns);
+    }
     let mut there = Vec::with_capacity(columns.len());
-    for alike in columns.chunk_by(|a, b| a.len() == b.len() && a.blocks().is_some() == b.blocks().is_some()) {
-        if alike[0].blocks().is_some() {
+    let kind =
+        |column: &BaseColumn| (column.len(), column.blocks().is_some(), parts_on(column, devices).is_some());
+    for alike in columns.chunk_by(|a, b| kind(a) == kind(b)) {
+        let (_, in_blocks, in_place) = kind(alike[0]);
+        if in_place {
             there.extend(alike.iter().map(|&column| column.clone()));
             continue;
         }
-        let lifted: Vec<BaseColumn>;
+        let (whole, lifted): (Vec<BaseColumn>, Vec<BaseColumn>);
         let mut alike = alike.to_vec();
+        if in_blocks {
+            gathered(&devices[0], "columns in blocks", "they are in blocks on other devices");
+            whole = on_first(&alike)?;
+            alike = whole.iter().collect();
+        }
         if alike[0].len() < 2 * devices.len() {
             lifted = alike.iter().map(|column| lift(column, 2 * devices.len())).collect::<Result<_>>()?;
             alike = lifted.iter().collect();
@@ -276,19 +303,22 @@ pub(crate) fn bring(columns: Vec<BaseColumn>, to: &[Device]) -> Result<Vec<BaseC
             continue;
         }
         // Columns that go to the same device become contiguous there.
+        let (rows, from) = (column.len(), devices_of([&column]));
+        let is_alike = |next: &BaseColumn| {
+            let blocks = from.as_ref().map_or(next.blocks().is_none(), |from| parts_on(next, from).is_some());
+            blocks && next.len() == rows
+        };
         let mut alike = vec![column];
-        let kind = |column: &BaseColumn| (column.len(), column.blocks().map(|blocks| blocks.parts().len()));
-        while let Some((next, _)) =
-            rest.next_if(|(next, to)| to.is(device) && kind(next) == kind(&alike[0]) && moves(next, to))
-        {
+        while let Some((next, _)) = rest.next_if(|(next, to)| to.is(device) && is_alike(next) && moves(next, to)) {
             alike.push(next);
         }
-        there.extend(split(arrived(&alike.iter().collect::<Vec<_>>(), device)?, alike[0].len()));
+        there.extend(split(arrived(&alike.iter().collect::<Vec<_>>(), device)?, rows));
     }
     Ok(there)
 }
 
-/// Copies of columns of one length on a device, one after another. All of them are whole, or in as many blocks.
+/// Copies of columns of one length on a device, one after another. All of them are whole, or in blocks on the same
+/// devices.
 fn arrived(columns: &[&BaseColumn], device: &Device) -> Result<Buffer<Mersenne31>> {
     let stream = stream(device);
     let blocks = by_device(columns);
@@ -311,6 +341,21 @@ fn arrived(columns: &[&BaseColumn], device: &Device) -> Result<Buffer<Mersenne31
         }
         None => Ok(words),
     }
+}
+
+/// The words of a column for reading together with what is on a device: its own, or a copy there.
+pub(crate) fn words_on<'a, T: Value>(column: &'a DeviceColumn<T>, device: &Device) -> Result<Joined<'a>> {
+    if let Some(blocks) = column.blocks() {
+        gathered(device, "columns in blocks", "an operation reads whole columns");
+        return blocks.gather(device).map(Joined::Copied);
+    }
+    let words = column.view_on(device);
+    if words.device().is(device) {
+        return Ok(Joined::Here(words));
+    }
+    let mut copy = stream(device).alloc(words.len())?;
+    send(vec![(words, copy.view_mut())])?;
+    Ok(Joined::Copied(copy))
 }
 
 /// The devices that share out so many columns of this length, one for each column: the current one if they are short.

@@ -1,5 +1,6 @@
 //! Constraints on the device.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use rigel_codegen::{Bindings, Folded, GraphProgram, Input, Output, RowMap, Rows};
@@ -19,7 +20,7 @@ use stwo::prover::{ComponentProver, DomainEvaluationAccumulator, EvaluationMode,
 use stwo_constraint_framework::{FrameworkComponent, FrameworkEval, PREPROCESSED_TRACE_IDX};
 
 use crate::CudaBackend;
-use crate::accumulation::{into_slabs, take};
+use crate::accumulation::{into_slabs_on, take};
 use crate::column::BaseColumn;
 use crate::deferred::Place;
 use crate::device::stream;
@@ -140,7 +141,7 @@ fn coefficients_of(polynomial: &Poly<CudaBackend>) -> &BaseColumn {
     }
 }
 
-/// The sums of the components before, or room for them, and whether there were any.
+/// The sums of the components before, or room for them, on a device, and whether there were any.
 fn sums_so_far(
     device: &Device,
     columns: &mut SecureColumnByCoords<CudaBackend>,
@@ -148,7 +149,7 @@ fn sums_so_far(
     if columns.columns.iter().all(BaseColumn::is_blank) {
         return Ok((Matrix::alloc(&stream(device), columns.len(), 4)?, false));
     }
-    Ok((into_slabs(take(columns))?.remove(0), true))
+    Ok((into_slabs_on(take(columns), std::slice::from_ref(device))?.remove(0), true))
 }
 
 /// Where the host keeps what a polynomial's values for constraints are made from, if it does.
@@ -240,10 +241,12 @@ impl<'a> TreeInput<'a> {
         Self::new(chosen.iter().map(|&column| columns[column]).collect(), std::iter::empty())
     }
 
-    /// The first rows of a column.
-    fn column(&self, column: usize, rows: usize) -> Result<View<'_, Mersenne31>> {
+    /// The first rows of columns, which must be all of their rows if there are several columns.
+    fn columns(&self, columns: Range<usize>, rows: usize) -> Result<View<'_, Mersenne31>> {
         match &self.values {
-            Some(values) => values.view().range(column * self.stride..column * self.stride + rows),
+            Some(values) => {
+                values.view().range(columns.start * self.stride..(columns.end - 1) * self.stride + rows)
+            }
             None => Err(Error::shape("CudaBackend", "a column of a tree without columns")),
         }
     }

@@ -61,11 +61,12 @@ pub fn on<R>(device: &Device, work: impl FnOnce() -> R) -> R {
 /// [`Report::fallbacks`](crate::Report::fallbacks) of [`measure`](crate::measure) says what was gathered on the first
 /// device though it is larger: LogUp columns whose fractions read neighbouring rows, and columns that are read as a
 /// whole, as by [`DeviceColumn::view`](crate::DeviceColumn::view).
-/// A [`LogupTraceGenerator`](crate::LogupTraceGenerator) and lookups by GKR compute on the first device, where their
-/// columns are.
+/// A [`LogupTraceGenerator`](crate::LogupTraceGenerator) and lookups by GKR compute on one device, the first one unless
+/// their columns were made on another, and copy columns there that are elsewhere.
 ///
-/// Twiddles and trees are made within a scope of the same devices. [`in_column_batches`](crate::in_column_batches) is
-/// for one device only. More devices than rows of the longest trace are refused, by an error of the operation that
+/// Twiddles are made within a scope of the same devices. So should trees and columns be: those of another scope are
+/// copied to where they are read, or refused by an error. [`in_column_batches`](crate::in_column_batches) is for one
+/// device only. More devices than rows of the longest trace are refused, by an error of the operation that
 /// finds it out; see [`catch`](crate::catch).
 ///
 /// ```

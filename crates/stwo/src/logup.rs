@@ -34,12 +34,12 @@ use stwo::prover::poly::circle::CircleEvaluation;
 use stwo_constraint_framework::{FrameworkEval, InfoEvaluator, ORIGINAL_TRACE_IDX, PREPROCESSED_TRACE_IDX};
 
 use crate::CudaBackend;
-use crate::blocks::{self, bring, homes, shared_out, spread};
+use crate::blocks::{self, bring, homes, shared_out, spread, words_on};
 use crate::column::{BaseColumn, SecureColumn};
 use crate::component::{DeviceParameters, TreeInput, bindings};
 use crate::device::{stream, team};
 use crate::field::{Twin, secure};
-use crate::joined::{into_joined, split};
+use crate::joined::{Joined, into_joined, split};
 use crate::reading::Reading;
 use crate::recorded::{Expressions, Recorded};
 use crate::recorder::Source;
@@ -347,7 +347,7 @@ fn start_in_blocks<E: FrameworkEval>(
 /// Columns on the current device. A column that is elsewhere, because the work is shared out, is copied; unless it is
 /// short, the report says so.
 fn here<'a>(columns: &[&'a BaseColumn]) -> Result<Vec<Cow<'a, BaseColumn>>> {
-    if team()?.len() == 1 {
+    if team()?.len() == 1 && columns.iter().all(|column| column.blocks().is_none()) {
         return Ok(columns.iter().map(|&column| Cow::Borrowed(column)).collect());
     }
     let columns: Vec<BaseColumn> = columns.iter().map(|&column| column.clone()).collect();
@@ -462,8 +462,8 @@ pub struct LogupColGenerator<'a> {
 }
 
 impl LogupColGenerator<'_> {
-    /// Adds the fractions of all rows. Denominators must be nonzero; a fraction with a zero denominator counts as
-    /// zero, unless [`check_denominators`] makes it an error.
+    /// Adds the fractions of all rows. Columns on other devices are copied to the generator's. Denominators must be
+    /// nonzero; a fraction with a zero denominator counts as zero, unless [`check_denominators`] makes it an error.
     pub fn write_fracs(self, numerators: Numerators<'_>, denominators: &SecureColumn) -> Result<()> {
         let _phase = phase("lookups");
         let LogupTraceGenerator { device, log_size, .. } = self.generator;
@@ -479,19 +479,19 @@ impl LogupColGenerator<'_> {
         }
         let stream = stream(device);
         let mut inverses = Matrix::alloc(&stream, rows, 4)?;
-        stream.copy(inverses.values_mut(), denominators.view())?;
+        stream.copy(inverses.values_mut(), words_on(denominators, device)?.view())?;
         inverse::invert_assign::<QM31>(&stream, &mut inverses)?;
         refuse_zeros(&inverses, 0)?;
         let mut graph = ExpressionGraph::<QM31>::new();
         let inverse = graph.extension_column(0, 0, 0);
         let (numerator, given, parameter) = match numerators {
-            Numerators::Secure(column) => (graph.extension_column(1, 0, 0), Some(column.view()), None),
-            Numerators::Base(column) => (graph.column(1, 0, 0), Some(column.view()), None),
+            Numerators::Secure(column) => (graph.extension_column(1, 0, 0), Some(words_on(column, device)?), None),
+            Numerators::Base(column) => (graph.column(1, 0, 0), Some(words_on(column, device)?), None),
             Numerators::Constant(value) => (graph.extension_parameter(0), None, Some(value)),
         };
         let product = graph.mul(numerator, inverse);
-        let fractions =
-            row_by_row(device, &graph, product, rows, &[Some(inverses.values().view()), given], parameter)?;
+        let inputs = [Some(inverses.values().view()), given.as_ref().map(Joined::view)];
+        let fractions = row_by_row(device, &graph, product, rows, &inputs, parameter)?;
         self.generator.push(fractions)
     }
 }

@@ -19,7 +19,7 @@ use stwo::prover::poly::twiddles::TwiddleTree;
 use stwo::prover::secure_column::SecureColumnByCoords;
 
 use crate::CudaBackend;
-use crate::accumulation::{from_slabs, into_slabs, spread_slabs};
+use crate::accumulation::{from_slabs, into_slabs_on, spread_slabs};
 use crate::batch::{Batch, set_query_domain};
 use crate::blocks::{LEAST_ROWS, block_of, by_device, devices_of, shared_out};
 use crate::column::BaseColumn;
@@ -183,7 +183,9 @@ impl QuotientOps for CudaBackend {
             let combined = combine_on_subdomain(accs, subdomain)?;
             // Extend from the subdomain to the whole domain.
             let values = if team.len() == 1 {
-                let mut quotients = into_slabs(combined)?.remove(0);
+                // Numerators of columns that were committed to over several devices are in blocks.
+                let device = combined.columns[0].device().clone();
+                let mut quotients = into_slabs_on(combined, &[device])?.remove(0);
                 let stream = stream(&quotients.values().device());
                 let (rows, initial) = (subdomain.size(), subdomain.half_coset.initial.twin());
                 let of_subdomain = of_coset(stream.device(), subdomain.half_coset)?;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use rigel_gpu::{Buffer, Error, Result};
+use rigel_gpu::{Device, Error, Result, Stream};
 use rigel_kernels::Matrix;
 use rigel_kernels::domain::circle_order;
 use rigel_kernels::field::Mersenne31;
@@ -16,14 +16,18 @@ use stwo_constraint_framework::{FrameworkComponent, FrameworkEval, PREPROCESSED_
 
 use super::{Constraints, TreeInput, coefficients_of};
 use crate::CudaBackend;
-use crate::accumulation::{from_slabs, into_slabs, take};
-use crate::blocks::send;
+use crate::accumulation::{from_slabs, into_slabs_on, take};
+use crate::blocks::{devices_of, send, spread};
 use crate::column::BaseColumn;
 use crate::device::{stream, team};
+use crate::joined::Joined;
 use crate::poly::evaluate_shared_out;
 use crate::recorder::Source;
 use crate::report::phase;
 use crate::twiddles::over_devices;
+
+/// How many columns of neighbours are made at once: their copies from other devices take memory beside them.
+const NEIGHBOURS_AT_ONCE: usize = 16;
 
 /// A component whose columns are in blocks on several devices.
 pub(super) struct InBlocks<'a, E: FrameworkEval> {
@@ -52,11 +56,9 @@ impl<'a, E: FrameworkEval> InBlocks<'a, E> {
         let apart;
         // The columns are the same on each device.
         let reading = self.source.read(&inputs[0][PREPROCESSED_TRACE_IDX].places, self.component.claimed_sum());
-        for inputs in &inputs {
-            let Some(device) = inputs.iter().find_map(TreeInput::device) else {
-                return Err(Error::shape("CudaBackend", "a component without columns has no rows"));
-            };
-            let recorded = self.source.recorded(&device, reading.clone())?;
+        let devices = inputs.iter().map(|inputs| device_of(inputs)).collect::<Result<Vec<_>>>()?;
+        for device in &devices {
+            let recorded = self.source.recorded(device, reading.clone())?;
             constraints.push(Constraints { recorded, log_trace: self.component.log_size(), domain: self.domain });
         }
         let blocks = inputs.len();
@@ -67,22 +69,28 @@ impl<'a, E: FrameworkEval> InBlocks<'a, E> {
             reads = &apart.reads;
             constraints.iter_mut().zip(made).for_each(|(of, (recorded, _))| of.recorded = recorded);
         }
-        let neighbours = neighbours(&inputs, reads, self.domain.log_size(), self.component.log_size())?;
+        let mut neighbours =
+            neighbours(&inputs, reads, self.domain.log_size(), self.component.log_size())?.into_iter();
         let (mut slabs, begun) = match sums.columns.iter().all(BaseColumn::is_blank) {
             true => {
                 let rows = sums.len() / blocks;
-                let room = |inputs: &Vec<TreeInput<'_>>| {
-                    let device = inputs.iter().find_map(TreeInput::device).expect("found above");
-                    Matrix::alloc(&stream(&device), rows, 4)
-                };
-                (inputs.iter().map(room).collect::<Result<Vec<_>>>()?, false)
+                let room = |device: &Device| Matrix::alloc(&stream(device), rows, 4);
+                (devices.iter().map(room).collect::<Result<Vec<_>>>()?, false)
             }
-            false => (into_slabs(take(sums))?, true),
+            // A component with shorter columns, which are whole, may have the same evaluation domain.
+            false => (into_slabs_on(take(sums), &devices)?, true),
         };
         for (k, (of, slab)) in constraints.iter().zip(&mut slabs).enumerate() {
-            let device = slab.values().device().clone();
-            let apart = neighbours.get(k).map(|matrix| matrix.into());
-            of.fold_block(&device, &inputs[k], apart, weights, slab, begun, (k, blocks))?;
+            let apart = neighbours.next();
+            of.fold_block(
+                &devices[k],
+                &inputs[k],
+                apart.as_ref().map(Into::into),
+                weights,
+                slab,
+                begun,
+                (k, blocks),
+            )?;
         }
         *sums = from_slabs(slabs);
         Ok(())
@@ -92,12 +100,20 @@ impl<'a, E: FrameworkEval> InBlocks<'a, E> {
     #[expect(clippy::type_complexity, reason = "a list of trees and a list of columns")]
     fn columns(&self) -> Result<(Vec<Vec<Cow<'a, BaseColumn>>>, Vec<&'a BaseColumn>)> {
         if let EvaluationMode::SubDomain { .. } = self.mode {
+            let columns = self.trees.iter().flatten().map(|polynomial| &polynomial.evals.values);
+            let devices = devices_of(columns).unwrap_or_default();
+            let in_place = |column: &&BaseColumn| column.blocks().is_some_and(|blocks| blocks.are_on(&devices));
             let committed = |tree: &Vec<&'a Poly<CudaBackend>>| {
-                tree.iter().map(|polynomial| Cow::Borrowed(&polynomial.evals.values)).collect()
+                let columns: Vec<&BaseColumn> = tree.iter().map(|polynomial| &polynomial.evals.values).collect();
+                if columns.iter().all(in_place) {
+                    return Ok(columns.into_iter().map(Cow::Borrowed).collect());
+                }
+                // A tree of another scope.
+                Ok(spread(&columns, &devices)?.into_iter().map(Cow::Owned).collect())
             };
             let all_fixed = &self.trace.polys[PREPROCESSED_TRACE_IDX];
-            let all_fixed = all_fixed.iter().map(|polynomial| &polynomial.evals.values).collect();
-            return Ok((self.trees.iter().map(committed).collect(), all_fixed));
+            let all_fixed = all_fixed.iter().map(|polynomial| &polynomial.evals.values).filter(in_place).collect();
+            return Ok((self.trees.iter().map(committed).collect::<Result<_>>()?, all_fixed));
         }
         let extended = |tree: &Vec<&Poly<CudaBackend>>| {
             let coefficients: Vec<&BaseColumn> =
@@ -111,6 +127,12 @@ impl<'a, E: FrameworkEval> InBlocks<'a, E> {
         };
         Ok((self.trees.iter().map(extended).collect::<Result<_>>()?, Vec::new()))
     }
+}
+
+/// The device of a component's columns.
+fn device_of(inputs: &[TreeInput<'_>]) -> Result<Device> {
+    let device = inputs.iter().find_map(TreeInput::device);
+    device.ok_or_else(|| Error::shape("CudaBackend", "a component without columns has no rows"))
 }
 
 /// For each device that has rows of the evaluation domain, the trees' columns there. The domain is the first `rows`
@@ -143,6 +165,9 @@ fn block_inputs<'a>(
 /// The natural index of a point on the half coset is `high K + low` with low = bitrev(k) in block k of K. A row at an
 /// offset is a number of points further there, or for odd rows, which are mirror images, as many points back. So the
 /// neighbours of the even rows of a block are in one block, and those of its odd rows in one.
+///
+/// All of them are made before constraints are evaluated anywhere: a copy starts after the work so far of the device
+/// that sends it, so that otherwise the devices would evaluate them one after another.
 fn neighbours(
     inputs: &[Vec<TreeInput<'_>>],
     reads: &[(usize, usize, i32)],
@@ -159,13 +184,13 @@ fn neighbours(
     }
     let blocks = inputs.len();
     let (log_blocks, rows) = (blocks.ilog2(), (1usize << log_rows) / blocks);
-    let device = |k: usize| inputs[k].iter().find_map(TreeInput::device).expect("a component has columns");
     let mut all = Vec::with_capacity(blocks);
     for k in 0..blocks {
-        let stream = stream(&device(k));
+        let stream = stream(&device_of(&inputs[k])?);
         let mut matrix = Matrix::alloc(&stream, rows, reads.len())?;
         let mut first = 0;
-        for alike in reads.chunk_by(|a, b| a.2 == b.2) {
+        let at_once = reads.chunk_by(|a, b| a.2 == b.2).flat_map(|alike| alike.chunks(NEIGHBOURS_AT_ONCE));
+        for alike in at_once {
             let step = i64::from(alike[0].2) << (log_rows - log_trace - 1);
             let low = bit_reverse_index(k, log_blocks) as i64;
             // For even and odd rows, the block and how many points further they are there.
@@ -173,24 +198,47 @@ fn neighbours(
                 let low = to.rem_euclid(blocks as i64) as usize;
                 (bit_reverse_index(low, log_blocks), to.div_euclid(blocks as i64))
             });
-            let copies = sides.map(|(block, _)| -> Result<Buffer<Mersenne31>> {
-                let mut copy = stream.alloc(rows * alike.len())?;
-                let (mut rest, mut pieces) = (copy.view_mut(), Vec::with_capacity(alike.len()));
-                for &(tree, column, _) in alike {
-                    let (target, tail) = rest.split_at(rows)?;
-                    pieces.push((inputs[block][tree].column(column, rows)?, target));
-                    rest = tail;
-                }
-                send(pieces)?;
-                Ok(copy)
-            });
-            let [even, odd] = copies;
+            let [even, odd] = sides.map(|(block, _)| block);
+            let there = |block: usize| read_columns(&stream, &inputs[block], alike, rows);
+            let of_even = there(even)?;
+            let of_odd = (odd != even).then(|| there(odd)).transpose()?;
+            let odd = of_odd.as_ref().unwrap_or(&of_even).view();
             let to = matrix.column_range_mut(first, first + alike.len())?;
             let steps = sides.map(|(_, points)| points);
-            circle_order::neighbours_into(&stream, to, even?.view(), odd?.view(), rows, steps)?;
+            circle_order::neighbours_into(&stream, to, of_even.view(), odd, rows, steps)?;
             first += alike.len();
         }
         all.push(matrix);
     }
     Ok(all)
+}
+
+/// The columns of a block that are read, on the stream's device: in place if they are contiguous there, else a copy.
+fn read_columns<'a>(
+    stream: &Stream,
+    trees: &'a [TreeInput<'_>],
+    reads: &[(usize, usize, i32)],
+    rows: usize,
+) -> Result<Joined<'a>> {
+    type Read = (usize, usize, i32);
+    let follows = |a: &Read, b: &Read| (b.0, b.1) == (a.0, a.1 + 1) && trees[a.0].stride == rows;
+    let runs = reads.chunk_by(follows).map(|run| {
+        let (tree, first, _) = run[0];
+        trees[tree].columns(first..first + run.len(), rows)
+    });
+    let runs = runs.collect::<Result<Vec<_>>>()?;
+    if let [run] = runs[..]
+        && run.device().is(stream.device())
+    {
+        return Ok(Joined::Here(run));
+    }
+    let mut copy = stream.alloc(rows * reads.len())?;
+    let (mut rest, mut pieces) = (copy.view_mut(), Vec::with_capacity(runs.len()));
+    for run in runs {
+        let (target, tail) = rest.split_at(run.len())?;
+        pieces.push((run, target));
+        rest = tail;
+    }
+    send(pieces)?;
+    Ok(Joined::Copied(copy))
 }

@@ -1,5 +1,7 @@
 //! Constraints on random columns, against upstream's CPU backend.
 
+use std::collections::BTreeSet;
+
 use num_traits::One;
 use stwo::core::fields::FieldExpOps;
 use stwo::core::fields::m31::BaseField;
@@ -14,7 +16,7 @@ use stwo_constraint_framework::{
     EvalAtRow, FrameworkComponent, FrameworkEval, RelationEntry, TraceLocationAllocator, relation,
 };
 
-use crate::random::{Cpu, Cuda, bases, column, emulated, on_devices, rng, secure};
+use crate::random::{Cpu, Cuda, bases, column, on_devices, over_each, rng, secure};
 
 relation!(Triples, 3);
 
@@ -30,12 +32,23 @@ struct Mixed {
     number: u32,
     offset: isize,
     lookups: bool,
+    /// How many further columns have to be the same in all rows.
+    constant_columns: usize,
 }
 
 impl Mixed {
     fn new(log_size: u32, log_degree: u32, lookups: bool) -> Self {
         let constant = secure(&mut rng(u64::from(log_size) + 1));
-        Self { log_size, log_degree, triples: Triples::dummy(), constant, number: 5, offset: 2, lookups }
+        Self {
+            log_size,
+            log_degree,
+            triples: Triples::dummy(),
+            constant,
+            number: 5,
+            offset: 2,
+            lookups,
+            constant_columns: 0,
+        }
     }
 }
 
@@ -49,13 +62,17 @@ impl FrameworkEval for Mixed {
     }
 
     fn evaluate<E: EvalAtRow>(&self, mut eval: E) -> E {
-        let named = |name: &str| PreProcessedColumnId { id: name.into() };
-        let last = eval.get_preprocessed_column(named("last"));
-        let first = eval.get_preprocessed_column(named("first"));
+        let [first, _, last] = preprocessed(self.log_size);
+        let last = eval.get_preprocessed_column(last);
+        let first = eval.get_preprocessed_column(first);
         let [a, before, after] = eval.next_interaction_mask(1, [0, -1, self.offset]);
         let b = eval.next_trace_mask();
         let c = eval.next_trace_mask();
         let [element, next] = eval.next_extension_interaction_mask(1, [0, 1]);
+        for _ in 0..self.constant_columns {
+            let [here, next] = eval.next_interaction_mask(1, [0, 1]);
+            eval.add_constraint(here - next);
+        }
         eval.add_constraint(a.clone() + before.clone() - after.clone() + first.clone());
         eval.add_constraint(element.clone() - next + E::EF::from(self.constant));
         eval.add_constraint(c.clone() - a.square() * b.clone());
@@ -83,9 +100,20 @@ impl FrameworkEval for Mixed {
 
 type Component = FrameworkComponent<Mixed>;
 
+/// The preprocessed columns of components of a length.
+fn preprocessed(log_size: u32) -> [PreProcessedColumnId; 3] {
+    ["first", "other", "last"].map(|id| PreProcessedColumnId { id: format!("{id} of 2^{log_size}") })
+}
+
+/// The lengths, each once.
+fn distinct(log_sizes: impl Iterator<Item = u32>) -> Vec<u32> {
+    log_sizes.collect::<BTreeSet<u32>>().into_iter().collect()
+}
+
 /// The components, each with its own columns in each tree.
 fn components(evals: Vec<Mixed>) -> Vec<Component> {
-    let ids = ["first", "other", "last"].map(|id| PreProcessedColumnId { id: id.into() });
+    let log_sizes = distinct(evals.iter().map(|eval| eval.log_size));
+    let ids: Vec<PreProcessedColumnId> = log_sizes.into_iter().flat_map(preprocessed).collect();
     let mut allocator = TraceLocationAllocator::new_with_preprocessed_columns(&ids);
     let sum = secure(&mut rng(8));
     evals.into_iter().map(|eval| FrameworkComponent::new(&mut allocator, eval, sum)).collect()
@@ -96,6 +124,22 @@ fn composition<B: Backend>(components: &[Component], log_blowup: u32, store: boo
 where
     Component: ComponentProver<B>,
 {
+    composition_in::<B>(components, log_blowup, store, &|make| make())
+}
+
+/// Makes a polynomial within the scope of some devices.
+type Scope<'a, B> = &'a dyn Fn(&dyn Fn() -> Poly<B>) -> Poly<B>;
+
+/// As [`composition`], with each preprocessed column made within a scope.
+fn composition_in<B: Backend>(
+    components: &[Component],
+    log_blowup: u32,
+    store: bool,
+    scope: Scope<'_, B>,
+) -> [Vec<BaseField>; 4]
+where
+    Component: ComponentProver<B>,
+{
     let log_sizes: Vec<u32> = components.iter().map(|component| component.log_size()).collect();
     let largest = *log_sizes.iter().max().unwrap();
     let polynomial = |seed: u64, log_size: u32| {
@@ -103,8 +147,9 @@ where
         let evaluation = coefficients.evaluate(CanonicCoset::new(log_size + log_blowup).circle_domain());
         Poly::new(store.then_some(coefficients), evaluation)
     };
-    // All components read the preprocessed columns, so they have one size.
-    let mut trees = vec![(0..3).map(|i| polynomial(i, log_sizes[0])).collect::<Vec<_>>()];
+    let fixed = |log_size: u32| (0..3).map(move |i| (i, log_size));
+    let fixed = distinct(log_sizes.iter().copied()).into_iter().flat_map(fixed);
+    let mut trees = vec![fixed.map(|(i, log_size)| scope(&|| polynomial(i, log_size))).collect::<Vec<_>>()];
     for tree in 1..3 {
         let mut columns = Vec::new();
         for (component, &log_size) in components.iter().zip(&log_sizes) {
@@ -117,7 +162,7 @@ where
     let trace = Trace { polys: TreeVec(trees.iter().map(|tree| tree.iter().collect()).collect()) };
     let provers = ComponentProvers {
         components: components.iter().map(|component| component as &dyn ComponentProver<B>).collect(),
-        n_preprocessed_columns: 3,
+        n_preprocessed_columns: trees[0].len(),
     };
     let twiddles = B::precompute_twiddles(CanonicCoset::new(largest + 1 + log_blowup).half_coset());
     let composition = provers.compute_composition_polynomial(secure(&mut rng(4)), &trace, &twiddles, log_blowup);
@@ -162,12 +207,55 @@ fn over_several_devices() {
     for count in [2, 4, 8] {
         let over = |log_degree, log_blowup, store| {
             let make = || components(vec![Mixed::new(7, log_degree, true), Mixed::new(7, log_degree, false)]);
-            rigel_stwo::over(&emulated(count), || check(make, log_blowup, store)).unwrap();
+            over_each(count, |_| check(make, log_blowup, store));
         };
         // On the committed domain, on a part of it, and on a domain of their own.
         over(1, 1, false);
         over(1, 2, false);
         over(2, 1, true);
+    }
+}
+
+/// Preprocessed columns that were committed to on one device, or over fewer devices.
+#[test]
+fn columns_of_several_scopes() {
+    let make = || components(vec![Mixed::new(6, 1, true)]);
+    let expected = composition::<Cpu>(&make(), 1, false);
+    over_each(4, |devices| {
+        for count in [1, 2] {
+            let scope = |make: &dyn Fn() -> Poly<Cuda>| rigel_stwo::over(&devices[..count], make).unwrap();
+            assert_eq!(composition_in::<Cuda>(&make(), 1, false, &scope), expected, "over {count} devices");
+        }
+    });
+}
+
+/// More neighbours than are made at once.
+#[test]
+fn many_neighbours_over_several_devices() {
+    let make = || components(vec![Mixed { constant_columns: 18, ..Mixed::new(6, 1, false) }]);
+    over_each(4, |_| check(make, 1, false));
+}
+
+/// Components whose columns are in blocks and components whose columns are too short for that add to the same sums, in
+/// both orders.
+#[test]
+fn short_components_over_several_devices() {
+    for (count, log_size) in [(2, 4), (8, 6)] {
+        for [first, second] in [[0, 1], [1, 0]] {
+            // Of 2^log_size rows and twice the degree, and of half the rows and four times the degree.
+            let component = |less: u32| Mixed::new(log_size - less, 1 + less, true);
+            let make = || components(vec![component(first), component(second)]);
+            over_each(count, |_| check(make, 1, true));
+        }
+    }
+}
+
+/// Components of different lengths, whose sums are lifted, some of them too short to be in blocks.
+#[test]
+fn lengths_over_several_devices() {
+    for count in [2, 4] {
+        let make = || components([6, 3, 5].map(|log_size| Mixed::new(log_size, 1, log_size != 5)).into());
+        over_each(count, |_| check(make, 1, false));
     }
 }
 

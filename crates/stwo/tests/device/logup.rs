@@ -7,12 +7,14 @@ use rigel_stwo::{
 };
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
+use stwo::core::poly::circle::CanonicCoset;
 use stwo::prover::backend::Column;
+use stwo::prover::backend::simd::SimdBackend;
 use stwo::prover::backend::simd::qm31::PackedSecureField;
 use stwo_constraint_framework::preprocessed_columns::PreProcessedColumnId;
 use stwo_constraint_framework::{EvalAtRow, FrameworkEval, RelationEntry, relation};
 
-use crate::random::{bases, emulated, on_devices, rng, secures};
+use crate::random::{bases, evaluation, on_devices, over_each, rng, secures};
 
 /// LogUp columns and the claimed sum, as upstream computes them from fractions.
 fn upstream(
@@ -55,6 +57,34 @@ fn from_columns_of_fractions() {
             let expected = upstream(log_size, &[(a, b), (multiplicities, c), (vec![constant; n], d)]);
             assert_eq!((columns(&found), found.1), expected, "2^{log_size}");
         }
+    });
+}
+
+/// The generator takes uploaded columns, of which each device has a share, and denominators of another device.
+#[test]
+fn fractions_of_several_devices() {
+    let (log_size, mut rng) = (5, rng(11));
+    let n = 1usize << log_size;
+    let [multiplicities, b] = std::array::from_fn(|_| bases(&mut rng, n));
+    let [c, d, e] = std::array::from_fn(|_| secures(&mut rng, n));
+    let secure = |values: &[BaseField]| values.iter().copied().map(SecureField::from).collect::<Vec<_>>();
+    let fractions = [(secure(&b), c.clone()), (secure(&multiplicities), c.clone()), (d.clone(), e.clone())];
+    let expected = upstream(log_size, &fractions);
+    let domain = CanonicCoset::new(log_size).circle_domain();
+    let trace = [&b, &multiplicities].map(|values| evaluation::<SimdBackend>(domain, values));
+    over_each(2, |devices| {
+        let uploaded = rigel_stwo::upload(&trace).unwrap();
+        assert!(uploaded[1].values.device().is(&devices[1]), "each device has a share");
+        let column = |values: &[SecureField]| values.iter().copied().collect::<SecureColumn>();
+        let [d, e] = rigel_stwo::on(&devices[1], || [&d, &e].map(|values| column(values)));
+        let mut generator = LogupTraceGenerator::new(log_size).unwrap();
+        for multiplicities in &uploaded {
+            let numerators = Numerators::Base(&multiplicities.values);
+            generator.new_col().write_fracs(numerators, &column(&c)).unwrap();
+        }
+        generator.new_col().write_fracs(Numerators::Secure(&d), &e).unwrap();
+        let found = generator.finalize_last().unwrap();
+        assert_eq!((columns(&found), found.1), expected);
     });
 }
 
@@ -185,9 +215,10 @@ fn neighbours_over_several_devices() {
         let found = interaction_trace(&lookups, &[&fixed], &[&a, &b]).unwrap();
         (columns(&found), found.1)
     };
-    let devices = emulated(2);
-    let (together, report) = rigel_stwo::over(&devices, || rigel_stwo::measure(found)).unwrap().unwrap();
-    assert!(together == rigel_stwo::on(&devices[0], found));
-    let parts: Vec<&str> = report.fallbacks.iter().map(|fallback| fallback.part).collect();
-    assert_eq!(parts, ["lookups"], "{report}");
+    over_each(2, |devices| {
+        let (together, report) = rigel_stwo::measure(found).unwrap();
+        assert!(together == rigel_stwo::on(&devices[0], found));
+        let parts: Vec<&str> = report.fallbacks.iter().map(|fallback| fallback.part).collect();
+        assert_eq!(parts, ["lookups"], "{report}");
+    });
 }

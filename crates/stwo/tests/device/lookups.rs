@@ -8,7 +8,7 @@ use stwo::prover::lookups::gkr_prover::{GkrOps, Layer, prove_batch};
 use stwo::prover::lookups::gkr_verifier::{Gate, partially_verify_batch};
 use stwo::prover::lookups::mle::{Mle, MleOps};
 
-use crate::random::{Cpu, Cuda, bases, column, on_devices, rng, secure, secures};
+use crate::random::{Cpu, Cuda, bases, column, on_devices, over_each, rng, secure, secures};
 
 fn base_polynomial<B: MleOps<BaseField>>(values: &[BaseField]) -> Mle<B, BaseField> {
     Mle::new(column::<B, _>(values))
@@ -85,5 +85,27 @@ fn proofs_of_gkr() {
             let verified = partially_verify_batch(gates, &proof, &mut Blake2sChannel::default()).unwrap();
             assert_eq!(verified.ood_point, artifact.ood_point);
         }
+    });
+}
+
+/// Numerators and products on another device than denominators and what is drawn.
+#[test]
+fn layers_of_several_devices() {
+    let log = 4;
+    let (expected, _) = prove_batch(&mut Blake2sChannel::default(), layers::<Cpu>(log));
+    over_each(2, |devices| {
+        let elsewhere = || rigel_stwo::on(&devices[1], || layers::<Cuda>(log));
+        let mixed = layers::<Cuda>(log).into_iter().zip(elsewhere()).map(|(here, there)| match (here, there) {
+            (Layer::LogUpGeneric { denominators, .. }, Layer::LogUpGeneric { numerators, .. }) => {
+                Layer::LogUpGeneric { numerators, denominators }
+            }
+            (Layer::LogUpMultiplicities { denominators, .. }, Layer::LogUpMultiplicities { numerators, .. }) => {
+                Layer::LogUpMultiplicities { numerators, denominators }
+            }
+            (_, there) => there,
+        });
+        let (found, _) = prove_batch(&mut Blake2sChannel::default(), mixed.collect());
+        assert_eq!(format!("{:?}", found.sumcheck_proofs), format!("{:?}", expected.sumcheck_proofs));
+        assert_eq!(found.output_claims_by_instance, expected.output_claims_by_instance);
     });
 }

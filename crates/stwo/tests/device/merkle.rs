@@ -1,10 +1,14 @@
 //! Lifted trees.
 
+use rigel_gpu::Device;
+use rigel_gpu::testing::groups;
 use stwo::core::fields::m31::BaseField;
+use stwo::core::poly::circle::CanonicCoset;
 use stwo::core::vcs_lifted::blake2_merkle::{
     Blake2sM31MerkleHasher, Blake2sMerkleHasher, Blake2sMerkleHasherGeneric,
 };
 use stwo::prover::backend::{Col, Column, CpuBackend};
+use stwo::prover::poly::circle::CircleCoefficients;
 use stwo::prover::vcs_lifted::ops::{MerkleOpsLifted, PackLeavesOps};
 use stwo::prover::vcs_lifted::prover::MerkleProverLifted;
 
@@ -51,6 +55,43 @@ fn trees_of_columns_of_different_lengths() {
         check::<false>(&[3, 8, 5, 8, 1, 5], 8, 0);
         check::<true>(&[4, 4, 6, 3], 9, 0);
     });
+}
+
+/// Columns of several scopes: in two blocks, in four, in four on devices in another order, and whole.
+#[test]
+fn trees_of_columns_of_several_scopes() {
+    let polynomial = |seed: u64, log_size: u32| bases(&mut rng(seed), 1 << log_size);
+    let on_domain = |log_size: u32| CanonicCoset::new(log_size + 1).circle_domain();
+    let logs = [6, 5, 6, 6, 4, 5, 6];
+    let expected: Vec<Vec<BaseField>> = (0..)
+        .zip(logs)
+        .map(|(seed, log)| CircleCoefficients::<Cpu>::new(polynomial(seed, log)).evaluate(on_domain(log)).values)
+        .collect();
+    for devices in groups(4).unwrap() {
+        let reversed: Vec<Device> = devices.iter().rev().cloned().collect();
+        let scopes = [&devices[..2], &devices, &reversed, &devices[..1], &devices[2..3], &devices[..2], &devices];
+        let columns = (0..).zip(logs).zip(scopes).map(|((seed, log), scope)| {
+            let evaluate = || {
+                let polynomial = CircleCoefficients::<Cuda>::new(column::<Cuda, _>(&polynomial(seed, log)));
+                polynomial.evaluate(on_domain(log)).values
+            };
+            rigel_stwo::over(scope, evaluate).unwrap()
+        });
+        let columns: Vec<_> = columns.collect();
+        let commit = || {
+            let log_leaves = 7;
+            let found = MerkleProverLifted::<Cuda, Hasher<false>>::commit(columns.iter().collect(), log_leaves, 0);
+            let host = MerkleProverLifted::<Cpu, Hasher<false>>::commit(expected.iter().collect(), log_leaves, 0);
+            assert_eq!(found.root(), host.root());
+            let queries = [0, 31, 64, 127];
+            let (values, opening) = found.decommit(&queries, columns.iter().collect());
+            let (host_values, host_opening) = host.decommit(&queries, expected.iter().collect());
+            assert_eq!(values, host_values);
+            assert_eq!(opening.decommitment.hash_witness, host_opening.decommitment.hash_witness);
+        };
+        rigel_stwo::over(&devices, commit).unwrap();
+        rigel_stwo::on(&devices[0], commit);
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
-use rigel_gpu::testing::on_each_device;
+use rigel_gpu::testing::{groups, on_each_device};
 use rigel_gpu::{Device, Emulation, Options, Stream};
 use rigel_stwo::CudaBackend;
 use stwo::core::circle::{CirclePoint, SECURE_FIELD_CIRCLE_GEN};
@@ -73,7 +73,15 @@ pub(crate) fn on_devices(test: impl Fn(&Stream)) {
     on_each_device(|stream| rigel_stwo::on(stream.device(), || test(stream)));
 }
 
-/// Emulated devices.
+/// Runs a test within [`rigel_stwo::over`] each group of so many devices: emulated ones, and contexts of a GPU if there
+/// is one.
+pub(crate) fn over_each(count: u32, test: impl Fn(&[Device])) {
+    for devices in groups(count).unwrap() {
+        rigel_stwo::over(&devices, || test(&devices)).unwrap();
+    }
+}
+
+/// Emulated devices, for what is the same on all kinds of them.
 pub(crate) fn emulated(count: u32) -> Vec<Device> {
     let emulation = Emulation { devices: count, ..Emulation::default() };
     Device::emulated(&emulation, &Options::from_env().unwrap()).unwrap()
