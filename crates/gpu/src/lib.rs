@@ -65,7 +65,7 @@ pub use code::{
     AddressList, Argument, ArgumentList, Arguments, Cache, CacheStats, Kernel, LaunchPolicy, Module, Resources,
     Shape, Source,
 };
-pub use device::{Device, KeepLimits, KeepStats, Options, Selector, Selectors, Staging};
+pub use device::{Device, KeepLimits, KeepStats, Options, Selector, Selectors, Staging, check_team};
 pub use drivers::cuda::{CublasStatus, Status as CudaStatus, cublas_status, status as cuda_status};
 pub use drivers::emulated::{Emulation, Execution, ThreadOrder};
 pub use drivers::{BlasType, Parameter, Passing};

@@ -6,7 +6,7 @@ use std::panic::resume_unwind;
 use p3_fri::FriParameters;
 use p3_matrix::dense::RowMajorMatrix;
 use rigel_codegen::compile_interpreter;
-use rigel_gpu::{Device, DeviceKind, Event, Gathering, Recorder, Stream, ViewMut};
+use rigel_gpu::{Device, DeviceKind, Event, Gathering, Recorder, Stream, ViewMut, check_team};
 use rigel_kernels::hash::{Constants, Hash as _, Hashing};
 use rigel_kernels::registry::warm_two_adic;
 
@@ -19,7 +19,6 @@ use crate::field::DeviceField;
 use crate::hiding::Hiding;
 use crate::readings::Readings;
 use crate::report::{Fallback, Report};
-use crate::split;
 
 /// When to prove on the CPU instead of the device.
 ///
@@ -276,7 +275,8 @@ impl<SC: DeviceConfig> Prover<SC> {
     /// # Ok::<(), rigel_plonky3::Error>(())
     /// ```
     pub fn over<M>(devices: &[Device], config: SC, fri: &FriParameters<M>, cap_height: usize) -> Result<Self> {
-        let (first, others) = split::check_devices(devices)?;
+        check_team(devices).map_err(Error::Devices)?;
+        let (first, others) = devices.split_first().expect("checked above");
         if SC::HIDING {
             let detail =
                 "proofs that hide the trace are made by one device each; make the prover by Prover::hiding";

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::panic::resume_unwind;
 
 use rigel_codegen::compile_interpreter;
-use rigel_gpu::{Device, DeviceKind, Error, Lock, Result, Stream};
+use rigel_gpu::{Device, DeviceKind, Error, Lock, Result, Stream, check_team};
 use rigel_kernels::field::QM31;
 use rigel_kernels::hash::Blake2s;
 use rigel_kernels::registry::warm_circle;
@@ -89,25 +89,7 @@ pub fn on<R>(device: &Device, work: impl FnOnce() -> R) -> R {
 /// # Errors
 /// No device, a number that is not a power of two, a device that is given twice, devices of different kinds.
 pub fn over<R>(devices: &[Device], work: impl FnOnce() -> R) -> Result<R> {
-    let refused = |detail: String| Err(Error::shape("rigel_stwo::over", detail));
-    let Some(first) = devices.first() else {
-        return refused("no devices given; a proof needs at least one".into());
-    };
-    if !devices.len().is_power_of_two() {
-        let less = 1usize << devices.len().ilog2();
-        return refused(format!(
-            "{} devices; a proof is shared out over a power of two of them, such as {less}",
-            devices.len()
-        ));
-    }
-    for (k, device) in devices.iter().enumerate() {
-        if device.kind() != first.kind() {
-            return refused(format!("{device} and {first} are of different kinds; give devices of one kind"));
-        }
-        if devices[..k].iter().any(|other| other.is(device) || other.to_string() == device.to_string()) {
-            return refused(format!("{device} is given twice; give each device once"));
-        }
-    }
+    check_team(devices).map_err(|detail| Error::shape("rigel_stwo::over", detail))?;
     let lanes = if devices.len() == 1 { &[] } else { devices };
     let lanes = lanes.iter().map(Device::new_stream).collect::<Result<_>>()?;
     Ok(with(devices.to_vec(), lanes, work))

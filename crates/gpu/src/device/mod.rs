@@ -10,4 +10,4 @@ pub use handle::Device;
 pub use keep::{KeepLimits, KeepStats};
 pub(crate) use observer::{Observer, Sent};
 pub use options::{Options, Staging};
-pub use select::{Selector, Selectors};
+pub use select::{Selector, Selectors, check_team};

@@ -286,6 +286,27 @@ fn emulated_device(ordinal: u32, context: u32) -> Result<Arc<dyn Driver>> {
     emulated::open(&emulation, &[(ordinal, context)])?.pop().ok_or(no_such)
 }
 
+/// Checks that devices can make one proof together: at least one, a power of two of them, of one kind, each given once.
+/// The error says what is wrong and what to do; callers add what they were asked for.
+pub fn check_team(devices: &[Device]) -> std::result::Result<(), String> {
+    let Some(first) = devices.first() else {
+        return Err("no devices given; a proof needs at least one".into());
+    };
+    if !devices.len().is_power_of_two() {
+        let (count, less) = (devices.len(), 1usize << devices.len().ilog2());
+        return Err(format!("{count} devices; a proof is shared out over a power of two of them, such as {less}"));
+    }
+    for (k, device) in devices.iter().enumerate() {
+        if device.kind() != first.kind() {
+            return Err(format!("{device} and {first} are of different kinds; give devices of one kind"));
+        }
+        if devices[..k].iter().any(|other| other.is(device) || other.to_string() == device.to_string()) {
+            return Err(format!("{device} is given twice; give each device once"));
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

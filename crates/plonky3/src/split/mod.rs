@@ -48,30 +48,6 @@ pub(crate) use batch::{SharedTables, commit_tables, prove_batch};
 pub(crate) use commit::Shares;
 use open::{SplitRound, open};
 
-/// Checks that devices can make a proof together: the first one, and the others.
-pub(crate) fn check_devices(devices: &[Device]) -> Result<(&Device, &[Device])> {
-    let refused = |detail: String| Err(Error::Devices(detail));
-    let Some((first, others)) = devices.split_first() else {
-        return refused("no devices given; a proof needs at least one".into());
-    };
-    if !devices.len().is_power_of_two() {
-        let less = 1usize << devices.len().ilog2();
-        return refused(format!(
-            "{} devices; a proof is shared out over a power of two of them, such as {less}",
-            devices.len()
-        ));
-    }
-    for (k, device) in devices.iter().enumerate() {
-        if device.kind() != first.kind() {
-            return refused(format!("{device} and {first} are of different kinds; give devices of one kind"));
-        }
-        if devices[..k].iter().any(|other| other.is(device) || other.to_string() == device.to_string()) {
-            return refused(format!("{device} is given twice; give each device once"));
-        }
-    }
-    Ok((first, others))
-}
-
 /// The devices of a proof, each with a session.
 pub(crate) struct Team<'a, SC: DeviceConfig> {
     sessions: Vec<Session<'a, SC>>,
