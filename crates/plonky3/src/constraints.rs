@@ -57,6 +57,8 @@ pub(crate) struct Constraints<SC: DeviceConfig> {
     pub(crate) log_chunks: usize,
     /// The kernels, if they were compiled ahead of their use, and the device that they are for.
     program: Option<(Device, Program<SC>)>,
+    /// The kernels of proofs over several devices.
+    programs: Programs<SC>,
     /// The constraints with the next rows in matrices of their own, made when they are first needed.
     next_apart: OnceLock<Vec<NextApart<SC>>>,
     /// The constraints in parts, with the number of columns that was asked for.
@@ -86,8 +88,38 @@ pub(crate) struct NextApart<SC: DeviceConfig> {
     /// The columns of the trace, of the preprocessed trace and of the lookups that are read in the next row, in order:
     /// the i-th one is column i of the matrix of next rows.
     pub(crate) columns: [Vec<usize>; 3],
-    pub(crate) graph: ExpressionGraph<Ext<SC>>,
-    pub(crate) outputs: Vec<Output>,
+    graph: ExpressionGraph<Ext<SC>>,
+    outputs: Vec<Output>,
+    programs: Programs<SC>,
+}
+
+impl<SC: DeviceConfig> NextApart<SC> {
+    /// The kernels for one of several devices.
+    pub(crate) fn program(&self, device: &Device) -> Program<SC> {
+        self.programs.of(device, &self.graph, &self.outputs)
+    }
+}
+
+/// The kernels of a graph for each of several devices. A device knows its graphs by a hash, which takes longer than a
+/// launch.
+pub(crate) struct Programs<SC: DeviceConfig>(Lock<Vec<(Device, Arc<GraphProgram<Ext<SC>>>)>>);
+
+impl<SC: DeviceConfig> Default for Programs<SC> {
+    fn default() -> Self {
+        Self(Lock::default())
+    }
+}
+
+impl<SC: DeviceConfig> Programs<SC> {
+    fn of(&self, device: &Device, graph: &ExpressionGraph<Ext<SC>>, outputs: &[Output]) -> Program<SC> {
+        let mut kept = self.0.lock();
+        if let Some((_, program)) = kept.iter().find(|(of, _)| of.is(device)) {
+            return Ok(program.clone());
+        }
+        let program = rigel_codegen::program(device, "constraints", graph, outputs)?;
+        kept.push((device.clone(), program.clone()));
+        Ok(program)
+    }
 }
 
 impl<SC: DeviceConfig> Constraints<SC> {
@@ -124,6 +156,11 @@ impl<SC: DeviceConfig> Constraints<SC> {
             Some((compiled_for, program)) if compiled_for.is(device) => program.clone(),
             _ => rigel_codegen::program(device, "constraints", &self.graph, &self.outputs),
         }
+    }
+
+    /// The kernels for one of several devices.
+    pub(crate) fn program_on(&self, device: &Device) -> Program<SC> {
+        self.programs.of(device, &self.graph, &self.outputs)
     }
 
     /// The constraints in parts that each read at most about `columns` columns of the trace and of the lookups. The
@@ -184,7 +221,8 @@ impl<SC: DeviceConfig> Constraints<SC> {
                 let (part, values) = graph.with_columns(&values_of(&outputs), input::NEXT, &columns);
                 let (part, values, preprocessed) = compacted(&part, &values, input::NEXT_PREPROCESSED);
                 let (graph, values, lookups) = compacted(&part, &values, input::NEXT_PERMUTATION);
-                NextApart { columns: [columns, preprocessed, lookups], graph, outputs: placed(&outputs, &values) }
+                let (columns, outputs) = ([columns, preprocessed, lookups], placed(&outputs, &values));
+                NextApart { columns, graph, outputs, programs: Programs::default() }
             };
             let outputs = placed(&self.outputs, &values);
             grouped(&graph, &outputs, ColumnsRead::new([input::NEXT]), columns).into_iter().map(part).collect()
@@ -270,6 +308,7 @@ impl<SC: DeviceConfig> Constraints<SC> {
             outputs,
             log_chunks,
             program: None,
+            programs: Programs::default(),
             next_apart,
             parts: Lock::default(),
             widest: OnceLock::new(),

@@ -2,6 +2,7 @@
 //! correct.
 
 use std::cmp::Reverse;
+use std::ops::Range;
 
 use p3_commit::OpenedValues;
 use p3_field::PrimeCharacteristicRing;
@@ -9,11 +10,11 @@ use p3_field::dot_product;
 use p3_fri::{FriParameters, FriProverError, PcsProverTranscript, PcsShape};
 use p3_uni_stark::StarkGenericConfig;
 use rigel_gpu::{Buffer, Plain, Stream, ViewMut};
-use rigel_kernels::Matrix;
 use rigel_kernels::domain::block::Block;
 use rigel_kernels::field::{Element, Ring};
 use rigel_kernels::open::opening::{self, Claim};
 use rigel_kernels::vector::powers;
+use rigel_kernels::{Columns, Matrix};
 
 use crate::challenger::Searching;
 use crate::commit::Committed;
@@ -180,41 +181,63 @@ fn evaluate<SC: DeviceConfig>(
     matrices: &[Claimed<'_, SC>],
     domain: &Domain<SC>,
 ) -> Result<Vec<ColumnValues<SC>>> {
-    let log_degree = |lde: &Extended<'_, SC>| lde.log_rows() - session.log_blowup();
-    let sums = session.phase("open", || sums(session, matrices, domain, log_degree))?;
-    values(session, matrices, &sums)
+    let coset = |lde: &Extended<'_, SC>| Block::whole(lde.log_rows() - session.log_blowup());
+    let sums = session.phase("open", || sums(session, matrices, domain, coset, Share::ALL))?;
+    values(session, matrices, &sums, Share::ALL)
 }
 
-/// The sums of all columns times the weights of their points, over as many rows as determine a polynomial, or all
-/// rows of a block that has fewer. The logarithm of that number is `log_degree` of a matrix.
+/// A share of a matrix's columns, of `of` equal ones.
+#[derive(Clone, Copy)]
+pub(crate) struct Share {
+    pub(crate) index: usize,
+    pub(crate) of: usize,
+}
+
+impl Share {
+    const ALL: Self = Self { index: 0, of: 1 };
+
+    /// The columns.
+    pub(crate) fn columns(self, width: usize) -> Range<usize> {
+        width * self.index / self.of..width * (self.index + 1) / self.of
+    }
+}
+
+/// The sums of a share of all columns times the weights of their points, over the rows of `coset` of a matrix, which
+/// determine a polynomial, or all rows of a block that has fewer of them.
 pub(crate) fn sums<SC: DeviceConfig>(
     session: &Session<'_, SC>,
     matrices: &[Claimed<'_, SC>],
     domain: &Domain<SC>,
-    log_degree: impl Fn(&Extended<'_, SC>) -> u32,
+    coset: impl Fn(&Extended<'_, SC>) -> Block,
+    share: Share,
 ) -> Result<Vec<Buffer<Base<SC>>>> {
     let stream = &session.stream;
-    // Weights by point and height.
-    let mut weights: Vec<(SC::Challenge, u32, Matrix<Base<SC>>)> = Vec::new();
+    // Weights by point and coset.
+    let mut weights: Vec<((SC::Challenge, Block), Matrix<Base<SC>>)> = Vec::new();
     let mut sums = Vec::new();
     for Claimed { lde, points } in matrices {
-        let log_rows = log_degree(lde);
+        let (coset, share) = (coset(lde), share.columns(lde.columns()));
+        if share.is_empty() {
+            continue;
+        }
         for &z in *points {
-            if !weights.iter().any(|(point, rows, _)| (*point, *rows) == (z, log_rows)) {
-                let (coset, inverses) = (domain.coset.view(), domain.inverses(z));
-                let count = lde.rows().min(1 << log_rows);
-                let z_device = z.to_device();
-                let made = opening::block_weights::<Ext<SC>>(stream, coset, inverses, z_device, log_rows, count)?;
-                weights.push((z, log_rows, made));
+            if !weights.iter().any(|(of, _)| *of == (z, coset)) {
+                let (places, inverses) = (domain.coset.view(), domain.inverses(z));
+                let count = lde.rows().min(coset.rows());
+                let made =
+                    opening::block_weights::<Ext<SC>>(stream, places, inverses, z.to_device(), coset, count)?;
+                weights.push(((z, coset), made));
             }
         }
-        let of = |z: &SC::Challenge| {
-            let here = |(point, rows, _): &&(_, _, _)| (point, rows) == (z, &log_rows);
-            &weights.iter().find(here).expect("made above").2
-        };
+        let of = |z: &SC::Challenge| &weights.iter().find(|(of, _)| *of == (*z, coset)).expect("made above").1;
         let weights: Vec<&Matrix<Base<SC>>> = points.iter().map(of).collect();
-        lde.each(session, |_, columns| {
-            sums.push(opening::evaluate::<Ext<SC>>(stream, columns.into(), &weights)?);
+        lde.each(session, |first, columns| {
+            let within = |column: usize| column.clamp(first, first + columns.columns()) - first;
+            let (start, end) = (within(share.start), within(share.end));
+            if start < end {
+                let columns = Columns::new(columns.column_range(start, end)?, columns.rows())?;
+                sums.push(opening::evaluate::<Ext<SC>>(stream, columns, &weights)?);
+            }
             Ok(())
         })?;
     }
@@ -226,12 +249,14 @@ pub(crate) fn values<SC: DeviceConfig>(
     session: &Session<'_, SC>,
     matrices: &[Claimed<'_, SC>],
     sums: &[Buffer<Base<SC>>],
+    share: Share,
 ) -> Result<Vec<ColumnValues<SC>>> {
     let mut values = download(&session.stream, sums)?.into_iter();
     // Results come batch by batch: all columns of a batch at the first point, then at the next.
     let of_matrix = |Claimed { lde, points }: &Claimed<'_, SC>| {
+        let width = share.columns(lde.columns()).len();
         let mut at_points = vec![Vec::with_capacity(lde.columns()); points.len()];
-        while at_points.first().is_some_and(|values| values.len() < lde.columns()) {
+        while at_points.first().is_some_and(|values| values.len() < width) {
             let words = values.next().expect("one result per batch");
             for (words, values) in words.chunks_exact(words.len() / points.len()).zip(&mut at_points) {
                 values.extend(SC::Challenge::from_words(words));

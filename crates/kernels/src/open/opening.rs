@@ -72,22 +72,23 @@ pub fn barycentric_weights<E: Element>(
     log_h: u32,
 ) -> Result<Matrix<E::Base>> {
     check_domain::<E::Base>("opening::barycentric_weights", log_h)?;
-    block_weights(stream, points, inverses, z, log_h, 1 << log_h)
+    block_weights(stream, points, inverses, z, Block::whole(log_h), 1 << log_h)
 }
 
-/// As [`barycentric_weights`], for the first `count` of the given points alone, which are any of the coset: the sums
-/// over blocks of rows add up to the value at z.
+/// As [`barycentric_weights`], for a polynomial that is given on the h rows of `coset`, a block of a larger domain, and
+/// for the first `count` of the given points alone, which are any of that coset: the sums over parts of it add up to
+/// the value at z.
 pub fn block_weights<E: Element>(
     stream: &Stream,
     points: View<'_, E::Base>,
     inverses: &Matrix<E::Base>,
     z: E,
-    log_h: u32,
+    coset: Block,
     count: usize,
 ) -> Result<Matrix<E::Base>> {
     const NAME: &str = "opening::barycentric_weights";
-    check_domain::<E::Base>(NAME, log_h)?;
-    let h = 1usize << log_h;
+    check_domain::<E::Base>(NAME, coset.log_rows)?;
+    let h = coset.rows();
     check_slab::<E>(NAME, "inverses", inverses, count)?;
     if points.len() < count {
         return Err(Error::shape(
@@ -95,7 +96,7 @@ pub fn block_weights<E: Element>(
             format!("{} points for {count} weights; there must be at least {count}", points.len()),
         ));
     }
-    let shift = E::Base::GENERATOR.pow(h as u64);
+    let shift = (E::Base::GENERATOR * coset.shift::<E::Base>()).pow(h as u64);
     let unit = (shift * E::Base::from_u64(h as u64)).inverse().expect("neither the generator nor 2^k is zero");
     let scale = (z.pow(h as u64) - constant(shift)) * constant(unit);
     let mut out = Matrix::alloc(stream, count, E::DEGREE)?;

@@ -2,7 +2,7 @@
 
 use p3_field::PrimeCharacteristicRing;
 use p3_fri::{BatchMultiOpening, CommitPhaseMultiStep, FriProof, FriShape, ProverTranscript};
-use rigel_gpu::{Piece, exchange};
+use rigel_gpu::{Device, DeviceKind, Piece, exchange};
 use rigel_kernels::Matrix;
 use rigel_kernels::commit::merkle::MerkleTree;
 use rigel_kernels::domain::block::Block;
@@ -22,8 +22,15 @@ use crate::field::{DeviceExtension, DeviceField};
 use crate::fri::{Openings, final_polynomial};
 use crate::transcript::Unfinished;
 
-/// Layers of which devices have fewer rows than this go to the first device.
-const LEAST_ROWS: usize = 1 << 7;
+/// The least number of rows of a layer that devices share. Layers of fewer go to the first device: on fewer rows than
+/// a GPU has threads, several take as long as one, and joining their subtrees takes longer than hashing. The emulated
+/// device, which is there to test, shares small layers too.
+fn least_rows(device: &Device) -> usize {
+    match device.kind() {
+        DeviceKind::Emulated => 1 << 8,
+        _ => (device.properties().multiprocessors as usize) << 11,
+    }
+}
 
 /// One fold: its input, of which each device has a block, or the first device all, and the trees over it.
 struct Fold<SC: DeviceConfig> {
@@ -59,8 +66,9 @@ pub(super) fn prove<SC: DeviceConfig>(
     let mut commit_witnesses = Vec::new();
     let mut inputs = inputs.into_iter().peekable();
     let mut blocks = inputs.next().expect("at least one matrix is opened");
+    let least = least_rows(team.first().stream.device());
     for &log_arity in &log_arities {
-        if blocks[0].rows() < LEAST_ROWS.max(1 << log_arity) {
+        if blocks.len() * blocks[0].rows() < least || blocks[0].rows() < 1 << log_arity {
             blocks = vec![to_first(team, blocks)?];
         }
         let trees = team.phase("fold", || commit(team, &blocks, log_arity as u32))?;

@@ -1,4 +1,4 @@
-//! Openings over several devices: each adds up its rows' part of the values, and reduces its rows.
+//! Openings over several devices: each adds up its rows' part of some columns' values, and reduces its rows.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -7,6 +7,7 @@ use p3_commit::OpenedValues;
 use p3_field::PrimeCharacteristicRing;
 use p3_fri::{PcsProverTranscript, PcsShape};
 use rigel_gpu::Buffer;
+use rigel_kernels::domain::block::Block;
 
 use super::commit::Shares;
 use super::fri::{self, Column};
@@ -14,7 +15,7 @@ use super::{Session, Team};
 use crate::challenger::Searching;
 use crate::config::{Base, DeviceConfig};
 use crate::error::Result;
-use crate::open::{self, Claimed, ColumnValues, Domain};
+use crate::open::{self, Claimed, ColumnValues, Domain, Share};
 use crate::transcript::Unfinished;
 
 /// A commitment and, for each of its matrices, the points at which its columns are opened.
@@ -54,23 +55,42 @@ impl<'a, SC: DeviceConfig> Height<'a, SC> {
         Ok(Self { log_rows, places, by_device })
     }
 
-    /// The sums that make the opened values, on the devices that have any of the first n rows of n times the blowup.
+    /// What device k evaluates: n of the rows determine a polynomial, whichever coset of n points they are, so each
+    /// coset's devices evaluate another share of the columns.
+    fn share(&self, team: &Team<'_, SC>, k: usize) -> (Share, Block) {
+        let (devices, log_blowup) = (self.by_device.len(), team.first().log_blowup());
+        let cosets = devices.min(1 << log_blowup);
+        let index = k * cosets / devices;
+        let coset = Block { index: (index << log_blowup) / cosets, log_rows: self.log_rows - log_blowup };
+        (Share { index, of: cosets }, coset)
+    }
+
+    /// The sums that make the opened values, by device.
     fn sums(&self, team: &Team<'_, SC>) -> Result<Vec<Vec<Buffer<Base<SC>>>>> {
-        let log_degree = self.log_rows - team.first().log_blowup();
-        let log_block = self.log_rows - self.by_device.len().ilog2();
-        team.among(1 << log_degree.saturating_sub(log_block), |(k, session)| {
-            let (claimed, domain) = &self.by_device[k];
-            open::sums(session, claimed, domain, |_| log_degree)
+        team.among(self.by_device.len(), |(k, session)| {
+            let ((claimed, domain), (share, coset)) = (&self.by_device[k], self.share(team, k));
+            open::sums(session, claimed, domain, |_| coset, share)
         })
     }
 
     /// The opened values of each matrix, from the sums of the devices. Waits for them.
     fn values(&self, team: &Team<'_, SC>, sums: &[Vec<Buffer<Base<SC>>>]) -> Result<Vec<ColumnValues<SC>>> {
-        let of_device = |k: usize| open::values(&team.sessions[k], &self.by_device[k].0, &sums[k]);
-        let mut values = of_device(0)?;
-        for k in 1..sums.len() {
-            let totals = values.iter_mut().flatten().flatten();
-            totals.zip(of_device(k)?.into_iter().flatten().flatten()).for_each(|(total, value)| *total += value);
+        let empty =
+            |claimed: &Claimed<'_, SC>| vec![Vec::with_capacity(claimed.lde.columns()); claimed.points.len()];
+        let mut values: Vec<ColumnValues<SC>> = self.by_device[0].0.iter().map(empty).collect();
+        for (k, sums) in sums.iter().enumerate() {
+            let (claimed, (share, _)) = (&self.by_device[k].0, self.share(team, k));
+            let parts = open::values(&team.sessions[k], claimed, sums, share)?;
+            for ((totals, parts), claimed) in values.iter_mut().zip(parts).zip(claimed) {
+                let start = share.columns(claimed.lde.columns()).start;
+                for (total, part) in totals.iter_mut().zip(parts) {
+                    // The first device of a coset begins the values of its columns, and the others add to them.
+                    match total.len() == start {
+                        true => total.extend(part),
+                        false => total[start..].iter_mut().zip(part).for_each(|(total, value)| *total += value),
+                    }
+                }
+            }
         }
         Ok(values)
     }

@@ -182,8 +182,7 @@ fn evaluate<SC: DeviceConfig>(
         team.phase("constraints", || {
             for (k, sums) in sums.iter_mut().enumerate() {
                 let stream = &team.streams[k];
-                let (graph, outputs) = (&constraints.graph, &constraints.outputs);
-                let program = rigel_codegen::program(stream.device(), "constraints", graph, outputs)?;
+                let program = constraints.program_on(stream.device())?;
                 sums.add(stream, table.read(k, [None; 3]), &program)?;
             }
             Ok(())
@@ -215,7 +214,7 @@ fn evaluate<SC: DeviceConfig>(
             for (k, sums) in sums.iter_mut().enumerate() {
                 let stream = &team.streams[k];
                 let next = [main.get(k), fixed.get(k), lookups.get(k)];
-                let program = rigel_codegen::program(stream.device(), "constraints", &part.graph, &part.outputs)?;
+                let program = part.program(stream.device())?;
                 sums.add(stream, table.read(k, next), &program)?;
             }
             Ok(())

@@ -4,8 +4,9 @@ use rigel_gpu::Stream;
 use rigel_kernels::Matrix;
 use rigel_kernels::domain::block::Block;
 use rigel_kernels::domain::selectors::{on_block, on_coset};
-use rigel_kernels::field::{Field, Goldilocks, Goldilocks2, KoalaBear, KoalaBear4};
+use rigel_kernels::field::{Element, Field, Goldilocks, Goldilocks2, KoalaBear, KoalaBear4, Ring};
 use rigel_kernels::layout::permute::{join_rows, take_columns, take_next};
+use rigel_kernels::layout::slab::from_slab;
 use rigel_kernels::open::opening::{
     barycentric_weights, block_points, block_weights, coset_points, inverse_denominators,
 };
@@ -40,11 +41,27 @@ where
             assert_eq!(found.to_vec(stream).unwrap(), part(&points, log_rows, block), "{block:?}");
             let inverses = inverse_denominators::<E>(stream, found.view(), z).unwrap();
             let rows = block.rows();
-            let some = block_weights(stream, found.view(), &inverses, z, log_rows, rows).unwrap();
+            let some = block_weights(stream, found.view(), &inverses, z, Block::whole(log_rows), rows).unwrap();
             assert_eq!(some.to_vec(stream).unwrap(), part(&weights, log_rows, block), "{block:?}");
             let some = on_block(stream, found.view(), block, log_n).unwrap();
             assert_eq!(some.to_vec(stream).unwrap(), part(&selectors, log_rows, block), "{block:?}");
         }
+    }
+    // A polynomial of degree below n has the same value at z, whichever coset of n points it is given on.
+    let degree = (1u64 << log_n) - 1;
+    for index in 0..1 << log_q {
+        let coset = Block { index, log_rows: log_n };
+        let points = block_points::<E::Base>(stream, coset).unwrap();
+        let inverses = inverse_denominators::<E>(stream, points.view(), z).unwrap();
+        let weights = block_weights(stream, points.view(), &inverses, z, coset, coset.rows()).unwrap();
+        let weights = from_slab::<E>(&weights.to_vec(stream).unwrap()).unwrap();
+        let mut value = E::ZERO;
+        for (weight, point) in weights.into_iter().zip(points.to_vec(stream).unwrap()) {
+            let power = point.pow(degree);
+            let terms: Vec<E::Base> = weight.parts().iter().map(|&part| part * power).collect();
+            value += E::from_parts(&terms).unwrap();
+        }
+        assert_eq!(value, z.pow(degree), "{coset:?}");
     }
 }
 
