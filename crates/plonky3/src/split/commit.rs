@@ -7,6 +7,7 @@
 use std::cmp::Reverse;
 use std::ops::Range;
 
+use rigel_gpu::{Piece, exchange};
 use rigel_kernels::commit::merkle::MerkleTree;
 use rigel_kernels::commit::rows::{self, RowsInParts};
 use rigel_kernels::field::Field;
@@ -98,16 +99,25 @@ pub(super) fn join<SC: DeviceConfig>(
     short: &[Columns<'_, Base<SC>>],
 ) -> Result<Joined<SC>> {
     let (first, log_trees) = (team.first(), trees.len().ilog2());
-    let below = first.cap_height().saturating_sub(log_trees);
-    let mut digests = Vec::with_capacity(trees.len());
-    for (tree, stream) in trees.iter().zip(&team.streams) {
-        digests.extend(tree.cap(stream, below)?);
-    }
     if first.cap_height() >= log_trees {
+        let mut digests = Vec::with_capacity(1 << first.cap_height());
+        for (tree, stream) in trees.iter().zip(&team.streams) {
+            digests.extend(tree.cap(stream, first.cap_height() - log_trees)?);
+        }
         return Ok((None, SC::cap(digests)));
     }
+    let mut roots = first.stream.alloc(trees.len())?;
+    team.phase("exchange", || {
+        let (mut pieces, mut rest) = (Vec::with_capacity(trees.len()), roots.view_mut());
+        for (from, tree) in trees.iter().enumerate() {
+            let (target, tail) = rest.split_at(1)?;
+            pieces.push(Piece { from, to: 0, source: tree.layer(tree.depth())?, target });
+            rest = tail;
+        }
+        Ok(exchange(&team.streams, pieces)?)
+    })?;
     let top = first.phase("hash", || {
-        let mut layers = vec![first.stream.upload(&digests)?];
+        let mut layers = vec![roots];
         let mut tallest_first = short.to_vec();
         tallest_first.sort_by_key(|matrix| Reverse(matrix.rows()));
         for group in tallest_first.chunk_by(|a, b| a.rows() == b.rows()) {
