@@ -244,11 +244,18 @@ impl Steps {
         let mut sums: Vec<(&'static str, Vec<f64>)> = Vec::new();
         for step in &self.steps {
             if let Step::Work { device, phase, device_ms, .. } = step {
-                let place = sums.iter().position(|(name, _)| name == phase).unwrap_or_else(|| {
-                    sums.push((phase, vec![0.0; self.devices]));
-                    sums.len() - 1
-                });
-                sums[place].1[*device] += device_ms;
+                entry(&mut sums, phase, || vec![0.0; self.devices])[*device] += device_ms;
+            }
+        }
+        sums
+    }
+
+    /// By phase, the milliseconds in which the host computed and no device had work.
+    pub fn host(&self) -> Vec<(&'static str, f64)> {
+        let mut sums = Vec::new();
+        for step in &self.steps {
+            if let Step::Host { phase, ms } = step {
+                *entry(&mut sums, phase, || 0.0) += ms;
             }
         }
         sums
@@ -301,16 +308,25 @@ impl Steps {
                 }
             };
             let last = devices.iter().fold(host, |last, clock| last.max(*clock));
-            let place = modelled.phases.iter().position(|(name, _)| name == &phase).unwrap_or_else(|| {
-                modelled.phases.push((phase, 0.0));
-                modelled.phases.len() - 1
-            });
-            modelled.phases[place].1 += last - now;
+            *entry(&mut modelled.phases, phase, || 0.0) += last - now;
             now = now.max(last);
         }
         modelled.total_ms = now;
         modelled
     }
+}
+
+/// The entry of a phase, a new one at the end if there is none.
+fn entry<'a, T>(
+    phases: &'a mut Vec<(&'static str, T)>,
+    phase: &'static str,
+    new: impl FnOnce() -> T,
+) -> &'a mut T {
+    let place = phases.iter().position(|(name, _)| *name == phase).unwrap_or_else(|| {
+        phases.push((phase, new()));
+        phases.len() - 1
+    });
+    &mut phases[place].1
 }
 
 fn exchange_ms(links: Interconnect, devices: &[usize], copies: &[(usize, usize, usize)]) -> f64 {

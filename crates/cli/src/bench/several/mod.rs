@@ -102,6 +102,8 @@ struct Model {
     copies: usize,
     /// By phase: on one device, and each device's work alone.
     phases: Vec<(&'static str, Option<f64>, Vec<f64>)>,
+    /// By phase: what the host does while no device has work.
+    host: Vec<(&'static str, f64)>,
     on: Vec<(Interconnect, Modelled)>,
 }
 
@@ -113,6 +115,7 @@ impl Model {
             bytes_sent,
             copies,
             phases: steps.alone().into_iter().map(|(name, ms)| (name, of_one(name), ms)).collect(),
+            host: steps.host(),
             on: LINKS.map(|links| (links, steps.on(links))).to_vec(),
         }
     }
