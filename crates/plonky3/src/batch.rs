@@ -26,7 +26,7 @@ use crate::error::{Error, Result};
 use crate::fallback::{self, CpuBatchAir};
 use crate::field::{DeviceExtension, DeviceField};
 use crate::hiding::{self, random_polynomial};
-use crate::lookup::{self, LookupColumns, LookupInputs};
+use crate::lookup::{self, LookupColumns, LookupInputs, Making};
 use crate::open::{Round, download, open};
 use crate::plan::{Batches, Sizes, TableSize, exact_sizes, usual_chunks};
 use crate::prover::{Prover, Session};
@@ -355,7 +355,7 @@ fn commit_traces<'a, SC: DeviceConfig, A>(
     let mut ldes = Vec::with_capacity(instances.len());
     for (table, instance) in instances.iter().enumerate() {
         let resident = Resident::arriving(session, &instance.trace, rooms[table].as_mut(), &allocated)?;
-        ldes.push(session.phase("extend", || extend_trace(session, resident.all(session)?.columns()))?);
+        ldes.push(session.phase("extend", || extend_trace(session, resident.whole().into()))?);
         residents.push((!key.lookups(table).is_empty()).then_some(resident));
     }
     Ok((residents, Committed::new(session, ldes)?))
@@ -452,10 +452,11 @@ fn commit_lookups<SC: DeviceConfig, A>(
                 publics: publics.as_ref(),
                 challenges: &session.stream.upload(&parameters)?,
             };
-            let rows_at_once = batches.map_or(usize::MAX, |batches| {
-                TableSize::of(key, table, instance.trace.width()).lookup_rows::<SC>(batches.columns)
+            let making = batches.map_or(Making { rows: usize::MAX, columns: 0 }, |Batches { columns, .. }| {
+                let size = TableSize::of(key, table, instance.trace.width());
+                Making { rows: size.lookup_rows::<SC>(columns), columns }
             });
-            lookup::columns(session, fractions, resident, &inputs, rows_at_once)
+            lookup::columns(session, fractions, resident, &inputs, making)
         })?;
         let LookupColumns { columns: made, terminal } = made;
         columns.push(made);

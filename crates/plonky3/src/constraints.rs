@@ -79,8 +79,16 @@ type Parts<SC> = (usize, Arc<[Part<SC>]>);
 pub(crate) struct Part<SC: DeviceConfig> {
     /// The columns of the trace and of the lookups, in order: the i-th one is column i of the part's matrix.
     pub(crate) columns: [Vec<usize>; 2],
-    pub(crate) graph: ExpressionGraph<Ext<SC>>,
-    pub(crate) outputs: Vec<Output>,
+    graph: ExpressionGraph<Ext<SC>>,
+    outputs: Vec<Output>,
+    programs: Programs<SC>,
+}
+
+impl<SC: DeviceConfig> Part<SC> {
+    /// The kernels.
+    pub(crate) fn program(&self, device: &Device) -> Program<SC> {
+        self.programs.of(device, &self.graph, &self.outputs)
+    }
 }
 
 /// Constraints that read few columns in the next row, which is in a matrix of its own.
@@ -100,7 +108,7 @@ impl<SC: DeviceConfig> NextApart<SC> {
     }
 }
 
-/// The kernels of a graph for each of several devices. A device knows its graphs by a hash, which takes longer than a
+/// The kernels of a graph for each device. A device knows its graphs by a hash, which takes longer than a
 /// launch.
 pub(crate) struct Programs<SC: DeviceConfig>(Lock<Vec<(Device, Arc<GraphProgram<Ext<SC>>>)>>);
 
@@ -203,7 +211,7 @@ impl<SC: DeviceConfig> Constraints<SC> {
             let columns = [main, lookups].map(Vec::from_iter);
             let (part, values) = graph.with_columns(&values_of(&outputs), input::MAIN, &columns[0]);
             let (graph, values) = part.with_columns(&values, input::PERMUTATION, &columns[1]);
-            Part { columns, graph, outputs: placed(&outputs, &values) }
+            Part { columns, graph, outputs: placed(&outputs, &values), programs: Programs::default() }
         };
         let read = ColumnsRead::new([input::MAIN, input::PERMUTATION]);
         grouped(&graph, &outputs, read, columns).into_iter().map(part).collect()
@@ -355,15 +363,16 @@ fn compacted<E: Element>(
     (graph, values, columns)
 }
 
-fn values_of(outputs: &[Output]) -> Vec<Value> {
+pub(crate) fn values_of(outputs: &[Output]) -> Vec<Value> {
     outputs.iter().map(|output| output.value()).collect()
 }
 
-/// The same constraints with values of another graph.
-fn placed(outputs: &[Output], values: &[Value]) -> Vec<Output> {
+/// The same outputs with values of another graph.
+pub(crate) fn placed(outputs: &[Output], values: &[Value]) -> Vec<Output> {
     let place = |(output, &value): (&Output, &Value)| match *output {
         Output::Fold { weight, .. } => Output::Fold { value, weight },
-        store => unreachable!("constraints are folded, not stored: {store:?}"),
+        Output::StoreExtension { output, column, .. } => Output::StoreExtension { value, output, column },
+        Output::Store { output, column, .. } => Output::Store { value, output, column },
     };
     outputs.iter().zip(values).map(place).collect()
 }

@@ -57,11 +57,10 @@ impl<SC: DeviceConfig> Extended<'_, SC> {
         match self {
             Self::Whole(matrix) => work(0, matrix),
             Self::InBatches { trace, batch, .. } => {
-                for first in (0..trace.width()).step_by(*batch) {
-                    let part = trace.part(session, first..trace.width().min(first + batch))?;
-                    work(first, &extend(session, part.columns(), Base::<SC>::GENERATOR, Order::Natural)?)?;
-                }
-                Ok(())
+                let pieces = trace.pieces(0..trace.width(), *batch);
+                trace.each(session, &pieces, |index, columns| {
+                    work(pieces[index][0], &extend(session, columns, Base::<SC>::GENERATOR, Order::Natural)?)
+                })
             }
         }
     }
@@ -70,17 +69,21 @@ impl<SC: DeviceConfig> Extended<'_, SC> {
     pub(crate) fn write(
         &self,
         session: &Session<'_, SC>,
-        to: ViewMut<'_, Base<SC>>,
+        mut to: ViewMut<'_, Base<SC>>,
         columns: Range<usize>,
     ) -> Result<()> {
         match self {
             Self::Whole(matrix) => {
                 Ok(session.stream.copy(to, matrix.column_range(columns.start, columns.end)?)?)
             }
-            Self::InBatches { trace, log_blowup, .. } => {
-                let part = trace.part(session, columns)?;
-                let (shift, order) = (Base::<SC>::GENERATOR, Order::Natural);
-                Ok(ntt::extend_into(&session.stream, to, part.columns(), *log_blowup, shift, order)?)
+            Self::InBatches { trace, batch, log_blowup } => {
+                let pieces = trace.pieces(columns.clone(), *batch);
+                trace.each(session, &pieces, |index, piece| {
+                    let (shift, order) = (Base::<SC>::GENERATOR, Order::Natural);
+                    let first = (pieces[index][0] - columns.start) * self.rows();
+                    let to = to.reborrow().range(first..first + piece.columns() * self.rows())?;
+                    Ok(ntt::extend_into(&session.stream, to, piece, *log_blowup, shift, order)?)
+                })
             }
         }
     }
@@ -93,24 +96,36 @@ impl<SC: DeviceConfig> Extended<'_, SC> {
         }
     }
 
-    /// The values of some columns, in the given order, on the coset of 2^`log_size` points, of any size that is not
-    /// less than the trace's.
+    /// The values of some columns, in ascending order, on the coset of 2^`log_size` points, of any size that is not less
+    /// than the trace's.
     pub(crate) fn chosen(
         &self,
         session: &Session<'_, SC>,
         columns: &[usize],
         log_size: u32,
     ) -> Result<Matrix<Base<SC>>> {
-        match self {
-            Self::Whole(matrix) => on_coset(session, matrix, columns, log_size),
-            Self::InBatches { trace, .. } => {
-                let part = trace.chosen(session, columns)?;
-                let added_bits = log_size - trace.rows().trailing_zeros();
-                let (shift, natural, reversed) = (Base::<SC>::GENERATOR, Order::Natural, Order::BitReversed);
-                Ok(ntt::extend(&session.stream, &part, added_bits, shift, natural, reversed)?)
-            }
-        }
+        let trace = match self {
+            Self::Whole(matrix) => return on_coset(session, matrix, columns, log_size),
+            Self::InBatches { trace, .. } => trace,
+        };
+        let mut chosen = None;
+        trace.each(session, &[columns.to_vec()], |_, columns| {
+            chosen = Some(extend_to(session, columns, log_size)?);
+            Ok(())
+        })?;
+        Ok(chosen.expect("one list gives one matrix"))
     }
+}
+
+/// The values of columns of a trace on the coset of 2^`log_size` points, bit-reversed.
+pub(crate) fn extend_to<SC: DeviceConfig>(
+    session: &Session<'_, SC>,
+    columns: Columns<'_, Base<SC>>,
+    log_size: u32,
+) -> Result<Matrix<Base<SC>>> {
+    let added_bits = log_size - columns.rows().trailing_zeros();
+    let (shift, natural, reversed) = (Base::<SC>::GENERATOR, Order::Natural, Order::BitReversed);
+    Ok(ntt::extend(&session.stream, columns, added_bits, shift, natural, reversed)?)
 }
 
 /// The values of some columns of an extended matrix on the coset of 2^`log_size` points. If that is larger than the

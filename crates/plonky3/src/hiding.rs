@@ -249,8 +249,7 @@ pub(crate) fn masked<'a, SC: DeviceConfig>(
 ) -> Result<WithTrace<'a, SC::Value>> {
     let Some(hiding) = session.prover.hiding_streams() else { return Ok((trace, None)) };
     let matrix = {
-        let part = trace.all(session)?;
-        let masked = Masked::new(session, hiding, part.columns())?;
+        let masked = Masked::new(session, hiding, trace.whole().into())?;
         masked.matrix(session, 0..masked.columns())?
     };
     Ok((Resident::Brought(matrix), Some(trace)))

@@ -112,6 +112,7 @@ mod hash;
 mod hiding;
 mod lookup;
 mod open;
+mod parked;
 mod plan;
 mod poseidon2;
 mod preprocessed;

@@ -12,11 +12,13 @@
 //! the fractions and their sum, and a scan computes the running sum. Where memory is short, all but the scan is done
 //! for some rows at a time: the denominators may take more memory than the trace.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
+use std::ops::Range;
+use std::sync::OnceLock;
 
 use p3_air::symbolic::{BaseEntry, BaseLeaf, SymbolicExpr, SymbolicExpression};
 use p3_lookup::Lookup;
-use rigel_codegen::{ExpressionGraph, Output, Target, Value};
+use rigel_codegen::{ColumnsRead, ExpressionGraph, Output, Target, Value};
 use rigel_gpu::{Buffer, Device, Stream};
 use rigel_kernels::domain::selectors;
 use rigel_kernels::field::Element;
@@ -26,7 +28,7 @@ use rigel_kernels::vector::scan::{self, Bound};
 use rigel_kernels::{Columns, Matrix};
 
 use crate::config::{Base, DeviceConfig, Ext};
-use crate::constraints::{Lowering, Program, input, parameter};
+use crate::constraints::{Lowering, Program, input, parameter, placed, values_of};
 use crate::error::Result;
 use crate::program::Inputs;
 use crate::prover::Session;
@@ -51,27 +53,66 @@ pub(crate) struct LookupInputs<'a, SC: DeviceConfig> {
     pub(crate) challenges: &'a Buffer<Ext<SC>>,
 }
 
-/// Computes the columns of a table's lookups, the fractions of `rows_at_once` rows at a time.
+/// How the fractions of a table are made.
+#[derive(Clone, Copy)]
+pub(crate) struct Making {
+    /// The number of rows at a time.
+    pub(crate) rows: usize,
+    /// The most columns of a trace on the host that are brought as a whole.
+    pub(crate) columns: usize,
+}
+
+/// Computes the columns of a table's lookups.
 pub(crate) fn columns<SC: DeviceConfig>(
     session: &Session<'_, SC>,
     fractions: &Fractions<SC>,
     trace: &Resident<'_, SC::Value>,
     inputs: &LookupInputs<'_, SC>,
+    making: Making,
+) -> Result<LookupColumns<SC>> {
+    let on_device = |fractions: &Fractions<SC>, main: Columns<'_, Base<SC>>| {
+        if making.rows >= main.rows() {
+            let selectors = selectors::on_trace::<Base<SC>>(&session.stream, main.rows().trailing_zeros())?;
+            let [columns, sums] = fractions_of(session, fractions, main, inputs, &selectors)?;
+            return with_running_sum(session, columns, &sums);
+        }
+        let rows = |rows| rows_and_next(&session.stream, main, rows);
+        by_rows(session, fractions, main.rows(), rows, inputs, making.rows)
+    };
+    let parked = match trace.on_device() {
+        Ok(main) => return on_device(fractions, main.into()),
+        Err(parked) => parked,
+    };
+    let (read, narrow) = fractions.narrow();
+    if read.len() > making.columns {
+        let rows = |rows| parked.rows_and_next(session, rows);
+        return by_rows(session, fractions, parked.rows(), rows, inputs, making.rows);
+    }
+    let mut made = None;
+    parked.each(session, std::slice::from_ref(read), |_, main| {
+        made = Some(on_device(narrow, main)?);
+        Ok(())
+    })?;
+    Ok(made.expect("one list of columns"))
+}
+
+/// The columns of a table's lookups, of which `rows_and_next` gives some rows of the trace and the one after them.
+fn by_rows<SC: DeviceConfig>(
+    session: &Session<'_, SC>,
+    fractions: &Fractions<SC>,
+    rows: usize,
+    rows_and_next_of_trace: impl Fn(Range<usize>) -> Result<Matrix<Base<SC>>>,
+    inputs: &LookupInputs<'_, SC>,
     rows_at_once: usize,
 ) -> Result<LookupColumns<SC>> {
-    let (stream, rows, degree) = (&session.stream, trace.rows(), Ext::<SC>::DEGREE);
+    let (stream, degree) = (&session.stream, Ext::<SC>::DEGREE);
     let selectors = selectors::on_trace::<Base<SC>>(stream, rows.trailing_zeros())?;
-    if rows_at_once >= rows {
-        let main = trace.all(session)?;
-        let [columns, sums] = fractions_of(session, fractions, main.columns(), inputs, &selectors)?;
-        return with_running_sum(session, columns, &sums);
-    }
     let mut columns = Matrix::alloc(stream, rows, fractions.columns() * degree)?;
     let mut sums = Matrix::alloc(stream, rows, degree)?;
     for first in (0..rows).step_by(rows_at_once) {
         let here = first..rows.min(first + rows_at_once);
-        let of_rows = |matrix: &Matrix<Base<SC>>| rows_and_next(stream, matrix, here.clone());
-        let (main, selectors) = (trace.rows_and_next(session, here.clone())?, of_rows(&selectors)?);
+        let of_rows = |matrix: &Matrix<Base<SC>>| rows_and_next(stream, matrix.into(), here.clone());
+        let (main, selectors) = (rows_and_next_of_trace(here.clone())?, of_rows(&selectors)?);
         let preprocessed = inputs.preprocessed.map(of_rows).transpose()?;
         let inputs = LookupInputs { preprocessed: preprocessed.as_ref(), ..*inputs };
         let main = (&main).into();
@@ -194,6 +235,8 @@ pub(crate) struct Fractions<SC: DeviceConfig> {
     fraction_outputs: Vec<Output>,
     /// The number of denominators per row.
     terms: usize,
+    /// The columns of the trace that both read, and the same fractions with a matrix of just these.
+    narrow: OnceLock<Box<(Vec<usize>, Self)>>,
     /// The kernels of both, if they were compiled ahead of their use, and the device that they are for.
     programs: Option<(Device, [Program<SC>; 2])>,
 }
@@ -229,8 +272,51 @@ impl<SC: DeviceConfig> Fractions<SC> {
             sum = above.graph.add(sum, fraction);
         }
         fraction_outputs.push(Output::StoreExtension { value: sum, output: 1, column: 0 });
-        let (denominators, fractions) = (below.graph, above.graph);
-        Self { denominators, denominator_outputs, fractions, fraction_outputs, terms, programs: None }
+        Self {
+            denominators: below.graph,
+            denominator_outputs,
+            fractions: above.graph,
+            fraction_outputs,
+            terms,
+            narrow: OnceLock::new(),
+            programs: None,
+        }
+    }
+
+    /// The columns of the trace that the lookups read, in order, and the same fractions of a matrix of just these.
+    fn narrow(&self) -> &(Vec<usize>, Self) {
+        self.narrow.get_or_init(|| {
+            let graphs =
+                [(&self.denominators, &self.denominator_outputs), (&self.fractions, &self.fraction_outputs)];
+            let mut read = BTreeSet::new();
+            for (graph, outputs) in graphs {
+                let mut columns = ColumnsRead::new([input::MAIN]);
+                for output in outputs {
+                    let [columns] = columns.of(graph, output.value());
+                    read.extend(columns);
+                }
+            }
+            if read.is_empty() {
+                // A matrix has at least one column.
+                read.insert(0);
+            }
+            let read: Vec<usize> = read.into_iter().collect();
+            let [(denominators, denominator_outputs), (fractions, fraction_outputs)] =
+                graphs.map(|(graph, outputs)| {
+                    let (graph, values) = graph.with_columns(&values_of(outputs), input::MAIN, &read);
+                    (graph, placed(outputs, &values))
+                });
+            let narrow = Self {
+                denominators,
+                denominator_outputs,
+                fractions,
+                fraction_outputs,
+                terms: self.terms,
+                narrow: OnceLock::new(),
+                programs: None,
+            };
+            Box::new((read, narrow))
+        })
     }
 
     /// The number of columns over the extension: the running sum and one per lookup.

@@ -19,6 +19,7 @@ use crate::constraints::Constraints;
 use crate::error::{Error, Result};
 use crate::fallback::CpuBatchAir;
 use crate::hiding::Hiding;
+use crate::parked::{block_rows, piece_columns};
 use crate::prover::Prover;
 use crate::readings::{Kind, Readings};
 use crate::report::{Fallback, Proven};
@@ -34,8 +35,9 @@ pub struct Plan {
     pub phases: Vec<PlannedPhase>,
     /// The number of columns of each trace that are extended at a time, if the extended traces do not fit.
     pub batch: Option<usize>,
-    /// Whether traces stay on the host, because not even they fit, and columns are uploaded wherever they are read.
-    pub streamed: bool,
+    /// The number of sixteenths of each trace's columns that are on the device. If there is no room for all, the others
+    /// are in pinned memory of the host, and are uploaded wherever they are read.
+    pub kept_sixteenths: usize,
     /// The bytes that were available for a proof when the plan was made.
     pub available: usize,
 }
@@ -45,8 +47,23 @@ pub struct Plan {
 pub(crate) struct Batches {
     /// The number of columns at a time, a multiple of the hash's block.
     pub(crate) columns: usize,
-    /// Whether traces on the host stay there.
-    pub(crate) streamed: bool,
+    /// The number of [`SIXTEENTHS`] of each trace's columns that stay on the device, if the trace is the host's.
+    pub(crate) kept: usize,
+}
+
+/// All columns of a trace.
+const SIXTEENTHS: usize = 16;
+
+impl Batches {
+    /// Whether some columns of traces are on the host.
+    pub(crate) fn are_streamed(self) -> bool {
+        self.kept < SIXTEENTHS
+    }
+
+    /// How many of so many columns are on the device.
+    pub(crate) fn kept_columns(self, width: usize) -> usize {
+        width * self.kept / SIXTEENTHS
+    }
 }
 
 /// The device memory of one phase.
@@ -66,7 +83,7 @@ impl Plan {
     }
 
     pub(crate) fn batches(&self) -> Option<Batches> {
-        self.batch.map(|columns| Batches { columns, streamed: self.streamed })
+        self.batch.map(|columns| Batches { columns, kept: self.kept_sixteenths })
     }
 
     /// Whether the proof fits.
@@ -102,8 +119,10 @@ impl fmt::Display for Plan {
             writeln!(f, "  {name:<22}{:>12}", Bytes(*bytes).to_string())?;
         }
         if let Some(batch) = self.batch {
-            let from = if self.streamed { ", from the host" } else { "" };
-            writeln!(f, "  traces are extended {batch} columns at a time{from}")?;
+            writeln!(f, "  traces are extended {batch} columns at a time")?;
+            if self.kept_sixteenths < SIXTEENTHS {
+                writeln!(f, "  {}/{SIXTEENTHS} of their columns are on the host", SIXTEENTHS - self.kept_sixteenths)?;
+            }
         }
         write!(f, "  {} are free", Bytes(self.available))
     }
@@ -276,22 +295,27 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
         Ok(Plan {
             phases: self.phases(batches),
             batch: batches.map(|batches| batches.columns),
-            streamed: batches.is_some_and(|batches| batches.streamed),
+            kept_sixteenths: batches.map_or(SIXTEENTHS, |batches| batches.kept),
             available: device.available_memory()?,
         })
     }
 
-    /// Plans in column batches, as wide as fit, from traces on the device if they fit.
+    /// Plans in column batches, as wide as fit, from traces on the device if they fit. Else in narrow ones, with as many
+    /// columns on the device as fit: each column there saves an upload for every time that it is read.
     pub(crate) fn in_batches(&self) -> Result<Plan> {
         let block = narrowest::<SC>();
-        let mut batches = Batches { columns: block, streamed: false };
-        let mut narrowest = self.planned(Some(batches))?;
-        if !narrowest.fits() && !SC::HIDING {
-            batches.streamed = true;
-            narrowest = self.planned(Some(batches))?;
-        }
+        let batches = Batches { columns: block, kept: SIXTEENTHS };
+        let narrowest = self.planned(Some(batches))?;
         if !narrowest.fits() {
-            return Ok(narrowest);
+            let mut plan = narrowest;
+            let fewer = if SC::HIDING { 0..0 } else { 0..SIXTEENTHS };
+            for kept in fewer.rev() {
+                plan = self.planned(Some(Batches { kept, ..batches }))?;
+                if plan.fits() {
+                    break;
+                }
+            }
+            return Ok(plan);
         }
         // The most blocks of columns that fit: more take more memory.
         let widest = self.tables.iter().map(|table| table.width).max().unwrap_or(1).div_ceil(block);
@@ -308,13 +332,13 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
         Ok(plan)
     }
 
-    /// Half as many columns, in whole blocks of the hash, then traces that stay on the host; `None` if that is so.
+    /// Half as many columns, in whole blocks of the hash, then half as many that stay on the device; `None` if none does.
     pub(crate) fn narrower(&self, batches: Batches) -> Option<Batches> {
         let block = narrowest::<SC>();
         if batches.columns > block {
             return Some(Batches { columns: (batches.columns / 2).next_multiple_of(block), ..batches });
         }
-        (!batches.streamed && !SC::HIDING).then_some(Batches { streamed: true, ..batches })
+        (batches.kept > 0 && !SC::HIDING).then_some(Batches { kept: batches.kept / 2, ..batches })
     }
 
     /// Makes a proof with the whole extended traces if they fit, else in column batches, and in narrower ones if memory
@@ -377,16 +401,33 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
                 let main = sum(&lde);
                 (main, 0, main + most(&part) + held + tree + if several { 0 } else { states })
             }
-            Some(Batches { columns, streamed }) => {
+            Some(batches) => {
                 let working = most(&|table| {
-                    let part = columns.min(width(table)) * rows(table) * word::<SC>();
-                    part * blowup + coefficients(part) + if streamed { 2 * part } else { part }
+                    let columns = batches.columns.min(width(table));
+                    let part = |columns: usize| columns * rows(table) * word::<SC>();
+                    if !batches.are_streamed() {
+                        return part(columns) * blowup + coefficients(part(columns)) + part(columns);
+                    }
+                    // Columns that have arrived, those that come next, and their coefficients.
+                    let piece = part(piece_columns::<SC::Value>(rows(table), columns));
+                    part(columns) * blowup + coefficients(piece) + 2 * piece
                 });
                 let salts = sum(&|table| salts(rows(table) * blowup));
-                let main = salts + if streamed { 0 } else { sum(&trace) };
+                let kept = |table: &TableSize| match batches.are_streamed() {
+                    true => batches.kept_columns(table.width) * rows(table) * word::<SC>(),
+                    false => trace(table),
+                };
+                let main = salts + sum(&kept);
                 // The masks by rows and by columns; tables with lookups are kept without masks, too.
                 let masks = if SC::HIDING { most(&|table| 2 * trace(table)) + sum(&trace) / 2 } else { 0 };
-                (main, working, main + working.max(masks) + tree + tree / 2 + states)
+                // Two blocks of rows on their way, and one by columns.
+                let parking = most(&|table| {
+                    let block = block_rows::<SC::Value>(rows(table), table.width, batches.columns);
+                    3 * block * table.width * word::<SC>()
+                });
+                let parking = if batches.are_streamed() { parking } else { 0 };
+                let hashing = working.max(masks) + tree + tree / 2 + states;
+                (main, working, main + hashing.max(parking))
             }
         };
         let mut held = main + tree;
@@ -407,7 +448,12 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
                 (Some(_), Some(batches)) => {
                     let some = table.lookup_rows::<SC>(batches.columns) + 1;
                     let all = (3 * element::<SC>() + 3 * word::<SC>()) * rows(table);
-                    all + some * table.lookup_words::<SC>() * word::<SC>()
+                    // The columns that lookups read, as they arrive and as a matrix.
+                    let read = match batches.are_streamed() {
+                        true => 2 * batches.columns.min(table.width) * rows(table) * word::<SC>(),
+                        false => 0,
+                    };
+                    all + read + some * table.lookup_words::<SC>() * word::<SC>()
                 }
             });
             // Hidden, the columns have random rows, random columns beside them, and salts.
@@ -440,9 +486,11 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
                 + match batches {
                     None if !is_beyond => 0,
                     None => (width(table) * word::<SC>() + lookups) * (size + 2 * rows(table)),
-                    Some(Batches { columns, .. }) => {
+                    Some(batches) => {
                         let all = width(table) * word::<SC>() + lookups;
-                        (columns.max(table.widest) * word::<SC>()).min(all) * (size + 2 * rows(table))
+                        // Columns of the next constraints arrive while these are evaluated.
+                        let next = if batches.are_streamed() { rows(table) } else { 0 };
+                        (batches.columns.max(table.widest) * word::<SC>()).min(all) * (size + 2 * rows(table) + next)
                     }
                 };
             let masks = if SC::HIDING { 2 * size * chunk_element } else { 0 };
@@ -482,7 +530,7 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
 /// Notes why traces were extended in batches, if they were.
 fn in_batches<P>(mut proven: Proven<P>, batches: Option<Batches>, reason: Option<String>) -> Proven<P> {
     let ran_on = match batches {
-        Some(Batches { streamed: true, .. }) => "device in batches of columns, from the host",
+        Some(batches) if batches.are_streamed() => "device in batches of columns, from the host",
         _ => "device in batches of columns",
     };
     let fallback = reason.map(|reason| Fallback { part: "the trace", ran_on, reason });

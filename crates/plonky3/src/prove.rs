@@ -179,7 +179,7 @@ fn commit_trace<'t, SC: DeviceConfig>(
         }
         (None, trace) if SC::HIDING => {
             let resident = Resident::new(session, trace)?;
-            Committed::extend(session, &[resident.all(session)?.columns()])
+            Committed::extend(session, &[resident.whole().into()])
         }
         (None, Trace::Host(trace)) => Committed::arriving(session, trace),
         (None, Trace::Device(trace)) => Committed::extend(session, &[(*trace).into()]),

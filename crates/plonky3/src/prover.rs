@@ -496,6 +496,13 @@ impl<'a, SC: DeviceConfig> Session<'a, SC> {
         Ok(self.stream.wait_for(&self.lane)?)
     }
 
+    /// Runs copies after an event, beside everything else. Returns the event at which they are complete.
+    pub(crate) fn send(&self, after: &Event, copies: impl FnOnce(&Stream) -> Result<()>) -> Result<Event> {
+        self.lane.wait(after)?;
+        self.recorder.phase("upload", &self.lane, || copies(&self.lane))?;
+        Ok(self.lane.record()?)
+    }
+
     /// Ends the proof's record, with what ran elsewhere.
     pub(crate) fn finish(self, fallback: Option<Fallback>) -> Result<Report> {
         let mut report = self.recorder.finish()?;

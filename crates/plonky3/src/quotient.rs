@@ -24,7 +24,7 @@ use rigel_kernels::{Columns, Matrix};
 use crate::config::{Base, DeviceConfig, Ext};
 use crate::constraints::Constraints;
 use crate::error::Result;
-use crate::extended::{Extended, extend, on_coset};
+use crate::extended::{Extended, extend, extend_to, on_coset};
 use crate::field::{DeviceExtension, DeviceField};
 use crate::hiding;
 use crate::program::Inputs;
@@ -106,16 +106,17 @@ fn evaluate<SC: DeviceConfig>(
                 false => run(main, permutation, program)?,
             }
         }
-        Extended::InBatches { batch, .. } => {
-            for part in &*table.constraints.by_columns(*batch) {
-                let [columns, lookup_columns] = &part.columns;
-                let main = table.main.chosen(session, columns, log_size)?;
+        Extended::InBatches { trace, batch, .. } => {
+            let parts = table.constraints.by_columns(*batch);
+            let lists: Vec<Vec<usize>> = parts.iter().map(|part| part.columns[0].clone()).collect();
+            trace.each(session, &lists, |index, columns| {
+                let [_, lookup_columns] = &parts[index].columns;
+                let main = extend_to(session, columns, log_size)?;
                 let lookups = table.permutation.filter(|_| !lookup_columns.is_empty());
                 let lookups =
                     lookups.map(|lookups| lookups.chosen(session, lookup_columns, log_size)).transpose()?;
-                let program = rigel_codegen::program(stream.device(), "constraints", &part.graph, &part.outputs)?;
-                run(&main, lookups.as_ref(), &program)?;
-            }
+                run(&main, lookups.as_ref(), &*parts[index].program(stream.device())?)
+            })?;
         }
     }
     Ok(sums.values)

@@ -5,14 +5,15 @@ use std::ops::Range;
 
 use p3_matrix::Matrix as _;
 use p3_matrix::dense::RowMajorMatrix;
-use rayon::prelude::*;
 use rigel_gpu::{Buffer, Event, Plain, Stream};
+use rigel_kernels::field::Field;
 use rigel_kernels::layout::permute;
 use rigel_kernels::{Columns, Matrix};
 
 use crate::config::DeviceConfig;
 use crate::error::{Error, Result};
 use crate::field::DeviceField;
+use crate::parked::{Parked, piece_columns};
 use crate::plan::Batches;
 use crate::prover::Session;
 
@@ -144,38 +145,26 @@ pub(crate) fn only_block<F: Plain>(blocks: &[Matrix<F>]) -> Result<&Matrix<F>> {
     Ok(block)
 }
 
-/// A trace during a proof: uploaded, borrowed from the caller, or left on the host, where there is no room for it.
+/// A trace during a proof: uploaded, borrowed from the caller, or partly left on the host, where there is no room for all
+/// of it.
 pub(crate) enum Resident<'a, V: DeviceField> {
     Brought(Matrix<V::Device>),
     Lent(&'a Matrix<V::Device>),
-    /// Some columns are uploaded wherever they are read.
-    Streamed(&'a RowMajorMatrix<V>),
-}
-
-/// Columns of a trace, in the trace's memory or in memory of their own.
-pub(crate) enum Part<'a, V: DeviceField> {
-    Lent(Columns<'a, V::Device>),
-    Own(Matrix<V::Device>),
-}
-
-impl<V: DeviceField> Part<'_, V> {
-    pub(crate) fn columns(&self) -> Columns<'_, V::Device> {
-        match self {
-            Self::Lent(columns) => *columns,
-            Self::Own(matrix) => matrix.into(),
-        }
-    }
+    Parked(Parked<'a, V>),
 }
 
 impl<'a, V: DeviceField> Resident<'a, V> {
-    /// A trace of which some columns at a time are extended, as `batches` says: uploaded, or left on the host.
+    /// A trace of which some columns at a time are extended, as `batches` says: uploaded, or partly left on the host.
     pub(crate) fn for_batches<SC: DeviceConfig<Value = V>>(
         session: &Session<'_, SC>,
         trace: &'a Trace<'_, V>,
         batches: Batches,
     ) -> Result<Self> {
         match trace {
-            Trace::Host(trace) if batches.streamed => Ok(Self::Streamed(trace)),
+            Trace::Host(trace) if batches.are_streamed() => {
+                let kept = batches.kept_columns(trace.width());
+                Ok(Self::Parked(Parked::new(session, trace, kept, batches.columns)?))
+            }
             Trace::Host(trace) => Self::in_parts(session, trace, batches.columns),
             Trace::Device(trace) => Ok(Self::Lent(trace)),
             Trace::Blocks(blocks) => Ok(Self::Lent(only_block(blocks)?)),
@@ -242,95 +231,72 @@ impl<'a, V: DeviceField> Resident<'a, V> {
         }
     }
 
-    /// The matrix, if it is on the device.
-    fn on_device(&self) -> Result<&Matrix<V::Device>, &'a RowMajorMatrix<V>> {
+    /// The matrix, if all of it is on the device.
+    pub(crate) fn on_device(&self) -> Result<&Matrix<V::Device>, &Parked<'a, V>> {
         match self {
             Self::Brought(matrix) => Ok(matrix),
             Self::Lent(matrix) => Ok(matrix),
-            Self::Streamed(matrix) => Err(matrix),
+            Self::Parked(parked) => Err(parked),
         }
+    }
+
+    /// The matrix, where it is known to be on the device.
+    pub(crate) fn whole(&self) -> &Matrix<V::Device> {
+        self.on_device().unwrap_or_else(|_| unreachable!("this trace is always on the device as a whole"))
     }
 
     pub(crate) fn rows(&self) -> usize {
-        self.on_device().map_or_else(|host| host.height(), Matrix::rows)
+        self.on_device().map_or_else(Parked::rows, Matrix::rows)
     }
 
     pub(crate) fn width(&self) -> usize {
-        self.on_device().map_or_else(|host| host.width(), Matrix::columns)
+        self.on_device().map_or_else(Parked::width, Matrix::columns)
     }
 
-    /// All columns.
-    pub(crate) fn all<SC: DeviceConfig<Value = V>>(&self, session: &Session<'_, SC>) -> Result<Part<'_, V>> {
-        self.part(session, 0..self.width())
-    }
-
-    /// Adjacent columns.
-    pub(crate) fn part<SC: DeviceConfig<Value = V>>(
-        &self,
-        session: &Session<'_, SC>,
-        columns: Range<usize>,
-    ) -> Result<Part<'_, V>> {
-        match self.on_device() {
-            Ok(matrix) => {
-                let part = matrix.column_range(columns.start, columns.end)?;
-                Ok(Part::Lent(Columns::new(part, matrix.rows())?))
-            }
-            Err(host) => {
-                let mut room = session.stream.alloc(host.height() * columns.len())?;
-                session.bring(&mut room, host, columns.clone(), &session.stream.record()?)?;
-                Ok(Part::Own(permute::to_columns(&session.stream, &room, columns.len())?))
-            }
-        }
-    }
-
-    /// Adjacent rows, and the one that follows them, which is the first after the last.
-    pub(crate) fn rows_and_next<SC: DeviceConfig<Value = V>>(
-        &self,
-        session: &Session<'_, SC>,
-        rows: Range<usize>,
-    ) -> Result<Matrix<V::Device>> {
-        let host = match self.on_device() {
-            Ok(matrix) => return rows_and_next(&session.stream, matrix, rows),
-            Err(host) => host,
+    /// Lists of adjacent columns that are read at a time, at most `batch`.
+    pub(crate) fn pieces(&self, columns: Range<usize>, batch: usize) -> Vec<Vec<usize>> {
+        let piece = match self.on_device() {
+            Ok(_) => batch,
+            Err(parked) => piece_columns::<V>(parked.rows(), batch),
         };
-        let (stream, width, next) = (&session.stream, host.width(), rows.end % host.height());
-        let mut room = stream.alloc((rows.len() + 1) * width)?;
-        let (here, follows) = room.view_mut().split_at(rows.len() * width)?;
-        let allocated = stream.record()?;
-        session.bring_rows(here, host, rows, &allocated)?;
-        session.bring_rows(follows, host, next..next + 1, &allocated)?;
-        Ok(permute::to_columns(stream, &room, width)?)
+        columns.clone().step_by(piece).map(|first| (first..columns.end.min(first + piece)).collect()).collect()
     }
 
-    /// Some columns, in the given order.
-    pub(crate) fn chosen<SC: DeviceConfig<Value = V>>(
+    /// Calls `work` with the columns of each list, which are in ascending order, and the index of the list.
+    pub(crate) fn each<SC: DeviceConfig<Value = V>>(
         &self,
         session: &Session<'_, SC>,
-        columns: &[usize],
-    ) -> Result<Matrix<V::Device>> {
-        match self.on_device() {
-            Ok(matrix) => Ok(permute::take_columns(&session.stream, matrix, columns, matrix.rows())?),
-            Err(host) => {
-                let chosen = |row: &[V]| columns.iter().map(|&column| row[column]).collect::<Vec<V>>();
-                let rows: Vec<V> = host.values.par_chunks(host.width).flat_map_iter(chosen).collect();
-                let rows = session.stream.upload(V::as_device(&rows))?;
-                Ok(permute::to_columns(&session.stream, &rows, columns.len())?)
+        lists: &[Vec<usize>],
+        mut work: impl FnMut(usize, Columns<'_, V::Device>) -> Result<()>,
+    ) -> Result<()> {
+        let matrix = match self.on_device() {
+            Ok(matrix) => matrix,
+            Err(parked) => return parked.each(session, lists, work),
+        };
+        for (index, columns) in lists.iter().enumerate() {
+            let (first, end) = (columns[0], columns[0] + columns.len());
+            if columns.last() == Some(&(end - 1)) {
+                work(index, Columns::new(matrix.column_range(first, end)?, matrix.rows())?)?;
+            } else {
+                let chosen = permute::take_columns(&session.stream, matrix, columns, matrix.rows())?;
+                work(index, (&chosen).into())?;
             }
         }
+        Ok(())
     }
 }
 
-/// Adjacent rows of a matrix, and the one that follows them, which is the first after the last.
-pub(crate) fn rows_and_next<F: Plain>(
+/// Adjacent rows of some columns, and the one that follows them, which is the first after the last.
+pub(crate) fn rows_and_next<F: Field>(
     stream: &Stream,
-    matrix: &Matrix<F>,
+    columns: Columns<'_, F>,
     rows: Range<usize>,
 ) -> Result<Matrix<F>> {
-    let next = rows.end % matrix.rows();
+    let next = rows.end % columns.rows();
     let indices: Vec<u32> = rows.chain([next]).map(|row| row as u32).collect();
-    let mut out = Matrix::alloc(stream, indices.len(), matrix.columns())?;
-    let (to, from) = (out.values_mut().view_mut(), matrix.values().view());
-    permute::gather_columns_into(stream, to, from, matrix.rows(), stream.upload(&indices)?.view())?;
+    let mut out = Matrix::alloc(stream, indices.len(), columns.columns())?;
+    let to = out.values_mut().view_mut();
+    permute::gather_columns_into(stream, to, columns.values(), columns.rows(), stream.upload(&indices)?.view())?;
     Ok(out)
 }
 

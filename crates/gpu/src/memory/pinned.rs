@@ -288,14 +288,20 @@ pub struct PinnedBuffer<T: Plain> {
 
 impl<T: Plain> PinnedBuffer<T> {
     pub(crate) fn new(pool: &Arc<PinnedPool>, len: usize) -> Result<Self> {
+        let buffer = Self::unwritten(pool, len)?;
+        // SAFETY: the block has room for the values and belongs to us; zero is a valid plain value.
+        unsafe { buffer.block.as_ptr().write_bytes(0, len * size_of::<T>()) };
+        Ok(buffer)
+    }
+
+    /// Memory that a copy is about to fill, and that is dropped if the copy can't be enqueued: the host's access waits
+    /// for the copy, and is refused if it fails.
+    pub(crate) fn unwritten(pool: &Arc<PinnedPool>, len: usize) -> Result<Self> {
         let bytes = len
             .checked_mul(size_of::<T>())
             .filter(|&bytes| bytes <= isize::MAX as usize && align_of::<T>() <= PAGE)
             .ok_or_else(|| Error::shape("Device::pinned", format!("{len} values overflow the address space")))?;
-        let block = pool.take(bytes)?;
-        // SAFETY: the block has room for `bytes` and belongs to us; zero is a valid plain value.
-        unsafe { block.as_ptr().write_bytes(0, bytes) };
-        Ok(Self { block, len, of: PhantomData })
+        Ok(Self { block: pool.take(bytes)?, len, of: PhantomData })
     }
 
     pub(crate) fn block(&self) -> &Arc<PinnedBlock> {

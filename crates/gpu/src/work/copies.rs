@@ -128,7 +128,23 @@ impl Stream {
     ) -> Result<()> {
         let to = to.into();
         same_length("Stream::write_pinned", to.len(), from.len())?;
-        self.owns("Stream::write_pinned", to.view())?;
+        self.write_pinned_from(to, from, 0)
+    }
+
+    /// Copies as many values of pinned memory as `to` has room for, from the one with index `start` on,
+    /// asynchronously.
+    pub fn write_pinned_from<'a, T: Plain>(
+        &self,
+        to: impl Into<ViewMut<'a, T>>,
+        from: &PinnedBuffer<T>,
+        start: usize,
+    ) -> Result<()> {
+        const NAME: &str = "Stream::write_pinned";
+        let to = to.into();
+        if start.checked_add(to.len()).is_none_or(|end| end > from.len()) {
+            return Err(Error::shape(NAME, format!("{} values from {start} on, of {}", to.len(), from.len())));
+        }
+        self.owns(NAME, to.view())?;
         let bytes = to.view().bytes();
         self.core().counters.uploaded(bytes);
         let mut work = self.begin(&[to.block()])?;
@@ -136,9 +152,13 @@ impl Stream {
         if bytes == 0 {
             return Ok(());
         }
-        // SAFETY: both ranges have the same length and stay allocated until this work is complete; until then the
-        // host does not access the pinned one.
-        unsafe { self.core().driver.upload(work.stream()?, *to.at(), from.block().as_ptr(), bytes) }
+        // SAFETY: the range lies in the pinned memory. Both ranges have the same length and stay allocated until this
+        // work is complete; until then the host does not access the pinned one, for which it would have to borrow it
+        // mutably and to wait for this.
+        unsafe {
+            let from = from.block().as_ptr().add(start * size_of::<T>());
+            self.core().driver.upload(work.stream()?, *to.at(), from, bytes)
+        }
     }
 
     /// Copies values to the host and waits for the copy.
@@ -172,6 +192,16 @@ impl Stream {
         // SAFETY: both ranges have the same length and stay allocated until this work is complete; until then the
         // host does not access the pinned one.
         unsafe { self.core().driver.download(work.stream()?, to.block().as_ptr(), *from.at(), from.bytes()) }
+    }
+
+    /// Copies values to new pinned memory, asynchronously.
+    pub fn download_pinned<'a, T: Plain>(&self, from: impl Into<View<'a, T>>) -> Result<PinnedBuffer<T>> {
+        let from = from.into();
+        // In a capture nothing is copied yet.
+        self.outside_capture("Stream::download_pinned", "allocate pinned memory before it, and copy to that")?;
+        let mut to = PinnedBuffer::unwritten(&self.core().pinned, from.len())?;
+        self.read_pinned(from, &mut to)?;
+        Ok(to)
     }
 
     /// Copies within the device.

@@ -78,6 +78,15 @@ fn pinned_memory_copies_both_ways() {
         let mut down = device.pinned::<u32>(100_000).unwrap();
         stream.read_pinned(&buffer, &mut down).unwrap();
         assert_eq!(*down.slice().unwrap(), *up.slice().unwrap());
+
+        let mut part = stream.download_pinned(buffer.range(10..20).unwrap()).unwrap();
+        stream.write_pinned_from(buffer.range_mut(..4).unwrap(), &part, 6).unwrap();
+        assert_eq!(*part.slice().unwrap(), *(10..20).collect::<Vec<u32>>());
+        assert_eq!(buffer.range(..5).unwrap().to_vec(stream).unwrap(), [16, 17, 18, 19, 4]);
+        for start in [7, usize::MAX] {
+            let error = stream.write_pinned_from(buffer.range_mut(..4).unwrap(), &part, start).unwrap_err();
+            assert!(error.to_string().contains("of 10"), "{error}");
+        }
     });
 }
 

@@ -5,6 +5,7 @@
 //! - [`gather_rows`]: row k of the result, row-major, is row `indices[k]` of the matrix
 //! - [`gather_columns_into`]: the same, column-major
 //! - [`take_columns`]: the first rows of some columns
+//! - [`join_rows`]: whole columns from blocks of rows
 //!
 //! Each reads and writes each value once, through tiles in shared memory where rows and columns are exchanged, so that
 //! reads and writes are runs of at least 256 bytes (fewer where the matrix itself is smaller). Only the rows of a
@@ -240,6 +241,21 @@ pub fn join_rows<T: Plain>(
     stride: usize,
     rows: usize,
 ) -> Result<Matrix<T>> {
+    let count = blocks.len().checked_div(columns * stride).unwrap_or(0);
+    let mut out = Matrix::alloc(stream, count * rows, columns)?;
+    join_rows_into(stream, out.values_mut().view_mut(), blocks, (columns, 0..columns), stride, rows)?;
+    Ok(out)
+}
+
+/// [`join_rows`] of some of the columns of each block, into `out`, which has room for exactly these.
+pub fn join_rows_into<T: Plain>(
+    stream: &Stream,
+    mut out: ViewMut<'_, T>,
+    blocks: View<'_, T>,
+    (columns, chosen): (usize, Range<usize>),
+    stride: usize,
+    rows: usize,
+) -> Result<()> {
     const NAME: &str = "permute::join_rows";
     let log_rows = log2_rows(NAME, rows)?;
     let count = blocks.len().checked_div(columns * stride).unwrap_or(0);
@@ -251,15 +267,19 @@ pub fn join_rows<T: Plain>(
         return Err(Error::shape(NAME, detail));
     }
     let total = count * rows;
-    let mut out = Matrix::alloc(stream, total, columns)?;
+    if chosen.start > chosen.end || chosen.end > columns || out.len() != chosen.len() * total {
+        let detail = format!("columns {chosen:?} of {columns} and {total} rows into room for {}", out.len());
+        return Err(Error::shape(NAME, detail));
+    }
     let kernel = kernel::<T>(stream.device(), Move::JoinRows)?;
-    for batch in column_batches(columns) {
+    for batch in column_batches(chosen.len()) {
         let shape = Shape::cover(total, THREADS)?.rows(batch.len() as u32);
-        let to = out.column_range_mut(batch.start, batch.end)?;
-        let [total, columns, first, stride] = [total, columns, batch.start, stride].map(|length| length as u64);
+        let to = out.reborrow().range(batch.start * total..batch.end * total)?;
+        let first = chosen.start + batch.start;
+        let [total, columns, first, stride] = [total, columns, first, stride].map(|length| length as u64);
         kernel.launch(stream, shape, (to, blocks, total, columns, first, stride, log_rows))?;
     }
-    Ok(out)
+    Ok(())
 }
 
 /// The number of columns of a matrix that is not empty.

@@ -5,7 +5,7 @@ use rigel_kernels::Matrix;
 use rigel_kernels::domain::block::Block;
 use rigel_kernels::domain::selectors::{on_block, on_coset};
 use rigel_kernels::field::{Element, Field, Goldilocks, Goldilocks2, KoalaBear, KoalaBear4, Ring};
-use rigel_kernels::layout::permute::{join_rows, take_columns, take_next};
+use rigel_kernels::layout::permute::{join_rows, join_rows_into, take_columns, take_next};
 use rigel_kernels::layout::slab::from_slab;
 use rigel_kernels::open::opening::{
     barycentric_weights, block_points, block_weights, coset_points, inverse_denominators,
@@ -88,6 +88,15 @@ fn blocks_of_rows_are_joined() {
         let found = join_rows(stream, buffer.view(), columns, stride, rows).unwrap();
         assert_eq!((found.rows(), found.columns()), (blocks * rows, columns));
         assert_eq!(found.to_vec(stream).unwrap(), expected, "{blocks} blocks of {rows} rows");
+
+        let (chosen, total) = (columns / 2..columns, blocks * rows);
+        let mut some = stream.zeros::<F>(chosen.len() * total).unwrap();
+        let of = (columns, chosen.clone());
+        join_rows_into(stream, some.view_mut(), buffer.view(), of, stride, rows).unwrap();
+        assert_eq!(some.to_vec(stream).unwrap(), expected[chosen.start * total..], "columns {chosen:?}");
+        let beyond = (columns, chosen.start + 1..columns + 1);
+        let error = join_rows_into(stream, some.view_mut(), buffer.view(), beyond, stride, rows).unwrap_err();
+        assert!(error.to_string().contains(&format!("{} of {columns} and", columns + 1)), "{error}");
     }
     on_each_device(|stream| {
         for (blocks, columns, rows, stride) in

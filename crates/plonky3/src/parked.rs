@@ -1,0 +1,257 @@
+//! A trace that does not fit on the device: some of its columns are there, the others in pinned memory of the host.
+//!
+//! The trace is uploaded once, some rows at a time, and transposed on the device. From there the columns that there is no
+//! room for go back to the host, into pinned memory. Copies from it run at the rate of the link and take none of the
+//! host's time, and they are of just the columns that are read; from upstream's matrix the host would pick the values
+//! of a column out of all rows.
+//!
+//! ```text
+//! a block of rows   | kept columns, one after another |        on the device
+//!                   | the others, one after another   |        in pinned memory
+//! ```
+
+use std::ops::Range;
+
+use p3_matrix::Matrix as _;
+use p3_matrix::dense::RowMajorMatrix;
+use rigel_gpu::{Buffer, Event, PinnedBuffer, ViewMut};
+use rigel_kernels::layout::permute;
+use rigel_kernels::{Columns, Matrix};
+
+use crate::config::DeviceConfig;
+use crate::error::Result;
+use crate::field::DeviceField;
+use crate::prover::Session;
+
+/// The most bytes of a block of rows. A large copy is quicker than many small ones.
+const BLOCK_BYTES: usize = 64 << 20;
+
+/// The bytes of columns that are enough for a copy and for work on them to run at full speed.
+const PIECE_BYTES: usize = 16 << 20;
+
+/// The number of rows of a block of a trace of this shape, a power of two: not more values than `columns` columns have.
+pub(crate) fn block_rows<V: DeviceField>(rows: usize, width: usize, columns: usize) -> usize {
+    let most = (rows * columns).min(BLOCK_BYTES / size_of::<V>()) / width.max(1);
+    1 << most.clamp(1, rows).ilog2()
+}
+
+/// The number of columns of `rows` values that are read at a time, at most `columns`.
+pub(crate) fn piece_columns<V: DeviceField>(rows: usize, columns: usize) -> usize {
+    (PIECE_BYTES / (rows * size_of::<V>())).clamp(1, columns.max(1))
+}
+
+/// A trace in blocks of rows, with its first columns on the device.
+pub(crate) struct Parked<'a, V: DeviceField> {
+    trace: &'a RowMajorMatrix<V>,
+    block_rows: usize,
+    /// The number of columns on the device.
+    kept: usize,
+    on_device: Buffer<V::Device>,
+    on_host: Vec<PinnedBuffer<V::Device>>,
+}
+
+/// Columns on their way to the device, in blocks of rows.
+struct Sent<V: DeviceField> {
+    columns: Vec<usize>,
+    blocks: Buffer<V::Device>,
+    arrived: Event,
+}
+
+/// Columns of the trace, in ascending order, as one matrix.
+struct Present<'l, V: DeviceField> {
+    columns: &'l [usize],
+    matrix: Matrix<V::Device>,
+}
+
+impl<'a, V: DeviceField> Parked<'a, V> {
+    /// Uploads a trace, so that its first `kept` columns stay on the device. A block of rows has at most as many values
+    /// as `columns` columns.
+    pub(crate) fn new<SC: DeviceConfig<Value = V>>(
+        session: &Session<'_, SC>,
+        trace: &'a RowMajorMatrix<V>,
+        kept: usize,
+        columns: usize,
+    ) -> Result<Self> {
+        let (stream, rows, width) = (&session.stream, trace.height(), trace.width());
+        let block_rows = block_rows::<V>(rows, width, columns);
+        let mut on_device = stream.alloc(rows * kept)?;
+        let mut on_host = Vec::with_capacity(rows / block_rows);
+        // Double buffering: one block is uploaded while the other is transposed and sent back.
+        let mut rooms = [stream.alloc(block_rows * width)?, stream.alloc(block_rows * width)?];
+        let mut free = [stream.record()?, stream.record()?];
+        for (index, first) in (0..rows).step_by(block_rows).enumerate() {
+            let turn = index % 2;
+            let room = &mut rooms[turn];
+            session.bring_rows(room.view_mut(), trace, first..first + block_rows, &free[turn])?;
+            let block = permute::to_columns(stream, &*room, width)?;
+            free[turn] = stream.record()?;
+            let to = on_device.range_mut(first * kept..(first + block_rows) * kept)?;
+            stream.copy(to, block.column_range(0, kept)?)?;
+            on_host.push(stream.download_pinned(block.column_range(kept, width)?)?);
+        }
+        Ok(Self { trace, block_rows, kept, on_device, on_host })
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.trace.height()
+    }
+
+    pub(crate) fn width(&self) -> usize {
+        self.trace.width()
+    }
+
+    /// Calls `work` with the columns of each list, which are in ascending order, and the index of the list. Those of the
+    /// next list travel meanwhile, except those that this one has, too.
+    pub(crate) fn each<SC: DeviceConfig<Value = V>>(
+        &self,
+        session: &Session<'_, SC>,
+        lists: &[Vec<usize>],
+        mut work: impl FnMut(usize, Columns<'_, V::Device>) -> Result<()>,
+    ) -> Result<()> {
+        let mut before: Option<Present<'_, V>> = None;
+        let mut sent = None;
+        for (index, columns) in lists.iter().enumerate() {
+            if index == 0 {
+                sent = self.send(session, columns, &[])?;
+            }
+            let matrix = self.gather(session, columns, before.take(), sent.take())?;
+            if let Some(next) = lists.get(index + 1) {
+                sent = self.send(session, next, columns)?;
+            }
+            work(index, (&matrix).into())?;
+            before = Some(Present { columns, matrix });
+        }
+        Ok(())
+    }
+
+    /// Sends those columns that are neither kept on the device nor among the `present` ones.
+    fn send<SC: DeviceConfig<Value = V>>(
+        &self,
+        session: &Session<'_, SC>,
+        columns: &[usize],
+        present: &[usize],
+    ) -> Result<Option<Sent<V>>> {
+        let is_missing = |column: &usize| *column >= self.kept && present.binary_search(column).is_err();
+        let columns: Vec<usize> = columns.iter().copied().filter(is_missing).collect();
+        if columns.is_empty() {
+            return Ok(None);
+        }
+        let mut blocks = session.stream.alloc(self.rows() * columns.len())?;
+        let arrived = session.send(&session.stream.record()?, |lane| {
+            let rows = self.block_rows;
+            for (index, block) in self.on_host.iter().enumerate() {
+                let first = index * columns.len();
+                for run in runs(&columns, |column| Some(column - self.kept)) {
+                    let to = blocks.range_mut((first + run.at.start) * rows..(first + run.at.end) * rows)?;
+                    lane.write_pinned_from(to, block, run.first * rows)?;
+                }
+            }
+            Ok(())
+        })?;
+        Ok(Some(Sent { columns, blocks, arrived }))
+    }
+
+    /// The matrix of some columns, from those on the device, those of the matrix before, and those that were sent.
+    fn gather<SC: DeviceConfig<Value = V>>(
+        &self,
+        session: &Session<'_, SC>,
+        columns: &[usize],
+        before: Option<Present<'_, V>>,
+        sent: Option<Sent<V>>,
+    ) -> Result<Matrix<V::Device>> {
+        let (stream, rows) = (&session.stream, self.block_rows);
+        let mut out = Matrix::alloc(stream, self.rows(), columns.len())?;
+        let join = |to: ViewMut<'_, V::Device>, blocks: &Buffer<V::Device>, of: usize, chosen: Range<usize>| {
+            permute::join_rows_into(stream, to, blocks.view(), (of, chosen), rows, rows)
+        };
+        for run in runs(columns, |column| (column < self.kept).then_some(column)) {
+            let to = out.column_range_mut(run.at.start, run.at.end)?;
+            join(to, &self.on_device, self.kept, run.source())?;
+        }
+        if let Some(Present { columns: there, matrix }) = &before {
+            let place = |column| there.binary_search(&column).ok().filter(|_| column >= self.kept);
+            for run in runs(columns, place) {
+                let from = matrix.column_range(run.first, run.source().end)?;
+                stream.copy(out.column_range_mut(run.at.start, run.at.end)?, from)?;
+            }
+        }
+        if let Some(Sent { columns: there, blocks, arrived }) = &sent {
+            stream.wait(arrived)?;
+            for run in runs(columns, |column| there.binary_search(&column).ok()) {
+                let to = out.column_range_mut(run.at.start, run.at.end)?;
+                join(to, blocks, there.len(), run.source())?;
+            }
+        }
+        Ok(out)
+    }
+
+    /// Adjacent rows, and the one that follows them, which is the first after the last.
+    pub(crate) fn rows_and_next<SC: DeviceConfig<Value = V>>(
+        &self,
+        session: &Session<'_, SC>,
+        rows: Range<usize>,
+    ) -> Result<Matrix<V::Device>> {
+        let (stream, width, next) = (&session.stream, self.width(), rows.end % self.rows());
+        let mut room = stream.alloc((rows.len() + 1) * width)?;
+        let (here, follows) = room.view_mut().split_at(rows.len() * width)?;
+        let allocated = stream.record()?;
+        session.bring_rows(here, self.trace, rows, &allocated)?;
+        session.bring_rows(follows, self.trace, next..next + 1, &allocated)?;
+        Ok(permute::to_columns(stream, &room, width)?)
+    }
+}
+
+/// Adjacent places of a list whose columns are adjacent in a source, too.
+struct Run {
+    at: Range<usize>,
+    /// The place of the first one in the source.
+    first: usize,
+}
+
+impl Run {
+    fn source(&self) -> Range<usize> {
+        self.first..self.first + self.at.len()
+    }
+}
+
+/// The longest runs of those columns that have a place in a source.
+fn runs(columns: &[usize], place: impl Fn(usize) -> Option<usize>) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    for (at, &column) in columns.iter().enumerate() {
+        let Some(first) = place(column) else { continue };
+        match runs.last_mut() {
+            Some(run) if run.at.end == at && run.source().end == first => run.at.end += 1,
+            _ => runs.push(Run { at: at..at + 1, first }),
+        }
+    }
+    runs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_adjacent_in_both() {
+        let found = |columns: &[usize], place: &dyn Fn(usize) -> Option<usize>| -> Vec<(Range<usize>, usize)> {
+            runs(columns, place).into_iter().map(|run| (run.at, run.first)).collect()
+        };
+        assert_eq!(found(&[2, 3, 4, 7, 8], &Some), [(0..3, 2), (3..5, 7)]);
+        assert_eq!(found(&[2, 3, 4, 5], &|column| (column != 3).then_some(column)), [(0..1, 2), (2..4, 4)]);
+        assert_eq!(found(&[1, 2, 3], &|column| Some(2 * column)), [(0..1, 2), (1..2, 4), (2..3, 6)]);
+        assert_eq!(found(&[], &Some), []);
+    }
+
+    #[test]
+    fn blocks_and_pieces_are_bounded() {
+        type V = p3_koala_bear::KoalaBear;
+        for (rows, width, columns) in [(1, 1, 1), (8, 300, 16), (1 << 10, 300, 16), (1 << 20, 3, 8), (1 << 22, 2633, 34)] {
+            let block = block_rows::<V>(rows, width, columns);
+            assert!(block.is_power_of_two() && rows.is_multiple_of(block));
+            assert!(block == 1 || block * width <= (rows * columns).min(BLOCK_BYTES / 4), "{rows} {width} {columns}");
+            let piece = piece_columns::<V>(rows, columns);
+            assert!((1..=columns).contains(&piece));
+            assert!(piece == 1 || piece * rows * 4 <= PIECE_BYTES, "{rows} {columns}");
+        }
+    }
+}
