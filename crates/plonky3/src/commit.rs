@@ -160,28 +160,23 @@ fn hash_in_batches<SC: DeviceConfig>(
     batch: usize,
 ) -> Result<Buffer<Digest<SC>>> {
     let (stream, rows) = (&session.stream, matrices[0].rows());
-    let width: usize = matrices.iter().map(|matrix| matrix.columns()).sum();
+    let mut missing: usize = matrices.iter().map(|matrix| matrix.columns()).sum();
     let mut hashing = RowsInParts::<SC::Hash>::new(session.hashing(), rows)?;
-    let mut first = 0;
-    loop {
-        let end = width.min(first + batch);
-        let mut part = Matrix::alloc(stream, rows, end - first)?;
-        // The columns of this batch may be of several matrices.
-        let mut start = 0;
-        for matrix in matrices {
-            let (from, to) = (first.clamp(start, start + matrix.columns()), end.min(start + matrix.columns()));
-            if from < to {
-                let room = part.column_range_mut(from - first, to - first)?;
-                matrix.write(session, room, from - start..to - start)?;
+    let mut part = Matrix::alloc(stream, rows, batch.min(missing))?;
+    let mut filled = 0;
+    for matrix in matrices {
+        // The columns of a batch may be of several matrices.
+        matrix.write_each(session, batch - filled, batch, |columns, write| {
+            write(part.column_range_mut(filled, filled + columns)?)?;
+            (filled, missing) = (filled + columns, missing - columns);
+            if filled == batch && missing > 0 {
+                hashing.absorb(stream, (&part).into())?;
+                filled = 0;
             }
-            start += matrix.columns();
-        }
-        if end == width {
-            return Ok(hashing.finish(stream, (&part).into())?);
-        }
-        hashing.absorb(stream, (&part).into())?;
-        first = end;
+            Ok(())
+        })?;
     }
+    Ok(hashing.finish(stream, Columns::new(part.column_range(0, filled)?, rows)?)?)
 }
 
 /// The number of columns per part of an upload: a quarter of them, more if that is little data, rounded to the

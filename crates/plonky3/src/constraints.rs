@@ -110,7 +110,9 @@ impl<SC: DeviceConfig> NextApart<SC> {
 
 /// The kernels of a graph for each device. A device knows its graphs by a hash, which takes longer than a
 /// launch.
-pub(crate) struct Programs<SC: DeviceConfig>(Lock<Vec<(Device, Arc<GraphProgram<Ext<SC>>>)>>);
+pub(crate) struct Programs<SC: DeviceConfig>(Lock<Vec<OfDevice<SC>>>);
+
+type OfDevice<SC> = (Device, Arc<GraphProgram<Ext<SC>>>);
 
 impl<SC: DeviceConfig> Default for Programs<SC> {
     fn default() -> Self {

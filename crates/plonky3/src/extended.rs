@@ -21,6 +21,9 @@ pub(crate) enum Extended<'a, SC: DeviceConfig> {
     InBatches { trace: Resident<'a, SC::Value>, batch: usize, log_blowup: u32 },
 }
 
+/// Writes columns to memory that has room for exactly these.
+type Write<'a, SC> = dyn FnMut(ViewMut<'_, Base<SC>>) -> Result<()> + 'a;
+
 impl<SC: DeviceConfig> Extended<'_, SC> {
     pub(crate) fn rows(&self) -> usize {
         match self {
@@ -65,24 +68,34 @@ impl<SC: DeviceConfig> Extended<'_, SC> {
         }
     }
 
-    /// Writes some columns.
-    pub(crate) fn write(
+    /// Writes all columns in order, some at a time: `place` is called with their number and with what writes them. No
+    /// columns are written together that `first` columns, and `batch` after `batch` after them, separate.
+    pub(crate) fn write_each(
         &self,
         session: &Session<'_, SC>,
-        mut to: ViewMut<'_, Base<SC>>,
-        columns: Range<usize>,
+        first: usize,
+        batch: usize,
+        mut place: impl FnMut(usize, &mut Write<'_, SC>) -> Result<()>,
     ) -> Result<()> {
+        let stream = &session.stream;
+        let ends = (first..self.columns()).step_by(batch).chain([self.columns()]);
+        let batches = ends.scan(0, |start, end| Some(std::mem::replace(start, end)..end));
+        let batches = batches.filter(|columns| !columns.is_empty());
         match self {
             Self::Whole(matrix) => {
-                Ok(session.stream.copy(to, matrix.column_range(columns.start, columns.end)?)?)
+                for Range { start, end } in batches {
+                    let columns = matrix.column_range(start, end)?;
+                    place(end - start, &mut |to| Ok(stream.copy(to, columns)?))?;
+                }
+                Ok(())
             }
-            Self::InBatches { trace, batch, log_blowup } => {
-                let pieces = trace.pieces(columns.clone(), *batch);
-                trace.each(session, &pieces, |index, piece| {
+            Self::InBatches { trace, log_blowup, .. } => {
+                let pieces: Vec<Vec<usize>> = batches.flat_map(|columns| trace.pieces(columns, batch)).collect();
+                trace.each(session, &pieces, |_, columns| {
                     let (shift, order) = (Base::<SC>::GENERATOR, Order::Natural);
-                    let first = (pieces[index][0] - columns.start) * self.rows();
-                    let to = to.reborrow().range(first..first + piece.columns() * self.rows())?;
-                    Ok(ntt::extend_into(&session.stream, to, piece, *log_blowup, shift, order)?)
+                    place(columns.columns(), &mut |to| {
+                        Ok(ntt::extend_into(stream, to, columns, *log_blowup, shift, order)?)
+                    })
                 })
             }
         }

@@ -202,6 +202,9 @@ impl Share {
     }
 }
 
+/// A point, a coset, and the weights of the values there in the value at the point.
+type Weights<SC> = ((<SC as StarkGenericConfig>::Challenge, Block), Matrix<Base<SC>>);
+
 /// The sums of a share of all columns times the weights of their points, over the rows of `coset` of a matrix, which
 /// determine a polynomial, or all rows of a block that has fewer of them.
 pub(crate) fn sums<SC: DeviceConfig>(
@@ -212,8 +215,7 @@ pub(crate) fn sums<SC: DeviceConfig>(
     share: Share,
 ) -> Result<Vec<Buffer<Base<SC>>>> {
     let stream = &session.stream;
-    // Weights by point and coset.
-    let mut weights: Vec<((SC::Challenge, Block), Matrix<Base<SC>>)> = Vec::new();
+    let mut weights: Vec<Weights<SC>> = Vec::new();
     let mut sums = Vec::new();
     for Claimed { lde, points } in matrices {
         let (coset, share) = (coset(lde), share.columns(lde.columns()));

@@ -26,7 +26,7 @@ use crate::prover::Session;
 /// The most bytes of a block of rows. A large copy is quicker than many small ones.
 const BLOCK_BYTES: usize = 64 << 20;
 
-/// The bytes of columns that are enough for a copy and for work on them to run at full speed.
+/// The bytes of columns that are enough for a copy, or for work on them, to run at full speed.
 const PIECE_BYTES: usize = 16 << 20;
 
 /// The number of rows of a block of a trace of this shape, a power of two: not more values than `columns` columns have.
@@ -245,10 +245,15 @@ mod tests {
     #[test]
     fn blocks_and_pieces_are_bounded() {
         type V = p3_koala_bear::KoalaBear;
-        for (rows, width, columns) in [(1, 1, 1), (8, 300, 16), (1 << 10, 300, 16), (1 << 20, 3, 8), (1 << 22, 2633, 34)] {
+        for (rows, width, columns) in
+            [(1, 1, 1), (8, 300, 16), (1 << 10, 300, 16), (1 << 20, 3, 8), (1 << 22, 2633, 34)]
+        {
             let block = block_rows::<V>(rows, width, columns);
             assert!(block.is_power_of_two() && rows.is_multiple_of(block));
-            assert!(block == 1 || block * width <= (rows * columns).min(BLOCK_BYTES / 4), "{rows} {width} {columns}");
+            assert!(
+                block == 1 || block * width <= (rows * columns).min(BLOCK_BYTES / 4),
+                "{rows} {width} {columns}"
+            );
             let piece = piece_columns::<V>(rows, columns);
             assert!((1..=columns).contains(&piece));
             assert!(piece == 1 || piece * rows * 4 <= PIECE_BYTES, "{rows} {columns}");

@@ -121,7 +121,11 @@ impl fmt::Display for Plan {
         if let Some(batch) = self.batch {
             writeln!(f, "  traces are extended {batch} columns at a time")?;
             if self.kept_sixteenths < SIXTEENTHS {
-                writeln!(f, "  {}/{SIXTEENTHS} of their columns are on the host", SIXTEENTHS - self.kept_sixteenths)?;
+                writeln!(
+                    f,
+                    "  {}/{SIXTEENTHS} of their columns are on the host",
+                    SIXTEENTHS - self.kept_sixteenths
+                )?;
             }
         }
         write!(f, "  {} are free", Bytes(self.available))
@@ -380,7 +384,7 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
         let trace = |table: &TableSize| width(table) * rows(table) * word::<SC>();
         let states = highest * SC::Hash::STATE_BYTES;
         // What is kept of the traces, and what some columns of them take besides.
-        let (main, batch_working, commit) = match batches {
+        let (main, batch_working, piece_working, commit) = match batches {
             None => {
                 // One table: two parts in flight and one transposed to columns. Several tables: all in flight.
                 let part = |table: &TableSize| match self.tables.len() {
@@ -399,19 +403,22 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
                     kept + if several { trace(table) } else { 0 }
                 });
                 let main = sum(&lde);
-                (main, 0, main + most(&part) + held + tree + if several { 0 } else { states })
+                (main, 0, 0, main + most(&part) + held + tree + if several { 0 } else { states })
             }
             Some(batches) => {
+                // Some columns with their extension and coefficients, as they are hashed and as they are read elsewhere.
+                let columns = |table: &TableSize| batches.columns.min(width(table));
+                let bytes = |table: &TableSize, columns: usize| columns * rows(table) * word::<SC>();
+                let piece =
+                    |table: &TableSize| bytes(table, piece_columns::<SC::Value>(rows(table), columns(table)));
+                // Those that have arrived, and those that come next.
+                let arriving = |table: &TableSize| if batches.are_streamed() { 2 * piece(table) } else { 0 };
                 let working = most(&|table| {
-                    let columns = batches.columns.min(width(table));
-                    let part = |columns: usize| columns * rows(table) * word::<SC>();
-                    if !batches.are_streamed() {
-                        return part(columns) * blowup + coefficients(part(columns)) + part(columns);
-                    }
-                    // Columns that have arrived, those that come next, and their coefficients.
-                    let piece = part(piece_columns::<SC::Value>(rows(table), columns));
-                    part(columns) * blowup + coefficients(piece) + 2 * piece
+                    let part = bytes(table, columns(table));
+                    let uploading = if batches.are_streamed() { 0 } else { 2 * part };
+                    (part * blowup + coefficients(piece(table)) + arriving(table)).max(uploading)
                 });
+                let pieces = most(&|table| piece(table) * blowup + coefficients(piece(table)) + arriving(table));
                 let salts = sum(&|table| salts(rows(table) * blowup));
                 let kept = |table: &TableSize| match batches.are_streamed() {
                     true => batches.kept_columns(table.width) * rows(table) * word::<SC>(),
@@ -427,7 +434,7 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
                 });
                 let parking = if batches.are_streamed() { parking } else { 0 };
                 let hashing = working.max(masks) + tree + tree / 2 + states;
-                (main, working, main + hashing.max(parking))
+                (main, working, pieces, main + hashing.max(parking))
             }
         };
         let mut held = main + tree;
@@ -490,7 +497,8 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
                         let all = width(table) * word::<SC>() + lookups;
                         // Columns of the next constraints arrive while these are evaluated.
                         let next = if batches.are_streamed() { rows(table) } else { 0 };
-                        (batches.columns.max(table.widest) * word::<SC>()).min(all) * (size + 2 * rows(table) + next)
+                        (batches.columns.max(table.widest) * word::<SC>()).min(all)
+                            * (size + 2 * rows(table) + next)
                     }
                 };
             let masks = if SC::HIDING { 2 * size * chunk_element } else { 0 };
@@ -509,7 +517,7 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
         let domain = highest * (word::<SC>() + 2 * element::<SC>());
         let weights = 2 * highest / blowup * element::<SC>();
         let opening = domain + sums.max(weights);
-        phases.push(PlannedPhase { name: "open", bytes: held + batch_working + opening });
+        phases.push(PlannedPhase { name: "open", bytes: held + piece_working + opening });
         // Each fold at least halves the size; its input is kept for the queries. The rows that these read, and the
         // digests beside them.
         let row = |table: &TableSize| {
@@ -520,7 +528,7 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
         let digests = 4 * highest.ilog2() as usize * size_of::<Digest<SC>>();
         let queried = self.prover.fri.num_queries * (sum(&row) + digests);
         let folds = sums + highest * element::<SC>() + tree + queried;
-        phases.push(PlannedPhase { name: "fold and query", bytes: held + batch_working + folds });
+        phases.push(PlannedPhase { name: "fold and query", bytes: held + piece_working + folds });
         // Buffers begin at multiples of 256 bytes, and each table has some dozens of them.
         let rounding = (self.tables.len() + 1) * (4 << 10);
         phases.into_iter().map(|phase| PlannedPhase { bytes: phase.bytes + rounding, ..phase }).collect()

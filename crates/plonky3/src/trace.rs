@@ -255,10 +255,7 @@ impl<'a, V: DeviceField> Resident<'a, V> {
 
     /// Lists of adjacent columns that are read at a time, at most `batch`.
     pub(crate) fn pieces(&self, columns: Range<usize>, batch: usize) -> Vec<Vec<usize>> {
-        let piece = match self.on_device() {
-            Ok(_) => batch,
-            Err(parked) => piece_columns::<V>(parked.rows(), batch),
-        };
+        let piece = piece_columns::<V>(self.rows(), batch);
         columns.clone().step_by(piece).map(|first| (first..columns.end.min(first + piece)).collect()).collect()
     }
 
