@@ -452,10 +452,8 @@ fn commit_lookups<SC: DeviceConfig, A>(
                 publics: publics.as_ref(),
                 challenges: &session.stream.upload(&parameters)?,
             };
-            let making = batches.map_or(Making { rows: usize::MAX, columns: 0 }, |Batches { columns, .. }| {
-                let size = TableSize::of(key, table, instance.trace.width());
-                Making { rows: size.lookup_rows::<SC>(columns), columns }
-            });
+            let size = TableSize::of(key, table, instance.trace.width());
+            let making = batches.map_or(Making::WHOLE, |batches| size.making::<SC>(batches.columns));
             lookup::columns(session, fractions, resident, &inputs, making)
         })?;
         let LookupColumns { columns: made, terminal } = made;

@@ -16,6 +16,7 @@ use crate::config::{Base, DeviceConfig, Digest};
 use crate::error::Result;
 use crate::extended::{Extended, extend};
 use crate::hiding::{self, Masked, Trees};
+use crate::parked::Parking;
 use crate::prover::Session;
 use crate::trace::Resident;
 
@@ -107,7 +108,13 @@ impl<'a, SC: DeviceConfig> Committed<'a, SC> {
     ) -> Result<Self> {
         let log_blowup = session.log_blowup();
         let extended = |trace| Extended::InBatches { trace, batch, log_blowup };
-        let ldes: Vec<Extended<'a, SC>> = traces.into_iter().map(extended).collect();
+        let shape = |trace: &Resident<'_, _>| trace.on_device().err().map(|it| (it.rows(), it.width()));
+        let parked: Vec<(usize, usize)> = traces.iter().filter_map(shape).collect();
+        let mut parking = match parked.is_empty() {
+            true => None,
+            false => Some(Parking::new(session, &parked, batch)?),
+        };
+        let mut ldes: Vec<Extended<'a, SC>> = traces.into_iter().map(extended).collect();
         let salts = ldes.iter().map(|lde| hiding::salts(session, Trees::Input, lde.rows()));
         let salts: Vec<Option<Extended<'a, SC>>> =
             salts.map(|salts| Ok(salts?.map(Extended::Whole))).collect::<Result<_>>()?;
@@ -115,12 +122,21 @@ impl<'a, SC: DeviceConfig> Committed<'a, SC> {
         heights.sort_unstable_by_key(|&rows| Reverse(rows));
         heights.dedup();
         let tree = session.phase("extend and hash", || {
+            // Traces on the host of one height arrive while those of the height before are extended and hashed.
             let of_height = |&rows: &usize| {
+                for lde in ldes.iter_mut().filter(|lde| lde.rows() == rows) {
+                    if let (Extended::InBatches { trace: Resident::Parked(parked), .. }, Some(parking)) =
+                        (lde, &mut parking)
+                    {
+                        parked.fill(session, parking)?;
+                    }
+                }
                 let with_salts = ldes.iter().zip(&salts).filter(|(lde, _)| lde.rows() == rows);
                 let row: Vec<_> = with_salts.flat_map(|(lde, salts)| std::iter::once(lde).chain(salts)).collect();
                 hash_in_batches(session, &row, batch)
             };
             let digests = heights.iter().map(of_height).collect::<Result<Vec<_>>>()?;
+            drop(parking);
             Ok(MerkleTree::from_digests(session.hashing(), &digests, session.cap_height())?)
         })?;
         let salts = salts.into_iter().flatten().map(|salts| match salts {

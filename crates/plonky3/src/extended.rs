@@ -10,6 +10,7 @@ use rigel_kernels::{Columns, Matrix};
 
 use crate::config::{Base, DeviceConfig};
 use crate::error::Result;
+use crate::parked::AHEAD;
 use crate::prover::Session;
 use crate::trace::Resident;
 
@@ -61,7 +62,7 @@ impl<SC: DeviceConfig> Extended<'_, SC> {
             Self::Whole(matrix) => work(0, matrix),
             Self::InBatches { trace, batch, .. } => {
                 let pieces = trace.pieces(0..trace.width(), *batch);
-                trace.each(session, &pieces, |index, columns| {
+                trace.each(session, &pieces, AHEAD, |index, columns| {
                     work(pieces[index][0], &extend(session, columns, Base::<SC>::GENERATOR, Order::Natural)?)
                 })
             }
@@ -91,7 +92,7 @@ impl<SC: DeviceConfig> Extended<'_, SC> {
             }
             Self::InBatches { trace, log_blowup, .. } => {
                 let pieces: Vec<Vec<usize>> = batches.flat_map(|columns| trace.pieces(columns, batch)).collect();
-                trace.each(session, &pieces, |_, columns| {
+                trace.each(session, &pieces, AHEAD, |_, columns| {
                     let (shift, order) = (Base::<SC>::GENERATOR, Order::Natural);
                     place(columns.columns(), &mut |to| {
                         Ok(ntt::extend_into(stream, to, columns, *log_blowup, shift, order)?)
@@ -122,7 +123,7 @@ impl<SC: DeviceConfig> Extended<'_, SC> {
             Self::InBatches { trace, .. } => trace,
         };
         let mut chosen = None;
-        trace.each(session, &[columns.to_vec()], |_, columns| {
+        trace.each(session, &[columns.to_vec()], 1, |_, columns| {
             chosen = Some(extend_to(session, columns, log_size)?);
             Ok(())
         })?;

@@ -58,8 +58,15 @@ pub(crate) struct LookupInputs<'a, SC: DeviceConfig> {
 pub(crate) struct Making {
     /// The number of rows at a time.
     pub(crate) rows: usize,
+    /// The number of rows at a time if only those columns are brought that the lookups read.
+    pub(crate) narrow_rows: usize,
     /// The most columns of a trace on the host that are brought as a whole.
     pub(crate) columns: usize,
+}
+
+impl Making {
+    /// All at once.
+    pub(crate) const WHOLE: Self = Self { rows: usize::MAX, narrow_rows: usize::MAX, columns: 0 };
 }
 
 /// Computes the columns of a table's lookups.
@@ -70,17 +77,17 @@ pub(crate) fn columns<SC: DeviceConfig>(
     inputs: &LookupInputs<'_, SC>,
     making: Making,
 ) -> Result<LookupColumns<SC>> {
-    let on_device = |fractions: &Fractions<SC>, main: Columns<'_, Base<SC>>| {
-        if making.rows >= main.rows() {
+    let on_device = |fractions: &Fractions<SC>, main: Columns<'_, Base<SC>>, rows_at_once: usize| {
+        if rows_at_once >= main.rows() {
             let selectors = selectors::on_trace::<Base<SC>>(&session.stream, main.rows().trailing_zeros())?;
             let [columns, sums] = fractions_of(session, fractions, main, inputs, &selectors)?;
             return with_running_sum(session, columns, &sums);
         }
         let rows = |rows| rows_and_next(&session.stream, main, rows);
-        by_rows(session, fractions, main.rows(), rows, inputs, making.rows)
+        by_rows(session, fractions, main.rows(), rows, inputs, rows_at_once)
     };
     let parked = match trace.on_device() {
-        Ok(main) => return on_device(fractions, main.into()),
+        Ok(main) => return on_device(fractions, main.into(), making.rows),
         Err(parked) => parked,
     };
     let (read, narrow) = fractions.narrow();
@@ -89,8 +96,8 @@ pub(crate) fn columns<SC: DeviceConfig>(
         return by_rows(session, fractions, parked.rows(), rows, inputs, making.rows);
     }
     let mut made = None;
-    parked.each(session, std::slice::from_ref(read), |_, main| {
-        made = Some(on_device(narrow, main)?);
+    parked.each(session, std::slice::from_ref(read), 1, |_, main| {
+        made = Some(on_device(narrow, main, making.narrow_rows)?);
         Ok(())
     })?;
     Ok(made.expect("one list of columns"))

@@ -10,11 +10,12 @@
 //!                   | the others, one after another   |        in pinned memory
 //! ```
 
+use std::collections::VecDeque;
 use std::ops::Range;
 
 use p3_matrix::Matrix as _;
 use p3_matrix::dense::RowMajorMatrix;
-use rigel_gpu::{Buffer, Event, PinnedBuffer, ViewMut};
+use rigel_gpu::{Buffer, Event, PinnedBuffer, Stream, ViewMut};
 use rigel_kernels::layout::permute;
 use rigel_kernels::{Columns, Matrix};
 
@@ -29,10 +30,17 @@ const BLOCK_BYTES: usize = 64 << 20;
 /// The bytes of columns that are enough for a copy, or for work on them, to run at full speed.
 const PIECE_BYTES: usize = 16 << 20;
 
-/// The number of rows of a block of a trace of this shape, a power of two: not more values than `columns` columns have.
-pub(crate) fn block_rows<V: DeviceField>(rows: usize, width: usize, columns: usize) -> usize {
-    let most = (rows * columns).min(BLOCK_BYTES / size_of::<V>()) / width.max(1);
-    1 << most.clamp(1, rows).ilog2()
+/// How many lists of columns travel at a time, if they are pieces.
+pub(crate) const AHEAD: usize = 2;
+
+/// The most values of a block of rows, where the highest trace has `rows` rows: as many as `columns` columns of it.
+pub(crate) fn block_values<V: DeviceField>(rows: usize, columns: usize) -> usize {
+    (rows * columns).min(BLOCK_BYTES / size_of::<V>())
+}
+
+/// The number of rows of a block of at most so many values, a power of two.
+pub(crate) fn block_rows(rows: usize, width: usize, values: usize) -> usize {
+    1 << (values / width.max(1)).clamp(1, rows).ilog2()
 }
 
 /// The number of columns of `rows` values that are read at a time, at most `columns`.
@@ -43,11 +51,40 @@ pub(crate) fn piece_columns<V: DeviceField>(rows: usize, columns: usize) -> usiz
 /// A trace in blocks of rows, with its first columns on the device.
 pub(crate) struct Parked<'a, V: DeviceField> {
     trace: &'a RowMajorMatrix<V>,
-    block_rows: usize,
     /// The number of columns on the device.
     kept: usize,
     on_device: Buffer<V::Device>,
+    /// The blocks of rows, after [`Self::fill`].
     on_host: Vec<PinnedBuffer<V::Device>>,
+    block_rows: usize,
+}
+
+/// Where traces are uploaded, transposed and sent back, beside the work of the proof.
+pub(crate) struct Parking<V: DeviceField> {
+    stream: Stream,
+    lane: Stream,
+    /// Double buffering: one block is uploaded while the other is transposed and sent back.
+    rooms: [Buffer<V::Device>; 2],
+    block_values: usize,
+}
+
+impl<V: DeviceField> Parking<V> {
+    /// For traces of these heights and widths. A block of rows has at most as many values as `columns` columns of the
+    /// highest one.
+    pub(crate) fn new<SC: DeviceConfig<Value = V>>(
+        session: &Session<'_, SC>,
+        shapes: &[(usize, usize)],
+        columns: usize,
+    ) -> Result<Self> {
+        let highest = shapes.iter().map(|(rows, _)| *rows).max().unwrap_or(0);
+        let block_values = block_values::<V>(highest, columns);
+        let values = shapes.iter().map(|&(rows, width)| block_rows(rows, width, block_values) * width);
+        let values = values.max().unwrap_or(0);
+        let device = session.stream.device();
+        let (stream, lane) = (device.new_stream()?, device.new_stream()?);
+        let rooms = [stream.alloc(values)?, stream.alloc(values)?];
+        Ok(Self { stream, lane, rooms, block_values })
+    }
 }
 
 /// Columns on their way to the device, in blocks of rows.
@@ -64,32 +101,41 @@ struct Present<'l, V: DeviceField> {
 }
 
 impl<'a, V: DeviceField> Parked<'a, V> {
-    /// Uploads a trace, so that its first `kept` columns stay on the device. A block of rows has at most as many values
-    /// as `columns` columns.
+    /// A trace of which the first `kept` columns will be on the device.
     pub(crate) fn new<SC: DeviceConfig<Value = V>>(
         session: &Session<'_, SC>,
         trace: &'a RowMajorMatrix<V>,
         kept: usize,
-        columns: usize,
     ) -> Result<Self> {
-        let (stream, rows, width) = (&session.stream, trace.height(), trace.width());
-        let block_rows = block_rows::<V>(rows, width, columns);
-        let mut on_device = stream.alloc(rows * kept)?;
-        let mut on_host = Vec::with_capacity(rows / block_rows);
-        // Double buffering: one block is uploaded while the other is transposed and sent back.
-        let mut rooms = [stream.alloc(block_rows * width)?, stream.alloc(block_rows * width)?];
+        let on_device = session.stream.alloc(trace.height() * kept)?;
+        Ok(Self { trace, kept, on_device, on_host: Vec::new(), block_rows: trace.height() })
+    }
+
+    /// Uploads the trace. What the session's stream does from now on waits for it; what it was given before runs beside
+    /// it.
+    pub(crate) fn fill<SC: DeviceConfig<Value = V>>(
+        &mut self,
+        session: &Session<'_, SC>,
+        parking: &mut Parking<V>,
+    ) -> Result<()> {
+        let Parking { stream, lane, rooms, block_values } = parking;
+        let (rows, width, kept) = (self.rows(), self.width(), self.kept);
+        let count = block_rows(rows, width, *block_values);
+        self.block_rows = count;
         let mut free = [stream.record()?, stream.record()?];
-        for (index, first) in (0..rows).step_by(block_rows).enumerate() {
+        for (index, first) in (0..rows).step_by(count).enumerate() {
             let turn = index % 2;
-            let room = &mut rooms[turn];
-            session.bring_rows(room.view_mut(), trace, first..first + block_rows, &free[turn])?;
-            let block = permute::to_columns(stream, &*room, width)?;
+            let mut room = rooms[turn].range_mut(..count * width)?;
+            let arrived =
+                session.send_rows(lane, room.reborrow(), self.trace, first..first + count, &free[turn])?;
+            stream.wait(&arrived)?;
+            let block = permute::to_columns(stream, room.view(), width)?;
             free[turn] = stream.record()?;
-            let to = on_device.range_mut(first * kept..(first + block_rows) * kept)?;
+            let to = self.on_device.range_mut(first * kept..(first + count) * kept)?;
             stream.copy(to, block.column_range(0, kept)?)?;
-            on_host.push(stream.download_pinned(block.column_range(kept, width)?)?);
+            self.on_host.push(stream.download_pinned(block.column_range(kept, width)?)?);
         }
-        Ok(Self { trace, block_rows, kept, on_device, on_host })
+        Ok(session.stream.wait_for(stream)?)
     }
 
     pub(crate) fn rows(&self) -> usize {
@@ -100,24 +146,32 @@ impl<'a, V: DeviceField> Parked<'a, V> {
         self.trace.width()
     }
 
-    /// Calls `work` with the columns of each list, which are in ascending order, and the index of the list. Those of the
-    /// next list travel meanwhile, except those that this one has, too.
+    /// Calls `work` with the columns of each list, which are in ascending order, and the index of the list. Those of
+    /// `ahead` lists travel meanwhile, except those that are on the device or that the list before has, too.
     pub(crate) fn each<SC: DeviceConfig<Value = V>>(
         &self,
         session: &Session<'_, SC>,
         lists: &[Vec<usize>],
+        ahead: usize,
         mut work: impl FnMut(usize, Columns<'_, V::Device>) -> Result<()>,
     ) -> Result<()> {
         let mut before: Option<Present<'_, V>> = None;
-        let mut sent = None;
+        let mut sent = VecDeque::new();
+        let mut rest = lists.iter().enumerate();
+        let mut last: &[usize] = &[];
+        let mut send_more = |sent: &mut VecDeque<(usize, Sent<V>)>| -> Result<()> {
+            while sent.len() < ahead {
+                let Some((index, columns)) = rest.next() else { break };
+                sent.extend(self.send(session, columns, last)?.map(|columns| (index, columns)));
+                last = columns;
+            }
+            Ok(())
+        };
         for (index, columns) in lists.iter().enumerate() {
-            if index == 0 {
-                sent = self.send(session, columns, &[])?;
-            }
-            let matrix = self.gather(session, columns, before.take(), sent.take())?;
-            if let Some(next) = lists.get(index + 1) {
-                sent = self.send(session, next, columns)?;
-            }
+            send_more(&mut sent)?;
+            let arriving = sent.pop_front_if(|(of, _)| *of == index).map(|(_, sent)| sent);
+            let matrix = self.gather(session, columns, before.take(), arriving)?;
+            send_more(&mut sent)?;
             work(index, (&matrix).into())?;
             before = Some(Present { columns, matrix });
         }
@@ -248,12 +302,11 @@ mod tests {
         for (rows, width, columns) in
             [(1, 1, 1), (8, 300, 16), (1 << 10, 300, 16), (1 << 20, 3, 8), (1 << 22, 2633, 34)]
         {
-            let block = block_rows::<V>(rows, width, columns);
+            let values = block_values::<V>(rows, columns);
+            assert!(values <= rows * columns && values * 4 <= BLOCK_BYTES);
+            let block = block_rows(rows, width, values);
             assert!(block.is_power_of_two() && rows.is_multiple_of(block));
-            assert!(
-                block == 1 || block * width <= (rows * columns).min(BLOCK_BYTES / 4),
-                "{rows} {width} {columns}"
-            );
+            assert!(block == 1 || block * width <= values, "{rows} {width} {columns}");
             let piece = piece_columns::<V>(rows, columns);
             assert!((1..=columns).contains(&piece));
             assert!(piece == 1 || piece * rows * 4 <= PIECE_BYTES, "{rows} {columns}");

@@ -19,7 +19,8 @@ use crate::constraints::Constraints;
 use crate::error::{Error, Result};
 use crate::fallback::CpuBatchAir;
 use crate::hiding::Hiding;
-use crate::parked::{block_rows, piece_columns};
+use crate::lookup::Making;
+use crate::parked::{AHEAD, block_rows, block_values, piece_columns};
 use crate::prover::Prover;
 use crate::readings::{Kind, Readings};
 use crate::report::{Fallback, Proven};
@@ -239,20 +240,28 @@ impl TableSize {
         }
     }
 
-    /// The numbers that are read and made for a row's fractions: the row as it arrives and in columns, selectors,
-    /// denominators, the lookups' columns and their sum.
-    fn lookup_words<SC: DeviceConfig>(&self) -> usize {
+    /// The numbers that are read and made for a row's fractions: so many of its values, selectors, denominators, the
+    /// lookups' columns and their sum.
+    fn lookup_words<SC: DeviceConfig>(&self, values: usize) -> usize {
         let of_lookups = |(columns, terms)| (columns + terms + 1) * Ext::<SC>::DEGREE;
-        2 * self.width + self.preprocessed + 3 + self.lookups.map_or(0, of_lookups)
+        values + self.preprocessed + 3 + self.lookups.map_or(0, of_lookups)
     }
 
-    /// The number of rows whose fractions are made at a time in a proof in batches: a power of two, so that they take
-    /// about as much memory as `columns` columns of the trace, but not so few that a launch is not worth its time.
-    pub(crate) fn lookup_rows<SC: DeviceConfig>(&self, columns: usize) -> usize {
+    /// How fractions are made in a proof in batches: for a power of two of rows at a time, so that they take about as
+    /// much memory as `columns` columns of the trace, but not so few that a launch is not worth its time.
+    pub(crate) fn making<SC: DeviceConfig>(&self, columns: usize) -> Making {
         const LEAST: usize = 64;
         let rows = 1usize << self.log_rows;
-        let most = (rows * columns / self.lookup_words::<SC>()).max(1);
-        (1 << most.ilog2()).max(LEAST).min(rows)
+        let at_once = |words: usize| {
+            let most = (rows * columns / words).max(1);
+            (1 << most.ilog2()).max(LEAST).min(rows)
+        };
+        Making {
+            // A row as it arrives, and in columns.
+            rows: at_once(self.lookup_words::<SC>(2 * self.width)),
+            narrow_rows: at_once(self.lookup_words::<SC>(columns.min(self.width))),
+            columns,
+        }
     }
 }
 
@@ -412,7 +421,8 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
                 let piece =
                     |table: &TableSize| bytes(table, piece_columns::<SC::Value>(rows(table), columns(table)));
                 // Those that have arrived, and those that come next.
-                let arriving = |table: &TableSize| if batches.are_streamed() { 2 * piece(table) } else { 0 };
+                let arriving =
+                    |table: &TableSize| if batches.are_streamed() { (1 + AHEAD) * piece(table) } else { 0 };
                 let working = most(&|table| {
                     let part = bytes(table, columns(table));
                     let uploading = if batches.are_streamed() { 0 } else { 2 * part };
@@ -427,14 +437,13 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
                 let main = salts + sum(&kept);
                 // The masks by rows and by columns; tables with lookups are kept without masks, too.
                 let masks = if SC::HIDING { most(&|table| 2 * trace(table)) + sum(&trace) / 2 } else { 0 };
-                // Two blocks of rows on their way, and one by columns.
-                let parking = most(&|table| {
-                    let block = block_rows::<SC::Value>(rows(table), table.width, batches.columns);
-                    3 * block * table.width * word::<SC>()
-                });
+                // Two blocks of rows on their way, and one by columns, while rows that are there are hashed.
+                let values = block_values::<SC::Value>(most(&rows), batches.columns);
+                let parking =
+                    most(&|table| 3 * block_rows(rows(table), table.width, values) * table.width * word::<SC>());
                 let parking = if batches.are_streamed() { parking } else { 0 };
                 let hashing = working.max(masks) + tree + tree / 2 + states;
-                (main, working, pieces, main + hashing.max(parking))
+                (main, working, pieces, main + hashing + parking)
             }
         };
         let mut held = main + tree;
@@ -453,14 +462,19 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
                 (Some((_, terms)), None) => ((terms + 3) * element::<SC>() + 3 * word::<SC>()) * rows(table),
                 // The sums, their running sum and the selectors of all rows, and the rest of some.
                 (Some(_), Some(batches)) => {
-                    let some = table.lookup_rows::<SC>(batches.columns) + 1;
+                    let making = table.making::<SC>(batches.columns);
+                    let words = |rows: usize, values: usize| (rows + 1) * table.lookup_words::<SC>(values);
+                    let some = match batches.are_streamed() {
+                        true => words(making.rows, 2 * table.width).max(words(making.narrow_rows, making.columns)),
+                        false => words(making.rows, 2 * table.width),
+                    };
                     let all = (3 * element::<SC>() + 3 * word::<SC>()) * rows(table);
                     // The columns that lookups read, as they arrive and as a matrix.
                     let read = match batches.are_streamed() {
                         true => 2 * batches.columns.min(table.width) * rows(table) * word::<SC>(),
                         false => 0,
                     };
-                    all + read + some * table.lookup_words::<SC>() * word::<SC>()
+                    all + read + some * word::<SC>()
                 }
             });
             // Hidden, the columns have random rows, random columns beside them, and salts.

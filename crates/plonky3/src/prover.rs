@@ -490,10 +490,22 @@ impl<'a, SC: DeviceConfig> Session<'a, SC> {
         rows: Range<usize>,
         after: &Event,
     ) -> Result<()> {
+        Ok(self.stream.wait(&self.send_rows(&self.lane, to, matrix, rows, after)?)?)
+    }
+
+    /// Uploads some rows of a matrix on another stream, after an event. Returns the event at which they have arrived.
+    pub(crate) fn send_rows(
+        &self,
+        lane: &Stream,
+        to: ViewMut<'_, Base<SC>>,
+        matrix: &RowMajorMatrix<SC::Value>,
+        rows: Range<usize>,
+        after: &Event,
+    ) -> Result<Event> {
         let values = &matrix.values[rows.start * matrix.width..rows.end * matrix.width];
-        self.lane.wait(after)?;
-        self.recorder.phase("upload", &self.lane, || self.lane.write(to, SC::Value::as_device(values)))?;
-        Ok(self.stream.wait_for(&self.lane)?)
+        lane.wait(after)?;
+        self.recorder.phase("upload", lane, || lane.write(to, SC::Value::as_device(values)))?;
+        Ok(lane.record()?)
     }
 
     /// Runs copies after an event, beside everything else. Returns the event at which they are complete.

@@ -109,7 +109,7 @@ fn evaluate<SC: DeviceConfig>(
         Extended::InBatches { trace, batch, .. } => {
             let parts = table.constraints.by_columns(*batch);
             let lists: Vec<Vec<usize>> = parts.iter().map(|part| part.columns[0].clone()).collect();
-            trace.each(session, &lists, |index, columns| {
+            trace.each(session, &lists, 1, |index, columns| {
                 let [_, lookup_columns] = &parts[index].columns;
                 let main = extend_to(session, columns, log_size)?;
                 let lookups = table.permutation.filter(|_| !lookup_columns.is_empty());

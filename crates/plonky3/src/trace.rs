@@ -162,8 +162,7 @@ impl<'a, V: DeviceField> Resident<'a, V> {
     ) -> Result<Self> {
         match trace {
             Trace::Host(trace) if batches.are_streamed() => {
-                let kept = batches.kept_columns(trace.width());
-                Ok(Self::Parked(Parked::new(session, trace, kept, batches.columns)?))
+                Ok(Self::Parked(Parked::new(session, trace, batches.kept_columns(trace.width()))?))
             }
             Trace::Host(trace) => Self::in_parts(session, trace, batches.columns),
             Trace::Device(trace) => Ok(Self::Lent(trace)),
@@ -259,16 +258,18 @@ impl<'a, V: DeviceField> Resident<'a, V> {
         columns.clone().step_by(piece).map(|first| (first..columns.end.min(first + piece)).collect()).collect()
     }
 
-    /// Calls `work` with the columns of each list, which are in ascending order, and the index of the list.
+    /// Calls `work` with the columns of each list, which are in ascending order, and the index of the list. If the trace
+    /// is on the host, those of `ahead` lists travel meanwhile.
     pub(crate) fn each<SC: DeviceConfig<Value = V>>(
         &self,
         session: &Session<'_, SC>,
         lists: &[Vec<usize>],
+        ahead: usize,
         mut work: impl FnMut(usize, Columns<'_, V::Device>) -> Result<()>,
     ) -> Result<()> {
         let matrix = match self.on_device() {
             Ok(matrix) => matrix,
-            Err(parked) => return parked.each(session, lists, work),
+            Err(parked) => return parked.each(session, lists, ahead, work),
         };
         for (index, columns) in lists.iter().enumerate() {
             let (first, end) = (columns[0], columns[0] + columns.len());

@@ -50,6 +50,7 @@ fn times(rows: &[Row]) -> String {
     }
     let mut out = columns.to_text("");
     out.push_str("openings: all devices are one GPU, or this host; GPUs: measured on as many\n");
+    out.push_str("openings of one GPU take turns on it, unless NVIDIA's MPS runs (nvidia-cuda-mps-control -d)\n");
     if modelled {
         out.push_str("under the links' names: the time on as many GPUs, from each device's work alone\n");
     }
