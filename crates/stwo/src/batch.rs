@@ -21,6 +21,7 @@ use stwo::core::vcs::blake2_hash::Blake2sHash;
 
 use crate::column::BaseColumn;
 use crate::deferred::Place;
+use crate::words::Words;
 
 mod queries;
 mod samples;
@@ -44,20 +45,20 @@ pub(crate) struct Batch {
 
 /// A column's words.
 pub(crate) enum Held {
-    /// On a device, which is found without asking the memory for it.
-    Here(Device, Shared<Mersenne31>),
+    /// On a device.
+    Here(Words),
     /// In host memory.
     Deferred(Place),
     /// In blocks of rows, one on each of several devices.
-    Blocks(Vec<(Device, Shared<Mersenne31>)>),
+    Blocks(Vec<Words>),
 }
 
 impl Held {
     fn len(&self) -> usize {
         match self {
-            Self::Here(_, words) => words.len(),
+            Self::Here(words) => words.len(),
             Self::Deferred(place) => place.of.column_len(),
-            Self::Blocks(blocks) => blocks.iter().map(|(_, words)| words.len()).sum(),
+            Self::Blocks(blocks) => blocks.iter().map(Words::len).sum(),
         }
     }
 
@@ -69,18 +70,18 @@ impl Held {
     /// The words of a block on a device; `None` if the host has them.
     fn block(&self, block: usize) -> Option<View<'_, Mersenne31>> {
         match self {
-            Self::Here(_, words) => Some(words.view()),
+            Self::Here(words) => Some(words.view()),
             Self::Deferred(_) => None,
-            Self::Blocks(blocks) => Some(blocks[block].1.view()),
+            Self::Blocks(blocks) => Some(blocks[block].view()),
         }
     }
 
     /// The device of a block.
     fn device(&self, block: usize) -> &Device {
         match self {
-            Self::Here(device, _) => device,
+            Self::Here(words) => words.device(),
             Self::Deferred(place) => place.of.device(),
-            Self::Blocks(blocks) => &blocks[block].0,
+            Self::Blocks(blocks) => blocks[block].device(),
         }
     }
 }
@@ -230,12 +231,12 @@ impl Batch {
 
     /// Node `index` of layer `layer` (counted from the leaves), if it is queried.
     pub(crate) fn node(self: &Arc<Self>, layer: usize, index: usize) -> Option<Blake2sHash> {
-        // No query reads the root.
-        if layer >= self.depth() as usize {
-            return None;
-        }
         let find = || queries::node(self, layer, index);
         find().or_else(|| {
+            // No query reads the root.
+            if layer >= self.depth() as usize {
+                return None;
+            }
             let leads = |log_domain, word| {
                 self.leaves(log_domain, word).is_some_and(|leaves| {
                     let node = |leaf: u32| leaf >> layer;

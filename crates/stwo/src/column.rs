@@ -1,7 +1,6 @@
 //! Columns on the device.
 
 use std::fmt;
-use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -24,6 +23,7 @@ use crate::device::{device, stream};
 use crate::failure::OrFail;
 use crate::field::{Twin, base, secure};
 use crate::report::{gathered, phase_on};
+use crate::words::Words;
 
 /// A column of base field elements on the device.
 pub type BaseColumn = DeviceColumn<BaseField>;
@@ -80,22 +80,36 @@ impl Value for SecureField {
 /// In a proof [over several devices](crate::over), a column may be in blocks of rows, one on each. Then
 /// [`Self::device`] is the first of them, and [`Self::view`] gathers the column there.
 pub struct DeviceColumn<T: Value> {
-    /// Empty until the device is known.
-    device: OnceLock<Device>,
+    // Proofs make and move tens of thousands of columns, so what few of them have is elsewhere.
     len: usize,
-    /// How to compute the words at the first read; zeros if `None`.
-    plan: Option<Plan>,
-    /// Shared with its clones.
-    words: OnceLock<Arc<Buffer<Mersenne31>>>,
     /// Unique to this column and its current content.
     id: u64,
+    /// Empty until the memory is allocated.
+    words: OnceLock<Words>,
+    /// Shared with the clones that have the same memory, once there were any.
+    clones: OnceLock<Arc<()>>,
     /// The columns that are opened together with this one.
     batch: Lock<Option<(Arc<Batch>, usize)>>,
+    /// Empty until something is there.
+    rest: OnceLock<Box<Rest<T>>>,
+}
+
+/// What few columns have.
+struct Rest<T> {
+    /// The device of a column without memory; empty until it is known.
+    device: OnceLock<Device>,
+    /// How to compute the words at the first read; zeros if `None`.
+    plan: Option<Plan>,
     /// The FRI layer whose packed rows it holds.
     packed_from: Lock<Option<Arc<Batch>>>,
     /// The elements of a small column that was downloaded.
     read: OnceLock<Vec<T>>,
-    of: PhantomData<T>,
+}
+
+impl<T> Rest<T> {
+    fn new(device: OnceLock<Device>, plan: Option<Plan>) -> Self {
+        Self { device, plan, packed_from: Lock::new(None), read: OnceLock::new() }
+    }
 }
 
 /// Words that are computed when they are first needed. Upstream requests weights on threads that have no current
@@ -127,24 +141,20 @@ impl Plan {
     }
 }
 
-fn next_id() -> u64 {
+/// The first of so many ids.
+fn next_ids(count: usize) -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    NEXT.fetch_add(1, Ordering::Relaxed)
+    NEXT.fetch_add(count as u64, Ordering::Relaxed)
 }
 
 impl<T: Value> DeviceColumn<T> {
-    fn new(device: OnceLock<Device>, len: usize, words: OnceLock<Arc<Buffer<Mersenne31>>>) -> Self {
-        Self {
-            device,
-            len,
-            plan: None,
-            words,
-            id: next_id(),
-            batch: Lock::new(None),
-            packed_from: Lock::new(None),
-            read: OnceLock::new(),
-            of: PhantomData,
-        }
+    fn new(id: u64, len: usize, words: OnceLock<Words>, rest: OnceLock<Box<Rest<T>>>) -> Self {
+        Self { len, id, words, clones: OnceLock::new(), batch: Lock::new(None), rest }
+    }
+
+    /// A column without memory.
+    fn without_words(len: usize, device: OnceLock<Device>, plan: Option<Plan>) -> Self {
+        Self::new(next_ids(1), len, OnceLock::new(), OnceLock::from(Box::new(Rest::new(device, plan))))
     }
 
     /// A column over memory that a kernel has filled with canonical words (below 2^31 - 1). A secure column has
@@ -156,8 +166,8 @@ impl<T: Value> DeviceColumn<T> {
                 format!("{} words are not a multiple of the {} words of an element", words.len(), T::COORDINATES),
             ));
         }
-        let device = OnceLock::from(words.device().clone());
-        Ok(Self::new(device, words.len() / T::COORDINATES, OnceLock::from(Arc::new(words))))
+        let words = Words::new(words.device(), words);
+        Ok(Self::new(next_ids(1), words.len() / T::COORDINATES, OnceLock::from(words), OnceLock::new()))
     }
 
     /// A column of a matrix's words.
@@ -167,17 +177,25 @@ impl<T: Value> DeviceColumn<T> {
 
     /// An uninitialized column on a device, not allocated yet.
     pub(crate) fn room(device: &Device, len: usize) -> Self {
-        Self::new(OnceLock::from(device.clone()), len, OnceLock::new())
+        Self::without_words(len, OnceLock::from(device.clone()), None)
     }
 
     /// A column whose elements are computed when they are needed.
     pub(crate) fn planned(len: usize, plan: Plan) -> Self {
-        Self { plan: Some(plan), ..Self::new(OnceLock::new(), len, OnceLock::new()) }
+        Self::without_words(len, OnceLock::new(), Some(plan))
+    }
+
+    fn plan(&self) -> Option<&Plan> {
+        self.rest.get()?.plan.as_ref()
+    }
+
+    fn rest(&self) -> &Rest<T> {
+        self.rest.get_or_init(|| Box::new(Rest::new(OnceLock::new(), None)))
     }
 
     /// Where the host keeps the column, if it does and the device does not have it, too.
     pub(crate) fn place(&self) -> Option<&Place> {
-        match &self.plan {
+        match self.plan() {
             Some(Plan::Deferred(place)) if self.words.get().is_none() => Some(place),
             _ => None,
         }
@@ -185,7 +203,7 @@ impl<T: Value> DeviceColumn<T> {
 
     /// Its blocks, if it is in blocks on several devices.
     pub(crate) fn blocks(&self) -> Option<&Blocks> {
-        match &self.plan {
+        match self.plan() {
             Some(Plan::Blocks(blocks)) => Some(blocks),
             _ => None,
         }
@@ -193,7 +211,7 @@ impl<T: Value> DeviceColumn<T> {
 
     /// The point whose barycentric weights it holds, if it was made so and not written to.
     pub(crate) fn point(&self) -> Option<CirclePoint<SecureField>> {
-        match &self.plan {
+        match self.plan() {
             Some(Plan::BarycentricWeights { point, .. }) => Some(*point),
             _ => None,
         }
@@ -201,65 +219,68 @@ impl<T: Value> DeviceColumn<T> {
 
     /// The device that holds it.
     pub fn device(&self) -> &Device {
-        self.device.get_or_init(device)
+        match self.words.get() {
+            Some(words) => words.device(),
+            None => self.rest().device.get_or_init(device),
+        }
     }
 
     /// Whether it is known to be zero because nothing was written yet.
     pub(crate) fn is_blank(&self) -> bool {
-        self.words.get().is_none() && self.plan.is_none()
+        self.words.get().is_none() && self.plan().is_none()
+    }
+
+    /// Its words, which are made if they are not there yet.
+    fn words(&self) -> &Words {
+        self.words.get_or_init(|| {
+            let device = self.device();
+            let zeros = || stream(device).zeros(self.len * T::COORDINATES);
+            let words = self.plan().map_or_else(zeros, |plan| plan.make(device)).or_fail("make a column");
+            Words::new(device.clone(), words)
+        })
     }
 
     /// Its words, for reading by kernels.
     pub fn view(&self) -> View<'_, Mersenne31> {
-        let make = || {
-            let device = self.device();
-            let zeros = || stream(device).zeros(self.len * T::COORDINATES);
-            Arc::new(self.plan.as_ref().map_or_else(zeros, |plan| plan.make(device)).or_fail("make a column"))
-        };
-        self.words.get_or_init(make).view()
+        self.words().view()
     }
 
     /// Its words, for reading together with what is on a device.
     pub(crate) fn view_on(&self, device: &Device) -> View<'_, Mersenne31> {
-        self.device.get_or_init(|| device.clone());
+        if self.words.get().is_none() {
+            self.rest().device.get_or_init(|| device.clone());
+        }
         self.view()
     }
 
     /// Its words, for writing by kernels.
     pub fn view_mut(&mut self) -> ViewMut<'_, Mersenne31> {
-        self.view();
-        self.changed();
-        let words = self.words.get_mut().expect("allocated above");
-        if Arc::get_mut(words).is_none() {
-            *words = Arc::new(copy(words.view()).or_fail("copy a column"));
-        }
-        Arc::get_mut(words).expect("no clone has the copy").view_mut()
+        let words = self.owned();
+        self.replace(words);
+        self.words.get_mut().and_then(Words::view_mut).expect("no other column has the memory")
     }
 
     /// The memory of the column; a copy if a clone has it too.
     pub fn into_buffer(self) -> Buffer<Mersenne31> {
-        self.view();
-        let words = self.words.into_inner().expect("just made");
-        Arc::try_unwrap(words).unwrap_or_else(|shared| copy(shared.view()).or_fail("copy a column"))
+        self.owned()
+    }
+
+    /// Its memory, for a caller who lets go of the column; a copy if a clone has it too.
+    fn owned(&self) -> Buffer<Mersenne31> {
+        let words = self.view();
+        if self.is_shared() { copy(words).or_fail("copy a column") } else { words.share().into_buffer() }
     }
 
     /// Whether a clone has the same memory.
     pub(crate) fn is_shared(&self) -> bool {
-        self.words.get().is_some_and(|words| Arc::strong_count(words) > 1)
+        self.clones.get().is_some_and(|clones| Arc::strong_count(clones) > 1)
     }
 
-    /// Replaces the words by those of the same number of elements.
+    /// Replaces the words by those of the same number of elements, and discards everything known about the content.
     pub(crate) fn replace(&mut self, words: Buffer<Mersenne31>) {
         debug_assert_eq!(words.len(), self.len * T::COORDINATES);
-        self.changed();
-        self.words = OnceLock::from(Arc::new(words));
-    }
-
-    /// Discards everything known about the content.
-    fn changed(&mut self) {
-        (self.id, self.plan) = (next_id(), None);
-        (self.batch, self.packed_from) = (Lock::new(None), Lock::new(None));
-        self.read = OnceLock::new();
+        let words = Words::new(self.device().clone(), words);
+        *self = Self::new(next_ids(1), self.len, OnceLock::from(words), OnceLock::new());
     }
 
     fn read_all(&self) -> Vec<T> {
@@ -301,7 +322,7 @@ impl<T: Value> DeviceColumn<T> {
     fn read_alone(&self, index: usize) -> T {
         assert!(index < self.len, "element {index} of a column of {}", self.len);
         if self.len <= SMALL {
-            return self.read.get_or_init(|| self.read_all())[index];
+            return self.rest().read.get_or_init(|| self.read_all())[index];
         }
         self.read_one(index)
     }
@@ -332,27 +353,48 @@ impl BaseColumn {
         self.batch.lock().clone()
     }
 
+    /// Asks the columns with which it is opened, by default only itself, for something of its place among them.
+    ///
+    /// Upstream's threads ask for thousands of columns of one batch. If each counted as an owner of the batch, they
+    /// would wait for each other to count.
+    pub(crate) fn ask_batch<R>(&self, ask: impl FnOnce(&Batch, usize) -> R) -> R {
+        if self.batch.lock().is_none() {
+            Batch::of_trace(&[self]).expect("a column");
+        }
+        let batch = self.batch.lock();
+        let (batch, place) = batch.as_ref().expect("it was opened above at the latest");
+        ask(batch, *place)
+    }
+
     /// Records that the column holds packed rows of a FRI layer.
     pub(crate) fn pack_from(&self, layer: &Arc<Batch>) {
-        *self.packed_from.lock() = Some(layer.clone());
+        *self.rest().packed_from.lock() = Some(layer.clone());
     }
 
     /// The FRI layer whose packed rows the column holds.
     pub(crate) fn packed_from(&self) -> Option<Arc<Batch>> {
-        self.packed_from.lock().clone()
+        self.rest.get()?.packed_from.lock().clone()
+    }
+
+    /// Splits memory into columns of this length.
+    pub(crate) fn split(words: Buffer<Mersenne31>, len: usize) -> Result<Vec<Self>> {
+        let parts = Words::split(words, len)?;
+        let ids = next_ids(parts.len())..;
+        let column = |(words, id)| Self::new(id, len, OnceLock::from(words), OnceLock::new());
+        Ok(parts.zip(ids).map(column).collect())
     }
 
     /// A column of this length that the host keeps.
     pub(crate) fn deferred(len: usize, place: Place) -> Self {
         let device = OnceLock::from(place.of.device().clone());
-        Self { plan: Some(Plan::Deferred(place)), ..Self::new(device, len, OnceLock::new()) }
+        Self::without_words(len, device, Some(Plan::Deferred(place)))
     }
 
     /// A column in blocks on several devices.
     pub(crate) fn in_blocks(blocks: Blocks) -> Self {
         let len = blocks.parts().len() * blocks.parts()[0].len();
         let device = OnceLock::from(blocks.first().clone());
-        Self { plan: Some(Plan::Blocks(blocks)), ..Self::new(device, len, OnceLock::new()) }
+        Self::without_words(len, device, Some(Plan::Blocks(blocks)))
     }
 
     /// Its blocks.
@@ -360,7 +402,7 @@ impl BaseColumn {
     /// # Panics
     /// If it is not in blocks.
     pub(crate) fn into_blocks(self) -> Vec<Self> {
-        match self.plan {
+        match self.rest.into_inner().and_then(|rest| rest.plan) {
             Some(Plan::Blocks(blocks)) => blocks.into_parts(),
             _ => panic!("a column of {} in blocks", self.len),
         }
@@ -377,25 +419,26 @@ impl BaseColumn {
     /// A handle to the column's words that outlives the column.
     pub(crate) fn held(&self) -> Held {
         if let Some(blocks) = self.blocks() {
-            let share = |part: &BaseColumn| {
-                part.view();
-                (part.device().clone(), part.words.get().expect("just made").share())
-            };
-            return Held::Blocks(blocks.parts().iter().map(share).collect());
+            return Held::Blocks(blocks.parts().iter().map(|part| part.words().clone()).collect());
         }
         match self.place() {
             Some(place) => Held::Deferred(place.clone()),
-            None => {
-                self.view();
-                Held::Here(self.device().clone(), self.words.get().expect("just made").share())
-            }
+            None => Held::Here(self.words().clone()),
         }
     }
 }
 
 impl<T: Value> Clone for DeviceColumn<T> {
     fn clone(&self) -> Self {
-        Self { plan: self.plan.clone(), ..Self::new(self.device.clone(), self.len, self.words.clone()) }
+        let (words, clones) = match self.words.get() {
+            Some(words) => {
+                (OnceLock::from(words.clone()), OnceLock::from(self.clones.get_or_init(Arc::default).clone()))
+            }
+            None => Default::default(),
+        };
+        let rest = |rest: &Rest<T>| Box::new(Rest::new(rest.device.clone(), rest.plan.clone()));
+        let rest = self.rest.get().map_or_else(OnceLock::new, |known| OnceLock::from(rest(known)));
+        Self { clones, ..Self::new(next_ids(1), self.len, words, rest) }
     }
 }
 
@@ -409,7 +452,8 @@ pub(crate) fn copy(words: View<'_, Mersenne31>) -> Result<Buffer<Mersenne31>> {
 
 impl<T: Value> fmt::Debug for DeviceColumn<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = self.device.get().map_or("no device yet".into(), ToString::to_string);
+        let device = self.words.get().map(Words::device).or_else(|| self.rest.get()?.device.get());
+        let place = device.map_or("no device yet".into(), ToString::to_string);
         write!(f, "DeviceColumn<{}>({} on {place})", std::any::type_name::<T>(), self.len)
     }
 }
@@ -445,7 +489,7 @@ impl Column<BaseField> for BaseColumn {
         if let Some(value) = next_element(self.id, index) {
             return value;
         }
-        if let Some(values) = self.read.get() {
+        if let Some(values) = self.rest.get().and_then(|rest| rest.read.get()) {
             return values[index];
         }
         let opened = {

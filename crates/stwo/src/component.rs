@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rigel_codegen::{Bindings, Folded, GraphProgram, Input, Output, RowMap, Rows};
 use rigel_gpu::{Buffer, Device, Error, Result, View};
-use rigel_kernels::field::{Mersenne31, QM31};
+use rigel_kernels::field::{Element, Mersenne31, QM31};
 use rigel_kernels::transform::circle;
 use rigel_kernels::{Columns, Matrix};
 use stwo::core::air::Component;
@@ -271,26 +271,44 @@ pub(crate) fn bindings<'a>(inputs: &'a [TreeInput<'_>]) -> Bindings<'a, QM31> {
     bindings
 }
 
-/// The parameters of a recording, on the device.
+/// What a program reads beside columns, on the device: one upload, since each one ends the launches that are gathered.
 pub(crate) struct DeviceParameters {
-    base: Option<Buffer<Mersenne31>>,
-    extension: Option<Buffer<QM31>>,
+    /// Elements of the extension, then those of the base field.
+    words: Buffer<Mersenne31>,
+    /// The number of extension parameters, weights and base parameters. The rest are factors.
+    counts: [usize; 3],
 }
 
 impl DeviceParameters {
-    pub(crate) fn upload(device: &Device, recorded: &Recorded) -> Result<Self> {
-        let stream = stream(device);
-        let base: Vec<Mersenne31> = recorded.base_parameters.iter().map(|value| value.twin()).collect();
-        let extension: Vec<QM31> = recorded.parameters.iter().map(|value| value.twin()).collect();
-        Ok(Self {
-            base: (!base.is_empty()).then(|| stream.upload(&base)).transpose()?,
-            extension: (!extension.is_empty()).then(|| stream.upload(&extension)).transpose()?,
-        })
+    /// Uploads the parameters of a recording, the weights of its constraints, and the factors of their sums.
+    pub(crate) fn upload(
+        device: &Device,
+        recorded: &Recorded,
+        weights: &[SecureField],
+        factors: &[Mersenne31],
+    ) -> Result<Self> {
+        let Recorded { parameters, base_parameters, .. } = recorded;
+        let extension = parameters.iter().chain(weights).flat_map(|value| value.to_m31_array());
+        let base = extension.chain(base_parameters.iter().copied()).map(Twin::twin);
+        let words: Vec<Mersenne31> = base.chain(factors.iter().copied()).collect();
+        let counts = [parameters.len(), weights.len(), base_parameters.len()];
+        Ok(Self { words: stream(device).upload(&words)?, counts })
     }
 
-    pub(crate) fn bind<'a>(&'a self, bindings: &mut Bindings<'a, QM31>) {
-        bindings.parameters = self.base.as_ref().map(View::from);
-        bindings.extension_parameters = self.extension.as_ref().map(View::from);
+    pub(crate) fn bind<'a>(&'a self, bindings: &mut Bindings<'a, QM31>) -> Result<()> {
+        let [parameters, weights, base] = self.counts;
+        let start = QM31::DEGREE * (parameters + weights);
+        let extension = self.words.range(..start)?.cast::<QM31>()?;
+        bindings.extension_parameters = (parameters > 0).then(|| extension.range(..parameters)).transpose()?;
+        bindings.weights = (weights > 0).then(|| extension.range(parameters..)).transpose()?;
+        bindings.parameters = (base > 0).then(|| self.words.range(start..start + base)).transpose()?;
+        Ok(())
+    }
+
+    /// The factors.
+    fn factors(&self) -> Result<View<'_, Mersenne31>> {
+        let [parameters, weights, base] = self.counts;
+        self.words.range(QM31::DEGREE * (parameters + weights) + base..)
     }
 }
 
@@ -418,23 +436,21 @@ impl Constraints {
     ) -> Result<()> {
         let program = program(device, &self.recorded)?;
         let stream = stream(device);
-        let parameters = DeviceParameters::upload(device, &self.recorded)?;
-        let weights: Vec<QM31> = weights.iter().map(|weight| weight.twin()).collect();
-        let weights = stream.upload(&weights)?;
         let log_rows = self.domain.log_size() - blocks.ilog2();
         let inverses = self.inverse_vanishing();
         // Blocks have the rows of several values, or share one.
         let first = (block << log_rows) >> self.log_trace;
-        let scale = stream.upload(&inverses[first..first + (1usize << log_rows >> self.log_trace).max(1)])?;
-        let mut bindings = bindings(inputs).weights(&weights).folded(Folded {
+        let scale = &inverses[first..first + (1usize << log_rows >> self.log_trace).max(1)];
+        let parameters = DeviceParameters::upload(device, &self.recorded, weights, scale)?;
+        let mut bindings = bindings(inputs).folded(Folded {
             values: sums.values_mut().view_mut(),
-            scale: scale.view(),
+            scale: parameters.factors()?,
             log_scale: self.log_trace,
             log_block: log_rows,
             accumulate,
         });
         bindings.inputs.extend(neighbours);
-        parameters.bind(&mut bindings);
+        parameters.bind(&mut bindings)?;
         let rows = match blocks {
             1 => Rows::Circle { log_rows, log_trace: self.log_trace },
             // Neighbours are apart, so that the order does not matter.

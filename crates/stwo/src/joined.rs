@@ -14,9 +14,7 @@ use crate::failure::OrFail;
 
 /// Splits a buffer into columns.
 pub(crate) fn split(words: Buffer<Mersenne31>, rows: usize) -> Vec<BaseColumn> {
-    let lengths = vec![rows; words.len().checked_div(rows).unwrap_or(0)];
-    let parts = words.split(&lengths).or_fail("split a matrix into columns");
-    parts.into_iter().map(|part| BaseColumn::from_buffer(part).or_fail("make a column")).collect()
+    BaseColumn::split(words, rows).or_fail("split a matrix into columns")
 }
 
 /// Splits a slab into its four coordinate columns.
@@ -78,12 +76,10 @@ impl<'a> Joined<'a> {
 /// The words of several columns as one buffer: their own memory if it is contiguous and no clone has it, else a copy.
 pub(crate) fn into_joined(columns: Vec<BaseColumn>) -> Result<Buffer<Mersenne31>> {
     match Joined::new(columns.iter()) {
-        Joined::Copied(words) => return Ok(words),
-        Joined::Here(words) if columns.iter().any(BaseColumn::is_shared) => return copy(words),
-        Joined::Here(_) => {}
+        Joined::Copied(words) => Ok(words),
+        Joined::Here(words) if columns.iter().any(BaseColumn::is_shared) => copy(words),
+        Joined::Here(words) => Ok(words.share().into_buffer()),
     }
-    let parts = columns.into_iter().map(BaseColumn::into_buffer).collect();
-    Ok(Buffer::join(parts).unwrap_or_else(|_| unreachable!("the columns are contiguous")))
 }
 
 /// Runs of columns that are contiguous in memory, as long as possible, each with the index of its first column.

@@ -127,6 +127,7 @@ mod recorder;
 mod report;
 mod twiddles;
 mod upload;
+mod words;
 
 pub use backend::CudaBackend;
 pub use column::{BaseColumn, DeviceColumn, SecureColumn, Value};

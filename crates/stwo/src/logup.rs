@@ -295,9 +295,9 @@ fn running_sums(
     let columns = 4 * recorded.expressions.fractions.len();
     let mut numerators = Matrix::alloc(&stream, rows.count(), columns)?;
     let mut denominators = Matrix::alloc(&stream, rows.count(), columns)?;
-    let parameters = DeviceParameters::upload(device, recorded)?;
+    let parameters = DeviceParameters::upload(device, recorded, &[], &[])?;
     let mut bindings = bindings(inputs).output(&mut numerators).output(&mut denominators);
-    parameters.bind(&mut bindings);
+    parameters.bind(&mut bindings)?;
     program.run(&stream, rows, &mut bindings)?;
 
     inverse::invert_assign::<QM31>(&stream, &mut denominators)?;

@@ -1,6 +1,6 @@
 //! Circle polynomials: transforms, and values at points.
 
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rigel_gpu::{Buffer, Device, Error, Result};
 use rigel_kernels::Columns;
@@ -65,13 +65,13 @@ fn to_homes(columns: Vec<Evaluation>) -> Result<Vec<Evaluation>> {
 
 /// Interpolates contiguous columns of one domain: in place, or in a copy if clones of them have the same memory.
 fn interpolate_run(
-    columns: Vec<Evaluation>,
+    columns: Vec<BaseColumn>,
+    domain: CircleDomain,
     twiddles: &TwiddleTree<CudaBackend>,
 ) -> Result<impl Iterator<Item = Coefficients>> {
-    let domain = columns[0].domain;
     let rows = domain.size();
-    let stream = stream(columns[0].values.device());
-    let mut values = into_joined(columns.into_iter().map(|column| column.values).collect())?;
+    let stream = stream(columns[0].device());
+    let mut values = into_joined(columns)?;
     let twiddles = of_domain(&twiddles.itwiddles, domain, stream.device())?;
     circle::interpolate(&stream, values.view_mut(), rows, twiddles)?;
     Ok(split(values, rows).into_iter().map(Coefficients::new))
@@ -130,13 +130,12 @@ pub(crate) fn interpolate_shared_out(
     starts.extend(changes.map(|(i, _)| i + 1));
     starts.sort_unstable();
     starts.dedup();
-    let (mut rest, mut runs) = (columns, Vec::new());
-    for &start in starts.iter().rev() {
-        runs.push(rest.split_off(start));
-    }
-    let mut coefficients = Vec::new();
-    for run in runs.into_iter().rev() {
-        coefficients.extend(interpolate_run(run, twiddles)?);
+    starts.push(columns.len());
+    let (mut coefficients, mut rest) = (Vec::with_capacity(columns.len()), columns.into_iter());
+    for bounds in starts.windows(2) {
+        let domain = rest.as_slice()[0].domain;
+        let run = rest.by_ref().take(bounds[1] - bounds[0]).map(|column| column.values).collect();
+        coefficients.extend(interpolate_run(run, domain, twiddles)?);
     }
     Ok(coefficients)
 }
@@ -207,9 +206,8 @@ impl PolyOps for CudaBackend {
 
     fn interpolate(evaluation: Evaluation, twiddles: &TwiddleTree<Self>) -> Coefficients {
         let _phase = phase("interpolate");
-        let one = to_homes(vec![evaluation]).and_then(|one| interpolate_run(one, twiddles));
-        let mut one = one.or_fail("interpolate a column");
-        one.next().expect("one column")
+        let mut one = interpolate_shared_out(vec![evaluation], twiddles).or_fail("interpolate a column");
+        one.remove(0)
     }
 
     fn interpolate_columns(columns: Vec<Evaluation>, twiddles: &TwiddleTree<Self>) -> Vec<Coefficients> {
@@ -221,8 +219,8 @@ impl PolyOps for CudaBackend {
     }
 
     fn eval_at_point(polynomial: &Coefficients, point: CirclePoint<SecureField>) -> SecureField {
-        let (batch, place) = batch_of(&polynomial.coeffs);
-        batch.sample(place, Opening { form: Form::Coefficients, log_size: polynomial.log_size(), point })
+        let at = Opening { form: Form::Coefficients, log_size: polynomial.log_size(), point };
+        polynomial.coeffs.ask_batch(|batch, place| batch.sample(place, at))
     }
 
     fn barycentric_weights(coset: CanonicCoset, point: CirclePoint<SecureField>) -> SecureColumn {
@@ -232,14 +230,13 @@ impl PolyOps for CudaBackend {
 
     fn barycentric_eval_at_point(evaluation: &Evaluation, weights: &SecureColumn) -> SecureField {
         assert_eq!(evaluation.values.len(), weights.len(), "a weight for each value");
-        let (batch, place) = batch_of(&evaluation.values);
-        match weights.point() {
+        evaluation.values.ask_batch(|batch, place| match weights.point() {
             Some(point) => {
                 let log_size = evaluation.domain.log_size();
                 batch.sample(place, Opening { form: Form::Values, log_size, point })
             }
             None => batch.weighted(place, weights),
-        }
+        })
     }
 
     fn eval_at_point_by_folding(
@@ -315,41 +312,29 @@ impl PolyOps for CudaBackend {
         Self: Backend,
     {
         let _phase = phase("evaluate");
-        let mut sizes: Vec<u32> = polynomials.iter().map(Coefficients::log_size).collect();
-        sizes.sort_unstable();
-        sizes.dedup();
-        let mut evaluations: Vec<Option<Evaluation>> = polynomials.iter().map(|_| None).collect();
-        for log_size in sizes {
+        // Those of each size, in order.
+        let mut evaluations = BTreeMap::new();
+        for log_size in polynomials.iter().map(Coefficients::log_size).collect::<BTreeSet<u32>>() {
             let domain = CanonicCoset::new(log_size + log_blowup_factor).circle_domain();
-            let of_size = |(_, polynomial): &(usize, &Coefficients)| polynomial.log_size() == log_size;
-            let (places, same): (Vec<usize>, Vec<&BaseColumn>) = polynomials
-                .iter()
-                .enumerate()
-                .filter(of_size)
-                .map(|(i, polynomial)| (i, &polynomial.coeffs))
-                .unzip();
+            let of_size = polynomials.iter().filter(|polynomial| polynomial.log_size() == log_size);
+            let same: Vec<&BaseColumn> = of_size.map(|polynomial| &polynomial.coeffs).collect();
             drain(pool, domain.log_size());
             let values = match batch_bytes() {
                 Some(bytes) => deferred_values(&same, domain, twiddles, bytes),
                 None => evaluate_shared_out(&same, domain, twiddles),
             };
-            let values = values.or_fail("evaluate polynomials");
-            for (place, values) in places.into_iter().zip(values) {
-                evaluations[place] = Some(Evaluation::new(domain, values));
-            }
+            evaluations.insert(log_size, (domain, values.or_fail("evaluate polynomials").into_iter()));
         }
         if store_polynomials_coefficients {
             // The polynomials are evaluated at the same points.
             Batch::of_trace(&polynomials.iter().map(|polynomial| &polynomial.coeffs).collect::<Vec<_>>());
         }
-        let evaluations = evaluations.into_iter().map(|evaluation| evaluation.expect("one for each size"));
-        polynomials
-            .into_iter()
-            .zip(evaluations)
-            .map(|(polynomial, evaluation)| {
-                Poly::new(store_polynomials_coefficients.then_some(polynomial), evaluation)
-            })
-            .collect()
+        let with_values = |polynomial: Coefficients| {
+            let (domain, values) = evaluations.get_mut(&polynomial.log_size()).expect("one for each size");
+            let evaluation = Evaluation::new(*domain, values.next().expect("one for each polynomial"));
+            Poly::new(store_polynomials_coefficients.then_some(polynomial), evaluation)
+        };
+        polynomials.into_iter().map(with_values).collect()
     }
 
     fn precompute_twiddles(coset: Coset) -> TwiddleTree<Self> {
@@ -363,9 +348,4 @@ impl PolyOps for CudaBackend {
         let (low, high) = polynomial.coeffs.split_at_mid();
         (Coefficients::new(low), Coefficients::new(high))
     }
-}
-
-/// The columns with which a column is opened: by default only itself.
-fn batch_of(column: &BaseColumn) -> (Arc<Batch>, usize) {
-    column.opened_with().unwrap_or_else(|| (Batch::of_trace(&[column]).expect("a column"), 0))
 }

@@ -1,14 +1,16 @@
 //! Quotients of openings, for FRI.
 
+use num_traits::Zero;
 use rigel_gpu::{Error, Result, Stream};
 use rigel_kernels::field::{Mersenne31, QM31, Ring};
 use rigel_kernels::fri::circle_fold;
 use rigel_kernels::open::circle_quotients::{self, Numerators};
 use rigel_kernels::transform::circle;
 use rigel_kernels::{Columns, Matrix};
+use stwo::core::fields::cm31::CM31;
 use stwo::core::fields::m31::BaseField;
-use stwo::core::fields::qm31::SecureField;
-use stwo::core::pcs::quotients::{ColumnSampleBatch, quotient_constants};
+use stwo::core::fields::qm31::{self as secure, SecureField};
+use stwo::core::pcs::quotients::{ColumnSampleBatch, NumeratorData};
 use stwo::core::poly::circle::{CanonicCoset, CircleDomain};
 use stwo::prover::QuotientOps;
 use stwo::prover::backend::Column;
@@ -61,6 +63,10 @@ fn accumulate_in_batches(
 }
 
 /// The coefficients of the numerators of one point: `sum (c f - b) = sum c f - sum b`.
+///
+/// Over the complex extension, let the point's y be `y0 + y1 u`, and the value and the random coefficient of a column be
+/// `v0 + v1 u` and r. Upstream's coefficients are `a = -2 r v1 u`, `b = 2 r (v1 y0 - v0 y1) u` and `c = -2 r y1 u`. So
+/// their sums follow from `sum r v0` and `sum r v1`, which costs less than a and b of each column.
 struct Numerator {
     /// The sum of all a.
     linear: SecureField,
@@ -71,15 +77,22 @@ struct Numerator {
 }
 
 impl Numerator {
-    fn new(batch: &ColumnSampleBatch, coefficients: &[(SecureField, SecureField, SecureField)]) -> Self {
-        let (mut linear, mut constant) = (SecureField::default(), SecureField::default());
-        let mut terms = Vec::with_capacity(coefficients.len());
-        for (column, &(a, b, c)) in batch.cols_vals_randpows.iter().zip(coefficients) {
-            linear += a;
-            constant += b;
-            terms.push((column.column_index, c.twin()));
+    fn new(batch: &ColumnSampleBatch) -> Self {
+        let secure::QM31(y0, y1) = batch.point.y;
+        assert!(!y1.is_zero(), "columns are opened at a point over the base field: {:?}", batch.point);
+        let double_u = secure::QM31(CM31::zero(), CM31::from(BaseField::from_u32_unchecked(2)));
+        let c = -double_u.mul_cm31(y1);
+        let (mut sum_0, mut sum_1) = (SecureField::zero(), SecureField::zero());
+        let mut terms = Vec::with_capacity(batch.cols_vals_randpows.len());
+        for &NumeratorData { column_index, sample_value: secure::QM31(v0, v1), random_coeff } in
+            &batch.cols_vals_randpows
+        {
+            sum_0 += random_coeff.mul_cm31(v0);
+            sum_1 += random_coeff.mul_cm31(v1);
+            terms.push((column_index, (random_coeff * c).twin()));
         }
-        Self { linear, constant, terms }
+        let constant = (sum_1.mul_cm31(y0) - sum_0.mul_cm31(y1)) * double_u;
+        Self { linear: -sum_1 * double_u, constant, terms }
     }
 }
 
@@ -124,9 +137,7 @@ impl QuotientOps for CudaBackend {
         let rows = columns[0].domain.size();
         let deferred = values.iter().any(|column| column.place().is_some());
         let rows = rows >> log_blowup_factor;
-        let coefficients = quotient_constants(sample_batches).line_coeffs;
-        let batches = sample_batches.iter().zip(&coefficients);
-        let batches: Vec<Numerator> = batches.map(|(batch, terms)| Numerator::new(batch, terms)).collect();
+        let batches: Vec<Numerator> = sample_batches.iter().map(Numerator::new).collect();
         // For each batch its sums, or those of its blocks.
         let accumulate = || -> Result<Vec<Vec<Matrix<Mersenne31>>>> {
             if deferred {

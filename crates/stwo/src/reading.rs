@@ -100,7 +100,8 @@ struct Known(Option<Arc<Expressions>>);
 impl<E: FrameworkEval> Source<'_, E> {
     /// Reads the component. `preprocessed` is as in [`record`](Self::record), but there may be too few.
     pub(crate) fn read(&self, preprocessed: &[usize], claimed_sum: SecureField) -> Reading {
-        let outer = READING.replace(Some(Constants::new(self.constants)));
+        let numbers = Numbers { constants: Constants::new(self.constants), parameters: Vec::new() };
+        let outer = READING.replace(Some(numbers));
         let reader = self.eval.evaluate(Reader {
             next_column: NextColumn::default(),
             preprocessed,
@@ -109,7 +110,7 @@ impl<E: FrameworkEval> Source<'_, E> {
             constraints: Vec::new(),
             fractions: Vec::new(),
         });
-        let parameters = READING.replace(outer).expect("put there above").parameters;
+        let parameters = READING.replace(outer).expect("put there above").constants.parameters;
         let Reader { next_column, constraints, fractions, pending, .. } = reader;
         assert!(pending.is_empty(), "the lookups of a component are added but not finalized");
         let counts = [constraints.len(), fractions.len(), parameters.len()];
@@ -141,14 +142,38 @@ impl<E: FrameworkEval> Source<'_, E> {
     }
 }
 
-thread_local! {
-    /// The constants of the reading that is in progress on this thread.
-    static READING: RefCell<Option<Constants>> = const { RefCell::new(None) };
+/// The constants of a reading, and the random numbers that its parameters stand for.
+struct Numbers {
+    constants: Constants,
+    parameters: Vec<SecureField>,
 }
 
-fn with<R>(work: impl FnOnce(&mut Constants) -> R) -> R {
-    READING.with_borrow_mut(|constants| {
-        work(constants.as_mut().expect("numbers are used only during a reading, on its thread"))
+impl Numbers {
+    /// The random number of a parameter.
+    fn parameter(&mut self, index: usize) -> Number {
+        while self.parameters.len() <= index {
+            self.parameters.push(Variable::Parameter(self.parameters.len()).number());
+        }
+        Number(self.parameters[index])
+    }
+
+    fn operand(&mut self, constant: Constant) -> Operand {
+        match constant {
+            Constant::Base(value) => Operand::Base(value),
+            Constant::BaseParameter(index) => Operand::Number(Number(Variable::BaseParameter(index).number())),
+            Constant::Parameter(index) => Operand::Number(self.parameter(index)),
+        }
+    }
+}
+
+thread_local! {
+    /// The numbers of the reading that is in progress on this thread.
+    static READING: RefCell<Option<Numbers>> = const { RefCell::new(None) };
+}
+
+fn with<R>(work: impl FnOnce(&mut Numbers) -> R) -> R {
+    READING.with_borrow_mut(|numbers| {
+        work(numbers.as_mut().expect("numbers are used only during a reading, on its thread"))
     })
 }
 
@@ -156,25 +181,48 @@ fn with<R>(work: impl FnOnce(&mut Constants) -> R) -> R {
 #[derive(Clone, Copy, Debug)]
 struct Number(SecureField);
 
-impl From<Constant> for Number {
-    fn from(constant: Constant) -> Self {
-        Self(match constant {
-            Constant::Base(value) => value.into(),
-            Constant::BaseParameter(index) => Variable::BaseParameter(index).number(),
-            Constant::Parameter(index) => Variable::Parameter(index).number(),
+/// An operand that stays in the base field if it is there, which makes products cheaper.
+enum Operand {
+    Base(BaseField),
+    Number(Number),
+}
+
+impl From<BaseField> for Operand {
+    fn from(constant: BaseField) -> Self {
+        with(|numbers| {
+            let constant = numbers.constants.base(constant);
+            numbers.operand(constant)
         })
+    }
+}
+
+impl From<SecureField> for Operand {
+    fn from(constant: SecureField) -> Self {
+        with(|numbers| {
+            let constant = numbers.constants.secure(constant);
+            numbers.operand(constant)
+        })
+    }
+}
+
+impl From<Operand> for Number {
+    fn from(operand: Operand) -> Self {
+        match operand {
+            Operand::Base(value) => Self(value.into()),
+            Operand::Number(number) => number,
+        }
     }
 }
 
 impl From<BaseField> for Number {
     fn from(constant: BaseField) -> Self {
-        with(|constants| constants.base(constant)).into()
+        Operand::from(constant).into()
     }
 }
 
 impl From<SecureField> for Number {
     fn from(constant: SecureField) -> Self {
-        with(|constants| constants.secure(constant)).into()
+        Operand::from(constant).into()
     }
 }
 
@@ -186,16 +234,25 @@ macro_rules! operators {
                 Self(self.0.$method(other.0))
             }
         }
+        impl $operator<Operand> for Number {
+            type Output = Self;
+            fn $method(self, other: Operand) -> Self {
+                match other {
+                    Operand::Base(value) => Self(self.0.$method(value)),
+                    Operand::Number(number) => self.$method(number),
+                }
+            }
+        }
         impl $operator<BaseField> for Number {
             type Output = Self;
             fn $method(self, other: BaseField) -> Self {
-                self.$method(Self::from(other))
+                self.$method(Operand::from(other))
             }
         }
         impl $operator<SecureField> for Number {
             type Output = Self;
             fn $method(self, other: SecureField) -> Self {
-                self.$method(Self::from(other))
+                self.$method(Operand::from(other))
             }
         }
     )* };
@@ -268,7 +325,10 @@ struct Reader<'a> {
 impl Reader<'_> {
     /// What each row subtracts from the running sum: a parameter, as in a recording.
     fn share(&mut self) -> Number {
-        Constant::Parameter(with(|constants| constants.push(self.share))).into()
+        with(|numbers| {
+            let index = numbers.constants.push(self.share);
+            numbers.parameter(index)
+        })
     }
 }
 

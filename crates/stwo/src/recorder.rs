@@ -115,6 +115,8 @@ pub(crate) struct Constants {
     /// The values of the extension parameters.
     pub(crate) parameters: Vec<SecureField>,
     known: HashMap<SecureField, usize>,
+    /// The index of the parameter that was asked for last.
+    last: usize,
     /// The index of the base parameter that a constant stands for.
     placeholders: HashMap<BaseField, usize>,
 }
@@ -148,12 +150,18 @@ impl Constants {
         if rest.iter().all(Zero::is_zero) {
             return self.base(first);
         }
+        // A lookup combines its values with the same elements in the same order as the lookup before it, so the
+        // parameter is likely the one after the last.
+        if self.parameters.get(self.last + 1) == Some(&constant) {
+            self.last += 1;
+            return Constant::Parameter(self.last);
+        }
         let next = self.parameters.len();
-        let index = *self.known.entry(constant).or_insert(next);
-        if index == next {
+        self.last = *self.known.entry(constant).or_insert(next);
+        if self.last == next {
             self.parameters.push(constant);
         }
-        Constant::Parameter(index)
+        Constant::Parameter(self.last)
     }
 
     /// A parameter of its own, whatever its value, and its index.

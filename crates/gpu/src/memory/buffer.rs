@@ -195,7 +195,7 @@ impl<T: Plain> Buffer<T> {
 
     /// A second, read-only owner. It keeps the memory allocated, but the buffer can still change the content.
     pub fn share(&self) -> Shared<T> {
-        Shared(self.view().to_owner())
+        self.view().share()
     }
 }
 
@@ -205,10 +205,20 @@ impl<T: Plain> std::fmt::Debug for Buffer<T> {
     }
 }
 
-/// A second, read-only owner of a [`Buffer`]'s memory; made by [`Buffer::share`].
+/// A second, read-only owner of a [`Buffer`]'s memory; made by [`Buffer::share`] and [`View::share`].
 pub struct Shared<T: Plain>(Buffer<T>);
 
 impl<T: Plain> Shared<T> {
+    pub(super) fn new(owner: Buffer<T>) -> Self {
+        Self(owner)
+    }
+
+    /// A buffer over the same memory, for an owner who knows that nobody else writes to it: others who own it see what
+    /// is written through the buffer, in the order of the streams that write and read.
+    pub fn into_buffer(self) -> Buffer<T> {
+        self.0
+    }
+
     /// The number of values.
     pub fn len(&self) -> usize {
         self.0.len

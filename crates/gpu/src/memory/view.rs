@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
-use super::buffer::{Block, Buffer};
+use super::buffer::{Block, Buffer, Shared};
 use crate::base::{Error, Plain, Result};
 use crate::drivers::DevicePtr;
 
@@ -47,6 +47,11 @@ impl<'a, T: Plain> View<'a, T> {
     /// A buffer over the same memory.
     pub(super) fn to_owner(self) -> Buffer<T> {
         Buffer::part(self.block.clone(), self.at, self.len)
+    }
+
+    /// A second, read-only owner of the memory, as made by [`Buffer::share`].
+    pub fn share(&self) -> Shared<T> {
+        Shared::new(self.to_owner())
     }
 
     /// The device address.

@@ -12,6 +12,8 @@
 //! result once, for up to four points per launch; for each point, a value costs an eighth of an inversion in the base
 //! field and about 25 products there.
 
+use std::borrow::Cow;
+
 use rigel_gpu::{Error, Result, Shape, Stream, View};
 
 use crate::code::{Instances, KernelFile, Operation, parameters};
@@ -63,7 +65,7 @@ pub fn accumulate_points(
         if let Some((column, _)) = terms.iter().find(|(column, _)| *column >= total) {
             return Err(Error::shape(NAME, format!("column {column} does not exist; there are {total}")));
         }
-        all.extend(merge(terms));
+        merge(&mut all, terms);
         ends.push(all.len());
     }
     if points.is_empty() {
@@ -89,18 +91,20 @@ pub fn accumulate_points(
     Ok(sums)
 }
 
-/// The terms by column, with those of the same column added up, so that each column is read once.
-fn merge(terms: &[(usize, QM31)]) -> Vec<Term> {
-    let mut sorted = terms.to_vec();
-    sorted.sort_by_key(|&(column, _)| column);
-    let mut merged: Vec<Term> = Vec::with_capacity(sorted.len());
-    for (column, coefficient) in sorted {
-        match merged.last_mut() {
+/// Appends the terms by column, with those of the same column added up, so that each column is read once.
+fn merge(merged: &mut Vec<Term>, terms: &[(usize, QM31)]) {
+    let mut sorted = Cow::Borrowed(terms);
+    if !terms.is_sorted_by_key(|&(column, _)| column) {
+        sorted.to_mut().sort_by_key(|&(column, _)| column);
+    }
+    let start = merged.len();
+    merged.reserve(terms.len());
+    for &(column, coefficient) in &*sorted {
+        match merged[start..].last_mut() {
             Some(term) if term.column as usize == column => term.coefficient += coefficient,
             _ => merged.push(Term { coefficient, column: column as u32, padding: [0; 3] }),
         }
     }
-    merged
 }
 
 /// The number of warps that share rows: as many as fill the device, while each has at least four columns.
@@ -257,9 +261,12 @@ mod tests {
     #[test]
     fn terms_of_a_column_are_one() {
         let c = |x: u32| QM31::from(M31::new(x));
-        let merged = merge(&[(3, c(1)), (0, c(2)), (3, c(5)), (1, c(7)), (3, c(9))]);
+        let mut merged = Vec::new();
+        merge(&mut merged, &[(3, c(1)), (0, c(2)), (3, c(5)), (1, c(7)), (3, c(9))]);
+        // Another point's terms of the same column are its own.
+        merge(&mut merged, &[(3, c(4)), (3, c(2))]);
         let found: Vec<_> = merged.iter().map(|term| (term.column, term.coefficient)).collect();
-        assert_eq!(found, [(0, c(2)), (1, c(7)), (3, c(15))]);
+        assert_eq!(found, [(0, c(2)), (1, c(7)), (3, c(15)), (3, c(6))]);
     }
 
     #[test]

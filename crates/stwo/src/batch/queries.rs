@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Weak};
 
 use rigel_gpu::{Device, Error, Result, Shared, Stream, View};
-use rigel_kernels::field::Mersenne31;
+use rigel_kernels::field::{Mersenne31, Ring};
 use rigel_kernels::layout::{gather, permute};
 use stwo::core::fields::m31::BaseField;
 use stwo::core::vcs::blake2_hash::Blake2sHash;
@@ -22,19 +22,20 @@ struct Proof {
     queries: Option<Queries>,
     fetched: Prefetched,
     /// The element that was read last, if it was prefetched.
-    last: Cell<Option<Place>>,
+    last: Cell<Option<Cursor>>,
 }
 
 /// The place of a prefetched element.
 #[derive(Clone, Copy)]
-struct Place {
+struct Cursor {
     /// The id of the column.
     id: u64,
     /// The number of the batch among those that were prefetched.
-    batch: usize,
-    column: FetchedColumn,
-    /// The number of the row among those that were prefetched.
+    batch: u32,
+    /// The places of the element's row and of the column's last row among all rows, and of the element.
     row: u32,
+    last_row: u32,
+    element: u32,
 }
 
 /// The values that were prefetched.
@@ -43,8 +44,8 @@ struct Prefetched {
     batches: Vec<Fetched>,
     /// The rows of all lengths of all batches, sorted for each length.
     rows: Vec<u32>,
-    /// The elements of all columns.
-    elements: Vec<BaseField>,
+    /// The elements of all columns, as they come from the device.
+    elements: Vec<Mersenne31>,
 }
 
 /// Prefetched values of a batch.
@@ -78,10 +79,6 @@ impl Prefetched {
         likely
             .filter(|&number| self.batches.get(number).is_some_and(is))
             .or_else(|| self.batches.iter().position(is))
-    }
-
-    fn rows_of(&self, column: FetchedColumn) -> &[u32] {
-        &self.rows[column.rows as usize..(column.rows + column.count) as usize]
     }
 }
 
@@ -121,12 +118,17 @@ pub(super) fn enter(batch: &Arc<Batch>) {
 /// the order of rows. This way the next one is found without the column's lock and without a search.
 pub(crate) fn next_element(id: u64, index: usize) -> Option<BaseField> {
     PROOF.with_borrow(|proof| {
-        let last = proof.last.get().filter(|last| last.id == id)?;
+        let mut last = proof.last.get().filter(|last| last.id == id)?;
         let Prefetched { rows, elements, .. } = &proof.fetched;
-        let near = last.row..(last.row + 2).min(last.column.count);
-        let row = near.into_iter().find(|row| rows[(last.column.rows + row) as usize] == index as u32)?;
-        proof.last.set(Some(Place { row, ..last }));
-        Some(elements[(last.column.elements + row) as usize])
+        match &rows[last.row as usize..=last.last_row as usize] {
+            [same, ..] if *same == index as u32 => {}
+            [_, next, ..] if *next == index as u32 => {
+                (last.row, last.element) = (last.row + 1, last.element + 1);
+                proof.last.set(Some(last));
+            }
+            _ => return None,
+        }
+        Some(base(elements[last.element as usize]))
     })
 }
 
@@ -134,18 +136,22 @@ pub(crate) fn next_element(id: u64, index: usize) -> Option<BaseField> {
 pub(super) fn element(batch: &Batch, column: usize, id: u64, index: usize) -> Option<BaseField> {
     PROOF.with_borrow(|proof| {
         let fetched = &proof.fetched;
-        let number = fetched.number(batch, proof.last.get().map(|last| last.batch))?;
-        let column = *fetched.batches[number].columns.get(column)?;
-        let row = fetched.rows_of(column).binary_search(&(index as u32)).ok()? as u32;
-        proof.last.set(Some(Place { id, batch: number, column, row }));
-        Some(fetched.elements[(column.elements + row) as usize])
+        let number = fetched.number(batch, proof.last.get().map(|last| last.batch as usize))?;
+        let FetchedColumn { rows, count, elements } = *fetched.batches[number].columns.get(column)?;
+        let of_column = &fetched.rows[rows as usize..(rows + count) as usize];
+        let found = of_column.binary_search(&(index as u32)).ok()? as u32;
+        let (row, last_row, element) = (rows + found, rows + count - 1, elements + found);
+        proof.last.set(Some(Cursor { id, batch: number as u32, row, last_row, element }));
+        Some(base(fetched.elements[element as usize]))
     })
 }
 
 /// A node of a layer of a batch's tree, if it was prefetched.
 pub(super) fn node(batch: &Batch, layer: usize, index: usize) -> Option<Blake2sHash> {
     PROOF.with_borrow(|proof| {
-        let (rows, digests) = proof.fetched.batches[proof.fetched.number(batch, None)?].layers.get(layer)?;
+        // Upstream reads the nodes of a tree after the elements of its columns.
+        let number = proof.fetched.number(batch, proof.last.get().map(|last| last.batch as usize))?;
+        let (rows, digests) = proof.fetched.batches[number].layers.get(layer)?;
         Some(digests[rows.binary_search(&(index as u32)).ok()?])
     })
 }
@@ -254,9 +260,15 @@ fn fetch(device: &Device, batches: &[Arc<Batch>], log_domain: u32, words: &[u32]
         }
         fetched.push(Fetched { batch: batch.id, columns, layers });
     }
-    let mut elements = vec![BaseField::default(); count];
+    let mut elements = Vec::new();
     for reader in &readers {
-        reader.read_elements(&mut elements)?;
+        let words = reader.read_elements()?;
+        if words.len() == count && reader.is_in_order() {
+            elements = words;
+        } else {
+            elements.resize(count, Mersenne31::ZERO);
+            reader.put_in_order(&words, &mut elements);
+        }
         let nodes = reader.nodes.fetch(&reader.stream)?;
         let digest = |words| Blake2sHash(bytemuck::pod_read_unaligned(bytemuck::cast_slice(words)));
         let mut nodes = nodes.chunks_exact(8).map(digest);
@@ -308,10 +320,10 @@ struct Elements<'a> {
 }
 
 impl Reader<'_> {
-    fn read_elements(&self, elements: &mut [BaseField]) -> Result<()> {
+    fn read_elements(&self) -> Result<Vec<Mersenne31>> {
         let all: Vec<u32> = self.elements.iter().flat_map(|part| &part.rows).copied().collect();
         if all.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let sent = self.stream.upload(&all)?;
         let count = self.elements.iter().map(|part| part.rows.len() * part.columns.len()).sum();
@@ -333,14 +345,28 @@ impl Reader<'_> {
             }
             first_row += rows.len();
         }
-        let words = gathered.to_vec(&self.stream)?;
-        let mut words = words.into_iter().map(base);
+        gathered.to_vec(&self.stream)
+    }
+
+    /// Whether the elements are read in the order in which they are kept, as they are if no column is in blocks.
+    fn is_in_order(&self) -> bool {
+        let mut end = 0;
+        let mut follows = |to: usize, count: usize| {
+            end += count;
+            to + count == end
+        };
+        self.elements.iter().all(|Elements { rows, to, .. }| to.iter().all(|&to| follows(to, rows.len())))
+    }
+
+    /// Copies elements that were read to where they are kept.
+    fn put_in_order(&self, mut words: &[Mersenne31], elements: &mut [Mersenne31]) {
         for Elements { rows, to, .. } in &self.elements {
             for &to in to {
-                elements[to..to + rows.len()].iter_mut().zip(&mut words).for_each(|(to, word)| *to = word);
+                let (column, rest) = words.split_at(rows.len());
+                elements[to..to + rows.len()].copy_from_slice(column);
+                words = rest;
             }
         }
-        Ok(())
     }
 }
 

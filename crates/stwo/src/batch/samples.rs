@@ -6,7 +6,7 @@
 //! launches and one copy back.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -113,7 +113,7 @@ pub(super) struct Samples {
 /// The lengths of a batch's columns.
 struct Lengths {
     /// The number of columns of each length.
-    counts: HashMap<usize, usize>,
+    counts: BTreeMap<usize, usize>,
     /// For each column, its number among those of its length.
     ranks: Vec<usize>,
 }
@@ -141,7 +141,7 @@ impl Batch {
     /// The value of column `place`, which has the opening's length and form.
     pub(crate) fn sample(&self, place: usize, at: Opening) -> SecureField {
         let rank = self.lengths().ranks[place];
-        if let Some(&value) = self.values_at(at).values[rank].get() {
+        if let Some(value) = self.known_value(rank, at) {
             return value;
         }
         let _evaluating = self.samples.evaluating.lock();
@@ -182,7 +182,7 @@ impl Batch {
 
     fn lengths(&self) -> &Lengths {
         self.samples.lengths.get_or_init(|| {
-            let mut counts: HashMap<usize, usize> = HashMap::new();
+            let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
             let rank = |column: &Held| {
                 let count = counts.entry(column.len()).or_default();
                 *count += 1;
@@ -193,16 +193,15 @@ impl Batch {
         })
     }
 
-    /// The values of an opening that are known so far.
-    fn values_at(&self, at: Opening) -> Arc<Values> {
-        let last = LAST.with_borrow(|last| match last {
-            Some((batch, opening, values)) if (*batch, *opening) == (self.id, at) => Some(values.clone()),
-            _ => None,
-        });
-        last.unwrap_or_else(|| {
-            let values = self.openings(at).swap_remove(0).1;
-            LAST.set(Some((self.id, at, values.clone())));
-            values
+    /// The value of the column with this number among those of the opening's length, if it is known.
+    fn known_value(&self, rank: usize, at: Opening) -> Option<SecureField> {
+        LAST.with_borrow_mut(|last| {
+            let of = |last: &&(u64, Opening, Arc<Values>)| (last.0, last.1) == (self.id, at);
+            let values = match last.as_ref().filter(of) {
+                Some((.., values)) => values,
+                None => &last.insert((self.id, at, self.openings(at).swap_remove(0).1)).2,
+            };
+            values.values[rank].get().copied()
         })
     }
 
@@ -230,7 +229,7 @@ impl Batch {
     /// The columns to evaluate together with column `place`, in order: the following ones, and after the last the
     /// first, that have one of these openings and are not known yet, up to this number of bytes.
     fn window(&self, place: usize, openings: &[(Opening, Arc<Values>)], bytes: usize) -> Vec<usize> {
-        let of_length: HashMap<usize, &Values> =
+        let of_length: BTreeMap<usize, &Values> =
             openings.iter().map(|(opening, values)| (1 << opening.log_size, &**values)).collect();
         let ranks = &self.lengths().ranks;
         let wanted = |&place: &usize| {
@@ -267,7 +266,7 @@ impl Batch {
         let deferred = places.iter().any(|&place| matches!(self.columns[place], Held::Deferred(..)));
         let _one_at_a_time = deferred.then(|| BRINGING.lock());
         // The columns of each length, as indices of `places`.
-        let mut by_length: HashMap<usize, Vec<usize>> = HashMap::new();
+        let mut by_length: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (index, &place) in places.iter().enumerate() {
             by_length.entry(self.columns[place].len()).or_default().push(index);
         }

@@ -1,11 +1,13 @@
 //! Columns.
 
-use rigel_stwo::{BaseColumn, HashColumn, SecureColumn};
+use rigel_stwo::{BaseColumn, HashColumn, SecureColumn, upload};
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
+use stwo::core::poly::circle::CanonicCoset;
 use stwo::core::utils::bit_reverse;
 use stwo::core::vcs::blake2_hash::Blake2sHash;
 use stwo::prover::backend::{Column, ColumnOps};
+use stwo::prover::poly::circle::CircleEvaluation;
 
 use crate::random::{Cuda, bases, on_devices, rng, secures};
 
@@ -132,5 +134,32 @@ fn a_clone_takes_no_memory_until_one_of_the_two_is_written_to() {
         let mut taken = BaseColumn::from_buffer(column.into_buffer()).unwrap();
         taken.set(4, other);
         assert_eq!((kept.to_cpu(), taken.at(4)), (values, other));
+    });
+}
+
+#[test]
+fn a_column_is_written_to_in_the_memory_that_it_shares_with_others() {
+    on_devices(|stream| {
+        let in_use = || stream.device().memory_stats().in_use;
+        let domain = CanonicCoset::new(8).circle_domain();
+        let values: Vec<Vec<BaseField>> = (0..3).map(|i| bases(&mut rng(i), domain.size())).collect();
+        let host = values.iter().map(|column| CircleEvaluation::new(domain, column.iter().copied().collect()));
+        let columns = upload(&host.collect::<Vec<_>>()).unwrap();
+        let [first, mut second, third]: [BaseColumn; 3] =
+            columns.into_iter().map(|column| column.values).collect::<Vec<_>>().try_into().unwrap();
+        let before = in_use();
+        let other = BaseField::from_u32_unchecked(9);
+        second.set(0, other);
+        second.set(domain.size() - 1, other);
+        assert_eq!(in_use(), before);
+        assert_eq!([second.at(0), second.at(1), second.at(domain.size() - 1)], [other, values[1][1], other]);
+        assert_eq!([first.to_cpu(), third.to_cpu()], [values[0].clone(), values[2].clone()]);
+
+        // A clone of one of them keeps what it has.
+        let mut clone = third.clone();
+        drop((first, second));
+        clone.set(5, other);
+        assert!(in_use() > before);
+        assert_eq!((third.to_cpu(), clone.at(5)), (values[2].clone(), other));
     });
 }
