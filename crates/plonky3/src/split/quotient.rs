@@ -118,7 +118,7 @@ pub(super) fn chunks<SC: DeviceConfig>(
                     let start = (slab * degree + d) << log_piece;
                     let source = values[from].range(start..start + (1 << log_piece))?;
                     let (target, tail) = rest.split_at(1 << log_piece)?;
-                    pieces.push(Piece { from, to, source, target });
+                    pieces.push(Piece::new(from, to, source, target));
                     rest = tail;
                 }
             }
@@ -272,8 +272,7 @@ fn next_rows<SC: DeviceConfig>(
             blocks.iter().enumerate().map(room).collect::<rigel_gpu::Result<_>>()?;
         let mut pieces = Vec::with_capacity(blocks.len());
         for (to, (target, (from, source))) in next.iter_mut().zip(&taken).enumerate() {
-            let (source, target) = (source.values().view(), target.values_mut().view_mut());
-            pieces.push(Piece { from: *from, to, source, target });
+            pieces.push(Piece::new(*from, to, source.values().view(), target.values_mut().view_mut()));
         }
         let exchange = Exchange::begin(&team.streams, &team.lanes, pieces)?;
         let sent = taken.into_iter().map(|(_, rows)| rows).collect();
