@@ -66,6 +66,10 @@ pub(super) fn extend<SC: DeviceConfig>(
     let parts: Vec<Range<usize>> = (0..width).step_by(part).map(|first| first..width.min(first + part)).collect();
     let mut next = parts.first().map(|columns| Coming::new(team, source, columns, devices)).transpose()?;
     let mut before: Option<(Spreading<Base<SC>>, &Range<usize>)> = None;
+    let mut complete = |blocks: &mut Vec<Matrix<Base<SC>>>, sent: Spreading<Base<SC>>, columns: &Range<usize>| {
+        team.phase("extend", || Ok(sent.finish(&team.streams, blocks)?))?;
+        made(blocks, columns)
+    };
     for (index, columns) in parts.iter().enumerate() {
         let brought = next.take().expect("one for each part").columns(team, source)?;
         // The next part is brought while this one is extended and hashed.
@@ -87,11 +91,11 @@ pub(super) fn extend<SC: DeviceConfig>(
                     Ok(ntt::inverse(&session.stream, &brought[k], Base::<SC>::ONE, Order::Natural)?)
                 })?;
                 drop(brought);
-                Ok(Spreading::begin(&team.streams, &team.lanes, coefficients, log_domain)?)
+                let places = shares(columns, devices);
+                Ok(Spreading::begin(&team.streams, &team.lanes, coefficients, &mut blocks, places)?)
             })?;
             if let Some((before, columns)) = before.replace((spreading, columns)) {
-                evaluate(team, before, &mut blocks, columns)?;
-                made(&blocks, columns)?;
+                complete(&mut blocks, before, columns)?;
             }
         }
         if let Some(next) = &mut next {
@@ -99,24 +103,15 @@ pub(super) fn extend<SC: DeviceConfig>(
         }
     }
     if let Some((last, columns)) = before {
-        evaluate(team, last, &mut blocks, columns)?;
-        made(&blocks, columns)?;
+        complete(&mut blocks, last, columns)?;
     }
     Ok(blocks)
 }
 
-/// Evaluates columns whose coefficients have been sent to all devices.
-fn evaluate<SC: DeviceConfig>(
-    team: &Team<'_, SC>,
-    sent: Spreading<Base<SC>>,
-    blocks: &mut [Matrix<Base<SC>>],
-    columns: &Range<usize>,
-) -> Result<()> {
-    team.phase("extend", || {
-        let rooms = blocks.iter_mut().map(|block| Ok(vec![block.column_range_mut(columns.start, columns.end)?]));
-        let rooms = rooms.collect::<rigel_gpu::Result<Vec<_>>>()?;
-        Ok(sent.evaluate_into(&team.streams, rooms)?)
-    })
+/// Some columns, shared out.
+fn shares(columns: &Range<usize>, devices: usize) -> Vec<Range<usize>> {
+    let start = |k: usize| columns.start + columns.len() * k / devices;
+    (0..devices).map(|k| start(k)..start(k + 1)).collect()
 }
 
 /// Some columns on their way to the devices, a share of them to each.
@@ -137,8 +132,7 @@ enum Origin<SC: DeviceConfig> {
 impl<SC: DeviceConfig> Coming<SC> {
     /// Some columns for the first `devices` devices. Allocates memory, and begins to send what other devices have.
     fn new(team: &Team<'_, SC>, source: &Source<'_, SC>, columns: &Range<usize>, devices: usize) -> Result<Self> {
-        let start = |k: usize| columns.start + columns.len() * k / devices;
-        let shares: Vec<Range<usize>> = (0..devices).map(|k| start(k)..start(k + 1)).collect();
+        let shares = shares(columns, devices);
         let from = match source {
             Source::Trace(Trace::Host(_)) => {
                 let rooms = team.among(devices, |(k, session)| {

@@ -145,9 +145,9 @@ pub(super) fn chunks<SC: DeviceConfig>(
         let block_rows = 1usize << (log_domain - team.log_devices());
         let mut blocks =
             team.each(|(_, session)| Ok(Matrix::alloc(&session.stream, block_rows, chunks * degree)?))?;
-        let rooms = blocks.iter_mut().map(|block| vec![block.values_mut().view_mut()]).collect();
-        let sent = Spreading::begin(&team.streams, &team.lanes, coefficients, log_domain)?;
-        sent.evaluate_into(&team.streams, rooms)?;
+        let places = (0..devices).map(columns).collect();
+        let sent = Spreading::begin(&team.streams, &team.lanes, coefficients, &mut blocks, places)?;
+        sent.finish(&team.streams, &mut blocks)?;
         // Each chunk is a matrix of its own.
         team.each(|(k, _)| {
             let values = std::mem::replace(&mut blocks[k], Matrix::alloc(&team.streams[k], 0, 0)?).into_values();

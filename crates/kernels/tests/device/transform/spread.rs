@@ -4,11 +4,10 @@ use rigel_gpu::Stream;
 use rigel_gpu::testing::groups;
 use rigel_kernels::field::{BabyBear, Goldilocks, KoalaBear};
 use rigel_kernels::transform::ntt::{self, Order, TwoAdic};
-use rigel_kernels::transform::residues::residues;
 use rigel_kernels::transform::spread;
 use rigel_kernels::{Columns, Matrix};
 
-use crate::support::{on_each_device, random, rng};
+use crate::support::{random, rng};
 
 /// The streams of each group of so many devices.
 fn streams(count: u32) -> Vec<Vec<Stream>> {
@@ -62,34 +61,6 @@ fn extensions_over_devices_equal_those_of_one() {
             check::<Goldilocks>(&streams, 6, 1, 9, Order::Natural);
         }
     }
-}
-
-/// Polynomials and their residues have the same values on each block.
-#[test]
-fn residues_are_sums_of_coefficients() {
-    fn check<F: TwoAdic>(stream: &Stream, log_rows: u32, log_block: u32, blocks: usize) {
-        let (rows, m) = (1usize << log_rows, 1usize << log_block);
-        let coefficients: Vec<F> = random(&mut rng(5), 3 * rows);
-        let matrix = Matrix::upload(stream, &coefficients, rows).unwrap();
-        let found = residues(stream, (&matrix).into(), log_block, blocks).unwrap().to_vec(stream).unwrap();
-        let root = F::two_adic_generator(blocks.trailing_zeros());
-        for block in 0..blocks {
-            let bits = blocks.trailing_zeros();
-            let reversed = (0..bits).fold(0, |r, k| 2 * r + (block >> k & 1));
-            let y = F::GENERATOR.pow(m as u64) * root.pow(reversed as u64);
-            for (i, &found) in found[block * 3 * m..(block + 1) * 3 * m].iter().enumerate() {
-                let (column, i) = (i / m, i % m);
-                let terms = (0..rows / m).map(|j| coefficients[column * rows + i + j * m] * y.pow(j as u64));
-                assert_eq!(found, terms.fold(F::ZERO, |sum, term| sum + term), "block {block}, coefficient {i}");
-            }
-        }
-    }
-    on_each_device(|stream| {
-        for (log_rows, log_block, blocks) in [(1, 0, 2), (4, 3, 4), (9, 7, 8), (5, 0, 64)] {
-            check::<KoalaBear>(stream, log_rows, log_block, blocks);
-            check::<Goldilocks>(stream, log_rows, log_block, blocks);
-        }
-    });
 }
 
 #[test]
