@@ -66,10 +66,6 @@ pub(super) fn extend<SC: DeviceConfig>(
     let parts: Vec<Range<usize>> = (0..width).step_by(part).map(|first| first..width.min(first + part)).collect();
     let mut next = parts.first().map(|columns| Coming::new(team, source, columns, devices)).transpose()?;
     let mut before: Option<(Spreading<Base<SC>>, &Range<usize>)> = None;
-    let mut complete = |blocks: &mut Vec<Matrix<Base<SC>>>, sent: Spreading<Base<SC>>, columns: &Range<usize>| {
-        team.phase("extend", || Ok(sent.finish(&team.streams, blocks)?))?;
-        made(blocks, columns)
-    };
     for (index, columns) in parts.iter().enumerate() {
         let brought = next.take().expect("one for each part").columns(team, source)?;
         // The next part is brought while this one is extended and hashed.
@@ -95,7 +91,8 @@ pub(super) fn extend<SC: DeviceConfig>(
                 Ok(Spreading::begin(&team.streams, &team.lanes, coefficients, &mut blocks, places)?)
             })?;
             if let Some((before, columns)) = before.replace((spreading, columns)) {
-                complete(&mut blocks, before, columns)?;
+                team.phase("extend", || Ok(before.finish(&team.streams, &mut blocks)?))?;
+                made(&blocks, columns)?;
             }
         }
         if let Some(next) = &mut next {
@@ -103,7 +100,8 @@ pub(super) fn extend<SC: DeviceConfig>(
         }
     }
     if let Some((last, columns)) = before {
-        complete(&mut blocks, last, columns)?;
+        team.phase("extend", || Ok(last.finish(&team.streams, &mut blocks)?))?;
+        made(&blocks, columns)?;
     }
     Ok(blocks)
 }
