@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::buffer::Block;
+use super::buffer::{Block, Buffer};
 use super::view::{View, ViewMut};
 use crate::base::{Error, Plain, Result};
 use crate::drivers::{DevicePtr, Strides};
@@ -89,6 +89,18 @@ impl<'a, T: Plain> ViewMut<'a, T> {
     }
 }
 
+impl<'a, T: Plain> From<&'a Buffer<T>> for Runs<'a, T> {
+    fn from(buffer: &'a Buffer<T>) -> Self {
+        buffer.view().into()
+    }
+}
+
+impl<'a, T: Plain> From<&'a mut Buffer<T>> for RunsMut<'a, T> {
+    fn from(buffer: &'a mut Buffer<T>) -> Self {
+        buffer.view_mut().into()
+    }
+}
+
 impl<'a, T: Plain> From<View<'a, T>> for Runs<'a, T> {
     fn from(span: View<'a, T>) -> Self {
         Self { span, places: Places::one(span.len()) }
@@ -126,6 +138,14 @@ impl<'a, T: Plain> Runs<'a, T> {
     pub(crate) fn span(&self) -> View<'a, T> {
         self.span
     }
+
+    pub(crate) fn at(&self) -> DevicePtr {
+        *self.span.at()
+    }
+
+    pub(crate) fn block(&self) -> &'a Arc<Block> {
+        self.span.block()
+    }
 }
 
 impl<'a, T: Plain> RunsMut<'a, T> {
@@ -156,15 +176,22 @@ impl<'a, T: Plain> RunsMut<'a, T> {
         self.span.block()
     }
 
-    /// How `source` is copied here; `None` if its runs are others. A single run stands for as many as are needed.
-    pub(crate) fn strides(&self, source: &Runs<'_, T>) -> Option<Strides> {
+    /// How `source` is copied here. A single run stands for as many as the other side has.
+    pub(crate) fn strides(&self, operation: &'static str, source: &Runs<'_, T>) -> Result<Strides> {
         let (here, there) = (self.places, source.places);
         let (to, from) = match (here.cut_as(there), there.cut_as(here)) {
             (Some(here), _) => (here, there),
             (None, Some(there)) => (here, there),
-            (None, None) => return None,
+            (None, None) => {
+                let runs = |places: Places| match places.count {
+                    1 => format!("{} values", places.length),
+                    count => format!("{count} runs of {} values", places.length),
+                };
+                let detail = format!("{} do not fit a destination of {}", runs(there), runs(here));
+                return Err(Error::shape(operation, detail));
+            }
         };
         let bytes = |values: usize| values * size_of::<T>();
-        Some(Strides { bytes: bytes(to.length), count: to.count, to: bytes(to.stride), from: bytes(from.stride) })
+        Ok(Strides { bytes: bytes(to.length), count: to.count, to: bytes(to.stride), from: bytes(from.stride) })
     }
 }

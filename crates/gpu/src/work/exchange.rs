@@ -65,7 +65,7 @@ impl Exchange {
             let (Some(sender), Some(receiver)) = (lanes.get(*from), lanes.get(*to)) else {
                 return Err(Error::shape(NAME, format!("a piece from {from} to {to}; there are {}", lanes.len())));
             };
-            if target.strides(source).is_none() {
+            if target.strides(NAME, source).is_err() {
                 let detail =
                     format!("{} values from {from} do not fit a room of {} in {to}", source.len(), target.len());
                 return Err(Error::shape(NAME, detail));
@@ -76,7 +76,7 @@ impl Exchange {
         let (inside, between): (Vec<_>, Vec<_>) =
             pieces.into_iter().filter(|piece| !piece.source.is_empty()).partition(|piece| piece.from == piece.to);
         for Piece { from, source, target, .. } in inside {
-            streams[from].send(&streams[from], target, source, Route::Auto)?;
+            streams[from].copy(target, source)?;
         }
         let Some(observer) = streams.iter().find_map(|stream| stream.device().observer()) else {
             return Ok(Self { done: send(streams, lanes, between)?, streams: streams.len(), observed: None });

@@ -1,6 +1,6 @@
 //! Several devices: the links between them, their bandwidth, and copies.
 
-use crate::base::{Error, Link, Plain, Result};
+use crate::base::{Link, Plain, Result};
 use crate::device::Device;
 use crate::memory::{Buffer, Runs, RunsMut};
 use crate::work::Stream;
@@ -88,8 +88,8 @@ impl<T: Plain> Buffer<T> {
 }
 
 impl Stream {
-    /// Copies memory of this stream's device to memory of `to`'s, of as many and as long runs. If the devices are peers
-    /// or the same, the copy is work of this stream, and the caller orders it with that of `to`.
+    /// Copies memory of this stream's device to memory of `to`'s, of the same length or runs. If the devices are peers,
+    /// the copy is work of this stream, and the caller orders it with that of `to`.
     pub(super) fn send<T: Plain>(
         &self,
         to: &Stream,
@@ -97,30 +97,28 @@ impl Stream {
         source: Runs<'_, T>,
         route: Route,
     ) -> Result<()> {
-        let Some(runs) = target.strides(&source) else {
-            let detail = format!("{} values do not fit a room of {} or its runs", source.len(), target.len());
-            return Err(Error::shape("Stream::send", detail));
-        };
         if source.is_empty() {
             return Ok(());
         }
-        let inside = self.device().is(to.device());
-        if !inside {
-            self.core().counters.sent(source.bytes());
+        if self.device().is(to.device()) {
+            return self.copy(target, source);
         }
-        if inside || (route == Route::Auto && self.device().link(to.device())?.is_direct()) {
+        let runs = target.strides("Stream::send", &source)?;
+        self.core().counters.sent(source.bytes());
+        let link = self.device().link(to.device())?;
+        if route == Route::Auto && link.is_direct() {
             let (here, there) = (&self.core().driver, &to.core().driver);
             here.enable_peer(&**there)?;
-            let mut work = self.begin(&[source.span().block(), target.block()])?;
+            let mut work = self.begin(&[source.block(), target.block()])?;
             // SAFETY: the runs fit each other and are live, each on its device.
-            return unsafe { here.copy_to_peer(work.stream()?, &**there, target.at(), *source.span().at(), runs) };
+            return unsafe { here.copy_to_peer(work.stream()?, &**there, target.at(), source.at(), runs) };
         }
         let mut host = self.device().pinned(source.len())?;
         match source.whole() {
             Some(source) => self.read_pinned(source, &mut host)?,
             None => {
                 let mut packed = self.alloc(source.len())?;
-                self.send(self, packed.view_mut().into(), source, route)?;
+                self.copy(&mut packed, source)?;
                 self.read_pinned(&packed, &mut host)?;
             }
         }
@@ -131,7 +129,7 @@ impl Stream {
             Err(target) => {
                 let mut packed = to.alloc(target.len())?;
                 to.write_pinned(&mut packed, &mut host)?;
-                to.send(to, target, packed.view().into(), route)
+                to.copy(target, &packed)
             }
         }
     }

@@ -156,16 +156,21 @@ impl<F: TwoAdic> Spreading<F> {
             exchange = Exchange::begin(streams, lanes, pieces)?;
             (received, sent) = (rooms, coefficients.into_iter().map(Matrix::into_values).collect());
         } else {
-            let evaluate = |(stream, columns): (&Stream, &Matrix<F>)| {
-                let mut values = stream.alloc(columns.values().len() << added_bits)?;
-                ntt::evaluate_coset_into(stream, values.view_mut(), columns.into(), added_bits, F::GENERATOR)?;
-                Ok(values)
-            };
-            let values: Vec<Buffer<F>> = streams.iter().zip(&coefficients).map(evaluate).collect::<Result<_>>()?;
-            for (to, block) in blocks.iter_mut().enumerate() {
-                for (from, room) in rooms(block, &places)?.into_iter().enumerate() {
-                    let rows = to << log_block..(to + 1) << log_block;
-                    pieces.push(Piece::new(from, to, values[from].view().runs(1 << log_domain, rows)?, room));
+            let (mut values, mut others) = (Vec::with_capacity(devices), Vec::with_capacity(devices));
+            for (index, (block, columns)) in blocks.iter_mut().zip(&coefficients).enumerate() {
+                let mut rooms = rooms(block, &places)?;
+                let (own, stream) = (rooms.remove(index), &streams[index]);
+                let mut made = stream.alloc(columns.values().len() << added_bits)?;
+                let (columns, block) = (columns.into(), Block { index, log_rows: log_block });
+                ntt::evaluate_coset_apart(stream, made.view_mut(), columns, added_bits, F::GENERATOR, block, own)?;
+                values.push(made);
+                others.push(rooms);
+            }
+            for (to, rooms) in others.into_iter().enumerate() {
+                let rows = to << log_block..(to + 1) << log_block;
+                for (from, room) in (0..devices).filter(|&from| from != to).zip(rooms) {
+                    let source = values[from].view().runs(1 << log_domain, rows.clone())?;
+                    pieces.push(Piece::new(from, to, source, room));
                 }
             }
             exchange = Exchange::begin(streams, lanes, pieces)?;

@@ -9,7 +9,7 @@ use cudarc::driver::sys::{self, CUDA_MEMCPY2D, CUdevice, CUdevice_P2PAttribute, 
 use super::context::{Cuda, pointer};
 use super::opened;
 use crate::base::{DeviceKind, Link, Result};
-use crate::drivers::{CopyDriver, DevicePtr, Driver, PeerDriver, Raw, Strides};
+use crate::drivers::{DevicePtr, Driver, PeerDriver, Raw, Strides};
 
 /// The largest distance of runs of one copy (`CU_DEVICE_ATTRIBUTE_MAX_PITCH` of every device).
 const MOST_PITCH: usize = i32::MAX as usize;
@@ -66,11 +66,8 @@ impl PeerDriver for Cuda {
                 sys::cuMemcpyPeerAsync(to.0, there, from.0, here, bytes, pointer(stream))
             })
         };
-        match runs.adjacent() {
-            // SAFETY: guaranteed by the caller.
-            Some(bytes) if there == here => return unsafe { self.copy(stream, to, from, bytes) },
-            Some(bytes) => return copy(to, from, bytes),
-            None => {}
+        if let Some(bytes) = runs.adjacent() {
+            return copy(to, from, bytes);
         }
         if runs.to.max(runs.from) > MOST_PITCH {
             return (0..runs.count)
