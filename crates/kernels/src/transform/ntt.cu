@@ -287,7 +287,7 @@ ntt_pass(F* out, const F* in, F* apart, const F* __restrict__ points, const F* _
         if (!inside) return;
         F* to = target + first + place;
         if (pass.parts) {
-            const u64 at = ((((u64)polynomial << pass.log_cosets) + coset) << pass.log_size) + first;
+            const u64 at = (u64)(target - out) + first;
             const u32 blocks = 1u << (pass.log_column - pass.log_block), row = (u32)at & ((1u << pass.log_block) - 1);
             if (((u32)(at >> pass.log_block) & (blocks - 1)) == pass.block)
                 to = apart + ((at >> pass.log_column) << pass.log_block) + row + place;
