@@ -191,9 +191,11 @@ impl Stream {
         let mut work = self.begin(&[to.block(), from.block()])?;
         let stream = work.stream()?;
         // SAFETY: all runs are live memory of this device, and they fit each other.
-        match runs.adjacent() {
-            Some(bytes) => unsafe { driver.copy(stream, to.at(), from.at(), bytes) },
-            None => unsafe { driver.copy_to_peer(stream, &**driver, to.at(), from.at(), runs) },
+        unsafe {
+            match runs.adjacent() {
+                Some(bytes) => driver.copy(stream, to.at(), from.at(), bytes),
+                None => driver.copy_to_peer(stream, &**driver, to.at(), from.at(), runs),
+            }
         }
     }
 

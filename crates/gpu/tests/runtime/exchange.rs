@@ -230,8 +230,9 @@ fn pieces_that_do_not_fit_are_refused() {
     assert!(runs(3, &[2]).unwrap_err().to_string().contains("2 values from 0 do not fit a room of 4 in 1"));
     assert!(runs(6, &[2]).is_ok());
     let apart = long.view().runs(1, 0..1).unwrap();
-    let error = streams[1].copy(room.view_mut().range(..2).unwrap(), apart).unwrap_err().to_string();
-    assert!(error.contains("3 runs of 1 values do not fit a destination of 2 values"), "{error}");
+    let mut short_room = streams[1].zeros::<u32>(2).unwrap();
+    let refused = streams[1].copy(&mut short_room, apart).unwrap_err().to_string();
+    assert!(refused.contains("3 runs of 1 values do not fit a destination of 2 values"), "{refused}");
     assert!(runs(6, &[2, 5]).unwrap_err().to_string().contains("values 2..7 of every 6 of 6"));
     assert!(runs(4, &[2]).unwrap_err().to_string().contains("values 0..2 of every 4 of 6"));
     let misplaced = error(1, 0, &long);

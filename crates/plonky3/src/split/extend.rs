@@ -47,9 +47,9 @@ pub(super) fn devices_of<SC: DeviceConfig>(team: &Team<'_, SC>, rows: usize) -> 
 
 /// Extends a matrix: block k of the result is on device k, or all of it on the first (see [`devices_of`]).
 ///
-/// Works on some columns at a time. Each device brings and interpolates a share of them, and all are evaluated on each
-/// device's rows; then `made` is called with the blocks and the columns that are new. While columns travel between
-/// devices, those before them are evaluated and hashed. What the devices bring is also written to `rows`, if they are
+/// Works on some columns at a time. Each device brings and extends a share of them, and gets its rows of all; then `made`
+/// is called with the blocks and the columns that are new. While columns travel between devices, those before them are
+/// hashed and those after them extended. What the devices bring is also written to `rows`, if they are
 /// given.
 pub(super) fn extend<SC: DeviceConfig>(
     team: &Team<'_, SC>,

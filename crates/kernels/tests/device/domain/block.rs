@@ -4,7 +4,7 @@ use rigel_gpu::Stream;
 use rigel_kernels::Matrix;
 use rigel_kernels::domain::block::Block;
 use rigel_kernels::domain::selectors::{on_block, on_coset};
-use rigel_kernels::field::{Element, Field, Goldilocks, Goldilocks2, KoalaBear, KoalaBear4, Ring};
+use rigel_kernels::field::{Field, Goldilocks, Goldilocks2, KoalaBear, KoalaBear4, Ring};
 use rigel_kernels::layout::permute::{join_rows, take_columns, take_next};
 use rigel_kernels::layout::slab::from_slab;
 use rigel_kernels::open::opening::{
