@@ -515,8 +515,8 @@ fn run_through<F: TwoAdic>(
 }
 
 /// All passes. The last pass to natural order moves points between runs, so it can't be in place: the passes before it
-/// work in `room`. In bit-reversed order all passes after the first are in place in `to`, but the last one writes a block
-/// of the rows of every column to the room of `apart`.
+/// work in `room`. In bit-reversed order all passes after the first are in place in `to`; if there is an `apart`, the
+/// last one writes a block of the rows of every column to its room.
 fn launch_passes<F: TwoAdic>(
     stream: &Stream,
     transform: Transform<F>,

@@ -47,10 +47,9 @@ pub(super) fn devices_of<SC: DeviceConfig>(team: &Team<'_, SC>, rows: usize) -> 
 
 /// Extends a matrix: block k of the result is on device k, or all of it on the first (see [`devices_of`]).
 ///
-/// Works on some columns at a time. Each device brings and extends a share of them, and gets its rows of all; then `made`
-/// is called with the blocks and the columns that are new. While columns travel between devices, those before them are
-/// hashed and those after them extended. What the devices bring is also written to `rows`, if they are
-/// given.
+/// Works on some columns at a time. Each device brings and extends a share of them, and gets its rows of all; then
+/// `made` is called with the blocks and the columns that are new. While columns travel between devices, those before
+/// them are hashed and those after them extended. What the devices bring is also written to `rows`, if they are given.
 pub(super) fn extend<SC: DeviceConfig>(
     team: &Team<'_, SC>,
     source: &Source<'_, SC>,
