@@ -34,7 +34,6 @@ pub fn extend<F: TwoAdic>(
     order: Order,
 ) -> Result<Vec<Matrix<F>>> {
     const NAME: &str = "spread::extend";
-    const PARTS: usize = 8;
     let rows = evaluations.first().map_or(0, Columns::rows);
     if let Some(other) = evaluations.iter().find(|columns| columns.rows() != rows) {
         let detail = format!("columns of {rows} and of {} rows; all must have as many", other.rows());
@@ -53,16 +52,16 @@ pub fn extend<F: TwoAdic>(
     let block = |stream: &Stream| Matrix::alloc(stream, 1 << log_block, widths.iter().sum());
     let mut blocks: Vec<Matrix<F>> = streams.iter().map(block).collect::<Result<_>>()?;
     let mut before: Option<Spreading<F>> = None;
-    for part in 0..PARTS {
+    for ends in PARTS.windows(2) {
         let interpolate = |(stream, columns): (&Stream, &Columns<'_, F>)| {
-            let range = part_of(columns.columns(), part, PARTS);
+            let range = part_of(columns.columns(), ends);
             let values = columns.values().range(range.start * rows..range.end * rows)?;
             ntt::inverse(stream, Columns::new(values, rows)?, F::ONE, order)
         };
         let coefficients = streams.iter().zip(evaluations).map(interpolate).collect::<Result<_>>()?;
         let mut first = 0;
         let place = |&width: &usize| {
-            let range = part_of(width, part, PARTS);
+            let range = part_of(width, ends);
             first += width;
             first - width + range.start..first - width + range.end
         };
@@ -78,9 +77,13 @@ pub fn extend<F: TwoAdic>(
     Ok(blocks)
 }
 
-/// Part number `part` of `width` columns in so many parts.
-fn part_of(width: usize, part: usize, parts: usize) -> Range<usize> {
-    width * part / parts..width * (part + 1) / parts
+/// Where parts of the columns begin and end, in sixteenths. Every launch reads tables as long as a column, so parts are
+/// large; but nothing is left to compute while the last one travels, so that is small.
+const PARTS: [usize; 7] = [0, 4, 8, 12, 14, 15, 16];
+
+/// The part of `width` columns between two of [`PARTS`].
+fn part_of(width: usize, ends: &[usize]) -> Range<usize> {
+    width * ends[0] / 16..width * ends[1] / 16
 }
 
 /// Columns on their way to every device: the values of its block, or coefficients.
