@@ -69,7 +69,9 @@ pub use device::{Device, KeepLimits, KeepStats, Options, Selector, Selectors, St
 pub use drivers::cuda::{CublasStatus, Status as CudaStatus, cublas_status, status as cuda_status};
 pub use drivers::emulated::{Emulation, Execution, ThreadOrder};
 pub use drivers::{BlasType, Parameter, Passing};
-pub use memory::{Activity, Buffer, PinnedBuffer, PinnedSlice, PoolStats, Pooling, Shared, View, ViewMut};
+pub use memory::{
+    Activity, Buffer, PinnedBuffer, PinnedSlice, PoolStats, Pooling, Runs, RunsMut, Shared, View, ViewMut,
+};
 pub use pool::{Member, Pool, PoolError, Share, Ticket};
 pub use queue::Event;
 pub use work::{

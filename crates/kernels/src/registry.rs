@@ -48,7 +48,6 @@ use crate::open::evaluate::Evaluate;
 use crate::open::opening::{CosetPoints, Opening};
 use crate::transform::circle::CircleTransform;
 use crate::transform::ntt::{Ntt, TwoAdic};
-use crate::transform::residues::Residues;
 use crate::vector::elementwise::Elementwise;
 use crate::vector::fractions::Fractions;
 use crate::vector::inverse::Inverse;
@@ -73,7 +72,6 @@ macro_rules! registry {
 // compilation at the end.
 registry! {
     Ntt<Goldilocks>, Ntt<KoalaBear>, Ntt<BabyBear>,
-    Residues<Goldilocks>, Residues<KoalaBear>, Residues<BabyBear>,
     CircleTransform,
     Rows<Keccak256, KoalaBear>, Rows<Keccak256, BabyBear>, Rows<Keccak256, Goldilocks>,
     Rows<KeccakSponge, KoalaBear>, Rows<KeccakSponge, BabyBear>, Rows<KeccakSponge, Goldilocks>,

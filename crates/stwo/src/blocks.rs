@@ -140,7 +140,7 @@ fn addressed<'a, T: Plain>(copies: Vec<(View<'a, T>, ViewMut<'a, T>)>) -> (Vec<D
     let mut pieces = Vec::with_capacity(copies.len());
     for (source, target) in copies {
         let (from, to) = (index(&source.device()), index(&target.view().device()));
-        pieces.push(Piece { from, to, source, target });
+        pieces.push(Piece::new(from, to, source, target));
     }
     (devices, pieces)
 }

@@ -137,6 +137,16 @@ impl<T: Plain> Argument for Option<View<'_, T>> {
     }
 }
 
+/// As for a view that is read.
+impl<T: Plain> Argument for Option<ViewMut<'_, T>> {
+    fn push<'a>(&'a self, list: &mut ArgumentList<'a>) {
+        match self {
+            Some(view) => view.push(list),
+            None => list.pointer(&DevicePtr(0), Passing::Pointer),
+        }
+    }
+}
+
 /// A buffer that holds the addresses of other buffers, for kernels that read more buffers than a launch has
 /// arguments. Made by [`Stream::addresses`](crate::Stream::addresses).
 ///

@@ -21,6 +21,23 @@ impl DevicePtr {
     }
 }
 
+/// Runs that are copied: `count` of them, of `bytes` bytes, each so many bytes after the one before it where they come
+/// `from` and where they go `to`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Strides {
+    pub bytes: usize,
+    pub count: usize,
+    pub to: usize,
+    pub from: usize,
+}
+
+impl Strides {
+    /// Their bytes in all, if they are adjacent on both sides.
+    pub(crate) fn adjacent(self) -> Option<usize> {
+        (self.count == 1 || (self.to, self.from) == (self.bytes, self.bytes)).then_some(self.count * self.bytes)
+    }
+}
+
 /// A driver's opaque handle to a stream, event, module, function or graph. It is only valid for the driver that
 /// made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -381,14 +398,14 @@ pub(crate) trait PeerDriver {
     fn link(&self, peer: &dyn Driver) -> Result<Link>;
     /// Lets this device's streams access the peer's memory. Idempotent; only called if `link` is direct.
     fn enable_peer(&self, peer: &dyn Driver) -> Result<()>;
-    /// Copies from this device to a peer of the same kind, on a stream of this device.
+    /// Copies runs from this device to a peer of the same kind, or within it, on a stream of this device.
     unsafe fn copy_to_peer(
         &self,
         stream: Raw,
         peer: &dyn Driver,
         to: DevicePtr,
         from: DevicePtr,
-        bytes: usize,
+        runs: Strides,
     ) -> Result<()>;
 }
 

@@ -1,4 +1,4 @@
-//! Memory: the arena of device memory, the pool of pinned memory, buffers and views.
+//! Memory: the arena of device memory, the pool of pinned memory, buffers, views and runs.
 //!
 //! [`Core`] is the lowest layer of an open device: its driver, its memory and its queues. Every reference to
 //! memory or to a stream holds the core, so memory is unmapped only after the last stream is closed.
@@ -9,6 +9,7 @@ mod core;
 mod counters;
 mod free_list;
 mod pinned;
+mod runs;
 mod view;
 
 pub use arena::{PoolStats, Pooling};
@@ -18,4 +19,5 @@ pub(crate) use core::{Core, Lane, PeakWatch, same_device};
 pub use counters::Activity;
 pub(crate) use pinned::PinnedBlock;
 pub use pinned::{PinnedBuffer, PinnedSlice};
+pub use runs::{Runs, RunsMut};
 pub use view::{View, ViewMut};

@@ -153,6 +153,11 @@ impl<'a, T: Plain> ViewMut<'a, T> {
         View { at: self.at, block: self.block, len: self.len, of: PhantomData }
     }
 
+    /// The same range once more, for parts of it that have nothing in common.
+    pub(super) fn alias(&self) -> ViewMut<'a, T> {
+        ViewMut { at: self.at, block: self.block, len: self.len, of: PhantomData }
+    }
+
     /// Reborrows the view.
     pub fn reborrow(&mut self) -> ViewMut<'_, T> {
         ViewMut { at: self.at, block: self.block, len: self.len, of: PhantomData }

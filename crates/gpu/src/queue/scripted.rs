@@ -10,7 +10,7 @@ use super::{ChainPool, EventPool, Queue, Uses};
 use crate::base::{DeviceKind, Error, Link, Lock, MemoryInfo, Properties, Result};
 use crate::drivers::{
     BlasDriver, CodeDriver, CopyDriver, DevicePtr, Driver, Function, GraphDriver, Grid, Image, MemoryDriver,
-    Occupancy, PeerDriver, QueueDriver, Raw, Unit,
+    Occupancy, PeerDriver, QueueDriver, Raw, Strides, Unit,
 };
 
 /// Memory that the scripted device reports.
@@ -328,7 +328,7 @@ impl PeerDriver for Scripted {
         _peer: &dyn Driver,
         _to: DevicePtr,
         _from: DevicePtr,
-        _bytes: usize,
+        _runs: Strides,
     ) -> Result<()> {
         self.unsupported("copy_to_peer")
     }

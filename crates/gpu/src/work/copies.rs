@@ -8,7 +8,7 @@
 use std::ops::Range;
 
 use crate::base::{Error, Plain, Result, bytes_of, bytes_of_mut, zeroed_vec};
-use crate::memory::{Buffer, PinnedBuffer, View, ViewMut};
+use crate::memory::{Buffer, PinnedBuffer, Runs, RunsMut, View, ViewMut};
 use crate::work::Stream;
 use crate::work::staging::SMALL;
 
@@ -204,22 +204,29 @@ impl Stream {
         Ok(to)
     }
 
-    /// Copies within the device.
+    /// Copies within the device: memory of the same length, or runs of it.
     pub fn copy<'a, 'b, T: Plain>(
         &self,
-        to: impl Into<ViewMut<'a, T>>,
-        from: impl Into<View<'b, T>>,
+        to: impl Into<RunsMut<'a, T>>,
+        from: impl Into<Runs<'b, T>>,
     ) -> Result<()> {
         let (to, from) = (to.into(), from.into());
-        same_length("Stream::copy", to.len(), from.len())?;
-        self.owns("Stream::copy", to.view())?;
-        self.owns("Stream::copy", from)?;
+        let runs = to.strides("Stream::copy", &from)?;
+        self.owns("Stream::copy", to.span())?;
+        self.owns("Stream::copy", from.span())?;
         if from.is_empty() {
             return Ok(());
         }
+        let driver = &self.core().driver;
         let mut work = self.begin(&[to.block(), from.block()])?;
-        // SAFETY: both are live ranges of this device of the same length.
-        unsafe { self.core().driver.copy(work.stream()?, *to.at(), *from.at(), from.bytes()) }
+        let stream = work.stream()?;
+        // SAFETY: all runs are live memory of this device, and they fit each other.
+        unsafe {
+            match runs.adjacent() {
+                Some(bytes) => driver.copy(stream, to.at(), from.at(), bytes),
+                None => driver.copy_to_peer(stream, &**driver, to.at(), from.at(), runs),
+            }
+        }
     }
 
     /// Sets every byte.

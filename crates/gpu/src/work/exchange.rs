@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::base::{Error, Plain, Result};
 use crate::device::Observer;
-use crate::memory::{View, ViewMut};
+use crate::memory::{Runs, RunsMut, View, ViewMut};
 use crate::queue::Event;
 use crate::work::{Route, Stream};
 
@@ -21,9 +21,16 @@ pub struct Piece<'a, T: Plain> {
     /// The index of the stream on whose device `target` is.
     pub to: usize,
     /// What is copied.
-    pub source: View<'a, T>,
-    /// Where it goes; of the same length.
-    pub target: ViewMut<'a, T>,
+    pub source: Runs<'a, T>,
+    /// Where it goes: as many runs of the same length, or one of the length of all.
+    pub target: RunsMut<'a, T>,
+}
+
+impl<'a, T: Plain> Piece<'a, T> {
+    /// A copy from the device of stream `from` to that of stream `to`.
+    pub fn new(from: usize, to: usize, source: impl Into<Runs<'a, T>>, target: impl Into<RunsMut<'a, T>>) -> Self {
+        Self { from, to, source: source.into(), target: target.into() }
+    }
 }
 
 /// An exchange under way. Nothing may read what is sent before [`Exchange::join`].
@@ -58,13 +65,13 @@ impl Exchange {
             let (Some(sender), Some(receiver)) = (lanes.get(*from), lanes.get(*to)) else {
                 return Err(Error::shape(NAME, format!("a piece from {from} to {to}; there are {}", lanes.len())));
             };
-            if source.len() != target.len() {
+            if target.strides(NAME, source).is_err() {
                 let detail =
                     format!("{} values from {from} do not fit a room of {} in {to}", source.len(), target.len());
                 return Err(Error::shape(NAME, detail));
             }
-            sender.owns(NAME, *source)?;
-            receiver.owns(NAME, target.view())?;
+            sender.owns(NAME, source.span())?;
+            receiver.owns(NAME, target.span())?;
         }
         let (inside, between): (Vec<_>, Vec<_>) =
             pieces.into_iter().filter(|piece| !piece.source.is_empty()).partition(|piece| piece.from == piece.to);
@@ -143,7 +150,7 @@ pub fn all_gather<T: Plain>(
         }
         for (from, &source) in shares.iter().enumerate() {
             let (target, tail) = rest.split_at(source.len())?;
-            pieces.push(Piece { from, to, source, target });
+            pieces.push(Piece::new(from, to, source, target));
             rest = tail;
         }
     }
@@ -172,7 +179,7 @@ pub fn all_to_all<T: Plain>(
     for (to, mut rest) in received.into_iter().enumerate() {
         for (from, blocks) in blocks.iter().enumerate() {
             let (target, tail) = rest.split_at(block)?;
-            pieces.push(Piece { from, to, source: blocks.range(to * block..(to + 1) * block)?, target });
+            pieces.push(Piece::new(from, to, blocks.range(to * block..(to + 1) * block)?, target));
             rest = tail;
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::base::{Link, Plain, Result};
 use crate::device::Device;
-use crate::memory::{Buffer, View, ViewMut};
+use crate::memory::{Buffer, Runs, RunsMut};
 use crate::work::Stream;
 
 /// The route of a copy between devices.
@@ -81,20 +81,20 @@ impl<T: Plain> Buffer<T> {
         if !from.device().is(to.device()) {
             from.wait_for(to)?;
         }
-        from.send(to, copy.view_mut(), self.view(), route)?;
+        from.send(to, copy.view_mut().into(), self.view().into(), route)?;
         to.wait_for(from)?;
         Ok(copy)
     }
 }
 
 impl Stream {
-    /// Copies memory of this stream's device to memory of `to`'s, of the same length. If the devices are peers, the
-    /// copy is work of this stream, and the caller orders it with that of `to`.
+    /// Copies memory of this stream's device to memory of `to`'s, of the same length or runs. If the devices are peers,
+    /// the copy is work of this stream, and the caller orders it with that of `to`.
     pub(super) fn send<T: Plain>(
         &self,
         to: &Stream,
-        mut target: ViewMut<'_, T>,
-        source: View<'_, T>,
+        target: RunsMut<'_, T>,
+        source: Runs<'_, T>,
         route: Route,
     ) -> Result<()> {
         if source.is_empty() {
@@ -103,21 +103,60 @@ impl Stream {
         if self.device().is(to.device()) {
             return self.copy(target, source);
         }
+        let runs = target.strides("Stream::send", &source)?;
         self.core().counters.sent(source.bytes());
         let link = self.device().link(to.device())?;
         if route == Route::Auto && link.is_direct() {
             let (here, there) = (&self.core().driver, &to.core().driver);
             here.enable_peer(&**there)?;
             let mut work = self.begin(&[source.block(), target.block()])?;
-            // SAFETY: both are live ranges of the same length, each on its device.
-            return unsafe {
-                here.copy_to_peer(work.stream()?, &**there, *target.at(), *source.at(), source.bytes())
-            };
+            // SAFETY: the runs fit each other and are live, each on its device.
+            return unsafe { here.copy_to_peer(work.stream()?, &**there, target.at(), source.at(), runs) };
         }
         let mut host = self.device().pinned(source.len())?;
-        self.read_pinned(source, &mut host)?;
+        match source.whole() {
+            Some(source) => self.read_pinned(source, &mut host)?,
+            None => {
+                let mut packed = self.alloc(source.len())?;
+                self.copy(&mut packed, source)?;
+                self.read_pinned(&packed, &mut host)?;
+            }
+        }
         // The host orders the streams of two different kinds of device.
         drop(host.slice()?);
-        to.write_pinned(target.reborrow(), &mut host)
+        match target.whole() {
+            Ok(target) => to.write_pinned(target, &mut host),
+            Err(target) => {
+                let mut packed = to.alloc(target.len())?;
+                to.write_pinned(&mut packed, &mut host)?;
+                to.copy(target, &packed)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::groups;
+
+    /// Runs that the host passes on are packed and unpacked by their devices.
+    #[test]
+    fn runs_go_through_the_host() {
+        for devices in groups(2).unwrap() {
+            let [from, to] = [0, 1].map(|k: usize| devices[k].compute().unwrap());
+            let source = from.upload(&[1u32, 2, 3, 4, 5, 6]).unwrap();
+            let mut target = to.zeros::<u32>(6).unwrap();
+            let room = target.view_mut().split_runs(2, &[1, 1]).unwrap().remove(1);
+            from.send(&to, room, source.view().range(..3).unwrap().into(), Route::Host).unwrap();
+            assert_eq!(target.to_vec(&to).unwrap(), [0, 1, 0, 2, 0, 3]);
+            let runs = source.view().runs(3, 1..3).unwrap();
+            let room = target.view_mut().split_runs(3, &[2]).unwrap().remove(0);
+            from.send(&to, room, runs, Route::Host).unwrap();
+            assert_eq!(target.to_vec(&to).unwrap(), [2, 3, 0, 5, 6, 3]);
+            let room = target.view_mut().range(..4).unwrap();
+            from.send(&to, room.into(), runs, Route::Host).unwrap();
+            assert_eq!(target.to_vec(&to).unwrap(), [2, 3, 5, 6, 6, 3]);
+        }
     }
 }

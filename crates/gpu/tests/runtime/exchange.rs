@@ -58,6 +58,59 @@ fn blocks_go_to_their_devices() {
     }
 }
 
+/// Rows of columns travel as runs, from runs or whole columns to either: every device gets whole columns from blocks of
+/// rows, or blocks of rows from whole columns.
+#[test]
+fn runs_go_to_their_places() {
+    const COLUMNS: usize = 3;
+    for count in [1usize, 2, 4, 8] {
+        on_each_group(count as u32, |streams| {
+            // Value (column, row) of blocks of 5 rows, of which the last is not part of the columns.
+            let rows = 4 * count;
+            let value = |column: usize, row: usize| (1_000 * column + row) as u32;
+            let block = |k: usize| {
+                let column = |column| (4 * k..4 * k + 5).map(move |row| value(column, row));
+                (0..COLUMNS).flat_map(column).collect::<Vec<u32>>()
+            };
+            let blocks = upload(&streams, block);
+            let mut wholes: Vec<_> =
+                streams.iter().map(|stream| stream.zeros::<u32>(COLUMNS * rows).unwrap()).collect();
+            let mut pieces = Vec::new();
+            for (to, whole) in wholes.iter_mut().enumerate() {
+                let targets = whole.view_mut().split_runs(rows, &vec![4; count]).unwrap();
+                for (from, (block, target)) in blocks.iter().zip(targets).enumerate() {
+                    pieces.push(Piece::new(from, to, block.view().runs(5, 0..4).unwrap(), target));
+                }
+            }
+            exchange(&streams, pieces).unwrap();
+            let expected: Vec<u32> =
+                (0..COLUMNS).flat_map(|column| (0..rows).map(move |row| value(column, row))).collect();
+            for (stream, whole) in streams.iter().zip(&wholes) {
+                assert_eq!(whole.to_vec(stream).unwrap(), expected);
+            }
+            // Back from the next device, without the first row; the last column's rows from one run.
+            let mut received: Vec<_> =
+                streams.iter().map(|stream| stream.zeros::<u32>(3 * COLUMNS + 3 * 2).unwrap()).collect();
+            let mut pieces = Vec::new();
+            for (to, room) in received.iter_mut().enumerate() {
+                let from = (to + 1) % count;
+                let source = wholes[from].view();
+                let (packed, apart) = room.view_mut().split_at(3 * COLUMNS).unwrap();
+                pieces.push(Piece::new(from, to, source.runs(rows, 4 * to + 1..4 * to + 4).unwrap(), packed));
+                let apart = apart.split_runs(2, &[1]).unwrap().remove(0);
+                pieces.push(Piece::new(from, to, source.range(4 * to + 1..4 * to + 4).unwrap(), apart));
+            }
+            exchange(&streams, pieces).unwrap();
+            for (to, (stream, room)) in streams.iter().zip(&received).enumerate() {
+                let run = |column: usize| (4 * to + 1..4 * to + 4).map(move |row| value(column, row));
+                let apart = run(0).flat_map(|value| [value, 0]);
+                let expected: Vec<u32> = (0..COLUMNS).flat_map(run).chain(apart).collect();
+                assert_eq!(room.to_vec(stream).unwrap(), expected);
+            }
+        });
+    }
+}
+
 /// The pieces of an exchange in which every device gets all shares.
 fn all_shares<'a>(shares: &'a [Buffer<u32>], rooms: &'a mut [Buffer<u32>]) -> Vec<Piece<'a, u32>> {
     let mut pieces = Vec::new();
@@ -65,7 +118,7 @@ fn all_shares<'a>(shares: &'a [Buffer<u32>], rooms: &'a mut [Buffer<u32>]) -> Ve
         let mut rest = room.view_mut();
         for (from, share) in shares.iter().enumerate() {
             let (target, tail) = rest.split_at(share.len()).unwrap();
-            pieces.push(Piece { from, to, source: share.view(), target });
+            pieces.push(Piece::new(from, to, share.view(), target));
             rest = tail;
         }
     }
@@ -164,11 +217,24 @@ fn pieces_that_do_not_fit_are_refused() {
     let [short, long] = [2, 3].map(|n| streams[0].zeros::<u32>(n).unwrap());
     let mut room = streams[1].zeros::<u32>(3).unwrap();
     let mut error = |from, to, source: &Buffer<u32>| {
-        let piece = Piece { from, to, source: source.view(), target: room.view_mut() };
+        let piece = Piece::new(from, to, source.view(), room.view_mut());
         exchange(&streams, vec![piece]).unwrap_err().to_string()
     };
     assert!(error(0, 1, &short).contains("2 values from 0 do not fit a room of 3 in 1"));
     assert!(error(0, 2, &long).contains("there are 2"));
+    let runs = |stride, lengths: &[usize]| {
+        let mut room = streams[1].zeros::<u32>(6)?;
+        let target = room.view_mut().split_runs(stride, lengths)?.remove(0);
+        exchange(&streams, vec![Piece::new(0, 1, long.view().runs(3, 0..2)?, target)])
+    };
+    assert!(runs(3, &[2]).unwrap_err().to_string().contains("2 values from 0 do not fit a room of 4 in 1"));
+    assert!(runs(6, &[2]).is_ok());
+    let apart = long.view().runs(1, 0..1).unwrap();
+    let mut short_room = streams[1].zeros::<u32>(2).unwrap();
+    let refused = streams[1].copy(&mut short_room, apart).unwrap_err().to_string();
+    assert!(refused.contains("3 runs of 1 values do not fit a destination of 2 values"), "{refused}");
+    assert!(runs(6, &[2, 5]).unwrap_err().to_string().contains("values 2..7 of every 6 of 6"));
+    assert!(runs(4, &[2]).unwrap_err().to_string().contains("values 0..2 of every 4 of 6"));
     let misplaced = error(1, 0, &long);
     let names = [0, 1].map(|k: usize| streams[k].device().to_string());
     assert!(names.iter().all(|name| misplaced.contains(name)), "{misplaced}");

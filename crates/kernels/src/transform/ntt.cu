@@ -36,6 +36,10 @@ struct Pass {
     u32 unshifted;    // whether result k is multiplied by entry k of `twiddles` (last pass, natural order)
     u32 scaled;       // (last pass)
     u32 across;       // whether adjacent runs are adjacent in the result (last of several passes, natural order)
+    u32 parts;        // whether a block of a column's rows goes elsewhere (last pass, not natural order):
+    u32 log_column;   // columns of so many rows, all cosets of a polynomial,
+    u32 log_block;    // in blocks of so many, no fewer than a run's,
+    u32 block;        // of which this one goes elsewhere
 };
 
 // (u - v) w_32^k, k and the direction known at compile time. A Montgomery product accepts any 32-bit factor, so the
@@ -186,13 +190,14 @@ __device__ __forceinline__ void take(const F* tile, F* x, u32 place, u32 column)
 //              w_(2^R)^(a rev(q)) shift^(a S) at [coset][q][a]
 //   twiddles   w_span^(j2 rev(p)) shift^j2 at [coset][p][j2] for position p of a run
 // Together they multiply point j1 S + j2, j1 = i 2^(R - R1) + a, by shift^(j1 S + j2). Only a first pass has shifts
-// and several cosets. Without an `in` the pass works in place.
+// and several cosets. Without an `in` the pass works in place. One block of the rows of every column may go to `apart`,
+// column after column.
 //
 // A block is a tile of runs and a coset. Blocks of the same tile and different polynomials are consecutive, so that the
 // tables are read from the cache.
 template <class F, class Plan>
 __global__ void __launch_bounds__(Plan::THREADS, Plan::template blocks<F>())
-ntt_pass(F* out, const F* in, const F* __restrict__ points, const F* __restrict__ stages,
+ntt_pass(F* out, const F* in, F* apart, const F* __restrict__ points, const F* __restrict__ stages,
          const F* __restrict__ twiddles, Pass<F> pass) {
     constexpr int R = Plan::R, V = Plan::V, POINTS = 1 << V, TILE = Plan::TILE;
     constexpr bool LAST = Plan::LAST, THREE = Plan::R3 > 0;
@@ -281,6 +286,12 @@ ntt_pass(F* out, const F* in, const F* __restrict__ points, const F* __restrict_
         __syncthreads();
         if (!inside) return;
         F* to = target + first + place;
+        if (pass.parts) {
+            const u64 at = (u64)(target - out) + first;
+            const u32 blocks = 1u << (pass.log_column - pass.log_block), row = (u32)at & ((1u << pass.log_block) - 1);
+            if (((u32)(at >> pass.log_block) & (blocks - 1)) == pass.block)
+                to = apart + ((at >> pass.log_column) << pass.log_block) + row + place;
+        }
 #pragma unroll
         for (int i = 0; i < POINTS; ++i) to[i << LOW1] = stored(tile[Plan::cell((i << LOW1) + place, column)]);
     } else if (inside) {

@@ -20,6 +20,7 @@ use std::sync::Arc;
 use rigel_gpu::{Error, Result, Shape, Stream, View, ViewMut};
 
 use crate::code::{Instances, KernelFile, Operation};
+use crate::domain::block::Block;
 use crate::field::Field;
 use crate::layout::columns::Columns;
 use crate::layout::matrix::{Matrix, log2_rows};
@@ -154,9 +155,46 @@ pub fn evaluate_coset_into<F: TwoAdic>(
     let log_rows = check::<F>(NAME, coefficients.rows(), added_bits)?;
     check_shift(NAME, shift)?;
     check_evaluations(NAME, &out, coefficients, added_bits)?;
-    let (transform, mut cosets) = on_cosets(log_rows, added_bits, generator());
-    cosets.iter_mut().for_each(|coset| *coset *= shift);
+    let (transform, cosets) = on_shifted_cosets(log_rows, added_bits, shift);
     run(stream, transform, out, Some(coefficients.values()), &cosets)
+}
+
+/// As [`evaluate_coset_into`], but the rows of `block` of every column are in `room` afterwards, column after column,
+/// and what `out` has in their place is undefined.
+pub fn evaluate_coset_apart<F: TwoAdic>(
+    stream: &Stream,
+    mut out: ViewMut<'_, F>,
+    coefficients: Columns<'_, F>,
+    added_bits: u32,
+    shift: F,
+    block: Block,
+    room: ViewMut<'_, F>,
+) -> Result<()> {
+    const NAME: &str = "ntt::evaluate_coset_apart";
+    let log_rows = check::<F>(NAME, coefficients.rows(), added_bits)?;
+    check_shift(NAME, shift)?;
+    check_evaluations(NAME, &out, coefficients, added_bits)?;
+    let rows = coefficients.rows() << added_bits;
+    if block.first() + block.rows() > rows || room.len() != block.rows() * coefficients.columns() {
+        let columns = coefficients.columns();
+        let detail = format!("{block:?} of {columns} columns of {rows} rows, into room for {} values", room.len());
+        return Err(Error::shape(NAME, detail));
+    }
+    let (transform, cosets) = on_shifted_cosets(log_rows, added_bits, shift);
+    // The last pass writes runs, so a block must have whole ones.
+    if log_rows >= LOG_SMALL && passes(log_rows).last().is_some_and(|&bits| bits <= block.log_rows) {
+        return launch_passes(
+            stream,
+            transform,
+            out,
+            None,
+            Some(coefficients.values()),
+            &cosets,
+            Some((block, room)),
+        );
+    }
+    run(stream, transform, out.reborrow(), Some(coefficients.values()), &cosets)?;
+    stream.copy(room, out.view().runs(rows, block.first()..block.first() + block.rows())?)
 }
 
 fn check_evaluations<F: TwoAdic>(
@@ -291,6 +329,13 @@ fn on_cosets<F: TwoAdic>(log_rows: u32, added_bits: u32, generator: F) -> (Trans
     };
     let root = root(generator, log_rows + added_bits, false);
     let cosets = (0..1usize << added_bits).map(|block| root.pow(reverse_bits(block, added_bits))).collect();
+    (transform, cosets)
+}
+
+/// As `on_cosets`, of the coset `shift H'`.
+fn on_shifted_cosets<F: TwoAdic>(log_rows: u32, added_bits: u32, shift: F) -> (Transform<F>, Vec<F>) {
+    let (transform, mut cosets) = on_cosets(log_rows, added_bits, generator());
+    cosets.iter_mut().for_each(|coset| *coset *= shift);
     (transform, cosets)
 }
 
@@ -452,7 +497,7 @@ fn run<F: TwoAdic>(
         let mut room = stream.alloc::<F>(to.len())?;
         return run_through(stream, transform, to, room.view_mut(), from, shifts);
     }
-    launch_passes(stream, transform, to, None, from, shifts)
+    launch_passes(stream, transform, to, None, from, shifts, None)
 }
 
 /// As `run`, with the first values of `room` as temporary memory.
@@ -466,11 +511,12 @@ fn run_through<F: TwoAdic>(
 ) -> Result<()> {
     let len = to.len();
     let room = if passes(transform.log_rows).len() > 1 { Some(room.range(..len)?) } else { None };
-    launch_passes(stream, transform, to, room, from, shifts)
+    launch_passes(stream, transform, to, room, from, shifts, None)
 }
 
 /// All passes. The last pass to natural order moves points between runs, so it can't be in place: the passes before it
-/// work in `room`. In bit-reversed order all passes after the first are in place in `to`.
+/// work in `room`. In bit-reversed order all passes after the first are in place in `to`; if there is an `apart`, the
+/// last one writes a block of the rows of every column to its room.
 fn launch_passes<F: TwoAdic>(
     stream: &Stream,
     transform: Transform<F>,
@@ -478,6 +524,7 @@ fn launch_passes<F: TwoAdic>(
     mut room: Option<ViewMut<'_, F>>,
     from: Option<View<'_, F>>,
     shifts: &[F],
+    mut apart: Option<(Block, ViewMut<'_, F>)>,
 ) -> Result<()> {
     if to.is_empty() {
         return Ok(());
@@ -508,6 +555,10 @@ fn launch_passes<F: TwoAdic>(
         // The table of an unshifted result includes the scale.
         scaled: u32::from(transform.inverse && !unshifted),
         across: u32::from(transform.across()),
+        parts: u32::from(apart.is_some()),
+        log_column: transform.log_rows + transform.log_cosets,
+        log_block: apart.as_ref().map_or(0, |(block, _)| block.log_rows),
+        block: apart.as_ref().map_or(0, |(block, _)| block.index as u32),
     };
     let tables = tables(stream, transform, shifts)?;
     if transform.log_rows < LOG_SMALL {
@@ -541,7 +592,8 @@ fn launch_passes<F: TwoAdic>(
             None => (to.reborrow(), if first { from } else { None }),
         };
         let Tables { points, stages, twiddles } = &tables[i];
-        kernel.launch(stream, shape, (target, source, points, stages, twiddles, pass))?;
+        let apart = apart.as_mut().filter(|_| last).map(|(_, room)| room.reborrow());
+        kernel.launch(stream, shape, (target, source, apart, points, stages, twiddles, pass))?;
     }
     Ok(())
 }

@@ -2,15 +2,14 @@
 //!
 //! The extended domain of 2^l rows in bit-reversed order is shared out: device k of K, a power of two, has block k of
 //! m = 2^l / K rows of every column, a coset of its own (see [`crate::domain::block`]). Columns come in on any
-//! device, a share of them on each. With n coefficients a column,
+//! device, a share of them on each. With n coefficients a column, each device interpolates its columns, and
 //!
-//! 1. each device interpolates its columns,
-//! 2. and sends their coefficients to every other: all n, or if n > m their m [`residues`](crate::transform::residues)
-//!    for the other's block;
-//! 3. each device evaluates all columns on its block.
+//! - if n >= m, evaluates them on the whole domain and sends every other device its block of the values;
+//! - if n < m, sends their coefficients to every other, and then evaluates all columns on its block.
 //!
-//! So a device interpolates a K-th of the columns, evaluates a K-th of the rows, and sends and receives
-//! `(1 - 1/K) min(n, m)` values a column of its share, or of all of them.
+//! Either way a device does a K-th of the work of one device alone, and sends and receives `(1 - 1/K) min(n, m)` values
+//! a column of its share, or of all of them. What it reads and writes beside a K-th of one device's bytes are the
+//! values that are sent, read once, and those that arrive, written once.
 
 use std::ops::Range;
 
@@ -20,14 +19,13 @@ use crate::domain::block::Block;
 use crate::layout::columns::Columns;
 use crate::layout::matrix::{Matrix, log2_rows};
 use crate::transform::ntt::{self, Order, TwoAdic};
-use crate::transform::residues::residues;
 
 /// The blocks of the evaluations on the coset `GENERATOR H'` of 2^`added_bits` times as many points, in bit-reversed
 /// order, given evaluations on H. `evaluations[k]`, any number of columns, is on the device of stream k; so is block
 /// k of the result, of all columns in the order of devices.
 ///
-/// Works on a few columns of each device at a time: while their coefficients travel on `lanes`, other streams of the
-/// devices, those before them are evaluated and those after them interpolated.
+/// Works on a few columns of each device at a time: while they travel on `lanes`, other streams of the devices, those
+/// after them are transformed.
 pub fn extend<F: TwoAdic>(
     streams: &[Stream],
     lanes: &[Stream],
@@ -35,84 +33,92 @@ pub fn extend<F: TwoAdic>(
     added_bits: u32,
     order: Order,
 ) -> Result<Vec<Matrix<F>>> {
-    const PARTS: usize = 8;
+    const NAME: &str = "spread::extend";
     let rows = evaluations.first().map_or(0, Columns::rows);
     if let Some(other) = evaluations.iter().find(|columns| columns.rows() != rows) {
         let detail = format!("columns of {rows} and of {} rows; all must have as many", other.rows());
-        return Err(Error::shape("spread::extend", detail));
+        return Err(Error::shape(NAME, detail));
     }
-    let log_domain = log2_rows("spread::extend", rows)? + added_bits;
-    let log_block = log_block(streams.len(), log_domain)?;
+    let log_domain = log2_rows(NAME, rows)? + added_bits;
+    let devices = streams.len();
+    let log_devices = devices.checked_ilog2().filter(|_| devices.is_power_of_two());
+    let Some(log_block) = log_devices.and_then(|log_devices| log_domain.checked_sub(log_devices)) else {
+        let detail = format!(
+            "2^{log_domain} rows over {devices} devices; the number must be a power of two and at most that of rows"
+        );
+        return Err(Error::shape(NAME, detail));
+    };
     let widths: Vec<usize> = evaluations.iter().map(Columns::columns).collect();
     let block = |stream: &Stream| Matrix::alloc(stream, 1 << log_block, widths.iter().sum());
     let mut blocks: Vec<Matrix<F>> = streams.iter().map(block).collect::<Result<_>>()?;
-    // For each device that has columns, and those in the order of parts: where they go on each device.
-    let mut rooms = Vec::with_capacity(streams.len());
-    for block in &mut blocks {
-        let mut rest = block.values_mut().view_mut();
-        let mut by_part: Vec<Vec<ViewMut<'_, F>>> = (0..PARTS).map(|_| Vec::new()).collect();
-        for width in &widths {
-            for (part, rooms) in by_part.iter_mut().enumerate() {
-                let (room, tail) = rest.split_at(part_of(*width, part, PARTS).len() << log_block)?;
-                rooms.push(room);
-                rest = tail;
-            }
-        }
-        rooms.push(by_part.into_iter());
-    }
-    let mut before: Option<(Spreading<F>, _)> = None;
-    for part in 0..PARTS {
+    let mut before: Option<Spreading<F>> = None;
+    for ends in PARTS.windows(2) {
         let interpolate = |(stream, columns): (&Stream, &Columns<'_, F>)| {
-            let range = part_of(columns.columns(), part, PARTS);
+            let range = part_of(columns.columns(), ends);
             let values = columns.values().range(range.start * rows..range.end * rows)?;
             ntt::inverse(stream, Columns::new(values, rows)?, F::ONE, order)
         };
         let coefficients = streams.iter().zip(evaluations).map(interpolate).collect::<Result<_>>()?;
-        let spreading = Spreading::begin(streams, lanes, coefficients, log_domain)?;
-        let rooms = rooms.iter_mut().map(|parts| parts.next().expect("one for each part")).collect();
-        if let Some((before, rooms)) = before.replace((spreading, rooms)) {
-            before.evaluate_into(streams, rooms)?;
+        let mut first = 0;
+        let place = |&width: &usize| {
+            let range = part_of(width, ends);
+            first += width;
+            first - width + range.start..first - width + range.end
+        };
+        let places = widths.iter().map(place).collect();
+        let spreading = Spreading::begin(streams, lanes, coefficients, &mut blocks, places)?;
+        if let Some(before) = before.replace(spreading) {
+            before.finish(streams, &mut blocks)?;
         }
     }
-    if let Some((last, rooms)) = before {
-        last.evaluate_into(streams, rooms)?;
+    if let Some(last) = before {
+        last.finish(streams, &mut blocks)?;
     }
     Ok(blocks)
 }
 
-/// Part number `part` of `width` columns in so many parts.
-fn part_of(width: usize, part: usize, parts: usize) -> Range<usize> {
-    width * part / parts..width * (part + 1) / parts
+/// Where parts of the columns begin and end, in sixteenths. Every launch reads tables as long as a column, so parts are
+/// large; but nothing is left to compute while the last one travels, so that is small.
+const PARTS: [usize; 7] = [0, 4, 8, 12, 14, 15, 16];
+
+/// The part of `width` columns between two of [`PARTS`].
+fn part_of(width: usize, ends: &[usize]) -> Range<usize> {
+    width * ends[0] / 16..width * ends[1] / 16
 }
 
-/// Columns whose coefficients are on their way to every device.
-#[must_use = "the columns are evaluated by `evaluate_into`"]
+/// Columns on their way to every device: the values of its block, or coefficients.
+#[must_use = "the columns are complete after `finish`"]
 pub struct Spreading<F: TwoAdic> {
     exchange: Exchange,
-    log_block: u32,
-    log_sent: u32,
-    /// The coefficients of all columns on each device.
+    /// The columns of the blocks in which those of each device arrive.
+    places: Vec<Range<usize>>,
+    log_rows: u32,
+    /// The coefficients of all columns on each device, if it evaluates them.
     received: Vec<Buffer<F>>,
     /// What is sent. Memory that is freed may be allocated again at once, and its next user would wait for the copies.
-    _sent: (Vec<Matrix<F>>, Vec<Option<Buffer<F>>>),
+    _sent: Vec<Buffer<F>>,
 }
 
 impl<F: TwoAdic> Spreading<F> {
-    /// Begins to send the coefficients of columns, some of them on the device of each stream, to all devices, on
-    /// `lanes`; for their evaluation on the coset `GENERATOR H'` of 2^`log_domain` points.
+    /// Begins to evaluate columns, whose coefficients are on the device of a stream each, on the coset `GENERATOR H'`
+    /// that the rows of all blocks are, and to send them to all devices, on `lanes`. `blocks[k]` is on the device of
+    /// stream k. The columns of device k become the columns `places[k]` of every block; places are in ascending order.
     pub fn begin(
         streams: &[Stream],
         lanes: &[Stream],
         coefficients: Vec<Matrix<F>>,
-        log_domain: u32,
+        blocks: &mut [Matrix<F>],
+        places: Vec<Range<usize>>,
     ) -> Result<Self> {
         const NAME: &str = "spread::Spreading::begin";
         let devices = streams.len();
-        let log_block = log_block(devices, log_domain)?;
-        if coefficients.len() != devices {
+        if [coefficients.len(), blocks.len(), places.len()] != [devices; 3] || !devices.is_power_of_two() {
             let detail = format!(
-                "coefficients on {} devices for {devices} streams; one of each is needed",
-                coefficients.len()
+                "coefficients on {} devices, {} blocks and {} places for {devices} streams; one of each is needed, \
+                 and a power of two of them",
+                coefficients.len(),
+                blocks.len(),
+                places.len()
             );
             return Err(Error::shape(NAME, detail));
         }
@@ -121,73 +127,96 @@ impl<F: TwoAdic> Spreading<F> {
             let detail = format!("columns of {rows} and of {} coefficients; all must have as many", other.rows());
             return Err(Error::shape(NAME, detail));
         }
-        let log_rows = log2_rows(NAME, rows)?;
-        if log_rows > log_domain {
-            let detail = format!("{rows} coefficients on a domain of only 2^{log_domain} points");
+        let block_rows = blocks[0].rows();
+        if let Some(other) = blocks.iter().find(|block| block.rows() != block_rows) {
+            let detail = format!("blocks of {block_rows} and of {} rows; all must have as many", other.rows());
             return Err(Error::shape(NAME, detail));
         }
-        let log_sent = log_rows.min(log_block);
-        let total: usize = coefficients.iter().map(Matrix::columns).sum();
-        let reduced: Vec<Option<Buffer<F>>> = streams
-            .iter()
-            .zip(&coefficients)
-            .map(|(stream, columns)| {
-                let reduce = log_block < log_rows && columns.columns() > 0;
-                reduce.then(|| residues(stream, columns.into(), log_block, devices)).transpose()
-            })
-            .collect::<Result<_>>()?;
-        let room = |stream: &Stream| stream.alloc::<F>(total << log_sent);
-        let mut received: Vec<Buffer<F>> = streams.iter().map(room).collect::<Result<_>>()?;
-        let mut pieces = Vec::with_capacity(devices * devices);
-        for (to, room) in received.iter_mut().enumerate() {
-            let mut rest = room.view_mut();
-            for (from, columns) in coefficients.iter().enumerate() {
-                let length = columns.columns() << log_sent;
-                let source = match &reduced[from] {
-                    Some(blocks) => blocks.range(to * length..(to + 1) * length)?,
-                    None => columns.values().view(),
-                };
-                let (target, tail) = rest.split_at(length)?;
-                pieces.push(Piece { from, to, source, target });
-                rest = tail;
-            }
+        let (log_rows, log_block) = (log2_rows(NAME, rows)?, log2_rows(NAME, block_rows)?);
+        let log_domain = log_block + devices.ilog2();
+        let Some(added_bits) = log_domain.checked_sub(log_rows) else {
+            let detail = format!("{rows} coefficients on a domain of only 2^{log_domain} points");
+            return Err(Error::shape(NAME, detail));
+        };
+        if let Some(k) = (0..devices).find(|&k| coefficients[k].columns() != places[k].len()) {
+            let detail = format!("{} columns for the places {:?}", coefficients[k].columns(), places[k]);
+            return Err(Error::shape(NAME, detail));
         }
-        let exchange = Exchange::begin(streams, lanes, pieces)?;
-        Ok(Self { exchange, log_block, log_sent, received, _sent: (coefficients, reduced) })
+        let mut pieces = Vec::with_capacity(devices * devices);
+        let (exchange, received, sent);
+        if log_rows < log_block {
+            let total: usize = places.iter().map(Range::len).sum();
+            let room = |stream: &Stream| stream.alloc::<F>(total << log_rows);
+            let mut rooms: Vec<Buffer<F>> = streams.iter().map(room).collect::<Result<_>>()?;
+            for (to, room) in rooms.iter_mut().enumerate() {
+                let mut rest = room.view_mut();
+                for (from, columns) in coefficients.iter().enumerate() {
+                    let (target, tail) = rest.split_at(columns.values().len())?;
+                    pieces.push(Piece::new(from, to, columns.values().view(), target));
+                    rest = tail;
+                }
+            }
+            exchange = Exchange::begin(streams, lanes, pieces)?;
+            (received, sent) = (rooms, coefficients.into_iter().map(Matrix::into_values).collect());
+        } else {
+            let (mut values, mut others) = (Vec::with_capacity(devices), Vec::with_capacity(devices));
+            for (index, (block, columns)) in blocks.iter_mut().zip(&coefficients).enumerate() {
+                let mut rooms = rooms(block, &places)?;
+                let (own, stream) = (rooms.remove(index), &streams[index]);
+                let mut made = stream.alloc(columns.values().len() << added_bits)?;
+                let (columns, block) = (columns.into(), Block { index, log_rows: log_block });
+                ntt::evaluate_coset_apart(stream, made.view_mut(), columns, added_bits, F::GENERATOR, block, own)?;
+                values.push(made);
+                others.push(rooms);
+            }
+            for (to, rooms) in others.into_iter().enumerate() {
+                let rows = to << log_block..(to + 1) << log_block;
+                for (from, room) in (0..devices).filter(|&from| from != to).zip(rooms) {
+                    let source = values[from].view().runs(1 << log_domain, rows.clone())?;
+                    pieces.push(Piece::new(from, to, source, room));
+                }
+            }
+            exchange = Exchange::begin(streams, lanes, pieces)?;
+            (received, sent) = (Vec::new(), values);
+        }
+        Ok(Self { exchange, places, log_rows, received, _sent: sent })
     }
 
-    /// Evaluates the columns, in the order of devices: block k on device k, into `out[k]`, rooms for some columns each.
-    pub fn evaluate_into(self, streams: &[Stream], out: Vec<Vec<ViewMut<'_, F>>>) -> Result<()> {
-        let Self { exchange, log_block, log_sent, received, _sent } = self;
-        let lengths = |rooms: &Vec<ViewMut<'_, F>>| rooms.iter().map(|room| room.len()).sum::<usize>();
-        let expected = received.first().map_or(0, |columns| (columns.len() >> log_sent) << log_block);
-        if out.len() != streams.len() || out.iter().any(|rooms| lengths(rooms) != expected) {
-            let found: Vec<usize> = out.iter().map(lengths).collect();
-            let detail = format!("rooms of {found:?} values for {expected} on each of {} devices", streams.len());
-            return Err(Error::shape("spread::Spreading::evaluate_into", detail));
-        }
+    /// Completes the columns in the same blocks: later work of the streams finds them there.
+    pub fn finish(self, streams: &[Stream], blocks: &mut [Matrix<F>]) -> Result<()> {
+        let Self { exchange, places, log_rows, received, _sent } = self;
         exchange.join(streams)?;
-        for (k, (rooms, received)) in out.into_iter().zip(&received).enumerate() {
-            let shift = F::GENERATOR * Block { index: k, log_rows: log_block }.shift::<F>();
+        for (index, (received, block)) in received.iter().zip(blocks).enumerate() {
+            let log_block = log2_rows("spread::Spreading::finish", block.rows())?;
+            let shift = F::GENERATOR * Block { index, log_rows: log_block }.shift::<F>();
             let mut first = 0;
-            for room in rooms.into_iter().filter(|room| !room.is_empty()) {
-                let end = first + ((room.len() >> log_block) << log_sent);
-                let columns = Columns::new(received.range(first..end)?, 1 << log_sent)?;
-                ntt::evaluate_coset_into(&streams[k], room, columns, log_block - log_sent, shift)?;
-                first = end;
+            // Adjacent places are evaluated at once.
+            for run in places.chunk_by(|a, b| a.end == b.start) {
+                let (start, end) = (run[0].start, run[run.len() - 1].end);
+                let columns = received.range(first << log_rows..(first + end - start) << log_rows)?;
+                let columns = Columns::new(columns, 1 << log_rows)?;
+                let room = block.column_range_mut(start, end)?;
+                ntt::evaluate_coset_into(&streams[index], room, columns, log_block - log_rows, shift)?;
+                first += end - start;
             }
         }
         Ok(())
     }
 }
 
-/// The logarithm of a device's rows.
-fn log_block(devices: usize, log_domain: u32) -> Result<u32> {
-    let log_devices = devices.checked_ilog2().filter(|_| devices.is_power_of_two());
-    log_devices.and_then(|log_devices| log_domain.checked_sub(log_devices)).ok_or_else(|| {
-        let detail = format!(
-            "2^{log_domain} rows over {devices} devices; the number must be a power of two and at most that of rows"
-        );
-        Error::shape("spread", detail)
-    })
+/// The columns `places` of a block, which are in ascending order.
+fn rooms<'a, F: TwoAdic>(block: &'a mut Matrix<F>, places: &[Range<usize>]) -> Result<Vec<ViewMut<'a, F>>> {
+    let (rows, width) = (block.rows(), block.columns());
+    let (mut rest, mut at) = (block.values_mut().view_mut(), 0);
+    let mut rooms = Vec::with_capacity(places.len());
+    for place in places {
+        if place.start < at || place.start > place.end || place.end > width {
+            let detail = format!("columns {places:?} of {width}; they must be in ascending order");
+            return Err(Error::shape("spread::Spreading::begin", detail));
+        }
+        let (room, tail) = rest.split_at((place.start - at) * rows)?.1.split_at(place.len() * rows)?;
+        rooms.push(room);
+        (rest, at) = (tail, place.end);
+    }
+    Ok(rooms)
 }

@@ -111,7 +111,7 @@ pub(super) fn join<SC: DeviceConfig>(
         let (mut pieces, mut rest) = (Vec::with_capacity(trees.len()), roots.view_mut());
         for (from, tree) in trees.iter().enumerate() {
             let (target, tail) = rest.split_at(1)?;
-            pieces.push(Piece { from, to: 0, source: tree.layer(tree.depth())?, target });
+            pieces.push(Piece::new(from, 0, tree.layer(tree.depth())?, target));
             rest = tail;
         }
         Ok(exchange(&team.streams, pieces)?)

@@ -47,10 +47,9 @@ pub(super) fn devices_of<SC: DeviceConfig>(team: &Team<'_, SC>, rows: usize) -> 
 
 /// Extends a matrix: block k of the result is on device k, or all of it on the first (see [`devices_of`]).
 ///
-/// Works on some columns at a time. Each device brings and interpolates a share of them, and all are evaluated on each
-/// device's rows; then `made` is called with the blocks and the columns that are new. While columns travel between
-/// devices, those before them are evaluated and hashed. What the devices bring is also written to `rows`, if they are
-/// given.
+/// Works on some columns at a time. Each device brings and extends a share of them, and gets its rows of all; then
+/// `made` is called with the blocks and the columns that are new. While columns travel between devices, those before
+/// them are hashed and those after them extended. What the devices bring is also written to `rows`, if they are given.
 pub(super) fn extend<SC: DeviceConfig>(
     team: &Team<'_, SC>,
     source: &Source<'_, SC>,
@@ -87,10 +86,11 @@ pub(super) fn extend<SC: DeviceConfig>(
                     Ok(ntt::inverse(&session.stream, &brought[k], Base::<SC>::ONE, Order::Natural)?)
                 })?;
                 drop(brought);
-                Ok(Spreading::begin(&team.streams, &team.lanes, coefficients, log_domain)?)
+                let places = shares(columns, devices);
+                Ok(Spreading::begin(&team.streams, &team.lanes, coefficients, &mut blocks, places)?)
             })?;
             if let Some((before, columns)) = before.replace((spreading, columns)) {
-                evaluate(team, before, &mut blocks, columns)?;
+                team.phase("extend", || Ok(before.finish(&team.streams, &mut blocks)?))?;
                 made(&blocks, columns)?;
             }
         }
@@ -99,24 +99,16 @@ pub(super) fn extend<SC: DeviceConfig>(
         }
     }
     if let Some((last, columns)) = before {
-        evaluate(team, last, &mut blocks, columns)?;
+        team.phase("extend", || Ok(last.finish(&team.streams, &mut blocks)?))?;
         made(&blocks, columns)?;
     }
     Ok(blocks)
 }
 
-/// Evaluates columns whose coefficients have been sent to all devices.
-fn evaluate<SC: DeviceConfig>(
-    team: &Team<'_, SC>,
-    sent: Spreading<Base<SC>>,
-    blocks: &mut [Matrix<Base<SC>>],
-    columns: &Range<usize>,
-) -> Result<()> {
-    team.phase("extend", || {
-        let rooms = blocks.iter_mut().map(|block| Ok(vec![block.column_range_mut(columns.start, columns.end)?]));
-        let rooms = rooms.collect::<rigel_gpu::Result<Vec<_>>>()?;
-        Ok(sent.evaluate_into(&team.streams, rooms)?)
-    })
+/// Some columns, shared out.
+fn shares(columns: &Range<usize>, devices: usize) -> Vec<Range<usize>> {
+    let start = |k: usize| columns.start + columns.len() * k / devices;
+    (0..devices).map(|k| start(k)..start(k + 1)).collect()
 }
 
 /// Some columns on their way to the devices, a share of them to each.
@@ -137,8 +129,7 @@ enum Origin<SC: DeviceConfig> {
 impl<SC: DeviceConfig> Coming<SC> {
     /// Some columns for the first `devices` devices. Allocates memory, and begins to send what other devices have.
     fn new(team: &Team<'_, SC>, source: &Source<'_, SC>, columns: &Range<usize>, devices: usize) -> Result<Self> {
-        let start = |k: usize| columns.start + columns.len() * k / devices;
-        let shares: Vec<Range<usize>> = (0..devices).map(|k| start(k)..start(k + 1)).collect();
+        let shares = shares(columns, devices);
         let from = match source {
             Source::Trace(Trace::Host(_)) => {
                 let rooms = team.among(devices, |(k, session)| {

@@ -153,7 +153,7 @@ fn to_first<SC: DeviceConfig>(team: &Team<'_, SC>, blocks: Vec<Matrix<Base<SC>>>
         for d in 0..Ext::<SC>::DEGREE {
             for (from, block) in blocks.iter().enumerate() {
                 let (target, tail) = rest.split_at(block.rows())?;
-                pieces.push(Piece { from, to: 0, source: block.column(d)?, target });
+                pieces.push(Piece::new(from, 0, block.column(d)?, target));
                 rest = tail;
             }
         }

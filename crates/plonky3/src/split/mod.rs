@@ -6,7 +6,7 @@
 //!
 //! | phase | on each device | between devices |
 //! |---|---|---|
-//! | `extend.rs`, `commit.rs` | interpolates a share of the columns, evaluates all on its rows, hashes them into a subtree | coefficients, roots |
+//! | `extend.rs`, `commit.rs` | extends a share of the columns, hashes its rows of all into a subtree | extended rows (coefficients, if that is less), roots |
 //! | `lookup.rs` | computes the lookups' columns for a K-th of the trace's rows (`rows.rs`) | the trace's rows, the columns, a sum for each table |
 //! | `quotient.rs` | evaluates the constraints on its rows | the trace's next rows, if blocks are smaller than the trace; the quotient |
 //! | `open.rs` | adds up its rows' part of the opened values, reduces its rows | sums, through the host |

@@ -118,7 +118,7 @@ pub(super) fn chunks<SC: DeviceConfig>(
                     let start = (slab * degree + d) << log_piece;
                     let source = values[from].range(start..start + (1 << log_piece))?;
                     let (target, tail) = rest.split_at(1 << log_piece)?;
-                    pieces.push(Piece { from, to, source, target });
+                    pieces.push(Piece::new(from, to, source, target));
                     rest = tail;
                 }
             }
@@ -145,9 +145,9 @@ pub(super) fn chunks<SC: DeviceConfig>(
         let block_rows = 1usize << (log_domain - team.log_devices());
         let mut blocks =
             team.each(|(_, session)| Ok(Matrix::alloc(&session.stream, block_rows, chunks * degree)?))?;
-        let rooms = blocks.iter_mut().map(|block| vec![block.values_mut().view_mut()]).collect();
-        let sent = Spreading::begin(&team.streams, &team.lanes, coefficients, log_domain)?;
-        sent.evaluate_into(&team.streams, rooms)?;
+        let places = (0..devices).map(columns).collect();
+        let sent = Spreading::begin(&team.streams, &team.lanes, coefficients, &mut blocks, places)?;
+        sent.finish(&team.streams, &mut blocks)?;
         // Each chunk is a matrix of its own.
         team.each(|(k, _)| {
             let values = std::mem::replace(&mut blocks[k], Matrix::alloc(&team.streams[k], 0, 0)?).into_values();
@@ -272,8 +272,7 @@ fn next_rows<SC: DeviceConfig>(
             blocks.iter().enumerate().map(room).collect::<rigel_gpu::Result<_>>()?;
         let mut pieces = Vec::with_capacity(blocks.len());
         for (to, (target, (from, source))) in next.iter_mut().zip(&taken).enumerate() {
-            let (source, target) = (source.values().view(), target.values_mut().view_mut());
-            pieces.push(Piece { from: *from, to, source, target });
+            pieces.push(Piece::new(*from, to, source.values().view(), target.values_mut().view_mut()));
         }
         let exchange = Exchange::begin(&team.streams, &team.lanes, pieces)?;
         let sent = taken.into_iter().map(|(_, rows)| rows).collect();

@@ -2,9 +2,8 @@
 
 use std::ops::Range;
 
-use rigel_gpu::{Buffer, Exchange, Piece, Result as GpuResult, Stream, exchange};
+use rigel_gpu::{Exchange, Piece, Result as GpuResult, exchange};
 use rigel_kernels::Matrix;
-use rigel_kernels::layout::permute;
 
 use super::Team;
 use crate::config::{Base, DeviceConfig};
@@ -55,21 +54,19 @@ impl<SC: DeviceConfig> RowBlocks<SC> {
     ) -> Result<()> {
         let (rows, block_rows, last) = (self.rows(), self.block_rows(), self.blocks.len() - 1);
         team.phase("exchange", || {
-            let mut pieces = Vec::with_capacity((self.blocks.len() + 1) * columns.len());
+            let mut pieces = Vec::with_capacity((self.blocks.len() + 1) * shares.len());
             for (to, block) in self.blocks.iter_mut().enumerate() {
+                let first = to * block_rows;
+                let ranges = if to == last { [first..rows, 0..1] } else { [first..first + block_rows + 1, 0..0] };
                 let mut rest = block.column_range_mut(columns.start, columns.end)?;
                 for (from, share) in shares.iter().enumerate() {
-                    for column in 0..share.columns() {
-                        let column = share.column(column)?;
-                        let first = to * block_rows;
-                        let ranges =
-                            if to == last { [first..rows, 0..1] } else { [first..first + block_rows + 1, 0..0] };
-                        for range in ranges {
-                            let (target, tail) = rest.split_at(range.len())?;
-                            pieces.push(Piece { from, to, source: column.range(range)?, target });
-                            rest = tail;
-                        }
+                    let (room, tail) = rest.split_at(share.columns() * (block_rows + 1))?;
+                    let targets = room.split_runs(block_rows + 1, &ranges.each_ref().map(Range::len))?;
+                    for (range, target) in ranges.iter().zip(targets) {
+                        let source = share.values().view().runs(rows, range.clone())?;
+                        pieces.push(Piece::new(from, to, source, target));
                     }
+                    rest = tail;
                 }
             }
             Ok(exchange(&team.streams, pieces)?)
@@ -87,11 +84,7 @@ pub(super) type Placed<'a, SC> = (usize, &'a Matrix<Base<SC>>);
 
 /// Whole columns on their way to devices, from others that have them, or blocks of their rows.
 pub(super) struct Arriving<SC: DeviceConfig> {
-    /// On each device: the blocks of its columns, one after another, and the number of its columns.
-    rooms: Vec<(Buffer<Base<SC>>, usize)>,
-    blocks: usize,
-    /// The rows of a block, with those that do not count and without.
-    block_rows: (usize, usize),
+    columns: Vec<Matrix<Base<SC>>>,
     exchange: Exchange,
 }
 
@@ -105,40 +98,28 @@ impl<SC: DeviceConfig> Arriving<SC> {
         columns: &[Range<usize>],
     ) -> Result<Self> {
         team.phase("exchange", || {
-            let stride = blocks[0].1.rows();
             let room = |(to, columns): (usize, &Range<usize>)| {
-                Ok((team.streams[to].alloc(blocks.len() * columns.len() * stride)?, columns.len()))
+                Matrix::alloc(&team.streams[to], blocks.len() * rows, columns.len())
             };
-            let mut rooms: Vec<(Buffer<Base<SC>>, usize)> =
+            let mut rooms: Vec<Matrix<Base<SC>>> =
                 columns.iter().enumerate().map(room).collect::<GpuResult<_>>()?;
             let mut pieces = Vec::with_capacity(blocks.len() * columns.len());
-            for (to, ((room, _), columns)) in rooms.iter_mut().zip(columns).enumerate() {
-                let mut rest = room.view_mut();
-                for &(from, block) in blocks {
-                    let (target, tail) = rest.split_at(columns.len() * stride)?;
-                    let source = block.column_range(columns.start, columns.end)?;
-                    pieces.push(Piece { from, to, source, target });
-                    rest = tail;
+            for (to, (room, columns)) in rooms.iter_mut().zip(columns).enumerate() {
+                let targets =
+                    room.values_mut().view_mut().split_runs(blocks.len() * rows, &vec![rows; blocks.len()])?;
+                for (&(from, block), target) in blocks.iter().zip(targets) {
+                    let source = block.column_range(columns.start, columns.end)?.runs(block.rows(), 0..rows)?;
+                    pieces.push(Piece::new(from, to, source, target));
                 }
             }
             let exchange = Exchange::begin(&team.streams, &team.lanes, pieces)?;
-            Ok(Self { rooms, blocks: blocks.len(), block_rows: (stride, rows), exchange })
+            Ok(Self { columns: rooms, exchange })
         })
     }
 
     /// The columns. Work that the devices are given from now on waits for them.
     pub(super) fn join(self, team: &Team<'_, SC>) -> Result<Vec<Matrix<Base<SC>>>> {
         self.exchange.join(&team.streams)?;
-        let (stride, rows) = self.block_rows;
-        let whole = |((room, columns), stream): ((Buffer<Base<SC>>, usize), &Stream)| {
-            if columns == 0 || (self.blocks, stride) == (1, rows) {
-                Matrix::new(room, self.blocks * rows, columns)
-            } else {
-                permute::join_rows(stream, room.view(), columns, stride, rows)
-            }
-        };
-        team.phase("extend", || {
-            Ok(self.rooms.into_iter().zip(&team.streams).map(whole).collect::<GpuResult<_>>()?)
-        })
+        Ok(self.columns)
     }
 }

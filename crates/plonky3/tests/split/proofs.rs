@@ -160,9 +160,9 @@ fn memory_and_reports() {
         for name in ["extend", "hash", "exchange", "constraints", "open", "reduce", "fold", "query"] {
             assert!(phases.contains(&name), "{phases:?} lacks {name}");
         }
-        // Its share of the residues for each other device, at least: a quarter of the columns, half of the rows.
-        let residues = 3 * (air.more / 4) * (1 << 9) * 4;
-        assert!(share.bytes_sent as usize >= residues, "{} sent {} bytes", share.device, share.bytes_sent);
+        // The values of its columns for each other device, at least: a quarter of the columns and of the 2^11 rows.
+        let values = 3 * (air.more / 4) * (1 << 9) * 4;
+        assert!(share.bytes_sent as usize >= values, "{} sent {} bytes", share.device, share.bytes_sent);
     }
     assert_eq!(report.bytes_sent, report.devices.iter().map(|share| share.bytes_sent).sum::<u64>());
     assert!(report.to_string().contains("sent to other devices"), "{report}");

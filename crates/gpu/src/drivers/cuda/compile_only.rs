@@ -13,7 +13,7 @@ use super::nvrtc::{self, Architecture};
 use crate::base::{DeviceKind, Error, Link, MemoryInfo, Properties, Result};
 use crate::drivers::{
     BlasDriver, CodeDriver, CopyDriver, DevicePtr, Driver, Function, GraphDriver, Grid, Image, MemoryDriver,
-    Occupancy, Parameter, Passing, PeerDriver, QueueDriver, Raw, Unit,
+    Occupancy, Parameter, Passing, PeerDriver, QueueDriver, Raw, Strides, Unit,
 };
 
 struct CompileOnly {
@@ -232,7 +232,7 @@ impl PeerDriver for CompileOnly {
         _peer: &dyn Driver,
         _to: DevicePtr,
         _from: DevicePtr,
-        _bytes: usize,
+        _runs: Strides,
     ) -> Result<()> {
         self.refuse("copy_to_peer")
     }

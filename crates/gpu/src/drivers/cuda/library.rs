@@ -36,7 +36,7 @@ const NVRTC: Wanted = Wanted {
 const DRIVER_BASICS: [&str; 3] = ["cuInit", "cuDriverGetVersion", "cuGetErrorString"];
 
 /// Every other driver symbol that this module calls (a test compares this list with the sources).
-const DRIVER_SYMBOLS: [&str; 61] = [
+const DRIVER_SYMBOLS: [&str; 62] = [
     "cuCtxCreate_v4",
     "cuCtxDestroy_v2",
     "cuCtxEnablePeerAccess",
@@ -82,6 +82,7 @@ const DRIVER_SYMBOLS: [&str; 61] = [
     "cuMemRelease",
     "cuMemSetAccess",
     "cuMemUnmap",
+    "cuMemcpy2DAsync_v2",
     "cuMemcpyDtoDAsync_v2",
     "cuMemcpyDtoHAsync_v2",
     "cuMemcpyHtoDAsync_v2",

@@ -1,14 +1,18 @@
 //! Other devices: links, peer access and copies.
 
 use std::ffi::c_int;
+use std::ptr;
 use std::sync::Arc;
 
-use cudarc::driver::sys::{self, CUdevice, CUdevice_P2PAttribute, CUresult};
+use cudarc::driver::sys::{self, CUDA_MEMCPY2D, CUdevice, CUdevice_P2PAttribute, CUmemorytype, CUresult};
 
 use super::context::{Cuda, pointer};
 use super::opened;
 use crate::base::{DeviceKind, Link, Result};
-use crate::drivers::{DevicePtr, Driver, PeerDriver, Raw};
+use crate::drivers::{DevicePtr, Driver, PeerDriver, Raw, Strides};
+
+/// The largest distance of runs of one copy (`CU_DEVICE_ATTRIBUTE_MAX_PITCH` of every device).
+const MOST_PITCH: usize = i32::MAX as usize;
 
 impl PeerDriver for Cuda {
     fn link(&self, peer: &dyn Driver) -> Result<Link> {
@@ -52,14 +56,44 @@ impl PeerDriver for Cuda {
         peer: &dyn Driver,
         to: DevicePtr,
         from: DevicePtr,
-        bytes: usize,
+        runs: Strides,
     ) -> Result<()> {
         let peer = self.cuda_of(peer)?;
         let (there, here) = (peer.context.handle, self.context.handle);
-        // SAFETY: the caller guarantees both ranges; both contexts live.
-        self.call("cuMemcpyPeerAsync", || unsafe {
-            sys::cuMemcpyPeerAsync(to.0, there, from.0, here, bytes, pointer(stream))
-        })
+        let copy = |to: DevicePtr, from: DevicePtr, bytes| {
+            // SAFETY: the caller guarantees both ranges; both contexts live.
+            self.call("cuMemcpyPeerAsync", || unsafe {
+                sys::cuMemcpyPeerAsync(to.0, there, from.0, here, bytes, pointer(stream))
+            })
+        };
+        if let Some(bytes) = runs.adjacent() {
+            return copy(to, from, bytes);
+        }
+        if runs.to.max(runs.from) > MOST_PITCH {
+            return (0..runs.count)
+                .try_for_each(|run| copy(to.offset(run * runs.to), from.offset(run * runs.from), runs.bytes));
+        }
+        // Unified addresses: the driver knows the device of each, and `enable_peer` has made them accessible.
+        let copy = CUDA_MEMCPY2D {
+            srcXInBytes: 0,
+            srcY: 0,
+            srcMemoryType: CUmemorytype::CU_MEMORYTYPE_UNIFIED,
+            srcHost: ptr::null(),
+            srcDevice: from.0,
+            srcArray: ptr::null_mut(),
+            srcPitch: runs.from,
+            dstXInBytes: 0,
+            dstY: 0,
+            dstMemoryType: CUmemorytype::CU_MEMORYTYPE_UNIFIED,
+            dstHost: ptr::null_mut(),
+            dstDevice: to.0,
+            dstArray: ptr::null_mut(),
+            dstPitch: runs.to,
+            WidthInBytes: runs.bytes,
+            Height: runs.count,
+        };
+        // SAFETY: the caller guarantees all runs; `copy` outlives the call, which reads it.
+        self.call("cuMemcpy2DAsync", || unsafe { sys::cuMemcpy2DAsync_v2(&copy, pointer(stream)) })
     }
 }
 

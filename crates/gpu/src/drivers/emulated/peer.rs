@@ -2,7 +2,7 @@
 
 use super::device::Device;
 use crate::base::{DeviceKind, Link, Result};
-use crate::drivers::{CopyDriver, DevicePtr, Driver, PeerDriver, Raw};
+use crate::drivers::{CopyDriver, DevicePtr, Driver, PeerDriver, Raw, Strides};
 
 impl PeerDriver for Device {
     fn link(&self, peer: &dyn Driver) -> Result<Link> {
@@ -24,12 +24,17 @@ impl PeerDriver for Device {
         peer: &dyn Driver,
         to: DevicePtr,
         from: DevicePtr,
-        bytes: usize,
+        runs: Strides,
     ) -> Result<()> {
         if peer.properties().kind != DeviceKind::Emulated {
             return Err(self.failed("copying to a peer", "the peer is not an emulated device"));
         }
         // SAFETY: guaranteed by the caller; the peer's memory also belongs to this process.
-        unsafe { self.copy(stream, to, from, bytes) }
+        let copy = |to, from, bytes| unsafe { self.copy(stream, to, from, bytes) };
+        match runs.adjacent() {
+            Some(bytes) => copy(to, from, bytes),
+            None => (0..runs.count)
+                .try_for_each(|run| copy(to.offset(run * runs.to), from.offset(run * runs.from), runs.bytes)),
+        }
     }
 }

@@ -24,6 +24,10 @@ parameters! {
         pub(super) unshifted: u32,
         pub(super) scaled: u32,
         pub(super) across: u32,
+        pub(super) parts: u32,
+        pub(super) log_column: u32,
+        pub(super) log_block: u32,
+        pub(super) block: u32,
     }
 }
 

@@ -1,10 +1,11 @@
 //! Extensions over several devices against those of one.
 
+use rand::RngExt;
 use rigel_gpu::Stream;
 use rigel_gpu::testing::groups;
+use rigel_kernels::domain::block::Block;
 use rigel_kernels::field::{BabyBear, Goldilocks, KoalaBear};
 use rigel_kernels::transform::ntt::{self, Order, TwoAdic};
-use rigel_kernels::transform::residues::residues;
 use rigel_kernels::transform::spread;
 use rigel_kernels::{Columns, Matrix};
 
@@ -60,35 +61,61 @@ fn extensions_over_devices_equal_those_of_one() {
             }
             check::<BabyBear>(&streams, 6, 1, 9, Order::BitReversed);
             check::<Goldilocks>(&streams, 6, 1, 9, Order::Natural);
+            let mut rng = rng(u64::from(count));
+            for _ in 0..6 {
+                let (log_rows, added_bits) = (rng.random_range(3..14), rng.random_range(0..4));
+                check::<KoalaBear>(&streams, log_rows, added_bits, rng.random_range(1..12), Order::BitReversed);
+                check::<Goldilocks>(&streams, log_rows, added_bits, rng.random_range(1..12), Order::Natural);
+            }
         }
     }
 }
 
-/// Polynomials and their residues have the same values on each block.
+/// One block of an evaluation's rows is written elsewhere, whether blocks have whole runs of the last pass or not.
 #[test]
-fn residues_are_sums_of_coefficients() {
-    fn check<F: TwoAdic>(stream: &Stream, log_rows: u32, log_block: u32, blocks: usize) {
-        let (rows, m) = (1usize << log_rows, 1usize << log_block);
-        let coefficients: Vec<F> = random(&mut rng(5), 3 * rows);
-        let matrix = Matrix::upload(stream, &coefficients, rows).unwrap();
-        let found = residues(stream, (&matrix).into(), log_block, blocks).unwrap().to_vec(stream).unwrap();
-        let root = F::two_adic_generator(blocks.trailing_zeros());
-        for block in 0..blocks {
-            let bits = blocks.trailing_zeros();
-            let reversed = (0..bits).fold(0, |r, k| 2 * r + (block >> k & 1));
-            let y = F::GENERATOR.pow(m as u64) * root.pow(reversed as u64);
-            for (i, &found) in found[block * 3 * m..(block + 1) * 3 * m].iter().enumerate() {
-                let (column, i) = (i / m, i % m);
-                let terms = (0..rows / m).map(|j| coefficients[column * rows + i + j * m] * y.pow(j as u64));
-                assert_eq!(found, terms.fold(F::ZERO, |sum, term| sum + term), "block {block}, coefficient {i}");
-            }
+fn a_block_of_rows_is_written_apart() {
+    fn check<F: TwoAdic>(stream: &Stream, log_rows: u32, added_bits: u32, block: Block) {
+        const COLUMNS: usize = 5;
+        let (rows, m) = (1usize << (log_rows + added_bits), block.rows());
+        let values: Vec<F> = random(&mut rng(u64::from(log_rows)), COLUMNS << log_rows);
+        let coefficients = Matrix::upload(stream, &values, 1 << log_rows).unwrap();
+        let shift = F::GENERATOR;
+        let [mut whole, mut out] = [(); 2].map(|()| stream.zeros::<F>(COLUMNS * rows).unwrap());
+        let columns: Columns<'_, F> = (&coefficients).into();
+        ntt::evaluate_coset_into(stream, whole.view_mut(), columns, added_bits, shift).unwrap();
+        let mut room = stream.zeros::<F>(COLUMNS * m).unwrap();
+        let (to, own) = (out.view_mut(), room.view_mut());
+        ntt::evaluate_coset_apart(stream, to, columns, added_bits, shift, block, own).unwrap();
+        let [whole, out, room] = [&whole, &out, &room].map(|buffer| buffer.to_vec(stream).unwrap());
+        for column in 0..COLUMNS {
+            let (whole, out) = (&whole[column * rows..][..rows], &out[column * rows..][..rows]);
+            let range = block.first()..block.first() + m;
+            assert!(room[column * m..][..m] == whole[range.clone()], "2^{log_rows} + {added_bits}, {block:?}");
+            assert!(out[..range.start] == whole[..range.start] && out[range.end..] == whole[range.end..]);
         }
+        let mut short = stream.zeros::<F>(COLUMNS * m - 1).unwrap();
+        let mut out = stream.zeros::<F>(COLUMNS * rows).unwrap();
+        let mut refused = |block: Block, room| {
+            let out = out.view_mut();
+            ntt::evaluate_coset_apart(stream, out, columns, added_bits, shift, block, room).is_err()
+        };
+        assert!(refused(block, short.view_mut()));
+        let mut room = stream.zeros::<F>(COLUMNS * m).unwrap();
+        assert!(refused(Block { index: rows / m, ..block }, room.view_mut()));
     }
     on_each_device(|stream| {
-        for (log_rows, log_block, blocks) in [(1, 0, 2), (4, 3, 4), (9, 7, 8), (5, 0, 64)] {
-            check::<KoalaBear>(stream, log_rows, log_block, blocks);
-            check::<Goldilocks>(stream, log_rows, log_block, blocks);
+        let mut rng = rng(3);
+        for log_rows in [2, 4, 5, 9, 10, 11, 12, 14] {
+            for added_bits in [0, 1, 2] {
+                let log_block = rng.random_range(0..=log_rows + added_bits);
+                let index = rng.random_range(0..1usize << (log_rows + added_bits - log_block));
+                let block = Block { index, log_rows: log_block };
+                check::<KoalaBear>(stream, log_rows, added_bits, block);
+                check::<Goldilocks>(stream, log_rows, added_bits, block);
+            }
         }
+        // Three passes.
+        check::<KoalaBear>(stream, 21, 0, Block { index: 2, log_rows: 19 });
     });
 }
 

@@ -204,9 +204,14 @@ fn devices_work_side_by_side() {
         }
     });
     let (a, b) = (rigs[0].upload(&[1u32, 2, 3]), rigs[1].alloc::<u32>(3));
-    // SAFETY: both buffers have 12 bytes.
-    unsafe { rigs[0].driver.copy_to_peer(rigs[0].stream, &*rigs[1].driver, b, a, 12) }.unwrap();
-    assert_eq!(rigs[1].download::<u32>(b, 3), [1, 2, 3]);
+    let copy = |runs: Strides| {
+        // SAFETY: both buffers have 12 bytes.
+        unsafe { rigs[0].driver.copy_to_peer(rigs[0].stream, &*rigs[1].driver, b, a, runs) }.unwrap();
+        rigs[1].download::<u32>(b, 3)
+    };
+    assert_eq!(copy(Strides { bytes: 12, count: 1, to: 0, from: 0 }), [1, 2, 3]);
+    assert_eq!(copy(Strides { bytes: 4, count: 2, to: 4, from: 8 }), [1, 3, 3]);
+    assert_eq!(copy(Strides { bytes: 4, count: 2, to: 8, from: 4 }), [1, 3, 2]);
     let link = |a: usize, b: usize| rigs[a].driver.link(&*rigs[b].driver).unwrap();
     assert_eq!((link(0, 0), link(0, 1)), (crate::Link::Same, crate::Link::Pcie));
 }
