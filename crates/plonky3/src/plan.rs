@@ -393,7 +393,7 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
         let trace = |table: &TableSize| width(table) * rows(table) * word::<SC>();
         let states = highest * SC::Hash::STATE_BYTES;
         // What is kept of the traces, and what some columns of them take besides.
-        let (main, batch_working, piece_working, commit) = match batches {
+        let (main, piece_working, commit) = match batches {
             None => {
                 // One table: two parts in flight and one transposed to columns. Several tables: all in flight.
                 let part = |table: &TableSize| match self.tables.len() {
@@ -412,19 +412,18 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
                     kept + if several { trace(table) } else { 0 }
                 });
                 let main = sum(&lde);
-                (main, 0, 0, main + most(&part) + held + tree + if several { 0 } else { states })
+                (main, 0, main + most(&part) + held + tree + if several { 0 } else { states })
             }
             Some(batches) => {
                 // Some columns with their extension and coefficients, as they are hashed and as they are read elsewhere.
-                let columns = |table: &TableSize| batches.columns.min(width(table));
+                let columns = batches.columns.min(sum(&width));
                 let bytes = |table: &TableSize, columns: usize| columns * rows(table) * word::<SC>();
-                let piece =
-                    |table: &TableSize| bytes(table, piece_columns::<SC::Value>(rows(table), columns(table)));
+                let piece = |table: &TableSize| bytes(table, piece_columns::<SC::Value>(rows(table), columns));
                 // Those that have arrived, and those that come next.
                 let arriving =
                     |table: &TableSize| if batches.are_streamed() { (1 + AHEAD) * piece(table) } else { 0 };
                 let working = most(&|table| {
-                    let part = bytes(table, columns(table));
+                    let part = bytes(table, columns);
                     let uploading = if batches.are_streamed() { 0 } else { 2 * part };
                     (part * blowup + coefficients(piece(table)) + arriving(table)).max(uploading)
                 });
@@ -443,7 +442,7 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
                     most(&|table| 3 * block_rows(rows(table), table.width, values) * table.width * word::<SC>());
                 let parking = if batches.are_streamed() { parking } else { 0 };
                 let hashing = working.max(masks) + tree + tree / 2 + states;
-                (main, working, pieces, main + hashing + parking)
+                (main, pieces, main + hashing + parking)
             }
         };
         let mut held = main + tree;
@@ -484,7 +483,15 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
             });
             let (kept, working) = match batches {
                 None => (made * blowup + hidden, made * blowup + hidden + coefficients(made) + tree),
-                Some(_) => (made + hidden, batch_working + hidden + states + tree + tree / 2),
+                Some(batches) => {
+                    // Some columns extended, and the coefficients of a piece of them.
+                    let part = |table: &TableSize, columns: usize| columns * rows(table) * word::<SC>();
+                    let hashed = most(&|table| {
+                        let piece = piece_columns::<SC::Value>(rows(table), batches.columns);
+                        part(table, batches.columns) * blowup + coefficients(part(table, piece))
+                    });
+                    (made + hidden, hashed + hidden + states + tree + tree / 2)
+                }
             };
             phases.push(PlannedPhase { name: "lookups", bytes: held + traces + made + terms.max(working) });
             held += kept + tree;
