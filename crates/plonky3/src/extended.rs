@@ -110,8 +110,8 @@ impl<SC: DeviceConfig> Extended<'_, SC> {
         }
     }
 
-    /// The values of some columns, in ascending order, on the coset of 2^`log_size` points, of any size that is not less
-    /// than the trace's.
+    /// The values of some columns, in ascending order, on the coset of 2^`log_size` points, of any size that is not
+    /// less than the trace's.
     pub(crate) fn chosen(
         &self,
         session: &Session<'_, SC>,

@@ -1,9 +1,9 @@
 //! A trace that does not fit on the device: some of its columns are there, the others in pinned memory of the host.
 //!
-//! The trace is uploaded once, some rows at a time, and transposed on the device. From there the columns that there is no
-//! room for go back to the host, into pinned memory. Copies from it run at the rate of the link and take none of the
-//! host's time, and they are of just the columns that are read; from upstream's matrix the host would pick the values
-//! of a column out of all rows.
+//! The trace is uploaded once, some rows at a time, and transposed on the device. From there the columns that there is
+//! no room for go back to the host, into pinned memory. Copies from it run at the rate of the link and take none of
+//! the host's time, and they are of just the columns that are read; from upstream's matrix the host would pick the
+//! values of a column out of all rows.
 //!
 //! ```text
 //! a block of rows   | kept columns, one after another |        on the device

@@ -313,8 +313,8 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
         })
     }
 
-    /// Plans in column batches, as wide as fit, from traces on the device if they fit. Else in narrow ones, with as many
-    /// columns on the device as fit: each column there saves an upload for every time that it is read.
+    /// Plans in column batches, as wide as fit, from traces on the device if they fit. Else in narrow ones, with as
+    /// many columns on the device as fit: each column there saves an upload for every time that it is read.
     pub(crate) fn in_batches(&self) -> Result<Plan> {
         let block = narrowest::<SC>();
         let batches = Batches { columns: block, kept: SIXTEENTHS };
@@ -345,7 +345,8 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
         Ok(plan)
     }
 
-    /// Half as many columns, in whole blocks of the hash, then half as many that stay on the device; `None` if none does.
+    /// Half as many columns, in whole blocks of the hash, then half as many that stay on the device; `None` if none
+    /// does.
     pub(crate) fn narrower(&self, batches: Batches) -> Option<Batches> {
         let block = narrowest::<SC>();
         if batches.columns > block {
@@ -415,7 +416,7 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
                 (main, 0, main + most(&part) + held + tree + if several { 0 } else { states })
             }
             Some(batches) => {
-                // Some columns with their extension and coefficients, as they are hashed and as they are read elsewhere.
+                // Some columns with their extension and coefficients, where they are hashed and where they are read.
                 let columns = batches.columns.min(sum(&width));
                 let bytes = |table: &TableSize, columns: usize| columns * rows(table) * word::<SC>();
                 let piece = |table: &TableSize| bytes(table, piece_columns::<SC::Value>(rows(table), columns));

@@ -145,8 +145,8 @@ pub(crate) fn only_block<F: Plain>(blocks: &[Matrix<F>]) -> Result<&Matrix<F>> {
     Ok(block)
 }
 
-/// A trace during a proof: uploaded, borrowed from the caller, or partly left on the host, where there is no room for all
-/// of it.
+/// A trace during a proof: uploaded, borrowed from the caller, or partly left on the host, where there is no room for
+/// all of it.
 pub(crate) enum Resident<'a, V: DeviceField> {
     Brought(Matrix<V::Device>),
     Lent(&'a Matrix<V::Device>),
@@ -258,8 +258,8 @@ impl<'a, V: DeviceField> Resident<'a, V> {
         columns.clone().step_by(piece).map(|first| (first..columns.end.min(first + piece)).collect()).collect()
     }
 
-    /// Calls `work` with the columns of each list, which are in ascending order, and the index of the list. If the trace
-    /// is on the host, those of `ahead` lists travel meanwhile.
+    /// Calls `work` with the columns of each list, which are in ascending order, and the index of the list. If the
+    /// trace is on the host, those of `ahead` lists travel meanwhile.
     pub(crate) fn each<SC: DeviceConfig<Value = V>>(
         &self,
         session: &Session<'_, SC>,

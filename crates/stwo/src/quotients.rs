@@ -64,9 +64,9 @@ fn accumulate_in_batches(
 
 /// The coefficients of the numerators of one point: `sum (c f - b) = sum c f - sum b`.
 ///
-/// Over the complex extension, let the point's y be `y0 + y1 u`, and the value and the random coefficient of a column be
-/// `v0 + v1 u` and r. Upstream's coefficients are `a = -2 r v1 u`, `b = 2 r (v1 y0 - v0 y1) u` and `c = -2 r y1 u`. So
-/// their sums follow from `sum r v0` and `sum r v1`, which costs less than a and b of each column.
+/// Over the complex extension, let the point's y be `y0 + y1 u`, and the value and the random coefficient of a column
+/// be `v0 + v1 u` and r. Upstream's coefficients are `a = -2 r v1 u`, `b = 2 r (v1 y0 - v0 y1) u` and `c = -2 r y1 u`.
+/// So their sums follow from `sum r v0` and `sum r v1`, which costs less than a and b of each column.
 struct Numerator {
     /// The sum of all a.
     linear: SecureField,
