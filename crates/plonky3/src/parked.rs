@@ -25,7 +25,7 @@ use crate::field::DeviceField;
 use crate::prover::Session;
 
 /// The most bytes of a block of rows. A large copy is quicker than many small ones.
-const BLOCK_BYTES: usize = 64 << 20;
+const BLOCK_BYTES: usize = 256 << 20;
 
 /// The bytes of columns that are enough for a copy, or for work on them, to run at full speed.
 const PIECE_BYTES: usize = 16 << 20;

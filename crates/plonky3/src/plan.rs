@@ -417,7 +417,8 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
             }
             Some(batches) => {
                 // Some columns with their extension and coefficients, where they are hashed and where they are read.
-                let columns = batches.columns.min(sum(&width));
+                let of_lookups = sum(&|table| table.lookups.map_or(0, |(columns, _)| columns) * Ext::<SC>::DEGREE);
+                let columns = batches.columns.min(sum(&width).max(of_lookups));
                 let bytes = |table: &TableSize, columns: usize| columns * rows(table) * word::<SC>();
                 let piece = |table: &TableSize| bytes(table, piece_columns::<SC::Value>(rows(table), columns));
                 // Those that have arrived, and those that come next.

@@ -503,6 +503,7 @@ impl<'a, SC: DeviceConfig> Session<'a, SC> {
         after: &Event,
     ) -> Result<Event> {
         let values = &matrix.values[rows.start * matrix.width..rows.end * matrix.width];
+        self.cancel.check()?;
         lane.wait(after)?;
         self.recorder.phase("upload", lane, || lane.write(to, SC::Value::as_device(values)))?;
         Ok(lane.record()?)

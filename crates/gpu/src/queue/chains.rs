@@ -4,7 +4,7 @@
 //! kernels in a row runs any kernels once their functions, shapes and arguments are set in its nodes, which costs a
 //! tenth of a launch each. A chain is such a graph; it is made once for each number of kernels.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -45,10 +45,17 @@ impl Drop for ChainPool {
     }
 }
 
+/// The most chains of one length that a stream has under way. Beyond them, launches are submitted one by one.
+const MOST_UNDER_WAY: usize = 64;
+
 /// The chains of one stream. The driver runs the launches of a chain one after another, so streams do not share them.
+///
+/// The driver says that a graph may be set anew while it runs, but under load, from many threads, kernels then found
+/// the descriptors of their own launch destroyed. So a chain is used again only when its last launch is complete.
 pub(super) struct Chains {
     pub(super) pool: Arc<ChainPool>,
-    by_length: HashMap<usize, Chain>,
+    /// By length: the chains in the order of their last launches, with the number of the work that these were.
+    by_length: HashMap<usize, VecDeque<(Chain, u64)>>,
 }
 
 impl Chains {
@@ -56,27 +63,44 @@ impl Chains {
         Self { pool, by_length: HashMap::new() }
     }
 
-    /// Submits launches, in order.
+    /// Submits launches, in order, as work up to number `at` of a stream whose work is complete up to number
+    /// `completed`.
     ///
     /// # Safety
     ///
     /// As for [`CodeDriver::launch`](crate::drivers::CodeDriver::launch), for each of them.
-    pub(super) unsafe fn submit(&mut self, driver: &dyn Driver, stream: Raw, launches: &[Launch]) -> Result<()> {
+    pub(super) unsafe fn submit(
+        &mut self,
+        driver: &dyn Driver,
+        stream: Raw,
+        launches: &[Launch],
+        at: u64,
+        completed: u64,
+    ) -> Result<()> {
         let length = launches.len();
-        let known = self.by_length.remove(&length).or_else(|| self.pool.take(length));
+        let under_way = self.by_length.entry(length).or_default();
+        let known = under_way.pop_front_if(|(_, last)| *last <= completed).map(|(chain, _)| chain);
+        let known = known.or_else(|| self.pool.take(length));
+        if known.is_none() && under_way.len() >= MOST_UNDER_WAY {
+            return launches.iter().try_for_each(|launch| {
+                self.pool.submitted();
+                // SAFETY: guaranteed by the caller.
+                unsafe { driver.launch(stream, launch.function, launch.grid, &launch.parameters()) }
+            });
+        }
         // SAFETY: guaranteed by the caller.
         let (chain, result) = unsafe { driver.launch_chain(stream, launches, known) };
         let calls = if chain.is_some() { 1 } else { length };
         (0..calls).for_each(|_| self.pool.submitted());
-        self.by_length.extend(chain.map(|chain| (length, chain)));
+        under_way.extend(chain.map(|chain| (chain, at)));
         result
     }
 
     /// Gives all chains back to the pool, once the stream's work is complete.
     pub(super) fn give_back(&mut self) {
         let mut idle = self.pool.idle.lock();
-        for (length, chain) in self.by_length.drain() {
-            idle.entry(length).or_default().push(chain);
+        for (length, chains) in self.by_length.drain() {
+            idle.entry(length).or_default().extend(chains.into_iter().map(|(chain, _)| chain));
         }
     }
 }

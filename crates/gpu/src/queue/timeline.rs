@@ -51,21 +51,24 @@ struct State {
 
 impl State {
     /// Submits the gathered launches.
-    fn submit(&mut self, driver: &dyn Driver) -> Result<()> {
+    fn submit(&mut self, timeline: &Timeline) -> Result<()> {
         if let Some(error) = self.failure.take() {
             return Err(error);
         }
         let (false, Some(stream)) = (self.gathered.is_empty(), self.stream) else { return Ok(()) };
         // SAFETY: `Work::launch` was called for each of them, with the same contract. The timeline has counted them as
         // submitted since then, so what they use is still there.
-        let submitted = unsafe { self.chains.submit(driver, stream, &self.gathered) };
+        let submitted = unsafe {
+            let completed = timeline.completed.load(Ordering::Acquire);
+            self.chains.submit(&*timeline.driver, stream, &self.gathered, self.issued, completed)
+        };
         self.gathered.clear();
         submitted
     }
 
     /// [`submit`](Self::submit) for callers that may ignore an error. The next work on the stream reports it again.
-    fn submit_before_mark(&mut self, driver: &dyn Driver) -> Result<()> {
-        self.submit(driver).inspect_err(|error| self.failure = Some(error.clone()))
+    fn submit_before_mark(&mut self, timeline: &Timeline) -> Result<()> {
+        self.submit(timeline).inspect_err(|error| self.failure = Some(error.clone()))
     }
 }
 
@@ -156,7 +159,7 @@ impl Timeline {
         if self.is_known_complete(at) {
             return Ok(None);
         }
-        state.submit_before_mark(&*self.driver)?;
+        state.submit_before_mark(self)?;
         let event = Arc::new(self.events.take(false)?);
         self.driver.record_event(event.raw, stream)?;
         state.marks.push_back((state.issued, event.clone()));
@@ -178,7 +181,7 @@ impl Timeline {
         let event = {
             let mut state = self.state.lock();
             let issued = state.issued;
-            state.submit(&*self.driver)?;
+            state.submit(self)?;
             // Synchronize even if the work is known to be complete, because this is how the driver reports errors.
             match self.mark(&mut state, issued)? {
                 Some(event) => Some((issued, event)),
@@ -275,7 +278,7 @@ impl Timeline {
         }
         state.gathering -= 1;
         if state.gathering == 0 {
-            let _ = state.submit_before_mark(&*self.driver);
+            let _ = state.submit_before_mark(self);
         }
     }
 
@@ -297,7 +300,7 @@ pub(crate) struct Work<'a> {
 impl Work<'_> {
     /// The driver's stream, to which the work is submitted now. Launches that were gathered are submitted before it.
     pub(crate) fn stream(&mut self) -> Result<Raw> {
-        self.state.submit(&*self.timeline.driver)?;
+        self.state.submit(self.timeline)?;
         Ok(self.stream)
     }
 
@@ -323,7 +326,7 @@ impl Work<'_> {
         }
         // SAFETY: guaranteed by the caller.
         self.state.gathered.push(unsafe { Launch::copy(function, grid, parameters, sizes) });
-        if self.state.gathered.len() < MOST_GATHERED { Ok(()) } else { self.state.submit(driver) }
+        if self.state.gathered.len() < MOST_GATHERED { Ok(()) } else { self.state.submit(self.timeline) }
     }
 
     /// Records that the work uses `resource`.
@@ -401,7 +404,7 @@ impl Drop for Queue {
         let timeline = &self.timeline;
         let stream = {
             let mut state = timeline.state.lock();
-            let _ = state.submit_before_mark(&*timeline.driver);
+            let _ = state.submit_before_mark(timeline);
             let Some(stream) = state.stream else { return };
             stream
         };
@@ -453,7 +456,7 @@ impl<'a> Capture<'a> {
         // With this mark, waiting for earlier work does not touch the stream during the capture.
         let issued = state.issued;
         timeline.mark(&mut state, issued)?;
-        state.submit(&*timeline.driver)?;
+        state.submit(timeline)?;
         timeline.driver.begin_capture(stream)?;
         let (id, thread) = (NEXT.fetch_add(1, Ordering::Relaxed), std::thread::current().id());
         state.capture = Some(Recording { id, thread, kept: Vec::new() });

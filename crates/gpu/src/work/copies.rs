@@ -132,7 +132,7 @@ impl Stream {
     }
 
     /// Copies as many values of pinned memory as `to` has room for, from the one with index `start` on,
-    /// asynchronously.
+    /// asynchronously. It does not wait for copies of other streams that write the pinned memory: order them by events.
     pub fn write_pinned_from<'a, T: Plain>(
         &self,
         to: impl Into<ViewMut<'a, T>>,
@@ -194,7 +194,8 @@ impl Stream {
         unsafe { self.core().driver.download(work.stream()?, to.block().as_ptr(), *from.at(), from.bytes()) }
     }
 
-    /// Copies values to new pinned memory, asynchronously.
+    /// Copies values to new pinned memory, asynchronously. Copies from it on other streams do not wait for this one by
+    /// themselves: order them by events.
     pub fn download_pinned<'a, T: Plain>(&self, from: impl Into<View<'a, T>>) -> Result<PinnedBuffer<T>> {
         let from = from.into();
         // In a capture nothing is copied yet.

@@ -29,7 +29,7 @@ pub struct Report {
     pub bytes_down: u64,
     /// Copies to the device.
     pub uploads: u64,
-    /// Copies back, each of which the host waited for.
+    /// Copies back. The host waited for each, but for those of columns that go back to pinned memory.
     pub downloads: u64,
     /// Kernels launched.
     pub launches: u64,

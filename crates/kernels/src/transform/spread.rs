@@ -8,7 +8,7 @@
 //! - if n < m, sends their coefficients to every other, and then evaluates all columns on its block.
 //!
 //! Either way a device does a K-th of the work of one device alone, and sends and receives `(1 - 1/K) min(n, m)` values
-//! a column of its share, or of all of them. What it reads and writes beside a K-th of one device's bytes are the
+//! for each column of all devices. What it reads and writes beside a K-th of one device's bytes are the
 //! values that are sent, read once, and those that arrive, written once.
 
 use std::ops::Range;
