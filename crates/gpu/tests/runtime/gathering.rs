@@ -1,7 +1,7 @@
 //! Launches that are submitted together.
 
 use rigel_gpu::testing::on_each_device;
-use rigel_gpu::{Graph, Kernel, Shape, Stream};
+use rigel_gpu::{DeviceKind, Graph, Kernel, Shape, Stream};
 
 use crate::source;
 
@@ -119,4 +119,49 @@ fn a_stream_that_closes_submits_what_was_gathered() {
         stream.device().synchronize().unwrap();
         assert_eq!(x.to_vec(stream).unwrap(), [7; 32]);
     });
+}
+
+/// Many threads, each with streams that come and go, set and launch their chains while others run, and while modules
+/// with kernels that need more local memory are loaded.
+#[test]
+fn many_streams_gather_at_once() {
+    on_each_device(|stream| {
+        let device = stream.device();
+        let rounds = if device.kind() == DeviceKind::Cuda { 1500 } else { 6 };
+        let prove = |thread: u32| {
+            let mut kernels = kernels(stream);
+            for round in 0..rounds {
+                if round % 100 == thread {
+                    kernels[1] = deep(stream, 64 << (thread % 4));
+                }
+                let stream = device.new_stream().unwrap();
+                let _gathering = stream.gather();
+                let before = device.new_stream().unwrap();
+                let slow = before.upload(&vec![thread; 1 << 18]).unwrap();
+                // Chains wait for another stream, so that many are under way at a time.
+                stream.wait_for(&before).unwrap();
+                let (found, expected) = run(&stream, &kernels, 16 + (thread * 31 + round * 7) % 90);
+                assert_eq!(found, expected, "thread {thread}, round {round}");
+                drop(slow);
+            }
+        };
+        std::thread::scope(|scope| {
+            for thread in 0..12 {
+                scope.spawn(move || prove(thread));
+            }
+        });
+    });
+}
+
+/// `x = x ^ by`, by way of an array in local memory.
+fn deep(stream: &Stream, words: u32) -> Kernel {
+    let text = format!(
+        "__global__ void flip(unsigned *x, unsigned by) {{
+            volatile unsigned a[{words}];
+            unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+            for (unsigned k = 0; k < {words}; ++k) a[(k + i) % {words}] = by;
+            x[i] ^= a[x[i] % {words}];
+        }}"
+    );
+    stream.device().compile(&source("deep.cu", &text).kernel("flip")).unwrap().kernel("flip").unwrap()
 }
