@@ -50,8 +50,9 @@ const MOST_UNDER_WAY: usize = 64;
 
 /// The chains of one stream. The driver runs the launches of a chain one after another, so streams do not share them.
 ///
-/// The driver says that a graph may be set anew while it runs, but under load, from many threads, kernels then found
-/// the descriptors of their own launch destroyed. So a chain is used again only when its last launch is complete.
+/// The driver says that a graph may be set anew while it runs, but in long runs with many threads kernels were found
+/// with descriptors of their launch destroyed, and no more since a chain is used again only when its last launch is
+/// complete (docs/performance.md).
 pub(super) struct Chains {
     pub(super) pool: Arc<ChainPool>,
     /// By length: the chains in the order of their last launches, with the number of the work that these were.
