@@ -73,43 +73,32 @@ pub(crate) struct Constraints<SC: DeviceConfig> {
     symbols: Lock<Option<Box<dyn Any + Send>>>,
 }
 
-type Parts<SC> = (usize, Arc<[Part<SC>]>);
+type Parts<SC> = (usize, Arc<[Narrow<SC>]>);
 
-/// Constraints, or addends of them, that read only a few columns.
-pub(crate) struct Part<SC: DeviceConfig> {
-    /// The columns of the trace and of the lookups, in order: the i-th one is column i of the part's matrix.
-    pub(crate) columns: [Vec<usize>; 2],
+/// Constraints, or addends of them, that read only a few columns of N matrices.
+pub(crate) struct Part<SC: DeviceConfig, const N: usize> {
+    /// The columns of each matrix, in order: the i-th one is column i of the part's matrix.
+    pub(crate) columns: [Vec<usize>; N],
     graph: ExpressionGraph<Ext<SC>>,
     outputs: Vec<Output>,
     programs: Programs<SC>,
 }
 
-impl<SC: DeviceConfig> Part<SC> {
-    /// The kernels.
+/// Constraints that read only a few columns of the trace and of the lookups.
+type Narrow<SC> = Part<SC, 2>;
+
+/// Constraints that read few columns of the trace, of the preprocessed trace and of the lookups in the next row, which
+/// is in a matrix of its own.
+pub(crate) type NextApart<SC> = Part<SC, 3>;
+
+impl<SC: DeviceConfig, const N: usize> Part<SC, N> {
+    /// The kernels for a device.
     pub(crate) fn program(&self, device: &Device) -> Program<SC> {
         self.programs.of(device, &self.graph, &self.outputs)
     }
 }
 
-/// Constraints that read few columns in the next row, which is in a matrix of its own.
-pub(crate) struct NextApart<SC: DeviceConfig> {
-    /// The columns of the trace, of the preprocessed trace and of the lookups that are read in the next row, in order:
-    /// the i-th one is column i of the matrix of next rows.
-    pub(crate) columns: [Vec<usize>; 3],
-    graph: ExpressionGraph<Ext<SC>>,
-    outputs: Vec<Output>,
-    programs: Programs<SC>,
-}
-
-impl<SC: DeviceConfig> NextApart<SC> {
-    /// The kernels for one of several devices.
-    pub(crate) fn program(&self, device: &Device) -> Program<SC> {
-        self.programs.of(device, &self.graph, &self.outputs)
-    }
-}
-
-/// The kernels of a graph for each device. A device knows its graphs by a hash, which takes longer than a
-/// launch.
+/// The kernels of a graph for each device. A device knows its graphs by a hash, which takes longer than a launch.
 pub(crate) struct Programs<SC: DeviceConfig>(Lock<Vec<OfDevice<SC>>>);
 
 type OfDevice<SC> = (Device, Arc<GraphProgram<Ext<SC>>>);
@@ -175,7 +164,7 @@ impl<SC: DeviceConfig> Constraints<SC> {
 
     /// The constraints in parts that each read at most about `columns` columns of the trace and of the lookups. The
     /// latest parts are kept.
-    pub(crate) fn by_columns(&self, columns: usize) -> Arc<[Part<SC>]> {
+    pub(crate) fn by_columns(&self, columns: usize) -> Arc<[Narrow<SC>]> {
         let mut kept = self.parts.lock();
         match &*kept {
             Some((of, parts)) if *of == columns => parts.clone(),
@@ -185,14 +174,14 @@ impl<SC: DeviceConfig> Constraints<SC> {
 
     /// The number of columns that the widest part reads, if parts are to read as few as `columns`.
     pub(crate) fn widest(&self, columns: usize) -> usize {
-        let read = |part: Part<SC>| part.columns.iter().map(Vec::len).sum();
+        let read = |part: Narrow<SC>| part.columns.iter().map(Vec::len).sum();
         *self.widest.get_or_init(|| self.cut(columns).into_iter().map(read).max().unwrap_or(0))
     }
 
     /// Sums over more columns of lookups than `columns`, which is that of all fractions of a row, are taken apart. Wide
     /// constraints of the AIR itself are not: they may be sums of thousands of products, each of which would be read
     /// and computed by itself.
-    fn cut(&self, columns: usize) -> Vec<Part<SC>> {
+    fn cut(&self, columns: usize) -> Vec<Narrow<SC>> {
         let mut graph = self.graph.clone();
         let mut lookups = ColumnsRead::new([input::PERMUTATION]);
         let mut narrow = |graph: &ExpressionGraph<Ext<SC>>, value| {
@@ -232,7 +221,7 @@ impl<SC: DeviceConfig> Constraints<SC> {
                 let (part, values, preprocessed) = compacted(&part, &values, input::NEXT_PREPROCESSED);
                 let (graph, values, lookups) = compacted(&part, &values, input::NEXT_PERMUTATION);
                 let (columns, outputs) = ([columns, preprocessed, lookups], placed(&outputs, &values));
-                NextApart { columns, graph, outputs, programs: Programs::default() }
+                Part { columns, graph, outputs, programs: Programs::default() }
             };
             let outputs = placed(&self.outputs, &values);
             grouped(&graph, &outputs, ColumnsRead::new([input::NEXT]), columns).into_iter().map(part).collect()

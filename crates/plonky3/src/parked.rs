@@ -195,9 +195,10 @@ impl<'a, V: DeviceField> Parked<'a, V> {
             let rows = self.block_rows;
             for (index, block) in self.on_host.iter().enumerate() {
                 let first = index * columns.len();
-                for run in runs(&columns, |column| Some(column - self.kept)) {
-                    let to = blocks.range_mut((first + run.at.start) * rows..(first + run.at.end) * rows)?;
-                    lane.write_pinned_from(to, block, run.first * rows)?;
+                for stretch in stretches(&columns, |column| Some(column - self.kept)) {
+                    let to =
+                        blocks.range_mut((first + stretch.at.start) * rows..(first + stretch.at.end) * rows)?;
+                    lane.write_pinned_from(to, block, stretch.first * rows)?;
                 }
             }
             Ok(())
@@ -218,22 +219,22 @@ impl<'a, V: DeviceField> Parked<'a, V> {
         let join = |to: ViewMut<'_, V::Device>, blocks: &Buffer<V::Device>, of: usize, chosen: Range<usize>| {
             permute::join_rows_into(stream, to, blocks.view(), (of, chosen), rows, rows)
         };
-        for run in runs(columns, |column| (column < self.kept).then_some(column)) {
-            let to = out.column_range_mut(run.at.start, run.at.end)?;
-            join(to, &self.on_device, self.kept, run.source())?;
+        for stretch in stretches(columns, |column| (column < self.kept).then_some(column)) {
+            let to = out.column_range_mut(stretch.at.start, stretch.at.end)?;
+            join(to, &self.on_device, self.kept, stretch.source())?;
         }
         if let Some(Present { columns: there, matrix }) = &before {
             let place = |column| there.binary_search(&column).ok().filter(|_| column >= self.kept);
-            for run in runs(columns, place) {
-                let from = matrix.column_range(run.first, run.source().end)?;
-                stream.copy(out.column_range_mut(run.at.start, run.at.end)?, from)?;
+            for stretch in stretches(columns, place) {
+                let from = matrix.column_range(stretch.first, stretch.source().end)?;
+                stream.copy(out.column_range_mut(stretch.at.start, stretch.at.end)?, from)?;
             }
         }
         if let Some(Sent { columns: there, blocks, arrived }) = &sent {
             stream.wait(arrived)?;
-            for run in runs(columns, |column| there.binary_search(&column).ok()) {
-                let to = out.column_range_mut(run.at.start, run.at.end)?;
-                join(to, blocks, there.len(), run.source())?;
+            for stretch in stretches(columns, |column| there.binary_search(&column).ok()) {
+                let to = out.column_range_mut(stretch.at.start, stretch.at.end)?;
+                join(to, blocks, there.len(), stretch.source())?;
             }
         }
         Ok(out)
@@ -256,29 +257,29 @@ impl<'a, V: DeviceField> Parked<'a, V> {
 }
 
 /// Adjacent places of a list whose columns are adjacent in a source, too.
-struct Run {
+struct Stretch {
     at: Range<usize>,
     /// The place of the first one in the source.
     first: usize,
 }
 
-impl Run {
+impl Stretch {
     fn source(&self) -> Range<usize> {
         self.first..self.first + self.at.len()
     }
 }
 
-/// The longest runs of those columns that have a place in a source.
-fn runs(columns: &[usize], place: impl Fn(usize) -> Option<usize>) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
+/// The longest stretches of those columns that have a place in a source.
+fn stretches(columns: &[usize], place: impl Fn(usize) -> Option<usize>) -> Vec<Stretch> {
+    let mut stretches: Vec<Stretch> = Vec::new();
     for (at, &column) in columns.iter().enumerate() {
         let Some(first) = place(column) else { continue };
-        match runs.last_mut() {
-            Some(run) if run.at.end == at && run.source().end == first => run.at.end += 1,
-            _ => runs.push(Run { at: at..at + 1, first }),
+        match stretches.last_mut() {
+            Some(stretch) if stretch.at.end == at && stretch.source().end == first => stretch.at.end += 1,
+            _ => stretches.push(Stretch { at: at..at + 1, first }),
         }
     }
-    runs
+    stretches
 }
 
 #[cfg(test)]
@@ -288,7 +289,7 @@ mod tests {
     #[test]
     fn runs_are_adjacent_in_both() {
         let found = |columns: &[usize], place: &dyn Fn(usize) -> Option<usize>| -> Vec<(Range<usize>, usize)> {
-            runs(columns, place).into_iter().map(|run| (run.at, run.first)).collect()
+            stretches(columns, place).into_iter().map(|stretch| (stretch.at, stretch.first)).collect()
         };
         assert_eq!(found(&[2, 3, 4, 7, 8], &Some), [(0..3, 2), (3..5, 7)]);
         assert_eq!(found(&[2, 3, 4, 5], &|column| (column != 3).then_some(column)), [(0..1, 2), (2..4, 4)]);

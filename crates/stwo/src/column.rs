@@ -268,7 +268,11 @@ impl<T: Value> DeviceColumn<T> {
     /// Its memory, for a caller who lets go of the column; a copy if a clone has it too.
     fn owned(&self) -> Buffer<Mersenne31> {
         let words = self.view();
-        if self.is_shared() { copy(words).or_fail("copy a column") } else { words.share().into_buffer() }
+        if self.is_shared() {
+            return copy(words).or_fail("copy a column");
+        }
+        // SAFETY: no clone has this column's words, columns beside it have others, and the caller lets go of it.
+        unsafe { words.share().into_buffer() }
     }
 
     /// Whether a clone has the same memory.

@@ -213,9 +213,13 @@ impl<T: Plain> Shared<T> {
         Self(owner)
     }
 
-    /// A buffer over the same memory, for an owner who knows that nobody else writes to it: others who own it see what
-    /// is written through the buffer, in the order of the streams that write and read.
-    pub fn into_buffer(self) -> Buffer<T> {
+    /// A buffer over the same memory, which may be written.
+    ///
+    /// # Safety
+    ///
+    /// Until the buffer is dropped, no other owner and no view of these values writes to them, and none reads them
+    /// without being ordered after what is written through the buffer.
+    pub unsafe fn into_buffer(self) -> Buffer<T> {
         self.0
     }
 

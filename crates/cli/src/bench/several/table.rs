@@ -10,7 +10,7 @@ use crate::terminal::{Columns, Paint, number};
 pub fn text(report: &Report) -> String {
     let mut out = format!("{}: {}\n\n", Paint::Bold.on(&report.device.name), report.device);
     if !report.rows.is_empty() {
-        out.push_str(&times(&report.rows));
+        out.push_str(&times(&report.rows, report.device.device.starts_with("cuda")));
     }
     for row in &report.rows {
         if let Some(model) = &row.model {
@@ -28,7 +28,7 @@ fn against(one_ms: f64, ms: f64) -> String {
     format!("{} ({:.2}x)", number(ms), one_ms / ms)
 }
 
-fn times(rows: &[Row]) -> String {
+fn times(rows: &[Row], on_gpu: bool) -> String {
     let modelled = rows.iter().any(|row| row.model.is_some());
     let mut columns = Columns::new(&[Left, Right, Right, Right, Right, Right, Right, Right, Right]);
     let links = LINKS.map(|links| format!("{} ms", links.name));
@@ -50,7 +50,11 @@ fn times(rows: &[Row]) -> String {
     }
     let mut out = columns.to_text("");
     out.push_str("openings: all devices are one GPU, or this host; GPUs: measured on as many\n");
-    out.push_str("openings of one GPU take turns on it, unless NVIDIA's MPS runs (nvidia-cuda-mps-control -d)\n");
+    if on_gpu {
+        out.push_str(
+            "openings of one GPU take turns on it, unless NVIDIA's MPS runs (nvidia-cuda-mps-control -d)\n",
+        );
+    }
     if modelled {
         out.push_str("under the links' names: the time on as many GPUs, from each device's work alone\n");
     }
