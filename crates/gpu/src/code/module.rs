@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::cache::Cache;
 use super::shape::{LaunchPolicy, Shape};
@@ -42,6 +43,8 @@ impl Drop for Unload {
 
 pub(super) struct Entry {
     expression: String,
+    /// A number that no other kernel of this process has or had.
+    number: u64,
     pub(super) function: Function,
     occupancy: Lock<HashMap<u32, Occupancy>>,
 }
@@ -67,7 +70,9 @@ impl Loaded {
         let mut kernels = HashMap::new();
         for (expression, symbol) in source.unit.kernels.iter().zip(&image.symbols) {
             let function = driver.function(module.raw, symbol, expression)?;
-            let entry = Entry { expression: expression.clone(), function, occupancy: Lock::default() };
+            static NEXT: AtomicU64 = AtomicU64::new(0);
+            let number = NEXT.fetch_add(1, Ordering::Relaxed);
+            let entry = Entry { expression: expression.clone(), number, function, occupancy: Lock::default() };
             kernels.insert(expression.clone(), Arc::new(entry));
         }
         let (core, policy, usage) = (core.clone(), policy.clone(), Lock::default());
@@ -152,6 +157,10 @@ impl Kernel {
 
     pub(crate) fn loaded(&self) -> &Arc<Loaded> {
         &self.loaded
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.entry.number
     }
 
     pub(crate) fn function(&self) -> &Function {

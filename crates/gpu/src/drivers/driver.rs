@@ -149,6 +149,8 @@ pub(crate) struct Grid {
 
 /// A launch whose arguments were copied.
 pub(crate) struct Launch {
+    /// A number that no other kernel of this process has or had; the driver uses handles of unloaded ones again.
+    pub kernel: u64,
     pub function: Raw,
     pub grid: Grid,
     /// The arguments, each from a word boundary on.
@@ -162,12 +164,12 @@ impl Launch {
     ///
     /// Each of `parameters` points to as many readable bytes as `sizes` says.
     pub(crate) unsafe fn copy(
-        function: Raw,
+        (kernel, function): (u64, Raw),
         grid: Grid,
         parameters: &[*const c_void],
         sizes: impl Iterator<Item = usize>,
     ) -> Self {
-        let mut launch = Self { function, grid, words: SmallVec::new(), starts: SmallVec::new() };
+        let mut launch = Self { kernel, function, grid, words: SmallVec::new(), starts: SmallVec::new() };
         for (&from, bytes) in parameters.iter().zip(sizes) {
             let start = launch.words.len();
             launch.starts.push(start as u32);
@@ -345,9 +347,9 @@ pub(crate) trait CodeDriver {
     /// Enqueues a grid. `parameters` point to the argument values, in order, which are read before the call
     /// returns.
     unsafe fn launch(&self, stream: Raw, function: Raw, grid: Grid, parameters: &[*const c_void]) -> Result<()>;
-    /// Enqueues several grids, in order, with one call if the driver can: by a chain with as many nodes, which is made
-    /// if there is none. Returns the chain if it was used, for the next call of the same length. The chain is for one
-    /// stream at a time.
+    /// Enqueues several grids, in order, with one call if the driver can: by a chain of just these kernels, which is
+    /// made if there is none. Returns the chain if it was used, for the next call with the same kernels. The chain is
+    /// for one stream at a time, and for one launch at a time.
     unsafe fn launch_chain(
         &self,
         stream: Raw,

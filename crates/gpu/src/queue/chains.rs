@@ -1,21 +1,42 @@
 //! Chains of launches: kernels that are submitted to the driver with one call.
 //!
 //! A launch costs the host several microseconds, whatever the kernel does. An instantiated graph whose nodes are
-//! kernels in a row runs any kernels once their functions, shapes and arguments are set in its nodes, which costs a
-//! tenth of a launch each. A chain is such a graph; it is made once for each number of kernels.
+//! kernels in a row runs them with other shapes and arguments once these are set in its nodes, which costs a tenth of a
+//! launch each. A chain is such a graph. It is made when a sequence of kernels is launched for the second time.
+//!
+//! A chain is only used for the kernels that it was made of. The driver documents that a node can be given another
+//! kernel, but if one takes more local memory or more bytes of parameters than the other, launches of other chains run
+//! with wrong descriptors: CUDA 13.0 on an H200 then gave wrong results, illegal addresses and misaligned ones (the
+//! test `kernels_of_all_kinds_are_gathered`).
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use smallvec::SmallVec;
+
 use crate::base::{Lock, Result};
 use crate::drivers::{Chain, Driver, Launch, Raw};
 
-/// The idle chains of a device, by length.
+/// The numbers of the kernels of a chain, in order.
+type Kernels = SmallVec<[u64; 16]>;
+
+/// The most sequences of kernels that a device knows. Beyond them it begins anew, so that kernels which are no longer
+/// used do not take memory for ever.
+const MOST_SEQUENCES: usize = 4096;
+
+/// The idle chains of a device, by their kernels. A sequence without chains was launched before.
 pub(crate) struct ChainPool {
     driver: Arc<dyn Driver>,
-    idle: Lock<HashMap<usize, Vec<Chain>>>,
+    idle: Lock<HashMap<Kernels, Vec<Chain>>>,
     submissions: AtomicU64,
+}
+
+/// What a device knows of a sequence of kernels.
+enum Known {
+    Idle(Chain),
+    LaunchedBefore,
+    New,
 }
 
 impl ChainPool {
@@ -32,8 +53,18 @@ impl ChainPool {
         self.submissions.fetch_add(1, Ordering::Relaxed);
     }
 
-    fn take(&self, length: usize) -> Option<Chain> {
-        self.idle.lock().get_mut(&length)?.pop()
+    fn take(&self, kernels: &Kernels) -> Known {
+        let mut idle = self.idle.lock();
+        match idle.get_mut(kernels) {
+            Some(chains) => chains.pop().map_or(Known::LaunchedBefore, Known::Idle),
+            None => {
+                if idle.len() >= MOST_SEQUENCES {
+                    idle.drain().flat_map(|(_, chains)| chains).for_each(|chain| self.driver.destroy_chain(chain));
+                }
+                idle.insert(kernels.clone(), Vec::new());
+                Known::New
+            }
+        }
     }
 }
 
@@ -45,23 +76,20 @@ impl Drop for ChainPool {
     }
 }
 
-/// The most chains of one length that a stream has under way. Beyond them, launches are submitted one by one.
+/// The most chains of the same kernels that a stream has under way. Beyond them, launches are submitted one by one.
 const MOST_UNDER_WAY: usize = 64;
 
 /// The chains of one stream. The driver runs the launches of a chain one after another, so streams do not share them.
-///
-/// The driver says that a graph may be set anew while it runs, but in long runs with many threads kernels were found
-/// with descriptors of their launch destroyed, and no more since a chain is used again only when its last launch is
-/// complete (docs/performance.md).
+/// A chain is used again only when its last launch is complete.
 pub(super) struct Chains {
     pub(super) pool: Arc<ChainPool>,
-    /// By length: the chains in the order of their last launches, with the number of the work that these were.
-    by_length: HashMap<usize, VecDeque<(Chain, u64)>>,
+    /// By kernels: the chains in the order of their last launches, with the number of the work that these were.
+    by_kernels: HashMap<Kernels, VecDeque<(Chain, u64)>>,
 }
 
 impl Chains {
     pub(super) fn new(pool: Arc<ChainPool>) -> Self {
-        Self { pool, by_length: HashMap::new() }
+        Self { pool, by_kernels: HashMap::new() }
     }
 
     /// Submits launches, in order, as work up to number `at` of a stream whose work is complete up to number
@@ -78,20 +106,30 @@ impl Chains {
         at: u64,
         completed: u64,
     ) -> Result<()> {
-        let length = launches.len();
-        let under_way = self.by_length.entry(length).or_default();
-        let known = under_way.pop_front_if(|(_, last)| *last <= completed).map(|(chain, _)| chain);
-        let known = known.or_else(|| self.pool.take(length));
-        if known.is_none() && under_way.len() >= MOST_UNDER_WAY {
-            return launches.iter().try_for_each(|launch| {
+        let one_by_one = || {
+            launches.iter().try_for_each(|launch| {
                 self.pool.submitted();
                 // SAFETY: guaranteed by the caller.
                 unsafe { driver.launch(stream, launch.function, launch.grid, &launch.parameters()) }
-            });
+            })
+        };
+        if launches.len() < 2 {
+            return one_by_one();
         }
+        let kernels: Kernels = launches.iter().map(|launch| launch.kernel).collect();
+        let under_way = self.by_kernels.entry(kernels.clone()).or_default();
+        let known = match under_way.pop_front_if(|(_, last)| *last <= completed) {
+            Some((chain, _)) => Known::Idle(chain),
+            None => self.pool.take(&kernels),
+        };
+        let chain = match known {
+            Known::Idle(chain) => Some(chain),
+            Known::LaunchedBefore if under_way.len() < MOST_UNDER_WAY => None,
+            Known::LaunchedBefore | Known::New => return one_by_one(),
+        };
         // SAFETY: guaranteed by the caller.
-        let (chain, result) = unsafe { driver.launch_chain(stream, launches, known) };
-        let calls = if chain.is_some() { 1 } else { length };
+        let (chain, result) = unsafe { driver.launch_chain(stream, launches, chain) };
+        let calls = if chain.is_some() { 1 } else { launches.len() };
         (0..calls).for_each(|_| self.pool.submitted());
         under_way.extend(chain.map(|chain| (chain, at)));
         result
@@ -100,8 +138,8 @@ impl Chains {
     /// Gives all chains back to the pool, once the stream's work is complete.
     pub(super) fn give_back(&mut self) {
         let mut idle = self.pool.idle.lock();
-        for (length, chains) in self.by_length.drain() {
-            idle.entry(length).or_default().extend(chains.into_iter().map(|(chain, _)| chain));
+        for (kernels, chains) in self.by_kernels.drain() {
+            idle.entry(kernels).or_default().extend(chains.into_iter().map(|(chain, _)| chain));
         }
     }
 }

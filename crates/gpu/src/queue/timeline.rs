@@ -304,7 +304,8 @@ impl Work<'_> {
         Ok(self.stream)
     }
 
-    /// Launches a kernel: now, or together with those after it if launches are gathered.
+    /// Launches a kernel, given by its [number](Launch::kernel) and the driver's handle: now, or together with those
+    /// after it if launches are gathered.
     ///
     /// # Safety
     ///
@@ -312,7 +313,7 @@ impl Work<'_> {
     /// `sizes` says.
     pub(crate) unsafe fn launch(
         &mut self,
-        function: Raw,
+        (kernel, function): (u64, Raw),
         grid: Grid,
         parameters: &[*const c_void],
         sizes: impl Iterator<Item = usize>,
@@ -325,7 +326,7 @@ impl Work<'_> {
             return unsafe { driver.launch(stream, function, grid, parameters) };
         }
         // SAFETY: guaranteed by the caller.
-        self.state.gathered.push(unsafe { Launch::copy(function, grid, parameters, sizes) });
+        self.state.gathered.push(unsafe { Launch::copy((kernel, function), grid, parameters, sizes) });
         if self.state.gathered.len() < MOST_GATHERED { Ok(()) } else { self.state.submit(self.timeline) }
     }
 
@@ -552,7 +553,7 @@ mod tests {
         let grid = Grid { blocks: [1; 3], threads: [1; 3], shared: 0 };
         let launch = || {
             // SAFETY: the scripted driver runs nothing, and there are no arguments.
-            unsafe { queue.timeline.begin().unwrap().launch(Raw(1), grid, &[], std::iter::empty()) }.unwrap();
+            unsafe { queue.timeline.begin().unwrap().launch((1, Raw(1)), grid, &[], std::iter::empty()) }.unwrap();
         };
         let launched = || driver.calls().iter().filter(|call| *call == "launch").count();
         launch();
@@ -577,7 +578,7 @@ mod tests {
         let grid = Grid { blocks: [1; 3], threads: [1; 3], shared: 0 };
         queue.timeline.gather(true);
         // SAFETY: the scripted driver runs nothing, and there are no arguments.
-        unsafe { queue.timeline.begin().unwrap().launch(Raw(0), grid, &[], std::iter::empty()) }.unwrap();
+        unsafe { queue.timeline.begin().unwrap().launch((0, Raw(0)), grid, &[], std::iter::empty()) }.unwrap();
         queue.timeline.poll();
         assert!(queue.timeline.begin().is_err(), "the query has submitted the launch, which failed");
         assert!(queue.timeline.begin().is_ok(), "the error was reported");

@@ -35,7 +35,7 @@ impl Kernel {
         core.counters.launched();
         // SAFETY: the arguments have the sizes of the kernel's parameters and outlive the call; their buffers stay
         // mapped until this work is complete.
-        unsafe { work.launch(self.function().raw, shape.grid(), &list.values, sizes) }
+        unsafe { work.launch((self.number(), self.function().raw), shape.grid(), &list.values, sizes) }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Launches that are submitted together.
 
 use rigel_gpu::testing::on_each_device;
-use rigel_gpu::{DeviceKind, Graph, Kernel, Shape, Stream};
+use rigel_gpu::{Buffer, DeviceKind, Graph, Kernel, Shape, Stream};
 
 use crate::source;
 
@@ -75,7 +75,7 @@ fn other_work_comes_after_what_was_gathered() {
         let _gathering = stream.gather();
         let mut x = stream.upload(&[1u32; 32]).unwrap();
         let mut copy = stream.zeros::<u32>(32).unwrap();
-        let flip = |x: &mut rigel_gpu::Buffer<u32>| flip.launch(stream, Shape::new(1, 32), (x, 6u32)).unwrap();
+        let flip = |x: &mut Buffer<u32>| flip.launch(stream, Shape::new(1, 32), (x, 6u32)).unwrap();
         flip(&mut x);
         stream.copy(&mut copy, &x).unwrap();
         flip(&mut x);
@@ -121,47 +121,78 @@ fn a_stream_that_closes_submits_what_was_gathered() {
     });
 }
 
-/// Many threads, each with streams that come and go, set and launch their chains while others run, and while modules
-/// with kernels that need more local memory are loaded.
+const VALUES: usize = 1 << 12;
+
+/// `x = 5 x + table[x % W] + table[W - 1]`, with the table among the kernel's parameters, and in a copy in local memory
+/// if it is deep.
+fn mix<const W: usize>(stream: &Stream, kernel: &Kernel, x: &mut Buffer<u32>, expected: &mut [u32], seed: u32) {
+    let table: [u32; W] = std::array::from_fn(|i| seed.wrapping_mul(2 * i as u32 + 1));
+    kernel.launch(stream, Shape::new(VALUES as u32 / 128, 128), (x, table)).unwrap();
+    for value in expected {
+        *value = value.wrapping_mul(5).wrapping_add(table[*value as usize % W]).wrapping_add(table[W - 1]);
+    }
+}
+
+/// Kernels with few and many bytes of parameters, and with more local memory the later they are loaded, from many
+/// threads, whose streams come and go: a chain that was made of other kernels must not run them.
 #[test]
-fn many_streams_gather_at_once() {
+fn kernels_of_all_kinds_are_gathered() {
+    let text = "template <int W> struct Table { unsigned w[W]; };
+        template <int W> __global__ void mix(unsigned *x, const __grid_constant__ Table<W> table) {
+            unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+            x[i] = 5 * x[i] + table.w[x[i] % W] + table.w[W - 1];
+        }
+        template <int D> __global__ void deep(unsigned *x, const __grid_constant__ Table<4> table) {
+            volatile unsigned copy[D];
+            unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+            for (int k = 0; k < D; ++k) copy[(k + i) % D] = table.w[(k + i) % D % 4];
+            x[i] = 5 * x[i] + copy[x[i] % 4] + copy[3];
+        }";
     on_each_device(|stream| {
         let device = stream.device();
-        let rounds = if device.kind() == DeviceKind::Cuda { 1500 } else { 6 };
-        let prove = |thread: u32| {
-            let mut kernels = kernels(stream);
+        let (threads, rounds) = if device.kind() == DeviceKind::Cuda { (24, 1000) } else { (4, 3) };
+        let kernel = |name: &str| {
+            let source = source("kinds.cu", text).kernel(name);
+            device.compile(&source).unwrap().kernel(name).unwrap()
+        };
+        let run = |thread: u32| {
+            let tables = ["mix<1>", "mix<60>", "mix<250>", "mix<900>"].map(kernel);
+            let mut deep = kernel("deep<4>");
+            let mut state = thread * 7919 + 1;
+            let mut random = move |below: u32| {
+                state = state.wrapping_mul(1664525).wrapping_add(1013904223);
+                (state >> 8) % below
+            };
             for round in 0..rounds {
                 if round % 100 == thread {
-                    kernels[1] = deep(stream, 64 << (thread % 4));
+                    deep = kernel(&format!("deep<{}>", 64 << (thread % 4)));
                 }
                 let stream = device.new_stream().unwrap();
                 let _gathering = stream.gather();
-                let before = device.new_stream().unwrap();
-                let slow = before.upload(&vec![thread; 1 << 18]).unwrap();
-                // Chains wait for another stream, so that many are under way at a time.
-                stream.wait_for(&before).unwrap();
-                let (found, expected) = run(&stream, &kernels, 16 + (thread * 31 + round * 7) % 90);
-                assert_eq!(found, expected, "thread {thread}, round {round}");
-                drop(slow);
+                for _ in 0..1 + random(4) {
+                    let mut expected: Vec<u32> = (0..VALUES as u32).collect();
+                    let mut x = stream.upload(&expected).unwrap();
+                    // Few different sequences, so that chains are used again.
+                    let (mut sequence, length) = (random(8), 2 + random(20));
+                    for _ in 0..length {
+                        let (x, expected, seed) = (&mut x, &mut expected, random(1 << 24));
+                        sequence = (sequence * 5 + 1) % 8191;
+                        match sequence % 13 % 5 {
+                            0 => mix::<1>(&stream, &tables[0], x, expected, seed),
+                            1 => mix::<60>(&stream, &tables[1], x, expected, seed),
+                            2 => mix::<250>(&stream, &tables[2], x, expected, seed),
+                            3 => mix::<900>(&stream, &tables[3], x, expected, seed),
+                            _ => mix::<4>(&stream, &deep, x, expected, seed),
+                        }
+                    }
+                    assert_eq!(x.to_vec(&stream).unwrap(), expected, "thread {thread}, round {round}");
+                }
             }
         };
         std::thread::scope(|scope| {
-            for thread in 0..12 {
-                scope.spawn(move || prove(thread));
+            for thread in 0..threads {
+                scope.spawn(move || run(thread));
             }
         });
     });
-}
-
-/// `x = x ^ by`, by way of an array in local memory.
-fn deep(stream: &Stream, words: u32) -> Kernel {
-    let text = format!(
-        "__global__ void flip(unsigned *x, unsigned by) {{
-            volatile unsigned a[{words}];
-            unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
-            for (unsigned k = 0; k < {words}; ++k) a[(k + i) % {words}] = by;
-            x[i] ^= a[x[i] % {words}];
-        }}"
-    );
-    stream.device().compile(&source("deep.cu", &text).kernel("flip")).unwrap().kernel("flip").unwrap()
 }

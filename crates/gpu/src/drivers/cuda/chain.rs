@@ -35,7 +35,7 @@ impl Cuda {
         Some((chain, launched))
     }
 
-    /// The driver allows other functions, shapes and arguments, also while an earlier launch is running.
+    /// Sets another shape and other arguments for the same function.
     fn set_node(&self, executable: Raw, node: Raw, launch: &Launch) -> bool {
         with_parameters(launch, |parameters| {
             // SAFETY: graph, node and function are live, and the arguments fit the function.

@@ -158,12 +158,9 @@ impl CodeDriver for Cuda {
         launches: &[Launch],
         chain: Option<Chain>,
     ) -> (Option<Chain>, Result<()>) {
-        // One launch costs less than a graph with one node.
-        if launches.len() > 1 {
-            // SAFETY: guaranteed by the caller.
-            if let Some((chain, launched)) = unsafe { self.chained(stream, launches, chain) } {
-                return (Some(chain), launched);
-            }
+        // SAFETY: guaranteed by the caller.
+        if let Some((chain, launched)) = unsafe { self.chained(stream, launches, chain) } {
+            return (Some(chain), launched);
         }
         // SAFETY: guaranteed by the caller.
         let each =
