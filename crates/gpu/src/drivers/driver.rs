@@ -38,6 +38,14 @@ impl Strides {
     }
 }
 
+/// A copy of runs to another device, or within one.
+pub(crate) struct PeerCopy<'a> {
+    pub peer: &'a dyn Driver,
+    pub to: DevicePtr,
+    pub from: DevicePtr,
+    pub runs: Strides,
+}
+
 /// A driver's opaque handle to a stream, event, module, function or graph. It is only valid for the driver that
 /// made it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -398,15 +406,9 @@ pub(crate) trait PeerDriver {
     fn link(&self, peer: &dyn Driver) -> Result<Link>;
     /// Lets this device's streams access the peer's memory. Idempotent; only called if `link` is direct.
     fn enable_peer(&self, peer: &dyn Driver) -> Result<()>;
-    /// Copies runs from this device to a peer of the same kind, or within it, on a stream of this device.
-    unsafe fn copy_to_peer(
-        &self,
-        stream: Raw,
-        peer: &dyn Driver,
-        to: DevicePtr,
-        from: DevicePtr,
-        runs: Strides,
-    ) -> Result<()>;
+    /// Copies runs from this device to peers of the same kind, or within it, on a stream of this device. In no order:
+    /// none may write what another reads or writes.
+    unsafe fn copy_to_peers(&self, stream: Raw, copies: &[PeerCopy<'_>]) -> Result<()>;
 }
 
 fn no_blas() -> Error {

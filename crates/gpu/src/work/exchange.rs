@@ -2,7 +2,7 @@
 //!
 //! With streams s_0, s_1, .., one a device, an exchange is a set of copies from memory of one stream's device to memory
 //! of another's. It starts after the work that the streams have been given so far, and the work that they are given
-//! later starts after it; nobody waits on the host if the devices are peers. Each piece is one copy.
+//! later starts after it; nobody waits on the host if the devices are peers. What a device sends is submitted at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -120,8 +120,12 @@ fn send<T: Plain>(
             lanes[from].wait(&ready)?;
         }
     }
+    let mut parcels: BTreeMap<usize, Vec<_>> = BTreeMap::new();
     for Piece { from, to, source, target } in pieces {
-        lanes[from].send(&lanes[to], target, source, Route::Auto)?;
+        parcels.entry(from).or_default().push((&lanes[to], target, source));
+    }
+    for (from, parcels) in parcels {
+        lanes[from].send(parcels, Route::Auto)?;
     }
     let record = |&k: &usize| Ok((k, Arc::new(lanes[k].record()?)));
     let sent: BTreeMap<usize, Arc<Event>> = concerned.iter().map(record).collect::<Result<_>>()?;

@@ -1,22 +1,71 @@
 //! Other devices: links, peer access and copies.
 
+use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::ptr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use cudarc::driver::sys::{self, CUDA_MEMCPY2D, CUdevice, CUdevice_P2PAttribute, CUmemorytype, CUresult};
+use cudarc::driver::sys::{self, CUDA_MEMCPY2D, CUdevice_P2PAttribute, CUmemorytype, CUresult};
 
 use super::context::{Cuda, pointer};
 use super::opened;
 use crate::base::{DeviceKind, Link, Result};
-use crate::drivers::{DevicePtr, Driver, PeerDriver, Raw, Strides};
+use crate::drivers::{DevicePtr, Driver, PeerCopy, PeerDriver, Raw};
+
+/// What is known about other devices: asked once, not for each copy.
+#[derive(Default)]
+pub(super) struct Peers {
+    /// By a device's number.
+    links: BTreeMap<u32, Link>,
+    /// Those whose memory this device may access.
+    open: Vec<Weak<Cuda>>,
+}
 
 /// The largest distance of runs of one copy (`CU_DEVICE_ATTRIBUTE_MAX_PITCH` of every device).
 const MOST_PITCH: usize = i32::MAX as usize;
 
 impl PeerDriver for Cuda {
     fn link(&self, peer: &dyn Driver) -> Result<Link> {
-        let (device, peer) = (self.context.device, self.device_of(peer)?);
+        let (ordinal, _) = self.opening_of(peer)?;
+        if let Some(link) = self.peers.lock().links.get(&ordinal) {
+            return Ok(*link);
+        }
+        let link = self.link_to(ordinal)?;
+        self.peers.lock().links.insert(ordinal, link);
+        Ok(link)
+    }
+
+    /// Peer access to plain allocations is enabled per context, to mapped memory per mapping.
+    fn enable_peer(&self, peer: &dyn Driver) -> Result<()> {
+        let peer = self.cuda_of(peer)?;
+        let known = Arc::downgrade(&peer);
+        if peer.context.device == self.context.device || self.peers.lock().open.iter().any(|it| it.ptr_eq(&known))
+        {
+            return Ok(());
+        }
+        // SAFETY: the peer's context lives while `peer` lives.
+        match self.attempt(|| unsafe { sys::cuCtxEnablePeerAccess(peer.context.handle, 0) }) {
+            CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED => {}
+            code => self.check("cuCtxEnablePeerAccess", code)?,
+        }
+        peer.admit(self.context.device)?;
+        let open = &mut self.peers.lock().open;
+        open.retain(|it| it.strong_count() > 0);
+        open.push(known);
+        Ok(())
+    }
+
+    unsafe fn copy_to_peers(&self, stream: Raw, copies: &[PeerCopy<'_>]) -> Result<()> {
+        // SAFETY: the caller guarantees all runs.
+        copies.iter().try_for_each(|copy| unsafe { self.copy_to_peer(stream, copy) })
+    }
+}
+
+impl Cuda {
+    fn link_to(&self, ordinal: u32) -> Result<Link> {
+        let (device, mut peer) = (self.context.device, 0);
+        // SAFETY: `peer` outlives the call; the driver checks the ordinal.
+        self.call("cuDeviceGet", || unsafe { sys::cuDeviceGet(&mut peer, ordinal as c_int) })?;
         if device == peer {
             return Ok(Link::Same);
         }
@@ -36,28 +85,11 @@ impl PeerDriver for Cuda {
         Ok(if atomics != 0 { Link::NvLink } else { Link::Pcie })
     }
 
-    /// Peer access to plain allocations is enabled per context, to mapped memory per mapping.
-    fn enable_peer(&self, peer: &dyn Driver) -> Result<()> {
-        let peer = self.cuda_of(peer)?;
-        if peer.context.device == self.context.device {
-            return Ok(());
-        }
-        // SAFETY: the peer's context lives while `peer` lives.
-        match self.attempt(|| unsafe { sys::cuCtxEnablePeerAccess(peer.context.handle, 0) }) {
-            CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED => {}
-            code => self.check("cuCtxEnablePeerAccess", code)?,
-        }
-        peer.admit(self.context.device)
-    }
-
-    unsafe fn copy_to_peer(
-        &self,
-        stream: Raw,
-        peer: &dyn Driver,
-        to: DevicePtr,
-        from: DevicePtr,
-        runs: Strides,
-    ) -> Result<()> {
+    /// # Safety
+    ///
+    /// As [`PeerDriver::copy_to_peers`].
+    unsafe fn copy_to_peer(&self, stream: Raw, copy: &PeerCopy<'_>) -> Result<()> {
+        let &PeerCopy { peer, to, from, runs } = copy;
         let peer = self.cuda_of(peer)?;
         let (there, here) = (peer.context.handle, self.context.handle);
         let copy = |to: DevicePtr, from: DevicePtr, bytes| {
@@ -94,16 +126,6 @@ impl PeerDriver for Cuda {
         };
         // SAFETY: the caller guarantees all runs; `copy` outlives the call, which reads it.
         self.call("cuMemcpy2DAsync", || unsafe { sys::cuMemcpy2DAsync_v2(&copy, pointer(stream)) })
-    }
-}
-
-impl Cuda {
-    fn device_of(&self, peer: &dyn Driver) -> Result<CUdevice> {
-        let (ordinal, _) = self.opening_of(peer)?;
-        let mut device = 0;
-        // SAFETY: `device` outlives the call; the driver checks the ordinal.
-        self.call("cuDeviceGet", || unsafe { sys::cuDeviceGet(&mut device, ordinal as c_int) })?;
-        Ok(device)
     }
 
     fn cuda_of(&self, peer: &dyn Driver) -> Result<Arc<Cuda>> {
