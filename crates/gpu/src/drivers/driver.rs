@@ -36,6 +36,16 @@ impl Strides {
     pub(crate) fn adjacent(self) -> Option<usize> {
         (self.count == 1 || (self.to, self.from) == (self.bytes, self.bytes)).then_some(self.count * self.bytes)
     }
+
+    /// The same bytes as one run, if they are adjacent on both sides.
+    pub(crate) fn rows(self) -> Self {
+        self.adjacent().map_or(self, |bytes| Self { bytes, count: 1, to: bytes, from: bytes })
+    }
+
+    /// The larger distance of runs.
+    pub(crate) fn pitch(self) -> usize {
+        self.to.max(self.from)
+    }
 }
 
 /// A copy of runs to another device, or within one.

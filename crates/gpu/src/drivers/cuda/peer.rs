@@ -5,10 +5,15 @@ use std::ffi::c_int;
 use std::ptr;
 use std::sync::{Arc, Weak};
 
-use cudarc::driver::sys::{self, CUDA_MEMCPY2D, CUdevice_P2PAttribute, CUmemorytype, CUresult};
+use cudarc::driver::sys::{
+    self, CUDA_MEMCPY2D, CUDA_MEMCPY3D_BATCH_OP, CUdevice_P2PAttribute, CUextent3D, CUmemLocation,
+    CUmemLocationType, CUmemcpy3DOperand, CUmemcpy3DOperand_st__bindgen_ty_1,
+    CUmemcpy3DOperand_st__bindgen_ty_1__bindgen_ty_1, CUmemcpy3DOperandType, CUmemcpySrcAccessOrder, CUmemorytype,
+    CUresult,
+};
 
 use super::context::{Cuda, pointer};
-use super::opened;
+use super::{library, opened};
 use crate::base::{DeviceKind, Link, Result};
 use crate::drivers::{DevicePtr, Driver, PeerCopy, PeerDriver, Raw};
 
@@ -56,8 +61,44 @@ impl PeerDriver for Cuda {
     }
 
     unsafe fn copy_to_peers(&self, stream: Raw, copies: &[PeerCopy<'_>]) -> Result<()> {
+        let is_together = copies.len() > 1 && library::has_batched_copies();
+        let (together, apart): (Vec<_>, Vec<_>) =
+            copies.iter().partition(|copy| is_together && copy.runs.rows().pitch() <= MOST_PITCH);
+        if !together.is_empty() {
+            let mut batch: Vec<_> = together.into_iter().map(batched).collect();
+            // SAFETY: the caller guarantees all runs, and that their order does not matter; `batch` outlives the call,
+            // which reads it. The stream is not the default one.
+            self.call("cuMemcpy3DBatchAsync", || unsafe {
+                sys::cuMemcpy3DBatchAsync_v2(batch.len(), batch.as_mut_ptr(), 0, pointer(stream))
+            })?;
+        }
         // SAFETY: the caller guarantees all runs.
-        copies.iter().try_for_each(|copy| unsafe { self.copy_to_peer(stream, copy) })
+        apart.into_iter().try_for_each(|copy| unsafe { self.copy_to_peer(stream, copy) })
+    }
+}
+
+/// A copy as one of many that are submitted with one call. As in `copy_to_peer`, addresses are unified.
+fn batched(copy: &PeerCopy<'_>) -> CUDA_MEMCPY3D_BATCH_OP {
+    let rows = copy.runs.rows();
+    let operand = |at: DevicePtr, pitch: usize| CUmemcpy3DOperand {
+        type_: CUmemcpy3DOperandType::CU_MEMCPY_OPERAND_TYPE_POINTER,
+        op: CUmemcpy3DOperand_st__bindgen_ty_1 {
+            ptr: CUmemcpy3DOperand_st__bindgen_ty_1__bindgen_ty_1 {
+                ptr: at.0,
+                rowLength: pitch,
+                // As high as the copy.
+                layerHeight: 0,
+                // For managed memory only.
+                locHint: CUmemLocation { type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_INVALID, id: 0 },
+            },
+        },
+    };
+    CUDA_MEMCPY3D_BATCH_OP {
+        src: operand(copy.from, rows.from),
+        dst: operand(copy.to, rows.to),
+        extent: CUextent3D { width: rows.bytes, height: rows.count, depth: 1 },
+        srcAccessOrder: CUmemcpySrcAccessOrder::CU_MEMCPY_SRC_ACCESS_ORDER_STREAM,
+        flags: 0,
     }
 }
 
@@ -101,7 +142,7 @@ impl Cuda {
         if let Some(bytes) = runs.adjacent() {
             return copy(to, from, bytes);
         }
-        if runs.to.max(runs.from) > MOST_PITCH {
+        if runs.pitch() > MOST_PITCH {
             return (0..runs.count)
                 .try_for_each(|run| copy(to.offset(run * runs.to), from.offset(run * runs.from), runs.bytes));
         }
