@@ -154,8 +154,16 @@ fn several_devices_are_modelled() {
     // A quarter, and what is the same on all.
     let memory = |row: usize| rows[row]["memory_over_one"].as_f64().unwrap();
     assert!(memory(3) < memory(2) && memory(2) < 1.0, "{} and {}", memory(2), memory(3));
-    let rates = report["many"]["on"].as_array().unwrap();
-    assert!(rates[0]["modelled"].as_f64().unwrap() <= rates[1]["modelled"].as_f64().unwrap());
+    // Many proofs, from traces on the host and from inputs.
+    let many = report["many"].as_array().unwrap();
+    let ends = ["fibonacci 2^6, koala-bear, keccak, traces on the host", "made on the device from their inputs"];
+    assert_eq!(many.len(), ends.len());
+    for (case, end) in many.iter().zip(ends) {
+        assert!(case["case"].as_str().unwrap().ends_with(end), "{case}");
+        assert!(case["rates"].as_array().unwrap().iter().all(|rate| rate[1].as_f64().unwrap() > 0.0), "{case}");
+        let modelled = |row: usize| case["on"][row]["modelled"].as_f64().unwrap();
+        assert!(0.0 < modelled(0) && modelled(0) <= modelled(1), "{case}");
+    }
     let text = stdout(&bench(&["--counts", "2", "--only", "lde"]));
     assert!(text.contains("LDE, KoalaBear 2^10 to 2^11 x 16") && !text.contains("NVLink"), "{text}");
     let none = bench(&["--only", "no such thing"]);

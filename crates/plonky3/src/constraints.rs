@@ -15,7 +15,7 @@ use p3_air::{Air, BaseAir};
 use p3_field::Algebra;
 use p3_lookup::{InteractionSymbolicBuilder, LogUpGadget, Lookup, LookupProtocol};
 use p3_util::log2_ceil_usize;
-use rigel_codegen::{ColumnsRead, ExpressionGraph, GraphProgram, Output, Value};
+use rigel_codegen::{ColumnsRead, ExpressionGraph, GraphProgram, Output, Split, Value, scratch_columns};
 use rigel_gpu::{Device, Lock, Result as GpuResult};
 use rigel_kernels::field::Element;
 
@@ -95,6 +95,11 @@ impl<SC: DeviceConfig, const N: usize> Part<SC, N> {
     /// The kernels for a device.
     pub(crate) fn program(&self, device: &Device) -> Program<SC> {
         self.programs.of(device, &self.graph, &self.outputs)
+    }
+
+    /// The number of columns that the kernels pass to each other.
+    pub(crate) fn scratch(&self, split: Split) -> usize {
+        scratch_columns(&self.graph, &self.outputs, split)
     }
 }
 

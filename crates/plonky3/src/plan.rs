@@ -133,40 +133,25 @@ impl fmt::Display for Plan {
     }
 }
 
-/// Plans the device memory of [`prove`](crate::prove) for a trace of 2^`log_rows` rows on the host.
-///
-/// A prover over several devices is refused: a proof that they make together is not planned.
+/// Plans the device memory of [`prove`](crate::prove) for a trace of 2^`log_rows` rows on the host. With several
+/// devices, that of the first, which needs most, and the least that is available on one of them.
 pub fn plan<SC: DeviceConfig, A: QuotientAir<SC>>(prover: &Prover<SC>, air: &A, log_rows: usize) -> Result<Plan> {
-    refuse_several(prover)?;
     check::device_rows(prover, 0, log_rows)?;
     let layout = AirLayout::from_air::<SC::Value>(air);
     let constraints = Constraints::<SC>::of_air(air, layout, 1 << log_rows);
     check::degree::<SC>(0, log_rows, constraints.log_chunks)?;
     let device = prover.device().ok_or(rigel_gpu::Error::Disabled)?;
-    let table = TableSize { log_rows, width: air.width(), ..constraints.size(device) };
-    Sizes::<SC>::new(prover, vec![table]).plan()
+    let table = TableSize { log_rows, width: air.width(), ..TableSize::default() };
+    Sizes::<SC>::new(prover, vec![constraints.sized(table, prover, device)]).plan()
 }
 
-/// Refuses a prover over several devices.
-fn refuse_several<SC: DeviceConfig>(prover: &Prover<SC>) -> Result<()> {
-    match prover.devices().count() {
-        0 | 1 => Ok(()),
-        devices => Err(Error::Devices(format!(
-            "a proof over {devices} devices is not planned; plan it with a prover on one device"
-        ))),
-    }
-}
-
-/// Plans the device memory of [`prove_batch`](crate::prove_batch) for traces on the host.
-///
-/// A prover over several devices is refused, as by [`plan`].
+/// Plans the device memory of [`prove_batch`](crate::prove_batch) for traces on the host; see [`plan`].
 pub fn plan_batch<SC, A>(prover: &Prover<SC>, airs: &[A], key: &BatchKey<SC>) -> Result<Plan>
 where
     SC: DeviceConfig,
     A: CpuBatchAir<SC>,
     SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
 {
-    refuse_several(prover)?;
     if airs.len() != key.log_rows.len() {
         return Err(Error::BatchLength { expected: key.log_rows.len(), found: airs.len() });
     }
@@ -194,14 +179,13 @@ where
         let read = || Constraints::of_air_and_lookups(*air, layout, 1 << log_rows, lookups);
         let constraints = prover.readings.of(&kind, fingerprint, read);
         check::degree::<SC>(table, log_rows, constraints.log_chunks)?;
-        let TableSize { log_chunks, scratch, widest, .. } = constraints.size(device);
-        Ok(TableSize { log_chunks, scratch, widest, ..TableSize::of(key, table, air.width()) })
+        Ok(constraints.sized(TableSize::of(key, table, air.width()), prover, device))
     };
     Ok(Sizes::new(prover, airs.iter().enumerate().map(size).collect::<Result<_>>()?))
 }
 
 /// The sizes that determine a table's memory. What is not known is zero.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct TableSize {
     pub(crate) log_rows: usize,
     pub(crate) width: usize,
@@ -214,16 +198,32 @@ pub(crate) struct TableSize {
     pub(crate) scratch: usize,
     /// The most columns that constraints read together in the narrowest batch.
     pub(crate) widest: usize,
+    /// The most columns of next rows on their way between devices, if there are several.
+    pub(crate) next: usize,
 }
 
 impl<SC: DeviceConfig> Constraints<SC> {
-    /// What they say of their table's memory.
-    pub(crate) fn size(&self, device: &Device) -> TableSize {
-        TableSize {
-            log_chunks: self.log_chunks,
-            scratch: scratch_columns(&self.graph, &self.outputs, Split::of(device)),
-            widest: self.widest(narrowest::<SC>()),
-            ..TableSize::default()
+    /// A table, with what they say of its memory.
+    pub(crate) fn sized(&self, table: TableSize, prover: &Prover<SC>, device: &Device) -> TableSize {
+        let log_chunks = self.log_chunks;
+        match self.next_parts(prover, &table) {
+            Some(parts) => {
+                let next = |part: usize| parts[part].columns.iter().map(Vec::len).sum::<usize>();
+                // While constraints are evaluated, the rows for those after them arrive.
+                let arriving = (0..parts.len()).map(|part| next(part) + if part > 0 { next(part - 1) } else { 0 });
+                TableSize {
+                    log_chunks,
+                    scratch: parts.iter().map(|part| part.scratch(Split::of(device))).max().unwrap_or(0),
+                    next: arriving.max().unwrap_or(0),
+                    ..table
+                }
+            }
+            None => TableSize {
+                log_chunks,
+                scratch: scratch_columns(&self.graph, &self.outputs, Split::of(device)),
+                widest: self.widest(narrowest::<SC>()),
+                ..table
+            },
         }
     }
 }
@@ -272,15 +272,15 @@ fn narrowest<SC: DeviceConfig>() -> usize {
 
 /// The memory of a proof of some tables.
 pub(crate) struct Sizes<'a, SC: DeviceConfig> {
-    prover: &'a Prover<SC>,
-    tables: Vec<TableSize>,
+    pub(crate) prover: &'a Prover<SC>,
+    pub(crate) tables: Vec<TableSize>,
 }
 
 /// Bytes of an element of the base field.
-const fn word<SC: DeviceConfig>() -> usize {
+pub(crate) const fn word<SC: DeviceConfig>() -> usize {
     size_of::<Base<SC>>()
 }
-fn element<SC: DeviceConfig>() -> usize {
+pub(crate) fn element<SC: DeviceConfig>() -> usize {
     word::<SC>() * Ext::<SC>::DEGREE
 }
 
@@ -295,7 +295,7 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
     /// Plans with the whole extended traces, or in column batches if necessary.
     pub(crate) fn plan(&self) -> Result<Plan> {
         let whole = self.planned(None)?;
-        if whole.fits() { Ok(whole) } else { self.in_batches() }
+        if whole.fits() || self.prover.devices().count() > 1 { Ok(whole) } else { self.in_batches() }
     }
 
     /// The peak with the whole extended traces.
@@ -304,12 +304,13 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
     }
 
     fn planned(&self, batches: Option<Batches>) -> Result<Plan> {
-        let device = self.prover.device().ok_or(rigel_gpu::Error::Disabled)?;
+        let available = self.prover.devices().map(Device::available_memory);
+        let available = available.collect::<rigel_gpu::Result<Vec<_>>>()?.into_iter().min();
         Ok(Plan {
-            phases: self.phases(batches),
+            phases: if self.prover.devices().count() > 1 { self.phases_over() } else { self.phases(batches) },
             batch: batches.map(|batches| batches.columns),
             kept_sixteenths: batches.map_or(SIXTEENTHS, |batches| batches.kept),
-            available: device.available_memory()?,
+            available: available.ok_or(rigel_gpu::Error::Disabled)?,
         })
     }
 

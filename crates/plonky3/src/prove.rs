@@ -155,8 +155,8 @@ fn exact_sizes<'p, SC: DeviceConfig, A: QuotientAir<SC>>(
     let constraints = prover.readings.of(&kind, fingerprint, read);
     check::degree::<SC>(0, trace.height().trailing_zeros() as usize, constraints.log_chunks)?;
     let (log_rows, width) = (trace.height().trailing_zeros() as usize, trace.width());
-    let size = TableSize { log_rows, width, preprocessed: preprocessed_width, ..constraints.size(device) };
-    Ok(Sizes::new(prover, vec![size]))
+    let size = TableSize { log_rows, width, preprocessed: preprocessed_width, ..TableSize::default() };
+    Ok(Sizes::new(prover, vec![constraints.sized(size, prover, device)]))
 }
 
 /// The device memory that a proof of this trace may take, with the whole extended trace.

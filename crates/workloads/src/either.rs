@@ -8,6 +8,9 @@ use std::borrow::Cow;
 
 use p3_air::{Air, AirBuilder, BaseAir, BoundaryPublic};
 use p3_matrix::dense::RowMajorMatrix;
+use rigel_gpu::Stream;
+use rigel_kernels::Matrix;
+use rigel_plonky3::{DeviceField, Result};
 
 use super::single::{OneTable, Witness};
 
@@ -87,8 +90,12 @@ impl<AB: AirBuilder, A: Air<AB>, B: Air<AB>> Air<AB> for Either<A, B> {
     }
 }
 
-impl<V, A: OneTable<V>, B: OneTable<V>> OneTable<V> for Either<A, B> {
+impl<V: DeviceField, A: OneTable<V>, B: OneTable<V>> OneTable<V> for Either<A, B> {
     fn witness(&self, log_rows: u32) -> Witness<V> {
         on_either!(self, air => air.witness(log_rows))
+    }
+
+    fn trace_on(&self, stream: &Stream, log_rows: u32) -> Result<Option<Matrix<V::Device>>> {
+        on_either!(self, air => air.trace_on(stream, log_rows))
     }
 }

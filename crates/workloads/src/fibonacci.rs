@@ -1,8 +1,8 @@
 //! `a, b -> b, a + b`: the smallest AIR with public values.
 
 use p3_air::{Air, AirBuilder, BaseAir, WindowAccess};
-use p3_field::PrimeField64;
 use p3_matrix::dense::RowMajorMatrix;
+use rigel_plonky3::DeviceField;
 
 use super::single::OneTable;
 
@@ -34,7 +34,7 @@ impl<AB: AirBuilder> Air<AB> for Fibonacci {
     }
 }
 
-impl<V: PrimeField64> OneTable<V> for Fibonacci {
+impl<V: DeviceField> OneTable<V> for Fibonacci {
     fn witness(&self, log_rows: u32) -> (RowMajorMatrix<V>, Vec<V>) {
         let rows = 1 << log_rows;
         let mut values = Vec::with_capacity(2 * rows);

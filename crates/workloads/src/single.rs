@@ -10,15 +10,15 @@ use p3_uni_stark::{
     ConjecturedSecurity, GrindingSites, OpeningShape, Proof, ProvenSecurity, StarkSecurityParams,
     VerifierConstraintFolder,
 };
-use rigel_gpu::Device;
+use rigel_gpu::{Device, Stream};
 use rigel_kernels::Matrix;
-use rigel_plonky3::{Base, CpuAir, Policy, Proven, Prover, Report, Trace};
+use rigel_plonky3::{Base, CpuAir, DeviceField, Policy, Proven, Prover, Report, Trace};
 
 use super::configs::hiding_streams;
 use super::fri::Fri;
 use super::statement::{
-    Config, Made, Rejection, Security, Statement, TableShape, decode, elements, encode, resident, roomy, timed,
-    upload,
+    Config, Made, NO_INPUTS, Rejection, Security, Statement, TableShape, decode, elements, encode, resident,
+    roomy, timed, upload,
 };
 use crate::Failure;
 
@@ -29,9 +29,14 @@ const COLLISION_BITS: usize = 128;
 pub(crate) type Witness<V> = (RowMajorMatrix<V>, Vec<V>);
 
 /// An AIR of one table, and a witness for it.
-pub(crate) trait OneTable<V> {
+pub(crate) trait OneTable<V: DeviceField> {
     /// A trace of 2^`log_rows` rows and its public values. They are deterministic.
     fn witness(&self, log_rows: u32) -> Witness<V>;
+
+    /// The trace of [`Self::witness`], made by the stream's device from its inputs; none if there is no kernel for it.
+    fn trace_on(&self, _stream: &Stream, _log_rows: u32) -> rigel_plonky3::Result<Option<Matrix<V::Device>>> {
+        Ok(None)
+    }
 }
 
 /// An AIR of one table that both provers and upstream's verifier accept over a configuration.
@@ -163,6 +168,12 @@ impl<SC: Config, A: ProvableTable<SC>> Statement for Single<SC, A> {
 
     fn prove_resident(&self) -> Result<Made, Failure> {
         self.prove_trace(resident::<SC::Value>(&self.resident))
+    }
+
+    fn prove_inputs(&self) -> Result<Made, Failure> {
+        let device = self.prover().device().ok_or("the prover has no device")?;
+        let trace = self.air.trace_on(&device.new_stream()?, self.log_rows)?;
+        self.prove_trace((&trace.ok_or(NO_INPUTS)?).into())
     }
 
     fn prove_upstream(&self) -> Result<Made, Failure> {

@@ -55,6 +55,11 @@ pub trait Statement: Send + Sync {
     /// A proof from the witness kept on the device.
     fn prove_resident(&self) -> Result<Made, Failure>;
 
+    /// A proof from the witness' inputs: the prover's device makes the trace, where there is a kernel for it.
+    fn prove_inputs(&self) -> Result<Made, Failure> {
+        Err(NO_INPUTS.into())
+    }
+
     /// Upstream's own proof, on the threads of the caller's pool, as in upstream's benchmark.
     fn prove_upstream(&self) -> Result<Made, Failure>;
 
@@ -66,6 +71,9 @@ pub trait Statement: Send + Sync {
         None
     }
 }
+
+/// Why a workload is not proven from its inputs.
+pub(crate) const NO_INPUTS: &str = "the traces of this workload are made on the host only";
 
 /// A configuration whose proofs can be made on several threads and serialized.
 pub(crate) trait Config: DeviceConfig<Commitment: Serialize + Send> + Send + Sync + 'static {}

@@ -101,6 +101,7 @@ fn survey(asked: &Result<Selector>) -> Report {
             driver: status.driver.map(show).into(),
             version: status.version.into(),
             devices: status.devices.into(),
+            peer_copies: status.peer_copies.into(),
             nvrtc: status.nvrtc.map(show).into(),
             nvrtc_version: status.nvrtc_version.into(),
             cublas: cublas_status().map(|found| format!("{}, {}", found.version, show(found.path))).into(),

@@ -85,6 +85,7 @@ pub struct CudaReport {
     pub driver: Finding,
     pub version: Finding,
     pub devices: Finding,
+    pub peer_copies: Finding,
     pub nvrtc: Finding,
     pub nvrtc_version: Finding,
     pub cublas: Finding,

@@ -101,7 +101,13 @@ fn cuda(cuda: &CudaReport) -> String {
         return facts([("driver", driver), ("NVRTC", nvrtc)]);
     }
     let cublas = finding(&cuda.cublas);
-    facts([("driver", driver), ("devices", finding(&cuda.devices)), ("NVRTC", nvrtc), ("cuBLAS", cublas)])
+    facts([
+        ("driver", driver),
+        ("devices", finding(&cuda.devices)),
+        ("between devices", finding(&cuda.peer_copies)),
+        ("NVRTC", nvrtc),
+        ("cuBLAS", cublas),
+    ])
 }
 
 fn cache(report: &Report) -> String {

@@ -36,6 +36,24 @@ impl Strides {
     pub(crate) fn adjacent(self) -> Option<usize> {
         (self.count == 1 || (self.to, self.from) == (self.bytes, self.bytes)).then_some(self.count * self.bytes)
     }
+
+    /// The same bytes as one run, if they are adjacent on both sides.
+    pub(crate) fn rows(self) -> Self {
+        self.adjacent().map_or(self, |bytes| Self { bytes, count: 1, to: bytes, from: bytes })
+    }
+
+    /// The larger distance of runs.
+    pub(crate) fn pitch(self) -> usize {
+        self.to.max(self.from)
+    }
+}
+
+/// A copy of runs to another device, or within one.
+pub(crate) struct PeerCopy<'a> {
+    pub peer: &'a dyn Driver,
+    pub to: DevicePtr,
+    pub from: DevicePtr,
+    pub runs: Strides,
 }
 
 /// A driver's opaque handle to a stream, event, module, function or graph. It is only valid for the driver that
@@ -400,15 +418,9 @@ pub(crate) trait PeerDriver {
     fn link(&self, peer: &dyn Driver) -> Result<Link>;
     /// Lets this device's streams access the peer's memory. Idempotent; only called if `link` is direct.
     fn enable_peer(&self, peer: &dyn Driver) -> Result<()>;
-    /// Copies runs from this device to a peer of the same kind, or within it, on a stream of this device.
-    unsafe fn copy_to_peer(
-        &self,
-        stream: Raw,
-        peer: &dyn Driver,
-        to: DevicePtr,
-        from: DevicePtr,
-        runs: Strides,
-    ) -> Result<()>;
+    /// Copies runs from this device to peers of the same kind, or within it, on a stream of this device. In no order:
+    /// none may write what another reads or writes.
+    unsafe fn copy_to_peers(&self, stream: Raw, copies: &[PeerCopy<'_>]) -> Result<()>;
 }
 
 fn no_blas() -> Error {

@@ -10,7 +10,7 @@ use super::{ChainPool, EventPool, Queue, Uses};
 use crate::base::{DeviceKind, Error, Link, Lock, MemoryInfo, Properties, Result};
 use crate::drivers::{
     BlasDriver, CodeDriver, CopyDriver, DevicePtr, Driver, Function, GraphDriver, Grid, Image, MemoryDriver,
-    Occupancy, PeerDriver, QueueDriver, Raw, Strides, Unit,
+    Occupancy, PeerCopy, PeerDriver, QueueDriver, Raw, Unit,
 };
 
 /// Memory that the scripted device reports.
@@ -322,14 +322,7 @@ impl PeerDriver for Scripted {
         Ok(())
     }
 
-    unsafe fn copy_to_peer(
-        &self,
-        _stream: Raw,
-        _peer: &dyn Driver,
-        _to: DevicePtr,
-        _from: DevicePtr,
-        _runs: Strides,
-    ) -> Result<()> {
-        self.unsupported("copy_to_peer")
+    unsafe fn copy_to_peers(&self, _stream: Raw, _copies: &[PeerCopy<'_>]) -> Result<()> {
+        self.unsupported("copy_to_peers")
     }
 }

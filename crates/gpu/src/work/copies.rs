@@ -8,6 +8,7 @@
 use std::ops::Range;
 
 use crate::base::{Error, Plain, Result, bytes_of, bytes_of_mut, zeroed_vec};
+use crate::drivers::PeerCopy;
 use crate::memory::{Buffer, PinnedBuffer, Runs, RunsMut, View, ViewMut};
 use crate::work::Stream;
 use crate::work::staging::SMALL;
@@ -225,7 +226,8 @@ impl Stream {
         unsafe {
             match runs.adjacent() {
                 Some(bytes) => driver.copy(stream, to.at(), from.at(), bytes),
-                None => driver.copy_to_peer(stream, &**driver, to.at(), from.at(), runs),
+                None => driver
+                    .copy_to_peers(stream, &[PeerCopy { peer: &**driver, to: to.at(), from: from.at(), runs }]),
             }
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! With streams s_0, s_1, .., one a device, an exchange is a set of copies from memory of one stream's device to memory
 //! of another's. It starts after the work that the streams have been given so far, and the work that they are given
-//! later starts after it; nobody waits on the host if the devices are peers. Each piece is one copy.
+//! later starts after it; nobody waits on the host if the devices are peers. What a device sends is submitted at once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -110,27 +110,70 @@ fn send<T: Plain>(
     lanes: &[Stream],
     pieces: Vec<Piece<'_, T>>,
 ) -> Result<Vec<(usize, Vec<Arc<Event>>)>> {
-    let pairs: BTreeSet<(usize, usize)> = pieces.iter().map(|piece| (piece.from, piece.to)).collect();
-    let concerned: BTreeSet<usize> = pairs.iter().flat_map(|&(from, to)| [from, to]).collect();
-    // A piece is read when it is there, and written when its room's earlier users are done.
-    for &k in &concerned {
-        lanes[k].wait_for(&streams[k])?;
-        let ready = streams[k].record()?;
-        for &(from, _) in pairs.iter().filter(|pair| pair.1 == k) {
-            lanes[from].wait(&ready)?;
-        }
-    }
+    let order = Order::new(streams, lanes, &pieces);
+    order.before()?;
+    let mut parcels: BTreeMap<usize, Vec<_>> = BTreeMap::new();
     for Piece { from, to, source, target } in pieces {
-        lanes[from].send(&lanes[to], target, source, Route::Auto)?;
+        parcels.entry(from).or_default().push((&lanes[to], target, source));
     }
-    let record = |&k: &usize| Ok((k, Arc::new(lanes[k].record()?)));
-    let sent: BTreeMap<usize, Arc<Event>> = concerned.iter().map(record).collect::<Result<_>>()?;
-    let done = |&k: &usize| {
-        let senders = pairs.iter().filter(|pair| pair.1 == k).map(|pair| pair.0);
-        let own = (!lanes[k].is(&streams[k])).then_some(k);
-        (k, senders.chain(own).map(|lane| sent[&lane].clone()).collect())
-    };
-    Ok(concerned.iter().map(done).collect())
+    for (from, parcels) in parcels {
+        lanes[from].send(parcels, Route::Auto)?;
+    }
+    order.after()
+}
+
+/// Orders copies with the streams' work: a piece is read when it is there, and written when its room's earlier users
+/// are done.
+struct Order<'a> {
+    streams: &'a [Stream],
+    lanes: &'a [Stream],
+    /// Between which devices pieces travel.
+    pairs: BTreeSet<(usize, usize)>,
+    concerned: BTreeSet<usize>,
+    /// With many pairs, the device at whose lane all meet: a wait for each device there and one for each device that
+    /// goes on, not one for each pair.
+    hub: Option<usize>,
+}
+
+impl<'a> Order<'a> {
+    fn new<T: Plain>(streams: &'a [Stream], lanes: &'a [Stream], pieces: &[Piece<'_, T>]) -> Self {
+        let pairs: BTreeSet<(usize, usize)> = pieces.iter().map(|piece| (piece.from, piece.to)).collect();
+        let concerned: BTreeSet<usize> = pairs.iter().flat_map(|&(from, to)| [from, to]).collect();
+        let hub = concerned.first().copied().filter(|_| pairs.len() > 2 * concerned.len());
+        Self { streams, lanes, pairs, concerned, hub }
+    }
+
+    /// The lanes, other than its own stream, that copy to or from device `k`, or the one at which all meet.
+    fn lanes_of(&self, k: usize) -> impl Iterator<Item = usize> {
+        let senders = || self.pairs.iter().filter(|pair| pair.1 == k).map(|pair| pair.0).chain([k]).collect();
+        let lanes: BTreeSet<usize> = self.hub.map_or_else(senders, |hub| [hub].into());
+        lanes.into_iter().filter(move |&lane| !self.lanes[lane].is(&self.streams[k]))
+    }
+
+    /// The lanes start after the work so far of the streams.
+    fn before(&self) -> Result<()> {
+        for &k in &self.concerned {
+            let ready = self.streams[k].record()?;
+            self.lanes_of(k).try_for_each(|lane| self.lanes[lane].wait(&ready))?;
+        }
+        let Some(hub) = self.hub else { return Ok(()) };
+        let ready = self.lanes[hub].record()?;
+        self.concerned.iter().filter(|&&k| k != hub).try_for_each(|&k| self.lanes[k].wait(&ready))
+    }
+
+    /// For each device the events after which its work may go on.
+    fn after(&self) -> Result<Vec<(usize, Vec<Arc<Event>>)>> {
+        let mut sent = BTreeMap::new();
+        for &k in self.concerned.iter().filter(|&&k| Some(k) != self.hub) {
+            sent.insert(k, Arc::new(self.lanes[k].record()?));
+        }
+        if let Some(hub) = self.hub {
+            sent.values().try_for_each(|event| self.lanes[hub].wait(event))?;
+            sent.insert(hub, Arc::new(self.lanes[hub].record()?));
+        }
+        let done = |&k: &usize| (k, self.lanes_of(k).map(|lane| sent[&lane].clone()).collect());
+        Ok(self.concerned.iter().map(done).collect())
+    }
 }
 
 /// Every device gets all shares, one after the other: `gathered[k]` on the device of stream k has the length of all

@@ -2,6 +2,7 @@
 
 use crate::base::{Link, Plain, Result};
 use crate::device::Device;
+use crate::drivers::PeerCopy;
 use crate::memory::{Buffer, Runs, RunsMut};
 use crate::work::Stream;
 
@@ -81,38 +82,49 @@ impl<T: Plain> Buffer<T> {
         if !from.device().is(to.device()) {
             from.wait_for(to)?;
         }
-        from.send(to, copy.view_mut().into(), self.view().into(), route)?;
+        from.send(vec![(to, copy.view_mut().into(), self.view().into())], route)?;
         to.wait_for(from)?;
         Ok(copy)
     }
 }
 
+/// A copy to the device of another stream: that stream, where it goes, and what is copied, of the same length or runs.
+pub(super) type Parcel<'a, T> = (&'a Stream, RunsMut<'a, T>, Runs<'a, T>);
+
 impl Stream {
-    /// Copies memory of this stream's device to memory of `to`'s, of the same length or runs. If the devices are peers,
-    /// the copy is work of this stream, and the caller orders it with that of `to`.
-    pub(super) fn send<T: Plain>(
-        &self,
-        to: &Stream,
-        target: RunsMut<'_, T>,
-        source: Runs<'_, T>,
-        route: Route,
-    ) -> Result<()> {
-        if source.is_empty() {
+    /// Copies memory of this stream's device to memory of other streams' devices. Copies to peers are one piece of work
+    /// of this stream, in no order, and the caller orders it with that of the other streams.
+    pub(super) fn send<T: Plain>(&self, parcels: Vec<Parcel<'_, T>>, route: Route) -> Result<()> {
+        let (mut blocks, mut copies) = (Vec::with_capacity(2 * parcels.len()), Vec::with_capacity(parcels.len()));
+        for (to, target, source) in parcels {
+            if source.is_empty() {
+                continue;
+            }
+            if self.device().is(to.device()) {
+                self.copy(target, source)?;
+                continue;
+            }
+            let runs = target.strides("Stream::send", &source)?;
+            self.core().counters.sent(source.bytes());
+            if route == Route::Auto && self.device().link(to.device())?.is_direct() {
+                let peer = &*to.core().driver;
+                self.core().driver.enable_peer(peer)?;
+                blocks.extend([source.block(), target.block()]);
+                copies.push(PeerCopy { peer, to: target.at(), from: source.at(), runs });
+            } else {
+                self.send_through_host(to, target, source)?;
+            }
+        }
+        if copies.is_empty() {
             return Ok(());
         }
-        if self.device().is(to.device()) {
-            return self.copy(target, source);
-        }
-        let runs = target.strides("Stream::send", &source)?;
-        self.core().counters.sent(source.bytes());
-        let link = self.device().link(to.device())?;
-        if route == Route::Auto && link.is_direct() {
-            let (here, there) = (&self.core().driver, &to.core().driver);
-            here.enable_peer(&**there)?;
-            let mut work = self.begin(&[source.block(), target.block()])?;
-            // SAFETY: the runs fit each other and are live, each on its device.
-            return unsafe { here.copy_to_peer(work.stream()?, &**there, target.at(), source.at(), runs) };
-        }
+        let mut work = self.begin(&blocks)?;
+        // SAFETY: the runs fit each other and are live, each on its device; the targets are borrowed mutably, so no copy
+        // writes what another reads or writes.
+        unsafe { self.core().driver.copy_to_peers(work.stream()?, &copies) }
+    }
+
+    fn send_through_host<T: Plain>(&self, to: &Stream, target: RunsMut<'_, T>, source: Runs<'_, T>) -> Result<()> {
         let mut host = self.device().pinned(source.len())?;
         match source.whole() {
             Some(source) => self.read_pinned(source, &mut host)?,
@@ -148,14 +160,14 @@ mod tests {
             let source = from.upload(&[1u32, 2, 3, 4, 5, 6]).unwrap();
             let mut target = to.zeros::<u32>(6).unwrap();
             let room = target.view_mut().split_runs(2, &[1, 1]).unwrap().remove(1);
-            from.send(&to, room, source.view().range(..3).unwrap().into(), Route::Host).unwrap();
+            from.send(vec![(&to, room, source.view().range(..3).unwrap().into())], Route::Host).unwrap();
             assert_eq!(target.to_vec(&to).unwrap(), [0, 1, 0, 2, 0, 3]);
             let runs = source.view().runs(3, 1..3).unwrap();
             let room = target.view_mut().split_runs(3, &[2]).unwrap().remove(0);
-            from.send(&to, room, runs, Route::Host).unwrap();
+            from.send(vec![(&to, room, runs)], Route::Host).unwrap();
             assert_eq!(target.to_vec(&to).unwrap(), [2, 3, 0, 5, 6, 3]);
             let room = target.view_mut().range(..4).unwrap();
-            from.send(&to, room.into(), runs, Route::Host).unwrap();
+            from.send(vec![(&to, room.into(), runs)], Route::Host).unwrap();
             assert_eq!(target.to_vec(&to).unwrap(), [2, 3, 5, 6, 6, 3]);
         }
     }

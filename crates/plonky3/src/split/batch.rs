@@ -20,7 +20,7 @@ use super::lookup::{Pending, SplitInputs};
 use super::open::{SplitRound, open};
 use super::quotient::{self, SplitTable};
 use super::rows::RowBlocks;
-use super::{Team, check_rows};
+use super::{Team, check_rows, plan};
 use crate::batch::{Instance, Openings, kinds, read_constraints, shape};
 use crate::batch_key::{BatchKey, trace_domain};
 use crate::challenger::Searching;
@@ -29,6 +29,7 @@ use crate::config::DeviceConfig;
 use crate::constraints::Constraints;
 use crate::error::Result;
 use crate::fallback::CpuBatchAir;
+use crate::plan::TableSize;
 use crate::prover::Prover;
 use crate::report::Proven;
 use crate::trace::Trace;
@@ -72,10 +73,13 @@ where
     let constraints = read_constraints(&prover.readings, None, instances, key, &kinds(instances, key));
     for (table, constraints) in constraints.iter().enumerate() {
         check::degree::<SC>(table, key.log_rows[table], constraints.log_chunks)?;
-        if devices_of(&team, 1 << key.log_rows[table]) > 1 {
+        if devices_of(prover, 1 << key.log_rows[table]) > 1 {
             quotient::check_domain(prover, table, constraints.log_chunks)?;
         }
     }
+
+    let size = |table: usize| (TableSize::of(key, table, instances[table].trace.width()), &*constraints[table]);
+    plan::check(prover, &tables.clone().map(size).collect::<Vec<_>>())?;
 
     let all_traces: Vec<&Trace<'_, SC::Value>> = instances.iter().map(|instance| &instance.trace).collect();
     let (main, rows) = traces(&team, &all_traces, |table| !key.lookups(table).is_empty())?;

@@ -173,7 +173,8 @@ pub(crate) fn traces<SC: DeviceConfig>(
 ) -> Result<CommittedTraces<SC>> {
     let (mut extended, mut kept) = (Vec::with_capacity(traces.len()), Vec::with_capacity(traces.len()));
     for (table, trace) in traces.iter().enumerate() {
-        let alloc = || RowBlocks::alloc(team, trace.height(), trace.width(), devices_of(team, trace.height()));
+        let alloc =
+            || RowBlocks::alloc(team, trace.height(), trace.width(), devices_of(team.prover(), trace.height()));
         let mut rows = is_looked_up(table).then(alloc).transpose()?;
         extended.push(extend(team, &Source::Trace(trace), rows.as_mut(), |_, _| Ok(()))?);
         kept.push(rows);

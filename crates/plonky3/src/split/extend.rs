@@ -14,6 +14,7 @@ use super::Team;
 use super::rows::{Arriving, Placed, RowBlocks};
 use crate::config::{Base, DeviceConfig};
 use crate::error::{Error, Result};
+use crate::prover::Prover;
 use crate::trace::Trace;
 
 /// A matrix that is extended: its values on the subgroup of its height, in natural order.
@@ -40,9 +41,9 @@ impl<SC: DeviceConfig> Source<'_, SC> {
 
 /// The number of devices that have a part of a matrix of this many rows, extended: all, if each has at least one
 /// extended row, or the first one alone.
-pub(super) fn devices_of<SC: DeviceConfig>(team: &Team<'_, SC>, rows: usize) -> usize {
-    let devices = team.sessions.len();
-    if rows << team.first().log_blowup() >= devices { devices } else { 1 }
+pub(super) fn devices_of<SC: DeviceConfig>(prover: &Prover<SC>, rows: usize) -> usize {
+    let devices = prover.devices().count();
+    if rows << prover.fri.log_blowup >= devices { devices } else { 1 }
 }
 
 /// Extends a matrix: block k of the result is on device k, or all of it on the first (see [`devices_of`]).
@@ -57,7 +58,7 @@ pub(super) fn extend<SC: DeviceConfig>(
     mut made: impl FnMut(&[Matrix<Base<SC>>], &Range<usize>) -> Result<()>,
 ) -> Result<Vec<Matrix<Base<SC>>>> {
     let (height, width) = (source.rows(), source.width());
-    let devices = devices_of(team, height);
+    let devices = devices_of(team.prover(), height);
     let log_domain = height.ilog2() + team.first().log_blowup();
     let block_rows = (1usize << log_domain) / devices;
     let mut blocks = team.among(devices, |(_, session)| Ok(Matrix::alloc(&session.stream, block_rows, width)?))?;
@@ -199,7 +200,7 @@ fn places<'a, SC: DeviceConfig>(
 
 /// The number of columns of a part: one of 8 or 32, so that what devices send each other takes little memory
 /// beside their blocks, but more if that is little data, rounded to the hash's block.
-fn part_columns<SC: DeviceConfig>(rows: usize, width: usize, devices: usize) -> usize {
+pub(super) fn part_columns<SC: DeviceConfig>(rows: usize, width: usize, devices: usize) -> usize {
     // A part takes as many copies as there are pairs of devices, which one host thread submits.
     let parts = if devices > 4 { 8 } else { 32 };
     const LEAST_BYTES: usize = 4 << 20;

@@ -25,7 +25,7 @@ use crate::transcript::Unfinished;
 /// The least number of rows of a layer that devices share. Layers of fewer go to the first device: on fewer rows than
 /// a GPU has threads, several take as long as one, and joining their subtrees takes longer than hashing. The emulated
 /// device, which is there to test, shares small layers too.
-fn least_rows(device: &Device) -> usize {
+pub(super) fn least_rows(device: &Device) -> usize {
     match device.kind() {
         DeviceKind::Emulated => 1 << 8,
         _ => (device.properties().multiprocessors as usize) << 11,

@@ -21,6 +21,7 @@ mod fri;
 mod gather;
 mod lookup;
 mod open;
+mod plan;
 mod quotient;
 mod rows;
 
@@ -36,6 +37,7 @@ use crate::check;
 use crate::config::DeviceConfig;
 use crate::constraints::Constraints;
 use crate::error::{Error, Result};
+use crate::plan::TableSize;
 use crate::preprocessed::Preprocessed;
 use crate::prove::opened_values;
 use crate::prover::{Prover, Session};
@@ -67,6 +69,10 @@ impl<'a, SC: DeviceConfig> Team<'a, SC> {
 
     fn first(&self) -> &Session<'a, SC> {
         &self.sessions[0]
+    }
+
+    fn prover(&self) -> &'a Prover<SC> {
+        self.first().prover
     }
 
     fn log_devices(&self) -> u32 {
@@ -139,6 +145,9 @@ where
         readings.of(&kind, Readings::<SC>::fingerprint(air, &layout), || Constraints::of_air(air, layout, rows));
     check::degree::<SC>(0, log_rows, constraints.log_chunks)?;
     quotient::check_domain(prover, 0, constraints.log_chunks)?;
+    let size =
+        TableSize { log_rows, width: air.width(), preprocessed: preprocessed_width, ..TableSize::default() };
+    plan::check(prover, &[(size, &constraints)])?;
 
     let chunks = 1 << constraints.log_chunks;
     let shape = StarkShape::new(

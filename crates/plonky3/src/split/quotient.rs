@@ -189,9 +189,7 @@ fn evaluate<SC: DeviceConfig>(
         })?;
         return Ok(sums.into_iter().map(|sums| sums.values).collect());
     }
-    // An eighth of the columns: what is sent takes little memory beside the blocks.
-    let most = (table.main[0].columns() / 8).max(32);
-    let parts = constraints.next_apart(most);
+    let parts = constraints.next_apart(next_columns(table.main[0].columns()));
     let next = |columns: &[Vec<usize>; 3]| -> Result<[NextRows<SC>; 3]> {
         let next = |matrix: Option<&[Extended<'_, SC>]>, columns: &[usize]| match matrix {
             Some(matrix) => next_rows(team, matrix, &blocks, table.log_rows, columns),
@@ -221,6 +219,12 @@ fn evaluate<SC: DeviceConfig>(
         })?;
     }
     Ok(sums.into_iter().map(|sums| sums.values).collect())
+}
+
+/// Of how many columns of a trace next rows are sent at a time: an eighth, so that they take little memory beside the
+/// blocks.
+pub(super) fn next_columns(width: usize) -> usize {
+    (width / 8).max(32)
 }
 
 /// For each block, some columns of a matrix's next rows, on their way.

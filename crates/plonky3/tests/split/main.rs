@@ -11,6 +11,7 @@ mod batches;
 #[path = "../device/configs.rs"]
 #[expect(dead_code, reason = "other tests use the rest")]
 mod configs;
+mod memory;
 mod proofs;
 mod refused;
 #[path = "../device/support.rs"]

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rigel_gpu::{Device, background};
 use rigel_plonky3::Policy;
-use rigel_workloads::{Choice, Field, Fri, Hash, Statement, Workload, timed};
+use rigel_workloads::{Choice, Field, Fri, Hash, Made, Statement, Workload, timed};
 use serde::Serialize;
 
 use super::Bench;
@@ -48,39 +48,46 @@ impl Many {
     }
 }
 
-fn choice(size: Size) -> Choice {
-    Choice {
-        workload: size.pick(Workload::Keccak, Workload::Fibonacci),
-        log_rows: size.pick(15, 6),
-        field: Field::KoalaBear,
-        hash: Hash::Keccak,
-        fri: Fri::default(),
-    }
+/// Proofs of one statement, from its trace on the host or from the trace's inputs.
+pub struct Case {
+    pub name: String,
+    choice: Choice,
+    proofs: usize,
+    prove: fn(&dyn Statement) -> Result<Made, Failure>,
 }
 
-fn count(size: Size) -> usize {
-    size.pick(64, 8)
+pub fn cases(size: Size) -> [Case; 2] {
+    let case = |(workload, log_rows), proofs, traces, prove| {
+        let choice =
+            Choice { workload, log_rows, field: Field::KoalaBear, hash: Hash::Keccak, fri: Fri::default() };
+        Case { name: format!("{proofs} proofs of {choice}, traces {traces}"), choice, proofs, prove }
+    };
+    let keccak = (Workload::Keccak, size.pick(15, 5));
+    let on_host = size.pick(keccak, (Workload::Fibonacci, 6));
+    [
+        case(on_host, size.pick(64, 8), "on the host", |statement| statement.prove()),
+        case(keccak, size.pick(64, 2), "made on the device from their inputs", |statement| {
+            statement.prove_inputs()
+        }),
+    ]
 }
 
-pub fn name(size: Size) -> String {
-    format!("{} proofs of {}, traces on the host", count(size), choice(size))
-}
-
-pub fn measure(bench: &Bench<'_>, counts: &[u32]) -> Result<Many, Failure> {
-    let (case, proofs) = (name(bench.size), count(bench.size));
-    bench.say(&case, "on one device");
-    let one = ready(bench, &bench.devices[0])?;
+pub fn measure(bench: &Bench<'_>, case: &Case, counts: &[u32]) -> Result<Many, Failure> {
+    let proofs = case.proofs;
+    bench.say(&case.name, "on one device");
+    let one = case.ready(&bench.devices[0])?;
+    // That of the trace on the host, whatever the others are made from.
     let first = one.prove()?.proof;
     let mut many = Many {
-        case: case.clone(),
+        case: case.name.clone(),
         rates: Vec::new(),
         cores: std::thread::available_parallelism().map_or(1, usize::from),
         on: Vec::new(),
     };
     for threads in THREADS {
-        prove(&[&*one], 2 * threads, threads, &first)?;
+        case.prove(&[&*one], proofs.min(2 * threads), threads, &first)?;
         let before = cpu_seconds();
-        let (done, ms) = timed(|| prove(&[&*one], proofs, threads, &first));
+        let (done, ms) = timed(|| case.prove(&[&*one], proofs, threads, &first));
         done?;
         many.rates.push((threads, proofs as f64 / ms * 1e3, (cpu_seconds() - before) / proofs as f64));
     }
@@ -91,11 +98,11 @@ pub fn measure(bench: &Bench<'_>, counts: &[u32]) -> Result<Many, Failure> {
         let cores = devices as f64 * rate * core_seconds;
         let measured = match bench.gpus(devices) {
             Some(gpus) => {
-                bench.say(&case, &format!("on {devices} GPUs"));
-                let ready: Vec<_> = gpus.iter().map(|gpu| ready(bench, gpu)).collect::<Result<_, _>>()?;
+                bench.say(&case.name, &format!("on {devices} GPUs"));
+                let ready: Vec<_> = gpus.iter().map(|gpu| case.ready(gpu)).collect::<Result<_, _>>()?;
                 let ready: Vec<&dyn Statement> = ready.iter().map(|statement| &**statement).collect();
-                prove(&ready, 2 * devices * at_once, at_once, &first)?;
-                let (done, ms) = timed(|| prove(&ready, proofs * devices, at_once, &first));
+                case.prove(&ready, 2 * devices * at_once, at_once, &first)?;
+                let (done, ms) = timed(|| case.prove(&ready, proofs * devices, at_once, &first));
                 done?;
                 Some((proofs * devices) as f64 / ms * 1e3)
             }
@@ -107,37 +114,39 @@ pub fn measure(bench: &Bench<'_>, counts: &[u32]) -> Result<Many, Failure> {
     Ok(many)
 }
 
-fn ready(bench: &Bench<'_>, device: &Device) -> Result<Box<dyn Statement>, Failure> {
-    let mut statement = choice(bench.size).statement()?;
-    statement.generate();
-    statement.prepare(Some(device), Policy::default())?;
-    statement.prove()?;
-    background::finish();
-    Ok(statement)
-}
+impl Case {
+    fn ready(&self, device: &Device) -> Result<Box<dyn Statement>, Failure> {
+        let mut statement = self.choice.statement()?;
+        statement.generate();
+        statement.prepare(Some(device), Policy::default())?;
+        (self.prove)(&*statement)?;
+        background::finish();
+        Ok(statement)
+    }
 
-/// Makes a number of proofs, all of them the same, so many at a time on each device.
-fn prove(ready: &[&dyn Statement], proofs: usize, at_once: usize, first: &[u8]) -> Result<(), Failure> {
-    let next = AtomicUsize::new(0);
-    let work = |statement: &dyn Statement| -> Result<(), String> {
-        while next.fetch_add(1, Ordering::Relaxed) < proofs {
-            if statement.prove().map_err(|error| error.to_string())?.proof != first {
-                return Err("two proofs of the same statement differ".into());
+    /// Makes a number of proofs, all of them as the first, so many at a time on each device.
+    fn prove(&self, ready: &[&dyn Statement], proofs: usize, at_once: usize, first: &[u8]) -> Result<(), Failure> {
+        let next = AtomicUsize::new(0);
+        let work = |statement: &dyn Statement| -> Result<(), String> {
+            while next.fetch_add(1, Ordering::Relaxed) < proofs {
+                if (self.prove)(statement).map_err(|error| error.to_string())?.proof != first {
+                    return Err("two proofs of the same statement differ".into());
+                }
             }
-        }
+            Ok(())
+        };
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..at_once)
+                .flat_map(|_| ready)
+                .map(|statement| {
+                    let work = &work;
+                    scope.spawn(move || work(*statement))
+                })
+                .collect();
+            threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| "a proof panicked".to_string())?)
+        })?;
         Ok(())
-    };
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..at_once)
-            .flat_map(|_| ready)
-            .map(|statement| {
-                let work = &work;
-                scope.spawn(move || work(*statement))
-            })
-            .collect();
-        threads.into_iter().try_for_each(|thread| thread.join().map_err(|_| "a proof panicked".to_string())?)
-    })?;
-    Ok(())
+    }
 }
 
 /// Seconds of cores that this process has used; zero where the system does not say.

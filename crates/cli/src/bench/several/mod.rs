@@ -76,7 +76,7 @@ struct Bench<'a> {
 struct Report {
     device: DeviceDescription,
     rows: Vec<Row>,
-    many: Option<many::Many>,
+    many: Vec<many::Many>,
 }
 
 /// One case on one number of devices.
@@ -141,21 +141,23 @@ pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
     let only = arguments.only.as_deref().unwrap_or_default().to_lowercase();
     let wanted = |name: &str| name.to_lowercase().contains(&only);
     let proofs = [proof::Case::plonky3(&bench)?, proof::Case::stwo(&bench)?];
-    let mut names = vec![lde::name(size), many::name(size)];
-    names.extend(proofs.iter().map(|case| case.name.clone()));
+    let many = many::cases(size);
+    let mut names = vec![lde::name(size)];
+    names.extend(proofs.iter().map(|case| case.name.clone()).chain(many.iter().map(|case| case.name.clone())));
     if !names.iter().any(|name| wanted(name)) {
         let detail = format!("--only: no case has this text in its name; they are: {}", names.join("; "));
         return Err(Refusal::Usage(detail).into());
     }
-    let mut report = Report { device: DeviceDescription::new(&bench.devices[0]), rows: Vec::new(), many: None };
+    let mut report =
+        Report { device: DeviceDescription::new(&bench.devices[0]), rows: Vec::new(), many: Vec::new() };
     if wanted(&lde::name(size)) {
         report.rows.extend(lde::rows(&bench, &arguments.counts)?);
     }
     for case in proofs.into_iter().filter(|case| wanted(&case.name)) {
         report.rows.extend(proof::rows(&bench, case, &arguments.counts)?);
     }
-    if wanted(&many::name(size)) {
-        report.many = Some(many::measure(&bench, &arguments.counts)?);
+    for case in many.iter().filter(|case| wanted(&case.name)) {
+        report.many.push(many::measure(&bench, case, &arguments.counts)?);
     }
     drop(progress);
     let text = serde_json::to_string_pretty(&report)?;

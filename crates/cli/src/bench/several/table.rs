@@ -17,7 +17,7 @@ pub fn text(report: &Report) -> String {
             out.push_str(&phases(row, model));
         }
     }
-    if let Some(many) = &report.many {
+    for many in &report.many {
         out.push_str(&rates(many));
     }
     out

@@ -13,7 +13,7 @@ use super::nvrtc::{self, Architecture};
 use crate::base::{DeviceKind, Error, Link, MemoryInfo, Properties, Result};
 use crate::drivers::{
     BlasDriver, CodeDriver, CopyDriver, DevicePtr, Driver, Function, GraphDriver, Grid, Image, MemoryDriver,
-    Occupancy, Parameter, Passing, PeerDriver, QueueDriver, Raw, Strides, Unit,
+    Occupancy, Parameter, Passing, PeerCopy, PeerDriver, QueueDriver, Raw, Unit,
 };
 
 struct CompileOnly {
@@ -226,15 +226,8 @@ impl PeerDriver for CompileOnly {
         self.refuse("enable_peer")
     }
 
-    unsafe fn copy_to_peer(
-        &self,
-        _stream: Raw,
-        _peer: &dyn Driver,
-        _to: DevicePtr,
-        _from: DevicePtr,
-        _runs: Strides,
-    ) -> Result<()> {
-        self.refuse("copy_to_peer")
+    unsafe fn copy_to_peers(&self, _stream: Raw, _copies: &[PeerCopy<'_>]) -> Result<()> {
+        self.refuse("copy_to_peers")
     }
 }
 

@@ -10,6 +10,7 @@ use super::code::Modules;
 use super::failure::failure;
 use super::library;
 use super::memory::{self, Ranges};
+use super::peer::Peers;
 use crate::base::{DeviceKind, Error, Lock, Properties, Result, numa};
 use crate::drivers::{Driver, Raw};
 
@@ -19,6 +20,7 @@ pub(super) struct Cuda {
     pub(super) granularity: usize,
     pub(super) ranges: Lock<Ranges>,
     pub(super) modules: Lock<Modules>,
+    pub(super) peers: Lock<Peers>,
     /// The last field, so that it is released last.
     pub(super) context: Context,
 }
@@ -176,8 +178,8 @@ impl Cuda {
             0 => Context::primary(device).map_err(|code| failure(device_name(), "cuDevicePrimaryCtxRetain", code)),
             _ => Context::create(device).map_err(|code| failure(device_name(), "cuCtxCreate", code)),
         };
-        let (ranges, modules) = (Lock::default(), Lock::default());
-        let mut opened = Self { properties, granularity: 0, ranges, modules, context: context? };
+        let (ranges, modules, peers) = (Lock::default(), Lock::default(), Lock::default());
+        let mut opened = Self { properties, granularity: 0, ranges, modules, peers, context: context? };
         let mut granularity = 0;
         // SAFETY: the properties are complete, and both outlive the call.
         opened.call("cuMemGetAllocationGranularity", || unsafe {

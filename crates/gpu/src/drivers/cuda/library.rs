@@ -101,6 +101,9 @@ const DRIVER_SYMBOLS: [&str; 62] = [
     "cuStreamWaitEvent",
 ];
 
+/// A symbol of CUDA 13, which is called only where it is: it takes many copies, where older drivers take one at a time.
+const BATCHED_COPIES: &str = "cuMemcpy3DBatchAsync_v2";
+
 /// Every NVRTC symbol that this module calls (the same test).
 const NVRTC_SYMBOLS: [&str; 13] = [
     "nvrtcAddNameExpression",
@@ -155,6 +158,12 @@ pub(super) fn driver() -> Result<&'static Libcuda> {
     let library = libcuda()?;
     READY.get_or_init(|| initialise(library)).clone()?;
     Ok(library)
+}
+
+/// Whether the driver takes many copies between devices with one call.
+pub(super) fn has_batched_copies() -> bool {
+    static FOUND: OnceLock<bool> = OnceLock::new();
+    *FOUND.get_or_init(|| driver().is_ok() && driver_symbol(BATCHED_COPIES).is_some())
 }
 
 /// NVRTC. After this, every NVRTC call of this module may be made.
@@ -346,7 +355,8 @@ mod tests {
         let mut called: Vec<_> = sources.into_iter().flat_map(calls).collect();
         called.sort_unstable();
         called.dedup();
-        let mut checked: Vec<_> = DRIVER_BASICS.into_iter().chain(DRIVER_SYMBOLS).chain(NVRTC_SYMBOLS).collect();
+        let mut checked: Vec<_> =
+            DRIVER_BASICS.into_iter().chain(DRIVER_SYMBOLS).chain(NVRTC_SYMBOLS).chain([BATCHED_COPIES]).collect();
         checked.sort_unstable();
         assert_eq!(called, checked);
     }

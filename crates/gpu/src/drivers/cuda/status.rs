@@ -15,6 +15,8 @@ pub struct Status {
     pub version: Result<String>,
     /// The number of devices.
     pub devices: Result<u32>,
+    /// How copies between devices are submitted.
+    pub peer_copies: Result<&'static str>,
     /// NVRTC's library.
     pub nvrtc: Result<PathBuf>,
     /// NVRTC's version (`13.0`).
@@ -27,6 +29,10 @@ pub fn status() -> Status {
         driver: library::libcuda().map(|library| library.path.clone()),
         version: library::libcuda().map(|library| library.version()),
         devices: library::device_count(),
+        peer_copies: library::driver().map(|_| match library::has_batched_copies() {
+            true => "one call for all that a device sends",
+            false => "a call for each; a driver of CUDA 13 takes one for all that a device sends",
+        }),
         nvrtc: library::libnvrtc().map(|library| library.path.clone()),
         nvrtc_version: library::libnvrtc().map(|library| library.version()),
     }

@@ -2,7 +2,7 @@
 
 use super::device::Device;
 use crate::base::{DeviceKind, Link, Result};
-use crate::drivers::{CopyDriver, DevicePtr, Driver, PeerDriver, Raw, Strides};
+use crate::drivers::{CopyDriver, Driver, PeerCopy, PeerDriver, Raw};
 
 impl PeerDriver for Device {
     fn link(&self, peer: &dyn Driver) -> Result<Link> {
@@ -18,23 +18,18 @@ impl PeerDriver for Device {
         Ok(())
     }
 
-    unsafe fn copy_to_peer(
-        &self,
-        stream: Raw,
-        peer: &dyn Driver,
-        to: DevicePtr,
-        from: DevicePtr,
-        runs: Strides,
-    ) -> Result<()> {
-        if peer.properties().kind != DeviceKind::Emulated {
-            return Err(self.failed("copying to a peer", "the peer is not an emulated device"));
-        }
-        // SAFETY: guaranteed by the caller; the peer's memory also belongs to this process.
+    unsafe fn copy_to_peers(&self, stream: Raw, copies: &[PeerCopy<'_>]) -> Result<()> {
+        // SAFETY: guaranteed by the caller; the peers' memory also belongs to this process.
         let copy = |to, from, bytes| unsafe { self.copy(stream, to, from, bytes) };
-        match runs.adjacent() {
-            Some(bytes) => copy(to, from, bytes),
-            None => (0..runs.count)
-                .try_for_each(|run| copy(to.offset(run * runs.to), from.offset(run * runs.from), runs.bytes)),
-        }
+        copies.iter().try_for_each(|&PeerCopy { peer, to, from, runs }| {
+            if peer.properties().kind != DeviceKind::Emulated {
+                return Err(self.failed("copying to a peer", "the peer is not an emulated device"));
+            }
+            match runs.adjacent() {
+                Some(bytes) => copy(to, from, bytes),
+                None => (0..runs.count)
+                    .try_for_each(|run| copy(to.offset(run * runs.to), from.offset(run * runs.from), runs.bytes)),
+            }
+        })
     }
 }

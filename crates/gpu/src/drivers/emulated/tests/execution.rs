@@ -205,8 +205,9 @@ fn devices_work_side_by_side() {
     });
     let (a, b) = (rigs[0].upload(&[1u32, 2, 3]), rigs[1].alloc::<u32>(3));
     let copy = |runs: Strides| {
+        let copy = PeerCopy { peer: &*rigs[1].driver, to: b, from: a, runs };
         // SAFETY: both buffers have 12 bytes.
-        unsafe { rigs[0].driver.copy_to_peer(rigs[0].stream, &*rigs[1].driver, b, a, runs) }.unwrap();
+        unsafe { rigs[0].driver.copy_to_peers(rigs[0].stream, &[copy]) }.unwrap();
         rigs[1].download::<u32>(b, 3)
     };
     assert_eq!(copy(Strides { bytes: 12, count: 1, to: 0, from: 0 }), [1, 2, 3]);

@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::{Emulation, open};
 use crate::base::{Error, Result};
-use crate::drivers::{DevicePtr, Driver, Function, Grid, Image, Raw, Strides, Unit};
+use crate::drivers::{DevicePtr, Driver, Function, Grid, Image, PeerCopy, Raw, Strides, Unit};
 
 /// A device with a stream.
 struct Rig {
