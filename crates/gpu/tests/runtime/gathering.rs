@@ -157,15 +157,15 @@ fn kernels_of_all_kinds_are_gathered() {
         };
         let run = |thread: u32| {
             let tables = ["mix<1>", "mix<60>", "mix<250>", "mix<900>"].map(kernel);
-            let mut deep = kernel("deep<4>");
+            let mut deep = tables[0].clone();
             let mut state = thread * 7919 + 1;
             let mut random = move |below: u32| {
                 state = state.wrapping_mul(1664525).wrapping_add(1013904223);
                 (state >> 8) % below
             };
             for round in 0..rounds {
-                if round % 100 == thread {
-                    deep = kernel(&format!("deep<{}>", 64 << (thread % 4)));
+                if round % 100 == 0 {
+                    deep = kernel(&format!("deep<{}>", 4 << (round / 100)));
                 }
                 let stream = device.new_stream().unwrap();
                 let _gathering = stream.gather();

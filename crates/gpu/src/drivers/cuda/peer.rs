@@ -62,15 +62,22 @@ impl PeerDriver for Cuda {
 
     unsafe fn copy_to_peers(&self, stream: Raw, copies: &[PeerCopy<'_>]) -> Result<()> {
         let is_together = copies.len() > 1 && library::has_batched_copies();
-        let (together, apart): (Vec<_>, Vec<_>) =
+        let (mut together, mut apart): (Vec<_>, Vec<_>) =
             copies.iter().partition(|copy| is_together && copy.runs.rows().pitch() <= MOST_PITCH);
         if !together.is_empty() {
-            let mut batch: Vec<_> = together.into_iter().map(batched).collect();
+            let mut batch: Vec<_> = together.iter().copied().map(batched).collect();
             // SAFETY: the caller guarantees all runs, and that their order does not matter; `batch` outlives the call,
             // which reads it. The stream is not the default one.
-            self.call("cuMemcpy3DBatchAsync", || unsafe {
+            let code = self.attempt(|| unsafe {
                 sys::cuMemcpy3DBatchAsync_v2(batch.len(), batch.as_mut_ptr(), 0, pointer(stream))
-            })?;
+            });
+            match code {
+                // Not between these devices. Then nothing was submitted, and copies one by one say what is wrong.
+                CUresult::CUDA_ERROR_INVALID_VALUE | CUresult::CUDA_ERROR_NOT_SUPPORTED => {
+                    apart.append(&mut together)
+                }
+                code => self.check("cuMemcpy3DBatchAsync", code)?,
+            }
         }
         // SAFETY: the caller guarantees all runs.
         apart.into_iter().try_for_each(|copy| unsafe { self.copy_to_peer(stream, copy) })
