@@ -76,7 +76,7 @@ impl Drop for ChainPool {
     }
 }
 
-/// The most chains of the same kernels that a stream has under way. Beyond them, launches are submitted one by one.
+/// The most chains of the same kernels that a stream has. Beyond them, launches are submitted one by one.
 const MOST_UNDER_WAY: usize = 64;
 
 /// The chains of one stream. The driver runs the launches of a chain one after another, so streams do not share them.
@@ -117,22 +117,33 @@ impl Chains {
             return one_by_one();
         }
         let kernels: Kernels = launches.iter().map(|launch| launch.kernel).collect();
-        let under_way = self.by_kernels.entry(kernels.clone()).or_default();
-        let known = match under_way.pop_front_if(|(_, last)| *last <= completed) {
+        let under_way = self.by_kernels.get_mut(&kernels);
+        let complete = under_way.and_then(|chains| chains.pop_front_if(|(_, last)| *last <= completed));
+        let known = match complete {
             Some((chain, _)) => Known::Idle(chain),
             None => self.pool.take(&kernels),
         };
         let chain = match known {
             Known::Idle(chain) => Some(chain),
-            Known::LaunchedBefore if under_way.len() < MOST_UNDER_WAY => None,
+            Known::LaunchedBefore if self.has_room(&kernels) => None,
             Known::LaunchedBefore | Known::New => return one_by_one(),
         };
         // SAFETY: guaranteed by the caller.
         let (chain, result) = unsafe { driver.launch_chain(stream, launches, chain) };
         let calls = if chain.is_some() { 1 } else { launches.len() };
         (0..calls).for_each(|_| self.pool.submitted());
-        under_way.extend(chain.map(|chain| (chain, at)));
+        if let Some(chain) = chain {
+            self.by_kernels.entry(kernels).or_default().push_back((chain, at));
+        }
         result
+    }
+
+    /// Whether the stream may have one more chain of these kernels.
+    fn has_room(&self, kernels: &Kernels) -> bool {
+        match self.by_kernels.get(kernels) {
+            Some(chains) => chains.len() < MOST_UNDER_WAY,
+            None => self.by_kernels.len() < MOST_SEQUENCES,
+        }
     }
 
     /// Gives all chains back to the pool, once the stream's work is complete.

@@ -14,5 +14,5 @@ mod uses;
 pub(crate) use chains::ChainPool;
 pub use event::Event;
 pub(crate) use event::EventPool;
-pub(crate) use timeline::{Capture, Queue, Timeline, Work};
+pub(crate) use timeline::{Capture, Queue, Recorded, Timeline, Work};
 pub(crate) use uses::{Origin, Resource, Usage, Uses};

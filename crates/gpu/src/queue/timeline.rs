@@ -78,6 +78,16 @@ struct Recording {
     /// The capturing thread. Work submitted by other threads would end up in the graph, so it is rejected.
     thread: ThreadId,
     kept: Vec<Arc<dyn Resource>>,
+    kernels: Vec<u64>,
+}
+
+/// What was captured.
+pub(crate) struct Recorded {
+    pub(crate) graph: Raw,
+    /// What it refers to.
+    pub(crate) kept: Vec<Arc<dyn Resource>>,
+    /// The [numbers](Launch::kernel) of its kernels, in order.
+    pub(crate) kernels: Vec<u64>,
 }
 
 impl Timeline {
@@ -319,6 +329,9 @@ impl Work<'_> {
         sizes: impl Iterator<Item = usize>,
     ) -> Result<()> {
         let driver = &*self.timeline.driver;
+        if let Some(recording) = &mut self.state.capture {
+            recording.kernels.push(kernel);
+        }
         if self.state.gathering == 0 || self.state.capture.is_some() {
             let stream = self.stream()?;
             self.state.chains.pool.submitted();
@@ -338,11 +351,12 @@ impl Work<'_> {
         }
     }
 
-    /// Records that the work, a graph launch, uses everything that the graph refers to. Fails if the host has
-    /// borrowed any of that memory.
-    pub(crate) fn uses_all(&mut self, kept: &[Arc<dyn Resource>]) -> Result<()> {
+    /// Records that the work, a launch of a graph of these kernels, uses everything that the graph refers to. Fails if
+    /// the host has borrowed any of that memory.
+    pub(crate) fn uses_all(&mut self, kept: &[Arc<dyn Resource>], kernels: &[u64]) -> Result<()> {
         if let Some(recording) = &mut self.state.capture {
             recording.kept.extend(kept.iter().cloned());
+            recording.kernels.extend(kernels);
             return Ok(());
         }
         for resource in kept {
@@ -460,28 +474,27 @@ impl<'a> Capture<'a> {
         state.submit(timeline)?;
         timeline.driver.begin_capture(stream)?;
         let (id, thread) = (NEXT.fetch_add(1, Ordering::Relaxed), std::thread::current().id());
-        state.capture = Some(Recording { id, thread, kept: Vec::new() });
+        state.capture = Some(Recording { id, thread, kept: Vec::new(), kernels: Vec::new() });
         Ok(Self { timeline, ended: false })
     }
 
-    /// Ends the capture. Returns the graph and the resources it refers to.
-    pub(crate) fn end(mut self) -> Result<(Raw, Vec<Arc<dyn Resource>>)> {
+    /// Ends the capture.
+    pub(crate) fn end(mut self) -> Result<Recorded> {
         self.ended = true;
         self.stop()
     }
 
-    fn stop(&self) -> Result<(Raw, Vec<Arc<dyn Resource>>)> {
-        let (graph, mut kept) = {
+    fn stop(&self) -> Result<Recorded> {
+        let (graph, Recording { mut kept, kernels, .. }) = {
             let mut state = self.timeline.state.lock();
             let stream = state.stream.expect("the stream is borrowed");
             let graph = self.timeline.driver.end_capture(stream);
-            let recording = state.capture.take().expect("this guard began it");
-            (graph, recording.kept)
+            (graph, state.capture.take().expect("this guard began it"))
         };
         let address = |resource: &Arc<dyn Resource>| Arc::as_ptr(resource).cast::<()>();
         kept.sort_by_key(address);
         kept.dedup_by_key(|resource| address(resource));
-        Ok((graph?, kept))
+        Ok(Recorded { graph: graph?, kept, kernels })
     }
 }
 
@@ -489,7 +502,7 @@ impl Drop for Capture<'_> {
     /// After an error or a panic in the capture: discards the recorded work and ends the capture.
     fn drop(&mut self) {
         if !self.ended
-            && let Ok((graph, _)) = self.stop()
+            && let Ok(Recorded { graph, .. }) = self.stop()
         {
             self.timeline.driver.destroy_graph(graph);
         }

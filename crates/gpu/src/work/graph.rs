@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::base::{Lock, Result};
 use crate::drivers::Raw;
 use crate::memory::{Core, same_device};
-use crate::queue::{Capture, Resource};
+use crate::queue::{Capture, Recorded, Resource};
 use crate::work::Stream;
 
 /// Work recorded from a stream. It keeps the device memory, pinned memory and code that it uses alive.
@@ -13,15 +13,17 @@ pub struct Graph {
     /// Locked for each launch, because graphs are not synchronized by the driver.
     executable: Lock<Raw>,
     kept: Vec<Arc<dyn Resource>>,
+    /// The numbers of its kernels, in order.
+    kernels: Vec<u64>,
     core: Arc<Core>,
 }
 
 /// How [`Graph::recapture`] changed the graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recapture {
-    /// The work has the same shape, so only the arguments were updated.
+    /// The work has the same shape and kernels, so only the arguments were updated.
     Updated,
-    /// The work has another shape, so the graph was instantiated again.
+    /// The work has another shape or other kernels, so the graph was instantiated again.
     Rebuilt,
 }
 
@@ -35,11 +37,11 @@ impl Graph {
     /// Other threads may do anything else with the device during a capture. On CUDA, another library in the process
     /// that synchronizes the whole context (`cudaDeviceSynchronize`) invalidates the capture, which is an error.
     pub fn capture(stream: &Stream, record: impl FnOnce(&Stream) -> Result<()>) -> Result<Self> {
-        let (graph, kept) = captured(stream, record)?;
+        let Recorded { graph, kept, kernels } = captured(stream, record)?;
         let core = stream.core().clone();
         let executable = core.driver.instantiate(graph);
         core.driver.destroy_graph(graph);
-        Ok(Self { executable: Lock::new(executable?), kept, core })
+        Ok(Self { executable: Lock::new(executable?), kept, kernels, core })
     }
 
     /// Runs the recorded work on `stream`.
@@ -50,7 +52,7 @@ impl Graph {
         }
         let executable = self.executable.lock();
         let mut work = stream.timeline().begin()?;
-        work.uses_all(&self.kept)?;
+        work.uses_all(&self.kept, &self.kernels)?;
         self.core.counters.replayed();
         self.core.driver.launch_graph(*executable, work.stream()?)
     }
@@ -58,10 +60,12 @@ impl Graph {
     /// Records again, with other arguments, and replaces this graph's work.
     pub fn recapture(&mut self, stream: &Stream, record: impl FnOnce(&Stream) -> Result<()>) -> Result<Recapture> {
         same_device("Graph::recapture", &self.core, stream.core())?;
-        let (graph, kept) = captured(stream, record)?;
+        let Recorded { graph, kept, kernels } = captured(stream, record)?;
         let driver = &self.core.driver;
         let executable = self.executable.get_mut();
-        let result = match driver.update(*executable, graph) {
+        // Other kernels in the nodes of an instantiated graph are not safe; see `queue::chains`.
+        let updated = if kernels == self.kernels { driver.update(*executable, graph) } else { Ok(false) };
+        let result = match updated {
             Ok(true) => Ok(Recapture::Updated),
             Ok(false) => driver.instantiate(graph).map(|rebuilt| {
                 driver.destroy_executable(std::mem::replace(executable, rebuilt));
@@ -71,7 +75,7 @@ impl Graph {
         };
         driver.destroy_graph(graph);
         match result {
-            Ok(_) => self.kept = kept,
+            Ok(_) => (self.kept, self.kernels) = (kept, kernels),
             // The graph may do the old work or the new.
             Err(_) => self.kept.extend(kept),
         }
@@ -79,7 +83,7 @@ impl Graph {
     }
 }
 
-fn captured(stream: &Stream, record: impl FnOnce(&Stream) -> Result<()>) -> Result<(Raw, Vec<Arc<dyn Resource>>)> {
+fn captured(stream: &Stream, record: impl FnOnce(&Stream) -> Result<()>) -> Result<Recorded> {
     let capture = Capture::begin(stream.timeline())?;
     record(stream)?;
     capture.end()

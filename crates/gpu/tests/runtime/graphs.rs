@@ -47,6 +47,18 @@ fn other_arguments_update_the_graph() {
         graph.replay(stream).unwrap();
         assert_eq!(x.to_vec(stream).unwrap(), [2; 8]);
         assert_eq!(y.to_vec(stream).unwrap(), [106; 8]);
+        // One of as many kernels is another one.
+        let text = "__global__ void subtract(unsigned *x, unsigned by) { x[threadIdx.x] -= by; }";
+        let source = source("subtract.cu", text).kernel("subtract");
+        let subtract = stream.device().compile(&source).unwrap().kernel("subtract").unwrap();
+        let mut other = |stream: &Stream| {
+            add.launch(stream, Shape::new(1, 8), (&mut x, 1u32))?;
+            subtract.launch(stream, Shape::new(1, 8), (&mut y, 6u32))
+        };
+        assert_eq!(graph.recapture(stream, &mut other).unwrap(), Recapture::Rebuilt);
+        graph.replay(stream).unwrap();
+        assert_eq!(x.to_vec(stream).unwrap(), [3; 8]);
+        assert_eq!(y.to_vec(stream).unwrap(), [100; 8]);
     });
 }
 
