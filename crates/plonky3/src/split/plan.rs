@@ -86,7 +86,7 @@ impl<SC: DeviceConfig> Sizes<'_, SC> {
             for table in &self.tables {
                 let (rows, Some((columns, terms))) = (self.lookup_rows(table), table.lookups) else { continue };
                 let fractions = 3 * rows * word + (columns + terms + 1).max(columns + 3) * rows * element;
-                peak = peak.max(made + fractions.max(3 * word << table.log_rows));
+                peak = peak.max(made + fractions.max((3 * word) << table.log_rows));
                 // The columns, the sums and the running sum.
                 made += (columns + 2) * rows * element;
             }
