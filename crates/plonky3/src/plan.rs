@@ -24,6 +24,7 @@ use crate::parked::{AHEAD, block_rows, block_values, piece_columns};
 use crate::prover::Prover;
 use crate::readings::{Kind, Readings};
 use crate::report::{Fallback, Proven};
+use crate::split;
 
 /// The device memory that a proof takes, by phase.
 ///
@@ -134,12 +135,14 @@ impl fmt::Display for Plan {
 }
 
 /// Plans the device memory of [`prove`](crate::prove) for a trace of 2^`log_rows` rows on the host. With several
-/// devices, that of the first, which needs most, and the least that is available on one of them.
+/// devices, that of the one that needs most, and the least that is available on one of them.
 pub fn plan<SC: DeviceConfig, A: QuotientAir<SC>>(prover: &Prover<SC>, air: &A, log_rows: usize) -> Result<Plan> {
     check::device_rows(prover, 0, log_rows)?;
+    split::check_rows(prover, 1 << log_rows)?;
     let layout = AirLayout::from_air::<SC::Value>(air);
     let constraints = Constraints::<SC>::of_air(air, layout, 1 << log_rows);
     check::degree::<SC>(0, log_rows, constraints.log_chunks)?;
+    split::check_domain(prover, 0, log_rows, constraints.log_chunks)?;
     let device = prover.device().ok_or(rigel_gpu::Error::Disabled)?;
     let table = TableSize { log_rows, width: air.width(), ..TableSize::default() };
     Sizes::<SC>::new(prover, vec![constraints.sized(table, prover, device)]).plan()
@@ -155,6 +158,7 @@ where
     if airs.len() != key.log_rows.len() {
         return Err(Error::BatchLength { expected: key.log_rows.len(), found: airs.len() });
     }
+    split::check_rows(prover, key.log_rows.iter().map(|&log_rows| 1 << log_rows).max().unwrap_or(0))?;
     let airs: Vec<&A> = airs.iter().collect();
     exact_sizes(prover, &airs, key)?.plan()
 }
@@ -179,6 +183,7 @@ where
         let read = || Constraints::of_air_and_lookups(*air, layout, 1 << log_rows, lookups);
         let constraints = prover.readings.of(&kind, fingerprint, read);
         check::degree::<SC>(table, log_rows, constraints.log_chunks)?;
+        split::check_domain(prover, table, log_rows, constraints.log_chunks)?;
         Ok(constraints.sized(TableSize::of(key, table, air.width()), prover, device))
     };
     Ok(Sizes::new(prover, airs.iter().enumerate().map(size).collect::<Result<_>>()?))
@@ -198,6 +203,8 @@ pub(crate) struct TableSize {
     pub(crate) scratch: usize,
     /// The most columns that constraints read together in the narrowest batch.
     pub(crate) widest: usize,
+    /// The number of constraints.
+    pub(crate) constraints: usize,
     /// The most columns of next rows on their way between devices, if there are several.
     pub(crate) next: usize,
 }
@@ -205,25 +212,20 @@ pub(crate) struct TableSize {
 impl<SC: DeviceConfig> Constraints<SC> {
     /// A table, with what they say of its memory.
     pub(crate) fn sized(&self, table: TableSize, prover: &Prover<SC>, device: &Device) -> TableSize {
-        let log_chunks = self.log_chunks;
-        match self.next_parts(prover, &table) {
-            Some(parts) => {
-                let next = |part: usize| parts[part].columns.iter().map(Vec::len).sum::<usize>();
-                // While constraints are evaluated, the rows for those after them arrive.
-                let arriving = (0..parts.len()).map(|part| next(part) + if part > 0 { next(part - 1) } else { 0 });
-                TableSize {
-                    log_chunks,
-                    scratch: parts.iter().map(|part| part.scratch(Split::of(device))).max().unwrap_or(0),
-                    next: arriving.max().unwrap_or(0),
-                    ..table
-                }
-            }
-            None => TableSize {
-                log_chunks,
+        let table = TableSize { log_chunks: self.log_chunks, constraints: self.count(), ..table };
+        let Some(parts) = self.next_parts(prover, &table) else {
+            return TableSize {
                 scratch: scratch_columns(&self.graph, &self.outputs, Split::of(device)),
                 widest: self.widest(narrowest::<SC>()),
                 ..table
-            },
+            };
+        };
+        let next: Vec<usize> = parts.iter().map(|part| part.columns.iter().map(Vec::len).sum()).collect();
+        TableSize {
+            scratch: parts.iter().map(|part| part.scratch(Split::of(device))).max().unwrap_or(0),
+            // While constraints are evaluated, the rows for those after them arrive.
+            next: next.windows(2).map(|two| two[0] + two[1]).chain(next.iter().copied()).max().unwrap_or(0),
+            ..table
         }
     }
 }

@@ -119,8 +119,8 @@ impl Stream {
             return Ok(());
         }
         let mut work = self.begin(&blocks)?;
-        // SAFETY: the runs fit each other and are live, each on its device; the targets are borrowed mutably, so no copy
-        // writes what another reads or writes.
+        // SAFETY: the runs fit each other and are live, each on its device; the targets are borrowed mutably, so no
+        // copy writes what another reads or writes.
         unsafe { self.core().driver.copy_to_peers(work.stream()?, &copies) }
     }
 

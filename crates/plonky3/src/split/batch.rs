@@ -15,10 +15,9 @@ use p3_lookup::{LogUpGadget, Lookup, LookupTerminal};
 use p3_uni_stark::StarkGenericConfig;
 
 use super::commit::{Shares, rows_in_blocks, traces};
-use super::extend::devices_of;
 use super::lookup::{Pending, SplitInputs};
 use super::open::{SplitRound, open};
-use super::quotient::{self, SplitTable};
+use super::quotient::{self, SplitTable, check_domain};
 use super::rows::RowBlocks;
 use super::{Team, check_rows, plan};
 use crate::batch::{Instance, Openings, kinds, read_constraints, shape};
@@ -73,9 +72,7 @@ where
     let constraints = read_constraints(&prover.readings, None, instances, key, &kinds(instances, key));
     for (table, constraints) in constraints.iter().enumerate() {
         check::degree::<SC>(table, key.log_rows[table], constraints.log_chunks)?;
-        if devices_of(prover, 1 << key.log_rows[table]) > 1 {
-            quotient::check_domain(prover, table, constraints.log_chunks)?;
-        }
+        check_domain(prover, table, key.log_rows[table], constraints.log_chunks)?;
     }
 
     let size = |table: usize| (TableSize::of(key, table, instances[table].trace.width()), &*constraints[table]);

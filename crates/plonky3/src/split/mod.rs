@@ -49,6 +49,7 @@ use crate::transcript::Unfinished;
 pub(crate) use batch::{SharedTables, commit_tables, prove_batch};
 pub(crate) use commit::Shares;
 use open::{SplitRound, open};
+pub(crate) use quotient::check_domain;
 
 /// The devices of a proof, each with a session.
 pub(crate) struct Team<'a, SC: DeviceConfig> {
@@ -144,7 +145,7 @@ where
     let constraints =
         readings.of(&kind, Readings::<SC>::fingerprint(air, &layout), || Constraints::of_air(air, layout, rows));
     check::degree::<SC>(0, log_rows, constraints.log_chunks)?;
-    quotient::check_domain(prover, 0, constraints.log_chunks)?;
+    check_domain(prover, 0, log_rows, constraints.log_chunks)?;
     let size =
         TableSize { log_rows, width: air.width(), preprocessed: preprocessed_width, ..TableSize::default() };
     plan::check(prover, &[(size, &constraints)])?;

@@ -1,5 +1,6 @@
-//! The device memory of a proof over several devices: that of the first, which has most. Beside its rows of every
-//! table it has tables and layers of FRI that are too small to be shared out.
+//! The device memory of a proof over several devices, of the one that needs most: the first has tables and layers of
+//! FRI that are too small to be shared out, beside its rows of all others. Of columns that do not divide evenly, it
+//! counts the larger shares.
 
 use p3_fri::FriShape;
 use rigel_kernels::field::Element;
@@ -41,7 +42,7 @@ impl<SC: DeviceConfig> Constraints<SC> {
     }
 }
 
-/// What the first device has of a table.
+/// What a device has of a table, if it has any.
 #[derive(Clone, Copy)]
 struct Share {
     devices: usize,
@@ -57,7 +58,7 @@ impl Share {
 }
 
 impl<SC: DeviceConfig> Sizes<'_, SC> {
-    /// The phases on the first of several devices.
+    /// The phases on one of several devices.
     pub(crate) fn phases_over(&self) -> Vec<PlannedPhase> {
         let (word, element) = (word::<SC>(), element::<SC>());
         let share = |table: &TableSize| Share::of(self.prover, table.log_rows);
@@ -85,7 +86,7 @@ impl<SC: DeviceConfig> Sizes<'_, SC> {
             for table in &self.tables {
                 let (rows, Some((columns, terms))) = (self.lookup_rows(table), table.lookups) else { continue };
                 let fractions = 3 * rows * word + (columns + terms + 1).max(columns + 3) * rows * element;
-                peak = peak.max(made + fractions.max(3 * word << table.log_rows));
+                peak = peak.max(made + fractions.max((3 * word) << table.log_rows));
                 // The columns, the sums and the running sum.
                 made += (columns + 2) * rows * element;
             }
@@ -183,7 +184,8 @@ impl<SC: DeviceConfig> Sizes<'_, SC> {
         let values = size * element::<SC>();
         // Selectors, the points, or what kernels pass to each other, and the next rows where they are sent and where
         // they arrive.
-        values + size * (3 + table.scratch.max(1) + 2 * table.next) * word::<SC>()
+        let reading = size * (3 + table.scratch.max(1) + 2 * table.next) * word::<SC>();
+        values + reading + table.constraints * element::<SC>()
     }
 
     /// What extending the quotient of a table takes beside the result.

@@ -15,6 +15,7 @@ use rigel_kernels::transform::spread::Spreading;
 use rigel_kernels::{Columns, Matrix};
 
 use super::Team;
+use super::extend::devices_of;
 use crate::config::{Base, DeviceConfig, Ext};
 use crate::constraints::Constraints;
 use crate::error::{Error, Result};
@@ -70,10 +71,15 @@ impl<SC: DeviceConfig> SplitTable<'_, SC> {
     }
 }
 
-/// Checks that the extended rows have the quotient's domain.
-pub(super) fn check_domain<SC: DeviceConfig>(prover: &Prover<SC>, table: usize, log_chunks: usize) -> Result<()> {
+/// Checks that the extended rows of a table that is shared out have the quotient's domain.
+pub(crate) fn check_domain<SC: DeviceConfig>(
+    prover: &Prover<SC>,
+    table: usize,
+    log_rows: usize,
+    log_chunks: usize,
+) -> Result<()> {
     let log_blowup = prover.fri.log_blowup;
-    if log_chunks > log_blowup {
+    if log_chunks > log_blowup && devices_of(prover, 1 << log_rows) > 1 {
         return Err(Error::Devices(format!(
             "the quotient of table {table} has {} chunks, more than the blowup of {}; prove with one \
              device, or with a larger blowup",

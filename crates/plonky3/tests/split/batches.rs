@@ -6,7 +6,9 @@ use rigel_gpu::testing::groups;
 use rigel_gpu::{Device, Emulation, Options};
 use rigel_kernels::Matrix;
 use rigel_kernels::layout::permute;
-use rigel_plonky3::{DeviceField, Error, Instance, Policy, prove_batch, setup_batch, setup_preprocessed};
+use rigel_plonky3::{
+    DeviceField, Error, Instance, Policy, plan_batch, prove_batch, setup_batch, setup_preprocessed,
+};
 
 use crate::airs::Steps;
 use crate::configs::{self, Fri};
@@ -194,6 +196,8 @@ fn refused() {
         let error = prove_batch(&split, &instances(tables), &key).err().unwrap();
         assert!(matches!(error, Error::Devices(_)), "{error:?}");
         assert!(words.iter().all(|word| error.to_string().contains(word)), "{error}");
+        let unplanned = plan_batch(&split, &airs(tables), &key).unwrap_err();
+        assert_eq!(unplanned.to_string(), error.to_string());
     }
     // The quotient of a table that one device has may be of any degree.
     check_batch_with(&split, &[numbers(8), powers(1, 5)]);

@@ -1,7 +1,7 @@
 //! Devices that can't make a proof together, and devices that are lost.
 
 use rigel_gpu::{Device, Emulation, Options};
-use rigel_plonky3::{Error, Policy, Prover, prove, prove_with_preprocessed, setup_preprocessed};
+use rigel_plonky3::{Error, Policy, Prover, plan, prove, prove_with_preprocessed, setup_preprocessed};
 
 use crate::air::Mixed;
 use crate::configs::{self, Fri};
@@ -33,6 +33,8 @@ fn more_devices_than_rows_and_too_high_degrees() {
         let (trace, publics) = air.trace(rows);
         let error = prove(&prover, &air, &trace, &publics).err().unwrap();
         assert!(words.iter().all(|word| error.to_string().contains(word)), "{error}");
+        let unplanned = plan(&prover, &air, rows.ilog2() as usize).unwrap_err();
+        assert_eq!(unplanned.to_string(), error.to_string());
     };
     refused(Mixed::default(), 2, &["4 devices", "2 rows"]);
     refused(Mixed { degree: 5, ..Mixed::default() }, 16, &["4 chunks", "blowup of 2"]);
