@@ -64,6 +64,8 @@ pub(crate) struct Constraints<SC: DeviceConfig> {
     /// The constraints in parts, with the number of columns that was asked for.
     parts: Lock<Option<Parts<SC>>>,
     widest: OnceLock<usize>,
+    /// The columns that the prover's kernels pass to each other, and those of next rows on their way between devices.
+    pub(crate) passed: OnceLock<(usize, usize)>,
     /// The columns of the table's lookups, if it has any.
     pub(crate) fractions: Option<Fractions<SC>>,
     /// The hash of the lookups that the AIR of a batch states.
@@ -316,6 +318,7 @@ impl<SC: DeviceConfig> Constraints<SC> {
             next_apart,
             parts: Lock::default(),
             widest: OnceLock::new(),
+            passed: OnceLock::new(),
             fractions: None,
             lookups: None,
             symbols,

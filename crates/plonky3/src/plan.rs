@@ -214,19 +214,18 @@ impl<SC: DeviceConfig> Constraints<SC> {
     pub(crate) fn sized(&self, table: TableSize, prover: &Prover<SC>, device: &Device) -> TableSize {
         let table = TableSize { log_chunks: self.log_chunks, constraints: self.count(), ..table };
         let Some(parts) = self.next_parts(prover, &table) else {
-            return TableSize {
-                scratch: scratch_columns(&self.graph, &self.outputs, Split::of(device)),
-                widest: self.widest(narrowest::<SC>()),
-                ..table
-            };
+            let of_all = || (scratch_columns(&self.graph, &self.outputs, Split::of(device)), 0);
+            let &(scratch, next) = self.passed.get_or_init(of_all);
+            return TableSize { scratch, next, widest: self.widest(narrowest::<SC>()), ..table };
         };
-        let next: Vec<usize> = parts.iter().map(|part| part.columns.iter().map(Vec::len).sum()).collect();
-        TableSize {
-            scratch: parts.iter().map(|part| part.scratch(Split::of(device))).max().unwrap_or(0),
+        let &(scratch, next) = self.passed.get_or_init(|| {
+            let next: Vec<usize> = parts.iter().map(|part| part.columns.iter().map(Vec::len).sum()).collect();
             // While constraints are evaluated, the rows for those after them arrive.
-            next: next.windows(2).map(|two| two[0] + two[1]).chain(next.iter().copied()).max().unwrap_or(0),
-            ..table
-        }
+            let arriving = next.windows(2).map(|two| two[0] + two[1]).chain(next.iter().copied());
+            let scratch = parts.iter().map(|part| part.scratch(Split::of(device)));
+            (scratch.max().unwrap_or(0), arriving.max().unwrap_or(0))
+        });
+        TableSize { scratch, next, ..table }
     }
 }
 
@@ -306,7 +305,7 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
     }
 
     fn planned(&self, batches: Option<Batches>) -> Result<Plan> {
-        let available = self.prover.devices().map(Device::available_memory);
+        let available = self.prover.devices().map(|device| device.available_among(self.prover.devices()));
         let available = available.collect::<rigel_gpu::Result<Vec<_>>>()?.into_iter().min();
         Ok(Plan {
             phases: if self.prover.devices().count() > 1 { self.phases_over() } else { self.phases(batches) },

@@ -172,7 +172,9 @@ impl<SC: Config, A: ProvableTable<SC>> Statement for Single<SC, A> {
 
     fn prove_inputs(&self) -> Result<Made, Failure> {
         let device = self.prover().device().ok_or("the prover has no device")?;
-        let trace = self.air.trace_on(&device.new_stream()?, self.log_rows)?;
+        // A stream waits for its work when it is closed; the proof does so on the device.
+        let stream = device.new_stream()?;
+        let trace = self.air.trace_on(&stream, self.log_rows)?;
         self.prove_trace((&trace.ok_or(NO_INPUTS)?).into())
     }
 

@@ -2,14 +2,13 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::cache::Cache;
 use super::shape::{LaunchPolicy, Shape};
 use super::source::Source;
 use crate::base::background::{self, Urgent};
 use crate::base::{Error, Lock, Result};
-use crate::drivers::{Driver, Function, Occupancy, Parameter, Raw};
+use crate::drivers::{Driver, Function, Occupancy, Parameter, Raw, kernel_number};
 use crate::memory::Core;
 use crate::queue::{Resource, Usage};
 
@@ -70,9 +69,12 @@ impl Loaded {
         let mut kernels = HashMap::new();
         for (expression, symbol) in source.unit.kernels.iter().zip(&image.symbols) {
             let function = driver.function(module.raw, symbol, expression)?;
-            static NEXT: AtomicU64 = AtomicU64::new(0);
-            let number = NEXT.fetch_add(1, Ordering::Relaxed);
-            let entry = Entry { expression: expression.clone(), number, function, occupancy: Lock::default() };
+            let entry = Entry {
+                expression: expression.clone(),
+                number: kernel_number(),
+                function,
+                occupancy: Lock::default(),
+            };
             kernels.insert(expression.clone(), Arc::new(entry));
         }
         let (core, policy, usage) = (core.clone(), policy.clone(), Lock::default());

@@ -6,6 +6,7 @@
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use smallvec::SmallVec;
 
@@ -38,7 +39,7 @@ impl Strides {
     }
 
     /// The same bytes as one run, if they are adjacent on both sides.
-    pub(crate) fn rows(self) -> Self {
+    pub(crate) fn merged(self) -> Self {
         self.adjacent().map_or(self, |bytes| Self { bytes, count: 1, to: bytes, from: bytes })
     }
 
@@ -165,9 +166,15 @@ pub(crate) struct Grid {
     pub shared: u32,
 }
 
+/// A number that no other kernel of this process has or had. Drivers use handles of unloaded kernels again.
+pub(crate) fn kernel_number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
 /// A launch whose arguments were copied.
 pub(crate) struct Launch {
-    /// A number that no other kernel of this process has or had; the driver uses handles of unloaded ones again.
+    /// The kernel's [number](kernel_number).
     pub kernel: u64,
     pub function: Raw,
     pub grid: Grid,

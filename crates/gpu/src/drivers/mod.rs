@@ -6,6 +6,6 @@ pub(crate) mod emulated;
 
 pub(crate) use driver::{
     BlasDriver, Chain, CodeDriver, CopyDriver, DevicePtr, Driver, Function, Gemm, GemmSide, GraphDriver, Grid,
-    Image, Launch, MemoryDriver, Occupancy, PeerCopy, PeerDriver, QueueDriver, Raw, Strides, Unit,
+    Image, Launch, MemoryDriver, Occupancy, PeerCopy, PeerDriver, QueueDriver, Raw, Strides, Unit, kernel_number,
 };
 pub use driver::{BlasType, Parameter, Passing};

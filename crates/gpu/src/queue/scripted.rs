@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use super::{ChainPool, EventPool, Queue, Uses};
 use crate::base::{DeviceKind, Error, Link, Lock, MemoryInfo, Properties, Result};
 use crate::drivers::{
-    BlasDriver, CodeDriver, CopyDriver, DevicePtr, Driver, Function, GraphDriver, Grid, Image, MemoryDriver,
-    Occupancy, PeerCopy, PeerDriver, QueueDriver, Raw, Unit,
+    BlasDriver, Chain, CodeDriver, CopyDriver, DevicePtr, Driver, Function, GraphDriver, Grid, Image, Launch,
+    MemoryDriver, Occupancy, PeerCopy, PeerDriver, QueueDriver, Raw, Unit,
 };
 
 /// Memory that the scripted device reports.
@@ -277,6 +277,29 @@ impl CodeDriver for Scripted {
         }
         self.say("launch");
         Ok(())
+    }
+
+    unsafe fn launch_chain(
+        &self,
+        _stream: Raw,
+        launches: &[Launch],
+        chain: Option<Chain>,
+    ) -> (Option<Chain>, Result<()>) {
+        let made = || {
+            let graph = self.handle();
+            // A chain's nodes are the numbers of its kernels.
+            let nodes = launches.iter().map(|launch| Raw(launch.kernel)).collect();
+            self.say(format!("make chain {}", graph.0));
+            Chain { graph, executable: graph, nodes }
+        };
+        let chain = chain.unwrap_or_else(made);
+        assert!(chain.nodes.iter().map(|node| node.0).eq(launches.iter().map(|launch| launch.kernel)));
+        self.say(format!("chain {}", chain.graph.0));
+        (Some(chain), Ok(()))
+    }
+
+    fn destroy_chain(&self, chain: Chain) {
+        self.say(format!("destroy chain {}", chain.graph.0));
     }
 }
 

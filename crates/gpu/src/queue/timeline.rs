@@ -10,7 +10,7 @@ use super::chains::{ChainPool, Chains};
 use super::event::{Event, EventPool, PooledEvent};
 use super::uses::Resource;
 use crate::base::{DeviceKind, Error, Lock, Result};
-use crate::drivers::{Driver, Grid, Launch, Raw};
+use crate::drivers::{Driver, Grid, Launch, Raw, kernel_number};
 
 /// A mark (an event) is recorded after this many pieces of work: often enough to keep waits short, rarely enough
 /// to have no measurable cost.
@@ -279,6 +279,12 @@ impl Timeline {
         Ok(Event { event, timeline: self.clone(), at, capture })
     }
 
+    /// The number of the device's chains.
+    #[cfg(test)]
+    pub(super) fn chains(&self) -> usize {
+        self.state.lock().chains.pool.chains()
+    }
+
     /// From now on launches are gathered, or no longer, if nobody else wants it. Then all are submitted.
     pub(crate) fn gather(&self, on: bool) {
         let mut state = self.state.lock();
@@ -334,13 +340,21 @@ impl Work<'_> {
         }
         if self.state.gathering == 0 || self.state.capture.is_some() {
             let stream = self.stream()?;
-            self.state.chains.pool.submitted();
+            self.state.chains.pool.submitted(1);
             // SAFETY: guaranteed by the caller.
             return unsafe { driver.launch(stream, function, grid, parameters) };
         }
         // SAFETY: guaranteed by the caller.
         self.state.gathered.push(unsafe { Launch::copy((kernel, function), grid, parameters, sizes) });
         if self.state.gathered.len() < MOST_GATHERED { Ok(()) } else { self.state.submit(self.timeline) }
+    }
+
+    /// Says that the work is kernels of another library, which may be other ones each time: a graph of them is never
+    /// updated in place.
+    pub(crate) fn runs_unknown_kernels(&mut self) {
+        if let Some(recording) = &mut self.state.capture {
+            recording.kernels.push(kernel_number());
+        }
     }
 
     /// Records that the work uses `resource`.

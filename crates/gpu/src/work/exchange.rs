@@ -2,7 +2,7 @@
 //!
 //! With streams s_0, s_1, .., one a device, an exchange is a set of copies from memory of one stream's device to memory
 //! of another's. It starts after the work that the streams have been given so far, and the work that they are given
-//! later starts after it; nobody waits on the host if the devices are peers. What a device sends is submitted at once.
+//! later starts after it; nobody waits on the host if the devices are peers. What a device sends is one call.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

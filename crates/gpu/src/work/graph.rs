@@ -57,7 +57,8 @@ impl Graph {
         self.core.driver.launch_graph(*executable, work.stream()?)
     }
 
-    /// Records again, with other arguments, and replaces this graph's work.
+    /// Records again, with other arguments, and replaces this graph's work. Kernels that `record` launches through
+    /// [`Stream::raw_handle`] have to be the same as before.
     pub fn recapture(&mut self, stream: &Stream, record: impl FnOnce(&Stream) -> Result<()>) -> Result<Recapture> {
         same_device("Graph::recapture", &self.core, stream.core())?;
         let Recorded { graph, kept, kernels } = captured(stream, record)?;

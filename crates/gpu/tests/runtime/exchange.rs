@@ -209,6 +209,11 @@ fn exchanges_wait_for_both_sides() {
             }
         });
     }
+    // A driver that takes many copies with one call has not refused any.
+    let status = rigel_gpu::cuda_status();
+    if status.version.is_ok_and(|version| version.starts_with("13")) {
+        assert!(status.peer_copies.unwrap().starts_with("one call"));
+    }
 }
 
 #[test]

@@ -201,7 +201,7 @@ fn places<'a, SC: DeviceConfig>(
 /// The number of columns of a part: one of 8 or 32, so that what devices send each other takes little memory
 /// beside their blocks, but more if that is little data, rounded to the hash's block.
 pub(super) fn part_columns<SC: DeviceConfig>(rows: usize, width: usize, devices: usize) -> usize {
-    // A part takes as many copies as there are pairs of devices, which one host thread submits.
+    // Each part takes calls and waits for every device, all by one host thread.
     let parts = if devices > 4 { 8 } else { 32 };
     const LEAST_BYTES: usize = 4 << 20;
     let block = RowsInParts::<SC::Hash>::block::<Base<SC>>();

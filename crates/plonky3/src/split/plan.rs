@@ -15,22 +15,14 @@ use crate::error::Result;
 use crate::plan::{PlannedPhase, Sizes, TableSize, element, word};
 use crate::prover::Prover;
 
-/// Checks that a proof of these tables fits. What constraints need of memory takes time to find out, so it is added
-/// only if memory is short.
+/// Checks that a proof of these tables fits.
 pub(super) fn check<SC: DeviceConfig>(
     prover: &Prover<SC>,
     tables: &[(TableSize, &Constraints<SC>)],
 ) -> Result<()> {
     let device = prover.device().ok_or(rigel_gpu::Error::Disabled)?;
-    let rough = |(table, constraints): &(TableSize, &Constraints<SC>)| TableSize {
-        log_chunks: constraints.log_chunks,
-        ..*table
-    };
-    if !Sizes::new(prover, tables.iter().map(rough).collect()).plan()?.is_tight() {
-        return Ok(());
-    }
-    let exact = |(table, constraints): &(TableSize, &Constraints<SC>)| constraints.sized(*table, prover, device);
-    Sizes::new(prover, tables.iter().map(exact).collect()).plan()?.check()?;
+    let sized = |(table, constraints): &(TableSize, &Constraints<SC>)| constraints.sized(*table, prover, device);
+    Sizes::new(prover, tables.iter().map(sized).collect()).plan()?.check()?;
     Ok(())
 }
 
@@ -206,7 +198,7 @@ impl<SC: DeviceConfig> Sizes<'_, SC> {
     fn folding(&self, log_heights: &[usize]) -> usize {
         let devices = self.prover.devices().count();
         let least = self.prover.device().map_or(0, least_rows);
-        let (mut rows, mut bytes) = (1usize << log_heights[0], 0);
+        let (mut rows, mut bytes, mut joined) = (1usize << log_heights[0], 0, 0);
         let mut shared = devices_of(self.prover, rows >> self.prover.fri.log_blowup);
         for log_arity in FriShape::new(&self.prover.fri, log_heights, log_heights[0]).log_arities {
             if shared > 1 && (rows < least || rows / devices < 1 << log_arity) {
@@ -216,7 +208,12 @@ impl<SC: DeviceConfig> Sizes<'_, SC> {
             let leaves = (rows / shared) >> log_arity;
             bytes += leaves * (2 * size_of::<Digest<SC>>() + element::<SC>());
             rows >>= log_arity;
+            let is_shared = devices_of(self.prover, rows >> self.prover.fri.log_blowup) > 1;
+            if shared == 1 && is_shared && log_heights.contains(&(rows.ilog2() as usize)) {
+                // The rows that join, of all devices.
+                joined = joined.max(rows * element::<SC>());
+            }
         }
-        bytes
+        bytes + joined
     }
 }

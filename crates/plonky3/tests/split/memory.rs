@@ -34,6 +34,7 @@ fn compare<P: PartialEq + std::fmt::Debug>(
     assert_eq!(taken.len(), devices.len());
     assert!(taken.iter().all(|taken| *taken <= peak), "{what}: {taken:?} taken\n{planned}");
     assert!(taken.iter().all(|taken| taken * 10 >= peak * 6), "{what}: {taken:?} taken\n{planned}");
+    assert!(taken.iter().any(|taken| taken * 10 >= peak * 8), "{what}: {taken:?} taken\n{planned}");
 
     limit(1);
     let refused = prove().unwrap_err();

@@ -31,8 +31,14 @@ impl Cuda {
             }
             None => self.make_chain(launches)?,
         };
-        let launched = self.launch_graph(chain.executable, stream);
-        Some((chain, launched))
+        // SAFETY: both are live, and the caller guarantees what the kernels access.
+        let code = self.attempt(|| unsafe { sys::cuGraphLaunch(pointer(chain.executable), pointer(stream)) });
+        if code == CUresult::CUDA_ERROR_OUT_OF_MEMORY {
+            // The driver has no memory for the graph. Kernels by themselves need none.
+            self.discard_chain(chain);
+            return None;
+        }
+        Some((chain, self.check("cuGraphLaunch", code)))
     }
 
     /// Sets another shape and other arguments for the same function.

@@ -4,6 +4,7 @@ use std::env;
 use std::ffi::c_void;
 use std::path::PathBuf;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudarc::driver::sys::{self, CUresult};
 use cudarc::nvrtc::sys as nvrtc_sys;
@@ -101,7 +102,7 @@ const DRIVER_SYMBOLS: [&str; 62] = [
     "cuStreamWaitEvent",
 ];
 
-/// A symbol of CUDA 13, which is called only where it is: it takes many copies, where older drivers take one at a time.
+/// Exported by drivers of CUDA 13 only. It takes many copies with one call.
 const BATCHED_COPIES: &str = "cuMemcpy3DBatchAsync_v2";
 
 /// Every NVRTC symbol that this module calls (the same test).
@@ -164,6 +165,15 @@ pub(super) fn driver() -> Result<&'static Libcuda> {
 pub(super) fn has_batched_copies() -> bool {
     static FOUND: OnceLock<bool> = OnceLock::new();
     *FOUND.get_or_init(|| driver().is_ok() && driver_symbol(BATCHED_COPIES).is_some())
+        && !REFUSED.load(Ordering::Relaxed)
+}
+
+/// Whether the driver has refused many copies at once.
+static REFUSED: AtomicBool = AtomicBool::new(false);
+
+/// From now on copies are made one by one.
+pub(super) fn refuse_batched_copies() {
+    REFUSED.store(true, Ordering::Relaxed);
 }
 
 /// NVRTC. After this, every NVRTC call of this module may be made.

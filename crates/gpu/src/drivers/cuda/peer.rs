@@ -61,9 +61,9 @@ impl PeerDriver for Cuda {
     }
 
     unsafe fn copy_to_peers(&self, stream: Raw, copies: &[PeerCopy<'_>]) -> Result<()> {
-        let is_together = copies.len() > 1 && library::has_batched_copies();
+        let can_batch = copies.len() > 1 && library::has_batched_copies();
         let (mut together, mut apart): (Vec<_>, Vec<_>) =
-            copies.iter().partition(|copy| is_together && copy.runs.rows().pitch() <= MOST_PITCH);
+            copies.iter().partition(|copy| can_batch && copy.runs.merged().pitch() <= MOST_PITCH);
         if !together.is_empty() {
             let mut batch: Vec<_> = together.iter().copied().map(batched).collect();
             // SAFETY: the caller guarantees all runs, and that their order does not matter; `batch` outlives the call,
@@ -72,9 +72,10 @@ impl PeerDriver for Cuda {
                 sys::cuMemcpy3DBatchAsync_v2(batch.len(), batch.as_mut_ptr(), 0, pointer(stream))
             });
             match code {
-                // Not between these devices. Then nothing was submitted, and copies one by one say what is wrong.
+                // Not between these devices: one by one from now on. Sources do not change, so what was copied is right.
                 CUresult::CUDA_ERROR_INVALID_VALUE | CUresult::CUDA_ERROR_NOT_SUPPORTED => {
-                    apart.append(&mut together)
+                    library::refuse_batched_copies();
+                    apart.append(&mut together);
                 }
                 code => self.check("cuMemcpy3DBatchAsync", code)?,
             }
@@ -86,7 +87,7 @@ impl PeerDriver for Cuda {
 
 /// A copy as one of many that are submitted with one call. As in `copy_to_peer`, addresses are unified.
 fn batched(copy: &PeerCopy<'_>) -> CUDA_MEMCPY3D_BATCH_OP {
-    let rows = copy.runs.rows();
+    let rows = copy.runs.merged();
     let operand = |at: DevicePtr, pitch: usize| CUmemcpy3DOperand {
         type_: CUmemcpy3DOperandType::CU_MEMCPY_OPERAND_TYPE_POINTER,
         op: CUmemcpy3DOperand_st__bindgen_ty_1 {
