@@ -227,8 +227,8 @@ mod tests {
         assert_eq!(run(&driver, &queue, &[1]), ["launch"]);
         assert_eq!(run(&driver, &queue, &[2, 1]), ["launch", "launch"], "other kernels");
         complete(&driver, &queue);
-        assert_eq!(run(&driver, &queue, &[1, 2]), [first.clone()]);
-        assert_eq!(run(&driver, &queue, &[1, 2]), [second[1].clone()]);
+        assert_eq!(run(&driver, &queue, &[1, 2]), std::slice::from_ref(first));
+        assert_eq!(run(&driver, &queue, &[1, 2]), second[1..]);
         assert!(run(&driver, &queue, &[2, 1])[0].starts_with("make"));
         drop(queue);
         let mut destroyed = driver.calls();

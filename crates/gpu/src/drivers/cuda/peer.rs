@@ -72,7 +72,7 @@ impl PeerDriver for Cuda {
                 sys::cuMemcpy3DBatchAsync_v2(batch.len(), batch.as_mut_ptr(), 0, pointer(stream))
             });
             match code {
-                // Not between these devices: one by one from now on. Sources do not change, so what was copied is right.
+                // Not between these devices: one by one from now on. Sources do not change: copying twice does no harm.
                 CUresult::CUDA_ERROR_INVALID_VALUE | CUresult::CUDA_ERROR_NOT_SUPPORTED => {
                     library::refuse_batched_copies();
                     apart.append(&mut together);
