@@ -233,9 +233,10 @@ mod tests {
         drop(queue);
         let mut destroyed = driver.calls();
         destroyed.retain(|call| call.starts_with("destroy chain"));
+        assert_eq!(destroyed.len(), 3, "{destroyed:?}");
         destroyed.sort();
         destroyed.dedup();
-        assert_eq!(destroyed.len(), 3, "{destroyed:?}");
+        assert_eq!(destroyed.len(), 3, "one was destroyed twice: {destroyed:?}");
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub fn status() -> Status {
         devices: library::device_count(),
         peer_copies: library::driver().map(|_| match library::has_batched_copies() {
             true => "one call for all that a device sends",
-            false => "a call for each; a driver of CUDA 13 takes one for all that a device sends",
+            false => "a call for each; most drivers of CUDA 13 take one for all that a device sends",
         }),
         nvrtc: library::libnvrtc().map(|library| library.path.clone()),
         nvrtc_version: library::libnvrtc().map(|library| library.version()),
