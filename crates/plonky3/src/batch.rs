@@ -154,12 +154,14 @@ where
         return split::prove_batch(prover, instances, key);
     }
     let mut sizes = sizes(prover, instances, key);
-    if sizes.plan()?.is_tight() {
+    let mut plan = sizes.plan_now()?;
+    if plan.is_tight() {
         // The AIRs are read before the proof, too: what their kernels pass to each other counts.
         let airs: Vec<&A> = instances.iter().map(|instance| instance.air).collect();
         sizes = exact_sizes(prover, &airs, key)?;
+        plan = sizes.plan()?;
     }
-    sizes.prove(|batches| protocol(prover, instances, key, batches))
+    sizes.prove(plan, |batches| protocol(prover, instances, key, batches))
 }
 
 /// The protocol, with the whole extended traces or in batches of columns.

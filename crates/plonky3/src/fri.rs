@@ -5,7 +5,8 @@ use p3_field::PrimeCharacteristicRing;
 use p3_fri::{BatchMultiOpening, CommitPhaseMultiStep, FriProof, FriShape, ProverTranscript};
 use p3_uni_stark::StarkGenericConfig;
 use p3_util::reverse_slice_index_bits;
-use rigel_kernels::commit::merkle::MerkleTree;
+use rigel_gpu::View;
+use rigel_kernels::commit::merkle::{MerkleTree, Node};
 use rigel_kernels::field::Element;
 use rigel_kernels::fri::fold;
 use rigel_kernels::layout::permute;
@@ -139,53 +140,63 @@ fn query<SC: DeviceConfig>(
 ) -> Result<Openings<SC>> {
     let stream = &session.stream;
     let paths = |tree: &MerkleTree<SC::Hash>, leaves: &[usize]| tree.frontier(leaves, session.cap_height());
+    let above = |log_rows: u32| indices.iter().map(move |&index| index >> (log_height - log_rows as usize));
+    // For each fold, the queried indices. The leaves that contain them are the queried indices of the next fold.
+    let mut places = vec![indices.to_vec()];
+    for fold in folds {
+        places.push(places[places.len() - 1].iter().map(|place| place >> fold.log_arity).collect());
+    }
+
+    // The rows that are read of all matrices, in the order of the reads below, so that one copy uploads them.
+    let mut wanted: Vec<u32> = Vec::new();
+    for Round { committed, .. } in rounds {
+        let of_salts = committed.salts.iter().map(|salts| salts.rows().trailing_zeros());
+        let heights = committed.ldes.iter().map(Extended::log_rows).chain(of_salts);
+        wanted.extend(heights.flat_map(above).map(|row| row as u32));
+    }
+    for (fold, leaves) in folds.iter().zip(&places[1..]) {
+        let arity = 1 << fold.log_arity;
+        wanted.extend(leaves.iter().flat_map(|leaf| (0..arity).map(move |j| (leaf * arity + j) as u32)));
+        wanted.extend(fold.salts.iter().flat_map(|_| leaves.iter().map(|&leaf| leaf as u32)));
+    }
+    let wanted = stream.upload(&wanted)?;
+    let mut end = 0;
+    let mut next = |count: usize| {
+        end += count;
+        wanted.range(end - count..end)
+    };
+
     let columns = rounds.iter().flat_map(|round| &round.committed.ldes).map(Extended::columns).sum::<usize>();
     let folded = folds.iter().map(|fold| Ext::<SC>::DEGREE << fold.log_arity).sum::<usize>();
     let salted = rounds.iter().map(|round| round.committed.salts.len()).sum::<usize>() + folds.len();
     let mut rows = Gathered::<Base<SC>>::new(stream, indices.len() * (columns + folded + salted * SC::SALTS))?;
-    let mut trees = Vec::with_capacity(rounds.len() + folds.len());
-    let gather_salts = |rows: &mut Gathered<Base<SC>>, salts: &Matrix<Base<SC>>, leaves: &[u32]| {
-        let room = rows.room(leaves.len() * SC::SALTS)?;
-        Ok::<_, Error>(permute::gather_rows_at_into(stream, room, salts.values().view(), salts.rows(), leaves)?)
+    let gather = |rows: &mut Gathered<Base<SC>>, matrix: &Matrix<Base<SC>>, wanted: View<'_, u32>| {
+        let room = rows.room(wanted.len() * matrix.columns())?;
+        Ok::<_, Error>(permute::gather_rows_into(stream, room, matrix.values().view(), matrix.rows(), wanted)?)
     };
+    let mut trees = Vec::with_capacity(rounds.len() + folds.len());
     for Round { committed, .. } in rounds {
         for lde in &committed.ldes {
-            let shift = log_height - lde.log_rows() as usize;
-            let indices: Vec<u32> = indices.iter().map(|&index| (index >> shift) as u32).collect();
-            lde.each(session, |_, columns| {
-                let room = rows.room(indices.len() * columns.columns())?;
-                Ok(permute::gather_rows_at_into(stream, room, columns.values().view(), columns.rows(), &indices)?)
-            })?;
+            let wanted = next(indices.len())?;
+            lde.each(session, |_, columns| gather(&mut rows, columns, wanted))?;
         }
         for salts in &committed.salts {
-            let shift = log_height - salts.rows().trailing_zeros() as usize;
-            let indices: Vec<u32> = indices.iter().map(|&index| (index >> shift) as u32).collect();
-            gather_salts(&mut rows, salts, &indices)?;
+            gather(&mut rows, salts, next(indices.len())?)?;
         }
-        let shift = log_height - committed.tree.depth() as usize;
-        let leaves: Vec<usize> = indices.iter().map(|index| index >> shift).collect();
+        let leaves: Vec<usize> = above(committed.tree.depth()).collect();
         trees.push((&committed.tree, paths(&committed.tree, &leaves)?));
     }
-    // For each fold, the queried indices. The leaves that contain them are the queried indices of the next fold.
-    let mut places = vec![indices.to_vec()];
-    for fold in folds {
-        let leaves: Vec<usize> = places[places.len() - 1].iter().map(|place| place >> fold.log_arity).collect();
-        let arity = 1 << fold.log_arity;
-        let elements = leaves.iter().flat_map(|leaf| (0..arity).map(move |j| (leaf * arity + j) as u32));
-        let room = rows.room((Ext::<SC>::DEGREE * indices.len()) << fold.log_arity)?;
-        let (values, elements) = (&fold.values, elements.collect::<Vec<_>>());
-        permute::gather_rows_at_into(stream, room, values.values().view(), values.rows(), &elements)?;
+    for (fold, leaves) in folds.iter().zip(&places[1..]) {
+        gather(&mut rows, &fold.values, next(indices.len() << fold.log_arity)?)?;
         if let Some(salts) = &fold.salts {
-            let leaves: Vec<u32> = leaves.iter().map(|&leaf| leaf as u32).collect();
-            gather_salts(&mut rows, salts, &leaves)?;
+            gather(&mut rows, salts, next(indices.len())?)?;
         }
-        trees.push((&fold.tree, paths(&fold.tree, &leaves)?));
-        places.push(leaves);
+        trees.push((&fold.tree, paths(&fold.tree, leaves)?));
     }
+    let trees: Vec<(&MerkleTree<SC::Hash>, &[Node])> =
+        trees.iter().map(|(tree, nodes)| (*tree, &nodes[..])).collect();
     let mut digests = Gathered::<Digest<SC>>::new(stream, trees.iter().map(|(_, nodes)| nodes.len()).sum())?;
-    for (tree, nodes) in &trees {
-        tree.gather_into(stream, digests.room(nodes.len())?, nodes)?;
-    }
+    MerkleTree::gather_all_into(stream, digests.rooms(trees.iter().map(|(_, nodes)| nodes.len()))?, &trees)?;
     let mut rows = rows.download(stream)?.into_iter();
     let mut digests = digests.download(stream)?.into_iter();
     let mut paths = || digests.next().expect("one list per tree");

@@ -9,7 +9,7 @@ use p3_field::PrimeCharacteristicRing;
 use p3_field::dot_product;
 use p3_fri::{FriParameters, FriProverError, PcsProverTranscript, PcsShape};
 use p3_uni_stark::StarkGenericConfig;
-use rigel_gpu::{Buffer, Plain, Stream, ViewMut};
+use rigel_gpu::{Buffer, Plain, Stream, View, ViewMut};
 use rigel_kernels::domain::block::Block;
 use rigel_kernels::field::{Element, Ring};
 use rigel_kernels::open::opening::{self, Claim};
@@ -183,7 +183,7 @@ fn evaluate<SC: DeviceConfig>(
 ) -> Result<Vec<ColumnValues<SC>>> {
     let coset = |lde: &Extended<'_, SC>| Block::whole(lde.log_rows() - session.log_blowup());
     let sums = session.phase("open", || sums(session, matrices, domain, coset, Share::ALL))?;
-    values(session, matrices, &sums, Share::ALL)
+    values(session, matrices, sums, Share::ALL)
 }
 
 /// A share of a matrix's columns, of `of` equal ones.
@@ -213,10 +213,11 @@ pub(crate) fn sums<SC: DeviceConfig>(
     domain: &Domain<SC>,
     coset: impl Fn(&Extended<'_, SC>) -> Block,
     share: Share,
-) -> Result<Vec<Buffer<Base<SC>>>> {
+) -> Result<Gathered<Base<SC>>> {
     let stream = &session.stream;
+    let count = |Claimed { lde, points }: &Claimed<'_, SC>| share.columns(lde.columns()).len() * points.len();
+    let mut sums = Gathered::new(stream, Ext::<SC>::DEGREE * matrices.iter().map(count).sum::<usize>())?;
     let mut weights: Vec<Weights<SC>> = Vec::new();
-    let mut sums = Vec::new();
     for Claimed { lde, points } in matrices {
         let (coset, share) = (coset(lde), share.columns(lde.columns()));
         if share.is_empty() {
@@ -232,13 +233,14 @@ pub(crate) fn sums<SC: DeviceConfig>(
             }
         }
         let of = |z: &SC::Challenge| &weights.iter().find(|(of, _)| *of == (*z, coset)).expect("made above").1;
-        let weights: Vec<&Matrix<Base<SC>>> = points.iter().map(of).collect();
+        let weights: Vec<View<'_, Base<SC>>> = points.iter().map(|z| of(z).values().view()).collect();
         lde.each(session, |first, columns| {
             let within = |column: usize| column.clamp(first, first + columns.columns()) - first;
             let (start, end) = (within(share.start), within(share.end));
             if start < end {
                 let columns = Columns::new(columns.column_range(start, end)?, columns.rows())?;
-                sums.push(opening::evaluate::<Ext<SC>>(stream, columns, &weights)?);
+                let room = sums.room(Ext::<SC>::DEGREE * columns.columns() * weights.len())?;
+                opening::evaluate_slabs_into::<Ext<SC>>(stream, room, columns, &weights)?;
             }
             Ok(())
         })?;
@@ -250,10 +252,10 @@ pub(crate) fn sums<SC: DeviceConfig>(
 pub(crate) fn values<SC: DeviceConfig>(
     session: &Session<'_, SC>,
     matrices: &[Claimed<'_, SC>],
-    sums: &[Buffer<Base<SC>>],
+    sums: Gathered<Base<SC>>,
     share: Share,
 ) -> Result<Vec<ColumnValues<SC>>> {
-    let mut values = download(&session.stream, sums)?.into_iter();
+    let mut values = sums.download(&session.stream)?.into_iter();
     // Results come batch by batch: all columns of a batch at the first point, then at the next.
     let of_matrix = |Claimed { lde, points }: &Claimed<'_, SC>| {
         let width = share.columns(lde.columns()).len();
@@ -329,9 +331,14 @@ impl<T: Plain> Gathered<T> {
 
     /// Room for the next `length` values.
     pub(crate) fn room(&mut self, length: usize) -> Result<ViewMut<'_, T>> {
-        let start = self.end;
-        self.end += length;
-        self.lengths.push(length);
+        self.rooms([length])
+    }
+
+    /// Room for the next values, of all these lengths.
+    pub(crate) fn rooms(&mut self, lengths: impl IntoIterator<Item = usize>) -> Result<ViewMut<'_, T>> {
+        let (start, first) = (self.end, self.lengths.len());
+        self.lengths.extend(lengths);
+        self.end += self.lengths[first..].iter().sum::<usize>();
         Ok(self.values.range_mut(start..self.end)?)
     }
 

@@ -124,12 +124,13 @@ where
         return split::prove(prover, air, trace, public_values, preprocessed);
     }
     let mut sizes = sizes(prover, trace);
-    let estimate = sizes.plan()?;
-    if estimate.is_tight() {
+    let mut plan = sizes.plan_now()?;
+    if plan.is_tight() {
         // The AIR is read before the proof, too: what its kernels pass to each other counts.
         sizes = exact_sizes(prover, air, trace, preprocessed)?;
+        plan = sizes.plan()?;
     }
-    sizes.prove(|batches| protocol(prover, air, trace, public_values, preprocessed, batches))
+    sizes.prove(plan, |batches| protocol(prover, air, trace, public_values, preprocessed, batches))
 }
 
 /// The memory of a proof of this trace before its constraints are known, see [`usual_chunks`].

@@ -11,7 +11,7 @@ use super::free_list::Claim;
 use super::pinned::{PinnedPool, UploadRing};
 use crate::base::{DeviceKind, Error, Lock, Result};
 use crate::drivers::{DevicePtr, Driver, Raw};
-use crate::queue::{ChainPool, EventPool, Origin, Queue, Timeline, Uses};
+use crate::queue::{ChainPool, EventPool, Origin, Queue, StreamPool, Timeline, Uses};
 
 /// The part of a device that everything with access to its memory or streams holds.
 ///
@@ -28,6 +28,7 @@ pub(crate) struct Core {
     retired: Lock<Vec<(Uses, Box<dyn Any + Send>)>>,
     events: Arc<EventPool>,
     chains: Arc<ChainPool>,
+    streams: Arc<StreamPool>,
     /// The layer above, while it exists, and the options to create it again: how a buffer finds its device.
     pub(crate) above: Lock<Weak<dyn Any + Send + Sync>>,
     pub(crate) options: Box<dyn Any + Send + Sync>,
@@ -85,6 +86,7 @@ impl Core {
             retired: Lock::default(),
             events: EventPool::new(driver.clone()),
             chains: ChainPool::new(driver.clone()),
+            streams: StreamPool::new(driver.clone()),
             driver,
             above: Lock::new(Weak::<()>::new()),
             options,
@@ -94,7 +96,8 @@ impl Core {
     // --- queues -------------------------------------------------------------------------------------------
 
     pub(crate) fn open_lane(self: &Arc<Self>) -> Result<Arc<Lane>> {
-        let queue = Queue::open(self.driver.clone(), self.events.clone(), self.chains.clone())?;
+        let (events, chains, streams) = (self.events.clone(), self.chains.clone(), self.streams.clone());
+        let queue = Queue::open(self.driver.clone(), events, chains, streams)?;
         let mut timelines = self.timelines.lock();
         timelines.retain(|timeline| timeline.upgrade().is_some_and(|timeline| !timeline.is_closed()));
         timelines.push(Arc::downgrade(&queue.timeline));
@@ -190,6 +193,7 @@ impl Drop for Core {
             let _ = uses.wait();
             drop(owner);
         }
+        self.streams.clear();
         self.arena.get_mut().release(&*self.driver);
     }
 }

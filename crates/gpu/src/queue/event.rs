@@ -43,7 +43,7 @@ impl Drop for EventPool {
 pub(crate) struct PooledEvent {
     pool: Arc<EventPool>,
     pub(super) raw: Raw,
-    timing: bool,
+    pub(super) timing: bool,
     /// False for an event recorded in a capture: it is part of the graph and can't be recorded again.
     pub(super) reusable: bool,
 }
@@ -97,6 +97,11 @@ impl Event {
         self.event.synchronize()?;
         self.timeline.completed(self.at);
         Ok(())
+    }
+
+    /// Whether the host has seen already that the stream has reached the event.
+    pub(crate) fn is_known_complete(&self) -> bool {
+        self.capture.is_none() && self.timeline.is_known_complete(self.at)
     }
 
     /// Milliseconds from `start` to this event. Both must come from `Stream::record_time` on streams of the same

@@ -8,11 +8,13 @@ mod chains;
 mod event;
 #[cfg(test)]
 pub(crate) mod scripted;
+mod streams;
 mod timeline;
 mod uses;
 
 pub(crate) use chains::ChainPool;
 pub use event::Event;
 pub(crate) use event::EventPool;
+pub(crate) use streams::StreamPool;
 pub(crate) use timeline::{Capture, Queue, Recorded, Timeline, Work};
 pub(crate) use uses::{Origin, Resource, Usage, Uses};

@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::{ChainPool, EventPool, Queue, Uses};
+use super::{ChainPool, EventPool, Queue, StreamPool, Uses};
 use crate::base::{DeviceKind, Error, Link, Lock, MemoryInfo, Properties, Result};
 use crate::drivers::{
     BlasDriver, Chain, CodeDriver, CopyDriver, DevicePtr, Driver, Function, GraphDriver, Grid, Image, Launch,
@@ -60,7 +60,8 @@ impl Scripted {
 
     pub(crate) fn queue(self: &Arc<Self>) -> Queue {
         let driver: Arc<dyn Driver> = self.clone();
-        Queue::open(driver.clone(), EventPool::new(driver.clone()), ChainPool::new(driver)).unwrap()
+        let (events, chains) = (EventPool::new(driver.clone()), ChainPool::new(driver.clone()));
+        Queue::open(driver.clone(), events, chains, StreamPool::new(driver)).unwrap()
     }
 
     /// Submits work to `queue` and returns the uses of a resource that only this work uses.

@@ -299,7 +299,9 @@ impl Recorder {
         let mut phases = Vec::with_capacity(marks.len());
         for (name, start, end, memory_bytes) in &marks {
             // The phase may have run on another stream.
-            end.synchronize()?;
+            if !end.is_known_complete() {
+                end.synchronize()?;
+            }
             phases.push(Phase {
                 name,
                 start_ms: f64::from(start.since(&marks[0].1)?),

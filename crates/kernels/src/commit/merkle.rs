@@ -252,42 +252,62 @@ impl<H: Hash> MerkleTree<H> {
     /// As [`Self::gather`], but leaves the digests on the device, so that those of several trees can be copied back at
     /// once. `chosen` has room for exactly these digests.
     pub fn gather_into(&self, stream: &Stream, chosen: ViewMut<'_, H::Digest>, nodes: &[Node]) -> Result<()> {
-        let address = chosen.view().address();
-        if chosen.len() != nodes.len() || !address.is_multiple_of(16) {
+        Self::gather_all_into(stream, chosen, &[(self, nodes)])
+    }
+
+    /// The digests of nodes of several trees, tree after tree, as [`Self::gather_into`]: one upload for all.
+    pub fn gather_all_into(
+        stream: &Stream,
+        mut chosen: ViewMut<'_, H::Digest>,
+        trees: &[(&Self, &[Node])],
+    ) -> Result<()> {
+        let (address, total) = (chosen.view().address(), trees.iter().map(|(_, nodes)| nodes.len()).sum());
+        if chosen.len() != total || !address.is_multiple_of(16) {
             return Err(Error::shape(
                 "MerkleTree::gather",
                 format!(
-                    "{} digests into room for {} at {address:#x}; the numbers must be equal and the address a \
+                    "{total} digests into room for {} at {address:#x}; the numbers must be equal and the address a \
                      multiple of 16",
-                    nodes.len(),
                     chosen.len()
                 ),
             ));
         }
-        let mut positions = Vec::with_capacity(nodes.len());
-        for &Node { layer, index } in nodes {
-            if layer > self.top || index >= self.leaves() >> layer {
-                return Err(Error::shape(
-                    "MerkleTree::gather",
-                    format!(
-                        "node {index} of layer {layer} does not exist; the tree has depth {} and its cap is layer {}",
-                        self.depth, self.top
-                    ),
-                ));
+        let mut positions = Vec::with_capacity(total);
+        for (tree, nodes) in trees {
+            for &node in *nodes {
+                positions.push(tree.position(node)?);
             }
-            positions.push((self.start(layer) + index) as u64);
         }
         if positions.is_empty() {
             return Ok(());
         }
         let positions = stream.upload(&positions)?;
-        let count = positions.len();
-        let shape = Shape::cover(2 * count, THREADS)?;
-        self.kernel(stream, TreeKernel::GatherDigests)?.launch(
-            stream,
-            shape,
-            (chosen, &self.digests, &positions, count as u64),
-        )
+        let mut end = 0;
+        for (tree, nodes) in trees.iter().filter(|(_, nodes)| !nodes.is_empty()) {
+            let places = end..end + nodes.len();
+            end = places.end;
+            let to = chosen.reborrow().range(places.clone())?;
+            tree.kernel(stream, TreeKernel::GatherDigests)?.launch(
+                stream,
+                Shape::cover(2 * nodes.len(), THREADS)?,
+                (to, &tree.digests, positions.range(places)?, nodes.len() as u64),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// The place of a node's digest.
+    fn position(&self, Node { layer, index }: Node) -> Result<u64> {
+        if layer > self.top || index >= self.leaves() >> layer {
+            return Err(Error::shape(
+                "MerkleTree::gather",
+                format!(
+                    "node {index} of layer {layer} does not exist; the tree has depth {} and its cap is layer {}",
+                    self.depth, self.top
+                ),
+            ));
+        }
+        Ok((self.start(layer) + index) as u64)
     }
 
     /// For each leaf, the siblings on its path from the leaf up to, but not including, the cap: Plonky3's opening

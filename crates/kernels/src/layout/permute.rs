@@ -98,7 +98,7 @@ pub fn bit_reverse_into<T: Plain>(stream: &Stream, mut out: ViewMut<'_, T>, from
 /// indices.
 pub fn gather_rows<T: Plain>(stream: &Stream, matrix: &Matrix<T>, indices: &Buffer<u32>) -> Result<Buffer<T>> {
     let mut out = stream.alloc::<T>(indices.len() * matrix.columns())?;
-    gather_rows_into(stream, out.view_mut(), matrix.values().view(), matrix.rows(), indices)?;
+    gather_rows_into(stream, out.view_mut(), matrix.values().view(), matrix.rows(), indices.view())?;
     Ok(out)
 }
 
@@ -109,7 +109,7 @@ pub fn gather_rows_into<T: Plain>(
     mut out: ViewMut<'_, T>,
     values: View<'_, T>,
     rows: usize,
-    indices: &Buffer<u32>,
+    indices: View<'_, u32>,
 ) -> Result<()> {
     let columns = check("permute::gather_rows", values, rows)?;
     if out.len() != indices.len() * columns {
@@ -180,7 +180,7 @@ pub fn gather_rows_at_into<T: Plain>(
             format!("row {index} does not exist; the matrix has {rows} rows"),
         ));
     }
-    gather_rows_into(stream, out, values, rows, &stream.upload(indices)?)
+    gather_rows_into(stream, out, values, rows, stream.upload(indices)?.view())
 }
 
 /// The first `rows` rows of some columns, in the given order.

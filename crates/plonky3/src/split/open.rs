@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use p3_commit::OpenedValues;
 use p3_field::PrimeCharacteristicRing;
 use p3_fri::{PcsProverTranscript, PcsShape};
-use rigel_gpu::Buffer;
 use rigel_kernels::domain::block::Block;
 
 use super::commit::Shares;
@@ -15,7 +14,7 @@ use super::{Session, Team};
 use crate::challenger::Searching;
 use crate::config::{Base, DeviceConfig};
 use crate::error::Result;
-use crate::open::{self, Claimed, ColumnValues, Domain, Share};
+use crate::open::{self, Claimed, ColumnValues, Domain, Gathered, Share};
 use crate::transcript::Unfinished;
 
 /// A commitment and, for each of its matrices, the points at which its columns are opened.
@@ -66,7 +65,7 @@ impl<'a, SC: DeviceConfig> Height<'a, SC> {
     }
 
     /// The sums that make the opened values, by device.
-    fn sums(&self, team: &Team<'_, SC>) -> Result<Vec<Vec<Buffer<Base<SC>>>>> {
+    fn sums(&self, team: &Team<'_, SC>) -> Result<Vec<Gathered<Base<SC>>>> {
         team.among(self.by_device.len(), |(k, session)| {
             let ((claimed, domain), (share, coset)) = (&self.by_device[k], self.share(team, k));
             open::sums(session, claimed, domain, |_| coset, share)
@@ -74,11 +73,11 @@ impl<'a, SC: DeviceConfig> Height<'a, SC> {
     }
 
     /// The opened values of each matrix, from the sums of the devices. Waits for them.
-    fn values(&self, team: &Team<'_, SC>, sums: &[Vec<Buffer<Base<SC>>>]) -> Result<Vec<ColumnValues<SC>>> {
+    fn values(&self, team: &Team<'_, SC>, sums: Vec<Gathered<Base<SC>>>) -> Result<Vec<ColumnValues<SC>>> {
         let empty =
             |claimed: &Claimed<'_, SC>| vec![Vec::with_capacity(claimed.lde.columns()); claimed.points.len()];
         let mut values: Vec<ColumnValues<SC>> = self.by_device[0].0.iter().map(empty).collect();
-        for (k, sums) in sums.iter().enumerate() {
+        for (k, sums) in sums.into_iter().enumerate() {
             let (claimed, (share, _)) = (&self.by_device[k].0, self.share(team, k));
             let parts = open::values(&team.sessions[k], claimed, sums, share)?;
             for ((totals, parts), claimed) in values.iter_mut().zip(parts).zip(claimed) {
@@ -152,7 +151,7 @@ fn evaluate<SC: DeviceConfig>(
         team.phase("open", || heights.iter().map(|height| height.sums(team)).collect::<Result<Vec<_>>>())?;
     let mut values: OpenedValues<SC::Challenge> =
         rounds.iter().map(|round| vec![Vec::new(); round.points.len()]).collect();
-    for (height, sums) in heights.iter().zip(&sums) {
+    for (height, sums) in heights.iter().zip(sums) {
         for (&(round, index), found) in height.places.iter().zip(height.values(team, sums)?) {
             values[round][index] = found;
         }
