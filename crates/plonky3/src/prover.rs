@@ -387,7 +387,7 @@ impl<SC: DeviceConfig> Prover<SC> {
         }
         std::thread::scope(|scope| {
             // A copy that needs the memory says so if it is not to be had.
-            scope.spawn(|| device.pin_staging().ok());
+            scope.spawn(|| device.prepare_copies().ok());
             let interpreter = scope.spawn(|| compile_interpreter::<Ext<SC>>(device));
             warm_two_adic::<Ext<SC>, SC::Hash>(device)?;
             Ok(interpreter.join().unwrap_or_else(|panic| resume_unwind(panic))?)

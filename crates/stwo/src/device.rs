@@ -158,7 +158,7 @@ pub(crate) fn load_kernels(device: &Device) -> Result<()> {
         device.kept(&KernelsLoaded, |device| {
             std::thread::scope(|scope| {
                 // A copy that needs the memory says so if it is not to be had.
-                scope.spawn(|| device.pin_staging().ok());
+                scope.spawn(|| device.prepare_copies().ok());
                 let interpreter = scope.spawn(|| compile_interpreter::<QM31>(device));
                 warm_circle::<Blake2s>(device)?;
                 interpreter.join().unwrap_or_else(|panic| resume_unwind(panic))?;

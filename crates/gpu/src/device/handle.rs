@@ -246,6 +246,15 @@ impl Device {
         Ok(self.shared.keep.insert(key.clone(), value, bytes))
     }
 
+    /// The value in that cache, if there is one.
+    pub(crate) fn kept_already<K, V>(&self, key: &K) -> Option<Arc<V>>
+    where
+        K: Hash + Eq + Clone + Send + 'static,
+        V: Send + Sync + 'static,
+    {
+        self.shared.keep.get(key)
+    }
+
     /// Statistics of that cache.
     pub fn keep_stats(&self) -> KeepStats {
         self.shared.keep.stats()

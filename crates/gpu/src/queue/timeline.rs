@@ -104,7 +104,7 @@ impl Timeline {
     }
 
     /// Records that all work up to number `at` is complete.
-    pub(super) fn completed(&self, at: u64) {
+    pub(crate) fn completed(&self, at: u64) {
         self.completed.fetch_max(at, Ordering::Release);
     }
 
@@ -184,7 +184,7 @@ impl Timeline {
     }
 
     /// Blocks the host until work number `at` is complete, and reports errors of that work.
-    pub(super) fn wait_until(&self, at: u64) -> Result<()> {
+    pub(crate) fn wait_until(&self, at: u64) -> Result<()> {
         // Without the lock, so that other threads can submit work in the meantime.
         if let Some(event) = self.mark_after(at)? {
             event.synchronize()?;
@@ -318,6 +318,12 @@ impl Timeline {
         }
     }
 
+    /// Whether launches are gathered now.
+    pub(crate) fn is_gathering(&self) -> bool {
+        let state = self.state.lock();
+        state.gathering > 0 && state.capture.is_none()
+    }
+
     /// The number of the calling thread's capture, if one is in progress.
     pub(crate) fn capture_id(&self) -> Option<u64> {
         let state = self.state.lock();
@@ -334,6 +340,11 @@ pub(crate) struct Work<'a> {
 }
 
 impl Work<'_> {
+    /// The number of the work.
+    pub(crate) fn number(&self) -> u64 {
+        self.state.issued
+    }
+
     /// The driver's stream, to which the work is submitted now. Launches that were gathered are submitted before it.
     pub(crate) fn stream(&mut self) -> Result<Raw> {
         self.state.submit(self.timeline)?;

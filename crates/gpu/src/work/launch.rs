@@ -3,7 +3,7 @@
 use crate::base::{Plain, Result};
 use crate::code::{AddressList, ArgumentList, Arguments, Kernel, Shape};
 use crate::memory::{View, same_device};
-use crate::queue::Origin;
+use crate::queue::{Origin, Work};
 use crate::work::Stream;
 
 impl Kernel {
@@ -26,16 +26,32 @@ impl Kernel {
         if shape.is_empty() {
             return Ok(());
         }
-        let core = stream.core();
-        shape.check(name, self.function(), core.driver.properties())?;
+        shape.check(name, self.function(), stream.core().driver.properties())?;
+        // SAFETY: the arguments have the sizes of the kernel's parameters, and the shape is allowed.
+        unsafe { self.enqueue(stream, shape, list) }?;
+        stream.core().counters.launched();
+        Ok(())
+    }
+
+    /// Enqueues the kernel without counting it as a launch. Returns the work.
+    ///
+    /// # Safety
+    ///
+    /// The arguments are those of the kernel, and the device can run this shape.
+    pub(super) unsafe fn enqueue<'s>(
+        &self,
+        stream: &'s Stream,
+        shape: Shape,
+        list: &ArgumentList<'_>,
+    ) -> Result<Work<'s>> {
         list.lists.iter().try_for_each(|list| list.order_before(stream.timeline()))?;
         let sizes = self.parameters().iter().map(|parameter| parameter.bytes);
         let mut work = stream.begin(&list.blocks)?;
         work.uses(self.loaded());
-        core.counters.launched();
-        // SAFETY: the arguments have the sizes of the kernel's parameters and outlive the call; their buffers stay
-        // mapped until this work is complete.
-        unsafe { work.launch((self.number(), self.function().raw), shape.grid(), &list.values, sizes) }
+        // SAFETY: the caller's promise; the arguments outlive the call, and their buffers stay mapped until this work is
+        // complete.
+        unsafe { work.launch((self.number(), self.function().raw), shape.grid(), &list.values, sizes) }?;
+        Ok(work)
     }
 }
 

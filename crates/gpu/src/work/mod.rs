@@ -11,6 +11,7 @@ mod launch;
 mod peers;
 mod rehearsal;
 mod report;
+mod small;
 mod staging;
 mod stream;
 

@@ -7,6 +7,7 @@ use crate::base::{Lock, Plain, Result};
 use crate::device::{Device, Staging};
 use crate::memory::{PinnedBlock, View, ViewMut};
 use crate::work::Stream;
+use crate::work::small::SmallCopies;
 
 /// Copies of at most this many bytes run on one thread.
 pub(super) const SMALL: usize = 256 << 10;
@@ -16,8 +17,9 @@ const BLOCKS_PER_THREAD: usize = 2;
 
 impl Device {
     /// Pins the memory through which large copies of ordinary host memory go, which takes tens of milliseconds and
-    /// would otherwise be part of the first such copy.
-    pub fn pin_staging(&self) -> Result<()> {
+    /// would otherwise be part of the first such copy, and loads the kernels that make small copies cheaper.
+    pub fn prepare_copies(&self) -> Result<()> {
+        SmallCopies::load(self)?;
         let Staging { chunk, threads } = self.staging();
         let blocks = (0..BLOCKS_PER_THREAD * threads).map(|_| self.core().pinned.take_for(chunk, None));
         // Dropped together: one that is returned would be taken again.
@@ -31,6 +33,11 @@ impl Stream {
         let core = self.core();
         core.counters.uploaded(bytes.len());
         if bytes.is_empty() {
+            return Ok(());
+        }
+        if let Some(kernels) = SmallCopies::on(self.device())
+            && kernels.write(self, &to, bytes)?
+        {
             return Ok(());
         }
         let (staged, at) = core.ring.stage(&core.pinned, bytes)?;
@@ -64,6 +71,12 @@ impl Stream {
     /// Copies a view to pageable memory of the same length, and waits for the copy.
     pub(super) fn read_staged<T: Plain>(&self, from: View<'_, T>, values: &mut [u8]) -> Result<()> {
         self.core().counters.downloaded(values.len());
+        if let Some(kernels) = SmallCopies::on(self.device())
+            && kernels.deliver(self, from, values)?
+        {
+            self.core().settle();
+            return self.waited();
+        }
         let target = Target(values.as_mut_ptr());
         self.staged(values.len(), |block, at, len| {
             block.wait()?;

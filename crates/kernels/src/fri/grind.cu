@@ -1,4 +1,7 @@
-// Proof of work: the smallest witness among a batch of candidates, one candidate per thread.
+// Proof of work: the smallest witness among a batch of candidates.
+//
+// A thread tests every n-th candidate, where n is the number of threads, until one below it is found: the candidates
+// below a witness are all tested, and few above it.
 
 #include "field/mersenne31.cuh"
 #include "hash/blake2s.cuh"
@@ -13,6 +16,17 @@ struct Batch {
     u64 mask;
 };
 
+// The candidates of a thread, of a grid of blocks of `threads`.
+struct Candidates {
+    u64 current, step, end;
+    const volatile u64* found;
+
+    __device__ Candidates(const u64* found, const Batch& batch, u32 threads)
+        : current(batch.first + (u64)blockIdx.x * threads + threadIdx.x), step((u64)gridDim.x * threads),
+          end(batch.end), found(found) {}
+    __device__ bool are_left() const { return current < end && current < *found; }
+};
+
 struct DigestWords {
     u64 x[4];
 };
@@ -21,24 +35,24 @@ struct DigestWords {
 // digest and the bytes of the field element i has zeros where `mask` has ones.
 template <class F>
 __global__ void __launch_bounds__(KECCAK_THREADS) grind_keccak(u64* found, DigestWords digest, Batch batch) {
-    const u64 candidate = batch.first + (u64)blockIdx.x * KECCAK_THREADS + threadIdx.x;
-    if (candidate >= batch.end) return;
-    u64 a[25];
+    for (Candidates i(found, batch, KECCAK_THREADS); i.are_left(); i.current += i.step) {
+        u64 a[25];
 #pragma unroll
-    for (int i = 0; i < 25; ++i) a[i] = 0;
+        for (int j = 0; j < 25; ++j) a[j] = 0;
 #pragma unroll
-    for (int i = 0; i < 4; ++i) a[i] = digest.x[i];
-    // The message ends with a byte 0x01, after four or eight bytes of the witness.
-    const u64 witness = F::from_integer(candidate).canonical();
-    if (sizeof(typename F::Word) == 4) {
-        a[4] = witness | 1ull << 32;
-    } else {
-        a[4] = witness;
-        a[5] = 1;
+        for (int j = 0; j < 4; ++j) a[j] = digest.x[j];
+        // The message ends with a byte 0x01, after four or eight bytes of the witness.
+        const u64 witness = F::from_integer(i.current).canonical();
+        if (sizeof(typename F::Word) == 4) {
+            a[4] = witness | 1ull << 32;
+        } else {
+            a[4] = witness;
+            a[5] = 1;
+        }
+        a[Keccak256::RATE - 1] = Keccak256::LAST_BIT;
+        keccak_f(a);
+        if ((a[3] & batch.mask) == 0) atomicMin(found, i.current);
     }
-    a[Keccak256::RATE - 1] = Keccak256::LAST_BIT;
-    keccak_f(a);
-    if ((a[3] & batch.mask) == 0) atomicMin(found, candidate);
 }
 
 // The state of a sponge before the permutation, large enough for the widest.
@@ -55,21 +69,21 @@ grind_duplex(u64* found, SpongeState<typename P::Word> state, u32 witness, u32 o
              CONSTANT_PARAMETER(K)... constants) {
     typedef typename P::Word F;
     typedef typename F::Word Word;
-    const u64 candidate = batch.first + (u64)blockIdx.x * DUPLEX_THREADS + threadIdx.x;
-    if (candidate >= batch.end) return;
-    const F element = F::from_integer(candidate);
-    F s[P::WIDTH];
-    // Indices that are constants after unrolling, and masks instead of branches, keep the state in registers.
+    for (Candidates i(found, batch, DUPLEX_THREADS); i.are_left(); i.current += i.step) {
+        const F element = F::from_integer(i.current);
+        F s[P::WIDTH];
+        // Indices that are constants after unrolling, and masks instead of branches, keep the state in registers.
 #pragma unroll
-    for (u32 i = 0; i < P::WIDTH; ++i) {
-        const Word here = 0 - (Word)(i == witness);
-        s[i] = F::from_word((element.v & here) | (state.s[i].v & ~here));
+        for (u32 j = 0; j < P::WIDTH; ++j) {
+            const Word here = 0 - (Word)(j == witness);
+            s[j] = F::from_word((element.v & here) | (state.s[j].v & ~here));
+        }
+        P::permute(s, constants...);
+        Word sample = 0;
+#pragma unroll
+        for (u32 j = 0; j < P::WIDTH; ++j) sample |= s[j].v & (0 - (Word)(j == output));
+        if ((F::from_word(sample).to_integer() & batch.mask) == 0) atomicMin(found, i.current);
     }
-    P::permute(s, constants...);
-    Word sample = 0;
-#pragma unroll
-    for (u32 i = 0; i < P::WIDTH; ++i) sample |= s[i].v & (0 - (Word)(i == output));
-    if ((F::from_word(sample).to_integer() & batch.mask) == 0) atomicMin(found, candidate);
 }
 
 struct PrefixWords {
@@ -81,19 +95,19 @@ struct PrefixWords {
 // high word i / 2^b, so candidates are in the order of nonces.
 template <class H>
 __global__ void __launch_bounds__(BLAKE2S_THREADS) grind_blake2s(u64* found, PrefixWords prefix, Batch batch) {
-    const u64 candidate = batch.first + (u64)blockIdx.x * BLAKE2S_THREADS + threadIdx.x;
-    if (candidate >= batch.end) return;
-    u32 m[16];
+    for (Candidates i(found, batch, BLAKE2S_THREADS); i.are_left(); i.current += i.step) {
+        u32 m[16];
 #pragma unroll
-    for (int i = 0; i < 8; ++i) m[i] = prefix.x[i];
-    m[8] = (u32)candidate & ((1u << NONCE_LOW_BITS) - 1);
-    m[9] = (u32)(candidate >> NONCE_LOW_BITS);
+        for (int j = 0; j < 8; ++j) m[j] = prefix.x[j];
+        m[8] = (u32)i.current & ((1u << NONCE_LOW_BITS) - 1);
+        m[9] = (u32)(i.current >> NONCE_LOW_BITS);
 #pragma unroll
-    for (int i = 10; i < 16; ++i) m[i] = 0;
-    H hash;
-    hash.init();
-    hash.compress_block(m, 40, true);
-    u32 digest[8];
-    hash.finish(digest);
-    if ((digest[0] & (u32)batch.mask) == 0) atomicMin(found, candidate);
+        for (int j = 10; j < 16; ++j) m[j] = 0;
+        H hash;
+        hash.init();
+        hash.compress_block(m, 40, true);
+        u32 digest[8];
+        hash.finish(digest);
+        if ((digest[0] & (u32)batch.mask) == 0) atomicMin(found, i.current);
+    }
 }

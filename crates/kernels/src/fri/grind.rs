@@ -5,14 +5,14 @@
 //! - [`duplex`]: for its `DuplexChallenger` over Poseidon2
 //! - [`blake2s`]: for Stwo's `Blake2sChannel` and `Blake2sM31Channel`
 //!
-//! Each thread tests one candidate, with one permutation (or compression). Candidates are tested in batches in
-//! increasing order. The first has twice as many as the bits of work make likely, within what fills the device, and
-//! each next one is twice as large, up to a limit. Each batch ends with a download of one word, for which the call
+//! A candidate takes a thread one permutation (or compression). Candidates are tested in increasing order, a few for
+//! each multiprocessor at a time, until one is a witness: all before it are tested, and few after it. A launch has at
+//! most sixteen times as many as the bits of work make likely, and ends with a download of one word, for which the call
 //! waits. The result does not depend on timing.
 
 use std::marker::PhantomData;
 
-use rigel_gpu::{Buffer, Error, Result, Shape, Stream};
+use rigel_gpu::{Buffer, Device, Error, Result, Shape, Stream};
 
 use crate::code::{Instances, KernelFile, Operation, parameters};
 use crate::field::{Field, Mersenne31, Ring};
@@ -30,7 +30,7 @@ pub fn keccak256<F: Field>(stream: &Stream, digest: [u8; 32], bits: u32) -> Resu
     let kernel = GrindKeccak::<F>::kernel(stream.device(), ())?;
     // The last output byte, the highest of its word, is the sample's lowest.
     search(stream, F::ORDER, mask.swap_bytes(), |found, batch| {
-        kernel.launch(stream, batch.shape(KECCAK_THREADS)?, (found, DigestWords { x }, batch))
+        kernel.launch(stream, batch.shape(stream.device(), KECCAK_THREADS)?, (found, DigestWords { x }, batch))
     })
 }
 
@@ -72,7 +72,7 @@ pub fn duplex<'a, P: Permutation>(
     let constants = on.row_constants()?;
     search(stream, P::Field::ORDER, mask, |found, batch| {
         let arguments = (found, whole, witness, output, batch, constants.clone());
-        kernel.launch(stream, batch.shape(DUPLEX_THREADS)?, arguments)
+        kernel.launch(stream, batch.shape(stream.device(), DUPLEX_THREADS)?, arguments)
     })
 }
 
@@ -94,7 +94,7 @@ pub fn blake2s(stream: &Stream, prefix: [u32; 8], bits: u32, m31: bool) -> Resul
     };
     let candidates = Mersenne31::ORDER << NONCE_LOW_BITS;
     let found = search(stream, candidates, (1 << bits) - 1, |found, batch| {
-        kernel.launch(stream, batch.shape(BLAKE2S_THREADS)?, (found, PrefixWords { x: prefix }, batch))
+        kernel.launch(stream, batch.shape(device, BLAKE2S_THREADS)?, (found, PrefixWords { x: prefix }, batch))
     })?;
     let low = (1 << NONCE_LOW_BITS) - 1;
     found.map(|i| (i >> NONCE_LOW_BITS) << 32 | i & low).ok_or_else(|| {
@@ -110,10 +110,10 @@ const BLAKE2S_THREADS: u32 = 128;
 const NONCE_LOW_BITS: u32 = 20;
 /// The widest state.
 const MOST_WIDTH: usize = 32;
-/// Candidates per multiprocessor: fewer take no less time; the most in a first batch, and in any.
-const LEAST: u64 = 128;
-const MOST_AT_FIRST: u64 = 2048;
-const MOST: u64 = 16 * MOST_AT_FIRST;
+/// Candidates per multiprocessor that are tested at a time: fewer take no less time.
+const AT_ONCE: u64 = 256;
+/// The most candidates per multiprocessor of a launch, so that none takes long.
+const MOST: u64 = 1 << 15;
 
 /// The bits of a sample that must be zero.
 fn mask<F: Field>(operation: &'static str, bits: u32) -> Result<u64> {
@@ -155,8 +155,10 @@ parameters! {
 }
 
 impl Batch {
-    fn shape(self, threads: u32) -> Result<Shape> {
-        Shape::cover((self.end - self.first) as usize, threads)
+    /// The shape in which a device tests them, in blocks of `threads`.
+    fn shape(self, device: &Device, threads: u32) -> Result<Shape> {
+        let at_once = AT_ONCE * u64::from(device.properties().multiprocessors);
+        Shape::cover((self.end - self.first).min(at_once) as usize, threads)
     }
 }
 
@@ -169,8 +171,8 @@ fn search(
 ) -> Result<Option<u64>> {
     let mut found = stream.alloc::<u64>(1)?;
     stream.fill_bytes(&mut found, 0xff)?;
-    let multiprocessors = u64::from(stream.device().properties().multiprocessors);
-    let mut size = (2 << mask.count_ones()).clamp(LEAST * multiprocessors, MOST_AT_FIRST * multiprocessors);
+    let most = MOST * u64::from(stream.device().properties().multiprocessors);
+    let size = (1u64 << mask.count_ones()).saturating_mul(16).min(most);
     let mut first = 0;
     while first < candidates {
         let end = first.saturating_add(size).min(candidates);
@@ -180,7 +182,7 @@ fn search(
         {
             return Ok(Some(witness));
         }
-        (first, size) = (end, (2 * size).min(MOST * multiprocessors));
+        first = end;
     }
     Ok(None)
 }

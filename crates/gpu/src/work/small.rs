@@ -1,0 +1,163 @@
+//! Small copies as kernels.
+//!
+//! A copy by the driver costs the host several microseconds, it ends a chain of gathered launches, and the host sees the
+//! end of a copy back about ten microseconds late. So while launches are gathered, a few words go up as an argument of a
+//! kernel. And what is small comes back through a kernel that writes it to pinned memory, and after it a word for which
+//! the host waits.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::base::{DeviceKind, Plain, Result, bytes_of_mut};
+use crate::code::{Argument, ArgumentList, Arguments, Kernel, Shape, Source};
+use crate::device::Device;
+use crate::memory::{View, ViewMut};
+use crate::work::Stream;
+
+/// The largest uploads in bytes that are arguments of a kernel, for each kernel.
+const WRITES: [usize; 2] = [64, 512];
+
+/// The bytes of pinned memory before the values: room for the word that tells of their arrival.
+const HEAD: usize = 64;
+
+/// The most bytes that a kernel writes to pinned memory. With the word, they fit in its smallest block.
+const MOST_DELIVERED: usize = (64 << 10) - HEAD;
+
+/// How long the host looks for the word itself. Then it waits by the driver, which also reports errors.
+const PATIENCE: Duration = Duration::from_micros(200);
+
+/// Threads of the block that delivers.
+const THREADS: u32 = 1024;
+
+/// The kernels.
+pub(super) struct SmallCopies {
+    write: [Kernel; 2],
+    deliver: Kernel,
+}
+
+/// Their key in the device's cache.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Key;
+
+impl SmallCopies {
+    /// Compiles or loads the kernels. Until then, small copies are the driver's.
+    pub(super) fn load(device: &Device) -> Result<Arc<Self>> {
+        device.kept(&Key, |device| {
+            // SAFETY: `write_words` writes as many words as it is told, and `deliver` reads as many; the addresses that
+            // `deliver` writes to are those of pinned memory that `Stream::deliver` holds until it is done.
+            let text = unsafe { Source::new("small.cu", include_str!("small.cu")) };
+            let names = WRITES.map(|bytes| format!("write_words<{}>", bytes / 4));
+            let module = device.compile(&text.kernel(&names[0]).kernel(&names[1]).kernel("deliver"))?;
+            let write = [module.kernel(&names[0])?, module.kernel(&names[1])?];
+            Ok((Self { write, deliver: module.kernel("deliver")? }, 0))
+        })
+    }
+
+    /// The kernels, if they were loaded. On the emulated device copies are cheaper than launches.
+    pub(super) fn on(device: &Device) -> Option<Arc<Self>> {
+        (device.kind() == DeviceKind::Cuda).then(|| device.kept_already(&Key)).flatten()
+    }
+
+    /// Uploads `bytes`, if they are few and launches are gathered. Returns whether it did.
+    pub(super) fn write<T: Plain>(&self, stream: &Stream, to: &ViewMut<'_, T>, bytes: &[u8]) -> Result<bool> {
+        let fitting = WRITES.iter().position(|&most| bytes.len() <= most);
+        let is_possible = are_words(to.view()) && stream.timeline().is_gathering();
+        let (Some(index), true) = (fitting, is_possible) else { return Ok(false) };
+        let mut payload = [0u64; WRITES[1] / 8];
+        bytes_of_mut(&mut payload)[..bytes.len()].copy_from_slice(bytes);
+        let count = (bytes.len() / 4) as u32;
+        let mut list = ArgumentList::default();
+        to.push(&mut list);
+        list.bytes(&payload, WRITES[index]);
+        count.push(&mut list);
+        // SAFETY: these are the kernel's arguments, and any device has blocks of 128 threads.
+        unsafe { self.write[index].enqueue(stream, Shape::new(1, (WRITES[index] / 4) as u32), &list) }?;
+        Ok(true)
+    }
+
+    /// Reads `from` to `values`, which are as many bytes, if they are few. Returns whether it did.
+    pub(super) fn deliver<T: Plain>(&self, stream: &Stream, from: View<'_, T>, values: &mut [u8]) -> Result<bool> {
+        if values.is_empty() || values.len() > MOST_DELIVERED || !are_words(from) {
+            return Ok(false);
+        }
+        let block = stream.core().pinned.take_for(HEAD + values.len(), Some(stream.timeline()))?;
+        block.wait()?;
+        // SAFETY: the block has room for both and begins at a page. No copy uses it until the kernel is launched, and
+        // from then on the host and the kernel access the word as one.
+        let (arrived, at) = unsafe { (AtomicU32::from_ptr(block.as_ptr().cast()), block.as_ptr().add(HEAD)) };
+        arrived.store(0, Ordering::Release);
+        let (count, to, word) = ((values.len() / 4) as u32, at as u64, block.as_ptr() as u64);
+        let arguments = (from, count, to, word);
+        let mut list = ArgumentList::default();
+        arguments.push_all(&mut list);
+        let number = {
+            // SAFETY: these are the kernel's arguments, and any GPU has blocks of 1024 threads.
+            let mut work = unsafe { self.deliver.enqueue(stream, Shape::new(1, THREADS), &list) }?;
+            work.uses(&block);
+            work.stream()?;
+            work.number()
+        };
+        let began = Instant::now();
+        while arrived.load(Ordering::Acquire) == 0 {
+            if began.elapsed() > PATIENCE {
+                stream.timeline().wait_until(number)?;
+                break;
+            }
+            std::hint::spin_loop();
+        }
+        stream.timeline().completed(number);
+        // SAFETY: the kernel has written these bytes, and is complete.
+        unsafe { std::ptr::copy_nonoverlapping(at, values.as_mut_ptr(), values.len()) };
+        Ok(true)
+    }
+}
+
+/// Whether values are whole words of four bytes.
+fn are_words<T: Plain>(values: View<'_, T>) -> bool {
+    values.bytes().is_multiple_of(4) && values.address().is_multiple_of(4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Selector;
+
+    #[test]
+    fn a_few_words_go_there_and_back() {
+        let device = Device::open(Selector::Emulated(0)).unwrap();
+        let (stream, kernels) = (device.new_stream().unwrap(), SmallCopies::load(&device).unwrap());
+        let gathering = stream.gather();
+        for (count, is_small) in [(1, true), (16, true), (17, true), (128, true), (129, false)] {
+            let values: Vec<u32> = (0..count).map(|i| i * 0x0101_0101 + 7).collect();
+            let mut there = stream.zeros::<u32>(count as usize + 1).unwrap();
+            let room = there.range_mut(1..).unwrap();
+            let bytes = crate::base::bytes_of(&values);
+            assert_eq!(kernels.write(&stream, &room, bytes).unwrap(), is_small, "{count} words");
+            if is_small {
+                let mut back = vec![u32::MAX; count as usize + 1];
+                assert!(kernels.deliver(&stream, there.view(), bytes_of_mut(&mut back)).unwrap());
+                assert_eq!((back[0], &back[1..]), (0, &values[..]));
+            }
+        }
+        drop(gathering);
+        let mut there = stream.zeros::<u32>(1).unwrap();
+        assert!(!kernels.write(&stream, &there.view_mut(), &[1; 4]).unwrap(), "no launches are gathered");
+    }
+
+    #[test]
+    fn other_values_are_the_drivers() {
+        let device = Device::open(Selector::Emulated(0)).unwrap();
+        let (stream, kernels) = (device.new_stream().unwrap(), SmallCopies::load(&device).unwrap());
+        let _gathering = stream.gather();
+        let mut bytes = stream.zeros::<u8>(8).unwrap();
+        assert!(!kernels.write(&stream, &bytes.range_mut(1..5).unwrap(), &[1; 4]).unwrap(), "not at a word");
+        assert!(!kernels.write(&stream, &bytes.range_mut(..3).unwrap(), &[1; 3]).unwrap(), "no whole words");
+        assert!(!kernels.deliver(&stream, bytes.range(..2).unwrap(), &mut [0; 2]).unwrap());
+        let many = stream.zeros::<u8>(MOST_DELIVERED + 4).unwrap();
+        let mut back = vec![1; MOST_DELIVERED + 4];
+        assert!(!kernels.deliver(&stream, many.view(), &mut back).unwrap());
+        assert!(kernels.deliver(&stream, many.range(4..).unwrap(), &mut back[4..]).unwrap());
+        assert_eq!((&back[..4], &back[4..]), (&[1; 4][..], &vec![0; MOST_DELIVERED][..]));
+    }
+}
