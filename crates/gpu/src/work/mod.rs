@@ -8,6 +8,7 @@ mod exchange;
 mod foreign;
 mod graph;
 mod launch;
+mod past_cache;
 mod peers;
 mod rehearsal;
 mod report;
