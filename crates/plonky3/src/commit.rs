@@ -60,10 +60,9 @@ impl<'a, SC: DeviceConfig> Committed<'a, SC> {
         let rooms = (0..if part < width { 2 } else { 1 }).map(|_| stream.alloc(rows * part));
         let mut rooms = rooms.collect::<GpuResult<Vec<_>>>()?;
         let mut free = [stream.record()?, stream.record()?];
-        let mut first = 0;
+        let (mut first, mut turn) = (0, 0);
         loop {
-            let end = width.min(first + part);
-            let turn = first / part % 2;
+            let end = if part == width { width } else { first + next_part::<SC>(part, width - first) };
             let mut room = rooms[turn].range_mut(..rows * (end - first))?;
             session.bring(room.reborrow(), trace, first..end, &free[turn])?;
             session.phase("extend", || {
@@ -81,7 +80,7 @@ impl<'a, SC: DeviceConfig> Committed<'a, SC> {
                 return Ok(Self { ldes: vec![Extended::Whole(lde)], tree, salts: Vec::new() });
             }
             session.phase("hash", || Ok(hashing.absorb(stream, arrived)?))?;
-            first = end;
+            (first, turn) = (end, 1 - turn);
         }
     }
 
@@ -203,6 +202,18 @@ pub(crate) fn part_columns<SC: DeviceConfig>(rows: usize, width: usize) -> usize
     let bytes = size_of::<Base<SC>>();
     let block = RowsInParts::<SC::Hash>::block::<Base<SC>>();
     width.div_ceil(PARTS).max(LEAST_BYTES / (rows * bytes)).next_multiple_of(block)
+}
+
+/// The number of columns of the next part, of those that are left: the largest part, and fewer and fewer at the end. For
+/// the work on the last part overlaps no upload.
+fn next_part<SC: DeviceConfig>(largest: usize, left: usize) -> usize {
+    const LEAST_SHARE: usize = 8;
+    let block = RowsInParts::<SC::Hash>::block::<Base<SC>>();
+    if left > largest {
+        return largest;
+    }
+    let half = left.div_ceil(2).next_multiple_of(block);
+    if half < left && half >= largest / LEAST_SHARE { half } else { left }
 }
 
 /// The commitment to a tree. Waits for the device.

@@ -1,5 +1,7 @@
 //! FRI: the folds with their trees, the final polynomial, and the queries.
 
+use std::iter::Peekable;
+
 use p3_dft::{Radix2DFTSmallBatch, TwoAdicSubgroupDft};
 use p3_field::PrimeCharacteristicRing;
 use p3_fri::{BatchMultiOpening, CommitPhaseMultiStep, FriProof, FriShape, ProverTranscript};
@@ -31,6 +33,22 @@ struct Fold<SC: DeviceConfig> {
     /// The salts of the leaves, if the proof hides the trace.
     salts: Option<Matrix<Base<SC>>>,
     log_arity: usize,
+    /// The challenge that follows the commitment.
+    beta: SC::Challenge,
+}
+
+impl<SC: DeviceConfig> Fold<SC> {
+    /// The folded values, and in them the next input if it is as high.
+    fn folded(
+        &self,
+        session: &Session<'_, SC>,
+        inputs: &mut Peekable<impl Iterator<Item = Matrix<Base<SC>>>>,
+    ) -> Result<Matrix<Base<SC>>> {
+        let joined = inputs.next_if(|input| input.rows() == self.values.rows() >> self.log_arity);
+        let joined = joined.as_ref().map(|input| input.values().view());
+        let (values, beta) = (self.values.values().view(), self.beta.to_device());
+        Ok(fold::fold::<Ext<SC>>(&session.stream, values, self.log_arity as u32, beta, joined)?)
+    }
 }
 
 /// A tree, and the salts of its leaves if the proof hides the trace.
@@ -78,23 +96,25 @@ pub(crate) fn prove<SC: DeviceConfig>(
     let mut commits = Vec::new();
     let mut commit_witnesses = Vec::new();
     let mut inputs = inputs.into_iter().peekable();
-    let mut values = inputs.next().expect("at least one matrix is opened");
+    let values = |folds: &[Fold<SC>], inputs: &mut Peekable<_>| match folds.last() {
+        Some(fold) => fold.folded(session, inputs),
+        None => Ok(inputs.next().expect("at least one matrix is opened")),
+    };
     for &log_arity in &log_arities {
-        let (tree, salts) = session.phase("fold", || commit(session, &values, log_arity))?;
-        let cap = cap::<SC>(session, &tree)?;
+        // What a challenge folds is committed to in the same phase, so that the host submits once for each challenge.
+        let (values, (tree, salts), cap) = session.phase("fold", || {
+            let values = values(&folds, &mut inputs)?;
+            let salted = commit(session, &values, log_arity)?;
+            let cap = cap::<SC>(session, &salted.0)?;
+            Ok((values, salted, cap))
+        })?;
         let (beta, witness) = transcript.commit_round(cap.clone());
         commits.push(cap);
         commit_witnesses.push(witness.unwrap_or(SC::Value::ZERO));
-        let joined = inputs.next_if(|input| input.rows() == values.rows() >> log_arity);
-        let folded = session.phase("fold", || {
-            let joined = joined.as_ref().map(|input| input.values().view());
-            let beta = beta.to_device();
-            Ok(fold::fold::<Ext<SC>>(&session.stream, values.values().view(), log_arity as u32, beta, joined)?)
-        })?;
-        folds.push(Fold { values: std::mem::replace(&mut values, folded), tree, salts, log_arity });
+        folds.push(Fold { values, tree, salts, log_arity, beta });
     }
 
-    let final_poly = final_polynomial(session, &values)?;
+    let final_poly = session.phase("fold", || final_polynomial(session, &values(&folds, &mut inputs)?))?;
     let (indices, query_witness) = transcript.query_phase(&final_poly);
     transcript.into_inner().finish();
     let (input_openings, commit_phase_openings) =

@@ -569,8 +569,8 @@ impl Drop for Capture<'_> {
 mod tests {
     use super::MOST_GATHERED;
     use crate::drivers::{Grid, Raw};
-    use crate::queue::Uses;
     use crate::queue::scripted::Scripted;
+    use crate::queue::{ChainPool, EventPool, Queue, StreamPool, Uses};
 
     #[test]
     fn the_work_of_a_closing_stream_counts_as_running_until_it_is_complete() {
@@ -613,6 +613,51 @@ mod tests {
             uses.note(&queue.timeline, queue.timeline.issued());
         }
         assert!(uses.len() <= 2, "{}", uses.len());
+    }
+
+    #[test]
+    fn an_event_serves_again_while_nothing_is_submitted() {
+        let driver = Scripted::new();
+        let queue = driver.queue();
+        let record = |timing| queue.timeline.record(timing).unwrap();
+        let plain = record(false);
+        assert_eq!(record(false).raw(), plain.raw());
+        let timed = record(true);
+        assert_ne!(timed.raw(), plain.raw(), "it has no timestamp");
+        // Two calls in a row take less than ten microseconds, unless the system stops the thread between them.
+        let again = (0..1000).find(|_| record(true).raw() == record(true).raw());
+        assert!(again.is_some());
+        drop(queue.timeline.begin().unwrap());
+        assert_ne!(record(false).raw(), plain.raw(), "work was submitted");
+        let late = record(true);
+        std::thread::sleep(2 * super::SAME_TIME);
+        assert_ne!(record(true).raw(), late.raw(), "the time is another one");
+    }
+
+    #[test]
+    fn a_stream_whose_work_is_complete_is_opened_again() {
+        let driver = Scripted::new();
+        let streams = StreamPool::new(driver.clone());
+        let open = || {
+            let (events, chains) = (EventPool::new(driver.clone()), ChainPool::new(driver.clone()));
+            Queue::open(driver.clone(), events, chains, streams.clone()).unwrap()
+        };
+        let first = open();
+        let (raw, second) = (first.raw(), open());
+        assert_ne!(second.raw(), raw);
+        drop(first.timeline.begin().unwrap());
+        drop(first);
+        assert_eq!(driver.calls(), ["synchronize stream"]);
+        let again = open();
+        assert_eq!(again.raw(), raw);
+        drop(again.timeline.begin().unwrap());
+        assert_eq!(again.timeline.issued(), 1, "its work is numbered anew");
+        again.timeline.synchronize().unwrap();
+        driver.calls();
+        drop((again, second));
+        assert_eq!(driver.calls(), [] as [&str; 0], "the host has waited for the work before");
+        drop(streams);
+        assert_eq!(driver.calls(), ["destroy stream", "destroy stream"]);
     }
 
     #[test]

@@ -11,7 +11,6 @@ use crate::base::{Error, Plain, Result, bytes_of, bytes_of_mut, zeroed_vec};
 use crate::drivers::PeerCopy;
 use crate::memory::{Buffer, PinnedBuffer, Runs, RunsMut, View, ViewMut};
 use crate::work::Stream;
-use crate::work::past_cache;
 use crate::work::staging::SMALL;
 
 const CAPTURE: &str = "pageable host memory can't be copied in a capture; use pinned memory, or copy before it";
@@ -110,17 +109,15 @@ impl Stream {
         let bytes = bytes_of(rows);
         let (stride, first) = (width * size_of::<T>(), columns.start * size_of::<T>());
         let segment = columns.len() * size_of::<T>();
-        self.write_staged(to, |at, block| {
-            past_cache::fill(block, at, |mut at, mut block| {
-                while !block.is_empty() {
-                    let (row, within) = (at / segment, at % segment);
-                    let (part, rest) = block.split_at_mut(block.len().min(segment - within));
-                    let from = row * stride + first + within;
-                    part.copy_from_slice(&bytes[from..from + part.len()]);
-                    at += part.len();
-                    block = rest;
-                }
-            });
+        self.write_staged(to, |mut at, mut block| {
+            while !block.is_empty() {
+                let (row, within) = (at / segment, at % segment);
+                let (part, rest) = block.split_at_mut(block.len().min(segment - within));
+                let from = row * stride + first + within;
+                part.copy_from_slice(&bytes[from..from + part.len()]);
+                at += part.len();
+                block = rest;
+            }
         })
     }
 
@@ -239,7 +236,7 @@ impl Stream {
     pub fn fill_bytes<'a, T: Plain>(&self, to: impl Into<ViewMut<'a, T>>, byte: u8) -> Result<()> {
         let to = to.into();
         self.owns("Stream::fill_bytes", to.view())?;
-        if to.is_empty() {
+        if to.is_empty() || self.fill_small(&to, byte)? {
             return Ok(());
         }
         let mut work = self.begin(&[to.block()])?;

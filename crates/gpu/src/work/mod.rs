@@ -8,7 +8,6 @@ mod exchange;
 mod foreign;
 mod graph;
 mod launch;
-mod past_cache;
 mod peers;
 mod rehearsal;
 mod report;

@@ -15,8 +15,9 @@ use crate::device::Device;
 use crate::memory::{View, ViewMut};
 use crate::work::Stream;
 
-/// The largest uploads in bytes that are arguments of a kernel, for each kernel.
-const WRITES: [usize; 2] = [64, 512];
+/// The largest uploads in bytes that are arguments of a kernel, and the most of each kernel.
+pub(super) const MOST_WRITTEN: usize = 512;
+const WRITES: [usize; 2] = [64, MOST_WRITTEN];
 
 /// The bytes of pinned memory before the values: room for the word that tells of their arrival.
 const HEAD: usize = 64;
@@ -64,7 +65,7 @@ impl SmallCopies {
         let fitting = WRITES.iter().position(|&most| bytes.len() <= most);
         let is_possible = are_words(to.view()) && stream.timeline().is_gathering();
         let (Some(index), true) = (fitting, is_possible) else { return Ok(false) };
-        let mut payload = [0u64; WRITES[1] / 8];
+        let mut payload = [0u64; MOST_WRITTEN / 8];
         bytes_of_mut(&mut payload)[..bytes.len()].copy_from_slice(bytes);
         let count = (bytes.len() / 4) as u32;
         let mut list = ArgumentList::default();

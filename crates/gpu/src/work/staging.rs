@@ -7,10 +7,13 @@ use crate::base::{Lock, Plain, Result};
 use crate::device::{Device, Staging};
 use crate::memory::{PinnedBlock, View, ViewMut};
 use crate::work::Stream;
-use crate::work::small::SmallCopies;
+use crate::work::small::{MOST_WRITTEN, SmallCopies};
 
 /// Copies of at most this many bytes run on one thread.
 pub(super) const SMALL: usize = 256 << 10;
+
+/// Each host thread of a copy has at least this many bytes to copy, but for the last one.
+const BYTES_PER_THREAD: usize = 1 << 20;
 
 /// Pinned blocks per host thread: one is filled while the other is being transferred.
 const BLOCKS_PER_THREAD: usize = 2;
@@ -46,6 +49,15 @@ impl Stream {
         // SAFETY: the view is a live range of this device with the length of the staged copy, which does not
         // change until this work is complete.
         unsafe { core.driver.upload(work.stream()?, *to.at(), at, bytes.len()) }
+    }
+
+    /// Sets a few bytes together with the launches around. Returns whether it did.
+    pub(super) fn fill_small<T: Plain>(&self, to: &ViewMut<'_, T>, byte: u8) -> Result<bool> {
+        let bytes = to.view().bytes();
+        match SmallCopies::on(self.device()) {
+            Some(kernels) if bytes <= MOST_WRITTEN => kernels.write(self, to, &[byte; MOST_WRITTEN][..bytes]),
+            _ => Ok(false),
+        }
     }
 
     /// Fills `to` through pinned blocks: `fill(offset, block)` writes the bytes of `to` from `offset` on into
@@ -114,7 +126,8 @@ impl Stream {
         // Taken here and not by the threads, so that their number does not depend on the threads' timing.
         let blocks =
             (0..chunks.min(BLOCKS_PER_THREAD * threads)).map(|_| take(chunk)).collect::<Result<Vec<_>>>()?;
-        let threads = threads.min(chunks);
+        // A thread costs as much as copying some hundred KiB.
+        let threads = threads.min(chunks).min(bytes.div_ceil(BYTES_PER_THREAD));
         let (started, next) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let failure = Lock::new(None);
         let run = || -> Result<()> {
