@@ -1,10 +1,11 @@
 //! The queries of the current proof, and the values prefetched for them.
 
 use std::cell::{Cell, RefCell};
+use std::ops::Range;
 use std::sync::{Arc, Weak};
 
 use rigel_gpu::{Device, Error, Result, Shared, Stream, View};
-use rigel_kernels::field::{Mersenne31, Ring};
+use rigel_kernels::field::Mersenne31;
 use rigel_kernels::layout::{gather, permute};
 use stwo::core::fields::m31::BaseField;
 use stwo::core::vcs::blake2_hash::Blake2sHash;
@@ -23,6 +24,8 @@ struct Proof {
     fetched: Prefetched,
     /// The element that was read last, if it was prefetched.
     last: Cell<Option<Cursor>>,
+    /// The node that was read last, if it was prefetched.
+    last_node: Cell<Option<NodeCursor>>,
 }
 
 /// The place of a prefetched element.
@@ -38,6 +41,17 @@ struct Cursor {
     element: u32,
 }
 
+/// The place of a prefetched node.
+#[derive(Clone, Copy)]
+struct NodeCursor {
+    /// The id of the batch, and the layer of its tree.
+    batch: u64,
+    layer: u32,
+    /// The places of the node and after the layer's last node among all nodes.
+    node: u32,
+    end: u32,
+}
+
 /// The values that were prefetched.
 #[derive(Default)]
 struct Prefetched {
@@ -46,6 +60,10 @@ struct Prefetched {
     rows: Vec<u32>,
     /// The elements of all columns, as they come from the device.
     elements: Vec<Mersenne31>,
+    /// The indices of the nodes of all layers of all batches, sorted for each layer.
+    nodes: Vec<u32>,
+    /// Their digests, as they come from the device.
+    digests: Vec<Digest>,
 }
 
 /// Prefetched values of a batch.
@@ -53,8 +71,8 @@ struct Fetched {
     /// The batch's id.
     batch: u64,
     columns: Vec<FetchedColumn>,
-    /// The indices and digests of each layer.
-    layers: Vec<(Vec<u32>, Vec<Blake2sHash>)>,
+    /// Where the nodes of each layer are among all nodes.
+    layers: Vec<Range<u32>>,
 }
 
 /// The prefetched elements of a column: the one of row `rows[rows + i]` is `elements[elements + i]`, for i < `count`.
@@ -68,7 +86,7 @@ struct FetchedColumn {
 impl Proof {
     /// Replaces what was prefetched.
     fn set_fetched(&mut self, fetched: Prefetched) {
-        (self.fetched, self.last) = (fetched, Cell::new(None));
+        (self.fetched, self.last, self.last_node) = (fetched, Cell::new(None), Cell::new(None));
     }
 }
 
@@ -147,12 +165,30 @@ pub(super) fn element(batch: &Batch, column: usize, id: u64, index: usize) -> Op
 }
 
 /// A node of a layer of a batch's tree, if it was prefetched.
+///
+/// Upstream reads tens of thousands of nodes in a proof, layer by layer and each in the order of pairs. This way the next
+/// one is found without a search: it is in the pair that was read last, or in the one after it.
 pub(super) fn node(batch: &Batch, layer: usize, index: usize) -> Option<Blake2sHash> {
     PROOF.with_borrow(|proof| {
-        // Upstream reads the nodes of a tree after the elements of its columns.
-        let number = proof.fetched.number(batch, proof.last.get().map(|last| last.batch as usize))?;
-        let (rows, digests) = proof.fetched.batches[number].layers.get(layer)?;
-        Some(digests[rows.binary_search(&(index as u32)).ok()?])
+        let Prefetched { nodes, digests, .. } = &proof.fetched;
+        let (layer, index) = (layer as u32, index as u32);
+        let beside = |last: NodeCursor| {
+            // Layers have pairs of nodes only.
+            let pair = last.node & !1;
+            let node = (pair..last.end.min(pair + 4)).find(|&node| nodes[node as usize] == index)?;
+            Some(NodeCursor { node, ..last })
+        };
+        let search = || {
+            // Upstream reads the nodes of a tree after the elements of its columns.
+            let number = proof.fetched.number(batch, proof.last.get().map(|last| last.batch as usize))?;
+            let Range { start, end } = proof.fetched.batches[number].layers.get(layer as usize)?.clone();
+            let found = nodes[start as usize..end as usize].binary_search(&index).ok()? as u32;
+            Some(NodeCursor { batch: batch.id, layer, node: start + found, end })
+        };
+        let last = proof.last_node.get().filter(|last| (last.batch, last.layer) == (batch.id, layer));
+        let found = last.and_then(beside).or_else(search)?;
+        proof.last_node.set(Some(found));
+        Some(Blake2sHash(digests[found.node as usize]))
     })
 }
 
@@ -209,8 +245,8 @@ impl Queries {
 fn fetch(device: &Device, batches: &[Arc<Batch>], log_domain: u32, words: &[u32]) -> Result<Prefetched> {
     let committed = |batch: &&Arc<Batch>| batch.has_tree() && batch.device.is(device);
     let batches: Vec<_> = batches.iter().filter(committed).collect();
-    let trees: Vec<_> = batches.iter().map(|batch| batch.tree()).collect();
-    let places: Vec<Places> = batches.iter().map(|batch| batch.places(log_domain, words)).collect();
+    let mut nodes = Vec::new();
+    let places: Vec<Places> = batches.iter().map(|batch| batch.places(log_domain, words, &mut nodes)).collect();
     let rows: Vec<u32> = places.iter().flat_map(|places| places.rows.values()).flatten().copied().collect();
     let count = |(batch, places): (&&Arc<Batch>, &Places)| -> usize {
         batch.columns.iter().map(|column| places.rows[&column.len()].len()).sum()
@@ -222,7 +258,7 @@ fn fetch(device: &Device, batches: &[Arc<Batch>], log_domain: u32, words: &[u32]
     }
     let mut readers: Vec<Reader<'_>> = Vec::new();
     let (mut fetched, mut first_row, mut end) = (Vec::with_capacity(batches.len()), 0, 0);
-    for ((batch, tree), places) in batches.iter().zip(&trees).zip(&places) {
+    for (batch, places) in batches.iter().zip(places) {
         let mut columns = vec![FetchedColumn::default(); batch.columns.len()];
         for (&len, rows) in &places.rows {
             let alike = (0..batch.columns.len()).filter(|&column| batch.columns[column].len() == len);
@@ -247,38 +283,47 @@ fn fetch(device: &Device, batches: &[Arc<Batch>], log_domain: u32, words: &[u32]
             }
             first_row += rows.len();
         }
-        let mut layers = Vec::with_capacity(places.layers.len());
-        for (layer, rows) in tree.layers.iter().zip(&places.layers) {
-            let number = layers.len();
-            layers.push((rows.clone(), vec![Blake2sHash::default(); rows.len()]));
+        for (layer, range) in batch.layers().iter().zip(&places.layers) {
+            let of_layer = &nodes[range.start as usize..range.end as usize];
             for (block, digests) in layer.iter().enumerate() {
-                let (local, first) = rows_of_block(rows, digests.len(), block);
+                let (local, first) = rows_of_block(of_layer, digests.len(), block);
                 let reader = reader(&mut readers, &digests.view().device());
                 reader.nodes.add(digests, &local);
-                reader.node_targets.push((fetched.len(), number, first, local.len()));
+                reader.node_targets.push((range.start as usize + first, local.len()));
             }
         }
-        fetched.push(Fetched { batch: batch.id, columns, layers });
+        fetched.push(Fetched { batch: batch.id, columns, layers: places.layers });
     }
-    let mut elements = Vec::new();
+    let (mut elements, mut digests) = (Vec::new(), Vec::new());
     for reader in &readers {
-        let words = reader.read_elements()?;
-        if words.len() == count && reader.is_in_order() {
-            elements = words;
-        } else {
-            elements.resize(count, Mersenne31::ZERO);
-            reader.put_in_order(&words, &mut elements);
-        }
-        let nodes = reader.nodes.fetch(&reader.stream)?;
-        let digest = |words| Blake2sHash(bytemuck::pod_read_unaligned(bytemuck::cast_slice(words)));
-        let mut nodes = nodes.chunks_exact(8).map(digest);
-        for &(batch, layer, first, count) in &reader.node_targets {
-            for to in &mut fetched[batch].layers[layer].1[first..first + count] {
-                *to = nodes.next().expect("one for each node");
-            }
-        }
+        let targets = |part: &Elements<'_>| part.to.iter().map(|&to| (to, part.rows.len())).collect::<Vec<_>>();
+        let targets: Vec<_> = reader.elements.iter().flat_map(targets).collect();
+        put_in_order(reader.read_elements()?, &targets, &mut elements, count);
+        put_in_order(reader.nodes.fetch(&reader.stream)?, &reader.node_targets, &mut digests, nodes.len());
     }
-    Ok(Prefetched { batches: fetched, rows, elements })
+    Ok(Prefetched { batches: fetched, rows, elements, nodes, digests })
+}
+
+/// Puts what was read on a device to where it is kept among `count` values: the places of the first value of each part,
+/// and the parts' lengths, are `targets`.
+fn put_in_order<T: Copy + Default>(read: Vec<T>, targets: &[(usize, usize)], kept: &mut Vec<T>, count: usize) {
+    let mut end = 0;
+    let mut follows = |&(to, len): &(usize, usize)| {
+        end += len;
+        to + len == end
+    };
+    // As it is if no column is in blocks.
+    if read.len() == count && targets.iter().all(&mut follows) {
+        *kept = read;
+        return;
+    }
+    kept.resize(count, T::default());
+    let mut rest = &read[..];
+    for &(to, len) in targets {
+        let (part, others) = rest.split_at(len);
+        kept[to..to + len].copy_from_slice(part);
+        rest = others;
+    }
 }
 
 /// The rows of a block among sorted rows, counted from its first row, and how many rows are before them.
@@ -305,8 +350,8 @@ struct Reader<'a> {
     stream: Stream,
     elements: Vec<Elements<'a>>,
     nodes: Picks<'a>,
-    /// For the nodes of each layer or block of one: the batch, the layer, their first place there, and their number.
-    node_targets: Vec<(usize, usize, usize, usize)>,
+    /// For the nodes of each layer or block of one: the first one's place among all nodes, and their number.
+    node_targets: Vec<(usize, usize)>,
 }
 
 /// Rows of columns of one length, or of one block of each.
@@ -328,6 +373,8 @@ impl Reader<'_> {
         let sent = self.stream.upload(&all)?;
         let count = self.elements.iter().map(|part| part.rows.len() * part.columns.len()).sum();
         let mut gathered = self.stream.alloc::<Mersenne31>(count)?;
+        // There is a launch for each FRI layer.
+        let _gathering = self.stream.gather();
         let (mut first_row, mut end) = (0, 0);
         for Elements { batch, block, columns, rows, .. } in &self.elements {
             let indices = sent.range(first_row..first_row + rows.len())?;
@@ -347,27 +394,6 @@ impl Reader<'_> {
         }
         gathered.to_vec(&self.stream)
     }
-
-    /// Whether the elements are read in the order in which they are kept, as they are if no column is in blocks.
-    fn is_in_order(&self) -> bool {
-        let mut end = 0;
-        let mut follows = |to: usize, count: usize| {
-            end += count;
-            to + count == end
-        };
-        self.elements.iter().all(|Elements { rows, to, .. }| to.iter().all(|&to| follows(to, rows.len())))
-    }
-
-    /// Copies elements that were read to where they are kept.
-    fn put_in_order(&self, mut words: &[Mersenne31], elements: &mut [Mersenne31]) {
-        for Elements { rows, to, .. } in &self.elements {
-            for &to in to {
-                let (column, rest) = words.split_at(rows.len());
-                elements[to..to + rows.len()].copy_from_slice(column);
-                words = rest;
-            }
-        }
-    }
 }
 
 /// Digests of several layers.
@@ -384,11 +410,11 @@ impl<'a> Picks<'a> {
         self.picks.extend(rows.iter().map(|&row| [number, row]));
     }
 
-    /// The words of all digests.
-    fn fetch(&self, stream: &Stream) -> Result<Vec<u32>> {
+    fn fetch(&self, stream: &Stream) -> Result<Vec<Digest>> {
         if self.picks.is_empty() {
             return Ok(Vec::new());
         }
-        gather::words(stream, &self.layers, &self.picks, size_of::<Digest>() / 4)?.to_vec(stream)
+        let words = gather::words(stream, &self.layers, &self.picks, size_of::<Digest>() / 4)?;
+        words.cast::<Digest>()?.to_vec(stream)
     }
 }
