@@ -38,6 +38,8 @@ pub(crate) struct Batch {
     id: u64,
     device: Device,
     columns: Vec<Held>,
+    /// The columns' ids.
+    ids: Vec<u64>,
     role: Role,
     tree: OnceLock<Tree>,
     samples: Samples,
@@ -133,6 +135,7 @@ impl Batch {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             device: first.device().clone(),
             columns: columns.iter().map(|column| column.held()).collect(),
+            ids: columns.iter().map(|column| column.id()).collect(),
             role,
             tree: OnceLock::new(),
             samples: Samples::default(),
@@ -215,9 +218,9 @@ impl Batch {
         }
     }
 
-    /// Element `index` of column `place`, which has this id, if it is queried.
-    pub(crate) fn element(self: &Arc<Self>, place: usize, id: u64, index: usize) -> Option<BaseField> {
-        let find = || queries::element(self, place, id, index);
+    /// Element `index` of column `place`, if it is queried.
+    pub(crate) fn element(self: &Arc<Self>, place: usize, index: usize) -> Option<BaseField> {
+        let find = || queries::element(self, place, index);
         find().or_else(|| {
             let log = self.columns[place].len().trailing_zeros();
             let leads = |log_domain, word| self.rows(log_domain, word, log).contains(&(index as u32));

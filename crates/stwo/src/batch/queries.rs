@@ -22,34 +22,20 @@ struct Proof {
     log_domain: Option<u32>,
     queries: Option<Queries>,
     fetched: Prefetched,
-    /// The element that was read last, if it was prefetched.
-    last: Cell<Option<Cursor>>,
-    /// The node that was read last, if it was prefetched.
-    last_node: Cell<Option<NodeCursor>>,
+    /// The element and the node that were read last, if they were prefetched.
+    last_element: Cell<Option<Cursor>>,
+    last_node: Cell<Option<Cursor>>,
 }
 
-/// The place of a prefetched element.
+/// The place of a prefetched value.
 #[derive(Clone, Copy)]
 struct Cursor {
-    /// The id of the column.
-    id: u64,
     /// The number of the batch among those that were prefetched.
-    batch: u32,
-    /// The places of the element's row and of the column's last row among all rows, and of the element.
-    row: u32,
-    last_row: u32,
-    element: u32,
-}
-
-/// The place of a prefetched node.
-#[derive(Clone, Copy)]
-struct NodeCursor {
-    /// The id of the batch, and the layer of its tree.
-    batch: u64,
-    layer: u32,
-    /// The places of the node and after the layer's last node among all nodes.
-    node: u32,
-    end: u32,
+    batch: usize,
+    /// The number of the column, or of the layer of the tree.
+    part: usize,
+    /// The number of the value there.
+    value: usize,
 }
 
 /// The values that were prefetched.
@@ -78,6 +64,8 @@ struct Fetched {
 /// The prefetched elements of a column: the one of row `rows[rows + i]` is `elements[elements + i]`, for i < `count`.
 #[derive(Clone, Copy, Default)]
 struct FetchedColumn {
+    /// The column's id.
+    id: u64,
     rows: u32,
     count: u32,
     elements: u32,
@@ -86,18 +74,31 @@ struct FetchedColumn {
 impl Proof {
     /// Replaces what was prefetched.
     fn set_fetched(&mut self, fetched: Prefetched) {
-        (self.fetched, self.last, self.last_node) = (fetched, Cell::new(None), Cell::new(None));
+        (self.fetched, self.last_element, self.last_node) = (fetched, Cell::new(None), Cell::new(None));
     }
 }
 
 impl Prefetched {
-    /// The number of a batch, which is likely the given one.
-    fn number(&self, batch: &Batch, likely: Option<usize>) -> Option<usize> {
+    /// The number of a batch, which is likely that of the cursor.
+    fn number(&self, batch: &Batch, last: Option<Cursor>) -> Option<usize> {
         let is = |fetched: &Fetched| fetched.batch == batch.id;
-        likely
-            .filter(|&number| self.batches.get(number).is_some_and(is))
-            .or_else(|| self.batches.iter().position(is))
+        let likely = last.map(|last| last.batch).filter(|&number| is(&self.batches[number]));
+        likely.or_else(|| self.batches.iter().position(is))
     }
+
+    /// The sorted rows of a column.
+    fn rows(&self, column: &FetchedColumn) -> &[u32] {
+        &self.rows[column.rows as usize..][..column.count as usize]
+    }
+}
+
+/// The place of an index among sorted ones, if it is beside the place that was read last.
+///
+/// Upstream reads in order, except that the rows of a shorter column and the nodes of a layer may change places with
+/// their neighbours.
+fn beside(sorted: &[u32], last: usize, index: usize) -> Option<usize> {
+    let places = [last + 1, last, last.wrapping_sub(1), last + 2];
+    places.into_iter().find(|&place| sorted.get(place) == Some(&(index as u32)))
 }
 
 /// The words from which queries are derived, as many as were drawn so far.
@@ -129,66 +130,50 @@ pub(super) fn enter(batch: &Arc<Batch>) {
     });
 }
 
-/// Element `index` of the column with this id, if that column was read last and this element is the next one or the
-/// same again.
+/// Element `index` of the column with this id, if it is beside the one that was read last, or near the beginning of the
+/// column after that one's.
 ///
 /// Upstream reads hundreds of thousands of elements in a proof with many columns, one column after another and each in
 /// the order of rows. This way the next one is found without the column's lock and without a search.
 pub(crate) fn next_element(id: u64, index: usize) -> Option<BaseField> {
     PROOF.with_borrow(|proof| {
-        let mut last = proof.last.get().filter(|last| last.id == id)?;
-        let Prefetched { rows, elements, .. } = &proof.fetched;
-        match &rows[last.row as usize..=last.last_row as usize] {
-            [same, ..] if *same == index as u32 => {}
-            [_, next, ..] if *next == index as u32 => {
-                (last.row, last.element) = (last.row + 1, last.element + 1);
-                proof.last.set(Some(last));
-            }
-            _ => return None,
-        }
-        Some(base(elements[last.element as usize]))
+        let (fetched, Cursor { batch, part, value }) = (&proof.fetched, proof.last_element.get()?);
+        let columns = &fetched.batches[batch].columns;
+        let (part, value) = if columns[part].id == id { (part, value) } else { (part + 1, 0) };
+        let column = columns.get(part).filter(|column| column.id == id)?;
+        let value = beside(fetched.rows(column), value, index)?;
+        proof.last_element.set(Some(Cursor { batch, part, value }));
+        Some(base(fetched.elements[column.elements as usize + value]))
     })
 }
 
-/// An element of column number `column` of a batch, which has this id, if it was prefetched.
-pub(super) fn element(batch: &Batch, column: usize, id: u64, index: usize) -> Option<BaseField> {
+/// An element of column number `part` of a batch, if it was prefetched.
+pub(super) fn element(batch: &Batch, part: usize, index: usize) -> Option<BaseField> {
     PROOF.with_borrow(|proof| {
         let fetched = &proof.fetched;
-        let number = fetched.number(batch, proof.last.get().map(|last| last.batch as usize))?;
-        let FetchedColumn { rows, count, elements } = *fetched.batches[number].columns.get(column)?;
-        let of_column = &fetched.rows[rows as usize..(rows + count) as usize];
-        let found = of_column.binary_search(&(index as u32)).ok()? as u32;
-        let (row, last_row, element) = (rows + found, rows + count - 1, elements + found);
-        proof.last.set(Some(Cursor { id, batch: number as u32, row, last_row, element }));
-        Some(base(fetched.elements[element as usize]))
+        let batch = fetched.number(batch, proof.last_element.get())?;
+        let column = &fetched.batches[batch].columns[part];
+        let value = fetched.rows(column).binary_search(&(index as u32)).ok()?;
+        proof.last_element.set(Some(Cursor { batch, part, value }));
+        Some(base(fetched.elements[column.elements as usize + value]))
     })
 }
 
 /// A node of a layer of a batch's tree, if it was prefetched.
 ///
-/// Upstream reads tens of thousands of nodes in a proof, layer by layer and each in the order of pairs. This way the next
-/// one is found without a search: it is in the pair that was read last, or in the one after it.
+/// Upstream reads tens of thousands of nodes in a proof, layer by layer, so most are beside the one that was read last.
 pub(super) fn node(batch: &Batch, layer: usize, index: usize) -> Option<Blake2sHash> {
     PROOF.with_borrow(|proof| {
-        let Prefetched { nodes, digests, .. } = &proof.fetched;
-        let (layer, index) = (layer as u32, index as u32);
-        let beside = |last: NodeCursor| {
-            // Layers have pairs of nodes only.
-            let pair = last.node & !1;
-            let node = (pair..last.end.min(pair + 4)).find(|&node| nodes[node as usize] == index)?;
-            Some(NodeCursor { node, ..last })
-        };
-        let search = || {
-            // Upstream reads the nodes of a tree after the elements of its columns.
-            let number = proof.fetched.number(batch, proof.last.get().map(|last| last.batch as usize))?;
-            let Range { start, end } = proof.fetched.batches[number].layers.get(layer as usize)?.clone();
-            let found = nodes[start as usize..end as usize].binary_search(&index).ok()? as u32;
-            Some(NodeCursor { batch: batch.id, layer, node: start + found, end })
-        };
-        let last = proof.last_node.get().filter(|last| (last.batch, last.layer) == (batch.id, layer));
-        let found = last.and_then(beside).or_else(search)?;
-        proof.last_node.set(Some(found));
-        Some(Blake2sHash(digests[found.node as usize]))
+        let (fetched, last) = (&proof.fetched, proof.last_node.get());
+        // Upstream reads the nodes of a tree after the elements of its columns.
+        let batch = fetched.number(batch, last.or(proof.last_element.get()))?;
+        let Range { start, end } = fetched.batches[batch].layers.get(layer)?.clone();
+        let nodes = &fetched.nodes[start as usize..end as usize];
+        let last = last.filter(|last| (last.batch, last.part) == (batch, layer));
+        let near = last.and_then(|last| beside(nodes, last.value, index));
+        let value = near.or_else(|| nodes.binary_search(&(index as u32)).ok())?;
+        proof.last_node.set(Some(Cursor { batch, part: layer, value }));
+        Some(Blake2sHash(fetched.digests[start as usize + value]))
     })
 }
 
@@ -265,7 +250,7 @@ fn fetch(device: &Device, batches: &[Arc<Batch>], log_domain: u32, words: &[u32]
             let alike: Vec<usize> = alike.collect();
             for &column in &alike {
                 let [first, count, elements] = [first_row, rows.len(), end].map(|number| number as u32);
-                columns[column] = FetchedColumn { rows: first, count, elements };
+                columns[column] = FetchedColumn { id: batch.ids[column], rows: first, count, elements };
                 end += rows.len();
             }
             // Columns in blocks are read block by block.
