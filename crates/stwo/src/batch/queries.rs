@@ -22,8 +22,8 @@ struct Proof {
     log_domain: Option<u32>,
     queries: Option<Queries>,
     fetched: Prefetched,
-    /// The element and the node that were read last, if they were prefetched.
-    last_element: Cell<Option<Cursor>>,
+    /// The element that was read last, with its column, and the node that was, if they were prefetched.
+    last_element: Cell<Option<(Cursor, FetchedColumn)>>,
     last_node: Cell<Option<Cursor>>,
 }
 
@@ -97,8 +97,10 @@ impl Prefetched {
 /// Upstream reads in order, except that the rows of a shorter column and the nodes of a layer may change places with
 /// their neighbours.
 fn beside(sorted: &[u32], last: usize, index: usize) -> Option<usize> {
-    let places = [last + 1, last, last.wrapping_sub(1), last + 2];
-    places.into_iter().find(|&place| sorted.get(place) == Some(&(index as u32)))
+    let is = |place: &usize| sorted.get(*place) == Some(&(index as u32));
+    // Nearly always it is the next one.
+    let next = Some(last + 1).filter(is);
+    next.or_else(|| [last, last.wrapping_sub(1), last + 2].into_iter().find(is))
 }
 
 /// The words from which queries are derived, as many as were drawn so far.
@@ -137,13 +139,14 @@ pub(super) fn enter(batch: &Arc<Batch>) {
 /// the order of rows. This way the next one is found without the column's lock and without a search.
 pub(crate) fn next_element(id: u64, index: usize) -> Option<BaseField> {
     PROOF.with_borrow(|proof| {
-        let (fetched, Cursor { batch, part, value }) = (&proof.fetched, proof.last_element.get()?);
-        let columns = &fetched.batches[batch].columns;
-        let (part, value) = if columns[part].id == id { (part, value) } else { (part + 1, 0) };
-        let column = columns.get(part).filter(|column| column.id == id)?;
-        let value = beside(fetched.rows(column), value, index)?;
-        proof.last_element.set(Some(Cursor { batch, part, value }));
-        Some(base(fetched.elements[column.elements as usize + value]))
+        let (fetched, (mut last, mut column)) = (&proof.fetched, proof.last_element.get()?);
+        if column.id != id {
+            last = Cursor { part: last.part + 1, value: 0, ..last };
+            column = *fetched.batches[last.batch].columns.get(last.part).filter(|column| column.id == id)?;
+        }
+        last.value = beside(fetched.rows(&column), last.value, index)?;
+        proof.last_element.set(Some((last, column)));
+        Some(base(fetched.elements[column.elements as usize + last.value]))
     })
 }
 
@@ -151,10 +154,10 @@ pub(crate) fn next_element(id: u64, index: usize) -> Option<BaseField> {
 pub(super) fn element(batch: &Batch, part: usize, index: usize) -> Option<BaseField> {
     PROOF.with_borrow(|proof| {
         let fetched = &proof.fetched;
-        let batch = fetched.number(batch, proof.last_element.get())?;
-        let column = &fetched.batches[batch].columns[part];
-        let value = fetched.rows(column).binary_search(&(index as u32)).ok()?;
-        proof.last_element.set(Some(Cursor { batch, part, value }));
+        let batch = fetched.number(batch, proof.last_element.get().map(|(last, _)| last))?;
+        let column = fetched.batches[batch].columns[part];
+        let value = fetched.rows(&column).binary_search(&(index as u32)).ok()?;
+        proof.last_element.set(Some((Cursor { batch, part, value }, column)));
         Some(base(fetched.elements[column.elements as usize + value]))
     })
 }
@@ -166,7 +169,7 @@ pub(super) fn node(batch: &Batch, layer: usize, index: usize) -> Option<Blake2sH
     PROOF.with_borrow(|proof| {
         let (fetched, last) = (&proof.fetched, proof.last_node.get());
         // Upstream reads the nodes of a tree after the elements of its columns.
-        let batch = fetched.number(batch, last.or(proof.last_element.get()))?;
+        let batch = fetched.number(batch, last.or(proof.last_element.get().map(|(last, _)| last)))?;
         let Range { start, end } = fetched.batches[batch].layers.get(layer)?.clone();
         let nodes = &fetched.nodes[start as usize..end as usize];
         let last = last.filter(|last| (last.batch, last.part) == (batch, layer));
