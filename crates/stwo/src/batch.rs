@@ -273,7 +273,7 @@ impl Batch {
         Some(rows.start >> log_packed..((rows.end - 1) >> log_packed) + 1)
     }
 
-    /// The queried indices in the columns of each length and in each layer, of which those in layers are added to `nodes`.
+    /// The queried indices in the columns of each length and in each layer. Those in layers are added to `nodes`.
     fn places(&self, log_domain: u32, words: &[u32], nodes: &mut Vec<u32>) -> Places {
         let mut rows: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
         for column in &self.columns {
@@ -295,8 +295,8 @@ impl Batch {
     }
 }
 
-/// Sorted indices of the queried elements of the columns of each length, and where those of the nodes of each layer below
-/// the root are among all nodes.
+/// Sorted indices of the queried elements of the columns of each length, and where those of the nodes of each layer
+/// below the root are among all nodes.
 struct Places {
     rows: BTreeMap<usize, Vec<u32>>,
     layers: Vec<std::ops::Range<u32>>,

@@ -134,8 +134,8 @@ thread_local! {
 impl Samples {
     /// Begins to evaluate columns; `None` if another thread did so, which has ended now.
     ///
-    /// Most of upstream's threads wait for one that evaluates. Threads that wait to read a lock are woken together, those
-    /// that wait to write it one after another.
+    /// Most of upstream's threads wait for one that evaluates. Threads that wait to read a lock are woken together,
+    /// those that wait to write it one after another.
     fn begin(&self) -> Option<RwLockWriteGuard<'_, ()>> {
         match self.evaluating.try_write() {
             Ok(begun) => Some(begun),
