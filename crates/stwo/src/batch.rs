@@ -12,9 +12,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, MutexGuard, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
-use rigel_gpu::{Buffer, Device, Lock, Result, Shared, View};
+use rigel_gpu::{Buffer, Device, Result, Shared, View};
 use rigel_kernels::field::Mersenne31;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::vcs::blake2_hash::Blake2sHash;
@@ -38,8 +38,10 @@ pub(crate) struct Batch {
     id: u64,
     device: Device,
     columns: Vec<Held>,
+    /// The columns' ids.
+    ids: Vec<u64>,
     role: Role,
-    tree: Lock<Arc<Tree>>,
+    tree: OnceLock<Tree>,
     samples: Samples,
 }
 
@@ -110,14 +112,9 @@ enum Role {
 }
 
 /// The tree over the columns: layers from the leaves to the root, each in one block or several, and the rows per leaf.
-#[derive(Default)]
 struct Tree {
     layers: Vec<Vec<Shared<Digest>>>,
     log_packed: u32,
-}
-
-fn lock<T>(mutex: &Lock<T>) -> MutexGuard<'_, T> {
-    mutex.lock()
 }
 
 impl Batch {
@@ -138,8 +135,9 @@ impl Batch {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             device: first.device().clone(),
             columns: columns.iter().map(|column| column.held()).collect(),
+            ids: columns.iter().map(|column| column.id()).collect(),
             role,
-            tree: Lock::default(),
+            tree: OnceLock::new(),
             samples: Samples::default(),
         });
         for (place, column) in columns.iter().enumerate() {
@@ -163,16 +161,17 @@ impl Batch {
     /// Records the tree over the columns: its layers from the leaves to the root, each in one block or several, with
     /// 2^`log_packed` rows per leaf.
     pub(crate) fn set_tree(&self, layers: Vec<Vec<Shared<Digest>>>, log_packed: u32) {
-        *lock(&self.tree) = Arc::new(Tree { layers, log_packed });
+        self.tree.get_or_init(|| Tree { layers, log_packed });
     }
 
-    fn tree(&self) -> Arc<Tree> {
-        lock(&self.tree).clone()
+    /// The layers of the tree; none if there is no tree.
+    fn layers(&self) -> &[Vec<Shared<Digest>>] {
+        self.tree.get().map_or(&[], |tree| &tree.layers)
     }
 
     /// Whether there is a tree over the columns.
     pub(crate) fn has_tree(&self) -> bool {
-        !self.tree().layers.is_empty()
+        self.tree.get().is_some()
     }
 
     /// Clears the cached values at points.
@@ -219,9 +218,9 @@ impl Batch {
         }
     }
 
-    /// Element `index` of column `place`, which has this id, if it is queried.
-    pub(crate) fn element(self: &Arc<Self>, place: usize, id: u64, index: usize) -> Option<BaseField> {
-        let find = || queries::element(self, place, id, index);
+    /// Element `index` of column `place`, if it is queried.
+    pub(crate) fn element(self: &Arc<Self>, place: usize, index: usize) -> Option<BaseField> {
+        let find = || queries::element(self, place, index);
         find().or_else(|| {
             let log = self.columns[place].len().trailing_zeros();
             let leads = |log_domain, word| self.rows(log_domain, word, log).contains(&(index as u32));
@@ -264,41 +263,43 @@ impl Batch {
     }
 
     fn depth(&self) -> u32 {
-        self.tree().layers.len().saturating_sub(1) as u32
+        self.layers().len().saturating_sub(1) as u32
     }
 
     /// The leaves that a query reads; `None` if there is no tree.
     fn leaves(&self, log_domain: u32, word: u32) -> Option<std::ops::Range<u32>> {
-        let tree = self.tree();
-        let (depth, log_packed) = (tree.layers.len().checked_sub(1)? as u32, tree.log_packed);
-        let rows = self.rows(log_domain, word, depth + log_packed);
+        let log_packed = self.tree.get()?.log_packed;
+        let rows = self.rows(log_domain, word, self.depth() + log_packed);
         Some(rows.start >> log_packed..((rows.end - 1) >> log_packed) + 1)
     }
 
-    /// The queried indices in the columns of each length and in each layer.
-    fn places(&self, log_domain: u32, words: &[u32]) -> Places {
+    /// The queried indices in the columns of each length and in each layer. Those in layers are added to `nodes`.
+    fn places(&self, log_domain: u32, words: &[u32], nodes: &mut Vec<u32>) -> Places {
         let mut rows: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
         for column in &self.columns {
             let log = column.len().trailing_zeros();
             let queried = || sorted(words.iter().flat_map(|&word| self.rows(log_domain, word, log)));
             rows.entry(column.len()).or_insert_with(queried);
         }
-        let mut layers = Vec::new();
-        let mut nodes = sorted(words.iter().filter_map(|&word| self.leaves(log_domain, word)).flatten());
+        let mut layers = Vec::with_capacity(self.depth() as usize);
+        let mut paths = sorted(words.iter().filter_map(|&word| self.leaves(log_domain, word)).flatten());
         // Both children of each node on a path.
-        for _ in 1..self.tree().layers.len() {
-            nodes.iter_mut().for_each(|node| *node >>= 1);
-            nodes.dedup();
-            layers.push(nodes.iter().flat_map(|&parent| [2 * parent, 2 * parent + 1]).collect());
+        for _ in 0..self.depth() {
+            paths.iter_mut().for_each(|node| *node >>= 1);
+            paths.dedup();
+            let first = nodes.len() as u32;
+            nodes.extend(paths.iter().flat_map(|&parent| [2 * parent, 2 * parent + 1]));
+            layers.push(first..nodes.len() as u32);
         }
         Places { rows, layers }
     }
 }
 
-/// Sorted indices of the queried elements of the columns of each length, and of the nodes of each layer below the root.
+/// Sorted indices of the queried elements of the columns of each length, and where those of the nodes of each layer
+/// below the root are among all nodes.
 struct Places {
     rows: BTreeMap<usize, Vec<u32>>,
-    layers: Vec<Vec<u32>>,
+    layers: Vec<std::ops::Range<u32>>,
 }
 
 /// The row of a column of 2^`to` elements that corresponds to row `row` of 2^`from`: Stwo's lifting, or its

@@ -347,6 +347,11 @@ impl<T: Value> DeviceColumn<T> {
 }
 
 impl BaseColumn {
+    /// What tells the column, with its content, from all others.
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
     /// Records that the column is opened together with others, as number `place` among them.
     pub(crate) fn open_with(&self, batch: &Arc<Batch>, place: usize) {
         *self.batch.lock() = Some((batch.clone(), place));
@@ -498,7 +503,7 @@ impl Column<BaseField> for BaseColumn {
         }
         let opened = {
             let batch = self.batch.lock();
-            batch.as_ref().and_then(|(batch, place)| batch.element(*place, self.id, index))
+            batch.as_ref().and_then(|(batch, place)| batch.element(*place, index))
         };
         opened.unwrap_or_else(|| self.read_alone(index))
     }

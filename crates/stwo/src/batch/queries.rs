@@ -1,10 +1,11 @@
 //! The queries of the current proof, and the values prefetched for them.
 
 use std::cell::{Cell, RefCell};
+use std::ops::Range;
 use std::sync::{Arc, Weak};
 
 use rigel_gpu::{Device, Error, Result, Shared, Stream, View};
-use rigel_kernels::field::{Mersenne31, Ring};
+use rigel_kernels::field::Mersenne31;
 use rigel_kernels::layout::{gather, permute};
 use stwo::core::fields::m31::BaseField;
 use stwo::core::vcs::blake2_hash::Blake2sHash;
@@ -21,21 +22,20 @@ struct Proof {
     log_domain: Option<u32>,
     queries: Option<Queries>,
     fetched: Prefetched,
-    /// The element that was read last, if it was prefetched.
-    last: Cell<Option<Cursor>>,
+    /// The element that was read last, with its column, and the node that was, if they were prefetched.
+    last_element: Cell<Option<(Cursor, FetchedColumn)>>,
+    last_node: Cell<Option<Cursor>>,
 }
 
-/// The place of a prefetched element.
+/// The place of a prefetched value.
 #[derive(Clone, Copy)]
 struct Cursor {
-    /// The id of the column.
-    id: u64,
     /// The number of the batch among those that were prefetched.
-    batch: u32,
-    /// The places of the element's row and of the column's last row among all rows, and of the element.
-    row: u32,
-    last_row: u32,
-    element: u32,
+    batch: usize,
+    /// The number of the column, or of the layer of the tree.
+    part: usize,
+    /// The number of the value there.
+    value: usize,
 }
 
 /// The values that were prefetched.
@@ -46,6 +46,10 @@ struct Prefetched {
     rows: Vec<u32>,
     /// The elements of all columns, as they come from the device.
     elements: Vec<Mersenne31>,
+    /// The indices of the nodes of all layers of all batches, sorted for each layer.
+    nodes: Vec<u32>,
+    /// Their digests, as they come from the device.
+    digests: Vec<Digest>,
 }
 
 /// Prefetched values of a batch.
@@ -53,13 +57,15 @@ struct Fetched {
     /// The batch's id.
     batch: u64,
     columns: Vec<FetchedColumn>,
-    /// The indices and digests of each layer.
-    layers: Vec<(Vec<u32>, Vec<Blake2sHash>)>,
+    /// Where the nodes of each layer are among all nodes.
+    layers: Vec<Range<u32>>,
 }
 
 /// The prefetched elements of a column: the one of row `rows[rows + i]` is `elements[elements + i]`, for i < `count`.
 #[derive(Clone, Copy, Default)]
 struct FetchedColumn {
+    /// The column's id.
+    id: u64,
     rows: u32,
     count: u32,
     elements: u32,
@@ -68,18 +74,33 @@ struct FetchedColumn {
 impl Proof {
     /// Replaces what was prefetched.
     fn set_fetched(&mut self, fetched: Prefetched) {
-        (self.fetched, self.last) = (fetched, Cell::new(None));
+        (self.fetched, self.last_element, self.last_node) = (fetched, Cell::new(None), Cell::new(None));
     }
 }
 
 impl Prefetched {
-    /// The number of a batch, which is likely the given one.
-    fn number(&self, batch: &Batch, likely: Option<usize>) -> Option<usize> {
+    /// The number of a batch, which is likely that of the cursor.
+    fn number(&self, batch: &Batch, last: Option<Cursor>) -> Option<usize> {
         let is = |fetched: &Fetched| fetched.batch == batch.id;
-        likely
-            .filter(|&number| self.batches.get(number).is_some_and(is))
-            .or_else(|| self.batches.iter().position(is))
+        let likely = last.map(|last| last.batch).filter(|&number| is(&self.batches[number]));
+        likely.or_else(|| self.batches.iter().position(is))
     }
+
+    /// The sorted rows of a column.
+    fn rows(&self, column: &FetchedColumn) -> &[u32] {
+        &self.rows[column.rows as usize..][..column.count as usize]
+    }
+}
+
+/// The place of an index among sorted ones, if it is beside the place that was read last.
+///
+/// Upstream reads in order, except that the rows of a shorter column and the nodes of a layer may change places with
+/// their neighbours.
+fn beside(sorted: &[u32], last: usize, index: usize) -> Option<usize> {
+    let is = |place: &usize| sorted.get(*place) == Some(&(index as u32));
+    // Nearly always it is the next one.
+    let next = Some(last + 1).filter(is);
+    next.or_else(|| [last, last.wrapping_sub(1), last + 2].into_iter().find(is))
 }
 
 /// The words from which queries are derived, as many as were drawn so far.
@@ -111,48 +132,51 @@ pub(super) fn enter(batch: &Arc<Batch>) {
     });
 }
 
-/// Element `index` of the column with this id, if that column was read last and this element is the next one or the
-/// same again.
+/// Element `index` of the column with this id, if it is beside the one that was read last, or near the beginning of the
+/// column after that one's.
 ///
 /// Upstream reads hundreds of thousands of elements in a proof with many columns, one column after another and each in
 /// the order of rows. This way the next one is found without the column's lock and without a search.
 pub(crate) fn next_element(id: u64, index: usize) -> Option<BaseField> {
     PROOF.with_borrow(|proof| {
-        let mut last = proof.last.get().filter(|last| last.id == id)?;
-        let Prefetched { rows, elements, .. } = &proof.fetched;
-        match &rows[last.row as usize..=last.last_row as usize] {
-            [same, ..] if *same == index as u32 => {}
-            [_, next, ..] if *next == index as u32 => {
-                (last.row, last.element) = (last.row + 1, last.element + 1);
-                proof.last.set(Some(last));
-            }
-            _ => return None,
+        let (fetched, (mut last, mut column)) = (&proof.fetched, proof.last_element.get()?);
+        if column.id != id {
+            last = Cursor { part: last.part + 1, value: 0, ..last };
+            column = *fetched.batches[last.batch].columns.get(last.part).filter(|column| column.id == id)?;
         }
-        Some(base(elements[last.element as usize]))
+        last.value = beside(fetched.rows(&column), last.value, index)?;
+        proof.last_element.set(Some((last, column)));
+        Some(base(fetched.elements[column.elements as usize + last.value]))
     })
 }
 
-/// An element of column number `column` of a batch, which has this id, if it was prefetched.
-pub(super) fn element(batch: &Batch, column: usize, id: u64, index: usize) -> Option<BaseField> {
+/// An element of column number `part` of a batch, if it was prefetched.
+pub(super) fn element(batch: &Batch, part: usize, index: usize) -> Option<BaseField> {
     PROOF.with_borrow(|proof| {
         let fetched = &proof.fetched;
-        let number = fetched.number(batch, proof.last.get().map(|last| last.batch as usize))?;
-        let FetchedColumn { rows, count, elements } = *fetched.batches[number].columns.get(column)?;
-        let of_column = &fetched.rows[rows as usize..(rows + count) as usize];
-        let found = of_column.binary_search(&(index as u32)).ok()? as u32;
-        let (row, last_row, element) = (rows + found, rows + count - 1, elements + found);
-        proof.last.set(Some(Cursor { id, batch: number as u32, row, last_row, element }));
-        Some(base(fetched.elements[element as usize]))
+        let batch = fetched.number(batch, proof.last_element.get().map(|(last, _)| last))?;
+        let column = fetched.batches[batch].columns[part];
+        let value = fetched.rows(&column).binary_search(&(index as u32)).ok()?;
+        proof.last_element.set(Some((Cursor { batch, part, value }, column)));
+        Some(base(fetched.elements[column.elements as usize + value]))
     })
 }
 
 /// A node of a layer of a batch's tree, if it was prefetched.
+///
+/// Upstream reads tens of thousands of nodes in a proof, layer by layer, so most are beside the one that was read last.
 pub(super) fn node(batch: &Batch, layer: usize, index: usize) -> Option<Blake2sHash> {
     PROOF.with_borrow(|proof| {
+        let (fetched, last) = (&proof.fetched, proof.last_node.get());
         // Upstream reads the nodes of a tree after the elements of its columns.
-        let number = proof.fetched.number(batch, proof.last.get().map(|last| last.batch as usize))?;
-        let (rows, digests) = proof.fetched.batches[number].layers.get(layer)?;
-        Some(digests[rows.binary_search(&(index as u32)).ok()?])
+        let batch = fetched.number(batch, last.or(proof.last_element.get().map(|(last, _)| last)))?;
+        let Range { start, end } = fetched.batches[batch].layers.get(layer)?.clone();
+        let nodes = &fetched.nodes[start as usize..end as usize];
+        let last = last.filter(|last| (last.batch, last.part) == (batch, layer));
+        let near = last.and_then(|last| beside(nodes, last.value, index));
+        let value = near.or_else(|| nodes.binary_search(&(index as u32)).ok())?;
+        proof.last_node.set(Some(Cursor { batch, part: layer, value }));
+        Some(Blake2sHash(fetched.digests[start as usize + value]))
     })
 }
 
@@ -209,8 +233,8 @@ impl Queries {
 fn fetch(device: &Device, batches: &[Arc<Batch>], log_domain: u32, words: &[u32]) -> Result<Prefetched> {
     let committed = |batch: &&Arc<Batch>| batch.has_tree() && batch.device.is(device);
     let batches: Vec<_> = batches.iter().filter(committed).collect();
-    let trees: Vec<_> = batches.iter().map(|batch| batch.tree()).collect();
-    let places: Vec<Places> = batches.iter().map(|batch| batch.places(log_domain, words)).collect();
+    let mut nodes = Vec::new();
+    let places: Vec<Places> = batches.iter().map(|batch| batch.places(log_domain, words, &mut nodes)).collect();
     let rows: Vec<u32> = places.iter().flat_map(|places| places.rows.values()).flatten().copied().collect();
     let count = |(batch, places): (&&Arc<Batch>, &Places)| -> usize {
         batch.columns.iter().map(|column| places.rows[&column.len()].len()).sum()
@@ -222,14 +246,14 @@ fn fetch(device: &Device, batches: &[Arc<Batch>], log_domain: u32, words: &[u32]
     }
     let mut readers: Vec<Reader<'_>> = Vec::new();
     let (mut fetched, mut first_row, mut end) = (Vec::with_capacity(batches.len()), 0, 0);
-    for ((batch, tree), places) in batches.iter().zip(&trees).zip(&places) {
+    for (batch, places) in batches.iter().zip(places) {
         let mut columns = vec![FetchedColumn::default(); batch.columns.len()];
         for (&len, rows) in &places.rows {
             let alike = (0..batch.columns.len()).filter(|&column| batch.columns[column].len() == len);
             let alike: Vec<usize> = alike.collect();
             for &column in &alike {
                 let [first, count, elements] = [first_row, rows.len(), end].map(|number| number as u32);
-                columns[column] = FetchedColumn { rows: first, count, elements };
+                columns[column] = FetchedColumn { id: batch.ids[column], rows: first, count, elements };
                 end += rows.len();
             }
             // Columns in blocks are read block by block.
@@ -247,38 +271,47 @@ fn fetch(device: &Device, batches: &[Arc<Batch>], log_domain: u32, words: &[u32]
             }
             first_row += rows.len();
         }
-        let mut layers = Vec::with_capacity(places.layers.len());
-        for (layer, rows) in tree.layers.iter().zip(&places.layers) {
-            let number = layers.len();
-            layers.push((rows.clone(), vec![Blake2sHash::default(); rows.len()]));
+        for (layer, range) in batch.layers().iter().zip(&places.layers) {
+            let of_layer = &nodes[range.start as usize..range.end as usize];
             for (block, digests) in layer.iter().enumerate() {
-                let (local, first) = rows_of_block(rows, digests.len(), block);
+                let (local, first) = rows_of_block(of_layer, digests.len(), block);
                 let reader = reader(&mut readers, &digests.view().device());
                 reader.nodes.add(digests, &local);
-                reader.node_targets.push((fetched.len(), number, first, local.len()));
+                reader.node_targets.push((range.start as usize + first, local.len()));
             }
         }
-        fetched.push(Fetched { batch: batch.id, columns, layers });
+        fetched.push(Fetched { batch: batch.id, columns, layers: places.layers });
     }
-    let mut elements = Vec::new();
+    let (mut elements, mut digests) = (Vec::new(), Vec::new());
     for reader in &readers {
-        let words = reader.read_elements()?;
-        if words.len() == count && reader.is_in_order() {
-            elements = words;
-        } else {
-            elements.resize(count, Mersenne31::ZERO);
-            reader.put_in_order(&words, &mut elements);
-        }
-        let nodes = reader.nodes.fetch(&reader.stream)?;
-        let digest = |words| Blake2sHash(bytemuck::pod_read_unaligned(bytemuck::cast_slice(words)));
-        let mut nodes = nodes.chunks_exact(8).map(digest);
-        for &(batch, layer, first, count) in &reader.node_targets {
-            for to in &mut fetched[batch].layers[layer].1[first..first + count] {
-                *to = nodes.next().expect("one for each node");
-            }
-        }
+        let targets = |part: &Elements<'_>| part.to.iter().map(|&to| (to, part.rows.len())).collect::<Vec<_>>();
+        let targets: Vec<_> = reader.elements.iter().flat_map(targets).collect();
+        put_in_order(reader.read_elements()?, &targets, &mut elements, count);
+        put_in_order(reader.nodes.fetch(&reader.stream)?, &reader.node_targets, &mut digests, nodes.len());
     }
-    Ok(Prefetched { batches: fetched, rows, elements })
+    Ok(Prefetched { batches: fetched, rows, elements, nodes, digests })
+}
+
+/// Puts what was read on a device to where it is kept among `count` values: the places of the first value of each part,
+/// and the parts' lengths, are `targets`.
+fn put_in_order<T: Copy + Default>(read: Vec<T>, targets: &[(usize, usize)], kept: &mut Vec<T>, count: usize) {
+    let mut end = 0;
+    let mut follows = |&(to, len): &(usize, usize)| {
+        end += len;
+        to + len == end
+    };
+    // As it is if no column is in blocks.
+    if read.len() == count && targets.iter().all(&mut follows) {
+        *kept = read;
+        return;
+    }
+    kept.resize(count, T::default());
+    let mut rest = &read[..];
+    for &(to, len) in targets {
+        let (part, others) = rest.split_at(len);
+        kept[to..to + len].copy_from_slice(part);
+        rest = others;
+    }
 }
 
 /// The rows of a block among sorted rows, counted from its first row, and how many rows are before them.
@@ -305,8 +338,8 @@ struct Reader<'a> {
     stream: Stream,
     elements: Vec<Elements<'a>>,
     nodes: Picks<'a>,
-    /// For the nodes of each layer or block of one: the batch, the layer, their first place there, and their number.
-    node_targets: Vec<(usize, usize, usize, usize)>,
+    /// For the nodes of each layer or block of one: the first one's place among all nodes, and their number.
+    node_targets: Vec<(usize, usize)>,
 }
 
 /// Rows of columns of one length, or of one block of each.
@@ -328,6 +361,8 @@ impl Reader<'_> {
         let sent = self.stream.upload(&all)?;
         let count = self.elements.iter().map(|part| part.rows.len() * part.columns.len()).sum();
         let mut gathered = self.stream.alloc::<Mersenne31>(count)?;
+        // There is a launch for each FRI layer.
+        let _gathering = self.stream.gather();
         let (mut first_row, mut end) = (0, 0);
         for Elements { batch, block, columns, rows, .. } in &self.elements {
             let indices = sent.range(first_row..first_row + rows.len())?;
@@ -347,27 +382,6 @@ impl Reader<'_> {
         }
         gathered.to_vec(&self.stream)
     }
-
-    /// Whether the elements are read in the order in which they are kept, as they are if no column is in blocks.
-    fn is_in_order(&self) -> bool {
-        let mut end = 0;
-        let mut follows = |to: usize, count: usize| {
-            end += count;
-            to + count == end
-        };
-        self.elements.iter().all(|Elements { rows, to, .. }| to.iter().all(|&to| follows(to, rows.len())))
-    }
-
-    /// Copies elements that were read to where they are kept.
-    fn put_in_order(&self, mut words: &[Mersenne31], elements: &mut [Mersenne31]) {
-        for Elements { rows, to, .. } in &self.elements {
-            for &to in to {
-                let (column, rest) = words.split_at(rows.len());
-                elements[to..to + rows.len()].copy_from_slice(column);
-                words = rest;
-            }
-        }
-    }
 }
 
 /// Digests of several layers.
@@ -384,11 +398,11 @@ impl<'a> Picks<'a> {
         self.picks.extend(rows.iter().map(|&row| [number, row]));
     }
 
-    /// The words of all digests.
-    fn fetch(&self, stream: &Stream) -> Result<Vec<u32>> {
+    fn fetch(&self, stream: &Stream) -> Result<Vec<Digest>> {
         if self.picks.is_empty() {
             return Ok(Vec::new());
         }
-        gather::words(stream, &self.layers, &self.picks, size_of::<Digest>() / 4)?.to_vec(stream)
+        let words = gather::words(stream, &self.layers, &self.picks, size_of::<Digest>() / 4)?;
+        words.cast::<Digest>()?.to_vec(stream)
     }
 }

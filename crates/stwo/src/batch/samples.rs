@@ -8,7 +8,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, RwLock, RwLockWriteGuard, TryLockError};
 
 use rigel_gpu::{Buffer, Device, Error, Lock, Result, Stream};
 use rigel_kernels::field::{Element, Mersenne31, QM31, Ring};
@@ -105,8 +105,8 @@ impl Opening {
 #[derive(Default)]
 pub(super) struct Samples {
     known: Lock<HashMap<Opening, Arc<Values>>>,
-    /// Held while columns are evaluated.
-    evaluating: Lock<()>,
+    /// Held for writing while columns are evaluated.
+    evaluating: RwLock<()>,
     lengths: OnceLock<Lengths>,
 }
 
@@ -132,6 +132,22 @@ thread_local! {
 }
 
 impl Samples {
+    /// Begins to evaluate columns; `None` if another thread did so, which has ended now.
+    ///
+    /// Most of upstream's threads wait for one that evaluates. Threads that wait to read a lock are woken together,
+    /// those that wait to write it one after another.
+    fn begin(&self) -> Option<RwLockWriteGuard<'_, ()>> {
+        match self.evaluating.try_write() {
+            Ok(begun) => Some(begun),
+            // A thread that panicked left the values that it did not evaluate unknown.
+            Err(TryLockError::Poisoned(begun)) => Some(begun.into_inner()),
+            Err(TryLockError::WouldBlock) => {
+                drop(self.evaluating.read());
+                None
+            }
+        }
+    }
+
     pub(super) fn forget(&self) {
         self.known.lock().clear();
     }
@@ -141,10 +157,14 @@ impl Batch {
     /// The value of column `place`, which has the opening's length and form.
     pub(crate) fn sample(&self, place: usize, at: Opening) -> SecureField {
         let rank = self.lengths().ranks[place];
-        if let Some(value) = self.known_value(rank, at) {
-            return value;
-        }
-        let _evaluating = self.samples.evaluating.lock();
+        let _evaluating = loop {
+            if let Some(value) = self.known_value(rank, at) {
+                return value;
+            }
+            if let Some(begun) = self.samples.begin() {
+                break begun;
+            }
+        };
         let openings = self.openings(at);
         let values = &openings[0].1;
         // Another thread may have evaluated it meanwhile.
