@@ -55,6 +55,7 @@ impl<'a, SC: DeviceConfig> Committed<'a, SC> {
         let height = rows << session.log_blowup();
         let mut lde = Matrix::alloc(stream, height, width)?;
         let mut hashing = RowsInParts::<SC::Hash>::new(session.hashing(), height)?;
+        let block = RowsInParts::<SC::Hash>::block::<Base<SC>>();
         let part = part_columns::<SC>(rows, width).min(width);
         // Double buffering: one part is uploaded while the other is read.
         let rooms = (0..if part < width { 2 } else { 1 }).map(|_| stream.alloc(rows * part));
@@ -62,7 +63,7 @@ impl<'a, SC: DeviceConfig> Committed<'a, SC> {
         let mut free = [stream.record()?, stream.record()?];
         let (mut first, mut turn) = (0, 0);
         loop {
-            let end = if part == width { width } else { first + next_part::<SC>(part, width - first) };
+            let end = if part == width { width } else { first + next_part(block, part, width - first) };
             let mut room = rooms[turn].range_mut(..rows * (end - first))?;
             session.bring(room.reborrow(), trace, first..end, &free[turn])?;
             session.phase("extend", || {
@@ -204,11 +205,10 @@ pub(crate) fn part_columns<SC: DeviceConfig>(rows: usize, width: usize) -> usize
     width.div_ceil(PARTS).max(LEAST_BYTES / (rows * bytes)).next_multiple_of(block)
 }
 
-/// The number of columns of the next part, of those that are left: the largest part, and fewer and fewer at the end. For
-/// the work on the last part overlaps no upload.
-fn next_part<SC: DeviceConfig>(largest: usize, left: usize) -> usize {
+/// The number of columns of the next part, of those that are left: the largest part, and fewer and fewer at the end, in
+/// whole blocks of the hash but for the last. For the work on the last part overlaps no upload.
+fn next_part(block: usize, largest: usize, left: usize) -> usize {
     const LEAST_SHARE: usize = 8;
-    let block = RowsInParts::<SC::Hash>::block::<Base<SC>>();
     if left > largest {
         return largest;
     }
@@ -222,4 +222,32 @@ pub(crate) fn cap<SC: DeviceConfig>(
     tree: &MerkleTree<SC::Hash>,
 ) -> Result<SC::Commitment> {
     Ok(SC::cap(tree.cap(&session.stream, session.cap_height())?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::next_part;
+
+    #[test]
+    fn parts_become_smaller_at_the_end() {
+        let parts = |block: usize, largest: usize, width: usize| {
+            let mut parts = Vec::new();
+            let mut left = width;
+            while left > 0 {
+                parts.push(next_part(block, largest, left));
+                left -= parts[parts.len() - 1];
+            }
+            parts
+        };
+        assert_eq!(parts(34, 680, 2633), [680, 680, 680, 306, 170, 117]);
+        assert_eq!(parts(8, 8, 9), [8, 1]);
+        for (block, blocks, width) in (1..40).flat_map(|w| [(34, 3, 71 * w), (8, 20, 67 * w), (1, 9, 11 * w)]) {
+            let parts = parts(block, block * blocks, width);
+            assert_eq!(parts.iter().sum::<usize>(), width);
+            let (last, whole) = parts.split_last().unwrap();
+            assert!(
+                *last <= block * blocks && whole.iter().all(|part| part % block == 0 && *part <= block * blocks)
+            );
+        }
+    }
 }

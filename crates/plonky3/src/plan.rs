@@ -299,8 +299,8 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
         if whole.fits() || self.prover.devices().count() > 1 { Ok(whole) } else { self.in_batches() }
     }
 
-    /// [`Self::plan`] for a proof of one device that begins now: where the memory that is idle in the pool is plenty, the
-    /// driver is not asked for more.
+    /// [`Self::plan`] for a proof of one device that begins now: where the memory that is idle in the pool is plenty,
+    /// the driver is not asked for more.
     pub(crate) fn plan_now(&self) -> Result<Plan> {
         let available = self.prover.device().map_or(0, Device::idle_memory);
         let plan = Plan { phases: self.phases(None), batch: None, kept_sixteenths: SIXTEENTHS, available };
@@ -365,9 +365,9 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
         (batches.kept > 0 && !SC::HIDING).then_some(Batches { kept: batches.kept / 2, ..batches })
     }
 
-    /// Makes a proof by a plan: with the whole extended traces if they fit, else in column batches, and in narrower ones
-    /// if memory runs out in the middle: the plan does not know of other processes' memory and of fragmentation, which
-    /// show only when allocating.
+    /// Makes a proof by a plan: with the whole extended traces if they fit, else in column batches, and in narrower
+    /// ones if memory runs out in the middle: the plan does not know of other processes' memory and of fragmentation,
+    /// which show only when allocating.
     pub(crate) fn prove<P>(
         &self,
         plan: Plan,

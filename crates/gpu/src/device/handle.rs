@@ -32,6 +32,8 @@ struct Shared {
     launch_policy: Arc<Lock<LaunchPolicy>>,
     staging: Lock<Staging>,
     observed: Observed,
+    /// A kept value that stays until the device closes.
+    held: OnceLock<Arc<dyn Any + Send + Sync>>,
 }
 
 impl Shared {
@@ -45,6 +47,7 @@ impl Shared {
             launch_policy: Arc::new(Lock::new(options.launch_policy)),
             staging: Lock::new(options.staging.clamped()),
             observed: Observed::default(),
+            held: OnceLock::new(),
         });
         let above: Arc<dyn Any + Send + Sync> = shared.clone();
         *core.above.lock() = Arc::downgrade(&above);
@@ -244,6 +247,11 @@ impl Device {
         }
         let (value, bytes) = make(self)?;
         Ok(self.shared.keep.insert(key.clone(), value, bytes))
+    }
+
+    /// Keeps a value of that cache until the device closes; the first one.
+    pub(crate) fn hold_kept(&self, value: Arc<dyn Any + Send + Sync>) {
+        self.shared.held.get_or_init(|| value);
     }
 
     /// The value in that cache, if there is one.

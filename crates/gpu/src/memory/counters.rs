@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Activity {
     /// Kernels launched, not counting those inside replayed graphs.
     pub launches: u64,
-    /// Calls of the driver that submitted launches: fewer than launches where those were gathered.
+    /// Calls of the driver that submitted launches, and kernels of small copies: fewer where those were gathered.
     pub submissions: u64,
     /// Graphs replayed.
     pub replays: u64,

@@ -17,7 +17,7 @@ pub(crate) use buffer::Block;
 pub use buffer::{Buffer, Shared};
 pub(crate) use core::{Core, Lane, PeakWatch, same_device};
 pub use counters::Activity;
-pub(crate) use pinned::PinnedBlock;
+pub(crate) use pinned::{PinnedBlock, SMALLEST_PINNED};
 pub use pinned::{PinnedBuffer, PinnedSlice};
 pub use runs::{Runs, RunsMut};
 pub use view::{View, ViewMut};

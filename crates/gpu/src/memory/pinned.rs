@@ -16,7 +16,7 @@ use crate::queue::{Resource, Timeline, Usage, Uses};
 const PAGE: usize = 4096;
 
 /// The smallest block size, in bytes.
-const SMALLEST: usize = 64 << 10;
+pub(crate) const SMALLEST_PINNED: usize = 64 << 10;
 
 /// Maximum bytes of idle blocks in the pool; beyond it, the blocks that were returned first are unpinned.
 const MOST_IDLE: usize = 8 << 30;
@@ -106,7 +106,7 @@ impl Drop for PinnedBlock {
 /// The block size for `bytes`: a power of two up to 1 MiB, above that in steps of an eighth of a power of two, so
 /// that sizes repeat and little memory is wasted.
 fn class(bytes: usize) -> Option<usize> {
-    let bytes = bytes.max(SMALLEST);
+    let bytes = bytes.max(SMALLEST_PINNED);
     if bytes <= 1 << 20 {
         return Some(bytes.next_power_of_two());
     }
@@ -375,12 +375,12 @@ mod tests {
 
     #[test]
     fn blocks_waste_little() {
-        assert_eq!(class(1), Some(SMALLEST));
+        assert_eq!(class(1), Some(SMALLEST_PINNED));
         assert_eq!(class(100_000), Some(128 << 10));
         assert_eq!(class(9 << 30), Some(9 << 30));
         for bytes in (0..4000).map(|i| i * 1_234_567) {
             let size = class(bytes).unwrap();
-            assert!(size >= bytes && size <= (2 * bytes).max(SMALLEST), "{bytes} in {size}");
+            assert!(size >= bytes && size <= (2 * bytes).max(SMALLEST_PINNED), "{bytes} in {size}");
             assert!(bytes < 1 << 20 || size - bytes <= bytes / 8, "{bytes} in {size}");
         }
         assert_eq!(class(usize::MAX), None);

@@ -102,7 +102,8 @@ impl Drop for ChainPool {
 }
 
 /// The chains of one stream. The driver runs the launches of a chain one after another, so streams do not share them.
-/// A chain is used again only when its last launch is complete.
+/// A chain is used again only when its last launch is known to be complete, or at its very end: the last kernel may
+/// have told the host so itself (`work/small.rs`).
 pub(super) struct Chains {
     pub(super) pool: Arc<ChainPool>,
     /// By kernels: the chains in the order of their last launches, with the number of the work that these were.

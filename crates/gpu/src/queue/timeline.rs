@@ -19,8 +19,8 @@ use crate::drivers::{Driver, Grid, Launch, Raw, kernel_number};
 const MARK_EVERY: u64 = 16;
 /// The largest number of gathered launches. More would hardly be cheaper, and the device would wait for them longer.
 const MOST_GATHERED: usize = 16;
-/// An event with a timestamp serves again for so long, if nothing was submitted since: where one phase ends and the next
-/// begins, a second one would cost more than the difference of the two.
+/// An event with a timestamp serves again for so long, if nothing was submitted since: where one phase ends and the
+/// next begins, a second one would cost more than the difference of the two.
 const SAME_TIME: Duration = Duration::from_micros(10);
 /// With more marks than this, the driver is queried for completed ones.
 const MANY_MARKS: usize = 64;
@@ -52,6 +52,8 @@ struct State {
     chains: Chains,
     /// The error of gathered launches whose submission failed, until it is reported.
     failure: Option<Error>,
+    /// Whether other libraries know the stream, and may give it work that has no number.
+    is_shared: bool,
     /// The last event: the number of the work before it, and when it was recorded.
     recorded: Option<(u64, Instant, Arc<PooledEvent>)>,
 }
@@ -103,7 +105,7 @@ impl Timeline {
         at <= self.completed.load(Ordering::Acquire)
     }
 
-    /// Records that all work up to number `at` is complete.
+    /// Records that all work up to number `at` is complete: it does not access memory any more.
     pub(crate) fn completed(&self, at: u64) {
         self.completed.fetch_max(at, Ordering::Release);
     }
@@ -205,7 +207,8 @@ impl Timeline {
             let issued = state.issued;
             state.submit(self)?;
             // Synchronize even if the work is known to be complete, because this is how the driver reports errors.
-            match self.mark(&mut state, issued)? {
+            let mark = if state.is_shared { None } else { self.mark(&mut state, issued)? };
+            match mark {
                 Some(event) => Some((issued, event)),
                 None => match (state.stream, &state.capture) {
                     (Some(stream), None) => {
@@ -279,7 +282,7 @@ impl Timeline {
 
     /// Records an event.
     pub(crate) fn record(self: &Arc<Self>, timing: bool) -> Result<Event> {
-        if let Some((at, event)) = self.recorded_here(timing) {
+        if let Some((at, event)) = self.recorded_here(timing, SAME_TIME) {
             return Ok(Event { event, timeline: self.clone(), at, capture: None });
         }
         let mut event = self.events.take(timing)?;
@@ -295,13 +298,19 @@ impl Timeline {
         Ok(Event { event, timeline: self.clone(), at, capture })
     }
 
-    /// The last event, if it is where another one would be.
-    fn recorded_here(&self, timing: bool) -> Option<(u64, Arc<PooledEvent>)> {
+    /// The last event, if it is where another one would be, and its time, if it has one, is not longer ago.
+    fn recorded_here(&self, timing: bool, at_most: Duration) -> Option<(u64, Arc<PooledEvent>)> {
         let state = self.state.lock();
         let (at, when, event) = state.recorded.as_ref()?;
-        let is_here = *at == state.issued && state.capture.is_none() && state.stream.is_some();
-        let is_alike = event.timing == timing && (!timing || when.elapsed() < SAME_TIME);
+        let is_last = *at == state.issued && !state.is_shared;
+        let is_here = is_last && state.capture.is_none() && state.stream.is_some();
+        let is_alike = event.timing == timing && (!timing || when.elapsed() < at_most);
         (is_here && is_alike).then(|| (*at, event.clone()))
+    }
+
+    /// Says that other libraries get the stream's handle. Then the numbers do not tell of all work any more.
+    pub(crate) fn share(&self) {
+        self.state.lock().is_shared = true;
     }
 
     /// The number of the device's chains.
@@ -457,6 +466,7 @@ impl Queue {
             gathered: Vec::new(),
             chains: Chains::new(chains),
             failure: None,
+            is_shared: false,
             recorded: None,
         };
         let timeline = Timeline { driver, events, completed: AtomicU64::new(0), state: Lock::new(state) };
@@ -474,13 +484,15 @@ impl Drop for Queue {
     /// counts as running.
     fn drop(&mut self) {
         let timeline = &self.timeline;
-        let stream = {
+        let (stream, issued, is_shared) = {
             let mut state = timeline.state.lock();
             let _ = state.submit_before_mark(timeline);
             let Some(stream) = state.stream else { return };
-            stream
+            (stream, state.issued, state.is_shared)
         };
-        let is_complete = timeline.is_known_complete(timeline.issued());
+        let completed = timeline.completed.load(Ordering::Acquire);
+        // If the device is lost, the driver says so.
+        let is_complete = issued <= completed && completed != u64::MAX && !is_shared;
         match if is_complete { Ok(()) } else { timeline.driver.synchronize(stream) } {
             Err(error) if !is_lost(&error) => {
                 // The driver can't wait now, for example while another library captures. The work may still be
@@ -499,8 +511,8 @@ impl Drop for Queue {
                 };
                 drop(marks);
                 match ended {
-                    Ok(()) => self.streams.give(stream),
-                    Err(_) => timeline.driver.destroy_stream(stream),
+                    Ok(()) if !is_shared => self.streams.give(stream),
+                    _ => timeline.driver.destroy_stream(stream),
                 }
             }
         }
@@ -572,6 +584,8 @@ impl Drop for Capture<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::MOST_GATHERED;
     use crate::drivers::{Grid, Raw};
     use crate::queue::scripted::Scripted;
@@ -629,14 +643,29 @@ mod tests {
         assert_eq!(record(false).raw(), plain.raw());
         let timed = record(true);
         assert_ne!(timed.raw(), plain.raw(), "it has no timestamp");
-        // Two calls in a row take less than ten microseconds, unless the system stops the thread between them.
-        let again = (0..1000).find(|_| record(true).raw() == record(true).raw());
-        assert!(again.is_some());
+        let here = |at_most| queue.timeline.recorded_here(true, at_most).map(|(_, event)| event.raw);
+        assert_eq!(here(Duration::MAX), Some(timed.raw()));
+        assert_eq!(here(Duration::ZERO), None, "the time is another one");
         drop(queue.timeline.begin().unwrap());
-        assert_ne!(record(false).raw(), plain.raw(), "work was submitted");
-        let late = record(true);
-        std::thread::sleep(2 * super::SAME_TIME);
-        assert_ne!(record(true).raw(), late.raw(), "the time is another one");
+        assert_eq!(here(Duration::MAX), None, "work was submitted");
+        let plain = record(false);
+        queue.timeline.share();
+        assert_ne!(record(false).raw(), plain.raw(), "another library may have submitted work");
+    }
+
+    #[test]
+    fn a_stream_that_others_know_or_of_a_lost_device_is_not_opened_again() {
+        let driver = Scripted::new();
+        let queue = driver.queue();
+        queue.timeline.share();
+        queue.timeline.synchronize().unwrap();
+        driver.calls();
+        drop(queue);
+        assert_eq!(driver.calls(), ["synchronize stream", "destroy stream"]);
+        let queue = driver.queue();
+        queue.timeline.completed(u64::MAX);
+        drop(queue);
+        assert_eq!(driver.calls()[0], "synchronize stream", "the driver tells whether the stream can be used");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! is staged through pinned blocks: small copies through a ring, large ones through blocks that several host
 //! threads fill while earlier blocks are being transferred (`staging.rs`). A large upload
 //! waits for the earlier copies whose blocks it reuses, but not for work enqueued after them.
+//! On a GPU, the smallest copies are kernels (`small.rs`).
 
 use std::ops::Range;
 

@@ -62,6 +62,7 @@ impl Stream {
     /// The CUDA handle (`CUstream`) as an integer, for other libraries in the process. It is valid while the
     /// stream is open. On the emulated device it is an opaque number.
     pub fn raw_handle(&self) -> u64 {
+        self.timeline().share();
         self.lane().raw().0
     }
 

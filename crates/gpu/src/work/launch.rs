@@ -48,8 +48,8 @@ impl Kernel {
         let sizes = self.parameters().iter().map(|parameter| parameter.bytes);
         let mut work = stream.begin(&list.blocks)?;
         work.uses(self.loaded());
-        // SAFETY: the caller's promise; the arguments outlive the call, and their buffers stay mapped until this work is
-        // complete.
+        // SAFETY: the caller's promise; the arguments outlive the call, and their buffers stay mapped until this work
+        // is complete.
         unsafe { work.launch((self.number(), self.function().raw), shape.grid(), &list.values, sizes) }?;
         Ok(work)
     }

@@ -21,7 +21,7 @@ pub struct Report {
     pub device: String,
     /// Time from the call to the proof, in milliseconds of the host's clock.
     pub total_ms: f64,
-    /// The phases in order, timed by the device's clock. Host work happens between them.
+    /// The phases in order, timed by the device's clock. Most host work happens between them.
     pub phases: Vec<Phase>,
     /// Bytes copied to the device.
     pub bytes_up: u64,
@@ -33,7 +33,8 @@ pub struct Report {
     pub downloads: u64,
     /// Kernels launched.
     pub launches: u64,
-    /// Calls of the driver that submitted them: one for up to 16 launches where those were gathered.
+    /// Calls of the driver that submitted them and the kernels of small copies: one for up to 16 where those were
+    /// gathered.
     pub submissions: u64,
     /// Runs of programs, such as the constraints of a table, that were interpreted because their kernels were not there
     /// yet. Later proofs are faster.

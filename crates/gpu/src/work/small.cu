@@ -15,7 +15,8 @@ __global__ void write_words(unsigned* to, Words<N> from, unsigned count) {
 __global__ void deliver(const unsigned* from, unsigned count, unsigned long long to, unsigned long long arrived) {
     volatile unsigned* const out = (volatile unsigned*)to;
     for (unsigned i = threadIdx.x; i < count; i += blockDim.x) out[i] = from[i];
-    __threadfence_system();
     __syncthreads();
-    if (threadIdx.x == 0) *(volatile unsigned*)arrived = 1;
+    if (threadIdx.x != 0) return;
+    __threadfence_system();
+    *(volatile unsigned*)arrived = 1;
 }

@@ -1,18 +1,18 @@
 //! Small copies as kernels.
 //!
-//! A copy by the driver costs the host several microseconds, it ends a chain of gathered launches, and the host sees the
-//! end of a copy back about ten microseconds late. So while launches are gathered, a few words go up as an argument of a
-//! kernel. And what is small comes back through a kernel that writes it to pinned memory, and after it a word for which
-//! the host waits.
+//! A copy by the driver costs the host several microseconds, it ends a chain of gathered launches, and the host sees
+//! the end of a copy back about ten microseconds late. So while launches are gathered, a few words go up as an argument
+//! of a kernel. And what is small comes back through a kernel that writes it to pinned memory, and after it a word for
+//! which the host waits.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::base::{DeviceKind, Plain, Result, bytes_of_mut};
-use crate::code::{Argument, ArgumentList, Arguments, Kernel, Shape, Source};
+use crate::base::{DeviceKind, Error, Plain, Result, bytes_of_mut};
+use crate::code::{Argument, ArgumentList, Arguments, Kernel, Module, Shape, Source};
 use crate::device::Device;
-use crate::memory::{View, ViewMut};
+use crate::memory::{SMALLEST_PINNED, View, ViewMut};
 use crate::work::Stream;
 
 /// The largest uploads in bytes that are arguments of a kernel, and the most of each kernel.
@@ -23,13 +23,13 @@ const WRITES: [usize; 2] = [64, MOST_WRITTEN];
 const HEAD: usize = 64;
 
 /// The most bytes that a kernel writes to pinned memory. With the word, they fit in its smallest block.
-const MOST_DELIVERED: usize = (64 << 10) - HEAD;
+const MOST_DELIVERED: usize = SMALLEST_PINNED - HEAD;
 
 /// How long the host looks for the word itself. Then it waits by the driver, which also reports errors.
 const PATIENCE: Duration = Duration::from_micros(200);
 
-/// Threads of the block that delivers.
-const THREADS: u32 = 1024;
+/// The most threads of the block that delivers.
+const MOST_THREADS: u32 = 1024;
 
 /// The kernels.
 pub(super) struct SmallCopies {
@@ -42,15 +42,20 @@ pub(super) struct SmallCopies {
 struct Key;
 
 impl SmallCopies {
+    /// Compiles the kernels.
+    pub(super) fn compile(device: &Device) -> Result<Module> {
+        // SAFETY: `write_words` writes as many words as it is told, and `deliver` reads as many; the addresses that
+        // `deliver` writes to are those of pinned memory that `Self::deliver` holds until it is done.
+        let text = unsafe { Source::new("small.cu", include_str!("small.cu")) };
+        device.compile(&WRITES.map(write_words).iter().fold(text.kernel("deliver"), Source::kernel))
+    }
+
     /// Compiles or loads the kernels. Until then, small copies are the driver's.
     pub(super) fn load(device: &Device) -> Result<Arc<Self>> {
         device.kept(&Key, |device| {
-            // SAFETY: `write_words` writes as many words as it is told, and `deliver` reads as many; the addresses that
-            // `deliver` writes to are those of pinned memory that `Stream::deliver` holds until it is done.
-            let text = unsafe { Source::new("small.cu", include_str!("small.cu")) };
-            let names = WRITES.map(|bytes| format!("write_words<{}>", bytes / 4));
-            let module = device.compile(&text.kernel(&names[0]).kernel(&names[1]).kernel("deliver"))?;
-            let write = [module.kernel(&names[0])?, module.kernel(&names[1])?];
+            let module = Self::compile(device)?;
+            let [few, some] = WRITES.map(write_words);
+            let write = [module.kernel(&few)?, module.kernel(&some)?];
             Ok((Self { write, deliver: module.kernel("deliver")? }, 0))
         })
     }
@@ -93,8 +98,9 @@ impl SmallCopies {
         let mut list = ArgumentList::default();
         arguments.push_all(&mut list);
         let number = {
+            let shape = Shape::new(1, count.next_multiple_of(32).min(MOST_THREADS));
             // SAFETY: these are the kernel's arguments, and any GPU has blocks of 1024 threads.
-            let mut work = unsafe { self.deliver.enqueue(stream, Shape::new(1, THREADS), &list) }?;
+            let mut work = unsafe { self.deliver.enqueue(stream, shape, &list) }?;
             work.uses(&block);
             work.stream()?;
             work.number()
@@ -103,15 +109,27 @@ impl SmallCopies {
         while arrived.load(Ordering::Acquire) == 0 {
             if began.elapsed() > PATIENCE {
                 stream.timeline().wait_until(number)?;
+                if arrived.load(Ordering::Acquire) == 0 {
+                    // The work counts as complete because the device is lost, which the driver reports.
+                    stream.timeline().synchronize()?;
+                    let detail = format!("{} bytes did not arrive in pinned memory", values.len());
+                    let device = stream.device().to_string();
+                    return Err(Error::Driver { device, operation: "Stream::read", detail });
+                }
                 break;
             }
             std::hint::spin_loop();
         }
         stream.timeline().completed(number);
-        // SAFETY: the kernel has written these bytes, and is complete.
+        // SAFETY: the kernel has written these bytes before the word, which has arrived.
         unsafe { std::ptr::copy_nonoverlapping(at, values.as_mut_ptr(), values.len()) };
         Ok(true)
     }
+}
+
+/// The kernel that writes up to so many bytes.
+fn write_words(bytes: usize) -> String {
+    format!("write_words<{}>", bytes / 4)
 }
 
 /// Whether values are whole words of four bytes.

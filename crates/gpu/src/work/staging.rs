@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::base::{Lock, Plain, Result};
+use crate::base::{DeviceKind, Lock, Plain, Result};
 use crate::device::{Device, Staging};
 use crate::memory::{PinnedBlock, View, ViewMut};
 use crate::work::Stream;
@@ -20,18 +20,26 @@ const BLOCKS_PER_THREAD: usize = 2;
 
 impl Device {
     /// Pins the memory through which large copies of ordinary host memory go, which takes tens of milliseconds and
-    /// would otherwise be part of the first such copy, and loads the kernels that make small copies cheaper.
+    /// would otherwise be part of the first such copy. On a GPU, loads the kernels of small copies, too, which are kept
+    /// until the device closes.
     pub fn prepare_copies(&self) -> Result<()> {
-        SmallCopies::load(self)?;
+        if self.kind() == DeviceKind::Cuda {
+            self.hold_kept(SmallCopies::load(self)?);
+        }
         let Staging { chunk, threads } = self.staging();
         let blocks = (0..BLOCKS_PER_THREAD * threads).map(|_| self.core().pinned.take_for(chunk, None));
         // Dropped together: one that is returned would be taken again.
         blocks.collect::<Result<Vec<_>>>().map(drop)
     }
+
+    /// Compiles the kernels of small copies, for the cache.
+    pub fn compile_copies(&self) -> Result<()> {
+        SmallCopies::compile(self).map(drop)
+    }
 }
 
 impl Stream {
-    /// Uploads a few bytes, which are copied to pinned memory before this returns.
+    /// Uploads a few bytes, which are copied to pinned memory or to a launch's arguments before this returns.
     pub(super) fn write_small<T: Plain>(&self, to: ViewMut<'_, T>, bytes: &[u8]) -> Result<()> {
         let core = self.core();
         core.counters.uploaded(bytes.len());

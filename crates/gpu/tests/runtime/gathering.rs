@@ -196,3 +196,51 @@ fn kernels_of_all_kinds_are_gathered() {
         });
     });
 }
+
+#[test]
+fn small_copies_are_in_the_order_of_launches() {
+    on_each_device(|stream| {
+        stream.device().prepare_copies().unwrap();
+        let kernels = kernels(stream);
+        let text = "__global__ void busy(unsigned *x, unsigned rounds) {
+            unsigned value = x[threadIdx.x];
+            for (unsigned i = 0; i < rounds; ++i) value = value * 1664525 + 1013904223;
+            x[threadIdx.x] = value;
+        }";
+        let busy =
+            stream.device().compile(&source("busy.cu", text).kernel("busy")).unwrap().kernel("busy").unwrap();
+        let rounds: u32 = if stream.device().kind() == DeviceKind::Cuda { 200_000 } else { 200 };
+        let gathering = stream.gather();
+        for round in 0..20u32 {
+            let (found, expected) = run(stream, &kernels, round);
+            assert_eq!(found, expected);
+            // Sizes on both sides of every limit, with a kernel before the read that takes longer than the host looks.
+            for count in [1usize, 16, 17, 128, 129, 16_368, 16_369] {
+                let values: Vec<u32> = (0..count as u32).map(|i| i ^ round).collect();
+                let mut there = stream.upload(&values).unwrap();
+                if count == 17 {
+                    busy.launch(stream, Shape::new(1, 17), (&mut there, rounds)).unwrap();
+                    let step = |x: u32| x.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    let last = |&x: &u32| (0..rounds).fold(x, |x, _| step(x));
+                    assert_eq!(there.to_vec(stream).unwrap(), values.iter().map(last).collect::<Vec<_>>());
+                } else {
+                    assert_eq!(there.to_vec(stream).unwrap(), values, "{count} words");
+                }
+                stream.fill_bytes(&mut there, 0xab).unwrap();
+                assert!(there.to_vec(stream).unwrap().iter().all(|&word| word == 0xabab_abab), "{count} words");
+            }
+            if round == 10 {
+                stream.device().trim();
+            }
+        }
+        drop(gathering);
+        // Two threads that read from one stream.
+        let numbers: Vec<u32> = (0..1000).collect();
+        let there = stream.upload(&numbers).unwrap();
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| (0..200).for_each(|_| assert_eq!(there.to_vec(stream).unwrap(), numbers)));
+            }
+        });
+    });
+}

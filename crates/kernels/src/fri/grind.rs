@@ -102,7 +102,7 @@ pub fn blake2s(stream: &Stream, prefix: [u32; 8], bits: u32, m31: bool) -> Resul
     })
 }
 
-/// Threads per block: few, so that the last blocks of a batch finish close together.
+/// Threads per block.
 const KECCAK_THREADS: u32 = 128;
 const DUPLEX_THREADS: u32 = 64;
 const BLAKE2S_THREADS: u32 = 128;
