@@ -4,6 +4,7 @@
 //! work that uses it, and is idle once that work is complete. Events recorded at intervals show how far a stream
 //! has progressed, so a caller never waits for unrelated work. Launches may be gathered and submitted together.
 
+mod captures;
 mod chains;
 mod event;
 #[cfg(test)]
@@ -12,9 +13,10 @@ mod streams;
 mod timeline;
 mod uses;
 
+pub(crate) use captures::{Capture, Recorded};
 pub(crate) use chains::ChainPool;
 pub use event::Event;
 pub(crate) use event::EventPool;
 pub(crate) use streams::StreamPool;
-pub(crate) use timeline::{Capture, Queue, Recorded, Timeline, Work};
+pub(crate) use timeline::{Queue, Timeline, Work};
 pub(crate) use uses::{Origin, Resource, Usage, Uses};

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard};
-use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
+use super::captures::Recording;
 use super::chains::{ChainPool, Chains};
 use super::event::{Event, EventPool, PooledEvent};
 use super::streams::StreamPool;
@@ -30,21 +30,21 @@ const MANY_MARKS: usize = 64;
 /// Work is numbered from 1. Marks (events) show up to which number it is complete. Memory that the stream used
 /// refers to the timeline, so a timeline can outlive its stream; all work of a closed stream is complete.
 pub(crate) struct Timeline {
-    driver: Arc<dyn Driver>,
+    pub(super) driver: Arc<dyn Driver>,
     events: Arc<EventPool>,
     /// All work up to this number is known to be complete.
     completed: AtomicU64,
-    state: Lock<State>,
+    pub(super) state: Lock<State>,
 }
 
-struct State {
+pub(super) struct State {
     /// The driver's stream, until it is closed.
-    stream: Option<Raw>,
+    pub(super) stream: Option<Raw>,
     /// The number of the last submitted work.
-    issued: u64,
+    pub(super) issued: u64,
     /// Events, each with the number of the work after which it was recorded, in order.
     marks: VecDeque<(u64, Arc<PooledEvent>)>,
-    capture: Option<Recording>,
+    pub(super) capture: Option<Recording>,
     /// The number of callers that want launches to be gathered.
     gathering: usize,
     /// Launches that are not submitted yet. They are submitted before anything else is.
@@ -60,7 +60,7 @@ struct State {
 
 impl State {
     /// Submits the gathered launches.
-    fn submit(&mut self, timeline: &Timeline) -> Result<()> {
+    pub(super) fn submit(&mut self, timeline: &Timeline) -> Result<()> {
         if let Some(error) = self.failure.take() {
             return Err(error);
         }
@@ -79,24 +79,6 @@ impl State {
     fn submit_before_mark(&mut self, timeline: &Timeline) -> Result<()> {
         self.submit(timeline).inspect_err(|error| self.failure = Some(error.clone()))
     }
-}
-
-/// A capture in progress.
-struct Recording {
-    id: u64,
-    /// The capturing thread. Work submitted by other threads would end up in the graph, so it is rejected.
-    thread: ThreadId,
-    kept: Vec<Arc<dyn Resource>>,
-    kernels: Vec<u64>,
-}
-
-/// What was captured.
-pub(crate) struct Recorded {
-    pub(crate) graph: Raw,
-    /// What it refers to.
-    pub(crate) kept: Vec<Arc<dyn Resource>>,
-    /// The [numbers](Launch::kernel) of its kernels, in order.
-    pub(crate) kernels: Vec<u64>,
 }
 
 impl Timeline {
@@ -174,7 +156,7 @@ impl Timeline {
     }
 
     /// The first mark after work number `at`, recorded now if there is none; `None` if that work is complete.
-    fn mark(&self, state: &mut State, at: u64) -> Result<Option<Arc<PooledEvent>>> {
+    pub(super) fn mark(&self, state: &mut State, at: u64) -> Result<Option<Arc<PooledEvent>>> {
         if let Some((_, event)) = state.marks.iter().find(|(number, _)| *number >= at) {
             return Ok(Some(event.clone()));
         }
@@ -522,64 +504,6 @@ impl Drop for Queue {
 /// Whether the device is lost. Then no work is running on it.
 fn is_lost(error: &Error) -> bool {
     matches!(error, Error::DeviceLost { .. })
-}
-
-/// A guard that owns a capture from begin to end, also on errors and panics.
-pub(crate) struct Capture<'a> {
-    timeline: &'a Arc<Timeline>,
-    ended: bool,
-}
-
-impl<'a> Capture<'a> {
-    /// From now on, work that this thread submits to the stream is recorded and not run.
-    pub(crate) fn begin(timeline: &'a Arc<Timeline>) -> Result<Self> {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
-        let mut state = timeline.state.lock();
-        if state.capture.is_some() {
-            return Err(Error::shape("Graph::capture", "the stream is already under capture"));
-        }
-        let Some(stream) = state.stream else {
-            return Err(Error::shape("Graph::capture", "the stream is closed"));
-        };
-        // With this mark, waiting for earlier work does not touch the stream during the capture.
-        let issued = state.issued;
-        timeline.mark(&mut state, issued)?;
-        state.submit(timeline)?;
-        timeline.driver.begin_capture(stream)?;
-        let (id, thread) = (NEXT.fetch_add(1, Ordering::Relaxed), std::thread::current().id());
-        state.capture = Some(Recording { id, thread, kept: Vec::new(), kernels: Vec::new() });
-        Ok(Self { timeline, ended: false })
-    }
-
-    /// Ends the capture.
-    pub(crate) fn end(mut self) -> Result<Recorded> {
-        self.ended = true;
-        self.stop()
-    }
-
-    fn stop(&self) -> Result<Recorded> {
-        let (graph, Recording { mut kept, kernels, .. }) = {
-            let mut state = self.timeline.state.lock();
-            let stream = state.stream.expect("the stream is borrowed");
-            let graph = self.timeline.driver.end_capture(stream);
-            (graph, state.capture.take().expect("this guard began it"))
-        };
-        let address = |resource: &Arc<dyn Resource>| Arc::as_ptr(resource).cast::<()>();
-        kept.sort_by_key(address);
-        kept.dedup_by_key(|resource| address(resource));
-        Ok(Recorded { graph: graph?, kept, kernels })
-    }
-}
-
-impl Drop for Capture<'_> {
-    /// After an error or a panic in the capture: discards the recorded work and ends the capture.
-    fn drop(&mut self) {
-        if !self.ended
-            && let Ok(Recorded { graph, .. }) = self.stop()
-        {
-            self.timeline.driver.destroy_graph(graph);
-        }
-    }
 }
 
 #[cfg(test)]
