@@ -16,6 +16,7 @@ use crate::commit::queries::Queries;
 use crate::commit::rows::{PartKernel, ReversedRows, Row, RowParts, Rows};
 use crate::domain::circle_domain::CircleDomain;
 use crate::domain::circle_order::CircleOrder;
+use crate::domain::points::CosetPoints;
 use crate::domain::selectors::Selectors;
 use crate::field::{
     BabyBear, BabyBear4, CM31, Element, Goldilocks, Goldilocks2, Goldilocks3, KoalaBear, KoalaBear4, Mersenne31,
@@ -45,7 +46,7 @@ use crate::open::circle_opening::CircleOpening;
 use crate::open::circle_quotients::CircleQuotients;
 use crate::open::deep::Deep;
 use crate::open::evaluate::Evaluate;
-use crate::open::opening::{CosetPoints, Opening};
+use crate::open::opening::Opening;
 use crate::transform::circle::CircleTransform;
 use crate::transform::ntt::{Ntt, TwoAdic};
 use crate::vector::elementwise::Elementwise;

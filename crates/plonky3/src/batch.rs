@@ -9,11 +9,12 @@ use p3_batch_stark::common::PreprocessedInstanceMeta;
 use p3_batch_stark::proof::{BatchCommitments, BatchOpenedValues, OpenedValuesWithLookups};
 use p3_batch_stark::{BatchProof, BatchProverTranscript, BatchShape};
 use p3_commit::{OpenedValues as Opened, PolynomialSpace};
-use p3_field::{Algebra, PrimeCharacteristicRing};
+use p3_field::Algebra;
 use p3_lookup::{LogUpGadget, Lookup, LookupTerminal, check_multiplicity_height_bound};
 use p3_uni_stark::{OpenedValues, PreprocessedOpenedValues, StarkGenericConfig};
-use rigel_gpu::{Buffer, Device};
+use rigel_gpu::Device;
 use rigel_kernels::Columns;
+use rigel_kernels::field::Element;
 
 use crate::batch_key::{BatchKey, table_layout, trace_domain};
 use crate::challenger::Searching;
@@ -26,11 +27,12 @@ use crate::error::{Error, Result};
 use crate::fallback::{self, CpuBatchAir};
 use crate::field::{DeviceExtension, DeviceField};
 use crate::hiding::{self, random_polynomial};
-use crate::lookup::{self, LookupColumns, LookupInputs, Making};
-use crate::open::{Round, download, open};
-use crate::plan::{Batches, Sizes, TableSize, exact_sizes, usual_chunks};
+use crate::lookup::{self, Fractions, LookupInputs, Making};
+use crate::open::{Gathered, Round, open};
+use crate::plan::{Batches, Sizes, TableSize, are_small, exact_sizes, usual_chunks};
+use crate::program::Parameters;
 use crate::prover::{Prover, Session};
-use crate::quotient::{self, Table, non_empty};
+use crate::quotient::{self, Table};
 use crate::readings::{Kind, Readings};
 use crate::report::Proven;
 use crate::split;
@@ -228,25 +230,22 @@ where
     let committed_terminals: Vec<SC::Challenge> = terminals.iter().flatten().copied().collect();
     let alpha = transcript.permutation_phase(permutation_cap.clone(), &committed_terminals);
 
-    let mut chunks = Vec::new();
+    let of_lookups =
+        |table: usize| terminals[table].into_iter().chain(challenges[table].iter().copied()).collect();
+    let extensions: Vec<Vec<SC::Challenge>> = tables.clone().map(of_lookups).collect();
+    let periodic: Vec<_> = instances.iter().map(|instance| instance.air.periodic_columns()).collect();
     let mut permutations = permutation.iter().flat_map(|committed| &committed.ldes);
-    for (table, instance) in instances.iter().enumerate() {
-        let extension: Vec<SC::Challenge> =
-            terminals[table].into_iter().chain(challenges[table].iter().copied()).collect();
-        let table = Table {
-            log_rows: key.log_rows[table] as u32,
-            constraints: &constraints[table],
-            main: &main.ldes[table],
-            preprocessed: preprocessed
-                .zip(key.preprocessed_of(table))
-                .map(|(pre, meta)| pre.whole(meta.matrix_index)),
-            permutation: if key.lookups(table).is_empty() { None } else { permutations.next() },
-            periodic: &instance.air.periodic_columns(),
-            publics: publics[table],
-            extension: &extension,
-        };
-        chunks.push(quotient::chunks(&session, &table, alpha)?);
-    }
+    let mut of_table = |table: usize| Table {
+        log_rows: key.log_rows[table] as u32,
+        constraints: &constraints[table],
+        main: &main.ldes[table],
+        preprocessed: preprocessed.zip(key.preprocessed_of(table)).map(|(pre, meta)| pre.whole(meta.matrix_index)),
+        permutation: if key.lookups(table).is_empty() { None } else { permutations.next() },
+        periodic: &periodic[table],
+        publics: publics[table],
+        extension: &extensions[table],
+    };
+    let chunks = quotient::chunks_of_all(&session, &tables.clone().map(&mut of_table).collect::<Vec<_>>(), alpha)?;
     let chunk_counts: Vec<usize> = chunks.iter().map(Vec::len).collect();
     let quotient = Committed::new(&session, chunks.into_iter().flatten().collect())?;
     constraints.iter().for_each(|table| table.free_symbols());
@@ -349,16 +348,29 @@ fn commit_traces<'a, SC: DeviceConfig, A>(
         }
         return Ok((residents, Committed::in_batches(session, committed, batches.columns)?));
     }
-    // The upload of one table overlaps the extension of the previous one.
+    // The upload of one table overlaps the extension of the previous one, unless both are short.
     let rooms = instances.iter().map(|instance| Resident::room(session, &instance.trace));
     let mut rooms = rooms.collect::<Result<Vec<_>>>()?;
     let allocated = session.stream.record()?;
+    let cells: usize = instances.iter().map(|instance| instance.trace.height() * instance.trace.width()).sum();
+    let at_once = if are_small(cells * size_of::<Base<SC>>()) { instances.len() } else { 1 };
     let mut residents = Vec::with_capacity(instances.len());
     let mut ldes = Vec::with_capacity(instances.len());
-    for (table, instance) in instances.iter().enumerate() {
-        let resident = Resident::arriving(session, &instance.trace, rooms[table].as_mut(), &allocated)?;
-        ldes.push(session.phase("extend", || extend_trace(session, resident.whole().into()))?);
-        residents.push((!key.lookups(table).is_empty()).then_some(resident));
+    for (tables, rooms) in instances.chunks(at_once).zip(rooms.chunks_mut(at_once)) {
+        let arriving = tables
+            .iter()
+            .zip(rooms)
+            .map(|(instance, room)| Resident::arriving(session, &instance.trace, room.as_mut(), &allocated));
+        let arrived = arriving.collect::<Result<Vec<_>>>()?;
+        session.phase("extend", || {
+            for resident in &arrived {
+                ldes.push(extend_trace(session, resident.whole().into())?);
+            }
+            Ok(())
+        })?;
+        let first = residents.len();
+        let with_lookups = |(i, resident)| (!key.lookups(first + i).is_empty()).then_some(resident);
+        residents.extend(arrived.into_iter().enumerate().map(with_lookups));
     }
     Ok((residents, Committed::new(session, ldes)?))
 }
@@ -436,35 +448,41 @@ fn commit_lookups<SC: DeviceConfig, A>(
     challenges: &[Vec<SC::Challenge>],
     batches: Option<Batches>,
 ) -> Result<CommittedLookups<SC>> {
-    let mut columns = Vec::new();
-    let mut terminals: Vec<Buffer<Base<SC>>> = Vec::new();
-    for (table, instance) in instances.iter().enumerate() {
-        let Some(fractions) = &constraints[table].fractions else { continue };
-        let resident =
-            traces.residents[table].as_ref().or(traces.main.ldes[table].trace()).expect("kept for lookups");
-        let made = session.phase("lookups", || {
-            let parameters: Vec<Ext<SC>> = std::iter::once(SC::Challenge::ZERO)
-                .chain(challenges[table].iter().copied())
-                .map(SC::Challenge::to_device)
-                .collect();
+    let fractions = constraints.iter().map(|constraints| constraints.fractions.as_ref());
+    let tables: Vec<(usize, &Fractions<SC>)> =
+        fractions.enumerate().filter_map(|(table, fractions)| Some((table, fractions?))).collect();
+    if tables.is_empty() {
+        return Ok((None, vec![None; instances.len()]));
+    }
+    let stream = &session.stream;
+    let mut terminals = Gathered::new(stream, 2 * Ext::<SC>::DEGREE * tables.len())?;
+    let columns = session.phase("lookups", || {
+        let last: Vec<u32> = tables.iter().map(|&(table, _)| instances[table].trace.height() as u32 - 1).collect();
+        let last = stream.upload(&last)?;
+        let elements: Vec<_> =
+            tables.iter().map(|&(table, _)| lookup::parameters::<SC>(&challenges[table])).collect();
+        let publics = |&(table, _): &(usize, _)| SC::Value::as_device(&instances[table].public_values);
+        let publics: Vec<_> = tables.iter().map(publics).collect();
+        let parameters = Parameters::<SC>::upload(stream, &elements, &publics)?;
+        let mut columns = Vec::with_capacity(tables.len());
+        for (i, &(table, fractions)) in tables.iter().enumerate() {
+            let instance = &instances[table];
+            let resident = traces.residents[table].as_ref().or(traces.main.ldes[table].trace());
             let preprocessed = key.preprocessed.as_ref().zip(key.preprocessed_of(table));
-            let publics = non_empty(session, SC::Value::as_device(&instance.public_values))?;
             let inputs = LookupInputs {
                 preprocessed: preprocessed.map(|(tables, meta)| &tables.traces[meta.matrix_index]),
-                publics: publics.as_ref(),
-                challenges: &session.stream.upload(&parameters)?,
+                publics: parameters.words(tables.len() + i)?,
+                challenges: parameters.elements(i)?,
             };
             let size = TableSize::of(key, table, instance.trace.width());
             let making = batches.map_or(Making::WHOLE, |batches| size.making::<SC>(batches.columns));
-            lookup::columns(session, fractions, resident, &inputs, making)
-        })?;
-        let LookupColumns { columns: made, terminal } = made;
-        columns.push(made);
-        terminals.extend(terminal);
-    }
-    if columns.is_empty() {
-        return Ok((None, vec![None; instances.len()]));
-    }
+            let made = lookup::columns(session, fractions, resident.expect("kept for lookups"), &inputs, making)?;
+            let halves = terminals.rooms([Ext::<SC>::DEGREE; 2])?.split_at(Ext::<SC>::DEGREE)?;
+            made.write_terminal(stream, halves.into(), last.range(i..i + 1)?)?;
+            columns.push(made.columns);
+        }
+        Ok(columns)
+    })?;
     let committed = match batches {
         None => {
             let views: Vec<Columns<'_, _>> = columns.iter().map(Into::into).collect();
@@ -476,8 +494,8 @@ fn commit_lookups<SC: DeviceConfig, A>(
             Committed::in_batches(session, columns, batches.columns)?
         }
     };
-    let mut halves =
-        download(&session.stream, &terminals)?.into_iter().flat_map(|words| SC::Challenge::from_words(&words));
+    let halves = terminals.download(stream)?.into_iter();
+    let mut halves = halves.flat_map(|words| SC::Challenge::from_words(&words));
     let mut half = || halves.next().expect("two elements per table with lookups");
     let terminals =
         (0..instances.len()).map(|table| (!key.lookups(table).is_empty()).then(|| half() + half())).collect();

@@ -29,25 +29,46 @@ pub trait DeviceChallenger<V: DeviceField>:
 
     /// The smallest witness of `bits` bits for the current state, or `None` if there is none. `constants` are this
     /// challenger's, or others to try where upstream hides them.
-    fn search(&self, stream: &Stream, constants: &Constants, bits: usize) -> Result<Option<V>>;
+    fn search(&self, stream: &Stream, constants: &Constants, bits: usize)
+    -> Result<Option<FoundWitness<V, Self>>>;
+}
+
+/// A witness that a search has found.
+pub struct FoundWitness<V, C> {
+    /// The witness.
+    pub witness: V,
+    /// The challenger after the squeeze with which upstream's check of a witness begins, if it hashes what was observed
+    /// since the last challenge. It is used only if something was, and the rest of the check is made with it. `None` if
+    /// the check does not begin so, or to have it made by upstream as a whole.
+    pub squeezed: Option<C>,
 }
 
 impl<V> DeviceChallenger<V> for SerializingChallenger32<V, HashChallenger<u8, Keccak256Hash, 32>>
 where
     V: DeviceField + PrimeField32,
 {
-    fn search(&self, stream: &Stream, _: &Constants, bits: usize) -> Result<Option<V>> {
-        // The search begins by squeezing, so each candidate is hashed after the digest of everything observed.
-        let witness = grind::keccak256::<V::Device>(stream, self.clone().finalize(), bits as u32)?;
-        Ok(witness.map(V::from_u64))
+    fn search(&self, stream: &Stream, _: &Constants, bits: usize) -> Result<Option<FoundWitness<V, Self>>> {
+        search_keccak(stream, self.clone().finalize(), bits, Self::new)
     }
 }
 
 impl<V: DeviceField> DeviceChallenger<V> for SerializingChallenger64<V, HashChallenger<u8, Keccak256Hash, 32>> {
-    fn search(&self, stream: &Stream, _: &Constants, bits: usize) -> Result<Option<V>> {
-        let witness = grind::keccak256::<V::Device>(stream, self.clone().finalize(), bits as u32)?;
-        Ok(witness.map(V::from_u64))
+    fn search(&self, stream: &Stream, _: &Constants, bits: usize) -> Result<Option<FoundWitness<V, Self>>> {
+        search_keccak(stream, self.clone().finalize(), bits, Self::new)
     }
+}
+
+/// A search begins by squeezing, so each candidate is hashed after the digest of everything observed. Of a wide table
+/// that is so much that it is not hashed a second time.
+fn search_keccak<V: DeviceField, C>(
+    stream: &Stream,
+    digest: [u8; 32],
+    bits: usize,
+    new: impl Fn(HashChallenger<u8, Keccak256Hash, 32>) -> C,
+) -> Result<Option<FoundWitness<V, C>>> {
+    let witness = grind::keccak256::<V::Device>(stream, digest, bits as u32)?;
+    let squeezed = || Some(new(HashChallenger::new(digest.to_vec(), Keccak256Hash)));
+    Ok(witness.map(|witness| FoundWitness { witness: V::from_u64(witness), squeezed: squeezed() }))
 }
 
 impl<V, P, const WIDTH: usize, const RATE: usize> DeviceChallenger<V> for DuplexChallenger<V, P, WIDTH, RATE>
@@ -59,7 +80,12 @@ where
         search_constants(&self.permutation)
     }
 
-    fn search(&self, stream: &Stream, constants: &Constants, bits: usize) -> Result<Option<V>> {
+    fn search(
+        &self,
+        stream: &Stream,
+        constants: &Constants,
+        bits: usize,
+    ) -> Result<Option<FoundWitness<V, Self>>> {
         // Constants of another permutation.
         let Some(permutation) = Poseidon2::<P::Shape, P::Shape>::permutation(constants) else { return Ok(None) };
         // The state that absorbs the pending input and the witness: upstream's `duplexing` with one more element.
@@ -71,7 +97,7 @@ where
         let state = V::as_device(&state);
         let on = (stream, &permutation);
         let witness = grind::duplex::<Poseidon2<_, _>>(on, state, pending, RATE - 1, bits as u32)?;
-        Ok(witness.map(V::from_u64))
+        Ok(witness.map(|witness| FoundWitness { witness: V::from_u64(witness), squeezed: None }))
     }
 }
 
@@ -85,13 +111,15 @@ pub(crate) struct Searching<'a, C> {
     /// The constants with which to search, the likeliest first.
     constants: &'a [Constants],
     failed: Option<Error>,
+    /// Whether something was observed since the last challenge, so that a squeeze hashes it.
+    has_observed: bool,
     /// Bits of the searches that the host had to do.
     by_host: Vec<usize>,
 }
 
 impl<'a, C> Searching<'a, C> {
     pub(crate) fn new(inner: C, stream: &'a Stream, constants: &'a [Constants]) -> Self {
-        Self { inner, stream, constants, failed: None, by_host: Vec::new() }
+        Self { inner, stream, constants, failed: None, has_observed: false, by_host: Vec::new() }
     }
 
     /// Returns the first error of a search, or what to report if the host searched.
@@ -114,6 +142,7 @@ impl<'a, C> Searching<'a, C> {
 
 impl<T, C: CanObserve<T>> CanObserve<T> for Searching<'_, C> {
     fn observe(&mut self, value: T) {
+        self.has_observed = true;
         self.inner.observe(value);
     }
 
@@ -121,18 +150,21 @@ impl<T, C: CanObserve<T>> CanObserve<T> for Searching<'_, C> {
     where
         T: Clone,
     {
+        self.has_observed |= !values.is_empty();
         self.inner.observe_slice(values);
     }
 }
 
 impl<T, C: CanSample<T>> CanSample<T> for Searching<'_, C> {
     fn sample(&mut self) -> T {
+        self.has_observed = false;
         self.inner.sample()
     }
 }
 
 impl<T, C: CanSampleBits<T>> CanSampleBits<T> for Searching<'_, C> {
     fn sample_bits(&mut self, bits: usize) -> T {
+        self.has_observed = false;
         self.inner.sample_bits(bits)
     }
 }
@@ -147,16 +179,22 @@ where
         if bits == 0 {
             return V::ZERO;
         }
-        // The kernel's permutation may not be this challenger's, so upstream's check decides. It hashes everything that
-        // was observed since the last challenge: the challenger that has passed it goes on.
+        // The kernel's permutation may not be this challenger's, so upstream's check decides. The challenger that has
+        // passed it goes on.
         let passed = |witness: V| {
             let mut challenger = self.inner.clone();
             challenger.check_witness(bits, witness).then_some((witness, challenger))
         };
+        let found_passed = |FoundWitness { witness, squeezed }: FoundWitness<V, C>| {
+            // The rest of that check, after the squeeze.
+            let Some(mut squeezed) = squeezed.filter(|_| self.has_observed) else { return passed(witness) };
+            squeezed.observe(witness);
+            (squeezed.sample_bits(bits) == 0).then_some((witness, squeezed))
+        };
         let mut found = None;
         for constants in self.constants {
             match self.inner.search(self.stream, constants, bits) {
-                Ok(witness) => found = witness.and_then(passed),
+                Ok(witness) => found = witness.and_then(found_passed),
                 Err(error) => {
                     self.failed.get_or_insert(error);
                     return V::ZERO;
@@ -175,11 +213,12 @@ where
             self.failed.get_or_insert(Error::shape("proof of work", detail));
             return V::ZERO;
         };
-        self.inner = challenger;
+        (self.inner, self.has_observed) = (challenger, false);
         witness
     }
 
     fn check_witness(&mut self, bits: usize, witness: V) -> bool {
+        self.has_observed = false;
         self.inner.check_witness(bits, witness)
     }
 }
@@ -195,4 +234,46 @@ fn smallest<V: DeviceField>(passes: impl Fn(&V) -> bool + Sync) -> Option<V> {
         candidates.into_par_iter().map(V::from_u64).find_first(&passes)
     });
     found.next()
+}
+
+#[cfg(test)]
+mod tests {
+    use p3_goldilocks::Goldilocks;
+    use p3_koala_bear::KoalaBear;
+    use rigel_gpu::testing::on_each_device;
+
+    use super::*;
+
+    type Hashing = HashChallenger<u8, Keccak256Hash, 32>;
+
+    /// Searches wherever they may come: after observations, after challenges, after each other and at the beginning.
+    fn check<V: DeviceField, C: DeviceChallenger<V> + GrindingChallenger<Witness = V>>(stream: &Stream, new: C) {
+        const BITS: usize = 5;
+        let (mut theirs, none) = (new.clone(), [Constants::NONE]);
+        let mut ours = Searching::new(new, stream, &none);
+        for (observed, sampled) in [(0, 0), (3, 0), (0, 1), (500, 2), (0, 0), (1, 3), (40, 0)] {
+            let values: Vec<V> = (0..observed).map(|i| V::from_u64(i * i + 7)).collect();
+            ours.observe_slice(&values);
+            theirs.observe_slice(&values);
+            for _ in 0..sampled {
+                let challenges: [V; 2] = [ours.sample(), theirs.sample()];
+                assert_eq!(challenges[0], challenges[1]);
+            }
+            let passes = |witness: &V| theirs.clone().check_witness(BITS, *witness);
+            let expected = smallest(passes).unwrap();
+            assert!(theirs.check_witness(BITS, expected));
+            assert_eq!(ours.grind(BITS), expected, "{observed} observed, {sampled} sampled");
+        }
+        let challenges: [V; 2] = [ours.sample(), theirs.sample()];
+        assert_eq!(challenges[0], challenges[1]);
+    }
+
+    #[test]
+    fn searches_give_upstreams_witnesses() {
+        on_each_device(|stream| {
+            let inner = || Hashing::new(b"begin".to_vec(), Keccak256Hash);
+            check::<KoalaBear, _>(stream, SerializingChallenger32::new(inner()));
+            check::<Goldilocks, _>(stream, SerializingChallenger64::new(inner()));
+        });
+    }
 }

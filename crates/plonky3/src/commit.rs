@@ -1,6 +1,7 @@
 //! Commitments: columns extended to a coset of the larger domain, and a Merkle tree over their rows.
 
 use std::cmp::Reverse;
+use std::ops::Range;
 
 use p3_matrix::Matrix as _;
 use p3_matrix::dense::RowMajorMatrix;
@@ -8,6 +9,7 @@ use rigel_gpu::{Buffer, Result as GpuResult};
 use rigel_kernels::commit::merkle::MerkleTree;
 use rigel_kernels::commit::rows::RowsInParts;
 use rigel_kernels::field::Field;
+use rigel_kernels::layout::parts::Parts;
 use rigel_kernels::layout::permute;
 use rigel_kernels::transform::ntt::{self, Order};
 use rigel_kernels::{Columns, Matrix};
@@ -55,15 +57,15 @@ impl<'a, SC: DeviceConfig> Committed<'a, SC> {
         let height = rows << session.log_blowup();
         let mut lde = Matrix::alloc(stream, height, width)?;
         let mut hashing = RowsInParts::<SC::Hash>::new(session.hashing(), height)?;
-        let block = RowsInParts::<SC::Hash>::block::<Base<SC>>();
-        let part = part_columns::<SC>(rows, width).min(width);
+        let mut parts = parts::<SC>(rows, width);
         // Double buffering: one part is uploaded while the other is read.
-        let rooms = (0..if part < width { 2 } else { 1 }).map(|_| stream.alloc(rows * part));
+        let largest = parts.largest();
+        let rooms = (0..if largest < width { 2 } else { 1 }).map(|_| stream.alloc(rows * largest));
         let mut rooms = rooms.collect::<GpuResult<Vec<_>>>()?;
         let mut free = [stream.record()?, stream.record()?];
-        let (mut first, mut turn) = (0, 0);
+        let mut turn = 0;
         loop {
-            let end = if part == width { width } else { first + next_part(block, part, width - first) };
+            let Range { start: first, end } = parts.next().expect("the last part returns");
             let mut room = rooms[turn].range_mut(..rows * (end - first))?;
             session.bring(room.reborrow(), trace, first..end, &free[turn])?;
             session.phase("extend", || {
@@ -81,7 +83,7 @@ impl<'a, SC: DeviceConfig> Committed<'a, SC> {
                 return Ok(Self { ldes: vec![Extended::Whole(lde)], tree, salts: Vec::new() });
             }
             session.phase("hash", || Ok(hashing.absorb(stream, arrived)?))?;
-            (first, turn) = (end, 1 - turn);
+            turn = 1 - turn;
         }
     }
 
@@ -195,25 +197,9 @@ fn hash_in_batches<SC: DeviceConfig>(
     Ok(hashing.finish(stream, Columns::new(part.column_range(0, filled)?, rows)?)?)
 }
 
-/// The number of columns per part of an upload: a quarter of them, more if that is little data, rounded to the
-/// hash's block.
-pub(crate) fn part_columns<SC: DeviceConfig>(rows: usize, width: usize) -> usize {
-    const PARTS: usize = 4;
-    const LEAST_BYTES: usize = 32 << 20;
-    let bytes = size_of::<Base<SC>>();
-    let block = RowsInParts::<SC::Hash>::block::<Base<SC>>();
-    width.div_ceil(PARTS).max(LEAST_BYTES / (rows * bytes)).next_multiple_of(block)
-}
-
-/// The number of columns of the next part, of those that are left: the largest part, and fewer and fewer at the end, in
-/// whole blocks of the hash but for the last. For the work on the last part overlaps no upload.
-fn next_part(block: usize, largest: usize, left: usize) -> usize {
-    const LEAST_SHARE: usize = 8;
-    if left > largest {
-        return largest;
-    }
-    let half = left.div_ceil(2).next_multiple_of(block);
-    if half < left && half >= largest / LEAST_SHARE { half } else { left }
+/// The parts in which a trace of one table is uploaded, in whole blocks of the hash.
+pub(crate) fn parts<SC: DeviceConfig>(rows: usize, width: usize) -> Parts {
+    Parts::new(width, rows * size_of::<Base<SC>>(), RowsInParts::<SC::Hash>::block::<Base<SC>>())
 }
 
 /// The commitment to a tree. Waits for the device.
@@ -222,32 +208,4 @@ pub(crate) fn cap<SC: DeviceConfig>(
     tree: &MerkleTree<SC::Hash>,
 ) -> Result<SC::Commitment> {
     Ok(SC::cap(tree.cap(&session.stream, session.cap_height())?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::next_part;
-
-    #[test]
-    fn parts_become_smaller_at_the_end() {
-        let parts = |block: usize, largest: usize, width: usize| {
-            let mut parts = Vec::new();
-            let mut left = width;
-            while left > 0 {
-                parts.push(next_part(block, largest, left));
-                left -= parts[parts.len() - 1];
-            }
-            parts
-        };
-        assert_eq!(parts(34, 680, 2633), [680, 680, 680, 306, 170, 117]);
-        assert_eq!(parts(8, 8, 9), [8, 1]);
-        for (block, blocks, width) in (1..40).flat_map(|w| [(34, 3, 71 * w), (8, 20, 67 * w), (1, 9, 11 * w)]) {
-            let parts = parts(block, block * blocks, width);
-            assert_eq!(parts.iter().sum::<usize>(), width);
-            let (last, whole) = parts.split_last().unwrap();
-            assert!(
-                *last <= block * blocks && whole.iter().all(|part| part % block == 0 && *part <= block * blocks)
-            );
-        }
-    }
 }

@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::extended::Extended;
 use crate::field::{DeviceExtension, DeviceField};
 use crate::hiding::{self, Trees};
-use crate::open::{Gathered, Round};
+use crate::open::{Gathered, Round, with_room};
 use crate::prover::Session;
 use crate::transcript::Unfinished;
 
@@ -248,7 +248,7 @@ fn opened_salts<SC: DeviceConfig>(
     queries: usize,
     gathered: &mut impl Iterator<Item = Vec<Base<SC>>>,
 ) -> Salts<SC> {
-    let mut salts = vec![Vec::with_capacity(matrices); queries];
+    let mut salts = with_room(queries, matrices);
     for values in gathered.take(matrices) {
         for (matrices, salt) in salts.iter_mut().zip(values.chunks_exact(SC::SALTS)) {
             matrices.push(SC::Value::from_device(salt).to_vec());
@@ -263,7 +263,7 @@ fn opened_rows<SC: DeviceConfig>(
     queries: usize,
     batches: &mut impl Iterator<Item = Vec<Base<SC>>>,
 ) -> Vec<Vec<Vec<SC::Value>>> {
-    let mut opened: Vec<Vec<Vec<SC::Value>>> = vec![Vec::with_capacity(ldes.len()); queries];
+    let mut opened: Vec<Vec<Vec<SC::Value>>> = with_room(queries, ldes.len());
     for lde in ldes {
         opened.iter_mut().for_each(|matrices| matrices.push(Vec::with_capacity(lde.columns())));
         let mut missing = lde.columns();

@@ -134,7 +134,7 @@ pub mod witness;
 pub use batch::{Instance, prove_batch};
 pub use batch_key::{BatchKey, setup_batch};
 pub use cancel::Cancel;
-pub use challenger::DeviceChallenger;
+pub use challenger::{DeviceChallenger, FoundWitness};
 pub use compile::{compile, compile_batch};
 pub use config::{Base, DeviceConfig, DeviceFriProof, Digest, Ext, Salts};
 pub use error::{Error, Result};

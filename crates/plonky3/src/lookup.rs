@@ -17,9 +17,10 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use p3_air::symbolic::{BaseEntry, BaseLeaf, SymbolicExpr, SymbolicExpression};
+use p3_field::PrimeCharacteristicRing;
 use p3_lookup::Lookup;
 use rigel_codegen::{ColumnsRead, ExpressionGraph, Output, Target, Value};
-use rigel_gpu::{Buffer, Device, Stream};
+use rigel_gpu::{Device, Stream, View, ViewMut};
 use rigel_kernels::domain::selectors;
 use rigel_kernels::field::Element;
 use rigel_kernels::layout::permute;
@@ -37,20 +38,41 @@ use crate::trace::{Resident, rows_and_next};
 /// The inverted denominators use the input slot of the permutation columns.
 const INVERSES: usize = input::PERMUTATION;
 
-/// The columns of a table's lookups, and the last row of the running sum and of its terms.
+/// The columns of a table's lookups, and the terms of their running sum.
 pub(crate) struct LookupColumns<SC: DeviceConfig> {
     /// The running sum and one fraction per lookup, over the extension.
     pub(crate) columns: Matrix<Base<SC>>,
-    /// Two elements, whose sum is the terminal.
-    pub(crate) terminal: [Buffer<Base<SC>>; 2],
+    sums: Matrix<Base<SC>>,
+}
+
+impl<SC: DeviceConfig> LookupColumns<SC> {
+    /// Writes two elements, whose sum is the terminal: the running sum and its term in the last row, whose index is
+    /// given in device memory.
+    pub(crate) fn write_terminal(
+        &self,
+        stream: &Stream,
+        [running, term]: [ViewMut<'_, Base<SC>>; 2],
+        last: View<'_, u32>,
+    ) -> Result<()> {
+        let rows = self.columns.rows();
+        let sums = self.columns.column_range(0, Ext::<SC>::DEGREE)?;
+        permute::gather_rows_into(stream, running, sums, rows, last)?;
+        Ok(permute::gather_rows_into(stream, term, self.sums.values().view(), rows, last)?)
+    }
 }
 
 /// What a table's lookups read besides its trace.
 pub(crate) struct LookupInputs<'a, SC: DeviceConfig> {
     pub(crate) preprocessed: Option<&'a Matrix<Base<SC>>>,
-    pub(crate) publics: Option<&'a Buffer<Base<SC>>>,
-    /// The extension-field parameters, indexed as in [`parameter`].
-    pub(crate) challenges: &'a Buffer<Ext<SC>>,
+    pub(crate) publics: Option<View<'a, Base<SC>>>,
+    /// The extension-field parameters, indexed as in [`parameter`]; see [`parameters`].
+    pub(crate) challenges: Option<View<'a, Ext<SC>>>,
+}
+
+/// The extension-field parameters of a table's lookups: their challenges, after the place of the terminal, which no
+/// fraction reads.
+pub(crate) fn parameters<SC: DeviceConfig>(challenges: &[SC::Challenge]) -> Vec<SC::Challenge> {
+    std::iter::once(SC::Challenge::ZERO).chain(challenges.iter().copied()).collect()
 }
 
 /// How the fractions of a table are made.
@@ -79,9 +101,9 @@ pub(crate) fn columns<SC: DeviceConfig>(
 ) -> Result<LookupColumns<SC>> {
     let on_device = |fractions: &Fractions<SC>, main: Columns<'_, Base<SC>>, rows_at_once: usize| {
         if rows_at_once >= main.rows() {
-            let selectors = selectors::on_trace::<Base<SC>>(&session.stream, main.rows().trailing_zeros())?;
+            let selectors = selectors::kept_on_trace::<Base<SC>>(&session.stream, main.rows().trailing_zeros())?;
             let [columns, sums] = fractions_of(session, fractions, main, inputs, &selectors)?;
-            return with_running_sum(session, columns, &sums);
+            return with_running_sum(session, columns, sums);
         }
         let rows = |rows| rows_and_next(&session.stream, main, rows);
         by_rows(session, fractions, main.rows(), rows, inputs, rows_at_once)
@@ -113,7 +135,7 @@ fn by_rows<SC: DeviceConfig>(
     rows_at_once: usize,
 ) -> Result<LookupColumns<SC>> {
     let (stream, degree) = (&session.stream, Ext::<SC>::DEGREE);
-    let selectors = selectors::on_trace::<Base<SC>>(stream, rows.trailing_zeros())?;
+    let selectors = selectors::kept_on_trace::<Base<SC>>(stream, rows.trailing_zeros())?;
     let mut columns = Matrix::alloc(stream, rows, fractions.columns() * degree)?;
     let mut sums = Matrix::alloc(stream, rows, degree)?;
     for first in (0..rows).step_by(rows_at_once) {
@@ -141,20 +163,18 @@ fn by_rows<SC: DeviceConfig>(
             }
         }
     }
-    with_running_sum(session, columns, &sums)
+    with_running_sum(session, columns, sums)
 }
 
 /// Writes the running sum of each row's sums into its column.
 fn with_running_sum<SC: DeviceConfig>(
     session: &Session<'_, SC>,
     mut columns: Matrix<Base<SC>>,
-    sums: &Matrix<Base<SC>>,
+    sums: Matrix<Base<SC>>,
 ) -> Result<LookupColumns<SC>> {
-    let stream = &session.stream;
-    let running = scan::prefix_sums(stream, sums, Bound::Exclusive)?;
-    stream.copy(columns.column_range_mut(0, Ext::<SC>::DEGREE)?, running.values().view())?;
-    let terminal = [last_row(stream, &running)?, last_row(stream, sums)?];
-    Ok(LookupColumns { columns, terminal })
+    let running = columns.column_range_mut(0, Ext::<SC>::DEGREE)?;
+    scan::prefix_sums_into(&session.stream, running, &sums, Bound::Exclusive)?;
+    Ok(LookupColumns { columns, sums })
 }
 
 /// The columns of a table's lookups with the fractions in place, but not the running sum; and the sums of each row's
@@ -191,8 +211,8 @@ fn write_fractions<SC: DeviceConfig>(
         next: [None; 3],
         selectors: selectors.into(),
         periodic: None,
-        publics: inputs.publics.map(Buffer::view),
-        extension: Some(inputs.challenges.view()),
+        publics: inputs.publics,
+        extension: inputs.challenges,
     };
 
     let mut inverses = Matrix::alloc(stream, rows, fractions.terms * Ext::<SC>::DEGREE)?;
@@ -201,10 +221,6 @@ fn write_fractions<SC: DeviceConfig>(
 
     bound.permutation = Some((&inverses).into());
     Ok(bound.store(stream, &*fractions.fractions(stream.device())?, outputs.into())?)
-}
-
-fn last_row<F: rigel_gpu::Plain>(stream: &Stream, matrix: &Matrix<F>) -> Result<Buffer<F>> {
-    Ok(permute::gather_rows_at(stream, matrix, &[matrix.rows() as u32 - 1])?)
 }
 
 /// Whether a lookup reads a periodic column. Upstream's prover panics if one does.

@@ -2,7 +2,9 @@
 //! correct.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use p3_commit::OpenedValues;
 use p3_field::PrimeCharacteristicRing;
@@ -11,6 +13,7 @@ use p3_fri::{FriParameters, FriProverError, PcsProverTranscript, PcsShape};
 use p3_uni_stark::StarkGenericConfig;
 use rigel_gpu::{Buffer, Plain, Stream, View, ViewMut};
 use rigel_kernels::domain::block::Block;
+use rigel_kernels::domain::points;
 use rigel_kernels::field::{Element, Ring};
 use rigel_kernels::open::opening::{self, Claim};
 use rigel_kernels::vector::powers;
@@ -137,7 +140,7 @@ pub(crate) fn check_final_height(
 ///
 /// Where the matrices are blocks of higher ones, all of one height, it is block `index` of their coset.
 pub(crate) struct Domain<SC: DeviceConfig> {
-    coset: Buffer<Base<SC>>,
+    coset: Arc<Buffer<Base<SC>>>,
     points: Vec<(SC::Challenge, Matrix<Base<SC>>)>,
 }
 
@@ -155,7 +158,7 @@ impl<SC: DeviceConfig> Domain<SC> {
         let rows = matrices.iter().map(|matrix| matrix.lde.rows()).max().unwrap_or(1);
         session.phase("denominators", || {
             let block = Block { index, log_rows: rows.trailing_zeros() };
-            let coset = opening::block_points::<Base<SC>>(&session.stream, block)?;
+            let coset = points::kept_points::<Base<SC>>(&session.stream, block)?;
             let invert = |&(z, rows): &(SC::Challenge, usize)| {
                 let inverses = opening::inverse_denominators::<Ext<SC>>(
                     &session.stream,
@@ -259,7 +262,7 @@ pub(crate) fn values<SC: DeviceConfig>(
     // Results come batch by batch: all columns of a batch at the first point, then at the next.
     let of_matrix = |Claimed { lde, points }: &Claimed<'_, SC>| {
         let width = share.columns(lde.columns()).len();
-        let mut at_points = vec![Vec::with_capacity(lde.columns()); points.len()];
+        let mut at_points = with_room(points.len(), lde.columns());
         while at_points.first().is_some_and(|values| values.len() < width) {
             let words = values.next().expect("one result per batch");
             for (words, values) in words.chunks_exact(words.len() / points.len()).zip(&mut at_points) {
@@ -284,18 +287,10 @@ pub(crate) fn reduce<SC: DeviceConfig>(
     session.phase("reduce", || {
         let widest = matrices.iter().map(|matrix| matrix.lde.columns()).max().unwrap_or(1);
         let powers = powers::powers(stream, Ext::<SC>::ONE, alpha.to_device(), widest)?;
-        // By height: the sums so far, and the next power of alpha.
-        let mut heights: Vec<(Matrix<Base<SC>>, SC::Challenge)> = Vec::new();
+        // By height: the sums so far, if there are any, and the next power of alpha.
+        let mut heights = BTreeMap::new();
         for (Claimed { lde, points }, values) in matrices.iter().zip(values) {
-            let at = match heights.iter().position(|(sums, _)| sums.rows() == lde.rows()) {
-                Some(at) => at,
-                None => {
-                    let sums = Matrix::zeros(stream, lde.rows(), Ext::<SC>::DEGREE)?;
-                    heights.push((sums, SC::Challenge::ONE));
-                    heights.len() - 1
-                }
-            };
-            let (sums, next) = &mut heights[at];
+            let (sums, next) = heights.entry(Reverse(lde.rows())).or_insert((None, SC::Challenge::ONE));
             let width = alpha.exp_u64(lde.columns() as u64);
             lde.each(session, |first, columns| {
                 let mut scale = *next * alpha.exp_u64(first as u64);
@@ -307,14 +302,26 @@ pub(crate) fn reduce<SC: DeviceConfig>(
                     claims.push(Claim { scale: scale.to_device(), value: value.to_device(), inverses });
                     scale *= width;
                 }
-                let powers = powers.values().view();
-                Ok(opening::accumulate_quotients::<Ext<SC>>(stream, sums, columns.into(), powers, &claims)?)
+                let (columns, powers) = (columns.into(), powers.values().view());
+                match sums {
+                    Some(sums) => opening::accumulate_quotients(stream, sums, columns, powers, &claims)?,
+                    None => *sums = Some(opening::quotients::<Ext<SC>>(stream, columns, powers, &claims)?),
+                }
+                Ok(())
             })?;
             *next *= width.exp_u64(points.len() as u64);
         }
-        heights.sort_by_key(|(sums, _)| Reverse(sums.rows()));
-        Ok(heights.into_iter().map(|(sums, _)| sums).collect())
+        let whole = |(Reverse(rows), (sums, _)): (_, (Option<_>, _))| match sums {
+            Some(sums) => Ok(sums),
+            None => Ok(Matrix::zeros(stream, rows, Ext::<SC>::DEGREE)?),
+        };
+        heights.into_iter().map(whole).collect()
     })
+}
+
+/// So many vectors, each with room for `capacity` values: of a clone, only the first would have it.
+pub(crate) fn with_room<T>(count: usize, capacity: usize) -> Vec<Vec<T>> {
+    (0..count).map(|_| Vec::with_capacity(capacity)).collect()
 }
 
 /// What the device gathers from many places, in one buffer, so that one copy downloads all of it.
@@ -353,13 +360,4 @@ impl<T: Plain> Gathered<T> {
         };
         Ok(self.lengths.into_iter().map(&mut next).collect())
     }
-}
-
-/// Downloads several buffers in one copy. Waits for the device.
-pub(crate) fn download<T: Plain>(stream: &Stream, buffers: &[Buffer<T>]) -> Result<Vec<Vec<T>>> {
-    let mut all = Gathered::new(stream, buffers.iter().map(Buffer::len).sum())?;
-    for buffer in buffers {
-        stream.copy(all.room(buffer.len())?, buffer.view())?;
-    }
-    all.download(stream)
 }

@@ -8,12 +8,13 @@ use p3_uni_stark::QuotientAir;
 use rigel_codegen::{Split, scratch_columns};
 use rigel_gpu::{Bytes, Device};
 use rigel_kernels::commit::rows::RowsInParts;
+use rigel_kernels::domain::kept::is_kept;
 use rigel_kernels::field::Element;
 use rigel_kernels::hash::Sponge;
 
 use crate::batch_key::{BatchKey, table_layout};
 use crate::check;
-use crate::commit::part_columns;
+use crate::commit::parts;
 use crate::config::{Base, DeviceConfig, Digest, Ext};
 use crate::constraints::Constraints;
 use crate::error::{Error, Result};
@@ -389,6 +390,12 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
     }
 
     fn phases(&self, batches: Option<Batches>) -> Vec<PlannedPhase> {
+        let cells = self.tables.iter().map(|table| table.width << table.log_rows).sum::<usize>();
+        // What tables need at a time: that of one of them, or of all of them if that is little and memory is not short.
+        let at_a_time = |bytes: usize, least: &dyn Fn(&TableSize) -> usize| {
+            let each = self.tables.iter().map(least);
+            if batches.is_none() && are_small(bytes) { each.sum() } else { each.max().unwrap_or(0) }
+        };
         let blowup = 1usize << self.prover.fri.log_blowup;
         let sum = |bytes: &dyn Fn(&TableSize) -> usize| self.tables.iter().map(bytes).sum::<usize>();
         let most = |bytes: &dyn Fn(&TableSize) -> usize| self.tables.iter().map(bytes).max().unwrap_or(0);
@@ -415,7 +422,7 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
                     // The trace and its masks, the latter also by rows, and some columns of both.
                     _ if SC::HIDING => 2 * trace(table) + 2 * coefficients(trace(table)),
                     1 => {
-                        let columns = part_columns::<SC>(rows(table), table.width).min(table.width);
+                        let columns = parts::<SC>(rows(table), table.width).largest();
                         let part = columns * rows(table) * word::<SC>();
                         (if columns < table.width { 3 } else { 2 }) * part + coefficients(part)
                     }
@@ -427,7 +434,11 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
                     kept + if several { trace(table) } else { 0 }
                 });
                 let main = sum(&lde);
-                (main, 0, main + most(&part) + held + tree + if several { 0 } else { states })
+                (
+                    main,
+                    0,
+                    main + at_a_time(cells * word::<SC>(), &part) + held + tree + if several { 0 } else { states },
+                )
             }
             Some(batches) => {
                 // Some columns with their extension and coefficients, where they are hashed and where they are read.
@@ -517,7 +528,7 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
         // A hidden chunk has twice the rows.
         let chunk_element = element::<SC>() + (random + SC::SALTS) * word::<SC>();
         let quotients = sum(&|table| (chunks(table) << hiding) * blowup * chunk_element);
-        let evaluating = most(&|table| {
+        let evaluating = at_a_time(sum(&|table| chunks(table) * element::<SC>()), &|table| {
             let size = chunks(table);
             let values = size * element::<SC>();
             let reading = size * (5 + table.scratch) * word::<SC>();
@@ -568,8 +579,26 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
         phases.push(PlannedPhase { name: "fold and query", bytes: held + piece_working + folds });
         // Buffers begin at multiples of 256 bytes, and each table has some dozens of them.
         let rounding = (self.tables.len() + 1) * (4 << 10);
-        phases.into_iter().map(|phase| PlannedPhase { bytes: phase.bytes + rounding, ..phase }).collect()
+        // The device keeps the points and the selectors of short domains.
+        let kept = |rows: usize, columns: usize| match self.prover.device() {
+            Some(device) if is_kept(device, rows) => columns * rows * word::<SC>(),
+            _ => 0,
+        };
+        let kept = kept(highest, 1)
+            + sum(&|table| {
+                let of_trace = if table.lookups.is_some() { kept(1 << table.log_rows, 3) } else { 0 };
+                of_trace + kept(chunks(table), 4)
+            });
+        let more = rounding + kept;
+        phases.into_iter().map(|phase| PlannedPhase { bytes: phase.bytes + more, ..phase }).collect()
     }
+}
+
+/// Whether tables that take so many bytes together go through a step at once, so that their launches are submitted
+/// together.
+pub(crate) fn are_small(bytes: usize) -> bool {
+    const MOST: usize = 16 << 20;
+    bytes <= MOST
 }
 
 /// Notes why traces were extended in batches, if they were.

@@ -1,11 +1,14 @@
 //! Runs compiled expression graphs on a table's inputs.
 
+use p3_field::BasedVectorSpace;
 use rigel_codegen::{Bindings, Folded, GraphProgram, Input, Rows, Target};
 use rigel_gpu::{Buffer, Result, Stream, View};
 use rigel_kernels::Columns;
 use rigel_kernels::field::Element;
 
+use crate::config::{Base, DeviceConfig, Ext};
 use crate::constraints::input;
+use crate::field::DeviceField;
 
 /// The matrices and parameters that a table's expressions read.
 pub(crate) struct Inputs<'a, E: Element> {
@@ -66,10 +69,49 @@ impl<'a, E: Element> Inputs<'a, E> {
         stream: &Stream,
         program: &GraphProgram<E>,
         (log_rows, log_step): (u32, u32),
-        weights: &Buffer<E>,
+        weights: View<'_, E>,
         folded: Folded<'_, E::Base>,
     ) -> Result<()> {
         let mut bindings = self.bindings().weights(weights).folded(folded);
         program.run(stream, Rows::BitReversed { log_rows, log_step }, &mut bindings)
+    }
+}
+
+/// Lists of parameters that programs read, in one buffer: an upload takes as long as a launch.
+pub(crate) struct Parameters<SC: DeviceConfig> {
+    words: Buffer<Base<SC>>,
+    /// Where each list ends.
+    ends: Vec<usize>,
+    /// The number of lists of elements of the extension, which come first.
+    element_lists: usize,
+}
+
+impl<SC: DeviceConfig> Parameters<SC> {
+    /// Uploads lists of elements of the extension, and lists of elements of the base field.
+    pub(crate) fn upload(stream: &Stream, elements: &[Vec<SC::Challenge>], words: &[&[Base<SC>]]) -> Result<Self> {
+        let (mut all, mut ends) = (Vec::new(), Vec::with_capacity(elements.len() + words.len()));
+        // Elements of the extension come first, so that they are aligned.
+        for list in elements {
+            all.extend(list.iter().flat_map(|x| SC::Value::as_device(x.as_basis_coefficients_slice())));
+            ends.push(all.len());
+        }
+        for list in words {
+            all.extend_from_slice(list);
+            ends.push(all.len());
+        }
+        Ok(Self { words: stream.upload(&all)?, ends, element_lists: elements.len() })
+    }
+
+    /// A list of elements of the base field; those of the extension count, too. `None` if it is empty.
+    pub(crate) fn words(&self, list: usize) -> Result<Option<View<'_, Base<SC>>>> {
+        let start = list.checked_sub(1).map_or(0, |before| self.ends[before]);
+        let words = self.words.range(start..self.ends[list])?;
+        Ok(if words.is_empty() { None } else { Some(words) })
+    }
+
+    /// A list of elements of the extension. `None` if it is empty.
+    pub(crate) fn elements(&self, list: usize) -> Result<Option<View<'_, Ext<SC>>>> {
+        assert!(list < self.element_lists, "list {list} is of the base field: its elements may not be aligned");
+        self.words(list)?.map(View::cast).transpose()
     }
 }

@@ -5,6 +5,7 @@
 //! rows. So no data has to be moved.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use p3_commit::{PolynomialSpace, UnivariateStarkPcs};
 use p3_field::coset::TwoAdicMultiplicativeCoset;
@@ -16,7 +17,6 @@ use rigel_kernels::domain::block::Block;
 use rigel_kernels::domain::selectors;
 use rigel_kernels::field::{Element, Ring};
 use rigel_kernels::layout::permute;
-use rigel_kernels::open::opening;
 use rigel_kernels::transform::ntt::Order;
 use rigel_kernels::vector::powers;
 use rigel_kernels::{Columns, Matrix};
@@ -27,7 +27,8 @@ use crate::error::Result;
 use crate::extended::{Extended, extend, extend_to, on_coset};
 use crate::field::{DeviceExtension, DeviceField};
 use crate::hiding;
-use crate::program::Inputs;
+use crate::plan::are_small;
+use crate::program::{Inputs, Parameters};
 use crate::prover::Session;
 
 /// A table, as seen by its constraints.
@@ -50,27 +51,56 @@ pub(crate) fn chunks<SC: DeviceConfig>(
     table: &Table<'_, SC>,
     alpha: SC::Challenge,
 ) -> Result<Vec<Matrix<Base<SC>>>> {
-    let quotient = session.phase("constraints", || evaluate(session, table, alpha))?;
-    session.phase("extend", || {
-        let log_chunks = table.constraints.log_chunks;
-        let words = Ext::<SC>::DEGREE << table.log_rows;
-        // Chunk i holds the values on g w^i H.
-        let chunk = |i: usize| {
-            let block = reverse_bits_len(i, log_chunks);
-            Ok(Columns::new(quotient.range(block * words..(block + 1) * words)?, 1 << table.log_rows)?)
-        };
-        let chunks: Vec<Columns<'_, Base<SC>>> = (0..1 << log_chunks).map(chunk).collect::<Result<_>>()?;
-        if let Some(hiding) = session.prover.hiding_streams() {
-            return hiding::chunks(session, hiding, table.log_rows, &chunks);
-        }
-        let root = SC::Value::two_adic_generator(table.log_rows as usize + log_chunks);
-        let extend = |(i, &chunk): (usize, &Columns<'_, Base<SC>>)| {
-            // A shift by w^-i maps the chunk's domain to g H.
-            let shift = root.exp_u64(i as u64).inverse().twin();
-            Ok(extend(session, chunk, shift, Order::BitReversed)?)
-        };
-        chunks.iter().enumerate().map(extend).collect()
-    })
+    Ok(chunks_of_all(session, std::slice::from_ref(table), alpha)?.remove(0))
+}
+
+/// The chunks of the quotients of several tables, by table.
+pub(crate) fn chunks_of_all<SC: DeviceConfig>(
+    session: &Session<'_, SC>,
+    tables: &[Table<'_, SC>],
+    alpha: SC::Challenge,
+) -> Result<Vec<Vec<Matrix<Base<SC>>>>> {
+    let bytes = |table: &Table<'_, SC>| size_of::<Ext<SC>>() << table.log_rows << table.constraints.log_chunks;
+    let are_whole = tables.iter().all(|table| matches!(table.main, Extended::Whole(_)));
+    let together = are_whole && are_small(tables.iter().map(bytes).sum());
+    let at_once = if together { tables.len() } else { 1 };
+    let mut chunks = Vec::with_capacity(tables.len());
+    for tables in tables.chunks(at_once) {
+        let evaluate = |table| evaluate(session, table, alpha);
+        let quotients: Vec<Buffer<_>> =
+            session.phase("constraints", || tables.iter().map(evaluate).collect::<Result<_>>())?;
+        let extend = |(table, quotient)| extend_chunks(session, table, quotient);
+        let extended: Vec<_> =
+            session.phase("extend", || tables.iter().zip(&quotients).map(extend).collect::<Result<_>>())?;
+        chunks.extend(extended);
+    }
+    Ok(chunks)
+}
+
+/// The chunks of a quotient, extended like a trace.
+fn extend_chunks<SC: DeviceConfig>(
+    session: &Session<'_, SC>,
+    table: &Table<'_, SC>,
+    quotient: &Buffer<Base<SC>>,
+) -> Result<Vec<Matrix<Base<SC>>>> {
+    let log_chunks = table.constraints.log_chunks;
+    let words = Ext::<SC>::DEGREE << table.log_rows;
+    // Chunk i holds the values on g w^i H.
+    let chunk = |i: usize| {
+        let block = reverse_bits_len(i, log_chunks);
+        Ok(Columns::new(quotient.range(block * words..(block + 1) * words)?, 1 << table.log_rows)?)
+    };
+    let chunks: Vec<Columns<'_, Base<SC>>> = (0..1 << log_chunks).map(chunk).collect::<Result<_>>()?;
+    if let Some(hiding) = session.prover.hiding_streams() {
+        return hiding::chunks(session, hiding, table.log_rows, &chunks);
+    }
+    let root = SC::Value::two_adic_generator(table.log_rows as usize + log_chunks);
+    let extend = |(i, &chunk): (usize, &Columns<'_, Base<SC>>)| {
+        // A shift by w^-i maps the chunk's domain to g H.
+        let shift = root.exp_u64(i as u64).inverse().twin();
+        Ok(extend(session, chunk, shift, Order::BitReversed)?)
+    };
+    chunks.iter().enumerate().map(extend).collect()
 }
 
 /// The quotient's values: one block of `DEGREE` columns per chunk, with the chunks in bit-reversed order.
@@ -136,13 +166,13 @@ pub(crate) struct Read<'a, SC: DeviceConfig> {
 pub(crate) struct Sums<SC: DeviceConfig> {
     block: Block,
     log_trace: u32,
-    selectors: Matrix<Base<SC>>,
+    selectors: Arc<Matrix<Base<SC>>>,
     periodic: Option<Matrix<Base<SC>>>,
-    publics: Option<Buffer<Base<SC>>>,
-    extension: Option<Buffer<Ext<SC>>>,
-    weights: Buffer<Ext<SC>>,
-    /// 1 / Z_H for each n rows, or for all.
-    scale: Buffer<Base<SC>>,
+    /// The terminal and the challenges of the lookups, the powers of alpha if they are few, 1 / Z_H for each n rows or
+    /// for all, and the public values.
+    parameters: Parameters<SC>,
+    /// The powers of alpha if they are many.
+    weights: Option<Buffer<Ext<SC>>>,
     /// A slab for each n rows, or one for all.
     pub(crate) values: Buffer<Base<SC>>,
     is_begun: bool,
@@ -155,23 +185,27 @@ impl<SC: DeviceConfig> Sums<SC> {
         block: Block,
         alpha: SC::Challenge,
     ) -> Result<Self> {
-        let (stream, log_trace) = (&session.stream, table.log_rows);
-        let values = stream.alloc::<Base<SC>>(Ext::<SC>::DEGREE << block.log_rows)?;
-        let points = opening::block_points::<Base<SC>>(stream, block)?;
-        let selectors = selectors::on_block(stream, points.view(), block, log_trace)?;
-        let extension: Vec<Ext<SC>> = table.extension.iter().map(|&x| x.to_device()).collect();
-        let weights = powers::powers(stream, Ext::<SC>::ONE, alpha.to_device(), table.constraints.count())?;
-        let inverses = selectors::inverse_vanishing::<Base<SC>>(log_trace, table.constraints.log_chunks as u32);
+        /// Few powers are made here, and are part of an upload.
+        const FEW: usize = 24;
+        let (stream, count) = (&session.stream, table.constraints.count());
+        let weights = match count <= FEW {
+            true => None,
+            false => {
+                let powers = powers::powers(stream, Ext::<SC>::ONE, alpha.to_device(), count)?;
+                Some(permute::to_rows(stream, &powers)?.cast()?)
+            }
+        };
+        let few = if weights.is_none() { alpha.powers().take(count).collect() } else { Vec::new() };
+        let inverses = selectors::inverse_vanishing(table.log_rows, table.constraints.log_chunks as u32);
+        let words = [&inverses[within(block, table.log_rows)], SC::Value::as_device(table.publics)];
         Ok(Self {
             block,
-            log_trace,
-            selectors,
+            log_trace: table.log_rows,
+            selectors: selectors::kept_on_block(stream, block, table.log_rows)?,
             periodic: periodic(session, table, block)?,
-            publics: non_empty(session, SC::Value::as_device(table.publics))?,
-            extension: non_empty(session, &extension)?,
-            weights: permute::to_rows(stream, &weights)?.cast::<Ext<SC>>()?,
-            scale: stream.upload(&inverses[within(block, log_trace)])?,
-            values,
+            parameters: Parameters::upload(stream, &[table.extension.to_vec(), few], &words)?,
+            weights,
+            values: stream.alloc(Ext::<SC>::DEGREE << block.log_rows)?,
             is_begun: false,
         })
     }
@@ -188,20 +222,22 @@ impl<SC: DeviceConfig> Sums<SC> {
             preprocessed: read.preprocessed.map(Into::into),
             permutation: read.permutation.map(Into::into),
             next: read.next.map(|next| next.map(Into::into)),
-            selectors: (&self.selectors).into(),
+            selectors: (&*self.selectors).into(),
             periodic: self.periodic.as_ref().map(|table| (table.into(), table.rows().trailing_zeros())),
-            publics: self.publics.as_ref().map(Buffer::view),
-            extension: self.extension.as_ref().map(Buffer::view),
+            publics: self.parameters.words(3)?,
+            extension: self.parameters.elements(0)?,
         };
+        let few = self.parameters.elements(1)?;
+        let weights = self.weights.as_ref().map(Buffer::view).or(few).expect("there are constraints");
         let folded = Folded {
             values: self.values.view_mut(),
-            scale: self.scale.view(),
+            scale: self.parameters.words(2)?.expect("at least one"),
             log_scale: self.log_trace,
             log_block: self.log_trace.min(self.block.log_rows),
             accumulate: std::mem::replace(&mut self.is_begun, true),
         };
         let log_step = self.block.log_rows.saturating_sub(self.log_trace);
-        Ok(inputs.fold(stream, program, (self.block.log_rows, log_step), &self.weights, folded)?)
+        Ok(inputs.fold(stream, program, (self.block.log_rows, log_step), weights, folded)?)
     }
 }
 
@@ -233,12 +269,4 @@ fn periodic<SC: DeviceConfig>(
     };
     let values: Vec<SC::Value> = (0..lde.width()).flat_map(column).collect();
     Ok(Some(Matrix::upload(&session.stream, SC::Value::as_device(&values), rows.len())?))
-}
-
-/// Uploads values; `None` if there are none.
-pub(crate) fn non_empty<SC: DeviceConfig, T: rigel_gpu::Plain>(
-    session: &Session<'_, SC>,
-    values: &[T],
-) -> Result<Option<Buffer<T>>> {
-    Ok(if values.is_empty() { None } else { Some(session.stream.upload(values)?) })
 }

@@ -4,6 +4,8 @@ use rigel_gpu::Device;
 use rigel_stwo::{BaseColumn, ComponentSize, CudaBackend, ProofSize, or_fail, start_interaction_trace};
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::pcs::PcsConfig;
+use stwo::prover::poly::circle::CircleCoefficients;
+use stwo::prover::poly::twiddles::TwiddleTree;
 use stwo_constraint_framework::{FrameworkComponent, FrameworkEval, ORIGINAL_TRACE_IDX};
 
 use crate::logup::{LogUp, PendingLogUp};
@@ -17,6 +19,16 @@ impl FromHost for CudaBackend {
     /// If the device is out of memory or lost; see [`rigel_stwo::catch`].
     fn adopt(columns: &[HostColumn]) -> Vec<Evaluation<Self>> {
         or_fail(rigel_stwo::upload(columns), "upload columns")
+    }
+
+    /// # Panics
+    /// As [`FromHost::adopt`].
+    fn adopt_polynomials(
+        columns: &[HostColumn],
+        log_blowup_factor: u32,
+        twiddles: &TwiddleTree<Self>,
+    ) -> Vec<CircleCoefficients<Self>> {
+        or_fail(rigel_stwo::upload_polynomials(columns, log_blowup_factor, twiddles), "upload columns")
     }
 }
 

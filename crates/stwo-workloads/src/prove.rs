@@ -11,7 +11,7 @@ use stwo::core::proof::StarkProof;
 use stwo::core::vcs_lifted::merkle_hasher::MerkleHasherLifted;
 use stwo::prover::backend::simd::SimdBackend;
 use stwo::prover::backend::{Backend, BackendForChannel, Column};
-use stwo::prover::poly::circle::PolyOps;
+use stwo::prover::poly::circle::{CircleCoefficients, PolyOps};
 use stwo::prover::poly::twiddles::TwiddleTree;
 use stwo::prover::{CommitmentSchemeProver, ComponentProver, ProvingError};
 
@@ -23,11 +23,26 @@ use crate::witness::{Adopted, Evaluation, HostColumn, Witness, host_column};
 pub trait FromHost: Backend {
     /// Copies columns to the backend.
     fn adopt(columns: &[HostColumn]) -> Vec<Evaluation<Self>>;
+
+    /// Copies columns to the backend as polynomials, to be committed to with this blowup factor.
+    fn adopt_polynomials(
+        columns: &[HostColumn],
+        log_blowup_factor: u32,
+        twiddles: &TwiddleTree<Self>,
+    ) -> Vec<CircleCoefficients<Self>>;
 }
 
 impl FromHost for SimdBackend {
     fn adopt(columns: &[HostColumn]) -> Vec<HostColumn> {
         columns.to_vec()
+    }
+
+    fn adopt_polynomials(
+        columns: &[HostColumn],
+        _log_blowup_factor: u32,
+        twiddles: &TwiddleTree<Self>,
+    ) -> Vec<CircleCoefficients<Self>> {
+        Self::interpolate_columns(columns.to_vec(), twiddles)
     }
 }
 
@@ -98,6 +113,11 @@ impl Interaction {
 }
 
 impl InteractionSource<'_> {
+    /// Whether the backend makes the columns, from those of the other trees.
+    fn is_made<B: Backend>(&self, statement: &dyn Provable<B>) -> bool {
+        statement.relations() > 0 && !matches!(self, Self::Reuse(_))
+    }
+
     /// The interaction columns on the backend, and the sum of each component.
     fn columns<B: FromHost>(
         self,
@@ -180,7 +200,19 @@ where
     B: FromHost + BackendForChannel<MC>,
     MC: MerkleChannel,
 {
-    prove_adopted::<B, MC>(statement, witness.adopt(), config, store_coefficients, twiddles, interaction)
+    if interaction.is_made(statement) {
+        let columns = witness.adopt();
+        return prove_adopted::<B, MC>(statement, columns, config, store_coefficients, twiddles, interaction);
+    }
+    // Nothing but the commitments reads the columns.
+    let log_blowup_factor = config.fri_config.log_blowup_factor;
+    let trees = Trees {
+        longest_preprocessed: longest(&witness.preprocessed),
+        preprocessed: Box::new(|| B::adopt_polynomials(&witness.preprocessed, log_blowup_factor, twiddles)),
+        trace: Box::new(|| B::adopt_polynomials(&witness.trace, log_blowup_factor, twiddles)),
+        kept: None,
+    };
+    prove_trees::<B, MC>(statement, trees, config, store_coefficients, twiddles, interaction)
 }
 
 /// [`prove`] with columns that are already on the backend.
@@ -196,9 +228,48 @@ where
     B: FromHost + BackendForChannel<MC>,
     MC: MerkleChannel,
 {
-    // Making the components to ask them takes longer.
-    let longest = columns.preprocessed.iter().map(|column| column.domain.log_size()).max();
-    let config = lifted_above(statement, config, longest);
+    let trees = Trees {
+        longest_preprocessed: longest(&columns.preprocessed),
+        // Interaction columns are computed from the trace, so keep a copy before it is committed to.
+        kept: interaction.is_made(statement).then(|| columns.clone()),
+        preprocessed: Box::new(|| B::interpolate_columns(columns.preprocessed, twiddles)),
+        trace: Box::new(|| B::interpolate_columns(columns.trace, twiddles)),
+    };
+    prove_trees::<B, MC>(statement, trees, config, store_coefficients, twiddles, interaction)
+}
+
+/// What a proof commits to before any challenge is drawn.
+struct Trees<'a, B: Backend> {
+    /// The logarithm of the longest preprocessed column's length. (Making the components to ask them takes longer.)
+    longest_preprocessed: Option<u32>,
+    preprocessed: MakePolynomials<'a, B>,
+    trace: MakePolynomials<'a, B>,
+    /// The columns, if interaction columns are made from them.
+    kept: Option<Adopted<B>>,
+}
+
+/// Makes the polynomials of a tree, when it is committed to.
+type MakePolynomials<'a, B> = Box<dyn FnOnce() -> Vec<CircleCoefficients<B>> + 'a>;
+
+/// The logarithm of the longest column's length.
+fn longest<B: Backend>(columns: &[Evaluation<B>]) -> Option<u32> {
+    columns.iter().map(|column| column.domain.log_size()).max()
+}
+
+/// [`prove`] with the first two trees' polynomials.
+fn prove_trees<B, MC>(
+    statement: &dyn Provable<B>,
+    trees: Trees<'_, B>,
+    config: PcsConfig,
+    store_coefficients: bool,
+    twiddles: &TwiddleTree<B>,
+    interaction: InteractionSource<'_>,
+) -> Result<Proof<MC::H>, Unproved>
+where
+    B: FromHost + BackendForChannel<MC>,
+    MC: MerkleChannel,
+{
+    let config = lifted_above(statement, config, trees.longest_preprocessed);
     let channel = &mut MC::C::default();
     let mut scheme = CommitmentSchemeProver::<B, MC>::new(config, twiddles);
     if store_coefficients {
@@ -206,21 +277,18 @@ where
     }
 
     introduce(channel, statement, &config);
-    // Interaction columns are computed from the trace, so keep a copy before it is committed to.
-    let makes = statement.relations() > 0 && !matches!(interaction, InteractionSource::Reuse(_));
-    let kept = makes.then(|| columns.clone());
-    commit(&mut scheme, columns.preprocessed, channel);
-    commit(&mut scheme, columns.trace, channel);
+    commit(&mut scheme, (trees.preprocessed)(), channel);
+    commit(&mut scheme, (trees.trace)(), channel);
 
     let elements = Elements::draw(channel, statement.relations());
     let mut claimed_sums = Vec::new();
     if statement.relations() > 0 {
-        let (columns, sums) = interaction.columns(statement, kept.as_ref(), &elements)?;
+        let (columns, sums) = interaction.columns(statement, trees.kept.as_ref(), &elements)?;
         channel.mix_felts(&sums);
-        commit(&mut scheme, columns, channel);
+        commit(&mut scheme, B::interpolate_columns(columns, twiddles), channel);
         claimed_sums = sums;
     }
-    drop(kept);
+    drop(trees.kept);
 
     let sums = if claimed_sums.is_empty() { no_sums(statement) } else { claimed_sums.clone() };
     let provers = statement.provers(&elements, &sums);
@@ -229,13 +297,13 @@ where
     Ok(Proof { claimed_sums, stark })
 }
 
-/// Commits to a tree of columns.
+/// Commits to a tree of polynomials.
 fn commit<B: BackendForChannel<MC>, MC: MerkleChannel>(
     scheme: &mut CommitmentSchemeProver<'_, B, MC>,
-    columns: Vec<Evaluation<B>>,
+    polynomials: Vec<CircleCoefficients<B>>,
     channel: &mut MC::C,
 ) {
     let mut tree = scheme.tree_builder();
-    tree.extend_evals(columns);
+    tree.extend_polys(polynomials);
     tree.commit(channel);
 }

@@ -13,6 +13,7 @@ use rigel_kernels::open::circle_opening;
 use stwo::core::circle::CirclePoint;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::{SECURE_EXTENSION_DEGREE, SecureField};
+use stwo::core::poly::circle::CircleDomain;
 use stwo::prover::backend::{Column, ColumnOps};
 
 use crate::CudaBackend;
@@ -95,7 +96,7 @@ pub struct DeviceColumn<T: Value> {
 }
 
 /// What few columns have.
-struct Rest<T> {
+struct Rest<T: Value> {
     /// The device of a column without memory; empty until it is known.
     device: OnceLock<Device>,
     /// How to compute the words at the first read; zeros if `None`.
@@ -104,11 +105,13 @@ struct Rest<T> {
     packed_from: Lock<Option<Arc<Batch>>>,
     /// The elements of a small column that was downloaded.
     read: OnceLock<Vec<T>>,
+    /// Of coefficients, the values on a domain that were computed in advance.
+    extension: Lock<Option<(CircleDomain, DeviceColumn<T>)>>,
 }
 
-impl<T> Rest<T> {
+impl<T: Value> Rest<T> {
     fn new(device: OnceLock<Device>, plan: Option<Plan>) -> Self {
-        Self { device, plan, packed_from: Lock::new(None), read: OnceLock::new() }
+        Self { device, plan, packed_from: Lock::new(None), read: OnceLock::new(), extension: Lock::new(None) }
     }
 }
 
@@ -215,6 +218,18 @@ impl<T: Value> DeviceColumn<T> {
             Some(Plan::BarycentricWeights { point, .. }) => Some(*point),
             _ => None,
         }
+    }
+
+    /// Keeps the values on a domain of the polynomial that has these coefficients, until they are taken or the
+    /// coefficients change.
+    pub(crate) fn keep_extension(&self, domain: CircleDomain, values: Self) {
+        *self.rest().extension.lock() = Some((domain, values));
+    }
+
+    /// Takes the values that were kept. Those on another domain are dropped.
+    pub(crate) fn take_extension(&self, domain: CircleDomain) -> Option<Self> {
+        let (of, values) = self.rest.get()?.extension.lock().take()?;
+        (of == domain).then_some(values)
     }
 
     /// The device that holds it.

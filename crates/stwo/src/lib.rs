@@ -76,7 +76,7 @@
 //! | what | where |
 //! |---|---|
 //! | select the device | [`on`], [`current`] |
-//! | columns from the host, or from your own kernel | [`upload`], [`BaseColumn::from_buffer`](DeviceColumn::from_buffer) |
+//! | columns from the host, or from your own kernel | [`upload`], [`upload_polynomials`], [`BaseColumn::from_buffer`](DeviceColumn::from_buffer) |
 //! | LogUp columns, from the component or from fractions | [`interaction_trace`], [`LogupTraceGenerator`] |
 //! | LogUp columns of many components at once | [`start_interaction_trace`] |
 //! | device memory ahead of a proof; proofs larger than it | [`plan`](plan()), [`Plan::run`], [`in_column_batches`] |
@@ -147,4 +147,4 @@ pub use queue::{Each, Queue};
 pub use report::{in_phase, measure};
 pub use rigel_gpu::Report;
 pub use twiddles::Twiddles;
-pub use upload::upload;
+pub use upload::{upload, upload_polynomials};

@@ -196,8 +196,8 @@ impl Plan {
     /// does not fit; columns in host memory if they do not fit; and smaller batches if memory runs out in the middle,
     /// which the plan does not foresee if other work takes memory meanwhile. The report's `fallbacks` say so.
     ///
-    /// `work` makes the proof from the start, with columns of [`upload`](crate::upload). It is called again if memory
-    /// ran out.
+    /// `work` makes the proof from the start, with columns of [`upload`](crate::upload) or
+    /// [`upload_polynomials`](crate::upload_polynomials). It is called again if memory ran out.
     ///
     /// # Errors
     /// [`Error::DoesNotFit`], and the errors of [`catch`](crate::catch).

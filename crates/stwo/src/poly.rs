@@ -35,7 +35,11 @@ pub(crate) type Evaluation = CircleEvaluation<CudaBackend, BaseField, BitReverse
 type Coefficients = CircleCoefficients<CudaBackend>;
 
 /// The twiddles of a domain on a device, from a tower that contains them.
-fn of_domain<'a>(tower: &'a twiddles::Twiddles, domain: CircleDomain, device: &Device) -> Result<Twiddles<'a>> {
+pub(crate) fn of_domain<'a>(
+    tower: &'a twiddles::Twiddles,
+    domain: CircleDomain,
+    device: &Device,
+) -> Result<Twiddles<'a>> {
     Ok(Twiddles { tower: tower.tower_on(device)?, initial: domain.half_coset.initial.twin() })
 }
 
@@ -116,6 +120,28 @@ pub(crate) fn evaluate_shared_out(
     evaluate_same(&there.iter().collect::<Vec<_>>(), domain, twiddles, None)
 }
 
+/// The evaluations of polynomials of one size, of which some may have been made in advance. Over several devices they
+/// are made anew, since they are in blocks there.
+fn evaluate_missing(
+    polynomials: &[&BaseColumn],
+    domain: CircleDomain,
+    twiddles: &TwiddleTree<CudaBackend>,
+) -> Result<Vec<BaseColumn>> {
+    let made: Vec<_> = polynomials.iter().map(|polynomial| polynomial.take_extension(domain)).collect();
+    if team()?.len() > 1 || made.iter().all(Option::is_none) {
+        drop(made);
+        return evaluate_shared_out(polynomials, domain, twiddles);
+    }
+    let missing = polynomials.iter().zip(&made).filter(|(_, made)| made.is_none());
+    let missing: Vec<&BaseColumn> = missing.map(|(polynomial, _)| *polynomial).collect();
+    let values = match missing.is_empty() {
+        true => Vec::new(),
+        false => evaluate_same(&missing, domain, twiddles, None)?,
+    };
+    let mut values = values.into_iter();
+    Ok(made.into_iter().map(|made| made.or_else(|| values.next()).expect("one for each")).collect())
+}
+
 /// Interpolates columns on the devices that share them out, as many together as are contiguous and have one domain.
 pub(crate) fn interpolate_shared_out(
     columns: Vec<Evaluation>,
@@ -140,6 +166,18 @@ pub(crate) fn interpolate_shared_out(
     Ok(coefficients)
 }
 
+/// Interpolates columns, of which some may be in host memory.
+pub(crate) fn interpolate_all(
+    columns: Vec<Evaluation>,
+    twiddles: &TwiddleTree<CudaBackend>,
+) -> Result<Vec<Coefficients>> {
+    if columns.iter().any(|column| column.values.place().is_some()) {
+        return interpolate_mixed(columns, twiddles);
+    }
+    let _phase = phase("interpolate");
+    interpolate_shared_out(columns, twiddles)
+}
+
 /// Interpolates columns of which some are in host memory, where their coefficients stay, too.
 fn interpolate_mixed(columns: Vec<Evaluation>, twiddles: &TwiddleTree<CudaBackend>) -> Result<Vec<Coefficients>> {
     let mut coefficients = Vec::with_capacity(columns.len());
@@ -152,7 +190,7 @@ fn interpolate_mixed(columns: Vec<Evaluation>, twiddles: &TwiddleTree<CudaBacken
         }
         coefficients.extend(match is_deferred {
             true => interpolate_deferred(&alike, twiddles)?,
-            false => CudaBackend::interpolate_columns(alike, twiddles),
+            false => interpolate_all(alike, twiddles)?,
         });
     }
     Ok(coefficients)
@@ -211,11 +249,7 @@ impl PolyOps for CudaBackend {
     }
 
     fn interpolate_columns(columns: Vec<Evaluation>, twiddles: &TwiddleTree<Self>) -> Vec<Coefficients> {
-        if columns.iter().any(|column| column.values.place().is_some()) {
-            return interpolate_mixed(columns, twiddles).or_fail("interpolate columns");
-        }
-        let _phase = phase("interpolate");
-        interpolate_shared_out(columns, twiddles).or_fail("interpolate columns")
+        interpolate_all(columns, twiddles).or_fail("interpolate columns")
     }
 
     fn eval_at_point(polynomial: &Coefficients, point: CirclePoint<SecureField>) -> SecureField {
@@ -320,8 +354,11 @@ impl PolyOps for CudaBackend {
             let same: Vec<&BaseColumn> = of_size.map(|polynomial| &polynomial.coeffs).collect();
             drain(pool, domain.log_size());
             let values = match batch_bytes() {
-                Some(bytes) => deferred_values(&same, domain, twiddles, bytes),
-                None => evaluate_shared_out(&same, domain, twiddles),
+                Some(bytes) => {
+                    same.iter().for_each(|polynomial| drop(polynomial.take_extension(domain)));
+                    deferred_values(&same, domain, twiddles, bytes)
+                }
+                None => evaluate_missing(&same, domain, twiddles),
             };
             evaluations.insert(log_size, (domain, values.or_fail("evaluate polynomials").into_iter()));
         }

@@ -97,8 +97,8 @@ pub(crate) struct Marked {
     _devices: Vec<MarkedOn>,
 }
 
-/// A phase on a device.
-struct MarkedOn {
+/// A phase on a device, or on one of its streams.
+pub(crate) struct MarkedOn {
     /// What the active report records, if there is one.
     recorded: Option<(Arc<Taken>, Stream, &'static str, Event)>,
     _gathering: Gathering,
@@ -111,20 +111,22 @@ pub(crate) fn phase(name: &'static str) -> Marked {
 
 /// Begins a phase of the active reports, if any, of devices.
 pub(crate) fn phase_on(devices: &[Device], name: &'static str) -> Marked {
-    let begin = |device: &Device| {
-        let stream = device.compute().ok()?;
-        let gathering = stream.gather();
-        let recorded = || {
-            if TAKEN.load(Ordering::Relaxed) == 0 {
-                return None;
-            }
-            let taken = recording(device).ok()?.0.lock().clone()?;
-            let start = stream.record_time().ok()?;
-            Some((taken, stream.clone(), name, start))
-        };
-        Some(MarkedOn { recorded: recorded(), _gathering: gathering })
+    let streams = devices.iter().filter_map(|device| device.compute().ok());
+    Marked { _devices: streams.map(|stream| phase_of(&stream, name)).collect() }
+}
+
+/// Begins a phase of the active report, if any, of a stream's device.
+pub(crate) fn phase_of(stream: &Stream, name: &'static str) -> MarkedOn {
+    let gathering = stream.gather();
+    let recorded = || {
+        if TAKEN.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let taken = recording(stream.device()).ok()?.0.lock().clone()?;
+        let start = stream.record_time().ok()?;
+        Some((taken, stream.clone(), name, start))
     };
-    Marked { _devices: devices.iter().filter_map(begin).collect() }
+    MarkedOn { recorded: recorded(), _gathering: gathering }
 }
 
 impl Drop for MarkedOn {

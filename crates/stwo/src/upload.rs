@@ -1,21 +1,31 @@
-//! Uploads host columns.
+//! Uploads host columns, as they are or as polynomials.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
-use rigel_gpu::{Device, Kernel, Result, Shape, Stream, ViewMut};
+use rigel_gpu::{Device, Error, Kernel, Result, Shape, Stream, ViewMut};
+use rigel_kernels::Columns;
 use rigel_kernels::code::source;
 use rigel_kernels::field::Mersenne31;
+use rigel_kernels::layout::parts::Parts;
+use rigel_kernels::transform::circle;
 use stwo::core::fields::m31::{BaseField, P};
+use stwo::core::poly::circle::{CanonicCoset, CircleDomain};
 use stwo::prover::backend::simd::SimdBackend;
 use stwo::prover::poly::BitReversedOrder;
-use stwo::prover::poly::circle::CircleEvaluation;
+use stwo::prover::poly::circle::{CircleCoefficients, CircleEvaluation};
+use stwo::prover::poly::twiddles::TwiddleTree;
 
 use crate::CudaBackend;
 use crate::blocks::homes;
 use crate::deferred::{Deferred, HostColumn, batch_bytes};
-use crate::device::{current, stream};
+use crate::device::{current, stream, team};
 use crate::joined::split;
-use crate::report::phase;
+use crate::poly;
+use crate::report::{phase, phase_of};
+
+/// A column in host memory.
+type HostEvaluation = CircleEvaluation<SimdBackend, BaseField, BitReversedOrder>;
 
 /// Uploads host columns to the [current](crate::current) device through pinned memory. Consecutive columns of the
 /// same length become contiguous, so that transforms and hashes process them together. Within
@@ -42,7 +52,7 @@ use crate::report::phase;
 /// # }
 /// ```
 pub fn upload(
-    columns: &[CircleEvaluation<SimdBackend, BaseField, BitReversedOrder>],
+    columns: &[HostEvaluation],
 ) -> Result<Vec<CircleEvaluation<CudaBackend, BaseField, BitReversedOrder>>> {
     let _phase = phase("upload");
     let mut uploaded = Vec::with_capacity(columns.len());
@@ -63,17 +73,139 @@ pub fn upload(
             let (share, others) = rest.split_at(of_device.len());
             rest = others;
             let stream = stream(&of_device[0]);
-            let mut words = stream.alloc::<u32>(rows * share.len())?;
-            let slices: Vec<&[u32]> =
-                share.iter().map(|column| bytemuck::cast_slice(column.values.as_slice())).collect();
-            stream.write_joined(&mut words, &slices)?;
-            let mut words = words.cast::<Mersenne31>()?;
+            let mut words = stream.alloc(rows * share.len())?;
+            write(&stream, words.view_mut(), &share.iter().collect::<Vec<_>>())?;
             canonical(&stream, words.view_mut())?;
             let there = share.iter().zip(split(words, rows));
             uploaded.extend(there.map(|(column, values)| CircleEvaluation::new(column.domain, values)));
         }
     }
     Ok(uploaded)
+}
+
+/// Uploads host columns as polynomials, for upstream's `TreeBuilder::extend_polys`. Columns that have arrived are
+/// interpolated, and extended for a commitment with this blowup factor, while the rest travels. So it takes less time
+/// than [`upload`] and `extend_evals`, which give the same proof.
+///
+/// The extensions are kept with the polynomials until a tree is made of them, in as much memory as it takes then; the
+/// evaluations of an earlier proof in a `BaseColumnPool` of upstream's are not reused for them. A blowup factor that is
+/// not that of the commitment scheme costs time and changes nothing else. Within
+/// [`in_column_batches`](crate::in_column_batches) and [over several devices](crate::over), columns are uploaded first
+/// and interpolated then.
+///
+/// ```
+/// use rigel_gpu::{Device, Selector};
+/// use stwo::core::fields::m31::{BaseField, P};
+/// use stwo::core::poly::circle::CanonicCoset;
+/// use stwo::prover::backend::Column;
+/// use stwo::prover::backend::simd::SimdBackend;
+/// use stwo::prover::poly::circle::{CircleEvaluation, PolyOps};
+/// use stwo::prover::poly::BitReversedOrder;
+/// use rigel_stwo::CudaBackend;
+///
+/// # fn main() -> rigel_gpu::Result<()> {
+/// let device = Device::open(Selector::Emulated(0))?; // or Device::from_env()
+/// let domain = CanonicCoset::new(4).circle_domain();
+/// let column = (0..16).map(BaseField::from_u32_unchecked).collect();
+/// let trace = vec![CircleEvaluation::<SimdBackend, BaseField, BitReversedOrder>::new(domain, column)];
+/// let polynomials = rigel_stwo::on(&device, || {
+///     // In a proof, those of the commitment scheme. A blowup factor of 2^1 doubles the domain.
+///     let twiddles = CudaBackend::precompute_twiddles(CanonicCoset::new(5).circle_domain().half_coset);
+///     rigel_stwo::upload_polynomials(&trace, 1, &twiddles)
+/// })?;
+/// let twiddles = SimdBackend::precompute_twiddles(domain.half_coset);
+/// let expected = trace[0].clone().interpolate_with_twiddles(&twiddles);
+/// assert_eq!(polynomials[0].coeffs.to_cpu(), expected.coeffs.to_cpu());
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// Twiddles of a smaller domain than the extended columns have, too little memory, a lost device.
+pub fn upload_polynomials(
+    columns: &[HostEvaluation],
+    log_blowup_factor: u32,
+    twiddles: &TwiddleTree<CudaBackend>,
+) -> Result<Vec<CircleCoefficients<CudaBackend>>> {
+    if batch_bytes().is_some() || team()?.len() > 1 {
+        return poly::interpolate_all(upload(columns)?, twiddles);
+    }
+    let stream = stream(&current()?);
+    let device = stream.device();
+    let lane = device.new_stream()?;
+    // The longest first. Those of one length become contiguous, as they are in the tree.
+    let mut order: Vec<usize> = (0..columns.len()).collect();
+    order.sort_by_key(|&i| Reverse(columns[i].domain.log_size()));
+    let mut groups = Vec::new();
+    for alike in order.chunk_by(|&a, &b| columns[a].domain == columns[b].domain) {
+        let extended = extended_domain(columns[alike[0]].domain, log_blowup_factor, twiddles)?;
+        let words = stream.alloc::<Mersenne31>(columns[alike[0]].domain.size() * alike.len())?;
+        groups.push((alike, extended, words, stream.alloc::<Mersenne31>(extended.size() * alike.len())?));
+    }
+    // Copies overlap everything from here on.
+    lane.wait_for(&stream)?;
+    let mut polynomials: Vec<Option<CircleCoefficients<_>>> = columns.iter().map(|_| None).collect();
+    for (alike, extended, mut words, mut values) in groups {
+        let of_domain: Vec<&HostEvaluation> = alike.iter().map(|&i| &columns[i]).collect();
+        let domain = of_domain[0].domain;
+        let (rows, size) = (domain.size(), extended.size());
+        for part in Parts::new(alike.len(), rows * size_of::<Mersenne31>(), 1) {
+            let mut arriving = words.range_mut(part.start * rows..part.end * rows)?;
+            {
+                let _phase = phase_of(&lane, "upload");
+                write(&lane, arriving.reborrow(), &of_domain[part.clone()])?;
+            }
+            stream.wait_for(&lane)?;
+            {
+                let _phase = phase("interpolate");
+                canonical(&stream, arriving.reborrow())?;
+                let twiddles = poly::of_domain(&twiddles.itwiddles, domain, device)?;
+                circle::interpolate(&stream, arriving.reborrow(), rows, twiddles)?;
+            }
+            let _phase = phase("evaluate");
+            let to = values.range_mut(part.start * size..part.end * size)?;
+            let twiddles = poly::of_domain(&twiddles.twiddles, extended, device)?;
+            circle::evaluate_into(
+                &stream,
+                to,
+                extended.log_size(),
+                Columns::new(arriving.view(), rows)?,
+                twiddles,
+            )?;
+        }
+        let made = split(words, rows).into_iter().zip(split(values, size));
+        for (&i, (coefficients, values)) in alike.iter().zip(made) {
+            coefficients.keep_extension(extended, values);
+            polynomials[i] = Some(CircleCoefficients::new(coefficients));
+        }
+    }
+    Ok(polynomials.into_iter().map(|made| made.expect("one for each column")).collect())
+}
+
+/// The domain on which a column is committed to.
+fn extended_domain(
+    domain: CircleDomain,
+    log_blowup_factor: u32,
+    twiddles: &TwiddleTree<CudaBackend>,
+) -> Result<CircleDomain> {
+    let (log_size, known) =
+        (domain.log_size().saturating_add(log_blowup_factor), twiddles.root_coset.log_size() + 1);
+    if log_size > known {
+        let detail = format!(
+            "2^{} rows extended by 2^{log_blowup_factor} have a domain of 2^{log_size}, and the twiddles are those of \
+             2^{known}; precompute them for the larger one",
+            domain.log_size()
+        );
+        return Err(Error::shape("rigel_stwo::upload_polynomials", detail));
+    }
+    Ok(CanonicCoset::new(log_size).circle_domain())
+}
+
+/// Copies host columns of one length to contiguous memory, where 2^31 - 1 may stand for zero.
+fn write(stream: &Stream, to: ViewMut<'_, Mersenne31>, columns: &[&HostEvaluation]) -> Result<()> {
+    let slices: Vec<&[u32]> =
+        columns.iter().map(|column| bytemuck::cast_slice(column.values.as_slice())).collect();
+    stream.write_joined(to.cast::<u32>()?, &slices)
 }
 
 /// The key of the compiled kernel.

@@ -121,6 +121,11 @@ impl Event {
         driver.elapsed(start.event.raw, self.event.raw)
     }
 
+    /// Whether both are the same event of the driver.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.event, &other.event)
+    }
+
     pub(crate) fn driver(&self) -> &Arc<dyn Driver> {
         &self.event.pool.driver
     }

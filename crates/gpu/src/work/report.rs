@@ -297,18 +297,18 @@ impl Recorder {
         let device = self.stream.device();
         let after = device.activity();
         let marks = std::mem::take(&mut self.marks.lock().phases);
-        let mut phases = Vec::with_capacity(marks.len());
-        for (name, start, end, memory_bytes) in &marks {
+        let mut phases: Vec<Phase> = Vec::with_capacity(marks.len());
+        for (i, (name, start, end, memory_bytes)) in marks.iter().enumerate() {
             // The phase may have run on another stream.
             if !end.is_known_complete() {
                 end.synchronize()?;
             }
-            phases.push(Phase {
-                name,
-                start_ms: f64::from(start.since(&marks[0].1)?),
-                ms: f64::from(end.since(start)?),
-                memory_bytes: *memory_bytes,
-            });
+            // A phase may begin with the event that ended the one before. Each question to the driver takes its time.
+            let start_ms = match i.checked_sub(1).map(|before| (&marks[before].2, &phases[before])) {
+                Some((event, phase)) if event.is(start) => phase.start_ms + phase.ms,
+                _ => f64::from(start.since(&marks[0].1)?),
+            };
+            phases.push(Phase { name, start_ms, ms: f64::from(end.since(start)?), memory_bytes: *memory_bytes });
         }
         Ok(Report {
             device: device.to_string(),

@@ -8,7 +8,7 @@ use crate::domain::roots::ReversedPowers;
 use crate::field::Field;
 
 /// Block `index` of the blocks of 2^`log_rows` rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Block {
     /// Its place among the blocks.
     pub index: usize,

@@ -6,5 +6,7 @@
 pub mod block;
 pub mod circle_domain;
 pub mod circle_order;
+pub mod kept;
+pub mod points;
 pub(crate) mod roots;
 pub mod selectors;

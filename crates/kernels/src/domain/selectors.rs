@@ -11,15 +11,19 @@
 //!   bit-reversed order
 //! - [`inverse_vanishing`]: the q values that 1 / z takes there
 //! - [`on_trace`]: ones and zeros on H itself
+//! - [`kept_on_block`], [`kept_on_trace`]: the same, which the device keeps if they are short
 //!
 //! On the coset the cost is two batch inversions; each value is then read and written once more.
 
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use rigel_gpu::{Error, Result, Shape, Stream, View};
 
 use crate::code::{Instances, KernelFile, Operation};
 use crate::domain::block::Block;
+use crate::domain::kept::kept;
+use crate::domain::points::kept_points;
 use crate::domain::roots::{ORDERS, ReversedPowers, check_domain};
 use crate::field::{Element, Field};
 use crate::layout::matrix::Matrix;
@@ -27,7 +31,7 @@ use crate::vector::inverse::invert_differences;
 
 /// The selectors of 2^`log_n` rows on the coset of 2^(`log_n` + `log_q`) points, in bit-reversed order, as three
 /// columns: first row, last row, transition. `points` begins with those of the coset, see
-/// [`coset_points`](crate::open::opening::coset_points).
+/// [`coset_points`](crate::domain::points::coset_points).
 pub fn on_coset<F: Field + Element<Base = F>>(
     stream: &Stream,
     points: View<'_, F>,
@@ -90,6 +94,28 @@ pub fn on_trace<F: Field>(stream: &Stream, log_n: u32) -> Result<Matrix<F>> {
     let kernels = Selectors::<F>::kernels(stream.device(), ())?;
     kernels[ON_TRACE].launch(stream, Shape::cover(rows, THREADS)?, (out.values_mut(), rows as u64))?;
     Ok(out)
+}
+
+/// [`on_block`] with the block's own points. The device keeps those of short blocks, which all proofs of a size read.
+pub fn kept_on_block<F: Field + Element<Base = F>>(
+    stream: &Stream,
+    block: Block,
+    log_n: u32,
+) -> Result<Arc<Matrix<F>>> {
+    #[derive(Clone, PartialEq, Eq, Hash)]
+    struct OnBlock(Block, u32);
+    check_domain::<F>("selectors::on_coset", block.log_rows)?;
+    kept(stream, OnBlock(block, log_n), block.rows(), || {
+        on_block(stream, kept_points(stream, block)?.view(), block, log_n)
+    })
+}
+
+/// [`on_trace`]. The device keeps those of short traces, which all proofs of a size read.
+pub fn kept_on_trace<F: Field>(stream: &Stream, log_n: u32) -> Result<Arc<Matrix<F>>> {
+    #[derive(Clone, PartialEq, Eq, Hash)]
+    struct OnTrace(u32);
+    check_domain::<F>("selectors::on_trace", log_n)?;
+    kept(stream, OnTrace(log_n), 1 << log_n, || on_trace(stream, log_n))
 }
 
 /// The last point of the subgroup of order 2^`log_n`, the inverse of its generator.

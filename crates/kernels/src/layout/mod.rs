@@ -8,5 +8,6 @@ pub mod columns;
 pub mod gather;
 pub(crate) mod grid;
 pub mod matrix;
+pub mod parts;
 pub mod permute;
 pub mod slab;

@@ -3,26 +3,6 @@
 #include "domain/roots.cuh"
 #include "layout/slab.cuh"
 
-// out[i] = shift w^rev(i) for i < n = 2^k, w the root of order n. A thread computes the power of its first point, and
-// the others of its vector with one product each.
-template <class F>
-__global__ void __launch_bounds__(BLOCK_THREADS) coset_points(F* out, u64 n, F shift, ReversedPowers<F> powers) {
-    constexpr int N = Vector<F>::N;
-    const u64 first = ((u64)blockIdx.x * BLOCK_THREADS + threadIdx.x) * N;
-    if (first >= n) return;
-    const F start = shift * powers.at((u32)first);
-    Vector<F> points;
-#pragma unroll
-    for (int j = 0; j < N; ++j) points.x[j] = start * powers.at(j);
-    if (n >= N) {
-        points.write_global(out + first);
-    } else {
-#pragma unroll
-        for (int j = 0; j < N; ++j)
-            if (j < n) out[j] = points.x[j];
-    }
-}
-
 // out[i] = points[i] inverses[i] scale for i < n, where `inverses` is a slab of `stride` elements, at least n.
 template <class E>
 __global__ void __launch_bounds__(BLOCK_THREADS)
@@ -59,14 +39,14 @@ struct Quotients {
 constexpr u32 STAGED = 512, COLUMNS = 4;
 
 // With m[r] = sum_c alpha^c matrix[r][c],
-//   reduced[r] += sum_k scales[k] (values[k] - m[r]) inverses_k[r],
-// for the claims k < CLAIMS. The matrix is read once, in vectors, with four columns per warp in flight; the warps that
-// share rows add their sums in shared memory.
+//   reduced[r] (+)= sum_k scales[k] (values[k] - m[r]) inverses_k[r],
+// for the claims k < CLAIMS: added to what is there, or written. The matrix is read once, in vectors, with four columns
+// per warp in flight; the warps that share rows add their sums in shared memory.
 template <class E, int CLAIMS>
 __global__ void __launch_bounds__(BLOCK_THREADS, 2)
 accumulate_quotients(typename E::Base* reduced, const typename E::Base* __restrict__ matrix,
                      const typename E::Base* __restrict__ powers, const typename E::Base* __restrict__ inverses0,
-                     const typename E::Base* __restrict__ inverses1, Quotients<E> quotients) {
+                     const typename E::Base* __restrict__ inverses1, Quotients<E> quotients, u32 accumulate) {
     typedef typename E::Base F;
     constexpr int N = Vector<F>::N;
     __shared__ __align__(16) F staged[E::DEGREE][STAGED];
@@ -143,7 +123,12 @@ accumulate_quotients(typename E::Base* reduced, const typename E::Base* __restri
     }
 
     E total[N];
-    load_share(total, reduced, rows, share);
+    if (accumulate) {
+        load_share(total, reduced, rows, share);
+    } else {
+#pragma unroll
+        for (int j = 0; j < N; ++j) total[j] = E::zero();
+    }
 #pragma unroll
     for (int k = 0; k < CLAIMS; ++k) {
         E inverse[N];

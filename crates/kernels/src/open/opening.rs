@@ -5,16 +5,16 @@
 //! with g the field's generator: row i is at `x_i = g w^rev(i)`. The first 2^k rows are its evaluations on the smaller
 //! coset of 2^k points.
 //!
-//! - [`coset_points`]: the x_i
+//! - [`coset_points`](crate::domain::points::coset_points): the x_i
 //! - [`inverse_denominators`]: `d_i = 1 / (z - x_i)`
 //! - [`barycentric_weights`]: `x_i d_i (z^h - g^h) / (h g^h)`, with which `p(z) = sum_i weights[i] p(x_i)` over the
 //!   first h rows, for p of degree below h
 //! - [`evaluate`]: these sums for every column of a matrix, at one or more points
-//! - [`accumulate_quotients`]: `sum_k s_k (y_k - m(x_i)) / (z_k - x_i)` with `m = sum_c alpha^c p_c`, which is a
-//!   polynomial where the y_k are `m(z_k)`
+//! - [`quotients`], [`accumulate_quotients`]: `sum_k s_k (y_k - m(x_i)) / (z_k - x_i)` with `m = sum_c alpha^c p_c`,
+//!   which is a polynomial where the y_k are `m(z_k)`
 //!
-//! The last two read a matrix once for every two points, and are memory-bound. Inverting the denominators costs about
-//! three products and a fraction of an inversion per element; the rest costs a product or two.
+//! Sums and quotients read a matrix once for every two points, and are memory-bound. Inverting the denominators costs
+//! about three products and a fraction of an inversion per element; the rest costs a product or two.
 
 use std::marker::PhantomData;
 
@@ -22,30 +22,13 @@ use rigel_gpu::{Buffer, Error, Result, Shape, Stream, View, ViewMut};
 
 use crate::code::{Instances, KernelFile, Operation, parameters};
 use crate::domain::block::Block;
-use crate::domain::roots::{ORDERS, ReversedPowers, check_domain};
+use crate::domain::roots::{ORDERS, check_domain};
 use crate::field::{Element, Field, Ring};
 use crate::layout::columns::Columns;
 use crate::layout::matrix::Matrix;
 use crate::layout::slab::{constant, slab_length};
 use crate::vector::inverse::invert_differences;
 use crate::vector::reduce::{self, Layout};
-
-/// The 2^`log_n` points `GENERATOR w^rev(i)` of a coset in bit-reversed order, w the root of unity of that order. A
-/// smaller coset is a prefix of them.
-pub fn coset_points<F: Field>(stream: &Stream, log_n: u32) -> Result<Buffer<F>> {
-    block_points(stream, Block::whole(log_n))
-}
-
-/// The points of a block of rows of such a coset.
-pub fn block_points<F: Field>(stream: &Stream, block: Block) -> Result<Buffer<F>> {
-    check_domain::<F>("opening::coset_points", block.log_rows)?;
-    let n = block.rows();
-    let mut points = stream.alloc(n)?;
-    let shape = Shape::cover(n.div_ceil(16 / size_of::<F>()), THREADS)?;
-    let arguments = (&mut points, n as u64, F::GENERATOR * block.shift::<F>(), ReversedPowers::<F>::new());
-    CosetPoints::<F>::kernel(stream.device(), ())?.launch(stream, shape, arguments)?;
-    Ok(points)
-}
 
 /// The slab of `1 / (z - points[i])`, and 0 where z is a point.
 pub fn inverse_denominators<E: Element>(
@@ -199,16 +182,44 @@ pub struct Claim<'a, E: Element> {
     pub inverses: &'a Matrix<E::Base>,
 }
 
-/// With `m(r) = sum_c alpha^c matrix[r][c]`, adds to `reduced[r]` the sum of `scale (value - m(r)) inverses[r]` over
-/// the claims, for every row r. `powers` is the slab of the powers of alpha starting at 0, at least one per column.
+/// With `m(r) = sum_c alpha^c matrix[r][c]`, the slab whose element r is the sum of `scale (value - m(r)) inverses[r]`
+/// over the claims, for every row r. `powers` is the slab of the powers of alpha starting at 0, at least one per
+/// column.
 ///
 /// The matrix is read once for every two claims.
+pub fn quotients<E: Element>(
+    stream: &Stream,
+    matrix: Columns<'_, E::Base>,
+    powers: View<'_, E::Base>,
+    claims: &[Claim<'_, E>],
+) -> Result<Matrix<E::Base>> {
+    if claims.is_empty() {
+        return Matrix::zeros(stream, matrix.rows(), E::DEGREE);
+    }
+    let mut sums = Matrix::alloc(stream, matrix.rows(), E::DEGREE)?;
+    write_quotients(stream, &mut sums, matrix, powers, claims, false)?;
+    Ok(sums)
+}
+
+/// Adds [`quotients`] to `reduced`.
 pub fn accumulate_quotients<E: Element>(
     stream: &Stream,
     reduced: &mut Matrix<E::Base>,
     matrix: Columns<'_, E::Base>,
     powers: View<'_, E::Base>,
     claims: &[Claim<'_, E>],
+) -> Result<()> {
+    write_quotients(stream, reduced, matrix, powers, claims, true)
+}
+
+/// Writes quotients, or adds them to what is there.
+fn write_quotients<E: Element>(
+    stream: &Stream,
+    reduced: &mut Matrix<E::Base>,
+    matrix: Columns<'_, E::Base>,
+    powers: View<'_, E::Base>,
+    claims: &[Claim<'_, E>],
+    accumulate: bool,
 ) -> Result<()> {
     const NAME: &str = "opening::accumulate_quotients";
     let (rows, columns) = (matrix.rows(), matrix.columns());
@@ -239,7 +250,7 @@ pub fn accumulate_quotients<E: Element>(
     let column_warps = 1usize << (columns / 8).clamp(1, WARPS).ilog2();
     let row_warps = WARPS / column_warps;
     let shape = Shape::cover(rows.div_ceil(32 * 16 / size_of::<E::Base>()).div_ceil(row_warps), 1)?;
-    for claims in claims.chunks(MOST_CLAIMS) {
+    for (i, claims) in claims.chunks(MOST_CLAIMS).enumerate() {
         let (first, last) = (claims[0], claims[claims.len() - 1]);
         let quotients = Quotients {
             scales: [first.scale, last.scale],
@@ -254,7 +265,15 @@ pub fn accumulate_quotients<E: Element>(
         kernels[QUOTIENTS[claims.len() - 1]].launch(
             stream,
             shape.threads(THREADS),
-            (reduced.values_mut(), matrix.values(), powers, first, second, quotients),
+            (
+                reduced.values_mut(),
+                matrix.values(),
+                powers,
+                first,
+                second,
+                quotients,
+                u32::from(accumulate || i > 0),
+            ),
         )?;
     }
     Ok(())
@@ -305,23 +324,6 @@ const FILE: KernelFile = KernelFile {
         ("ROOT_ORDERS", ORDERS as u64),
     ],
 };
-
-/// The points of cosets of one field.
-pub(crate) struct CosetPoints<F>(PhantomData<F>);
-
-impl<F: Field> Operation for CosetPoints<F> {
-    type Variant = ();
-
-    const FILE: KernelFile = FILE;
-
-    fn instances((): ()) -> Instances {
-        Instances::one(format!("coset_points<{}>", F::NAME)).takes::<ReversedPowers<F>>()
-    }
-
-    fn warmed() -> Vec<()> {
-        vec![()]
-    }
-}
 
 /// Weights and quotients over one extension.
 pub(crate) struct Opening<E>(PhantomData<E>);

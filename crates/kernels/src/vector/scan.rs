@@ -12,7 +12,7 @@
 
 use std::marker::PhantomData;
 
-use rigel_gpu::{Error, Result, Shape, Stream};
+use rigel_gpu::{Error, Result, Shape, Stream, View, ViewMut};
 
 use crate::code::{Instances, KernelFile, Operation};
 use crate::field::{Element, Field};
@@ -34,10 +34,24 @@ pub fn prefix_sums<F: Field + Element<Base = F>>(
     matrix: &Matrix<F>,
     bound: Bound,
 ) -> Result<Matrix<F>> {
-    let columns = element_columns::<F>("scan::prefix_sums", matrix)?;
     let mut out = Matrix::alloc(stream, matrix.rows(), matrix.columns())?;
-    Scan::<F, Plus>::run(stream, &mut out, Some(matrix), columns, bound)?;
+    prefix_sums_into(stream, out.values_mut().view_mut(), matrix, bound)?;
     Ok(out)
+}
+
+/// [`prefix_sums`] into columns of a matrix that exists already, which are as many and as long.
+pub fn prefix_sums_into<F: Field + Element<Base = F>>(
+    stream: &Stream,
+    to: ViewMut<'_, F>,
+    matrix: &Matrix<F>,
+    bound: Bound,
+) -> Result<()> {
+    const NAME: &str = "scan::prefix_sums";
+    let (columns, values) = (element_columns::<F>(NAME, matrix)?, matrix.values());
+    if to.len() != values.len() {
+        return Err(Error::shape(NAME, format!("{} prefix sums into room for {}", values.len(), to.len())));
+    }
+    Scan::<F, Plus>::run(stream, to, Some(values.view()), [matrix.rows(), columns], bound)
 }
 
 /// [`prefix_sums`] in place.
@@ -46,8 +60,8 @@ pub fn prefix_sums_assign<F: Field + Element<Base = F>>(
     matrix: &mut Matrix<F>,
     bound: Bound,
 ) -> Result<()> {
-    let columns = element_columns::<F>("scan::prefix_sums_assign", matrix)?;
-    Scan::<F, Plus>::run(stream, matrix, None, columns, bound)
+    let shape = [matrix.rows(), element_columns::<F>("scan::prefix_sums_assign", matrix)?];
+    Scan::<F, Plus>::run(stream, matrix.values_mut().view_mut(), None, shape, bound)
 }
 
 /// The prefix products of each column.
@@ -56,9 +70,9 @@ pub fn prefix_products<E: Element>(
     matrix: &Matrix<E::Base>,
     bound: Bound,
 ) -> Result<Matrix<E::Base>> {
-    let columns = element_columns::<E>("scan::prefix_products", matrix)?;
+    let shape = [matrix.rows(), element_columns::<E>("scan::prefix_products", matrix)?];
     let mut out = Matrix::alloc(stream, matrix.rows(), matrix.columns())?;
-    Scan::<E, Times>::run(stream, &mut out, Some(matrix), columns, bound)?;
+    Scan::<E, Times>::run(stream, out.values_mut().view_mut(), Some(matrix.values().view()), shape, bound)?;
     Ok(out)
 }
 
@@ -68,8 +82,8 @@ pub fn prefix_products_assign<E: Element>(
     matrix: &mut Matrix<E::Base>,
     bound: Bound,
 ) -> Result<()> {
-    let columns = element_columns::<E>("scan::prefix_products_assign", matrix)?;
-    Scan::<E, Times>::run(stream, matrix, None, columns, bound)
+    let shape = [matrix.rows(), element_columns::<E>("scan::prefix_products_assign", matrix)?];
+    Scan::<E, Times>::run(stream, matrix.values_mut().view_mut(), None, shape, bound)
 }
 
 /// An operation, as its type in `scan.cu`.
@@ -137,15 +151,14 @@ impl<E: Element, O: Operator> Scan<E, O> {
     /// 64-bit words of a tile's notice: one for each 32 bits of an element.
     const NOTICE: usize = size_of::<E>() / 4;
 
-    /// Without a `from`, `out` is scanned in place.
+    /// Scans columns of elements, of which both have as many words. Without a `from`, `out` is scanned in place.
     fn run(
         stream: &Stream,
-        out: &mut Matrix<E::Base>,
-        from: Option<&Matrix<E::Base>>,
-        columns: usize,
+        out: ViewMut<'_, E::Base>,
+        from: Option<View<'_, E::Base>>,
+        [rows, columns]: [usize; 2],
         bound: Bound,
     ) -> Result<()> {
-        let rows = out.rows();
         let tiles = rows.div_ceil(Self::TILE);
         let blocks = tiles.checked_mul(columns).and_then(|n| i32::try_from(n).ok()).ok_or_else(|| {
             Error::shape(
@@ -154,12 +167,11 @@ impl<E: Element, O: Operator> Scan<E, O> {
             )
         })?;
         let mut board = stream.zeros::<u64>(1 + blocks as usize * Self::NOTICE)?;
-        let from = from.map(|from| from.values().view());
         let exclusive = u32::from(bound == Bound::Exclusive);
         Self::kernel(stream.device(), ())?.launch(
             stream,
             Shape::new(blocks as u32, THREADS as u32).shared(Self::SHARED as u32),
-            (out.values_mut(), from, rows as u64, tiles as u32, columns as u32, exclusive, &mut board),
+            (out, from, rows as u64, tiles as u32, columns as u32, exclusive, &mut board),
         )
     }
 }

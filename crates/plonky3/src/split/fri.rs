@@ -20,6 +20,7 @@ use crate::error::Result;
 use crate::extended::Extended;
 use crate::field::{DeviceExtension, DeviceField};
 use crate::fri::{Openings, final_polynomial};
+use crate::open::with_room;
 use crate::transcript::Unfinished;
 
 /// The least number of rows of a layer that devices share. Layers of fewer go to the first device: an H200 folds and
@@ -198,7 +199,7 @@ fn query<SC: DeviceConfig>(
 
     let mut input_openings = Vec::with_capacity(rounds.len());
     for SplitRound { shares, .. } in rounds {
-        let mut opened_values: Vec<Vec<Vec<SC::Value>>> = vec![Vec::with_capacity(shares.len()); indices.len()];
+        let mut opened_values: Vec<Vec<Vec<SC::Value>>> = with_room(indices.len(), shares.len());
         for (matrix, values) in rows.by_ref().take(shares.len()).enumerate() {
             let width = shares.blocks(matrix)[0].columns();
             for (matrices, row) in opened_values.iter_mut().zip(values.chunks_exact(width)) {

@@ -15,8 +15,8 @@ use super::rows::RowBlocks;
 use crate::config::{Base, DeviceConfig, Ext};
 use crate::error::Result;
 use crate::field::{DeviceExtension, DeviceField};
-use crate::lookup::{Fractions, LookupInputs, fractions_of};
-use crate::quotient::non_empty;
+use crate::lookup::{Fractions, LookupInputs, fractions_of, parameters};
+use crate::program::Parameters;
 
 /// The inputs of a table's lookups.
 pub(super) struct SplitInputs<'a, SC: DeviceConfig> {
@@ -48,19 +48,17 @@ impl<SC: DeviceConfig> Pending<SC> {
         fractions: &Fractions<SC>,
         inputs: &SplitInputs<'_, SC>,
     ) -> Result<Self> {
-        let parameters: Vec<Ext<SC>> = std::iter::once(SC::Challenge::ZERO)
-            .chain(inputs.challenges.iter().copied())
-            .map(SC::Challenge::to_device)
-            .collect();
+        let elements = [parameters::<SC>(inputs.challenges)];
         let (devices, log_rows) = (inputs.main.blocks.len(), inputs.main.rows().ilog2());
         let blocks = team.phase("lookups", || {
             team.among(devices, |(k, session)| {
                 let stream = &session.stream;
-                let publics = non_empty(session, SC::Value::as_device(inputs.publics))?;
+                let parameters =
+                    Parameters::<SC>::upload(stream, &elements, &[SC::Value::as_device(inputs.publics)])?;
                 let of_device = LookupInputs {
                     preprocessed: inputs.preprocessed.map(|rows| &rows.blocks[k]),
-                    publics: publics.as_ref(),
-                    challenges: &stream.upload(&parameters)?,
+                    publics: parameters.words(1)?,
+                    challenges: parameters.elements(0)?,
                 };
                 let selectors = selectors_of(stream, log_rows, k, devices)?;
                 // The last row is the next block's first, and what it gives is not used: its own next row is not here.
@@ -110,7 +108,7 @@ fn selectors_of<F: rigel_kernels::field::Field>(
     k: usize,
     blocks: usize,
 ) -> Result<Matrix<F>> {
-    let (whole, rows) = (selectors::on_trace::<F>(stream, log_rows)?, (1usize << log_rows) / blocks);
+    let (whole, rows) = (selectors::kept_on_trace::<F>(stream, log_rows)?, (1usize << log_rows) / blocks);
     let mut block = Matrix::alloc(stream, rows + 1, whole.columns())?;
     for column in 0..whole.columns() {
         let (from, next) = (whole.column(column)?, (k + 1) % blocks * rows);

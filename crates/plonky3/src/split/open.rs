@@ -14,7 +14,7 @@ use super::{Session, Team};
 use crate::challenger::Searching;
 use crate::config::{Base, DeviceConfig};
 use crate::error::Result;
-use crate::open::{self, Claimed, ColumnValues, Domain, Gathered, Share};
+use crate::open::{self, Claimed, ColumnValues, Domain, Gathered, Share, with_room};
 use crate::transcript::Unfinished;
 
 /// A commitment and, for each of its matrices, the points at which its columns are opened.
@@ -74,8 +74,7 @@ impl<'a, SC: DeviceConfig> Height<'a, SC> {
 
     /// The opened values of each matrix, from the sums of the devices. Waits for them.
     fn values(&self, team: &Team<'_, SC>, sums: Vec<Gathered<Base<SC>>>) -> Result<Vec<ColumnValues<SC>>> {
-        let empty =
-            |claimed: &Claimed<'_, SC>| vec![Vec::with_capacity(claimed.lde.columns()); claimed.points.len()];
+        let empty = |claimed: &Claimed<'_, SC>| with_room(claimed.points.len(), claimed.lde.columns());
         let mut values: Vec<ColumnValues<SC>> = self.by_device[0].0.iter().map(empty).collect();
         for (k, sums) in sums.into_iter().enumerate() {
             let (claimed, (share, _)) = (&self.by_device[k].0, self.share(team, k));

@@ -230,3 +230,112 @@ fn uploaded_columns_are_canonical() {
         assert!(rigel_stwo::upload(&[]).unwrap().is_empty());
     });
 }
+
+#[test]
+fn uploaded_polynomials_are_extended_already() {
+    on_devices(|_| {
+        let mut rng = rng(8);
+        let twiddles = Cuda::precompute_twiddles(canonic(12).half_coset);
+        let logs = [4, 4, 7, 4, 10, 10, 9, 10, 1, 2, 7];
+        let mut values: Vec<_> = logs.iter().map(|&log| bases(&mut rng, 1 << log)).collect();
+        let mut host: Vec<_> =
+            values.iter().zip(logs).map(|(values, log)| evaluation::<SimdBackend>(canonic(log), values)).collect();
+        host[5].values.as_mut_slice()[3] = BaseField::from_u32_unchecked((1 << 31) - 1);
+        values[5][3] = BaseField::default();
+        let expected: Vec<_> = values
+            .iter()
+            .zip(logs)
+            .map(|(values, log)| evaluation::<Cpu>(canonic(log), values).interpolate())
+            .collect();
+        for blowup in [0, 1, 2] {
+            let polynomials = rigel_stwo::upload_polynomials(&host, blowup, &twiddles).unwrap();
+            for (found, expected) in polynomials.iter().zip(&expected) {
+                assert_eq!(found.coeffs.to_cpu(), expected.coeffs);
+            }
+            let clones = polynomials.clone();
+            let evaluate = |polynomials| {
+                let pool = BaseColumnPool::new();
+                rigel_stwo::measure(|| Cuda::evaluate_polynomials(polynomials, blowup, &twiddles, true, &pool))
+                    .unwrap()
+            };
+            let (there, report) = evaluate(polynomials);
+            assert_eq!(report.launches, 0, "the values are there already");
+            let (made, report) = evaluate(clones);
+            assert!(report.launches > 0, "clones have coefficients only");
+            for (both, expected) in there.iter().zip(&made).zip(&expected) {
+                let domain = canonic(expected.log_size() + blowup);
+                for found in [&both.0.evals, &both.1.evals] {
+                    assert_eq!(found.domain, domain);
+                    assert_eq!(found.values.to_cpu(), expected.evaluate(domain).values);
+                }
+            }
+        }
+        assert!(rigel_stwo::upload_polynomials(&[], 1, &twiddles).unwrap().is_empty());
+        let error = rigel_stwo::upload_polynomials(&host, 3, &twiddles).unwrap_err().to_string();
+        assert!(error.contains("2^10 rows") && error.contains("2^13") && error.contains("2^12"), "{error}");
+        assert!(rigel_stwo::upload_polynomials(&host, u32::MAX, &twiddles).is_err());
+    });
+}
+
+#[test]
+fn a_tree_of_columns_of_which_some_are_extended_already() {
+    on_devices(|_| {
+        let mut rng = rng(11);
+        let twiddles = Cuda::precompute_twiddles(canonic(10).half_coset);
+        let values: Vec<_> = (0..6).map(|_| bases(&mut rng, 256)).collect();
+        let host: Vec<_> = values.iter().map(|values| evaluation::<SimdBackend>(canonic(8), values)).collect();
+        let plain = |i: usize| Cuda::interpolate_columns(rigel_stwo::upload(&host[i..=i]).unwrap(), &twiddles);
+        let extended = |i: usize, blowup| rigel_stwo::upload_polynomials(&host[i..=i], blowup, &twiddles).unwrap();
+        let list = [plain(0), extended(1, 2), extended(2, 1), plain(3), extended(4, 2), extended(5, 2)];
+        let before = rigel_stwo::current().unwrap().memory_stats().in_use;
+        let pool = BaseColumnPool::new();
+        let found = Cuda::evaluate_polynomials(list.into_iter().flatten().collect(), 2, &twiddles, true, &pool);
+        // What was extended for another commitment is gone, though the coefficients stay.
+        let after = rigel_stwo::current().unwrap().memory_stats().in_use;
+        assert_eq!(after - before, 4 * (3 * 1024 - 512), "three more columns of 1,024 values, one of 512 less");
+        for (found, values) in found.iter().zip(&values) {
+            let expected = evaluation::<Cpu>(canonic(8), values).interpolate().evaluate(canonic(10));
+            assert_eq!(found.evals.values.to_cpu(), expected.values);
+        }
+    });
+}
+
+#[test]
+fn values_of_changed_coefficients_are_computed() {
+    on_devices(|_| {
+        let twiddles = Cuda::precompute_twiddles(canonic(7).half_coset);
+        let values = bases(&mut rng(9), 64);
+        let host = [evaluation::<SimdBackend>(canonic(6), &values)];
+        let mut polynomials = rigel_stwo::upload_polynomials(&host, 1, &twiddles).unwrap();
+        let mut expected = evaluation::<Cpu>(canonic(6), &values).interpolate();
+        expected.coeffs[5] = values[0];
+        polynomials[0].coeffs.set(5, values[0]);
+        let found = polynomials[0].evaluate_with_twiddles(canonic(7), &twiddles);
+        assert_eq!(found.values.to_cpu(), expected.evaluate(canonic(7)).values);
+        // Values on one domain are not those on another.
+        let polynomials = rigel_stwo::upload_polynomials(&host, 1, &twiddles).unwrap();
+        let found = polynomials[0].evaluate_with_twiddles(canonic(6), &twiddles);
+        assert_eq!(found.values.to_cpu(), values);
+    });
+}
+
+#[test]
+fn polynomials_that_arrive_in_parts() {
+    on_devices(|_| {
+        // 40 columns of 1 MiB, in three parts.
+        let (log_size, mut rng) = (18, rng(10));
+        let twiddles = Cuda::precompute_twiddles(canonic(log_size + 1).half_coset);
+        let host: Vec<_> = (0..40)
+            .map(|_| evaluation::<SimdBackend>(canonic(log_size), &bases(&mut rng, 1 << log_size)))
+            .collect();
+        let polynomials = rigel_stwo::upload_polynomials(&host, 1, &twiddles).unwrap();
+        let expected_twiddles = SimdBackend::precompute_twiddles(canonic(log_size + 1).half_coset);
+        let pool = BaseColumnPool::new();
+        let found = Cuda::evaluate_polynomials(polynomials, 1, &twiddles, false, &pool);
+        for i in [0, 31, 32, 35, 36, 39] {
+            let expected = host[i].clone().interpolate_with_twiddles(&expected_twiddles);
+            let expected = expected.evaluate_with_twiddles(canonic(log_size + 1), &expected_twiddles);
+            assert!(found[i].evals.values.to_cpu() == expected.values.to_cpu(), "column {i}");
+        }
+    });
+}

@@ -3,13 +3,12 @@
 use rigel_gpu::Stream;
 use rigel_kernels::Matrix;
 use rigel_kernels::domain::block::Block;
+use rigel_kernels::domain::points::{block_points, coset_points};
 use rigel_kernels::domain::selectors::{on_block, on_coset};
 use rigel_kernels::field::{Field, Goldilocks, Goldilocks2, KoalaBear, KoalaBear4, Ring};
 use rigel_kernels::layout::permute::{join_rows, join_rows_into, take_columns, take_next};
 use rigel_kernels::layout::slab::from_slab;
-use rigel_kernels::open::opening::{
-    barycentric_weights, block_points, block_weights, coset_points, inverse_denominators,
-};
+use rigel_kernels::open::opening::{barycentric_weights, block_weights, inverse_denominators};
 
 use crate::oracle::{Oracle, random_elements};
 use crate::support::{on_each_device, random, rng};

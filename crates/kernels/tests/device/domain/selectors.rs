@@ -5,9 +5,9 @@ use p3_field::coset::TwoAdicMultiplicativeCoset;
 use p3_field::{PrimeCharacteristicRing, TwoAdicField};
 use p3_util::reverse_bits_len;
 use rigel_gpu::Stream;
+use rigel_kernels::domain::points::coset_points;
 use rigel_kernels::domain::selectors::{inverse_vanishing, on_coset, on_trace};
 use rigel_kernels::field::{BabyBear, Field, Goldilocks, KoalaBear};
-use rigel_kernels::open::opening::coset_points;
 
 use crate::oracle::{Oracle, assert_says, download};
 use crate::support::on_each_device;

@@ -1,0 +1,101 @@
+//! Parts of a matrix that is being uploaded.
+
+use std::ops::Range;
+
+/// The columns of a matrix in parts, so that the upload of one overlaps the work on those that have arrived: quarters,
+/// or more if that is little data, and fewer and fewer columns at the end, because the work on the last part overlaps
+/// no upload. There is at least one part, which may be empty.
+///
+/// ```
+/// use rigel_kernels::layout::parts::Parts;
+///
+/// // Columns of 16 MiB.
+/// let parts = Parts::new(20, 16 << 20, 1);
+/// assert_eq!(parts.largest(), 5);
+/// assert_eq!(parts.collect::<Vec<_>>(), [0..5, 5..10, 10..15, 15..18, 18..19, 19..20]);
+/// ```
+#[derive(Clone, Debug)]
+pub struct Parts {
+    next: usize,
+    columns: usize,
+    largest: usize,
+    block: usize,
+    ended: bool,
+}
+
+impl Parts {
+    /// Parts of so many columns of `column_bytes` bytes. All but the last have a multiple of `block` columns.
+    ///
+    /// # Panics
+    /// If `block` is zero.
+    pub fn new(columns: usize, column_bytes: usize, block: usize) -> Self {
+        const PARTS: usize = 4;
+        const LEAST_BYTES: usize = 32 << 20;
+        let least = LEAST_BYTES / column_bytes.max(1);
+        let largest = columns.div_ceil(PARTS).max(least).next_multiple_of(block).min(columns);
+        Self { next: 0, columns, largest, block, ended: false }
+    }
+
+    /// The number of columns of the largest part.
+    pub fn largest(&self) -> usize {
+        self.largest
+    }
+}
+
+impl Iterator for Parts {
+    type Item = Range<usize>;
+
+    fn next(&mut self) -> Option<Range<usize>> {
+        const LEAST_SHARE: usize = 8;
+        if self.ended {
+            return None;
+        }
+        let left = self.columns - self.next;
+        let half = left.div_ceil(2).next_multiple_of(self.block);
+        let columns = match self.largest {
+            largest if left > largest => largest,
+            largest if left < self.columns && half < left && half >= largest / LEAST_SHARE => half,
+            _ => left,
+        };
+        let first = self.next;
+        self.next += columns;
+        self.ended = self.next == self.columns;
+        Some(first..self.next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_become_smaller_at_the_end() {
+        let sizes = |parts: Parts| parts.map(|part| part.len()).collect::<Vec<_>>();
+        // KeccakAir of 2^17 rows, by the rate of Keccak.
+        assert_eq!(sizes(Parts::new(2633, 1 << 19, 34)), [680, 680, 680, 306, 170, 117]);
+        assert_eq!(sizes(Parts::new(9, 64 << 20, 8)), [8, 1]);
+    }
+
+    #[test]
+    fn little_data_is_one_part() {
+        for columns in [0, 1, 7, 1 << 10] {
+            let mut parts = Parts::new(columns, 1 << 10, 8);
+            assert_eq!([parts.next(), parts.next()], [Some(0..columns), None]);
+        }
+        assert_eq!(Parts::new(3, 0, 1).next(), Some(0..3));
+    }
+
+    #[test]
+    fn parts_are_whole_blocks_and_cover_the_columns() {
+        for (columns, block) in (1..300).flat_map(|columns| [(columns, 1), (columns, 8), (columns, 34)]) {
+            for bytes in [1 << 10, 1 << 20, 5 << 20, 64 << 20] {
+                let parts = Parts::new(columns, bytes, block);
+                let largest = parts.largest();
+                let parts: Vec<_> = parts.collect();
+                let ends = parts.windows(2).all(|pair| pair[0].end == pair[1].start && pair[1].start % block == 0);
+                assert!(ends && parts[0].start == 0 && parts[parts.len() - 1].end == columns, "{parts:?}");
+                assert!(parts.iter().all(|part| (1..=largest).contains(&part.len())), "{parts:?}");
+            }
+        }
+    }
+}
