@@ -319,7 +319,7 @@ pub(crate) fn reduce<SC: DeviceConfig>(
     })
 }
 
-/// So many vectors, each with room for `capacity` values: of a clone, only the first would have it.
+/// So many vectors, each with room for `capacity` values. (A clone of an empty vector has no room.)
 pub(crate) fn with_room<T>(count: usize, capacity: usize) -> Vec<Vec<T>> {
     (0..count).map(|_| Vec::with_capacity(capacity)).collect()
 }

@@ -392,8 +392,8 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
     fn phases(&self, batches: Option<Batches>) -> Vec<PlannedPhase> {
         let cells = self.tables.iter().map(|table| table.width << table.log_rows).sum::<usize>();
         // What tables need at a time: that of one of them, or of all of them if that is little and memory is not short.
-        let at_a_time = |bytes: usize, least: &dyn Fn(&TableSize) -> usize| {
-            let each = self.tables.iter().map(least);
+        let at_a_time = |bytes: usize, of_table: &dyn Fn(&TableSize) -> usize| {
+            let each = self.tables.iter().map(of_table);
             if batches.is_none() && are_small(bytes) { each.sum() } else { each.max().unwrap_or(0) }
         };
         let blowup = 1usize << self.prover.fri.log_blowup;
@@ -434,11 +434,8 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
                     kept + if several { trace(table) } else { 0 }
                 });
                 let main = sum(&lde);
-                (
-                    main,
-                    0,
-                    main + at_a_time(cells * word::<SC>(), &part) + held + tree + if several { 0 } else { states },
-                )
+                let working = at_a_time(cells * word::<SC>(), &part);
+                (main, 0, main + working + held + tree + if several { 0 } else { states })
             }
             Some(batches) => {
                 // Some columns with their extension and coefficients, where they are hashed and where they are read.

@@ -1,12 +1,17 @@
 //! Selectors against upstream's.
 
+use std::sync::Arc;
+
 use p3_commit::PolynomialSpace;
 use p3_field::coset::TwoAdicMultiplicativeCoset;
 use p3_field::{PrimeCharacteristicRing, TwoAdicField};
 use p3_util::reverse_bits_len;
 use rigel_gpu::Stream;
-use rigel_kernels::domain::points::coset_points;
-use rigel_kernels::domain::selectors::{inverse_vanishing, on_coset, on_trace};
+use rigel_kernels::domain::block::Block;
+use rigel_kernels::domain::points::{block_points, coset_points, kept_points};
+use rigel_kernels::domain::selectors::{
+    inverse_vanishing, kept_on_block, kept_on_trace, on_block, on_coset, on_trace,
+};
 use rigel_kernels::field::{BabyBear, Field, Goldilocks, KoalaBear};
 
 use crate::oracle::{Oracle, assert_says, download};
@@ -77,5 +82,39 @@ fn missing_points_are_refused() {
         assert_says(on_coset(stream, points.view(), 2, 2), &["selectors::on_coset", "8 points", "coset of 16"]);
         assert_says(on_coset(stream, points.view(), 20, 5), &["2^25 points", "at most 2^24"]);
         assert_says(on_trace::<KoalaBear>(stream, 25), &["selectors::on_trace", "2^25"]);
+    });
+}
+
+/// The values of short domains are made once, and each field, block and trace has its own.
+#[test]
+fn values_of_short_domains_are_kept() {
+    fn check<F: Field + Oracle<Base = F>>(stream: &Stream) {
+        for (index, log_rows, log_n) in [(0, 6, 5), (1, 6, 5), (0, 6, 4), (0, 14, 13), (0, 15, 14)] {
+            let block = Block { index, log_rows };
+            let points = block_points::<F>(stream, block).unwrap();
+            let kept = [(); 2].map(|()| kept_points::<F>(stream, block).unwrap());
+            assert_eq!(kept[1].to_vec(stream).unwrap(), points.to_vec(stream).unwrap());
+            let selectors = on_block(stream, points.view(), block, log_n).unwrap();
+            let of_block = [(); 2].map(|()| kept_on_block::<F>(stream, block, log_n).unwrap());
+            assert_eq!(
+                download::<F>(stream, &of_block[1]),
+                download::<F>(stream, &selectors),
+                "{block:?}, 2^{log_n}"
+            );
+            let is_short = log_rows <= 14;
+            assert_eq!(Arc::ptr_eq(&kept[0], &kept[1]), is_short, "{block:?}");
+            assert_eq!(Arc::ptr_eq(&of_block[0], &of_block[1]), is_short, "{block:?}");
+        }
+        for log_n in [0, 5, 14, 15] {
+            let of_trace = [(); 2].map(|()| kept_on_trace::<F>(stream, log_n).unwrap());
+            let expected = on_trace::<F>(stream, log_n).unwrap();
+            assert_eq!(download::<F>(stream, &of_trace[1]), download::<F>(stream, &expected), "2^{log_n}");
+            assert_eq!(Arc::ptr_eq(&of_trace[0], &of_trace[1]), log_n <= 14, "2^{log_n}");
+        }
+    }
+    on_each_device(|stream| {
+        check::<KoalaBear>(stream);
+        check::<BabyBear>(stream);
+        check::<Goldilocks>(stream);
     });
 }

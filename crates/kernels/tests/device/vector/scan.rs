@@ -4,7 +4,7 @@ use rigel_gpu::Stream;
 use rigel_kernels::Matrix;
 use rigel_kernels::field::*;
 use rigel_kernels::vector::scan::{
-    Bound, prefix_products, prefix_products_assign, prefix_sums, prefix_sums_assign,
+    Bound, prefix_products, prefix_products_assign, prefix_sums, prefix_sums_assign, prefix_sums_into,
 };
 
 use crate::oracle::{Oracle, assert_says, download, random_columns, upload};
@@ -171,5 +171,24 @@ fn wrong_shapes_are_refused() {
         );
         let sums = prefix_sums(stream, &matrix(4, 6), Bound::Inclusive).unwrap();
         assert_eq!(sums.to_vec(stream).unwrap(), [Mersenne31::ZERO; 24]);
+    });
+}
+
+/// Into some columns of a wider matrix, which begin at any value and whose neighbours stay as they are.
+#[test]
+fn sums_go_into_columns_of_another_matrix() {
+    on_each_device(|stream| {
+        for (rows, columns) in SIZES {
+            let x = random_columns::<KoalaBear>(&mut rng(5), rows, columns);
+            let mut wide = random_columns::<KoalaBear>(&mut rng(6), rows, columns + 2);
+            let (from, mut to) = (upload(stream, &x), upload(stream, &wide));
+            let between = to.column_range_mut(1, columns + 1).unwrap();
+            prefix_sums_into(stream, between, &from, Bound::Exclusive).unwrap();
+            wide.splice(1..=columns, running(&x, Bound::Exclusive, KoalaBear::ZERO, |a, b| a + b));
+            assert!(download::<KoalaBear>(stream, &to) == wide, "{rows} x {columns}");
+            let short = to.column_range_mut(0, columns + 2).unwrap();
+            let room = format!("room for {}", rows * (columns + 2));
+            assert_says(prefix_sums_into(stream, short, &from, Bound::Exclusive), &["scan::prefix_sums", &room]);
+        }
     });
 }
