@@ -13,7 +13,7 @@ use crate::commit::lifted::LiftedRows;
 use crate::commit::mask::Mask;
 use crate::commit::merkle::Tree;
 use crate::commit::queries::Queries;
-use crate::commit::rows::{PartKernel, ReversedRows, Row, RowParts, Rows};
+use crate::commit::rows::{PairedRows, PartKernel, ReversedRows, Row, RowParts, Rows};
 use crate::domain::circle_domain::CircleDomain;
 use crate::domain::circle_order::CircleOrder;
 use crate::domain::points::CosetPoints;
@@ -76,6 +76,8 @@ registry! {
     CircleTransform,
     Rows<Keccak256, KoalaBear>, Rows<Keccak256, BabyBear>, Rows<Keccak256, Goldilocks>,
     Rows<KeccakSponge, KoalaBear>, Rows<KeccakSponge, BabyBear>, Rows<KeccakSponge, Goldilocks>,
+    PairedRows<Keccak256, KoalaBear>, PairedRows<Keccak256, BabyBear>, PairedRows<Keccak256, Goldilocks>,
+    PairedRows<KeccakSponge, KoalaBear>, PairedRows<KeccakSponge, BabyBear>, PairedRows<KeccakSponge, Goldilocks>,
     Rows<KoalaBearPoseidon2Width16, KoalaBear>, Rows<BabyBearPoseidon2Width16, BabyBear>,
     Rows<GoldilocksPoseidon2Width8, Goldilocks>,
     Rows<Poseidon2<KoalaBearWidth16, KoalaBearWidth16>, KoalaBear>,
@@ -170,6 +172,7 @@ where
     H: RowHash<E::Base> + Sponge,
 {
     let permute = if size_of::<E::Base>() == 4 { Permute::<u32>::modules } else { Permute::<u64>::modules };
+    let packed = Row::Packed { columns: E::DEGREE as u32 };
     warm_some(
         device,
         [
@@ -177,7 +180,9 @@ where
             [PartKernel::Absorb, PartKernel::Finish].map(RowParts::<H, E::Base>::module).into(),
             Ntt::<E::Base>::modules(),
             Rows::<H, E::Base>::modules(),
-            vec![Rows::<H, E::Base>::module(Row::Packed { columns: E::DEGREE as u32 })],
+            vec![Rows::<H, E::Base>::module(packed)],
+            PairedRows::<H, E::Base>::modules(),
+            H::ROW_PAIRS.map(|_| PairedRows::<H, E::Base>::module(packed)).into_iter().collect(),
             Tree::<H>::modules(),
             Reduce::<E, 2>::modules(),
             Reduce::<E, 1>::modules(),

@@ -23,6 +23,7 @@ const HEADERS: &[(&str, &str)] = headers![
     "hash/blake2s.cuh",
     "hash/digest.cuh",
     "hash/keccak.cuh",
+    "hash/keccak_group.cuh",
     "hash/poseidon2.cuh",
     "hash/poseidon2_constants.cuh",
     "layout/column.cuh",

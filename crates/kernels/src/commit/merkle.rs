@@ -10,7 +10,9 @@
 //!
 //! All layers are in one buffer, the leaves first and the root, or the cap, last, 64 bytes per leaf. A tree of n
 //! leaves costs n - 1 compressions, and one more for each node of a layer at which matrices join. A layer is one
-//! launch while it fills the device; the layers from 2^16 digests up to the root take two launches together.
+//! launch while it fills the device; the layers from 2^16 digests up to the root take two launches together, if no
+//! matrices join at them. Near the root a layer takes as long as one compression: hashes that can share it among
+//! threads ([`Hash::NODE_LANES`]) do so there.
 
 use std::cmp::Reverse;
 use std::marker::PhantomData;
@@ -23,11 +25,25 @@ use crate::field::Field;
 use crate::hash::{Hash, Hashing, RowHash, Sponge, also, declare};
 use crate::layout::columns::Columns;
 
-/// Threads of a block.
+/// Threads of a warp.
+const WARP: u32 = 32;
+
+/// Threads of a block that computes one layer.
 const THREADS: u32 = 128;
 
-/// Layers of at most this many digests are reduced in subtrees: one subtree per block, several layers per launch.
+/// Layers of at most this many digests are reduced in subtrees: one or more per block, several layers per launch.
 const SUBTREES_FROM: usize = 1 << 16;
+
+/// The maximum number of layers per launch: a block reduces at most 2^8 digests.
+const SUBTREE_LEVELS: u32 = 8;
+
+/// The maximum number of threads of a block that reduces subtrees.
+const SUBTREE_THREADS: u32 = 256;
+
+/// Blocks over which subtrees are spread, as a logarithm: about the number of multiprocessors of a large device. With
+/// more nodes per block than it has groups of threads, only two threads share a node: a group takes less time for one,
+/// but more for many.
+const LOG_SUBTREE_BLOCKS: u32 = 7;
 
 /// A node: its layer, counted from the leaves, and its index in the layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -108,18 +124,18 @@ impl<H: Hash> MerkleTree<H> {
         };
         let mut tree = Self::alloc(on.stream(), leaves, cap_height)?;
         fill(0, tree.layer_mut(0)?)?;
-        let mut layer = 0;
+        // The layer from which the tree is to be computed, and whether matrices join at the next one.
+        let (mut layer, mut joins) = (0, false);
         for (group, rows) in lower.iter().enumerate() {
             let joined = tree.depth - rows.trailing_zeros();
             if joined > tree.top {
                 break;
             }
-            tree.compress(on, layer, joined - 1)?;
+            tree.compress_joining(on, layer, joined - 1, joins)?;
             fill(group + 1, tree.layer_mut(joined)?)?;
-            tree.compress_layer(on, joined, TreeKernel::CompressAndJoin)?;
-            layer = joined;
+            (layer, joins) = (joined - 1, true);
         }
-        tree.compress(on, layer, tree.top)?;
+        tree.compress_joining(on, layer, tree.top, joins)?;
         Ok(tree)
     }
 
@@ -345,26 +361,39 @@ impl<H: Hash> MerkleTree<H> {
 
     /// Computes the layers above `from`, up to and including `to`.
     pub(crate) fn compress(&mut self, on: Hashing<'_, H>, from: u32, to: u32) -> Result<()> {
-        let stream = on.stream();
+        self.compress_joining(on, from, to, false)
+    }
+
+    /// As [`Self::compress`]. If it `joins`, the layer above `from` has the digests of the rows that join there.
+    fn compress_joining(&mut self, on: Hashing<'_, H>, from: u32, to: u32, mut joins: bool) -> Result<()> {
         let mut layer = from;
         while layer < to {
-            let count = self.leaves() >> layer;
-            if count > SUBTREES_FROM {
+            if self.leaves() >> layer > SUBTREES_FROM {
                 layer += 1;
-                self.compress_layer(on, layer, TreeKernel::CompressLayer)?;
-                continue;
+                let kernel = if joins { TreeKernel::CompressAndJoin } else { TreeKernel::CompressLayer };
+                self.compress_layer(on, layer, kernel)?;
+            } else {
+                // As few launches as possible, of about the same number of layers.
+                let launches = (to - layer).div_ceil(SUBTREE_LEVELS);
+                let levels = (to - layer).div_ceil(launches);
+                self.compress_subtrees(on, layer, levels, joins)?;
+                layer += levels;
             }
-            // Each block reduces 2^8 digests through eight layers to one.
-            let span = count.min(2 * THREADS as usize);
-            let levels = (to - layer).min(span.trailing_zeros());
-            let subtrees = self.kernel(stream, TreeKernel::CompressSubtrees)?;
-            let start = self.start(layer);
-            let shape = Shape::new((count / span) as u32, THREADS.min(span as u32 / 2));
-            let constants = on.node_constants()?;
-            subtrees.launch(stream, shape, (self.digests.range_mut(start..)?, count as u32, levels, constants))?;
-            layer += levels;
+            joins = false;
         }
         Ok(())
+    }
+
+    /// Computes a few layers above one of at most [`SUBTREES_FROM`] digests.
+    fn compress_subtrees(&mut self, on: Hashing<'_, H>, layer: u32, levels: u32, joins: bool) -> Result<()> {
+        let kernel = self.kernel(on.stream(), TreeKernel::CompressSubtrees)?;
+        let (start, count) = (self.start(layer), self.leaves() >> layer);
+        // Digests per block.
+        let span = (count >> LOG_SUBTREE_BLOCKS).clamp(1 << levels, 1 << SUBTREE_LEVELS);
+        let threads = (span as u32 / 2 * H::NODE_LANES).clamp(WARP, SUBTREE_THREADS);
+        let shape = Shape::new((count / span) as u32, threads);
+        let (digests, constants) = (self.digests.range_mut(start..)?, on.node_constants()?);
+        kernel.launch(on.stream(), shape, (digests, count as u32, levels, u32::from(joins), constants))
     }
 
     /// Computes one layer from the one below it.
@@ -417,7 +446,7 @@ impl<H: Hash> Operation for Tree<H> {
     const FILE: KernelFile = KernelFile {
         path: "commit/merkle.cu",
         text: include_str!("merkle.cu"),
-        constants: &[("BLOCK_THREADS", THREADS as u64)],
+        constants: &[("BLOCK_THREADS", THREADS as u64), ("SUBTREE_THREADS", SUBTREE_THREADS as u64)],
     };
 
     fn instances(kernel: TreeKernel) -> Instances {
@@ -429,7 +458,9 @@ impl<H: Hash> Operation for Tree<H> {
         };
         // Gathering does not compress.
         let constants = if kernel == TreeKernel::GatherDigests { None } else { H::NODE_CONSTANTS };
-        declare::<H>(Instances::one(format!("{name}<{}{}>", H::NODES, also(constants))))
+        let lanes = (kernel == TreeKernel::CompressSubtrees).then(|| H::NODE_LANES.to_string());
+        let arguments = also(lanes.as_deref()) + &also(constants);
+        declare::<H>(Instances::one(format!("{name}<{}{arguments}>", H::NODES)))
     }
 
     fn warmed() -> Vec<TreeKernel> {

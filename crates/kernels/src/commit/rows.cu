@@ -70,6 +70,20 @@ hash_rows(Digest* digests, const typename Row::Source* source, u64 rows, u32 ele
     store_digest(digests[row], digest);
 }
 
+// The same for few rows, by two threads each: P has half of every word of the state.
+template <class P, class Row>
+__global__ void __launch_bounds__(BLOCK_THREADS, 8)
+hash_rows_in_pairs(Digest* digests, const typename Row::Source* source, u64 rows, u32 elements) {
+    const u32 row = (blockIdx.x * blockDim.x + threadIdx.x) / 2;
+    P hash;
+    hash.init();
+    // All threads of a warp exchange halves: those after the last row hash the first one.
+    hash.absorb(Row(source, row < rows ? row : 0, rows, elements), elements);
+    typename P::Word digest[P::DIGEST_WORDS];
+    hash.finish(digest);
+    if (row < rows) store_digest(digests[row], digest);
+}
+
 // Rows of one matrix that is stored in bit-reversed order: storage row p is row rev(p), and digests are written in
 // natural order. Reads stay coalesced; a digest is a whole sector of memory, so that writing them apart costs
 // nothing.

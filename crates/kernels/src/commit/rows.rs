@@ -6,10 +6,11 @@
 //!   leaves of FRI trees, where a column of extension elements is committed several elements at a time
 //! - [`RowsInParts`]: the same as [`hash`] for one matrix whose columns arrive in parts
 //!
-//! One row per thread. Each element is read once, with coalesced loads; the cost is that of the permutations, one per
-//! message block (for Keccak 34 elements of 31 bits or 17 of Goldilocks, for Blake2s 16, for Poseidon2 the rate).
-//! Digests are stored one after the other. `on` is a stream, or a stream and a hash with constants of its own: see
-//! [`Hashing`].
+//! One row per thread, or per two threads where there are few rows and the hash can be shared
+//! ([`Hash::ROW_PAIRS`](crate::hash::Hash::ROW_PAIRS)). Each element is read once, with coalesced loads; the cost is
+//! that of the permutations, one per message block (for Keccak 34 elements of 31 bits or 17 of Goldilocks, for Blake2s
+//! 16, for Poseidon2 the rate). Digests are stored one after the other. `on` is a stream, or a stream and a hash with
+//! constants of its own: see [`Hashing`].
 
 use std::marker::PhantomData;
 
@@ -25,6 +26,10 @@ use crate::transform::ntt::Order;
 /// Threads per block: few, so that the last blocks of a launch finish close together and a small number of rows is
 /// spread over the device.
 pub(crate) const THREADS: u32 = 64;
+
+/// The maximum number of rows per multiprocessor that two threads hash together: then every scheduler has a warp. With
+/// more rows all schedulers are as busy with one thread per row.
+const PAIRS: usize = 64;
 
 /// The maximum number of rows per launch, as a logarithm.
 pub(crate) const MAX_LOG_ROWS: u32 = 31;
@@ -276,7 +281,16 @@ fn launch<'a, H: RowHash<F>, F: Field>(
         Error::shape("rows", format!("rows of {elements} elements; at most 2^32 - 1 are supported"))
     })?;
     let rows = digests.len();
-    Rows::<H, F>::kernel(on.stream().device(), row)?.launch(
+    let device = on.stream().device();
+    if H::ROW_PAIRS.is_some() && rows <= PAIRS * device.properties().multiprocessors as usize {
+        let arguments = (digests, source, rows as u64, elements);
+        return PairedRows::<H, F>::kernel(device, row)?.launch(
+            on.stream(),
+            Shape::cover(2 * rows, THREADS)?,
+            arguments,
+        );
+    }
+    Rows::<H, F>::kernel(device, row)?.launch(
         on.stream(),
         Shape::cover(rows, THREADS)?,
         (digests, source, rows as u64, elements, on.row_constants()?),
@@ -332,6 +346,29 @@ impl<H: RowHash<F>, F: Field> Operation for Rows<H, F> {
     /// Packed rows of elements of up to four coefficients.
     fn on_demand() -> Vec<Row> {
         (1..=4).map(|columns| Row::Packed { columns }).collect()
+    }
+}
+
+/// Few whole rows, for hashes that two threads share; one module per row type.
+pub(crate) struct PairedRows<H, F>(PhantomData<(H, F)>);
+
+impl<H: RowHash<F>, F: Field> Operation for PairedRows<H, F> {
+    type Variant = Row;
+
+    const FILE: KernelFile = FILE;
+
+    fn instances(row: Row) -> Instances {
+        let pair = H::ROW_PAIRS.expect("only hashes with pairs of threads have these kernels");
+        declare::<H>(Instances::one(format!("hash_rows_in_pairs<{pair}, {} >", row.type_name::<F>())))
+            .takes::<Column>()
+    }
+
+    fn warmed() -> Vec<Row> {
+        if H::ROW_PAIRS.is_some() { Rows::<H, F>::warmed() } else { Vec::new() }
+    }
+
+    fn on_demand() -> Vec<Row> {
+        if H::ROW_PAIRS.is_some() { Rows::<H, F>::on_demand() } else { Vec::new() }
     }
 }
 

@@ -84,6 +84,13 @@ pub unsafe trait Hash: Debug + Clone + Send + Sync + 'static {
     const ROW_CONSTANTS: Option<&'static str> = None;
     /// The C++ type of the constants that `NODES` takes at run time, as the last argument of `compress`.
     const NODE_CONSTANTS: Option<&'static str> = None;
+    /// The threads that compress two digests together where there are few to compress, a power of two up to 16. With
+    /// more than one, `NODES` has the types `Group` of such a thread (see `hash/keccak_group.cuh`) and `Half` of words
+    /// that two threads share (see `hash/keccak.cuh`), and takes no constants.
+    const NODE_LANES: u32 = 1;
+    /// The C++ type that hashes rows as `ROWS` does, but of whose state a thread has half of every word, for few rows:
+    /// see `hash/keccak.cuh`. It takes no constants.
+    const ROW_PAIRS: Option<&'static str> = None;
 
     /// The constants for rows.
     fn row_constants(&self) -> Constants {
@@ -108,7 +115,8 @@ pub trait Permutation: Hash {
 }
 
 macro_rules! hashes {
-    ($($(#[$doc:meta])* $hash:ident / $nodes:ident in $header:literal: [$($field:ty),*] -> $digest:ty;)*) => { $(
+    ($($(#[$doc:meta])* $hash:ident / $nodes:ident $(by $lanes:literal)? in $header:literal:
+        [$($field:ty),*] -> $digest:ty;)*) => { $(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug)]
         pub struct $hash;
@@ -119,6 +127,10 @@ macro_rules! hashes {
             const ROWS: &'static str = stringify!($hash);
             const NODES: &'static str = stringify!($nodes);
             const HEADER: &'static str = $header;
+            $(
+                const NODE_LANES: u32 = $lanes;
+                const ROW_PAIRS: Option<&'static str> = Some(concat!(stringify!($hash), "::Pair"));
+            )?
         }
 
         $(impl RowHash<$field> for $hash {})*
@@ -129,9 +141,11 @@ macro_rules! hashes {
 
 hashes! {
     /// Keccak-f as an overwriting sponge of 64-bit words without padding.
-    KeccakSponge / KeccakSponge in "hash/keccak.cuh": [BabyBear, KoalaBear, Mersenne31, Goldilocks] -> [u64; 4];
+    KeccakSponge / KeccakSponge by 16 in "hash/keccak.cuh":
+        [BabyBear, KoalaBear, Mersenne31, Goldilocks] -> [u64; 4];
     /// Keccak-256 of the elements' bytes.
-    Keccak256 / Keccak256 in "hash/keccak.cuh": [BabyBear, KoalaBear, Mersenne31, Goldilocks] -> [u8; 32];
+    Keccak256 / Keccak256 by 16 in "hash/keccak.cuh":
+        [BabyBear, KoalaBear, Mersenne31, Goldilocks] -> [u8; 32];
     /// Blake2s-256 of the elements' bytes.
     Blake2s / Blake2s in "hash/blake2s.cuh": [BabyBear, KoalaBear, Mersenne31] -> [u8; 32];
     /// Blake2s-256 with every word of a digest reduced modulo 2^31 - 1.

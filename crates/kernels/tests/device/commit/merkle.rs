@@ -1,6 +1,9 @@
 //! Merkle trees against Plonky3's and Stwo's.
 
+use p3_keccak::{Keccak256Hash, KeccakF};
 use p3_matrix::dense::RowMajorMatrix;
+use p3_symmetric::{CompressionFunctionFromHasher, PaddingFreeSponge, PseudoCompressionFunction};
+use rand::RngExt;
 use rigel_gpu::Stream;
 use rigel_kernels::commit::lifted::{BLOCK, LiftedInParts};
 use rigel_kernels::commit::merkle::{MerkleTree, Node};
@@ -263,6 +266,95 @@ fn large_tree_of_given_leaves() {
             };
             expected = expected.chunks_exact(2).map(node).collect();
         }
+    });
+}
+
+/// Compares every layer of a tree of random digests of these heights, 2^h each and the largest first, with nodes
+/// compressed one by one.
+fn check_layers<H: Hash>(
+    stream: &Stream,
+    heights: &[u32],
+    cap_height: u32,
+    digest: impl Fn([u64; 4]) -> H::Digest,
+    compress: impl Fn([H::Digest; 2]) -> H::Digest,
+) {
+    let mut rng = rng(u64::from(heights[0]));
+    let mut random = |height: u32| (0..1 << height).map(|_| digest(rng.random())).collect::<Vec<_>>();
+    let given: Vec<Vec<H::Digest>> = heights.iter().map(|&height| random(height)).collect();
+    let uploaded: Vec<_> = given.iter().map(|digests| stream.upload(digests).unwrap()).collect();
+    let tree = MerkleTree::<H>::from_digests(stream, &uploaded, cap_height).unwrap();
+    let mut expected = given[0].clone();
+    for layer in 0..=heights[0].saturating_sub(cap_height) {
+        if layer > 0 {
+            expected = expected.chunks_exact(2).map(|pair| compress([pair[0], pair[1]])).collect();
+            if let Some(joined) = heights[1..].iter().position(|&height| height == heights[0] - layer) {
+                let pairs = expected.iter().zip(&given[joined + 1]);
+                expected = pairs.map(|(&node, &row)| compress([node, row])).collect();
+            }
+        }
+        let ours = tree.layer(layer).unwrap().to_vec(stream).unwrap();
+        assert_eq!(ours, expected, "{}, layer {layer} of heights {heights:?}, cap {cap_height}", H::NODES);
+    }
+}
+
+/// Trees of all sizes that take up to two launches: layers with several nodes per thread pair, group and block, with
+/// and without matrices that join at their borders.
+fn check_small_layers<H: Hash>(
+    digest: impl Fn([u64; 4]) -> H::Digest,
+    compress: impl Fn([H::Digest; 2]) -> H::Digest,
+) {
+    on_each_device(|stream| {
+        let check = |heights: &[u32], cap_height| {
+            check_layers::<H>(stream, heights, cap_height, &digest, &compress);
+        };
+        for height in 0..=13 {
+            check(&[height], 0);
+        }
+        for cap_height in [1, 2, 4, 7, 10, 11, 12] {
+            check(&[12], cap_height);
+        }
+        check(&[15], 14);
+        // Layers of 2^12 and 2^13 digests end and begin where groups of threads suffice.
+        check(&[13, 12, 11, 10, 5, 4, 3, 0], 0);
+        check(&[12, 11, 6], 5);
+        check(&[9, 8, 7, 6, 5, 4, 3, 2, 1, 0], 0);
+        check(&[8, 7], 0);
+        check(&[5, 0], 0);
+        check(&[1, 0], 0);
+    });
+}
+
+#[test]
+fn small_layers_of_keccak_sponge() {
+    let nodes =
+        CompressionFunctionFromHasher::<_, 2, 4>::new(PaddingFreeSponge::<KeccakF, 25, 17, 4>::new(KeccakF));
+    check_small_layers::<KeccakSponge>(|words| words, |pair| nodes.compress(pair));
+}
+
+#[test]
+fn small_layers_of_keccak256() {
+    let nodes = CompressionFunctionFromHasher::<_, 2, 32>::new(Keccak256Hash);
+    let digest = |words: [u64; 4]| rigel_gpu::bytes_of(&words).try_into().unwrap();
+    check_small_layers::<Keccak256>(digest, |pair| nodes.compress(pair));
+}
+
+#[test]
+fn small_layers_of_blake2s() {
+    let compress = |[left, right]: [[u8; 32]; 2]| {
+        Blake2sMerkleHasher::hash_children((Blake2sHash(left), Blake2sHash(right))).0
+    };
+    let digest = |words: [u64; 4]| rigel_gpu::bytes_of(&words).try_into().unwrap();
+    check_small_layers::<Blake2s>(digest, compress);
+}
+
+/// One launch for each height, and none for joining.
+#[test]
+fn joining_starts_a_launch() {
+    on_each_device(|stream| {
+        let heights = [1 << 10, 1 << 7, 1 << 6].map(|height| stream.zeros::<[u64; 4]>(height).unwrap());
+        let before = stream.device().activity().launches;
+        MerkleTree::<KeccakSponge>::from_digests(stream, &heights, 0).unwrap();
+        assert_eq!(stream.device().activity().launches - before, 3);
     });
 }
 

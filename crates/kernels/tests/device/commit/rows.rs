@@ -37,7 +37,7 @@ fn check_shapes<H: RowHash<F>, F: Upstream, D: PartialEq + std::fmt::Debug>(
     for columns in [0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 18, 31, 33, 34, 35, 51, 67, 68, 69] {
         check_joined::<H, F, D>(&[(4, columns)], ours, theirs);
     }
-    for (rows, columns) in [(1, 3), (2, 19), (64, 5), (1024, 9)] {
+    for (rows, columns) in [(1, 3), (2, 19), (16, 35), (64, 5), (128, 3), (256, 2), (1024, 9)] {
         check_joined::<H, F, D>(&[(rows, columns)], ours, theirs);
     }
 }
