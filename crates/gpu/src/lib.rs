@@ -75,7 +75,7 @@ pub use memory::{
 pub use pool::{Member, Pool, PoolError, Share, Ticket};
 pub use queue::Event;
 pub use work::{
-    Attempt, Blas, DeviceShare, Exchange, Fallback, Gathering, GemmOperand, GemmShape, GemmTarget, Graph,
+    Attempt, Blas, DeviceShare, Exchange, Fallback, Fetch, Gathering, GemmOperand, GemmShape, GemmTarget, Graph,
     Interconnect, Modelled, Move, Phase, Piece, Recapture, Recorder, Rehearsal, Report, Route, Steps, Stream,
     Topology, all_gather, all_to_all, exchange,
 };

@@ -23,6 +23,7 @@ use crate::error::{Error, Result};
 use crate::hiding::least_rows;
 use crate::open::{Round, open};
 use crate::prover::{Prover, Session};
+use crate::tail;
 use crate::trace::upload;
 use crate::transcript::Unfinished;
 
@@ -119,7 +120,7 @@ pub(crate) fn check<SC: DeviceConfig>(prover: &Prover<SC>) -> Result<()> {
 
     let session = Session::new(prover)?;
     let trace = upload(&session.stream, &matrix)?;
-    let committed = Committed::extend(&session, &[(&trace).into()])?;
+    let mut committed = Committed::extend(&session, &[(&trace).into()])?;
     let cap = committed.cap(&session)?;
     if theirs.is_some_and(|(commitment, _)| commitment != cap) {
         return Err(Error::Configuration(if SC::Hash::ROW_CONSTANTS.is_some() {
@@ -128,6 +129,9 @@ pub(crate) fn check<SC: DeviceConfig>(prover: &Prover<SC>) -> Result<()> {
         } else {
             ", and that the CUDA text of its hash computes what its Rust code does"
         }));
+    }
+    if !SC::HIDING && !tail::has_same_hash(&session, &committed)? {
+        return Err(Error::Configuration(", and that TreeHash::on_host computes what the kernels of its hash do"));
     }
     let mut challenger = Searching::new(config.initialise_challenger(), &session.stream, &prover.search_constants);
     let rounds = [Round::new(&session, &committed, vec![vec![point]])];

@@ -203,7 +203,7 @@ where
             (committed, reading.join().unwrap_or_else(|panic| resume_unwind(panic)))
         })
     };
-    let (residents, main) = committed?;
+    let (residents, mut main) = committed?;
     for (table, constraints) in constraints.iter().enumerate() {
         check::degree::<SC>(table, key.log_rows[table], constraints.log_chunks)?;
     }
@@ -223,10 +223,10 @@ where
     let (challenges, lookup_pow_witness) = transcript.lookup_phase(&all_lookups, &LogUpGadget::new());
 
     let traces = Traces { residents: &residents, main: &main };
-    let (permutation, terminals) =
+    let (mut permutation, terminals) =
         commit_lookups(&session, instances, key, &constraints, &traces, &challenges, batches)?;
     drop(residents);
-    let permutation_cap = permutation.as_ref().map(|committed| committed.cap(&session)).transpose()?;
+    let permutation_cap = permutation.as_mut().map(|committed| committed.cap(&session)).transpose()?;
     let committed_terminals: Vec<SC::Challenge> = terminals.iter().flatten().copied().collect();
     let alpha = transcript.permutation_phase(permutation_cap.clone(), &committed_terminals);
 
@@ -247,7 +247,7 @@ where
     };
     let chunks = quotient::chunks_of_all(&session, &tables.clone().map(&mut of_table).collect::<Vec<_>>(), alpha)?;
     let chunk_counts: Vec<usize> = chunks.iter().map(Vec::len).collect();
-    let quotient = Committed::new(&session, chunks.into_iter().flatten().collect())?;
+    let mut quotient = Committed::new(&session, chunks.into_iter().flatten().collect())?;
     constraints.iter().for_each(|table| table.free_symbols());
     drop(constraints);
     let quotient_cap = quotient.cap(&session)?;
@@ -256,8 +256,8 @@ where
         let polynomials = session.phase("extend", || key.log_rows.iter().map(polynomials).collect())?;
         Committed::new(&session, polynomials)
     });
-    let random = random.transpose()?;
-    let random_cap = random.as_ref().map(|random| random.cap(&session)).transpose()?;
+    let mut random = random.transpose()?;
+    let random_cap = random.as_mut().map(|random| random.cap(&session)).transpose()?;
     transcript.quotient_phase(quotient_cap.clone(), random_cap.clone());
     let (zeta, ood_pow_witness) = transcript.ood_phase();
 
@@ -483,6 +483,7 @@ fn commit_lookups<SC: DeviceConfig, A>(
         }
         Ok(columns)
     })?;
+    let fetched = terminals.fetch(stream)?;
     let committed = match batches {
         None => {
             let views: Vec<Columns<'_, _>> = columns.iter().map(Into::into).collect();
@@ -494,8 +495,7 @@ fn commit_lookups<SC: DeviceConfig, A>(
             Committed::in_batches(session, columns, batches.columns)?
         }
     };
-    let halves = terminals.download(stream)?.into_iter();
-    let mut halves = halves.flat_map(|words| SC::Challenge::from_words(&words));
+    let mut halves = SC::Challenge::from_words(&fetched.wait()?).into_iter();
     let mut half = || halves.next().expect("two elements per table with lookups");
     let terminals =
         (0..instances.len()).map(|table| (!key.lookups(table).is_empty()).then(|| half() + half())).collect();

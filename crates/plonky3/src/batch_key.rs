@@ -252,7 +252,7 @@ fn commit_preprocessed<SC: DeviceConfig>(
         let session = Session::new(prover)?;
         let traces: Vec<_> = traces.iter().map(|trace| upload(&session.stream, trace)).collect::<Result<_>>()?;
         let columns: Vec<Columns<'_, _>> = traces.iter().map(Into::into).collect();
-        let committed = Committed::public(&session, &columns)?;
+        let mut committed = Committed::public(&session, &columns)?;
         let cap = committed.cap(&session)?;
         (cap, Kept::OneDevice(PreprocessedTables { committed, traces }))
     } else {

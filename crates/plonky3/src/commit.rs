@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use p3_matrix::Matrix as _;
 use p3_matrix::dense::RowMajorMatrix;
-use rigel_gpu::{Buffer, Result as GpuResult};
+use rigel_gpu::{Buffer, Fetch, Result as GpuResult};
 use rigel_kernels::commit::merkle::MerkleTree;
 use rigel_kernels::commit::rows::RowsInParts;
 use rigel_kernels::field::Field;
@@ -28,6 +28,8 @@ pub(crate) struct Committed<'a, SC: DeviceConfig> {
     pub(crate) tree: MerkleTree<SC::Hash>,
     /// The random columns of each matrix that only its tree contains, if the commitment hides.
     pub(crate) salts: Vec<Matrix<Base<SC>>>,
+    /// The cap on its way to the host, until it is asked for: the launch that sends it is submitted with the tree's.
+    cap: Option<Fetch<Digest<SC>>>,
 }
 
 impl<'a, SC: DeviceConfig> Committed<'a, SC> {
@@ -77,10 +79,12 @@ impl<'a, SC: DeviceConfig> Committed<'a, SC> {
             })?;
             let arrived = Columns::new(lde.column_range(first, end)?, height)?;
             if end == width {
-                let tree = session.phase("hash", || {
-                    Ok(MerkleTree::from_parts(stream, hashing, arrived, session.cap_height())?)
+                let (tree, cap) = session.phase("hash", || {
+                    let tree = MerkleTree::from_parts(stream, hashing, arrived, session.cap_height())?;
+                    let cap = tree.fetch_cap(stream, session.cap_height())?;
+                    Ok((tree, Some(cap)))
                 })?;
-                return Ok(Self { ldes: vec![Extended::Whole(lde)], tree, salts: Vec::new() });
+                return Ok(Self { ldes: vec![Extended::Whole(lde)], tree, salts: Vec::new(), cap });
             }
             session.phase("hash", || Ok(hashing.absorb(stream, arrived)?))?;
             turn = 1 - turn;
@@ -89,16 +93,17 @@ impl<'a, SC: DeviceConfig> Committed<'a, SC> {
 
     /// Commits to matrices that are already extended.
     pub(crate) fn new(session: &Session<'_, SC>, ldes: Vec<Matrix<Base<SC>>>) -> Result<Self> {
-        let (tree, salts) = session.phase("hash", || {
+        let (tree, salts, cap) = session.phase("hash", || {
             let salts = ldes.iter().map(|lde| hiding::salts(session, Trees::Input, lde.rows()));
             let salts: Vec<Option<Matrix<_>>> = salts.collect::<Result<_>>()?;
             // A leaf has the row of each matrix, followed by its salt.
             let with_salts = ldes.iter().zip(&salts).flat_map(|(lde, salts)| std::iter::once(lde).chain(salts));
             let matrices: Vec<Columns<'_, _>> = with_salts.map(Into::into).collect();
             let tree = MerkleTree::new(session.hashing(), &matrices, session.cap_height())?;
-            Ok((tree, salts.into_iter().flatten().collect()))
+            let cap = tree.fetch_cap(&session.stream, session.cap_height())?;
+            Ok((tree, salts.into_iter().flatten().collect(), Some(cap)))
         })?;
-        Ok(Self { ldes: ldes.into_iter().map(Extended::Whole).collect(), tree, salts })
+        Ok(Self { ldes: ldes.into_iter().map(Extended::Whole).collect(), tree, salts, cap })
     }
 
     /// Commits to traces whose extensions do not fit in memory: extends and hashes `batch` columns at a time and
@@ -146,7 +151,7 @@ impl<'a, SC: DeviceConfig> Committed<'a, SC> {
             Extended::InBatches { .. } => unreachable!("salts are made as a whole"),
         });
         let salts = salts.collect();
-        Ok(Self { ldes, tree, salts })
+        Ok(Self { ldes, tree, salts, cap: None })
     }
 
     /// A matrix that is extended as a whole.
@@ -155,8 +160,11 @@ impl<'a, SC: DeviceConfig> Committed<'a, SC> {
     }
 
     /// The commitment. Waits for the device.
-    pub(crate) fn cap(&self, session: &Session<'_, SC>) -> Result<SC::Commitment> {
-        cap::<SC>(session, &self.tree)
+    pub(crate) fn cap(&mut self, session: &Session<'_, SC>) -> Result<SC::Commitment> {
+        match self.cap.take() {
+            Some(cap) => Ok(SC::cap(cap.wait()?)),
+            None => cap::<SC>(session, &self.tree),
+        }
     }
 }
 

@@ -20,7 +20,7 @@ use serde::de::DeserializeOwned;
 use crate::challenger::DeviceChallenger;
 use crate::error::{Error, Result};
 use crate::field::{DeviceExtension, DeviceField};
-use crate::hash::TreeHash;
+use crate::hash::{HostHash, TreeHash};
 
 /// A configuration that the device supports: maps upstream's types to kernels.
 ///
@@ -64,6 +64,8 @@ pub trait DeviceConfig:
 
     /// The kernels' hash, with the constants of this configuration's trees.
     fn hash(&self) -> Result<Self::Hash>;
+    /// The same hash on the host, if the host can compute it: see [`TreeHash::on_host`].
+    fn host_hash() -> Option<HostHash<Self::Value, Digest<Self>>>;
     /// Makes a commitment from digests.
     fn cap(digests: Vec<Digest<Self>>) -> Self::Commitment;
     /// The number of a commitment's digests.
@@ -162,6 +164,10 @@ where
         H::kernel(self.pcs())
     }
 
+    fn host_hash() -> Option<HostHash<V, Digest<Self>>> {
+        H::on_host()
+    }
+
     fn cap(digests: Vec<Digest<Self>>) -> Self::Commitment {
         MerkleCap::new(upstream::<Self, _>(digests, H::digest))
     }
@@ -236,6 +242,10 @@ where
 
     fn hash(&self) -> Result<Self::Hash> {
         H::kernel(self.pcs())
+    }
+
+    fn host_hash() -> Option<HostHash<V, Digest<Self>>> {
+        H::on_host()
     }
 
     fn cap(digests: Vec<Digest<Self>>) -> Self::Commitment {

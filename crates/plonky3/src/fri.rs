@@ -1,18 +1,15 @@
-//! FRI: the folds with their trees, the final polynomial, and the queries.
+//! FRI: the folds with their trees, the final polynomial, and the queries. The last folds are the host's, see [`tail`].
 
 use std::iter::Peekable;
 
-use p3_dft::{Radix2DFTSmallBatch, TwoAdicSubgroupDft};
 use p3_field::PrimeCharacteristicRing;
 use p3_fri::{BatchMultiOpening, CommitPhaseMultiStep, FriProof, FriShape, ProverTranscript};
 use p3_uni_stark::StarkGenericConfig;
-use p3_util::reverse_slice_index_bits;
 use rigel_gpu::View;
 use rigel_kernels::commit::merkle::{MerkleTree, Node};
 use rigel_kernels::field::Element;
 use rigel_kernels::fri::fold;
 use rigel_kernels::layout::permute;
-use rigel_kernels::layout::slab::from_slab;
 use rigel_kernels::{Columns, Matrix};
 
 use crate::challenger::Searching;
@@ -24,6 +21,7 @@ use crate::field::{DeviceExtension, DeviceField};
 use crate::hiding::{self, Trees};
 use crate::open::{Gathered, Round, with_room};
 use crate::prover::Session;
+use crate::tail::{self, Tail};
 use crate::transcript::Unfinished;
 
 /// One fold: its input, committed in leaves of 2^log_arity elements.
@@ -93,14 +91,21 @@ pub(crate) fn prove<SC: DeviceConfig>(
     let mut transcript = Unfinished::new(ProverTranscript::<_, SC::Value, SC::Challenge>::new(challenger, shape));
 
     let mut folds: Vec<Fold<SC>> = Vec::new();
-    let mut commits = Vec::new();
-    let mut commit_witnesses = Vec::new();
+    let mut commits = Vec::with_capacity(log_arities.len());
+    let mut commit_witnesses = Vec::with_capacity(log_arities.len());
+    let mut challenge = |cap: SC::Commitment| {
+        let (beta, witness) = transcript.commit_round(cap.clone());
+        commits.push(cap);
+        commit_witnesses.push(witness.unwrap_or(SC::Value::ZERO));
+        beta
+    };
     let mut inputs = inputs.into_iter().peekable();
     let values = |folds: &[Fold<SC>], inputs: &mut Peekable<_>| match folds.last() {
         Some(fold) => fold.folded(session, inputs),
         None => Ok(inputs.next().expect("at least one matrix is opened")),
     };
-    for &log_arity in &log_arities {
+    let (on_device, on_host) = log_arities.split_at(tail::on_device::<SC>(log_heights[0], &log_arities));
+    for &log_arity in on_device {
         // What a challenge folds is committed to in the same phase, so that the host submits once for each challenge.
         let (values, (tree, salts), cap) = session.phase("fold", || {
             let values = values(&folds, &mut inputs)?;
@@ -108,17 +113,18 @@ pub(crate) fn prove<SC: DeviceConfig>(
             let cap = cap::<SC>(session, &salted.0)?;
             Ok((values, salted, cap))
         })?;
-        let (beta, witness) = transcript.commit_round(cap.clone());
-        commits.push(cap);
-        commit_witnesses.push(witness.unwrap_or(SC::Value::ZERO));
-        folds.push(Fold { values, tree, salts, log_arity, beta });
+        folds.push(Fold { values, tree, salts, log_arity, beta: challenge(cap) });
+    }
+    let mut tail = session.phase("fold", || Tail::new(session, &values(&folds, &mut inputs)?, inputs))?;
+    for &log_arity in on_host {
+        tail.fold(log_arity, session.cap_height(), &mut challenge);
     }
 
-    let final_poly = session.phase("fold", || final_polynomial(session, &values(&folds, &mut inputs)?))?;
+    let final_poly = tail.final_polynomial(fri);
     let (indices, query_witness) = transcript.query_phase(&final_poly);
     transcript.into_inner().finish();
     let (input_openings, commit_phase_openings) =
-        session.phase("query", || query(session, rounds, &folds, log_heights[0], &indices))?;
+        session.phase("query", || query(session, rounds, &folds, &tail, log_heights[0], &indices))?;
     Ok(FriProof {
         batch_pow_witness,
         commit_phase_commits: commits,
@@ -130,31 +136,18 @@ pub(crate) fn prove<SC: DeviceConfig>(
     })
 }
 
-/// The coefficients of the polynomial that remains after all folds. Its first evaluations determine them.
-pub(crate) fn final_polynomial<SC: DeviceConfig>(
-    session: &Session<'_, SC>,
-    values: &Matrix<Base<SC>>,
-) -> Result<Vec<SC::Challenge>> {
-    let slab = values.to_vec(&session.stream)?;
-    let elements = from_slab::<Ext<SC>>(&slab).expect("a slab of extension elements");
-    let words: Vec<Base<SC>> = elements.iter().flat_map(|element| element.parts().to_vec()).collect();
-    let mut evaluations = SC::Challenge::from_words(&words);
-    evaluations.truncate(session.prover.fri.final_poly_len());
-    reverse_slice_index_bits(&mut evaluations);
-    Ok(Radix2DFTSmallBatch::<SC::Value>::default().idft_algebra(evaluations))
-}
-
 pub(crate) type Openings<SC> = (
     Vec<BatchMultiOpening<<SC as DeviceConfig>::Value, <SC as DeviceConfig>::InputMmcs>>,
     Vec<CommitPhaseMultiStep<<SC as StarkGenericConfig>::Challenge, <SC as DeviceConfig>::FriMmcs>>,
 );
 
-/// The queried rows and leaves of every commitment and fold, and their paths. The device gathers all of them, and
-/// two copies download them.
+/// The queried rows and leaves of every commitment and fold, and their paths. The device gathers all of them; two
+/// copies bring them, while the host goes on.
 fn query<SC: DeviceConfig>(
     session: &Session<'_, SC>,
     rounds: &[Round<'_, SC>],
     folds: &[Fold<SC>],
+    tail: &Tail<SC>,
     log_height: usize,
     indices: &[usize],
 ) -> Result<Openings<SC>> {
@@ -194,7 +187,6 @@ fn query<SC: DeviceConfig>(
         let room = rows.room(wanted.len() * matrix.columns())?;
         Ok::<_, Error>(permute::gather_rows_into(stream, room, matrix.values().view(), matrix.rows(), wanted)?)
     };
-    let mut trees = Vec::with_capacity(rounds.len() + folds.len());
     for Round { committed, .. } in rounds {
         for lde in &committed.ldes {
             let wanted = next(indices.len())?;
@@ -203,50 +195,81 @@ fn query<SC: DeviceConfig>(
         for salts in &committed.salts {
             gather(&mut rows, salts, next(indices.len())?)?;
         }
-        let leaves: Vec<usize> = above(committed.tree.depth()).collect();
-        trees.push((&committed.tree, paths(&committed.tree, &leaves)?));
     }
-    for (fold, leaves) in folds.iter().zip(&places[1..]) {
+    for fold in folds {
         gather(&mut rows, &fold.values, next(indices.len() << fold.log_arity)?)?;
         if let Some(salts) = &fold.salts {
             gather(&mut rows, salts, next(indices.len())?)?;
         }
+    }
+    let fetched_rows = rows.fetch(stream)?;
+
+    let mut trees = Vec::with_capacity(rounds.len() + folds.len());
+    for Round { committed, .. } in rounds {
+        let leaves: Vec<usize> = above(committed.tree.depth()).collect();
+        trees.push((&committed.tree, paths(&committed.tree, &leaves)?));
+    }
+    for (fold, leaves) in folds.iter().zip(&places[1..]) {
         trees.push((&fold.tree, paths(&fold.tree, leaves)?));
     }
     let trees: Vec<(&MerkleTree<SC::Hash>, &[Node])> =
         trees.iter().map(|(tree, nodes)| (*tree, &nodes[..])).collect();
     let mut digests = Gathered::<Digest<SC>>::new(stream, trees.iter().map(|(_, nodes)| nodes.len()).sum())?;
     MerkleTree::gather_all_into(stream, digests.rooms(trees.iter().map(|(_, nodes)| nodes.len()))?, &trees)?;
-    let mut rows = rows.download(stream)?.into_iter();
-    let mut digests = digests.download(stream)?.into_iter();
-    let mut paths = || digests.next().expect("one list per tree");
+    let fetched_digests = digests.fetch(stream)?;
 
-    let mut input_openings = Vec::with_capacity(rounds.len());
+    // Meanwhile, what the host has.
+    let of_tail: Vec<_> = tail.open(places[folds.len()].clone()).collect();
+    let fetched_rows = fetched_rows.wait()?;
+    let mut rows = rows.by_room(&fetched_rows);
+    let mut of_rounds = Vec::with_capacity(rounds.len());
     for Round { committed, .. } in rounds {
         let opened_values = opened_rows(&committed.ldes, indices.len(), &mut rows);
         let salts = opened_salts::<SC>(committed.salts.len(), indices.len(), &mut rows);
-        input_openings.push(BatchMultiOpening { opened_values, opening_proof: SC::input_paths(paths(), salts) });
+        of_rounds.push((opened_values, salts));
     }
-    let mut steps = Vec::with_capacity(folds.len());
+    let mut of_folds = Vec::with_capacity(folds.len());
     for (fold, places) in folds.iter().zip(&places) {
-        let arity = 1 << fold.log_arity;
-        let elements = SC::Challenge::from_words(&rows.next().expect("one gather per fold"));
-        let siblings = |(leaf, place): (&[SC::Challenge], &usize)| {
-            let others = leaf.iter().enumerate().filter(|(j, _)| *j != place % arity);
-            others.map(|(_, &element)| element).collect()
-        };
-        let sibling_values = elements.chunks_exact(arity).zip(places).map(siblings).collect();
+        let elements = SC::Challenge::from_words(rows.next().expect("one gather per fold"));
+        let sibling_values = siblings(elements.chunks_exact(1 << fold.log_arity), places, 1 << fold.log_arity);
         let salts = opened_salts::<SC>(usize::from(fold.salts.is_some()), indices.len(), &mut rows);
+        of_folds.push((sibling_values, salts));
+    }
+
+    let fetched_digests = fetched_digests.wait()?;
+    let mut paths = digests.by_room(&fetched_digests).map(<[_]>::to_vec);
+    let mut paths = || paths.next().expect("one list per tree");
+    let with_paths = |(opened_values, salts)| BatchMultiOpening {
+        opened_values,
+        opening_proof: SC::input_paths(paths(), salts),
+    };
+    let input_openings = of_rounds.into_iter().map(with_paths).collect();
+    let mut steps = Vec::with_capacity(folds.len() + of_tail.len());
+    for (sibling_values, salts) in of_folds {
         steps.push(CommitPhaseMultiStep { sibling_values, opening_proof: SC::fri_paths(paths(), salts) });
     }
+    steps.extend(of_tail);
     Ok((input_openings, steps))
 }
 
+/// The elements of queried leaves of `arity`, but for the queried ones.
+pub(crate) fn siblings<'a, E: Copy + 'a>(
+    leaves: impl Iterator<Item = &'a [E]>,
+    places: &[usize],
+    arity: usize,
+) -> Vec<Vec<E>> {
+    let others = |(leaf, place): (&[E], &usize)| {
+        let others = leaf.iter().enumerate().filter(|(j, _)| *j != place % arity);
+        others.map(|(_, &element)| element).collect()
+    };
+    leaves.zip(places).map(others).collect()
+}
+
 /// The salts of opened leaves by query, then by matrix.
-fn opened_salts<SC: DeviceConfig>(
+fn opened_salts<'v, SC: DeviceConfig>(
     matrices: usize,
     queries: usize,
-    gathered: &mut impl Iterator<Item = Vec<Base<SC>>>,
+    gathered: &mut impl Iterator<Item = &'v [Base<SC>]>,
 ) -> Salts<SC> {
     let mut salts = with_room(queries, matrices);
     for values in gathered.take(matrices) {
@@ -258,10 +281,10 @@ fn opened_salts<SC: DeviceConfig>(
 }
 
 /// The opened rows by query, then by matrix. Each row was gathered batch by batch.
-fn opened_rows<SC: DeviceConfig>(
+fn opened_rows<'v, SC: DeviceConfig>(
     ldes: &[Extended<'_, SC>],
     queries: usize,
-    batches: &mut impl Iterator<Item = Vec<Base<SC>>>,
+    batches: &mut impl Iterator<Item = &'v [Base<SC>]>,
 ) -> Vec<Vec<Vec<SC::Value>>> {
     let mut opened: Vec<Vec<Vec<SC::Value>>> = with_room(queries, ldes.len());
     for lde in ldes {

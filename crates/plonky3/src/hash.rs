@@ -9,7 +9,10 @@ use p3_goldilocks::{Goldilocks, Poseidon2Goldilocks};
 use p3_keccak::{Keccak256Hash, KeccakF};
 use p3_koala_bear::{KoalaBear, Poseidon2KoalaBear};
 use p3_merkle_tree::{MerkleTreeHidingMmcs, MerkleTreeMmcs};
-use p3_symmetric::{CompressionFunctionFromHasher, PaddingFreeSponge, SerializingHasher, TruncatedPermutation};
+use p3_symmetric::{
+    CompressionFunctionFromHasher, CryptographicHasher, PaddingFreeSponge, PseudoCompressionFunction,
+    SerializingHasher, TruncatedPermutation,
+};
 use rigel_kernels::hash::poseidon2 as shapes;
 use rigel_kernels::hash::{Hash, Keccak256, KeccakSponge, Poseidon2, RowHash, Sponge};
 
@@ -33,6 +36,21 @@ pub trait TreeHash<V: DeviceField, C, Digest>: Sized {
 
     /// The kernels' hash, with the constants that the PCS's trees use if it has any.
     fn kernel(pcs: &impl TreePcs<Self, C>) -> Result<Self::Kernel>;
+
+    /// The same hash on the host, if it needs nothing of the PCS. The host then makes the smallest trees of FRI, for
+    /// which it takes less time than for a round trip to the device, in proofs of one device that do not hide the
+    /// trace. [`Prover::new`](crate::Prover::new) compares it with the kernels'.
+    fn on_host() -> Option<HostHash<V, <Self::Kernel as Hash>::Digest>> {
+        None
+    }
+}
+
+/// A hash of rows of `V` and of pairs of digests on the host. Digests are the kernels', whose bytes are upstream's.
+pub struct HostHash<V, Digest> {
+    /// The digest of a row. In trees of FRI, that is the coefficients of all extension elements of a leaf.
+    pub row: fn(&[V]) -> Digest,
+    /// The digest of two digests.
+    pub node: fn([Digest; 2]) -> Digest,
 }
 
 /// Upstream's PCS over trees of the hash `H` for rows and `C` for nodes: `TwoAdicFriPcs` over `MerkleTreeMmcs`, or
@@ -98,6 +116,14 @@ where
     fn kernel(_: &impl TreePcs<Self, CompressionFunctionFromHasher<KeccakFSponge, 2, 4>>) -> Result<KeccakSponge> {
         Ok(KeccakSponge)
     }
+
+    fn on_host() -> Option<HostHash<V, [u64; 4]>> {
+        const SPONGE: KeccakFSponge = KeccakFSponge::new(KeccakF);
+        Some(HostHash {
+            row: |row| SerializingHasher::new(SPONGE).hash_slice(row),
+            node: |digests| CompressionFunctionFromHasher::new(SPONGE).compress(digests),
+        })
+    }
 }
 
 impl<V: DeviceField> TreeHash<V, CompressionFunctionFromHasher<Keccak256Hash, 2, 32>, [u8; 32]>
@@ -113,6 +139,13 @@ where
 
     fn kernel(_: &impl TreePcs<Self, CompressionFunctionFromHasher<Keccak256Hash, 2, 32>>) -> Result<Keccak256> {
         Ok(Keccak256)
+    }
+
+    fn on_host() -> Option<HostHash<V, [u8; 32]>> {
+        Some(HostHash {
+            row: |row| SerializingHasher::new(Keccak256Hash).hash_slice(row),
+            node: |digests| CompressionFunctionFromHasher::new(Keccak256Hash).compress(digests),
+        })
     }
 }
 

@@ -11,7 +11,7 @@ use p3_field::PrimeCharacteristicRing;
 use p3_field::dot_product;
 use p3_fri::{FriParameters, FriProverError, PcsProverTranscript, PcsShape};
 use p3_uni_stark::StarkGenericConfig;
-use rigel_gpu::{Buffer, Plain, Stream, View, ViewMut};
+use rigel_gpu::{Buffer, Fetch, Plain, Stream, View, ViewMut};
 use rigel_kernels::domain::block::Block;
 use rigel_kernels::domain::points;
 use rigel_kernels::field::{Element, Ring};
@@ -83,12 +83,15 @@ pub(crate) fn open<SC: DeviceConfig>(
     check_heights(session, rounds)?;
     let matrices = claimed(rounds);
     let domain = Domain::new(session, &matrices, 0)?;
-    let mut found = evaluate(session, &matrices, &domain)?.into_iter();
+    let evaluated = evaluate(session, &matrices, &domain)?;
+    // Upstream hashes the shape of the values. The device evaluates meanwhile.
+    let mut transcript = Unfinished::new(PcsProverTranscript::<_, SC::Value, SC::Challenge>::new(
+        challenger,
+        shape(session, rounds),
+    ));
+    let mut found = evaluated.wait(&matrices)?.into_iter();
     let mut values: OpenedValues<SC::Challenge> =
         rounds.iter().map(|round| found.by_ref().take(round.points.len()).collect()).collect();
-    let shape = PcsShape::from_opened_values(&session.prover.fri, &values);
-    let mut transcript =
-        Unfinished::new(PcsProverTranscript::<_, SC::Value, SC::Challenge>::new(challenger, shape));
     transcript.claimed_openings(&values);
     let (alpha, batch_witness) = transcript.batch_phase();
     let reduced = reduce(session, &matrices, &domain, &values.iter().flatten().collect::<Vec<_>>(), alpha)?;
@@ -103,6 +106,16 @@ pub(crate) fn open<SC: DeviceConfig>(
         random.push(values.iter_mut().map(|points| points.iter_mut().map(split).collect()).collect());
     }
     Ok((values, SC::opening_proof(proof, random)))
+}
+
+/// The shape of the values of all commitments.
+fn shape<SC: DeviceConfig>(session: &Session<'_, SC>, rounds: &[Round<'_, SC>]) -> PcsShape {
+    let of_matrix = |(lde, points): (&Extended<'_, SC>, &Vec<_>)| vec![lde.columns(); points.len()];
+    let of_round = |round: &Round<'_, SC>| round.committed.ldes.iter().zip(&round.points).map(of_matrix).collect();
+    PcsShape {
+        claimed_evaluation_counts: rounds.iter().map(of_round).collect(),
+        batch_pow_bits: session.prover.fri.batch_proof_of_work_bits,
+    }
 }
 
 /// Upstream's conditions: every matrix is higher than the final polynomial on its domain, and high enough to hide.
@@ -178,15 +191,14 @@ impl<SC: DeviceConfig> Domain<SC> {
 }
 
 /// The values of all columns at their points, by barycentric interpolation on the first `rows >> log_blowup` rows,
-/// which determine the polynomial. Waits for the device.
+/// which determine the polynomial.
 fn evaluate<SC: DeviceConfig>(
     session: &Session<'_, SC>,
     matrices: &[Claimed<'_, SC>],
     domain: &Domain<SC>,
-) -> Result<Vec<ColumnValues<SC>>> {
+) -> Result<Evaluated<SC>> {
     let coset = |lde: &Extended<'_, SC>| Block::whole(lde.log_rows() - session.log_blowup());
-    let sums = session.phase("open", || sums(session, matrices, domain, coset, Share::ALL))?;
-    values(session, matrices, sums, Share::ALL)
+    session.phase("open", || sums(session, matrices, domain, coset, Share::ALL))
 }
 
 /// A share of a matrix's columns, of `of` equal ones.
@@ -216,7 +228,7 @@ pub(crate) fn sums<SC: DeviceConfig>(
     domain: &Domain<SC>,
     coset: impl Fn(&Extended<'_, SC>) -> Block,
     share: Share,
-) -> Result<Gathered<Base<SC>>> {
+) -> Result<Evaluated<SC>> {
     let stream = &session.stream;
     let count = |Claimed { lde, points }: &Claimed<'_, SC>| share.columns(lde.columns()).len() * points.len();
     let mut sums = Gathered::new(stream, Ext::<SC>::DEGREE * matrices.iter().map(count).sum::<usize>())?;
@@ -248,30 +260,36 @@ pub(crate) fn sums<SC: DeviceConfig>(
             Ok(())
         })?;
     }
-    Ok(sums)
+    let fetched = sums.fetch(stream)?;
+    Ok(Evaluated { sums, share, fetched })
 }
 
-/// Downloads such sums. Waits for the device.
-pub(crate) fn values<SC: DeviceConfig>(
-    session: &Session<'_, SC>,
-    matrices: &[Claimed<'_, SC>],
+/// Such sums, on their way to the host.
+pub(crate) struct Evaluated<SC: DeviceConfig> {
     sums: Gathered<Base<SC>>,
     share: Share,
-) -> Result<Vec<ColumnValues<SC>>> {
-    let mut values = sums.download(&session.stream)?.into_iter();
-    // Results come batch by batch: all columns of a batch at the first point, then at the next.
-    let of_matrix = |Claimed { lde, points }: &Claimed<'_, SC>| {
-        let width = share.columns(lde.columns()).len();
-        let mut at_points = with_room(points.len(), lde.columns());
-        while at_points.first().is_some_and(|values| values.len() < width) {
-            let words = values.next().expect("one result per batch");
-            for (words, values) in words.chunks_exact(words.len() / points.len()).zip(&mut at_points) {
-                values.extend(SC::Challenge::from_words(words));
+    fetched: Fetch<Base<SC>>,
+}
+
+impl<SC: DeviceConfig> Evaluated<SC> {
+    /// The values of the columns of these matrices. Waits for the device.
+    pub(crate) fn wait(self, matrices: &[Claimed<'_, SC>]) -> Result<Vec<ColumnValues<SC>>> {
+        let (share, fetched) = (self.share, self.fetched.wait()?);
+        let mut values = self.sums.by_room(&fetched);
+        // Results come batch by batch: all columns of a batch at the first point, then at the next.
+        let of_matrix = |Claimed { lde, points }: &Claimed<'_, SC>| {
+            let width = share.columns(lde.columns()).len();
+            let mut at_points = with_room(points.len(), lde.columns());
+            while at_points.first().is_some_and(|values| values.len() < width) {
+                let words = values.next().expect("one result per batch");
+                for (words, values) in words.chunks_exact(words.len() / points.len()).zip(&mut at_points) {
+                    values.extend(SC::Challenge::from_words(words));
+                }
             }
-        }
-        at_points
-    };
-    Ok(matrices.iter().map(of_matrix).collect())
+            at_points
+        };
+        Ok(matrices.iter().map(of_matrix).collect())
+    }
 }
 
 /// For each height in descending order, `sum alpha^i (p_i(z_i) - p_i(x)) / (z_i - x)` over all columns of that
@@ -349,15 +367,20 @@ impl<T: Plain> Gathered<T> {
         Ok(self.values.range_mut(start..self.end)?)
     }
 
+    /// Begins to copy all values to the host.
+    pub(crate) fn fetch(&self, stream: &Stream) -> Result<Fetch<T>> {
+        Ok(stream.fetch(&self.values)?)
+    }
+
+    /// All values, once they are on the host, by room.
+    pub(crate) fn by_room<'v>(&'v self, values: &'v [T]) -> impl Iterator<Item = &'v [T]> {
+        let mut rest = values;
+        self.lengths.iter().map(move |&length| rest.split_off(..length).expect("as many as there is room for"))
+    }
+
     /// The values by room. Waits for the device.
     pub(crate) fn download(self, stream: &Stream) -> Result<Vec<Vec<T>>> {
         let all = self.values.to_vec(stream)?;
-        let mut rest = all.as_slice();
-        let mut next = |length| {
-            let (head, tail) = rest.split_at(length);
-            rest = tail;
-            head.to_vec()
-        };
-        Ok(self.lengths.into_iter().map(&mut next).collect())
+        Ok(self.by_room(&all).map(<[T]>::to_vec).collect())
     }
 }

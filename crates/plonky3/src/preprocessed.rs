@@ -73,7 +73,7 @@ where
     } else if prover.device().is_some() {
         let session = Session::new(prover)?;
         let matrix = upload(&session.stream, &trace)?;
-        let committed = Committed::public(&session, &[(&matrix).into()])?;
+        let mut committed = Committed::public(&session, &[(&matrix).into()])?;
         let cap = committed.cap(&session)?;
         (Some(committed), None, cap)
     } else {

@@ -239,7 +239,7 @@ where
             (main, reading.join().unwrap_or_else(|panic| resume_unwind(panic)))
         })
     };
-    let main = main?;
+    let mut main = main?;
     check::degree::<SC>(0, log_rows, constraints.log_chunks)?;
     let chunks = 1 << constraints.log_chunks;
     let ood_bits = config.ood_proof_of_work_bits();
@@ -263,15 +263,15 @@ where
         publics: public_values,
         extension: &[],
     };
-    let quotient = Committed::new(&session, quotient::chunks(&session, &table, alpha)?)?;
+    let mut quotient = Committed::new(&session, quotient::chunks(&session, &table, alpha)?)?;
     constraints.free_symbols();
     let quotient_cap = quotient.cap(&session)?;
     let random = session.prover.hiding_streams().map(|hiding| {
         let polynomials = session.phase("extend", || random_polynomial(&session, hiding, rows))?;
         Committed::new(&session, vec![polynomials])
     });
-    let random = random.transpose()?;
-    let random_cap = random.as_ref().map(|random| random.cap(&session)).transpose()?;
+    let mut random = random.transpose()?;
+    let random_cap = random.as_mut().map(|random| random.cap(&session)).transpose()?;
     let (zeta, ood_witness) = transcript.ood_phase(quotient_cap.clone(), random_cap.clone());
 
     let domain = TwoAdicMultiplicativeCoset::new(SC::Value::ONE, log_rows).expect("checked");

@@ -149,7 +149,7 @@ pub fn upload_polynomials(
         let of_domain: Vec<&HostEvaluation> = alike.iter().map(|&i| &columns[i]).collect();
         let domain = of_domain[0].domain;
         let (rows, size) = (domain.size(), extended.size());
-        for part in Parts::new(alike.len(), rows * size_of::<Mersenne31>(), 1) {
+        for part in Parts::few(alike.len(), rows * size_of::<Mersenne31>()) {
             let mut arriving = words.range_mut(part.start * rows..part.end * rows)?;
             {
                 let _phase = phase_of(&lane, "upload");

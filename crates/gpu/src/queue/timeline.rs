@@ -92,6 +92,11 @@ impl Timeline {
         self.completed.fetch_max(at, Ordering::Release);
     }
 
+    /// Whether all work counts as complete because the device is lost.
+    pub(crate) fn counts_as_lost(&self) -> bool {
+        self.is_known_complete(u64::MAX)
+    }
+
     /// The number of the last submitted work.
     pub(crate) fn issued(&self) -> u64 {
         self.state.lock().issued

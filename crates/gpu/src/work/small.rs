@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::base::{DeviceKind, Error, Plain, Result, bytes_of_mut};
 use crate::code::{Argument, ArgumentList, Arguments, Kernel, Module, Shape, Source};
 use crate::device::Device;
-use crate::memory::{SMALLEST_PINNED, View, ViewMut};
+use crate::memory::{PinnedBlock, SMALLEST_PINNED, View, ViewMut};
 use crate::work::Stream;
 
 /// The largest uploads in bytes that are arguments of a kernel, and the most of each kernel.
@@ -45,7 +45,7 @@ impl SmallCopies {
     /// Compiles the kernels.
     pub(super) fn compile(device: &Device) -> Result<Module> {
         // SAFETY: `write_words` writes as many words as it is told, and `deliver` reads as many; the addresses that
-        // `deliver` writes to are those of pinned memory that `Self::deliver` holds until it is done.
+        // `deliver` writes to are those of a pinned block, which is not used again until the launch is complete.
         let text = unsafe { Source::new("small.cu", include_str!("small.cu")) };
         device.compile(&WRITES.map(write_words).iter().fold(text.kernel("deliver"), Source::kernel))
     }
@@ -82,48 +82,78 @@ impl SmallCopies {
         Ok(true)
     }
 
-    /// Reads `from` to `values`, which are as many bytes, if they are few. Returns whether it did.
-    pub(super) fn deliver<T: Plain>(&self, stream: &Stream, from: View<'_, T>, values: &mut [u8]) -> Result<bool> {
-        if values.is_empty() || values.len() > MOST_DELIVERED || !are_words(from) {
-            return Ok(false);
+    /// Begins to copy `from` to the host, if it is small. It is on its way when this returns.
+    pub(super) fn deliver<T: Plain>(&self, stream: &Stream, from: View<'_, T>) -> Result<Option<Delivery>> {
+        let bytes = from.bytes();
+        if bytes == 0 || bytes > MOST_DELIVERED || !are_words(from) {
+            return Ok(None);
         }
-        let block = stream.core().pinned.take_for(HEAD + values.len(), Some(stream.timeline()))?;
+        let block = stream.core().pinned.take_for(HEAD + bytes, Some(stream.timeline()))?;
         block.wait()?;
-        // SAFETY: the block has room for both and begins at a page. No copy uses it until the kernel is launched, and
-        // from then on the host and the kernel access the word as one.
-        let (arrived, at) = unsafe { (AtomicU32::from_ptr(block.as_ptr().cast()), block.as_ptr().add(HEAD)) };
-        arrived.store(0, Ordering::Release);
-        let (count, to, word) = ((values.len() / 4) as u32, at as u64, block.as_ptr() as u64);
+        let delivery = Delivery { block, bytes, number: 0 };
+        delivery.arrived().store(0, Ordering::Release);
+        let (count, to, word) = ((bytes / 4) as u32, delivery.at() as u64, delivery.block.as_ptr() as u64);
         let arguments = (from, count, to, word);
         let mut list = ArgumentList::default();
         arguments.push_all(&mut list);
-        let number = {
-            let shape = Shape::new(1, count.next_multiple_of(32).min(MOST_THREADS));
-            // SAFETY: these are the kernel's arguments, and any GPU has blocks of 1024 threads.
-            let mut work = unsafe { self.deliver.enqueue(stream, shape, &list) }?;
-            work.uses(&block);
-            work.stream()?;
-            work.number()
-        };
+        let shape = Shape::new(1, count.next_multiple_of(32).min(MOST_THREADS));
+        // SAFETY: these are the kernel's arguments, and any GPU has blocks of 1024 threads.
+        let mut work = unsafe { self.deliver.enqueue(stream, shape, &list) }?;
+        work.uses(&delivery.block);
+        work.stream()?;
+        Ok(Some(Delivery { number: work.number(), ..delivery }))
+    }
+}
+
+/// Values on their way to pinned memory, after a word that tells of their arrival.
+pub(super) struct Delivery {
+    block: Arc<PinnedBlock>,
+    bytes: usize,
+    /// The number of the kernel that writes them.
+    number: u64,
+}
+
+impl Delivery {
+    /// The word.
+    fn arrived(&self) -> &AtomicU32 {
+        // SAFETY: the block begins at a page, and it lives as long as this. No copy uses it until the kernel is
+        // launched, and from then on the host and the kernel access the word as one.
+        unsafe { AtomicU32::from_ptr(self.block.as_ptr().cast()) }
+    }
+
+    /// The place of the values.
+    fn at(&self) -> *mut u8 {
+        // SAFETY: the block has room for both.
+        unsafe { self.block.as_ptr().add(HEAD) }
+    }
+
+    /// The number of bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Waits for the values and copies them to `values`, which are as many bytes.
+    pub(super) fn wait(self, stream: &Stream, values: &mut [u8]) -> Result<()> {
+        assert_eq!(values.len(), self.bytes, "room for other values");
         let began = Instant::now();
-        while arrived.load(Ordering::Acquire) == 0 {
+        while self.arrived().load(Ordering::Acquire) == 0 {
             if began.elapsed() > PATIENCE {
-                stream.timeline().wait_until(number)?;
-                if arrived.load(Ordering::Acquire) == 0 {
+                stream.timeline().wait_until(self.number)?;
+                if self.arrived().load(Ordering::Acquire) == 0 {
                     // The work counts as complete because the device is lost, which the driver reports.
                     stream.timeline().synchronize()?;
-                    let detail = format!("{} bytes did not arrive in pinned memory", values.len());
+                    let detail = format!("{} bytes did not arrive in pinned memory", self.bytes);
                     let device = stream.device().to_string();
-                    return Err(Error::Driver { device, operation: "Stream::read", detail });
+                    return Err(Error::Driver { device, operation: "copy to the host", detail });
                 }
                 break;
             }
             std::hint::spin_loop();
         }
-        stream.timeline().completed(number);
+        stream.timeline().completed(self.number);
         // SAFETY: the kernel has written these bytes before the word, which has arrived.
-        unsafe { std::ptr::copy_nonoverlapping(at, values.as_mut_ptr(), values.len()) };
-        Ok(true)
+        unsafe { std::ptr::copy_nonoverlapping(self.at(), values.as_mut_ptr(), self.bytes) };
+        Ok(())
     }
 }
 
@@ -155,7 +185,8 @@ mod tests {
             assert_eq!(kernels.write(&stream, &room, bytes).unwrap(), is_small, "{count} words");
             if is_small {
                 let mut back = vec![u32::MAX; count as usize + 1];
-                assert!(kernels.deliver(&stream, there.view(), bytes_of_mut(&mut back)).unwrap());
+                let delivery = kernels.deliver(&stream, there.view()).unwrap().expect("a few words");
+                delivery.wait(&stream, bytes_of_mut(&mut back)).unwrap();
                 assert_eq!((back[0], &back[1..]), (0, &values[..]));
             }
         }
@@ -172,11 +203,12 @@ mod tests {
         let mut bytes = stream.zeros::<u8>(8).unwrap();
         assert!(!kernels.write(&stream, &bytes.range_mut(1..5).unwrap(), &[1; 4]).unwrap(), "not at a word");
         assert!(!kernels.write(&stream, &bytes.range_mut(..3).unwrap(), &[1; 3]).unwrap(), "no whole words");
-        assert!(!kernels.deliver(&stream, bytes.range(..2).unwrap(), &mut [0; 2]).unwrap());
+        assert!(kernels.deliver(&stream, bytes.range(..2).unwrap()).unwrap().is_none());
         let many = stream.zeros::<u8>(MOST_DELIVERED + 4).unwrap();
         let mut back = vec![1; MOST_DELIVERED + 4];
-        assert!(!kernels.deliver(&stream, many.view(), &mut back).unwrap());
-        assert!(kernels.deliver(&stream, many.range(4..).unwrap(), &mut back[4..]).unwrap());
+        assert!(kernels.deliver(&stream, many.view()).unwrap().is_none());
+        let delivery = kernels.deliver(&stream, many.range(4..).unwrap()).unwrap().expect("the most");
+        delivery.wait(&stream, &mut back[4..]).unwrap();
         assert_eq!((&back[..4], &back[4..]), (&[1; 4][..], &vec![0; MOST_DELIVERED][..]));
     }
 }

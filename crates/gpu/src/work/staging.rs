@@ -7,7 +7,7 @@ use crate::base::{DeviceKind, Lock, Plain, Result};
 use crate::device::{Device, Staging};
 use crate::memory::{PinnedBlock, View, ViewMut};
 use crate::work::Stream;
-use crate::work::small::{MOST_WRITTEN, SmallCopies};
+use crate::work::small::{Delivery, MOST_WRITTEN, SmallCopies};
 
 /// Copies of at most this many bytes run on one thread.
 pub(super) const SMALL: usize = 256 << 10;
@@ -88,12 +88,19 @@ impl Stream {
         })
     }
 
+    /// Begins to copy a view to the host by a kernel, if it is small and the device has that kernel.
+    pub(super) fn deliver_small<T: Plain>(&self, from: View<'_, T>) -> Result<Option<Delivery>> {
+        match SmallCopies::on(self.device()) {
+            Some(kernels) => kernels.deliver(self, from),
+            None => Ok(None),
+        }
+    }
+
     /// Copies a view to pageable memory of the same length, and waits for the copy.
     pub(super) fn read_staged<T: Plain>(&self, from: View<'_, T>, values: &mut [u8]) -> Result<()> {
         self.core().counters.downloaded(values.len());
-        if let Some(kernels) = SmallCopies::on(self.device())
-            && kernels.deliver(self, from, values)?
-        {
+        if let Some(delivery) = self.deliver_small(from)? {
+            delivery.wait(self, values)?;
             self.core().settle();
             return self.waited();
         }

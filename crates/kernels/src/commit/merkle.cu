@@ -51,7 +51,7 @@ compress_and_join(Digest* parents, const Digest* children, u32 nodes, CONSTANT_P
 // together: shuffles cost one instruction.
 __device__ __forceinline__ u32 this_warp() { return __shfl_sync(0xffffffffu, threadIdx.x / 32, 0); }
 
-// The `levels` layers above a layer of at most 2 `mine` digests per block, `nodes` in the first of them, by groups of
+// The `levels` layers above a layer of 2 `mine` digests per block, `nodes` in the first of them, by groups of
 // threads. Digests stay in shared memory, in the form in which groups work, and are copied to the layers while the next
 // ones are computed: by the last threads of the block, whose warps are the first to have no nodes.
 template <class G>
@@ -62,6 +62,7 @@ __device__ __forceinline__ void compress_in_groups(Digest* layer, u32 nodes, u32
     __shared__ Word digests[2][2 * GROUPS * WORDS];
     __shared__ Word joined[2 * GROUPS * WORDS];  // pairs of a node and the digest of its row
     __shared__ Room rooms[GROUPS];
+    static_assert(WORDS * sizeof(u64) == sizeof(Digest), "digests of 64-bit words");
     const G thread(threadIdx.x % G::LANES);
     const u32 group = threadIdx.x / G::LANES, warp = this_warp(), last = blockDim.x - 1 - threadIdx.x;
 
@@ -126,7 +127,8 @@ compress_subtrees(Digest* layer, u32 count, u32 levels, u32 joins, CONSTANT_PARA
         joins = 0;
     }
     if constexpr (LANES > 1) {
-        static_assert(H::Group::LANES == LANES, "the threads of a group");
+        static_assert(H::Group::LANES == LANES && LANES <= 16 && (LANES & (LANES - 1)) == 0, "the threads of a group");
+        static_assert(sizeof...(K) == 0, "groups take no constants");
         if (levels > 0) compress_in_groups<typename H::Group>(layer, nodes, mine, levels, joins);
     }
 }

@@ -17,7 +17,7 @@
 use std::cmp::Reverse;
 use std::marker::PhantomData;
 
-use rigel_gpu::{Buffer, Error, Kernel, Result, Shape, Stream, View, ViewMut};
+use rigel_gpu::{Buffer, Error, Fetch, Kernel, Result, Shape, Stream, View, ViewMut};
 
 use crate::code::{Instances, KernelFile, Operation};
 use crate::commit::rows::{self, RowsInParts};
@@ -39,6 +39,9 @@ const SUBTREE_LEVELS: u32 = 8;
 
 /// The maximum number of threads of a block that reduces subtrees.
 const SUBTREE_THREADS: u32 = 256;
+
+/// Two threads share a node of the first layer of a block.
+const _: () = assert!(1 << SUBTREE_LEVELS <= SUBTREE_THREADS);
 
 /// Blocks over which subtrees are spread, as a logarithm: about the number of multiprocessors of a large device. With
 /// more nodes per block than it has groups of threads, only two threads share a node: a group takes less time for one,
@@ -252,6 +255,11 @@ impl<H: Hash> MerkleTree<H> {
     /// deep, as Plonky3 commits. Waits for the stream.
     pub fn cap(&self, stream: &Stream, cap_height: u32) -> Result<Vec<H::Digest>> {
         self.layer(self.cap_layer(cap_height))?.to_vec(stream)
+    }
+
+    /// [`Self::cap`] on its way to the host.
+    pub fn fetch_cap(&self, stream: &Stream, cap_height: u32) -> Result<Fetch<H::Digest>> {
+        stream.fetch(self.layer(self.cap_layer(cap_height))?)
     }
 
     fn cap_layer(&self, cap_height: u32) -> u32 {

@@ -1,10 +1,10 @@
-// Digests of rows, one row per thread, with the hash state in registers. The launcher includes the hash's header before
-// this text. A hash whose constants are given at run time takes them as the kernel's last parameter K, which lies in
-// constant memory; for other hashes K is empty.
+// Digests of rows, one row per thread or pair of threads, with the hash state in registers. The launcher includes the
+// hash's header before this text. A hash whose constants are given at run time takes them as the kernel's last
+// parameter K, which lies in constant memory; for other hashes K is empty.
 //
-// Adjacent threads take adjacent rows, so every column load is coalesced. The loads of a message block are independent
-// of each other, and the permutations of the other resident warps take far longer than the loads: prefetching would
-// gain nothing, and would cost registers and thus occupancy.
+// Adjacent threads, or pairs, take adjacent rows, so every column load is coalesced. The loads of a message block are
+// independent of each other, and the permutations of the other resident warps take far longer than the loads:
+// prefetching would gain nothing, and would cost registers and thus occupancy.
 
 #include "field/baby_bear.cuh"
 #include "field/goldilocks.cuh"

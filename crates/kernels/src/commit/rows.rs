@@ -27,8 +27,8 @@ use crate::transform::ntt::Order;
 /// spread over the device.
 pub(crate) const THREADS: u32 = 64;
 
-/// The maximum number of rows per multiprocessor that two threads hash together: then every scheduler has a warp. With
-/// more rows all schedulers are as busy with one thread per row.
+/// The maximum number of rows per multiprocessor that two threads hash together: then every scheduler has a warp. From
+/// twice as many rows on, all schedulers are as busy with one thread per row.
 const PAIRS: usize = 64;
 
 /// The maximum number of rows per launch, as a logarithm.

@@ -86,10 +86,11 @@ pub unsafe trait Hash: Debug + Clone + Send + Sync + 'static {
     const NODE_CONSTANTS: Option<&'static str> = None;
     /// The threads that compress two digests together where there are few to compress, a power of two up to 16. With
     /// more than one, `NODES` has the types `Group` of such a thread (see `hash/keccak_group.cuh`) and `Half` of words
-    /// that two threads share (see `hash/keccak.cuh`), and takes no constants.
+    /// that two threads share (see `hash/keccak.cuh`), its digests are words of 64 bits, and it takes no constants.
+    /// This is for the Keccak hashes of this crate; hashes of other crates leave it at one.
     const NODE_LANES: u32 = 1;
     /// The C++ type that hashes rows as `ROWS` does, but of whose state a thread has half of every word, for few rows:
-    /// see `hash/keccak.cuh`. It takes no constants.
+    /// see `hash/keccak.cuh`. It takes no constants. Hashes of other crates leave it at `None`.
     const ROW_PAIRS: Option<&'static str> = None;
 
     /// The constants for rows.

@@ -2,9 +2,11 @@
 
 use std::ops::Range;
 
-/// The columns of a matrix in parts, so that the upload of one overlaps the work on those that have arrived: quarters,
-/// or more if that is little data, and fewer and fewer columns at the end, because the work on the last part overlaps
-/// no upload. There is at least one part, which may be empty.
+/// The least bytes of the first part.
+const LEAST_BYTES: usize = 32 << 20;
+
+/// The columns of a matrix in parts, so that the upload of one overlaps the work on those that have arrived. There is
+/// at least one part, which may be empty.
 ///
 /// ```
 /// use rigel_kernels::layout::parts::Parts;
@@ -13,32 +15,60 @@ use std::ops::Range;
 /// let parts = Parts::new(20, 16 << 20, 1);
 /// assert_eq!(parts.largest(), 5);
 /// assert_eq!(parts.collect::<Vec<_>>(), [0..5, 5..10, 10..15, 15..18, 18..19, 19..20]);
+/// assert_eq!(Parts::few(20, 16 << 20).collect::<Vec<_>>(), [0..12, 12..17, 17..20]);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Parts {
-    next: usize,
-    columns: usize,
-    largest: usize,
-    block: usize,
-    ended: bool,
+    /// The parts that are left, the last one first.
+    left: Vec<Range<usize>>,
 }
 
 impl Parts {
-    /// Parts of so many columns of `column_bytes` bytes. All but the last have a multiple of `block` columns.
+    /// Parts of so many columns of `column_bytes` bytes: quarters, or more if that is little data, and fewer and fewer
+    /// columns at the end, because the work on the last part overlaps no upload. All but the last have a multiple of
+    /// `block` columns.
     ///
     /// # Panics
     /// If `block` is zero.
     pub fn new(columns: usize, column_bytes: usize, block: usize) -> Self {
         const PARTS: usize = 4;
-        const LEAST_BYTES: usize = 32 << 20;
+        const LEAST_SHARE: usize = 8;
         let least = LEAST_BYTES / column_bytes.max(1);
         let largest = columns.div_ceil(PARTS).max(least).next_multiple_of(block).min(columns);
-        Self { next: 0, columns, largest, block, ended: false }
+        Self::ending(columns, |first| {
+            let left = columns - first;
+            let half = left.div_ceil(2).next_multiple_of(block);
+            let part = match largest {
+                largest if left > largest => largest,
+                largest if first > 0 && half < left && half >= largest / LEAST_SHARE => half,
+                _ => left,
+            };
+            first + part
+        })
     }
 
-    /// The number of columns of the largest part.
+    /// Three parts, of five, two and one eighth, or one if that is little data: for work that takes much less time than
+    /// the upload. Each part costs the host time of its own.
+    pub fn few(columns: usize, column_bytes: usize) -> Self {
+        let is_little = columns.saturating_mul(column_bytes) < 2 * LEAST_BYTES;
+        let ends = if is_little { [columns; 3] } else { [5, 7, 8].map(|eighths| columns * eighths / 8) };
+        Self::ending(columns, |first| ends.into_iter().find(|&end| end > first).unwrap_or(columns))
+    }
+
+    /// The parts that end where `end` says, given where they begin.
+    fn ending(columns: usize, end: impl Fn(usize) -> usize) -> Self {
+        let mut left = vec![0..end(0)];
+        while left[left.len() - 1].end < columns {
+            let first = left[left.len() - 1].end;
+            left.push(first..end(first));
+        }
+        left.reverse();
+        Self { left }
+    }
+
+    /// The number of columns of the largest part that is left.
     pub fn largest(&self) -> usize {
-        self.largest
+        self.left.iter().map(Range::len).max().unwrap_or(0)
     }
 }
 
@@ -46,21 +76,7 @@ impl Iterator for Parts {
     type Item = Range<usize>;
 
     fn next(&mut self) -> Option<Range<usize>> {
-        const LEAST_SHARE: usize = 8;
-        if self.ended {
-            return None;
-        }
-        let left = self.columns - self.next;
-        let half = left.div_ceil(2).next_multiple_of(self.block);
-        let columns = match self.largest {
-            largest if left > largest => largest,
-            largest if left < self.columns && half < left && half >= largest / LEAST_SHARE => half,
-            _ => left,
-        };
-        let first = self.next;
-        self.next += columns;
-        self.ended = self.next == self.columns;
-        Some(first..self.next)
+        self.left.pop()
     }
 }
 
@@ -83,14 +99,19 @@ mod tests {
             assert_eq!([parts.next(), parts.next()], [Some(0..columns), None]);
         }
         assert_eq!(Parts::new(3, 0, 1).next(), Some(0..3));
+        for columns in [0, 1, 3, 1 << 10] {
+            assert_eq!(Parts::few(columns, 1 << 10).collect::<Vec<_>>(), [0..columns]);
+        }
     }
 
     #[test]
     fn parts_are_whole_blocks_and_cover_the_columns() {
         for (columns, block) in (1..300).flat_map(|columns| [(columns, 1), (columns, 8), (columns, 34)]) {
-            for bytes in [1 << 10, 1 << 20, 5 << 20, 64 << 20] {
-                let parts = Parts::new(columns, bytes, block);
-                let largest = parts.largest();
+            for (bytes, few) in
+                [1 << 10, 1 << 20, 5 << 20, 64 << 20].map(|bytes| [(bytes, false), (bytes, true)]).concat()
+            {
+                let parts = if few { Parts::few(columns, bytes) } else { Parts::new(columns, bytes, block) };
+                let (largest, block) = (parts.largest(), if few { 1 } else { block });
                 let parts: Vec<_> = parts.collect();
                 let ends = parts.windows(2).all(|pair| pair[0].end == pair[1].start && pair[1].start % block == 0);
                 assert!(ends && parts[0].start == 0 && parts[parts.len() - 1].end == columns, "{parts:?}");

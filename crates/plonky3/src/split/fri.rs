@@ -19,8 +19,9 @@ use crate::config::{Base, DeviceConfig, DeviceFriProof, Ext};
 use crate::error::Result;
 use crate::extended::Extended;
 use crate::field::{DeviceExtension, DeviceField};
-use crate::fri::{Openings, final_polynomial};
+use crate::fri::{Openings, siblings};
 use crate::open::with_room;
+use crate::tail::Tail;
 use crate::transcript::Unfinished;
 
 /// The least number of rows of a layer that devices share. Layers of fewer go to the first device: an H200 folds and
@@ -86,7 +87,8 @@ pub(super) fn prove<SC: DeviceConfig>(
         folds.push(Fold { blocks: std::mem::replace(&mut blocks, folded), trees, top, log_arity });
     }
 
-    let final_poly = final_polynomial(team.first(), &to_first(team, blocks)?)?;
+    let tail = Tail::new(team.first(), &to_first(team, blocks)?, std::iter::empty())?;
+    let final_poly = tail.final_polynomial(&team.first().prover.fri);
     let (indices, query_witness) = transcript.query_phase(&final_poly);
     transcript.into_inner().finish();
     let (input_openings, commit_phase_openings) =
@@ -213,11 +215,7 @@ fn query<SC: DeviceConfig>(
     for ((fold, places), (values, paths)) in folds.iter().zip(&places).zip(rows.zip(paths)) {
         let arity = 1 << fold.log_arity;
         let elements = SC::Challenge::from_words(&values);
-        let siblings = |(leaf, place): (&[SC::Challenge], &usize)| {
-            let others = leaf.iter().enumerate().filter(|(j, _)| *j != place % arity);
-            others.map(|(_, &element)| element).collect()
-        };
-        let sibling_values = elements.chunks_exact(arity).zip(places).map(siblings).collect();
+        let sibling_values = siblings(elements.chunks_exact(arity), places, arity);
         steps.push(CommitPhaseMultiStep { sibling_values, opening_proof: SC::fri_paths(paths, Vec::new()) });
     }
     Ok((input_openings, steps))

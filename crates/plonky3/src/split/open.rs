@@ -12,9 +12,9 @@ use super::commit::Shares;
 use super::fri::{self, Column};
 use super::{Session, Team};
 use crate::challenger::Searching;
-use crate::config::{Base, DeviceConfig};
+use crate::config::DeviceConfig;
 use crate::error::Result;
-use crate::open::{self, Claimed, ColumnValues, Domain, Gathered, Share, with_room};
+use crate::open::{self, Claimed, ColumnValues, Domain, Evaluated, Share, with_room};
 use crate::transcript::Unfinished;
 
 /// A commitment and, for each of its matrices, the points at which its columns are opened.
@@ -65,7 +65,7 @@ impl<'a, SC: DeviceConfig> Height<'a, SC> {
     }
 
     /// The sums that make the opened values, by device.
-    fn sums(&self, team: &Team<'_, SC>) -> Result<Vec<Gathered<Base<SC>>>> {
+    fn sums(&self, team: &Team<'_, SC>) -> Result<Vec<Evaluated<SC>>> {
         team.among(self.by_device.len(), |(k, session)| {
             let ((claimed, domain), (share, coset)) = (&self.by_device[k], self.share(team, k));
             open::sums(session, claimed, domain, |_| coset, share)
@@ -73,12 +73,12 @@ impl<'a, SC: DeviceConfig> Height<'a, SC> {
     }
 
     /// The opened values of each matrix, from the sums of the devices. Waits for them.
-    fn values(&self, team: &Team<'_, SC>, sums: Vec<Gathered<Base<SC>>>) -> Result<Vec<ColumnValues<SC>>> {
+    fn values(&self, team: &Team<'_, SC>, sums: Vec<Evaluated<SC>>) -> Result<Vec<ColumnValues<SC>>> {
         let empty = |claimed: &Claimed<'_, SC>| with_room(claimed.points.len(), claimed.lde.columns());
         let mut values: Vec<ColumnValues<SC>> = self.by_device[0].0.iter().map(empty).collect();
         for (k, sums) in sums.into_iter().enumerate() {
             let (claimed, (share, _)) = (&self.by_device[k].0, self.share(team, k));
-            let parts = open::values(&team.sessions[k], claimed, sums, share)?;
+            let parts = sums.wait(claimed)?;
             for ((totals, parts), claimed) in values.iter_mut().zip(parts).zip(claimed) {
                 let start = share.columns(claimed.lde.columns()).start;
                 for (total, part) in totals.iter_mut().zip(parts) {

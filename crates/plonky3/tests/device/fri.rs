@@ -45,6 +45,15 @@ fn arity_and_caps() {
             [0, 1, 4].map(|cap_height| Fri { max_log_arity, cap_height, log_final_poly_len: 1, ..Fri::default() })
         }),
     );
+    // Leaves of several blocks of the hash, and a cap that no tree reaches.
+    check_all(
+        256,
+        [(5, 0), (6, 2), (8, 40)].map(|(max_log_arity, cap_height)| Fri {
+            max_log_arity,
+            cap_height,
+            ..Fri::default()
+        }),
+    );
 }
 
 #[test]

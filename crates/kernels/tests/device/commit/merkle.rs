@@ -314,6 +314,8 @@ fn check_small_layers<H: Hash>(
             check(&[12], cap_height);
         }
         check(&[15], 14);
+        // More digests than subtrees are made of: a thread for each node.
+        check(&[17, 16], 15);
         // Layers of 2^12 and 2^13 digests end and begin where groups of threads suffice.
         check(&[13, 12, 11, 10, 5, 4, 3, 0], 0);
         check(&[12, 11, 6], 5);
@@ -349,7 +351,7 @@ fn small_layers_of_blake2s() {
 
 /// One launch for each height, and none for joining.
 #[test]
-fn joining_starts_a_launch() {
+fn joining_takes_no_launch_of_its_own() {
     on_each_device(|stream| {
         let heights = [1 << 10, 1 << 7, 1 << 6].map(|height| stream.zeros::<[u64; 4]>(height).unwrap());
         let before = stream.device().activity().launches;

@@ -1,6 +1,6 @@
 //! Digests of rows against upstream's hashes.
 
-use rigel_gpu::{Error, bytes_of};
+use rigel_gpu::{Error, Stream, bytes_of};
 use rigel_kernels::Columns;
 use rigel_kernels::commit::merkle::MerkleTree;
 use rigel_kernels::commit::rows::{self, RowsInParts};
@@ -17,16 +17,28 @@ fn check_joined<H: RowHash<F>, F: Upstream, D: PartialEq + std::fmt::Debug>(
     ours: impl Fn(H::Digest) -> D,
     theirs: impl Fn(Vec<F>) -> D,
 ) {
-    on_each_device(|stream| {
-        let (on_device, on_host) = matrices::<F>(stream, shapes);
-        let columns: Vec<Columns<'_, F>> = on_device.iter().map(Columns::from).collect();
-        let digests = rows::hash::<H, F>(stream, &columns).unwrap().to_vec(stream).unwrap();
-        assert_eq!(digests.len(), shapes[0].0);
-        for (r, digest) in digests.into_iter().enumerate() {
-            let row = on_host.iter().flat_map(|rows| rows[r].clone()).collect();
-            assert_eq!(ours(digest), theirs(row), "{} over {}, {shapes:?}, row {r}", H::ROWS, F::NAME);
-        }
-    });
+    on_each_device(|stream| compare::<H, F, D>(stream, shapes, &ours, &theirs));
+}
+
+fn compare<H: RowHash<F>, F: Upstream, D: PartialEq + std::fmt::Debug>(
+    stream: &Stream,
+    shapes: &[(usize, usize)],
+    ours: impl Fn(H::Digest) -> D,
+    theirs: impl Fn(Vec<F>) -> D,
+) {
+    let (on_device, on_host) = matrices::<F>(stream, shapes);
+    let columns: Vec<Columns<'_, F>> = on_device.iter().map(Columns::from).collect();
+    let digests = rows::hash::<H, F>(stream, &columns).unwrap().to_vec(stream).unwrap();
+    assert_eq!(digests.len(), shapes[0].0);
+    for (r, digest) in digests.into_iter().enumerate() {
+        let row = on_host.iter().flat_map(|rows| rows[r].clone()).collect();
+        assert_eq!(ours(digest), theirs(row), "{} over {}, {shapes:?}, row {r}", H::ROWS, F::NAME);
+    }
+}
+
+/// So many rows that each has a thread of its own, though the hash has a type for few rows.
+fn many_rows(stream: &Stream) -> usize {
+    128 * stream.device().properties().multiprocessors.next_power_of_two() as usize
 }
 
 /// Widths around the message blocks of every hash, and heights below, at and above a thread block.
@@ -39,6 +51,15 @@ fn check_shapes<H: RowHash<F>, F: Upstream, D: PartialEq + std::fmt::Debug>(
     }
     for (rows, columns) in [(1, 3), (2, 19), (16, 35), (64, 5), (128, 3), (256, 2), (1024, 9)] {
         check_joined::<H, F, D>(&[(rows, columns)], ours, theirs);
+    }
+    if H::ROW_PAIRS.is_some() {
+        on_each_device(|stream| {
+            for columns in [0, 1, 16, 17, 18, 33, 34, 35, 68, 69] {
+                compare::<H, F, D>(stream, &[(many_rows(stream), columns)], ours, theirs);
+            }
+            let joined = [3, 35, 0, 1].map(|columns| (many_rows(stream), columns));
+            compare::<H, F, D>(stream, &joined, ours, theirs);
+        });
     }
 }
 
