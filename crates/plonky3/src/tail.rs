@@ -40,7 +40,8 @@ pub(crate) fn on_device<SC: DeviceConfig>(log_height: usize, log_arities: &[usiz
     let is_small = |log_arity: &usize| {
         log_leaves -= log_arity;
         let leaf = (Ext::<SC>::DEGREE * size_of::<Base<SC>>()) << log_arity;
-        leaf.div_ceil(SC::Hash::BLOCK_BYTES) + 1 <= MOST_HASHES >> log_leaves
+        let hashes = leaf.div_ceil(SC::Hash::BLOCK_BYTES) + 1;
+        hashes << log_leaves <= MOST_HASHES
     };
     log_arities.iter().position(is_small).unwrap_or(log_arities.len())
 }
