@@ -2,9 +2,6 @@
 
 use std::ops::Range;
 
-/// The least bytes of the first part.
-const LEAST_BYTES: usize = 32 << 20;
-
 /// The columns of a matrix in parts, so that the upload of one overlaps the work on those that have arrived. There is
 /// at least one part, which may be empty.
 ///
@@ -15,7 +12,7 @@ const LEAST_BYTES: usize = 32 << 20;
 /// let parts = Parts::new(20, 16 << 20, 1);
 /// assert_eq!(parts.largest(), 5);
 /// assert_eq!(parts.collect::<Vec<_>>(), [0..5, 5..10, 10..15, 15..18, 18..19, 19..20]);
-/// assert_eq!(Parts::few(20, 16 << 20).collect::<Vec<_>>(), [0..12, 12..17, 17..20]);
+/// assert_eq!(Parts::few(100, 16 << 20, 1 << 30).collect::<Vec<_>>(), [0..62, 62..87, 87..100]);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Parts {
@@ -33,6 +30,7 @@ impl Parts {
     pub fn new(columns: usize, column_bytes: usize, block: usize) -> Self {
         const PARTS: usize = 4;
         const LEAST_SHARE: usize = 8;
+        const LEAST_BYTES: usize = 32 << 20;
         let least = LEAST_BYTES / column_bytes.max(1);
         let largest = columns.div_ceil(PARTS).max(least).next_multiple_of(block).min(columns);
         Self::ending(columns, |first| {
@@ -47,10 +45,10 @@ impl Parts {
         })
     }
 
-    /// Three parts, of five, two and one eighth, or one if that is little data: for work that takes much less time than
-    /// the upload. Each part costs the host time of its own.
-    pub fn few(columns: usize, column_bytes: usize) -> Self {
-        let is_little = columns.saturating_mul(column_bytes) < 2 * LEAST_BYTES;
+    /// Three parts, of five, two and one eighth, or one of less than `least_bytes` in all: for work that takes much
+    /// less time than the upload. Each part costs the host time of its own.
+    pub fn few(columns: usize, column_bytes: usize, least_bytes: usize) -> Self {
+        let is_little = columns.saturating_mul(column_bytes) < least_bytes;
         let ends = if is_little { [columns; 3] } else { [5, 7, 8].map(|eighths| columns * eighths / 8) };
         Self::ending(columns, |first| ends.into_iter().find(|&end| end > first).unwrap_or(columns))
     }
@@ -104,7 +102,7 @@ mod tests {
         }
         assert_eq!(Parts::new(3, 0, 1).next(), Some(0..3));
         for columns in [0, 1, 3, 1 << 10] {
-            let mut parts = Parts::few(columns, 1 << 10);
+            let mut parts = Parts::few(columns, 1 << 10, (columns << 10) + 1);
             assert_eq!([parts.next(), parts.next()], [Some(0..columns), None]);
         }
     }
@@ -115,7 +113,8 @@ mod tests {
             for (bytes, few) in
                 [1 << 10, 1 << 20, 5 << 20, 64 << 20].map(|bytes| [(bytes, false), (bytes, true)]).concat()
             {
-                let parts = if few { Parts::few(columns, bytes) } else { Parts::new(columns, bytes, block) };
+                let parts =
+                    if few { Parts::few(columns, bytes, 64 << 20) } else { Parts::new(columns, bytes, block) };
                 let (largest, block) = (parts.largest(), if few { 1 } else { block });
                 let parts: Vec<_> = parts.collect();
                 let ends = parts.windows(2).all(|pair| pair[0].end == pair[1].start && pair[1].start % block == 0);

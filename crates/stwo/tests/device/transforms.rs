@@ -322,7 +322,7 @@ fn values_of_changed_coefficients_are_computed() {
 #[test]
 fn polynomials_that_arrive_in_parts() {
     on_devices(|_| {
-        // 40 columns of 1 MiB, in three parts.
+        // 40 columns of 1 MiB, on the emulated device in three parts: 25, 10 and 5.
         let (log_size, mut rng) = (18, rng(10));
         let twiddles = Cuda::precompute_twiddles(canonic(log_size + 1).half_coset);
         let host: Vec<_> = (0..40)
@@ -332,7 +332,7 @@ fn polynomials_that_arrive_in_parts() {
         let expected_twiddles = SimdBackend::precompute_twiddles(canonic(log_size + 1).half_coset);
         let pool = BaseColumnPool::new();
         let found = Cuda::evaluate_polynomials(polynomials, 1, &twiddles, false, &pool);
-        for i in [0, 31, 32, 35, 36, 39] {
+        for i in [0, 24, 25, 34, 35, 39] {
             let expected = host[i].clone().interpolate_with_twiddles(&expected_twiddles);
             let expected = expected.evaluate_with_twiddles(canonic(log_size + 1), &expected_twiddles);
             assert!(found[i].evals.values.to_cpu() == expected.values.to_cpu(), "column {i}");
