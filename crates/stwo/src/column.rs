@@ -6,7 +6,9 @@ use std::sync::{Arc, OnceLock};
 
 use rigel_gpu::{Buffer, Device, Error, Lock, Result, View, ViewMut};
 use rigel_kernels::Matrix;
+use rigel_kernels::commit::lifted::LiftedInParts;
 use rigel_kernels::field::{Mersenne31, QM31};
+use rigel_kernels::hash::Blake2s;
 use rigel_kernels::layout::permute;
 use rigel_kernels::layout::slab::{from_slab, to_slab};
 use rigel_kernels::open::circle_opening;
@@ -107,11 +109,21 @@ struct Rest<T: Value> {
     read: OnceLock<Vec<T>>,
     /// Of coefficients, the values on a domain that were computed in advance.
     extension: Lock<Option<(CircleDomain, DeviceColumn<T>)>>,
+    /// Of the first column of a tree, leaves that were begun in advance.
+    leaves: Lock<Option<Leaves>>,
+}
+
+/// The leaves of a tree that have absorbed its first columns.
+pub(crate) struct Leaves {
+    pub(crate) begun: LiftedInParts<Blake2s>,
+    /// The ids of these columns, in order.
+    pub(crate) columns: Vec<u64>,
 }
 
 impl<T: Value> Rest<T> {
     fn new(device: OnceLock<Device>, plan: Option<Plan>) -> Self {
-        Self { device, plan, packed_from: Lock::new(None), read: OnceLock::new(), extension: Lock::new(None) }
+        let (packed_from, extension, leaves) = (Lock::new(None), Lock::new(None), Lock::new(None));
+        Self { device, plan, packed_from, read: OnceLock::new(), extension, leaves }
     }
 }
 
@@ -230,6 +242,16 @@ impl<T: Value> DeviceColumn<T> {
     pub(crate) fn take_extension(&self, domain: CircleDomain) -> Option<Self> {
         let (of, values) = self.rest.get()?.extension.lock().take()?;
         (of == domain).then_some(values)
+    }
+
+    /// Keeps leaves that have absorbed this column and the next ones, until they are taken or the column changes.
+    pub(crate) fn keep_leaves(&self, leaves: Leaves) {
+        *self.rest().leaves.lock() = Some(leaves);
+    }
+
+    /// Takes the leaves that were kept.
+    pub(crate) fn take_leaves(&self) -> Option<Leaves> {
+        self.rest.get()?.leaves.lock().take()
     }
 
     /// The device that holds it.

@@ -212,7 +212,7 @@ impl ColumnOps<Blake2sHash> for CudaBackend {
 }
 
 /// Builds the tree over columns, with leaves lifted to 2^`log_leaves`.
-fn tree<H: Chained<Digest = Digest> + RowHash<Mersenne31>>(
+fn tree<H: Chained<Digest = Digest, States = Blake2s> + RowHash<Mersenne31>>(
     columns: &[&BaseColumn],
     log_leaves: u32,
 ) -> Result<Vec<Vec<Buffer<Digest>>>> {
@@ -225,9 +225,28 @@ fn tree<H: Chained<Digest = Digest> + RowHash<Mersenne31>>(
     if let Some(devices) = devices_of(columns.iter().copied()) {
         return tree_in_blocks::<H>(columns, log_leaves, &devices);
     }
-    let matrices: Result<Vec<_>> =
-        runs(columns).into_iter().map(|(first, run)| Columns::new(run, columns[first].len())).collect();
-    Ok(whole(MerkleTree::<H>::lifted(&stream(&device), &matrices?, log_leaves)?.into_layers()?))
+    let stream = stream(&device);
+    let tree = match begun(columns, log_leaves) {
+        Some((leaves, rest)) => leaves.continued::<H>().finish(&stream, &matrices(rest)?)?,
+        None => MerkleTree::<H>::lifted(&stream, &matrices(columns)?, log_leaves)?,
+    };
+    Ok(whole(tree.into_layers()?))
+}
+
+/// Columns on a device as matrices of contiguous ones.
+fn matrices<'a>(columns: &[&'a BaseColumn]) -> Result<Vec<Columns<'a, Mersenne31>>> {
+    runs(columns).into_iter().map(|(first, run)| Columns::new(run, columns[first].len())).collect()
+}
+
+/// Leaves that have absorbed the first of these columns, and the others, if the columns' upload has begun this tree.
+fn begun<'a, 'b>(
+    columns: &'a [&'b BaseColumn],
+    log_leaves: u32,
+) -> Option<(LiftedInParts<Blake2s>, &'a [&'b BaseColumn])> {
+    let leaves = columns.first()?.take_leaves()?;
+    let (first, rest) = columns.split_at_checked(leaves.columns.len())?;
+    let same = first.iter().map(|column| column.id()).eq(leaves.columns);
+    (same && !rest.is_empty() && leaves.begun.depth() == log_leaves).then_some((leaves.begun, rest))
 }
 
 /// Layers on one device.
@@ -250,10 +269,9 @@ fn tree_in_blocks<H: Chained<Digest = Digest> + RowHash<Mersenne31>>(
     let by_device = by_device(&spread.iter().collect::<Vec<_>>()).expect("all columns are in blocks now");
     let mut subtrees = Vec::with_capacity(devices.len());
     for (device, columns) in devices.iter().zip(&by_device) {
-        let matrices: Result<Vec<_>> =
-            runs(columns).into_iter().map(|(first, run)| Columns::new(run, columns[first].len())).collect();
         let depth = log_leaves - devices.len().ilog2();
-        subtrees.push(MerkleTree::<H>::lifted(&stream(device), &matrices?, depth)?.into_layers()?.into_iter());
+        let tree = MerkleTree::<H>::lifted(&stream(device), &matrices(columns)?, depth)?;
+        subtrees.push(tree.into_layers()?.into_iter());
     }
     let mut layers: Vec<Vec<Buffer<Digest>>> = Vec::new();
     while let Some(layer) = subtrees.iter_mut().map(Iterator::next).collect::<Option<Vec<_>>>() {

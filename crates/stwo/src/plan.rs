@@ -21,6 +21,7 @@ use crate::deferred::in_column_batches;
 use crate::failure::catch;
 use crate::recorder::Source;
 use crate::report::measure;
+use crate::upload::least_in_parts;
 
 /// Bytes of a base field element, of a secure field element, and of a Merkle tree for each of its leaves.
 const WORD: usize = 4;
@@ -155,7 +156,7 @@ pub fn plan(device: &Device, proof: &ProofSize) -> Result<Plan> {
     let available = device.available_memory()?;
     let smallest_batch = proof.smallest_batch();
     let planned = |batch: Option<usize>| Plan {
-        phases: proof.phases(batch),
+        phases: proof.phases(batch, least_in_parts(device)),
         batch_bytes: batch,
         available,
         smallest_batch,
@@ -283,7 +284,8 @@ impl ProofSize {
         first > self.log_blowup() || degrees.any(|degree| degree != first)
     }
 
-    fn phases(&self, batch: Option<usize>) -> Vec<PlannedPhase> {
+    /// The phases of a proof on a device where columns of at least `least_in_parts` bytes are uploaded in parts.
+    fn phases(&self, batch: Option<usize>, least_in_parts: usize) -> Vec<PlannedPhase> {
         let resident = batch.is_none();
         let batch = batch.unwrap_or(0);
         let log_blowup = self.log_blowup();
@@ -310,7 +312,11 @@ impl ProofSize {
             }
             if resident {
                 let coefficients = if lookups { base[i] } else { 0 };
-                let interpolated = held + uploaded + coefficients + extended[i];
+                // Leaves of columns of one length are begun while the columns travel.
+                let begun =
+                    !lookups && base[i] >= least_in_parts && trees[i].iter().all(|log| *log == trees[i][0]);
+                let leaves = if begun { tree(&trees[i]) } else { 0 };
+                let interpolated = held + uploaded + coefficients + extended[i] + leaves;
                 uploaded -= if lookups { 0 } else { base[i] };
                 held += extended[i] + stored(base[i]);
                 phases.push(PlannedPhase { name, bytes: interpolated.max(held + uploaded + building(&trees[i])) });

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use rigel_gpu::{Device, DeviceKind, Error, Kernel, Result, Shape, Stream, ViewMut};
 use rigel_kernels::Columns;
 use rigel_kernels::code::source;
+use rigel_kernels::commit::lifted::{BLOCK, LiftedInParts};
 use rigel_kernels::field::Mersenne31;
+use rigel_kernels::hash::Blake2s;
 use rigel_kernels::layout::parts::Parts;
 use rigel_kernels::transform::circle;
 use stwo::core::fields::m31::{BaseField, P};
@@ -18,6 +20,7 @@ use stwo::prover::poly::twiddles::TwiddleTree;
 
 use crate::CudaBackend;
 use crate::blocks::homes;
+use crate::column::{BaseColumn, Leaves};
 use crate::deferred::{Deferred, HostColumn, batch_bytes};
 use crate::device::{current, stream, team};
 use crate::joined::split;
@@ -84,11 +87,11 @@ pub fn upload(
 }
 
 /// Uploads host columns as polynomials, for upstream's `TreeBuilder::extend_polys`. Columns that have arrived are
-/// interpolated, and extended for a commitment with this blowup factor, while the rest travels. So it takes less time
-/// than [`upload`] and `extend_evals`, which give the same proof.
+/// interpolated, extended for a commitment with this blowup factor, and, if all have one length, hashed into the tree's
+/// leaves while the rest travels. So it takes less time than [`upload`] and `extend_evals`, which give the same proof.
 ///
-/// The extensions are kept with the polynomials until a tree is made of them, in as much memory as it takes then; the
-/// evaluations of an earlier proof in a `BaseColumnPool` of upstream's are not reused for them. A blowup factor that is
+/// The extensions and leaves are kept with the polynomials until a tree is made of them, in as much memory as it takes
+/// then. Leaves serve if the tree has these columns and no others, and is not lifted to a larger domain. The evaluations of an earlier proof in a `BaseColumnPool` of upstream's are not reused for them. A blowup factor that is
 /// not that of the commitment scheme costs time and changes nothing else. Within
 /// [`in_column_batches`](crate::in_column_batches) and [over several devices](crate::over), columns are uploaded first
 /// and interpolated then.
@@ -147,33 +150,34 @@ pub fn upload_polynomials(
     let mut polynomials: Vec<Option<CircleCoefficients<_>>> = columns.iter().map(|_| None).collect();
     for (alike, extended, mut words, mut values) in groups {
         let of_domain: Vec<&HostEvaluation> = alike.iter().map(|&i| &columns[i]).collect();
-        let domain = of_domain[0].domain;
-        let (rows, size) = (domain.size(), extended.size());
-        for part in Parts::few(alike.len(), rows * size_of::<Mersenne31>(), least_in_parts(device)) {
+        let (rows, size) = (of_domain[0].domain.size(), extended.size());
+        let parts = Parts::few(alike.len(), rows * size_of::<Mersenne31>(), BLOCK, least_in_parts(device));
+        // With other lengths, upstream hashes shorter columns first.
+        let mut leaves = match alike.len() == columns.len() && parts.largest() < alike.len() {
+            true => Some(LiftedInParts::<Blake2s>::new(&stream, extended.log_size())?),
+            false => None,
+        };
+        for part in parts {
             let mut arriving = words.range_mut(part.start * rows..part.end * rows)?;
             {
                 let _phase = phase_of(&lane, "upload");
                 write(&lane, arriving.reborrow(), &of_domain[part.clone()])?;
             }
             stream.wait_for(&lane)?;
-            {
-                let _phase = phase("interpolate");
-                canonical(&stream, arriving.reborrow())?;
-                let twiddles = poly::of_domain(&twiddles.itwiddles, domain, device)?;
-                circle::interpolate(&stream, arriving.reborrow(), rows, twiddles)?;
+            let mut to = values.range_mut(part.start * size..part.end * size)?;
+            extend(&stream, arriving, to.reborrow(), (of_domain[0].domain, extended), twiddles)?;
+            // The last part is absorbed when the tree is made.
+            if let Some(leaves) = leaves.as_mut().filter(|_| part.end < alike.len()) {
+                let _phase = phase("merkle tree");
+                leaves.absorb(&stream, &[Columns::new(to.view(), size)?])?;
             }
-            let _phase = phase("evaluate");
-            let to = values.range_mut(part.start * size..part.end * size)?;
-            let twiddles = poly::of_domain(&twiddles.twiddles, extended, device)?;
-            circle::evaluate_into(
-                &stream,
-                to,
-                extended.log_size(),
-                Columns::new(arriving.view(), rows)?,
-                twiddles,
-            )?;
         }
-        let made = split(words, rows).into_iter().zip(split(values, size));
+        let values = split(values, size);
+        if let Some(begun) = leaves {
+            let columns = values[..begun.absorbed()].iter().map(BaseColumn::id).collect();
+            values[0].keep_leaves(Leaves { begun, columns });
+        }
+        let made = split(words, rows).into_iter().zip(values);
         for (&i, (coefficients, values)) in alike.iter().zip(made) {
             coefficients.keep_extension(extended, values);
             polynomials[i] = Some(CircleCoefficients::new(coefficients));
@@ -182,12 +186,32 @@ pub fn upload_polynomials(
     Ok(polynomials.into_iter().map(|made| made.expect("one for each column")).collect())
 }
 
+/// Interpolates columns that have arrived, in place, and evaluates them on a larger domain.
+fn extend(
+    stream: &Stream,
+    mut columns: ViewMut<'_, Mersenne31>,
+    values: ViewMut<'_, Mersenne31>,
+    (domain, extended): (CircleDomain, CircleDomain),
+    twiddles: &TwiddleTree<CudaBackend>,
+) -> Result<()> {
+    let rows = domain.size();
+    {
+        let _phase = phase("interpolate");
+        canonical(stream, columns.reborrow())?;
+        let twiddles = poly::of_domain(&twiddles.itwiddles, domain, stream.device())?;
+        circle::interpolate(stream, columns.reborrow(), rows, twiddles)?;
+    }
+    let _phase = phase("evaluate");
+    let twiddles = poly::of_domain(&twiddles.twiddles, extended, stream.device())?;
+    circle::evaluate_into(stream, values, extended.log_size(), Columns::new(columns.view(), rows)?, twiddles)
+}
+
 /// The least bytes of columns that travel in parts. Of 400 MB the parts cost an H200's host a millisecond more than the
 /// work that overlaps them takes, of 1.7 GB they gain two. The emulated device, which is there to test, has parts of
 /// small columns, too.
-fn least_in_parts(device: &Device) -> usize {
+pub(crate) fn least_in_parts(device: &Device) -> usize {
     match device.kind() {
-        DeviceKind::Emulated => 32 << 20,
+        DeviceKind::Emulated => 4 << 20,
         _ => 1 << 30,
     }
 }

@@ -55,6 +55,22 @@ impl<H: Chained> LiftedInParts<H> {
         Ok(Self { tree, depth, states: None, log_ratio: 0, absorbed: 0, longest: 0 })
     }
 
+    /// The same tree by a hash whose states are those of this one.
+    pub fn continued<G: Chained<States = H, Digest = H::Digest>>(self) -> LiftedInParts<G> {
+        let Self { tree, depth, states, log_ratio, absorbed, longest } = self;
+        LiftedInParts { tree: tree.of_hash(), depth, states, log_ratio, absorbed, longest }
+    }
+
+    /// The number of columns absorbed so far.
+    pub fn absorbed(&self) -> usize {
+        self.absorbed
+    }
+
+    /// The logarithm of the number of leaves.
+    pub fn depth(&self) -> u32 {
+        self.depth
+    }
+
     /// Absorbs the next columns, a whole number of [blocks](BLOCK) of them. They are not shorter than those before, and
     /// at least one column has to follow in [`finish`](Self::finish).
     pub fn absorb<F: Field>(&mut self, stream: &Stream, columns: &[Columns<'_, F>]) -> Result<()>

@@ -66,6 +66,11 @@ pub struct MerkleTree<H: Hash> {
 }
 
 impl<H: Hash> MerkleTree<H> {
+    /// The same memory as a tree of another hash, before any digest is computed.
+    pub(super) fn of_hash<G: Hash<Digest = H::Digest>>(self) -> MerkleTree<G> {
+        MerkleTree { digests: self.digests, depth: self.depth, top: self.top }
+    }
+
     /// The tree over the rows of matrices, given in any order of heights (powers of two). The rows of the tallest are
     /// the leaves; the others join at the layer of their height. Rows of matrices of equal height are concatenated in
     /// the given order. Layers above the [cap](Self::cap) of 2^`cap_height` digests are not computed; the cap of

@@ -204,7 +204,8 @@ pub trait Sponge: Hash {
 ///
 /// # Safety
 ///
-/// The type that hashes rows has `u32 h[8]`, which is all of its state, and
+/// The type that hashes rows has `u32 h[8]`, which is all of its state, the same as that of [`States`](Self::States)
+/// until the last words are absorbed, and
 ///
 /// ```text
 /// static constexpr u32 BLOCK = 16;
@@ -213,12 +214,19 @@ pub trait Sponge: Hash {
 /// // The last words of the message, [first, count) of the row, at most a block.
 /// template <class Row> void absorb_last(const Row& row, u32 first, u32 count, u32 before);
 /// ```
-pub unsafe trait Chained: Hash {}
+pub unsafe trait Chained: Hash {
+    /// The hash whose states between blocks are the same.
+    type States: Chained<Digest = Self::Digest>;
+}
 
 // SAFETY: `hash/blake2s.cuh` has both types with these members.
-unsafe impl Chained for Blake2s {}
-// SAFETY: as above.
-unsafe impl Chained for Blake2sM31 {}
+unsafe impl Chained for Blake2s {
+    type States = Self;
+}
+// SAFETY: as above; it differs from Blake2s in what it makes of the last state.
+unsafe impl Chained for Blake2sM31 {
+    type States = Blake2s;
+}
 
 macro_rules! sponges {
     ($($hash:ident: $block:expr, $state:expr;)*) => { $(

@@ -12,7 +12,7 @@ use std::ops::Range;
 /// let parts = Parts::new(20, 16 << 20, 1);
 /// assert_eq!(parts.largest(), 5);
 /// assert_eq!(parts.collect::<Vec<_>>(), [0..5, 5..10, 10..15, 15..18, 18..19, 19..20]);
-/// assert_eq!(Parts::few(100, 16 << 20, 1 << 30).collect::<Vec<_>>(), [0..62, 62..87, 87..100]);
+/// assert_eq!(Parts::few(100, 16 << 20, 16, 1 << 30).collect::<Vec<_>>(), [0..64, 64..80, 80..96, 96..100]);
 /// ```
 #[derive(Clone, Debug)]
 pub struct Parts {
@@ -45,11 +45,16 @@ impl Parts {
         })
     }
 
-    /// Three parts, of five, two and one eighth, or one of less than `least_bytes` in all: for work that takes much
-    /// less time than the upload. Each part costs the host time of its own.
-    pub fn few(columns: usize, column_bytes: usize, least_bytes: usize) -> Self {
+    /// Four parts, of a half, a quarter and two eighths, or one of less than `least_bytes` in all: for work that takes
+    /// much less time than the upload. Each part costs the host time of its own. All but the last have a multiple of
+    /// `block` columns, so there may be fewer.
+    ///
+    /// # Panics
+    /// If `block` is zero.
+    pub fn few(columns: usize, column_bytes: usize, block: usize, least_bytes: usize) -> Self {
         let is_little = columns.saturating_mul(column_bytes) < least_bytes;
-        let ends = if is_little { [columns; 3] } else { [5, 7, 8].map(|eighths| columns * eighths / 8) };
+        let end = |eighths: usize| (columns * eighths / 8).next_multiple_of(block).min(columns);
+        let ends = if is_little { [columns; 4] } else { [4, 6, 7, 8].map(end) };
         Self::ending(columns, |first| ends.into_iter().find(|&end| end > first).unwrap_or(columns))
     }
 
@@ -102,7 +107,7 @@ mod tests {
         }
         assert_eq!(Parts::new(3, 0, 1).next(), Some(0..3));
         for columns in [0, 1, 3, 1 << 10] {
-            let mut parts = Parts::few(columns, 1 << 10, (columns << 10) + 1);
+            let mut parts = Parts::few(columns, 1 << 10, 16, (columns << 10) + 1);
             assert_eq!([parts.next(), parts.next()], [Some(0..columns), None]);
         }
     }
@@ -113,9 +118,12 @@ mod tests {
             for (bytes, few) in
                 [1 << 10, 1 << 20, 5 << 20, 64 << 20].map(|bytes| [(bytes, false), (bytes, true)]).concat()
             {
-                let parts =
-                    if few { Parts::few(columns, bytes, 64 << 20) } else { Parts::new(columns, bytes, block) };
-                let (largest, block) = (parts.largest(), if few { 1 } else { block });
+                let parts = if few {
+                    Parts::few(columns, bytes, block, 64 << 20)
+                } else {
+                    Parts::new(columns, bytes, block)
+                };
+                let largest = parts.largest();
                 let parts: Vec<_> = parts.collect();
                 let ends = parts.windows(2).all(|pair| pair[0].end == pair[1].start && pair[1].start % block == 0);
                 assert!(ends && parts[0].start == 0 && parts[parts.len() - 1].end == columns, "{parts:?}");

@@ -41,6 +41,15 @@ impl Sizes {
         self.components.iter().map(table).collect()
     }
 
+    /// Whether there are a thousand columns or more, of 2^12 rows on average or fewer: upstream's work for each column
+    /// counts more than the memory of its coefficients.
+    pub(super) fn are_many_short_columns(&self) -> bool {
+        let lengths = self.components.iter().flat_map(|lengths| lengths.trace.iter().chain(&lengths.interaction));
+        let (columns, cells) =
+            lengths.fold((0, 0), |(columns, cells), log| (columns + 1, cells + (1usize << log)));
+        columns >= 1000 && cells <= columns << 12
+    }
+
     /// The bytes of all columns of all trees after their extension, including those of the composition polynomial.
     pub(super) fn extended_bytes(&self, preprocessed: &[HostColumn], log_blowup: u32) -> usize {
         let lengths = self.components.iter().flat_map(|lengths| lengths.trace.iter().chain(&lengths.interaction));

@@ -1,6 +1,6 @@
 //! The queries of the current proof, and the values prefetched for them.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::{Arc, Weak};
 
@@ -16,15 +16,14 @@ use crate::failure::OrFail;
 use crate::field::base;
 
 /// The state of the current proof on this thread.
-#[derive(Default)]
 struct Proof {
     batches: Vec<Weak<Batch>>,
     log_domain: Option<u32>,
     queries: Option<Queries>,
     fetched: Prefetched,
     /// The element that was read last, with its column, and the node that was, if they were prefetched.
-    last_element: Cell<Option<(Cursor, FetchedColumn)>>,
-    last_node: Cell<Option<Cursor>>,
+    last_element: Option<(Cursor, FetchedColumn)>,
+    last_node: Option<Cursor>,
 }
 
 /// The place of a prefetched value.
@@ -39,7 +38,6 @@ struct Cursor {
 }
 
 /// The values that were prefetched.
-#[derive(Default)]
 struct Prefetched {
     batches: Vec<Fetched>,
     /// The rows of all lengths of all batches, sorted for each length.
@@ -72,13 +70,30 @@ struct FetchedColumn {
 }
 
 impl Proof {
+    const NONE: Self = Self {
+        batches: Vec::new(),
+        log_domain: None,
+        queries: None,
+        fetched: Prefetched::NONE,
+        last_element: None,
+        last_node: None,
+    };
+
     /// Replaces what was prefetched.
     fn set_fetched(&mut self, fetched: Prefetched) {
-        (self.fetched, self.last_element, self.last_node) = (fetched, Cell::new(None), Cell::new(None));
+        (self.fetched, self.last_element, self.last_node) = (fetched, None, None);
     }
 }
 
 impl Prefetched {
+    const NONE: Self = Self {
+        batches: Vec::new(),
+        rows: Vec::new(),
+        elements: Vec::new(),
+        nodes: Vec::new(),
+        digests: Vec::new(),
+    };
+
     /// The number of a batch, which is likely that of the cursor.
     fn number(&self, batch: &Batch, last: Option<Cursor>) -> Option<usize> {
         let is = |fetched: &Fetched| fetched.batch == batch.id;
@@ -119,7 +134,8 @@ const FIRST_QUERIES: usize = 64;
 const MOST_QUERIES: usize = 1024;
 
 thread_local! {
-    static PROOF: RefCell<Proof> = RefCell::default();
+    // Read for each queried element: a constant needs no check whether it is initialised.
+    static PROOF: RefCell<Proof> = const { RefCell::new(Proof::NONE) };
 }
 
 /// Records columns that are committed to. This discards the queries of an earlier proof.
@@ -128,7 +144,7 @@ pub(super) fn enter(batch: &Arc<Batch>) {
         proof.batches.retain(|known| known.strong_count() > 0);
         proof.batches.push(Arc::downgrade(batch));
         proof.queries = None;
-        proof.set_fetched(Prefetched::default());
+        proof.set_fetched(Prefetched::NONE);
     });
 }
 
@@ -138,26 +154,28 @@ pub(super) fn enter(batch: &Arc<Batch>) {
 /// Upstream reads hundreds of thousands of elements in a proof with many columns, one column after another and each in
 /// the order of rows. This way the next one is found without the column's lock and without a search.
 pub(crate) fn next_element(id: u64, index: usize) -> Option<BaseField> {
-    PROOF.with_borrow(|proof| {
-        let (fetched, (mut last, mut column)) = (&proof.fetched, proof.last_element.get()?);
-        if column.id != id {
-            last = Cursor { part: last.part + 1, value: 0, ..last };
-            column = *fetched.batches[last.batch].columns.get(last.part).filter(|column| column.id == id)?;
+    PROOF.with_borrow_mut(|proof| {
+        let (fetched, (last, column)) = (&proof.fetched, proof.last_element.as_mut()?);
+        if column.id == id {
+            last.value = beside(fetched.rows(column), last.value, index)?;
+        } else {
+            let columns = &fetched.batches[last.batch].columns;
+            let next = columns.get(last.part + 1).filter(|column| column.id == id)?;
+            let value = beside(fetched.rows(next), 0, index)?;
+            (*column, *last) = (*next, Cursor { part: last.part + 1, value, ..*last });
         }
-        last.value = beside(fetched.rows(&column), last.value, index)?;
-        proof.last_element.set(Some((last, column)));
         Some(base(fetched.elements[column.elements as usize + last.value]))
     })
 }
 
 /// An element of column number `part` of a batch, if it was prefetched.
 pub(super) fn element(batch: &Batch, part: usize, index: usize) -> Option<BaseField> {
-    PROOF.with_borrow(|proof| {
+    PROOF.with_borrow_mut(|proof| {
         let fetched = &proof.fetched;
-        let batch = fetched.number(batch, proof.last_element.get().map(|(last, _)| last))?;
+        let batch = fetched.number(batch, proof.last_element.map(|(last, _)| last))?;
         let column = fetched.batches[batch].columns[part];
         let value = fetched.rows(&column).binary_search(&(index as u32)).ok()?;
-        proof.last_element.set(Some((Cursor { batch, part, value }, column)));
+        proof.last_element = Some((Cursor { batch, part, value }, column));
         Some(base(fetched.elements[column.elements as usize + value]))
     })
 }
@@ -166,16 +184,16 @@ pub(super) fn element(batch: &Batch, part: usize, index: usize) -> Option<BaseFi
 ///
 /// Upstream reads tens of thousands of nodes in a proof, layer by layer, so most are beside the one that was read last.
 pub(super) fn node(batch: &Batch, layer: usize, index: usize) -> Option<Blake2sHash> {
-    PROOF.with_borrow(|proof| {
-        let (fetched, last) = (&proof.fetched, proof.last_node.get());
+    PROOF.with_borrow_mut(|proof| {
+        let (fetched, last) = (&proof.fetched, proof.last_node);
         // Upstream reads the nodes of a tree after the elements of its columns.
-        let batch = fetched.number(batch, last.or(proof.last_element.get().map(|(last, _)| last)))?;
+        let batch = fetched.number(batch, last.or(proof.last_element.map(|(last, _)| last)))?;
         let Range { start, end } = fetched.batches[batch].layers.get(layer)?.clone();
         let nodes = &fetched.nodes[start as usize..end as usize];
         let last = last.filter(|last| (last.batch, last.part) == (batch, layer));
         let near = last.and_then(|last| beside(nodes, last.value, index));
         let value = near.or_else(|| nodes.binary_search(&(index as u32)).ok())?;
-        proof.last_node.set(Some(Cursor { batch, part: layer, value }));
+        proof.last_node = Some(Cursor { batch, part: layer, value });
         Some(Blake2sHash(fetched.digests[start as usize + value]))
     })
 }

@@ -1,13 +1,19 @@
 //! Circle polynomials.
 
+use num_traits::One;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::poly::circle::{CanonicCoset, CircleDomain};
-use stwo::prover::backend::Column;
+use stwo::core::vcs_lifted::blake2_merkle::{Blake2sM31MerkleHasher, Blake2sMerkleHasher};
+use stwo::core::vcs_lifted::merkle_hasher::MerkleHasherLifted;
+use stwo::prover::Poly;
 use stwo::prover::backend::simd::SimdBackend;
+use stwo::prover::backend::{Backend, Column};
 use stwo::prover::mempool::BaseColumnPool;
 use stwo::prover::poly::BitReversedOrder;
 use stwo::prover::poly::circle::{CircleCoefficients, CircleEvaluation, PolyOps};
 use stwo::prover::poly::twiddles::{TwiddleBuffer, TwiddleTree};
+use stwo::prover::vcs_lifted::ops::MerkleOpsLifted;
+use stwo::prover::vcs_lifted::prover::MerkleProverLifted;
 
 use crate::random::{Cpu, Cuda, bases, column, evaluation, on_devices, point, rng};
 
@@ -319,23 +325,62 @@ fn values_of_changed_coefficients_are_computed() {
     });
 }
 
+/// The root of the tree over columns.
+fn root<B, H>(columns: &[Poly<B>], log_leaves: u32) -> H::Hash
+where
+    B: Backend + MerkleOpsLifted<H>,
+    H: MerkleHasherLifted,
+{
+    let columns = columns.iter().map(|column| &column.evals.values).collect();
+    MerkleProverLifted::<B, H>::commit(columns, log_leaves, 0).root()
+}
+
 #[test]
 fn polynomials_that_arrive_in_parts() {
+    // 40 columns of 128 KiB, on the emulated device in three parts: 32, and 4 twice.
+    const LOG_ROWS: u32 = 15;
+    const LEAVES: u32 = LOG_ROWS + 1;
+    type Blake = Blake2sMerkleHasher;
+    let mut rng = rng(10);
+    let mut host = || evaluation::<SimdBackend>(canonic(LOG_ROWS), &bases(&mut rng, 1 << LOG_ROWS));
+    let host: Vec<_> = (0..40).map(|_| host()).collect();
+    let twiddles = SimdBackend::precompute_twiddles(canonic(LEAVES).half_coset);
+    let expected = SimdBackend::interpolate_columns(host.clone(), &twiddles);
+    let expected = SimdBackend::evaluate_polynomials(expected, 1, &twiddles, false, &BaseColumnPool::new());
     on_devices(|_| {
-        // 40 columns of 1 MiB, on the emulated device in three parts: 25, 10 and 5.
-        let (log_size, mut rng) = (18, rng(10));
-        let twiddles = Cuda::precompute_twiddles(canonic(log_size + 1).half_coset);
-        let host: Vec<_> = (0..40)
-            .map(|_| evaluation::<SimdBackend>(canonic(log_size), &bases(&mut rng, 1 << log_size)))
-            .collect();
-        let polynomials = rigel_stwo::upload_polynomials(&host, 1, &twiddles).unwrap();
-        let expected_twiddles = SimdBackend::precompute_twiddles(canonic(log_size + 1).half_coset);
-        let pool = BaseColumnPool::new();
-        let found = Cuda::evaluate_polynomials(polynomials, 1, &twiddles, false, &pool);
-        for i in [0, 24, 25, 34, 35, 39] {
-            let expected = host[i].clone().interpolate_with_twiddles(&expected_twiddles);
-            let expected = expected.evaluate_with_twiddles(canonic(log_size + 1), &expected_twiddles);
-            assert!(found[i].evals.values.to_cpu() == expected.values.to_cpu(), "column {i}");
+        let twiddles = Cuda::precompute_twiddles(canonic(LEAVES).half_coset);
+        let upload = || {
+            let polynomials = rigel_stwo::upload_polynomials(&host, 1, &twiddles).unwrap();
+            Cuda::evaluate_polynomials(polynomials, 1, &twiddles, false, &BaseColumnPool::new())
+        };
+        let found = upload();
+        for (i, (found, expected)) in found.iter().zip(&expected).enumerate() {
+            assert!(found.evals.values.to_cpu() == expected.evals.values.to_cpu(), "column {i}");
         }
+        // The leaves have absorbed the first two parts by now, and serve once.
+        let of_all = root::<_, Blake>(&expected, LEAVES);
+        assert_eq!(root::<_, Blake>(&found, LEAVES), of_all);
+        assert_eq!(root::<_, Blake>(&found, LEAVES), of_all);
+        assert_eq!(
+            root::<_, Blake2sM31MerkleHasher>(&upload(), LEAVES),
+            root::<_, Blake2sM31MerkleHasher>(&expected, LEAVES)
+        );
+        // Trees that are not the one that was begun: of a larger domain, of fewer, changed or moved columns.
+        assert_eq!(root::<_, Blake>(&upload(), LEAVES + 1), root::<_, Blake>(&expected, LEAVES + 1));
+        for count in [20, 36] {
+            assert_eq!(root::<_, Blake>(&upload()[..count], LEAVES), root::<_, Blake>(&expected[..count], LEAVES));
+        }
+        for changed in [0, 7, 39] {
+            let mut columns = upload();
+            let values = &mut columns[changed].evals.values;
+            let (old, new) = (values.at(5), values.at(5) + BaseField::one());
+            values.set(5, new);
+            assert_ne!(root::<_, Blake>(&columns, LEAVES), of_all, "column {changed}");
+            columns[changed].evals.values.set(5, old);
+            assert_eq!(root::<_, Blake>(&columns, LEAVES), of_all, "column {changed}");
+        }
+        let mut columns = upload();
+        columns.swap(3, 4);
+        assert_ne!(root::<_, Blake>(&columns, LEAVES), of_all);
     });
 }
