@@ -95,7 +95,7 @@ where
         let check = |(table, air): (usize, &A)| contents[table].check_values(table, air, Extent::Usual);
         airs.into_iter().enumerate().try_for_each(check)
     };
-    contents::beside(check, || {
+    contents::beside(contents, check, || {
         #[cfg(debug_assertions)]
         crate::satisfied::batch(instances, key)?;
         let cells = instances.iter().map(|instance| instance.trace.height() * instance.trace.width()).sum();

@@ -4,7 +4,7 @@
 //! other ones is an error, found by hashes that are made at setup. Comparing must not slow a proof down:
 //!
 //! - [`p3_air::BaseAir::preprocessed_trace`] makes the whole matrix. A thread makes and hashes it beside the proof, but
-//!   not if it is so large that the proof might wait for it.
+//!   not if it is so large that the proof might wait for it, nor if it is so small that the thread takes longer.
 //! - Lookups are known by reading the AIR symbolically. The device does that once for a key, and compares then; the CPU
 //!   does it in every proof.
 
@@ -27,6 +27,9 @@ use crate::readings::SEED;
 /// The largest number of preprocessed values of a table that each proof compares, in builds without debug assertions.
 /// They are made and hashed beside the proof.
 const MOST_VALUES: usize = 1 << 20;
+
+/// Up to so many values are compared before the proof: a microsecond for a few hundred, where a thread takes 75.
+const FEW_VALUES: usize = 1 << 12;
 
 /// Hashes of an AIR's preprocessed values and lookups.
 #[derive(Clone, Copy, Debug)]
@@ -105,12 +108,18 @@ impl Values {
     }
 }
 
-/// The result of `prove`, with `check` on a thread beside it. Its error is the first: a proof with another key fails in
-/// other ways, too.
+/// The result of `prove`, with the `check` of these contents on a thread beside it, or before it if that takes less time.
+/// Its error is the first: a proof with another key fails in other ways, too.
 pub(crate) fn beside<T>(
+    contents: &[Contents],
     check: impl FnOnce() -> Result<()> + Send,
     prove: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
+    let values = contents.iter().filter_map(|contents| contents.preprocessed.map(|values| values.count));
+    if values.sum::<usize>() <= FEW_VALUES {
+        check()?;
+        return prove();
+    }
     thread::scope(|scope| {
         let checking = scope.spawn(check);
         let proven = prove();

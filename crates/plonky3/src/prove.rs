@@ -81,7 +81,9 @@ where
         )
     };
     match preprocessed.map(|preprocessed| preprocessed.contents) {
-        Some(contents) => contents::beside(move || contents.check_values(0, air, Extent::Usual), prove),
+        Some(contents) => {
+            contents::beside(&[contents], move || contents.check_values(0, air, Extent::Usual), prove)
+        }
         None => prove(),
     }
 }

@@ -389,6 +389,19 @@ impl BaseColumn {
         self.id
     }
 
+    /// Reads an element that is not the next one of those that were prefetched.
+    fn read_out_of_turn(&self, index: usize) -> BaseField {
+        assert!(index < self.len, "element {index} of a column of {}", self.len);
+        if let Some(values) = self.rest.get().and_then(|rest| rest.read.get()) {
+            return values[index];
+        }
+        let opened = {
+            let batch = self.batch.lock();
+            batch.as_ref().and_then(|(batch, place)| batch.element(*place, index))
+        };
+        opened.unwrap_or_else(|| self.read_alone(index))
+    }
+
     /// Records that the column is opened together with others, as number `place` among them.
     pub(crate) fn open_with(&self, batch: &Arc<Batch>, place: usize) {
         *self.batch.lock() = Some((batch.clone(), place));
@@ -530,19 +543,9 @@ impl Column<BaseField> for BaseColumn {
     }
 
     /// Reads one element: from the prefetched values, from the cached small column, or with a copy of its own.
+    #[inline]
     fn at(&self, index: usize) -> BaseField {
-        assert!(index < self.len, "element {index} of a column of {}", self.len);
-        if let Some(value) = next_element(self.id, index) {
-            return value;
-        }
-        if let Some(values) = self.rest.get().and_then(|rest| rest.read.get()) {
-            return values[index];
-        }
-        let opened = {
-            let batch = self.batch.lock();
-            batch.as_ref().and_then(|(batch, place)| batch.element(*place, index))
-        };
-        opened.unwrap_or_else(|| self.read_alone(index))
+        next_element(self.id, index).unwrap_or_else(|| self.read_out_of_turn(index))
     }
 
     fn set(&mut self, index: usize, value: BaseField) {

@@ -438,14 +438,26 @@ impl<F: TwoAdic> Operation for Ntt<F> {
     }
 }
 
-/// The tables of each pass of a transform on cosets with these shifts, kept by the device for reuse.
-fn tables<F: TwoAdic>(stream: &Stream, transform: Transform<F>, shifts: &[F]) -> Result<Arc<Vec<Tables<F>>>> {
+/// What a transform on cosets with some shifts reads besides points.
+struct Constants<F: Field> {
+    /// The tables of each pass.
+    passes: Vec<Tables<F>>,
+    /// The powers of the root of unity of order 32.
+    roots: [F; ROOTS],
+    /// One over the number of rows.
+    scale: F,
+}
+
+/// The constants of a transform on cosets with these shifts, kept by the device for reuse.
+fn constants<F: TwoAdic>(stream: &Stream, transform: Transform<F>, shifts: &[F]) -> Result<Arc<Constants<F>>> {
     let shift_words: Vec<u64> = shifts.iter().map(|shift| shift.to_u64()).collect();
     let key = (transform.log_rows, transform.inverse, transform.generator.to_u64(), shift_words);
     stream.device().kept(&key, |_| {
-        let tables = make_tables(stream, transform, shifts)?;
-        let bytes = tables.iter().map(Tables::bytes).sum();
-        Ok((tables, bytes))
+        let passes = make_tables(stream, transform, shifts)?;
+        let bytes = passes.iter().map(Tables::bytes).sum();
+        let mut powers = geometric(F::ONE, root(transform.generator, 5, transform.inverse), ROOTS);
+        let roots = std::array::from_fn(|_| powers.next().expect("as many powers as roots"));
+        Ok((Constants { passes, roots, scale: scale(transform.log_rows) }, bytes))
     })
 }
 
@@ -535,15 +547,12 @@ fn launch_passes<F: TwoAdic>(
             Error::shape("ntt", format!("{n} columns and cosets exceed the limit of a launch; split them"))
         })
     };
-    let mut roots = [F::ONE; ROOTS];
-    for k in 1..ROOTS {
-        roots[k] = roots[k - 1] * root(transform.generator, 5, transform.inverse);
-    }
+    let constants = constants(stream, transform, shifts)?;
     let first_shifted = shifts.iter().position(|&shift| shift != F::ONE).map_or(u32::MAX, |coset| coset as u32);
     let unshifted = transform.inverse && first_shifted == 0;
     let whole = Pass {
-        roots,
-        scale: scale(transform.log_rows),
+        roots: constants.roots,
+        scale: constants.scale,
         polynomials: count(polynomials)?,
         log_size: transform.log_rows,
         log_span: transform.log_rows,
@@ -560,12 +569,11 @@ fn launch_passes<F: TwoAdic>(
         log_block: apart.as_ref().map_or(0, |(block, _)| block.log_rows),
         block: apart.as_ref().map_or(0, |(block, _)| block.index as u32),
     };
-    let tables = tables(stream, transform, shifts)?;
     if transform.log_rows < LOG_SMALL {
         let small = Ntt::<F>::small(transform.log_rows, transform.inverse);
         let kernel = Ntt::<F>::kernel(stream.device(), small)?;
         let shape = Shape::cover(polynomials << transform.log_cosets, SMALL_THREADS)?;
-        return kernel.launch(stream, shape, (to, from, &tables[0].twiddles, whole));
+        return kernel.launch(stream, shape, (to, from, &constants.passes[0].twiddles, whole));
     }
     let bits = passes(transform.log_rows);
     for (i, &taken) in bits.iter().enumerate() {
@@ -591,7 +599,7 @@ fn launch_passes<F: TwoAdic>(
             Some(room) => (to.reborrow(), if first { from } else { Some(room.view()) }),
             None => (to.reborrow(), if first { from } else { None }),
         };
-        let Tables { points, stages, twiddles } = &tables[i];
+        let Tables { points, stages, twiddles } = &constants.passes[i];
         let apart = apart.as_mut().filter(|_| last).map(|(_, room)| room.reborrow());
         kernel.launch(stream, shape, (target, source, apart, points, stages, twiddles, pass))?;
     }

@@ -153,6 +153,7 @@ pub(super) fn enter(batch: &Arc<Batch>) {
 ///
 /// Upstream reads hundreds of thousands of elements in a proof with many columns, one column after another and each in
 /// the order of rows. This way the next one is found without the column's lock and without a search.
+#[inline]
 pub(crate) fn next_element(id: u64, index: usize) -> Option<BaseField> {
     PROOF.with_borrow_mut(|proof| {
         let (fetched, (last, column)) = (&proof.fetched, proof.last_element.as_mut()?);
