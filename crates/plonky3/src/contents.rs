@@ -28,7 +28,8 @@ use crate::readings::SEED;
 /// They are made and hashed beside the proof.
 const MOST_VALUES: usize = 1 << 20;
 
-/// Up to so many values are compared before the proof: a microsecond for a few hundred, where a thread takes 75.
+/// Up to so many values are made and compared before the proof. To hash a few hundred takes a microsecond, to start a
+/// thread 75 on an H200's host.
 const FEW_VALUES: usize = 1 << 12;
 
 /// Hashes of an AIR's preprocessed values and lookups.
@@ -108,8 +109,8 @@ impl Values {
     }
 }
 
-/// The result of `prove`, with the `check` of these contents on a thread beside it, or before it if that takes less time.
-/// Its error is the first: a proof with another key fails in other ways, too.
+/// The result of `prove`, with the `check` of these contents on a thread beside it, or before it if they are few
+/// values. Its error is the first: a proof with another key fails in other ways, too.
 pub(crate) fn beside<T>(
     contents: &[Contents],
     check: impl FnOnce() -> Result<()> + Send,

@@ -219,6 +219,7 @@ fn tree<H: Chained<Digest = Digest, States = Blake2s> + RowHash<Mersenne31>>(
     // The tree over no columns is one leaf, whatever its lifting size.
     let log_leaves = if columns.is_empty() { 0 } else { log_leaves };
     let device: Device = columns.first().map_or_else(device, |column| column.device().clone());
+    let begun = begun(columns, log_leaves);
     if columns.iter().any(|column| column.place().is_some()) {
         return Ok(whole(tree_in_parts::<H>(&stream(&device), columns, log_leaves)?));
     }
@@ -226,7 +227,7 @@ fn tree<H: Chained<Digest = Digest, States = Blake2s> + RowHash<Mersenne31>>(
         return tree_in_blocks::<H>(columns, log_leaves, &devices);
     }
     let stream = stream(&device);
-    let tree = match begun(columns, log_leaves) {
+    let tree = match begun {
         Some((leaves, rest)) => leaves.continued::<H>().finish(&stream, &matrices(rest)?)?,
         None => MerkleTree::<H>::lifted(&stream, &matrices(columns)?, log_leaves)?,
     };
@@ -243,7 +244,9 @@ fn begun<'a, 'b>(
     columns: &'a [&'b BaseColumn],
     log_leaves: u32,
 ) -> Option<(LiftedInParts<Blake2s>, &'a [&'b BaseColumn])> {
-    let leaves = columns.first()?.take_leaves()?;
+    // Those of other columns serve no more: this is the tree of which they were to be the first.
+    let kept: Vec<_> = columns.iter().map(|column| column.take_leaves()).collect();
+    let leaves = kept.into_iter().next()??;
     let (first, rest) = columns.split_at_checked(leaves.columns.len())?;
     let same = first.iter().map(|column| column.id()).eq(leaves.columns);
     (same && !rest.is_empty() && leaves.begun.depth() == log_leaves).then_some((leaves.begun, rest))

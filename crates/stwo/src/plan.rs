@@ -21,7 +21,7 @@ use crate::deferred::in_column_batches;
 use crate::failure::catch;
 use crate::recorder::Source;
 use crate::report::measure;
-use crate::upload::least_in_parts;
+use crate::upload::{least_in_parts, parts};
 
 /// Bytes of a base field element, of a secure field element, and of a Merkle tree for each of its leaves.
 const WORD: usize = 4;
@@ -155,21 +155,24 @@ pub struct PlannedPhase {
 pub fn plan(device: &Device, proof: &ProofSize) -> Result<Plan> {
     let available = device.available_memory()?;
     let smallest_batch = proof.smallest_batch();
-    let planned = |batch: Option<usize>| Plan {
-        phases: proof.phases(batch, least_in_parts(device)),
+    let planned = |batch: Option<usize>, least_in_parts: usize| Plan {
+        phases: proof.phases(batch, least_in_parts),
         batch_bytes: batch,
         available,
         smallest_batch,
         device: device.to_string(),
     };
-    let whole = planned(None);
-    if whole.fits() {
-        return Ok(whole);
+    // Leaves are not begun while columns travel where there is no room for them.
+    for least_in_parts in [least_in_parts(device), usize::MAX] {
+        let whole = planned(None, least_in_parts);
+        if whole.fits() {
+            return Ok(whole);
+        }
     }
-    let narrowest = planned(Some(smallest_batch));
+    let narrowest = planned(Some(smallest_batch), usize::MAX);
     // What is left goes to larger batches. Not all of it: allocations of changing sizes leave gaps.
     let left = narrowest.available.saturating_sub(narrowest.peak().bytes) / 2;
-    let wider = planned(Some(smallest_batch + left));
+    let wider = planned(Some(smallest_batch + left), usize::MAX);
     Ok(if wider.fits() { wider } else { narrowest })
 }
 
@@ -313,8 +316,10 @@ impl ProofSize {
             if resident {
                 let coefficients = if lookups { base[i] } else { 0 };
                 // Leaves of columns of one length are begun while the columns travel.
-                let begun =
-                    !lookups && base[i] >= least_in_parts && trees[i].iter().all(|log| *log == trees[i][0]);
+                let (count, log) = (trees[i].len(), trees[i][0]);
+                let begun = !lookups
+                    && trees[i].iter().all(|other| *other == log)
+                    && !parts(count, 1 << log, least_in_parts).is_one();
                 let leaves = if begun { tree(&trees[i]) } else { 0 };
                 let interpolated = held + uploaded + coefficients + extended[i] + leaves;
                 uploaded -= if lookups { 0 } else { base[i] };

@@ -91,10 +91,11 @@ pub fn upload(
 /// leaves while the rest travels. So it takes less time than [`upload`] and `extend_evals`, which give the same proof.
 ///
 /// The extensions and leaves are kept with the polynomials until a tree is made of them, in as much memory as it takes
-/// then. Leaves serve if the tree has these columns and no others, and is not lifted to a larger domain. The evaluations of an earlier proof in a `BaseColumnPool` of upstream's are not reused for them. A blowup factor that is
-/// not that of the commitment scheme costs time and changes nothing else. Within
-/// [`in_column_batches`](crate::in_column_batches) and [over several devices](crate::over), columns are uploaded first
-/// and interpolated then.
+/// then. The leaves serve if these columns are the first of the tree, and it is not lifted to a larger domain; if there
+/// is no memory for them beside the coefficients, they are hashed with the tree. The evaluations of an earlier proof in
+/// a `BaseColumnPool` of upstream's are not reused for the extensions. A blowup factor that is not that of the
+/// commitment scheme costs time and changes nothing else. Within [`in_column_batches`](crate::in_column_batches) and
+/// [over several devices](crate::over), columns are uploaded first and interpolated then.
 ///
 /// ```
 /// use rigel_gpu::{Device, Selector};
@@ -151,11 +152,13 @@ pub fn upload_polynomials(
     for (alike, extended, mut words, mut values) in groups {
         let of_domain: Vec<&HostEvaluation> = alike.iter().map(|&i| &columns[i]).collect();
         let (rows, size) = (of_domain[0].domain.size(), extended.size());
-        let parts = Parts::few(alike.len(), rows * size_of::<Mersenne31>(), BLOCK, least_in_parts(device));
-        // With other lengths, upstream hashes shorter columns first.
-        let mut leaves = match alike.len() == columns.len() && parts.largest() < alike.len() {
-            true => Some(LiftedInParts::<Blake2s>::new(&stream, extended.log_size())?),
-            false => None,
+        let parts = parts(alike.len(), rows, least_in_parts(device));
+        // Other columns of the tree might be shorter, and would come first.
+        let is_tree = alike.len() == columns.len() && !parts.is_one();
+        let leaves = is_tree.then(|| LiftedInParts::<Blake2s>::new(&stream, extended.log_size()));
+        let mut leaves = match leaves.transpose() {
+            Err(Error::OutOfMemory { .. }) => None,
+            leaves => leaves?,
         };
         for part in parts {
             let mut arriving = words.range_mut(part.start * rows..part.end * rows)?;
@@ -204,6 +207,11 @@ fn extend(
     let _phase = phase("evaluate");
     let twiddles = poly::of_domain(&twiddles.twiddles, extended, stream.device())?;
     circle::evaluate_into(stream, values, extended.log_size(), Columns::new(columns.view(), rows)?, twiddles)
+}
+
+/// The parts in which columns of one length travel.
+pub(crate) fn parts(columns: usize, rows: usize, least_bytes: usize) -> Parts {
+    Parts::few(columns, rows * size_of::<Mersenne31>(), BLOCK, least_bytes)
 }
 
 /// The least bytes of columns that travel in parts. Of 400 MB the parts cost an H200's host a millisecond more than the

@@ -73,6 +73,11 @@ impl Parts {
         Self { left }
     }
 
+    /// Whether one part is left.
+    pub fn is_one(&self) -> bool {
+        self.left.len() == 1
+    }
+
     /// The number of columns of the largest part that is left.
     pub fn largest(&self) -> usize {
         self.left.iter().map(Range::len).max().unwrap_or(0)

@@ -102,7 +102,8 @@ impl Fri {
 /// How proofs are made; the proofs do not depend on it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Making {
-    /// Keep the columns' coefficients in addition to their extended values.
+    /// Keep the columns' coefficients in addition to their extended values. They are kept anyway of a thousand columns
+    /// or more that have 2^12 rows or fewer on average.
     pub store_coefficients: bool,
     /// Generate the lookup columns with the witness, not during the proof.
     pub recorded_lookups: bool,

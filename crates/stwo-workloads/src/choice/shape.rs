@@ -10,6 +10,12 @@ use stwo_constraint_framework::{INTERACTION_TRACE_IDX, ORIGINAL_TRACE_IDX};
 
 use crate::{Elements, HostColumn, Provable, Statement, Workload};
 
+/// The number of columns from which on coefficients of short ones are stored.
+const MANY: usize = 1000;
+
+/// The rows of a short column at most.
+const SHORT: usize = 1 << 12;
+
 /// The logarithms of the lengths of a component's columns.
 #[derive(Clone, Default)]
 struct Lengths {
@@ -41,13 +47,16 @@ impl Sizes {
         self.components.iter().map(table).collect()
     }
 
-    /// Whether there are a thousand columns or more, of 2^12 rows on average or fewer: upstream's work for each column
-    /// counts more than the memory of its coefficients.
+    /// Whether there are [`MANY`] columns or more, [`SHORT`] rows long on average or shorter, apart from the
+    /// preprocessed ones.
+    ///
+    /// For each column whose coefficients are not stored, upstream computes the points of its openings on one thread.
+    /// The time that takes is worth more than the memory of short columns.
     pub(super) fn are_many_short_columns(&self) -> bool {
         let lengths = self.components.iter().flat_map(|lengths| lengths.trace.iter().chain(&lengths.interaction));
         let (columns, cells) =
             lengths.fold((0, 0), |(columns, cells), log| (columns + 1, cells + (1usize << log)));
-        columns >= 1000 && cells <= columns << 12
+        columns >= MANY && cells <= columns * SHORT
     }
 
     /// The bytes of all columns of all trees after their extension, including those of the composition polynomial.
@@ -131,5 +140,17 @@ mod tests {
         }
         let fibonacci = SimdBackend::statement(Workload::WideFibonacci, 6, 1).unwrap();
         assert_eq!(Sizes::of(&*fibonacci).extended_bytes(&[], 1), (100 + 8) * 128 * 4);
+    }
+
+    #[test]
+    fn many_short_columns() {
+        let sizes = |trace: Vec<u32>, interaction: Vec<u32>| Sizes {
+            components: vec![Lengths { trace, interaction }],
+            log_rows: 12,
+        };
+        assert!(sizes(vec![12; MANY - 4], vec![12; 4]).are_many_short_columns());
+        assert!(sizes(vec![10; MANY], vec![16; 4]).are_many_short_columns());
+        assert!(!sizes(vec![12; MANY - 5], vec![12; 4]).are_many_short_columns());
+        assert!(!sizes(vec![12; MANY], vec![13]).are_many_short_columns());
     }
 }

@@ -47,9 +47,6 @@ struct OnDevices {
     twiddles: rigel_gpu::Result<TwiddleTree<CudaBackend>>,
     /// The memory that a proof on one device takes. Over several, none is planned.
     size: Option<ProofSize>,
-    /// Whether columns' coefficients are kept: if asked for, or if there are many short columns. For each column whose
-    /// coefficients are not kept, upstream computes its points of the openings on one thread of the host.
-    store_coefficients: bool,
 }
 
 /// Where the columns are when a proof on the device starts.
@@ -67,12 +64,14 @@ where
     Proof<MC::H>: Serialize + DeserializeOwned + Send,
 {
     pub(super) fn new(choice: Choice, statement: Box<dyn Provable<SimdBackend>>, making: Making) -> Self {
+        let sizes = Sizes::of(&*statement);
+        let store_coefficients = making.store_coefficients || sizes.are_many_short_columns();
         Self {
             choice,
             config: choice.fri.config(),
-            making,
+            making: Making { store_coefficients, ..making },
             policy: Policy::default(),
-            sizes: Sizes::of(&*statement),
+            sizes,
             statement,
             twiddles: OnceLock::new(),
             witness: None,
@@ -103,10 +102,10 @@ where
         &self,
         statement: &dyn Provable<B>,
         columns: Adopted<B>,
-        store: bool,
         twiddles: &TwiddleTree<B>,
         interaction: Option<&Interaction>,
     ) -> Result<Proof<MC::H>, Failure> {
+        let store = self.making.store_coefficients;
         Ok(prove_adopted::<B, MC>(statement, columns, self.config, store, twiddles, source(interaction))?)
     }
 
@@ -114,17 +113,17 @@ where
         let (witness, interaction) = self.witness()?;
         let twiddles = self.twiddles();
         let columns = witness.adopt();
-        let store = self.making.store_coefficients;
         let (proof, total_ms) =
-            timed(|| self.prove_from(&*self.statement, columns, store, twiddles, interaction.as_ref()));
+            timed(|| self.prove_from(&*self.statement, columns, twiddles, interaction.as_ref()));
         self.made(&proof?, total_ms, Report { device: "cpu".into(), total_ms, ..Report::default() })
     }
 
     fn on_devices(&self, there: &OnDevices, from: From) -> Result<Made, Failure> {
         let (witness, interaction) = self.witness()?;
-        let &OnDevices { ref devices, ref statement, ref twiddles, ref size, store_coefficients: store } = there;
+        let OnDevices { devices, statement, twiddles, size } = there;
         let twiddles = twiddles.as_ref().map_err(Clone::clone)?;
         let (statement, interaction) = (&**statement, interaction.as_ref());
+        let store = self.making.store_coefficients;
         let wait = || devices.iter().try_for_each(|device| device.compute()?.synchronize());
         let from_host = || {
             timed(|| {
@@ -140,9 +139,7 @@ where
                 (From::Device, _) => {
                     let columns = witness.adopt();
                     wait()?;
-                    rigel_stwo::measure(|| {
-                        timed(|| self.prove_from(statement, columns, store, twiddles, interaction))
-                    })
+                    rigel_stwo::measure(|| timed(|| self.prove_from(statement, columns, twiddles, interaction)))
                 }
             }
         };
@@ -160,13 +157,11 @@ where
         {
             return Err(error.clone().into());
         }
-        let store_coefficients = self.making.store_coefficients || self.sizes.are_many_short_columns();
         let size = match devices {
-            [device] => Some(proof_size(&*statement, device, self.config, store_coefficients)),
+            [device] => Some(proof_size(&*statement, device, self.config, self.making.store_coefficients)),
             _ => None,
         };
-        self.devices =
-            Some(OnDevices { devices: devices.to_vec(), statement, twiddles, size, store_coefficients });
+        self.devices = Some(OnDevices { devices: devices.to_vec(), statement, twiddles, size });
         Ok(())
     }
 }

@@ -112,7 +112,7 @@ impl Prefetched {
 /// Upstream reads in order, except that the rows of a shorter column and the nodes of a layer may change places with
 /// their neighbours.
 fn beside(sorted: &[u32], last: usize, index: usize) -> Option<usize> {
-    let is = |place: &usize| sorted.get(*place) == Some(&(index as u32));
+    let is = |place: &usize| sorted.get(*place).is_some_and(|&row| row as usize == index);
     // Nearly always it is the next one.
     let next = Some(last + 1).filter(is);
     next.or_else(|| [last, last.wrapping_sub(1), last + 2].into_iter().find(is))
@@ -134,7 +134,8 @@ const FIRST_QUERIES: usize = 64;
 const MOST_QUERIES: usize = 1024;
 
 thread_local! {
-    // Read for each queried element: a constant needs no check whether it is initialised.
+    // Read for each queried element, so it is a constant at first: that is simpler to access than what is made at the
+    // first access.
     static PROOF: RefCell<Proof> = const { RefCell::new(Proof::NONE) };
 }
 

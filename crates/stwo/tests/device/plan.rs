@@ -32,6 +32,8 @@ fn plans_are_of_what_proofs_take() {
         let device = stream.device();
         for (workload, log_size, config, store) in [
             (Workload::WideFibonacci, 11, benchmark_config(), false),
+            // Large enough for leaves to be begun while columns travel, on the emulated device.
+            (Workload::WideFibonacci, 14, benchmark_config(), false),
             (Workload::WideFibonacci, 10, config(2, 10, 0, 2), true),
             (Workload::Plonk, 12, benchmark_config(), false),
             (Workload::Plonk, 11, benchmark_config(), true),

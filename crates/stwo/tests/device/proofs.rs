@@ -74,6 +74,12 @@ fn wide_fibonacci() {
     check_sizes(Workload::WideFibonacci, 4..=12);
 }
 
+/// On the emulated device the columns travel in parts.
+#[test]
+fn wide_fibonacci_in_parts() {
+    on_devices(|_| check::<Blake2sMerkleChannel>(Workload::WideFibonacci, 14, benchmark_config(), false));
+}
+
 #[test]
 fn poseidon2() {
     check_sizes(Workload::Poseidon2, [7, 8, 9, 10]);

@@ -13,7 +13,8 @@ use rigel_stwo_workloads::choice::{self as stwo, Channel, Fri, Making};
 pub struct Arguments {
     #[command(flatten)]
     suite: SuiteArguments,
-    /// Keep the columns' coefficients in addition to their extended values, on both sides
+    /// Keep the columns' coefficients in addition to their extended values, on both sides. Where there are a thousand
+    /// short columns or more, both keep them anyway
     #[arg(long)]
     store_coefficients: bool,
 }
