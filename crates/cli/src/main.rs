@@ -26,8 +26,8 @@ use rigel_terminal as terminal;
 use bench::operations;
 use rigel_workloads::Failure;
 
-/// Small proofs are bound by the host, which makes and frees tens of thousands of small vectors for one: with the C
-/// library's allocator those of many tables take a sixth longer.
+/// Small proofs are bound by the host, which makes and frees tens of thousands of small vectors for one.
+/// docs/performance.md has what this allocator saves them.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
