@@ -215,8 +215,8 @@ pub(crate) fn parts(columns: usize, rows: usize, least_bytes: usize) -> Parts {
 }
 
 /// The least bytes of columns that travel in parts. Of 400 MB, three parts cost an H200's host a millisecond more than
-/// the work that overlaps them takes; of 1.7 GB they gain two, and four parts with leaves two or three more. The emulated
-/// device, which is there to test, has parts of small columns, too.
+/// the work that overlaps them takes; of 1.7 GB they gain two, and four parts with leaves two or three more. The
+/// emulated device, which is there to test, has parts of small columns, too.
 pub(crate) fn least_in_parts(device: &Device) -> usize {
     match device.kind() {
         DeviceKind::Emulated => 4 << 20,
