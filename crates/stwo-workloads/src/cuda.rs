@@ -6,13 +6,13 @@ use stwo::core::fields::qm31::SecureField;
 use stwo::core::pcs::PcsConfig;
 use stwo::prover::poly::circle::CircleCoefficients;
 use stwo::prover::poly::twiddles::TwiddleTree;
-use stwo_constraint_framework::{FrameworkComponent, FrameworkEval, ORIGINAL_TRACE_IDX};
+use stwo_constraint_framework::{FrameworkComponent, FrameworkEval};
 
 use crate::logup::{LogUp, PendingLogUp};
 use crate::lookup::Elements;
 use crate::prove::FromHost;
-use crate::statement::{Provable, lifted};
-use crate::witness::{Adopted, Evaluation, HostColumn};
+use crate::statement::{Provable, Prover, lifted};
+use crate::witness::{Evaluation, HostColumn};
 
 impl FromHost for CudaBackend {
     /// # Panics
@@ -32,20 +32,19 @@ impl FromHost for CudaBackend {
     }
 }
 
-impl<E: FrameworkEval> LogUp<CudaBackend> for FrameworkComponent<E> {
+impl<E: FrameworkEval> LogUp<CudaBackend> for E {
     /// # Panics
     /// As [`FromHost::adopt`].
-    fn logup(&self, columns: &Adopted<CudaBackend>) -> PendingLogUp<CudaBackend> {
-        let span = self.trace_locations()[ORIGINAL_TRACE_IDX];
-        let trace: Vec<&BaseColumn> =
-            columns.trace[span.col_start..span.col_end].iter().map(|column| &column.values).collect();
-        let preprocessed: Vec<&BaseColumn> =
-            self.preprocessed_column_indices().iter().map(|&index| &columns.preprocessed[index].values).collect();
+    fn logup(&self, columns: [Vec<&Evaluation<CudaBackend>>; 2]) -> PendingLogUp<CudaBackend> {
         const WHAT: &str = "make interaction columns";
-        let pending = or_fail(start_interaction_trace(&**self, &preprocessed, &trace), WHAT);
+        let [preprocessed, trace] = columns
+            .map(|columns| -> Vec<&BaseColumn> { columns.into_iter().map(|column| &column.values).collect() });
+        let pending = or_fail(start_interaction_trace(self, &preprocessed, &trace), WHAT);
         Box::new(|| or_fail(pending.finish(), WHAT))
     }
+}
 
+impl<E: FrameworkEval> Prover<CudaBackend> for FrameworkComponent<E> {
     fn compile(&self, device: &Device, preprocessed: &[u32]) -> rigel_gpu::Result<usize> {
         rigel_stwo::compile(device, self, preprocessed)
     }

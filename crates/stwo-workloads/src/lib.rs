@@ -74,10 +74,10 @@ pub use prove::{
     FromHost, Interaction, InteractionSource, Proof, Unproved, benchmark_config, prove, prove_adopted, twiddles,
 };
 pub use state_machine::StateMachine;
-pub use statement::{Provable, Prover, Statement};
+pub use statement::{Air, Provable, ProvableAir, Prover, Statement};
 pub use verify::{Rejection, VerifierKey, verify};
 pub use wide_fibonacci::WideFibonacci;
-pub use witness::{Adopted, Evaluation, HostColumn, Tree, Witness};
+pub use witness::{Adopted, ComponentColumns, Evaluation, HostColumn, Tree, Witness};
 pub use xor::Xor;
 
 /// A workload.

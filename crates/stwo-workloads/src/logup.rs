@@ -7,8 +7,6 @@
 use std::ops::Mul;
 
 use rayon::prelude::*;
-use rigel_gpu::Device;
-use rigel_stwo::ComponentSize;
 use stwo::core::Fraction;
 use stwo::core::fields::qm31::{SECURE_EXTENSION_DEGREE, SecureField};
 use stwo::core::utils::{
@@ -22,43 +20,26 @@ use stwo_constraint_framework::{
     EvalAtRow, FrameworkComponent, FrameworkEval, LogupTraceGenerator, ORIGINAL_TRACE_IDX, PREPROCESSED_TRACE_IDX,
 };
 
-use crate::witness::{Adopted, Evaluation, HostColumn};
+use crate::statement::Prover;
+use crate::witness::{Evaluation, HostColumn};
 
 /// Waits for a component's interaction columns, and the sum of all its fractions.
 pub type PendingLogUp<B> = Box<dyn FnOnce() -> (Vec<Evaluation<B>>, SecureField)>;
 
-/// A component whose interaction columns a backend can compute.
-///
-/// As with upstream's `ComponentProver<B>`, a backend implements it once for `FrameworkComponent<E>`, for all E.
+/// An AIR whose interaction columns a backend can compute. A backend implements it once, for all AIRs.
 pub trait LogUp<B: Backend> {
-    /// Starts to compute the component's interaction columns and the sum of all its fractions, from the backend's own
-    /// columns. What it returns waits for them. It ignores the component's claimed sum.
-    fn logup(&self, columns: &Adopted<B>) -> PendingLogUp<B>;
-
-    /// Compiles the kernels of the component's constraints and lookups, if the backend has any, and returns their
-    /// number. `preprocessed` has the logarithms of the lengths of all preprocessed columns.
-    fn compile(&self, _device: &Device, _preprocessed: &[u32]) -> rigel_gpu::Result<usize> {
-        Ok(0)
-    }
-
-    /// What the component needs of the backend's device while it is proved, if the backend has one.
-    fn size(&self, _device: &Device) -> Option<ComponentSize> {
-        None
-    }
+    /// Starts to compute the interaction columns and the sum of all fractions, from the backend's own columns: the
+    /// preprocessed ones and those of the trace, in the order in which the AIR reads them. What it returns waits for
+    /// the result.
+    fn logup(&self, columns: [Vec<&Evaluation<B>>; 2]) -> PendingLogUp<B>;
 }
 
-impl<E: FrameworkEval + Sync> LogUp<SimdBackend> for FrameworkComponent<E> {
-    fn logup(&self, witness: &Adopted<SimdBackend>) -> PendingLogUp<SimdBackend> {
-        let eval: &E = self;
-        let log_size = eval.log_size();
-        let span = self.trace_locations()[ORIGINAL_TRACE_IDX];
-        let preprocessed = self.preprocessed_column_indices().iter().map(|&index| &witness.preprocessed[index]);
-        let columns =
-            [preprocessed.collect(), witness.trace[span.col_start..span.col_end].iter().collect::<Vec<_>>()];
-
+impl<E: FrameworkEval + Sync> LogUp<SimdBackend> for E {
+    fn logup(&self, columns: [Vec<&HostColumn>; 2]) -> PendingLogUp<SimdBackend> {
+        let log_size = self.log_size();
         let rows: Vec<Vec<PackedFraction>> = (0..1usize << (log_size - LOG_N_LANES))
             .into_par_iter()
-            .map(|vec_row| eval.evaluate(FractionsAtRow::new(&columns, vec_row, log_size)).batches)
+            .map(|vec_row| self.evaluate(FractionsAtRow::new(&columns, vec_row, log_size)).batches)
             .collect();
 
         let mut generator = LogupTraceGenerator::new(log_size);
@@ -69,6 +50,8 @@ impl<E: FrameworkEval + Sync> LogUp<SimdBackend> for FrameworkComponent<E> {
         Box::new(|| done)
     }
 }
+
+impl<E: FrameworkEval + Sync> Prover<SimdBackend> for FrameworkComponent<E> {}
 
 /// The index of the row that is `offset` steps along the coset from the one at `index`.
 fn neighbour(index: usize, offset: isize, log_size: u32) -> usize {
@@ -153,7 +136,7 @@ impl EvalAtRow for FractionsAtRow<'_> {
 #[cfg(test)]
 mod tests {
     use num_traits::{One, Zero};
-    use stwo_constraint_framework::{RelationEntry, TraceLocationAllocator};
+    use stwo_constraint_framework::{ORIGINAL_TRACE_IDX, RelationEntry};
 
     use super::*;
     use crate::lookup::{Elements, fraction, relations};
@@ -194,15 +177,13 @@ mod tests {
         let elements = Elements::placeholder(1);
         for log_size in [4, 5, 8] {
             let trace = fill(log_size, 1, |row, cells| cells[0] = Random::new(1, 2).field(row));
-            let witness = Adopted { preprocessed: Vec::new(), trace };
             let made = |yields| {
                 let eval = Neighbours { log_size, elements: elements.relation(0).into(), yields };
-                let zero = SecureField::zero();
-                FrameworkComponent::new(&mut TraceLocationAllocator::default(), eval, zero).logup(&witness)()
+                eval.logup([Vec::new(), trace.iter().collect()])()
             };
 
             let (columns, sum) = made(false);
-            let values = witness.trace[0].values.to_cpu();
+            let values = trace[0].values.to_cpu();
             let expected = values.iter().map(|&value| fraction::<1>(&elements.relation(0), field(1), &[value]));
             assert_eq!(sum, expected.fold(SecureField::zero(), |sum, value| sum + value));
             assert_eq!(columns.len(), SECURE_EXTENSION_DEGREE);

@@ -9,17 +9,14 @@
 //! Inputs and output are public.
 
 use num_traits::One;
-use stwo::core::air::Component;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo_constraint_framework::preprocessed_columns::PreProcessedColumnId;
-use stwo_constraint_framework::{
-    EvalAtRow, FrameworkComponent, FrameworkEval, RelationEntry, TraceLocationAllocator,
-};
+use stwo_constraint_framework::{EvalAtRow, FrameworkEval, RelationEntry};
 
 use crate::lookup::{Elements, fraction, relations};
 use crate::random::Random;
-use crate::statement::{Statement, provable};
+use crate::statement::{Air, Statement, provable};
 use crate::witness::{HostColumn, field, fill};
 use crate::{Workload, check_size};
 
@@ -95,10 +92,8 @@ impl Plonk {
         values
     }
 
-    fn assemble(&self, elements: &Elements, claimed_sums: &[SecureField]) -> FrameworkComponent<PlonkEval> {
-        let mut places = TraceLocationAllocator::new_with_preprocessed_columns(&self.preprocessed_ids());
-        let eval = PlonkEval { log_rows: self.log_gates, elements: WireElements::from(elements.relation(0)) };
-        FrameworkComponent::new(&mut places, eval, claimed_sums[0])
+    fn evals(&self, elements: &Elements) -> PlonkEval {
+        PlonkEval { log_rows: self.log_gates, elements: WireElements::from(elements.relation(0)) }
     }
 }
 
@@ -143,8 +138,8 @@ impl Statement for Plonk {
         1
     }
 
-    fn components(&self, elements: &Elements, claimed_sums: &[SecureField]) -> Vec<Box<dyn Component>> {
-        vec![Box::new(self.assemble(elements, claimed_sums))]
+    fn airs(&self, elements: &Elements) -> Vec<Box<dyn Air>> {
+        vec![Box::new(self.evals(elements))]
     }
 
     fn public_sum(&self, elements: &Elements) -> SecureField {

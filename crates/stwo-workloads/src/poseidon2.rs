@@ -13,17 +13,14 @@ use std::ops::{Add, AddAssign, Mul};
 use std::sync::LazyLock;
 
 use num_traits::One;
-use stwo::core::air::Component;
 use stwo::core::fields::FieldExpOps;
 use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::SecureField;
-use stwo_constraint_framework::{
-    EvalAtRow, FrameworkComponent, FrameworkEval, RelationEntry, TraceLocationAllocator,
-};
+use stwo_constraint_framework::{EvalAtRow, FrameworkEval, RelationEntry};
 
 use crate::lookup::{Elements, fraction, relations};
 use crate::random::Random;
-use crate::statement::{Statement, provable};
+use crate::statement::{Air, Statement, provable};
 use crate::witness::{HostColumn, field, fill};
 use crate::{Workload, check_size};
 
@@ -163,10 +160,8 @@ impl Poseidon2 {
         self.last
     }
 
-    fn assemble(&self, elements: &Elements, claimed_sums: &[SecureField]) -> FrameworkComponent<Poseidon2Eval> {
-        let eval =
-            Poseidon2Eval { log_rows: self.log_rows, elements: PermutationElements::from(elements.relation(0)) };
-        FrameworkComponent::new(&mut TraceLocationAllocator::default(), eval, claimed_sums[0])
+    fn evals(&self, elements: &Elements) -> Poseidon2Eval {
+        Poseidon2Eval { log_rows: self.log_rows, elements: PermutationElements::from(elements.relation(0)) }
     }
 }
 
@@ -213,8 +208,8 @@ impl Statement for Poseidon2 {
         1
     }
 
-    fn components(&self, elements: &Elements, claimed_sums: &[SecureField]) -> Vec<Box<dyn Component>> {
-        vec![Box::new(self.assemble(elements, claimed_sums))]
+    fn airs(&self, elements: &Elements) -> Vec<Box<dyn Air>> {
+        vec![Box::new(self.evals(elements))]
     }
 
     fn public_sum(&self, elements: &Elements) -> SecureField {

@@ -126,10 +126,11 @@ impl InteractionSource<'_> {
         elements: &Elements,
     ) -> Result<(Vec<Evaluation<B>>, Vec<SecureField>), Unproved> {
         let generate = || {
-            let provers = statement.provers(elements, &no_sums(statement));
+            let airs = statement.provable_airs(elements);
             let columns = columns.expect("kept if interaction columns are computed from them");
             // A backend may compute one component's columns while the host prepares the next.
-            let pending: Vec<_> = provers.iter().map(|prover| prover.logup(columns)).collect();
+            let components = airs.iter().zip(&*columns.components);
+            let pending: Vec<_> = components.map(|(air, component)| air.logup(columns.of(component))).collect();
             let (columns, sums): (Vec<_>, Vec<_>) = pending.into_iter().map(|finish| finish()).unzip();
             (columns.into_iter().flatten().collect::<Vec<_>>(), sums)
         };

@@ -4,16 +4,13 @@
 //! the second component continues from the first. The first and the last state remain, and are public.
 
 use num_traits::One;
-use stwo::core::air::Component;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
-use stwo_constraint_framework::{
-    EvalAtRow, FrameworkComponent, FrameworkEval, RelationEntry, TraceLocationAllocator,
-};
+use stwo_constraint_framework::{EvalAtRow, FrameworkEval, RelationEntry};
 
 use crate::lookup::{Elements, fraction, relations};
 use crate::random::Random;
-use crate::statement::{Statement, provable};
+use crate::statement::{Air, Statement, provable};
 use crate::witness::{HostColumn, field, fill};
 use crate::{Workload, check_size};
 
@@ -50,14 +47,10 @@ impl StateMachine {
         self.last
     }
 
-    fn assemble(&self, elements: &Elements, claimed_sums: &[SecureField]) -> [FrameworkComponent<StepEval>; 2] {
+    fn evals(&self, elements: &Elements) -> [StepEval; 2] {
         let elements = StateElements::from(elements.relation(0));
-        let mut places = TraceLocationAllocator::default();
         let sizes = [self.log_steps, self.log_steps - 1];
-        std::array::from_fn(|axis| {
-            let eval = StepEval { log_rows: sizes[axis], axis, elements: elements.clone() };
-            FrameworkComponent::new(&mut places, eval, claimed_sums[axis])
-        })
+        std::array::from_fn(|axis| StepEval { log_rows: sizes[axis], axis, elements: elements.clone() })
     }
 }
 
@@ -92,8 +85,8 @@ impl Statement for StateMachine {
         1
     }
 
-    fn components(&self, elements: &Elements, claimed_sums: &[SecureField]) -> Vec<Box<dyn Component>> {
-        let [along_x, along_y] = self.assemble(elements, claimed_sums);
+    fn airs(&self, elements: &Elements) -> Vec<Box<dyn Air>> {
+        let [along_x, along_y] = self.evals(elements);
         vec![Box::new(along_x), Box::new(along_y)]
     }
 

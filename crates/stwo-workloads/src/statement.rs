@@ -1,6 +1,8 @@
 //! Statements, as seen by a prover and by a verifier.
 
 use num_traits::Zero;
+use rigel_gpu::Device;
+use rigel_stwo::ComponentSize;
 use stwo::core::air::Component;
 use stwo::core::channel::Channel;
 use stwo::core::fields::qm31::SecureField;
@@ -8,15 +10,16 @@ use stwo::core::pcs::PcsConfig;
 use stwo::prover::ComponentProver;
 use stwo::prover::backend::Backend;
 use stwo_constraint_framework::preprocessed_columns::PreProcessedColumnId;
+use stwo_constraint_framework::{FrameworkComponent, FrameworkEval, ORIGINAL_TRACE_IDX, TraceLocationAllocator};
 
 use crate::Workload;
 use crate::logup::LogUp;
 use crate::lookup::Elements;
-use crate::witness::{HostColumn, Witness};
+use crate::witness::{ComponentColumns, HostColumn, Witness};
 
 /// Something to prove: a set of components, with public values and a witness.
 ///
-/// A component's columns are adjacent in each tree, in the order of [`components`](Self::components). All
+/// A component's columns are adjacent in each tree, in the order of [`airs`](Self::airs). All
 /// constraints have degree at most 3, so each component's degree bound is twice its rows: upstream commits to the
 /// composition polynomial as two halves, which are then as long as the longest columns.
 pub trait Statement: Send + Sync {
@@ -50,8 +53,15 @@ pub trait Statement: Send + Sync {
         0
     }
 
+    /// The AIRs of the components, in their order.
+    fn airs(&self, elements: &Elements) -> Vec<Box<dyn Air>>;
+
     /// The components, for the verifier. `claimed_sums` has one sum for each, all zero if there are no relations.
-    fn components(&self, elements: &Elements, claimed_sums: &[SecureField]) -> Vec<Box<dyn Component>>;
+    fn components(&self, elements: &Elements, claimed_sums: &[SecureField]) -> Vec<Box<dyn Component>> {
+        let mut places = TraceLocationAllocator::new_with_preprocessed_columns(&self.preprocessed_ids());
+        let airs = with_sums(self.airs(elements), claimed_sums);
+        airs.map(|(air, sum)| air.component(&mut places, sum)).collect()
+    }
 
     /// The sum of the fractions of public entries. This and the claimed sums must sum to zero.
     fn public_sum(&self, _elements: &Elements) -> SecureField {
@@ -60,7 +70,25 @@ pub trait Statement: Send + Sync {
 
     /// The witness. It can be generated once and proved any number of times.
     fn witness(&self) -> Witness {
-        Witness { preprocessed: self.preprocessed(), trace: self.trace() }
+        let components = self.component_columns().into();
+        Witness { preprocessed: self.preprocessed(), trace: self.trace(), components }
+    }
+
+    /// The columns of each component.
+    fn component_columns(&self) -> Vec<ComponentColumns> {
+        let mut end = 0;
+        let columns = |component: Box<dyn Component>| {
+            let start = end;
+            end += component.trace_log_degree_bounds().get(ORIGINAL_TRACE_IDX).map_or(0, Vec::len);
+            ComponentColumns { trace: start..end, preprocessed: component.preprocessed_column_indices() }
+        };
+        self.placeholder_components().into_iter().map(columns).collect()
+    }
+
+    /// Components with placeholders of lookup elements and claimed sums, to ask them for their columns.
+    fn placeholder_components(&self) -> Vec<Box<dyn Component>> {
+        let sums = vec![SecureField::zero(); self.log_sizes().len()];
+        self.components(&Elements::placeholder(self.relations()), &sums)
     }
 
     /// The rows of the highest component, as a power of two.
@@ -70,9 +98,8 @@ pub trait Statement: Send + Sync {
 
     /// The number of columns in the preprocessed, the trace and the interaction tree.
     fn columns(&self) -> [usize; 3] {
-        let sums = vec![SecureField::zero(); self.log_sizes().len()];
         let mut count = [self.preprocessed_ids().len(), 0, 0];
-        for component in self.components(&Elements::placeholder(self.relations()), &sums) {
+        for component in self.placeholder_components() {
             let bounds = component.trace_log_degree_bounds();
             for (count, tree) in count.iter_mut().zip(bounds.iter()).skip(1) {
                 *count += tree.len();
@@ -82,32 +109,99 @@ pub trait Statement: Send + Sync {
     }
 }
 
-/// A component that backend B can prove.
-pub trait Prover<B: Backend>: ComponentProver<B> + LogUp<B> {}
+/// AIRs with the claimed sums of their components.
+fn with_sums<T>(airs: Vec<T>, claimed_sums: &[SecureField]) -> impl Iterator<Item = (T, SecureField)> {
+    assert_eq!(airs.len(), claimed_sums.len(), "each component has a claimed sum");
+    airs.into_iter().zip(claimed_sums.iter().copied())
+}
 
-impl<B: Backend, T: ComponentProver<B> + LogUp<B>> Prover<B> for T {}
+/// An AIR of a statement.
+pub trait Air {
+    /// Its component, which gets the next columns of each tree.
+    fn component(
+        self: Box<Self>,
+        places: &mut TraceLocationAllocator,
+        claimed_sum: SecureField,
+    ) -> Box<dyn Component>;
+}
+
+impl<E: FrameworkEval + 'static> Air for E {
+    fn component(
+        self: Box<Self>,
+        places: &mut TraceLocationAllocator,
+        claimed_sum: SecureField,
+    ) -> Box<dyn Component> {
+        Box::new(FrameworkComponent::new(places, *self, claimed_sum))
+    }
+}
+
+/// An AIR that backend B can prove. Its lookups do not need a component, which takes upstream as long to make as the
+/// device takes to prove it, if there are few rows.
+pub trait ProvableAir<B: Backend>: LogUp<B> {
+    /// As [`Air::component`], for the prover.
+    fn prover(
+        self: Box<Self>,
+        places: &mut TraceLocationAllocator,
+        claimed_sum: SecureField,
+    ) -> Box<dyn Prover<B>>;
+}
+
+impl<B: Backend, E: FrameworkEval + LogUp<B> + 'static> ProvableAir<B> for E
+where
+    FrameworkComponent<E>: Prover<B>,
+{
+    fn prover(
+        self: Box<Self>,
+        places: &mut TraceLocationAllocator,
+        claimed_sum: SecureField,
+    ) -> Box<dyn Prover<B>> {
+        Box::new(FrameworkComponent::new(places, *self, claimed_sum))
+    }
+}
+
+/// A component that backend B can prove.
+///
+/// As with upstream's `ComponentProver<B>`, a backend implements it once for `FrameworkComponent<E>`, for all E.
+pub trait Prover<B: Backend>: ComponentProver<B> {
+    /// Compiles the kernels of the component's constraints and lookups, if the backend has any, and returns their
+    /// number. `preprocessed` has the logarithms of the lengths of all preprocessed columns.
+    fn compile(&self, _device: &Device, _preprocessed: &[u32]) -> rigel_gpu::Result<usize> {
+        Ok(0)
+    }
+
+    /// What the component needs of the backend's device while it is proved, if the backend has one.
+    fn size(&self, _device: &Device) -> Option<ComponentSize> {
+        None
+    }
+}
 
 /// A statement that backend B can prove.
 pub trait Provable<B: Backend>: Statement {
+    /// The AIRs of [`Statement::airs`], for the prover.
+    fn provable_airs(&self, elements: &Elements) -> Vec<Box<dyn ProvableAir<B>>>;
+
     /// The components of [`Statement::components`], for the prover.
-    fn provers(&self, elements: &Elements, claimed_sums: &[SecureField]) -> Vec<Box<dyn Prover<B>>>;
+    fn provers(&self, elements: &Elements, claimed_sums: &[SecureField]) -> Vec<Box<dyn Prover<B>>> {
+        let mut places = TraceLocationAllocator::new_with_preprocessed_columns(&self.preprocessed_ids());
+        let airs = with_sums(self.provable_airs(elements), claimed_sums);
+        airs.map(|(air, sum)| air.prover(&mut places, sum)).collect()
+    }
 }
 
-/// Implements [`Provable`] for a statement with components of these AIRs. The pattern destructures the result of
-/// its method `assemble`, and the expression boxes the components.
+/// Implements [`Provable`] for a statement with these AIRs. The pattern destructures the result of its method `evals`,
+/// and the expression boxes the AIRs.
 macro_rules! provable {
-    ($statement:ty, [$($eval:ty),+], |$components:pat_param| $boxes:expr) => {
+    ($statement:ty, [$($eval:ty),+], |$evals:pat_param| $boxes:expr) => {
         impl<B> $crate::statement::Provable<B> for $statement
         where
             B: stwo::prover::backend::Backend,
-            $(stwo_constraint_framework::FrameworkComponent<$eval>: $crate::statement::Prover<B>,)+
+            $($eval: $crate::statement::ProvableAir<B>,)+
         {
-            fn provers(
+            fn provable_airs(
                 &self,
                 elements: &$crate::Elements,
-                claimed_sums: &[stwo::core::fields::qm31::SecureField],
-            ) -> Vec<Box<dyn $crate::statement::Prover<B>>> {
-                let $components = self.assemble(elements, claimed_sums);
+            ) -> Vec<Box<dyn $crate::statement::ProvableAir<B>>> {
+                let $evals = self.evals(elements);
                 $boxes
             }
         }
@@ -126,8 +220,7 @@ pub(crate) fn lifted<S: Statement + ?Sized>(statement: &S, config: PcsConfig) ->
     if config.lifting_log_size.is_some() || statement.preprocessed_ids().is_empty() {
         return config;
     }
-    let sums = vec![SecureField::zero(); statement.log_sizes().len()];
-    let components = statement.components(&Elements::placeholder(statement.relations()), &sums);
+    let components = statement.placeholder_components();
     // A component's preprocessed columns are as long as its other columns.
     let reads = components.iter().filter(|component| !component.preprocessed_column_indices().is_empty());
     let longest = reads.map(|component| component.max_constraint_log_degree_bound() - 1).max();

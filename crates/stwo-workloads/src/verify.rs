@@ -99,7 +99,7 @@ pub fn verify<S: Statement + ?Sized, MC: MerkleChannel>(
     let sums = if lookups { claimed_sums.clone() } else { vec![SecureField::zero(); parts] };
 
     // The sizes of the columns do not depend on the elements, which are drawn after the first two trees.
-    let shape = statement.components(&Elements::placeholder(statement.relations()), &sums);
+    let shape = statement.placeholder_components();
     let sizes = view(&shape, statement).column_log_sizes();
     introduce(channel, statement, &key.config);
     scheme.commit(stark.commitments[0], &sizes[0], channel);

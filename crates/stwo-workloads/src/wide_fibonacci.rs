@@ -1,13 +1,11 @@
 //! Wide Fibonacci: each row is its own sequence a_{i+2} = a_i^2 + a_{i+1}^2, with one column for each number.
 
-use stwo::core::air::Component;
 use stwo::core::fields::FieldExpOps;
-use stwo::core::fields::qm31::SecureField;
-use stwo_constraint_framework::{EvalAtRow, FrameworkComponent, FrameworkEval, TraceLocationAllocator};
+use stwo_constraint_framework::{EvalAtRow, FrameworkEval};
 
 use crate::lookup::Elements;
 use crate::random::Random;
-use crate::statement::{Statement, provable};
+use crate::statement::{Air, Statement, provable};
 use crate::witness::{HostColumn, fill};
 use crate::{Workload, check_size};
 
@@ -35,9 +33,8 @@ impl WideFibonacci {
         Ok(Self { log_rows, columns, seed })
     }
 
-    fn assemble(&self, _: &Elements, claimed_sums: &[SecureField]) -> FrameworkComponent<WideFibonacciEval> {
-        let eval = WideFibonacciEval { log_rows: self.log_rows, columns: self.columns };
-        FrameworkComponent::new(&mut TraceLocationAllocator::default(), eval, claimed_sums[0])
+    fn evals(&self, _: &Elements) -> WideFibonacciEval {
+        WideFibonacciEval { log_rows: self.log_rows, columns: self.columns }
     }
 }
 
@@ -69,8 +66,8 @@ impl Statement for WideFibonacci {
         })
     }
 
-    fn components(&self, elements: &Elements, claimed_sums: &[SecureField]) -> Vec<Box<dyn Component>> {
-        vec![Box::new(self.assemble(elements, claimed_sums))]
+    fn airs(&self, elements: &Elements) -> Vec<Box<dyn Air>> {
+        vec![Box::new(self.evals(elements))]
     }
 }
 

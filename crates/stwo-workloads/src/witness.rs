@@ -1,6 +1,8 @@
 //! The columns of a statement in host memory.
 
 use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
 
 use num_traits::One;
 use rayon::prelude::*;
@@ -27,6 +29,17 @@ pub struct Witness {
     pub preprocessed: Vec<HostColumn>,
     /// The columns of the trace.
     pub trace: Vec<HostColumn>,
+    /// Which of them each component reads.
+    pub components: Arc<[ComponentColumns]>,
+}
+
+/// The columns that a component reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ComponentColumns {
+    /// Those of the trace, which are its own.
+    pub trace: Range<usize>,
+    /// Those of the preprocessed tree, in the order in which the component reads them.
+    pub preprocessed: Vec<usize>,
 }
 
 /// One of the two trees of a [`Witness`].
@@ -55,7 +68,8 @@ impl Witness {
 
     /// Copies the columns to a backend.
     pub fn adopt<B: FromHost>(&self) -> Adopted<B> {
-        Adopted { preprocessed: B::adopt(&self.preprocessed), trace: B::adopt(&self.trace) }
+        let components = self.components.clone();
+        Adopted { preprocessed: B::adopt(&self.preprocessed), trace: B::adopt(&self.trace), components }
     }
 
     /// Bytes of all columns.
@@ -71,11 +85,22 @@ pub struct Adopted<B: Backend> {
     pub preprocessed: Vec<Evaluation<B>>,
     /// The columns of the trace.
     pub trace: Vec<Evaluation<B>>,
+    /// Which of them each component reads.
+    pub components: Arc<[ComponentColumns]>,
+}
+
+impl<B: Backend> Adopted<B> {
+    /// The preprocessed columns and the columns of the trace that a component reads, in its order.
+    pub fn of(&self, component: &ComponentColumns) -> [Vec<&Evaluation<B>>; 2] {
+        let preprocessed = component.preprocessed.iter().map(|&column| &self.preprocessed[column]);
+        [preprocessed.collect(), self.trace[component.trace.clone()].iter().collect()]
+    }
 }
 
 impl<B: Backend> Clone for Adopted<B> {
     fn clone(&self) -> Self {
-        Self { preprocessed: self.preprocessed.clone(), trace: self.trace.clone() }
+        let components = self.components.clone();
+        Self { preprocessed: self.preprocessed.clone(), trace: self.trace.clone(), components }
     }
 }
 

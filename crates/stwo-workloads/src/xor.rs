@@ -11,16 +11,12 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use num_traits::One;
-use stwo::core::air::Component;
-use stwo::core::fields::qm31::SecureField;
 use stwo_constraint_framework::preprocessed_columns::PreProcessedColumnId;
-use stwo_constraint_framework::{
-    EvalAtRow, FrameworkComponent, FrameworkEval, RelationEntry, TraceLocationAllocator,
-};
+use stwo_constraint_framework::{EvalAtRow, FrameworkEval, RelationEntry};
 
 use crate::lookup::{Elements, relations};
 use crate::random::Random;
-use crate::statement::{Statement, provable};
+use crate::statement::{Air, Statement, provable};
 use crate::witness::{HostColumn, field, fill, host_column};
 use crate::{Workload, check_size};
 
@@ -56,20 +52,11 @@ impl Xor {
         [2 * row, 2 * row + 1].map(|index| random.word(index) >> (32 - 2 * self.bits))
     }
 
-    fn assemble(
-        &self,
-        elements: &Elements,
-        claimed_sums: &[SecureField],
-    ) -> (FrameworkComponent<WordsEval>, FrameworkComponent<TablesEval>) {
-        let mut places = TraceLocationAllocator::new_with_preprocessed_columns(&self.preprocessed_ids());
+    fn evals(&self, elements: &Elements) -> (WordsEval, TablesEval) {
         let xor = XorElements::from(elements.relation(0));
         let range = RangeElements::from(elements.relation(1));
         let words = WordsEval { log_rows: self.log_rows, bits: self.bits, xor: xor.clone(), range: range.clone() };
-        let tables = TablesEval { bits: self.bits, xor, range };
-        (
-            FrameworkComponent::new(&mut places, words, claimed_sums[0]),
-            FrameworkComponent::new(&mut places, tables, claimed_sums[1]),
-        )
+        (words, TablesEval { bits: self.bits, xor, range })
     }
 }
 
@@ -122,8 +109,8 @@ impl Statement for Xor {
         2
     }
 
-    fn components(&self, elements: &Elements, claimed_sums: &[SecureField]) -> Vec<Box<dyn Component>> {
-        let (words, tables) = self.assemble(elements, claimed_sums);
+    fn airs(&self, elements: &Elements) -> Vec<Box<dyn Air>> {
+        let (words, tables) = self.evals(elements);
         vec![Box::new(words), Box::new(tables)]
     }
 }

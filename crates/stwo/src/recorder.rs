@@ -115,6 +115,8 @@ pub(crate) struct Constants {
     /// The values of the extension parameters.
     pub(crate) parameters: Vec<SecureField>,
     known: HashMap<SecureField, usize>,
+    /// For each parameter, the index of the one that was asked for after it, at first the next one.
+    followers: Vec<usize>,
     /// The index of the parameter that was asked for last.
     last: usize,
     /// The index of the base parameter that a constant stands for.
@@ -151,22 +153,28 @@ impl Constants {
             return self.base(first);
         }
         // A lookup combines its values with the same elements in the same order as the lookup before it, so the
-        // parameter is likely the one after the last.
-        if self.parameters.get(self.last + 1) == Some(&constant) {
-            self.last += 1;
-            return Constant::Parameter(self.last);
+        // parameter is likely the one that followed the last one before.
+        let follower = self.followers.get(self.last).copied();
+        if let Some(likely) = follower.filter(|&likely| self.parameters.get(likely) == Some(&constant)) {
+            self.last = likely;
+            return Constant::Parameter(likely);
         }
         let next = self.parameters.len();
-        self.last = *self.known.entry(constant).or_insert(next);
-        if self.last == next {
-            self.parameters.push(constant);
+        let index = *self.known.entry(constant).or_insert(next);
+        if index == next {
+            self.push(constant);
         }
-        Constant::Parameter(self.last)
+        if let Some(follower) = self.followers.get_mut(self.last) {
+            *follower = index;
+        }
+        self.last = index;
+        Constant::Parameter(index)
     }
 
     /// A parameter of its own, whatever its value, and its index.
     pub(crate) fn push(&mut self, parameter: SecureField) -> usize {
         self.parameters.push(parameter);
+        self.followers.push(self.parameters.len());
         self.parameters.len() - 1
     }
 }

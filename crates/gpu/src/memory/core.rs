@@ -438,6 +438,32 @@ mod tests {
     }
 
     #[test]
+    fn smaller_chunks_use_larger_blocks_and_leave_none_for_good() {
+        let driver = Scripted::new();
+        let core = core(&driver);
+        let lane = core.open_lane().unwrap();
+        let staged = |bytes, most| {
+            let block = core.pinned.take_up_to(bytes, most, Some(lane.timeline())).unwrap();
+            lane.timeline().begin().unwrap().uses(&block);
+        };
+        staged(4 << 20, 4 << 20);
+        assert_eq!(driver.calls(), ["pin 4194304"]);
+        // Its copy is not complete, but this one comes after it.
+        staged(1 << 20, 4 << 20);
+        assert_eq!(driver.calls(), Vec::<String>::new());
+        // A block that is kept has its own size.
+        let kept = core.pinned.take_for(1 << 20, None).unwrap();
+        assert_eq!(driver.calls(), ["pin 1048576"]);
+        drop(kept);
+        let smallest = core.pinned.take_up_to(512 << 10, 4 << 20, Some(lane.timeline())).unwrap();
+        assert_eq!(core.pinned.stats().in_use, 1 << 20);
+        drop(smallest);
+        // Too large a block is left alone.
+        staged(256 << 10, 512 << 10);
+        assert_eq!(driver.calls(), ["pin 262144"]);
+    }
+
+    #[test]
     fn uploads_that_nobody_waits_for_do_not_pin_without_end() {
         let driver = Scripted::new();
         let core = core(&driver);

@@ -137,11 +137,22 @@ impl PinnedPool {
         bytes: usize,
         own: Option<&Arc<Timeline>>,
     ) -> Result<Arc<PinnedBlock>> {
+        self.take_up_to(bytes, bytes, own)
+    }
+
+    /// As [`take_for`](Self::take_for), but rather a returned block of up to `most` bytes than pinning a smaller one:
+    /// for copies that soon return it.
+    pub(crate) fn take_up_to(
+        self: &Arc<Self>,
+        bytes: usize,
+        most: usize,
+        own: Option<&Arc<Timeline>>,
+    ) -> Result<Arc<PinnedBlock>> {
         let size = class(bytes).ok_or_else(|| Error::OutOfPinnedMemory {
             requested: bytes,
             detail: format!("{} exceed the address space", Bytes(bytes)),
         })?;
-        let Returned { memory, uses } = match self.reuse(size, own) {
+        let Returned { memory, uses } = match self.reuse(size, most.max(size), own) {
             Some(returned) => returned,
             None => Returned { memory: self.allocate(size)?, uses: Uses::default() },
         };
@@ -154,22 +165,26 @@ impl PinnedPool {
         Ok(Arc::new(PinnedBlock { pool: self.clone(), memory, usage }))
     }
 
-    /// A returned block of this size: an idle one, or one that only copies of `own` still use, because the new copy
-    /// comes after those anyway. A block that another stream's copy uses is skipped, because that copy may be
-    /// queued behind a long kernel, unless there are many such blocks.
-    fn reuse(&self, size: usize, own: Option<&Arc<Timeline>>) -> Option<Returned> {
+    /// A returned block of this size, or else of at most `most` bytes: an idle one, or one that only copies of `own`
+    /// still use, because the new copy comes after those anyway. A block that another stream's copy uses is skipped,
+    /// because that copy may be queued behind a long kernel, unless there are many blocks of this size.
+    fn reuse(&self, size: usize, most: usize, own: Option<&Arc<Timeline>>) -> Option<Returned> {
         let mut state = self.state.lock();
-        let fitting = || state.idle.iter().enumerate().filter(|(_, block)| block.memory.bytes == size);
-        let free_for = |own| fitting().find(|(_, block)| !block.uses.concern_others(own));
+        let fitting =
+            || state.idle.iter().enumerate().filter(|(_, block)| (size..=most).contains(&block.memory.bytes));
+        let smallest_for = |own| {
+            let free = fitting().filter(|(_, block)| !block.uses.concern_others(own));
+            free.min_by_key(|(_, block)| block.memory.bytes)
+        };
         // If the oldest block is in use, the others most likely are too, so the driver is queried once.
         let oldest = || {
             let (index, block) = fitting().next()?;
             let many = state.held.get(&size).is_some_and(|&held| held >= MOST_BUSY);
             (many || !block.uses.are_pending()).then_some((index, block))
         };
-        let (index, _) = free_for(None).or_else(|| free_for(own)).or_else(oldest)?;
+        let (index, _) = smallest_for(None).or_else(|| smallest_for(own)).or_else(oldest)?;
         let block = state.idle.remove(index)?;
-        state.idle_bytes -= size;
+        state.idle_bytes -= block.memory.bytes;
         state.stats.hits += 1;
         Some(block)
     }

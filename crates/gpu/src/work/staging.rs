@@ -129,18 +129,19 @@ impl Stream {
         bytes: usize,
         step: impl Fn(&Arc<PinnedBlock>, usize, usize) -> Result<()> + Sync,
     ) -> Result<()> {
-        let take = |bytes| self.core().pinned.take_for(bytes, Some(self.timeline()));
+        let (pinned, own) = (&self.core().pinned, Some(self.timeline()));
         if bytes <= SMALL {
             // One chunk, and possibly none.
-            return if bytes == 0 { self.synchronize() } else { step(&take(bytes)?, 0, bytes) };
+            return if bytes == 0 { self.synchronize() } else { step(&pinned.take_for(bytes, own)?, 0, bytes) };
         }
-        let Staging { chunk, threads } = self.device().staging();
-        // Use smaller chunks for small copies, so that every thread has work.
-        let chunk = chunk.min((bytes / (2 * threads)).next_power_of_two().max(SMALL));
+        let Staging { chunk: most, threads } = self.device().staging();
+        // Use smaller chunks for small copies, so that every thread has work. Their blocks may be larger: pinning
+        // smaller ones takes longer than such a copy.
+        let chunk = most.min((bytes / (2 * threads)).next_power_of_two().max(SMALL));
+        let take = |_| pinned.take_up_to(chunk, most, own);
         let chunks = bytes.div_ceil(chunk);
         // Taken here and not by the threads, so that their number does not depend on the threads' timing.
-        let blocks =
-            (0..chunks.min(BLOCKS_PER_THREAD * threads)).map(|_| take(chunk)).collect::<Result<Vec<_>>>()?;
+        let blocks = (0..chunks.min(BLOCKS_PER_THREAD * threads)).map(take).collect::<Result<Vec<_>>>()?;
         // A thread costs as much as copying some hundred KiB.
         let threads = threads.min(chunks).min(bytes.div_ceil(BYTES_PER_THREAD));
         let (started, next) = (AtomicUsize::new(0), AtomicUsize::new(0));

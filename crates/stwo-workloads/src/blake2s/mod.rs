@@ -11,15 +11,13 @@ mod air;
 mod compression;
 
 use num_traits::One;
-use stwo::core::air::Component;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo_constraint_framework::preprocessed_columns::PreProcessedColumnId;
-use stwo_constraint_framework::{FrameworkComponent, TraceLocationAllocator};
 
 use crate::lookup::{Elements, fraction};
 use crate::random::Random;
-use crate::statement::{Statement, provable};
+use crate::statement::{Air, Statement, provable};
 use crate::witness::{HostColumn, field, fill};
 use crate::xor::{Uses, XorElements, table, table_ids};
 use crate::{Workload, check_size};
@@ -40,11 +38,11 @@ pub struct Blake2s {
     last: Hash,
 }
 
-/// The components, in their order.
-struct Parts {
-    rounds: [FrameworkComponent<RoundEval>; ROUNDS],
-    compressions: FrameworkComponent<CompressionEval>,
-    table: FrameworkComponent<TableEval>,
+/// The AIRs, in their order.
+struct Evals {
+    rounds: [RoundEval; ROUNDS],
+    compressions: CompressionEval,
+    table: TableEval,
 }
 
 impl Blake2s {
@@ -72,23 +70,16 @@ impl Blake2s {
         std::array::from_fn(|i| random.word(16 * k + i))
     }
 
-    fn assemble(&self, elements: &Elements, claimed_sums: &[SecureField]) -> Parts {
+    fn evals(&self, elements: &Elements) -> Evals {
         let log_rows = self.log_compressions;
         let table = XorElements::from(elements.relation(0));
         let rounds = RoundElements::from(elements.relation(1));
         let chain = ChainElements::from(elements.relation(2));
-        let mut places = TraceLocationAllocator::new_with_preprocessed_columns(&self.preprocessed_ids());
-        Parts {
-            rounds: std::array::from_fn(|number| {
-                let eval = RoundEval { log_rows, number, table: table.clone(), rounds: rounds.clone() };
-                FrameworkComponent::new(&mut places, eval, claimed_sums[number])
-            }),
-            compressions: FrameworkComponent::new(
-                &mut places,
-                CompressionEval { log_rows, table: table.clone(), rounds, chain },
-                claimed_sums[ROUNDS],
-            ),
-            table: FrameworkComponent::new(&mut places, TableEval { table }, claimed_sums[ROUNDS + 1]),
+        let round = |number| RoundEval { log_rows, number, table: table.clone(), rounds: rounds.clone() };
+        Evals {
+            rounds: std::array::from_fn(round),
+            compressions: CompressionEval { log_rows, table: table.clone(), rounds: rounds.clone(), chain },
+            table: TableEval { table },
         }
     }
 }
@@ -141,9 +132,9 @@ impl Statement for Blake2s {
         3
     }
 
-    fn components(&self, elements: &Elements, claimed_sums: &[SecureField]) -> Vec<Box<dyn Component>> {
-        let Parts { rounds, compressions, table } = self.assemble(elements, claimed_sums);
-        let rounds = rounds.into_iter().map(|part| Box::new(part) as _);
+    fn airs(&self, elements: &Elements) -> Vec<Box<dyn Air>> {
+        let Evals { rounds, compressions, table } = self.evals(elements);
+        let rounds = rounds.into_iter().map(|round| Box::new(round) as _);
         rounds.chain([Box::new(compressions) as _, Box::new(table) as _]).collect()
     }
 
@@ -158,8 +149,8 @@ impl Statement for Blake2s {
     }
 }
 
-provable!(Blake2s, [RoundEval, CompressionEval, TableEval], |Parts { rounds, compressions, table }| {
-    let rounds = rounds.into_iter().map(|part| Box::new(part) as _);
+provable!(Blake2s, [RoundEval, CompressionEval, TableEval], |Evals { rounds, compressions, table }| {
+    let rounds = rounds.into_iter().map(|round| Box::new(round) as _);
     rounds.chain([Box::new(compressions) as _, Box::new(table) as _]).collect()
 });
 

@@ -1,14 +1,12 @@
 //! The sizes of a statement's columns.
 
-use rigel_gpu::Lock;
 use rigel_workloads::TableShape;
 use stwo::core::air::Component;
-use stwo::core::fields::qm31::{SECURE_EXTENSION_DEGREE, SecureField};
+use stwo::core::fields::qm31::SECURE_EXTENSION_DEGREE;
 use stwo::prover::backend::simd::SimdBackend;
-use stwo_constraint_framework::preprocessed_columns::PreProcessedColumnId;
 use stwo_constraint_framework::{INTERACTION_TRACE_IDX, ORIGINAL_TRACE_IDX};
 
-use crate::{Elements, HostColumn, Provable, Statement, Workload};
+use crate::{HostColumn, Provable};
 
 /// The number of columns from which on coefficients of short ones are stored.
 const MANY: usize = 1000;
@@ -31,10 +29,12 @@ pub(super) struct Sizes {
 
 impl Sizes {
     pub(super) fn of(statement: &dyn Provable<SimdBackend>) -> Self {
-        let components = Lock::default();
-        // This creates the components to count their columns.
-        Counted { statement, components: &components }.columns();
-        let components = components.into_inner();
+        let lengths = |component: Box<dyn Component>| {
+            let bounds = component.trace_log_degree_bounds();
+            let of = |tree: usize| bounds.get(tree).cloned().unwrap_or_default();
+            Lengths { trace: of(ORIGINAL_TRACE_IDX), interaction: of(INTERACTION_TRACE_IDX) }
+        };
+        let components = statement.placeholder_components().into_iter().map(lengths).collect();
         Self { components, log_rows: statement.log_rows() }
     }
 
@@ -70,60 +70,10 @@ impl Sizes {
     }
 }
 
-/// A statement that records its components when they are created.
-///
-/// A component's columns do not depend on the values of lookup elements, but elements exist only inside a proof. So the
-/// components are recorded while the statement counts its own columns.
-struct Counted<'a> {
-    statement: &'a dyn Provable<SimdBackend>,
-    components: &'a Lock<Vec<Lengths>>,
-}
-
-impl Statement for Counted<'_> {
-    fn workload(&self) -> Workload {
-        self.statement.workload()
-    }
-
-    fn description(&self) -> String {
-        self.statement.description()
-    }
-
-    fn log_sizes(&self) -> Vec<u32> {
-        self.statement.log_sizes()
-    }
-
-    fn publics(&self) -> Vec<u32> {
-        self.statement.publics()
-    }
-
-    fn preprocessed_ids(&self) -> Vec<PreProcessedColumnId> {
-        self.statement.preprocessed_ids()
-    }
-
-    fn trace(&self) -> Vec<HostColumn> {
-        self.statement.trace()
-    }
-
-    fn relations(&self) -> usize {
-        self.statement.relations()
-    }
-
-    fn components(&self, elements: &Elements, claimed_sums: &[SecureField]) -> Vec<Box<dyn Component>> {
-        let components = self.statement.components(elements, claimed_sums);
-        let lengths = components.iter().map(|component| {
-            let bounds = component.trace_log_degree_bounds();
-            let of = |tree: usize| bounds.get(tree).cloned().unwrap_or_default();
-            Lengths { trace: of(ORIGINAL_TRACE_IDX), interaction: of(INTERACTION_TRACE_IDX) }
-        });
-        *self.components.lock() = lengths.collect();
-        components
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::AllWorkloads;
+    use crate::{AllWorkloads, Workload};
 
     #[test]
     fn all_columns_are_counted() {

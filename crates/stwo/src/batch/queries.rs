@@ -83,6 +83,21 @@ impl Proof {
     fn set_fetched(&mut self, fetched: Prefetched) {
         (self.fetched, self.last_element, self.last_node) = (fetched, None, None);
     }
+
+    /// See [`next_element`].
+    #[inline(never)]
+    fn next_element(&mut self, id: u64, index: usize) -> Option<BaseField> {
+        let (fetched, (last, column)) = (&self.fetched, self.last_element.as_mut()?);
+        if column.id == id {
+            last.value = beside(fetched.rows(column), last.value, index)?;
+        } else {
+            let columns = &fetched.batches[last.batch].columns;
+            let next = columns.get(last.part + 1).filter(|column| column.id == id)?;
+            let value = beside(fetched.rows(next), 0, index)?;
+            (*column, *last) = (*next, Cursor { part: last.part + 1, value, ..*last });
+        }
+        Some(base(fetched.elements[column.elements as usize + last.value]))
+    }
 }
 
 impl Prefetched {
@@ -102,6 +117,7 @@ impl Prefetched {
     }
 
     /// The sorted rows of a column.
+    #[inline]
     fn rows(&self, column: &FetchedColumn) -> &[u32] {
         &self.rows[column.rows as usize..][..column.count as usize]
     }
@@ -111,6 +127,7 @@ impl Prefetched {
 ///
 /// Upstream reads in order, except that the rows of a shorter column and the nodes of a layer may change places with
 /// their neighbours.
+#[inline]
 fn beside(sorted: &[u32], last: usize, index: usize) -> Option<usize> {
     let is = |place: &usize| sorted.get(*place).is_some_and(|&row| row as usize == index);
     // Nearly always it is the next one.
@@ -154,20 +171,9 @@ pub(super) fn enter(batch: &Arc<Batch>) {
 ///
 /// Upstream reads hundreds of thousands of elements in a proof with many columns, one column after another and each in
 /// the order of rows. This way the next one is found without the column's lock and without a search.
-#[inline]
 pub(crate) fn next_element(id: u64, index: usize) -> Option<BaseField> {
-    PROOF.with_borrow_mut(|proof| {
-        let (fetched, (last, column)) = (&proof.fetched, proof.last_element.as_mut()?);
-        if column.id == id {
-            last.value = beside(fetched.rows(column), last.value, index)?;
-        } else {
-            let columns = &fetched.batches[last.batch].columns;
-            let next = columns.get(last.part + 1).filter(|column| column.id == id)?;
-            let value = beside(fetched.rows(next), 0, index)?;
-            (*column, *last) = (*next, Cursor { part: last.part + 1, value, ..*last });
-        }
-        Some(base(fetched.elements[column.elements as usize + last.value]))
-    })
+    // Only a small closure is inlined here, so that the thread's state is found without a call.
+    PROOF.with_borrow_mut(|proof| proof.next_element(id, index))
 }
 
 /// An element of column number `part` of a batch, if it was prefetched.
