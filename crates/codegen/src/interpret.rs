@@ -4,7 +4,8 @@
 //! hundreds of kernels take a compiler seconds. So it bridges the time until they are compiled.
 
 use std::any::TypeId;
-use std::collections::{BTreeSet, HashMap};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use rigel_gpu::{Argument, ArgumentList, Arguments, Buffer, Device, Kernel, Result, Shape as Grid, Stream, View};
 use rigel_kernels::code::parameters::{Parameters, parameters};
@@ -15,6 +16,7 @@ use crate::bindings::{Bindings, Rows};
 use crate::graph::{ExpressionGraph, FieldKind, Node, Value};
 use crate::print::{LaunchNumbers, MATRICES, Needs, head};
 use crate::program::Output;
+use crate::quick::QuickMap;
 use crate::split::{Step, in_order};
 
 /// Threads of a block.
@@ -242,20 +244,24 @@ const NOWHERE: u32 = u32::MAX;
 #[derive(Default)]
 struct Slots {
     /// Free slots in groups, by their number. The first are in shared memory, so they are taken first.
-    free: HashMap<usize, BTreeSet<u32>>,
+    free: QuickMap<usize, BinaryHeap<Reverse<u32>>>,
     count: usize,
 }
 
 impl Slots {
     fn take(&mut self, words: usize) -> u32 {
-        self.free.get_mut(&words).and_then(BTreeSet::pop_first).unwrap_or_else(|| {
-            self.count += words;
-            (self.count - words) as u32
-        })
+        let first = self.free.get_mut(&words).and_then(BinaryHeap::pop);
+        first.map_or_else(
+            || {
+                self.count += words;
+                (self.count - words) as u32
+            },
+            |Reverse(slot)| slot,
+        )
     }
 
     fn give_back(&mut self, words: usize, slot: u32) {
-        self.free.entry(words).or_default().insert(slot);
+        self.free.entry(words).or_default().push(Reverse(slot));
     }
 }
 

@@ -86,5 +86,6 @@ pub use graph::{ColumnsRead, ExpressionGraph, FieldKind, Value};
 pub use interpret::{Instructions, InterpretedGraph, compile_interpreter};
 pub use print::MATRICES;
 pub use program::{CompiledGraph, Output, scratch_columns, texts};
+pub use quick::{QuickHasher, QuickMap};
 pub use split::Split;
 pub use tiers::{GraphProgram, program};

@@ -1,13 +1,15 @@
-//! Maps with small keys of our own making, for which a hash may be quick and need not be strong.
+//! Maps whose hash is quick.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-pub(crate) type QuickMap<K, V> = HashMap<K, V, BuildHasherDefault<QuickHasher>>;
+/// A map with small keys of our own making, such as nodes or addresses, which nobody can choose to collide: its hash is
+/// quick and not strong. Graphs have tens of thousands of nodes.
+pub type QuickMap<K, V> = HashMap<K, V, BuildHasherDefault<QuickHasher>>;
 
-/// Multiplies and rotates, a word at a time.
-#[derive(Clone, Default)]
-pub(crate) struct QuickHasher(u64);
+/// The hash of a [`QuickMap`]: multiplies and rotates, a word at a time.
+#[derive(Clone, Debug, Default)]
+pub struct QuickHasher(u64);
 
 impl QuickHasher {
     fn word(&mut self, word: u64) {

@@ -4,7 +4,7 @@
 //! nodes of an [`ExpressionGraph`]. Constraint j of K is an output with the weight `alpha^(K-1-j)`.
 
 use std::any::Any;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
 use p3_air::symbolic::{
@@ -15,7 +15,7 @@ use p3_air::{Air, BaseAir};
 use p3_field::Algebra;
 use p3_lookup::{InteractionSymbolicBuilder, LogUpGadget, Lookup, LookupProtocol};
 use p3_util::log2_ceil_usize;
-use rigel_codegen::{ColumnsRead, ExpressionGraph, GraphProgram, Output, Split, Value, scratch_columns};
+use rigel_codegen::{ColumnsRead, ExpressionGraph, GraphProgram, Output, QuickMap, Split, Value, scratch_columns};
 use rigel_gpu::{Device, Lock, Result as GpuResult};
 use rigel_kernels::field::Element;
 
@@ -23,6 +23,9 @@ use crate::config::{DeviceConfig, Ext};
 use crate::contents::hash_lookups;
 use crate::field::{DeviceExtension, DeviceField};
 use crate::lookup::Fractions;
+
+/// Expressions of so many values take longer to free than a thread takes to start.
+const SLOW_TO_FREE: usize = 2_000;
 
 /// The matrices that constraints read.
 pub(crate) mod input {
@@ -71,7 +74,7 @@ pub(crate) struct Constraints<SC: DeviceConfig> {
     /// The hash of the lookups that the AIR of a batch states.
     pub(crate) lookups: Option<u64>,
     /// Upstream's expressions. Freeing them takes as long as building them, so the owner does it when the host is
-    /// otherwise idle.
+    /// otherwise idle, if it is.
     symbols: Lock<Option<Box<dyn Any + Send>>>,
 }
 
@@ -129,10 +132,13 @@ impl<SC: DeviceConfig> Programs<SC> {
 }
 
 impl<SC: DeviceConfig> Constraints<SC> {
-    /// Frees upstream's expressions.
+    /// Frees upstream's expressions: many of them, which takes milliseconds, on a thread of their own.
     pub(crate) fn free_symbols(&self) {
         let symbols = self.symbols.lock().take();
-        drop(symbols);
+        if symbols.is_some() && self.graph.len() >= SLOW_TO_FREE {
+            // Without a thread they are freed here: with the closure.
+            let _ = std::thread::Builder::new().name("rigel-free".to_owned()).spawn(move || drop(symbols));
+        }
     }
 
     /// The number of constraints.
@@ -294,7 +300,7 @@ impl<SC: DeviceConfig> Constraints<SC> {
         for (constraint, &index) in base.iter().zip(&layout.base_indices) {
             values[index] = Some(lowering.base(constraint));
         }
-        let mut seen = HashMap::new();
+        let mut seen = QuickMap::default();
         for (constraint, &index) in extension.iter().zip(&layout.ext_indices) {
             values[index] = Some(lowering.extension(constraint, &mut seen, &constant));
         }
@@ -400,12 +406,12 @@ fn degree<V: DeviceField, X: p3_field::ExtensionField<V>>(
 /// expressions must outlive it.
 pub(crate) struct Lowering<SC: DeviceConfig> {
     pub(crate) graph: ExpressionGraph<Ext<SC>>,
-    seen: HashMap<*const SymbolicExpression<SC::Value>, Value>,
+    seen: QuickMap<*const SymbolicExpression<SC::Value>, Value>,
 }
 
 impl<SC: DeviceConfig> Lowering<SC> {
     pub(crate) fn new() -> Self {
-        Self { graph: ExpressionGraph::new(), seen: HashMap::new() }
+        Self { graph: ExpressionGraph::new(), seen: QuickMap::default() }
     }
 
     pub(crate) fn base(&mut self, expression: &SymbolicExpression<SC::Value>) -> Value {
@@ -464,7 +470,7 @@ impl<SC: DeviceConfig> Lowering<SC> {
     fn extension<X: p3_field::ExtensionField<SC::Value>>(
         &mut self,
         expression: &SymbolicExpressionExt<SC::Value, X>,
-        seen: &mut HashMap<*const SymbolicExpressionExt<SC::Value, X>, Value>,
+        seen: &mut QuickMap<*const SymbolicExpressionExt<SC::Value, X>, Value>,
         constant: &impl Fn(&mut ExpressionGraph<Ext<SC>>, X) -> Value,
     ) -> Value {
         if let Some(&value) = seen.get(&std::ptr::from_ref(expression)) {
