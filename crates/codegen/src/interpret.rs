@@ -250,14 +250,11 @@ struct Slots {
 
 impl Slots {
     fn take(&mut self, words: usize) -> u32 {
-        let first = self.free.get_mut(&words).and_then(BinaryHeap::pop);
-        first.map_or_else(
-            || {
-                self.count += words;
-                (self.count - words) as u32
-            },
-            |Reverse(slot)| slot,
-        )
+        if let Some(Reverse(slot)) = self.free.get_mut(&words).and_then(BinaryHeap::pop) {
+            return slot;
+        }
+        self.count += words;
+        (self.count - words) as u32
     }
 
     fn give_back(&mut self, words: usize, slot: u32) {

@@ -69,6 +69,7 @@
 //! | kernels | [`CompiledGraph`], [`Split`], [`texts`] |
 //! | results before a compiler is done | [`GraphProgram`], [`Instructions`], [`InterpretedGraph`] |
 //! | what they run on | [`Bindings`], [`Rows`], [`Input`], [`RowMap`], [`Target`], [`Folded`] |
+//! | maps of tens of thousands of expressions | [`QuickMap`] |
 
 mod bindings;
 mod graph;

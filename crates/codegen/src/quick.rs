@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 /// A map with small keys of our own making, such as nodes or addresses, which nobody can choose to collide: its hash is
-/// quick and not strong. Graphs have tens of thousands of nodes.
+/// quick and not strong.
 pub type QuickMap<K, V> = HashMap<K, V, BuildHasherDefault<QuickHasher>>;
 
 /// The hash of a [`QuickMap`]: multiplies and rotates, a word at a time.

@@ -248,7 +248,7 @@ where
     let chunks = quotient::chunks_of_all(&session, &tables.clone().map(&mut of_table).collect::<Vec<_>>(), alpha)?;
     let chunk_counts: Vec<usize> = chunks.iter().map(Vec::len).collect();
     let mut quotient = Committed::new(&session, chunks.into_iter().flatten().collect())?;
-    constraints.iter().for_each(|table| table.free_symbols());
+    Constraints::free_symbols(&constraints);
     drop(constraints);
     let quotient_cap = quotient.cap(&session)?;
     let random = session.prover.hiding_streams().map(|hiding| {

@@ -26,6 +26,8 @@ use crate::lookup::Fractions;
 
 /// Expressions of so many values take longer to free than a thread takes to start.
 const SLOW_TO_FREE: usize = 2_000;
+/// Bytes of the stack on which they are freed. Only what is used takes memory.
+const STACK_TO_FREE: usize = 64 << 20;
 
 /// The matrices that constraints read.
 pub(crate) mod input {
@@ -73,8 +75,7 @@ pub(crate) struct Constraints<SC: DeviceConfig> {
     pub(crate) fractions: Option<Fractions<SC>>,
     /// The hash of the lookups that the AIR of a batch states.
     pub(crate) lookups: Option<u64>,
-    /// Upstream's expressions. Freeing them takes as long as building them, so the owner does it when the host is
-    /// otherwise idle, if it is.
+    /// Upstream's expressions. Freeing them takes as long as building them: see [`Self::free_symbols`].
     symbols: Lock<Option<Box<dyn Any + Send>>>,
 }
 
@@ -132,13 +133,23 @@ impl<SC: DeviceConfig> Programs<SC> {
 }
 
 impl<SC: DeviceConfig> Constraints<SC> {
-    /// Frees upstream's expressions: many of them, which takes milliseconds, on a thread of their own.
-    pub(crate) fn free_symbols(&self) {
-        let symbols = self.symbols.lock().take();
-        if symbols.is_some() && self.graph.len() >= SLOW_TO_FREE {
-            // Without a thread they are freed here: with the closure.
-            let _ = std::thread::Builder::new().name("rigel-free".to_owned()).spawn(move || drop(symbols));
+    /// Frees upstream's expressions of these tables: many of them, which takes milliseconds, beside the proof.
+    pub(crate) fn free_symbols(tables: &[Arc<Self>]) {
+        let (mut symbols, mut values) = (Vec::new(), 0);
+        for table in tables {
+            if let Some(of_table) = table.symbols.lock().take() {
+                symbols.push(of_table);
+                values += table.graph.len();
+            }
         }
+        if values < SLOW_TO_FREE {
+            return drop(symbols);
+        }
+        // Nobody waits for this thread, not even the process's end. Expressions are freed by a recursion as deep as they
+        // are, so it has a large stack, like threads that read AIRs may have. Without a thread they are freed here, with
+        // the closure.
+        let thread = std::thread::Builder::new().name("rigel-free".to_owned()).stack_size(STACK_TO_FREE);
+        let _ = thread.spawn(move || drop(symbols));
     }
 
     /// The number of constraints.

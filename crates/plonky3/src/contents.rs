@@ -8,7 +8,6 @@
 //! - Lookups are known by reading the AIR symbolically. The device does that once for a key, and compares then; the CPU
 //!   does it in every proof.
 
-use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -20,6 +19,7 @@ use p3_field::{ExtensionField, Field};
 use p3_lookup::InteractionSymbolicBuilder;
 use p3_matrix::Matrix as _;
 use p3_matrix::dense::RowMajorMatrix;
+use rigel_codegen::QuickMap;
 
 use crate::error::{Error, Result};
 use crate::readings::SEED;
@@ -143,7 +143,7 @@ where
 
 /// The hash of the lookups of an AIR that was read.
 pub(crate) fn hash_lookups<V: Field, E: ExtensionField<V>>(read: &InteractionSymbolicBuilder<V, E>) -> u64 {
-    let mut expressions = Expressions { seen: HashMap::new() };
+    let mut expressions = Expressions { seen: QuickMap::default() };
     let mut hasher = SEED.build_hasher();
     hasher.write_usize(read.local_interactions().len());
     for local in read.local_interactions() {
@@ -172,7 +172,7 @@ pub(crate) fn hash_lookups<V: Field, E: ExtensionField<V>>(read: &InteractionSym
 
 /// Hashes of expressions, each shared part of which is hashed once.
 struct Expressions<V> {
-    seen: HashMap<*const SymbolicExpression<V>, u64>,
+    seen: QuickMap<*const SymbolicExpression<V>, u64>,
 }
 
 impl<V: Field> Expressions<V> {

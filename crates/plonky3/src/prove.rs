@@ -266,7 +266,7 @@ where
         extension: &[],
     };
     let mut quotient = Committed::new(&session, quotient::chunks(&session, &table, alpha)?)?;
-    constraints.free_symbols();
+    Constraints::free_symbols(std::slice::from_ref(&constraints));
     let quotient_cap = quotient.cap(&session)?;
     let random = session.prover.hiding_streams().map(|hiding| {
         let polynomials = session.phase("extend", || random_polynomial(&session, hiding, rows))?;

@@ -184,8 +184,8 @@ fn check_size(workload: Workload, what: &'static str, asked: u32) -> Result<(), 
 
 /// A backend that can prove all workloads.
 ///
-/// Implemented for every backend with [`FromHost`], and with `ComponentProver` and [`LogUp`] for upstream's
-/// `FrameworkComponent<E>`.
+/// Implemented for every backend with [`FromHost`], with [`LogUp`] for AIRs, and with [`Prover`] for upstream's
+/// `FrameworkComponent` of them.
 pub trait AllWorkloads: FromHost {
     /// The workload of 2^`log_size` units ([`Workload::unit`]), with public values and witness derived from the
     /// seed.

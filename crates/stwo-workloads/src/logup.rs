@@ -17,16 +17,15 @@ use stwo::prover::backend::simd::m31::{LOG_N_LANES, N_LANES, PackedBaseField};
 use stwo::prover::backend::simd::qm31::PackedSecureField;
 use stwo::prover::backend::{Backend, Column};
 use stwo_constraint_framework::{
-    EvalAtRow, FrameworkComponent, FrameworkEval, LogupTraceGenerator, ORIGINAL_TRACE_IDX, PREPROCESSED_TRACE_IDX,
+    EvalAtRow, FrameworkEval, LogupTraceGenerator, ORIGINAL_TRACE_IDX, PREPROCESSED_TRACE_IDX,
 };
 
-use crate::statement::Prover;
 use crate::witness::{Evaluation, HostColumn};
 
 /// Waits for a component's interaction columns, and the sum of all its fractions.
 pub type PendingLogUp<B> = Box<dyn FnOnce() -> (Vec<Evaluation<B>>, SecureField)>;
 
-/// An AIR whose interaction columns a backend can compute. A backend implements it once, for all AIRs.
+/// An AIR whose interaction columns a backend can compute. In this crate a backend implements it once, for all AIRs.
 pub trait LogUp<B: Backend> {
     /// Starts to compute the interaction columns and the sum of all fractions, from the backend's own columns: the
     /// preprocessed ones and those of the trace, in the order in which the AIR reads them. What it returns waits for
@@ -50,8 +49,6 @@ impl<E: FrameworkEval + Sync> LogUp<SimdBackend> for E {
         Box::new(|| done)
     }
 }
-
-impl<E: FrameworkEval + Sync> Prover<SimdBackend> for FrameworkComponent<E> {}
 
 /// The index of the row that is `offset` steps along the coset from the one at `index`.
 fn neighbour(index: usize, offset: isize, log_size: u32) -> usize {
@@ -136,7 +133,7 @@ impl EvalAtRow for FractionsAtRow<'_> {
 #[cfg(test)]
 mod tests {
     use num_traits::{One, Zero};
-    use stwo_constraint_framework::{ORIGINAL_TRACE_IDX, RelationEntry};
+    use stwo_constraint_framework::RelationEntry;
 
     use super::*;
     use crate::lookup::{Elements, fraction, relations};

@@ -1,6 +1,5 @@
 //! Proves statements on any backend.
 
-use num_traits::Zero;
 use serde::{Deserialize, Serialize};
 use stwo::core::channel::{Channel, MerkleChannel};
 use stwo::core::fields::qm31::SecureField;
@@ -14,9 +13,10 @@ use stwo::prover::backend::{Backend, BackendForChannel, Column};
 use stwo::prover::poly::circle::{CircleCoefficients, PolyOps};
 use stwo::prover::poly::twiddles::TwiddleTree;
 use stwo::prover::{CommitmentSchemeProver, ComponentProver, ProvingError};
+use stwo_constraint_framework::{FrameworkComponent, FrameworkEval};
 
 use crate::lookup::Elements;
-use crate::statement::{Provable, introduce, lifted_above};
+use crate::statement::{Provable, Prover, introduce, lifted_above, no_sums};
 use crate::witness::{Adopted, Evaluation, HostColumn, Witness, host_column};
 
 /// A backend that accepts columns from host memory.
@@ -45,6 +45,8 @@ impl FromHost for SimdBackend {
         Self::interpolate_columns(columns.to_vec(), twiddles)
     }
 }
+
+impl<E: FrameworkEval + Sync> Prover<SimdBackend> for FrameworkComponent<E> {}
 
 /// A proof of a statement.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -128,9 +130,10 @@ impl InteractionSource<'_> {
         let generate = || {
             let airs = statement.provable_airs(elements);
             let columns = columns.expect("kept if interaction columns are computed from them");
+            let columns = columns.by_component();
+            assert_eq!(airs.len(), columns.len(), "the witness is not of this statement");
             // A backend may compute one component's columns while the host prepares the next.
-            let components = airs.iter().zip(&*columns.components);
-            let pending: Vec<_> = components.map(|(air, component)| air.logup(columns.of(component))).collect();
+            let pending: Vec<_> = airs.iter().zip(columns).map(|(air, columns)| air.logup(columns)).collect();
             let (columns, sums): (Vec<_>, Vec<_>) = pending.into_iter().map(|finish| finish()).unzip();
             (columns.into_iter().flatten().collect::<Vec<_>>(), sums)
         };
@@ -156,11 +159,6 @@ impl InteractionSource<'_> {
 /// A copy of a column in host memory.
 fn to_host<B: Backend>(column: &Evaluation<B>) -> HostColumn {
     host_column(column.domain.log_size(), column.values.to_cpu().into_iter().collect())
-}
-
-/// A zero for each component, if its sum is not known yet or not needed.
-fn no_sums<B: Backend>(statement: &dyn Provable<B>) -> Vec<SecureField> {
-    vec![SecureField::zero(); statement.log_sizes().len()]
 }
 
 /// The configuration of the benchmarks: blowup 2, 64 queries and 10 bits of proof of work, hence 74 bits of

@@ -70,25 +70,8 @@ pub trait Statement: Send + Sync {
 
     /// The witness. It can be generated once and proved any number of times.
     fn witness(&self) -> Witness {
-        let components = self.component_columns().into();
+        let components = component_columns(self).into();
         Witness { preprocessed: self.preprocessed(), trace: self.trace(), components }
-    }
-
-    /// The columns of each component.
-    fn component_columns(&self) -> Vec<ComponentColumns> {
-        let mut end = 0;
-        let columns = |component: Box<dyn Component>| {
-            let start = end;
-            end += component.trace_log_degree_bounds().get(ORIGINAL_TRACE_IDX).map_or(0, Vec::len);
-            ComponentColumns { trace: start..end, preprocessed: component.preprocessed_column_indices() }
-        };
-        self.placeholder_components().into_iter().map(columns).collect()
-    }
-
-    /// Components with placeholders of lookup elements and claimed sums, to ask them for their columns.
-    fn placeholder_components(&self) -> Vec<Box<dyn Component>> {
-        let sums = vec![SecureField::zero(); self.log_sizes().len()];
-        self.components(&Elements::placeholder(self.relations()), &sums)
     }
 
     /// The rows of the highest component, as a power of two.
@@ -99,7 +82,7 @@ pub trait Statement: Send + Sync {
     /// The number of columns in the preprocessed, the trace and the interaction tree.
     fn columns(&self) -> [usize; 3] {
         let mut count = [self.preprocessed_ids().len(), 0, 0];
-        for component in self.placeholder_components() {
+        for component in placeholder_components(self) {
             let bounds = component.trace_log_degree_bounds();
             for (count, tree) in count.iter_mut().zip(bounds.iter()).skip(1) {
                 *count += tree.len();
@@ -107,6 +90,27 @@ pub trait Statement: Send + Sync {
         }
         count
     }
+}
+
+/// Components with placeholders of lookup elements and claimed sums, to ask them for their columns.
+pub(crate) fn placeholder_components<S: Statement + ?Sized>(statement: &S) -> Vec<Box<dyn Component>> {
+    statement.components(&Elements::placeholder(statement.relations()), &no_sums(statement))
+}
+
+/// A zero for each component, if its sum is not known yet or not needed.
+pub(crate) fn no_sums<S: Statement + ?Sized>(statement: &S) -> Vec<SecureField> {
+    vec![SecureField::zero(); statement.log_sizes().len()]
+}
+
+/// The columns of each component.
+fn component_columns<S: Statement + ?Sized>(statement: &S) -> Vec<ComponentColumns> {
+    let mut end = 0;
+    let columns = |component: Box<dyn Component>| {
+        let start = end;
+        end += component.trace_log_degree_bounds().get(ORIGINAL_TRACE_IDX).map_or(0, Vec::len);
+        ComponentColumns { trace: start..end, preprocessed: component.preprocessed_column_indices() }
+    };
+    placeholder_components(statement).into_iter().map(columns).collect()
 }
 
 /// AIRs with the claimed sums of their components.
@@ -135,8 +139,7 @@ impl<E: FrameworkEval + 'static> Air for E {
     }
 }
 
-/// An AIR that backend B can prove. Its lookups do not need a component, which takes upstream as long to make as the
-/// device takes to prove it, if there are few rows.
+/// An AIR that backend B can prove. Its lookups do not need a component, which upstream reads the whole AIR to make.
 pub trait ProvableAir<B: Backend>: LogUp<B> {
     /// As [`Air::component`], for the prover.
     fn prover(
@@ -220,7 +223,7 @@ pub(crate) fn lifted<S: Statement + ?Sized>(statement: &S, config: PcsConfig) ->
     if config.lifting_log_size.is_some() || statement.preprocessed_ids().is_empty() {
         return config;
     }
-    let components = statement.placeholder_components();
+    let components = placeholder_components(statement);
     // A component's preprocessed columns are as long as its other columns.
     let reads = components.iter().filter(|component| !component.preprocessed_column_indices().is_empty());
     let longest = reads.map(|component| component.max_constraint_log_degree_bound() - 1).max();

@@ -16,7 +16,7 @@ use stwo::prover::poly::circle::PolyOps;
 
 use crate::lookup::Elements;
 use crate::prove::{Proof, twiddles};
-use crate::statement::{Statement, introduce, lifted};
+use crate::statement::{Statement, introduce, lifted, no_sums, placeholder_components};
 
 /// Why a proof is rejected.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -96,10 +96,10 @@ pub fn verify<S: Statement + ?Sized, MC: MerkleChannel>(
 
     let channel = &mut MC::C::default();
     let mut scheme = CommitmentSchemeVerifier::<MC>::new(key.config);
-    let sums = if lookups { claimed_sums.clone() } else { vec![SecureField::zero(); parts] };
+    let sums = if lookups { claimed_sums.clone() } else { no_sums(statement) };
 
     // The sizes of the columns do not depend on the elements, which are drawn after the first two trees.
-    let shape = statement.placeholder_components();
+    let shape = placeholder_components(statement);
     let sizes = view(&shape, statement).column_log_sizes();
     introduce(channel, statement, &key.config);
     scheme.commit(stark.commitments[0], &sizes[0], channel);

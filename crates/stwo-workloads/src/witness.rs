@@ -90,10 +90,12 @@ pub struct Adopted<B: Backend> {
 }
 
 impl<B: Backend> Adopted<B> {
-    /// The preprocessed columns and the columns of the trace that a component reads, in its order.
-    pub fn of(&self, component: &ComponentColumns) -> [Vec<&Evaluation<B>>; 2] {
-        let preprocessed = component.preprocessed.iter().map(|&column| &self.preprocessed[column]);
-        [preprocessed.collect(), self.trace[component.trace.clone()].iter().collect()]
+    /// The preprocessed columns and the columns of the trace that each component reads, in its order.
+    pub(crate) fn by_component(&self) -> impl ExactSizeIterator<Item = [Vec<&Evaluation<B>>; 2]> {
+        self.components.iter().map(|component| {
+            let preprocessed = component.preprocessed.iter().map(|&column| &self.preprocessed[column]);
+            [preprocessed.collect(), self.trace[component.trace.clone()].iter().collect()]
+        })
     }
 }
 

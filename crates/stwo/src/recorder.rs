@@ -115,10 +115,10 @@ pub(crate) struct Constants {
     /// The values of the extension parameters.
     pub(crate) parameters: Vec<SecureField>,
     known: HashMap<SecureField, usize>,
-    /// For each parameter, the index of the one that was asked for after it, at first the next one.
-    followers: Vec<usize>,
+    /// For each parameter, the index of the one that was asked for after it.
+    followers: Vec<Option<usize>>,
     /// The index of the parameter that was asked for last.
-    last: usize,
+    last: Option<usize>,
     /// The index of the base parameter that a constant stands for.
     placeholders: HashMap<BaseField, usize>,
 }
@@ -154,9 +154,9 @@ impl Constants {
         }
         // A lookup combines its values with the same elements in the same order as the lookup before it, so the
         // parameter is likely the one that followed the last one before.
-        let follower = self.followers.get(self.last).copied();
-        if let Some(likely) = follower.filter(|&likely| self.parameters.get(likely) == Some(&constant)) {
-            self.last = likely;
+        let follower = self.last.and_then(|last| self.followers[last]);
+        if let Some(likely) = follower.filter(|&likely| self.parameters[likely] == constant) {
+            self.last = Some(likely);
             return Constant::Parameter(likely);
         }
         let next = self.parameters.len();
@@ -164,17 +164,17 @@ impl Constants {
         if index == next {
             self.push(constant);
         }
-        if let Some(follower) = self.followers.get_mut(self.last) {
-            *follower = index;
+        if let Some(last) = self.last {
+            self.followers[last] = Some(index);
         }
-        self.last = index;
+        self.last = Some(index);
         Constant::Parameter(index)
     }
 
     /// A parameter of its own, whatever its value, and its index.
     pub(crate) fn push(&mut self, parameter: SecureField) -> usize {
         self.parameters.push(parameter);
-        self.followers.push(self.parameters.len());
+        self.followers.push(None);
         self.parameters.len() - 1
     }
 }

@@ -22,7 +22,7 @@ pub(crate) const SMALLEST_PINNED: usize = 64 << 10;
 const MOST_IDLE: usize = 8 << 30;
 
 /// If the pool holds this many bytes in blocks of one size and copies still use all of them, it waits for the oldest
-/// copy instead of pinning more.
+/// copy whose block fits instead of pinning more.
 const MOST_BUSY: usize = 16 << 20;
 
 /// The pinned memory of one device.
@@ -140,8 +140,8 @@ impl PinnedPool {
         self.take_up_to(bytes, bytes, own)
     }
 
-    /// As [`take_for`](Self::take_for), but rather a returned block of up to `most` bytes than pinning a smaller one:
-    /// for copies that soon return it.
+    /// As [`take_for`](Self::take_for), but rather takes a returned block for up to `most` bytes than to pin a smaller
+    /// one.
     pub(crate) fn take_up_to(
         self: &Arc<Self>,
         bytes: usize,
@@ -152,7 +152,8 @@ impl PinnedPool {
             requested: bytes,
             detail: format!("{} exceed the address space", Bytes(bytes)),
         })?;
-        let Returned { memory, uses } = match self.reuse(size, most.max(size), own) {
+        let most = class(most).unwrap_or(size).max(size);
+        let Returned { memory, uses } = match self.reuse(size, most, own) {
             Some(returned) => returned,
             None => Returned { memory: self.allocate(size)?, uses: Uses::default() },
         };

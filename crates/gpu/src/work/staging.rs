@@ -135,10 +135,12 @@ impl Stream {
             return if bytes == 0 { self.synchronize() } else { step(&pinned.take_for(bytes, own)?, 0, bytes) };
         }
         let Staging { chunk: most, threads } = self.device().staging();
-        // Use smaller chunks for small copies, so that every thread has work. Their blocks may be larger: pinning
-        // smaller ones takes longer than such a copy.
+        // Use smaller chunks for small copies, so that every thread has work.
         let chunk = most.min((bytes / (2 * threads)).next_power_of_two().max(SMALL));
-        let take = |_| pinned.take_up_to(chunk, most, own);
+        // A copy of several of the large blocks takes them for its smaller chunks, too: pinning others may take longer
+        // than the copy. Smaller copies leave them alone, since they may be behind a long kernel.
+        let largest = if bytes > most { most } else { chunk };
+        let take = |_| pinned.take_up_to(chunk, largest, own);
         let chunks = bytes.div_ceil(chunk);
         // Taken here and not by the threads, so that their number does not depend on the threads' timing.
         let blocks = (0..chunks.min(BLOCKS_PER_THREAD * threads)).map(take).collect::<Result<Vec<_>>>()?;

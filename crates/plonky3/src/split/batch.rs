@@ -122,7 +122,7 @@ where
         chunks.extend(of_table);
     }
     let quotient = Shares::new(&team, chunks)?;
-    constraints.iter().for_each(|table| table.free_symbols());
+    Constraints::free_symbols(&constraints);
     drop(constraints);
     transcript.quotient_phase(quotient.cap.clone(), None);
     let (zeta, ood_pow_witness) = transcript.ood_phase();

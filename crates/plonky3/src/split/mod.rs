@@ -180,7 +180,7 @@ where
         extension: &[],
     };
     let quotient = Shares::new(&team, quotient::chunks(&team, &table, alpha)?)?;
-    constraints.free_symbols();
+    Constraints::free_symbols(std::slice::from_ref(&constraints));
     let (zeta, ood_witness) = transcript.ood_phase(quotient.cap.clone(), None);
 
     let domain = TwoAdicMultiplicativeCoset::new(SC::Value::ONE, log_rows).expect("checked");

@@ -6,6 +6,7 @@ use stwo::core::fields::qm31::SECURE_EXTENSION_DEGREE;
 use stwo::prover::backend::simd::SimdBackend;
 use stwo_constraint_framework::{INTERACTION_TRACE_IDX, ORIGINAL_TRACE_IDX};
 
+use crate::statement::placeholder_components;
 use crate::{HostColumn, Provable};
 
 /// The number of columns from which on coefficients of short ones are stored.
@@ -34,7 +35,7 @@ impl Sizes {
             let of = |tree: usize| bounds.get(tree).cloned().unwrap_or_default();
             Lengths { trace: of(ORIGINAL_TRACE_IDX), interaction: of(INTERACTION_TRACE_IDX) }
         };
-        let components = statement.placeholder_components().into_iter().map(lengths).collect();
+        let components = placeholder_components(statement).into_iter().map(lengths).collect();
         Self { components, log_rows: statement.log_rows() }
     }
 
