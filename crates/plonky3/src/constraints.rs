@@ -145,9 +145,9 @@ impl<SC: DeviceConfig> Constraints<SC> {
         if values < SLOW_TO_FREE {
             return drop(symbols);
         }
-        // Nobody waits for this thread, not even the process's end. Expressions are freed by a recursion as deep as they
-        // are, so it has a large stack, like threads that read AIRs may have. Without a thread they are freed here, with
-        // the closure.
+        // Nobody waits for this thread, not even the process's end. Expressions are freed by a recursion as deep as
+        // they are, so it has a large stack, as the thread that read the AIR may have had. Without a thread they are
+        // freed here, with the closure.
         let thread = std::thread::Builder::new().name("rigel-free".to_owned()).stack_size(STACK_TO_FREE);
         let _ = thread.spawn(move || drop(symbols));
     }
