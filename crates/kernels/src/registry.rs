@@ -49,6 +49,7 @@ use crate::open::evaluate::Evaluate;
 use crate::open::opening::Opening;
 use crate::transform::circle::CircleTransform;
 use crate::transform::ntt::{Ntt, TwoAdic};
+use crate::transform::short::Short;
 use crate::vector::elementwise::Elementwise;
 use crate::vector::fractions::Fractions;
 use crate::vector::inverse::Inverse;
@@ -137,6 +138,7 @@ registry! {
     Reduce<Goldilocks, 0>, Reduce<KoalaBear, 0>, Reduce<BabyBear, 0>, Reduce<Mersenne31, 0>,
     Scan<Goldilocks, Plus>, Scan<KoalaBear, Plus>, Scan<BabyBear, Plus>, Scan<Mersenne31, Plus>,
     Permute<u32>, Permute<u64>,
+    Short<Goldilocks>, Short<KoalaBear>, Short<BabyBear>,
     Scale<BabyBear>,
     Mask<BabyBear>, Mask<KoalaBear>, Mask<Goldilocks>,
     Uniform<BabyBear>, Uniform<KoalaBear>, Uniform<Goldilocks>,

@@ -19,7 +19,7 @@ use rigel_kernels::field::Element;
 use crate::batch_key::{BatchKey, table_layout, trace_domain};
 use crate::challenger::Searching;
 use crate::check;
-use crate::commit::{Committed, extend_trace};
+use crate::commit::{Committed, extend_traces};
 use crate::config::{Base, DeviceConfig, Ext};
 use crate::constraints::Constraints;
 use crate::contents::{self, Extent};
@@ -362,12 +362,8 @@ fn commit_traces<'a, SC: DeviceConfig, A>(
             .zip(rooms)
             .map(|(instance, room)| Resident::arriving(session, &instance.trace, room.as_mut(), &allocated));
         let arrived = arriving.collect::<Result<Vec<_>>>()?;
-        session.phase("extend", || {
-            for resident in &arrived {
-                ldes.push(extend_trace(session, resident.whole().into())?);
-            }
-            Ok(())
-        })?;
+        let columns: Vec<Columns<'_, _>> = arrived.iter().map(|resident| resident.whole().into()).collect();
+        ldes.extend(session.phase("extend", || extend_traces(session, &columns))?);
         let first = residents.len();
         let with_lookups = |(i, resident)| (!key.lookups(first + i).is_empty()).then_some(resident);
         residents.extend(arrived.into_iter().enumerate().map(with_lookups));

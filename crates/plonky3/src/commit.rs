@@ -16,7 +16,7 @@ use rigel_kernels::{Columns, Matrix};
 
 use crate::config::{Base, DeviceConfig, Digest};
 use crate::error::Result;
-use crate::extended::{Extended, extend};
+use crate::extended::{Extended, extend_all};
 use crate::hiding::{self, Masked, Trees};
 use crate::parked::Parking;
 use crate::prover::Session;
@@ -36,8 +36,7 @@ impl<'a, SC: DeviceConfig> Committed<'a, SC> {
     /// Commits to traces, given on the subgroups of their heights in natural order. With masks, if the configuration
     /// hides.
     pub(crate) fn extend(session: &Session<'_, SC>, traces: &[Columns<'_, Base<SC>>]) -> Result<Self> {
-        let extend = |&trace| extend_trace(session, trace);
-        let ldes = session.phase("extend", || traces.iter().map(extend).collect::<Result<_>>())?;
+        let ldes = session.phase("extend", || extend_traces(session, traces))?;
         Self::new(session, ldes)
     }
 
@@ -168,15 +167,16 @@ impl<'a, SC: DeviceConfig> Committed<'a, SC> {
     }
 }
 
-/// A trace on the coset, with masks if the configuration hides.
-pub(crate) fn extend_trace<SC: DeviceConfig>(
+/// Traces on the coset, with masks if the configuration hides.
+pub(crate) fn extend_traces<SC: DeviceConfig>(
     session: &Session<'_, SC>,
-    trace: Columns<'_, Base<SC>>,
-) -> Result<Matrix<Base<SC>>> {
-    match session.prover.hiding_streams() {
-        Some(hiding) => Masked::new(session, hiding, trace)?.extend(session),
-        None => Ok(extend(session, trace, Base::<SC>::GENERATOR, Order::Natural)?),
+    traces: &[Columns<'_, Base<SC>>],
+) -> Result<Vec<Matrix<Base<SC>>>> {
+    if let Some(hiding) = session.prover.hiding_streams() {
+        return traces.iter().map(|&trace| Masked::new(session, hiding, trace)?.extend(session)).collect();
     }
+    let matrices = traces.iter().map(|&trace| (trace, Base::<SC>::GENERATOR));
+    Ok(extend_all(session, matrices, Order::Natural)?)
 }
 
 /// The digests of the rows of matrices of one height, one after the other, `batch` columns at a time.

@@ -6,6 +6,7 @@ use rigel_gpu::{Result as GpuResult, ViewMut};
 use rigel_kernels::field::{Field, Ring};
 use rigel_kernels::layout::permute;
 use rigel_kernels::transform::ntt::{self, Order};
+use rigel_kernels::transform::short::{self, Extension};
 use rigel_kernels::{Columns, Matrix};
 
 use crate::config::{Base, DeviceConfig};
@@ -168,4 +169,15 @@ pub(crate) fn extend<SC: DeviceConfig>(
     order: Order,
 ) -> GpuResult<Matrix<Base<SC>>> {
     ntt::extend(&session.stream, evaluations, session.log_blowup(), shift, order, Order::BitReversed)
+}
+
+/// As [`extend`], for many matrices, each with a shift of its own.
+pub(crate) fn extend_all<'a, SC: DeviceConfig>(
+    session: &Session<'_, SC>,
+    matrices: impl IntoIterator<Item = (Columns<'a, Base<SC>>, Base<SC>)>,
+    order: Order,
+) -> GpuResult<Vec<Matrix<Base<SC>>>> {
+    let extension = |(evaluations, shift)| Extension { evaluations, order, shift };
+    let extensions: Vec<_> = matrices.into_iter().map(extension).collect();
+    short::extend_all(&session.stream, &extensions, session.log_blowup())
 }

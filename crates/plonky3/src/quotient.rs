@@ -24,7 +24,7 @@ use rigel_kernels::{Columns, Matrix};
 use crate::config::{Base, DeviceConfig, Ext};
 use crate::constraints::Constraints;
 use crate::error::Result;
-use crate::extended::{Extended, extend, extend_to, on_coset};
+use crate::extended::{Extended, extend_all, extend_to, on_coset};
 use crate::field::{DeviceExtension, DeviceField};
 use crate::hiding;
 use crate::plan::are_small;
@@ -69,38 +69,42 @@ pub(crate) fn chunks_of_all<SC: DeviceConfig>(
         let evaluate = |table| evaluate(session, table, alpha);
         let quotients: Vec<Buffer<_>> =
             session.phase("constraints", || tables.iter().map(evaluate).collect::<Result<_>>())?;
-        let extend = |(table, quotient)| extend_chunks(session, table, quotient);
-        let extended: Vec<_> =
-            session.phase("extend", || tables.iter().zip(&quotients).map(extend).collect::<Result<_>>())?;
-        chunks.extend(extended);
+        chunks.extend(session.phase("extend", || extend_chunks(session, tables, &quotients))?);
     }
     Ok(chunks)
 }
 
-/// The chunks of a quotient, extended like a trace.
+/// The chunks of quotients, extended like traces, by table.
 fn extend_chunks<SC: DeviceConfig>(
     session: &Session<'_, SC>,
-    table: &Table<'_, SC>,
-    quotient: &Buffer<Base<SC>>,
-) -> Result<Vec<Matrix<Base<SC>>>> {
-    let log_chunks = table.constraints.log_chunks;
-    let words = Ext::<SC>::DEGREE << table.log_rows;
-    // Chunk i holds the values on g w^i H.
-    let chunk = |i: usize| {
-        let block = reverse_bits_len(i, log_chunks);
-        Ok(Columns::new(quotient.range(block * words..(block + 1) * words)?, 1 << table.log_rows)?)
+    tables: &[Table<'_, SC>],
+    quotients: &[Buffer<Base<SC>>],
+) -> Result<Vec<Vec<Matrix<Base<SC>>>>> {
+    let of_table = |(table, quotient): (&Table<'_, SC>, _)| {
+        let log_chunks = table.constraints.log_chunks;
+        let words = Ext::<SC>::DEGREE << table.log_rows;
+        // Chunk i holds the values on g w^i H.
+        let chunk = |i: usize| {
+            let block = reverse_bits_len(i, log_chunks);
+            let values = Buffer::range(quotient, block * words..(block + 1) * words)?;
+            Ok(Columns::new(values, 1 << table.log_rows)?)
+        };
+        (0..1 << log_chunks).map(chunk).collect::<Result<Vec<_>>>()
     };
-    let chunks: Vec<Columns<'_, Base<SC>>> = (0..1 << log_chunks).map(chunk).collect::<Result<_>>()?;
+    let chunks = tables.iter().zip(quotients).map(of_table).collect::<Result<Vec<_>>>()?;
     if let Some(hiding) = session.prover.hiding_streams() {
-        return hiding::chunks(session, hiding, table.log_rows, &chunks);
+        let of_table = |(table, chunks): (&Table<'_, SC>, &Vec<_>)| {
+            hiding::chunks(session, hiding, table.log_rows, chunks)
+        };
+        return tables.iter().zip(&chunks).map(of_table).collect();
     }
-    let root = SC::Value::two_adic_generator(table.log_rows as usize + log_chunks);
-    let extend = |(i, &chunk): (usize, &Columns<'_, Base<SC>>)| {
-        // A shift by w^-i maps the chunk's domain to g H.
-        let shift = root.exp_u64(i as u64).inverse().twin();
-        Ok(extend(session, chunk, shift, Order::BitReversed)?)
-    };
-    chunks.iter().enumerate().map(extend).collect()
+    let with_shifts = tables.iter().zip(&chunks).flat_map(|(table, chunks)| {
+        let root = SC::Value::two_adic_generator(table.log_rows as usize + table.constraints.log_chunks);
+        // A shift by w^-i maps the domain of chunk i to g H.
+        chunks.iter().zip(root.inverse().powers()).map(|(&chunk, shift)| (chunk, shift.twin()))
+    });
+    let mut extended = extend_all(session, with_shifts, Order::BitReversed)?.into_iter();
+    Ok(chunks.iter().map(|chunks| extended.by_ref().take(chunks.len()).collect()).collect())
 }
 
 /// The quotient's values: one block of `DEGREE` columns per chunk, with the chunks in bit-reversed order.

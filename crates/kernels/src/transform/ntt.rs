@@ -245,8 +245,8 @@ pub fn extend_into<'a, F: TwoAdic>(
     input: Order,
 ) -> Result<()> {
     let evaluations = evaluations.into();
-    let log_rows = check::<F>("ntt::extend", evaluations.rows(), added_bits)?;
-    check_shift("ntt::extend", shift)?;
+    check_extension("ntt::extend", evaluations.rows(), added_bits, shift)?;
+    let log_rows = evaluations.rows().trailing_zeros();
     let (rows, columns) = (evaluations.rows(), evaluations.columns());
     if out.len() != (rows << added_bits) * columns {
         return Err(Error::shape(
@@ -276,6 +276,17 @@ pub fn extend_into<'a, F: TwoAdic>(
         run(stream, evaluate, to, Some(held.view()), &cosets)?;
     }
     Ok(())
+}
+
+/// Checks that columns of so many rows can be extended to a coset with this shift.
+pub(super) fn check_extension<F: TwoAdic>(
+    operation: &'static str,
+    rows: usize,
+    added_bits: u32,
+    shift: F,
+) -> Result<()> {
+    check::<F>(operation, rows, added_bits)?;
+    check_shift(operation, shift).map(drop)
 }
 
 fn check<F: TwoAdic>(operation: &'static str, rows: usize, added_bits: u32) -> Result<u32> {
@@ -607,6 +618,6 @@ fn launch_passes<F: TwoAdic>(
 }
 
 /// 1 / 2^`log_rows`.
-fn scale<F: TwoAdic>(log_rows: u32) -> F {
+pub(super) fn scale<F: TwoAdic>(log_rows: u32) -> F {
     F::from_u64(1 << log_rows).inverse().expect("a power of two is not zero")
 }

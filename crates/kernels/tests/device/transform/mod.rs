@@ -1,3 +1,4 @@
 mod circle;
 mod ntt;
+mod short;
 mod spread;
