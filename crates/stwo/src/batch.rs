@@ -47,8 +47,9 @@ pub(crate) struct Batch {
 
 /// A column's words.
 pub(crate) enum Held {
-    /// On a device.
-    Here(Words),
+    /// On a device, and of values on a canonic domain, the logarithm of the number of coefficients that determine them,
+    /// if it is known.
+    Here(Words, Option<u8>),
     /// In host memory.
     Deferred(Place),
     /// In blocks of rows, one on each of several devices.
@@ -58,10 +59,16 @@ pub(crate) enum Held {
 impl Held {
     fn len(&self) -> usize {
         match self {
-            Self::Here(words) => words.len(),
+            Self::Here(words, _) => words.len(),
             Self::Deferred(place) => place.of.column_len(),
             Self::Blocks(blocks) => blocks.iter().map(Words::len).sum(),
         }
+    }
+
+    /// The logarithm of a number of coefficients that determine the values, at most that of their own number.
+    fn log_coefficients(&self) -> u32 {
+        let known = if let Self::Here(_, known) = self { *known } else { None };
+        known.map_or(self.len().ilog2(), u32::from)
     }
 
     /// In how many blocks it is.
@@ -72,7 +79,7 @@ impl Held {
     /// The words of a block on a device; `None` if the host has them.
     fn block(&self, block: usize) -> Option<View<'_, Mersenne31>> {
         match self {
-            Self::Here(words) => Some(words.view()),
+            Self::Here(words, _) => Some(words.view()),
             Self::Deferred(_) => None,
             Self::Blocks(blocks) => Some(blocks[block].view()),
         }
@@ -81,7 +88,7 @@ impl Held {
     /// The device of a block.
     fn device(&self, block: usize) -> &Device {
         match self {
-            Self::Here(words) => words.device(),
+            Self::Here(words, _) => words.device(),
             Self::Deferred(place) => place.of.device(),
             Self::Blocks(blocks) => blocks[block].device(),
         }

@@ -15,7 +15,7 @@ use rigel_kernels::open::circle_opening;
 use stwo::core::circle::CirclePoint;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::{SECURE_EXTENSION_DEGREE, SecureField};
-use stwo::core::poly::circle::CircleDomain;
+use stwo::core::poly::circle::{CanonicCoset, CircleDomain};
 use stwo::prover::backend::{Column, ColumnOps};
 
 use crate::CudaBackend;
@@ -87,6 +87,8 @@ pub struct DeviceColumn<T: Value> {
     len: usize,
     /// Unique to this column and its current content.
     id: u64,
+    /// Of values on a canonic domain, the logarithm of the number of coefficients that determine them, if it is known.
+    log_coefficients: Option<u8>,
     /// Empty until the memory is allocated.
     words: OnceLock<Words>,
     /// Shared with the clones that have the same memory, once there were any.
@@ -144,7 +146,8 @@ impl Plan {
         match self {
             Self::BarycentricWeights { log_size, point } => {
                 let _phase = phase_on(std::slice::from_ref(device), "barycentric weights");
-                let slab = circle_opening::barycentric_weights(&stream(device), *log_size, point.twin())?;
+                let domain = CanonicCoset::new(*log_size).circle_domain().twin();
+                let slab = circle_opening::barycentric_weights(&stream(device), domain, point.twin())?;
                 Ok(slab.into_values())
             }
             Self::Deferred(place) => place.of.read(place.index..place.index + 1),
@@ -164,7 +167,7 @@ fn next_ids(count: usize) -> u64 {
 
 impl<T: Value> DeviceColumn<T> {
     fn new(id: u64, len: usize, words: OnceLock<Words>, rest: OnceLock<Box<Rest<T>>>) -> Self {
-        Self { len, id, words, clones: OnceLock::new(), batch: Lock::new(None), rest }
+        Self { len, id, log_coefficients: None, words, clones: OnceLock::new(), batch: Lock::new(None), rest }
     }
 
     /// A column without memory.
@@ -443,6 +446,11 @@ impl BaseColumn {
         Ok(parts.zip(ids).map(column).collect())
     }
 
+    /// Records that the values are on a canonic domain and come from so many coefficients, a power of two.
+    pub(crate) fn come_from(&mut self, coefficients: usize) {
+        self.log_coefficients = Some(coefficients.trailing_zeros() as u8);
+    }
+
     /// A column of this length that the host keeps.
     pub(crate) fn deferred(len: usize, place: Place) -> Self {
         let device = OnceLock::from(place.of.device().clone());
@@ -482,7 +490,7 @@ impl BaseColumn {
         }
         match self.place() {
             Some(place) => Held::Deferred(place.clone()),
-            None => Held::Here(self.words().clone()),
+            None => Held::Here(self.words().clone(), self.log_coefficients),
         }
     }
 }
@@ -497,7 +505,8 @@ impl<T: Value> Clone for DeviceColumn<T> {
         };
         let rest = |rest: &Rest<T>| Box::new(Rest::new(rest.device.clone(), rest.plan.clone()));
         let rest = self.rest.get().map_or_else(OnceLock::new, |known| OnceLock::from(rest(known)));
-        Self { clones, ..Self::new(next_ids(1), self.len, words, rest) }
+        let log_coefficients = self.log_coefficients;
+        Self { clones, log_coefficients, ..Self::new(next_ids(1), self.len, words, rest) }
     }
 }
 

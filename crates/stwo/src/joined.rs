@@ -3,6 +3,7 @@
 use rigel_gpu::{Buffer, Error, Result, View};
 use rigel_kernels::Matrix;
 use rigel_kernels::field::Mersenne31;
+use stwo::core::poly::circle::CircleDomain;
 use stwo::prover::backend::Column;
 use stwo::prover::secure_column::SecureColumnByCoords;
 
@@ -15,6 +16,19 @@ use crate::failure::OrFail;
 /// Splits a buffer into columns.
 pub(crate) fn split(words: Buffer<Mersenne31>, rows: usize) -> Vec<BaseColumn> {
     BaseColumn::split(words, rows).or_fail("split a matrix into columns")
+}
+
+/// Splits values of polynomials on a domain, of so many coefficients each, into columns.
+pub(crate) fn split_values(
+    words: Buffer<Mersenne31>,
+    domain: CircleDomain,
+    coefficients: usize,
+) -> Vec<BaseColumn> {
+    let mut columns = split(words, domain.size());
+    if domain.is_canonic() {
+        columns.iter_mut().for_each(|column| column.come_from(coefficients));
+    }
+    columns
 }
 
 /// Splits a slab into its four coordinate columns.

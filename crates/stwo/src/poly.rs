@@ -27,7 +27,7 @@ use crate::deferred::{Deferred, HostColumn, batch_bytes, neighbours, to_host};
 use crate::device::{device, known, load_kernels, stream, team};
 use crate::failure::OrFail;
 use crate::field::{Twin, secure};
-use crate::joined::{into_joined, runs, split};
+use crate::joined::{into_joined, runs, split, split_values};
 use crate::report::phase;
 use crate::twiddles::{self, over_devices};
 
@@ -100,7 +100,7 @@ fn evaluate_same(
         let twiddles = of_domain(&twiddles.twiddles, domain, stream.device())?;
         circle::evaluate_into(&stream, to, domain.log_size(), Columns::new(run, rows)?, twiddles)?;
     }
-    Ok(split(values, size))
+    Ok(split_values(values, domain, rows))
 }
 
 /// The evaluations of polynomials of one size: in blocks over several devices, or whole on the current one.

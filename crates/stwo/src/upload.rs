@@ -23,7 +23,7 @@ use crate::blocks::homes;
 use crate::column::{BaseColumn, Leaves};
 use crate::deferred::{Deferred, HostColumn, batch_bytes};
 use crate::device::{current, stream, team};
-use crate::joined::split;
+use crate::joined::{split, split_values};
 use crate::poly;
 use crate::report::{phase, phase_of};
 
@@ -175,7 +175,7 @@ pub fn upload_polynomials(
                 leaves.absorb(&stream, &[Columns::new(to.view(), size)?])?;
             }
         }
-        let values = split(values, size);
+        let values = split_values(values, extended, rows);
         if let Some(begun) = leaves {
             let columns = values[..begun.absorbed()].iter().map(BaseColumn::id).collect();
             values[0].keep_leaves(Leaves { begun, columns });

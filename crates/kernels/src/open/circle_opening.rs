@@ -1,8 +1,9 @@
 //! Opening columns on circle domains at a point p outside them, a point of the circle over [`QM31`].
 //!
-//! - [`barycentric_weights`]: the w_i with `f(p) = sum_i w_i f(P_i)` over the points P_i of a canonic domain in
-//!   bit-reversed order, for f in the space of the transform on it: with `p - P_i = (x', y')`,
-//!   `w_i = +-c (1 + x') / y'`, + for even i, and a constant c
+//! - [`barycentric_weights`]: the w_i with `f(p) = sum_i w_i f(P_i)` over the points P_i of a domain in bit-reversed
+//!   order, for f in the space of the transform on it: with `p - P_i = (x', y')`, `w_i = +-c (1 + x') / y'`, + for even
+//!   i, and a constant c. A polynomial with fewer coefficients than a domain has points is determined by its values on
+//!   a block of them that is a domain itself, so that the sum may be over that block alone
 //! - [`basis`]: the transform's basis at p, `b_k = prod_j m_j^(bit j of k)` with `m = (y, x, pi(x), pi(pi(x)),
 //!   ..)` and `pi(x) = 2 x^2 - 1`, with which `f(p) = sum_k b_k f_k` for coefficients f_k as Stwo orders them
 //!
@@ -16,36 +17,46 @@ use crate::code::{Instances, KernelFile, Operation, parameters};
 use crate::domain::circle_domain::{Domain, LOG_ORDER, ReversedCoset};
 use crate::field::{Mersenne31 as M31, QM31, Ring};
 use crate::layout::matrix::Matrix;
+use crate::layout::slab::constant;
 
-/// The slab of the 2^`log_size` weights that evaluate at p a polynomial given on the canonic domain of that size (at
-/// least 2 points): Stwo's `barycentric_weights(CanonicCoset::new(log_size), p)`. If p is in the domain, all weights
-/// are zero.
-pub fn barycentric_weights(stream: &Stream, log_size: u32, p: [QM31; 2]) -> Result<Matrix<M31>> {
-    barycentric_weights_of(stream, log_size, Domain::canonic(log_size)?, p)
+/// The slab of the weights that evaluate at p a polynomial given on a domain: for a canonic one, Stwo's
+/// `barycentric_weights`. If p is in the domain, all weights are zero.
+pub fn barycentric_weights(stream: &Stream, domain: Domain, p: [QM31; 2]) -> Result<Matrix<M31>> {
+    weights_of(stream, domain, domain, p)
 }
 
-/// Those of [`barycentric_weights`] that belong to the points of `part`, a block of the canonic domain's points in
-/// bit-reversed order that is a domain itself.
+/// Those of [`barycentric_weights`] of the canonic domain of 2^`log_size` points that belong to the points of `part`, a
+/// block of them in bit-reversed order that is a domain itself.
 pub fn barycentric_weights_of(stream: &Stream, log_size: u32, part: Domain, p: [QM31; 2]) -> Result<Matrix<M31>> {
-    const NAME: &str = "circle_opening::barycentric_weights_of";
-    part.half.check(NAME)?;
-    let half = Domain::canonic(log_size)?.half;
     if part.log_size() > log_size {
         let detail = format!("weights for 2^{} points of 2^{log_size}; they must be a part", part.log_size());
-        return Err(Error::shape(NAME, detail));
+        return Err(Error::shape("circle_opening::barycentric_weights_of", detail));
     }
+    weights_of(stream, Domain::canonic(log_size)?, part, p)
+}
+
+/// The weights of a domain that belong to the points of a part of it.
+fn weights_of(stream: &Stream, domain: Domain, part: Domain, p: [QM31; 2]) -> Result<Matrix<M31>> {
+    const NAME: &str = "circle_opening::barycentric_weights";
+    domain.half.check(NAME)?;
+    part.half.check(NAME)?;
     let n = 1usize << part.log_size();
     let mut out = Matrix::alloc(stream, n, 4)?;
-    // The polynomial that vanishes on the domain is x doubled log_size - 1 times. The weights are divided by its
-    // derivative at the first point, times -2 y, which is the same for all points except for the sign of y.
-    let [x, y] = half.initial;
+    // The polynomial that vanishes on the domain is x doubled log_size - 1 times, less its value at the first point.
+    // The weights are divided by its derivative there, times -2 y, which is the same for all points except for the
+    // sign of y.
+    let [x, y] = domain.half.initial;
     let (mut vanishing, mut doubled, mut derivative) = (p[0], x, -(y + y));
-    for _ in 1..log_size {
+    for _ in 1..domain.log_size() {
         derivative *= doubled * M31::new(4);
         doubled = double_x(doubled);
         vanishing = double_x(vanishing);
     }
-    let scale = vanishing * derivative.inverse().expect("no point of a canonic domain is on an axis");
+    let Some(inverse) = derivative.inverse() else {
+        let detail = format!("the domain of {:?} has points on an axis, and so has points twice", domain.half);
+        return Err(Error::shape(NAME, detail));
+    };
+    let scale = (vanishing - constant(doubled)) * inverse;
     let most = stream.device().properties().multiprocessors as usize * 6;
     let shape = Shape::new(n.div_ceil(4 * THREADS as usize).clamp(1, most) as u32, THREADS);
     let arguments = (out.values_mut(), n as u64, ReversedCoset::new(part.half), p[0], p[1], scale);

@@ -50,10 +50,13 @@ pub(crate) enum Form {
 
 impl Form {
     /// The slab of weights for columns of 2^`log_size` elements, or for block `index` of `blocks` of their elements.
+    /// Where polynomials of fewer coefficients, 2^`log_coefficients`, are known by values on a whole domain, the weights
+    /// are for the first of these values alone, which determine them.
     fn weights(
         self,
         stream: &Stream,
         log_size: u32,
+        log_coefficients: u32,
         point: OpenedPoint,
         (index, blocks): (usize, usize),
     ) -> Result<Matrix<Mersenne31>> {
@@ -63,7 +66,16 @@ impl Form {
                 Err(Error::shape("CudaBackend", "coefficients in blocks; a column of them must be whole"))
             }
             Self::Values => {
-                let block = block_of(CanonicCoset::new(log_size).circle_domain(), index, blocks);
+                let domain = CanonicCoset::new(log_size).circle_domain();
+                if blocks == 1 {
+                    let parts = 1 << (log_size - log_coefficients.max(self.least_log()));
+                    return circle_opening::barycentric_weights(
+                        stream,
+                        block_of(domain, 0, parts).twin(),
+                        point.twin(),
+                    );
+                }
+                let block = block_of(domain, index, blocks);
                 circle_opening::barycentric_weights_of(stream, log_size, block.twin(), point.twin())
             }
         }
@@ -305,8 +317,15 @@ impl Batch {
                 let here: Vec<(usize, (usize, usize))> = alike.iter().filter_map(block_here).collect();
                 for alike in here.chunk_by(|a, b| a.1 == b.1) {
                     let block = alike[0].1;
-                    let weights = opening.form.weights(&sums.stream, opening.log_size, opening.point, block)?;
                     let here: Vec<usize> = alike.iter().map(|&(index, _)| places[index]).collect();
+                    let log_coefficients = here.iter().map(|&place| self.columns[place].log_coefficients()).max();
+                    let weights = opening.form.weights(
+                        &sums.stream,
+                        opening.log_size,
+                        log_coefficients.expect("a column"),
+                        opening.point,
+                        block,
+                    )?;
                     let mut rest = &here[..];
                     while !rest.is_empty() {
                         // One launch reads a run of contiguous columns.

@@ -1,5 +1,6 @@
 //! Openings on circle domains against Stwo's.
 
+use rigel_kernels::domain::circle_domain::Domain;
 use rigel_kernels::field::{Mersenne31, QM31};
 use rigel_kernels::open::circle_opening::*;
 use rigel_kernels::open::opening::evaluate;
@@ -30,7 +31,7 @@ fn weights_equal_stwo() {
             let (point, p) = secure_point(u128::from(log_size) + 17);
             let coset = CanonicCoset::new(log_size);
             let expected = CpuBackend::barycentric_weights(coset, point);
-            let found = barycentric_weights(stream, log_size, p).unwrap();
+            let found = barycentric_weights(stream, Domain::canonic(log_size).unwrap(), p).unwrap();
             assert_eq!(download::<QM31>(stream, &found), [ours::<QM31>(&expected)], "2^{log_size}");
 
             let columns = random_columns::<Mersenne31>(&mut rng(u64::from(log_size)), 1 << log_size, 3);
@@ -73,6 +74,37 @@ fn weights_of_blocks() {
     });
 }
 
+/// A polynomial is determined by its values on a block of a larger domain: Stwo's values at the point are those of its
+/// coefficients.
+#[test]
+fn weights_of_a_block_evaluate_polynomials_with_fewer_coefficients() {
+    on_each_device(|stream| {
+        for (log_size, added_bits) in [(1, 1), (2, 1), (3, 2), (6, 1), (9, 3)] {
+            let (point, p) = secure_point(u128::from(log_size) + 29);
+            let coefficients = random_columns::<Mersenne31>(&mut rng(u64::from(log_size)), 1 << log_size, 3);
+            let domain = CanonicCoset::new(log_size + added_bits).circle_domain();
+            let twiddles = CpuBackend::precompute_twiddles(domain.half_coset);
+            let (values, expected): (Vec<Vec<Mersenne31>>, Vec<QM31>) = coefficients
+                .iter()
+                .map(|column| {
+                    let poly = CircleCoefficients::<CpuBackend>::new(theirs(column));
+                    let values = poly.evaluate_with_twiddles(domain, &twiddles).values;
+                    (ours(&values), QM31::ours(CpuBackend::eval_at_point(&poly, point)))
+                })
+                .unzip();
+            let half = domain.half_coset;
+            for index in 0..1 << added_bits {
+                let first = half.initial_index + half.step_size * bit_reverse_index(index, added_bits);
+                let block = CircleDomain::new(Coset::new(first, half.log_size - added_bits));
+                let weights = barycentric_weights(stream, our_domain(block), p).unwrap();
+                let rows = index << log_size..(index + 1) << log_size;
+                let of_block: Vec<Vec<Mersenne31>> = values.iter().map(|column| column[rows.clone()].to_vec()).collect();
+                assert_eq!(evaluated(stream, &of_block, &weights), expected, "block {index} of 2^{log_size} points");
+            }
+        }
+    });
+}
+
 /// One element; part of a vector; part of a warp's elements, and several warps; bits above a warp's elements.
 #[test]
 fn bases_evaluate_as_stwo() {
@@ -100,7 +132,7 @@ fn points_of_the_domain_have_no_weights() {
     on_each_device(|stream| {
         let at = CanonicCoset::new(5).circle_domain().at(11);
         let p = [at.x, at.y].map(|x| QM31::from(Mersenne31::ours(x)));
-        let found = barycentric_weights(stream, 5, p).unwrap().to_vec(stream).unwrap();
+        let found = barycentric_weights(stream, Domain::canonic(5).unwrap(), p).unwrap().to_vec(stream).unwrap();
         assert_eq!(found, vec![Mersenne31::new(0); 128]);
     });
 }
@@ -109,8 +141,12 @@ fn points_of_the_domain_have_no_weights() {
 fn wrong_sizes_are_refused() {
     on_each_device(|stream| {
         let (_, p) = secure_point(1);
-        assert_says(barycentric_weights(stream, 0, p), &["one point"]);
-        assert_says(barycentric_weights(stream, 31, p), &["2^30 points"]);
+        let canonic = |log_size| barycentric_weights(stream, Domain::canonic(log_size)?, p);
+        assert_says(canonic(0), &["one point"]);
+        assert_says(canonic(31), &["2^30 points"]);
+        let mut twice = Domain::canonic(3).unwrap();
+        twice.half.initial = [Mersenne31::new(1), Mersenne31::new(0)];
+        assert_says(barycentric_weights(stream, twice, p), &["has points on an axis"]);
         assert_says(basis(stream, 31, p), &["circle_opening::basis", "2^31 elements", "at most 2^30"]);
     });
 }
