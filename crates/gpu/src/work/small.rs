@@ -15,9 +15,10 @@ use crate::device::Device;
 use crate::memory::{PinnedBlock, SMALLEST_PINNED, View, ViewMut};
 use crate::work::Stream;
 
-/// The largest uploads in bytes that are arguments of a kernel, and the most of each kernel.
-pub(super) const MOST_WRITTEN: usize = 512;
-const WRITES: [usize; 2] = [64, MOST_WRITTEN];
+/// The largest uploads in bytes that are arguments of a kernel, and the most of each kernel. Every device takes 4 KiB of
+/// arguments.
+pub(super) const MOST_WRITTEN: usize = 3968;
+const WRITES: [usize; 3] = [64, 512, MOST_WRITTEN];
 
 /// The bytes of pinned memory before the values: room for the word that tells of their arrival.
 const HEAD: usize = 64;
@@ -33,7 +34,7 @@ const MOST_THREADS: u32 = 1024;
 
 /// The kernels.
 pub(super) struct SmallCopies {
-    write: [Kernel; 2],
+    write: [Kernel; WRITES.len()],
     deliver: Kernel,
 }
 
@@ -54,8 +55,8 @@ impl SmallCopies {
     pub(super) fn load(device: &Device) -> Result<Arc<Self>> {
         device.kept(&Key, |device| {
             let module = Self::compile(device)?;
-            let [few, some] = WRITES.map(write_words);
-            let write = [module.kernel(&few)?, module.kernel(&some)?];
+            let [few, some, many] = WRITES.map(write_words);
+            let write = [module.kernel(&few)?, module.kernel(&some)?, module.kernel(&many)?];
             Ok((Self { write, deliver: module.kernel("deliver")? }, 0))
         })
     }
@@ -77,7 +78,7 @@ impl SmallCopies {
         to.push(&mut list);
         list.bytes(&payload, WRITES[index]);
         count.push(&mut list);
-        // SAFETY: these are the kernel's arguments, and any device has blocks of 128 threads.
+        // SAFETY: these are the kernel's arguments, and any device has blocks of 992 threads.
         unsafe { self.write[index].enqueue(stream, Shape::new(1, (WRITES[index] / 4) as u32), &list) }?;
         Ok(true)
     }

@@ -215,7 +215,7 @@ fn small_copies_are_in_the_order_of_launches() {
             let (found, expected) = run(stream, &kernels, round);
             assert_eq!(found, expected);
             // Sizes on both sides of every limit, with a kernel before the read that takes longer than the host looks.
-            for count in [1usize, 16, 17, 128, 129, 16_368, 16_369] {
+            for count in [1usize, 16, 17, 128, 129, 992, 993, 16_368, 16_369] {
                 let values: Vec<u32> = (0..count as u32).map(|i| i ^ round).collect();
                 let mut there = stream.upload(&values).unwrap();
                 if count == 17 {
