@@ -195,6 +195,7 @@ where
             Powers::<E>::modules(),
             Scan::<E::Base, Plus>::modules(),
             permute(),
+            Gather::modules(),
             ListColumns::modules(),
         ],
     )
@@ -219,6 +220,7 @@ pub fn warm_risc_zero(device: &Device) -> Result<usize> {
             Scale::<BabyBear>::modules(),
             Queries::modules(),
             Permute::<u32>::modules(),
+            Gather::modules(),
         ],
     )
 }
