@@ -197,6 +197,7 @@ where
             Powers::<E>::modules(),
             Scan::<E::Base, Plus>::modules(),
             permute(),
+            Gather::modules(),
             ListColumns::modules(),
         ],
     )
@@ -221,6 +222,7 @@ pub fn warm_risc_zero(device: &Device) -> Result<usize> {
             Scale::<BabyBear>::modules(),
             Queries::modules(),
             Permute::<u32>::modules(),
+            Gather::modules(),
         ],
     )
 }

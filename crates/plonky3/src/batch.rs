@@ -14,13 +14,12 @@ use p3_lookup::{LogUpGadget, Lookup, LookupTerminal, check_multiplicity_height_b
 use p3_uni_stark::{OpenedValues, PreprocessedOpenedValues, StarkGenericConfig};
 use rigel_gpu::Device;
 use rigel_kernels::Columns;
-use rigel_kernels::field::Element;
 
 use crate::batch_key::{BatchKey, table_layout, trace_domain};
 use crate::challenger::Searching;
 use crate::check;
 use crate::commit::{Committed, extend_traces};
-use crate::config::{Base, DeviceConfig, Ext};
+use crate::config::{Base, DeviceConfig};
 use crate::constraints::Constraints;
 use crate::contents::{self, Extent};
 use crate::error::{Error, Result};
@@ -28,7 +27,7 @@ use crate::fallback::{self, CpuBatchAir};
 use crate::field::{DeviceExtension, DeviceField};
 use crate::hiding::{self, random_polynomial};
 use crate::lookup::{self, Fractions, LookupInputs, Making};
-use crate::open::{Gathered, Round, open};
+use crate::open::{Round, open};
 use crate::plan::{Batches, Sizes, TableSize, are_small, exact_sizes, usual_chunks};
 use crate::program::Parameters;
 use crate::prover::{Prover, Session};
@@ -451,10 +450,7 @@ fn commit_lookups<SC: DeviceConfig, A>(
         return Ok((None, vec![None; instances.len()]));
     }
     let stream = &session.stream;
-    let mut terminals = Gathered::new(stream, 2 * Ext::<SC>::DEGREE * tables.len())?;
-    let columns = session.phase("lookups", || {
-        let last: Vec<u32> = tables.iter().map(|&(table, _)| instances[table].trace.height() as u32 - 1).collect();
-        let last = stream.upload(&last)?;
+    let (columns, terminals) = session.phase("lookups", || {
         let elements: Vec<_> =
             tables.iter().map(|&(table, _)| lookup::parameters::<SC>(&challenges[table])).collect();
         let publics = |&(table, _): &(usize, _)| SC::Value::as_device(&instances[table].public_values);
@@ -472,12 +468,11 @@ fn commit_lookups<SC: DeviceConfig, A>(
             };
             let size = TableSize::of(key, table, instance.trace.width());
             let making = batches.map_or(Making::WHOLE, |batches| size.making::<SC>(batches.columns));
-            let made = lookup::columns(session, fractions, resident.expect("kept for lookups"), &inputs, making)?;
-            let halves = terminals.rooms([Ext::<SC>::DEGREE; 2])?.split_at(Ext::<SC>::DEGREE)?;
-            made.write_terminal(stream, halves.into(), last.range(i..i + 1)?)?;
-            columns.push(made.columns);
+            let resident = resident.expect("kept for lookups");
+            columns.push(lookup::columns(session, fractions, resident, &inputs, making)?);
         }
-        Ok(columns)
+        let terminals = lookup::last_rows::<SC>(stream, &columns)?;
+        Ok((columns, terminals))
     })?;
     let fetched = terminals.fetch(stream)?;
     let committed = match batches {
@@ -491,10 +486,11 @@ fn commit_lookups<SC: DeviceConfig, A>(
             Committed::in_batches(session, columns, batches.columns)?
         }
     };
-    let mut halves = SC::Challenge::from_words(&fetched.wait()?).into_iter();
-    let mut half = || halves.next().expect("two elements per table with lookups");
+    let fetched = fetched.wait()?;
+    let mut last_rows = terminals.by_room(&fetched).map(SC::Challenge::from_words);
+    let mut terminal = || last_rows.next().expect("one per table with lookups").into_iter().sum();
     let terminals =
-        (0..instances.len()).map(|table| (!key.lookups(table).is_empty()).then(|| half() + half())).collect();
+        (0..instances.len()).map(|table| (!key.lookups(table).is_empty()).then(&mut terminal)).collect();
     Ok((Some(committed), terminals))
 }
 

@@ -5,17 +5,17 @@ use std::iter::Peekable;
 use p3_field::PrimeCharacteristicRing;
 use p3_fri::{BatchMultiOpening, CommitPhaseMultiStep, FriProof, FriShape, ProverTranscript};
 use p3_uni_stark::StarkGenericConfig;
-use rigel_gpu::View;
 use rigel_kernels::commit::merkle::{MerkleTree, Node};
-use rigel_kernels::field::Element;
+use rigel_kernels::field::{Element, Field};
 use rigel_kernels::fri::fold;
+use rigel_kernels::layout::gather::{self, Rows};
 use rigel_kernels::layout::permute;
 use rigel_kernels::{Columns, Matrix};
 
 use crate::challenger::Searching;
 use crate::commit::cap;
 use crate::config::{Base, DeviceConfig, DeviceFriProof, Digest, Ext, Salts};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::extended::Extended;
 use crate::field::{DeviceExtension, DeviceField};
 use crate::hiding::{self, Trees};
@@ -160,48 +160,41 @@ fn query<SC: DeviceConfig>(
         places.push(places[places.len() - 1].iter().map(|place| place >> fold.log_arity).collect());
     }
 
-    // The rows that are read of all matrices, in the order of the reads below, so that one copy uploads them.
-    let mut wanted: Vec<u32> = Vec::new();
-    for Round { committed, .. } in rounds {
-        let of_salts = committed.salts.iter().map(|salts| salts.rows().trailing_zeros());
-        let heights = committed.ldes.iter().map(Extended::log_rows).chain(of_salts);
-        wanted.extend(heights.flat_map(above).map(|row| row as u32));
-    }
-    for (fold, leaves) in folds.iter().zip(&places[1..]) {
+    // The rows that are read of matrices of each height, and of each fold: all elements of the leaves.
+    let rows_at: Vec<Vec<u32>> =
+        (0..=log_height as u32).map(|log_rows| above(log_rows).map(|row| row as u32).collect()).collect();
+    let of_leaves = |(fold, leaves): (&Fold<SC>, &Vec<usize>)| -> Vec<u32> {
         let arity = 1 << fold.log_arity;
-        wanted.extend(leaves.iter().flat_map(|leaf| (0..arity).map(move |j| (leaf * arity + j) as u32)));
-        wanted.extend(fold.salts.iter().flat_map(|_| leaves.iter().map(|&leaf| leaf as u32)));
-    }
-    let wanted = stream.upload(&wanted)?;
-    let mut end = 0;
-    let mut next = |count: usize| {
-        end += count;
-        wanted.range(end - count..end)
+        leaves.iter().flat_map(|leaf| (0..arity).map(move |j| (leaf * arity + j) as u32)).collect()
     };
+    let rows_of_folds: Vec<Vec<u32>> = folds.iter().zip(&places[1..]).map(of_leaves).collect();
 
     let columns = rounds.iter().flat_map(|round| &round.committed.ldes).map(Extended::columns).sum::<usize>();
     let folded = folds.iter().map(|fold| Ext::<SC>::DEGREE << fold.log_arity).sum::<usize>();
     let salted = rounds.iter().map(|round| round.committed.salts.len()).sum::<usize>() + folds.len();
     let mut rows = Gathered::<Base<SC>>::new(stream, indices.len() * (columns + folded + salted * SC::SALTS))?;
-    let gather = |rows: &mut Gathered<Base<SC>>, matrix: &Matrix<Base<SC>>, wanted: View<'_, u32>| {
-        let room = rows.room(wanted.len() * matrix.columns())?;
-        Ok::<_, Error>(permute::gather_rows_into(stream, room, matrix.values().view(), matrix.rows(), wanted)?)
+    let mut gather = |matrices: &[Rows<'_, Base<SC>>]| -> Result<()> {
+        Ok(gather::rows_into(stream, rows.rooms(matrices.iter().map(Rows::len))?, matrices)?)
     };
+    // All matrices that are next to each other and whole on the device are read at once.
+    let mut whole: Vec<Rows<'_, Base<SC>>> = Vec::new();
     for Round { committed, .. } in rounds {
         for lde in &committed.ldes {
-            let wanted = next(indices.len())?;
-            lde.each(session, |_, columns| gather(&mut rows, columns, wanted))?;
+            match lde {
+                Extended::Whole(matrix) => whole.push(at_height(matrix, &rows_at)),
+                Extended::InBatches { .. } => {
+                    gather(&std::mem::take(&mut whole))?;
+                    lde.each(session, |_, columns| gather(&[at_height(columns, &rows_at)]))?;
+                }
+            }
         }
-        for salts in &committed.salts {
-            gather(&mut rows, salts, next(indices.len())?)?;
-        }
+        whole.extend(committed.salts.iter().map(|salts| at_height(salts, &rows_at)));
     }
-    for fold in folds {
-        gather(&mut rows, &fold.values, next(indices.len() << fold.log_arity)?)?;
-        if let Some(salts) = &fold.salts {
-            gather(&mut rows, salts, next(indices.len())?)?;
-        }
+    for (fold, indices) in folds.iter().zip(&rows_of_folds) {
+        whole.push(Rows { values: fold.values.values().view(), rows: fold.values.rows(), indices });
+        whole.extend(fold.salts.iter().map(|salts| at_height(salts, &rows_at)));
     }
+    gather(&whole)?;
     let fetched_rows = rows.fetch(stream)?;
 
     let mut trees = Vec::with_capacity(rounds.len() + folds.len());
@@ -250,6 +243,12 @@ fn query<SC: DeviceConfig>(
     }
     steps.extend(of_tail);
     Ok((input_openings, steps))
+}
+
+/// The rows of a matrix that are read at its height, of which `rows_at` has those for each logarithm.
+fn at_height<'a, F: Field>(matrix: &'a Matrix<F>, rows_at: &'a [Vec<u32>]) -> Rows<'a, F> {
+    let (values, rows) = (matrix.values().view(), matrix.rows());
+    Rows { values, rows, indices: &rows_at[rows.trailing_zeros() as usize] }
 }
 
 /// The elements of queried leaves of `arity`, but for the queried ones.

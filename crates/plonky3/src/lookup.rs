@@ -20,10 +20,10 @@ use p3_air::symbolic::{BaseEntry, BaseLeaf, SymbolicExpr, SymbolicExpression};
 use p3_field::PrimeCharacteristicRing;
 use p3_lookup::Lookup;
 use rigel_codegen::{ColumnsRead, ExpressionGraph, Output, Target, Value};
-use rigel_gpu::{Device, Stream, View, ViewMut};
+use rigel_gpu::{Device, Stream, View};
 use rigel_kernels::domain::selectors;
 use rigel_kernels::field::Element;
-use rigel_kernels::layout::permute;
+use rigel_kernels::layout::gather::{self, Rows};
 use rigel_kernels::vector::inverse;
 use rigel_kernels::vector::scan::{self, Bound};
 use rigel_kernels::{Columns, Matrix};
@@ -31,6 +31,7 @@ use rigel_kernels::{Columns, Matrix};
 use crate::config::{Base, DeviceConfig, Ext};
 use crate::constraints::{Lowering, Program, input, parameter, placed, values_of};
 use crate::error::Result;
+use crate::open::Gathered;
 use crate::program::Inputs;
 use crate::prover::Session;
 use crate::trace::{Resident, rows_and_next};
@@ -38,27 +39,21 @@ use crate::trace::{Resident, rows_and_next};
 /// The inverted denominators use the input slot of the permutation columns.
 const INVERSES: usize = input::PERMUTATION;
 
-/// The columns of a table's lookups, and the terms of their running sum.
-pub(crate) struct LookupColumns<SC: DeviceConfig> {
-    /// The running sum and one fraction per lookup, over the extension.
-    pub(crate) columns: Matrix<Base<SC>>,
-    sums: Matrix<Base<SC>>,
-}
-
-impl<SC: DeviceConfig> LookupColumns<SC> {
-    /// Writes two elements, whose sum is the terminal: the running sum and its term in the last row, whose index is
-    /// given in device memory.
-    pub(crate) fn write_terminal(
-        &self,
-        stream: &Stream,
-        [running, term]: [ViewMut<'_, Base<SC>>; 2],
-        last: View<'_, u32>,
-    ) -> Result<()> {
-        let rows = self.columns.rows();
-        let sums = self.columns.column_range(0, Ext::<SC>::DEGREE)?;
-        permute::gather_rows_into(stream, running, sums, rows, last)?;
-        Ok(permute::gather_rows_into(stream, term, self.sums.values().view(), rows, last)?)
-    }
+/// Gathers the last rows of the columns of all tables' lookups. The sum of a row's elements is the table's terminal:
+/// the running sum before the last row, and the fractions of the last row.
+pub(crate) fn last_rows<SC: DeviceConfig>(
+    stream: &Stream,
+    tables: &[Matrix<Base<SC>>],
+) -> Result<Gathered<Base<SC>>> {
+    let last: Vec<u32> = tables.iter().map(|columns| columns.rows() as u32 - 1).collect();
+    let last_row = |(columns, last)| {
+        let columns: &Matrix<Base<SC>> = columns;
+        Rows { values: columns.values().view(), rows: columns.rows(), indices: std::slice::from_ref(last) }
+    };
+    let rows: Vec<Rows<'_, Base<SC>>> = tables.iter().zip(&last).map(last_row).collect();
+    let mut gathered = Gathered::new(stream, rows.iter().map(Rows::len).sum())?;
+    gather::rows_into(stream, gathered.rooms(rows.iter().map(Rows::len))?, &rows)?;
+    Ok(gathered)
 }
 
 /// What a table's lookups read besides its trace.
@@ -91,14 +86,14 @@ impl Making {
     pub(crate) const WHOLE: Self = Self { rows: usize::MAX, narrow_rows: usize::MAX, columns: 0 };
 }
 
-/// Computes the columns of a table's lookups.
+/// Computes the columns of a table's lookups: the running sum and one fraction per lookup, over the extension.
 pub(crate) fn columns<SC: DeviceConfig>(
     session: &Session<'_, SC>,
     fractions: &Fractions<SC>,
     trace: &Resident<'_, SC::Value>,
     inputs: &LookupInputs<'_, SC>,
     making: Making,
-) -> Result<LookupColumns<SC>> {
+) -> Result<Matrix<Base<SC>>> {
     let on_device = |fractions: &Fractions<SC>, main: Columns<'_, Base<SC>>, rows_at_once: usize| {
         if rows_at_once >= main.rows() {
             let selectors = selectors::kept_on_trace::<Base<SC>>(&session.stream, main.rows().trailing_zeros())?;
@@ -133,7 +128,7 @@ fn by_rows<SC: DeviceConfig>(
     rows_and_next_of_trace: impl Fn(Range<usize>) -> Result<Matrix<Base<SC>>>,
     inputs: &LookupInputs<'_, SC>,
     rows_at_once: usize,
-) -> Result<LookupColumns<SC>> {
+) -> Result<Matrix<Base<SC>>> {
     let (stream, degree) = (&session.stream, Ext::<SC>::DEGREE);
     let selectors = selectors::kept_on_trace::<Base<SC>>(stream, rows.trailing_zeros())?;
     let mut columns = Matrix::alloc(stream, rows, fractions.columns() * degree)?;
@@ -171,10 +166,10 @@ fn with_running_sum<SC: DeviceConfig>(
     session: &Session<'_, SC>,
     mut columns: Matrix<Base<SC>>,
     sums: Matrix<Base<SC>>,
-) -> Result<LookupColumns<SC>> {
+) -> Result<Matrix<Base<SC>>> {
     let running = columns.column_range_mut(0, Ext::<SC>::DEGREE)?;
     scan::prefix_sums_into(&session.stream, running, &sums, Bound::Exclusive)?;
-    Ok(LookupColumns { columns, sums })
+    Ok(columns)
 }
 
 /// The columns of a table's lookups with the fractions in place, but not the running sum; and the sums of each row's

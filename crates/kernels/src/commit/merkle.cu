@@ -132,11 +132,3 @@ compress_subtrees(Digest* layer, u32 count, u32 levels, u32 joins, CONSTANT_PARA
         if (levels > 0) compress_in_groups<typename H::Group>(layer, nodes, mine, levels, joins);
     }
 }
-
-// Gathers selected digests, two threads per digest.
-template <class H>
-__global__ void __launch_bounds__(BLOCK_THREADS)
-gather_digests(uint4* chosen, const uint4* digests, const u64* positions, u64 count) {
-    const u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < 2 * count) chosen[i] = digests[2 * positions[i / 2] + i % 2];
-}

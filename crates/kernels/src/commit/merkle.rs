@@ -24,6 +24,7 @@ use crate::commit::rows::{self, RowsInParts};
 use crate::field::Field;
 use crate::hash::{Hash, Hashing, RowHash, Sponge, also, declare};
 use crate::layout::columns::Columns;
+use crate::layout::gather;
 
 /// Threads of a warp.
 const WARP: u32 = 32;
@@ -284,49 +285,32 @@ impl<H: Hash> MerkleTree<H> {
         Self::gather_all_into(stream, chosen, &[(self, nodes)])
     }
 
-    /// The digests of nodes of several trees, tree after tree, as [`Self::gather_into`]: one upload for all.
+    /// The digests of nodes of several trees, tree after tree, as [`Self::gather_into`]: one launch for all.
     pub fn gather_all_into(
         stream: &Stream,
-        mut chosen: ViewMut<'_, H::Digest>,
+        chosen: ViewMut<'_, H::Digest>,
         trees: &[(&Self, &[Node])],
     ) -> Result<()> {
-        let (address, total) = (chosen.view().address(), trees.iter().map(|(_, nodes)| nodes.len()).sum());
-        if chosen.len() != total || !address.is_multiple_of(16) {
-            return Err(Error::shape(
-                "MerkleTree::gather",
-                format!(
-                    "{total} digests into room for {} at {address:#x}; the numbers must be equal and the address a \
-                     multiple of 16",
-                    chosen.len()
-                ),
-            ));
+        let total = trees.iter().map(|(_, nodes)| nodes.len()).sum::<usize>();
+        if chosen.len() != total {
+            let detail = format!("{total} digests into room for {}", chosen.len());
+            return Err(Error::shape("MerkleTree::gather", detail));
         }
-        let mut positions = Vec::with_capacity(total);
-        for (tree, nodes) in trees {
-            for &node in *nodes {
-                positions.push(tree.position(node)?);
-            }
-        }
-        if positions.is_empty() {
-            return Ok(());
-        }
-        let positions = stream.upload(&positions)?;
-        let mut end = 0;
-        for (tree, nodes) in trees.iter().filter(|(_, nodes)| !nodes.is_empty()) {
-            let places = end..end + nodes.len();
-            end = places.end;
-            let to = chosen.reborrow().range(places.clone())?;
-            tree.kernel(stream, TreeKernel::GatherDigests)?.launch(
-                stream,
-                Shape::cover(2 * nodes.len(), THREADS)?,
-                (to, &tree.digests, positions.range(places)?, nodes.len() as u64),
-            )?;
-        }
-        Ok(())
+        let positions = |(tree, nodes): &(&Self, &[Node])| {
+            nodes.iter().map(|&node| tree.position(node)).collect::<Result<_>>()
+        };
+        let positions: Vec<Vec<u32>> = trees.iter().map(positions).collect::<Result<_>>()?;
+        // A tree is a matrix of one column of digests.
+        let columns = trees.iter().zip(&positions).map(|((tree, _), indices)| gather::Rows {
+            values: tree.digests.view(),
+            rows: tree.digests.len(),
+            indices,
+        });
+        gather::rows_into(stream, chosen, &columns.collect::<Vec<_>>())
     }
 
     /// The place of a node's digest.
-    fn position(&self, Node { layer, index }: Node) -> Result<u64> {
+    fn position(&self, Node { layer, index }: Node) -> Result<u32> {
         if layer > self.top || index >= self.leaves() >> layer {
             return Err(Error::shape(
                 "MerkleTree::gather",
@@ -336,7 +320,11 @@ impl<H: Hash> MerkleTree<H> {
                 ),
             ));
         }
-        Ok((self.start(layer) + index) as u64)
+        let position = self.start(layer) + index;
+        u32::try_from(position).map_err(|_| {
+            let detail = format!("digest {position} of a tree; at most 2^32 can be gathered from");
+            Error::shape("MerkleTree::gather", detail)
+        })
     }
 
     /// For each leaf, the siblings on its path from the leaf up to, but not including, the cap: Plonky3's opening
@@ -448,7 +436,6 @@ pub(crate) enum TreeKernel {
     CompressLayer,
     CompressAndJoin,
     CompressSubtrees,
-    GatherDigests,
 }
 
 pub(crate) struct Tree<H>(PhantomData<H>);
@@ -467,18 +454,14 @@ impl<H: Hash> Operation for Tree<H> {
             TreeKernel::CompressLayer => "compress_layer",
             TreeKernel::CompressAndJoin => "compress_and_join",
             TreeKernel::CompressSubtrees => "compress_subtrees",
-            TreeKernel::GatherDigests => "gather_digests",
         };
-        // Gathering does not compress.
-        let constants = if kernel == TreeKernel::GatherDigests { None } else { H::NODE_CONSTANTS };
         let lanes = (kernel == TreeKernel::CompressSubtrees).then(|| H::NODE_LANES.to_string());
-        let arguments = also(lanes.as_deref()) + &also(constants);
+        let arguments = also(lanes.as_deref()) + &also(H::NODE_CONSTANTS);
         declare::<H>(Instances::one(format!("{name}<{}{arguments}>", H::NODES)))
     }
 
     fn warmed() -> Vec<TreeKernel> {
-        use TreeKernel::{CompressAndJoin, CompressLayer, CompressSubtrees, GatherDigests};
-        vec![CompressLayer, CompressAndJoin, CompressSubtrees, GatherDigests]
+        vec![TreeKernel::CompressLayer, TreeKernel::CompressAndJoin, TreeKernel::CompressSubtrees]
     }
 }
 

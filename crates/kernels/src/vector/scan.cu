@@ -172,7 +172,7 @@ struct WarpTile {
 
 // Inclusive (out[i] = in[0] .. in[i]) or exclusive (out[i] = in[0] .. in[i - 1]) prefixes of columns of n elements,
 // `tiles` tiles per column. Without an `in` it works in place. `board` holds one ticket, then a notice for each tile,
-// all initially zero.
+// all initially zero. Columns of one tile each need no board: nothing is published.
 //
 // A block takes its tile by ticket, so the tiles it waits for belong to blocks that have already started. Tickets run
 // over the columns first, so that by the time a tile looks back, the tiles before it are mostly done.
@@ -187,7 +187,7 @@ scan(typename E::Base* out, const typename E::Base* in, u64 n, u32 tiles, u32 co
     __shared__ u32 ticket;
     const u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
 
-    if (threadIdx.x == 0) ticket = (u32)atomicAdd(board, 1ull);
+    if (threadIdx.x == 0) ticket = board == nullptr ? blockIdx.x : (u32)atomicAdd(board, 1ull);
     __syncthreads();
     const u32 tile = ticket / columns, column = ticket % columns;
     const u64 slab = (u64)column * E::DEGREE * n;
@@ -229,7 +229,7 @@ scan(typename E::Base* out, const typename E::Base* in, u64 n, u32 tiles, u32 co
             if (lane == 0) Notice<E>::post(notice, own, TOTAL);
             prefix = look_back<E, Op>(notices, tile);
         }
-        if (lane == 0) Notice<E>::post(notice, Op::join(prefix, own), PREFIX);
+        if (tiles > 1 && lane == 0) Notice<E>::post(notice, Op::join(prefix, own), PREFIX);
         E start = shuffle_up(through, 1);
         if (lane == 0) start = Op::template identity<E>();
         if (lane < WARPS) starts[lane] = Op::join(prefix, start);

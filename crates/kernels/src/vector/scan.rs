@@ -7,12 +7,13 @@
 //! ([`prefix_products`], over slabs, see [`crate::layout::slab`]).
 //!
 //! All columns take one launch, and each element is read and written once: tiles of 256 threads and 10 to 32 elements
-//! per thread obtain the prefix before them from what other tiles publish (decoupled look-back). An element costs two
-//! operations o, and half of one more for the scan among threads.
+//! per thread obtain the prefix before them from what other tiles publish (decoupled look-back), in memory that is
+//! cleared before. Columns of one tile need no such memory. An element costs two operations o, and half of one more for
+//! the scan among threads.
 
 use std::marker::PhantomData;
 
-use rigel_gpu::{Error, Result, Shape, Stream, View, ViewMut};
+use rigel_gpu::{Buffer, Error, Result, Shape, Stream, View, ViewMut};
 
 use crate::code::{Instances, KernelFile, Operation};
 use crate::field::{Element, Field};
@@ -166,12 +167,14 @@ impl<E: Element, O: Operator> Scan<E, O> {
                 format!("{columns} columns of {rows} rows exceed the limit of a launch; split the matrix"),
             )
         })?;
-        let mut board = stream.zeros::<u64>(1 + blocks as usize * Self::NOTICE)?;
+        let board = (tiles > 1).then(|| stream.zeros::<u64>(1 + blocks as usize * Self::NOTICE));
+        let mut board = board.transpose()?;
+        let board = board.as_mut().map(Buffer::view_mut);
         let exclusive = u32::from(bound == Bound::Exclusive);
         Self::kernel(stream.device(), ())?.launch(
             stream,
             Shape::new(blocks as u32, THREADS as u32).shared(Self::SHARED as u32),
-            (out, from, rows as u64, tiles as u32, columns as u32, exclusive, &mut board),
+            (out, from, rows as u64, tiles as u32, columns as u32, exclusive, board),
         )
     }
 }

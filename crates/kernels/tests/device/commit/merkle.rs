@@ -389,6 +389,42 @@ fn nodes_are_gathered_in_the_order_given() {
     });
 }
 
+/// Trees of several heights, one of which is not read, in one launch; more digests than a block copies.
+#[test]
+fn nodes_of_many_trees_are_gathered_in_one_launch() {
+    on_each_device(|stream| {
+        let mut rng = rng(11);
+        let trees: Vec<MerkleTree<KeccakSponge>> = (0..7)
+            .map(|log_leaves| {
+                let leaves: Vec<_> = (0..1 << log_leaves).map(|_| rng.random()).collect();
+                MerkleTree::from_leaves(stream, &stream.upload(&leaves).unwrap()).unwrap()
+            })
+            .collect();
+        let (mut nodes, mut expected) = (Vec::new(), Vec::new());
+        for (i, tree) in trees.iter().enumerate() {
+            let all = tree.digests().to_vec(stream).unwrap();
+            let mut chosen = Vec::new();
+            for _ in 0..[20, 0, 1, 50, 3, 9, 17][i] {
+                let layer = rng.random_range(0..=tree.depth());
+                let index = rng.random_range(0..tree.leaves() >> layer);
+                chosen.push(Node { layer, index });
+                expected.push(all[2 * tree.leaves() - (2 * tree.leaves() >> layer) + index]);
+            }
+            nodes.push(chosen);
+        }
+        let both: Vec<(&MerkleTree<KeccakSponge>, &[Node])> =
+            trees.iter().zip(&nodes).map(|(tree, nodes)| (tree, &nodes[..])).collect();
+        let mut room = stream.alloc(expected.len()).unwrap();
+        let before = stream.device().activity().launches;
+        MerkleTree::gather_all_into(stream, room.view_mut(), &both).unwrap();
+        assert_eq!(stream.device().activity().launches, before + 1);
+        assert_eq!(room.to_vec(stream).unwrap(), expected);
+        let short = room.range_mut(1..).unwrap();
+        let error = MerkleTree::gather_all_into(stream, short, &both).unwrap_err().to_string();
+        assert!(error.contains("100 digests into room for 99"), "{error}");
+    });
+}
+
 #[test]
 fn bad_input_is_refused() {
     fn refused<T>(result: Result<T, rigel_gpu::Error>, words: &str) {

@@ -1,9 +1,10 @@
 //! Gathered values against the values themselves.
 
 use rand::RngExt;
-use rigel_gpu::{Buffer, View};
+use rand::distr::{Distribution, StandardUniform};
+use rigel_gpu::{Buffer, Plain, Stream, View};
 use rigel_kernels::field::{Field, Mersenne31};
-use rigel_kernels::layout::gather::words;
+use rigel_kernels::layout::gather::{Rows, rows_into, words};
 
 use crate::oracle::assert_says;
 use crate::support::{on_each_device, random, rng};
@@ -70,5 +71,73 @@ fn values_out_of_range_are_refused() {
         assert_says(words(stream, &sources, &[[0, 0]], 2), &["2 words", "4 bytes"]);
         let bytes = stream.upload(&[1u8]).unwrap();
         assert_says(words(stream, &[bytes.view()], &[[0, 0]], 0), &["0 words", "1 bytes"]);
+    });
+}
+
+/// Some rows of matrices of these shapes (rows, columns, rows read) against rows taken on the host.
+fn check_rows<T>(stream: &Stream, shapes: &[(usize, usize, usize)])
+where
+    T: Plain + PartialEq + std::fmt::Debug,
+    StandardUniform: Distribution<T>,
+{
+    let mut rng = rng(shapes.len() as u64);
+    let (mut matrices, mut expected) = (Vec::new(), Vec::new());
+    for &(rows, columns, read) in shapes {
+        let values: Vec<T> = (0..rows * columns).map(|_| rng.random()).collect();
+        let indices: Vec<u32> = (0..read).map(|_| rng.random_range(0..rows as u32)).collect();
+        let row = |&row: &u32| values.iter().skip(row as usize).step_by(rows);
+        expected.extend(indices.iter().flat_map(row).copied());
+        matrices.push((stream.upload(&values).unwrap(), rows, indices));
+    }
+    let matrices: Vec<Rows<'_, T>> = matrices
+        .iter()
+        .map(|(values, rows, indices)| Rows { values: Buffer::view(values), rows: *rows, indices })
+        .collect();
+    let mut out = stream.alloc::<T>(expected.len()).unwrap();
+    let before = stream.device().activity();
+    rows_into(stream, out.view_mut(), &matrices).unwrap();
+    let after = stream.device().activity();
+    let work = u64::from(!expected.is_empty());
+    assert_eq!((after.launches - before.launches, after.uploads - before.uploads), (work, 2 * work));
+    assert_eq!(out.to_vec(stream).unwrap(), expected, "{shapes:?}");
+}
+
+/// One matrix, and up to fifty of several heights and widths, some of which are not read; in one block and in several.
+#[test]
+fn rows_of_many_matrices() {
+    on_each_device(|stream| {
+        let many: Vec<(usize, usize, usize)> = (0..50)
+            .map(|i| ([1, 2, 64, 100, 4_096][i % 5], [1, 4, 33, 301][i % 4], [7, 0, 1, 20][i / 2 % 4]))
+            .collect();
+        let lists =
+            [&[][..], &[(1, 1, 1)], &[(5, 3, 0)], &[(64, 301, 50)], &[(8, 2, 0), (4, 4, 1), (2, 1, 0)], &many];
+        for shapes in lists {
+            check_rows::<u32>(stream, shapes);
+            check_rows::<u64>(stream, shapes);
+            check_rows::<[u8; 32]>(stream, shapes);
+        }
+    });
+}
+
+#[test]
+fn rows_that_do_not_exist_or_fit_are_refused() {
+    on_each_device(|stream| {
+        let values = stream.zeros::<u32>(24).unwrap();
+        let mut room = stream.alloc::<u32>(100).unwrap();
+        let rows = |rows, indices| Rows { values: values.view(), rows, indices };
+        let mut read =
+            |length, matrices: &[Rows<'_, u32>]| rows_into(stream, room.range_mut(..length).unwrap(), matrices);
+        let whole = rows(8, &[0, 7]);
+        assert_says(read(5, &[whole]), &["gather::rows_into", "6 values of 1 matrices into room for 5"]);
+        assert_says(read(1, &[]), &["0 values of 0 matrices into room for 1"]);
+        assert_says(read(12, &[whole, rows(8, &[0, 8])]), &["row 8 does not exist in matrix 1, which has 8 rows"]);
+        assert_says(read(6, &[whole, rows(7, &[])]), &["matrix 1 has 24 values and 7 rows"]);
+        assert_says(read(6, &[whole, rows(0, &[])]), &["matrix 1 has 24 values and 0 rows"]);
+        assert_says(read(6, &[whole, rows(25, &[])]), &["matrix 1 has 24 values and 25 rows"]);
+
+        let halves = stream.zeros::<u16>(4).unwrap();
+        let rows = Rows { values: halves.view(), rows: 2, indices: &[1] };
+        let mut room = stream.alloc::<u16>(2).unwrap();
+        assert_says(rows_into(stream, room.view_mut(), &[rows]), &["2 bytes", "multiple of 4"]);
     });
 }

@@ -129,6 +129,25 @@ fn many_short_columns_take_one_launch() {
     });
 }
 
+/// Only columns of several tiles need memory, besides the result, for what tiles publish.
+#[test]
+fn columns_of_one_tile_publish_nothing() {
+    on_each_device(|stream| {
+        for (rows, allocations) in [(8_192, 1), (8_193, 2)] {
+            let x = random_columns::<KoalaBear>(&mut rng(3), rows, 3);
+            let (expected, x) = (running(&x, Bound::Inclusive, KoalaBear::ZERO, |a, b| a + b), upload(stream, &x));
+            let count = || {
+                let stats = stream.device().memory_stats();
+                stats.hits + stats.misses
+            };
+            let before = count();
+            let found = prefix_sums(stream, &x, Bound::Inclusive).unwrap();
+            assert_eq!(count() - before, allocations, "{rows} rows");
+            assert!(download::<KoalaBear>(stream, &found) == expected, "{rows} rows");
+        }
+    });
+}
+
 #[test]
 fn in_place_is_the_same() {
     on_each_device(|stream| {

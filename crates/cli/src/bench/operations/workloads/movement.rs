@@ -1,7 +1,9 @@
 //! Operations that only move values.
 
 use rigel_gpu::Result;
+use rigel_kernels::Matrix;
 use rigel_kernels::field::{Field, Goldilocks, KoalaBear};
+use rigel_kernels::layout::gather::{self, Rows};
 use rigel_kernels::layout::permute;
 
 use super::{count, matrix_bytes};
@@ -25,6 +27,11 @@ pub fn cases(size: Size) -> Vec<Case> {
         Case::new("gather rows", format!("{} of {} x {columns}", count(queries), count(rows)), move |bench| {
             gather(bench, rows, columns, queries)
         }),
+        Case::new(
+            "gather rows of 32 matrices",
+            format!("100 of {} x {few} each", count(rows >> 8)),
+            move |bench| gather_of_many(bench, rows >> 8, few),
+        ),
     ]
 }
 
@@ -55,10 +62,30 @@ fn bit_reverse<F: Field>(bench: &Bench, rows: usize, columns: usize) -> Result<F
 }
 
 /// Memory is read 32 bytes at a time, of which a gather from a column-major matrix uses one word.
+const SECTOR: usize = 32;
+
 fn gather(bench: &Bench, rows: usize, columns: usize, queries: usize) -> Result<Figures> {
-    const SECTOR: usize = 32;
     let input = bench.random_matrix::<KoalaBear>(rows, columns)?;
     let indices = bench.random_indices(queries, rows)?;
     let cost = Cost::bytes((queries * columns * (SECTOR + size_of::<KoalaBear>())) as f64);
     bench.measure_bandwidth(cost, |stream| permute::gather_rows(stream, &input, &indices).map(drop))
+}
+
+/// The queried rows of many small matrices, as a proof of many tables reads them. It is bound by its launch and uploads.
+fn gather_of_many(bench: &Bench, rows: usize, columns: usize) -> Result<Figures> {
+    const MATRICES: usize = 32;
+    const QUERIES: usize = 100;
+    let matrices: Vec<Matrix<KoalaBear>> =
+        (0..MATRICES).map(|_| bench.random_matrix(rows, columns)).collect::<Result<_>>()?;
+    let indices: Vec<u32> = (0..QUERIES).map(|query| (query * 977 % rows) as u32).collect();
+    let values = MATRICES * QUERIES * columns;
+    let cost = Cost::bytes((values * (SECTOR + size_of::<KoalaBear>())) as f64);
+    bench.measure_bandwidth(cost, |stream| {
+        let read = matrices.iter().map(|matrix| {
+            let (values, rows) = (matrix.values().view(), matrix.rows());
+            Rows { values, rows, indices: &indices }
+        });
+        let all: Vec<Rows<'_, KoalaBear>> = read.collect();
+        gather::rows_into(stream, stream.alloc(values)?.view_mut(), &all)
+    })
 }
