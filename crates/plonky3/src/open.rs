@@ -424,7 +424,8 @@ impl<SC: DeviceConfig> Combined<'_, SC> {
             (self.scale * alpha.exp_u64(columns.start as u64), alpha.exp_u64(lde.columns() as u64));
         let claim = |(&z, values): (&SC::Challenge, &Vec<SC::Challenge>)| {
             let value: SC::Challenge = dot_product(alpha.powers(), values[columns.clone()].iter().copied());
-            let scale = std::mem::replace(&mut scale, scale * width);
+            let next = scale * width;
+            let scale = std::mem::replace(&mut scale, next);
             Claim { scale: scale.to_device(), value: value.to_device(), inverses: domain.inverses(z) }
         };
         points.iter().zip(self.values).map(claim).collect()
