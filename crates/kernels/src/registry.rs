@@ -46,6 +46,7 @@ use crate::open::circle_opening::CircleOpening;
 use crate::open::circle_quotients::CircleQuotients;
 use crate::open::deep::Deep;
 use crate::open::evaluate::Evaluate;
+use crate::open::multi_opening::MultiOpening;
 use crate::open::opening::Opening;
 use crate::transform::circle::CircleTransform;
 use crate::transform::ntt::{Ntt, TwoAdic};
@@ -108,6 +109,7 @@ registry! {
     Tree<RiscZeroPoseidon2>,
     Evaluate<RiscZero4>, Deep<RiscZero4>, FoldCoefficients<RiscZero4>,
     Opening<Goldilocks3>, Opening<Goldilocks2>, Opening<KoalaBear4>, Opening<BabyBear4>,
+    MultiOpening<Goldilocks3>, MultiOpening<Goldilocks2>, MultiOpening<KoalaBear4>, MultiOpening<BabyBear4>,
     Reduce<Goldilocks3, 2>, Reduce<Goldilocks2, 2>, Reduce<KoalaBear4, 2>, Reduce<BabyBear4, 2>,
     Reduce<QM31, 2>,
     Fold<Goldilocks3>, Fold<Goldilocks2>, Fold<KoalaBear4>, Fold<BabyBear4>,
@@ -179,6 +181,7 @@ where
         device,
         [
             Opening::<E>::modules(),
+            MultiOpening::<E>::modules(),
             [PartKernel::Absorb, PartKernel::Finish].map(RowParts::<H, E::Base>::module).into(),
             Ntt::<E::Base>::modules(),
             Rows::<H, E::Base>::modules(),

@@ -15,6 +15,7 @@ use rigel_gpu::{Buffer, Fetch, Plain, Stream, View, ViewMut};
 use rigel_kernels::domain::block::Block;
 use rigel_kernels::domain::points;
 use rigel_kernels::field::{Element, Ring};
+use rigel_kernels::open::multi_opening::{self, Claims, Evaluation};
 use rigel_kernels::open::opening::{self, Claim};
 use rigel_kernels::vector::powers;
 use rigel_kernels::{Columns, Matrix};
@@ -27,6 +28,7 @@ use crate::extended::Extended;
 use crate::field::DeviceExtension;
 use crate::fri;
 use crate::hiding::{self, Hiding};
+use crate::plan::are_small;
 use crate::prover::Session;
 use crate::transcript::Unfinished;
 
@@ -172,15 +174,9 @@ impl<SC: DeviceConfig> Domain<SC> {
         session.phase("denominators", || {
             let block = Block { index, log_rows: rows.trailing_zeros() };
             let coset = points::kept_points::<Base<SC>>(&session.stream, block)?;
-            let invert = |&(z, rows): &(SC::Challenge, usize)| {
-                let inverses = opening::inverse_denominators::<Ext<SC>>(
-                    &session.stream,
-                    coset.range(..rows)?,
-                    z.to_device(),
-                )?;
-                Ok((z, inverses))
-            };
-            let points = highest.iter().map(invert).collect::<Result<_>>()?;
+            let slabs: Vec<_> = highest.iter().map(|(z, rows)| (z.to_device(), *rows)).collect();
+            let inverses = opening::all_inverse_denominators::<Ext<SC>>(&session.stream, coset.view(), &slabs)?;
+            let points = highest.into_iter().map(|(z, _)| z).zip(inverses).collect();
             Ok(Self { coset, points })
         })
     }
@@ -232,6 +228,60 @@ pub(crate) fn sums<SC: DeviceConfig>(
     let stream = &session.stream;
     let count = |Claimed { lde, points }: &Claimed<'_, SC>| share.columns(lde.columns()).len() * points.len();
     let mut sums = Gathered::new(stream, Ext::<SC>::DEGREE * matrices.iter().map(count).sum::<usize>())?;
+    match are_short(matrices) {
+        true => sum_together(session, &mut sums, matrices, domain, coset, share)?,
+        false => sum_each(session, &mut sums, matrices, domain, coset, share)?,
+    }
+    let fetched = sums.fetch(stream)?;
+    Ok(Evaluated { sums, share, fetched })
+}
+
+/// Whether matrices are so short, and so small together, that they are opened in one launch: a launch for each would
+/// take longer than reading them.
+fn are_short<SC: DeviceConfig>(matrices: &[Claimed<'_, SC>]) -> bool {
+    const MOST_ROWS: usize = 1 << 14;
+    let is_short = |lde: &Extended<'_, SC>| matches!(lde, Extended::Whole(_)) && lde.rows() <= MOST_ROWS;
+    let bytes = |lde: &Extended<'_, SC>| lde.rows() * lde.columns() * size_of::<Base<SC>>();
+    matrices.iter().all(|matrix| is_short(matrix.lde))
+        && are_small(matrices.iter().map(|matrix| bytes(matrix.lde)).sum())
+}
+
+/// The [`sums`] of short matrices, in one launch.
+fn sum_together<SC: DeviceConfig>(
+    session: &Session<'_, SC>,
+    sums: &mut Gathered<Base<SC>>,
+    matrices: &[Claimed<'_, SC>],
+    domain: &Domain<SC>,
+    coset: impl Fn(&Extended<'_, SC>) -> Block,
+    share: Share,
+) -> Result<()> {
+    let mut evaluations = Vec::with_capacity(matrices.len());
+    for Claimed { lde, points } in matrices {
+        let (matrix, share) = (lde.whole(), share.columns(lde.columns()));
+        if share.is_empty() || points.is_empty() {
+            continue;
+        }
+        evaluations.push(Evaluation {
+            matrix: Columns::new(matrix.column_range(share.start, share.end)?, matrix.rows())?,
+            coset: coset(lde),
+            points: points.iter().map(|&z| (z.to_device(), domain.inverses(z))).collect(),
+        });
+    }
+    let lengths = |of: &Evaluation<'_, Ext<SC>>| Ext::<SC>::DEGREE * of.matrix.columns() * of.points.len();
+    let rooms = sums.rooms(evaluations.iter().map(lengths))?;
+    Ok(multi_opening::evaluate(&session.stream, rooms, domain.coset.view(), &evaluations)?)
+}
+
+/// The [`sums`] of long matrices, one after the other, and some columns at a time where they are not in memory.
+fn sum_each<SC: DeviceConfig>(
+    session: &Session<'_, SC>,
+    sums: &mut Gathered<Base<SC>>,
+    matrices: &[Claimed<'_, SC>],
+    domain: &Domain<SC>,
+    coset: impl Fn(&Extended<'_, SC>) -> Block,
+    share: Share,
+) -> Result<()> {
+    let stream = &session.stream;
     let mut weights: Vec<Weights<SC>> = Vec::new();
     for Claimed { lde, points } in matrices {
         let (coset, share) = (coset(lde), share.columns(lde.columns()));
@@ -260,8 +310,7 @@ pub(crate) fn sums<SC: DeviceConfig>(
             Ok(())
         })?;
     }
-    let fetched = sums.fetch(stream)?;
-    Ok(Evaluated { sums, share, fetched })
+    Ok(())
 }
 
 /// Such sums, on their way to the host.
@@ -294,47 +343,93 @@ impl<SC: DeviceConfig> Evaluated<SC> {
 
 /// For each height in descending order, `sum alpha^i (p_i(z_i) - p_i(x)) / (z_i - x)` over all columns of that
 /// height and their points, where i counts within the height.
-pub(crate) fn reduce<SC: DeviceConfig>(
+pub(crate) fn reduce<'a, SC: DeviceConfig>(
     session: &Session<'_, SC>,
-    matrices: &[Claimed<'_, SC>],
+    matrices: &'a [Claimed<'a, SC>],
     domain: &Domain<SC>,
-    values: &[&ColumnValues<SC>],
+    values: &[&'a ColumnValues<SC>],
     alpha: SC::Challenge,
 ) -> Result<Vec<Matrix<Base<SC>>>> {
     let stream = &session.stream;
     session.phase("reduce", || {
         let widest = matrices.iter().map(|matrix| matrix.lde.columns()).max().unwrap_or(1);
         let powers = powers::powers(stream, Ext::<SC>::ONE, alpha.to_device(), widest)?;
-        // By height: the sums so far, if there are any, and the next power of alpha.
-        let mut heights = BTreeMap::new();
-        for (Claimed { lde, points }, values) in matrices.iter().zip(values) {
-            let (sums, next) = heights.entry(Reverse(lde.rows())).or_insert((None, SC::Challenge::ONE));
-            let width = alpha.exp_u64(lde.columns() as u64);
-            lde.each(session, |first, columns| {
-                let mut scale = *next * alpha.exp_u64(first as u64);
-                let mut claims = Vec::with_capacity(points.len());
-                for (&z, values) in points.iter().zip(*values) {
-                    let values = &values[first..first + columns.columns()];
-                    let value: SC::Challenge = dot_product(alpha.powers(), values.iter().copied());
-                    let inverses = domain.inverses(z);
-                    claims.push(Claim { scale: scale.to_device(), value: value.to_device(), inverses });
-                    scale *= width;
-                }
-                let (columns, powers) = (columns.into(), powers.values().view());
-                match sums {
-                    Some(sums) => opening::accumulate_quotients(stream, sums, columns, powers, &claims)?,
-                    None => *sums = Some(opening::quotients::<Ext<SC>>(stream, columns, powers, &claims)?),
-                }
-                Ok(())
-            })?;
-            *next *= width.exp_u64(points.len() as u64);
-        }
-        let whole = |(Reverse(rows), (sums, _)): (_, (Option<_>, _))| match sums {
-            Some(sums) => Ok(sums),
-            None => Ok(Matrix::zeros(stream, rows, Ext::<SC>::DEGREE)?),
+        let powers = powers.values().view();
+        // By height, the next power of alpha.
+        let mut next = BTreeMap::new();
+        let combined = |(matrix, values): (&'a Claimed<'a, SC>, &&'a ColumnValues<SC>)| {
+            let next = next.entry(matrix.lde.rows()).or_insert(SC::Challenge::ONE);
+            let count = (matrix.lde.columns() * matrix.points.len()) as u64;
+            Combined { matrix, values, scale: std::mem::replace(next, *next * alpha.exp_u64(count)) }
         };
-        heights.into_iter().map(whole).collect()
+        let combined: Vec<_> = matrices.iter().zip(values).map(combined).collect();
+        if !are_short(matrices) {
+            return reduce_each(session, &combined, domain, powers, alpha);
+        }
+        let claims = |combined: &Combined<'a, SC>| {
+            let matrix = combined.matrix.lde.whole();
+            Claims { matrix: matrix.into(), claims: combined.claims(domain, alpha, 0..matrix.columns()) }
+        };
+        Ok(multi_opening::quotients(stream, powers, &combined.iter().map(claims).collect::<Vec<_>>())?)
     })
+}
+
+/// [`reduce`] for long matrices, one after the other, and some columns at a time where they are not in memory.
+fn reduce_each<SC: DeviceConfig>(
+    session: &Session<'_, SC>,
+    combined: &[Combined<'_, SC>],
+    domain: &Domain<SC>,
+    powers: View<'_, Base<SC>>,
+    alpha: SC::Challenge,
+) -> Result<Vec<Matrix<Base<SC>>>> {
+    let stream = &session.stream;
+    // By height: the sums so far, if there are any.
+    let mut heights = BTreeMap::new();
+    for combined in combined {
+        let lde = combined.matrix.lde;
+        let sums = heights.entry(Reverse(lde.rows())).or_insert(None);
+        lde.each(session, |first, columns| {
+            let claims = combined.claims(domain, alpha, first..first + columns.columns());
+            match sums {
+                Some(sums) => opening::accumulate_quotients(stream, sums, columns.into(), powers, &claims)?,
+                None => *sums = Some(opening::quotients::<Ext<SC>>(stream, columns.into(), powers, &claims)?),
+            }
+            Ok(())
+        })?;
+    }
+    let whole = |(Reverse(rows), sums): (_, Option<_>)| match sums {
+        Some(sums) => Ok(sums),
+        None => Ok(Matrix::zeros(stream, rows, Ext::<SC>::DEGREE)?),
+    };
+    heights.into_iter().map(whole).collect()
+}
+
+/// A matrix in the random combination of its height, where its first column has the factor `scale`.
+struct Combined<'a, SC: DeviceConfig> {
+    matrix: &'a Claimed<'a, SC>,
+    values: &'a ColumnValues<SC>,
+    scale: SC::Challenge,
+}
+
+impl<SC: DeviceConfig> Combined<'_, SC> {
+    /// The claims on the combination of some columns, one for each point.
+    fn claims<'d>(
+        &self,
+        domain: &'d Domain<SC>,
+        alpha: SC::Challenge,
+        columns: Range<usize>,
+    ) -> Vec<Claim<'d, Ext<SC>>> {
+        let Claimed { lde, points } = self.matrix;
+        let (mut scale, width) =
+            (self.scale * alpha.exp_u64(columns.start as u64), alpha.exp_u64(lde.columns() as u64));
+        let claim = |(&z, values): (&SC::Challenge, &Vec<SC::Challenge>)| {
+            let value: SC::Challenge = dot_product(alpha.powers(), values[columns.clone()].iter().copied());
+            let next = scale * width;
+            let scale = std::mem::replace(&mut scale, next);
+            Claim { scale: scale.to_device(), value: value.to_device(), inverses: domain.inverses(z) }
+        };
+        points.iter().zip(self.values).map(claim).collect()
+    }
 }
 
 /// So many vectors, each with room for `capacity` values. (A clone of an empty vector has no room.)

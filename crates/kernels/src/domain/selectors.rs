@@ -61,8 +61,7 @@ pub fn on_block<F: Field + Element<Base = F>>(
     let points = points.range(..rows)?;
     let last = last_point::<F>(log_n);
     let mut out = Matrix::alloc(stream, rows, 3)?;
-    invert_differences::<F>(stream, out.column_range_mut(0, 1)?, points, F::ONE)?;
-    invert_differences::<F>(stream, out.column_range_mut(1, 2)?, points, last)?;
+    invert_differences::<F>(stream, out.column_range_mut(0, 2)?, points, &[(F::ONE, rows), (last, rows)])?;
     let shift = (F::GENERATOR * block.shift::<F>()).pow(1 << log_n);
     Selectors::<F>::kernels(stream.device(), ())?[ON_COSET].launch(
         stream,

@@ -6,12 +6,14 @@
 //! coset of 2^k points.
 //!
 //! - [`coset_points`](crate::domain::points::coset_points): the x_i
-//! - [`inverse_denominators`]: `d_i = 1 / (z - x_i)`
+//! - [`inverse_denominators`], [`all_inverse_denominators`]: `d_i = 1 / (z - x_i)`, for one z or for several
 //! - [`barycentric_weights`]: `x_i d_i (z^h - g^h) / (h g^h)`, with which `p(z) = sum_i weights[i] p(x_i)` over the
 //!   first h rows, for p of degree below h
 //! - [`evaluate`]: these sums for every column of a matrix, at one or more points
 //! - [`quotients`], [`accumulate_quotients`]: `sum_k s_k (y_k - m(x_i)) / (z_k - x_i)` with `m = sum_c alpha^c p_c`,
 //!   which is a polynomial where the y_k are `m(z_k)`
+//!
+//! [`multi_opening`](super::multi_opening) computes sums and quotients of many short matrices in one launch each.
 //!
 //! Sums and quotients read a matrix once for every two points, and are memory-bound. Inverting the denominators costs
 //! about three products and a fraction of an inversion per element; the rest costs a product or two.
@@ -36,12 +38,26 @@ pub fn inverse_denominators<E: Element>(
     points: View<'_, E::Base>,
     z: E,
 ) -> Result<Matrix<E::Base>> {
-    if points.is_empty() {
-        return Err(Error::shape("opening::inverse_denominators", "no points given; there must be at least one"));
+    Ok(all_inverse_denominators(stream, points, &[(z, points.len())])?.remove(0))
+}
+
+/// For each (z, n) of `slabs`, the slab of `1 / (z - points[i])` for the first n points, from 1 to all of them, and 0
+/// where z is a point. One launch for every 16 slabs.
+pub fn all_inverse_denominators<E: Element>(
+    stream: &Stream,
+    points: View<'_, E::Base>,
+    slabs: &[(E, usize)],
+) -> Result<Vec<Matrix<E::Base>>> {
+    const NAME: &str = "opening::inverse_denominators";
+    if let Some((_, n)) = slabs.iter().find(|(_, n)| !(1..=points.len()).contains(n)) {
+        let detail = format!("{n} of {} points; there must be at least one, and at most all", points.len());
+        return Err(Error::shape(NAME, detail));
     }
-    let mut out = Matrix::alloc(stream, points.len(), E::DEGREE)?;
-    invert_differences::<E>(stream, out.values_mut().view_mut(), points, z)?;
-    Ok(out)
+    let lengths: Vec<usize> = slabs.iter().map(|(_, n)| n * E::DEGREE).collect();
+    let mut all = stream.alloc(lengths.iter().sum())?;
+    invert_differences::<E>(stream, all.view_mut(), points, slabs)?;
+    let parts = all.split(&lengths)?.into_iter().zip(slabs);
+    parts.map(|(values, &(_, n))| Matrix::new(values, n, E::DEGREE)).collect()
 }
 
 /// The slab of the h = 2^`log_h` weights `x_i d_i (z^h - g^h) / (h g^h)` that evaluate at z a polynomial of degree
@@ -71,7 +87,6 @@ pub fn block_weights<E: Element>(
 ) -> Result<Matrix<E::Base>> {
     const NAME: &str = "opening::barycentric_weights";
     check_domain::<E::Base>(NAME, coset.log_rows)?;
-    let h = coset.rows();
     check_slab::<E>(NAME, "inverses", inverses, count)?;
     if points.len() < count {
         return Err(Error::shape(
@@ -79,15 +94,22 @@ pub fn block_weights<E: Element>(
             format!("{} points for {count} weights; there must be at least {count}", points.len()),
         ));
     }
-    let shift = (E::Base::GENERATOR * coset.shift::<E::Base>()).pow(h as u64);
-    let unit = (shift * E::Base::from_u64(h as u64)).inverse().expect("neither the generator nor 2^k is zero");
-    let scale = (z.pow(h as u64) - constant(shift)) * constant(unit);
+    let scale = weights_scale(z, coset);
     let mut out = Matrix::alloc(stream, count, E::DEGREE)?;
     let shape = Shape::cover(count.div_ceil(16 / size_of::<E::Base>()), THREADS)?;
     let stride = inverses.rows() as u64;
     let arguments = (out.values_mut(), points, inverses.values(), stride, count as u64, scale);
     Opening::<E>::kernels(stream.device(), ())?[WEIGHTS].launch(stream, shape, arguments)?;
     Ok(out)
+}
+
+/// `(z^h - s^h) / (h s^h)`, the factor that all weights of a coset of h points have in common, where s is the shift by
+/// which it is a coset of a subgroup.
+pub(super) fn weights_scale<E: Element>(z: E, coset: Block) -> E {
+    let h = coset.rows() as u64;
+    let shift = (E::Base::GENERATOR * coset.shift::<E::Base>()).pow(h);
+    let unit = (shift * E::Base::from_u64(h)).inverse().expect("neither the generator nor 2^k is zero");
+    (z.pow(h) - constant(shift)) * constant(unit)
 }
 
 /// For each slab of weights k and each column c, `sum_i weights_k[i] matrix[i][c]` over the first h rows, where each
@@ -280,7 +302,12 @@ fn write_quotients<E: Element>(
 }
 
 /// Checks that a slab has at least n elements.
-fn check_slab<E: Element>(operation: &'static str, what: &str, slab: &Matrix<E::Base>, n: usize) -> Result<()> {
+pub(super) fn check_slab<E: Element>(
+    operation: &'static str,
+    what: &str,
+    slab: &Matrix<E::Base>,
+    n: usize,
+) -> Result<()> {
     if slab.rows() < n || slab.columns() != E::DEGREE {
         return Err(Error::shape(
             operation,

@@ -109,14 +109,26 @@ invert(typename E::Base* out, const typename E::Base* in, u64 n) {
         store_share(out + slab, x + k * N, n, Share::of<F>(tile + k * THREADS * N, threadIdx.x, THREADS, wide));
 }
 
-// out[i] = 1 / (z - points[i]), and 0 where z = points[i], for n points over the base field.
+// Slabs of differences: of the element z and the first n points, written from `place` on.
+template <class E>
+struct Differences {
+    E z[MOST_SLABS];
+    u64 n[MOST_SLABS];
+    u64 place[MOST_SLABS];
+};
+
+// out[place + i] = 1 / (z - points[i]), and 0 where z = points[i], for n points over the base field: one slab per
+// blockIdx.y.
 template <class E, int RUNS, int BLOCKS>
 __global__ void __launch_bounds__(THREADS, BLOCKS)
-invert_differences(typename E::Base* out, const typename E::Base* points, E z, u64 n) {
+invert_differences(typename E::Base* out, const typename E::Base* points, Differences<E> differences) {
     typedef typename E::Base F;
     constexpr int N = Vector<F>::N;
+    const u64 n = differences.n[blockIdx.y], tile = (u64)blockIdx.x * (THREADS * RUNS * N);
+    if (tile >= n) return;
+    const E z = differences.z[blockIdx.y];
+    out += differences.place[blockIdx.y];
     const bool wide = n % N == 0 && is_aligned(out) && is_aligned(points);
-    const u64 tile = (u64)blockIdx.x * (THREADS * RUNS * N);
     E x[RUNS * N];
 #pragma unroll
     for (int k = 0; k < RUNS; ++k) {

@@ -6,9 +6,9 @@
 
 use std::marker::PhantomData;
 
-use rigel_gpu::{Result, Shape, Stream, View, ViewMut};
+use rigel_gpu::{Error, Result, Shape, Stream, View, ViewMut};
 
-use crate::code::{Instances, KernelFile, Operation};
+use crate::code::{Instances, KernelFile, Operation, parameters};
 use crate::field::Element;
 use crate::layout::grid::column_batches;
 use crate::layout::matrix::Matrix;
@@ -28,18 +28,50 @@ pub fn invert_assign<E: Element>(stream: &Stream, matrix: &mut Matrix<E::Base>) 
     run::<E>(stream, matrix, None)
 }
 
-/// `out[i] = 1 / (z - points[i])`, and 0 where z is a point: a slab with one element per point. It reads the points
-/// directly, so the differences are never stored.
+/// For each (z, n) of `slabs`, `1 / (z - points[i])` for i < n, and 0 where z is a point: slabs of n elements, one after
+/// the other, which fill `out`. It reads the points directly, so the differences are never stored.
 pub(crate) fn invert_differences<E: Element>(
     stream: &Stream,
-    out: ViewMut<'_, E::Base>,
+    mut out: ViewMut<'_, E::Base>,
     points: View<'_, E::Base>,
-    z: E,
+    slabs: &[(E, usize)],
 ) -> Result<()> {
-    let shape = shape::<E>(points.len())?;
+    const NAME: &str = "inverse::invert_differences";
+    if let Some((_, n)) = slabs.iter().find(|(_, n)| *n > points.len()) {
+        let detail = format!("a slab of {n} elements for {} points; there must be at most as many", points.len());
+        return Err(Error::shape(NAME, detail));
+    }
+    let total = slabs.iter().map(|(_, n)| n * E::DEGREE).sum::<usize>();
+    if out.len() != total {
+        let detail = format!("room for {} coefficients; the slabs have {total}", out.len());
+        return Err(Error::shape(NAME, detail));
+    }
     let kernel = Inverse::<E>::kernel(stream.device(), Operand::Differences)?;
-    kernel.launch(stream, shape, (out, points, z, points.len() as u64))
+    let mut place = 0;
+    for slabs in slabs.chunks(MOST_SLABS) {
+        let mut differences = Differences { z: [E::ZERO; _], n: [0; _], place: [0; _] };
+        for (i, &(z, n)) in slabs.iter().enumerate() {
+            (differences.z[i], differences.n[i], differences.place[i]) = (z, n as u64, place as u64);
+            place += n * E::DEGREE;
+        }
+        let longest = slabs.iter().map(|(_, n)| *n).max().unwrap_or(0);
+        let shape = shape::<E>(longest)?.rows(slabs.len() as u32);
+        kernel.launch(stream, shape, (out.reborrow(), points, differences))?;
+    }
+    Ok(())
 }
+
+parameters! {
+    /// Slabs of differences of elements and points.
+    struct Differences<E: Element> = format!("Differences<{}>", E::NAME) => {
+        z: [E; MOST_SLABS],
+        n: [u64; MOST_SLABS],
+        place: [u64; MOST_SLABS],
+    }
+}
+
+/// The maximum number of slabs of differences per launch.
+const MOST_SLABS: usize = 16;
 
 /// Threads per block.
 const THREADS: u32 = 256;
@@ -77,7 +109,7 @@ impl<E: Element> Operation for Inverse<E> {
     const FILE: KernelFile = KernelFile {
         path: "vector/inverse.cu",
         text: include_str!("inverse.cu"),
-        constants: &[("BLOCK_THREADS", THREADS as u64)],
+        constants: &[("BLOCK_THREADS", THREADS as u64), ("MOST_SLABS", MOST_SLABS as u64)],
     };
 
     fn instances(operand: Operand) -> Instances {
@@ -87,6 +119,7 @@ impl<E: Element> Operation for Inverse<E> {
             // Three blocks, so that the differences of 64-bit fields need not spill.
             Operand::Differences => {
                 Instances::one(format!("invert_differences<{}, {runs}, {}>", E::NAME, blocks.min(3)))
+                    .takes::<Differences<E>>()
             }
         }
     }
