@@ -371,7 +371,7 @@ impl<H: Hash> MerkleTree<H> {
         while layer < to {
             if self.leaves() >> layer > SUBTREES_FROM {
                 layer += 1;
-                let kernel = if joins { TreeKernel::CompressAndJoin } else { TreeKernel::CompressLayer };
+                let kernel = if joins { TreeKernel::JoinedLayer } else { TreeKernel::Layer };
                 self.compress_layer(on, layer, kernel)?;
             } else {
                 // As few launches as possible, of about the same number of layers.
@@ -387,7 +387,7 @@ impl<H: Hash> MerkleTree<H> {
 
     /// Computes a few layers above one of at most [`SUBTREES_FROM`] digests.
     fn compress_subtrees(&mut self, on: Hashing<'_, H>, layer: u32, levels: u32, joins: bool) -> Result<()> {
-        let kernel = self.kernel(on.stream(), TreeKernel::CompressSubtrees)?;
+        let kernel = self.kernel(on.stream(), TreeKernel::Subtrees)?;
         let (start, count) = (self.start(layer), self.leaves() >> layer);
         // Digests per block.
         let span = (count >> LOG_SUBTREE_BLOCKS).clamp(1 << levels, 1 << SUBTREE_LEVELS);
@@ -426,16 +426,16 @@ pub fn compress_into<H: Hash>(
         let detail = format!("{} children of {nodes} nodes; there must be two of each", children.len());
         return Err(Error::shape("merkle::compress_into", detail));
     }
-    let kernel = Tree::<H>::kernel(stream.device(), TreeKernel::CompressLayer)?;
+    let kernel = Tree::<H>::kernel(stream.device(), TreeKernel::Layer)?;
     kernel.launch(stream, Shape::cover(nodes, THREADS)?, (parents, children, nodes as u32))
 }
 
-/// Kernels over the hash of nodes, one module each.
+/// Kernels that compress nodes, one module each: a layer, one at which rows join, and several layers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum TreeKernel {
-    CompressLayer,
-    CompressAndJoin,
-    CompressSubtrees,
+    Layer,
+    JoinedLayer,
+    Subtrees,
 }
 
 pub(crate) struct Tree<H>(PhantomData<H>);
@@ -451,17 +451,17 @@ impl<H: Hash> Operation for Tree<H> {
 
     fn instances(kernel: TreeKernel) -> Instances {
         let name = match kernel {
-            TreeKernel::CompressLayer => "compress_layer",
-            TreeKernel::CompressAndJoin => "compress_and_join",
-            TreeKernel::CompressSubtrees => "compress_subtrees",
+            TreeKernel::Layer => "compress_layer",
+            TreeKernel::JoinedLayer => "compress_and_join",
+            TreeKernel::Subtrees => "compress_subtrees",
         };
-        let lanes = (kernel == TreeKernel::CompressSubtrees).then(|| H::NODE_LANES.to_string());
+        let lanes = (kernel == TreeKernel::Subtrees).then(|| H::NODE_LANES.to_string());
         let arguments = also(lanes.as_deref()) + &also(H::NODE_CONSTANTS);
         declare::<H>(Instances::one(format!("{name}<{}{arguments}>", H::NODES)))
     }
 
     fn warmed() -> Vec<TreeKernel> {
-        vec![TreeKernel::CompressLayer, TreeKernel::CompressAndJoin, TreeKernel::CompressSubtrees]
+        vec![TreeKernel::Layer, TreeKernel::JoinedLayer, TreeKernel::Subtrees]
     }
 }
 

@@ -408,7 +408,7 @@ fn nodes_of_many_trees_are_gathered_in_one_launch() {
                 let layer = rng.random_range(0..=tree.depth());
                 let index = rng.random_range(0..tree.leaves() >> layer);
                 chosen.push(Node { layer, index });
-                expected.push(all[2 * tree.leaves() - (2 * tree.leaves() >> layer) + index]);
+                expected.push(all[2 * (tree.leaves() - (tree.leaves() >> layer)) + index]);
             }
             nodes.push(chosen);
         }

@@ -71,7 +71,7 @@ fn gather(bench: &Bench, rows: usize, columns: usize, queries: usize) -> Result<
     bench.measure_bandwidth(cost, |stream| permute::gather_rows(stream, &input, &indices).map(drop))
 }
 
-/// The queried rows of many small matrices, as a proof of many tables reads them. It is bound by its launch and uploads.
+/// The queried rows of many small matrices, as a proof of many tables reads them: bound by its launch and uploads.
 fn gather_of_many(bench: &Bench, rows: usize, columns: usize) -> Result<Figures> {
     const MATRICES: usize = 32;
     const QUERIES: usize = 100;
