@@ -28,8 +28,8 @@ pub fn invert_assign<E: Element>(stream: &Stream, matrix: &mut Matrix<E::Base>) 
     run::<E>(stream, matrix, None)
 }
 
-/// For each (z, n) of `slabs`, `1 / (z - points[i])` for i < n, and 0 where z is a point: slabs of n elements, one after
-/// the other, which fill `out`. It reads the points directly, so the differences are never stored.
+/// For each (z, n) of `slabs`, `1 / (z - points[i])` for i < n, and 0 where z is a point: slabs of n elements, one
+/// after the other, which fill `out`. It reads the points directly, so the differences are never stored.
 pub(crate) fn invert_differences<E: Element>(
     stream: &Stream,
     mut out: ViewMut<'_, E::Base>,

@@ -55,7 +55,7 @@ fn constant<E: Element>(x: E::Base) -> E {
     E::from_parts(&parts).unwrap()
 }
 
-/// Evaluates the columns of all matrices on the block's cosets of each power of two of their rows.
+/// Evaluates the columns of all matrices on cosets that begin with the same point: that of block `index` of 2^12 rows.
 fn check_evaluations<E: Oracle>(stream: &Stream, index: usize)
 where
     E::Base: TwoAdic,
@@ -64,7 +64,6 @@ where
     let zs = random_elements::<E>(&mut rng, 5);
     let matrices = matrices::<E::Base>(&mut rng);
     let uploaded: Vec<_> = matrices.iter().map(|matrix| upload::<E::Base>(stream, matrix)).collect();
-    // A block of another size has other points, so only the whole domain's are shared by all heights.
     let xs = block_points::<E::Base>(stream, Block { index, log_rows: 12 }).unwrap();
     let slabs: Vec<_> = zs.iter().zip([4_096, 4_096, 128, 64, 70]).map(|(&z, n)| (z, n)).collect();
     let inverses = opening::all_inverse_denominators::<E>(stream, xs.view(), &slabs).unwrap();
@@ -242,6 +241,45 @@ fn there_may_be_many_heights() {
             let expected: Vec<_> = xs.iter().zip(&matrix[0]).map(quotient).collect();
             assert_eq!(from_slab::<Goldilocks2>(&found.to_vec(stream).unwrap()).unwrap(), expected);
         }
+    });
+}
+
+/// However many matrices there are.
+#[test]
+fn one_launch_each() {
+    on_each_device(|stream| {
+        let mut rng = rng(4);
+        let zs = random_elements::<KoalaBear4>(&mut rng, 10);
+        let xs = coset_points::<KoalaBear>(stream, 5).unwrap();
+        let powers = upload(stream, &[zs.clone()]);
+        let matrices: Vec<_> =
+            (0..30).map(|k| Matrix::<KoalaBear>::zeros(stream, 32 >> (k % 3), 9).unwrap()).collect();
+        let mut before = stream.device().activity().launches;
+        let mut launches = || {
+            let now = stream.device().activity().launches;
+            now - std::mem::replace(&mut before, now)
+        };
+
+        let slabs: Vec<_> = zs.iter().map(|&z| (z, 32)).collect();
+        let inverses = opening::all_inverse_denominators(stream, xs.view(), &slabs).unwrap();
+        assert_eq!(launches(), 1);
+        let evaluations: Vec<_> = matrices
+            .iter()
+            .map(|matrix| Evaluation {
+                matrix: matrix.into(),
+                coset: Block::whole(matrix.rows().ilog2()),
+                points: zs.iter().copied().zip(&inverses).take(2).collect(),
+            })
+            .collect();
+        let mut out = stream.alloc(30 * 9 * 2 * 4).unwrap();
+        multi_opening::evaluate(stream, out.view_mut(), xs.view(), &evaluations).unwrap();
+        assert_eq!(launches(), 1);
+        let claims = zs.iter().zip(&inverses).map(|(&z, inverses)| Claim { scale: z, value: z, inverses });
+        let claims: Vec<_> = claims.take(2).collect();
+        let all: Vec<_> =
+            matrices.iter().map(|matrix| Claims { matrix: matrix.into(), claims: claims.clone() }).collect();
+        multi_opening::quotients(stream, powers.values().view(), &all).unwrap();
+        assert_eq!(launches(), 1);
     });
 }
 
