@@ -93,9 +93,8 @@ fn extend_chunks<SC: DeviceConfig>(
     };
     let chunks = tables.iter().zip(quotients).map(of_table).collect::<Result<Vec<_>>>()?;
     if let Some(hiding) = session.prover.hiding_streams() {
-        let of_table = |(table, chunks): (&Table<'_, SC>, &Vec<_>)| {
-            hiding::chunks(session, hiding, table.log_rows, chunks)
-        };
+        let of_table =
+            |(table, chunks): (&Table<'_, SC>, &Vec<_>)| hiding::chunks(session, hiding, table.log_rows, chunks);
         return tables.iter().zip(&chunks).map(of_table).collect();
     }
     let with_shifts = tables.iter().zip(&chunks).flat_map(|(table, chunks)| {

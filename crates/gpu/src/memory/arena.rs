@@ -1,9 +1,9 @@
 //! Device memory: one reserved address range per device, mapped as it grows and divided into buffers.
 //!
 //! A freed block records the work that may still use it. A stream reuses a block immediately if no other stream
-//! used it or the other streams' work is complete. Otherwise the arena grows, up to twice what buffers had at a time;
-//! beyond that the stream first waits, on the device, for exactly that work. So a workload in steady state allocates
-//! nothing from the driver, and a block is never reused while a kernel still accesses it.
+//! used it or the other streams' work is complete; otherwise the stream first waits, on the device, for exactly
+//! that work. So a workload in steady state allocates nothing from the driver, and a block is never reused while a
+//! kernel still accesses it.
 
 use std::collections::BTreeMap;
 
@@ -148,38 +148,24 @@ impl Arena {
     }
 
     fn place(&mut self, driver: &dyn Driver, size: usize, bytes: usize, claim: Claim<'_>) -> Result<Found> {
-        let found = match self.may_spread(driver, size) {
-            true => self.free.take_ready(size, claim),
-            false => self.free.take(size, claim),
-        };
-        if let Some(found) = found {
+        if let Some(found) = self.free.take(size, claim) {
             self.stats.hits += 1;
             return Ok(found);
         }
         self.stats.misses += 1;
-        let grown = match self.grow(driver, size, claim) {
-            Ok(Some(found)) => return Ok(found),
-            Ok(None) => Ok(()),
-            Err(error) => Err(self.explain(driver, bytes, error)),
-        };
+        match (self.grow(driver, size, claim), claim) {
+            (Ok(Some(found)), _) => return Ok(found),
+            (Ok(None), _) => {}
+            // A replayed graph can't wait for memory, but its capture can.
+            (Err(Error::OutOfMemory { .. }), Claim::Graph) => self.free.wait()?,
+            (Err(error), _) => return Err(self.explain(driver, bytes, error)),
+        }
         if let Some(found) = self.free.take(size, claim) {
             return Ok(found);
         }
-        match (grown, claim) {
-            // New memory may have merged with memory that is in use. A replayed graph can't wait for memory, but its
-            // capture can.
-            (Ok(()), _) | (Err(Error::OutOfMemory { .. }), Claim::Graph) => self.free.wait()?,
-            (Err(error), _) => return Err(error),
-        }
+        // New memory may have merged with memory that is in use.
+        self.free.wait()?;
         self.free.take(size, claim).ok_or_else(|| self.exhausted(driver, bytes))
-    }
-
-    /// Whether a stream rather gets new memory than waits for work of another stream: while the arena holds at most
-    /// twice what buffers had at a time, and half of the device's memory. Proofs that are made at once would wait for
-    /// each other otherwise, as free blocks merge whoever used them.
-    fn may_spread(&self, driver: &dyn Driver, size: usize) -> bool {
-        let most = (2 * self.stats.peak).min(driver.properties().memory_bytes / 2);
-        self.stats.held + size <= self.limit.map_or(most, |limit| most.min(limit))
     }
 
     /// Frees a buffer. `uses` is the work that may still access it.

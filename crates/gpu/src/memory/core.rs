@@ -269,22 +269,9 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_gets_new_memory_or_waits_for_the_work_that_uses_its_memory() {
+    fn a_stream_waits_for_the_work_that_uses_its_memory() {
         let driver = Scripted::new();
         let core = core(&driver);
-        let (compute, upload) = (core.open_lane().unwrap(), core.open_lane().unwrap());
-        used_and_freed(&core, &compute, 4096 - 256);
-        driver.calls();
-        let _new = core.alloc(upload.timeline(), 4096 - 256).unwrap();
-        assert_eq!(driver.calls(), ["map 0x1000 4096"], "while there is at most twice what buffers had");
-        core.alloc(upload.timeline(), 4096 - 256).unwrap();
-        assert_eq!(driver.calls(), ["wait for event"]);
-    }
-
-    #[test]
-    fn no_new_memory_beyond_the_limit() {
-        let driver = Scripted::new();
-        let core = Core::new(driver.clone(), Pooling::Arena, Some(4096), Box::new(()));
         let (compute, upload) = (core.open_lane().unwrap(), core.open_lane().unwrap());
         used_and_freed(&core, &compute, 4096 - 256);
         driver.calls();
@@ -311,8 +298,7 @@ mod tests {
     #[test]
     fn memory_of_a_failed_allocation_is_not_forgotten() {
         let driver = Scripted::new();
-        // Within the limit there is no new memory for a stream that could wait.
-        let core = Core::new(driver.clone(), Pooling::Arena, Some(4096), Box::new(()));
+        let core = core(&driver);
         let lanes: Vec<_> = (0..3).map(|_| core.open_lane().unwrap()).collect();
         used_and_freed(&core, &lanes[0], 4096 - 256);
         driver.fail_waits(true);

@@ -46,25 +46,21 @@ impl Claim<'_> {
 }
 
 impl FreeList {
-    /// The smallest block of at least `size` bytes that can be used without waiting.
-    pub(super) fn take_ready(&mut self, size: usize, claim: Claim<'_>) -> Option<Found> {
+    /// The smallest block of at least `size` bytes that can be used without waiting. If there is none, a stream
+    /// gets the smallest block of that size and has to wait for it.
+    pub(super) fn take(&mut self, size: usize, claim: Claim<'_>) -> Option<Found> {
         let found = self.ready(size, claim).or_else(|| {
             // Query the driver only if no block is known to be usable, and once per stream.
             let mut asked = SmallVec::new();
             self.fitting(size).for_each(|offset| self.by_offset[&offset].uses.poll(&mut asked));
             self.ready(size, claim)
         });
-        found.map(|offset| self.carve(offset, size))
-    }
-
-    /// As [`Self::take_ready`]. If there is none, a stream gets the smallest block of that size and has to wait for it.
-    pub(super) fn take(&mut self, size: usize, claim: Claim<'_>) -> Option<Found> {
-        if let Some(found) = self.take_ready(size, claim) {
-            return Some(found);
-        }
-        let Claim::Stream(_) = claim else { return None };
-        let offset = self.fitting(size).next()?;
-        Some(self.carve(offset, size))
+        let offset = match (found, claim) {
+            (Some(offset), _) => Some(offset),
+            (None, Claim::Stream(_)) => self.fitting(size).next(),
+            (None, Claim::Graph) => None,
+        };
+        offset.map(|offset| self.carve(offset, size))
     }
 
     /// The offsets of blocks of at least `size` bytes, smallest block first.

@@ -15,8 +15,8 @@ use crate::device::Device;
 use crate::memory::{PinnedBlock, SMALLEST_PINNED, View, ViewMut};
 use crate::work::Stream;
 
-/// The largest uploads in bytes that are arguments of a kernel, and the most of each kernel. Every device takes 4 KiB of
-/// arguments.
+/// The largest uploads in bytes that are arguments of a kernel, and the most of each kernel. Every device takes 4 KiB
+/// of arguments.
 pub(super) const MOST_WRITTEN: usize = 3968;
 const WRITES: [usize; 3] = [64, 512, MOST_WRITTEN];
 

@@ -107,7 +107,8 @@ fn extend_short<F: TwoAdic + Element<Base = F>>(
     let longest = matrices.iter().map(|matrix| matrix.evaluations.rows()).max().unwrap_or(1);
     let views: Vec<_> = matrices.iter().map(|matrix| matrix.evaluations.values()).collect();
     let (sources, roots) = (stream.addresses(&views)?, roots::<F>(stream, added_bits)?);
-    let shared = (longest + longest / 2 + 1) * size_of::<F>();
+    let padded = |values: usize| values + values / 32;
+    let shared = (padded(longest) + padded(longest / 2) + 1) * size_of::<F>();
     let threads = (longest as u32 / 2).clamp(LEAST_THREADS, THREADS);
     let shape = Shape::cover(blocks, 1)?.threads(threads).shared(shared as u32);
     Short::<F>::kernel(stream.device(), ())?.launch(stream, shape, (&mut out, &sources, roots.values(), list))?;

@@ -50,8 +50,8 @@ pub(crate) enum Form {
 
 impl Form {
     /// The slab of weights for columns of 2^`log_size` elements, or for block `index` of `blocks` of their elements.
-    /// Where polynomials of fewer coefficients, 2^`log_coefficients`, are known by values on a whole domain, the weights
-    /// are for the first of these values alone, which determine them.
+    /// Where whole columns of values come from fewer coefficients, 2^`log_coefficients`, the weights are for the first
+    /// of these values alone, which determine the polynomials.
     fn weights(
         self,
         stream: &Stream,

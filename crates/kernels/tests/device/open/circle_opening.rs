@@ -98,8 +98,9 @@ fn weights_of_a_block_evaluate_polynomials_with_fewer_coefficients() {
                 let block = CircleDomain::new(Coset::new(first, half.log_size - added_bits));
                 let weights = barycentric_weights(stream, our_domain(block), p).unwrap();
                 let rows = index << log_size..(index + 1) << log_size;
-                let of_block: Vec<Vec<Mersenne31>> = values.iter().map(|column| column[rows.clone()].to_vec()).collect();
-                assert_eq!(evaluated(stream, &of_block, &weights), expected, "block {index} of 2^{log_size} points");
+                let of_block: Vec<Vec<Mersenne31>> =
+                    values.iter().map(|column| column[rows.clone()].to_vec()).collect();
+                assert_eq!(evaluated(stream, &of_block, &weights), expected, "block {index} of 2^{log_size}");
             }
         }
     });
