@@ -240,9 +240,12 @@ pub(crate) fn sums<SC: DeviceConfig>(
 /// take longer than reading them.
 fn are_short<SC: DeviceConfig>(matrices: &[Claimed<'_, SC>]) -> bool {
     const MOST_ROWS: usize = 1 << 14;
+    // A launch has room for many times as many.
+    const MOST_OPENINGS: usize = 1 << 12;
     let is_short = |lde: &Extended<'_, SC>| matches!(lde, Extended::Whole(_)) && lde.rows() <= MOST_ROWS;
     let bytes = |lde: &Extended<'_, SC>| lde.rows() * lde.columns() * size_of::<Base<SC>>();
     matrices.iter().all(|matrix| is_short(matrix.lde))
+        && matrices.iter().map(|matrix| matrix.points.len()).sum::<usize>() <= MOST_OPENINGS
         && are_small(matrices.iter().map(|matrix| bytes(matrix.lde)).sum())
 }
 
@@ -285,7 +288,7 @@ fn sum_each<SC: DeviceConfig>(
     let mut weights: Vec<Weights<SC>> = Vec::new();
     for Claimed { lde, points } in matrices {
         let (coset, share) = (coset(lde), share.columns(lde.columns()));
-        if share.is_empty() {
+        if share.is_empty() || points.is_empty() {
             continue;
         }
         for &z in *points {

@@ -11,6 +11,7 @@ use rigel_kernels::commit::rows::RowsInParts;
 use rigel_kernels::domain::kept::is_kept;
 use rigel_kernels::field::Element;
 use rigel_kernels::hash::Sponge;
+use rigel_kernels::transform::short;
 
 use crate::batch_key::{BatchKey, table_layout};
 use crate::check;
@@ -586,7 +587,9 @@ impl<'a, SC: DeviceConfig> Sizes<'a, SC> {
                 let of_trace = if table.lookups.is_some() { kept(1 << table.log_rows, 3) } else { 0 };
                 of_trace + kept(chunks(table), 4)
             });
-        let more = rounding + kept;
+        // And the roots with which short tables are extended.
+        let roots = short::kept_bytes::<Base<SC>>(self.prover.fri.log_blowup as u32);
+        let more = rounding + kept + if SC::HIDING { 0 } else { roots };
         phases.into_iter().map(|phase| PlannedPhase { bytes: phase.bytes + more, ..phase }).collect()
     }
 }

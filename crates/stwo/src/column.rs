@@ -448,7 +448,8 @@ impl BaseColumn {
 
     /// Records that the values are on a canonic domain and come from so many coefficients, a power of two.
     pub(crate) fn come_from(&mut self, coefficients: usize) {
-        self.log_coefficients = Some(coefficients.trailing_zeros() as u8);
+        assert!(coefficients.is_power_of_two() && coefficients <= self.len, "{coefficients} of {}", self.len);
+        self.log_coefficients = Some(coefficients.ilog2() as u8);
     }
 
     /// A column of this length that the host keeps.

@@ -7,7 +7,7 @@ struct Words {
 
 // The first `count` words.
 template <unsigned N>
-__global__ void write_words(unsigned* to, Words<N> from, unsigned count) {
+__global__ void __launch_bounds__(N) write_words(unsigned* to, Words<N> from, unsigned count) {
     if (threadIdx.x < count) to[threadIdx.x] = from.words[threadIdx.x];
 }
 

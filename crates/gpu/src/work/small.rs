@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use smallvec::{SmallVec, smallvec};
+
 use crate::base::{DeviceKind, Error, Plain, Result, bytes_of_mut};
 use crate::code::{Argument, ArgumentList, Arguments, Kernel, Module, Shape, Source};
 use crate::device::Device;
@@ -71,14 +73,14 @@ impl SmallCopies {
         let fitting = WRITES.iter().position(|&most| bytes.len() <= most);
         let is_possible = are_words(to.view()) && stream.timeline().is_gathering();
         let (Some(index), true) = (fitting, is_possible) else { return Ok(false) };
-        let mut payload = [0u64; MOST_WRITTEN / 8];
+        let mut payload: SmallVec<[u64; 64]> = smallvec![0; WRITES[index] / 8];
         bytes_of_mut(&mut payload)[..bytes.len()].copy_from_slice(bytes);
         let count = (bytes.len() / 4) as u32;
         let mut list = ArgumentList::default();
         to.push(&mut list);
         list.bytes(&payload, WRITES[index]);
         count.push(&mut list);
-        // SAFETY: these are the kernel's arguments, and any device has blocks of 992 threads.
+        // SAFETY: these are the kernel's arguments, and its launch bounds are this block.
         unsafe { self.write[index].enqueue(stream, Shape::new(1, (WRITES[index] / 4) as u32), &list) }?;
         Ok(true)
     }
@@ -178,7 +180,9 @@ mod tests {
         let device = Device::open(Selector::Emulated(0)).unwrap();
         let (stream, kernels) = (device.new_stream().unwrap(), SmallCopies::load(&device).unwrap());
         let gathering = stream.gather();
-        for (count, is_small) in [(1, true), (16, true), (17, true), (128, true), (129, false)] {
+        for (count, is_small) in
+            [(1, true), (16, true), (17, true), (128, true), (129, true), (992, true), (993, false)]
+        {
             let values: Vec<u32> = (0..count).map(|i| i * 0x0101_0101 + 7).collect();
             let mut there = stream.zeros::<u32>(count as usize + 1).unwrap();
             let room = there.range_mut(1..).unwrap();

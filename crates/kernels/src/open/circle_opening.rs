@@ -20,7 +20,7 @@ use crate::layout::matrix::Matrix;
 use crate::layout::slab::constant;
 
 /// The slab of the weights that evaluate at p a polynomial given on a domain: for a canonic one, Stwo's
-/// `barycentric_weights`. If p is in the domain, all weights are zero.
+/// `barycentric_weights`. If p or its antipode is in the domain, all weights are zero.
 pub fn barycentric_weights(stream: &Stream, domain: Domain, p: [QM31; 2]) -> Result<Matrix<M31>> {
     weights_of(stream, domain, domain, p)
 }

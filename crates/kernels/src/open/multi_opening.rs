@@ -6,7 +6,7 @@
 //! - [`quotients`]: for each height, `sum_k s_k (y_k - m(x_i)) / (z_k - x_i)` over the claims on all matrices of that
 //!   height
 //!
-//! Each is one launch and the upload of two lists. A block evaluates two columns, and reads the x_i and d_i with them:
+//! Each takes the upload of two lists and one launch, the latter one for every 16 heights. A block evaluates two columns, and reads the x_i and d_i with them:
 //! for matrices of many rows, the operations of [`opening`](super::opening) move fewer bytes and fill the device.
 
 use std::marker::PhantomData;
@@ -130,8 +130,8 @@ pub fn quotients<E: Element>(
     let (mut pieces, mut addresses, mut ends) = (Vec::new(), Vec::new(), Vec::with_capacity(rows.len()));
     for &rows in &rows {
         for Claims { matrix, claims } in matrices.iter().filter(|claims| claims.matrix.rows() == rows) {
-            let columns = matrix.columns();
-            if powers_stride < columns || u32::try_from(columns).is_err() {
+            let columns = columns_of(NAME, *matrix)? as usize;
+            if powers_stride < columns {
                 let detail = format!("{powers_stride} powers for {columns} columns; each column needs one");
                 return Err(Error::shape(NAME, detail));
             }
@@ -140,7 +140,7 @@ pub fn quotients<E: Element>(
             }
             for claims in claims.chunks(MOST_POINTS) {
                 let (given, claims) = (claims.len() as u32, [claims[0], claims[claims.len() - 1]]);
-                for first in (0..columns.max(1)).step_by(PIECE) {
+                for first in (0..columns).step_by(PIECE) {
                     let end = columns.min(first + PIECE);
                     pieces.push(Piece {
                         scales: claims.map(|claim| claim.scale),

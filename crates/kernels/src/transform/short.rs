@@ -55,10 +55,13 @@ pub fn extend_all<F: TwoAdic + Element<Base = F>>(
 ) -> Result<Vec<Matrix<F>>> {
     let mut extended: Vec<Option<Matrix<F>>> = matrices.iter().map(|_| None).collect();
     let short: Vec<usize> = (0..matrices.len()).filter(|&i| matrices[i].is_short(added_bits)).collect();
-    for numbers in short.chunks(MOST_MATRICES) {
-        let of_launch: Vec<Extension<'_, F>> = numbers.iter().map(|&i| matrices[i]).collect();
-        for (&i, matrix) in numbers.iter().zip(extend_short(stream, &of_launch, added_bits)?) {
-            extended[i] = Some(matrix);
+    if !short.is_empty() {
+        let roots = roots::<F>(stream, added_bits)?;
+        for numbers in short.chunks(MOST_MATRICES) {
+            let of_launch: Vec<Extension<'_, F>> = numbers.iter().map(|&i| matrices[i]).collect();
+            for (&i, matrix) in numbers.iter().zip(extend_short(stream, &roots, &of_launch, added_bits)?) {
+                extended[i] = Some(matrix);
+            }
         }
     }
     let others = extended.into_iter().zip(matrices).map(|(extended, matrix)| match extended {
@@ -71,9 +74,16 @@ pub fn extend_all<F: TwoAdic + Element<Base = F>>(
     others.collect()
 }
 
+/// The bytes of the roots that a device keeps for extensions of short matrices. Results have up to 31 values of gaps
+/// each, besides.
+pub fn kept_bytes<F: Field>(added_bits: u32) -> usize {
+    if added_bits <= MOST_ADDED_BITS { size_of::<F>() << (MOST_LOG_ROWS + added_bits) } else { 0 }
+}
+
 /// As [`extend_all`], for short matrices, in one launch.
 fn extend_short<F: TwoAdic + Element<Base = F>>(
     stream: &Stream,
+    roots: &Matrix<F>,
     matrices: &[Extension<'_, F>],
     added_bits: u32,
 ) -> Result<Vec<Matrix<F>>> {
@@ -106,7 +116,7 @@ fn extend_short<F: TwoAdic + Element<Base = F>>(
     let mut out = stream.alloc::<F>(total)?;
     let longest = matrices.iter().map(|matrix| matrix.evaluations.rows()).max().unwrap_or(1);
     let views: Vec<_> = matrices.iter().map(|matrix| matrix.evaluations.values()).collect();
-    let (sources, roots) = (stream.addresses(&views)?, roots::<F>(stream, added_bits)?);
+    let sources = stream.addresses(&views)?;
     let padded = |values: usize| values + values / 32;
     let shared = (padded(longest) + padded(longest / 2) + 1) * size_of::<F>();
     let threads = (longest as u32 / 2).clamp(LEAST_THREADS, THREADS);
@@ -119,7 +129,8 @@ fn extend_short<F: TwoAdic + Element<Base = F>>(
     parts.zip(matrices).map(matrix).collect()
 }
 
-/// The powers of the root of order 2^(`MOST_LOG_ROWS` + `added_bits`), kept by the device.
+/// The powers of the root of order 2^(`MOST_LOG_ROWS` + `added_bits`). The device keeps them as it keeps the values of a
+/// domain of 2^`MOST_LOG_ROWS` points, although they are more: every short matrix needs them.
 fn roots<F: TwoAdic + Element<Base = F>>(stream: &Stream, added_bits: u32) -> Result<Arc<Matrix<F>>> {
     #[derive(Clone, PartialEq, Eq, Hash)]
     struct Roots(u32);

@@ -2,13 +2,15 @@
 
 use num_traits::One;
 use rigel_gpu::DeviceKind;
+use stwo::core::circle::Coset;
 use stwo::core::fields::m31::BaseField;
+use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::circle::{CanonicCoset, CircleDomain};
 use stwo::core::vcs_lifted::blake2_merkle::{Blake2sM31MerkleHasher, Blake2sMerkleHasher};
 use stwo::core::vcs_lifted::merkle_hasher::MerkleHasherLifted;
 use stwo::prover::Poly;
 use stwo::prover::backend::simd::SimdBackend;
-use stwo::prover::backend::{Backend, Column};
+use stwo::prover::backend::{Backend, Col, Column};
 use stwo::prover::mempool::BaseColumnPool;
 use stwo::prover::poly::BitReversedOrder;
 use stwo::prover::poly::circle::{CircleCoefficients, CircleEvaluation, PolyOps};
@@ -323,6 +325,39 @@ fn values_of_changed_coefficients_are_computed() {
         let polynomials = rigel_stwo::upload_polynomials(&host, 1, &twiddles).unwrap();
         let found = polynomials[0].evaluate_with_twiddles(canonic(6), &twiddles);
         assert_eq!(found.values.to_cpu(), values);
+    });
+}
+
+/// The value at a point of values on the canonic domain of 2^7 points.
+fn at_point<B: Backend>(values: Col<B, BaseField>) -> SecureField {
+    let at = point(&mut rng(12));
+    let weights = B::barycentric_weights(CanonicCoset::new(7), at);
+    B::barycentric_eval_at_point(&CircleEvaluation::new(canonic(7), values), &weights)
+}
+
+#[test]
+fn values_that_change_come_from_more_coefficients() {
+    on_devices(|_| {
+        let values = bases(&mut rng(11), 1 << 4);
+        let twiddles = Cuda::precompute_twiddles(canonic(7).half_coset);
+        let extended = || coefficients::<Cuda>(&values).evaluate_with_twiddles(canonic(7), &twiddles).values;
+        let mut on_host = coefficients::<Cpu>(&values).evaluate(canonic(7)).values;
+        let unchanged = at_point::<Cpu>(on_host.clone());
+        assert_eq!(at_point::<Cuda>(extended()), unchanged);
+        let (mut changed, clone) = (extended(), extended());
+        let mut changed_clone = clone.clone();
+        for column in [&mut changed, &mut changed_clone] {
+            column.set(127, values[0]);
+        }
+        on_host[127] = values[0];
+        let expected = at_point::<Cpu>(on_host);
+        assert_eq!([changed, changed_clone].map(at_point::<Cuda>), [expected; 2]);
+        assert_eq!(at_point::<Cuda>(clone), unchanged);
+        // Values on another domain are not those of the polynomial on the canonic one.
+        let other = CircleDomain::new(Coset::new(canonic(9).half_coset.initial_index, 6));
+        let values = coefficients::<Cuda>(&values).evaluate(other).values;
+        let on_host = values.to_cpu();
+        assert_eq!(at_point::<Cuda>(values), at_point::<Cpu>(on_host));
     });
 }
 

@@ -48,6 +48,10 @@ fn many_matrices_are_extended_as_one() {
         check::<Goldilocks>(stream, &shapes, 2);
         check::<Goldilocks>(stream, &shapes, 0);
         check::<KoalaBear>(stream, &[(12, 2, NATURAL), (11, 1, REVERSED)], 1);
+        // The most shared memory, the most cosets, and both sides of the limits of rows and of blocks.
+        check::<Goldilocks>(stream, &[(12, 2, NATURAL), (12, 1, REVERSED), (13, 1, NATURAL)], 1);
+        check::<BabyBear>(stream, &[(5, 2, NATURAL), (4, 1, REVERSED)], 4);
+        check::<KoalaBear>(stream, &[(2, 256, NATURAL), (2, 257, NATURAL), (3, 1, NATURAL)], 1);
     });
 }
 
