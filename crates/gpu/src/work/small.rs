@@ -183,7 +183,7 @@ mod tests {
         for (count, is_small) in
             [(1, true), (16, true), (17, true), (128, true), (129, true), (992, true), (993, false)]
         {
-            let values: Vec<u32> = (0..count).map(|i: u32| i.wrapping_mul(0x0101_0101) + 7).collect();
+            let values: Vec<u32> = (0..count).map(|i: u32| i.wrapping_mul(0x0101_0101) ^ 7).collect();
             let mut there = stream.zeros::<u32>(count as usize + 1).unwrap();
             let room = there.range_mut(1..).unwrap();
             let bytes = crate::base::bytes_of(&values);
