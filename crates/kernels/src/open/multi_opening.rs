@@ -6,8 +6,9 @@
 //! - [`quotients`]: for each height, `sum_k s_k (y_k - m(x_i)) / (z_k - x_i)` over the claims on all matrices of that
 //!   height
 //!
-//! Each takes the upload of two lists and one launch, the latter one for every 16 heights. A block evaluates two columns, and reads the x_i and d_i with them:
-//! for matrices of many rows, the operations of [`opening`](super::opening) move fewer bytes and fill the device.
+//! Each takes the upload of two lists and one launch, the latter one for every 16 heights. A block evaluates two
+//! columns, and reads the x_i and d_i with them: for matrices of many rows, the operations of
+//! [`opening`](super::opening) move fewer bytes and fill the device.
 
 use std::marker::PhantomData;
 

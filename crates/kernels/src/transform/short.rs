@@ -129,8 +129,8 @@ fn extend_short<F: TwoAdic + Element<Base = F>>(
     parts.zip(matrices).map(matrix).collect()
 }
 
-/// The powers of the root of order 2^(`MOST_LOG_ROWS` + `added_bits`). The device keeps them as it keeps the values of a
-/// domain of 2^`MOST_LOG_ROWS` points, although they are more: every short matrix needs them.
+/// The powers of the root of order 2^(`MOST_LOG_ROWS` + `added_bits`). The device keeps them as it keeps the values of
+/// a domain of 2^`MOST_LOG_ROWS` points, although they are more: every short matrix needs them.
 fn roots<F: TwoAdic + Element<Base = F>>(stream: &Stream, added_bits: u32) -> Result<Arc<Matrix<F>>> {
     #[derive(Clone, PartialEq, Eq, Hash)]
     struct Roots(u32);
