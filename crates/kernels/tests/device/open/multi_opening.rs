@@ -251,7 +251,7 @@ fn one_launch_each() {
         let mut rng = rng(4);
         let zs = random_elements::<KoalaBear4>(&mut rng, 10);
         let xs = coset_points::<KoalaBear>(stream, 5).unwrap();
-        let powers = upload(stream, &[zs.clone()]);
+        let powers = upload(stream, std::slice::from_ref(&zs));
         let matrices: Vec<_> =
             (0..30).map(|k| Matrix::<KoalaBear>::zeros(stream, 32 >> (k % 3), 9).unwrap()).collect();
         let mut before = stream.device().activity().launches;
