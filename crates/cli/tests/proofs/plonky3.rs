@@ -102,7 +102,7 @@ fn many_proofs() {
         whole["devices"].as_array().expect("both").iter().filter_map(|device| device["proofs"].as_u64()).collect();
     assert!(made.len() == 2 && made.iter().sum::<u64>() == 5 && made.iter().all(|&proofs| proofs > 0), "{whole}");
 
-    let lost = [("RIGEL_EMULATED", "lost_after=40,lost_device=1")];
+    let lost = [("RIGEL_EMULATED", "lost_after=20,lost_device=1")];
     let output = rigel(&words("--json"), &lost);
     let less = json(&output);
     assert!(less["retries"].as_u64() > Some(0), "{less}");
