@@ -353,6 +353,11 @@ fn commit_traces<'a, SC: DeviceConfig, A>(
     let allocated = session.stream.record()?;
     let cells: usize = instances.iter().map(|instance| instance.trace.height() * instance.trace.width()).sum();
     let at_once = if are_small(cells * size_of::<Base<SC>>()) { instances.len() } else { 1 };
+    let on_host = instances.iter().filter_map(|instance| match &instance.trace {
+        Trace::Host(trace) => Some(size_of_val(&trace.values[..])),
+        Trace::Device(_) | Trace::Blocks(_) => None,
+    });
+    let uploading = session.turn_to_upload(on_host.sum());
     let mut residents = Vec::with_capacity(instances.len());
     let mut ldes = Vec::with_capacity(instances.len());
     for (tables, rooms) in instances.chunks(at_once).zip(rooms.chunks_mut(at_once)) {
@@ -367,6 +372,7 @@ fn commit_traces<'a, SC: DeviceConfig, A>(
         let with_lookups = |(i, resident)| (!key.lookups(first + i).is_empty()).then_some(resident);
         residents.extend(arrived.into_iter().enumerate().map(with_lookups));
     }
+    drop(uploading);
     Ok((residents, Committed::new(session, ldes)?))
 }
 

@@ -64,11 +64,15 @@ impl<'a, SC: DeviceConfig> Committed<'a, SC> {
         let rooms = (0..if largest < width { 2 } else { 1 }).map(|_| stream.alloc(rows * largest));
         let mut rooms = rooms.collect::<GpuResult<Vec<_>>>()?;
         let mut free = [stream.record()?, stream.record()?];
+        let mut uploading = session.turn_to_upload(size_of_val(&trace.values[..]));
         let mut turn = 0;
         loop {
             let Range { start: first, end } = parts.next().expect("the last part returns");
             let mut room = rooms[turn].range_mut(..rows * (end - first))?;
             session.bring(room.reborrow(), trace, first..end, &free[turn])?;
+            if end == width {
+                drop(uploading.take());
+            }
             session.phase("extend", || {
                 let columns = permute::to_columns(stream, room.view(), end - first)?;
                 free[turn] = stream.record()?;

@@ -2,11 +2,12 @@
 
 use std::ops::Range;
 use std::panic::resume_unwind;
+use std::sync::MutexGuard;
 
 use p3_fri::FriParameters;
 use p3_matrix::dense::RowMajorMatrix;
 use rigel_codegen::compile_interpreter;
-use rigel_gpu::{Device, DeviceKind, Event, Gathering, Recorder, Stream, ViewMut, check_team};
+use rigel_gpu::{Device, DeviceKind, Event, Gathering, Lock, Recorder, Stream, ViewMut, check_team};
 use rigel_kernels::hash::{Constants, Hash as _, Hashing};
 use rigel_kernels::registry::warm_two_adic;
 
@@ -17,6 +18,7 @@ use crate::config::{Base, DeviceConfig, Ext};
 use crate::error::{Error, Result};
 use crate::field::DeviceField;
 use crate::hiding::Hiding;
+use crate::plan::are_small;
 use crate::readings::Readings;
 use crate::report::{Fallback, Report};
 
@@ -62,6 +64,8 @@ pub struct Prover<SC: DeviceConfig> {
     pub(crate) cap_height: usize,
     policy: Policy,
     pub(crate) readings: Readings<SC>,
+    /// Held by the proof that uploads its traces, see [`Session::turn_to_upload`].
+    uploading: Lock<()>,
     /// The randomness of a configuration whose proofs hide the trace.
     hiding: Option<Hiding>,
 }
@@ -219,6 +223,7 @@ impl<SC: DeviceConfig> Prover<SC> {
             cap_height,
             policy: Policy::default(),
             readings: Readings::default(),
+            uploading: Lock::default(),
             hiding: hiding.as_ref().map(Hiding::for_check),
         };
         prover.device().map_or(Ok(()), Self::load_kernels)?;
@@ -320,6 +325,7 @@ impl<SC: DeviceConfig> Prover<SC> {
             cap_height,
             policy: Policy::default(),
             readings: Readings::default(),
+            uploading: Lock::default(),
             hiding: None,
         };
         agreement::check(&prover)?;
@@ -463,6 +469,14 @@ impl<'a, SC: DeviceConfig> Session<'a, SC> {
     pub(crate) fn end_phase(&self, name: &'static str, start: Event) -> Result<()> {
         self.recorder.add(name, start, self.stream.record_time()?);
         Ok(())
+    }
+
+    /// Waits for this proof's turn to upload traces of so many bytes, which ends when the result is dropped.
+    ///
+    /// Proofs that are made at once would share the bus, so that all of them would first upload and then compute. One
+    /// after the other, what one uploads overlaps what the others compute.
+    pub(crate) fn turn_to_upload(&self, bytes: usize) -> Option<MutexGuard<'a, ()>> {
+        (!are_small(bytes)).then(|| self.prover.uploading.lock())
     }
 
     /// Uploads some columns of a matrix, row-major, into memory that this session's stream has allocated. The copy
