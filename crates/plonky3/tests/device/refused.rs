@@ -462,8 +462,8 @@ fn a_device_that_is_lost() {
     let checked = prover.device().unwrap().activity().launches;
     prove(&prover, &numbers(), &trace, &publics).unwrap();
     let launches = prover.device().unwrap().activity().launches;
-    assert!(launches > checked + 20);
-    for lost_after in (checked..launches).step_by(7) {
+    assert!(launches > checked + 10);
+    for lost_after in (checked..launches).step_by(3) {
         let prover = open(Some(lost_after)).unwrap();
         refused!(
             prove(&prover, &numbers(), &trace, &publics),
