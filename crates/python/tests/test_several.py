@@ -63,7 +63,7 @@ assert [proof.device for proof in made] == 5 * ["emulated:0"]
 (lost,) = [reason for proof in made for reason in proof.fallbacks]
 assert "emulated:1" in lost and "lost" in lost, lost
 """
-    faults = {**os.environ, "RIGEL_EMULATED": "lost_after=40,lost_device=1"}
+    faults = {**os.environ, "RIGEL_EMULATED": "lost_after=20,lost_device=1"}
     done = subprocess.run([sys.executable, "-c", text], env=faults, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
 
