@@ -220,6 +220,16 @@ impl Array {
         start + (self.layout.offset * self.dtype.bytes()) as u64
     }
 
+    /// Counts what other libraries have given the device to do so far as a use of the array's memory, so that it is
+    /// reused only after that. Call it when another library that had the [address](Self::address) does not need the
+    /// memory any more. If it fails, keep a copy of this handle: the memory may still be in use.
+    pub fn reclaim(&self) -> Result<()> {
+        match (&self.memory, self.device()) {
+            (Memory::Device(memory), Device::Gpu(device)) => Ok(device.compute()?.reclaim(memory.view())?),
+            _ => Ok(()),
+        }
+    }
+
     /// The byte range of the elements in the memory. They must be contiguous.
     pub(crate) fn byte_range(&self) -> std::ops::Range<usize> {
         if self.is_empty() {

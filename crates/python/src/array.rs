@@ -9,7 +9,7 @@ use pyo3::types::{PyBytes, PyTuple};
 use rigel_array::{Array, Device, NumberKind, Reduction, Scalar, Type, Unary, name};
 
 use crate::arguments::{device, integers};
-use crate::cuda_interface::{LEGACY_STREAM, wait_for_stream};
+use crate::cuda_interface::take_back;
 use crate::dtype::{self, DType};
 use crate::elements;
 use crate::operand::Operand;
@@ -50,9 +50,8 @@ impl PyArray {
 impl Drop for PyArray {
     fn drop(&mut self) {
         if *self.handed_out.get_mut() {
-            // The consumer held this object while it enqueued work, and the default stream waits for that work. An
-            // error means that the device is lost, and its memory with it.
-            let _ = quick(|| wait_for_stream(&self.array, LEGACY_STREAM));
+            // The consumer held this object while it enqueued work.
+            take_back(&self.array);
         }
     }
 }

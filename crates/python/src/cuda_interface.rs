@@ -17,6 +17,14 @@ use crate::work::{quick, released};
 /// CUDA's legacy default stream, which synchronizes with all blocking streams.
 pub(crate) const LEGACY_STREAM: u64 = 1;
 
+/// The handle of a stream that has waited for the work enqueued on the device's compute stream so far. It is another
+/// one, because launches on a stream that other libraries know are not gathered.
+fn shared_stream(device: &rigel_gpu::Device) -> Result<u64> {
+    let stream = device.interop_lane()?;
+    stream.wait_for(&device.compute()?)?;
+    Ok(stream.raw_handle())
+}
+
 /// An array over the memory of an object with `__cuda_array_interface__`. The device waits for the object's
 /// stream.
 pub(crate) fn adopt(given: &Bound<'_, PyAny>, interface: &Bound<'_, PyAny>) -> PyResult<Array> {
@@ -85,12 +93,12 @@ fn device_number(given: &Bound<'_, PyAny>) -> PyResult<Option<u32>> {
     Ok(None)
 }
 
-/// If the array is on a GPU, makes its device wait for the work enqueued on a foreign stream so far.
-pub(crate) fn wait_for_stream(array: &Array, stream: u64) -> Result<()> {
-    let Device::Gpu(device) = array.device() else { return Ok(()) };
-    // SAFETY: one of CUDA's default streams, or the one that the consumer passed for this memory.
-    unsafe { device.compute()?.wait_foreign(stream)? };
-    Ok(())
+/// Takes the memory of an array back that was exported, and that its consumer does not need any more.
+pub(crate) fn take_back(array: &Array) {
+    if quick(|| array.reclaim()).is_err() {
+        // The consumer's work may still use the memory, and nothing tells when it ends.
+        std::mem::forget(array.clone());
+    }
 }
 
 #[pymethods]
@@ -114,7 +122,7 @@ impl PyArray {
                 name(array.dtype())
             )));
         };
-        let stream = device.compute().map_err(|error| raise(error.into()))?.raw_handle();
+        let stream = shared_stream(&device).map_err(raise)?;
         self.hand_out();
         let interface = PyDict::new(py);
         interface.set_item(intern!(py, "version"), 3)?;

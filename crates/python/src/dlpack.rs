@@ -15,7 +15,7 @@ use rigel_gpu::DeviceKind;
 
 use crate::array::PyArray;
 use crate::convert::refused;
-use crate::cuda_interface::{LEGACY_STREAM, wait_for_stream};
+use crate::cuda_interface::{LEGACY_STREAM, take_back};
 use crate::error::raise_gpu;
 use crate::work::{quick, released, settle};
 
@@ -129,8 +129,8 @@ pub(crate) fn adopt(given: &Bound<'_, PyAny>) -> PyResult<Array> {
     };
     let options = PyDict::new(py);
     if let Device::Gpu(device) = &device {
-        // The producer makes our stream wait for its stream.
-        let stream = device.compute().map_err(raise_gpu)?.raw_handle();
+        // The producer makes this stream wait for its stream, and the compute stream waits for this one below.
+        let stream = device.interop_lane().map_err(raise_gpu)?.raw_handle();
         options.set_item(intern!(py, "stream"), stream)?;
     }
     let plain_options = options.copy()?;
@@ -191,7 +191,8 @@ pub(crate) fn adopt(given: &Bound<'_, PyAny>) -> PyResult<Array> {
             unsafe { Array::from_host_memory(at, bytes, &shape, &strides, below as usize, of, Box::new(theirs)) }
         }
         Device::Gpu(device) => {
-            // SAFETY: as above; the producer got our stream and made it wait for its own.
+            device.compute()?.wait_for(&device.interop_lane()?)?;
+            // SAFETY: as above; the compute stream waits for a stream that the producer made wait for its own.
             let buffer = unsafe { device.adopt(start as u64, bytes, Box::new(theirs))? };
             Array::from_buffer(buffer, &shape, &strides, below as usize, of)
         }
@@ -256,15 +257,14 @@ struct Ours {
     array: Array,
     shape: Vec<i64>,
     strides: Vec<i64>,
-    /// The consumer's stream, which may still read when the deleter runs.
-    stream: Option<u64>,
+    /// Whether work of the consumer may still read when the deleter runs. Its stream need not exist any more by then.
+    ordered: bool,
 }
 
 impl Drop for Ours {
     fn drop(&mut self) {
-        if let Some(stream) = self.stream {
-            // No error can be returned here. If the wait fails, the device is lost, and its memory with it.
-            let _ = quick(|| wait_for_stream(&self.array, stream));
+        if self.ordered {
+            take_back(&self.array);
         }
     }
 }
@@ -321,7 +321,7 @@ impl PyArray {
     /// The memory as a DLPack capsule, for `torch.from_dlpack`, `cupy.from_dlpack`, `numpy.from_dlpack`.
     ///
     /// `stream` is the consumer's stream. It waits for the work enqueued on this array's device so far. The memory
-    /// is reused only after the work that was enqueued on that stream before the consumer released the tensor.
+    /// is reused only after all work that was given to the device before the consumer released the tensor.
     #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
     fn __dlpack__<'py>(
         &self,
@@ -383,7 +383,7 @@ impl PyArray {
         }
         let shape = array.shape().iter().map(|&length| length as i64).collect();
         let strides = array.strides().iter().map(|&stride| stride as i64).collect();
-        let mut ours = Box::new(Ours { array, shape, strides, stream: consumer });
+        let mut ours = Box::new(Ours { array, shape, strides, ordered: consumer.is_some() });
         let tensor = Tensor {
             data: ours.array.address() as *mut c_void,
             device: [device.0, device.1],

@@ -28,7 +28,9 @@ pub trait Arguments {
 pub struct ArgumentList<'a> {
     pub(crate) values: SmallVec<[*const c_void; 24]>,
     given: SmallVec<[Parameter; 24]>,
-    pub(crate) blocks: SmallVec<[&'a Arc<Block>; 24]>,
+    /// The memory that the kernel reads, and that which it may write.
+    pub(crate) reads: SmallVec<[&'a Arc<Block>; 16]>,
+    pub(crate) writes: SmallVec<[&'a Arc<Block>; 8]>,
     /// Where the address lists among the arguments were uploaded.
     pub(crate) lists: SmallVec<[&'a Origin; 1]>,
 }
@@ -40,6 +42,11 @@ impl<'a> ArgumentList<'a> {
 
     fn pointer(&mut self, at: &'a DevicePtr, passing: Passing) {
         self.push(std::ptr::from_ref(at).cast(), size_of::<DevicePtr>(), passing);
+    }
+
+    /// All memory that the kernel accesses.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = &'a Arc<Block>> {
+        self.reads.iter().chain(&self.writes).copied()
     }
 
     fn push(&mut self, value: *const c_void, bytes: usize, passing: Passing) {
@@ -62,7 +69,7 @@ impl<'a> ArgumentList<'a> {
     /// Counts the launch as a use of memory that the kernel reads without getting it as an argument: through addresses
     /// that it finds in other memory.
     pub fn reads<T: Plain>(&mut self, memory: View<'a, T>) {
-        self.blocks.push(memory.block());
+        self.reads.push(memory.block());
     }
 
     /// Checks the arguments against the kernel's parameters: their number and sizes, buffers for pointers and
@@ -102,28 +109,28 @@ impl<T: Plain> Argument for T {
 impl<T: Plain> Argument for &Buffer<T> {
     fn push<'a>(&'a self, list: &mut ArgumentList<'a>) {
         list.pointer(Buffer::at(self), Passing::ConstPointer);
-        list.blocks.push(Buffer::block(self));
+        list.reads.push(Buffer::block(self));
     }
 }
 
 impl<T: Plain> Argument for &mut Buffer<T> {
     fn push<'a>(&'a self, list: &mut ArgumentList<'a>) {
         list.pointer(Buffer::at(self), Passing::Pointer);
-        list.blocks.push(Buffer::block(self));
+        list.writes.push(Buffer::block(self));
     }
 }
 
 impl<T: Plain> Argument for View<'_, T> {
     fn push<'a>(&'a self, list: &mut ArgumentList<'a>) {
         list.pointer(self.at(), Passing::ConstPointer);
-        list.blocks.push(self.block());
+        list.reads.push(self.block());
     }
 }
 
 impl<T: Plain> Argument for ViewMut<'_, T> {
     fn push<'a>(&'a self, list: &mut ArgumentList<'a>) {
         list.pointer(self.at(), Passing::Pointer);
-        list.blocks.push(self.block());
+        list.writes.push(self.block());
     }
 }
 
@@ -168,9 +175,9 @@ impl<T: Plain> AddressList<T> {
 impl<T: Plain> Argument for &AddressList<T> {
     fn push<'a>(&'a self, list: &mut ArgumentList<'a>) {
         list.pointer(Buffer::at(&self.list), Passing::AddressList);
-        list.blocks.push(Buffer::block(&self.list));
+        list.reads.push(Buffer::block(&self.list));
         list.lists.push(&self.uploaded);
-        list.blocks.extend(&self.blocks);
+        list.reads.extend(&self.blocks);
     }
 }
 

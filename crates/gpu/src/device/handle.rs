@@ -27,7 +27,7 @@ pub struct Device {
 struct Shared {
     keep: Keep,
     /// The streams for kernels, uploads and downloads, created on first use.
-    lanes: [OnceLock<Arc<Lane>>; 3],
+    lanes: [OnceLock<Arc<Lane>>; 4],
     cache: Cache,
     launch_policy: Arc<Lock<LaunchPolicy>>,
     staging: Lock<Staging>,
@@ -80,7 +80,7 @@ impl Device {
         Arc::ptr_eq(&self.core, &other.core)
     }
 
-    /// One of the device's own three streams.
+    /// One of the device's own streams.
     pub(crate) fn lane(&self, index: usize) -> Result<Arc<Lane>> {
         let lane = &self.shared.lanes[index];
         match lane.get() {
@@ -245,7 +245,14 @@ impl Device {
         if let Some(value) = self.shared.keep.get(key) {
             return Ok(value);
         }
+        let before = self.core.failures();
         let (value, bytes) = make(self)?;
+        // Launches that are gathered are part of making it. A value that they failed to write must not be kept: who has
+        // it gets the error when it is used, and the next caller makes it again.
+        self.core.submit_all();
+        if self.core.failures() != before {
+            return Ok(Arc::new(value));
+        }
         Ok(self.shared.keep.insert(key.clone(), value, bytes))
     }
 

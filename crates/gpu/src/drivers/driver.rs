@@ -337,6 +337,8 @@ pub(crate) trait QueueDriver {
     fn create_event(&self, timing: bool) -> Result<Raw>;
     fn destroy_event(&self, event: Raw);
     fn record_event(&self, event: Raw, stream: Raw) -> Result<()>;
+    /// Records an event after all work that anybody has submitted to the device's context so far, on any stream.
+    fn record_context(&self, event: Raw) -> Result<()>;
     fn event_done(&self, event: Raw) -> Result<bool>;
     fn synchronize_event(&self, event: Raw) -> Result<()>;
     /// Milliseconds between two completed events created with `timing`.

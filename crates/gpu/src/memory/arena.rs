@@ -174,10 +174,12 @@ impl Arena {
         self.stats.in_use -= size;
         match self.pooling {
             Pooling::Direct => {
-                // The driver would free the memory while a kernel may still access it.
-                let _ = uses.wait();
-                self.stats.driver_calls += 1;
-                driver.free(at);
+                // The driver would free the memory while a kernel may still access it. If it can't tell when that ends,
+                // the memory is left to the context.
+                if uses.wait_idle().is_ok() {
+                    self.stats.driver_calls += 1;
+                    driver.free(at);
+                }
             }
             Pooling::Arena => {
                 let base = self.base.expect("a live buffer lies in a reserved range");
@@ -304,10 +306,12 @@ impl Arena {
         }
     }
 
-    /// Returns all memory to the driver. No buffer may be live and no stream may be open.
+    /// Returns all memory to the driver. No buffer may be live and no stream may be open. If the driver can't tell when
+    /// the last work on it ends, the memory stays mapped: a kernel may still write to it.
     pub(super) fn release(&mut self, driver: &dyn Driver) {
-        if let Some(base) = self.base.take() {
-            let _ = self.free.wait();
+        if let Some(base) = self.base.take()
+            && self.free.wait().is_ok()
+        {
             driver.release(base, self.reserved);
         }
     }

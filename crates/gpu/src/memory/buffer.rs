@@ -39,7 +39,7 @@ pub(crate) struct Block {
 impl Block {
     /// A block of the arena, with earlier work that may still use it.
     pub(super) fn new(core: Arc<Core>, at: DevicePtr, bytes: usize, uses: Uses) -> Self {
-        Self { core, at, bytes, usage: Lock::new(Usage { uses, borrowed: false }), origin: None, owner: None }
+        Self { core, at, bytes, usage: Lock::new(Usage::used(uses)), origin: None, owner: None }
     }
 
     /// Memory that was not allocated from the arena.
@@ -76,7 +76,8 @@ impl Block {
     /// other streams need not wait for the reader.
     pub(crate) fn order_reader(&self, timeline: &Arc<Timeline>) -> Result<()> {
         let mut uses = self.usage.lock().uses.clone();
-        uses.order_before(timeline)
+        uses.order_before(timeline)?;
+        self.usage.lock().check_written()
     }
 }
 

@@ -104,6 +104,20 @@ impl Core {
         Ok(Arc::new(Lane { queue, core: Settle(self.clone()) }))
     }
 
+    /// Submits what all streams have gathered. Whoever depends on what fails gets the error.
+    pub(crate) fn submit_all(&self) {
+        self.open_timelines().iter().for_each(|timeline| timeline.submit_gathered());
+    }
+
+    /// The number of submissions of gathered launches so far that failed.
+    pub(crate) fn failures(&self) -> u64 {
+        self.chains.failures()
+    }
+
+    fn open_timelines(&self) -> Vec<Arc<Timeline>> {
+        self.timelines.lock().iter().filter_map(Weak::upgrade).collect()
+    }
+
     /// The number of driver calls so far that submitted launches.
     pub(crate) fn submissions(&self) -> u64 {
         self.chains.submissions()
@@ -112,9 +126,9 @@ impl Core {
     /// Blocks the host until the work of all streams is complete. It does not wait for captured work, which is
     /// only recorded.
     pub(crate) fn synchronize(&self) -> Result<()> {
-        let timelines: Vec<_> = self.timelines.lock().iter().filter_map(Weak::upgrade).collect();
+        let timelines = self.open_timelines();
         // All streams, also after an error in one of them.
-        let results: Vec<_> = timelines.iter().map(|timeline| timeline.synchronize()).collect();
+        let results: Vec<_> = timelines.iter().map(|timeline| timeline.synchronize_untold()).collect();
         self.settle();
         results.into_iter().collect()
     }
@@ -190,8 +204,11 @@ impl Drop for Core {
     fn drop(&mut self) {
         // Every stream of this device holds the core, so none is open. Copies from other devices may still run.
         for (uses, owner) in self.retired.get_mut().drain(..) {
-            let _ = uses.wait();
-            drop(owner);
+            match uses.wait_idle() {
+                Ok(()) => drop(owner),
+                // The driver can't tell when the work ends, which may still use what the owner keeps.
+                Err(_) => std::mem::forget(owner),
+            }
         }
         self.streams.clear();
         self.arena.get_mut().release(&*self.driver);
@@ -372,7 +389,7 @@ mod tests {
         let lane = core.open_lane().unwrap();
         let blocks: Vec<_> = (0..3).map(|_| core.alloc(lane.timeline(), 4096 - 256).unwrap()).collect();
         let [first, middle, last] = <[_; 3]>::try_from(blocks).ok().unwrap();
-        lane.timeline().synchronize().unwrap();
+        lane.timeline().synchronize_untold().unwrap();
         drop(middle);
         driver.calls();
         assert_eq!(core.trim(), (4096, 0));
@@ -457,7 +474,7 @@ mod tests {
         assert_eq!(pinned(), ["pin 1048576"]);
         // Both are free now, and known to be. The larger one was returned first.
         driver.complete_all();
-        [&lane, &other].into_iter().for_each(|lane| lane.timeline().synchronize().unwrap());
+        [&lane, &other].into_iter().for_each(|lane| lane.timeline().synchronize_untold().unwrap());
         let smallest = core.pinned.take_up_to(512 << 10, 4 << 20, Some(lane.timeline())).unwrap();
         assert_eq!(core.pinned.stats().in_use, 1 << 20);
         // Who does not ask for larger blocks gets none, nor does who asks for less than there is.

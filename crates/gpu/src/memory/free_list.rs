@@ -115,7 +115,7 @@ impl FreeList {
 
     /// Blocks the host until no work uses any free block.
     pub(super) fn wait(&self) -> crate::base::Result<()> {
-        self.by_offset.values().try_for_each(|block| block.uses.wait())
+        self.by_offset.values().try_for_each(|block| block.uses.wait_idle())
     }
 
     /// Removes `[offset, offset + size)` if all of it is free and idle.

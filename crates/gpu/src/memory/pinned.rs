@@ -70,11 +70,20 @@ impl PinnedBlock {
         self.memory.at.as_ptr()
     }
 
-    /// Blocks until no copy uses the block.
+    /// Blocks until no copy uses the block, whether the copies succeed or not: then it can be written.
+    pub(crate) fn wait_idle(&self) -> Result<()> {
+        self.wait_for(Uses::wait_idle)
+    }
+
+    /// Blocks until the copies to the block are complete: then it can be read. Fails if a copy that uses it failed.
     pub(crate) fn wait(&self) -> Result<()> {
+        self.wait_for(Uses::wait)
+    }
+
+    fn wait_for(&self, wait: impl FnOnce(&Uses) -> Result<()>) -> Result<()> {
         // Without the lock: a thread that enqueues a copy holds its timeline's lock when it takes this one.
         let uses = std::mem::take(&mut self.usage.lock().uses);
-        let waited = uses.wait();
+        let waited = wait(&uses);
         if waited.is_err() {
             self.usage.lock().uses.merge(uses);
         }
@@ -126,12 +135,12 @@ impl PinnedPool {
     /// Takes a block of at least `bytes` that no copy uses.
     pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Result<Arc<PinnedBlock>> {
         let block = self.take_for(bytes, None)?;
-        block.wait()?;
+        block.wait_idle()?;
         Ok(block)
     }
 
     /// Takes a block of at least `bytes` for a copy on the stream `own`. An earlier copy may still use it, so that
-    /// the caller has to [wait](PinnedBlock::wait) for the block before the first access.
+    /// the caller has to [wait](PinnedBlock::wait_idle) for the block before the first access.
     pub(crate) fn take_for(
         self: &Arc<Self>,
         bytes: usize,
@@ -162,7 +171,7 @@ impl PinnedPool {
             stats.in_use += memory.bytes;
             stats.peak = stats.peak.max(stats.in_use);
         }
-        let usage = Lock::new(Usage { uses, ..Usage::default() });
+        let usage = Lock::new(Usage::used(uses));
         Ok(Arc::new(PinnedBlock { pool: self.clone(), memory, usage }))
     }
 
@@ -248,8 +257,10 @@ impl PinnedPool {
 impl Drop for PinnedPool {
     fn drop(&mut self) {
         for block in self.state.get_mut().idle.drain(..) {
-            let _ = block.uses.wait();
-            self.driver.free_pinned(block.memory.at, block.memory.bytes);
+            // If the driver can't tell when the last copy ends, the memory stays pinned: it may still be written.
+            if block.uses.wait_idle().is_ok() {
+                self.driver.free_pinned(block.memory.at, block.memory.bytes);
+            }
         }
     }
 }
@@ -311,7 +322,7 @@ impl<T: Plain> PinnedBuffer<T> {
     }
 
     /// Memory that a copy is about to fill, and that is dropped if the copy can't be enqueued: the host's access waits
-    /// for the copy, and is refused if it fails.
+    /// for the copy, and fails if it does.
     pub(crate) fn unwritten(pool: &Arc<PinnedPool>, len: usize) -> Result<Self> {
         let bytes = len
             .checked_mul(size_of::<T>())
@@ -334,7 +345,8 @@ impl<T: Plain> PinnedBuffer<T> {
         self.len == 0
     }
 
-    /// Access to the values, after waiting for copies that use them. While the result exists, graphs that copy
+    /// Access to the values, after waiting for copies that use them. Fails if such a copy failed, for example because
+    /// the device was lost: the values are then not what it was to write. While the result exists, graphs that copy
     /// this memory can't be replayed.
     pub fn slice(&mut self) -> Result<PinnedSlice<'_, T>> {
         // Borrow before waiting, so that a graph replayed in the meantime is rejected.

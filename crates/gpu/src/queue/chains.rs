@@ -34,6 +34,8 @@ pub(crate) struct ChainPool {
     /// The number of chains, idle or not.
     chains: AtomicUsize,
     submissions: AtomicU64,
+    /// The number of submissions that failed.
+    failures: AtomicU64,
 }
 
 /// What a device knows of a sequence of kernels.
@@ -45,13 +47,22 @@ enum Known {
 
 impl ChainPool {
     pub(crate) fn new(driver: Arc<dyn Driver>) -> Arc<Self> {
-        let (chains, submissions) = (AtomicUsize::new(0), AtomicU64::new(0));
-        Arc::new(Self { driver, idle: Lock::default(), chains, submissions })
+        let (chains, submissions, failures) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicU64::new(0));
+        Arc::new(Self { driver, idle: Lock::default(), chains, submissions, failures })
     }
 
     /// The number of calls so far that submitted kernels.
     pub(crate) fn submissions(&self) -> u64 {
         self.submissions.load(Ordering::Relaxed)
+    }
+
+    /// The number of submissions of gathered launches so far that failed.
+    pub(crate) fn failures(&self) -> u64 {
+        self.failures.load(Ordering::Acquire)
+    }
+
+    pub(super) fn failed(&self) {
+        self.failures.fetch_add(1, Ordering::Release);
     }
 
     pub(super) fn submitted(&self, calls: usize) {

@@ -84,7 +84,7 @@ impl Event {
     /// Whether the stream has reached the event.
     pub fn is_done(&self) -> Result<bool> {
         self.outside_capture("Event::is_done")?;
-        let done = self.event.is_done()?;
+        let done = self.timeline.noting_loss(self.event.is_done())?;
         if done {
             self.timeline.completed(self.at);
         }
@@ -94,7 +94,7 @@ impl Event {
     /// Blocks the host until the stream has reached the event.
     pub fn synchronize(&self) -> Result<()> {
         self.outside_capture("Event::synchronize")?;
-        self.event.synchronize()?;
+        self.timeline.noting_loss(self.event.synchronize())?;
         self.timeline.completed(self.at);
         Ok(())
     }

@@ -7,6 +7,7 @@
 mod captures;
 mod chains;
 mod event;
+mod failures;
 #[cfg(test)]
 pub(crate) mod scripted;
 mod streams;

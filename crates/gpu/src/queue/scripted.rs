@@ -27,6 +27,7 @@ pub(crate) struct Scripted {
     waits_fail: AtomicBool,
     /// Whether queries of events fail, although the device is not lost.
     queries_fail: AtomicBool,
+    lost: AtomicBool,
     /// Held by a test to keep `synchronize` from returning.
     pub(crate) gate: Lock<()>,
 }
@@ -54,6 +55,7 @@ impl Scripted {
             log: Lock::default(),
             waits_fail: AtomicBool::new(false),
             queries_fail: AtomicBool::new(false),
+            lost: AtomicBool::new(false),
             gate: Lock::default(),
         })
     }
@@ -83,6 +85,18 @@ impl Scripted {
 
     pub(crate) fn fail_waits(&self, fail: bool) {
         self.waits_fail.store(fail, Ordering::Relaxed);
+    }
+
+    /// From now on the device is lost.
+    pub(crate) fn lose(&self) {
+        self.lost.store(true, Ordering::Relaxed);
+    }
+
+    fn answers(&self, operation: &'static str) -> Result<()> {
+        if !self.lost.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        Err(Error::DeviceLost { device: "scripted".into(), operation, detail: "it was lost by the script".into() })
     }
 
     /// The calls since the last call of this function.
@@ -172,6 +186,7 @@ impl QueueDriver for Scripted {
 
     fn synchronize(&self, _stream: Raw) -> Result<()> {
         self.say("synchronize stream");
+        self.answers("synchronize")?;
         drop(self.gate.lock());
         self.complete_all();
         Ok(())
@@ -198,7 +213,16 @@ impl QueueDriver for Scripted {
         Ok(())
     }
 
+    fn record_context(&self, event: Raw) -> Result<()> {
+        if self.waits_fail.load(Ordering::Relaxed) {
+            return self.unsupported("record_context");
+        }
+        self.events.lock().insert(event, false);
+        Ok(())
+    }
+
     fn event_done(&self, event: Raw) -> Result<bool> {
+        self.answers("event_done")?;
         if self.queries_fail.load(Ordering::Relaxed) {
             return self.unsupported("event_done");
         }
@@ -207,6 +231,10 @@ impl QueueDriver for Scripted {
 
     fn synchronize_event(&self, _event: Raw) -> Result<()> {
         self.say("synchronize event");
+        self.answers("synchronize_event")?;
+        if self.waits_fail.load(Ordering::Relaxed) {
+            return self.unsupported("synchronize_event");
+        }
         self.complete_all();
         Ok(())
     }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use super::captures::Recording;
 use super::chains::{ChainPool, Chains};
 use super::event::{Event, EventPool, PooledEvent};
+use super::failures::Failures;
 use super::streams::StreamPool;
 use super::uses::Resource;
 use crate::base::{DeviceKind, Error, Lock, Result};
@@ -34,6 +35,8 @@ pub(crate) struct Timeline {
     events: Arc<EventPool>,
     /// All work up to this number is known to be complete.
     completed: AtomicU64,
+    /// The work that failed after it had its number.
+    failures: Failures,
     pub(super) state: Lock<State>,
 }
 
@@ -49,21 +52,25 @@ pub(super) struct State {
     gathering: usize,
     /// Launches that are not submitted yet. They are submitted before anything else is.
     gathered: Vec<Launch>,
+    /// The numbers of the first and the last of them.
+    gathered_numbers: (u64, u64),
     chains: Chains,
-    /// The error of gathered launches whose submission failed, until it is reported.
-    failure: Option<Error>,
-    /// Whether other libraries know the stream, and may give it work that has no number.
+    /// Whether other libraries know the stream, and may give it work that has no number. Its launches are not gathered,
+    /// because those libraries could not wait for them.
     is_shared: bool,
     /// The last event: the number of the work before it, and when it was recorded.
     recorded: Option<(u64, Instant, Arc<PooledEvent>)>,
 }
 
 impl State {
-    /// Submits the gathered launches.
+    /// Whether launches are gathered now.
+    fn gathers(&self) -> bool {
+        self.gathering > 0 && self.capture.is_none() && !self.is_shared
+    }
+
+    /// Submits the gathered launches. If that fails, whoever depends on any of them gets the error, so callers that do
+    /// not may ignore it.
     pub(super) fn submit(&mut self, timeline: &Timeline) -> Result<()> {
-        if let Some(error) = self.failure.take() {
-            return Err(error);
-        }
         let (false, Some(stream)) = (self.gathered.is_empty(), self.stream) else { return Ok(()) };
         // SAFETY: `Work::launch` was called for each of them, with the same contract. The timeline has counted them as
         // submitted since then, so what they use is still there.
@@ -72,12 +79,11 @@ impl State {
             self.chains.submit(&*timeline.driver, stream, &self.gathered, self.issued, completed)
         };
         self.gathered.clear();
-        submitted
-    }
-
-    /// [`submit`](Self::submit) for callers that may ignore an error. The next work on the stream reports it again.
-    fn submit_before_mark(&mut self, timeline: &Timeline) -> Result<()> {
-        self.submit(timeline).inspect_err(|error| self.failure = Some(error.clone()))
+        submitted.inspect_err(|error| {
+            let (first, last) = self.gathered_numbers;
+            timeline.failures.add(first, last, error.clone());
+            self.chains.pool.failed();
+        })
     }
 }
 
@@ -92,9 +98,29 @@ impl Timeline {
         self.completed.fetch_max(at, Ordering::Release);
     }
 
-    /// Whether all work counts as complete because the device is lost.
-    pub(crate) fn counts_as_lost(&self) -> bool {
-        self.is_known_complete(u64::MAX)
+    /// The error of work number `at`, if it failed after it had its number.
+    pub(super) fn failure_of(&self, at: u64) -> Option<Error> {
+        self.failures.of(at)
+    }
+
+    /// The number up to which somebody was told of failed work. A handle to the stream that is new need not tell of it
+    /// again.
+    pub(crate) fn told(&self) -> u64 {
+        self.failures.told()
+    }
+
+    /// Passes the result of a call of the driver on. If the device is lost, no work runs any more, so that all of it
+    /// is complete; what was not known to be complete before has failed.
+    pub(super) fn noting_loss<R>(&self, result: Result<R>) -> Result<R> {
+        if let Err(error) = &result
+            && is_lost(error)
+        {
+            let completed = self.completed.swap(u64::MAX, Ordering::AcqRel);
+            if completed != u64::MAX {
+                self.failures.add(completed + 1, u64::MAX, error.clone());
+            }
+        }
+        result
     }
 
     /// The number of the last submitted work.
@@ -110,10 +136,10 @@ impl Timeline {
                 state.marks.pop_front();
                 continue;
             }
-            match event.is_done() {
+            match self.noting_loss(event.is_done()) {
                 Ok(true) => self.completed(*at),
                 Ok(false) => return,
-                Err(error) if is_lost(&error) => self.completed(u64::MAX),
+                Err(error) if is_lost(&error) => {}
                 // The driver can't tell, for example while another library captures. The work may still be running.
                 Err(_) => return,
             }
@@ -138,11 +164,9 @@ impl Timeline {
             return false;
         }
         let mut state = self.state.lock();
-        match self.mark(&mut state, at) {
-            Ok(_) => self.poll_marks(&mut state),
-            Err(error) if is_lost(&error) => self.completed(u64::MAX),
-            // Without a mark the work counts as running.
-            Err(_) => {}
+        // Without a mark the work counts as running.
+        if self.mark(&mut state, at).is_ok() {
+            self.poll_marks(&mut state);
         }
         !self.is_known_complete(at)
     }
@@ -170,54 +194,75 @@ impl Timeline {
         if self.is_known_complete(at) {
             return Ok(None);
         }
-        state.submit_before_mark(self)?;
+        // The mark is for the work that runs. Who depends on launches that fail now gets their error.
+        let _ = state.submit(self);
         let event = Arc::new(self.events.take(false)?);
-        self.driver.record_event(event.raw, stream)?;
+        self.noting_loss(self.driver.record_event(event.raw, stream))?;
         state.marks.push_back((state.issued, event.clone()));
         Ok(Some(event))
     }
 
-    /// Blocks the host until work number `at` is complete, and reports errors of that work.
-    pub(crate) fn wait_until(&self, at: u64) -> Result<()> {
+    /// Blocks the host until no work up to number `at` runs any more, whether it failed or not: then what it used can
+    /// be used again.
+    pub(crate) fn wait_idle(&self, at: u64) -> Result<()> {
         // Without the lock, so that other threads can submit work in the meantime.
-        if let Some(event) = self.mark_after(at)? {
-            event.synchronize()?;
-            self.completed(at);
+        let waited = self.mark_after(at).and_then(|event| match event {
+            Some(event) => self.noting_loss(event.synchronize()).map(|()| self.completed(at)),
+            None => Ok(()),
+        });
+        match waited {
+            Err(error) if is_lost(&error) => Ok(()),
+            waited => waited,
         }
-        Ok(())
     }
 
-    /// Blocks the host until all work submitted so far is complete.
-    pub(crate) fn synchronize(&self) -> Result<()> {
-        let event = {
+    /// Blocks the host until work number `at` is complete. Fails if that work failed.
+    pub(crate) fn wait_until(&self, at: u64) -> Result<()> {
+        self.wait_idle(at)?;
+        self.failure_of(at).map_or(Ok(()), Err)
+    }
+
+    /// Blocks the host until all work submitted so far is complete. Fails if work after number `since` failed, and
+    /// sets it to the last work.
+    pub(crate) fn synchronize(&self, since: &AtomicU64) -> Result<()> {
+        let (issued, event) = {
             let mut state = self.state.lock();
             let issued = state.issued;
-            state.submit(self)?;
+            // If that fails, it is among the failures below.
+            let _ = state.submit(self);
             // Synchronize even if the work is known to be complete, because this is how the driver reports errors.
             let mark = if state.is_shared { None } else { self.mark(&mut state, issued)? };
-            match mark {
-                Some(event) => Some((issued, event)),
+            let event = match mark {
+                Some(event) => Some(event),
                 None => match (state.stream, &state.capture) {
                     (Some(stream), None) => {
                         let event = Arc::new(self.events.take(false)?);
-                        self.driver.record_event(event.raw, stream)?;
-                        Some((issued, event))
+                        self.noting_loss(self.driver.record_event(event.raw, stream))?;
+                        Some(event)
                     }
                     _ => None,
                 },
-            }
+            };
+            (issued, event)
         };
-        if let Some((issued, event)) = event {
-            event.synchronize()?;
+        if let Some(event) = event {
+            self.noting_loss(event.synchronize())?;
             self.completed(issued);
         }
-        Ok(())
+        let failure = self.failures.after(since.load(Ordering::Relaxed));
+        since.fetch_max(issued, Ordering::Relaxed);
+        failure.map_or(Ok(()), Err)
+    }
+
+    /// Blocks the host until all work submitted so far is complete. Fails if work failed of which nobody was told.
+    pub(crate) fn synchronize_untold(&self) -> Result<()> {
+        self.synchronize(&AtomicU64::new(self.told()))
     }
 
     /// Makes later work start after work number `at` of `other`.
     pub(super) fn start_after(self: &Arc<Self>, other: &Timeline, at: u64) -> Result<()> {
         if !self.can_wait_for(&other.driver) {
-            return other.wait_until(at);
+            return other.wait_idle(at);
         }
         if let Some(event) = other.mark_after(at)? {
             self.driver.wait_event(self.begin()?.stream()?, event.raw)?;
@@ -230,6 +275,17 @@ impl Timeline {
         let event = self.events.take(false)?;
         self.driver.record_event(event.raw, stream)?;
         self.driver.wait_event(self.begin()?.stream()?, event.raw)
+    }
+
+    /// Makes later work start after all work that anybody has submitted to the device so far. This is work itself, and
+    /// it uses `resource`: nobody takes that before.
+    pub(crate) fn wait_for_all<R: Resource>(self: &Arc<Self>, resource: &Arc<R>) -> Result<()> {
+        let event = self.events.take(false)?;
+        self.driver.record_context(event.raw)?;
+        let mut work = self.begin()?;
+        self.driver.wait_event(work.stream()?, event.raw)?;
+        work.uses(resource);
+        Ok(())
     }
 
     /// Whether streams of this driver can wait for events of `other`. CUDA streams can wait for events of any CUDA
@@ -245,9 +301,6 @@ impl Timeline {
         let Some(stream) = state.stream else {
             return Err(Error::shape("Stream", "the stream is closed"));
         };
-        if let Some(error) = state.failure.take() {
-            return Err(error);
-        }
         match &state.capture {
             None => state.issued += 1,
             Some(recording) if recording.thread == std::thread::current().id() => {}
@@ -295,9 +348,19 @@ impl Timeline {
         (is_here && is_alike).then(|| (*at, event.clone()))
     }
 
-    /// Says that other libraries get the stream's handle. Then the numbers do not tell of all work any more.
+    /// Says that other libraries get the stream's handle. What was gathered is submitted, and from now on launches are
+    /// not gathered: another library that waits for the stream would not wait for them. The numbers do not tell of all
+    /// work any more.
     pub(crate) fn share(&self) {
-        self.state.lock().is_shared = true;
+        let mut state = self.state.lock();
+        state.is_shared = true;
+        // Whoever depends on what fails gets the error.
+        let _ = state.submit(self);
+    }
+
+    /// Submits what was gathered. Whoever depends on what fails gets the error.
+    pub(crate) fn submit_gathered(&self) {
+        let _ = self.state.lock().submit(self);
     }
 
     /// The number of the device's chains.
@@ -315,14 +378,14 @@ impl Timeline {
         }
         state.gathering -= 1;
         if state.gathering == 0 {
-            let _ = state.submit_before_mark(self);
+            // Whoever depends on what fails gets the error.
+            let _ = state.submit(self);
         }
     }
 
     /// Whether launches are gathered now.
     pub(crate) fn is_gathering(&self) -> bool {
-        let state = self.state.lock();
-        state.gathering > 0 && state.capture.is_none()
+        self.state.lock().gathers()
     }
 
     /// The number of the calling thread's capture, if one is in progress.
@@ -348,8 +411,14 @@ impl Work<'_> {
 
     /// The driver's stream, to which the work is submitted now. Launches that were gathered are submitted before it.
     pub(crate) fn stream(&mut self) -> Result<Raw> {
-        self.state.submit(self.timeline)?;
+        self.submit()?;
         Ok(self.stream)
+    }
+
+    /// Submits the gathered launches.
+    fn submit(&mut self) -> Result<()> {
+        let last = self.state.issued;
+        self.state.submit(self.timeline).inspect_err(|_| self.timeline.failures.tell(last))
     }
 
     /// Launches a kernel, given by its [number](Launch::kernel) and the driver's handle: now, or together with those
@@ -370,15 +439,20 @@ impl Work<'_> {
         if let Some(recording) = &mut self.state.capture {
             recording.kernels.push(kernel);
         }
-        if self.state.gathering == 0 || self.state.capture.is_some() {
+        if !self.state.gathers() {
             let stream = self.stream()?;
             self.state.chains.pool.submitted(1);
             // SAFETY: guaranteed by the caller.
             return unsafe { driver.launch(stream, function, grid, parameters) };
         }
+        let issued = self.state.issued;
+        if self.state.gathered.is_empty() {
+            self.state.gathered_numbers.0 = issued;
+        }
+        self.state.gathered_numbers.1 = issued;
         // SAFETY: guaranteed by the caller.
         self.state.gathered.push(unsafe { Launch::copy((kernel, function), grid, parameters, sizes) });
-        if self.state.gathered.len() < MOST_GATHERED { Ok(()) } else { self.state.submit(self.timeline) }
+        if self.state.gathered.len() < MOST_GATHERED { Ok(()) } else { self.submit() }
     }
 
     /// Says that the work is kernels of another library, which may be other ones each time: a graph of them is never
@@ -389,7 +463,7 @@ impl Work<'_> {
         }
     }
 
-    /// Records that the work uses `resource`.
+    /// Records that the work uses `resource`, whatever its content is.
     pub(crate) fn uses<R: Resource>(&mut self, resource: &Arc<R>) {
         match &mut self.state.capture {
             None => resource.usage().lock().uses.note(self.timeline, self.state.issued),
@@ -397,8 +471,24 @@ impl Work<'_> {
         }
     }
 
+    /// Records that the work reads `resource`. Fails if work failed that wrote it.
+    pub(crate) fn reads<R: Resource>(&mut self, resource: &Arc<R>) -> Result<()> {
+        resource.usage().lock().check_written()?;
+        self.uses(resource);
+        Ok(())
+    }
+
+    /// Records that the work writes `resource`, or a part of it. Fails if work failed that wrote it before.
+    pub(crate) fn writes<R: Resource>(&mut self, resource: &Arc<R>) -> Result<()> {
+        self.reads(resource)?;
+        if self.state.capture.is_none() {
+            resource.usage().lock().note_written(self.timeline, self.state.issued);
+        }
+        Ok(())
+    }
+
     /// Records that the work, a launch of a graph of these kernels, uses everything that the graph refers to. Fails if
-    /// the host has borrowed any of that memory.
+    /// the host has borrowed any of that memory, or if work failed that wrote it.
     pub(crate) fn uses_all(&mut self, kept: &[Arc<dyn Resource>], kernels: &[u64]) -> Result<()> {
         if let Some(recording) = &mut self.state.capture {
             recording.kept.extend(kept.iter().cloned());
@@ -408,6 +498,7 @@ impl Work<'_> {
         for resource in kept {
             let mut usage = resource.usage().lock();
             usage.check_not_borrowed()?;
+            usage.check_written()?;
             usage.uses.note(self.timeline, self.state.issued);
         }
         Ok(())
@@ -451,12 +542,13 @@ impl Queue {
             capture: None,
             gathering: 0,
             gathered: Vec::new(),
+            gathered_numbers: (0, 0),
             chains: Chains::new(chains),
-            failure: None,
             is_shared: false,
             recorded: None,
         };
-        let timeline = Timeline { driver, events, completed: AtomicU64::new(0), state: Lock::new(state) };
+        let (completed, failures) = (AtomicU64::new(0), Failures::default());
+        let timeline = Timeline { driver, events, completed, failures, state: Lock::new(state) };
         Ok(Self { timeline: Arc::new(timeline), streams })
     }
 
@@ -473,14 +565,16 @@ impl Drop for Queue {
         let timeline = &self.timeline;
         let (stream, issued, is_shared) = {
             let mut state = timeline.state.lock();
-            let _ = state.submit_before_mark(timeline);
+            // Whoever depends on what fails gets the error.
+            let _ = state.submit(timeline);
             let Some(stream) = state.stream else { return };
             (stream, state.issued, state.is_shared)
         };
         let completed = timeline.completed.load(Ordering::Acquire);
         // If the device is lost, the driver says so.
         let is_complete = issued <= completed && completed != u64::MAX && !is_shared;
-        match if is_complete { Ok(()) } else { timeline.driver.synchronize(stream) } {
+        let synchronize = || timeline.noting_loss(timeline.driver.synchronize(stream));
+        match if is_complete { Ok(()) } else { synchronize() } {
             Err(error) if !is_lost(&error) => {
                 // The driver can't wait now, for example while another library captures. The work may still be
                 // running, so the driver's stream stays open and a mark tells when the work is complete.
@@ -587,12 +681,13 @@ mod tests {
         let driver = Scripted::new();
         let queue = driver.queue();
         queue.timeline.share();
-        queue.timeline.synchronize().unwrap();
+        queue.timeline.synchronize_untold().unwrap();
         driver.calls();
         drop(queue);
         assert_eq!(driver.calls(), ["synchronize stream", "destroy stream"]);
         let queue = driver.queue();
-        queue.timeline.completed(u64::MAX);
+        driver.lose();
+        assert!(queue.timeline.wait_until(1).is_ok(), "there was no such work");
         drop(queue);
         assert_eq!(driver.calls()[0], "synchronize stream", "the driver tells whether the stream can be used");
     }
@@ -615,7 +710,7 @@ mod tests {
         assert_eq!(again.raw(), raw);
         drop(again.timeline.begin().unwrap());
         assert_eq!(again.timeline.issued(), 1, "its work is numbered anew");
-        again.timeline.synchronize().unwrap();
+        again.timeline.synchronize_untold().unwrap();
         driver.calls();
         drop((again, second));
         assert_eq!(driver.calls(), [] as [&str; 0], "the host has waited for the work before");
@@ -641,23 +736,11 @@ mod tests {
         launch();
         assert_eq!(launched(), MOST_GATHERED);
         launch();
-        queue.timeline.synchronize().unwrap();
+        queue.timeline.synchronize_untold().unwrap();
         assert_eq!(launched(), 1);
         launch();
         queue.timeline.gather(false);
         assert_eq!(launched(), 1);
     }
 
-    #[test]
-    fn a_submission_that_fails_is_reported_by_later_work() {
-        let driver = Scripted::new();
-        let queue = driver.queue();
-        let grid = Grid { blocks: [1; 3], threads: [1; 3], shared: 0 };
-        queue.timeline.gather(true);
-        // SAFETY: the scripted driver runs nothing, and there are no arguments.
-        unsafe { queue.timeline.begin().unwrap().launch((0, Raw(0)), grid, &[], std::iter::empty()) }.unwrap();
-        queue.timeline.poll();
-        assert!(queue.timeline.begin().is_err(), "the query has submitted the launch, which failed");
-        assert!(queue.timeline.begin().is_ok(), "the error was reported");
-    }
 }

@@ -48,7 +48,7 @@ impl Origin {
         }
         if timeline.is_capturing() {
             // A capture can't wait for work outside it, but the host can.
-            return self.timeline.wait_until(self.at);
+            return self.timeline.wait_idle(self.at);
         }
         timeline.start_after(&self.timeline, self.at)
     }
@@ -57,12 +57,31 @@ impl Origin {
 /// The state of a resource.
 #[derive(Default)]
 pub(crate) struct Usage {
+    /// All work that uses it, after which its place may be used for something else.
     pub(crate) uses: Uses,
+    /// The work that wrote it. Whoever reads it depends on that.
+    written: Uses,
     /// Whether the host has access to it now, so that no new work may use it. Only pinned memory is ever borrowed.
     pub(crate) borrowed: bool,
 }
 
 impl Usage {
+    /// The state of a resource that earlier work may still use.
+    pub(crate) fn used(uses: Uses) -> Self {
+        Self { uses, ..Self::default() }
+    }
+
+    /// Records that work number `at` of `timeline` writes the resource.
+    pub(crate) fn note_written(&mut self, timeline: &Arc<Timeline>, at: u64) {
+        self.written.note_and(timeline, at, Uses::forget_successful);
+    }
+
+    /// Fails if work failed that wrote the resource, so that it does not hold what it should.
+    pub(crate) fn check_written(&self) -> Result<()> {
+        let failure = |known: &Use| known.timeline.failure_of(known.at);
+        self.written.0.iter().find_map(failure).map_or(Ok(()), Err)
+    }
+
     /// Fails if the host has borrowed the memory.
     pub(crate) fn check_not_borrowed(&self) -> Result<()> {
         if self.borrowed {
@@ -78,11 +97,16 @@ impl Usage {
 impl Uses {
     /// Records that work number `at` of `timeline` uses the resource.
     pub(crate) fn note(&mut self, timeline: &Arc<Timeline>, at: u64) {
+        self.note_and(timeline, at, Self::forget_complete);
+    }
+
+    /// Adds a use. For the first one of a stream it makes room with `forget`, because otherwise the uses of streams
+    /// that were opened and closed would accumulate.
+    fn note_and(&mut self, timeline: &Arc<Timeline>, at: u64, forget: impl FnOnce(&mut Self)) {
         match self.0.iter_mut().find(|known| Arc::ptr_eq(&known.timeline, timeline)) {
             Some(known) => known.at = known.at.max(at),
             None => {
-                // Otherwise the uses of streams that were opened and closed would accumulate.
-                self.forget_complete();
+                forget(self);
                 self.0.push(Use { timeline: timeline.clone(), at });
             }
         }
@@ -96,6 +120,13 @@ impl Uses {
     /// Removes work that is known to be complete.
     pub(crate) fn forget_complete(&mut self) {
         self.0.retain(|known| !known.timeline.is_known_complete(known.at));
+    }
+
+    /// Removes work that is known to be complete and did not fail.
+    fn forget_successful(&mut self) {
+        self.0.retain(|known| {
+            !known.timeline.is_known_complete(known.at) || known.timeline.failure_of(known.at).is_some()
+        });
     }
 
     /// Whether streams other than `own` have uses that are not known to be complete. Does not query the driver.
@@ -126,7 +157,12 @@ impl Uses {
         self.0.iter().for_each(|known| drop(known.timeline.mark_after(known.at)));
     }
 
-    /// Blocks the host until all of the work is complete.
+    /// Blocks the host until none of the work runs any more, whether it failed or not.
+    pub(crate) fn wait_idle(&self) -> Result<()> {
+        self.0.iter().try_for_each(|known| known.timeline.wait_idle(known.at))
+    }
+
+    /// Blocks the host until all of the work is complete. Fails if any of it failed.
     pub(crate) fn wait(&self) -> Result<()> {
         self.0.iter().try_for_each(|known| known.timeline.wait_until(known.at))
     }

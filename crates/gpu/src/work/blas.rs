@@ -139,7 +139,8 @@ impl Blas {
 
         let workspace = stream.alloc::<u8>(WORKSPACE)?;
         let handle = self.handle.lock();
-        let mut work = stream.begin(&[a.memory.block(), b.memory.block(), c.memory.block(), workspace.block()])?;
+        let mut work =
+            stream.begin(&[a.memory.block(), b.memory.block()], &[c.memory.block(), workspace.block()])?;
         work.runs_unknown_kernels();
         let room = (*workspace.view().at(), WORKSPACE);
         // SAFETY: the matrices lie within their memory, which belongs to this device. It and the workspace stay

@@ -149,7 +149,7 @@ impl Stream {
         self.owns(NAME, to.view())?;
         let bytes = to.view().bytes();
         self.core().counters.uploaded(bytes);
-        let mut work = self.begin(&[to.block()])?;
+        let mut work = self.begin(&[], &[to.block()])?;
         work.uses(from.block());
         if bytes == 0 {
             return Ok(());
@@ -186,7 +186,7 @@ impl Stream {
         same_length("Stream::read_pinned", to.len(), from.len())?;
         self.owns("Stream::read_pinned", from)?;
         self.core().counters.downloaded(from.bytes());
-        let mut work = self.begin(&[from.block()])?;
+        let mut work = self.begin(&[from.block()], &[])?;
         work.uses(to.block());
         if from.is_empty() {
             return Ok(());
@@ -221,7 +221,7 @@ impl Stream {
             return Ok(());
         }
         let driver = &self.core().driver;
-        let mut work = self.begin(&[to.block(), from.block()])?;
+        let mut work = self.begin(&[from.block()], &[to.block()])?;
         let stream = work.stream()?;
         // SAFETY: all runs are live memory of this device, and they fit each other.
         unsafe {
@@ -240,7 +240,7 @@ impl Stream {
         if to.is_empty() || self.fill_small(&to, byte)? {
             return Ok(());
         }
-        let mut work = self.begin(&[to.block()])?;
+        let mut work = self.begin(&[], &[to.block()])?;
         // SAFETY: a live range of this device.
         unsafe { self.core().driver.fill(work.stream()?, *to.at(), byte, to.view().bytes()) }
     }

@@ -3,10 +3,10 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use crate::base::{DeviceKind, Error, Result};
+use crate::base::{DeviceKind, Error, Plain, Result};
 use crate::device::Device;
 use crate::drivers::{DevicePtr, Raw};
-use crate::memory::{Block, Buffer};
+use crate::memory::{Block, Buffer, View};
 use crate::work::Stream;
 
 impl Device {
@@ -61,6 +61,9 @@ const REASON: &str = "a capture can't be ordered with streams of other libraries
 impl Stream {
     /// The CUDA handle (`CUstream`) as an integer, for other libraries in the process. It is valid while the
     /// stream is open. On the emulated device it is an opaque number.
+    ///
+    /// Launches that were gathered are submitted, and from now on the stream's launches are not gathered, because
+    /// another library could not wait for them. [`Device::interop_lane`] is there for this.
     pub fn raw_handle(&self) -> u64 {
         self.timeline().share();
         self.lane().raw().0
@@ -90,7 +93,8 @@ impl Stream {
     /// to this stream. Call it before memory that was written here is read there. Handles, and devices that are
     /// refused, are those of [`wait_foreign`](Self::wait_foreign).
     ///
-    /// It does nothing on the emulated device, whose streams are idle when a call returns.
+    /// Launches of this stream that were gathered are submitted. Otherwise it does nothing on the emulated device, whose
+    /// streams are idle when a call returns.
     ///
     /// # Safety
     ///
@@ -98,10 +102,25 @@ impl Stream {
     pub unsafe fn release_to(&self, handle: u64) -> Result<()> {
         self.outside_capture("Stream::release_to", REASON)?;
         refuse_own_context(self.device(), "Stream::release_to")?;
+        self.timeline().submit_gathered();
         if self.device().kind() != DeviceKind::Cuda {
             return Ok(());
         }
         let event = self.record()?;
         self.core().driver.wait_event(Raw(handle), event.raw())
+    }
+
+    /// Takes memory back that another library has used: everything that any library has given the device to do so far,
+    /// on any stream, counts as a use of it. It is reused only after that, and this stream's later work starts after
+    /// that, too. Call it before dropping the memory; if it fails, keep the memory, because it may still be in use.
+    ///
+    /// Unlike [`wait_foreign`](Self::wait_foreign) it needs no handle: the other library's stream may be gone.
+    pub fn reclaim<'a, T: Plain>(&self, memory: impl Into<View<'a, T>>) -> Result<()> {
+        const NAME: &str = "Stream::reclaim";
+        let memory = memory.into();
+        self.outside_capture(NAME, REASON)?;
+        refuse_own_context(self.device(), NAME)?;
+        self.owns(NAME, memory)?;
+        self.timeline().wait_for_all(memory.block())
     }
 }

@@ -21,7 +21,7 @@ impl Kernel {
     fn submit(&self, stream: &Stream, shape: Shape, list: &ArgumentList<'_>) -> Result<()> {
         let name = self.name();
         same_device(name, self.core(), stream.core())?;
-        list.blocks.iter().try_for_each(|block| stream.owns_block(name, block))?;
+        list.blocks().try_for_each(|block| stream.owns_block(name, block))?;
         list.check(name, self.parameters())?;
         if shape.is_empty() {
             return Ok(());
@@ -46,7 +46,7 @@ impl Kernel {
     ) -> Result<Work<'s>> {
         list.lists.iter().try_for_each(|list| list.order_before(stream.timeline()))?;
         let sizes = self.parameters().iter().map(|parameter| parameter.bytes);
-        let mut work = stream.begin(&list.blocks)?;
+        let mut work = stream.begin(&list.reads, &list.writes)?;
         work.uses(self.loaded());
         // SAFETY: the caller's promise; the arguments outlive the call, and their buffers stay mapped until this work
         // is complete.
@@ -72,8 +72,8 @@ impl Stream {
     ///
     /// The order of work does not change. Gathered launches are submitted before any other work of the stream, before
     /// the host or another stream waits for it, and when 16 are gathered. Until then the device does not run them, so
-    /// this is for work with many short kernels. An error of a launch that the driver reports only when it is submitted
-    /// is returned by a later call.
+    /// this is for work with many short kernels. If a launch fails when it is submitted, everything fails later that
+    /// reads what it was to write, on any stream, and so does [`Stream::synchronize`].
     pub fn gather(&self) -> Gathering {
         self.timeline().gather(true);
         Gathering(self.clone())

@@ -95,7 +95,8 @@ impl Stream {
     /// Copies memory of this stream's device to memory of other streams' devices. Copies to peers are one piece of work
     /// of this stream, in no order, and the caller orders it with that of the other streams.
     pub(super) fn send<T: Plain>(&self, parcels: Vec<Parcel<'_, T>>, route: Route) -> Result<()> {
-        let (mut blocks, mut copies) = (Vec::with_capacity(2 * parcels.len()), Vec::with_capacity(parcels.len()));
+        let (mut reads, mut writes) = (Vec::with_capacity(parcels.len()), Vec::with_capacity(parcels.len()));
+        let mut copies = Vec::with_capacity(parcels.len());
         for (to, target, source) in parcels {
             if source.is_empty() {
                 continue;
@@ -109,7 +110,8 @@ impl Stream {
             if route == Route::Auto && self.device().link(to.device())?.is_direct() {
                 let peer = &*to.core().driver;
                 self.core().driver.enable_peer(peer)?;
-                blocks.extend([source.block(), target.block()]);
+                reads.push(source.block());
+                writes.push(target.block());
                 copies.push(PeerCopy { peer, to: target.at(), from: source.at(), runs });
             } else {
                 self.send_through_host(to, target, source)?;
@@ -118,7 +120,7 @@ impl Stream {
         if copies.is_empty() {
             return Ok(());
         }
-        let mut work = self.begin(&blocks)?;
+        let mut work = self.begin(&reads, &writes)?;
         // SAFETY: the runs fit each other and are live, each on its device; the targets are borrowed mutably, so no
         // copy writes what another reads or writes.
         unsafe { self.core().driver.copy_to_peers(work.stream()?, &copies) }

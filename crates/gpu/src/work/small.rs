@@ -92,7 +92,7 @@ impl SmallCopies {
             return Ok(None);
         }
         let block = stream.core().pinned.take_for(HEAD + bytes, Some(stream.timeline()))?;
-        block.wait()?;
+        block.wait_idle()?;
         let delivery = Delivery { block, bytes, number: 0 };
         delivery.arrived().store(0, Ordering::Release);
         let (count, to, word) = ((bytes / 4) as u32, delivery.at() as u64, delivery.block.as_ptr() as u64);
@@ -143,8 +143,6 @@ impl Delivery {
             if began.elapsed() > PATIENCE {
                 stream.timeline().wait_until(self.number)?;
                 if self.arrived().load(Ordering::Acquire) == 0 {
-                    // The work counts as complete because the device is lost, which the driver reports.
-                    stream.timeline().synchronize()?;
                     let detail = format!("{} bytes did not arrive in pinned memory", self.bytes);
                     let device = stream.device().to_string();
                     return Err(Error::Driver { device, operation: "copy to the host", detail });

@@ -52,7 +52,7 @@ impl Stream {
             return Ok(());
         }
         let (staged, at) = core.ring.stage(&core.pinned, bytes)?;
-        let mut work = self.begin(&[to.block()])?;
+        let mut work = self.begin(&[], &[to.block()])?;
         work.uses(&staged);
         // SAFETY: the view is a live range of this device with the length of the staged copy, which does not
         // change until this work is complete.
@@ -78,10 +78,10 @@ impl Stream {
         let bytes = to.view().bytes();
         self.core().counters.uploaded(bytes);
         self.staged(bytes, |block, at, len| {
-            block.wait()?;
+            block.wait_idle()?;
             // SAFETY: the block is at least as large as a chunk, no copy uses it, and this thread owns it.
             fill(at, unsafe { std::slice::from_raw_parts_mut(block.as_ptr(), len) });
-            let mut work = self.begin(&[to.block()])?;
+            let mut work = self.begin(&[], &[to.block()])?;
             work.uses(block);
             // SAFETY: the range lies in the view; the block is not touched before this work is complete.
             unsafe { self.core().driver.upload(work.stream()?, to.at().offset(at), block.as_ptr(), len) }
@@ -106,9 +106,9 @@ impl Stream {
         }
         let target = Target(values.as_mut_ptr());
         self.staged(values.len(), |block, at, len| {
-            block.wait()?;
+            block.wait_idle()?;
             {
-                let mut work = self.begin(&[from.block()])?;
+                let mut work = self.begin(&[from.block()], &[])?;
                 work.uses(block);
                 // SAFETY: the range lies in the view; no copy uses the block, which is not touched before this
                 // one is done.

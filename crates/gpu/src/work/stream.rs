@@ -1,6 +1,7 @@
 //! Streams: queues of work that run in order.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::base::{Error, Plain, Result};
 use crate::device::Device;
@@ -10,35 +11,53 @@ use crate::queue::{Event, Resource, Timeline, Work};
 /// A queue of work on a device. Work of one stream runs in order; different streams run concurrently.
 ///
 /// Cloning it gives another handle to the same stream.
-#[derive(Clone)]
 pub struct Stream {
     lane: Arc<Lane>,
     device: Device,
+    /// The number up to which this handle has told of failed work.
+    told: AtomicU64,
+}
+
+impl Clone for Stream {
+    fn clone(&self) -> Self {
+        let told = AtomicU64::new(self.told.load(Ordering::Relaxed));
+        Self { lane: self.lane.clone(), device: self.device.clone(), told }
+    }
 }
 
 impl Device {
     /// The stream for kernels.
     pub fn compute(&self) -> Result<Stream> {
-        Ok(Stream { lane: self.lane(0)?, device: self.clone() })
+        Ok(Stream::of(self, self.lane(0)?))
     }
 
     /// The stream for uploads, which overlap kernels.
     pub fn upload_lane(&self) -> Result<Stream> {
-        Ok(Stream { lane: self.lane(1)?, device: self.clone() })
+        Ok(Stream::of(self, self.lane(1)?))
     }
 
     /// The stream for downloads, which overlap kernels.
     pub fn download_lane(&self) -> Result<Stream> {
-        Ok(Stream { lane: self.lane(2)?, device: self.clone() })
+        Ok(Stream::of(self, self.lane(2)?))
+    }
+
+    /// The stream whose handle other libraries get, so that the [compute stream](Self::compute) stays Rigel's own.
+    pub fn interop_lane(&self) -> Result<Stream> {
+        Ok(Stream::of(self, self.lane(3)?))
     }
 
     /// Creates another stream.
     pub fn new_stream(&self) -> Result<Stream> {
-        Ok(Stream { lane: self.core().open_lane()?, device: self.clone() })
+        Ok(Stream::of(self, self.core().open_lane()?))
     }
 }
 
 impl Stream {
+    fn of(device: &Device, lane: Arc<Lane>) -> Self {
+        let told = AtomicU64::new(lane.timeline().told());
+        Self { lane, device: device.clone(), told }
+    }
+
     /// The device the stream belongs to.
     pub fn device(&self) -> &Device {
         &self.device
@@ -57,20 +76,18 @@ impl Stream {
         self.lane.timeline()
     }
 
-    /// Begins to submit work that uses `blocks`, ordered after their allocations on other streams.
-    pub(super) fn begin(&self, blocks: &[&Arc<Block>]) -> Result<Work<'_>> {
+    /// Begins to submit work that reads and writes these blocks, ordered after their allocations on other streams.
+    /// Fails if work failed that was to write them.
+    pub(super) fn begin(&self, reads: &[&Arc<Block>], writes: &[&Arc<Block>]) -> Result<Work<'_>> {
         if let Some(observer) = self.device.observer() {
             observer.working(&self.device, self.timeline())?;
         }
-        self.begin_unobserved(blocks)
-    }
-
-    fn begin_unobserved(&self, blocks: &[&Arc<Block>]) -> Result<Work<'_>> {
-        for origin in blocks.iter().filter_map(|block| block.origin()) {
+        for origin in reads.iter().chain(writes).filter_map(|block| block.origin()) {
             origin.order_before(self.timeline())?;
         }
         let mut work = self.timeline().begin()?;
-        blocks.iter().for_each(|block| work.uses(*block));
+        reads.iter().try_for_each(|block| work.reads(*block))?;
+        writes.iter().try_for_each(|block| work.writes(*block))?;
         Ok(work)
     }
 
@@ -79,9 +96,12 @@ impl Stream {
     }
 
     /// Blocks the host until all work submitted so far is complete, and reports its errors.
+    ///
+    /// Each handle to the stream tells once of gathered launches that failed, whoever launched them. Whatever they were
+    /// to write can't be read or written any more: that fails with the same error until the memory is dropped.
     pub fn synchronize(&self) -> Result<()> {
         self.outside_capture("Stream::synchronize", "the host can't wait for work that is only recorded")?;
-        self.timeline().synchronize()?;
+        self.timeline().synchronize(&self.told)?;
         self.core().settle();
         self.waited()
     }
@@ -155,7 +175,7 @@ impl Stream {
             .ok_or_else(|| Error::shape("Stream::alloc", format!("{len} values overflow the address space")))?;
         let block = self.core().alloc(self.timeline(), bytes)?;
         // A graph keeps memory alive that was allocated during its capture.
-        self.begin_unobserved(&[&block])?;
+        self.timeline().begin()?.uses(&block);
         Ok(Buffer::from_block(block, len))
     }
 

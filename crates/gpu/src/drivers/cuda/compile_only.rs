@@ -160,6 +160,10 @@ impl QueueDriver for CompileOnly {
         self.refuse("record_event")
     }
 
+    fn record_context(&self, _event: Raw) -> Result<()> {
+        self.refuse("record_context")
+    }
+
     fn event_done(&self, _event: Raw) -> Result<bool> {
         self.refuse("event_done")
     }

@@ -204,7 +204,7 @@ impl Cuda {
             Ok(previous) => previous,
             Err(code) => return code,
         };
-        let code = call();
+        let code = in_relaxed_capture_mode(call);
         if let Some(previous) = previous {
             // SAFETY: this was the current context when the call began, or null if there was none; the library that
             // made it current keeps it.
@@ -229,6 +229,21 @@ impl Cuda {
     pub(super) fn refuse(&self, operation: &'static str, detail: impl Into<String>) -> Error {
         Error::Driver { device: self.name(), operation, detail: detail.into() }
     }
+}
+
+/// Makes a call in a mode in which it does not concern captures of other threads. In the mode in which threads begin, a
+/// call that may synchronize, such as one for memory, fails while another library captures a graph in CUDA's global mode,
+/// and spoils its capture.
+fn in_relaxed_capture_mode(call: impl FnOnce() -> CUresult) -> CUresult {
+    let mut mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+    // SAFETY: the driver is initialised, and `mode` outlives the call, which exchanges it with the thread's mode.
+    let changed = unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut mode) } == CUresult::CUDA_SUCCESS;
+    let code = call();
+    if changed {
+        // SAFETY: as above.
+        unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut mode) };
+    }
+    code
 }
 
 impl Driver for Cuda {

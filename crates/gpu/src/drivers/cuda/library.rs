@@ -37,12 +37,13 @@ const NVRTC: Wanted = Wanted {
 const DRIVER_BASICS: [&str; 3] = ["cuInit", "cuDriverGetVersion", "cuGetErrorString"];
 
 /// Every other driver symbol that this module calls (a test compares this list with the sources).
-const DRIVER_SYMBOLS: [&str; 62] = [
+const DRIVER_SYMBOLS: [&str; 64] = [
     "cuCtxCreate_v4",
     "cuCtxDestroy_v2",
     "cuCtxEnablePeerAccess",
     "cuCtxGetCurrent",
     "cuCtxPopCurrent_v2",
+    "cuCtxRecordEvent",
     "cuCtxSetCurrent",
     "cuDeviceCanAccessPeer",
     "cuDeviceGet",
@@ -100,6 +101,7 @@ const DRIVER_SYMBOLS: [&str; 62] = [
     "cuStreamEndCapture",
     "cuStreamSynchronize",
     "cuStreamWaitEvent",
+    "cuThreadExchangeStreamCaptureMode",
 ];
 
 /// Exported by drivers of CUDA 13 only. It takes many copies with one call.

@@ -54,6 +54,11 @@ impl QueueDriver for Cuda {
         self.call("cuEventRecord", || unsafe { sys::cuEventRecord(pointer(event), pointer(stream)) })
     }
 
+    fn record_context(&self, event: Raw) -> Result<()> {
+        // SAFETY: the context and the event are live.
+        self.call("cuCtxRecordEvent", || unsafe { sys::cuCtxRecordEvent(self.context.handle, pointer(event)) })
+    }
+
     fn event_done(&self, event: Raw) -> Result<bool> {
         // SAFETY: the event is live.
         match self.attempt(|| unsafe { sys::cuEventQuery(pointer(event)) }) {

@@ -51,6 +51,11 @@ impl QueueDriver for Device {
         Ok(())
     }
 
+    fn record_context(&self, event: Raw) -> Result<()> {
+        *self.events.get(event)?.recorded.lock() = Some(Instant::now());
+        Ok(())
+    }
+
     fn event_done(&self, event: Raw) -> Result<bool> {
         self.answers("asking for an event")?;
         self.events.get(event).map(|_| true)
