@@ -31,6 +31,7 @@ fn recording(device: &Device) -> Result<Arc<Recording>> {
 
 /// Runs `work`, such as a proof, and reports its cost on the [current](crate::current) device, or on all devices over
 /// which it is [shared out](crate::over): total time, phases by the device's clock, copies, launches and memory.
+/// Fails if the device reported an error while a phase was timed, whatever `work` returned.
 ///
 /// A device has one active report at a time, which includes phases of concurrent work by other threads.
 pub fn measure<R>(work: impl FnOnce() -> R) -> Result<(R, Report)> {
@@ -58,14 +59,20 @@ pub fn measure<R>(work: impl FnOnce() -> R) -> Result<(R, Report)> {
 
 /// Records that a part of a proof over several devices ran on the first one.
 pub(crate) fn gathered(device: &Device, part: &'static str, reason: &str) {
-    if TAKEN.load(Ordering::Relaxed) == 0 {
-        return;
-    }
-    let Some(taken) = recording(device).ok().and_then(|recording| recording.0.lock().clone()) else { return };
+    let Some(taken) = active(device) else { return };
     let mut known = taken.gathered.lock();
     if known.iter().all(|other| other.part != part) {
         known.push(Fallback { part, ran_on: "first device", reason: reason.to_string() });
     }
+}
+
+/// The active report of a device.
+fn active(device: &Device) -> Option<Arc<Taken>> {
+    if TAKEN.load(Ordering::Relaxed) == 0 {
+        return None;
+    }
+    // While a report is active, the value is there, and looking it up can't fail.
+    recording(device).ok()?.0.lock().clone()
 }
 
 fn put(recording: &Recording, taken: Option<Arc<Taken>>) -> Option<Arc<Taken>> {
@@ -111,30 +118,38 @@ pub(crate) fn phase(name: &'static str) -> Marked {
 
 /// Begins a phase of the active reports, if any, of devices.
 pub(crate) fn phase_on(devices: &[Device], name: &'static str) -> Marked {
-    let streams = devices.iter().filter_map(|device| device.compute().ok());
-    Marked { _devices: streams.map(|stream| phase_of(&stream, name)).collect() }
+    let phase = |device: &Device| match device.compute() {
+        Ok(stream) => Some(phase_of(&stream, name)),
+        Err(error) => {
+            // The work that follows opens the stream again.
+            if let Some(taken) = active(device) {
+                taken.recorder.fail(error);
+            }
+            None
+        }
+    };
+    Marked { _devices: devices.iter().filter_map(phase).collect() }
 }
 
-/// Begins a phase of the active report, if any, of a stream's device.
+/// Begins a phase of the active reports, if any, of a stream's device.
 pub(crate) fn phase_of(stream: &Stream, name: &'static str) -> MarkedOn {
     let gathering = stream.gather();
-    let recorded = || {
-        if TAKEN.load(Ordering::Relaxed) == 0 {
-            return None;
+    let recorded = active(stream.device()).and_then(|taken| match stream.record_time() {
+        Ok(start) => Some((taken, stream.clone(), name, start)),
+        Err(error) => {
+            taken.recorder.fail(error);
+            None
         }
-        let taken = recording(stream.device()).ok()?.0.lock().clone()?;
-        let start = stream.record_time().ok()?;
-        Some((taken, stream.clone(), name, start))
-    };
-    MarkedOn { recorded: recorded(), _gathering: gathering }
+    });
+    MarkedOn { recorded, _gathering: gathering }
 }
 
 impl Drop for MarkedOn {
     fn drop(&mut self) {
-        if let Some((taken, stream, name, start)) = self.recorded.take()
-            && let Ok(end) = stream.record_time()
-        {
-            taken.recorder.add(name, start, end);
+        let Some((taken, stream, name, start)) = self.recorded.take() else { return };
+        match stream.record_time() {
+            Ok(end) => taken.recorder.add(name, start, end),
+            Err(error) => taken.recorder.fail(error),
         }
     }
 }

@@ -327,6 +327,54 @@ mod tests {
     }
 
     #[test]
+    fn memory_that_another_library_used_is_taken_after_its_work() {
+        let driver = Scripted::new();
+        let core = core(&driver);
+        let (compute, other) = (core.open_lane().unwrap(), core.open_lane().unwrap());
+        let block = core.alloc(compute.timeline(), 4096 - 256).unwrap();
+        compute.timeline().begin().unwrap().uses(&block);
+        driver.complete_all();
+        assert!(!block.usage().lock().uses.are_pending());
+        // The other library's kernels run now, on a stream that is not known here.
+        compute.timeline().wait_for_all(&block).unwrap();
+        drop(block);
+        driver.calls();
+        assert_eq!(core.trim(), (0, 0), "it is in use");
+        drop(core.alloc(other.timeline(), 4096 - 256).unwrap());
+        assert_eq!(driver.calls(), ["wait for event"]);
+    }
+
+    #[test]
+    fn memory_stays_mapped_if_the_driver_cannot_tell_when_its_last_work_ends() {
+        for pooling in [Pooling::Arena, Pooling::Direct] {
+            let driver = Scripted::new();
+            let core = Core::new(driver.clone(), pooling, None, Box::new(()));
+            let lane = core.open_lane().unwrap();
+            used_and_freed(&core, &lane, 4096 - 256);
+            driver.fail_waits(true);
+            used_and_freed(&core, &lane, 4096 - 256);
+            drop(lane);
+            drop(core);
+            let calls = driver.calls();
+            assert!(!calls.iter().any(|call| call == "release" || call == "free"), "{pooling:?}: {calls:?}");
+        }
+    }
+
+    #[test]
+    fn host_memory_that_a_lost_device_was_to_write_cannot_be_read() {
+        let driver = Scripted::new();
+        let core = core(&driver);
+        let lane = core.open_lane().unwrap();
+        let mut pinned = super::super::PinnedBuffer::<u32>::unwritten(&core.pinned, 4).unwrap();
+        lane.timeline().begin().unwrap().uses(pinned.block());
+        driver.lose();
+        assert!(!pinned.block().usage().lock().uses.are_pending(), "somebody else learns of it");
+        for _ in 0..2 {
+            assert!(matches!(pinned.slice(), Err(Error::DeviceLost { .. })));
+        }
+    }
+
+    #[test]
     fn a_capture_finds_room_behind_memory_that_is_busy() {
         let driver = Scripted::new();
         let core = core(&driver);

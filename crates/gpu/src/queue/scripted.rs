@@ -23,7 +23,7 @@ pub(crate) struct Scripted {
     /// Whether each event is done.
     events: Lock<HashMap<Raw, bool>>,
     log: Lock<Vec<String>>,
-    /// Whether calls that make a stream wait fail.
+    /// Whether calls that make a stream or the host wait fail, although the device is not lost.
     waits_fail: AtomicBool,
     /// Whether queries of events fail, although the device is not lost.
     queries_fail: AtomicBool,
@@ -150,10 +150,12 @@ impl MemoryDriver for Scripted {
     }
 
     fn alloc(&self, _bytes: usize) -> Result<DevicePtr> {
-        self.unsupported("alloc")
+        Ok(DevicePtr(1 << 41))
     }
 
-    fn free(&self, _at: DevicePtr) {}
+    fn free(&self, _at: DevicePtr) {
+        self.say("free");
+    }
 
     fn mark(&self, _at: DevicePtr, _bytes: usize, _live: bool) {}
 
@@ -187,6 +189,9 @@ impl QueueDriver for Scripted {
     fn synchronize(&self, _stream: Raw) -> Result<()> {
         self.say("synchronize stream");
         self.answers("synchronize")?;
+        if self.waits_fail.load(Ordering::Relaxed) {
+            return self.unsupported("synchronize");
+        }
         drop(self.gate.lock());
         self.complete_all();
         Ok(())

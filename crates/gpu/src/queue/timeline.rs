@@ -607,12 +607,15 @@ fn is_lost(error: &Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicU64;
     use std::time::Duration;
 
     use super::MOST_GATHERED;
+    use crate::base::{Error, Lock, Result};
     use crate::drivers::{Grid, Raw};
     use crate::queue::scripted::Scripted;
-    use crate::queue::{ChainPool, EventPool, Queue, StreamPool, Uses};
+    use crate::queue::{ChainPool, EventPool, Queue, Resource, StreamPool, Usage, Uses};
 
     #[test]
     fn the_work_of_a_closing_stream_counts_as_running_until_it_is_complete() {
@@ -743,4 +746,120 @@ mod tests {
         assert_eq!(launched(), 1);
     }
 
+    /// Launches a kernel that writes `block`; function 0 fails when it is submitted.
+    fn write(queue: &Queue, block: &Arc<Written>, function: u64) -> Result<()> {
+        let grid = Grid { blocks: [1; 3], threads: [1; 3], shared: 0 };
+        let mut work = queue.timeline.begin()?;
+        work.writes(block)?;
+        // SAFETY: the scripted driver runs nothing, and there are no arguments.
+        unsafe { work.launch((1, Raw(function)), grid, &[], std::iter::empty()) }
+    }
+
+    #[derive(Default)]
+    struct Written(Lock<Usage>);
+
+    impl Resource for Written {
+        fn usage(&self) -> &Lock<Usage> {
+            &self.0
+        }
+    }
+
+    #[test]
+    fn a_failed_submission_fails_who_depends_on_it_however_often_and_nobody_else() {
+        let driver = Scripted::new();
+        let queue = driver.queue();
+        let blocks: [Arc<Written>; 3] = Default::default();
+        let synchronized = AtomicU64::new(0);
+        write(&queue, &blocks[0], 1).unwrap();
+        queue.timeline.gather(true);
+        write(&queue, &blocks[1], 0).unwrap();
+        let failed = queue.timeline.issued();
+        queue.timeline.gather(false);
+        // Whoever comes first is told nothing that is not theirs, and takes nothing away.
+        assert!(write(&queue, &blocks[2], 1).is_ok());
+        assert!(queue.timeline.record(true).is_ok());
+        for _ in 0..2 {
+            assert!(queue.timeline.begin().unwrap().reads(&blocks[1]).is_err());
+            assert!(queue.timeline.begin().unwrap().writes(&blocks[1]).is_err());
+            assert!(queue.timeline.wait_until(failed).is_err());
+        }
+        // Also on another stream, and after the stream is closed.
+        let other = driver.queue();
+        assert!(other.timeline.begin().unwrap().reads(&blocks[1]).is_err());
+        for block in [&blocks[0], &blocks[2]] {
+            other.timeline.begin().unwrap().reads(block).unwrap();
+        }
+        assert!(queue.timeline.wait_until(failed - 1).is_ok() && queue.timeline.wait_until(failed + 1).is_ok());
+        // The memory may be used for something else: the failed work does not run.
+        assert!(queue.timeline.wait_idle(failed).is_ok());
+        assert!(queue.timeline.synchronize(&synchronized).is_err());
+        assert!(queue.timeline.synchronize(&synchronized).is_ok(), "a handle tells of it once");
+        drop(queue);
+        assert!(other.timeline.begin().unwrap().reads(&blocks[1]).is_err());
+    }
+
+    #[test]
+    fn measuring_and_dropping_consume_no_error() {
+        let driver = Scripted::new();
+        let queue = driver.queue();
+        let block = Arc::new(Written::default());
+        queue.timeline.gather(true);
+        write(&queue, &block, 0).unwrap();
+        // As at the end of a measured phase, whose caller drops the result.
+        let _ = queue.timeline.record(true);
+        queue.timeline.gather(false);
+        assert!(queue.timeline.begin().unwrap().reads(&block).is_err());
+        assert!(queue.timeline.synchronize(&AtomicU64::new(0)).is_err());
+    }
+
+    #[test]
+    fn waiting_for_work_of_a_lost_device_is_an_error_and_its_memory_is_free() {
+        let driver = Scripted::new();
+        let queue = driver.queue();
+        drop(queue.timeline.begin().unwrap());
+        queue.timeline.synchronize_untold().unwrap();
+        let complete = queue.timeline.issued();
+        let uses = driver.used_on(&queue);
+        driver.lose();
+        // An allocation of another thread learns of it.
+        assert!(!uses.are_pending());
+        assert!(uses.wait_idle().is_ok());
+        assert!(queue.timeline.wait_until(complete).is_ok(), "it was complete before");
+        for _ in 0..2 {
+            assert!(matches!(uses.wait(), Err(Error::DeviceLost { .. })));
+        }
+    }
+
+    #[test]
+    fn a_stream_that_others_know_never_gathers() {
+        let driver = Scripted::new();
+        let queue = driver.queue();
+        let block = Arc::new(Written::default());
+        let launched = || driver.calls().iter().filter(|call| *call == "launch").count();
+        queue.timeline.gather(true);
+        write(&queue, &block, 1).unwrap();
+        assert_eq!(launched(), 0);
+        queue.timeline.share();
+        assert_eq!(launched(), 1, "another library may wait for the stream now");
+        write(&queue, &block, 1).unwrap();
+        assert_eq!(launched(), 1);
+        queue.timeline.gather(false);
+    }
+
+    #[test]
+    fn memory_that_another_library_used_is_in_use_until_the_device_has_done_it() {
+        let driver = Scripted::new();
+        let queue = driver.queue();
+        let block = Arc::new(Written::default());
+        queue.timeline.begin().unwrap().uses(&block);
+        driver.complete_all();
+        queue.timeline.poll();
+        assert!(!block.0.lock().uses.are_pending(), "Rigel's own work is done");
+        queue.timeline.wait_for_all(&block).unwrap();
+        assert!(block.0.lock().uses.are_pending(), "the other library's may be running");
+        driver.complete_all();
+        assert!(!block.0.lock().uses.are_pending());
+        driver.fail_waits(true);
+        assert!(queue.timeline.wait_for_all(&block).is_err());
+    }
 }

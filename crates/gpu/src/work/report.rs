@@ -233,6 +233,8 @@ pub struct Recorder {
     peak: PeakWatch,
     allocations: u64,
     marks: Lock<Marks>,
+    /// The first error that came up where nobody could return it.
+    failed: Lock<Option<Error>>,
 }
 
 /// The phases so far.
@@ -254,6 +256,7 @@ impl Recorder {
             peak: PeakWatch::new(device.core()),
             allocations: driver_allocations(device),
             marks: Lock::new(Marks { phases: Vec::new(), peak: PeakWatch::new(device.core()) }),
+            failed: Lock::default(),
         }
     }
 
@@ -290,9 +293,16 @@ impl Recorder {
         marks.phases.push((name, start, end, memory));
     }
 
-    /// Waits for the stream and returns the report.
+    /// Records an error that ended a phase where it can't be returned, such as in a `Drop`: [`Self::finish`] returns the
+    /// first one instead of a report. An event may be what submits gathered launches, so that its error is theirs.
+    pub fn fail(&self, error: Error) {
+        self.failed.lock().get_or_insert(error);
+    }
+
+    /// Waits for the stream and returns the report. Fails if a phase failed, or work of the stream.
     pub fn finish(&self) -> Result<Report> {
-        self.stream.synchronize()?;
+        let synchronized = self.stream.synchronize();
+        self.failed.lock().take().map_or(synchronized, Err)?;
         let total_ms = self.began.elapsed().as_secs_f64() * 1e3;
         let device = self.stream.device();
         let after = device.activity();

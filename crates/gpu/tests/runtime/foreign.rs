@@ -171,6 +171,66 @@ fn work_is_ordered_with_foreign_streams() {
     });
 }
 
+/// Another library's kernel reads memory that it gives back without waiting. The next user of that memory, on whatever
+/// stream, comes after the kernel. A stream of another opening of the device plays the other library: memory use there is
+/// not known here.
+#[test]
+fn memory_that_another_library_read_is_reused_after_its_kernel() {
+    on_each_device(|stream| {
+        let device = stream.device();
+        let theirs = device.new_stream().unwrap();
+        let other = device.new_stream().unwrap();
+        const LEN: usize = 1 << 18;
+        for _ in 0..4 {
+            let x = stream.upload(&vec![7u32; LEN]).unwrap();
+            let at = x.address();
+            // SAFETY: the handle is that of a live stream of this device.
+            unsafe { stream.release_to(theirs.raw_handle()) }.unwrap();
+            // SAFETY: `x` is kept until it is reclaimed below.
+            let mut seen = unsafe { device.adopt(at, x.bytes(), Box::new(())) }.unwrap();
+            run(&theirs, &mut seen, 200_000);
+            let seen = seen.cast::<u32>().unwrap();
+            let mut copied = theirs.zeros::<u32>(LEN).unwrap();
+            theirs.copy(copied.view_mut(), seen.view()).unwrap();
+            stream.reclaim(x.view()).unwrap();
+            // Nothing else has room for the next user.
+            device.trim();
+            device.set_memory_limit(Some(device.memory_stats().in_use));
+            drop(x);
+            // The next user takes the same memory and overwrites it.
+            let next = other.upload(&vec![1u32; LEN]).unwrap();
+            assert_eq!(next.address(), at, "the memory is taken again");
+            device.set_memory_limit(None);
+            assert_eq!(next.to_vec(&other).unwrap(), vec![1; LEN]);
+            assert_eq!(copied.to_vec(&theirs).unwrap(), vec![8; LEN], "the kernel saw what was there before");
+        }
+        let x = stream.zeros::<u32>(16).unwrap();
+        let error = Graph::capture(stream, |stream| stream.reclaim(x.view())).unwrap_err();
+        assert!(error.to_string().contains("reclaim"), "{error}");
+    });
+}
+
+/// What a library that waits for a stream's handle sees: all that was launched on the stream before.
+#[test]
+fn a_stream_whose_handle_is_known_has_no_launches_that_wait() {
+    on_each_device(|stream| {
+        let own = stream.device().new_stream().unwrap();
+        let mut x = own.zeros::<u32>(1 << 12).unwrap().cast::<u8>().unwrap();
+        own.synchronize().unwrap();
+        let before = stream.device().activity();
+        let submitted = || stream.device().activity().submissions - before.submissions;
+        let gathering = own.gather();
+        run(&own, &mut x, 0);
+        assert_eq!(submitted(), 0, "gathered");
+        own.raw_handle();
+        assert_eq!(submitted(), 1);
+        run(&own, &mut x, 0);
+        assert_eq!(submitted(), 2, "no longer gathered");
+        drop(gathering);
+        assert_eq!(x.cast::<u32>().unwrap().to_vec(&own).unwrap(), [2; 1 << 12]);
+    });
+}
+
 /// A context that other libraries do not share: their default streams are not its default streams.
 #[test]
 fn openings_with_a_context_of_their_own_are_refused() {
