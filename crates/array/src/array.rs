@@ -221,11 +221,12 @@ impl Array {
     }
 
     /// Counts what other libraries have given the device to do so far as a use of the array's memory, so that it is
-    /// reused only after that. Call it when another library that had the [address](Self::address) does not need the
-    /// memory any more. If it fails, keep a copy of this handle: the memory may still be in use.
+    /// reused only after that ([`rigel_gpu::Device::reclaim`]). Call it when another library that had the
+    /// [address](Self::address) does not need the memory any more. If it fails, keep a copy of this handle: the memory
+    /// may still be in use.
     pub fn reclaim(&self) -> Result<()> {
         match (&self.memory, self.device()) {
-            (Memory::Device(memory), Device::Gpu(device)) => Ok(device.compute()?.reclaim(memory.view())?),
+            (Memory::Device(memory), Device::Gpu(device)) => Ok(device.reclaim(memory.view())?),
             _ => Ok(()),
         }
     }

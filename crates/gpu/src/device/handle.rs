@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use super::keep::{Keep, KeepLimits, KeepStats};
 use super::observer::{Observed, Observer};
 use super::options::{Options, Staging};
+use super::returned::Returned;
 use crate::base::{DeviceKind, Lock, MemoryInfo, Plain, Properties, Result, numa};
 use crate::code::{Cache, LaunchPolicy, Loaded, Module, Source};
 use crate::drivers::Driver;
@@ -34,6 +35,14 @@ struct Shared {
     observed: Observed,
     /// A kept value that stays until the device closes.
     held: OnceLock<Arc<dyn Any + Send + Sync>>,
+    returned: Returned,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let lane = self.lanes.iter().find_map(OnceLock::get);
+        self.returned.close(lane.map(|lane| lane.timeline()));
+    }
 }
 
 impl Shared {
@@ -48,6 +57,7 @@ impl Shared {
             staging: Lock::new(options.staging.clamped()),
             observed: Observed::default(),
             held: OnceLock::new(),
+            returned: Returned::default(),
         });
         let above: Arc<dyn Any + Send + Sync> = shared.clone();
         *core.above.lock() = Arc::downgrade(&above);
@@ -90,6 +100,11 @@ impl Device {
                 Ok(lane.get_or_init(|| opened).clone())
             }
         }
+    }
+
+    /// The memory that other libraries have given back since the device's last work.
+    pub(crate) fn returned(&self) -> &Returned {
+        &self.shared.returned
     }
 
     /// Makes an observer the one that is told of the device's work, or nobody.
@@ -184,6 +199,10 @@ impl Device {
     /// be idle, or when another process needs the memory.
     pub fn trim(&self) -> (usize, usize) {
         self.shared.keep.clear();
+        if let Ok(lane) = self.lane(0) {
+            // What can't be taken back now stays in use.
+            let _ = self.returned().order_before(lane.timeline(), std::iter::empty());
+        }
         self.core.trim()
     }
 

@@ -4,6 +4,7 @@ mod handle;
 mod keep;
 mod observer;
 mod options;
+mod returned;
 mod select;
 
 pub use handle::Device;

@@ -337,7 +337,7 @@ mod tests {
         driver.complete_all();
         assert!(!block.usage().lock().uses.are_pending(), "Rigel's own work is done");
         // The other library's kernels run now, on a stream that is not known here.
-        compute.timeline().wait_for_all(&block).unwrap();
+        compute.timeline().wait_for_all(std::slice::from_ref(&block)).unwrap();
         drop(block);
         driver.calls();
         assert_eq!(core.trim(), (0, 0), "it is in use");

@@ -278,13 +278,13 @@ impl Timeline {
     }
 
     /// Makes later work start after all work that anybody has submitted to the device so far. This is work itself, and
-    /// it uses `resource`: nobody takes that before.
-    pub(crate) fn wait_for_all<R: Resource>(self: &Arc<Self>, resource: &Arc<R>) -> Result<()> {
+    /// it uses `resources`: nobody takes them before.
+    pub(crate) fn wait_for_all<R: Resource>(self: &Arc<Self>, resources: &[Arc<R>]) -> Result<()> {
         let event = self.events.take(false)?;
         self.driver.record_context(event.raw)?;
         let mut work = self.begin()?;
         self.driver.wait_event(work.stream()?, event.raw)?;
-        work.uses(resource);
+        resources.iter().for_each(|resource| work.uses(resource));
         Ok(())
     }
 
@@ -856,11 +856,11 @@ mod tests {
         assert!(block.0.lock().uses.are_pending());
         driver.complete_all();
         assert!(!block.0.lock().uses.are_pending(), "Rigel's own work is done");
-        queue.timeline.wait_for_all(&block).unwrap();
+        queue.timeline.wait_for_all(std::slice::from_ref(&block)).unwrap();
         assert!(block.0.lock().uses.are_pending(), "the other library's may be running");
         driver.complete_all();
         assert!(!block.0.lock().uses.are_pending());
         driver.fail_waits(true);
-        assert!(queue.timeline.wait_for_all(&block).is_err());
+        assert!(queue.timeline.wait_for_all(std::slice::from_ref(&block)).is_err());
     }
 }

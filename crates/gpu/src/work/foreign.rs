@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::base::{DeviceKind, Error, Plain, Result};
 use crate::device::Device;
 use crate::drivers::{DevicePtr, Raw};
-use crate::memory::{Block, Buffer, View};
+use crate::memory::{Block, Buffer, View, same_device};
 use crate::work::Stream;
 
 impl Device {
@@ -39,6 +39,21 @@ impl Device {
             self.core().driver.check_foreign(at, bytes)?;
         }
         Ok(Buffer::from_block(Arc::new(Block::foreign(self.core().clone(), at, bytes, owner)), bytes))
+    }
+
+    /// Takes memory back that another library has used, and that it does not need any more: everything that any library
+    /// has given the device to do until the device's next work counts as a use of the memory. So it is reused only after
+    /// that, and that next work starts after it, too. Then, and not now, the driver is asked, because it can't be while
+    /// somebody captures a graph: a program that captures with another library may drop what it got from here meanwhile.
+    ///
+    /// Unlike [`Stream::wait_foreign`] it needs no handle: the other library's stream may be gone.
+    pub fn reclaim<'a, T: Plain>(&self, memory: impl Into<View<'a, T>>) -> Result<()> {
+        const NAME: &str = "Device::reclaim";
+        let memory = memory.into();
+        refuse_own_context(self, NAME)?;
+        same_device(NAME, self.core(), memory.block().core())?;
+        self.returned().add(memory.block());
+        Ok(())
     }
 }
 
@@ -108,19 +123,5 @@ impl Stream {
         }
         let event = self.record()?;
         self.core().driver.wait_event(Raw(handle), event.raw())
-    }
-
-    /// Takes memory back that another library has used: everything that any library has given the device to do so far,
-    /// on any stream, counts as a use of it. It is reused only after that, and this stream's later work starts after
-    /// that, too. Call it before dropping the memory; if it fails, keep the memory, because it may still be in use.
-    ///
-    /// Unlike [`wait_foreign`](Self::wait_foreign) it needs no handle: the other library's stream may be gone.
-    pub fn reclaim<'a, T: Plain>(&self, memory: impl Into<View<'a, T>>) -> Result<()> {
-        const NAME: &str = "Stream::reclaim";
-        let memory = memory.into();
-        self.outside_capture(NAME, REASON)?;
-        refuse_own_context(self.device(), NAME)?;
-        self.owns(NAME, memory)?;
-        self.timeline().wait_for_all(memory.block())
     }
 }

@@ -82,6 +82,8 @@ impl Stream {
         if let Some(observer) = self.device.observer() {
             observer.working(&self.device, self.timeline())?;
         }
+        let used = reads.iter().chain(writes).copied();
+        self.device.returned().order_before(self.timeline(), used)?;
         for origin in reads.iter().chain(writes).filter_map(|block| block.origin()) {
             origin.order_before(self.timeline())?;
         }
@@ -173,6 +175,7 @@ impl Stream {
         let bytes = len
             .checked_mul(size_of::<T>())
             .ok_or_else(|| Error::shape("Stream::alloc", format!("{len} values overflow the address space")))?;
+        self.device.returned().order_before(self.timeline(), std::iter::empty())?;
         let block = self.core().alloc(self.timeline(), bytes)?;
         // A graph keeps memory alive that was allocated during its capture.
         self.timeline().begin()?.uses(&block);

@@ -5,17 +5,24 @@ use std::ptr;
 use cudarc::driver::sys::{self, CUgraph, CUgraphExecUpdateResult, CUgraphExecUpdateResultInfo, CUresult};
 
 use super::context::{Cuda, handle, pointer};
-use crate::base::Result;
+use crate::base::{Lock, Result};
 use crate::drivers::{GraphDriver, Raw};
+
+/// The number of captures in progress in this process, on all devices. A call that would end them is made under the lock,
+/// while there are none.
+pub(super) static CAPTURES: Lock<usize> = Lock::new(0);
 
 impl GraphDriver for Cuda {
     /// Uses the relaxed mode. In the other modes a capture must end on the thread that began it, while this trait
     /// may be called from any thread, and the capturing thread could not grow a pool or query an event.
     fn begin_capture(&self, stream: Raw) -> Result<()> {
+        let mut captures = CAPTURES.lock();
         // SAFETY: the stream is live.
         self.call("cuStreamBeginCapture", || unsafe {
             sys::cuStreamBeginCapture_v2(pointer(stream), sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED)
-        })
+        })?;
+        *captures += 1;
+        Ok(())
     }
 
     /// This also ends an invalid capture, without a graph; the stream is then usable again.
@@ -23,6 +30,7 @@ impl GraphDriver for Cuda {
         let mut graph: CUgraph = ptr::null_mut();
         // SAFETY: the stream is live, and `graph` outlives the call.
         let code = self.attempt(|| unsafe { sys::cuStreamEndCapture(pointer(stream), &mut graph) });
+        *CAPTURES.lock() -= 1;
         if code != CUresult::CUDA_SUCCESS && !graph.is_null() {
             self.destroy_graph(handle(graph));
         }

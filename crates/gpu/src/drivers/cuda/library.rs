@@ -37,7 +37,7 @@ const NVRTC: Wanted = Wanted {
 const DRIVER_BASICS: [&str; 3] = ["cuInit", "cuDriverGetVersion", "cuGetErrorString"];
 
 /// Every other driver symbol that this module calls (a test compares this list with the sources).
-const DRIVER_SYMBOLS: [&str; 64] = [
+const DRIVER_SYMBOLS: [&str; 65] = [
     "cuCtxCreate_v4",
     "cuCtxDestroy_v2",
     "cuCtxEnablePeerAccess",
@@ -99,6 +99,7 @@ const DRIVER_SYMBOLS: [&str; 64] = [
     "cuStreamCreate",
     "cuStreamDestroy_v2",
     "cuStreamEndCapture",
+    "cuStreamIsCapturing",
     "cuStreamSynchronize",
     "cuStreamWaitEvent",
     "cuThreadExchangeStreamCaptureMode",

@@ -5,11 +5,15 @@
 
 use std::ptr;
 
-use cudarc::driver::sys::{self, CUevent_flags, CUresult, CUstream_flags};
+use cudarc::driver::sys::{self, CUevent_flags, CUresult, CUstream, CUstream_flags, CUstreamCaptureStatus};
 
 use super::context::{Cuda, handle, pointer};
+use super::graph::CAPTURES;
 use crate::base::Result;
 use crate::drivers::{QueueDriver, Raw};
+
+/// CUDA's name for the default stream that waits for all blocking streams.
+const LEGACY: usize = 1;
 
 impl QueueDriver for Cuda {
     fn create_stream(&self) -> Result<Raw> {
@@ -55,6 +59,16 @@ impl QueueDriver for Cuda {
     }
 
     fn record_context(&self, event: Raw) -> Result<()> {
+        const CALL: &str = "cuCtxRecordEvent";
+        // CUDA would end the captures of all streams of the context. Those of the process are counted; of other
+        // libraries' captures CUDA tells at least those on blocking streams.
+        let captures = CAPTURES.lock();
+        let mut status = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+        // SAFETY: the legacy stream always exists, and `status` outlives the call.
+        self.call(CALL, || unsafe { sys::cuStreamIsCapturing(LEGACY as CUstream, &mut status) })?;
+        if *captures > 0 {
+            return Err(self.refuse(CALL, format!("{} captures are in progress, which it would end", *captures)));
+        }
         // SAFETY: the context and the event are live.
         self.call("cuCtxRecordEvent", || unsafe { sys::cuCtxRecordEvent(self.context.handle, pointer(event)) })
     }
