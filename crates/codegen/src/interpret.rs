@@ -166,7 +166,8 @@ fn kernel<E: Element>(device: &Device) -> Result<Kernel> {
             Tape::layout().assertions()
         );
         // SAFETY: the kernel accesses a row of each matrix, in columns and rows that `Bindings::numbers` has checked
-        // for all instructions of a list, and its own slots.
+        // for all instructions of a list, and its own slots. It does not leave this module, whose only launch passes
+        // these numbers.
         let text = unsafe { source("interpret.cu", &text) };
         Ok((device.compile(&text.kernel("interpret"))?.kernel("interpret")?, 0))
     })?;
