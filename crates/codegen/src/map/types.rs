@@ -399,9 +399,10 @@ mod tests {
     }
 
     #[test]
-    fn rust_types_have_the_layouts_of_elements() {
+    fn elements_can_be_read_as_values_of_their_rust_types() {
         for &(of, bytes, alignment) in LAYOUTS {
-            assert_eq!((of.bytes(), of.alignment()), (bytes, alignment), "{of:?}");
+            assert_eq!(of.bytes(), bytes, "{of:?}");
+            assert!(of.alignment().is_multiple_of(alignment), "{of:?}");
         }
     }
 

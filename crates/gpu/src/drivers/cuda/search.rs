@@ -140,8 +140,8 @@ pub(super) fn file_of(function: *const c_void) -> Option<PathBuf> {
     Some(PathBuf::from(name.to_string_lossy().into_owned()))
 }
 
-/// What tells the build of the loaded library that a function is in from every other: its build ID, or the size and time
-/// of its file if the linker gave it none.
+/// What tells the build of the loaded library that a function is in from every other: its build ID, or the size and
+/// time of its file if the linker gave it none.
 pub(super) fn build_of(function: *const c_void) -> Result<String, String> {
     if let Some(id) = build_id_of(function) {
         return Ok(id);
@@ -155,8 +155,8 @@ fn build_of_file(file: &Path) -> Result<String, String> {
     Ok(format!("of {} bytes at {}.{:09}", metadata.len(), metadata.mtime(), metadata.mtime_nsec()))
 }
 
-/// The first 64 bits of the build ID of the loaded library that a function is in. It is the linker's hash of the library's
-/// contents. It is read from memory: the file may have been replaced since it was loaded.
+/// The first 64 bits of the build ID of the loaded library that a function is in. The ID is the linker's hash of the
+/// library's contents. It is read from memory, because the file may have been replaced since it was loaded.
 fn build_id_of(function: *const c_void) -> Option<String> {
     let mut search = BuildId { address: function as usize, found: None };
     // SAFETY: `look` has the type that is wanted, does not unwind, and gets the address of `search`, which outlives the
