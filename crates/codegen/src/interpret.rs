@@ -155,9 +155,13 @@ fn near_slots<E: Element>() -> usize {
     NEAR_BYTES / size_of::<E::Base>()
 }
 
+/// The key of the interpreter of a field. Its type is private, so that nobody else gets the kernel from the device.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct InterpreterOf(TypeId);
+
 /// The interpreter of a field.
 fn kernel<E: Element>(device: &Device) -> Result<Kernel> {
-    let kernel = device.kept(&(TypeId::of::<E>(), "interpret"), |device| {
+    let kernel = device.kept(&InterpreterOf(TypeId::of::<E>()), |device| {
         let text = format!(
             "{}constexpr u32 THREADS = {THREADS}, OFFSETS = {OFFSETS}, NEAR_SLOTS = {};\n{}\n{}",
             head::<E>(),
@@ -166,7 +170,8 @@ fn kernel<E: Element>(device: &Device) -> Result<Kernel> {
             Tape::layout().assertions()
         );
         // SAFETY: the kernel accesses a row of each matrix, in columns and rows that `Bindings::numbers` has checked
-        // for all instructions of a list, and its own slots.
+        // for all instructions of a list, and its own slots. It does not leave this module, whose only launch passes
+        // these numbers.
         let text = unsafe { source("interpret.cu", &text) };
         Ok((device.compile(&text.kernel("interpret"))?.kernel("interpret")?, 0))
     })?;

@@ -72,6 +72,7 @@ pub struct CompiledGraph<E: Element> {
 }
 
 struct Part {
+    /// It trusts the numbers that it is launched with, so only [`CompiledGraph::run`] launches it.
     kernel: Kernel,
     needs: Needs,
 }
@@ -92,11 +93,6 @@ impl<E: Element> CompiledGraph<E> {
     /// The number of kernels, each of which is one launch of [`run`](Self::run).
     pub fn kernels(&self) -> usize {
         self.parts.len()
-    }
-
-    /// The kernel with this index, in the order of launches.
-    pub fn kernel(&self, index: usize) -> Option<&Kernel> {
-        self.parts.get(index).map(|part| &part.kernel)
     }
 
     /// The columns that a kernel reads, by input; `None` if there is no such kernel.
@@ -193,7 +189,8 @@ impl<E: Element> Texts<E> {
         let print = |i| {
             let Printed { name, text, needs } = print_kernel(name, graph, outputs, &plan, i)?;
             // SAFETY: `print` writes kernels that access a row of each matrix, in columns and rows that
-            // `Bindings::numbers` has checked, and write only to outputs, sums and scratch.
+            // `Bindings::numbers` has checked, and write only to outputs, sums and scratch. They do not leave this
+            // module, whose only launch passes these numbers.
             let text = unsafe { source(&format!("{name}.cu"), &text) };
             Ok((text.kernel(&name), needs))
         };

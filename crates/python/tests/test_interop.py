@@ -169,12 +169,52 @@ def test_torch_on_a_gpu():
     rigel.synchronize("cuda:0")
     assert theirs.data_ptr() == ours.__cuda_array_interface__["data"][0]
     assert theirs[-1].item() == 1 << 20
-    for _ in range(20):
-        made = torch.from_dlpack(rigel.full(1 << 20, 3.0, device="cuda:0"))
-        total = (made * 2).sum()
-        del made
-        rigel.zeros(1 << 20, device="cuda:0")
-        assert total.item() == 6 << 20
+    made = torch.from_dlpack(rigel.full(1 << 20, 3.0, device="cuda:0"))
+    assert (made * 2).sum().item() == 6 << 20
+
+
+def gpu_address(array):
+    return array.__cuda_array_interface__["data"][0]
+
+
+@needs_cuda
+@pytest.mark.parametrize("own_stream", [False, True], ids=["default stream", "own stream"])
+def test_memory_that_torch_still_reads_is_not_overwritten_by_another_stream(own_stream):
+    """An upload takes the memory of an array that torch has let go of while its kernels are still to read it.
+
+    Uploads have a stream of their own, which does not wait for torch's unless the memory says that it is in use.
+    """
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("torch sees no GPU")
+    # The pool maps blocks of this size one by one, without further memory for later ones.
+    size = 1 << 30
+    if rigel.memory("cuda:0")["free"] < 8 * size:
+        pytest.skip("needs 8 GiB of free device memory")
+    zeros = rigel.zeros(size, dtype="uint8", device="cpu")
+    zeros.send("cuda:0").wait()  # the first upload pins memory, which takes longer than the kernels below
+    stream = torch.cuda.Stream() if own_stream else torch.cuda.current_stream()
+
+    # Everything free that is large enough is taken, until a block has to be mapped. That one is lent: when it is free
+    # again, it is the only one that fits.
+    taken = []
+    misses = rigel.memory("cuda:0")["misses"]
+    while rigel.memory("cuda:0")["misses"] == misses:
+        taken.append(rigel.full(size, 3, dtype="uint8", device="cuda:0"))
+        gpu_address(taken[-1])
+    lent = taken.pop()
+    address_lent = gpu_address(lent)
+    with torch.cuda.stream(stream):
+        theirs = torch.from_dlpack(lent)
+        del lent
+        assert theirs.sum().item() == 3 * size  # loads the kernel, which may wait for kernels that run
+        torch.cuda._sleep(1 << 30)  # half a second
+        total = theirs.sum()
+        del theirs
+    uploaded = zeros.send("cuda:0").wait()
+    assert gpu_address(uploaded) == address_lent, "the upload took other memory, so nothing was tested"
+    assert total.item() == 3 * size
+    assert uploaded.sum().item() == 0
 
 
 @needs_cuda

@@ -167,6 +167,45 @@ fn cuda_is_named_in_one_folder() {
     report("cudarc outside the CUDA driver's folder", wrong.map(|(name, _)| name.to_owned()).collect());
 }
 
+/// Launching is a safe call, and many kernels trust their numbers. So crates above the engine keep kernels, and what
+/// kernels can be had from, to themselves.
+#[test]
+fn kernels_stay_with_those_who_vouch_for_them() {
+    /// Functions that give only what their caller vouches for, being unsafe, are no way around.
+    fn gives_away(item: &str) -> bool {
+        let item = item.split(['{', ';']).next().unwrap();
+        let is_field = !item.contains("fn ");
+        let (result, is_unsafe) = match item.split_once("->") {
+            Some((before, result)) => (result, before.contains("unsafe fn")),
+            None => (if is_field { item } else { "" }, false),
+        };
+        let words: Vec<&str> = result.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+        !is_unsafe && ["Kernel", "Module", "Source"].iter().any(|name| words.contains(name))
+    }
+    assert!(gives_away("pub fn kernel(&self, index: usize) -> Option<&Kernel> {"));
+    assert!(gives_away("pub multiply: rigel_gpu::Kernel,"));
+    assert!(!gives_away("pub unsafe fn source(name: &str) -> Source {"));
+    assert!(!gives_away("pub fn launch(kernel: &Kernel) -> Result<usize> {"));
+
+    let files = files();
+    let mut given = Vec::new();
+    // `rigel-array` has a type `Kernel` of its own, whose contract covers every launch. Programs are used by nobody.
+    let engine = ["crates/gpu/", "crates/array/", "crates/cli/", "crates/python/", "crates/tidy/"];
+    let is_library = |name: &str| name.contains("/src/") && !engine.iter().any(|crate_| name.starts_with(crate_));
+    for (name, text) in with_extension(&files, &["rs"]).filter(|(name, _)| is_library(name)) {
+        for (at, _) in text.match_indices("pub ") {
+            let is_item = text[..at].lines().next_back().is_none_or(|line| line.trim().is_empty());
+            let item = &text[at..];
+            let end = item.find([';', '{']).into_iter().chain(item.find(",\n")).min().unwrap_or(item.len());
+            let is_declaration = ["pub struct", "pub enum", "pub trait", "pub mod", "pub use"];
+            if is_item && !is_declaration.iter().any(|word| item.starts_with(word)) && gives_away(&item[..end]) {
+                given.push(format!("{name}:{}", text[..at].matches('\n').count() + 1));
+            }
+        }
+    }
+    report("kernels, modules and sources that are given to other crates", given);
+}
+
 #[test]
 fn documents_name_files_that_exist() {
     let files = files();

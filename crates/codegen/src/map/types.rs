@@ -254,14 +254,25 @@ impl Type {
 /// The type that a Rust type stands for.
 macro_rules! types_of {
     ($($rust:ty => $of:ident),* $(,)?) => { $(
-        impl Number for $rust {
+        // SAFETY: the two have the same form; a test compares their sizes and alignments.
+        unsafe impl Number for $rust {
             const TYPE: Type = Type::$of;
         }
-    )* };
+    )*
+
+        /// The types with the sizes and alignments of the Rust types.
+        #[cfg(test)]
+        const LAYOUTS: &[(Type, usize, usize)] = &[$((Type::$of, size_of::<$rust>(), align_of::<$rust>())),*];
+    };
 }
 
 /// A Rust type whose values are elements of arrays of the type [`Self::TYPE`], bit for bit.
-pub trait Number: rigel_gpu::Plain + Default + PartialEq + std::fmt::Debug {
+///
+/// # Safety
+///
+/// A value has the size and the form of an element of `TYPE`, and no larger alignment: memory of arrays is read and
+/// written as slices of such values.
+pub unsafe trait Number: rigel_gpu::Plain + Default + PartialEq + std::fmt::Debug {
     /// The type of arrays of it.
     const TYPE: Type;
 }
@@ -385,6 +396,14 @@ mod tests {
             _ => (1.0 + mantissa / 1024.0) * 2f64.powi(exponent - 15),
         };
         if bits >> 15 == 1 { -size } else { size }
+    }
+
+    #[test]
+    fn elements_can_be_read_as_values_of_their_rust_types() {
+        for &(of, bytes, alignment) in LAYOUTS {
+            assert_eq!(of.bytes(), bytes, "{of:?}");
+            assert!(of.alignment().is_multiple_of(alignment), "{of:?}");
+        }
     }
 
     #[test]

@@ -66,8 +66,7 @@ fn kernels_name_the_columns_they_read() {
         let all: std::collections::BTreeSet<usize> =
             (0..program.kernels()).flat_map(|kernel| program.inputs_of(kernel).unwrap()[&0].clone()).collect();
         assert!(all.into_iter().eq(0..COLUMNS));
-        assert!(program.inputs_of(program.kernels()).is_none() && program.kernel(program.kernels()).is_none());
-        assert_eq!(program.kernel(0).unwrap().name(), "columns_0");
+        assert!(program.inputs_of(program.kernels()).is_none());
     });
 }
 

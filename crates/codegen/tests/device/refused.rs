@@ -2,9 +2,10 @@
 
 use rigel_codegen::{
     Bindings, CompiledGraph, ExpressionGraph, Folded, Input, Output, RowMap, Rows, Split, Target,
+    compile_interpreter,
 };
 use rigel_gpu::testing::on_each_device;
-use rigel_gpu::{Result, Stream};
+use rigel_gpu::{Error, Kernel, Result, Stream};
 use rigel_kernels::Matrix;
 use rigel_kernels::field::{KoalaBear, KoalaBear4, Ring};
 
@@ -32,6 +33,18 @@ fn what_can_not_be_compiled_is_refused() {
         let nothing = compile("k", &graph, &[]).unwrap();
         assert_eq!(nothing.kernels(), 0);
         nothing.run(stream, Rows::Natural { rows: 5 }, &mut Bindings::new()).unwrap();
+    });
+}
+
+/// A kernel that trusts its numbers is in the device's cache, under a key that only its own module can make.
+#[test]
+fn the_interpreter_is_launched_by_nobody_else() {
+    on_each_device(|stream| {
+        let device = stream.device();
+        compile_interpreter::<KoalaBear4>(device).unwrap();
+        let key = (std::any::TypeId::of::<KoalaBear4>(), "interpret");
+        let known = device.kept(&key, |_| -> Result<(Kernel, usize)> { Err(Error::Cancelled) });
+        assert!(matches!(known, Err(Error::Cancelled)), "{known:?}");
     });
 }
 

@@ -10,7 +10,13 @@ use super::error::{Error, Result};
 /// # Safety
 /// Implement it only for types without padding, pointers or invalid bit patterns (so not for `bool`, `char` or
 /// most enums). A `#[repr(C)]` or `#[repr(transparent)]` struct of plain fields without padding qualifies.
-pub unsafe trait Plain: Copy + Send + Sync + 'static {}
+pub unsafe trait Plain: Copy + Send + Sync + 'static {
+    /// A check of the type, which everything that sees values as bytes evaluates when it is compiled.
+    ///
+    /// The default checks nothing. `parameters!` of `rigel-kernels` defines structs in safe code, and whether a generic
+    /// one has padding is known only for each of its instances: there this is an assertion.
+    const CHECK: () = ();
+}
 
 macro_rules! plain {
     ($($t:ty)*) => { $(
@@ -21,16 +27,20 @@ macro_rules! plain {
 plain!(u8 u16 u32 u64 usize i8 i16 i32 i64 isize f32 f64);
 
 // SAFETY: an array has no padding between its elements.
-unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
+unsafe impl<T: Plain, const N: usize> Plain for [T; N] {
+    const CHECK: () = T::CHECK;
+}
 
 /// The values as bytes.
 pub fn bytes_of<T: Plain>(values: &[T]) -> &[u8] {
+    const { T::CHECK };
     // SAFETY: plain data has no padding, so every byte is initialised.
     unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), std::mem::size_of_val(values)) }
 }
 
 /// The values as mutable bytes.
 pub fn bytes_of_mut<T: Plain>(values: &mut [T]) -> &mut [u8] {
+    const { T::CHECK };
     // SAFETY: as in `bytes_of`; and any bytes written are a valid value of plain data.
     unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), std::mem::size_of_val(values)) }
 }

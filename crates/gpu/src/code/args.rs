@@ -102,6 +102,8 @@ impl<'a> ArgumentList<'a> {
 
 impl<T: Plain> Argument for T {
     fn push<'a>(&'a self, list: &mut ArgumentList<'a>) {
+        // The launch copies the value's bytes.
+        const { T::CHECK };
         list.value(self);
     }
 }

@@ -25,11 +25,16 @@ impl Source {
     ///
     /// # Safety
     ///
-    /// Launching a kernel is a safe call, so the guarantee is given here, where its text enters the program. The
-    /// caller guarantees for every kernel named with [`kernel`](Self::kernel): launched with buffers of the
-    /// lengths that its other arguments state, it accesses only the buffers behind its pointer parameters, writes
-    /// only through pointers that are not `const`, and does not use integer arguments as addresses. On the
+    /// Launching a kernel is a safe call, so the guarantee is given here, where its text enters the program, and it
+    /// covers every argument of every launch. The caller guarantees for each kernel named with
+    /// [`kernel`](Self::kernel): however it is launched, it accesses only memory within the buffers that it is given,
+    /// writes only through pointers that are not `const`, and does not use integer arguments as addresses. On the
     /// emulated device a kernel is host code, so a kernel that violates this can corrupt the process.
+    ///
+    /// A launch checks the sizes of arguments and which of them are buffers, and nothing else. Most kernels trust
+    /// their numbers: that a buffer has as many elements as an argument says, or that an index is within it. Whoever
+    /// gives the guarantee for such a kernel launches it with numbers that are right, and hands neither the source, nor
+    /// the module, nor the kernel to safe code that may launch it with others.
     pub unsafe fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
         Self { unit: Unit { name: name.into(), text: text.into(), ..Unit::default() } }
     }

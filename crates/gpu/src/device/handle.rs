@@ -254,6 +254,9 @@ impl Device {
     /// still referenced. If two threads request the same new key at the same time, both call `make`; one of the
     /// two values is cached and returned to both.
     ///
+    /// Whoever has the key reaches the value, and may be the first to make it. Kernels that trust their numbers, and
+    /// buffers whose lengths kernels rely on, are therefore kept under a type of key that nobody else can name.
+    ///
     /// A value may hold buffers and kernels. A value that holds a `Device` or a `Stream` keeps the device open
     /// until [`trim`](Self::trim) is called or the process ends.
     pub fn kept<K, V>(&self, key: &K, make: impl FnOnce(&Self) -> Result<(V, usize)>) -> Result<Arc<V>>

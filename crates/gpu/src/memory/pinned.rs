@@ -324,6 +324,8 @@ impl<T: Plain> PinnedBuffer<T> {
     /// Memory that a copy is about to fill, and that is dropped if the copy can't be enqueued: the host's access waits
     /// for the copy, and fails if it does.
     pub(crate) fn unwritten(pool: &Arc<PinnedPool>, len: usize) -> Result<Self> {
+        // Copies read the bytes of values that the host writes here.
+        const { T::CHECK };
         let bytes = len
             .checked_mul(size_of::<T>())
             .filter(|&bytes| bytes <= isize::MAX as usize && align_of::<T>() <= PAGE)

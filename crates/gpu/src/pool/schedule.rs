@@ -189,14 +189,16 @@ impl<J> Schedule<J> {
     }
 
     /// Takes a job that waits out of the schedule.
+    #[must_use = "dropping a job runs the caller's code, which must not happen under the pool's lock"]
     pub(super) fn withdraw(&mut self, ticket: Ticket) -> Option<Waiting<J>> {
         let at = self.waiting.iter().position(|job| job.ticket == ticket)?;
         self.waiting.remove(at)
     }
 
     /// Takes out every job that waits.
-    pub(super) fn clear(&mut self) {
-        self.waiting.clear();
+    #[must_use = "dropping a job runs the caller's code, which must not happen under the pool's lock"]
+    pub(super) fn withdraw_all(&mut self) -> VecDeque<Waiting<J>> {
+        std::mem::take(&mut self.waiting)
     }
 
     /// Whether the job waits or is under way.

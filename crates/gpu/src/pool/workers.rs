@@ -216,6 +216,7 @@ impl<D, T, E: PoolError> Shared<D, T, E> {
             }
             None => state.schedule.again(place, waiting, self.now()),
         }
+        // The closure of a job that has ended is dropped on return, which is after the lock.
         drop(state);
         self.changed.notify_all();
         None
@@ -280,10 +281,12 @@ where
     /// if it does. Returns whether the job was waiting or running.
     pub fn cancel(&self, ticket: Ticket) -> bool {
         let mut state = self.shared.state.lock();
-        if state.schedule.withdraw(ticket).is_some() {
+        if let Some(withdrawn) = state.schedule.withdraw(ticket) {
             state.done.push_back((ticket, Err(E::cancelled())));
             drop(state);
             self.shared.changed.notify_all();
+            // Values that the closure owns may use the pool when they are dropped, so no lock is held here.
+            drop(withdrawn);
             return true;
         }
         let running = state.running.get(&ticket);
@@ -338,10 +341,12 @@ impl<D, T, E> Drop for Pool<D, T, E> {
     fn drop(&mut self) {
         let mut state = self.shared.state.lock();
         state.closed = true;
-        state.schedule.clear();
+        let withdrawn = state.schedule.withdraw_all();
         state.running.values().for_each(|cancelled| cancelled.store(true, Ordering::Relaxed));
         drop(state);
         self.shared.changed.notify_all();
+        // Values that the closures own may wait for a job under way when they are dropped, and that job needs the lock.
+        drop(withdrawn);
         for worker in self.workers.drain(..) {
             // Workers catch the panics of jobs.
             let _ = worker.join();

@@ -11,7 +11,8 @@ impl Kernel {
     ///
     /// The arguments are checked against the kernel's parameters: their number, the size of each value, buffers
     /// for pointers only, and mutable buffers for pointers that are not `const`. The caller of
-    /// [`Source::new`](crate::Source::new) guarantees what the kernel does with them.
+    /// [`Source::new`](crate::Source::new) guarantees what the kernel does with them, for every launch that code which
+    /// has the kernel can make.
     pub fn launch(&self, stream: &Stream, shape: Shape, arguments: impl Arguments) -> Result<()> {
         let mut list = ArgumentList::default();
         arguments.push_all(&mut list);

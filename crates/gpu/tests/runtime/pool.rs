@@ -1,6 +1,6 @@
 //! Jobs over several devices.
 
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -199,6 +199,88 @@ fn jobs_are_cancelled_and_panics_are_errors() {
     begins.recv().unwrap();
     let _ = cancelled;
     drop(pool);
+}
+
+/// A member of a pool that has no device.
+fn on_the_cpu() -> Vec<Member<()>> {
+    vec![Member { to: (), device: None, budget: 1 << 30 }]
+}
+
+/// The longest that a test waits before it fails, where a defect would make it wait for ever.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A value of a closure that uses the pool when it is dropped.
+struct Asks {
+    pool: Arc<Pool<(), (), Error>>,
+    jobs: Sender<usize>,
+}
+
+impl Drop for Asks {
+    fn drop(&mut self) {
+        self.jobs.send(self.pool.shares().len()).unwrap();
+    }
+}
+
+#[test]
+fn a_cancelled_closure_may_use_the_pool_when_it_is_dropped() {
+    let pool = Arc::new(Pool::new(on_the_cpu(), 1).unwrap());
+    let (end, ends) = channel::<()>();
+    let running = pool.submit(1, move |()| {
+        // An error means that the test has failed.
+        let _ = ends.recv();
+        Ok(())
+    });
+    let (jobs, asked) = channel();
+    let asks = Asks { pool: pool.clone(), jobs };
+    let waiting = pool.submit(1, move |()| {
+        let _asks = &asks;
+        Ok(())
+    });
+    let cancels = std::thread::spawn({
+        let pool = pool.clone();
+        move || pool.cancel(waiting)
+    });
+    assert_eq!(asked.recv_timeout(PATIENCE), Ok(1), "the closure was not dropped");
+    assert!(cancels.join().unwrap());
+    end.send(()).unwrap();
+    assert!(matches!(pool.wait(running), Some(Ok(()))));
+}
+
+/// A value of a closure that waits, when it is dropped, for the end of another job.
+struct AwaitsEnd {
+    end: Receiver<()>,
+    outcome: Sender<RecvTimeoutError>,
+}
+
+impl Drop for AwaitsEnd {
+    fn drop(&mut self) {
+        self.outcome.send(self.end.recv_timeout(PATIENCE).unwrap_err()).unwrap();
+    }
+}
+
+#[test]
+fn closures_that_a_closing_pool_drops_may_wait_for_its_jobs() {
+    let pool = Pool::<_, (), Error>::new(on_the_cpu(), 1).unwrap();
+    let (began, begins) = channel();
+    // Nothing is sent: the sender is dropped with the closure, when the pool has noted that the job has ended.
+    let (held, end) = channel::<()>();
+    pool.submit(1, move |()| {
+        let _held = &held;
+        began.send(()).unwrap();
+        while !Attempt::current().is_cancelled() {
+            std::thread::yield_now();
+        }
+        Ok(())
+    });
+    begins.recv().unwrap();
+    let (outcome, outcomes) = channel();
+    let awaits = AwaitsEnd { end, outcome };
+    pool.submit(1, move |()| {
+        let _awaits = &awaits;
+        Ok(())
+    });
+    drop(pool);
+    assert_eq!(outcomes.recv(), Ok(RecvTimeoutError::Disconnected), "the other job could not end");
 }
 
 #[test]

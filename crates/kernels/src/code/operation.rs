@@ -85,8 +85,8 @@ fn assemble(file: &KernelFile, instances: Instances) -> Source {
     let Instances { before, definitions, kernels, assertions } = instances;
     let place = if before.is_empty() { String::new() } else { format!("#line 1 \"{}\"\n", file.path) };
     let text = format!("{before}{place}{}\n{assertions}", file.text);
-    // SAFETY: kernels of this crate access only memory that their pointer parameters refer to, and their launchers
-    // check buffer lengths against the sizes that they pass.
+    // SAFETY: kernels of this crate access only memory that their pointer parameters refer to. They do not leave the
+    // crate, and their launchers check buffer lengths against the sizes that they pass.
     let mut source = unsafe { source(file.path, &text) };
     for (name, value) in file.constants {
         source = source.define(*name, value.to_string());

@@ -42,9 +42,9 @@ impl Layout {
 /// Defines a `#[repr(C)]` struct and implements [`Plain`] and [`Parameters`] for it. The text after `=` is the name of
 /// the C++ type and may use the struct's type parameter.
 ///
-/// Fields must be plain and fill the struct without padding; otherwise [`Parameters::layout`] does not compile. Code
-/// that launches kernels taking the struct calls `layout` and appends the [assertions](Layout::assertions) to the
-/// kernel source.
+/// Fields must be plain and fill the struct without padding. Otherwise nothing compiles that sees values of the struct
+/// as bytes: uploads, launches, [`Parameters::layout`]. Code that launches kernels taking the struct calls `layout` and
+/// appends the [assertions](Layout::assertions) to the kernel source.
 ///
 /// ```
 /// use rigel_kernels::code::parameters::{Parameters, parameters};
@@ -58,6 +58,37 @@ impl Layout {
 /// }
 ///
 /// assert!(Window::layout().assertions().starts_with("static_assert(sizeof(Window) == 16"));
+/// ```
+///
+/// Whether a generic struct has padding depends on its type parameter. Each instance is checked:
+///
+/// ```
+/// use rigel_gpu::{Plain, bytes_of};
+/// use rigel_kernels::code::parameters::parameters;
+///
+/// parameters! {
+///     struct Pair<T: Plain> = "Pair" => {
+///         first: u8,
+///         second: T,
+///     }
+/// }
+///
+/// assert_eq!(bytes_of(&[Pair { first: 1, second: 2u8 }]), [1, 2]);
+/// ```
+///
+/// ```compile_fail
+/// use rigel_gpu::{Plain, bytes_of};
+/// use rigel_kernels::code::parameters::parameters;
+///
+/// parameters! {
+///     struct Pair<T: Plain> = "Pair" => {
+///         first: u8,
+///         second: T,
+///     }
+/// }
+///
+/// // Three bytes between the fields would be read that nobody has written.
+/// bytes_of(&[Pair { first: 1, second: 2u32 }]);
 /// ```
 #[macro_export]
 #[doc(hidden)]
@@ -75,18 +106,19 @@ macro_rules! __parameters {
             $($(#[$field_meta])* $field_vis $field: $field_type,)*
         }
 
-        // SAFETY: `layout` below compiles only if every field is plain and there is no padding, and an operation calls
-        // it before it has a kernel to pass the struct to.
-        unsafe impl $(<$param: $bound>)? rigel_gpu::Plain for $name $(<$param>)? {}
+        // SAFETY: whatever sees values as bytes compiles only if `CHECK` does, so only if every field is plain and
+        // there is no padding.
+        unsafe impl $(<$param: $bound>)? rigel_gpu::Plain for $name $(<$param>)? {
+            const CHECK: () = {
+                $(let () = <$field_type as rigel_gpu::Plain>::CHECK;)*
+                let fields = 0 $(+ size_of::<$field_type>())*;
+                assert!(size_of::<Self>() == fields, "the struct has padding; add a field that fills it");
+            };
+        }
 
         impl $(<$param: $bound>)? $crate::code::parameters::Parameters for $name $(<$param>)? {
             fn layout() -> $crate::code::parameters::Layout {
-                const {
-                    let fields = 0 $(+ size_of::<$field_type>())*;
-                    assert!(size_of::<Self>() == fields, "the struct has padding; add a field that fills it");
-                }
-                fn is_plain<T: rigel_gpu::Plain>() {}
-                $(is_plain::<$field_type>();)*
+                const { <Self as rigel_gpu::Plain>::CHECK };
                 $crate::code::parameters::Layout {
                     name: $cpp.to_string(),
                     size: size_of::<Self>(),

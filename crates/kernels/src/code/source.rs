@@ -45,9 +45,10 @@ const HEADERS: &[(&str, &str)] = headers![
 ///
 /// # Safety
 ///
-/// The caller vouches for the kernels in `text`, as for [`Source::new`]: launched with buffers of the lengths that
-/// their other arguments state, they access only memory that their pointer parameters refer to, and write only through
-/// pointers that are not `const`. Kernel text is native code; on the emulated device it runs as host code.
+/// The caller vouches for every launch of the kernels in `text`, as for [`Source::new`]: they access only memory within
+/// the buffers that they are given, and write only through pointers that are not `const`. A kernel that trusts its
+/// numbers is kept private to code that checks them. Kernel text is native code; on the emulated device it runs as host
+/// code.
 pub unsafe fn source(name: &str, text: &str) -> Source {
     // SAFETY: the caller vouches for the text, and this crate for its headers.
     let mut source = unsafe { Source::new(name, text) };

@@ -99,7 +99,8 @@ impl std::ops::Neg for Goldilocks {
 
 assign_operators!(Goldilocks);
 
-impl Ring for Goldilocks {
+// SAFETY: the C++ type of this name is a struct of the same word.
+unsafe impl Ring for Goldilocks {
     const NAME: &'static str = "Goldilocks";
     const ZERO: Self = Self(0);
     const ONE: Self = Self(1);

@@ -73,7 +73,8 @@ impl std::ops::Neg for Mersenne31 {
 
 assign_operators!(Mersenne31);
 
-impl Ring for Mersenne31 {
+// SAFETY: the C++ type of this name is a struct of the same word.
+unsafe impl Ring for Mersenne31 {
     const NAME: &'static str = "Mersenne31";
     const ZERO: Self = Self(0);
     const ONE: Self = Self(1);

@@ -30,7 +30,13 @@ pub use mersenne31::Mersenne31;
 pub use monty31::{BabyBear, KoalaBear};
 
 /// The operations common to base fields and their extensions, and the type's name on the device.
-pub trait Ring:
+///
+/// # Safety
+///
+/// [`NAME`](Self::NAME) becomes text of kernels. It names a C++ type of the same size, alignment and stored form, whose
+/// functions access no memory but their arguments'. If the type also implements [`Field`], [`Extension`] or
+/// [`Element`], then with the base field, degree and constants of that C++ type.
+pub unsafe trait Ring:
     rigel_gpu::Plain
     + Debug
     + Default

@@ -101,7 +101,8 @@ macro_rules! monty31_field {
 
         assign_operators!($name);
 
-        impl Ring for $name {
+        // SAFETY: the C++ type of this name is a struct of the same word.
+        unsafe impl Ring for $name {
             const NAME: &'static str = stringify!($name);
             const ZERO: Self = Self(0);
             const ONE: Self = Self::new(1);

@@ -241,8 +241,8 @@ pub fn join_rows<T: Plain>(
     stride: usize,
     rows: usize,
 ) -> Result<Matrix<T>> {
-    let count = blocks.len().checked_div(columns * stride).unwrap_or(0);
-    let mut out = Matrix::alloc(stream, count * rows, columns)?;
+    let count = whole_blocks(blocks.len(), columns, stride).unwrap_or(0);
+    let mut out = Matrix::alloc(stream, count * rows.min(stride), columns)?;
     join_rows_into(stream, out.values_mut().view_mut(), blocks, (columns, 0..columns), stride, rows)?;
     Ok(out)
 }
@@ -258,14 +258,13 @@ pub fn join_rows_into<T: Plain>(
 ) -> Result<()> {
     const NAME: &str = "permute::join_rows";
     let log_rows = log2_rows(NAME, rows)?;
-    let count = blocks.len().checked_div(columns * stride).unwrap_or(0);
-    if rows > stride || count * columns * stride != blocks.len() {
+    let Some(count) = whole_blocks(blocks.len(), columns, stride).filter(|_| rows <= stride) else {
         let detail = format!(
             "{} values; there must be whole blocks of {columns} columns of {stride} values, of which {rows} count",
             blocks.len()
         );
         return Err(Error::shape(NAME, detail));
-    }
+    };
     let total = count * rows;
     if chosen.start > chosen.end || chosen.end > columns || out.len() != chosen.len() * total {
         let detail = format!("columns {chosen:?} of {columns} and {total} rows into room for {}", out.len());
@@ -280,6 +279,13 @@ pub fn join_rows_into<T: Plain>(
         kernel.launch(stream, shape, (to, blocks, total, columns, first, stride, log_rows))?;
     }
     Ok(())
+}
+
+/// The number of blocks of `columns` columns of `stride` values each, if `values` values are whole blocks.
+fn whole_blocks(values: usize, columns: usize, stride: usize) -> Option<usize> {
+    let block = columns.checked_mul(stride)?;
+    let count = values.checked_div(block).unwrap_or(0);
+    (count * block == values).then_some(count)
 }
 
 /// The number of columns of a matrix that is not empty.

@@ -21,13 +21,18 @@ use crate::error::Result;
 /// Threads of a block: one for each row.
 const THREADS: u32 = 128;
 
+/// The key of the kernel of this name. Its type is private, so that nobody else gets the kernel from the device.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct KernelOf(String);
+
 /// The kernel of this name, compiled once for a device.
 ///
 /// # Safety
 ///
-/// The text's kernels access no memory but that which their launches' arguments name.
+/// The text's kernels access no memory but that which the arguments of their launches name, for every launch that the
+/// caller makes of them.
 unsafe fn kernel(stream: &Stream, path: &str, text: &str, name: &str) -> Result<Arc<Kernel>> {
-    Ok(stream.device().kept(&name.to_string(), |device| {
+    Ok(stream.device().kept(&KernelOf(name.to_string()), |device| {
         // SAFETY: the caller's promise.
         let text = unsafe { source(path, &format!("{}#line 1 \"{path}\"\n{text}", include_str!("row.cuh"))) };
         let text = text.define("BLOCK_THREADS", THREADS.to_string()).kernel(name);

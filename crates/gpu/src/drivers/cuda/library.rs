@@ -141,7 +141,9 @@ impl Libcuda {
 /// NVRTC's library.
 pub(super) struct Libnvrtc {
     pub(super) path: PathBuf,
-    version: (u32, u32),
+    pub(super) version: (u32, u32),
+    /// What tells this build from others of the same version, such as patch releases.
+    pub(super) build: String,
 }
 
 impl Libnvrtc {
@@ -283,7 +285,10 @@ fn find_libnvrtc() -> Result<Libnvrtc> {
     if let Some(symbol) = NVRTC_SYMBOLS.into_iter().find(|symbol| nvrtc_symbol(symbol).is_none()) {
         return Err(no_nvrtc(format!("libnvrtc.so has no {symbol}")));
     }
-    let path = nvrtc_symbol("nvrtcVersion").and_then(file_of).unwrap_or_else(|| "libnvrtc.so".into());
+    let symbol = nvrtc_symbol("nvrtcVersion").ok_or_else(|| no_nvrtc("libnvrtc.so has no nvrtcVersion"))?;
+    let path = file_of(symbol).unwrap_or_else(|| "libnvrtc.so".into());
+    let build = search::build_of(symbol as *const c_void)
+        .map_err(|reason| no_nvrtc(format!("{} can't be told from other builds: {reason}", path.display())))?;
     if let Some(named) = named.filter(|named| search::resolved(path.clone()) != *named) {
         // cudarc asks the loader for `libnvrtc.so` before `libnvrtc.so.13`: a toolkit's library wins.
         return Err(no_nvrtc(format!(
@@ -306,7 +311,7 @@ fn find_libnvrtc() -> Result<Libnvrtc> {
             OLDEST_NVRTC.1
         )));
     }
-    Ok(Libnvrtc { path, version })
+    Ok(Libnvrtc { path, version, build })
 }
 
 fn nvrtc_is_present() -> bool {

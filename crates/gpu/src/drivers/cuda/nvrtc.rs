@@ -87,13 +87,18 @@ impl FromStr for Architecture {
     }
 }
 
-/// Compiler, version, target and fixed options: `nvrtc 13.0 sm_90 -std=c++17 …`.
+/// Compiler, version, build, target and fixed options: `nvrtc 13.0 build 65be0db3… sm_90 -std=c++17 …`.
 pub(super) fn compiler(architecture: Architecture) -> Result<String> {
-    let library = library::libnvrtc()?;
+    Ok(compiler_of(library::libnvrtc()?, architecture))
+}
+
+fn compiler_of(library: &Libnvrtc, architecture: Architecture) -> String {
     // Images hold what the signatures' text makes of a kernel.
     let signatures =
         Sha256::digest(signature::TEXT)[..4].iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-    Ok(format!("nvrtc {} {architecture} {} signatures {signatures}", library.version(), options().join(" ")))
+    // NVRTC tells its version without the patch release, which may compile the same text differently.
+    let (version, build) = (library.version(), &library.build);
+    format!("nvrtc {version} build {build} {architecture} {} signatures {signatures}", options().join(" "))
 }
 
 /// Compiles a unit for one architecture: to a cubin, to PTX, or only through the front end.
@@ -432,11 +437,21 @@ template <class F> __global__ void fold(F* values) { values[threadIdx.x] = twice
     }
 
     #[test]
+    fn builds_of_one_version_are_different_compilers() {
+        let library =
+            |build: &str| Libnvrtc { path: "libnvrtc.so.13".into(), version: (13, 0), build: build.into() };
+        let compiler = |build| compiler_of(&library(build), HOPPER);
+        assert_eq!(compiler("65be"), compiler("65be"));
+        assert_ne!(compiler("65be"), compiler("1669"));
+    }
+
+    #[test]
     fn the_compiler_names_version_and_target() {
         if !nvrtc() {
             return;
         }
         let compiler = compiler(HOPPER).unwrap();
-        assert!(compiler.starts_with("nvrtc 1") && compiler.contains(" sm_90 -std=c++17"), "{compiler}");
+        let build = format!(" build {} sm_90 -std=c++17", library::libnvrtc().unwrap().build);
+        assert!(compiler.starts_with("nvrtc 1") && compiler.contains(&build), "{compiler}");
     }
 }

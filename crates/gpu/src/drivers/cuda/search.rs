@@ -1,8 +1,9 @@
 //! Search paths for NVIDIA's libraries, for machines where they are not on the loader's path.
 
 use std::env;
-use std::ffi::{CStr, OsString, c_void};
+use std::ffi::{CStr, OsString, c_int, c_void};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
@@ -139,6 +140,88 @@ pub(super) fn file_of(function: *const c_void) -> Option<PathBuf> {
     Some(PathBuf::from(name.to_string_lossy().into_owned()))
 }
 
+/// What tells the build of the loaded library that a function is in from every other: its build ID, or the size and
+/// time of its file if the linker gave it none.
+pub(super) fn build_of(function: *const c_void) -> Result<String, String> {
+    if let Some(id) = build_id_of(function) {
+        return Ok(id);
+    }
+    build_of_file(&file_of(function).ok_or("no file is known that it was loaded from")?)
+}
+
+/// The size of a file and the time of its last change, in nanoseconds: an update changes the time even if not the size.
+fn build_of_file(file: &Path) -> Result<String, String> {
+    let metadata = fs::metadata(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    Ok(format!("of {} bytes at {}.{:09}", metadata.len(), metadata.mtime(), metadata.mtime_nsec()))
+}
+
+/// The first 64 bits of the build ID of the loaded library that a function is in. The ID is the linker's hash of the
+/// library's contents. It is read from memory, because the file may have been replaced since it was loaded.
+fn build_id_of(function: *const c_void) -> Option<String> {
+    let mut search = BuildId { address: function as usize, found: None };
+    // SAFETY: `look` has the type that is wanted, does not unwind, and gets the address of `search`, which outlives the
+    // call and which nothing else refers to meanwhile.
+    unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut search).cast()) };
+    search.found
+}
+
+/// The search for the build ID of the library that has this address.
+struct BuildId {
+    address: usize,
+    found: Option<String>,
+}
+
+/// Looks for it in one library. Returns 0 to go on with the next.
+unsafe extern "C" fn look(library: *mut libc::dl_phdr_info, _bytes: usize, search: *mut c_void) -> c_int {
+    // SAFETY: the loader gives a description that lives during the call, and `build_id_of` its search.
+    let (library, search) = unsafe { (&*library, &mut *search.cast::<BuildId>()) };
+    if library.dlpi_phdr.is_null() {
+        return 0;
+    }
+    // SAFETY: the loader keeps so many headers of segments there.
+    let segments = unsafe { std::slice::from_raw_parts(library.dlpi_phdr, library.dlpi_phnum.into()) };
+    let place = |segment: &libc::Elf64_Phdr| {
+        let begin = (library.dlpi_addr as usize).wrapping_add(segment.p_vaddr as usize);
+        begin..begin.saturating_add(segment.p_memsz as usize)
+    };
+    let loaded = |begin: usize, end: usize| {
+        let holds = |segment: &libc::Elf64_Phdr| place(segment).start <= begin && end <= place(segment).end;
+        segments.iter().any(|s| s.p_type == libc::PT_LOAD && s.p_flags & libc::PF_R != 0 && holds(s))
+    };
+    if !loaded(search.address, search.address) {
+        return 0;
+    }
+    for segment in segments.iter().filter(|segment| segment.p_type == libc::PT_NOTE) {
+        let place = place(segment);
+        if !loaded(place.start, place.end) {
+            continue;
+        }
+        // SAFETY: the range lies in a readable segment, which stays loaded during the call.
+        let notes = unsafe { std::slice::from_raw_parts(place.start as *const u8, place.len()) };
+        if let Some(id) = build_id(notes, segment.p_align as usize) {
+            search.found = Some(id.iter().take(8).map(|byte| format!("{byte:02x}")).collect());
+        }
+    }
+    1
+}
+
+/// The build ID among the notes of a segment, whose parts are aligned to four bytes or to eight.
+fn build_id(mut notes: &[u8], alignment: usize) -> Option<&[u8]> {
+    const GNU_BUILD_ID: usize = 3;
+    let padded = |bytes: usize| bytes.checked_next_multiple_of(if alignment == 8 { 8 } else { 4 });
+    loop {
+        let number = |at: usize| Some(u32::from_le_bytes(notes.get(at..at + 4)?.try_into().ok()?) as usize);
+        let (name_bytes, bytes, kind) = (number(0)?, number(4)?, number(8)?);
+        let begin = padded(12usize.checked_add(name_bytes)?)?;
+        let end = begin.checked_add(bytes)?;
+        let id = notes.get(begin..end)?;
+        if kind == GNU_BUILD_ID && notes.get(12..12 + name_bytes)? == b"GNU\0" && !id.is_empty() {
+            return Some(id);
+        }
+        notes = notes.get(padded(end)?..)?;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -174,6 +257,61 @@ mod tests {
             assert_ne!(first(packages.join(other)), wheel, "{other}");
         }
         assert!(own_file().unwrap().is_file());
+    }
+
+    /// A note with this name and content, aligned to four bytes.
+    fn note(kind: u32, name: &[u8], content: &[u8]) -> Vec<u8> {
+        let mut note: Vec<u8> =
+            [name.len() as u32, content.len() as u32, kind].iter().flat_map(|n| n.to_le_bytes()).collect();
+        for part in [name, content] {
+            note.extend(part);
+            note.resize(note.len().next_multiple_of(4), 0);
+        }
+        note
+    }
+
+    #[test]
+    fn build_ids_are_found_among_notes() {
+        let id = [1, 2, 3, 250, 5];
+        let others = [note(3, b"Go\0", b"abcd"), note(1, b"GNU\0", b"abi")].concat();
+        let notes = [&others[..], &note(3, b"GNU\0", &id)].concat();
+        assert_eq!(build_id(&notes, 4), Some(&id[..]));
+        assert_eq!(build_id(&others, 4), None);
+        for end in 0..notes.len() - 3 {
+            assert_eq!(build_id(&notes[..end], 4), None, "cut at {end}");
+        }
+        let endless = [u32::MAX; 3].map(u32::to_le_bytes).concat();
+        assert_eq!(build_id(&endless, 4), None);
+    }
+
+    /// That of the C library, which distributions build with one.
+    #[test]
+    fn build_ids_of_loaded_libraries_are_those_of_their_files() {
+        let function = libc::getpid as *const c_void;
+        let Some(id) = build_id_of(function) else {
+            println!("skipped: the C library has no build ID");
+            return;
+        };
+        let bytes: Vec<u8> =
+            (0..id.len()).step_by(2).map(|at| u8::from_str_radix(&id[at..at + 2], 16).unwrap()).collect();
+        let file = fs::read(file_of(function).unwrap()).unwrap();
+        assert!(file.windows(bytes.len()).any(|part| part == bytes), "{id}");
+        assert_eq!(build_of(function), Ok(id));
+        assert_eq!(build_id_of(std::ptr::null()), None);
+    }
+
+    #[test]
+    fn a_file_that_is_replaced_is_another_build() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("libsample.so.1");
+        fs::write(&file, b"text").unwrap();
+        let before = build_of_file(&file).unwrap();
+        assert_eq!(build_of_file(&file), Ok(before.clone()));
+        let later = fs::metadata(&file).unwrap().modified().unwrap() + std::time::Duration::from_nanos(100);
+        fs::write(&file, b"t3xt").unwrap();
+        fs::File::options().append(true).open(&file).unwrap().set_modified(later).unwrap();
+        assert_ne!(build_of_file(&file).unwrap(), before);
+        assert!(build_of_file(&folder.path().join("none")).is_err());
     }
 
     #[test]

@@ -187,3 +187,15 @@ fn wrong_shapes_are_refused() {
         assert_eq!(to_rows(stream, &matrix(3, 2)).unwrap().to_vec(stream).unwrap(), [0; 6]);
     });
 }
+
+/// Three columns of a third of eight, modulo 2^64, come to eight values and reach far beyond them.
+#[test]
+fn blocks_whose_size_overflows_are_refused() {
+    on_each_device(|stream| {
+        let stride = 8usize.wrapping_mul(0xaaaa_aaaa_aaaa_aaab);
+        assert_eq!(stride.wrapping_mul(3), 8);
+        let (blocks, mut out) = (stream.upload(&[1u32; 8]).unwrap(), stream.alloc::<u32>(8).unwrap());
+        let joined = join_rows_into(stream, out.view_mut(), blocks.view(), (3, 1..2), stride, 8);
+        assert_says(joined, &["8 values", "whole blocks of 3 columns"]);
+    });
+}

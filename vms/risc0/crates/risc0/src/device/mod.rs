@@ -10,9 +10,14 @@ include!(concat!(env!("OUT_DIR"), "/upstream.rs"));
 /// Threads per block; it divides every number of rows.
 pub(crate) const THREADS: u32 = 128;
 
+/// The key of [`data_witness`] for this number of columns. Its type is private, so that nobody else gets the kernels
+/// from the device.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct DataWitness(usize);
+
 /// The kernels that make the data columns of segments of any size: one that sets rows, and one that completes them.
 pub(crate) fn data_witness(device: &Device, columns: usize) -> Result<Arc<Vec<Kernel>>> {
-    device.kept(&("RISC Zero's data witness", columns), |device| {
+    device.kept(&DataWitness(columns), |device| {
         // SAFETY: upstream's code accesses the columns of its own row, which are in the thread's memory (`witness.cu`
         // checks their number), the row's part of `aux`, the globals and the tables, within the sizes that upstream's
         // prover has given them.

@@ -77,9 +77,13 @@ fn inverse_vanishing(log_n: u32) -> Vec<BabyBear> {
         .to_vec()
 }
 
+/// The key of [`points`] for this number of rows. Its type is private, because kernels rely on the points' number.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct PointsOf(u32);
+
 /// The points `3 w^i` of the domain in bit-reversed order, kept by the device for reuse.
 fn points(stream: &Stream, log_rows: u32) -> Result<std::sync::Arc<Matrix<BabyBear>>> {
-    stream.device().kept(&("RISC Zero's points", log_rows), |_| {
+    stream.device().kept(&PointsOf(log_rows), |_| {
         let root = ROOT.pow(1 << (BabyBear::TWO_ADICITY - log_rows));
         let points = bit_reverse(stream, &powers(stream, SHIFT, root, 1 << log_rows)?)?;
         // Other streams may read them next.
