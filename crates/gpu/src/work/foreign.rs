@@ -42,9 +42,10 @@ impl Device {
     }
 
     /// Takes memory back that another library has used, and that it does not need any more: everything that any library
-    /// has given the device to do until the device's next work counts as a use of the memory. So it is reused only after
-    /// that, and that next work starts after it, too. Then, and not now, the driver is asked, because it can't be while
-    /// somebody captures a graph: a program that captures with another library may drop what it got from here meanwhile.
+    /// has given the device to do until the device's next work counts as a use of the memory. So it is reused only
+    /// after that, and that next work starts after it, too. Then, and not now, the driver is asked, because it can't
+    /// be while somebody captures a graph: a program that captures with another library may drop what it got from
+    /// here meanwhile.
     ///
     /// Unlike [`Stream::wait_foreign`] it needs no handle: the other library's stream may be gone.
     pub fn reclaim<'a, T: Plain>(&self, memory: impl Into<View<'a, T>>) -> Result<()> {
@@ -108,8 +109,8 @@ impl Stream {
     /// to this stream. Call it before memory that was written here is read there. Handles, and devices that are
     /// refused, are those of [`wait_foreign`](Self::wait_foreign).
     ///
-    /// Launches of this stream that were gathered are submitted. Otherwise it does nothing on the emulated device, whose
-    /// streams are idle when a call returns.
+    /// Launches of this stream that were gathered are submitted. Otherwise it does nothing on the emulated device,
+    /// whose streams are idle when a call returns.
     ///
     /// # Safety
     ///

@@ -293,8 +293,9 @@ impl Recorder {
         marks.phases.push((name, start, end, memory));
     }
 
-    /// Records an error that ended a phase where it can't be returned, such as in a `Drop`: [`Self::finish`] returns the
-    /// first one instead of a report. An event may be what submits gathered launches, so that its error is theirs.
+    /// Records an error that ended a phase where it can't be returned, such as in a `Drop`: [`Self::finish`] returns
+    /// the first one instead of a report. An event may be what submits gathered launches, so that its error is
+    /// theirs.
     pub fn fail(&self, error: Error) {
         self.failed.lock().get_or_insert(error);
     }

@@ -172,8 +172,8 @@ fn work_is_ordered_with_foreign_streams() {
 }
 
 /// Another library's kernel reads memory that it gives back without waiting. The next user of that memory, on whatever
-/// stream, comes after the kernel. A stream of another opening of the device plays the other library: memory use there is
-/// not known here.
+/// stream, comes after the kernel. A stream of another opening of the device plays the other library: memory use
+/// there is not known here.
 #[test]
 fn memory_that_another_library_read_is_reused_after_its_kernel() {
     on_each_device(|stream| {

@@ -232,8 +232,8 @@ impl Cuda {
 }
 
 /// Makes a call in a mode in which it does not concern captures of other threads. In the mode in which threads begin, a
-/// call that may synchronize, such as one for memory, fails while another library captures a graph in CUDA's global mode,
-/// and spoils its capture.
+/// call that may synchronize, such as one for memory, fails while another library captures a graph in CUDA's global
+/// mode, and spoils its capture.
 fn in_relaxed_capture_mode(call: impl FnOnce() -> CUresult) -> CUresult {
     let mut mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
     // SAFETY: the driver is initialised, and `mode` outlives the call, which exchanges it with the thread's mode.

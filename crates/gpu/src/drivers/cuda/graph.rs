@@ -8,8 +8,8 @@ use super::context::{Cuda, handle, pointer};
 use crate::base::{Lock, Result};
 use crate::drivers::{GraphDriver, Raw};
 
-/// The number of captures in progress in this process, on all devices. A call that would end them is made under the lock,
-/// while there are none.
+/// The number of captures in progress in this process, on all devices. A call that would end them is made under the
+/// lock, while there are none.
 pub(super) static CAPTURES: Lock<usize> = Lock::new(0);
 
 impl GraphDriver for Cuda {
