@@ -108,7 +108,7 @@ pub struct Held {
     pub streams: i64,
     /// Events.
     pub events: i64,
-    /// Graphs and instantiated graphs.
+    /// Graphs, instantiated graphs and chains.
     pub graphs: i64,
     /// Loaded modules.
     pub modules: i64,
@@ -121,8 +121,7 @@ pub struct Faults(Arc<Lock<State>>);
 #[derive(Default)]
 struct State {
     calls: Calls,
-    /// The call that is to fail, by its kind and its number, and how many after it do, too.
-    armed: Option<(Call, u64, u64)>,
+    armed: Option<Armed>,
     struck: u64,
     mapped: BTreeMap<u64, usize>,
     pinned: BTreeMap<usize, usize>,
@@ -130,6 +129,23 @@ struct State {
     events: i64,
     graphs: i64,
     modules: i64,
+}
+
+/// The calls that are to go wrong: so many of a kind, from a number on.
+#[derive(Clone, Copy, Debug)]
+struct Armed {
+    call: Call,
+    first: u64,
+    count: u64,
+    /// Whether they do nothing and say that they have succeeded, instead of failing.
+    silently: bool,
+}
+
+/// What becomes of a call.
+#[derive(PartialEq, Eq)]
+enum Fate {
+    Reached,
+    Swallowed,
 }
 
 impl Faults {
@@ -140,14 +156,23 @@ impl Faults {
 
     /// As [`Self::arm`], and those after it fail, too, so many in all.
     pub fn arm_several(&self, call: Call, number: u64, count: u64) {
-        let mut state = self.0.lock();
-        (state.calls, state.armed, state.struck) = (Calls::default(), Some((call, number, count)), 0);
+        self.set(Some(Armed { call, first: number, count, silently: false }));
+    }
+
+    /// As [`Self::arm`], but the call does nothing and says that it has succeeded, as a broken driver would. Only for
+    /// [`Call::Chain`]; other calls fail.
+    pub fn swallow(&self, call: Call, number: u64) {
+        self.set(Some(Armed { call, first: number, count: 1, silently: call == Call::Chain }));
     }
 
     /// Counts calls anew, and none fails.
     pub fn disarm(&self) {
+        self.set(None);
+    }
+
+    fn set(&self, armed: Option<Armed>) {
         let mut state = self.0.lock();
-        (state.calls, state.armed, state.struck) = (Calls::default(), None, 0);
+        (state.calls, state.armed, state.struck) = (Calls::default(), armed, 0);
     }
 
     /// The calls since the last [`Self::arm`] or [`Self::disarm`].
@@ -183,18 +208,18 @@ impl Faults {
     }
 
     /// Counts a call. Fails if it is one that is to fail.
-    fn count(&self, call: Call, device: &Properties, operation: &'static str) -> Result<()> {
+    fn count(&self, call: Call, device: &Properties, operation: &'static str) -> Result<Fate> {
         let mut state = self.0.lock();
         state.calls.0[call as usize] += 1;
         let number = state.calls.of(call);
-        match state.armed {
-            Some((armed, first, count)) if armed == call && (first..first + count).contains(&number) => {
-                state.struck += 1;
-                let detail = format!("{INJECTED}: call {number} of kind \"{call}\" was made to fail");
-                Err(Error::Driver { device: device.to_string(), operation, detail })
-            }
-            _ => Ok(()),
+        let meant = |armed: &Armed| armed.call == call && number >= armed.first && number - armed.first < armed.count;
+        let Some(armed) = state.armed.filter(meant) else { return Ok(Fate::Reached) };
+        state.struck += 1;
+        if armed.silently {
+            return Ok(Fate::Swallowed);
         }
+        let detail = format!("{INJECTED}: call {number} of kind \"{call}\" was made to fail");
+        Err(Error::Driver { device: device.to_string(), operation, detail })
     }
 }
 
@@ -217,7 +242,7 @@ pub(crate) fn around(behind: Arc<dyn Driver>, faults: &Faults) -> Arc<dyn Driver
 }
 
 impl Injected {
-    fn count(&self, call: Call, operation: &'static str) -> Result<()> {
+    fn count(&self, call: Call, operation: &'static str) -> Result<Fate> {
         self.faults.count(call, self.behind.properties(), operation)
     }
 }
@@ -421,8 +446,10 @@ impl CodeDriver for Injected {
         launches: &[Launch],
         chain: Option<Chain>,
     ) -> (Option<Chain>, Result<()>) {
-        if let Err(error) = self.count(Call::Chain, "submitting gathered launches") {
-            return (chain, Err(error));
+        match self.count(Call::Chain, "submitting gathered launches") {
+            Ok(Fate::Reached) => {}
+            Ok(Fate::Swallowed) => return (chain, Ok(())),
+            Err(error) => return (chain, Err(error)),
         }
         if chain.is_none() && self.count(Call::Instantiate, "instantiating gathered launches").is_err() {
             // As drivers do that can't make the graph.
@@ -432,12 +459,16 @@ impl CodeDriver for Injected {
             };
             return (None, launches.iter().try_for_each(each));
         }
+        let before = i64::from(chain.is_some());
         // SAFETY: guaranteed by the caller.
-        unsafe { self.behind.launch_chain(stream, launches, chain) }
+        let (chain, launched) = unsafe { self.behind.launch_chain(stream, launches, chain) };
+        self.faults.note(|state| state.graphs += i64::from(chain.is_some()) - before);
+        (chain, launched)
     }
 
     fn destroy_chain(&self, chain: Chain) {
         self.behind.destroy_chain(chain);
+        self.faults.note(|state| state.graphs -= 1);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Runs a test on every available device, and programs while calls of the driver fail.
 
+pub mod chains;
 pub mod faults;
 
 use std::sync::OnceLock;
