@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use rigel_gpu::testing::faults::{Call, Failure as RunFailure, Injection, Moment, Outcome, Program, Sweep, sample};
 use rigel_gpu::{Device, Error, Options, Selector, bytes_of};
 use rigel_plonky3::Policy;
-use rigel_stwo_workloads::{Channel, Choice as StwoChoice, Fri as StwoFri, Making, Workload as StwoWorkload};
+use rigel_stwo_workloads::Workload as StwoWorkload;
+use rigel_stwo_workloads::choice::{Channel, Choice as StwoChoice, Fri as StwoFri, Making};
 use rigel_workloads::{Choice, Field, Fri, Hash, Statement, Workload};
 use serde::Serialize;
 
