@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use rigel_gpu::testing::faults::{Call, Failure as RunFailure, Injection, Moment, Outcome, Program, Sweep, sample};
+use rigel_gpu::testing::faults::{
+    Call, Failure as RunFailure, Injection, Moment, Outcome, Program, Sweep, sample,
+};
 use rigel_gpu::{Device, Error, Options, Selector, bytes_of};
 use rigel_plonky3::Policy;
 use rigel_stwo_workloads::Workload as StwoWorkload;
@@ -151,7 +153,8 @@ fn text(report: &Report) -> String {
 /// The programs, each small, with the bytes that it must give.
 fn programs() -> Result<Vec<Program>, Failure> {
     let fri = Fri { queries: 3, pow_bits: 2, batch_pow_bits: 0, ..Fri::default() };
-    let plonky3 = |workload, log_rows| Choice { workload, log_rows, field: Field::KoalaBear, hash: Hash::Keccak, fri };
+    let plonky3 =
+        |workload, log_rows| Choice { workload, log_rows, field: Field::KoalaBear, hash: Hash::Keccak, fri };
     let (single, batch) = (plonky3(Workload::Fibonacci, 5), plonky3(Workload::Lookups, 6));
     let stwo = StwoChoice {
         workload: StwoWorkload::Plonk,

@@ -14,8 +14,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::driver::{
-    BlasDriver, Chain, CodeDriver, CopyDriver, DevicePtr, Driver, Function, Gemm, GraphDriver, Grid, Image, Launch,
-    MemoryDriver, Occupancy, PeerCopy, PeerDriver, QueueDriver, Raw, Unit,
+    BlasDriver, Chain, CodeDriver, CopyDriver, DevicePtr, Driver, Function, Gemm, GraphDriver, Grid, Image,
+    Launch, MemoryDriver, Occupancy, PeerCopy, PeerDriver, QueueDriver, Raw, Unit,
 };
 use crate::base::{Error, Link, Lock, MemoryInfo, Properties, Result};
 
@@ -212,7 +212,8 @@ impl Faults {
         let mut state = self.0.lock();
         state.calls.0[call as usize] += 1;
         let number = state.calls.of(call);
-        let meant = |armed: &Armed| armed.call == call && number >= armed.first && number - armed.first < armed.count;
+        let meant =
+            |armed: &Armed| armed.call == call && number >= armed.first && number - armed.first < armed.count;
         let Some(armed) = state.armed.filter(meant) else { return Ok(Fate::Reached) };
         state.struck += 1;
         if armed.silently {

@@ -59,7 +59,14 @@ enum Known {
 impl ChainPool {
     pub(crate) fn new(driver: Arc<dyn Driver>) -> Arc<Self> {
         let (chains, submissions, failures) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicU64::new(0));
-        Arc::new(Self { driver, idle: Lock::default(), chains, submissions, failures, is_off: AtomicBool::new(false) })
+        Arc::new(Self {
+            driver,
+            idle: Lock::default(),
+            chains,
+            submissions,
+            failures,
+            is_off: AtomicBool::new(false),
+        })
     }
 
     /// From now on launches are submitted by chains, or one by one.

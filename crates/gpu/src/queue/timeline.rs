@@ -752,5 +752,4 @@ mod tests {
         queue.timeline.gather(false);
         assert_eq!(launched(), 1);
     }
-
 }

@@ -45,7 +45,8 @@ pub struct Effort {
 /// A wrong value, as [`Error::Fault`], or the driver's error.
 pub fn check(device: &Device, effort: Effort) -> Result<u64> {
     std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..effort.threads).map(|thread| scope.spawn(move || run(device, thread, effort))).collect();
+        let threads: Vec<_> =
+            (0..effort.threads).map(|thread| scope.spawn(move || run(device, thread, effort))).collect();
         let ended = threads.into_iter().map(|thread| {
             thread.join().unwrap_or_else(|_| Err(Error::Panicked("a thread that gathers launches".into())))
         });
