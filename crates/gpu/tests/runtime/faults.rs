@@ -62,7 +62,7 @@ fn expected() -> Vec<u8> {
     let mut x: Vec<u32> = (0..N as u32).collect();
     (0..20).for_each(|by| x.iter_mut().for_each(|x| *x = x.wrapping_mul(3).wrapping_add(by) ^ by));
     let copy = x.iter().map(|x| x.wrapping_mul(3).wrapping_add(5).wrapping_mul(3).wrapping_add(6));
-    let flipped = x.iter().map(|x| x ^ 0 ^ 1 ^ 2);
+    let flipped = x.iter().map(|x| x ^ 1 ^ 2);
     let both: Vec<u32> = flipped.chain(copy).map(|x| x ^ 9).collect();
     bytes_of(&both).to_vec()
 }
