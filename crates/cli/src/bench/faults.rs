@@ -59,7 +59,6 @@ pub fn run(selector: Selector, most: Option<u64>, only: Option<&str>, json: bool
     let mut report = Report { device, seconds: 0.0, failures: 0, rows: Vec::new(), problems: Vec::new() };
     for program in &programs {
         for moment in Moment::ALL {
-            progress.say(&format!("{}, {moment} run …", program.name()));
             sweep(&injection, program, moment, most, &progress, &mut report)?;
         }
     }
@@ -86,13 +85,16 @@ fn sweep(
     let calls = sweep.calls();
     let numbers = |call: Call| sample(calls.of(call), most.unwrap_or(u64::MAX));
     let all: u64 = Call::ALL.into_iter().map(|call| numbers(call).len() as u64).sum();
-    let mut done = 0;
+    let calls_in_all: u64 = Call::ALL.into_iter().map(|call| calls.of(call)).sum();
+    progress.say(&format!("{}, {moment} run: {all} of {calls_in_all} calls fail …", program.name()));
+    let (mut done, mut totals) = (0, Counts::new());
     for call in Call::ALL {
         let mut outcomes = Counts::new();
         for number in numbers(call) {
             progress.part(done, all, &format!("{}, {moment} run, {call} {number} …", program.name()));
             let outcome = sweep.fail(call, number);
             *outcomes.entry(outcome.name()).or_default() += 1;
+            *totals.entry(outcome.name()).or_default() += 1;
             if !outcome.is_good() {
                 report.note(format!("{}, {moment} run, {call} {number}: {outcome}", program.name()));
             }
@@ -102,6 +104,8 @@ fn sweep(
         report.rows.push(Row { program, run, call: call.name(), calls: calls.of(call), outcomes });
     }
     report.failures += done;
+    let totals: Vec<String> = totals.iter().map(|(name, count)| format!("{count} {name}")).collect();
+    progress.say(&format!("{}, {moment} run: {}", program.name(), totals.join(", ")));
     let end = sweep.close();
     if !end.is_good() {
         report.note(format!("{}, {moment} run, when the device closed: {end}", program.name()));
