@@ -93,7 +93,7 @@ fn gathered(device: &Device) -> Result<String> {
     let effort = match device.kind() {
         DeviceKind::Cuda => Effort { threads: 24, depths: 10, rounds: 1, time: Duration::from_millis(100) },
         // Kernels take the host's compiler long, and launches are run one by one.
-        DeviceKind::Emulated => Effort { threads: 2, depths: 1, rounds: 3, time: Duration::ZERO },
+        DeviceKind::Emulated => Effort { threads: 2, depths: 1, rounds: 10, time: Duration::ZERO },
     };
     let began = Instant::now();
     let before = device.activity();
@@ -274,5 +274,23 @@ impl Finding {
     /// The detail if the item was found, `None` if it is missing.
     fn found(&self) -> Option<&str> {
         self.ok.then_some(self.detail.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rigel_gpu::testing::faults::{Call, Injection};
+
+    use super::*;
+
+    #[test]
+    fn a_driver_that_spoils_gathered_launches_is_named_with_what_to_do() {
+        let options = Options { chains: true, ..Options::from_env().unwrap() };
+        let (device, faults) = Injection::over(Selector::Emulated(0), options).unwrap().open();
+        let found = gathered(&device).unwrap();
+        assert!(found.contains("right results"), "{found}");
+        faults.swallow(Call::Chain, 1);
+        let error = gathered(&device).unwrap_err().to_string();
+        assert!(error.contains("wrong values") && error.contains("RIGEL_CHAINS=off"), "{error}");
     }
 }
