@@ -22,6 +22,7 @@ fn the_doctor_speaks_json() {
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(report["usable"], true);
     assert_eq!(report["kernel_check"]["ok"], true);
+    assert_eq!(report["gathered"]["ok"], true, "{}", report["gathered"]);
     assert_eq!(report["bandwidths"].as_array().map(Vec::len), Some(5));
     assert_eq!(report["peers"]["links"][0][0], "same");
     let across = &report["peers"]["gigabytes_per_second"][0][1];

@@ -2,6 +2,7 @@
 
 mod circle;
 mod einsum;
+mod faults;
 mod fields;
 mod fusion;
 mod kernels;

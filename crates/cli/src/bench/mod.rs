@@ -1,6 +1,7 @@
 //! `rigel bench`: operations measured against the device's peak rates, and proofs against upstream's.
 
 mod device;
+mod faults;
 pub mod fuzz;
 #[cfg(feature = "full")]
 pub mod operations;

@@ -1,5 +1,5 @@
 //! `rigel bench soak`: random proofs from several threads for a long time, each compared with upstream's bytes, while
-//! memory gets short and devices fail.
+//! memory gets short and devices fail. With `--faults`, see [`faults`].
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +13,7 @@ use rigel_plonky3::{Error as ProofError, Policy};
 use rigel_workloads::{Choice, Field, Fri, Hash, Statement, Workload};
 use serde::Serialize;
 
-use super::{Devices, open};
+use super::{Devices, faults, open};
 use crate::Failure;
 use crate::terminal::Progress;
 
@@ -40,6 +40,15 @@ pub struct Arguments {
     /// The seed of workloads, sizes, parameters, limits and failures
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Instead, run small programs with one call of the driver failing at a time, for every call
+    #[arg(long, conflicts_with_all = ["minutes", "seconds", "threads", "log_rows", "configurations", "seed"])]
+    faults: bool,
+    /// With --faults: try so many calls of each kind in each program, spread over all of them [default: all]
+    #[arg(long, value_name = "N", requires = "faults", value_parser = clap::value_parser!(u64).range(1..))]
+    most: Option<u64>,
+    /// With --faults: only the programs with this in their names
+    #[arg(long, value_name = "PROGRAM", requires = "faults")]
+    only: Option<String>,
 }
 
 /// What happened.
@@ -90,6 +99,12 @@ struct Soak<'a> {
 
 /// Runs it. Returns whether no proof was wrong and no error without a cause.
 pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
+    if arguments.faults {
+        let Some((selector, _)) = open(arguments.device.as_ref())?.into_iter().next() else {
+            return Err("there is no device to prove on".into());
+        };
+        return faults::run(selector, arguments.most, arguments.only.as_deref(), json);
+    }
     let seconds = arguments.seconds.unwrap_or(arguments.minutes * 60.0);
     let Ok(length) = Duration::try_from_secs_f64(seconds) else {
         return Err(format!("{seconds} seconds is not a length of time").into());

@@ -4,7 +4,9 @@ mod report;
 mod text;
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
+use rigel_gpu::testing::chains::{Effort, check};
 use rigel_gpu::{
     Cache, Device, DeviceKind, Emulation, Error, Options, Result, Selector, Source, Stream, Topology,
     cublas_status, cuda_status, host_compiler,
@@ -70,12 +72,52 @@ fn examine(asked: Option<Selector>) -> Report {
         Err(error) => report.problems.push(error.to_string()),
     }
     progress.say("measuring links …");
-    match peers(device) {
+    match peers(&device) {
         Ok(peers) => report.peers = Some(peers),
         Err(error) => report.notes.push(format!("the links between devices could not be measured: {error}")),
     }
+    // Last, because a driver that spoils them may take the device down.
+    progress.say("running gathered launches …");
+    let check = gathered(&device);
+    if let Err(error) = &check {
+        report.problems.push(error.to_string());
+    }
+    report.gathered = Some(check.into());
     report.usable = report.problems.is_empty();
     report
+}
+
+/// Runs launches that are submitted together, for about a second, and compares their results.
+fn gathered(device: &Device) -> Result<String> {
+    let chains = Options::from_env()?.chains;
+    let effort = match device.kind() {
+        DeviceKind::Cuda => Effort { threads: 24, depths: 10, rounds: 1, time: Duration::from_millis(100) },
+        // Kernels take the host's compiler long, and launches are run one by one.
+        DeviceKind::Emulated => Effort { threads: 2, depths: 1, rounds: 10, time: Duration::ZERO },
+    };
+    let began = Instant::now();
+    let before = device.activity();
+    match check(device, effort) {
+        Ok(rounds) => {
+            let after = device.activity();
+            let (launches, calls) = (after.launches - before.launches, after.submissions - before.submissions);
+            let seconds = began.elapsed().as_secs_f64();
+            let off = if chains { "" } else { "; chains are off (RIGEL_CHAINS)" };
+            Ok(format!(
+                "right results in {rounds} rounds: {launches} launches in {calls} submissions, {seconds:.1} s{off}"
+            ))
+        }
+        Err(error) if chains => Err(Error::Driver {
+            device: device.to_string(),
+            operation: "submitting launches together",
+            detail: format!(
+                "{error}. The driver ({}) may spoil graphs of kernels; set RIGEL_CHAINS=off and run rigel doctor \
+                 again, and use another driver if that helps",
+                device.properties().driver
+            ),
+        }),
+        Err(error) => Err(error),
+    }
 }
 
 /// Everything that can be found without opening the requested device.
@@ -110,6 +152,7 @@ fn survey(asked: &Result<Selector>) -> Report {
         cache: cache_report(),
         environment: environment(),
         kernel_check: None,
+        gathered: None,
         bandwidths: Vec::new(),
         peers: None,
         problems: Vec::new(),
@@ -139,7 +182,7 @@ fn compile_and_run(stream: &Stream) -> Result<String> {
     if (i < n) x[i] *= x[i];
 }";
     let device = stream.device();
-    let start = std::time::Instant::now();
+    let start = Instant::now();
     let compiled = device.cache().stats().compiled;
     // SAFETY: each thread changes one element below the length that it is given.
     let source = unsafe { Source::new("doctor.cu", TEXT) }.kernel("square");
@@ -174,8 +217,8 @@ fn bandwidths(device: &Device) -> Result<Vec<Bandwidth>> {
 }
 
 /// The links between all devices of the chosen one's kind.
-fn peers(device: Device) -> Result<Peers> {
-    let bytes = sample_bytes(&device);
+fn peers(device: &Device) -> Result<Peers> {
+    let bytes = sample_bytes(device);
     let options = Options::from_env()?;
     let devices = match device.kind() {
         DeviceKind::Cuda => Device::all_cuda(&options)?,
@@ -209,7 +252,7 @@ fn writable(folder: &Path) -> bool {
 }
 
 fn environment() -> Vec<Variable> {
-    const VARIABLES: [(&str, &str); 11] = [
+    const VARIABLES: [(&str, &str); 12] = [
         ("RIGEL_DEVICE", "the device to use; auto if not set"),
         ("RIGEL_CACHE", "the folder of compiled kernels, or off"),
         ("RIGEL_CACHE_LIMIT", "the most bytes in that folder, such as 2GiB"),
@@ -218,6 +261,7 @@ fn environment() -> Vec<Variable> {
         ("RIGEL_MEMORY_LIMIT", "the most bytes of device memory to take"),
         ("RIGEL_POOL", "arena, or direct to see each buffer's bounds in compute-sanitizer"),
         ("RIGEL_LAUNCH", "occupancy, or the number of threads of a block"),
+        ("RIGEL_CHAINS", "on, or off to launch one by one what is gathered"),
         ("RIGEL_NVRTC", "where NVRTC is"),
         ("RIGEL_CUBLAS", "where cuBLAS is"),
         ("RIGEL_TEST_DEVICES", "the devices that tests run on"),
@@ -230,5 +274,23 @@ impl Finding {
     /// The detail if the item was found, `None` if it is missing.
     fn found(&self) -> Option<&str> {
         self.ok.then_some(self.detail.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rigel_gpu::testing::faults::{Call, Injection};
+
+    use super::*;
+
+    #[test]
+    fn a_driver_that_spoils_gathered_launches_is_named_with_what_to_do() {
+        let options = Options { chains: true, ..Options::from_env().unwrap() };
+        let (device, faults) = Injection::over(Selector::Emulated(0), options).unwrap().open();
+        let found = gathered(&device).unwrap();
+        assert!(found.contains("right results"), "{found}");
+        faults.swallow(Call::Chain, 1);
+        let error = gathered(&device).unwrap_err().to_string();
+        assert!(error.contains("wrong values") && error.contains("RIGEL_CHAINS=off"), "{error}");
     }
 }

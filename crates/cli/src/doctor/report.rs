@@ -20,6 +20,8 @@ pub struct Report {
     pub environment: Vec<Variable>,
     /// A tiny kernel, compiled and run on the chosen device.
     pub kernel_check: Option<Finding>,
+    /// Launches that are submitted together, run on the chosen device.
+    pub gathered: Option<Finding>,
     pub bandwidths: Vec<Bandwidth>,
     pub peers: Option<Peers>,
     /// Problems that make the requested device unusable.

@@ -23,6 +23,9 @@ pub fn render(report: &Report) -> String {
     if let Some(check) = &report.kernel_check {
         section("A kernel, compiled and run", facts([("check", finding(check))]));
     }
+    if let Some(check) = &report.gathered {
+        section("Launches submitted together", facts([("check", finding(check))]));
+    }
     section("Bandwidth", bandwidths(report));
     if let Some(peers) = &report.peers {
         section("Links between devices (GB/s)", peer_matrix(peers));

@@ -214,6 +214,20 @@ fn a_soak_finds_nothing() {
     assert!(counts["proofs"].as_u64().unwrap() > 0, "{counts}");
 }
 
+/// A sample of the driver's calls fails, one at a time. `rigel bench soak --faults` tries all.
+#[test]
+fn calls_of_the_driver_that_fail_are_errors_or_do_not_matter() {
+    let output = rigel(&["bench", "soak", "--faults", "--device", "emulated", "--most", "2", "--json"], &[]);
+    let report = json(&output);
+    assert_eq!(code(&output), Some(0), "{report}\n{}", stderr(&output));
+    assert_eq!(report["problems"].as_array().map(Vec::len), Some(0), "{report}");
+    for program in ["plonky3", "plonky3 batch", "stwo", "stwo, measured", "transfer"] {
+        let rows = report["rows"].as_array().unwrap().iter().filter(|row| row["program"] == program);
+        let errors = rows.filter_map(|row| row["outcomes"]["error"].as_u64()).sum::<u64>();
+        assert!(errors > 0, "{program}: {report}");
+    }
+}
+
 #[test]
 fn no_changed_file_is_accepted() {
     let output = rigel(&["bench", "fuzz", "--files", "4000", "--json"], &[]);

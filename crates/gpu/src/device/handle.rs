@@ -68,6 +68,7 @@ impl Shared {
 impl Device {
     pub(crate) fn with_driver(driver: Arc<dyn Driver>, options: Options) -> Self {
         let core = Core::new(driver, options.pooling, options.memory_limit, Box::new(options.clone()));
+        core.use_chains(options.chains);
         Self { shared: Shared::new(&core, &options), core }
     }
 

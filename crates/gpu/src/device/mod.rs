@@ -11,4 +11,5 @@ pub use handle::Device;
 pub use keep::{KeepLimits, KeepStats};
 pub(crate) use observer::{Observer, Sent};
 pub use options::{Options, Staging};
+pub(crate) use select::driver_of;
 pub use select::{Selector, Selectors, check_team};

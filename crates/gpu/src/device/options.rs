@@ -16,6 +16,9 @@ pub struct Options {
     pub pooling: Pooling,
     /// How block sizes are picked.
     pub launch_policy: LaunchPolicy,
+    /// Whether gathered launches are submitted as instantiated graphs, where the driver can. Otherwise they are launched
+    /// one by one, which takes the host longer: for drivers that spoil such graphs, as `rigel doctor` finds out.
+    pub chains: bool,
     /// The folder of the disk cache of compiled kernels; `None` disables it.
     pub cache: Option<PathBuf>,
     /// Maximum bytes of compiled kernels in that folder.
@@ -27,8 +30,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// Reads `RIGEL_MEMORY_LIMIT` (`2GiB`), `RIGEL_POOL` (`arena` or `direct`), `RIGEL_LAUNCH`, `RIGEL_CACHE` and
-    /// `RIGEL_CACHE_LIMIT`.
+    /// Reads `RIGEL_MEMORY_LIMIT` (`2GiB`), `RIGEL_POOL` (`arena` or `direct`), `RIGEL_LAUNCH`, `RIGEL_CHAINS`
+    /// (`on` or `off`), `RIGEL_CACHE` and `RIGEL_CACHE_LIMIT`.
     pub fn from_env() -> Result<Self> {
         let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         let limit = set("RIGEL_MEMORY_LIMIT").map(|text| text.parse::<Bytes>()).transpose();
@@ -41,10 +44,18 @@ impl Options {
                 return Err(Error::shape("RIGEL_POOL", format!("{other:?} is neither `arena` nor `direct`")));
             }
         };
+        let chains = match set("RIGEL_CHAINS").as_deref() {
+            None | Some("on") => true,
+            Some("off") => false,
+            Some(other) => {
+                return Err(Error::shape("RIGEL_CHAINS", format!("{other:?} is neither `on` nor `off`")));
+            }
+        };
         Ok(Self {
             memory_limit,
             pooling,
             launch_policy: LaunchPolicy::from_env()?,
+            chains,
             cache: Cache::default_folder(),
             cache_limit: Cache::default_limit()?,
             keep: None,

@@ -234,15 +234,7 @@ impl Device {
 
     /// Opens a device.
     pub fn open_with(selector: Selector, options: Options) -> Result<Self> {
-        let driver = match selector {
-            Selector::None => return Err(Error::Disabled),
-            Selector::Auto => cuda::open(0, 0)?,
-            Selector::Cuda(number) => cuda::open(number, 0)?,
-            Selector::Again { kind: DeviceKind::Cuda, ordinal, context } => cuda::open(ordinal, context)?,
-            Selector::Emulated(ordinal) => emulated_device(ordinal, 0)?,
-            Selector::Again { kind: DeviceKind::Emulated, ordinal, context } => emulated_device(ordinal, context)?,
-        };
-        Ok(Self::with_driver(driver, options))
+        Ok(Self::with_driver(driver_of(selector)?, options))
     }
 
     /// Opens emulated devices that are peers of each other.
@@ -273,6 +265,18 @@ impl Device {
     pub fn list() -> Vec<Properties> {
         let open = |n| cuda::open(n, 0).map(|driver| Driver::properties(&*driver).clone());
         (0..cuda::count().unwrap_or(0)).filter_map(|n| open(n).ok()).collect()
+    }
+}
+
+/// The driver of a device.
+pub(crate) fn driver_of(selector: Selector) -> Result<Arc<dyn Driver>> {
+    match selector {
+        Selector::None => Err(Error::Disabled),
+        Selector::Auto => cuda::open(0, 0),
+        Selector::Cuda(number) => cuda::open(number, 0),
+        Selector::Again { kind: DeviceKind::Cuda, ordinal, context } => cuda::open(ordinal, context),
+        Selector::Emulated(ordinal) => emulated_device(ordinal, 0),
+        Selector::Again { kind: DeviceKind::Emulated, ordinal, context } => emulated_device(ordinal, context),
     }
 }
 

@@ -1,8 +1,10 @@
-//! The [`Driver`] trait, the interface between the engine and a device, and its two implementations.
+//! The [`Driver`] trait, the interface between the engine and a device, its two implementations, and one whose calls fail
+//! on purpose.
 
 pub(crate) mod cuda;
 mod driver;
 pub(crate) mod emulated;
+pub(crate) mod injected;
 
 pub(crate) use driver::{
     BlasDriver, Chain, CodeDriver, CopyDriver, DevicePtr, Driver, Function, Gemm, GemmSide, GraphDriver, Grid,

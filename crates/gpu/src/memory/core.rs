@@ -109,6 +109,11 @@ impl Core {
         self.open_timelines().iter().for_each(|timeline| timeline.submit_gathered());
     }
 
+    /// Whether gathered launches are submitted by chains.
+    pub(crate) fn use_chains(&self, on: bool) {
+        self.chains.use_them(on);
+    }
+
     /// The number of submissions of gathered launches so far that failed.
     pub(crate) fn failures(&self) -> u64 {
         self.chains.failures()

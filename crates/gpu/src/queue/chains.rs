@@ -4,14 +4,23 @@
 //! kernels in a row runs them with other shapes and arguments once these are set in its nodes, which costs a tenth of a
 //! launch each. A chain is such a graph. It is made when a sequence of kernels is launched for the second time.
 //!
-//! A chain is only used for the kernels that it was made of. The driver documents that a node can be given another
-//! kernel, but if they differ in local memory and in the bytes of their parameters, launches of other chains run with
-//! wrong descriptors: CUDA 13.0 on an H200 then gave wrong results, illegal addresses and misaligned ones (the
-//! test `kernels_of_all_kinds_are_gathered`).
+//! # The rule of CUDA that chains keep
+//!
+//! **A node of an instantiated graph only ever runs the kernel that it was made with.** What is set in it before a launch
+//! is the shape and the arguments, never the function. So chains are kept by the sequence of their kernels
+//! ([`ChainPool`]), kernels are numbered and no number is used again ([`kernel_number`](crate::drivers::kernel_number)),
+//! because a driver's handle may be that of another kernel after a module was unloaded, and a sequence that is new gets
+//! a chain of its own.
+//!
+//! The driver documents that a node can be given another kernel. But if the two differ in local memory and in the bytes
+//! of their parameters, launches of other chains run with wrong descriptors: CUDA 13.0 on an H200 then gave wrong
+//! results, illegal addresses and misaligned ones. The test `kernels_of_all_kinds_are_gathered` shows it within seconds
+//! if the rule is broken, and `rigel doctor` runs the same launches for a second (`testing/chains.rs`), in case a driver
+//! does not keep even this rule. Then `RIGEL_CHAINS=off` has gathered launches submitted one by one.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use smallvec::SmallVec;
 
@@ -36,6 +45,8 @@ pub(crate) struct ChainPool {
     submissions: AtomicU64,
     /// The number of submissions that failed.
     failures: AtomicU64,
+    /// Whether all gathered launches are launched one by one.
+    is_off: AtomicBool,
 }
 
 /// What a device knows of a sequence of kernels.
@@ -48,7 +59,19 @@ enum Known {
 impl ChainPool {
     pub(crate) fn new(driver: Arc<dyn Driver>) -> Arc<Self> {
         let (chains, submissions, failures) = (AtomicUsize::new(0), AtomicU64::new(0), AtomicU64::new(0));
-        Arc::new(Self { driver, idle: Lock::default(), chains, submissions, failures })
+        Arc::new(Self {
+            driver,
+            idle: Lock::default(),
+            chains,
+            submissions,
+            failures,
+            is_off: AtomicBool::new(false),
+        })
+    }
+
+    /// From now on launches are submitted by chains, or one by one.
+    pub(crate) fn use_them(&self, on: bool) {
+        self.is_off.store(!on, Ordering::Relaxed);
     }
 
     /// The number of calls so far that submitted kernels.
@@ -148,7 +171,7 @@ impl Chains {
                 unsafe { driver.launch(stream, launch.function, launch.grid, &launch.parameters()) }
             })
         };
-        if launches.len() < 2 {
+        if launches.len() < 2 || pool.is_off.load(Ordering::Relaxed) {
             return one_by_one();
         }
         let kernels: Kernels = launches.iter().map(|launch| launch.kernel).collect();

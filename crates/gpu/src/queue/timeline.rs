@@ -396,6 +396,16 @@ impl Timeline {
     }
 }
 
+impl Drop for Timeline {
+    /// Closes the driver's stream if its queue could not, because the driver could not wait then. Nobody asks for the
+    /// stream's work any more.
+    fn drop(&mut self) {
+        if let Some(stream) = self.state.get_mut().stream.take() {
+            self.driver.destroy_stream(stream);
+        }
+    }
+}
+
 /// Exclusive access to a stream, for submitting one piece of work.
 pub(crate) struct Work<'a> {
     timeline: &'a Arc<Timeline>,

@@ -1,7 +1,11 @@
 //! Launches that are submitted together.
 
+use std::time::Duration;
+
+use rigel_gpu::testing::chains::{Effort, check};
+use rigel_gpu::testing::faults::{Call, Faults, Injection};
 use rigel_gpu::testing::on_each_device;
-use rigel_gpu::{Buffer, DeviceKind, Graph, Kernel, Shape, Stream};
+use rigel_gpu::{Buffer, DeviceKind, Error, Graph, Kernel, Options, Selector, Shape, Stream};
 
 use crate::source;
 
@@ -121,80 +125,37 @@ fn a_stream_that_closes_submits_what_was_gathered() {
     });
 }
 
-const VALUES: usize = 1 << 12;
-
-/// `x = 5 x + table[x % W] + table[W - 1]`, with the table among the kernel's parameters, and in a copy in local memory
-/// if it is deep.
-fn mix<const W: usize>(stream: &Stream, kernel: &Kernel, x: &mut Buffer<u32>, expected: &mut [u32], seed: u32) {
-    let table: [u32; W] = std::array::from_fn(|i| seed.wrapping_mul(2 * i as u32 + 1));
-    kernel.launch(stream, Shape::new(VALUES as u32 / 128, 128), (x, table)).unwrap();
-    for value in expected {
-        *value = value.wrapping_mul(5).wrapping_add(table[*value as usize % W]).wrapping_add(table[W - 1]);
-    }
-}
-
 /// Kernels with few and many bytes of parameters, and with more local memory the later they are loaded, from many
 /// threads, whose streams come and go: a chain that was made of other kernels must not run them.
 #[test]
 fn kernels_of_all_kinds_are_gathered() {
-    let text = "template <int W> struct Table { unsigned w[W]; };
-        template <int W> __global__ void mix(unsigned *x, const __grid_constant__ Table<W> table) {
-            unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
-            x[i] = 5 * x[i] + table.w[x[i] % W] + table.w[W - 1];
-        }
-        template <int D> __global__ void deep(unsigned *x, const __grid_constant__ Table<4> table) {
-            volatile unsigned copy[D];
-            unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
-            for (int k = 0; k < D; ++k) copy[(k + i) % D] = table.w[(k + i) % D % 4];
-            x[i] = 5 * x[i] + copy[x[i] % 4] + copy[3];
-        }";
     on_each_device(|stream| {
-        let device = stream.device();
-        let (threads, rounds) = if device.kind() == DeviceKind::Cuda { (24, 1000) } else { (4, 3) };
-        let kernel = |name: &str| {
-            let source = source("kinds.cu", text).kernel(name);
-            device.compile(&source).unwrap().kernel(name).unwrap()
-        };
-        let run = |thread: u32| {
-            let tables = ["mix<1>", "mix<60>", "mix<250>", "mix<900>"].map(kernel);
-            let mut deep = tables[0].clone();
-            let mut state = thread * 7919 + 1;
-            let mut random = move |below: u32| {
-                state = state.wrapping_mul(1664525).wrapping_add(1013904223);
-                (state >> 8) % below
-            };
-            for round in 0..rounds {
-                if round % 100 == 0 {
-                    deep = kernel(&format!("deep<{}>", 4 << (round / 100)));
-                }
-                let stream = device.new_stream().unwrap();
-                let _gathering = stream.gather();
-                for _ in 0..1 + random(4) {
-                    let mut expected: Vec<u32> = (0..VALUES as u32).collect();
-                    let mut x = stream.upload(&expected).unwrap();
-                    // Few different sequences, so that chains are used again.
-                    let (mut sequence, length) = (random(8), 2 + random(20));
-                    for _ in 0..length {
-                        let (x, expected, seed) = (&mut x, &mut expected, random(1 << 24));
-                        sequence = (sequence * 5 + 1) % 8191;
-                        match sequence % 13 % 5 {
-                            0 => mix::<1>(&stream, &tables[0], x, expected, seed),
-                            1 => mix::<60>(&stream, &tables[1], x, expected, seed),
-                            2 => mix::<250>(&stream, &tables[2], x, expected, seed),
-                            3 => mix::<900>(&stream, &tables[3], x, expected, seed),
-                            _ => mix::<4>(&stream, &deep, x, expected, seed),
-                        }
-                    }
-                    assert_eq!(x.to_vec(&stream).unwrap(), expected, "thread {thread}, round {round}");
-                }
-            }
-        };
-        std::thread::scope(|scope| {
-            for thread in 0..threads {
-                scope.spawn(move || run(thread));
-            }
-        });
+        let is_gpu = stream.device().kind() == DeviceKind::Cuda;
+        let (threads, depths, rounds) = if is_gpu { (24, 10, 100) } else { (4, 1, 3) };
+        let effort = Effort { threads, depths, rounds, time: Duration::ZERO };
+        assert_eq!(check(stream.device(), effort).unwrap(), u64::from(threads * depths * rounds));
     });
+}
+
+/// `rigel doctor` finds a driver that says that it has launched what it has not.
+#[test]
+fn a_driver_that_spoils_chains_is_found() {
+    let injection = Injection::over(Selector::Emulated(0), Options::from_env().unwrap()).unwrap();
+    let (device, faults) = injection.open();
+    let effort = Effort { threads: 1, depths: 1, rounds: 20, time: Duration::ZERO };
+    faults.swallow(Call::Chain, 1);
+    let error = check(&device, effort).unwrap_err();
+    assert!(matches!(error, Error::Fault { .. }), "{error}");
+    assert_eq!(faults.struck(), 1);
+    faults.arm(Call::Chain, 1);
+    let error = check(&device, effort).unwrap_err().to_string();
+    assert!(Faults::is_named_in(&error), "{error}");
+    // Without chains, no driver can spoil them.
+    let options = Options { chains: false, ..Options::from_env().unwrap() };
+    let (device, faults) = Injection::over(Selector::Emulated(0), options).unwrap().open();
+    faults.swallow(Call::Chain, 1);
+    assert_eq!(check(&device, effort).unwrap(), 20);
+    assert_eq!((faults.struck(), faults.calls().of(Call::Chain)), (0, 0));
 }
 
 #[test]

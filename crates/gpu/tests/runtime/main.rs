@@ -5,6 +5,7 @@ mod blas;
 mod captures;
 mod compile;
 mod exchange;
+mod faults;
 mod foreign;
 mod gathering;
 mod graphs;

@@ -107,6 +107,8 @@ pub struct Making {
     pub store_coefficients: bool,
     /// Generate the lookup columns with the witness, not during the proof.
     pub recorded_lookups: bool,
+    /// Take no report of a proof from the host's columns on a device, as most callers of upstream's prover don't.
+    pub unmeasured: bool,
 }
 
 /// The statement of Stwo that a proof is about, except for its public values.

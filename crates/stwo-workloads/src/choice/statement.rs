@@ -134,6 +134,7 @@ where
         let work = || -> rigel_gpu::Result<_> {
             wait()?;
             match (from, size) {
+                (From::Host, _) if self.making.unmeasured => Ok((from_host(), Report::default())),
                 (From::Host, Some(size)) => rigel_stwo::plan(&devices[0], size)?.run(from_host),
                 (From::Host, None) => rigel_stwo::measure(from_host),
                 (From::Device, _) => {

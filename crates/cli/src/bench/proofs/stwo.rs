@@ -47,7 +47,7 @@ fn all(size: Size, store_coefficients: bool) -> Vec<Case> {
             fri: Fri::default(),
         }),
         // Upstream's own benchmark generates the lookup columns outside the prover, on the CPU.
-        making: Making { store_coefficients, recorded_lookups: workload == Poseidon2 },
+        making: Making { store_coefficients, recorded_lookups: workload == Poseidon2, unmeasured: false },
         bars,
         is_narrow: workload != Blake2s,
     };

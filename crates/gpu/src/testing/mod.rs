@@ -1,4 +1,7 @@
-//! Runs a test on every available device.
+//! Runs a test on every available device, and programs while calls of the driver fail.
+
+pub mod chains;
+pub mod faults;
 
 use std::sync::OnceLock;
 

@@ -1,0 +1,184 @@
+//! Calls of the driver that fail, at every point of small programs.
+
+use std::time::Duration;
+
+use rigel_gpu::testing::faults::{Call, Faults, Injection, Moment, Outcome, Program, Sweep, check, sample};
+use rigel_gpu::{Buffer, Device, Graph, Kernel, Options, Pooling, Result, Selector, Shape, bytes_of};
+
+use crate::source;
+
+/// `x = 3 x + by` and `x = x ^ by`.
+fn kernels(device: &Device) -> Result<[Kernel; 2]> {
+    let text = "__global__ void step(unsigned *x, unsigned by) {
+            unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+            x[i] = 3 * x[i] + by;
+        }
+        __global__ void flip(unsigned *x, unsigned by) { x[blockIdx.x * blockDim.x + threadIdx.x] ^= by; }";
+    let module = device.compile(&source("faults.cu", text).kernel("step").kernel("flip"))?;
+    Ok([module.kernel("step")?, module.kernel("flip")?])
+}
+
+const N: usize = 64;
+
+/// Work of all kinds: uploads, gathered launches, a graph, copies between two streams and to the host.
+fn work(device: &Device) -> Result<Vec<u8>> {
+    let [step, flip] = kernels(device)?;
+    let stream = device.compute()?;
+    let shape = Shape::new(2, N as u32 / 2);
+    let values: Vec<u32> = (0..N as u32).collect();
+    let mut x = stream.upload(&values)?;
+    let gathering = stream.gather();
+    for by in 0..20 {
+        step.launch(&stream, shape, (&mut x, by))?;
+        flip.launch(&stream, shape, (&mut x, by))?;
+    }
+    let other = device.new_stream()?;
+    let mut copy = other.zeros::<u32>(N)?;
+    other.wait_for(&stream)?;
+    other.copy(&mut copy, &x)?;
+    stream.wait_for(&other)?;
+    for by in 0..3 {
+        flip.launch(&stream, shape, (&mut x, by))?;
+    }
+    drop(gathering);
+    let mut graph = Graph::capture(&other, |other| step.launch(other, shape, (&mut copy, 5u32)))?;
+    graph.replay(&other)?;
+    graph.recapture(&other, |other| step.launch(other, shape, (&mut copy, 6u32)))?;
+    graph.replay(&other)?;
+    stream.wait_for(&other)?;
+    let mut both = stream.alloc::<u32>(2 * N)?;
+    stream.copy(both.range_mut(..N)?, &x)?;
+    stream.copy(both.range_mut(N..)?, &copy)?;
+    let start = stream.record_time()?;
+    flip.launch(&stream, Shape::new(4, N as u32 / 2), (&mut both, 9u32))?;
+    let end = stream.record_time()?;
+    let found = both.to_vec(&stream)?;
+    end.since(&start)?;
+    Ok(bytes_of(&found).to_vec())
+}
+
+/// What that gives, computed by the host.
+fn expected() -> Vec<u8> {
+    let mut x: Vec<u32> = (0..N as u32).collect();
+    (0..20).for_each(|by| x.iter_mut().for_each(|x| *x = x.wrapping_mul(3).wrapping_add(by) ^ by));
+    let copy = x.iter().map(|x| x.wrapping_mul(3).wrapping_add(5).wrapping_mul(3).wrapping_add(6));
+    let flipped = x.iter().map(|x| x ^ 1 ^ 2);
+    let both: Vec<u32> = flipped.chain(copy).map(|x| x ^ 9).collect();
+    bytes_of(&both).to_vec()
+}
+
+#[test]
+fn work_of_all_kinds_fails_at_every_point() {
+    check(&Program::new("work of all kinds", expected(), |device| Ok(work(device)?)), u64::MAX);
+}
+
+/// Memory goes to another library and comes back, and memory of another library is read and written.
+#[test]
+fn transfers_to_another_library_fail_at_every_point() {
+    let expected: Vec<u32> = (0..N as u32).map(|x| (x.wrapping_mul(3).wrapping_add(1) ^ 2) ^ 4).collect();
+    let program = Program::new("a transfer to another library", bytes_of(&expected).to_vec(), |device| {
+        let [step, flip] = kernels(device)?;
+        let stream = device.compute()?;
+        let shape = Shape::new(1, N as u32);
+        let values: Vec<u32> = (0..N as u32).collect();
+        let mut x = stream.upload(&values)?;
+        let gathering = stream.gather();
+        step.launch(&stream, shape, (&mut x, 1u32))?;
+        // SAFETY: 1 is the default stream.
+        unsafe { stream.release_to(1) }?;
+        // The other library adopts the memory as its own, on a stream of its own.
+        let (address, bytes) = (x.address(), x.bytes());
+        let theirs = device.new_stream()?;
+        theirs.wait_for(&stream)?;
+        // SAFETY: the owner keeps the memory, and the streams wait for each other.
+        let mut adopted = unsafe { device.adopt(address, bytes, Box::new(())) }?;
+        flip.launch(&theirs, shape, (&mut adopted, 2u32))?;
+        // SAFETY: as above.
+        unsafe { stream.wait_foreign(1) }?;
+        stream.wait_for(&theirs)?;
+        theirs.synchronize()?;
+        drop(adopted);
+        flip.launch(&stream, shape, (&mut x, 4u32))?;
+        let found = x.to_vec(&stream)?;
+        let reclaimed = stream.reclaim(&x);
+        drop(gathering);
+        match reclaimed {
+            Ok(()) => drop(x),
+            // The other library may still use it. It is leaked here, where nobody does, only to be found again.
+            Err(error) => {
+                stream.reclaim(&x)?;
+                drop(x);
+                return Err(error.into());
+            }
+        }
+        Ok(bytes_of(&found).to_vec())
+    });
+    check(&program, u64::MAX);
+}
+
+/// What a run with a failure may not do is told apart.
+#[test]
+fn outcomes_are_told_apart() {
+    let injection = Injection::over(Selector::Emulated(0), Options::from_env().unwrap()).unwrap();
+    let upload = |device: &Device| device.compute()?.upload(&[7u32; N]);
+    let outcome = |program: Program, call: Call, number: u64| {
+        let mut sweep = Sweep::new(&injection, &program, Moment::Later, Duration::from_millis(500)).unwrap();
+        sweep.fail(call, number)
+    };
+    let expected = bytes_of(&[7u32; N]).to_vec();
+    let honest = move |device: &Device| upload(device)?.to_vec(&device.compute()?);
+    let honest = Program::new("honest", expected.clone(), move |device| Ok(bytes_of(&honest(device)?).to_vec()));
+    assert_eq!(outcome(honest.clone(), Call::Copy, 1), Outcome::Error);
+    assert_eq!(outcome(honest.clone(), Call::Copy, 2), Outcome::Error);
+    assert_eq!(outcome(honest, Call::Copy, 3), Outcome::NotReached);
+    let told = move |of: fn(String) -> std::result::Result<Vec<u8>, String>| {
+        Program::new("another", vec![1], move |device| match upload(device) {
+            Ok(_) => Ok(vec![1]),
+            Err(error) => Ok(of(error.to_string())?),
+        })
+    };
+    assert_eq!(outcome(told(|_| Ok(vec![1])), Call::Copy, 1), Outcome::Right);
+    assert_eq!(outcome(told(|_| Ok(vec![2])), Call::Copy, 1), Outcome::Wrong);
+    assert_eq!(outcome(told(|_| Err("no".into())), Call::Copy, 1), Outcome::Unnamed("no".into()));
+    assert!(matches!(outcome(told(|error| panic!("{error}")), Call::Copy, 1), Outcome::Panicked(_)));
+    let endless = |_| loop {
+        std::thread::park();
+    };
+    assert_eq!(outcome(told(endless), Call::Copy, 1), Outcome::Hung);
+    let leaking = Program::new("leaking", vec![1], move |device| {
+        if let Err(error) = upload(device) {
+            std::mem::forget(device.compute()?.zeros::<u32>(N)?);
+            return Err(error.into());
+        }
+        Ok(vec![1])
+    });
+    assert!(matches!(outcome(leaking, Call::Copy, 1), Outcome::Leaked(_)));
+}
+
+/// Memory whose last wait failed is left to the driver, because work may still use it; nothing else is.
+#[test]
+fn what_a_failed_wait_leaves_is_counted() {
+    for pooling in [Pooling::Arena, Pooling::Direct] {
+        let options = Options { pooling, ..Options::from_env().unwrap() };
+        let injection = Injection::over(Selector::Emulated(0), options).unwrap();
+        let close = |call: Call, count: u64| {
+            let (device, faults): (Device, Faults) = injection.open();
+            let stream = device.new_stream().unwrap();
+            let x: Buffer<u32> = stream.upload(&[1; N]).unwrap();
+            assert!(faults.held().device_bytes > 0 && faults.held().pinned_bytes > 0);
+            faults.arm_several(call, 1, count);
+            drop((x, stream, device));
+            faults.held()
+        };
+        assert_eq!(close(Call::Wait, 0), Default::default(), "nothing fails");
+        let left = close(Call::Wait, u64::MAX / 2);
+        assert!(left.device_bytes > 0, "{pooling:?}: {left:?}");
+    }
+}
+
+#[test]
+fn samples_are_spread() {
+    assert_eq!(sample(3, 5), [1, 2, 3]);
+    assert_eq!(sample(100, 3), [1, 50, 100]);
+    assert_eq!(sample(0, 3), [0; 0]);
+}
