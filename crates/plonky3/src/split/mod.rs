@@ -29,13 +29,14 @@ use p3_air::symbolic::AirLayout;
 use p3_commit::PolynomialSpace;
 use p3_field::PrimeCharacteristicRing;
 use p3_field::coset::TwoAdicMultiplicativeCoset;
-use p3_uni_stark::{Commitments, Proof, QuotientAir, StarkProverTranscript, StarkShape};
+use p3_uni_stark::{Commitments, Proof, StarkProverTranscript, StarkShape};
 use rigel_gpu::{Device, Event, Stream};
 
 use crate::challenger::Searching;
 use crate::check;
 use crate::config::DeviceConfig;
 use crate::constraints::Constraints;
+use crate::fallback::CpuAir;
 use crate::error::{Error, Result};
 use crate::plan::TableSize;
 use crate::preprocessed::Preprocessed;
@@ -124,7 +125,7 @@ pub(crate) fn prove<SC, A>(
 ) -> Result<Proven<Proof<SC>>>
 where
     SC: DeviceConfig,
-    A: QuotientAir<SC>,
+    A: CpuAir<SC>,
 {
     let config = prover.config();
     let rows = trace.height();
@@ -143,7 +144,7 @@ where
     let readings = &prover.readings;
     let kind = Kind::new(air, &layout, rows, None);
     let constraints =
-        readings.of(&kind, Readings::<SC>::fingerprint(air, &layout), || Constraints::of_air(air, layout, rows));
+        readings.of(&kind, Readings::<SC>::structure(air, &layout), || Constraints::of_air(air, layout, rows));
     check::degree::<SC>(0, log_rows, constraints.log_chunks)?;
     check_domain(prover, 0, log_rows, constraints.log_chunks)?;
     let size =
