@@ -23,9 +23,9 @@ use crate::error::{Error, Result};
 use crate::lookup;
 use crate::prover::{Prover, Session};
 use crate::readings::Readings;
-use crate::structure::{Structure, StructureBuilder};
 use crate::setup::Setup;
 use crate::split::{self, SharedTables};
+use crate::structure::{Structure, StructureBuilder};
 use crate::trace::{Trace, upload};
 
 /// The number of keys made so far.

@@ -19,8 +19,8 @@ use crate::config::DeviceConfig;
 use crate::error::{Error, Result};
 use crate::preprocessed::Preprocessed;
 use crate::prover::Prover;
-use crate::structure::StructureBuilder;
 use crate::report::{Fallback, Proven, Report};
+use crate::structure::StructureBuilder;
 use crate::trace::Trace;
 
 /// The device of reports of proofs on the CPU.

@@ -13,9 +13,9 @@ use crate::contents::{Contents, Extent};
 use crate::error::{Error, Result};
 use crate::prover::{Prover, Session};
 use crate::readings::Readings;
-use crate::structure::{Structure, StructureBuilder};
 use crate::setup::Setup;
 use crate::split::{self, Shares};
+use crate::structure::{Structure, StructureBuilder};
 use crate::trace::upload;
 
 /// The preprocessed columns of an AIR at one height.
@@ -87,14 +87,5 @@ where
     let key = PreprocessedVerifierKey { width, degree_bits, commitment };
     let structure = Readings::<SC>::structure(air, &AirLayout::from_air::<SC::Value>(air));
     let air = Identity::of::<SC::Value, _>(air);
-    Ok(Some(Preprocessed {
-        committed,
-        shares,
-        setup: Setup::of(prover),
-        upstream,
-        key,
-        air,
-        structure,
-        contents,
-    }))
+    Ok(Some(Preprocessed { committed, shares, setup: Setup::of(prover), upstream, key, air, structure, contents }))
 }

@@ -163,7 +163,8 @@ fn equal_polynomials_of_different_symbolic_degree_are_different_airs() {
             support::check_with(&prover, air, &trace, &[]);
         }
         for degrees in [[2, 8], [8, 2]] {
-            let table = |degree| support::Filled { air: Cancelled { degree }, trace: trace.clone(), publics: vec![] };
+            let table =
+                |degree| support::Filled { air: Cancelled { degree }, trace: trace.clone(), publics: vec![] };
             support::check_batch_with(&prover, &degrees.map(table));
         }
     });
