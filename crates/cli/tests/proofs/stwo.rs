@@ -198,7 +198,9 @@ fn a_file_does_not_choose_how_much_memory_verifying_takes() {
         assert!(said.contains(words) && said.contains("--memory-limit"), "{words}: {said}");
     }
     // Whoever wants to know takes the memory.
-    for (bytes, words) in [(&resized(12), "layers of FRI"), (&zeros[..1000].to_vec(), "cut short")] {
+    for (bytes, words) in
+        [(&resized(12), "the public values are not those of"), (&zeros[..1000].to_vec(), "cut short")]
+    {
         let (code, said) = verify(bytes, &["--memory-limit", "2GiB"]);
         assert_eq!(code, Some(1), "{words}: {said}");
         assert!(said.contains(words), "{words}: {said}");

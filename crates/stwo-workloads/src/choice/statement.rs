@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn numbers_that_are_not_below_the_order_are_found() {
         let read = |value: u32| {
-            let bytes = postcard::to_allocvec(&vec![BaseField::from_u32_unchecked(1), BaseField(value)]).unwrap();
+            let bytes = postcard::to_allocvec(&[1, value].map(BaseField::from_u32_unchecked).to_vec()).unwrap();
             bounded::from_bytes::<Vec<BaseField>>(&bytes, Bounds { memory: 1000, largest: P - 1 })
         };
         assert!(read(P - 1).is_ok());
