@@ -438,7 +438,7 @@ mod tests {
         fn prove_upstream(&self) -> Result<Made, Failure> {
             unreachable!()
         }
-        fn verify(&self, _: &[u8], _: &[Vec<u64>]) -> Result<(), Rejection> {
+        fn verify(&self, _: &[u8], _: &[Vec<u64>], _: usize) -> Result<(), Rejection> {
             unreachable!()
         }
     }
