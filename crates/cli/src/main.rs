@@ -92,7 +92,7 @@ enum Suite {
     Several(bench::several::Arguments),
     /// Random Plonky3 proofs for a long time, from several threads, under short memory and failures
     Soak(bench::soak::Arguments),
-    /// Altered, cut, extended and foreign proof files, of which none may verify
+    /// Changed proof files, worker frames and kernel cache entries, of which none may be accepted or end the process
     Fuzz(bench::fuzz::Arguments),
 }
 

@@ -11,7 +11,8 @@ use crate::Failure;
 use crate::choice::Choice;
 use crate::proof_file::{self, Header};
 use crate::terminal::{Paint, Refusal, number};
-use rigel_proofs::verdict::{Bits, verify};
+use rigel_proofs::proof_file::Unread;
+use rigel_proofs::verdict::{Bits, MEMORY, Unverified, verify};
 use rigel_workloads::timed;
 
 #[derive(clap::Args)]
@@ -26,6 +27,9 @@ pub struct Arguments {
     /// Reject a proof whose parameters give fewer bits of proven security
     #[arg(long, value_name = "BITS")]
     proven_security: Option<usize>,
+    /// Memory that reading and verifying may take, such as 2GiB [default: 64MiB]
+    #[arg(long, value_name = "BYTES")]
+    memory_limit: Option<Bytes>,
     /// Reject a proof of another statement than this JSON file describes
     #[arg(long, value_name = "FILE")]
     expect: Option<PathBuf>,
@@ -37,7 +41,13 @@ you want: a JSON object with any of the fields that --json prints, such as
   {\"prover\": \"plonky3\", \"workload\": \"fibonacci\", \"log_rows\": 10, \"public_values\": [[0, 1, 55]]}
 --security sets the least security that you accept.
 
+The size of the statement is chosen by whoever made the file, too, and verifying takes memory for it. A file that takes
+more than --memory-limit is refused before anything is computed.
+
 Exit codes: 0 verified, 1 rejected, 2 the command line was not understood, 3 a file can't be read.";
+
+/// What to do about a file that is refused for its memory.
+const RAISE: &str = "if you trust the file, allow more with --memory-limit";
 
 /// The result as JSON.
 #[derive(Serialize)]
@@ -65,16 +75,29 @@ pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
             Err(error) => return Err(unreadable(path, &error).into()),
         },
     };
-    let file = proof_file::read(&arguments.proof).map_err(|error| unreadable(&arguments.proof, &error))?;
-    let (header, proof) =
-        proof_file::decode(&file).map_err(|refusal| format!("{}: {refusal}", arguments.proof.display()))?;
+    let Bytes(memory) = arguments.memory_limit.unwrap_or(Bytes(MEMORY));
+    let named = |why: &dyn fmt::Display| format!("{}: {why}", arguments.proof.display());
+    let file = proof_file::read(&arguments.proof, memory).map_err(|unread| -> Failure {
+        match unread {
+            Unread::Io(error) => unreadable(&arguments.proof, &error).into(),
+            Unread::Refused(refusal) => named(&format_args!("{refusal}; {RAISE}")).into(),
+        }
+    })?;
+    let (header, proof) = proof_file::decode(&file).map_err(|refusal| named(&refusal))?;
     let bits = Bits::of(&header.choice);
     let (verdict, milliseconds) = timed(|| {
         expected.as_ref().map_or(Ok(()), |expected| as_expected(&header, expected))?;
         secure(bits, arguments)?;
-        verify(&header, proof)
+        verify(&header, proof, memory)
     });
-    let reason = verdict.err();
+    let reason = match verdict {
+        Ok(()) => None,
+        // It may be a proof: nothing was found out about it.
+        Err(unverified @ Unverified::Memory { .. }) => {
+            return Err(named(&format_args!("{unverified}; {RAISE}")).into());
+        }
+        Err(rejected) => Some(rejected.to_string()),
+    };
     if json {
         let verdict = Verdict {
             verified: reason.is_none(),
@@ -92,11 +115,13 @@ pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
 }
 
 /// Compares the statement with the expected one, field by field.
-fn as_expected(header: &Header, expected: &Value) -> Result<(), String> {
+fn as_expected(header: &Header, expected: &Value) -> Result<(), Unverified> {
     let stated = serde_json::to_value(header).expect("a header holds strings and numbers");
     match difference(&stated, expected, "") {
         None => Ok(()),
-        Some(difference) => Err(format!("the statement is not the expected one: {difference}")),
+        Some(difference) => {
+            Err(Unverified::Rejected(format!("the statement is not the expected one: {difference}")))
+        }
     }
 }
 
@@ -115,22 +140,24 @@ fn difference(stated: &Value, expected: &Value, name: &str) -> Option<String> {
 }
 
 /// Compares the bits of security with those that are asked for.
-fn secure(bits: Bits, arguments: &Arguments) -> Result<(), String> {
+fn secure(bits: Bits, arguments: &Arguments) -> Result<(), Unverified> {
     let Bits { conjectured, proven } = bits;
     if let Some(least) = arguments.security
         && conjectured < least
     {
-        return Err(format!("its parameters give {conjectured} bits of conjectured security, asked for {least}"));
+        let reason = format!("its parameters give {conjectured} bits of conjectured security, asked for {least}");
+        return Err(Unverified::Rejected(reason));
     }
-    match (arguments.proven_security, proven) {
+    let reason = match (arguments.proven_security, proven) {
         (Some(least), None) => {
-            Err(format!("upstream has no analysis of proven security for this statement, asked for {least} bits"))
+            format!("upstream has no analysis of proven security for this statement, asked for {least} bits")
         }
         (Some(least), Some(proven)) if proven < least => {
-            Err(format!("its parameters give {proven} bits of proven security, asked for {least}"))
+            format!("its parameters give {proven} bits of proven security, asked for {least}")
         }
-        _ => Ok(()),
-    }
+        _ => return Ok(()),
+    };
+    Err(Unverified::Rejected(reason))
 }
 
 fn text(header: &Header, bytes: usize, bits: Bits, reason: Option<&str>, milliseconds: f64) -> String {

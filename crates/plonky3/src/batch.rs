@@ -77,8 +77,8 @@ where
         let log_rows = check::table(prover, table, instance.air, &instance.trace, &instance.public_values)?;
         key.airs[table].check::<SC::Value>(table, instance.air)?;
         let layout = AirLayout::from_air::<SC::Value>(instance.air);
-        let found = Readings::<SC>::fingerprint_in_batch(instance.air, &layout);
-        check::fingerprint(table, key.fingerprints[table], found)?;
+        let found = Readings::<SC>::structure(instance.air, &layout);
+        check::structure(table, key.structures[table], found)?;
         if log_rows != key.log_rows[table] {
             let detail = format!("the key is for 2^{} rows, the trace has 2^{log_rows}", key.log_rows[table]);
             return Err(Error::Preprocessed { table, detail });
@@ -123,14 +123,14 @@ where
     A: CpuBatchAir<SC>,
 {
     for (table, (instance, (_, kind))) in instances.iter().zip(kinds(instances, key)).enumerate() {
-        let fingerprint = key.fingerprints[table];
+        let structure = key.structures[table];
         let check =
             |read| key.contents[table].check_lookups::<SC::Value, SC::Challenge, A>(table, instance.air, read);
-        let read = prover.readings.lookups(&kind, fingerprint).filter(|_| on_device);
+        let read = prover.readings.lookups(&kind, structure).filter(|_| on_device);
         let mut checked = check(read);
         if checked.is_err() && read.is_some() {
             // The reading may be of another AIR, whose proof has failed or is being made.
-            prover.readings.forget(&kind, fingerprint);
+            prover.readings.forget(&kind, structure);
             checked = check(None);
         }
         checked?;
@@ -404,7 +404,7 @@ where
 {
     let read = |(table, (layout, kind)): (usize, &(AirLayout, Kind))| {
         let Instance { air, trace, .. } = &instances[table];
-        readings.of(kind, Readings::fingerprint_in_batch(*air, layout), || {
+        readings.of(kind, Readings::<SC>::structure(*air, layout), || {
             let mut constraints =
                 Constraints::of_air_and_lookups(*air, *layout, trace.height(), key.lookups(table));
             if let Some(device) = device {

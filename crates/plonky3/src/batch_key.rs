@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use p3_air::symbolic::{AirLayout, SymbolicExpressionExt};
 use p3_air::{Air, BaseAir};
 use p3_batch_stark::common::{GlobalPreprocessed, PreprocessedInstanceMeta, ProverOnlyData};
-use p3_batch_stark::folder::ProverConstraintFolderWithLookups;
 use p3_batch_stark::symbolic::get_log_num_quotient_chunks_for_domain;
 use p3_batch_stark::{CommonData, ProverData};
 use p3_commit::{Pcs, PolynomialSpace, UnivariateStarkPcs};
@@ -23,9 +22,10 @@ use crate::contents::{Contents, Extent};
 use crate::error::{Error, Result};
 use crate::lookup;
 use crate::prover::{Prover, Session};
-use crate::readings::{Fingerprint, Readings};
+use crate::readings::Readings;
 use crate::setup::Setup;
 use crate::split::{self, SharedTables};
+use crate::structure::{Structure, StructureBuilder};
 use crate::trace::{Trace, upload};
 
 /// The number of keys made so far.
@@ -45,8 +45,8 @@ pub struct BatchKey<SC: DeviceConfig> {
     pub(crate) log_rows: Vec<usize>,
     /// The AIRs of the tables.
     pub(crate) airs: Vec<Identity>,
-    /// Those of the AIRs' constraints, where they have one.
-    pub(crate) fingerprints: Vec<Option<Fingerprint>>,
+    /// How the AIRs' constraints are written.
+    pub(crate) structures: Vec<Structure>,
     /// Hashes of their preprocessed values and lookups.
     pub(crate) contents: Vec<Contents>,
     /// Different for each key of the process.
@@ -115,7 +115,7 @@ pub fn setup_batch<SC, A>(prover: &Prover<SC>, airs: &[A], log_rows: &[usize]) -
 where
     SC: DeviceConfig,
     A: Air<InteractionSymbolicBuilder<SC::Value, SC::Challenge>>
-        + for<'a> Air<ProverConstraintFolderWithLookups<'a, SC>>,
+        + for<'a> Air<StructureBuilder<'a, SC::Value, SC::Challenge>>,
     SymbolicExpressionExt<SC::Value, SC::Challenge>: Algebra<SC::Challenge>,
 {
     if airs.is_empty() {
@@ -154,8 +154,8 @@ where
         prover_only: ProverOnlyData { preprocessed_prover_data },
     };
     let identities = airs.iter().map(Identity::of::<SC::Value, A>).collect();
-    let fingerprint = |air| Readings::<SC>::fingerprint_in_batch(air, &AirLayout::from_air::<SC::Value>(air));
-    let fingerprints = airs.iter().map(fingerprint).collect();
+    let structure = |air| Readings::<SC>::structure(air, &AirLayout::from_air::<SC::Value>(air));
+    let structures = airs.iter().map(structure).collect();
     let number = KEYS.fetch_add(1, Ordering::Relaxed);
     Ok(BatchKey {
         data,
@@ -164,7 +164,7 @@ where
         setup,
         log_rows: log_rows.to_vec(),
         airs: identities,
-        fingerprints,
+        structures,
         contents,
         number,
     })

@@ -9,7 +9,7 @@ use crate::config::DeviceConfig;
 use crate::error::{Error, Result};
 use crate::hiding;
 use crate::prover::Prover;
-use crate::readings::Fingerprint;
+use crate::structure::Structure;
 use crate::trace::Trace;
 
 /// Checks a table's trace and public values against its AIR. Returns the logarithm of its height.
@@ -75,8 +75,8 @@ impl Identity {
 }
 
 /// Checks that the constraints of an AIR are those of the AIR that a key was made for. AIRs of one type may have other
-/// constraints, if it has fields. Those over the field and over the extension together have no fingerprint.
-pub(crate) fn fingerprint(table: usize, of_key: Option<Fingerprint>, of_air: Option<Fingerprint>) -> Result<()> {
+/// constraints, if it has fields.
+pub(crate) fn structure(table: usize, of_key: Structure, of_air: Structure) -> Result<()> {
     if of_key == of_air {
         return Ok(());
     }

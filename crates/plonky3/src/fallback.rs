@@ -20,22 +20,41 @@ use crate::error::{Error, Result};
 use crate::preprocessed::Preprocessed;
 use crate::prover::Prover;
 use crate::report::{Fallback, Proven, Report};
+use crate::structure::StructureBuilder;
 use crate::trace::Trace;
 
 /// The device of reports of proofs on the CPU.
 pub(crate) const CPU: &str = "cpu";
 
-/// The bounds of upstream's `prove` on an AIR. Implemented for every AIR that satisfies them.
+/// The bounds of upstream's `prove` on an AIR, and [`StructureBuilder`], by which a prover knows an AIR again.
+/// Implemented for every AIR that satisfies them, as one that is generic over its builder does.
 #[cfg(debug_assertions)]
-pub trait CpuAir<SC: DeviceConfig>: QuotientAir<SC> + for<'a> Air<DebugConstraintBuilder<'a, SC::Value>> {}
+pub trait CpuAir<SC: DeviceConfig>:
+    QuotientAir<SC>
+    + for<'a> Air<StructureBuilder<'a, SC::Value, SC::Challenge>>
+    + for<'a> Air<DebugConstraintBuilder<'a, SC::Value>>
+{
+}
 #[cfg(debug_assertions)]
-impl<SC: DeviceConfig, A: QuotientAir<SC> + for<'a> Air<DebugConstraintBuilder<'a, SC::Value>>> CpuAir<SC> for A {}
+impl<SC: DeviceConfig, A> CpuAir<SC> for A where
+    A: QuotientAir<SC>
+        + for<'a> Air<StructureBuilder<'a, SC::Value, SC::Challenge>>
+        + for<'a> Air<DebugConstraintBuilder<'a, SC::Value>>
+{
+}
 
-/// The bounds of upstream's `prove` on an AIR. Implemented for every AIR that satisfies them.
+/// The bounds of upstream's `prove` on an AIR, and [`StructureBuilder`], by which a prover knows an AIR again.
+/// Implemented for every AIR that satisfies them, as one that is generic over its builder does.
 #[cfg(not(debug_assertions))]
-pub trait CpuAir<SC: DeviceConfig>: QuotientAir<SC> {}
+pub trait CpuAir<SC: DeviceConfig>:
+    QuotientAir<SC> + for<'a> Air<StructureBuilder<'a, SC::Value, SC::Challenge>>
+{
+}
 #[cfg(not(debug_assertions))]
-impl<SC: DeviceConfig, A: QuotientAir<SC>> CpuAir<SC> for A {}
+impl<SC: DeviceConfig, A> CpuAir<SC> for A where
+    A: QuotientAir<SC> + for<'a> Air<StructureBuilder<'a, SC::Value, SC::Challenge>>
+{
+}
 
 /// Makes a proof of `input` where the policy says, or on the CPU if that fails and the policy allows it.
 pub(crate) fn choose<SC: DeviceConfig, I, P>(
@@ -115,12 +134,14 @@ pub(crate) fn upstream<E: std::fmt::Debug>(error: ProvingError<E>) -> Error {
     Error::Upstream(error.to_string())
 }
 
-/// The bounds of upstream's `prove_batch` on an AIR. Implemented for every AIR that satisfies them.
+/// The bounds of upstream's `prove_batch` on an AIR, and [`StructureBuilder`]. Implemented for every AIR that satisfies
+/// them.
 #[cfg(debug_assertions)]
 pub trait CpuBatchAir<SC: DeviceConfig>:
     for<'a> Air<DebugConstraintBuilder<'a, SC::Value, SC::Challenge>>
     + Air<InteractionSymbolicBuilder<SC::Value, SC::Challenge>>
     + for<'a> Air<ProverConstraintFolderWithLookups<'a, SC>>
+    + for<'a> Air<StructureBuilder<'a, SC::Value, SC::Challenge>>
     + Clone
 {
 }
@@ -129,15 +150,18 @@ impl<SC: DeviceConfig, A> CpuBatchAir<SC> for A where
     A: for<'a> Air<DebugConstraintBuilder<'a, SC::Value, SC::Challenge>>
         + Air<InteractionSymbolicBuilder<SC::Value, SC::Challenge>>
         + for<'a> Air<ProverConstraintFolderWithLookups<'a, SC>>
+        + for<'a> Air<StructureBuilder<'a, SC::Value, SC::Challenge>>
         + Clone
 {
 }
 
-/// The bounds of upstream's `prove_batch` on an AIR. Implemented for every AIR that satisfies them.
+/// The bounds of upstream's `prove_batch` on an AIR, and [`StructureBuilder`]. Implemented for every AIR that satisfies
+/// them.
 #[cfg(not(debug_assertions))]
 pub trait CpuBatchAir<SC: DeviceConfig>:
     Air<InteractionSymbolicBuilder<SC::Value, SC::Challenge>>
     + for<'a> Air<ProverConstraintFolderWithLookups<'a, SC>>
+    + for<'a> Air<StructureBuilder<'a, SC::Value, SC::Challenge>>
     + Clone
 {
 }
@@ -145,6 +169,7 @@ pub trait CpuBatchAir<SC: DeviceConfig>:
 impl<SC: DeviceConfig, A> CpuBatchAir<SC> for A where
     A: Air<InteractionSymbolicBuilder<SC::Value, SC::Challenge>>
         + for<'a> Air<ProverConstraintFolderWithLookups<'a, SC>>
+        + for<'a> Air<StructureBuilder<'a, SC::Value, SC::Challenge>>
         + Clone
 {
 }

@@ -181,9 +181,9 @@ where
         let (log_rows, lookups) = (key.log_rows[table], key.lookups(table));
         let layout = table_layout(*air, table, key);
         let kind = Kind::new(*air, &layout, 1 << log_rows, Some((key.number, table))).in_batches();
-        let fingerprint = Readings::fingerprint_in_batch(*air, &layout);
+        let structure = Readings::<SC>::structure(*air, &layout);
         let read = || Constraints::of_air_and_lookups(*air, layout, 1 << log_rows, lookups);
-        let constraints = prover.readings.of(&kind, fingerprint, read);
+        let constraints = prover.readings.of(&kind, structure, read);
         check::degree::<SC>(table, log_rows, constraints.log_chunks)?;
         split::check_domain(prover, table, log_rows, constraints.log_chunks)?;
         Ok(constraints.sized(TableSize::of(key, table, air.width()), prover, device))

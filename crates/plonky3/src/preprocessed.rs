@@ -4,7 +4,7 @@ use p3_air::symbolic::AirLayout;
 use p3_air::{Air, BaseAir};
 use p3_commit::{Pcs, UnivariateStarkPcs};
 use p3_matrix::Matrix as _;
-use p3_uni_stark::{PreprocessedProverData, PreprocessedVerifierKey, ProverConstraintFolder};
+use p3_uni_stark::{PreprocessedProverData, PreprocessedVerifierKey};
 
 use crate::check::{self, Identity};
 use crate::commit::Committed;
@@ -12,9 +12,10 @@ use crate::config::DeviceConfig;
 use crate::contents::{Contents, Extent};
 use crate::error::{Error, Result};
 use crate::prover::{Prover, Session};
-use crate::readings::{Fingerprint, Readings};
+use crate::readings::Readings;
 use crate::setup::Setup;
 use crate::split::{self, Shares};
+use crate::structure::{Structure, StructureBuilder};
 use crate::trace::upload;
 
 /// The preprocessed columns of an AIR at one height.
@@ -29,7 +30,7 @@ pub struct Preprocessed<SC: DeviceConfig> {
     pub(crate) key: PreprocessedVerifierKey<SC>,
     pub(crate) air: Identity,
     /// That of the AIR's constraints, if it has one.
-    pub(crate) fingerprint: Option<Fingerprint>,
+    pub(crate) structure: Structure,
     /// The hash of the values.
     pub(crate) contents: Contents,
 }
@@ -53,7 +54,7 @@ impl<SC: DeviceConfig> Preprocessed<SC> {
 pub fn setup_preprocessed<SC, A>(prover: &Prover<SC>, air: &A, log_rows: usize) -> Result<Option<Preprocessed<SC>>>
 where
     SC: DeviceConfig,
-    A: for<'a> Air<ProverConstraintFolder<'a, SC>>,
+    A: for<'a> Air<StructureBuilder<'a, SC::Value, SC::Challenge>>,
 {
     let Some(trace) = air.preprocessed_trace().filter(|trace| trace.width() > 0) else { return Ok(None) };
     check::rows(prover, 0, log_rows)?;
@@ -84,16 +85,7 @@ where
         (None, Some(data), commitment)
     };
     let key = PreprocessedVerifierKey { width, degree_bits, commitment };
-    let fingerprint = Readings::<SC>::fingerprint(air, &AirLayout::from_air::<SC::Value>(air));
+    let structure = Readings::<SC>::structure(air, &AirLayout::from_air::<SC::Value>(air));
     let air = Identity::of::<SC::Value, _>(air);
-    Ok(Some(Preprocessed {
-        committed,
-        shares,
-        setup: Setup::of(prover),
-        upstream,
-        key,
-        air,
-        fingerprint,
-        contents,
-    }))
+    Ok(Some(Preprocessed { committed, shares, setup: Setup::of(prover), upstream, key, air, structure, contents }))
 }

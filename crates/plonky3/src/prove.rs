@@ -7,7 +7,7 @@ use p3_commit::PolynomialSpace;
 use p3_field::PrimeCharacteristicRing;
 use p3_field::coset::TwoAdicMultiplicativeCoset;
 use p3_uni_stark::{
-    Commitments, OpenedValues, PreprocessedOpenedValues, Proof, QuotientAir, StarkProverTranscript, StarkShape,
+    Commitments, OpenedValues, PreprocessedOpenedValues, Proof, StarkProverTranscript, StarkShape,
 };
 
 use crate::challenger::Searching;
@@ -65,8 +65,8 @@ where
     check_preprocessed(prover, air.preprocessed_width(), log_rows + usize::from(SC::HIDING), preprocessed)?;
     if let Some(preprocessed) = preprocessed {
         preprocessed.air.check::<SC::Value>(0, air)?;
-        let found = Readings::<SC>::fingerprint(air, &AirLayout::from_air::<SC::Value>(air));
-        check::fingerprint(0, preprocessed.fingerprint, found)?;
+        let found = Readings::<SC>::structure(air, &AirLayout::from_air::<SC::Value>(air));
+        check::structure(0, preprocessed.structure, found)?;
     }
     let prove = || {
         #[cfg(debug_assertions)]
@@ -119,7 +119,7 @@ fn on_device<SC, A>(
 ) -> Result<Proven<Proof<SC>>>
 where
     SC: DeviceConfig,
-    A: QuotientAir<SC>,
+    A: CpuAir<SC>,
 {
     check::device_rows(prover, 0, trace.height().trailing_zeros() as usize)?;
     if prover.devices().count() > 1 {
@@ -143,7 +143,7 @@ fn sizes<'p, SC: DeviceConfig>(prover: &'p Prover<SC>, trace: &Trace<'_, SC::Val
 }
 
 /// The memory of a proof of this trace, with its constraints.
-fn exact_sizes<'p, SC: DeviceConfig, A: QuotientAir<SC>>(
+fn exact_sizes<'p, SC: DeviceConfig, A: CpuAir<SC>>(
     prover: &'p Prover<SC>,
     air: &A,
     trace: &Trace<'_, SC::Value>,
@@ -153,9 +153,9 @@ fn exact_sizes<'p, SC: DeviceConfig, A: QuotientAir<SC>>(
     let preprocessed_width = preprocessed.map_or(0, |pre| pre.verifier_key().width);
     let layout = AirLayout { preprocessed_width, ..AirLayout::from_air::<SC::Value>(air) };
     let kind = Kind::new(air, &layout, trace.height(), None).in_batches();
-    let fingerprint = Readings::fingerprint(air, &layout);
+    let structure = Readings::<SC>::structure(air, &layout);
     let read = || Constraints::of_air(air, layout, trace.height());
-    let constraints = prover.readings.of(&kind, fingerprint, read);
+    let constraints = prover.readings.of(&kind, structure, read);
     check::degree::<SC>(0, trace.height().trailing_zeros() as usize, constraints.log_chunks)?;
     let (log_rows, width) = (trace.height().trailing_zeros() as usize, trace.width());
     let size = TableSize { log_rows, width, preprocessed: preprocessed_width, ..TableSize::default() };
@@ -201,7 +201,7 @@ fn protocol<SC, A>(
 ) -> Result<Proven<Proof<SC>>>
 where
     SC: DeviceConfig,
-    A: QuotientAir<SC>,
+    A: CpuAir<SC>,
 {
     let config = prover.config();
     let session = Session::new(prover)?;
@@ -223,7 +223,7 @@ where
     let kind = Kind::new(air, &layout, rows, None);
     let kind = if batches.is_some() { kind.in_batches() } else { kind };
     let constraints = || {
-        readings.of(&kind, Readings::fingerprint(air, &layout), || {
+        readings.of(&kind, Readings::<SC>::structure(air, &layout), || {
             let mut constraints = Constraints::of_air(air, layout, rows);
             if batches.is_none() {
                 constraints.compile(device);

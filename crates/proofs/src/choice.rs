@@ -193,9 +193,20 @@ impl Choice {
         matches!(self, Self::Plonky3(choice) if !choice.fri.zk)
     }
 
-    /// The security by upstream's analysis of the whole proof, where it has one.
+    /// The memory of what a verifier computes of the statement, in bytes: it does not depend on the proof.
+    pub fn verification_bytes(&self) -> usize {
+        match self {
+            Self::Plonky3(choice) => choice.verification_bytes(),
+            Self::Stwo(choice) => choice.verification_bytes(),
+        }
+    }
+
+    /// The security by upstream's analysis of the whole proof. There is none for Stwo.
     pub fn security(&self) -> Option<Security> {
-        self.statement().ok()?.security()
+        match self {
+            Self::Plonky3(choice) => choice.statement().ok()?.security(),
+            Self::Stwo(_) => None,
+        }
     }
 
     /// The security of the queries in bits, by upstream's conjecture.

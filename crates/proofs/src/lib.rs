@@ -21,7 +21,7 @@
 //!
 //! let file = proof_file::encode(&Header::new(choice, statement.publics()), &proof);
 //! let (header, proof) = proof_file::decode(&file)?;
-//! rigel_proofs::verdict::verify(&header, proof)?;
+//! rigel_proofs::verdict::verify(&header, proof, rigel_proofs::verdict::MEMORY)?;
 //! # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 //! ```
 

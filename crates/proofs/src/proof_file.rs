@@ -20,6 +20,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use rigel_gpu::Bytes;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -32,8 +33,8 @@ const VERSION: u32 = 2;
 const PLONKY3_ONLY: u32 = 1;
 const FIXED: usize = 24;
 const CHECKSUM: usize = 32;
-/// Far above the size of any header.
-const MOST_HEADER: usize = 1 << 20;
+/// Far above the size of any header. Parsed, a header takes some 50 times as much.
+const MOST_HEADER: usize = 1 << 16;
 /// Upstream's largest proofs are a few MiB.
 const MOST_PROOF: u64 = 1 << 30;
 
@@ -81,6 +82,14 @@ pub enum Refusal {
         /// The bytes that it has.
         found: u64,
     },
+    /// It is longer than the memory that may be taken.
+    #[non_exhaustive]
+    TooLarge {
+        /// The bytes that it states to have.
+        length: u64,
+        /// The limit, in bytes.
+        limit: usize,
+    },
     /// Its checksum does not match.
     Altered,
     /// Its header is not that of a statement, for this reason.
@@ -101,6 +110,9 @@ impl fmt::Display for Refusal {
             }
             Self::Longer { expected, found } => {
                 write!(f, "the file has {found} bytes or more, and should have {expected}; copy or make it again")
+            }
+            Self::TooLarge { length, limit } => {
+                write!(f, "the file has {}, the limit of memory is {}", Bytes(*length as usize), Bytes(*limit))
             }
             Self::Altered => write!(f, "the file was altered: its checksum does not match; copy or make it again"),
             Self::Header(detail) => write!(f, "the file's header is not understood: {detail}"),
@@ -125,13 +137,43 @@ pub fn encode(header: &Header, proof: &[u8]) -> Vec<u8> {
     out
 }
 
+/// Why the bytes of a file are not there.
+#[derive(Debug)]
+pub enum Unread {
+    /// The file can't be read.
+    Io(io::Error),
+    /// It is longer than the limit.
+    Refused(Refusal),
+}
+
+impl From<io::Error> for Unread {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl fmt::Display for Unread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => error.fmt(f),
+            Self::Refused(refusal) => refusal.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Unread {}
+
 /// The bytes of a file for [`decode`]: no more of them than the file's beginning explains, and one, so that a file that
-/// is too long is found out.
-pub fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+/// is too long is found out. A file that states to have more than `memory` bytes is not read;
+/// [`verdict::MEMORY`](crate::verdict::MEMORY) is the usual limit.
+pub fn read(path: impl AsRef<Path>, memory: usize) -> Result<Vec<u8>, Unread> {
     let mut file = File::open(path)?;
     let mut bytes = Vec::new();
     file.by_ref().take((FIXED + CHECKSUM) as u64).read_to_end(&mut bytes)?;
     if let Ok(Beginning { length, .. }) = Beginning::of(&bytes) {
+        if length > memory as u64 {
+            return Err(Unread::Refused(Refusal::TooLarge { length, limit: memory }));
+        }
         file.take((length + 1).saturating_sub(bytes.len() as u64)).read_to_end(&mut bytes)?;
     }
     Ok(bytes)
@@ -275,9 +317,13 @@ mod tests {
             [(&file, file.len()), (&longer, file.len() + 1), (&vec![7; 5000], FIXED + CHECKSUM)]
         {
             std::fs::write(&path, bytes).unwrap();
-            assert_eq!(read(&path).unwrap(), bytes[..expected]);
+            assert_eq!(read(&path, 6000).unwrap(), bytes[..expected]);
         }
-        assert!(read(folder.path().join("none")).is_err());
+        assert!(matches!(read(folder.path().join("none"), 6000), Err(Unread::Io(_))));
+        std::fs::write(&path, &file).unwrap();
+        assert!(read(&path, file.len()).is_ok());
+        let refusal = read(&path, file.len() - 1).unwrap_err().to_string();
+        assert!(refusal.contains("the limit of memory is"), "{refusal}");
     }
 
     #[test]

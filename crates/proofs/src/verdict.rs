@@ -1,7 +1,12 @@
 //! Whether upstream's verifier accepts a proof, and how secure its parameters are.
+//!
+//! A file states how large its statement is, and verifying takes memory for that. Whoever made the file chose it, so
+//! the memory has a limit, which is compared before anything is computed.
 
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use rigel_gpu::Bytes;
 use rigel_workloads::panics::{message, quietly};
 use rigel_workloads::{Rejection, Security};
 use serde::Serialize;
@@ -32,27 +37,114 @@ impl Bits {
     }
 }
 
-/// Upstream's reason if the proof does not verify. If the verifier panics on its input, the proof is rejected.
-pub fn verify(header: &Header, proof: &[u8]) -> Result<(), String> {
-    quietly(|_| true, || judged(header, proof)).map_err(|(reason, _)| reason)
+/// The memory that reading and verifying a file takes at most, in bytes, unless the caller chooses another limit. A few
+/// MiB come on top of it: upstream reads the constraints.
+pub const MEMORY: usize = 64 << 20;
+
+/// Why a proof is not accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unverified {
+    /// It is not a proof of the statement, for this reason.
+    Rejected(String),
+    /// Upstream's verifier panicked with this message, which it does on some malformed proofs.
+    Panicked(String),
+    /// To find out takes more memory than the limit.
+    #[non_exhaustive]
+    Memory {
+        /// The bytes that are needed, if they are known: for the statement. Those of the proof are counted until they
+        /// are too many.
+        needed: Option<usize>,
+        /// The limit, in bytes.
+        limit: usize,
+    },
 }
 
-/// Whether the verifier panicked.
-pub type Panicked = bool;
+impl fmt::Display for Unverified {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Rejected(reason) => f.write_str(reason),
+            Self::Panicked(message) => {
+                write!(f, "the proof is malformed: upstream's verifier gave up ({message})")
+            }
+            Self::Memory { needed: Some(needed), limit } => {
+                let [needed, limit] = [needed, limit].map(|&bytes| Bytes(bytes));
+                write!(f, "verifying a proof of this size takes {needed} of memory, the limit is {limit}")
+            }
+            Self::Memory { needed: None, limit } => {
+                write!(f, "the proof takes more memory than the limit of {}", Bytes(*limit))
+            }
+        }
+    }
+}
+
+impl std::error::Error for Unverified {}
+
+/// Why the proof does not verify within `memory` bytes; [`MEMORY`] is the usual limit. If the verifier panics on its
+/// input, the proof is rejected.
+pub fn verify(header: &Header, proof: &[u8], memory: usize) -> Result<(), Unverified> {
+    quietly(|_| true, || judged(header, proof, memory))
+}
 
 /// [`verify`], where the caller keeps panics from being printed.
-pub fn judged(header: &Header, proof: &[u8]) -> Result<(), (String, Panicked)> {
+pub fn judged(header: &Header, proof: &[u8], memory: usize) -> Result<(), Unverified> {
+    let needed = header.choice.verification_bytes().saturating_add(proof.len());
+    let Some(left) = memory.checked_sub(needed) else {
+        return Err(Unverified::Memory { needed: Some(needed), limit: memory });
+    };
     let judge = || {
         let statement = header.choice.statement().map_err(Rejection::Malformed)?;
-        statement.verify(proof, &header.public_values)
+        statement.verify(proof, &header.public_values, left)
     };
     match catch_unwind(AssertUnwindSafe(judge)) {
         Ok(Ok(())) => Ok(()),
-        Ok(Err(Rejection::Malformed(detail))) => Err((format!("the proof is malformed: {detail}"), false)),
-        Ok(Err(Rejection::Refused(reason))) => Err((reason, false)),
-        Err(panic) => {
-            let words = message(&*panic).unwrap_or("no reason given");
-            Err((format!("the proof is malformed: upstream's verifier gave up ({words})"), true))
+        Ok(Err(Rejection::Memory(_))) => Err(Unverified::Memory { needed: None, limit: memory }),
+        Ok(Err(rejection)) => Err(Unverified::Rejected(rejection.to_string())),
+        Err(panic) => Err(Unverified::Panicked(message(&*panic).unwrap_or("no reason given").into())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rigel_stwo_workloads::choice as stwo;
+    use rigel_workloads::bounded::{Bounds, Unreadable, from_bytes};
+    use rigel_workloads::{Choice as Plonky3Choice, Field, Fri, Hash, Workload};
+
+    use super::*;
+
+    #[test]
+    fn a_large_statement_is_refused_before_anything_is_computed() {
+        let plonk = |log_size, log_blowup| {
+            let fri = stwo::Fri { log_blowup, ..stwo::Fri::default() };
+            let (workload, channel) = (rigel_stwo_workloads::Workload::Plonk, stwo::Channel::Blake2s);
+            Choice::Stwo(stwo::Choice { workload, log_size, channel, fri })
+        };
+        let lookups = |log_rows| {
+            let fri = Fri { log_blowup: 8, ..Fri::default() };
+            let (workload, field, hash) = (Workload::Lookups, Field::KoalaBear, Hash::Keccak);
+            Choice::Plonky3(Plonky3Choice { workload, log_rows, field, hash, fri })
+        };
+        for large in [plonk(24, 1), plonk(26, 1), lookups(26)] {
+            let header = Header::new(large, vec![vec![0; 3]]);
+            let refused = judged(&header, b"", MEMORY);
+            assert!(matches!(refused, Err(Unverified::Memory { needed: Some(_), limit: MEMORY })), "{refused:?}");
+            assert!(large.verification_bytes() > 1 << 30, "{}", large.verification_bytes());
+            assert_eq!(Bits::of(&large).proven, None, "which makes no statement");
         }
+        assert!(matches!(judged(&Header::new(plonk(8, 1), vec![]), b"", MEMORY), Err(Unverified::Rejected(_))));
+    }
+
+    #[test]
+    fn the_memory_of_a_proof_is_counted_before_it_is_taken() {
+        let read = |bytes: &[u8], memory| from_bytes::<Vec<Vec<u32>>>(bytes, Bounds { memory, largest: u32::MAX });
+        // A vector of 2^20 vectors, each of which is a byte.
+        let empty = [&[0x80, 0x80, 0x40][..], &[0; 1 << 20]].concat();
+        assert_eq!(read(&empty, 1 << 24), Err(Unreadable::Memory(1 << 24)));
+        assert_eq!(read(&empty, 24 << 20).map(|vectors| vectors.len()), Ok(1 << 20));
+        // Promises that are not kept.
+        assert!(matches!(read(&[0xff, 0xff, 0xff, 0xff, 0x0f], 100), Err(Unreadable::Malformed(_))));
+        assert_eq!(read(&[2, 1, 5, 0], 100), Ok(vec![vec![5], vec![]]));
+        let longer = "its encoding is not the shortest".to_string();
+        assert_eq!(read(&[1, 1, 0x85, 0], 100), Err(Unreadable::Malformed(longer)));
     }
 }

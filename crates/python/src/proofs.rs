@@ -4,14 +4,14 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyMemoryError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use rigel_gpu::{Bytes, Device, Report};
 use rigel_plonky3::Policy;
 use rigel_proofs::choice::{Choice, Prover, Workload};
-use rigel_proofs::proof_file::{self, Header};
-use rigel_proofs::verdict::{self, Bits};
+use rigel_proofs::proof_file::{self, Header, Unread};
+use rigel_proofs::verdict::{self, Bits, MEMORY, Unverified};
 use rigel_workloads::Made;
 use rigel_workloads::many::Many;
 use serde_json::{Map, Value};
@@ -19,6 +19,9 @@ use serde_json::{Map, Value};
 use crate::devices::several_for_proofs;
 use crate::progress::{Steps, interruptible_steps};
 use crate::work::interruptible_with;
+
+/// What to do about a proof that is refused for its memory.
+const RAISE: &str = "if you trust the file, allow more with memory_limit";
 
 /// A proof with the statement that it proves. `prove` and `load` of `rigel.proofs` return it.
 #[pyclass(frozen, module = "rigel.proofs", name = "Proof")]
@@ -141,11 +144,20 @@ impl Proof {
     ///
     /// A file states what it proves and with which parameters: whoever made it chose both. Compare `statement` with
     /// what you want to know, and `security` with what you accept.
-    fn verify(&self, py: Python<'_>) -> PyResult<()> {
+    ///
+    /// Verifying takes memory for the size of the statement. `memory_limit` is the most that it may take, in bytes: by
+    /// default 64 MiB for a proof that was read from a file, and no limit for one that was made here. Raises
+    /// MemoryError if that is not enough.
+    #[pyo3(signature = (*, memory_limit=None))]
+    fn verify(&self, py: Python<'_>, memory_limit: Option<usize>) -> PyResult<()> {
         let (header, bytes) = (self.header.clone(), self.bytes.clone());
+        let usual = if self.making.is_some() { usize::MAX } else { MEMORY };
+        let limit = memory_limit.unwrap_or(usual);
         interruptible_with(py, move || {
-            verdict::verify(&header, &bytes)
-                .map_err(|reason| PyValueError::new_err(format!("the proof does not verify: {reason}")))
+            verdict::verify(&header, &bytes, limit).map_err(|unverified| match unverified {
+                Unverified::Memory { .. } => PyMemoryError::new_err(format!("{unverified}; {RAISE}")),
+                rejected => PyValueError::new_err(format!("the proof does not verify: {rejected}")),
+            })
         })
     }
 
@@ -258,8 +270,11 @@ fn place(devices: &[Device]) -> String {
 
 /// Reads a proof file.
 #[pyfunction]
-fn _load(path: PathBuf) -> PyResult<Proof> {
-    let file = proof_file::read(&path)?;
+fn _load(path: PathBuf, memory_limit: Option<usize>) -> PyResult<Proof> {
+    let file = proof_file::read(&path, memory_limit.unwrap_or(MEMORY)).map_err(|unread| match unread {
+        Unread::Io(error) => error.into(),
+        Unread::Refused(refusal) => PyMemoryError::new_err(format!("{}: {refusal}; {RAISE}", path.display())),
+    })?;
     let (header, proof) = proof_file::decode(&file)
         .map_err(|refusal| PyValueError::new_err(format!("{}: {refusal}", path.display())))?;
     Ok(Proof { header, bytes: proof.into(), making: None })

@@ -75,7 +75,7 @@ pub use prove::{
 };
 pub use state_machine::StateMachine;
 pub use statement::{Air, Provable, ProvableAir, Prover, Statement};
-pub use verify::{Rejection, VerifierKey, verify};
+pub use verify::{Rejection, VerifierKey, check_shape, verify};
 pub use wide_fibonacci::WideFibonacci;
 pub use witness::{Adopted, ComponentColumns, Evaluation, HostColumn, Tree, Witness};
 pub use xor::Xor;
@@ -122,6 +122,26 @@ impl Workload {
             Self::Plonk => "gates",
             Self::StateMachine => "steps",
             Self::Blake2s => "compressions",
+        }
+    }
+
+    /// The rows of the highest component, as a power of two, for 2^`log_size` units.
+    pub(crate) fn log_rows(self, log_size: u32) -> u32 {
+        match self {
+            Self::WideFibonacci | Self::Plonk | Self::StateMachine => log_size,
+            Self::Poseidon2 => log_size - poseidon2::LOG_INSTANCES,
+            Self::Xor => log_size.max(2 * xor::bits(log_size)),
+            Self::Blake2s => log_size.max(2 * blake2s::BITS),
+        }
+    }
+
+    /// The number of preprocessed columns and their rows, as a power of two, for 2^`log_size` units.
+    pub(crate) fn preprocessed(self, log_size: u32) -> (usize, u32) {
+        match self {
+            Self::WideFibonacci | Self::Poseidon2 | Self::StateMachine => (0, 0),
+            Self::Plonk => (plonk::CIRCUIT.len(), log_size),
+            Self::Xor => (xor::TABLE, 2 * xor::bits(log_size)),
+            Self::Blake2s => (xor::TABLE, 2 * blake2s::BITS),
         }
     }
 

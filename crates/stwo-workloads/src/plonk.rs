@@ -23,7 +23,7 @@ use crate::{Workload, check_size};
 relations!(WireElements: 2);
 
 /// The names of the preprocessed columns.
-const CIRCUIT: [&str; 4] = ["plonk_a_wire", "plonk_b_wire", "plonk_c_wire", "plonk_op"];
+pub(crate) const CIRCUIT: [&str; 4] = ["plonk_a_wire", "plonk_b_wire", "plonk_c_wire", "plonk_op"];
 
 /// The number of inputs: the first wires, which no gate yields.
 const INPUTS: usize = 2;

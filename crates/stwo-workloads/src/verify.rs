@@ -5,12 +5,14 @@ use stwo::core::air::{Component, Components};
 use stwo::core::channel::{Channel, MerkleChannel};
 use stwo::core::circle::SECURE_FIELD_CIRCLE_GEN;
 use stwo::core::fields::qm31::{SECURE_EXTENSION_DEGREE, SecureField};
+use stwo::core::fri::FriConfig;
 use stwo::core::pcs::{CommitmentSchemeVerifier, PcsConfig};
 use stwo::core::vcs_lifted::merkle_hasher::MerkleHasherLifted;
 use stwo::core::verifier::VerificationError;
 use stwo::prover::CommitmentTreeProver;
 use stwo::prover::backend::BackendForChannel;
 use stwo::prover::backend::simd::SimdBackend;
+use stwo::prover::backend::simd::m31::LOG_N_LANES;
 use stwo::prover::mempool::BaseColumnPool;
 use stwo::prover::poly::circle::PolyOps;
 
@@ -60,8 +62,11 @@ where
     /// [`prove`](crate::prove).
     pub fn new<S: Statement + ?Sized>(statement: &S, config: PcsConfig) -> Self {
         let config = lifted(statement, config);
-        let twiddles = twiddles::<SimdBackend>(statement.log_rows(), &config);
-        let columns = SimdBackend::interpolate_columns(statement.preprocessed(), &twiddles);
+        let columns = statement.preprocessed();
+        // Nothing but these columns is extended: without any, the shortest twiddles will do.
+        let longest = columns.iter().map(|column| column.domain.log_size()).max().unwrap_or(LOG_N_LANES);
+        let twiddles = twiddles::<SimdBackend>(longest, &config);
+        let columns = SimdBackend::interpolate_columns(columns, &twiddles);
         let tree = CommitmentTreeProver::<SimdBackend, MC>::new(
             columns,
             config.fri_config.log_blowup_factor,
@@ -74,22 +79,45 @@ where
     }
 }
 
-/// Verifies a proof of a statement. Only the public side of the statement is used.
-pub fn verify<S: Statement + ?Sized, MC: MerkleChannel>(
+/// Checks everything of a proof that takes no time: its configuration and how many parts it has. Pass the same
+/// configuration as to [`prove`](crate::prove). [`verify`] does it, too; whoever makes a [`VerifierKey`] for one proof
+/// checks before.
+pub fn check_shape<S: Statement + ?Sized, H: MerkleHasherLifted>(
     statement: &S,
-    key: &VerifierKey<MC>,
-    proof: Proof<MC::H>,
+    config: PcsConfig,
+    proof: &Proof<H>,
 ) -> Result<(), Rejection> {
     let Proof { claimed_sums, stark } = proof;
+    let config = lifted(statement, config);
     let lookups = statement.relations() > 0;
     let parts = statement.log_sizes().len();
     // Preprocessed, trace, interaction and composition.
     let trees = if lookups { 4 } else { 3 };
     count("claimed sums", if lookups { parts } else { 0 }, claimed_sums.len())?;
     count("commitments", trees, stark.commitments.len())?;
-    if stark.config != key.config {
+    if stark.config != config {
         return Err(Rejection::Config);
     }
+    // The first layer is as long as the trees' leaves. Each but the last is folded by a full step.
+    let FriConfig { log_last_layer_degree_bound: last, fold_step, log_blowup_factor, .. } = config.fri_config;
+    let log_rows = config.lifting_log_size.map_or(statement.log_rows(), |leaves| leaves - log_blowup_factor);
+    let folded = log_rows.saturating_sub(fold_step + last);
+    count("layers of FRI", folded.div_ceil(fold_step) as usize, stark.fri_proof.inner_layers.len())?;
+    count("decommitments", trees, stark.decommitments.len())?;
+    count("trees of queried values", trees, stark.queried_values.len())?;
+    let components = placeholder_components(statement);
+    sampled_shape(&view(&components, statement), &stark.sampled_values)
+}
+
+/// Verifies a proof of a statement. Only the public side of the statement is used.
+pub fn verify<S: Statement + ?Sized, MC: MerkleChannel>(
+    statement: &S,
+    key: &VerifierKey<MC>,
+    proof: Proof<MC::H>,
+) -> Result<(), Rejection> {
+    check_shape(statement, key.config, &proof)?;
+    let Proof { claimed_sums, stark } = proof;
+    let lookups = statement.relations() > 0;
     if stark.commitments[0] != key.preprocessed {
         return Err(Rejection::Preprocessed);
     }
@@ -117,7 +145,6 @@ pub fn verify<S: Statement + ?Sized, MC: MerkleChannel>(
 
     let components = statement.components(&elements, &sums);
     let components = view(&components, statement);
-    sampled_shape(&components, &stark.sampled_values)?;
     Ok(stwo::core::verifier::verify(&components.components, channel, &mut scheme, stark)?)
 }
 

@@ -25,6 +25,14 @@ relations!(XorElements: 3, RangeElements: 1);
 /// Columns of a row of words: the limbs of x, y and z, low before high, and the carry.
 const COLUMNS: usize = 7;
 
+/// The columns of [`table`].
+pub(crate) const TABLE: usize = 3;
+
+/// The bits of a limb: 8, or fewer if the tables would be higher than the component that looks into them.
+pub(crate) fn bits(log_rows: u32) -> u32 {
+    (log_rows.saturating_sub(1) / 2).clamp(2, 8)
+}
+
 /// 2^`log_rows` pairs of words with their XOR and their sum.
 #[derive(Clone, Debug)]
 pub struct Xor {
@@ -34,9 +42,9 @@ pub struct Xor {
 }
 
 impl Xor {
-    /// Limbs of 8 bits, or fewer if the tables would be higher than the component that looks into them.
+    /// Limbs of [`bits`] bits.
     pub fn new(log_rows: u32, seed: u64) -> Result<Self, crate::BadSize> {
-        Self::with_bits(log_rows, (log_rows.saturating_sub(1) / 2).clamp(2, 8), seed)
+        Self::with_bits(log_rows, bits(log_rows), seed)
     }
 
     /// Limbs of `bits` bits, 2 to 8: tables of 2^(2 bits) rows.
@@ -181,13 +189,13 @@ impl FrameworkEval for TablesEval {
 }
 
 /// The names of the columns of [`table`].
-pub(crate) fn table_ids(bits: u32) -> [PreProcessedColumnId; 3] {
+pub(crate) fn table_ids(bits: u32) -> [PreProcessedColumnId; TABLE] {
     ["a", "b", "c"].map(|column| PreProcessedColumnId { id: format!("xor{bits}_{column}") })
 }
 
 /// The XOR table of limbs of `bits` bits: row a 2^bits + b is (a, b, a ^ b).
 pub(crate) fn table(bits: u32) -> Vec<HostColumn> {
-    fill(2 * bits, 3, |row, cells| {
+    fill(2 * bits, TABLE, |row, cells| {
         let (a, b) = (row as u32 >> bits, row as u32 & ((1 << bits) - 1));
         cells.copy_from_slice(&[a, b, a ^ b].map(field));
     })

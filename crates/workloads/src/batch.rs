@@ -149,8 +149,8 @@ where
         Ok(self.made(&proof.map_err(|error| error.to_string())?, milliseconds, Report::default()))
     }
 
-    fn verify(&self, proof: &[u8], publics: &[Vec<u64>]) -> Result<(), Rejection> {
-        let proof: BatchProof<SC> = decode(proof)?;
+    fn verify(&self, proof: &[u8], publics: &[Vec<u64>], memory: usize) -> Result<(), Rejection> {
+        let proof: BatchProof<SC> = decode(proof, memory)?;
         if publics.len() != self.airs.len() || !publics.iter().all(Vec::is_empty) {
             return Err(Rejection::Malformed("public values; the tables have none".into()));
         }

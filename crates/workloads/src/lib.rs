@@ -19,12 +19,13 @@
 //! statement.generate();
 //! statement.prepare(None, Policy::default())?; // the CPU; Some(&device) for a device
 //! let made = statement.prove()?;
-//! assert_eq!(statement.verify(&made.proof, &statement.publics()), Ok(()));
+//! assert_eq!(statement.verify(&made.proof, &statement.publics(), usize::MAX), Ok(()));
 //! # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
 //! ```
 
 mod batch;
 mod blake3;
+pub mod bounded;
 mod configs;
 mod either;
 mod fibonacci;
@@ -47,7 +48,7 @@ use p3_keccak_air::KeccakAir;
 use serde::{Deserialize, Serialize};
 
 pub use fri::Fri;
-pub use statement::{Made, Rejection, Security, Statement, TableShape, decode, timed};
+pub use statement::{Made, Rejection, Security, Statement, TableShape, timed};
 
 use batch::Batch;
 use either::Either;
@@ -203,6 +204,21 @@ impl Choice {
             ));
         }
         Ok(())
+    }
+
+    /// The memory of what a verifier computes of the statement, in bytes: the preprocessed tables, extended and hashed.
+    pub fn verification_bytes(&self) -> usize {
+        if self.workload != Workload::Lookups {
+            return 0;
+        }
+        let value = match self.field {
+            Field::KoalaBear | Field::BabyBear => 4,
+            Field::Goldilocks | Field::Goldilocks3 => 8,
+        };
+        let (cells, log_highest) = lookups::preprocessed(self.log_rows);
+        // The tables, extended columns in two orders, and a tree of digests of 32 bytes; twice, because one is made
+        // from another.
+        2 * (cells * value + ((2 * cells * value + (64 << log_highest)) << self.fri.log_blowup))
     }
 
     /// Whether the workload can be proved with the field and the hash in a full build.

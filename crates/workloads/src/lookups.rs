@@ -69,6 +69,14 @@ pub(crate) fn airs(log_rows: u32) -> Vec<LookupAir> {
     ]
 }
 
+/// The number of preprocessed values of all tables, and the rows of the highest such table as a power of two.
+pub(crate) fn preprocessed(log_rows: u32) -> (usize, u32) {
+    let provided = airs(log_rows).into_iter().map(|air| (air.provided(0).len(), air.log_rows()));
+    provided
+        .filter(|&(width, _)| width > 0)
+        .fold((0, 0), |(cells, highest), (width, log_rows)| (cells + (width << log_rows), highest.max(log_rows)))
+}
+
 /// The content of the memory.
 fn memory_value(address: u64) -> u64 {
     (address * address + 7) & 0xffff

@@ -210,8 +210,8 @@ impl<SC: Config, A: ProvableTable<SC>> Statement for Single<SC, A> {
         })
     }
 
-    fn verify(&self, proof: &[u8], publics: &[Vec<u64>]) -> Result<(), Rejection> {
-        let proof: Proof<SC> = decode(proof)?;
+    fn verify(&self, proof: &[u8], publics: &[Vec<u64>], memory: usize) -> Result<(), Rejection> {
+        let proof: Proof<SC> = decode(proof, memory)?;
         let [publics] = publics else {
             return Err(Rejection::Malformed(format!(
                 "public values of {} tables; there must be one",

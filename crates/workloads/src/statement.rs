@@ -1,11 +1,12 @@
 //! The operations of the commands on a workload, independent of its field, hash and AIR.
 
+use std::fmt;
 use std::time::Instant;
 
 use p3_field::PrimeField64;
 use p3_matrix::Matrix as _;
 use p3_matrix::dense::RowMajorMatrix;
-use rigel_gpu::Device;
+use rigel_gpu::{Bytes, Device};
 use rigel_kernels::Matrix;
 use rigel_kernels::layout::permute;
 use rigel_plonky3::{DeviceConfig, DeviceField, Policy, Report, Trace};
@@ -13,6 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::Failure;
+use crate::bounded::{self, Bounds, Unreadable};
 
 /// A workload of one size over one configuration: generates its witness and its proofs.
 ///
@@ -63,8 +65,9 @@ pub trait Statement: Send + Sync {
     /// Upstream's own proof, on the threads of the caller's pool, as in upstream's benchmark.
     fn prove_upstream(&self) -> Result<Made, Failure>;
 
-    /// Verifies a proof with upstream's verifier. Needs neither witness nor prover.
-    fn verify(&self, proof: &[u8], publics: &[Vec<u64>]) -> Result<(), Rejection>;
+    /// Verifies a proof with upstream's verifier. Needs neither witness nor prover. The deserialized proof may take
+    /// `memory` bytes; what the verifier computes of the statement takes as much as its `Choice` says.
+    fn verify(&self, proof: &[u8], publics: &[Vec<u64>], memory: usize) -> Result<(), Rejection>;
 
     /// The security of its proofs by upstream's analysis, where upstream has one.
     fn security(&self) -> Option<Security> {
@@ -116,6 +119,18 @@ pub enum Rejection {
     Malformed(String),
     /// Upstream's verifier rejected it, for this reason.
     Refused(String),
+    /// It takes more memory than may be taken, which this is.
+    Memory(usize),
+}
+
+impl fmt::Display for Rejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed(detail) => write!(f, "the proof is malformed: {detail}"),
+            Self::Refused(reason) => f.write_str(reason),
+            Self::Memory(limit) => write!(f, "the proof takes more than {} of memory", Bytes(*limit)),
+        }
+    }
 }
 
 /// The result of `work` and its milliseconds.
@@ -125,15 +140,18 @@ pub fn timed<R>(work: impl FnOnce() -> R) -> (R, f64) {
     (result, start.elapsed().as_secs_f64() * 1e3)
 }
 
-/// Deserializes upstream's type from the bytes of a proof file. A proof has one encoding: numbers that are longer than
-/// necessary, or not below the field's order, are rejected.
-pub fn decode<T: Serialize + DeserializeOwned>(proof: &[u8]) -> Result<T, Rejection> {
-    match postcard::take_from_bytes(proof) {
-        Ok((value, [])) if encode(&value) == proof => Ok(value),
-        Ok((_, [])) => Err(Rejection::Malformed("its encoding is not the shortest".into())),
-        Ok((_, rest)) => Err(Rejection::Malformed(format!("{} bytes follow the proof", rest.len()))),
-        Err(error) => Err(Rejection::Malformed(error.to_string())),
+impl From<Unreadable> for Rejection {
+    fn from(unreadable: Unreadable) -> Self {
+        match unreadable {
+            Unreadable::Memory(limit) => Self::Memory(limit),
+            Unreadable::Malformed(detail) => Self::Malformed(detail),
+        }
     }
+}
+
+/// Deserializes upstream's type from the bytes of a proof file.
+pub(crate) fn decode<T: Serialize + DeserializeOwned>(proof: &[u8], memory: usize) -> Result<T, Rejection> {
+    Ok(bounded::from_bytes(proof, Bounds { memory, largest: u32::MAX })?)
 }
 
 pub(crate) fn encode(value: &impl Serialize) -> Vec<u8> {

@@ -1,5 +1,5 @@
-//! `rigel bench soak --faults`: small programs with one call of the driver failing at a time, for every call. Each gives
-//! an error that names the failure, or the right bytes, and the next run on the same device is right.
+//! `rigel bench soak --faults`: small programs with one call of the driver failing at a time, for every call. Each
+//! gives an error that names the failure, or the right bytes, and the next run on the same device is right.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

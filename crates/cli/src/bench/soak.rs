@@ -256,7 +256,9 @@ impl Soak<'_> {
             statement.generate();
             statement.prepare(Some(&device), Policy::default())?;
             let made = statement.prove()?;
-            statement.verify(&made.proof, &statement.publics()).map_err(|rejection| format!("{rejection:?}"))?;
+            statement
+                .verify(&made.proof, &statement.publics(), usize::MAX)
+                .map_err(|rejection| format!("{rejection:?}"))?;
             Ok::<_, Failure>(())
         })();
         match made.as_ref().map_err(cause) {

@@ -37,6 +37,8 @@ const AT_ONCE: usize = 2;
 const MOST_AT_ONCE: u8 = 16;
 /// Proofs at once without `--at-once`. `rigel.cluster` sets it where several workers share a GPU.
 const AT_ONCE_VARIABLE: &str = "RIGEL_WORKER_AT_ONCE";
+/// The longest line of a job. Parsed, it takes some 50 times as much memory.
+const MOST_LINE: usize = 1 << 16;
 /// Statements of which a worker remembers that two proofs do not fit beside each other.
 const MOST_CROWDED: usize = 64;
 
@@ -68,6 +70,37 @@ pub fn run(arguments: &Arguments) -> Result<bool, Failure> {
     let worker = Worker { place: place(arguments), device, ready: Ready::new(), crowded: Mutex::default() };
     rigel_worker::serve_several("rigel", at_once, Options::default(), |job| worker.work(job))?;
     Ok(true)
+}
+
+/// What a job asks for.
+pub enum Request<'a> {
+    /// A machine, with the fields of the line and what follows it.
+    Machine {
+        fields: Map<String, Value>,
+        rest: &'a [u8],
+    },
+    Workload(Choice),
+}
+
+impl<'a> Request<'a> {
+    pub fn of(input: &'a [u8]) -> Result<Self, String> {
+        let end = input.iter().take(MOST_LINE + 1).position(|byte| *byte == b'\n').unwrap_or(input.len());
+        if end > MOST_LINE {
+            return Err(format!(
+                "a job begins with a line of JSON of at most {MOST_LINE} bytes, and this one is longer"
+            ));
+        }
+        let (line, rest) = (&input[..end], input.get(end + 1..).unwrap_or_default());
+        let fields: Map<String, Value> =
+            serde_json::from_slice(line).map_err(|error| format!("a job begins with a line of JSON: {error}"))?;
+        if fields.contains_key("machine") {
+            return Ok(Self::Machine { fields, rest });
+        }
+        if !rest.is_empty() {
+            return Err(format!("{} bytes follow the line of a workload's job", rest.len()));
+        }
+        choice(fields).map(Self::Workload)
+    }
 }
 
 /// How many proofs are made at once, by the option, the variable or the device.
@@ -121,23 +154,16 @@ impl Drop for Half<'_> {
 
 impl Worker {
     fn work(&self, job: &mut Job) -> Result<Vec<u8>, JobFailure> {
-        let (line, rest) = match job.input().iter().position(|byte| *byte == b'\n') {
-            Some(end) => (&job.input()[..end], job.input()[end + 1..].to_vec()),
-            None => (job.input(), Vec::new()),
-        };
-        let request: Map<String, Value> = serde_json::from_slice(line)
-            .map_err(|error| JobFailure::new(format!("a job begins with a line of JSON: {error}")))?;
-        if request.contains_key("machine") {
-            let _turn = self.ready.alone(job)?;
-            // The machine's process needs the device memory that the last statement holds.
-            self.ready.forget();
-            return machine::prove(job, &request, &rest, &self.place);
+        match Request::of(job.input()).map_err(JobFailure::new)? {
+            Request::Machine { fields, rest } => {
+                let rest = rest.to_vec();
+                let _turn = self.ready.alone(job)?;
+                // The machine's process needs the device memory that the last statement holds.
+                self.ready.forget();
+                machine::prove(job, &fields, &rest, &self.place)
+            }
+            Request::Workload(choice) => self.prove(job, choice, |job| self.make(job, choice)),
         }
-        if !rest.is_empty() {
-            return Err(JobFailure::new(format!("{} bytes follow the line of a workload's job", rest.len())));
-        }
-        let choice = choice(request).map_err(JobFailure::new)?;
-        self.prove(job, choice, |job| self.make(job, choice))
     }
 
     /// A proof of the statement that `make` makes, if it is not there yet.
@@ -412,7 +438,7 @@ mod tests {
         fn prove_upstream(&self) -> Result<Made, Failure> {
             unreachable!()
         }
-        fn verify(&self, _: &[u8], _: &[Vec<u64>]) -> Result<(), Rejection> {
+        fn verify(&self, _: &[u8], _: &[Vec<u64>], _: usize) -> Result<(), Rejection> {
             unreachable!()
         }
     }
@@ -479,6 +505,16 @@ mod tests {
 
     fn of(text: &str) -> Result<String, String> {
         choice(serde_json::from_str(text).unwrap()).map(|choice| choice.to_string())
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_is_refused_before_it_is_parsed() {
+        let line = format!("{{\"workload\": [{}]}}", "[],".repeat(MOST_LINE / 3));
+        let refusal = Request::of(line.as_bytes()).err().unwrap();
+        assert!(refusal.contains("at most 65536 bytes"), "{refusal}");
+        let job = b"{\"workload\": \"fibonacci\", \"log_rows\": 10}";
+        assert!(matches!(Request::of(job), Ok(Request::Workload(_))));
+        assert!(Request::of(&[&job[..], b"\nmore"].concat()).err().unwrap().contains("4 bytes follow"));
     }
 
     #[test]

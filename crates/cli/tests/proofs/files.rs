@@ -60,11 +60,20 @@ pub(crate) fn with_header(file: &[u8], change: impl FnOnce(&mut Value)) -> Vec<u
     let (header, proof) = file[24..file.len() - 32].split_at(header_len);
     let mut header: Value = serde_json::from_slice(header).expect("JSON");
     change(&mut header);
-    let header = serde_json::to_vec(&header).unwrap();
+    assembled(file, &serde_json::to_vec(&header).unwrap(), proof)
+}
+
+/// The file with a different proof, and a matching checksum.
+pub(crate) fn with_proof(file: &[u8], proof: &[u8]) -> Vec<u8> {
+    let header_len = u32::from_le_bytes(file[12..16].try_into().unwrap()) as usize;
+    assembled(file, &file[24..24 + header_len], proof)
+}
+
+fn assembled(file: &[u8], header: &[u8], proof: &[u8]) -> Vec<u8> {
     let mut out = file[..12].to_vec();
     out.extend((header.len() as u32).to_le_bytes());
     out.extend((proof.len() as u64).to_le_bytes());
-    out.extend(&header);
+    out.extend(header);
     out.extend(proof);
     let checksum = Sha256::digest(&out);
     out.extend(checksum);

@@ -229,12 +229,19 @@ fn calls_of_the_driver_that_fail_are_errors_or_do_not_matter() {
 }
 
 #[test]
-fn no_changed_file_is_accepted() {
-    let output = rigel(&["bench", "fuzz", "--files", "4000", "--json"], &[]);
-    let counts = json(&output);
-    assert_eq!(code(&output), Some(0), "{counts}\n{}", stderr(&output));
-    assert_eq!((&counts["files"], &counts["accepted"]), (&4000.into(), &0.into()));
-    assert!(counts["rejected_as_proofs"].as_u64().unwrap() > 1000, "{counts}");
+fn no_changed_file_is_accepted_or_ends_the_process() {
+    let output = rigel(&["bench", "fuzz", "--count", "4000", "--json"], &[]);
+    let report = json(&output);
+    assert_eq!(code(&output), Some(0), "{report}\n{}", stderr(&output));
+    let found = ["accepted", "panicked", "killed"].map(|outcome| report[outcome].as_u64());
+    assert_eq!((report["count"].as_u64(), found), (Some(4000), [Some(0); 3]));
+    let rejected = |kind: &str| report["inputs"][kind]["rejected"].as_u64().unwrap();
+    assert!(rejected("proof_files") > 1000 && rejected("frames") > 20, "{report}");
+    assert!(report["inputs"]["cache_entries"]["refused_unread"].as_u64().unwrap() > 100, "{report}");
+
+    // A process that dies is found, and the rest is still read.
+    let output = rigel(&["bench", "fuzz", "--count", "40", "--memory-limit", "1MiB", "--json"], &[]);
+    assert_eq!(code(&output), Some(1), "no process starts with so little: {}", stderr(&output));
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::command::{code, rigel, stderr, stdout};
-use crate::files::{Folder, json, text, verify, with_header};
+use crate::command::{code, rigel, rigel_within, stderr, stdout};
+use crate::files::{Folder, json, text, verify, with_header, with_proof};
 
 /// Parameters that make every proof cheap; the shapes are the same.
 const QUICK: [&str; 4] = ["--queries", "5", "--pow-bits", "2"];
@@ -167,6 +167,46 @@ fn a_proof_of_something_else_does_not_verify() {
     let verdict = json(&rigel(&["verify", "--json", text(&folder.path("other"))], &[]));
     assert_eq!((&verdict["verified"], &verdict["prover"]), (&false.into(), &"stwo".into()));
     assert!(verdict["reason"].is_string(), "{verdict}");
+}
+
+/// With 512 MiB of address space a process ends if it takes what such a file asks for.
+#[test]
+fn a_file_does_not_choose_how_much_memory_verifying_takes() {
+    let folder = Folder::new();
+    let file = std::fs::read(folder.prove("proof", "plonk --log-rows 8 --cpu", &QUICK)).unwrap();
+    let resized = |log_size: u64| {
+        with_header(&file, |header| {
+            header["log_size"] = log_size.into();
+            header["fri"]["log_blowup"] = 2.into();
+        })
+    };
+    // 12 << 20 claimed sums, of which each byte becomes four.
+    let zeros = with_proof(&file, &[&[0x80, 0x80, 0x80, 6][..], &vec![0; 48 << 20]].concat());
+    let verify = |bytes: &[u8], more: &[&str]| {
+        std::fs::write(folder.path("file"), bytes).unwrap();
+        let output = rigel_within(512 << 20, &[&["verify", text(&folder.path("file"))], more].concat());
+        (code(&output), stdout(&output) + &stderr(&output))
+    };
+    for (bytes, words) in [
+        (resized(24), "GiB of memory, the limit is 64.0 MiB"),
+        (resized(26), "GiB of memory, the limit is 64.0 MiB"),
+        (zeros.clone(), "more memory than the limit of 64.0 MiB"),
+        (with_proof(&file, &vec![0; 70 << 20]), "the limit of memory is 64.0 MiB"),
+    ] {
+        let (code, said) = verify(&bytes, &[]);
+        assert_eq!(code, Some(1), "{words}: {said}");
+        assert!(said.contains(words) && said.contains("--memory-limit"), "{words}: {said}");
+    }
+    // Whoever wants to know takes the memory.
+    for (bytes, words) in
+        [(&resized(12), "the public values are not those of"), (&zeros[..1000].to_vec(), "cut short")]
+    {
+        let (code, said) = verify(bytes, &["--memory-limit", "2GiB"]);
+        assert_eq!(code, Some(1), "{words}: {said}");
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert_eq!(verify(&file, &["--memory-limit", "1MiB"]).0, Some(0));
+    assert_eq!(verify(&file, &["--memory-limit", "10KiB"]).0, Some(1));
 }
 
 #[test]

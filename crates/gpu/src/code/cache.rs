@@ -231,7 +231,7 @@ fn store(path: &Path, image: &Image) -> std::io::Result<()> {
 
 /// The format: magic, hash of the rest, number of symbols, number of signatures; then each symbol, each signature
 /// and the binary, each preceded by its length.
-fn encode(image: &Image) -> Vec<u8> {
+pub(crate) fn encode(image: &Image) -> Vec<u8> {
     let counts = [image.symbols.len(), image.signatures.len()];
     let mut body: Vec<u8> = counts.iter().flat_map(|&count| (count as u64).to_le_bytes()).collect();
     let texts = image.symbols.iter().chain(&image.signatures).map(String::as_bytes);
@@ -242,7 +242,7 @@ fn encode(image: &Image) -> Vec<u8> {
     [MAGIC.as_slice(), &Sha256::digest(&body), &body].concat()
 }
 
-fn decode(bytes: &[u8]) -> Option<Image> {
+pub(crate) fn decode(bytes: &[u8]) -> Option<Image> {
     let rest = bytes.strip_prefix(MAGIC)?;
     let (hash, mut body) = rest.split_at_checked(32)?;
     if hash != Sha256::digest(body).as_slice() {

@@ -8,6 +8,7 @@ mod source;
 
 pub use args::{AddressList, Argument, ArgumentList, Arguments};
 pub use cache::{Cache, CacheStats};
+pub(crate) use cache::{decode as decode_image, encode as encode_image};
 pub(crate) use module::Loaded;
 pub use module::{Kernel, Module, Resources};
 pub use shape::{LaunchPolicy, Shape};

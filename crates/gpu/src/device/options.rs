@@ -16,8 +16,9 @@ pub struct Options {
     pub pooling: Pooling,
     /// How block sizes are picked.
     pub launch_policy: LaunchPolicy,
-    /// Whether gathered launches are submitted as instantiated graphs, where the driver can. Otherwise they are launched
-    /// one by one, which takes the host longer: for drivers that spoil such graphs, as `rigel doctor` finds out.
+    /// Whether gathered launches are submitted as instantiated graphs, where the driver can. Otherwise they are
+    /// launched one by one, which takes the host longer: for drivers that spoil such graphs, as `rigel doctor` finds
+    /// out.
     pub chains: bool,
     /// The folder of the disk cache of compiled kernels; `None` disables it.
     pub cache: Option<PathBuf>,

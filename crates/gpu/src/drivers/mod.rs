@@ -1,5 +1,5 @@
-//! The [`Driver`] trait, the interface between the engine and a device, its two implementations, and one whose calls fail
-//! on purpose.
+//! The [`Driver`] trait, the interface between the engine and a device, its two implementations, and one whose calls
+//! fail on purpose.
 
 pub(crate) mod cuda;
 mod driver;

@@ -6,17 +6,17 @@
 //!
 //! # The rule of CUDA that chains keep
 //!
-//! **A node of an instantiated graph only ever runs the kernel that it was made with.** What is set in it before a launch
-//! is the shape and the arguments, never the function. So chains are kept by the sequence of their kernels
-//! ([`ChainPool`]), kernels are numbered and no number is used again ([`kernel_number`](crate::drivers::kernel_number)),
-//! because a driver's handle may be that of another kernel after a module was unloaded, and a sequence that is new gets
-//! a chain of its own.
+//! **A node of an instantiated graph only ever runs the kernel that it was made with.** What is set in it before a
+//! launch is the shape and the arguments, never the function. So chains are kept by the sequence of their kernels
+//! ([`ChainPool`]), kernels are numbered and no number is used again
+//! ([`kernel_number`](crate::drivers::kernel_number)), because a driver's handle may be that of another kernel after
+//! a module was unloaded, and a sequence that is new gets a chain of its own.
 //!
 //! The driver documents that a node can be given another kernel. But if the two differ in local memory and in the bytes
 //! of their parameters, launches of other chains run with wrong descriptors: CUDA 13.0 on an H200 then gave wrong
 //! results, illegal addresses and misaligned ones. The test `kernels_of_all_kinds_are_gathered` shows it within seconds
-//! if the rule is broken, and `rigel doctor` runs the same launches for a second (`testing/chains.rs`), in case a driver
-//! does not keep even this rule. Then `RIGEL_CHAINS=off` has gathered launches submitted one by one.
+//! if the rule is broken, and `rigel doctor` runs the same launches for a second (`testing/chains.rs`), in case a
+//! driver does not keep even this rule. Then `RIGEL_CHAINS=off` has gathered launches submitted one by one.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

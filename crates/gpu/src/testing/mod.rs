@@ -1,4 +1,5 @@
-//! Runs a test on every available device, and programs while calls of the driver fail.
+//! Runs a test on every available device, and programs while calls of the driver fail; reads and writes entries of the
+//! cache of compiled kernels.
 
 pub mod chains;
 pub mod faults;
@@ -6,7 +7,9 @@ pub mod faults;
 use std::sync::OnceLock;
 
 use crate::base::{DeviceKind, Error, Result};
+use crate::code::{decode_image, encode_image};
 use crate::device::{Device, Options, Selector};
+use crate::drivers::Image;
 use crate::drivers::emulated::Emulation;
 use crate::work::Stream;
 
@@ -26,6 +29,19 @@ pub fn devices() -> Result<Vec<Device>> {
             Ok(std::iter::once(emulated).chain(cuda).collect())
         }
     }
+}
+
+/// The parts of an entry of the cache: a binary, the kernels' symbols and how they take their parameters.
+pub type CacheEntry = (Vec<u8>, Vec<String>, Vec<String>);
+
+/// The bytes of an entry of the cache.
+pub fn encode_cache_entry((binary, symbols, signatures): CacheEntry) -> Vec<u8> {
+    encode_image(&Image { binary, symbols, signatures })
+}
+
+/// The entry of the cache that these bytes are, if they are undamaged.
+pub fn decode_cache_entry(bytes: &[u8]) -> Option<CacheEntry> {
+    decode_image(bytes).map(|Image { binary, symbols, signatures }| (binary, symbols, signatures))
 }
 
 /// Runs a test on the compute stream of each of the [`devices`].

@@ -6,11 +6,12 @@
 //!
 //! | phase | on each device | between devices |
 //! |---|---|---|
-//! | `extend.rs`, `commit.rs` | extends a share of the columns, hashes its rows of all into a subtree | extended rows (coefficients, if that is less), roots |
-//! | `lookup.rs` | computes the lookups' columns for a K-th of the trace's rows (`rows.rs`) | the trace's rows, the columns, a sum for each table |
-//! | `quotient.rs` | evaluates the constraints on its rows | the trace's next rows, if blocks are smaller than the trace; the quotient |
-//! | `open.rs` | adds up its rows' part of the opened values, reduces its rows | sums, through the host |
-//! | `fri.rs` | folds its rows, until they are few; then the first device has all | the values of the first small layer |
+//! | `extend.rs`, `commit.rs` | extends a share of the columns, hashes its rows of all into a subtree | extended rows
+//! (coefficients, if that is less), roots | | `lookup.rs` | computes the lookups' columns for a K-th of the trace's
+//! rows (`rows.rs`) | the trace's rows, the columns, a sum for each table | | `quotient.rs` | evaluates the
+//! constraints on its rows | the trace's next rows, if blocks are smaller than the trace; the quotient | | `open.rs`
+//! | adds up its rows' part of the opened values, reduces its rows | sums, through the host | | `fri.rs` | folds its
+//! rows, until they are few; then the first device has all | the values of the first small layer |
 //!
 //! The host keeps the transcript. Queried rows and nodes are read from the devices that have them (`gather.rs`).
 
@@ -29,7 +30,7 @@ use p3_air::symbolic::AirLayout;
 use p3_commit::PolynomialSpace;
 use p3_field::PrimeCharacteristicRing;
 use p3_field::coset::TwoAdicMultiplicativeCoset;
-use p3_uni_stark::{Commitments, Proof, QuotientAir, StarkProverTranscript, StarkShape};
+use p3_uni_stark::{Commitments, Proof, StarkProverTranscript, StarkShape};
 use rigel_gpu::{Device, Event, Stream};
 
 use crate::challenger::Searching;
@@ -37,6 +38,7 @@ use crate::check;
 use crate::config::DeviceConfig;
 use crate::constraints::Constraints;
 use crate::error::{Error, Result};
+use crate::fallback::CpuAir;
 use crate::plan::TableSize;
 use crate::preprocessed::Preprocessed;
 use crate::prove::opened_values;
@@ -124,7 +126,7 @@ pub(crate) fn prove<SC, A>(
 ) -> Result<Proven<Proof<SC>>>
 where
     SC: DeviceConfig,
-    A: QuotientAir<SC>,
+    A: CpuAir<SC>,
 {
     let config = prover.config();
     let rows = trace.height();
@@ -143,7 +145,7 @@ where
     let readings = &prover.readings;
     let kind = Kind::new(air, &layout, rows, None);
     let constraints =
-        readings.of(&kind, Readings::<SC>::fingerprint(air, &layout), || Constraints::of_air(air, layout, rows));
+        readings.of(&kind, Readings::<SC>::structure(air, &layout), || Constraints::of_air(air, layout, rows));
     check::degree::<SC>(0, log_rows, constraints.log_chunks)?;
     check_domain(prover, 0, log_rows, constraints.log_chunks)?;
     let size =

@@ -129,6 +129,47 @@ fn degrees_and_periods_tell_airs_apart() {
     });
 }
 
+/// `y = x`, written with the difference of two equal products of `degree` factors, which cancel.
+#[derive(Clone)]
+struct Cancelled {
+    degree: u64,
+}
+
+impl<F> BaseAir<F> for Cancelled {
+    fn width(&self) -> usize {
+        2
+    }
+}
+
+impl<AB: AirBuilder> Air<AB> for Cancelled {
+    fn eval(&self, builder: &mut AB) {
+        let main = builder.main();
+        let [x, y]: [AB::Expr; 2] = [0, 1].map(|column| main.current_slice()[column].into());
+        let product = || x.clone().exp_u64(self.degree);
+        builder.assert_zero(product() - product() + x.clone() - y);
+    }
+}
+
+/// Upstream derives the number of quotient chunks from how constraints are written.
+#[test]
+fn equal_polynomials_of_different_symbolic_degree_are_different_airs() {
+    on_each_device(|stream| {
+        let fri = Fri { log_blowup: 3, ..Fri::default() };
+        let prover = support::prover(stream.device(), &configs::koala_bear_sponge(fri), fri);
+        let values = (0..64).map(|index| KoalaBear::from_u32(index / 2 + 5)).collect();
+        let trace = RowMajorMatrix::new(values, 2);
+        let airs = [2, 8, 3].map(|degree| Cancelled { degree });
+        for air in &airs {
+            support::check_with(&prover, air, &trace, &[]);
+        }
+        for degrees in [[2, 8], [8, 2]] {
+            let table =
+                |degree| support::Filled { air: Cancelled { degree }, trace: trace.clone(), publics: vec![] };
+            support::check_batch_with(&prover, &degrees.map(table));
+        }
+    });
+}
+
 #[test]
 fn two_proofs_at_once() {
     on_each_device(|stream| {

@@ -102,10 +102,11 @@ def _names(device: Devices) -> str:
     return ",".join(names)
 
 
-def load(path: str | os.PathLike[str]) -> Proof:
+def load(path: str | os.PathLike[str], *, memory_limit: int | None = None) -> Proof:
     """Reads a proof file. Raises ValueError if the file is cut, altered, or not a proof file; the proof itself is not
-    checked until `Proof.verify`."""
-    return _load(path)
+    checked until `Proof.verify`. Raises MemoryError if the file is longer than `memory_limit`, in bytes: 64 MiB by
+    default."""
+    return _load(path, memory_limit)
 
 
 def workloads(prover: str) -> list[str]:

@@ -21,9 +21,9 @@ use crate::statement::{Air, Statement, provable};
 use crate::witness::{HostColumn, field, fill};
 use crate::xor::{Uses, XorElements, table, table_ids};
 use crate::{Workload, check_size};
+pub(crate) use air::BITS;
 use air::{
-    BITS, COMPRESSION_COLUMNS, ChainElements, CompressionEval, LINK, ROUND_COLUMNS, RoundElements, RoundEval,
-    TableEval,
+    COMPRESSION_COLUMNS, ChainElements, CompressionEval, LINK, ROUND_COLUMNS, RoundElements, RoundEval, TableEval,
 };
 use compression::{ROUNDS, START, compress, initial, round};
 

@@ -28,6 +28,12 @@ const SEED: u64 = 1;
 /// circuits.
 const MOST_LOG_EXTENDED: u32 = 28;
 
+/// The bytes of a circuit's gate: its wires, how often they are used, and its value.
+const CIRCUIT_BYTES: usize = 32;
+
+/// The bytes of a tree for each of its leaves: the digests of all layers, of 32 bytes each.
+const LEAF_BYTES: usize = 64;
+
 /// The hash of trees and challenges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 pub enum Channel {
@@ -161,6 +167,23 @@ impl Choice {
             ));
         }
         Ok(())
+    }
+
+    /// The memory of what a verifier computes of the statement, in bytes: its circuit, and the preprocessed columns,
+    /// extended and hashed.
+    pub fn verification_bytes(&self) -> usize {
+        let circuit = if self.workload == Workload::Plonk { CIRCUIT_BYTES << self.log_size } else { 0 };
+        let (columns, log_columns) = self.workload.preprocessed(self.log_size);
+        if columns == 0 {
+            return circuit;
+        }
+        let word = size_of::<u32>();
+        // The tree is as high as that of the longest columns.
+        let tree = LEAF_BYTES << self.workload.log_rows(self.log_size).max(log_columns);
+        let columns_and_twiddles = ((columns + 3) * word) << log_columns;
+        let extended = (columns_and_twiddles + tree) << self.fri.log_blowup;
+        // Twice, because one is made from another.
+        2 * (circuit + ((2 * columns * word) << log_columns) + extended)
     }
 
     /// Whether this build has the channel. Each compiles both provers, so the second one takes the feature `full`.

@@ -93,6 +93,20 @@ mod tests {
         assert_eq!(Sizes::of(&*fibonacci).extended_bytes(&[], 1), (100 + 8) * 128 * 4);
     }
 
+    /// What is said of a statement before it is made.
+    #[test]
+    fn sizes_are_known_from_the_name() {
+        for workload in Workload::ALL {
+            for log_size in workload.log_sizes().take(6) {
+                let statement = SimdBackend::statement(workload, log_size, 1).unwrap();
+                let columns = statement.preprocessed();
+                let longest = columns.iter().map(|column| column.domain.log_size()).max().unwrap_or(0);
+                assert_eq!(workload.preprocessed(log_size), (columns.len(), longest), "{workload} 2^{log_size}");
+                assert_eq!(workload.log_rows(log_size), statement.log_rows(), "{workload} 2^{log_size}");
+            }
+        }
+    }
+
     #[test]
     fn many_short_columns() {
         let sizes = |trace: Vec<u32>, interaction: Vec<u32>| Sizes {

@@ -6,8 +6,9 @@ use std::sync::OnceLock;
 use rigel_gpu::{Attempt, Device, Error, Fallback, PoolError, Report};
 use rigel_plonky3::Policy;
 use rigel_stwo::{CudaBackend, ProofSize};
+use rigel_workloads::bounded::{self, Bounds};
 use rigel_workloads::panics::quietly;
-use rigel_workloads::{Failure, Made, Rejection, Statement, TableShape, decode, timed};
+use rigel_workloads::{Failure, Made, Rejection, Statement, TableShape, timed};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use stwo::core::channel::MerkleChannel;
@@ -21,7 +22,7 @@ use super::shape::Sizes;
 use super::{Choice, Making, SEED};
 use crate::{
     Adopted, AllWorkloads, FromHost, Interaction, InteractionSource, Proof, Provable, Rejection as StwoRejection,
-    VerifierKey, Witness, compile, proof_size, prove, prove_adopted, twiddles, verify,
+    VerifierKey, Witness, check_shape, compile, proof_size, prove, prove_adopted, twiddles, verify,
 };
 
 /// A workload at one size, in one configuration and channel.
@@ -261,49 +262,42 @@ where
         self.on_cpu()
     }
 
-    fn verify(&self, proof: &[u8], publics: &[Vec<u64>]) -> Result<(), Rejection> {
-        let proof: Proof<MC::H> = decode(proof)?;
-        if !is_canonical(&serde_json::to_value(&proof).map_err(|error| Rejection::Malformed(error.to_string()))?) {
-            return Err(Rejection::Malformed("a number is not below the field's order".into()));
-        }
+    fn verify(&self, proof: &[u8], publics: &[Vec<u64>], memory: usize) -> Result<(), Rejection> {
+        // Upstream deserializes any number as a field element, and computes with it. A proof has no other numbers of 32
+        // bits that are as large.
+        let proof: Proof<MC::H> = bounded::from_bytes(proof, Bounds { memory, largest: P - 1 })?;
         if publics != self.publics() {
             let reason = format!("the public values are not those of {}", self.statement.description());
             return Err(Rejection::Refused(reason));
         }
-        let key = VerifierKey::<MC>::new(&*self.statement, self.config);
-        verify(&*self.statement, &key, proof).map_err(|rejection| match rejection {
+        let rejected = |rejection| match rejection {
             StwoRejection::Shape { .. } => Rejection::Malformed(rejection.to_string()),
             refused => Rejection::Refused(refused.to_string()),
-        })
+        };
+        // The key takes long to make, the proof's shape no time to check.
+        check_shape(&*self.statement, self.config, &proof).map_err(rejected)?;
+        let key = VerifierKey::<MC>::new(&*self.statement, self.config);
+        verify(&*self.statement, &key, proof).map_err(rejected)
     }
 }
-
-/// Whether all field elements in a proof are below the field's order: upstream deserializes any number, and computes
-/// with it. Every other number of a proof is smaller, but for the nonce of its proof of work.
-fn is_canonical(proof: &serde_json::Value) -> bool {
-    use serde_json::Value;
-    match proof {
-        Value::Number(number) => number.as_u64().is_some_and(|number| number < u64::from(P)),
-        Value::Array(values) => values.iter().all(is_canonical),
-        Value::Object(fields) => fields.iter().all(|(name, value)| name == NONCE || is_canonical(value)),
-        Value::Null | Value::Bool(_) | Value::String(_) => true,
-    }
-}
-
-/// The field of upstream's proof that holds a number of 64 bits.
-const NONCE: &str = "proof_of_work";
 
 #[cfg(test)]
 mod tests {
+    use rigel_workloads::bounded::Unreadable;
+    use stwo::core::fields::m31::BaseField;
+
     use super::*;
 
     #[test]
     fn numbers_that_are_not_below_the_order_are_found() {
-        let proof =
-            |value: u64| serde_json::json!({"stark": {"values": [[1, 2], [value, 0]], "proof_of_work": u64::MAX}});
-        assert!(is_canonical(&proof(u64::from(P) - 1)));
-        for value in [u64::from(P), u64::from(P) + 1, u64::from(u32::MAX)] {
-            assert!(!is_canonical(&proof(value)), "{value}");
+        let read = |value: u32| {
+            let bytes = postcard::to_allocvec(&[1, value].map(BaseField::from_u32_unchecked).to_vec()).unwrap();
+            bounded::from_bytes::<Vec<BaseField>>(&bytes, Bounds { memory: 1000, largest: P - 1 })
+        };
+        assert!(read(P - 1).is_ok());
+        for value in [P, P + 1, u32::MAX] {
+            let expected = Unreadable::Malformed("a number is not below the field's order".into());
+            assert_eq!(read(value), Err(expected), "{value}");
         }
     }
 }
