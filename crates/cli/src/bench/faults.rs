@@ -4,10 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use rigel_gpu::testing::faults::{
-    Call, Failure as RunFailure, Injection, Moment, Outcome, Program, Sweep, sample,
-};
-use rigel_gpu::{Device, Error, Options, Selector, bytes_of};
+use rigel_gpu::testing::faults::{Call, Injection, Moment, Outcome, Program, Sweep, sample};
+use rigel_gpu::{Device, Options, Selector, bytes_of};
 use rigel_plonky3::Policy;
 use rigel_stwo_workloads::Workload as StwoWorkload;
 use rigel_stwo_workloads::choice::{Channel, Choice as StwoChoice, Fri as StwoFri, Making};
@@ -237,12 +235,10 @@ fn transfer() -> Program {
         stream.wait_for(&theirs)?;
         theirs.synchronize()?;
         drop(adopted);
-        let found = copy.to_vec(&stream);
-        // Where memory can't be taken back it has to be kept. Here it can, because the other library is done.
-        if let Err(error) = stream.reclaim(&x) {
-            stream.reclaim(&x)?;
-            return Err(RunFailure::from(error));
-        }
-        Ok::<_, Error>(found?).map_err(Into::into)
+        let found = copy.to_vec(&stream)?;
+        device.reclaim(&x)?;
+        drop(x);
+        // The driver is asked when the device next works, and this may take the memory.
+        Ok(stream.upload(&found)?.to_vec(&stream)?)
     })
 }
