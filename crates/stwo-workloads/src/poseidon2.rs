@@ -10,7 +10,7 @@
 //! the chain, which are public.
 
 use std::ops::{Add, AddAssign, Mul};
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use num_traits::One;
 use stwo::core::fields::FieldExpOps;
@@ -137,7 +137,8 @@ pub fn permute(mut state: State) -> State {
 pub struct Poseidon2 {
     log_rows: u32,
     first: State,
-    last: State,
+    /// Takes a permutation after another to compute, which a verifier never does.
+    last: OnceLock<State>,
 }
 
 impl Poseidon2 {
@@ -146,18 +147,17 @@ impl Poseidon2 {
         check_size(Workload::Poseidon2, "log permutations", log_permutations)?;
         let random = Random::new(seed, 0);
         let first = std::array::from_fn(|i| random.field(i));
-        let last = (0..1usize << log_permutations).fold(first, |state, _| permute(state));
-        Ok(Self { log_rows: log_permutations - LOG_INSTANCES, first, last })
+        Ok(Self { log_rows: log_permutations - LOG_INSTANCES, first, last: OnceLock::new() })
     }
 
     /// The same chain, claiming to end in another state.
     pub fn ending_in(self, last: State) -> Self {
-        Self { last, ..self }
+        Self { last: last.into(), ..self }
     }
 
     /// The state that the chain ends in.
     pub fn last(&self) -> State {
-        self.last
+        *self.last.get_or_init(|| (0..INSTANCES << self.log_rows).fold(self.first, |state, _| permute(state)))
     }
 
     fn evals(&self, elements: &Elements) -> Poseidon2Eval {
@@ -179,13 +179,19 @@ impl Statement for Poseidon2 {
     }
 
     fn publics(&self) -> Vec<u32> {
-        self.first.iter().chain(&self.last).map(|value| value.0).collect()
+        self.first.iter().chain(&self.last()).map(|value| value.0).collect()
+    }
+
+    fn claiming(&self, publics: &[u32]) -> Option<Box<dyn Statement>> {
+        let last = std::array::from_fn(|i| BaseField::from(publics.get(WIDTH + i).copied().unwrap_or(0)));
+        Some(Box::new(self.clone().ending_in(last)))
     }
 
     fn trace(&self) -> Vec<HostColumn> {
         // The chain is sequential; the cells of each permutation are then filled in parallel.
         let states = std::iter::successors(Some(self.first), |&state| Some(permute(state)));
         let inputs: Vec<State> = states.take(INSTANCES << self.log_rows).collect();
+        self.last.get_or_init(|| permute(inputs[inputs.len() - 1]));
         fill(self.log_rows, INSTANCES * COLUMNS, |row, cells| {
             for (cells, &input) in cells.chunks_exact_mut(COLUMNS).zip(&inputs[row * INSTANCES..]) {
                 let (start, boxes) = cells.split_at_mut(WIDTH);
@@ -214,7 +220,7 @@ impl Statement for Poseidon2 {
 
     fn public_sum(&self, elements: &Elements) -> SecureField {
         let states = elements.relation::<WIDTH>(0);
-        fraction(&states, BaseField::one(), &self.last) - fraction(&states, BaseField::one(), &self.first)
+        fraction(&states, BaseField::one(), &self.last()) - fraction(&states, BaseField::one(), &self.first)
     }
 }
 

@@ -35,6 +35,12 @@ pub trait Statement: Send + Sync {
     /// The public values, as words.
     fn publics(&self) -> Vec<u32>;
 
+    /// The same statement, claiming these public values where its own take long to compute and the proof shows them
+    /// anyway: a chain's end. `None` if there are none. The result's [`publics`](Self::publics) are to be compared.
+    fn claiming(&self, _publics: &[u32]) -> Option<Box<dyn Statement>> {
+        None
+    }
+
     /// The names of the preprocessed columns, in the order of their tree.
     fn preprocessed_ids(&self) -> Vec<PreProcessedColumnId> {
         Vec::new()

@@ -10,6 +10,8 @@
 mod air;
 mod compression;
 
+use std::sync::OnceLock;
+
 use num_traits::One;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
@@ -35,7 +37,8 @@ pub type Hash = [u32; 8];
 pub struct Blake2s {
     log_compressions: u32,
     seed: u64,
-    last: Hash,
+    /// Takes a compression after another to compute, which a verifier never does.
+    last: OnceLock<Hash>,
 }
 
 /// The AIRs, in their order.
@@ -49,19 +52,18 @@ impl Blake2s {
     /// A chain over blocks derived from the seed.
     pub fn new(log_compressions: u32, seed: u64) -> Result<Self, crate::BadSize> {
         check_size(Workload::Blake2s, "log compressions", log_compressions)?;
-        let mut chain = Self { log_compressions, seed, last: START };
-        chain.last = (0..1 << log_compressions).fold(START, |hash, k| compress(&hash, &chain.message(k)));
-        Ok(chain)
+        Ok(Self { log_compressions, seed, last: OnceLock::new() })
     }
 
     /// The same chain, claiming to end in another hash state.
     pub fn ending_in(self, last: Hash) -> Self {
-        Self { last, ..self }
+        Self { last: last.into(), ..self }
     }
 
     /// The hash state that the chain ends in.
     pub fn last(&self) -> Hash {
-        self.last
+        let compressed = |hash, k| compress(&hash, &self.message(k));
+        *self.last.get_or_init(|| (0..1 << self.log_compressions).fold(START, compressed))
     }
 
     /// Block k.
@@ -100,7 +102,12 @@ impl Statement for Blake2s {
     }
 
     fn publics(&self) -> Vec<u32> {
-        self.last.to_vec()
+        self.last().to_vec()
+    }
+
+    fn claiming(&self, publics: &[u32]) -> Option<Box<dyn Statement>> {
+        let last = std::array::from_fn(|i| publics.get(i).copied().unwrap_or(0));
+        Some(Box::new(self.clone().ending_in(last)))
     }
 
     fn preprocessed_ids(&self) -> Vec<PreProcessedColumnId> {
@@ -117,6 +124,8 @@ impl Statement for Blake2s {
         for k in 1..1usize << self.log_compressions {
             hashes.push(compress(&hashes[k - 1], &self.message(k - 1)));
         }
+        let end = hashes.len() - 1;
+        self.last.get_or_init(|| compress(&hashes[end], &self.message(end)));
 
         let uses = Uses::new(BITS);
         let width = ROUNDS * ROUND_COLUMNS + COMPRESSION_COLUMNS;
@@ -145,7 +154,7 @@ impl Statement for Blake2s {
             let bytes: Vec<BaseField> = bytes.map(|byte| field(byte.into())).collect();
             fraction(&chain, BaseField::one(), &bytes)
         };
-        end(&self.last) - end(&START)
+        end(&self.last()) - end(&START)
     }
 }
 

@@ -152,6 +152,8 @@ where
     fn use_devices(&mut self, devices: &[Device], policy: Policy) -> Result<(), Failure> {
         (self.policy, self.devices) = (policy, None);
         let statement = CudaBackend::statement(self.choice.workload, self.choice.log_size, SEED)?;
+        // They are computed once, before any proof is timed.
+        statement.publics();
         let log_rows = statement.log_rows();
         let twiddles = catch(devices, || twiddles::<CudaBackend>(log_rows, &self.config));
         if let Err(error) = &twiddles
@@ -178,6 +180,11 @@ fn is_for_the_cpu(failure: &Failure) -> bool {
 /// Whether an error is the device's own.
 fn is_of_device(error: &Error) -> bool {
     !matches!(error, Error::Shape { .. } | Error::WrongDevice { .. })
+}
+
+/// The public values of a statement, as those of its only table.
+fn words_of<S: crate::Statement + ?Sized>(statement: &S) -> Vec<Vec<u64>> {
+    vec![statement.publics().into_iter().map(u64::from).collect()]
 }
 
 /// Where the lookup columns come from.
@@ -233,7 +240,7 @@ where
     }
 
     fn publics(&self) -> Vec<Vec<u64>> {
-        vec![self.statement.publics().into_iter().map(u64::from).collect()]
+        words_of(&*self.statement)
     }
 
     fn prove(&self) -> Result<Made, Failure> {
@@ -266,8 +273,12 @@ where
         // Upstream deserializes any number as a field element, and computes with it. A proof has no other numbers of 32
         // bits that are as large.
         let proof: Proof<MC::H> = bounded::from_bytes(proof, Bounds { memory, largest: P - 1 })?;
-        if publics != self.publics() {
-            let reason = format!("the public values are not those of {}", self.statement.description());
+        // Nothing is computed that takes long: a file chooses its size. Values that are too large differ below.
+        let words: Vec<u32> = publics.iter().flatten().map(|&value| value as u32).collect();
+        let claimed = self.statement.claiming(&words);
+        let statement: &dyn crate::Statement = claimed.as_deref().unwrap_or(&*self.statement);
+        if publics != words_of(statement) {
+            let reason = format!("the public values are not those of {}", statement.description());
             return Err(Rejection::Refused(reason));
         }
         let rejected = |rejection| match rejection {
@@ -275,9 +286,9 @@ where
             refused => Rejection::Refused(refused.to_string()),
         };
         // The key takes long to make, the proof's shape no time to check.
-        check_shape(&*self.statement, self.config, &proof).map_err(rejected)?;
-        let key = VerifierKey::<MC>::new(&*self.statement, self.config);
-        verify(&*self.statement, &key, proof).map_err(rejected)
+        check_shape(statement, self.config, &proof).map_err(rejected)?;
+        let key = VerifierKey::<MC>::new(statement, self.config);
+        verify(statement, &key, proof).map_err(rejected)
     }
 }
 
@@ -286,7 +297,37 @@ mod tests {
     use rigel_workloads::bounded::Unreadable;
     use stwo::core::fields::m31::BaseField;
 
+    use super::super::{Channel, Fri};
     use super::*;
+    use crate::Workload;
+
+    /// The end of a chain is taken from the proof's public values, of which the others are compared.
+    #[test]
+    fn a_verifier_computes_no_chain() {
+        for (workload, log_size) in [(Workload::Poseidon2, 26), (Workload::Blake2s, 20)] {
+            let statement = SimdBackend::statement(workload, log_size, SEED).unwrap();
+            let claimed = |publics: &[u32]| statement.claiming(publics).expect("it is a chain").publics();
+            // All that was asked of the chain of 2^26 permutations is how it begins.
+            let mut publics = claimed(&[]);
+            let last = publics.len() - 1;
+            for end in [0, 1, P - 1] {
+                publics[last] = end;
+                assert_eq!(claimed(&publics), publics, "{workload}");
+            }
+            if workload == Workload::Poseidon2 {
+                publics[0] ^= 1;
+                assert_ne!(claimed(&publics), publics, "a chain that begins elsewhere");
+                publics[0] ^= 1;
+                publics[last] = P;
+                assert_ne!(claimed(&publics), publics, "another name of zero");
+            }
+            publics.push(0);
+            assert_ne!(claimed(&publics), publics);
+            let choice = Choice { workload, log_size, channel: Channel::Blake2s, fri: Fri::default() };
+            let verdict = choice.statement(Making::default()).unwrap().verify(b"", &[vec![0; 32]], 1 << 20);
+            assert!(matches!(verdict, Err(Rejection::Malformed(_))), "{verdict:?}");
+        }
+    }
 
     #[test]
     fn numbers_that_are_not_below_the_order_are_found() {
