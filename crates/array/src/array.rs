@@ -220,6 +220,16 @@ impl Array {
         start + (self.layout.offset * self.dtype.bytes()) as u64
     }
 
+    /// Makes later work of the device's [compute stream](rigel_gpu::Device::compute) start after all work that uses the
+    /// array's memory so far. Fails if work failed that was to write it. Call it before that stream's work is ordered
+    /// before another library's, which gets the [address](Self::address).
+    pub fn order_uses(&self) -> Result<()> {
+        match (&self.memory, self.device()) {
+            (Memory::Device(memory), Device::Gpu(device)) => Ok(device.compute()?.wait_for_uses(memory.view())?),
+            _ => Ok(()),
+        }
+    }
+
     /// Counts what other libraries have given the device to do so far as a use of the array's memory, so that it is
     /// reused only after that ([`rigel_gpu::Device::reclaim`]). Call it when another library that had the
     /// [address](Self::address) does not need the memory any more. If it fails, keep a copy of this handle: the memory

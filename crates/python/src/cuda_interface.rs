@@ -122,7 +122,10 @@ impl PyArray {
                 name(array.dtype())
             )));
         };
-        let stream = shared_stream(&device).map_err(raise)?;
+        let stream = quick(|| {
+            array.order_uses()?;
+            Ok(shared_stream(&device)?)
+        })?;
         self.hand_out();
         let interface = PyDict::new(py);
         interface.set_item(intern!(py, "version"), 3)?;

@@ -257,15 +257,12 @@ struct Ours {
     array: Array,
     shape: Vec<i64>,
     strides: Vec<i64>,
-    /// Whether work of the consumer may still read when the deleter runs. Its stream need not exist any more by then.
-    ordered: bool,
 }
 
 impl Drop for Ours {
     fn drop(&mut self) {
-        if self.ordered {
-            take_back(&self.array);
-        }
+        // Work of the consumer may still read. Its stream need not exist any more.
+        take_back(&self.array);
     }
 }
 
@@ -374,16 +371,19 @@ impl PyArray {
                     .map_err(|_| PyValueError::new_err(format!("{handle} is not a stream handle")))?,
             ),
         };
-        if let (Some(handle), Device::Gpu(gpu)) = (consumer, array.device()) {
+        if let Device::Gpu(gpu) = array.device() {
             quick(|| {
-                // SAFETY: the caller passes a live stream of the device, as DLPack requires.
-                unsafe { gpu.compute()?.release_to(handle)? };
+                array.order_uses()?;
+                if let Some(handle) = consumer {
+                    // SAFETY: the caller passes a live stream of the device, as DLPack requires.
+                    unsafe { gpu.compute()?.release_to(handle)? };
+                }
                 Ok(())
             })?;
         }
         let shape = array.shape().iter().map(|&length| length as i64).collect();
         let strides = array.strides().iter().map(|&stride| stride as i64).collect();
-        let mut ours = Box::new(Ours { array, shape, strides, ordered: consumer.is_some() });
+        let mut ours = Box::new(Ours { array, shape, strides });
         let tensor = Tensor {
             data: ours.array.address() as *mut c_void,
             device: [device.0, device.1],

@@ -12,7 +12,8 @@ use super::returned::Returned;
 use crate::base::{DeviceKind, Lock, MemoryInfo, Plain, Properties, Result, numa};
 use crate::code::{Cache, LaunchPolicy, Loaded, Module, Source};
 use crate::drivers::Driver;
-use crate::memory::{Activity, Buffer, Core, Lane, PinnedBuffer, PoolStats, View};
+use crate::memory::{Activity, Block, Buffer, Core, Lane, PinnedBuffer, PoolStats, View};
+use crate::queue::Timeline;
 
 /// A handle to an open device. Cloning it gives another handle to the same device.
 ///
@@ -40,8 +41,7 @@ struct Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        let lane = self.lanes.iter().find_map(OnceLock::get);
-        self.returned.close(lane.map(|lane| lane.timeline()));
+        self.returned.close(self.lanes[0].get().map(|lane| lane.timeline()));
     }
 }
 
@@ -103,9 +103,35 @@ impl Device {
         }
     }
 
-    /// The memory that other libraries have given back since the device's last work.
-    pub(crate) fn returned(&self) -> &Returned {
-        &self.shared.returned
+    /// Takes note of memory that another library gives back, until the device's next work.
+    pub(crate) fn give_back(&self, block: &Arc<Block>) -> Result<()> {
+        // Whoever takes it back needs this stream.
+        self.lane(0)?;
+        self.shared.returned.add(block);
+        Ok(())
+    }
+
+    /// Takes memory back that other libraries have given back: later work of this stream starts after their work. Fails
+    /// if that is not possible now, and the stream's next work uses such memory.
+    pub(crate) fn take_back<'a, R: ?Sized + 'a>(
+        &self,
+        later: &Arc<Timeline>,
+        used: impl Iterator<Item = &'a Arc<R>>,
+    ) -> Result<()> {
+        match self.shared.lanes[0].get() {
+            Some(compute) => {
+                let used = used.map(|resource| Arc::as_ptr(resource).cast());
+                self.shared.returned.order_before(compute.timeline(), later, used)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// As [`Self::take_back`], for nobody's work. What can't be taken back now stays in use.
+    fn take_back_now(&self) {
+        if let Some(compute) = self.shared.lanes[0].get() {
+            let _ = self.take_back(compute.timeline(), std::iter::empty::<&Arc<Block>>());
+        }
     }
 
     /// Makes an observer the one that is told of the device's work, or nobody.
@@ -156,6 +182,7 @@ impl Device {
 
     /// The idle bytes of the pool and these, within the limit.
     fn available_beside(&self, free: usize) -> usize {
+        self.take_back_now();
         let pool = self.memory_stats();
         let free = free + pool.held.saturating_sub(pool.in_use);
         self.memory_limit().map_or(free, |limit| free.min(limit.saturating_sub(pool.in_use)))
@@ -200,10 +227,7 @@ impl Device {
     /// be idle, or when another process needs the memory.
     pub fn trim(&self) -> (usize, usize) {
         self.shared.keep.clear();
-        if let Ok(lane) = self.lane(0) {
-            // What can't be taken back now stays in use.
-            let _ = self.returned().order_before(lane.timeline(), std::iter::empty());
-        }
+        self.take_back_now();
         self.core.trim()
     }
 

@@ -6,6 +6,7 @@
 //! kernel still accesses it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::free_list::{Claim, Found, FreeList};
 use crate::base::{Error, Result};
@@ -307,12 +308,13 @@ impl Arena {
     }
 
     /// Returns all memory to the driver. No buffer may be live and no stream may be open. If the driver can't tell when
-    /// the last work on it ends, the memory stays mapped: a kernel may still write to it.
-    pub(super) fn release(&mut self, driver: &dyn Driver) {
-        if let Some(base) = self.base.take()
-            && self.free.wait().is_ok()
-        {
-            driver.release(base, self.reserved);
+    /// the last work on it ends, the memory stays mapped, because a kernel may still write to it, and so does the driver,
+    /// which would unmap it in the end.
+    pub(super) fn release(&mut self, driver: &Arc<dyn Driver>) {
+        let Some(base) = self.base.take() else { return };
+        match self.free.wait() {
+            Ok(()) => driver.release(base, self.reserved),
+            Err(_) => std::mem::forget(driver.clone()),
         }
     }
 }

@@ -257,9 +257,11 @@ impl PinnedPool {
 impl Drop for PinnedPool {
     fn drop(&mut self) {
         for block in self.state.get_mut().idle.drain(..) {
-            // If the driver can't tell when the last copy ends, the memory stays pinned: it may still be written.
-            if block.uses.wait_idle().is_ok() {
-                self.driver.free_pinned(block.memory.at, block.memory.bytes);
+            match block.uses.wait_idle() {
+                Ok(()) => self.driver.free_pinned(block.memory.at, block.memory.bytes),
+                // The driver can't tell when the last copy ends, which may still write. So the memory stays pinned, and
+                // the driver's context stays, with which it would go.
+                Err(_) => std::mem::forget(self.driver.clone()),
             }
         }
     }

@@ -119,7 +119,7 @@ impl ChainPool {
         !is_full()
     }
 
-    /// Destroys chains whose last launch is complete.
+    /// Destroys chains. The driver completes a launch in progress.
     fn destroy(&self, chains: impl IntoIterator<Item = Chain>) {
         for chain in chains {
             self.driver.destroy_chain(chain);
@@ -210,6 +210,12 @@ impl Chains {
         }
         self.by_kernels.retain(|_, chains| !chains.is_empty());
         self.pool.has_room()
+    }
+
+    /// Destroys all chains, of a stream that is destroyed.
+    pub(super) fn destroy(&mut self) {
+        let chains = self.by_kernels.drain().flat_map(|(_, chains)| chains);
+        self.pool.destroy(chains.map(|(chain, _)| chain));
     }
 
     /// Gives all chains back to the pool, once the stream's work is complete.

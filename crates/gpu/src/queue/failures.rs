@@ -9,14 +9,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::base::{Error, Lock};
 
-/// The most failures that a stream remembers one by one. Beyond them, the oldest two become one that covers the work
-/// between them, too.
-const MOST_FAILURES: usize = 64;
+/// The most failures that a stream remembers one by one. Beyond them, two become one that covers the work between them,
+/// too: those with the least work between them.
+const MOST_FAILURES: usize = 256;
 
 /// The failed work of one stream.
 pub(super) struct Failures {
     /// All work with a smaller number succeeded, as far as known.
     from: AtomicU64,
+    /// All work with a larger number succeeded, as far as known.
+    to: AtomicU64,
+    /// In the order of their numbers.
     known: Lock<Vec<Failure>>,
     /// The number up to which somebody was told of failed work.
     told: AtomicU64,
@@ -29,9 +32,20 @@ struct Failure {
     error: Error,
 }
 
+impl Failure {
+    fn covers(&self, at: u64) -> bool {
+        (self.first..=self.last).contains(&at)
+    }
+}
+
 impl Default for Failures {
     fn default() -> Self {
-        Self { from: AtomicU64::new(u64::MAX), known: Lock::default(), told: AtomicU64::new(0) }
+        Self {
+            from: AtomicU64::new(u64::MAX),
+            to: AtomicU64::new(0),
+            known: Lock::default(),
+            told: AtomicU64::new(0),
+        }
     }
 }
 
@@ -39,28 +53,41 @@ impl Failures {
     /// Records that work number `first` to number `last` failed.
     pub(super) fn add(&self, first: u64, last: u64, error: Error) {
         let mut known = self.known.lock();
-        if known.len() == MOST_FAILURES {
-            let second = known.remove(1);
-            known[0].last = known[0].last.max(second.last);
+        let at = known.partition_point(|failure| failure.first <= first);
+        known.insert(at, Failure { first, last, error });
+        if known.len() > MOST_FAILURES {
+            let between = |i: &usize| known[i + 1].first.saturating_sub(known[*i].last);
+            let nearest = (0..known.len() - 1).min_by_key(between).expect("several");
+            let second = known.remove(nearest + 1);
+            known[nearest].last = known[nearest].last.max(second.last);
         }
-        known.push(Failure { first, last, error });
+        self.to.fetch_max(last, Ordering::Release);
         self.from.fetch_min(first, Ordering::Release);
+    }
+
+    /// Whether work number `at` failed, for those who do not pass the error on.
+    pub(super) fn cover(&self, at: u64) -> bool {
+        self.may_cover(at) && self.known.lock().iter().any(|failure| failure.covers(at))
+    }
+
+    fn may_cover(&self, at: u64) -> bool {
+        self.from.load(Ordering::Acquire) <= at && at <= self.to.load(Ordering::Acquire)
     }
 
     /// The error of work number `at`, if it failed.
     pub(super) fn of(&self, at: u64) -> Option<Error> {
-        if at < self.from.load(Ordering::Acquire) {
+        if !self.may_cover(at) {
             return None;
         }
         let known = self.known.lock();
-        let failure = known.iter().find(|failure| (failure.first..=failure.last).contains(&at))?;
+        let failure = known.iter().find(|failure| failure.covers(at))?;
         self.is_told(failure);
         Some(failure.error.clone())
     }
 
     /// The error of the first work after number `since` that failed.
     pub(super) fn after(&self, since: u64) -> Option<Error> {
-        if self.from.load(Ordering::Acquire) == u64::MAX {
+        if self.to.load(Ordering::Acquire) <= since {
             return None;
         }
         let known = self.known.lock();
@@ -121,5 +148,16 @@ mod tests {
         assert!(failures.known.lock().len() <= MOST_FAILURES);
         assert!(numbers.clone().all(|at| failures.of(at).is_some()));
         assert!(failures.of(5).is_none() && failures.after(10_000).is_none());
+    }
+
+    /// What is kept for long, between two failures that are far apart, stays good.
+    #[test]
+    fn work_between_failures_that_are_far_apart_is_not_blamed() {
+        let failures = Failures::default();
+        failures.add(5, 5, error("failed"));
+        let numbers = (0..3 * MOST_FAILURES as u64).map(|i| 1_000_000 + 10 * i);
+        numbers.for_each(|at| failures.add(at, at, error("failed")));
+        assert!(failures.of(5).is_some() && failures.of(1_000_000).is_some());
+        assert!((6..1_000_000).step_by(997).all(|at| failures.of(at).is_none() && !failures.cover(at)));
     }
 }

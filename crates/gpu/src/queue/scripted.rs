@@ -28,6 +28,8 @@ pub(crate) struct Scripted {
     /// Whether queries of events fail, although the device is not lost.
     queries_fail: AtomicBool,
     lost: AtomicBool,
+    /// The streams that were told to wait, in order.
+    pub(crate) waiting: Lock<Vec<Raw>>,
     /// Held by a test to keep `synchronize` from returning.
     pub(crate) gate: Lock<()>,
 }
@@ -56,6 +58,7 @@ impl Scripted {
             waits_fail: AtomicBool::new(false),
             queries_fail: AtomicBool::new(false),
             lost: AtomicBool::new(false),
+            waiting: Lock::default(),
             gate: Lock::default(),
         })
     }
@@ -85,6 +88,12 @@ impl Scripted {
 
     pub(crate) fn fail_waits(&self, fail: bool) {
         self.waits_fail.store(fail, Ordering::Relaxed);
+    }
+
+    /// The device is there again.
+    pub(crate) fn found(self: &Arc<Self>) -> &Arc<Self> {
+        self.lost.store(false, Ordering::Relaxed);
+        self
     }
 
     /// From now on the device is lost.
@@ -197,15 +206,17 @@ impl QueueDriver for Scripted {
         Ok(())
     }
 
-    fn wait_event(&self, _stream: Raw, _event: Raw) -> Result<()> {
+    fn wait_event(&self, stream: Raw, _event: Raw) -> Result<()> {
         if self.waits_fail.load(Ordering::Relaxed) {
             return self.unsupported("wait_event");
         }
         self.say("wait for event");
+        self.waiting.lock().push(stream);
         Ok(())
     }
 
     fn create_event(&self, _timing: bool) -> Result<Raw> {
+        self.answers("create_event")?;
         Ok(self.handle())
     }
 
@@ -214,6 +225,7 @@ impl QueueDriver for Scripted {
     }
 
     fn record_event(&self, event: Raw, _stream: Raw) -> Result<()> {
+        self.answers("record_event")?;
         self.events.lock().insert(event, false);
         Ok(())
     }

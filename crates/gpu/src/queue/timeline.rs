@@ -103,6 +103,11 @@ impl Timeline {
         self.failures.of(at)
     }
 
+    /// Whether work number `at` failed after it had its number, for those who do not pass the error on.
+    pub(super) fn has_failed(&self, at: u64) -> bool {
+        self.failures.cover(at)
+    }
+
     /// The number up to which somebody was told of failed work. A handle to the stream that is new need not tell of it
     /// again.
     pub(crate) fn told(&self) -> u64 {
@@ -115,9 +120,11 @@ impl Timeline {
         if let Err(error) = &result
             && is_lost(error)
         {
-            let completed = self.completed.swap(u64::MAX, Ordering::AcqRel);
+            let completed = self.completed.load(Ordering::Acquire);
             if completed != u64::MAX {
+                // In this order: a thread that sees that the work is complete also sees that it failed.
                 self.failures.add(completed + 1, u64::MAX, error.clone());
+                self.completed(u64::MAX);
             }
         }
         result
@@ -196,10 +203,16 @@ impl Timeline {
         }
         // The mark is for the work that runs. Who depends on launches that fail now gets their error.
         let _ = state.submit(self);
-        let event = Arc::new(self.events.take(false)?);
-        self.noting_loss(self.driver.record_event(event.raw, stream))?;
+        let event = self.record_plain(stream)?;
         state.marks.push_back((state.issued, event.clone()));
         Ok(Some(event))
+    }
+
+    /// Records an event without a time.
+    fn record_plain(&self, stream: Raw) -> Result<Arc<PooledEvent>> {
+        let event = self.noting_loss(self.events.take(false))?;
+        self.noting_loss(self.driver.record_event(event.raw, stream))?;
+        Ok(Arc::new(event))
     }
 
     /// Blocks the host until no work up to number `at` runs any more, whether it failed or not: then what it used can
@@ -210,7 +223,7 @@ impl Timeline {
             Some(event) => self.noting_loss(event.synchronize()).map(|()| self.completed(at)),
             None => Ok(()),
         });
-        match waited {
+        match self.noting_loss(waited) {
             Err(error) if is_lost(&error) => Ok(()),
             waited => waited,
         }
@@ -235,11 +248,7 @@ impl Timeline {
             let event = match mark {
                 Some(event) => Some(event),
                 None => match (state.stream, &state.capture) {
-                    (Some(stream), None) => {
-                        let event = Arc::new(self.events.take(false)?);
-                        self.noting_loss(self.driver.record_event(event.raw, stream))?;
-                        Some(event)
-                    }
+                    (Some(stream), None) => Some(self.record_plain(stream)?),
                     _ => None,
                 },
             };
@@ -251,7 +260,11 @@ impl Timeline {
         }
         let failure = self.failures.after(since.load(Ordering::Relaxed));
         since.fetch_max(issued, Ordering::Relaxed);
-        failure.map_or(Ok(()), Err)
+        // One error stands for all of them: handles that are opened later start here.
+        failure.map_or(Ok(()), |error| {
+            self.failures.tell(issued);
+            Err(error)
+        })
     }
 
     /// Blocks the host until all work submitted so far is complete. Fails if work failed of which nobody was told.
@@ -260,7 +273,7 @@ impl Timeline {
     }
 
     /// Makes later work start after work number `at` of `other`.
-    pub(super) fn start_after(self: &Arc<Self>, other: &Timeline, at: u64) -> Result<()> {
+    pub(crate) fn start_after(self: &Arc<Self>, other: &Timeline, at: u64) -> Result<()> {
         if !self.can_wait_for(&other.driver) {
             return other.wait_idle(at);
         }
@@ -278,14 +291,16 @@ impl Timeline {
     }
 
     /// Makes later work start after all work that anybody has submitted to the device so far. This is work itself, and
-    /// it uses `resources`: nobody takes them before.
-    pub(crate) fn wait_for_all<R: Resource>(self: &Arc<Self>, resources: &[Arc<R>]) -> Result<()> {
+    /// it uses `resources`: nobody takes them before. Returns its number.
+    pub(crate) fn wait_for_all<R: Resource>(self: &Arc<Self>, resources: &[Arc<R>]) -> Result<u64> {
         let event = self.events.take(false)?;
         self.driver.record_context(event.raw)?;
         let mut work = self.begin()?;
-        self.driver.wait_event(work.stream()?, event.raw)?;
+        // Whoever depends on launches that fail now gets their error.
+        let _ = work.state.submit(self);
+        self.driver.wait_event(work.stream, event.raw)?;
         resources.iter().for_each(|resource| work.uses(resource));
-        Ok(())
+        Ok(work.number())
     }
 
     /// Whether streams of this driver can wait for events of `other`. CUDA streams can wait for events of any CUDA
@@ -402,6 +417,8 @@ impl Drop for Timeline {
     fn drop(&mut self) {
         if let Some(stream) = self.state.get_mut().stream.take() {
             self.driver.destroy_stream(stream);
+            // The driver completes a launch in progress.
+            self.state.get_mut().chains.destroy();
         }
     }
 }
@@ -483,16 +500,25 @@ impl Work<'_> {
 
     /// Records that the work reads `resource`. Fails if work failed that wrote it.
     pub(crate) fn reads<R: Resource>(&mut self, resource: &Arc<R>) -> Result<()> {
-        resource.usage().lock().check_written()?;
-        self.uses(resource);
-        Ok(())
+        self.accesses(resource, false)
     }
 
     /// Records that the work writes `resource`, or a part of it. Fails if work failed that wrote it before.
     pub(crate) fn writes<R: Resource>(&mut self, resource: &Arc<R>) -> Result<()> {
-        self.reads(resource)?;
-        if self.state.capture.is_none() {
-            resource.usage().lock().note_written(self.timeline, self.state.issued);
+        self.accesses(resource, true)
+    }
+
+    fn accesses<R: Resource>(&mut self, resource: &Arc<R>, writes: bool) -> Result<()> {
+        let mut usage = resource.usage().lock();
+        usage.check_written()?;
+        match &mut self.state.capture {
+            None => {
+                usage.uses.note(self.timeline, self.state.issued);
+                if writes {
+                    usage.note_written(self.timeline, self.state.issued);
+                }
+            }
+            Some(recording) => recording.kept.push(resource.clone()),
         }
         Ok(())
     }
@@ -839,6 +865,36 @@ mod tests {
         for _ in 0..2 {
             assert!(matches!(uses.wait(), Err(Error::DeviceLost { .. })));
         }
+        // The first who waits learns of it, and there is no event yet that could be waited for.
+        let queue = driver.found().queue();
+        let uses = driver.used_on(&queue);
+        driver.lose();
+        for _ in 0..2 {
+            assert!(matches!(uses.wait(), Err(Error::DeviceLost { .. })));
+            assert!(uses.wait_idle().is_ok() && !uses.are_pending());
+        }
+    }
+
+    #[test]
+    fn a_stream_that_could_not_close_destroys_its_chains() {
+        let driver = Scripted::new();
+        let chains = ChainPool::new(driver.clone());
+        let open = || {
+            let events = EventPool::new(driver.clone());
+            Queue::open(driver.clone(), events, chains.clone(), StreamPool::new(driver.clone())).unwrap()
+        };
+        let queue = open();
+        let block = Arc::new(Written::default());
+        for _ in 0..2 {
+            queue.timeline.gather(true);
+            (0..2).for_each(|_| write(&queue, &block, 1).unwrap());
+            queue.timeline.gather(false);
+        }
+        assert_eq!(chains.chains(), 1);
+        driver.fail_waits(true);
+        drop((queue, block));
+        assert!(driver.calls().iter().any(|call| call.starts_with("destroy chain")));
+        assert_eq!(chains.chains(), 0);
     }
 
     #[test]

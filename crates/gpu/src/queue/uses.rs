@@ -124,9 +124,7 @@ impl Uses {
 
     /// Removes work that is known to be complete and did not fail.
     fn forget_successful(&mut self) {
-        self.0.retain(|known| {
-            !known.timeline.is_known_complete(known.at) || known.timeline.failure_of(known.at).is_some()
-        });
+        self.0.retain(|known| !known.timeline.is_known_complete(known.at) || known.timeline.has_failed(known.at));
     }
 
     /// Whether streams other than `own` have uses that are not known to be complete. Does not query the driver.

@@ -47,14 +47,16 @@ impl Device {
     /// be while somebody captures a graph: a program that captures with another library may drop what it got from
     /// here meanwhile.
     ///
+    /// Work that uses the memory then has to be ordered with the [compute stream](Self::compute), as by
+    /// [`Stream::wait_for_uses`]: that stream is the one that has waited.
+    ///
     /// Unlike [`Stream::wait_foreign`] it needs no handle: the other library's stream may be gone.
     pub fn reclaim<'a, T: Plain>(&self, memory: impl Into<View<'a, T>>) -> Result<()> {
         const NAME: &str = "Device::reclaim";
         let memory = memory.into();
         refuse_own_context(self, NAME)?;
         same_device(NAME, self.core(), memory.block().core())?;
-        self.returned().add(memory.block());
-        Ok(())
+        self.give_back(memory.block())
     }
 }
 
@@ -109,7 +111,8 @@ impl Stream {
     /// to this stream. Call it before memory that was written here is read there. Handles, and devices that are
     /// refused, are those of [`wait_foreign`](Self::wait_foreign).
     ///
-    /// Launches of this stream that were gathered are submitted. Otherwise it does nothing on the emulated device,
+    /// Launches of this stream that were gathered are submitted, and it fails if that fails. Whether earlier work has
+    /// failed that wrote the memory is told by [`wait_for_uses`](Self::wait_for_uses). Otherwise it does nothing on the emulated device,
     /// whose streams are idle when a call returns.
     ///
     /// # Safety
@@ -118,9 +121,8 @@ impl Stream {
     pub unsafe fn release_to(&self, handle: u64) -> Result<()> {
         self.outside_capture("Stream::release_to", REASON)?;
         refuse_own_context(self.device(), "Stream::release_to")?;
-        self.timeline().submit_gathered();
         if self.device().kind() != DeviceKind::Cuda {
-            return Ok(());
+            return self.timeline().begin()?.stream().map(drop);
         }
         let event = self.record()?;
         self.core().driver.wait_event(Raw(handle), event.raw())

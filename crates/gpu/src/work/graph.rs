@@ -47,6 +47,7 @@ impl Graph {
     /// Runs the recorded work on `stream`.
     pub fn replay(&self, stream: &Stream) -> Result<()> {
         same_device("Graph::replay", &self.core, stream.core())?;
+        stream.device().take_back(stream.timeline(), self.kept.iter())?;
         for origin in self.kept.iter().filter_map(|resource| resource.origin()) {
             origin.order_before(stream.timeline())?;
         }

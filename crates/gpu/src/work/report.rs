@@ -249,7 +249,8 @@ impl Recorder {
     pub fn new(stream: &Stream) -> Self {
         let device = stream.device();
         Self {
-            stream: stream.clone(),
+            // Earlier work, such as a proof that failed, is not this work's. What it was to write can't be read.
+            stream: stream.from_now_on(),
             began: Instant::now(),
             before: device.activity(),
             in_use: device.memory_stats().in_use,
@@ -349,6 +350,31 @@ fn driver_allocations(device: &Device) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::Options;
+    use crate::drivers::{Grid, Raw};
+    use crate::queue::scripted::Scripted;
+
+    #[test]
+    fn a_report_tells_of_failures_of_its_own_work() {
+        let device = Device::with_driver(Scripted::new(), Options::from_env().unwrap());
+        let stream = device.compute().unwrap();
+        let fail = || {
+            let _gathering = stream.gather();
+            let grid = Grid { blocks: [1; 3], threads: [1; 3], shared: 0 };
+            let mut work = stream.timeline().begin().unwrap();
+            // SAFETY: the scripted driver runs nothing, and there are no arguments.
+            unsafe { work.launch((1, Raw(0)), grid, &[], std::iter::empty()) }.unwrap();
+        };
+        (0..2).for_each(|_| fail());
+        let recorder = Recorder::new(&stream);
+        recorder.finish().unwrap();
+        let recorder = Recorder::new(&stream);
+        fail();
+        assert!(recorder.finish().is_err());
+        (0..2).for_each(|_| fail());
+        assert!(device.compute().unwrap().synchronize().is_err());
+        device.compute().unwrap().synchronize().unwrap();
+    }
 
     #[test]
     fn devices_of_a_proof_that_moved_have_the_same_move() {

@@ -58,6 +58,12 @@ impl Stream {
         Self { lane, device: device.clone(), told }
     }
 
+    /// A handle to the stream that tells of failures of later work only.
+    pub(super) fn from_now_on(&self) -> Self {
+        let told = AtomicU64::new(self.timeline().issued());
+        Self { told, ..self.clone() }
+    }
+
     /// The device the stream belongs to.
     pub fn device(&self) -> &Device {
         &self.device
@@ -82,8 +88,7 @@ impl Stream {
         if let Some(observer) = self.device.observer() {
             observer.working(&self.device, self.timeline())?;
         }
-        let used = reads.iter().chain(writes).copied();
-        self.device.returned().order_before(self.timeline(), used)?;
+        self.device.take_back(self.timeline(), reads.iter().chain(writes).copied())?;
         for origin in reads.iter().chain(writes).filter_map(|block| block.origin()) {
             origin.order_before(self.timeline())?;
         }
@@ -175,7 +180,7 @@ impl Stream {
         let bytes = len
             .checked_mul(size_of::<T>())
             .ok_or_else(|| Error::shape("Stream::alloc", format!("{len} values overflow the address space")))?;
-        self.device.returned().order_before(self.timeline(), std::iter::empty())?;
+        self.device.take_back(self.timeline(), std::iter::empty::<&Arc<Block>>())?;
         let block = self.core().alloc(self.timeline(), bytes)?;
         // A graph keeps memory alive that was allocated during its capture.
         self.timeline().begin()?.uses(&block);

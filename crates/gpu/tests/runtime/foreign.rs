@@ -196,10 +196,10 @@ fn memory_that_another_library_read_is_reused_after_its_kernel() {
             let seen = seen.cast::<u32>().unwrap();
             let mut copied = theirs.zeros::<u32>(READ).unwrap();
             theirs.copy(copied.view_mut(), seen.view()).unwrap();
-            device.reclaim(x.view()).unwrap();
             // Nothing else has room for the next user.
             device.trim();
             device.set_memory_limit(Some(device.memory_stats().in_use));
+            device.reclaim(x.view()).unwrap();
             drop(x);
             // The next user takes the same memory and overwrites it.
             let next = other.upload(&vec![1u32; LEN]).unwrap();

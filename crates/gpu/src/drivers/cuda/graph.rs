@@ -1,5 +1,6 @@
 //! Graphs: capture, instantiation, update.
 
+use std::collections::BTreeMap;
 use std::ptr;
 
 use cudarc::driver::sys::{self, CUgraph, CUgraphExecUpdateResult, CUgraphExecUpdateResultInfo, CUresult};
@@ -8,9 +9,9 @@ use super::context::{Cuda, handle, pointer};
 use crate::base::{Lock, Result};
 use crate::drivers::{GraphDriver, Raw};
 
-/// The number of captures in progress in this process, on all devices. A call that would end them is made under the
-/// lock, while there are none.
-pub(super) static CAPTURES: Lock<usize> = Lock::new(0);
+/// The number of captures in progress in this process, by context. A call that would end those of a context is made
+/// under the lock, while there are none.
+pub(super) static CAPTURES: Lock<BTreeMap<usize, usize>> = Lock::new(BTreeMap::new());
 
 impl GraphDriver for Cuda {
     /// Uses the relaxed mode. In the other modes a capture must end on the thread that began it, while this trait
@@ -21,7 +22,7 @@ impl GraphDriver for Cuda {
         self.call("cuStreamBeginCapture", || unsafe {
             sys::cuStreamBeginCapture_v2(pointer(stream), sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED)
         })?;
-        *captures += 1;
+        *captures.entry(self.context.handle.addr()).or_default() += 1;
         Ok(())
     }
 
@@ -30,7 +31,7 @@ impl GraphDriver for Cuda {
         let mut graph: CUgraph = ptr::null_mut();
         // SAFETY: the stream is live, and `graph` outlives the call.
         let code = self.attempt(|| unsafe { sys::cuStreamEndCapture(pointer(stream), &mut graph) });
-        *CAPTURES.lock() -= 1;
+        *CAPTURES.lock().get_mut(&self.context.handle.addr()).expect("it began in this context") -= 1;
         if code != CUresult::CUDA_SUCCESS && !graph.is_null() {
             self.destroy_graph(handle(graph));
         }

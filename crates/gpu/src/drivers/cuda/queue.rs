@@ -66,8 +66,8 @@ impl QueueDriver for Cuda {
         let mut status = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
         // SAFETY: the legacy stream always exists, and `status` outlives the call.
         self.call(CALL, || unsafe { sys::cuStreamIsCapturing(LEGACY as CUstream, &mut status) })?;
-        if *captures > 0 {
-            return Err(self.refuse(CALL, format!("{} captures are in progress, which it would end", *captures)));
+        if let Some(count @ 1..) = captures.get(&self.context.handle.addr()) {
+            return Err(self.refuse(CALL, format!("{count} captures are in progress, which it would end")));
         }
         // SAFETY: the context and the event are live.
         self.call("cuCtxRecordEvent", || unsafe { sys::cuCtxRecordEvent(self.context.handle, pointer(event)) })
