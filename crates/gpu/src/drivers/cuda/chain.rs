@@ -22,8 +22,13 @@ impl Cuda {
     ) -> Option<(Chain, Result<()>)> {
         let chain = match chain {
             Some(chain) => {
-                let mut nodes = chain.nodes.iter().zip(launches);
-                if !nodes.all(|(&node, launch)| self.set_node(chain.executable, node, launch)) {
+                // One call sets them all, because each enters the context.
+                let set = self.attempt(|| {
+                    let nodes = chain.nodes.iter().zip(launches);
+                    let mut codes = nodes.map(|(&node, launch)| set_node(chain.executable, node, launch));
+                    codes.find(|&code| code != CUresult::CUDA_SUCCESS).unwrap_or(CUresult::CUDA_SUCCESS)
+                });
+                if set != CUresult::CUDA_SUCCESS {
                     self.discard_chain(chain);
                     return None;
                 }
@@ -39,17 +44,6 @@ impl Cuda {
             return None;
         }
         Some((chain, self.check("cuGraphLaunch", code)))
-    }
-
-    /// Sets another shape and other arguments for the same function.
-    fn set_node(&self, executable: Raw, node: Raw, launch: &Launch) -> bool {
-        with_parameters(launch, |parameters| {
-            // SAFETY: graph, node and function are live, and the arguments fit the function.
-            let set = || unsafe {
-                sys::cuGraphExecKernelNodeSetParams_v2(pointer(executable), pointer(node), parameters)
-            };
-            self.attempt(set) == CUresult::CUDA_SUCCESS
-        })
     }
 
     fn make_chain(&self, launches: &[Launch]) -> Option<Chain> {
@@ -83,6 +77,14 @@ impl Cuda {
         self.destroy_executable(chain.executable);
         self.destroy_graph(chain.graph);
     }
+}
+
+/// Sets another shape and other arguments for the same function.
+fn set_node(executable: Raw, node: Raw, launch: &Launch) -> CUresult {
+    with_parameters(launch, |parameters| {
+        // SAFETY: graph, node and function are live, and the arguments fit the function.
+        unsafe { sys::cuGraphExecKernelNodeSetParams_v2(pointer(executable), pointer(node), parameters) }
+    })
 }
 
 /// The driver's description of a launch.
