@@ -174,7 +174,10 @@ pub fn read(path: impl AsRef<Path>, memory: usize) -> Result<Vec<u8>, Unread> {
         if length > memory as u64 {
             return Err(Unread::Refused(Refusal::TooLarge { length, limit: memory }));
         }
-        file.take((length + 1).saturating_sub(bytes.len() as u64)).read_to_end(&mut bytes)?;
+        let rest = (length + 1).saturating_sub(bytes.len() as u64);
+        // Bytes that grow would take up to twice the memory.
+        bytes.try_reserve_exact(rest as usize).map_err(io::Error::from)?;
+        file.take(rest).read_to_end(&mut bytes)?;
     }
     Ok(bytes)
 }
@@ -317,7 +320,9 @@ mod tests {
             [(&file, file.len()), (&longer, file.len() + 1), (&vec![7; 5000], FIXED + CHECKSUM)]
         {
             std::fs::write(&path, bytes).unwrap();
-            assert_eq!(read(&path, 6000).unwrap(), bytes[..expected]);
+            let found = read(&path, 6000).unwrap();
+            assert_eq!(found, bytes[..expected]);
+            assert!(found.capacity() <= FIXED + CHECKSUM + file.len(), "{}", found.capacity());
         }
         assert!(matches!(read(folder.path().join("none"), 6000), Err(Unread::Io(_))));
         std::fs::write(&path, &file).unwrap();

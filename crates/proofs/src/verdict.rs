@@ -41,6 +41,20 @@ impl Bits {
 /// MiB come on top of it: upstream reads the constraints.
 pub const MEMORY: usize = 64 << 20;
 
+/// A proof takes at most so many times its bytes in memory, besides them: narrow tables have many small vectors, and
+/// [`bounded`](rigel_workloads::bounded) counts each with room for twice its elements.
+const READ: usize = 4;
+
+/// The memory that verifying a proof of so many bytes takes, in bytes.
+pub fn memory_of(choice: &Choice, proof_bytes: usize) -> usize {
+    choice.verification_bytes().saturating_add(proof_bytes.saturating_mul(1 + READ))
+}
+
+/// A limit of memory that allows so many bytes, as `--memory-limit` takes it: `93MiB`.
+pub fn limit_for(bytes: usize) -> String {
+    format!("{}MiB", bytes.div_ceil(1 << 20))
+}
+
 /// Why a proof is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -52,8 +66,8 @@ pub enum Unverified {
     /// To find out takes more memory than the limit.
     #[non_exhaustive]
     Memory {
-        /// The bytes that are needed, if they are known: for the statement. Those of the proof are counted until they
-        /// are too many.
+        /// The bytes that are needed, if they are known: for the statement, and for a proof of this length. A proof that
+        /// takes more is counted until it is too much.
         needed: Option<usize>,
         /// The limit, in bytes.
         limit: usize,
@@ -68,7 +82,7 @@ impl fmt::Display for Unverified {
                 write!(f, "the proof is malformed: upstream's verifier gave up ({message})")
             }
             Self::Memory { needed: Some(needed), limit } => {
-                let [needed, limit] = [needed, limit].map(|&bytes| Bytes(bytes));
+                let (needed, limit) = (limit_for(*needed), Bytes(*limit));
                 write!(f, "verifying a proof of this size takes {needed} of memory, the limit is {limit}")
             }
             Self::Memory { needed: None, limit } => {
@@ -88,10 +102,12 @@ pub fn verify(header: &Header, proof: &[u8], memory: usize) -> Result<(), Unveri
 
 /// [`verify`], where the caller keeps panics from being printed.
 pub fn judged(header: &Header, proof: &[u8], memory: usize) -> Result<(), Unverified> {
-    let needed = header.choice.verification_bytes().saturating_add(proof.len());
-    let Some(left) = memory.checked_sub(needed) else {
+    let needed = memory_of(&header.choice, proof.len());
+    if needed > memory {
         return Err(Unverified::Memory { needed: Some(needed), limit: memory });
-    };
+    }
+    // What the proof takes beyond its bytes is counted exactly.
+    let left = memory - memory_of(&header.choice, 0) - proof.len();
     let judge = || {
         let statement = header.choice.statement().map_err(Rejection::Malformed)?;
         statement.verify(proof, &header.public_values, left)
@@ -134,16 +150,46 @@ mod tests {
         assert!(matches!(judged(&Header::new(plonk(8, 1), vec![]), b"", MEMORY), Err(Unverified::Rejected(_))));
     }
 
+    /// What `docs/command-line.md` says.
+    #[test]
+    fn the_sizes_from_which_on_the_usual_limit_is_too_low() {
+        let stwo = |workload| {
+            move |log_size| {
+                let (channel, fri) = (stwo::Channel::Blake2s, stwo::Fri::default());
+                Choice::Stwo(stwo::Choice { workload, log_size, channel, fri })
+            }
+        };
+        let lookups = |field| {
+            move |log_rows| {
+                let (workload, hash, fri) = (Workload::Lookups, Hash::Keccak, Fri::default());
+                Choice::Plonky3(Plonky3Choice { workload, log_rows, field, hash, fri })
+            }
+        };
+        fn least(choice: impl Fn(u32) -> Choice) -> Option<u32> {
+            (6..=26).find(|&log_size| choice(log_size).verification_bytes() > MEMORY)
+        }
+        use rigel_stwo_workloads::Workload as Stwo;
+        assert_eq!(
+            [Stwo::Plonk, Stwo::Xor, Stwo::Blake2s].map(|workload| least(stwo(workload))),
+            [18, 19, 19].map(Some)
+        );
+        for workload in [Stwo::WideFibonacci, Stwo::Poseidon2, Stwo::StateMachine] {
+            assert_eq!(least(stwo(workload)), None, "{workload}");
+        }
+        assert_eq!([Field::KoalaBear, Field::Goldilocks].map(|field| least(lookups(field))), [21, 20].map(Some));
+        assert_eq!(limit_for((1 << 20) + 1), "2MiB");
+    }
+
     #[test]
     fn the_memory_of_a_proof_is_counted_before_it_is_taken() {
         let read = |bytes: &[u8], memory| from_bytes::<Vec<Vec<u32>>>(bytes, Bounds { memory, largest: u32::MAX });
         // A vector of 2^20 vectors, each of which is a byte.
         let empty = [&[0x80, 0x80, 0x40][..], &[0; 1 << 20]].concat();
         assert_eq!(read(&empty, 1 << 24), Err(Unreadable::Memory(1 << 24)));
-        assert_eq!(read(&empty, 24 << 20).map(|vectors| vectors.len()), Ok(1 << 20));
+        assert_eq!(read(&empty, 48 << 20).map(|vectors| vectors.len()), Ok(1 << 20));
         // Promises that are not kept.
         assert!(matches!(read(&[0xff, 0xff, 0xff, 0xff, 0x0f], 100), Err(Unreadable::Malformed(_))));
-        assert_eq!(read(&[2, 1, 5, 0], 100), Ok(vec![vec![5], vec![]]));
+        assert_eq!(read(&[2, 1, 5, 0], 104), Ok(vec![vec![5], vec![]]));
         let longer = "its encoding is not the shortest".to_string();
         assert_eq!(read(&[1, 1, 0x85, 0], 100), Err(Unreadable::Malformed(longer)));
     }

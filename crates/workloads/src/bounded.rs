@@ -1,8 +1,8 @@
 //! Deserializing bytes of unknown origin within a limit of memory.
 //!
 //! A byte of a proof can become an empty vector, which takes 24, so the length of the bytes is no bound. Here each
-//! element of a vector is charged with its size before it is read. (A vector that grows may have room for twice its
-//! elements for a while. A vector reserves 1 MiB at most before its elements are there: that is serde's rule.)
+//! element of a vector is charged with twice its size before it is read, because a vector that grows has room for twice
+//! its elements. (A vector reserves 1 MiB at most before its elements are there: that is serde's rule.)
 
 use std::cell::Cell;
 use std::fmt;
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// What is accepted.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// The memory of all vectors and maps together, in bytes.
+    /// The memory of all vectors and maps together, in bytes, with room for twice their elements.
     pub memory: usize,
     /// The largest number of 32 bits.
     pub largest: u32,
@@ -272,7 +272,7 @@ impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Parts<'_, S> {
 
     fn deserialize<D: Deserializer<'de>>(self, inner: D) -> Result<S::Value, D::Error> {
         if self.charged {
-            self.budget.charge::<D::Error>(size_of::<S::Value>())?;
+            self.budget.charge::<D::Error>(2 * size_of::<S::Value>())?;
         }
         self.inner.deserialize(Bounded { inner, budget: self.budget })
     }

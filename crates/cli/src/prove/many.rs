@@ -10,6 +10,7 @@ use rigel_workloads::Made;
 use rigel_workloads::many::Many;
 use serde::Serialize;
 
+use super::report::verification;
 use super::{Arguments, finish_compiling, split, statement, write};
 use crate::Failure;
 use crate::choice::Choice;
@@ -150,8 +151,8 @@ impl Summary<'_> {
         }
         out.push_str(&columns.to_text("  "));
         if let Some(file) = self.file {
-            let file = file.display();
-            let _ = writeln!(out, "\nthe first was written to {file}; check it with: rigel verify {file}");
+            let check = verification(file, self.header, self.proof_bytes);
+            let _ = writeln!(out, "\nthe first was written to {}; check it with: {check}", file.display());
         }
         out
     }

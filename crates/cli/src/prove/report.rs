@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use rigel_gpu::{Bytes, Report};
+use rigel_proofs::verdict::{MEMORY, limit_for, memory_of};
 use serde::Serialize;
 
 use crate::proof_file::Header;
@@ -48,8 +49,8 @@ impl Summary<'_> {
             let _ = writeln!(out, "  {}", Paint::Bad.on(&text));
         }
         if let Some(file) = self.file {
-            let file = file.display();
-            let _ = writeln!(out, "\nwritten to {file}; check it with: rigel verify {file}");
+            let check = verification(file, header, self.proof_bytes);
+            let _ = writeln!(out, "\nwritten to {}; check it with: {check}", file.display());
         }
         out
     }
@@ -104,5 +105,30 @@ impl Summary<'_> {
             }
         }
         columns.to_text("  ")
+    }
+}
+
+/// The command that verifies a file, with the memory that it has to allow.
+pub fn verification(file: &Path, header: &Header, proof_bytes: usize) -> String {
+    let needed = memory_of(&header.choice, proof_bytes);
+    let more = if needed > MEMORY { format!(" --memory-limit {}", limit_for(needed)) } else { String::new() };
+    format!("rigel verify {}{more}", file.display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::choice::{Choice, Workload};
+
+    #[test]
+    fn a_file_that_takes_more_memory_is_verified_with_more() {
+        let Choice::Stwo(plonk) = Workload::Plonk.usual(None).unwrap() else { unreachable!("it is Stwo's") };
+        let command = |log_size| {
+            let header =
+                Header::new(Choice::Stwo(rigel_stwo_workloads::choice::Choice { log_size, ..plonk }), vec![]);
+            verification(Path::new("proof.bin"), &header, 1 << 18)
+        };
+        assert_eq!(command(17), "rigel verify proof.bin");
+        assert_eq!(command(18), "rigel verify proof.bin --memory-limit 94MiB");
     }
 }

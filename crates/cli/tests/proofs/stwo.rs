@@ -180,16 +180,16 @@ fn a_file_does_not_choose_how_much_memory_verifying_takes() {
             header["fri"]["log_blowup"] = 2.into();
         })
     };
-    // 12 << 20 claimed sums, of which each byte becomes four.
-    let zeros = with_proof(&file, &[&[0x80, 0x80, 0x80, 6][..], &vec![0; 48 << 20]].concat());
+    // 3 << 20 claimed sums, of which each byte becomes four.
+    let zeros = with_proof(&file, &[&[0x80, 0x80, 0xc0, 1][..], &vec![0; 12 << 20]].concat());
     let verify = |bytes: &[u8], more: &[&str]| {
         std::fs::write(folder.path("file"), bytes).unwrap();
         let output = rigel_within(512 << 20, &[&["verify", text(&folder.path("file"))], more].concat());
         (code(&output), stdout(&output) + &stderr(&output))
     };
     for (bytes, words) in [
-        (resized(24), "GiB of memory, the limit is 64.0 MiB"),
-        (resized(26), "GiB of memory, the limit is 64.0 MiB"),
+        (resized(24), "MiB of memory, the limit is 64.0 MiB"),
+        (resized(26), "MiB of memory, the limit is 64.0 MiB"),
         (zeros.clone(), "more memory than the limit of 64.0 MiB"),
         (with_proof(&file, &vec![0; 70 << 20]), "the limit of memory is 64.0 MiB"),
     ] {
@@ -207,6 +207,24 @@ fn a_file_does_not_choose_how_much_memory_verifying_takes() {
     }
     assert_eq!(verify(&file, &["--memory-limit", "1MiB"]).0, Some(0));
     assert_eq!(verify(&file, &["--memory-limit", "10KiB"]).0, Some(1));
+}
+
+/// A file of a few hundred bytes names a chain that takes minutes to compute: nobody computes it.
+#[test]
+fn a_long_chain_is_not_computed_to_verify_it() {
+    let folder = Folder::new();
+    let file = std::fs::read(folder.prove("proof", "poseidon2 --prover stwo --log-rows 7 --cpu", &QUICK)).unwrap();
+    for (workload, log_size) in [("poseidon2", 26), ("blake2s", 18)] {
+        let resized = with_header(&file, |header| {
+            header["workload"] = workload.into();
+            header["log_size"] = log_size.into();
+        });
+        for bytes in [with_proof(&resized, b""), resized] {
+            let output = folder.verify(&bytes);
+            assert_eq!(code(&output), Some(1), "{}", stderr(&output));
+            assert!(stdout(&output).contains("does not verify"), "{}", stdout(&output));
+        }
+    }
 }
 
 #[test]

@@ -179,11 +179,10 @@ impl Choice {
         }
         let word = size_of::<u32>();
         // The tree is as high as that of the longest columns.
-        let tree = LEAF_BYTES << self.workload.log_rows(self.log_size).max(log_columns);
-        let columns_and_twiddles = ((columns + 3) * word) << log_columns;
-        let extended = (columns_and_twiddles + tree) << self.fri.log_blowup;
-        // Twice, because one is made from another.
-        2 * (circuit + ((2 * columns * word) << log_columns) + extended)
+        let tree = LEAF_BYTES << (self.workload.log_rows(self.log_size).max(log_columns) + self.fri.log_blowup);
+        let extended_and_twiddles = ((columns + 3) * word) << (log_columns + self.fri.log_blowup);
+        // Columns are made from others twice: in a circuit's order or a table's, and by their interpolation.
+        2 * (circuit + ((2 * columns * word) << log_columns) + extended_and_twiddles) + tree
     }
 
     /// Whether this build has the channel. Each compiles both provers, so the second one takes the feature `full`.

@@ -5,7 +5,7 @@ use std::path::Path;
 use rand::RngExt;
 use rand::rngs::SmallRng;
 use rigel_plonky3::Policy;
-use rigel_proofs::verdict::{MEMORY, Unverified, judged};
+use rigel_proofs::verdict::{MEMORY, Unverified, judged, memory_of};
 use rigel_stwo_workloads::choice as stwo;
 use rigel_workloads::{Choice as Plonky3Choice, Field, Fri, Hash, Workload};
 use serde_json::Value;
@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 use super::state::Outcome;
 use crate::Failure;
-use crate::choice::Choice;
+use crate::choice::{Choice, Prover};
 use crate::proof_file::{self, Header};
 
 /// The bytes before the header, and those of the checksum.
@@ -30,7 +30,8 @@ struct Original {
 impl Original {
     fn of(file: Vec<u8>) -> Result<Self, Failure> {
         let (header, proof) = proof_file::decode(&file)?;
-        judged(&header, proof, MEMORY).map_err(|reason| format!("{} is not accepted: {reason}", header.choice))?;
+        let memory = memory_of(&header.choice, proof.len());
+        judged(&header, proof, memory).map_err(|reason| format!("{} is not accepted: {reason}", header.choice))?;
         let proof = proof.to_vec();
         Ok(Self { header, proof, file })
     }
@@ -61,6 +62,7 @@ impl Originals {
             of_stwo(Stwo::Plonk, 6, stwo::Channel::Blake2sM31),
             of_stwo(Stwo::Xor, 6, stwo::Channel::Blake2s),
             of_stwo(Stwo::WideFibonacci, 4, stwo::Channel::Blake2s),
+            of_stwo(Stwo::Poseidon2, 7, stwo::Channel::Blake2s),
         ];
         // A build without all fields and hashes has fewer.
         let choices = choices.into_iter().filter(|choice| choice.check().is_ok());
@@ -170,10 +172,20 @@ impl Originals {
     }
 }
 
-/// A header in which a number or a name is another one.
+/// A header in which a number or a name is another one, or the workload and its size.
 fn restated(rng: &mut SmallRng, header: &Header) -> Value {
     let mut stated = serde_json::to_value(header).expect("a header holds strings and numbers");
     let fields = stated.as_object_mut().expect("a header is an object");
+    if rng.random_ratio(1, 4) {
+        let (prover, size) = match header.choice {
+            Choice::Plonky3(_) => (Prover::Plonky3, "log_rows"),
+            Choice::Stwo(_) => (Prover::Stwo, "log_size"),
+        };
+        let workloads = prover.workloads();
+        fields["workload"] = workloads[rng.random_range(0..workloads.len())].into();
+        fields[size] = rng.random_range(3..28).into();
+        return stated;
+    }
     let in_fri = rng.random();
     let fields = match fields.get_mut("fri") {
         Some(Value::Object(fri)) if in_fri => fri,
@@ -262,10 +274,19 @@ mod tests {
         let same = serde_json::to_value(&header).unwrap();
         assert_eq!(proof_file::decode(&with_header(&file, &same)), Ok((header.clone(), &b"proof"[..])));
         let mut rng = SmallRng::seed_from_u64(1);
-        let others = (0..100).filter(|_| {
-            let file = with_header(&file, &restated(&mut rng, &header));
-            proof_file::decode(&file).is_ok_and(|(other, _)| other != header)
-        });
-        assert!(others.count() > 20);
+        let others: Vec<Header> = (0..200)
+            .filter_map(|_| {
+                let file = with_header(&file, &restated(&mut rng, &header));
+                proof_file::decode(&file).ok().map(|(other, _)| other).filter(|other| *other != header)
+            })
+            .collect();
+        assert!(others.len() > 40);
+        let is_large_chain = |other: &Header| match other.choice {
+            Choice::Stwo(stwo::Choice { workload, log_size, .. }) => {
+                workload == rigel_stwo_workloads::Workload::Poseidon2 && log_size > 20
+            }
+            Choice::Plonky3(_) => false,
+        };
+        assert!(others.iter().any(is_large_chain), "a workload and its size change together");
     }
 }
