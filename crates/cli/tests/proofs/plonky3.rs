@@ -238,8 +238,25 @@ fn no_changed_file_is_accepted_or_ends_the_process() {
     let rejected = |kind: &str| report["inputs"][kind]["rejected"].as_u64().unwrap();
     assert!(rejected("proof_files") > 1000 && rejected("frames") > 20, "{report}");
     assert!(report["inputs"]["cache_entries"]["refused_unread"].as_u64().unwrap() > 100, "{report}");
+}
 
-    // A process that dies is found, and the rest is still read.
+/// What ends a process is found, and the rest is still read.
+#[test]
+fn inputs_that_kill_or_keep_a_process_are_found() {
+    let words = "bench fuzz --count 40 --jobs 2 --dies-at 13 --hangs-at 22 --patience 10 --json";
+    let output = rigel(&words.split(' ').collect::<Vec<_>>(), &[]);
+    let report = json(&output);
+    assert_eq!(code(&output), Some(1), "{report}\n{}", stderr(&output));
+    assert_eq!((&report["count"], &report["killed"]), (&40.into(), &2.into()), "{report}");
+    let mut findings: Vec<&str> =
+        report["findings"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    findings.sort_unstable();
+    let expected = [
+        "input 13 of proof files: the process was ended by signal 6",
+        "input 22 of proof files: the process did not end in 10 s",
+    ];
+    assert_eq!(findings, expected);
+
     let output = rigel(&["bench", "fuzz", "--count", "40", "--memory-limit", "1MiB", "--json"], &[]);
     assert_eq!(code(&output), Some(1), "no process starts with so little: {}", stderr(&output));
 }

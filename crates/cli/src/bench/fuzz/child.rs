@@ -10,7 +10,7 @@ use rand::SeedableRng;
 use rand::rngs::SmallRng;
 
 use super::state::{Kind, Outcome, State};
-use super::{cache, files, frames};
+use super::{Trouble, cache, files, frames};
 use crate::Failure;
 
 /// The inputs that others are made of.
@@ -74,7 +74,7 @@ pub fn findings(folder: &Path, index: u64) -> PathBuf {
 }
 
 /// Reads the share of the inputs that the state names.
-pub fn run(folder: &Path, index: u64) -> Result<bool, Failure> {
+pub fn run(folder: &Path, index: u64, trouble: Trouble) -> Result<bool, Failure> {
     watch_panics();
     let originals = Originals::new(files::Originals::load(folder)?)?;
     let mut state = State::read(folder, index)?;
@@ -83,6 +83,7 @@ pub fn run(folder: &Path, index: u64) -> Result<bool, Failure> {
     while state.next < state.count {
         state.begin();
         state.write_to(&file)?;
+        trouble.make(state.next);
         let (outcome, detail) = originals.read(state.seed, state.next);
         if outcome.is_finding() {
             let (number, kind, place) = (state.next, state.kind().name(), place());

@@ -26,6 +26,9 @@ use state::{Counts, KINDS, OUTCOMES, Outcome, State};
 /// How often the children are looked at.
 const GLANCE: Duration = Duration::from_millis(50);
 
+/// The least time that a child has to start.
+const STARTING: Duration = Duration::from_secs(60);
+
 #[derive(clap::Args)]
 pub struct Arguments {
     /// How many inputs
@@ -49,6 +52,31 @@ pub struct Arguments {
     /// The folder of a child's files, and its index
     #[arg(long, hide = true, num_args = 2)]
     child: Option<Vec<String>>,
+    #[command(flatten)]
+    trouble: Trouble,
+}
+
+/// Inputs that are no trouble to read, but end the process or keep it: what this command is there to find.
+#[derive(clap::Args, Clone, Copy, Default)]
+pub struct Trouble {
+    /// The process that reads this input aborts
+    #[arg(long, hide = true)]
+    dies_at: Option<u64>,
+    /// The process that reads this input does not go on
+    #[arg(long, hide = true)]
+    hangs_at: Option<u64>,
+}
+
+impl Trouble {
+    /// Makes it, if the input is one of these.
+    fn make(self, input: u64) {
+        if self.dies_at == Some(input) {
+            std::process::abort();
+        }
+        while self.hangs_at == Some(input) {
+            std::thread::park();
+        }
+    }
 }
 
 /// The result as JSON.
@@ -78,7 +106,7 @@ pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
         return child::only(arguments.seed, number);
     }
     if let Some([folder, index]) = arguments.child.as_deref().and_then(<[String]>::as_array) {
-        return child::run(Path::new(folder), index.parse()?);
+        return child::run(Path::new(folder), index.parse()?, arguments.trouble);
     }
     let folder = Folder::new()?;
     let progress = Progress::new();
@@ -90,7 +118,7 @@ pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
     let mut workers: Vec<Worker> = (0..jobs)
         .map(|index| {
             let share = State::share(index, jobs, arguments.count, arguments.seed);
-            Worker::start(&folder.0, index, share, arguments.memory_limit)
+            Worker::start(&folder.0, index, share, arguments)
         })
         .collect::<Result<_, Failure>>()?;
     while workers.iter().any(|worker| worker.process.is_some()) {
@@ -179,7 +207,7 @@ struct Worker {
 }
 
 impl Worker {
-    fn start(folder: &Path, index: u64, state: State, memory: Bytes) -> Result<Self, Failure> {
+    fn start(folder: &Path, index: u64, state: State, arguments: &Arguments) -> Result<Self, Failure> {
         let mut worker = Self {
             folder: folder.to_owned(),
             index,
@@ -188,15 +216,19 @@ impl Worker {
             moved: Instant::now(),
             ended: Vec::new(),
         };
-        worker.begin(memory)?;
+        worker.begin(arguments)?;
         Ok(worker)
     }
 
     /// Starts a child that goes on where the state is.
-    fn begin(&mut self, memory: Bytes) -> Result<(), Failure> {
+    fn begin(&mut self, arguments: &Arguments) -> Result<(), Failure> {
+        let Arguments { memory_limit: memory, trouble: Trouble { dies_at, hangs_at }, .. } = arguments;
         self.state.write(&self.folder, self.index)?;
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["bench", "fuzz", "--child"]).arg(&self.folder).arg(self.index.to_string());
+        for (option, input) in [("--dies-at", dies_at), ("--hangs-at", hangs_at)] {
+            command.args(input.iter().flat_map(|input| [option.to_string(), input.to_string()]));
+        }
         // Threads that upstream's verifiers have no use for would take address space.
         command.env("RAYON_NUM_THREADS", "1").stdin(Stdio::null()).stdout(Stdio::null());
         let limit = libc::rlimit { rlim_cur: memory.0 as u64, rlim_max: memory.0 as u64 };
@@ -221,18 +253,21 @@ impl Worker {
             self.moved = Instant::now();
         }
         self.state = state;
+        // Before its first input a child verifies the proofs that are changed.
+        let starting = if self.state.is_reading() { Duration::ZERO } else { STARTING };
+        let patience = starting.max(Duration::from_secs(arguments.patience));
         let ending = match status {
             Some(status) if status.success() => {
                 self.process = None;
                 return Ok(());
             }
             Some(status) => ending(status),
-            None if self.moved.elapsed() < Duration::from_secs(arguments.patience) => return Ok(()),
+            None if self.moved.elapsed() < patience => return Ok(()),
             None => {
                 process.kill()?;
                 process.wait()?;
                 self.state = State::read(&self.folder, self.index)?;
-                format!("did not end in {} s", arguments.patience)
+                format!("did not end in {} s", patience.as_secs())
             }
         };
         if !self.state.is_reading() {
@@ -244,13 +279,24 @@ impl Worker {
             self.state.kind().name()
         ));
         self.state.finish(Outcome::Killed);
-        self.begin(arguments.memory_limit)
+        self.begin(arguments)
     }
 
     /// What was found, in words.
     fn findings(&self) -> Vec<String> {
         let said = std::fs::read_to_string(child::findings(&self.folder, self.index)).unwrap_or_default();
         said.lines().map(str::to_owned).chain(self.ended.iter().cloned()).collect()
+    }
+}
+
+/// No child outlives an error of its parent.
+impl Drop for Worker {
+    fn drop(&mut self) {
+        if let Some(process) = &mut self.process {
+            // One that has already ended needs neither.
+            let _ = process.kill();
+            let _ = process.wait();
+        }
     }
 }
 
