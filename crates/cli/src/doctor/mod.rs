@@ -76,13 +76,15 @@ fn examine(asked: Option<Selector>) -> Report {
         Ok(peers) => report.peers = Some(peers),
         Err(error) => report.notes.push(format!("the links between devices could not be measured: {error}")),
     }
-    // Last, because a driver that spoils them may take the device down.
-    progress.say("running gathered launches …");
-    let check = gathered(&device);
-    if let Err(error) = &check {
-        report.problems.push(error.to_string());
+    // Last, because a driver that spoils them may take the device down. Without kernels there is nothing to gather.
+    if report.kernel_check.as_ref().is_some_and(|check| check.ok) {
+        progress.say("running gathered launches …");
+        let check = gathered(&device);
+        if let Err(error) = &check {
+            report.problems.push(error.to_string());
+        }
+        report.gathered = Some(check.into());
     }
-    report.gathered = Some(check.into());
     report.usable = report.problems.is_empty();
     report
 }
@@ -107,15 +109,18 @@ fn gathered(device: &Device) -> Result<String> {
                 "right results in {rounds} rounds: {launches} launches in {calls} submissions, {seconds:.1} s{off}"
             ))
         }
-        Err(error) if chains => Err(Error::Driver {
-            device: device.to_string(),
-            operation: "submitting launches together",
-            detail: format!(
-                "{error}. The driver ({}) may spoil graphs of kernels; set RIGEL_CHAINS=off and run rigel doctor \
-                 again, and use another driver if that helps",
-                device.properties().driver
-            ),
-        }),
+        Err(error @ (Error::Fault { .. } | Error::Driver { .. } | Error::DeviceLost { .. })) if chains => {
+            Err(Error::Driver {
+                device: device.to_string(),
+                operation: "submitting launches together",
+                detail: format!(
+                    "{error}. The driver ({}) may spoil graphs of kernels; set RIGEL_CHAINS=off and run rigel \
+                     doctor again, and use another driver if that helps",
+                    device.properties().driver
+                ),
+            })
+        }
+        // A compiler that fails, or memory that is short, says itself what to do.
         Err(error) => Err(error),
     }
 }
@@ -292,5 +297,13 @@ mod tests {
         faults.swallow(Call::Chain, 1);
         let error = gathered(&device).unwrap_err().to_string();
         assert!(error.contains("wrong values") && error.contains("RIGEL_CHAINS=off"), "{error}");
+    }
+
+    #[test]
+    fn a_driver_is_not_blamed_for_memory_that_is_short() {
+        let options = Options { chains: true, memory_limit: Some(1), ..Options::from_env().unwrap() };
+        let (device, _) = Injection::over(Selector::Emulated(0), options).unwrap().open();
+        let error = gathered(&device).unwrap_err();
+        assert!(matches!(error, Error::OutOfMemory { .. }), "{error}");
     }
 }
