@@ -145,7 +145,12 @@ where
                 }
             }
         };
-        let ((proof, milliseconds), report) = catch(devices, work)??;
+        let made = catch(devices, work);
+        if made.is_err() {
+            // Whatever else of it failed is not told to the next proof.
+            devices.iter().for_each(|device| drop(device.synchronize()));
+        }
+        let ((proof, milliseconds), report) = made??;
         self.made(&proof?, milliseconds, report)
     }
 
