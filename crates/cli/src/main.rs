@@ -90,7 +90,7 @@ enum Suite {
     Stwo(bench::proofs::stwo::Arguments),
     /// An extension, a proof and many proofs on several GPUs, measured or modelled from one
     Several(bench::several::Arguments),
-    /// Random Plonky3 proofs for a long time, from several threads, under short memory and failures
+    /// Random proofs of both provers for a long time, from several threads, under short memory and failures
     Soak(bench::soak::Arguments),
     /// Changed proof files, worker frames and kernel cache entries, of which none may be accepted or end the process
     Fuzz(bench::fuzz::Arguments),

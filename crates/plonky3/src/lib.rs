@@ -79,8 +79,7 @@
 //! | see where the time went | [`Report`] |
 //! | make proofs that hide the trace (zero-knowledge) | [`Prover::hiding`] |
 //! | use Poseidon2 over Goldilocks with constants of your own | [`Prover::with_hash`] |
-//! | add a field, an extension, a hash or a challenger | [`DeviceField`], [`DeviceExtension`], [`TreeHash`],
-//! [`DeviceChallenger`] |
+//! | add a field, an extension, a hash or a challenger | [`DeviceField`], [`DeviceExtension`], [`TreeHash`], [`DeviceChallenger`] |
 //!
 //! Supported configurations: KoalaBear and BabyBear with extensions of degree 4, Goldilocks with extensions of
 //! degree 2 and 3; trees with the KeccakF sponge, Keccak-256 or Poseidon2, of widths 16, 24 and 32 (Goldilocks 8, 12

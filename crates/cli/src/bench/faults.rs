@@ -2,10 +2,10 @@
 //! gives an error that names the failure, or the right bytes, and the next run on the same device is right.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use rigel_gpu::testing::faults::{Call, Injection, Moment, Outcome, Program, Sweep, sample};
-use rigel_gpu::{Device, Options, Selector, bytes_of};
+use rigel_gpu::testing::faults::{Call, Injection, Moment, Outcome, Patience, Program, Sweep, sample};
+use rigel_gpu::{Device, Kernel, Options, Selector, Shape, Source, bytes_of};
 use rigel_plonky3::Policy;
 use rigel_stwo_workloads::Workload as StwoWorkload;
 use rigel_stwo_workloads::choice::{Channel, Choice as StwoChoice, Fri as StwoFri, Making};
@@ -15,9 +15,6 @@ use serde::Serialize;
 use crate::Failure;
 use crate::terminal::{Align, Columns, Paint, Progress};
 
-/// A run that takes longer does not end. A run takes less than a second.
-const PATIENCE: Duration = Duration::from_secs(120);
-
 /// How often each outcome came.
 type Counts = BTreeMap<&'static str, u64>;
 
@@ -25,7 +22,7 @@ type Counts = BTreeMap<&'static str, u64>;
 #[derive(Serialize)]
 struct Row {
     program: String,
-    /// `first` if the device had just been opened, `later` if the program had run on it.
+    /// `first` if the device had just been opened, `second` if the program had run on it once, `later` if twice.
     run: String,
     call: &'static str,
     /// The calls of a run without a failure.
@@ -47,7 +44,9 @@ struct Report {
 
 /// Tries `most` failures of each kind in each program, or all. Returns whether all outcomes were good.
 pub fn run(selector: Selector, most: Option<u64>, only: Option<&str>, json: bool) -> Result<bool, Failure> {
-    let injection = Injection::over(selector, Options::from_env()?)?;
+    // Their failures are a part of this, whatever the setting.
+    let options = Options { chains: true, ..Options::from_env()? };
+    let injection = Injection::over(selector, options)?;
     let programs: Vec<Program> =
         programs()?.into_iter().filter(|program| only.is_none_or(|part| program.name().contains(part))).collect();
     if programs.is_empty() {
@@ -56,6 +55,9 @@ pub fn run(selector: Selector, most: Option<u64>, only: Option<&str>, json: bool
     let (device, began, progress) = (injection.open().0.to_string(), Instant::now(), Progress::spoken());
     let mut report = Report { device, seconds: 0.0, failures: 0, rows: Vec::new(), problems: Vec::new() };
     for program in &programs {
+        // Compilers may take longer than a run is waited for.
+        progress.say(&format!("{}: kernels that are not in the cache are compiled …", program.name()));
+        program.run(&injection.open().0).map_err(|error| format!("{}: {error}", program.name()))?;
         for moment in Moment::ALL {
             sweep(&injection, program, moment, most, &progress, &mut report)?;
         }
@@ -78,7 +80,7 @@ fn sweep(
     progress: &Progress,
     report: &mut Report,
 ) -> Result<(), Failure> {
-    let mut sweep = Sweep::new(injection, program, moment, PATIENCE)
+    let mut sweep = Sweep::new(injection, program, moment, Patience::default())
         .map_err(|error| format!("{}, {moment} run, without a failure: {error}", program.name()))?;
     let calls = sweep.calls();
     let numbers = |call: Call| sample(calls.of(call), most.unwrap_or(u64::MAX));
@@ -214,31 +216,62 @@ fn array() -> Result<Program, Failure> {
     Ok(Program::new("array", values(&Place::Cpu)?, |device| Ok(values(&device.clone().into())?)))
 }
 
-/// Memory that another library uses on a stream of its own and gives back.
+/// `x = 3 x + by` and `x = x ^ by`.
+fn kernels(device: &Device) -> rigel_gpu::Result<[Kernel; 2]> {
+    const TEXT: &str = "__global__ void step(unsigned *x, unsigned by) {
+    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+    x[i] = 3 * x[i] + by;
+}
+__global__ void flip(unsigned *x, unsigned by) { x[blockIdx.x * blockDim.x + threadIdx.x] ^= by; }";
+    // SAFETY: each thread changes one of the elements, of which there are as many as threads.
+    let source = unsafe { Source::new("faults.cu", TEXT) }.kernel("step").kernel("flip");
+    let module = device.compile(&source)?;
+    Ok([module.kernel("step")?, module.kernel("flip")?])
+}
+
+/// Memory that gathered launches write, and that another library uses on a stream of its own and gives back.
 fn transfer() -> Program {
-    let numbers: Vec<u32> = (0..1 << 10).collect();
-    let expected = bytes_of(&numbers).to_vec();
-    Program::new("transfer", expected, move |device: &Device| {
+    const N: u32 = 1 << 10;
+    let values: Vec<u32> = (0..N).collect();
+    let mut given = values.clone();
+    (0..4).for_each(|by| given.iter_mut().for_each(|x| *x = x.wrapping_mul(3).wrapping_add(by) ^ by));
+    let expected: Vec<u32> = given.iter().map(|x| x ^ 2 ^ 4).collect();
+    Program::new("transfer", bytes_of(&expected).to_vec(), move |device: &Device| {
+        let [step, flip] = kernels(device)?;
         let stream = device.compute()?;
-        let x = stream.upload(&numbers)?;
-        // SAFETY: 1 is the default stream.
-        unsafe { stream.release_to(1) }?;
-        // The other library copies the memory within itself.
+        let shape = Shape::new(4, N / 4);
+        let mut x = stream.upload(&values)?;
         let theirs = device.new_stream()?;
-        theirs.wait_for(&stream)?;
+        let handle = theirs.raw_handle();
+        let gathering = stream.gather();
+        for by in 0..4u32 {
+            step.launch(&stream, shape, (&mut x, by))?;
+            flip.launch(&stream, shape, (&mut x, by))?;
+        }
+        // SAFETY: the stream is open.
+        unsafe { stream.release_to(handle) }?;
+        // The other library copies the memory, which it takes for its own: it does not see the engine's errors.
         // SAFETY: `x` outlives the buffer, and the streams wait for each other.
-        let adopted = unsafe { device.adopt(x.address(), x.bytes(), Box::new(())) }?;
+        let mut adopted = unsafe { device.adopt(x.address(), x.bytes(), Box::new(())) }?;
         let mut copy = theirs.alloc::<u8>(x.bytes())?;
         theirs.copy(&mut copy, &adopted)?;
-        // SAFETY: as above.
-        unsafe { stream.wait_foreign(1) }?;
-        stream.wait_for(&theirs)?;
+        let found = copy.to_vec(&theirs)?;
+        if found != bytes_of(&given) {
+            // At once, because a later error would hide that they are wrong.
+            return Ok(found);
+        }
+        flip.launch(&theirs, shape, (&mut adopted, 2u32))?;
+        // SAFETY: the stream is open.
+        unsafe { stream.wait_foreign(handle) }?;
         theirs.synchronize()?;
         drop(adopted);
-        let found = copy.to_vec(&stream)?;
+        flip.launch(&stream, shape, (&mut x, 4u32))?;
+        let found = x.to_vec(&stream)?;
+        drop(gathering);
         device.reclaim(&x)?;
         drop(x);
         // The driver is asked when the device next works, and this may take the memory.
-        Ok(stream.upload(&found)?.to_vec(&stream)?)
+        let found = stream.upload(&found)?.to_vec(&stream)?;
+        Ok(bytes_of(&found).to_vec())
     })
 }

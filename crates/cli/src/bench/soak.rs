@@ -10,6 +10,9 @@ use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use rigel_gpu::{Device, DeviceKind, Emulation, Error as GpuError, Options};
 use rigel_plonky3::{Error as ProofError, Policy};
+use rigel_stwo_workloads::Workload as StwoWorkload;
+use rigel_stwo_workloads::choice::{self as stwo, Making};
+use rigel_workloads::panics;
 use rigel_workloads::{Choice, Field, Fri, Hash, Statement, Workload};
 use serde::Serialize;
 
@@ -25,6 +28,9 @@ pub struct Arguments {
     /// How long, in seconds
     #[arg(long, value_name = "N")]
     seconds: Option<f64>,
+    /// Stop after so many proofs, if the time is not over before [default: no limit]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    proofs: Option<u64>,
     /// The device: auto, or a name such as cuda:1 or emulated [default: RIGEL_DEVICE, or auto]
     #[arg(long, value_name = "DEVICE")]
     device: Option<Devices>,
@@ -41,7 +47,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Instead, run small programs with one call of the driver failing at a time, for every call
-    #[arg(long, conflicts_with_all = ["minutes", "seconds", "threads", "log_rows", "configurations", "seed"])]
+    #[arg(long, conflicts_with_all = ["minutes", "seconds", "proofs", "threads", "log_rows", "configurations", "seed"])]
     faults: bool,
     /// With --faults: try so many calls of each kind in each program, spread over all of them [default: all]
     #[arg(long, value_name = "N", requires = "faults", value_parser = clap::value_parser!(u64).range(1..))]
@@ -54,7 +60,8 @@ pub struct Arguments {
 /// What happened.
 #[derive(Default)]
 struct Counters {
-    proofs: AtomicU64,
+    plonky3: AtomicU64,
+    stwo: AtomicU64,
     refused: AtomicU64,
     lost: AtomicU64,
     wrong: AtomicU64,
@@ -67,8 +74,12 @@ struct Outcome {
     device: String,
     seconds: f64,
     configurations: usize,
-    /// Proofs that equal upstream's.
+    /// Proofs that equal upstream's, of both provers.
     proofs: u64,
+    /// Those of Plonky3.
+    plonky3: u64,
+    /// Those of Stwo.
+    stwo: u64,
     /// Errors because memory was limited on purpose.
     refused_for_memory: u64,
     /// Errors because a device was lost on purpose.
@@ -81,9 +92,17 @@ struct Outcome {
 
 /// A workload with a prover on the device, and upstream's proof of it.
 struct Case {
-    choice: Choice,
+    prover: Prover,
+    /// What is proven, with its parameters.
+    name: String,
     statement: Box<dyn Statement>,
     expected: Vec<u8>,
+}
+
+#[derive(Clone, Copy)]
+enum Prover {
+    Plonky3,
+    Stwo,
 }
 
 /// A soak under way.
@@ -132,8 +151,8 @@ pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
             .collect();
         scope.spawn(|| soak.limit_memory());
         for prover in provers {
-            if prover.join().is_err() {
-                soak.counters.faults.fetch_add(1, Ordering::Relaxed);
+            if let Err(panic) = prover.join() {
+                soak.fault("a thread panicked", &panics::message(&*panic).unwrap_or("without a message"));
             }
         }
         soak.limits.store(false, Ordering::Relaxed);
@@ -144,7 +163,9 @@ pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
         device: device.to_string(),
         seconds: began.elapsed().as_secs_f64(),
         configurations: soak.cases.lock().unwrap_or_else(PoisonError::into_inner).len(),
-        proofs: count(&soak.counters.proofs),
+        proofs: soak.counters.proofs(),
+        plonky3: count(&soak.counters.plonky3),
+        stwo: count(&soak.counters.stwo),
         refused_for_memory: count(&soak.counters.refused),
         lost_devices: count(&soak.counters.lost),
         wrong: count(&soak.counters.wrong),
@@ -153,21 +174,29 @@ pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
     if json {
         println!("{}", serde_json::to_string_pretty(&outcome)?);
     } else {
-        let Outcome { device, seconds, configurations, proofs, refused_for_memory, lost_devices, wrong, faults } =
-            &outcome;
+        let Outcome { device, seconds, configurations, proofs, plonky3, stwo, .. } = &outcome;
+        let Outcome { refused_for_memory, lost_devices, wrong, faults, .. } = &outcome;
         println!(
             "{proofs} proofs of {configurations} configurations on {device} in {seconds:.0} s, from {} threads\n  \
+             of Plonky3           {plonky3}\n  of Stwo              {stwo}\n  \
              wrong                {wrong}\n  faults               {faults}\n  \
              refused for memory   {refused_for_memory}\n  lost devices         {lost_devices}",
             arguments.threads
         );
     }
-    Ok(outcome.wrong == 0 && outcome.faults == 0 && outcome.proofs > 0)
+    Ok(outcome.wrong == 0 && outcome.faults == 0 && outcome.plonky3 > 0 && outcome.stwo > 0)
+}
+
+impl Counters {
+    /// Proofs that equal upstream's.
+    fn proofs(&self) -> u64 {
+        self.plonky3.load(Ordering::Relaxed) + self.stwo.load(Ordering::Relaxed)
+    }
 }
 
 impl Soak<'_> {
     fn is_over(&self) -> bool {
-        Instant::now() >= self.until
+        Instant::now() >= self.until || self.arguments.proofs.is_some_and(|most| self.counters.proofs() >= most)
     }
 
     /// Makes proofs until the time is over.
@@ -196,12 +225,16 @@ impl Soak<'_> {
         if !known.is_empty() && (known.len() >= self.arguments.configurations as usize || rng.random_ratio(7, 8)) {
             return Ok(known[rng.random_range(0..known.len())].clone());
         }
-        let choice = random_choice(rng, self.arguments.log_rows, self.device.kind());
-        let mut statement = choice.statement()?;
+        let (most, kind) = (self.arguments.log_rows, self.device.kind());
+        let prover = if rng.random() { Prover::Plonky3 } else { Prover::Stwo };
+        let (name, mut statement) = match prover {
+            Prover::Plonky3 => random_plonky3(rng, most, kind),
+            Prover::Stwo => random_stwo(rng, most, kind),
+        };
         statement.generate();
         statement.prepare(Some(self.device), Policy::default())?;
         let expected = one_thread.install(|| statement.prove_upstream())?.proof;
-        let case = Arc::new(Case { choice, statement, expected });
+        let case = Arc::new(Case { prover, name, statement, expected });
         self.cases.lock().unwrap_or_else(PoisonError::into_inner).push(case.clone());
         Ok(case)
     }
@@ -210,16 +243,17 @@ impl Soak<'_> {
     fn judge(&self, case: &Case) {
         match case.statement.prove() {
             Ok(made) if made.proof == case.expected => {
-                self.counters.proofs.fetch_add(1, Ordering::Relaxed);
+                let counter = match case.prover {
+                    Prover::Plonky3 => &self.counters.plonky3,
+                    Prover::Stwo => &self.counters.stwo,
+                };
+                counter.fetch_add(1, Ordering::Relaxed);
             }
             Ok(_) => {
-                eprintln!(
-                    "wrong: the proof of {} differs from upstream's, with {:?}",
-                    case.choice, case.choice.fri
-                );
+                eprintln!("wrong: the proof of {} differs from upstream's", case.name);
                 self.counters.wrong.fetch_add(1, Ordering::Relaxed);
             }
-            Err(error) => self.judge_error(&case.choice.to_string(), &error),
+            Err(error) => self.judge_error(&case.name, &error),
         }
     }
 
@@ -262,7 +296,7 @@ impl Soak<'_> {
             Ok::<_, Failure>(())
         })();
         match made.as_ref().map_err(cause) {
-            Ok(()) => self.counters.proofs.fetch_add(1, Ordering::Relaxed),
+            Ok(()) => self.counters.plonky3.fetch_add(1, Ordering::Relaxed),
             Err(Cause::Lost) => self.counters.lost.fetch_add(1, Ordering::Relaxed),
             Err(_) => {
                 let error = made.err().map(|error| error.to_string()).unwrap_or_default();
@@ -278,7 +312,7 @@ impl Soak<'_> {
         let length = self.until.saturating_duration_since(began).as_secs();
         let mut rng = SmallRng::seed_from_u64(self.arguments.seed);
         while self.limits.load(Ordering::Relaxed) && !self.is_over() {
-            let proofs = self.counters.proofs.load(Ordering::Relaxed);
+            let proofs = self.counters.proofs();
             progress.part(began.elapsed().as_secs(), length, &format!("{proofs} proofs …"));
             let in_use = self.device.memory_stats().in_use;
             let room = 1usize << rng.random_range(12..26);
@@ -309,8 +343,8 @@ fn cause(error: &Failure) -> Cause {
     }
 }
 
-/// A workload, field, hash and parameters that this build has.
-fn random_choice(rng: &mut SmallRng, most_log_rows: u32, kind: DeviceKind) -> Choice {
+/// A workload of Plonky3, field, hash and parameters that this build has, with a description.
+fn random_plonky3(rng: &mut SmallRng, most_log_rows: u32, kind: DeviceKind) -> (String, Box<dyn Statement>) {
     loop {
         let fri = Fri {
             log_blowup: rng.random_range(1..=3),
@@ -337,8 +371,36 @@ fn random_choice(rng: &mut SmallRng, most_log_rows: u32, kind: DeviceKind) -> Ch
         }
         // The constraints of wide tables take long to compile and to run where every kernel is emulated.
         let is_wide = matches!(choice.workload, Workload::Keccak | Workload::Blake3 | Workload::Poseidon2);
-        if choice.check().is_ok() && choice.statement().is_ok() && !(is_wide && kind == DeviceKind::Emulated) {
-            return choice;
+        if is_wide && kind == DeviceKind::Emulated || choice.check().is_err() {
+            continue;
+        }
+        if let Ok(statement) = choice.statement() {
+            return (format!("{choice}, with {fri:?}"), statement);
+        }
+    }
+}
+
+/// A workload of Stwo, hash and parameters that this build has, with a description.
+fn random_stwo(rng: &mut SmallRng, most_log_rows: u32, kind: DeviceKind) -> (String, Box<dyn Statement>) {
+    loop {
+        let fri = stwo::Fri {
+            log_blowup: rng.random_range(1..=3),
+            log_last_layer: rng.random_range(0..=2),
+            queries: rng.random_range(1..=12),
+            fold_step: rng.random_range(1..=4),
+            pow_bits: rng.random_range(0..=6),
+        };
+        let workload = StwoWorkload::ALL[rng.random_range(0..StwoWorkload::ALL.len())];
+        let log_size = rng.random_range(4..=most_log_rows);
+        let choice = stwo::Choice { workload, log_size, channel: any(rng), fri };
+        let making =
+            Making { store_coefficients: rng.random(), recorded_lookups: rng.random(), unmeasured: rng.random() };
+        let is_wide = matches!(workload, StwoWorkload::Poseidon2 | StwoWorkload::Blake2s);
+        if is_wide && kind == DeviceKind::Emulated || choice.check().is_err() {
+            continue;
+        }
+        if let Ok(statement) = choice.statement(making) {
+            return (format!("{choice}, with {fri:?} and {making:?}"), statement);
         }
     }
 }

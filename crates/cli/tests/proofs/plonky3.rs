@@ -221,10 +221,21 @@ fn calls_of_the_driver_that_fail_are_errors_or_do_not_matter() {
     let report = json(&output);
     assert_eq!(code(&output), Some(0), "{report}\n{}", stderr(&output));
     assert_eq!(report["problems"].as_array().map(Vec::len), Some(0), "{report}");
-    for program in ["plonky3", "plonky3 batch", "stwo", "stwo, measured", "transfer"] {
-        let rows = report["rows"].as_array().unwrap().iter().filter(|row| row["program"] == program);
-        let errors = rows.filter_map(|row| row["outcomes"]["error"].as_u64()).sum::<u64>();
-        assert!(errors > 0, "{program}: {report}");
+    let rows = report["rows"].as_array().unwrap();
+    let programs = ["plonky3", "plonky3 batch", "stwo", "stwo, measured", "transfer", "array"];
+    for program in programs.into_iter().filter(|&program| program != "array" || cfg!(feature = "full")) {
+        for run in ["first", "second", "later"] {
+            let rows = rows.iter().filter(|row| row["program"] == program && row["run"] == run);
+            let errors = rows.filter_map(|row| row["outcomes"]["error"].as_u64()).sum::<u64>();
+            assert!(errors > 0, "{program}, {run} run: {report}");
+        }
+    }
+    // Gathered launches fail, too, and what waits for them is told.
+    for (program, call) in [("stwo, measured", "chain"), ("transfer", "chain"), ("transfer", "launch")] {
+        let rows = || rows.iter().filter(|row| row["program"] == program && row["call"] == call);
+        let calls = rows().filter_map(|row| row["calls"].as_u64()).sum::<u64>();
+        let errors = rows().filter_map(|row| row["outcomes"]["error"].as_u64()).sum::<u64>();
+        assert!(calls > 0 && errors > 0, "{program}, {call}: {report}");
     }
 }
 

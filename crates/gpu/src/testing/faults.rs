@@ -25,8 +25,20 @@ pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 type Run = dyn Fn(&Device) -> Result<Vec<u8>, Failure> + Send + Sync;
 
-/// How long memory may take to come back: threads in the background may still compile.
-const SETTLING: Duration = Duration::from_secs(10);
+/// How long is waited for what should come.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// A run that takes longer does not end.
+    pub run: Duration,
+    /// How long memory may take to come back: threads in the background may still compile.
+    pub settling: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { run: Duration::from_secs(120), settling: Duration::from_secs(10) }
+    }
+}
 
 /// A program that gives the same bytes in each run.
 #[derive(Clone)]
@@ -50,26 +62,43 @@ impl Program {
     pub fn name(&self) -> &str {
         &self.name
     }
+
+    /// Runs it, for as long as it takes. Its kernels are in the cache afterwards.
+    pub fn run(&self, device: &Device) -> Result<(), Failure> {
+        (self.run)(device).map(drop)
+    }
 }
 
-/// Whether a failure is in the first run on a device or in a later one.
+/// In which run on a device a failure is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Moment {
     /// The device has just been opened: memory is mapped, modules are loaded.
     First,
-    /// The program ran twice before: its memory is there, and gathered launches are submitted together.
+    /// The program ran once before: sequences of launches that it gathers again become chains.
+    Second,
+    /// The program ran twice before: its memory is there, and so are its chains.
     Later,
 }
 
 impl Moment {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::First, Self::Later];
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::First, Self::Second, Self::Later];
+
+    /// How often the program ran before.
+    fn runs_before(self) -> u32 {
+        match self {
+            Self::First => 0,
+            Self::Second => 1,
+            Self::Later => 2,
+        }
+    }
 }
 
 impl fmt::Display for Moment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::First => "first",
+            Self::Second => "second",
             Self::Later => "later",
         })
     }
@@ -160,7 +189,7 @@ pub struct Sweep<'a> {
     injection: &'a Injection,
     program: &'a Program,
     moment: Moment,
-    patience: Duration,
+    patience: Patience,
     calls: Calls,
     /// The device that later runs share.
     warm: Option<Opened>,
@@ -182,13 +211,12 @@ enum End {
 }
 
 impl<'a> Sweep<'a> {
-    /// Runs the program without a failure and counts its calls. A run that takes longer than `patience` counts as one
-    /// that does not end.
+    /// Runs the program without a failure and counts its calls.
     pub fn new(
         injection: &'a Injection,
         program: &'a Program,
         moment: Moment,
-        patience: Duration,
+        patience: Patience,
     ) -> Result<Self, Failure> {
         let calls = Calls::default();
         let mut sweep = Self { injection, program, moment, patience, calls, warm: None };
@@ -233,27 +261,46 @@ impl<'a> Sweep<'a> {
             return Outcome::Spoiled(error.to_string());
         }
         if self.moment == Moment::Later {
-            let in_use = settled(|| in_use(&opened.device), |found| *found == opened.in_use);
+            let in_use = self.settled(|| in_use(&opened.device), |found| *found == opened.in_use);
             if in_use != opened.in_use {
                 return leaked("device and pinned bytes in use", &opened.in_use, &in_use);
             }
             self.warm = Some(opened);
             return outcome;
         }
-        close(opened).map_or(outcome, Outcome::Leaked)
+        self.shut(opened).map_or(outcome, Outcome::Leaked)
     }
 
     /// Closes the device that later runs shared.
     pub fn close(mut self) -> Outcome {
-        self.warm.take().and_then(close).map_or(Outcome::Right, Outcome::Leaked)
+        self.warm.take().and_then(|opened| self.shut(opened)).map_or(Outcome::Right, Outcome::Leaked)
+    }
+
+    /// Closes a device. Returns what did not come back.
+    fn shut(&self, opened: Opened) -> Option<String> {
+        let Opened { device, faults, .. } = opened;
+        drop(device);
+        let none = Held::default();
+        let held = self.settled(|| faults.held(), |held| *held == none);
+        (held != none).then(|| format!("held by the driver after the device closed: {held:?}"))
+    }
+
+    /// What `look` finds once it `is_right`, or after a while.
+    fn settled<T>(&self, look: impl Fn() -> T, is_right: impl Fn(&T) -> bool) -> T {
+        let began = Instant::now();
+        loop {
+            let found = look();
+            if is_right(&found) || began.elapsed() > self.patience.settling {
+                return found;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     /// A device on which the failure comes next.
     fn prepare(&self) -> Result<Opened, Failure> {
         let (device, faults) = self.injection.open();
-        if self.moment == Moment::Later {
-            (0..2).try_for_each(|_| self.expect_right(&device))?;
-        }
+        (0..self.moment.runs_before()).try_for_each(|_| self.expect_right(&device))?;
         device.synchronize()?;
         Ok(Opened { in_use: in_use(&device), device, faults })
     }
@@ -285,7 +332,7 @@ impl<'a> Sweep<'a> {
             // Nobody listens any more if it took too long.
             let _ = sender.send(end);
         });
-        match receiver.recv_timeout(self.patience) {
+        match receiver.recv_timeout(self.patience.run) {
             Ok(end) => {
                 // It has nothing left to do.
                 let _ = thread.join();
@@ -301,29 +348,8 @@ fn in_use(device: &Device) -> [usize; 2] {
     [device.memory_stats().in_use, device.pinned_stats().in_use]
 }
 
-/// Closes a device. Returns what did not come back.
-fn close(opened: Opened) -> Option<String> {
-    let Opened { device, faults, .. } = opened;
-    drop(device);
-    let none = Held::default();
-    let held = settled(|| faults.held(), |held| *held == none);
-    (held != none).then(|| format!("held by the driver after the device closed: {held:?}"))
-}
-
 fn leaked(what: &str, before: &impl fmt::Debug, after: &impl fmt::Debug) -> Outcome {
     Outcome::Leaked(format!("{what}: {before:?} before, {after:?} after"))
-}
-
-/// What `look` finds once it `is_right`, or after a while.
-fn settled<T>(look: impl Fn() -> T, is_right: impl Fn(&T) -> bool) -> T {
-    let began = Instant::now();
-    loop {
-        let found = look();
-        if is_right(&found) || began.elapsed() > SETTLING {
-            return found;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// Numbers of calls to try: all of them, or so many of them, spread over all, with the first and the last.
@@ -339,10 +365,10 @@ pub fn sample(calls: u64, most: u64) -> Vec<u64> {
 /// # Panics
 /// If the outcome of one is not an error that names it, or the right bytes.
 pub fn check(program: &Program, most: u64) {
-    let injection = Injection::over(Selector::Emulated(0), Options::from_env().expect("options"));
-    let injection = injection.unwrap_or_else(|error| panic!("{error}"));
+    let options = Options { chains: true, ..Options::from_env().expect("options") };
+    let injection = Injection::over(Selector::Emulated(0), options).unwrap_or_else(|error| panic!("{error}"));
     for moment in Moment::ALL {
-        let mut sweep = Sweep::new(&injection, program, moment, Duration::from_secs(120))
+        let mut sweep = Sweep::new(&injection, program, moment, Patience::default())
             .unwrap_or_else(|error| panic!("{}: {error}", program.name));
         let mut told = Vec::new();
         for call in Call::ALL {

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use rigel_gpu::testing::faults::{Call, Faults, Injection, Moment, Outcome, Program, Sweep, check, sample};
+use rigel_gpu::testing::faults::{
+    Call, Faults, Injection, Moment, Outcome, Patience, Program, Sweep, check, sample,
+};
 use rigel_gpu::{Buffer, Device, Graph, Kernel, Options, Pooling, Result, Selector, Shape, bytes_of};
 
 use crate::source;
@@ -72,30 +74,39 @@ fn work_of_all_kinds_fails_at_every_point() {
     check(&Program::new("work of all kinds", expected(), |device| Ok(work(device)?)), u64::MAX);
 }
 
-/// Memory goes to another library and comes back, and memory of another library is read and written.
+/// Memory goes to another library and comes back, and memory of another library is read and written. What the other
+/// library finds is right, or it was never told to look: it does not see the engine's errors.
 #[test]
 fn transfers_to_another_library_fail_at_every_point() {
-    let expected: Vec<u32> = (0..N as u32).map(|x| (x.wrapping_mul(3).wrapping_add(1) ^ 2) ^ 4).collect();
-    let program = Program::new("a transfer to another library", bytes_of(&expected).to_vec(), |device| {
+    let given: Vec<u32> = (0..N as u32).map(|x| x.wrapping_mul(3).wrapping_add(1) ^ 3).collect();
+    let expected: Vec<u32> = given.iter().map(|x| x ^ 2 ^ 4).collect();
+    let program = Program::new("a transfer to another library", bytes_of(&expected).to_vec(), move |device| {
         let [step, flip] = kernels(device)?;
         let stream = device.compute()?;
         let shape = Shape::new(1, N as u32);
         let values: Vec<u32> = (0..N as u32).collect();
         let mut x = stream.upload(&values)?;
+        let theirs = device.new_stream()?;
+        let handle = theirs.raw_handle();
         let gathering = stream.gather();
         step.launch(&stream, shape, (&mut x, 1u32))?;
-        // SAFETY: 1 is the default stream.
-        unsafe { stream.release_to(1) }?;
+        flip.launch(&stream, shape, (&mut x, 3u32))?;
+        // SAFETY: the stream is open.
+        unsafe { stream.release_to(handle) }?;
         // The other library adopts the memory as its own, on a stream of its own.
         let (address, bytes) = (x.address(), x.bytes());
-        let theirs = device.new_stream()?;
-        theirs.wait_for(&stream)?;
         // SAFETY: the owner keeps the memory, and the streams wait for each other.
         let mut adopted = unsafe { device.adopt(address, bytes, Box::new(())) }?;
+        let mut copy = theirs.alloc::<u8>(bytes)?;
+        theirs.copy(&mut copy, &adopted)?;
+        let found = copy.to_vec(&theirs)?;
+        if found != bytes_of(&given) {
+            // At once, because a later error would hide that they are wrong.
+            return Ok(found);
+        }
         flip.launch(&theirs, shape, (&mut adopted, 2u32))?;
-        // SAFETY: as above.
-        unsafe { stream.wait_foreign(1) }?;
-        stream.wait_for(&theirs)?;
+        // SAFETY: the stream is open.
+        unsafe { stream.wait_foreign(handle) }?;
         theirs.synchronize()?;
         drop(adopted);
         flip.launch(&stream, shape, (&mut x, 4u32))?;
@@ -115,10 +126,12 @@ fn transfers_to_another_library_fail_at_every_point() {
 fn outcomes_are_told_apart() {
     let injection = Injection::over(Selector::Emulated(0), Options::from_env().unwrap()).unwrap();
     let upload = |device: &Device| device.compute()?.upload(&[7u32; N]);
-    let outcome = |program: Program, call: Call, number: u64| {
-        let mut sweep = Sweep::new(&injection, &program, Moment::Later, Duration::from_millis(500)).unwrap();
+    let within = |patience: Patience, program: Program, call: Call, number: u64| {
+        let mut sweep = Sweep::new(&injection, &program, Moment::Later, patience).unwrap();
         sweep.fail(call, number)
     };
+    let outcome = |program, call, number| within(Patience::default(), program, call, number);
+    let short = Duration::from_millis(500);
     let expected = bytes_of(&[7u32; N]).to_vec();
     let honest = move |device: &Device| upload(device)?.to_vec(&device.compute()?);
     let honest = Program::new("honest", expected.clone(), move |device| Ok(bytes_of(&honest(device)?).to_vec()));
@@ -138,7 +151,8 @@ fn outcomes_are_told_apart() {
     let endless = |_| loop {
         std::thread::park();
     };
-    assert_eq!(outcome(told(endless), Call::Copy, 1), Outcome::Hung);
+    let impatient = Patience { run: short, ..Patience::default() };
+    assert_eq!(within(impatient, told(endless), Call::Copy, 1), Outcome::Hung);
     let leaking = Program::new("leaking", vec![1], move |device| {
         if let Err(error) = upload(device) {
             std::mem::forget(device.compute()?.zeros::<u32>(N)?);
@@ -146,7 +160,8 @@ fn outcomes_are_told_apart() {
         }
         Ok(vec![1])
     });
-    assert!(matches!(outcome(leaking, Call::Copy, 1), Outcome::Leaked(_)));
+    let impatient = Patience { settling: short, ..Patience::default() };
+    assert!(matches!(within(impatient, leaking, Call::Copy, 1), Outcome::Leaked(_)));
 }
 
 /// Memory whose last wait failed is left to the driver, because work may still use it; nothing else is.

@@ -6,12 +6,11 @@
 //!
 //! | phase | on each device | between devices |
 //! |---|---|---|
-//! | `extend.rs`, `commit.rs` | extends a share of the columns, hashes its rows of all into a subtree | extended rows
-//! (coefficients, if that is less), roots | | `lookup.rs` | computes the lookups' columns for a K-th of the trace's
-//! rows (`rows.rs`) | the trace's rows, the columns, a sum for each table | | `quotient.rs` | evaluates the
-//! constraints on its rows | the trace's next rows, if blocks are smaller than the trace; the quotient | | `open.rs`
-//! | adds up its rows' part of the opened values, reduces its rows | sums, through the host | | `fri.rs` | folds its
-//! rows, until they are few; then the first device has all | the values of the first small layer |
+//! | `extend.rs`, `commit.rs` | extends a share of the columns, hashes its rows of all into a subtree | extended rows (coefficients, if that is less), roots |
+//! | `lookup.rs` | computes the lookups' columns for a K-th of the trace's rows (`rows.rs`) | the trace's rows, the columns, a sum for each table |
+//! | `quotient.rs` | evaluates the constraints on its rows | the trace's next rows, if blocks are smaller than the trace; the quotient |
+//! | `open.rs` | adds up its rows' part of the opened values, reduces its rows | sums, through the host |
+//! | `fri.rs` | folds its rows, until they are few; then the first device has all | the values of the first small layer |
 //!
 //! The host keeps the transcript. Queried rows and nodes are read from the devices that have them (`gather.rs`).
 

@@ -145,12 +145,12 @@ where
                 }
             }
         };
-        let made = catch(devices, work);
+        let made = catch(devices, work).and_then(|made| made);
         if made.is_err() {
             // Whatever else of it failed is not told to the next proof.
             devices.iter().for_each(|device| drop(device.synchronize()));
         }
-        let ((proof, milliseconds), report) = made??;
+        let ((proof, milliseconds), report) = made?;
         self.made(&proof?, milliseconds, report)
     }
 
