@@ -21,7 +21,8 @@ use p3_lookup::{Count, InteractionBuilder};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Structure([u64; 2]);
 
-/// Odd numbers with as many ones as zeros: the fractional parts of square roots.
+/// The fractional parts of the square roots of 2, 3, 5 and 7, which are odd. They are the same in all processes,
+/// because the compiler hashes the constants of a ring. Nobody chooses a process's AIRs so that they collide.
 const KEYS: [[u64; 2]; 2] =
     [[0x6a09_e667_f3bc_c909, 0xbb67_ae85_84ca_a73b], [0x3c6e_f372_fe94_f82b, 0xa54f_f53a_5f1d_36f1]];
 
