@@ -66,8 +66,8 @@ pub enum Unverified {
     /// To find out takes more memory than the limit.
     #[non_exhaustive]
     Memory {
-        /// The bytes that are needed, if they are known: for the statement, and for a proof of this length. A proof that
-        /// takes more is counted until it is too much.
+        /// The bytes that are needed, if they are known: for the statement, and for a proof of this length. A proof
+        /// that takes more is counted until it is too much.
         needed: Option<usize>,
         /// The limit, in bytes.
         limit: usize,
