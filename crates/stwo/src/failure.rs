@@ -1,16 +1,18 @@
 //! Failures in operations that can't return an error.
 
 use std::any::Any;
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use rigel_gpu::Error;
 use rigel_gpu::Lock;
 
 /// The errors behind the latest panics, by message, because a panic may be caught on another thread.
-static FAILURES: Lock<Vec<(String, Error)>> = Lock::new(Vec::new());
+static FAILURES: Lock<VecDeque<(String, Error)>> = Lock::new(VecDeque::new());
 
-/// How many errors to keep, since some are never caught.
-const MOST_FAILURES: usize = 64;
+/// How many errors to keep. Upstream evaluates columns on many threads: all of them may panic before the first of the
+/// panics is caught, with messages of which few differ.
+const MOST_FAILURES: usize = 1024;
 
 /// Panics with a message that names the cause, since most of Stwo's backend traits can't return an error.
 pub(crate) trait OrFail<T> {
@@ -26,10 +28,12 @@ impl<T> OrFail<T> for rigel_gpu::Result<T> {
             Err(error) => {
                 let message = format!("CudaBackend could not {task}: {error}");
                 let mut failures = FAILURES.lock();
-                if failures.len() == MOST_FAILURES {
-                    failures.remove(0);
+                if let Some(known) = failures.iter().rposition(|(known, _)| *known == message) {
+                    failures.remove(known);
+                } else if failures.len() == MOST_FAILURES {
+                    failures.pop_front();
                 }
-                failures.push((message.clone(), error));
+                failures.push_back((message.clone(), error));
                 drop(failures);
                 panic!("{message}")
             }
@@ -72,7 +76,27 @@ pub fn catch<R>(work: impl FnOnce() -> R) -> rigel_gpu::Result<R> {
 
 fn behind(panic: &Box<dyn Any + Send>) -> Option<Error> {
     let message = panic.downcast_ref::<String>()?;
-    let mut failures = FAILURES.lock();
-    let at = failures.iter().rposition(|(known, _)| known == message)?;
-    Some(failures.remove(at).1)
+    // It stays there for other threads that panic with the same message.
+    FAILURES.lock().iter().rfind(|(known, _)| known == message).map(|(_, error)| error.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As when the columns of a wide trace are evaluated on many threads while memory is short.
+    #[test]
+    fn the_error_of_the_first_of_many_panics_is_found() {
+        let panic = |number: usize| {
+            let error = || Err::<(), _>(Error::shape("test", format!("column {}", number % 500)));
+            catch_unwind(AssertUnwindSafe(|| error().or_fail("evaluate"))).unwrap_err()
+        };
+        let first = panic(0);
+        (1..5_000).for_each(|number| drop(panic(number)));
+        for _ in 0..2 {
+            assert!(behind(&first).unwrap().to_string().contains("column 0"));
+        }
+        let foreign: Box<dyn Any + Send> = Box::new(String::from("index out of bounds"));
+        assert!(behind(&foreign).is_none());
+    }
 }
