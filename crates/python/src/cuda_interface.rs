@@ -10,7 +10,6 @@ use rigel_gpu::DeviceKind;
 
 use crate::array::PyArray;
 use crate::convert::refused;
-use crate::error::raise;
 use crate::numpy::{Description, strides_of, typestr};
 use crate::work::{quick, released};
 
@@ -124,7 +123,7 @@ impl PyArray {
         };
         let stream = quick(|| {
             array.order_uses()?;
-            Ok(shared_stream(&device)?)
+            shared_stream(&device)
         })?;
         self.hand_out();
         let interface = PyDict::new(py);

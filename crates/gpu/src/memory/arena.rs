@@ -308,8 +308,8 @@ impl Arena {
     }
 
     /// Returns all memory to the driver. No buffer may be live and no stream may be open. If the driver can't tell when
-    /// the last work on it ends, the memory stays mapped, because a kernel may still write to it, and so does the driver,
-    /// which would unmap it in the end.
+    /// the last work on it ends, the memory stays mapped, because a kernel may still write to it, and the driver stays,
+    /// too, which would unmap it in the end.
     pub(super) fn release(&mut self, driver: &Arc<dyn Driver>) {
         let Some(base) = self.base.take() else { return };
         match self.free.wait() {

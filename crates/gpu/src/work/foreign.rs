@@ -112,8 +112,8 @@ impl Stream {
     /// refused, are those of [`wait_foreign`](Self::wait_foreign).
     ///
     /// Launches of this stream that were gathered are submitted, and it fails if that fails. Whether earlier work has
-    /// failed that wrote the memory is told by [`wait_for_uses`](Self::wait_for_uses). Otherwise it does nothing on the emulated device,
-    /// whose streams are idle when a call returns.
+    /// failed that wrote the memory is told by [`wait_for_uses`](Self::wait_for_uses). Otherwise it does nothing on the
+    /// emulated device, whose streams are idle when a call returns.
     ///
     /// # Safety
     ///

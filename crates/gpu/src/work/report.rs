@@ -250,7 +250,7 @@ impl Recorder {
         let device = stream.device();
         Self {
             // Earlier work, such as a proof that failed, is not this work's. What it was to write can't be read.
-            stream: stream.from_now_on(),
+            stream: stream.for_later_work(),
             began: Instant::now(),
             before: device.activity(),
             in_use: device.memory_stats().in_use,

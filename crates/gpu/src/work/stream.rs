@@ -59,7 +59,7 @@ impl Stream {
     }
 
     /// A handle to the stream that tells of failures of later work only.
-    pub(super) fn from_now_on(&self) -> Self {
+    pub(super) fn for_later_work(&self) -> Self {
         let told = AtomicU64::new(self.timeline().issued());
         Self { told, ..self.clone() }
     }
