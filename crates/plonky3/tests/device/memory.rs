@@ -135,7 +135,7 @@ impl<AB: AirBuilder> Air<AB> for Beside {
         let (limits, launches) = &mut *self.limits.lock().unwrap();
         let now = self.device.activity().launches;
         // Constraints are looked up at several points, without a launch in between.
-        if std::any::type_name::<AB>().contains("ProverConstraintFolder") && now != *launches {
+        if std::any::type_name::<AB>().contains("StructureBuilder") && now != *launches {
             if let Some(limit) = limits.pop() {
                 self.device.set_memory_limit(Some(limit));
             }
