@@ -373,7 +373,7 @@ impl<'a, F: Field, EF: ExtensionField<F>> PermutationAirBuilder for StructureBui
     }
 }
 
-/// Lookups are not part of the structure: [`crate::contents`] has their hash.
+/// Lookups are not part of the structure: the hash of an AIR's contents has theirs.
 impl<F: Field, EF: ExtensionField<F>> InteractionBuilder for StructureBuilder<'_, F, EF> {
     fn push_interaction<E: Into<Term<F>>>(
         &mut self,

@@ -42,7 +42,7 @@ pub struct Xor {
 }
 
 impl Xor {
-    /// Limbs of [`bits`] bits.
+    /// Limbs of 8 bits, or fewer if the tables would be higher than the component that looks into them.
     pub fn new(log_rows: u32, seed: u64) -> Result<Self, crate::BadSize> {
         Self::with_bits(log_rows, bits(log_rows), seed)
     }

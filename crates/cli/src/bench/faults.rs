@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use rigel_gpu::testing::faults::{Call, Injection, Moment, Outcome, Patience, Program, Sweep, sample};
-use rigel_gpu::{Device, Kernel, Options, Selector, Shape, Source, bytes_of};
+use rigel_gpu::testing::faults::{Call, Injection, Moment, Outcome, Patience, Program, Sweep, sample, settings};
+use rigel_gpu::{Device, Kernel, Selector, Shape, Source, bytes_of};
 use rigel_plonky3::Policy;
 use rigel_stwo_workloads::Workload as StwoWorkload;
 use rigel_stwo_workloads::choice::{Channel, Choice as StwoChoice, Fri as StwoFri, Making};
@@ -44,9 +44,7 @@ struct Report {
 
 /// Tries `most` failures of each kind in each program, or all. Returns whether all outcomes were good.
 pub fn run(selector: Selector, most: Option<u64>, only: Option<&str>, json: bool) -> Result<bool, Failure> {
-    // Their failures are a part of this, whatever the setting.
-    let options = Options { chains: true, ..Options::from_env()? };
-    let injection = Injection::over(selector, options)?;
+    let injection = Injection::over(selector, settings()?)?;
     let programs: Vec<Program> =
         programs()?.into_iter().filter(|program| only.is_none_or(|part| program.name().contains(part))).collect();
     if programs.is_empty() {

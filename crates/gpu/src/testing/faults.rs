@@ -17,6 +17,7 @@ use crate::base::Result;
 use crate::device::{Device, Options, Selector, driver_of};
 use crate::drivers::Driver;
 use crate::drivers::injected::around;
+use crate::memory::Pooling;
 
 pub use crate::drivers::injected::{Call, Calls, Faults, Held};
 
@@ -360,12 +361,18 @@ pub fn sample(calls: u64, most: u64) -> Vec<u64> {
     (0..most).map(|i| 1 + i * (calls - 1) / (most - 1).max(1)).collect()
 }
 
+/// Settings under which all kinds of calls are made, whatever the environment says: gathered launches are submitted
+/// together, and memory comes from the arena, because an allocation whose last wait failed is left to the driver.
+pub fn settings() -> Result<Options> {
+    Ok(Options { chains: true, pooling: Pooling::Arena, ..Options::from_env()? })
+}
+
 /// Runs a program on the emulated device with a sample of failures of each kind.
 ///
 /// # Panics
 /// If the outcome of one is not an error that names it, or the right bytes.
 pub fn check(program: &Program, most: u64) {
-    let options = Options { chains: true, ..Options::from_env().expect("options") };
+    let options = settings().unwrap_or_else(|error| panic!("{error}"));
     let injection = Injection::over(Selector::Emulated(0), options).unwrap_or_else(|error| panic!("{error}"));
     for moment in Moment::ALL {
         let mut sweep = Sweep::new(&injection, program, moment, Patience::default())
