@@ -184,7 +184,7 @@ pub fn run(arguments: &Arguments, json: bool) -> Result<bool, Failure> {
             arguments.threads
         );
     }
-    Ok(outcome.wrong == 0 && outcome.faults == 0 && outcome.plonky3 > 0 && outcome.stwo > 0)
+    Ok(outcome.wrong == 0 && outcome.faults == 0 && outcome.proofs > 0)
 }
 
 impl Counters {
