@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::base::{Error, Lock, Result};
 use crate::memory::Block;
-use crate::queue::Timeline;
+use crate::queue::{Origin, Timeline};
 
 /// Memory that other libraries have given back, until the driver says when their work on it ends.
 #[derive(Default)]
@@ -45,7 +45,7 @@ impl Returned {
                 let ordered = std::mem::take(&mut *blocks);
                 drop(blocks);
                 drop(ordered);
-                if Arc::ptr_eq(compute, later) { Ok(()) } else { later.start_after(compute, at) }
+                Origin::of(compute, at).order_before(later)
             }
             Err(error) if used.any(|at| blocks.iter().any(|block| Arc::as_ptr(block).cast() == at)) => Err(error),
             Err(error) => {

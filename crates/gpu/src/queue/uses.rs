@@ -38,7 +38,12 @@ pub(crate) struct Origin {
 impl Origin {
     /// The current end of the stream.
     pub(crate) fn now(timeline: &Arc<Timeline>) -> Self {
-        Self { timeline: timeline.clone(), at: timeline.issued() }
+        Self::of(timeline, timeline.issued())
+    }
+
+    /// The end of work number `at` of the stream.
+    pub(crate) fn of(timeline: &Arc<Timeline>, at: u64) -> Self {
+        Self { timeline: timeline.clone(), at }
     }
 
     /// Makes later work of `timeline` start after this point.

@@ -3,6 +3,7 @@
 
 pub mod chains;
 pub mod faults;
+pub mod programs;
 
 use std::sync::OnceLock;
 

@@ -5,26 +5,15 @@ use std::time::Duration;
 use rigel_gpu::testing::faults::{
     Call, Faults, Injection, Moment, Outcome, Patience, Program, Sweep, check, sample,
 };
-use rigel_gpu::{Buffer, Device, Graph, Kernel, Options, Pooling, Result, Selector, Shape, bytes_of};
-
-use crate::source;
-
-/// `x = 3 x + by` and `x = x ^ by`.
-fn kernels(device: &Device) -> Result<[Kernel; 2]> {
-    let text = "__global__ void step(unsigned *x, unsigned by) {
-            unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
-            x[i] = 3 * x[i] + by;
-        }
-        __global__ void flip(unsigned *x, unsigned by) { x[blockIdx.x * blockDim.x + threadIdx.x] ^= by; }";
-    let module = device.compile(&source("faults.cu", text).kernel("step").kernel("flip"))?;
-    Ok([module.kernel("step")?, module.kernel("flip")?])
-}
+use rigel_gpu::testing::programs::{self, kernels};
+use rigel_gpu::{Buffer, Device, Graph, Options, Pooling, Result, Selector, Shape, bytes_of};
 
 const N: usize = 64;
 
 /// Work of all kinds: uploads, gathered launches, a graph, copies between two streams and to the host.
 fn work(device: &Device) -> Result<Vec<u8>> {
-    let [step, flip] = kernels(device)?;
+    // SAFETY: all launches have a thread for each element.
+    let [step, flip] = unsafe { kernels(device) }?;
     let stream = device.compute()?;
     let shape = Shape::new(2, N as u32 / 2);
     let values: Vec<u32> = (0..N as u32).collect();
@@ -74,51 +63,9 @@ fn work_of_all_kinds_fails_at_every_point() {
     check(&Program::new("work of all kinds", expected(), |device| Ok(work(device)?)), u64::MAX);
 }
 
-/// Memory goes to another library and comes back, and memory of another library is read and written. What the other
-/// library finds is right, or it was never told to look: it does not see the engine's errors.
 #[test]
 fn transfers_to_another_library_fail_at_every_point() {
-    let given: Vec<u32> = (0..N as u32).map(|x| x.wrapping_mul(3).wrapping_add(1) ^ 3).collect();
-    let expected: Vec<u32> = given.iter().map(|x| x ^ 2 ^ 4).collect();
-    let program = Program::new("a transfer to another library", bytes_of(&expected).to_vec(), move |device| {
-        let [step, flip] = kernels(device)?;
-        let stream = device.compute()?;
-        let shape = Shape::new(1, N as u32);
-        let values: Vec<u32> = (0..N as u32).collect();
-        let mut x = stream.upload(&values)?;
-        let theirs = device.new_stream()?;
-        let handle = theirs.raw_handle();
-        let gathering = stream.gather();
-        step.launch(&stream, shape, (&mut x, 1u32))?;
-        flip.launch(&stream, shape, (&mut x, 3u32))?;
-        // SAFETY: the stream is open.
-        unsafe { stream.release_to(handle) }?;
-        // The other library adopts the memory as its own, on a stream of its own.
-        let (address, bytes) = (x.address(), x.bytes());
-        // SAFETY: the owner keeps the memory, and the streams wait for each other.
-        let mut adopted = unsafe { device.adopt(address, bytes, Box::new(())) }?;
-        let mut copy = theirs.alloc::<u8>(bytes)?;
-        theirs.copy(&mut copy, &adopted)?;
-        let found = copy.to_vec(&theirs)?;
-        if found != bytes_of(&given) {
-            // At once, because a later error would hide that they are wrong.
-            return Ok(found);
-        }
-        flip.launch(&theirs, shape, (&mut adopted, 2u32))?;
-        // SAFETY: the stream is open.
-        unsafe { stream.wait_foreign(handle) }?;
-        theirs.synchronize()?;
-        drop(adopted);
-        flip.launch(&stream, shape, (&mut x, 4u32))?;
-        let found = x.to_vec(&stream)?;
-        drop(gathering);
-        device.reclaim(&x)?;
-        drop(x);
-        // The driver is asked when the device next works, and this may take the memory.
-        let found = stream.upload(&found)?.to_vec(&stream)?;
-        Ok(bytes_of(&found).to_vec())
-    });
-    check(&program, u64::MAX);
+    check(&programs::transfer(), u64::MAX);
 }
 
 /// What a run with a failure may not do is told apart.
