@@ -151,8 +151,9 @@ fn by_rows<SC: DeviceConfig>(
             continue;
         }
         let made = fractions_of(session, fractions, main, &inputs, &selectors)?;
-        for (whole, part) in [&mut columns, &mut sums].into_iter().zip(&made) {
-            for column in 0..part.columns() {
+        // The first columns are those of the running sum, which nothing has written yet.
+        for (whole, part, first_written) in [(&mut columns, &made[0], degree), (&mut sums, &made[1], 0)] {
+            for column in first_written..part.columns() {
                 let to = whole.column_range_mut(column, column + 1)?.range(here.clone())?;
                 stream.copy(to, part.column(column)?.range(..here.len())?)?;
             }

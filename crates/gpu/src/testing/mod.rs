@@ -12,6 +12,7 @@ use crate::code::{decode_image, encode_image};
 use crate::device::{Device, Options, Selector};
 use crate::drivers::Image;
 use crate::drivers::emulated::Emulation;
+use crate::memory::Pooling;
 use crate::work::Stream;
 
 /// The devices to test on: the emulated device and, if CUDA is available, the first CUDA device.
@@ -30,6 +31,14 @@ pub fn devices() -> Result<Vec<Device>> {
             Ok(std::iter::once(emulated).chain(cuda).collect())
         }
     }
+}
+
+/// Whether the [`devices`] take buffers from their arena, and not each from the driver (`RIGEL_POOL=direct`).
+///
+/// # Panics
+/// If an environment variable with an option is wrong.
+pub fn are_pooled() -> bool {
+    Options::from_env().unwrap_or_else(|error| panic!("{error}")).pooling == Pooling::Arena
 }
 
 /// The parts of an entry of the cache: a binary, the kernels' symbols and how they take their parameters.

@@ -4,10 +4,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use rigel_gpu::testing::on_each_device;
-use rigel_gpu::{Buffer, DeviceKind, Error, Graph, Kernel, Selectors, Shape, Stream};
+use rigel_gpu::testing::{are_pooled, on_each_device};
+use rigel_gpu::{Buffer, DeviceKind, Error, Graph, Kernel, Result, Selectors, Shape, Stream};
 
 use crate::source;
+
+/// What `work` gives once no other test of this process captures: until then memory does not come back from others, so
+/// that work on it fails, and so does what needs its room.
+fn once_nobody_captures<T>(work: impl Fn() -> Result<T>) -> T {
+    let began = Instant::now();
+    loop {
+        match work() {
+            Err(Error::OutOfMemory { .. } | Error::Driver { operation: "cuCtxRecordEvent", .. })
+                if began.elapsed() < Duration::from_secs(30) =>
+            {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            done => return done.unwrap(),
+        }
+    }
+}
 
 /// Adds 1 to each value, after so many rounds of waiting.
 fn increment(stream: &Stream) -> Kernel {
@@ -202,18 +218,9 @@ fn memory_that_another_library_read_is_reused_after_its_kernel() {
             device.set_memory_limit(Some(device.memory_stats().in_use));
             device.reclaim(x.view()).unwrap();
             drop(x);
-            // The next user takes the same memory and overwrites it. While another test captures in this context, the
-            // memory is not taken back, and there is no room.
-            let began = Instant::now();
-            let next = loop {
-                match other.upload(&vec![1u32; LEN]) {
-                    Err(Error::OutOfMemory { .. }) if began.elapsed() < Duration::from_secs(30) => {
-                        std::thread::sleep(Duration::from_millis(1));
-                    }
-                    taken => break taken.unwrap(),
-                }
-            };
-            assert_eq!(next.address(), at, "the memory is taken again");
+            // The next user takes the same memory and overwrites it.
+            let next = once_nobody_captures(|| other.upload(&vec![1u32; LEN]));
+            assert!(next.address() == at || !are_pooled(), "the memory is taken again");
             device.set_memory_limit(None);
             assert_eq!(next.to_vec(&other).unwrap(), vec![1; LEN]);
             assert_eq!(copied.to_vec(&theirs).unwrap(), vec![8; READ], "the kernel saw what was there before");
@@ -221,7 +228,7 @@ fn memory_that_another_library_read_is_reused_after_its_kernel() {
         // What nobody else uses is taken back at once by the next work, and a device closes with what it took back.
         let x = stream.zeros::<u32>(16).unwrap();
         device.reclaim(x.view()).unwrap();
-        assert_eq!(x.to_vec(stream).unwrap(), [0; 16]);
+        assert_eq!(once_nobody_captures(|| x.to_vec(stream)), [0; 16]);
         device.reclaim(x.view()).unwrap();
     });
 }
@@ -247,7 +254,7 @@ fn memory_comes_back_without_ending_a_capture() {
             Ok(())
         })
         .unwrap();
-        assert_eq!(x.to_vec(stream).unwrap(), [3; 16]);
+        assert_eq!(once_nobody_captures(|| x.to_vec(stream)), [3; 16]);
         graph.replay(stream).unwrap();
         assert_eq!(y.cast::<u32>().unwrap().to_vec(stream).unwrap(), [1; 1 << 10]);
     });

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use rigel_gpu::testing::{devices, on_each_device};
-use rigel_gpu::{Device, Graph, KeepLimits, Pooling, Shape};
+use rigel_gpu::testing::{are_pooled, devices, on_each_device};
+use rigel_gpu::{Device, Graph, KeepLimits, Shape};
 
 use crate::{slow_fill, source};
 
@@ -70,7 +70,7 @@ fn trim_gives_memory_back() {
     for open in devices().unwrap() {
         let device = Device::open(open.to_string().parse().unwrap()).unwrap();
         let stream = device.compute().unwrap();
-        if rigel_gpu::Options::from_env().unwrap().pooling == Pooling::Direct {
+        if !are_pooled() {
             return;
         }
         let keep = stream.upload(&[1u32, 2, 3]).unwrap();

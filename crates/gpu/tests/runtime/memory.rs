@@ -1,6 +1,6 @@
 //! Buffers, pools and copies.
 
-use rigel_gpu::testing::on_each_device;
+use rigel_gpu::testing::{are_pooled, on_each_device};
 use rigel_gpu::{Buffer, Device, Emulation, Error, Options, Pooling, Staging, View};
 
 #[test]
@@ -90,14 +90,9 @@ fn pinned_memory_copies_both_ways() {
     });
 }
 
-/// Whether buffers come from the arena, and not each from the driver (`RIGEL_POOL=direct`).
-fn pooled() -> bool {
-    Options::from_env().unwrap().pooling == Pooling::Arena
-}
-
 #[test]
 fn a_repeated_workload_asks_the_driver_for_nothing() {
-    if !pooled() {
+    if !are_pooled() {
         return;
     }
     on_each_device(|stream| {
@@ -159,7 +154,7 @@ fn more_than_there_is_is_an_error_and_the_next_call_works() {
 
 #[test]
 fn memory_held_in_advance_serves_later() {
-    if !pooled() {
+    if !are_pooled() {
         return;
     }
     on_each_device(|stream| {

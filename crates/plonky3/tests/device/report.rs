@@ -1,6 +1,6 @@
 //! The contents of reports.
 
-use rigel_gpu::testing::on_each_device;
+use rigel_gpu::testing::{are_pooled, on_each_device};
 use rigel_plonky3::{Report, prove};
 
 use crate::airs::fibonacci;
@@ -35,7 +35,9 @@ fn a_report_says_what_the_proof_took() {
             assert!(report.bytes_up >= 256 * 2 * 4, "{report}");
             assert!(report.bytes_down <= 4 * size, "{} down for a proof of {size}", report.bytes_down);
         }
-        assert_eq!(proven[1].report.driver_allocations, 0);
+        if are_pooled() {
+            assert_eq!(proven[1].report.driver_allocations, 0);
+        }
         assert_eq!(proven[0].report.bytes_down, proven[1].report.bytes_down);
         assert_shown(&proven[1].report);
     });

@@ -1,5 +1,6 @@
 //! Whole proofs equal those of upstream's SIMD backend, byte for byte.
 
+use rigel_gpu::testing::are_pooled;
 use rigel_stwo_workloads::{
     AllWorkloads, InteractionSource, VerifierKey, Workload, benchmark_config, compile, prove, twiddles, verify,
 };
@@ -64,7 +65,7 @@ fn check_sizes(workload: Workload, sizes: impl IntoIterator<Item = u32>) {
             made::<Cuda, Blake2sMerkleChannel>(workload, last, benchmark_config(), last % 2 == 1);
             calls() == before
         };
-        assert!((0..8).any(is_steady), "{workload} of 2^{last} allocates in each proof");
+        assert!(!are_pooled() || (0..8).any(is_steady), "{workload} of 2^{last} allocates in each proof");
         assert!(device.activity().launches > launches, "on {device}");
     });
 }
