@@ -65,7 +65,8 @@ fn check_sizes(workload: Workload, sizes: impl IntoIterator<Item = u32>) {
             made::<Cuda, Blake2sMerkleChannel>(workload, last, benchmark_config(), last % 2 == 1);
             calls() == before
         };
-        assert!(!are_pooled() || (0..8).any(is_steady), "{workload} of 2^{last} allocates in each proof");
+        let is_ever_steady = (0..8).any(is_steady);
+        assert!(is_ever_steady || !are_pooled(), "{workload} of 2^{last} allocates in each proof");
         assert!(device.activity().launches > launches, "on {device}");
     });
 }
