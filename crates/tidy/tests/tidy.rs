@@ -273,6 +273,21 @@ fn tests_assert() {
     report("tests without an assertion", idle);
 }
 
+/// A line that names no test would leave a slow one among the quick.
+#[test]
+fn slow_tests_exist() {
+    let files = files();
+    let list = fs::read_to_string(root().join("scripts/slow-tests")).unwrap();
+    let unknown = |line: &&str| {
+        // The last part is a module or the beginning of a function's name, which a macro may complete.
+        let last = line.trim_end_matches("::").rsplit("::").next().unwrap();
+        let mut sources = with_extension(&files, &["rs"]);
+        !sources.any(|(name, text)| name.ends_with(&format!("/{last}.rs")) || text.contains(last))
+    };
+    let names = list.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    report("lines of scripts/slow-tests that name no test", names.filter(unknown).map(str::to_owned).collect());
+}
+
 #[test]
 fn nothing_is_left_to_do() {
     let files = files();
